@@ -1,0 +1,131 @@
+package leasing
+
+import (
+	"context"
+	"time"
+)
+
+// The interfaces below are optional abilities of a provider. Ask for one with
+// As, never with a type assertion: a wrapper answers for itself.
+
+// BatchRenewer renews many claims in one request. Without it the core renews
+// them one by one.
+type BatchRenewer interface {
+	// RenewBatch returns one result for each request, in order. An item whose
+	// outcome it does not know carries an error that says so; one claim's
+	// failure does not touch another's. The error it returns beside them is
+	// about the whole batch, and every item it has no result for is unknown.
+	RenewBatch(ctx context.Context, reqs []RenewRequest) ([]RenewResult, error)
+}
+
+// RenewResult is one item of a batch: a grant or an error, as Renew returns them.
+type RenewResult struct {
+	Grant Grant
+	Err   error
+}
+
+// Waiter pushes a hint when a name may have become free. Without it the core
+// polls, and with it the core polls too, only more rarely.
+type Waiter interface {
+	// Wait registers the claim req.ID as waiting for req.Name. When it
+	// returns, the registration is in place: a release that follows is hinted,
+	// so the caller asks once more after Wait and misses nothing. It lasts
+	// until ctx ends; whatever the provider then has to undo it does itself.
+	Wait(ctx context.Context, req WaitRequest) (Wakeups, error)
+}
+
+// WaitRequest registers a waiter.
+type WaitRequest struct {
+	Name string
+	ID   string // of the claim that will be acquired
+}
+
+// Wakeups is a registration. Hints may be lost, late, doubled or wrong: after
+// one the name is asked for, nothing more.
+type Wakeups struct {
+	// C has a buffer of one and is never closed while ctx lives.
+	C <-chan struct{}
+}
+
+// Lister lists records by prefix. Without it Manager.List returns ErrUnsupported.
+type Lister interface {
+	// List returns a page of the names that begin with req.Prefix, held or
+	// remembered, in an order of the provider's choice. Each name that exists
+	// throughout the listing appears once.
+	List(ctx context.Context, req ListRequest) (ListResult, error)
+}
+
+// ListRequest asks for a page.
+type ListRequest struct {
+	Prefix   string // "" lists all
+	HeldOnly bool   // leave out names that are free
+	Limit    int    // at most this many records; 0 means 100, above 1000 means 1000
+	After    string // ListResult.Next of the page before; "" for the first
+}
+
+// ListResult is a page.
+type ListResult struct {
+	Records []Record
+	Next    string // "" after the last page; a page before it may be empty
+}
+
+// Pinger tells whether the backend answers, at the least cost. Without it the
+// core inspects a name instead.
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
+
+// HistoryReader reads what happened to a name. Without it there is no history.
+type HistoryReader interface {
+	History(ctx context.Context, req HistoryRequest) (HistoryResult, error)
+}
+
+// HistoryRequest asks for a page, oldest entry first.
+type HistoryRequest struct {
+	Name  string
+	Limit int    // as in ListRequest
+	After string // HistoryResult.Next of the page before
+}
+
+// HistoryResult is a page of history.
+type HistoryResult struct {
+	Entries []HistoryEntry
+	Next    string
+}
+
+// HistoryEntry is one change to a name, by the backend's clock.
+type HistoryEntry struct {
+	Time  time.Time
+	Kind  HistoryKind
+	ID    string
+	Owner string
+	Token int64
+}
+
+// HistoryKind says what happened.
+type HistoryKind string
+
+// The kinds of history. An expiry is recorded when the next change of the name
+// finds it, with the time at which the lease ran out.
+const (
+	HistoryAcquired HistoryKind = "acquired"
+	HistoryRenewed  HistoryKind = "renewed"
+	HistoryExpired  HistoryKind = "expired"
+	HistoryReleased HistoryKind = "released"
+	HistoryBroken   HistoryKind = "broken"
+)
+
+// As returns the provider's ability T, one of the interfaces above.
+//
+// A wrapper implements the method As(target any) bool. It sets *target, a
+// pointer to one of those interfaces, and returns true for what it answers;
+// what it does not answer is hidden, and the fallback applies.
+func As[T any](p Provider) (T, bool) {
+	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
+		var ability T
+		ok := wrapper.As(&ability)
+		return ability, ok
+	}
+	ability, ok := p.(T)
+	return ability, ok
+}

@@ -1,0 +1,190 @@
+package leasing
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The sentinels below are what errors of this package and of every provider
+// match with errors.Is. "Held" and "lost" are different things: the first is
+// somebody else's lease met while acquiring, the second is one's own that ended.
+var (
+	// ErrHeld: the name is somebody else's at present. Carried by *HeldError.
+	ErrHeld = errors.New("held by another")
+	// ErrLost: the lease has ended without being released. Carried by *LostError.
+	ErrLost = errors.New("lease lost")
+	// ErrReleased: the lease, or the claim with that ID, was given up.
+	ErrReleased = errors.New("lease released")
+	// ErrClosed: the manager or provider was closed.
+	ErrClosed = errors.New("closed")
+	// ErrUnavailable: the backend did not answer, or could not. Unless it is
+	// also ErrThrottled, the request may have been applied.
+	ErrUnavailable = errors.New("backend unavailable")
+	// ErrThrottled: the backend refused for now and did nothing. Such an error
+	// is also ErrUnavailable. Carried by *ThrottledError where it says for how long.
+	ErrThrottled = errors.New("throttled by the backend")
+	// ErrInvalid: the request can't work as it is; nothing was sent.
+	ErrInvalid = errors.New("invalid")
+	// ErrDenied: the backend refused the identity or its rights.
+	ErrDenied = errors.New("access denied")
+	// ErrSetup: the backend lacks something that must be created first (a
+	// table, a container), or has it in a version this code doesn't know. The
+	// text says what to do.
+	ErrSetup = errors.New("backend not set up")
+	// ErrStale: a fencing token is not, or no longer, the name's latest.
+	ErrStale = errors.New("stale fencing token")
+	// ErrUnsupported: the provider lacks an optional ability.
+	ErrUnsupported = errors.New("not supported by the provider")
+)
+
+// Error says which operation failed, where and why. Its chain holds the
+// sentinel and the error of the backend's client library.
+type Error struct {
+	Op       string // "acquire", "renew", "release", "break", "inspect", "list", "ping"
+	Provider string // Capabilities.Provider
+	Name     string // of the lease; "" where there is none
+	Err      error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("leasing: ")
+	b.WriteString(e.Op)
+	if e.Name != "" {
+		fmt.Fprintf(&b, " %q", e.Name)
+	}
+	if e.Provider != "" {
+		fmt.Fprintf(&b, " (%s)", e.Provider)
+	}
+	fmt.Fprintf(&b, ": %v", e.Err)
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// HeldError matches ErrHeld and says who stands in the way.
+type HeldError struct {
+	// Holder is what the backend told of the holder; its Held is false where
+	// the name is free but reserved for a waiter whose turn it is.
+	Holder Record
+	// RetryAfter, unless 0, is when the backend suggests to ask again.
+	RetryAfter time.Duration
+}
+
+func (e *HeldError) Error() string {
+	if !e.Holder.Held {
+		return ErrHeld.Error() + ": reserved for a waiter"
+	}
+	text := ErrHeld.Error()
+	if e.Holder.Owner != "" && !e.Holder.Unconfirmed {
+		text += fmt.Sprintf(": %q, token %d", e.Holder.Owner, e.Holder.Token)
+	}
+	if left, known := e.Holder.Remaining(); known {
+		text += fmt.Sprintf(", for another %v unless renewed", left.Round(time.Millisecond))
+	}
+	return text
+}
+
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// LostReason says how a lease ended without a release.
+type LostReason string
+
+// The reasons.
+const (
+	// LostExpired: the time it was trusted for ran out before a renewal succeeded.
+	LostExpired LostReason = "expired"
+	// LostTaken: the backend shows another holder.
+	LostTaken LostReason = "taken"
+	// LostBroken: somebody broke it.
+	LostBroken LostReason = "broken"
+	// LostGone: the backend no longer knows it: its record was removed, or
+	// the claim was released behind the holder's back.
+	LostGone LostReason = "gone"
+	// LostRenewalLimit: it ran out after its last permitted renewal.
+	LostRenewalLimit LostReason = "renewal_limit"
+	// LostClosed: its manager was closed while it was in use, and it ran out.
+	LostClosed LostReason = "closed"
+)
+
+// LostError matches ErrLost. It is the cause of a lost lease's context.
+type LostError struct {
+	Reason LostReason
+	// Err, unless nil, is what stood behind it: the last failed renewal, say.
+	Err error
+}
+
+func (e *LostError) Error() string {
+	text := ErrLost.Error() + ": " + string(e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+func (e *LostError) Unwrap() error        { return e.Err }
+
+// ThrottledError matches ErrThrottled and ErrUnavailable.
+type ThrottledError struct {
+	RetryAfter time.Duration // 0 if the backend did not say
+	Err        error         // of the client library; may be nil
+}
+
+func (e *ThrottledError) Error() string {
+	text := ErrThrottled.Error()
+	if e.RetryAfter > 0 {
+		text += fmt.Sprintf(", retry after %v", e.RetryAfter)
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *ThrottledError) Is(target error) bool {
+	return target == ErrThrottled || target == ErrUnavailable
+}
+func (e *ThrottledError) Unwrap() error { return e.Err }
+
+// InvalidError matches ErrInvalid and names what is wrong.
+type InvalidError struct {
+	Field string // as it is written in Go: "AcquireOptions.TTL"
+	Value any
+	Want  string // the bound, and what to do: "at least 15s, the minimum of blob; or set Fit"
+}
+
+func (e *InvalidError) Error() string {
+	value := fmt.Sprintf("%v", e.Value)
+	if s, ok := e.Value.(string); ok {
+		value = fmt.Sprintf("%.80q", s)
+	}
+	return fmt.Sprintf("%v %s %s: want %s", ErrInvalid, e.Field, value, e.Want)
+}
+
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+// definite reports whether err, returned by a provider, says for certain that
+// the request was not applied and will not be: see Provider.
+func definite(err error) bool {
+	for _, sentinel := range [...]error{
+		ErrHeld, ErrLost, ErrReleased, ErrStale, ErrInvalid, ErrDenied, ErrSetup, ErrThrottled, ErrClosed, ErrUnsupported,
+	} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}
+
+// permanent reports whether asking again can't help until somebody acts.
+func permanent(err error) bool {
+	for _, sentinel := range [...]error{ErrReleased, ErrInvalid, ErrDenied, ErrSetup, ErrClosed, ErrUnsupported} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,54 @@
+package leasing
+
+import "time"
+
+// Observer is called with events, off the renewal path: in order for each
+// lease, one at a time for each subscription. Acquired, Lost, Released and
+// Broken events are never dropped. While an observer is slow, consecutive
+// Renewed events of a lease become one, and so do RenewalFailed events: the
+// latest, with Coalesced telling how many it stands for. An observer that
+// panics or hangs is counted in Health and harms no lease.
+type Observer func(Event)
+
+// EventKind says what happened to a lease.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventAcquired      EventKind = "acquired"
+	EventRenewed       EventKind = "renewed"
+	EventRenewalFailed EventKind = "renewal_failed"
+	EventLost          EventKind = "lost"
+	EventReleased      EventKind = "released"
+	// EventBroken: this manager's Break ended somebody's lease.
+	EventBroken EventKind = "broken"
+)
+
+// Event is one thing that happened. Fields that don't concern its kind are zero.
+type Event struct {
+	Kind  EventKind
+	Time  time.Time // by this process's clock
+	Name  string
+	ID    string
+	Owner string
+	Token int64
+	TTL   time.Duration
+
+	// Remaining is the trust left (Acquired, Renewed, RenewalFailed).
+	Remaining time.Duration
+	// Attempt counts failures since the last success, from 1; WillRetry says
+	// whether another attempt follows (RenewalFailed).
+	Attempt   int
+	WillRetry bool
+	// Err is the failure (RenewalFailed), the *LostError (Lost), or why the
+	// backend could not be told (Released; nil if it was).
+	Err error
+	// Reason is why the lease was lost (Lost).
+	Reason LostReason
+	// LastRenewal is when the last successful acquire or renewal was sent (Lost).
+	LastRenewal time.Time
+	// Renewals counts the successful ones so far.
+	Renewals int
+	// Coalesced is how many events this one stands for, itself included.
+	Coalesced int
+}

@@ -1,0 +1,168 @@
+package leasing
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits that hold on every backend.
+const (
+	// MaxNameBytes is the longest name of a lease.
+	MaxNameBytes = 512
+	// MaxOwnerBytes is the longest owner.
+	MaxOwnerBytes = 256
+	// MaxIDBytes is the longest claim ID.
+	MaxIDBytes = 64
+	// MaxMetadataBytes bounds the keys and values of a lease's metadata, added up.
+	MaxMetadataBytes = 4096
+)
+
+// ValidateName reports whether a lease may be called name: UTF-8, 1 to
+// MaxNameBytes bytes, no control characters. The advice, which dashboards rely
+// on, is component/purpose[/key]: metrics carry component/purpose.
+func ValidateName(name string) error {
+	return validateText("Name", name, MaxNameBytes)
+}
+
+// Validate checks an acquire against the limits of every backend and those of
+// the given one. Providers call it before they send anything.
+func (r AcquireRequest) Validate(c Capabilities) error {
+	if err := validateClaim(r.Name, r.ID, c); err != nil {
+		return err
+	}
+	if err := validateText("Owner", r.Owner, MaxOwnerBytes); err != nil {
+		return err
+	}
+	if err := validateMetadata(r.Metadata); err != nil {
+		return err
+	}
+	return validateTTL("TTL", r.TTL, c)
+}
+
+// Validate checks a renewal.
+func (r RenewRequest) Validate(c Capabilities) error {
+	if err := validateClaim(r.Name, r.ID, c); err != nil {
+		return err
+	}
+	return validateTTL("TTL", r.TTL, c)
+}
+
+// Validate checks a release.
+func (r ReleaseRequest) Validate(c Capabilities) error {
+	return validateClaim(r.Name, r.ID, c)
+}
+
+// Validate checks a break.
+func (r BreakRequest) Validate(c Capabilities) error {
+	if err := validateNameFor(r.Name, c); err != nil {
+		return err
+	}
+	if r.IfToken < 0 || r.IfToken > MaxToken {
+		return &InvalidError{Field: "IfToken", Value: r.IfToken, Want: "a fencing token, or 0 for whatever lease there is"}
+	}
+	if r.Grace < 0 {
+		return &InvalidError{Field: "Grace", Value: r.Grace, Want: "0 or more"}
+	}
+	return nil
+}
+
+// Validate checks an inspection.
+func (r InspectRequest) Validate(c Capabilities) error {
+	return validateNameFor(r.Name, c)
+}
+
+// Validate checks a registration of a waiter.
+func (r WaitRequest) Validate(c Capabilities) error {
+	return validateClaim(r.Name, r.ID, c)
+}
+
+// PageLimit returns Limit with its default and bound applied.
+func (r ListRequest) PageLimit() int { return pageLimit(r.Limit) }
+
+// PageLimit returns Limit with its default and bound applied.
+func (r HistoryRequest) PageLimit() int { return pageLimit(r.Limit) }
+
+func pageLimit(limit int) int {
+	if limit <= 0 {
+		return 100
+	}
+	return min(limit, 1000)
+}
+
+func validateClaim(name, id string, c Capabilities) error {
+	if err := validateNameFor(name, c); err != nil {
+		return err
+	}
+	if id == "" || len(id) > MaxIDBytes {
+		return &InvalidError{Field: "ID", Value: id, Want: fmt.Sprintf("1 to %d letters, digits or hyphens: see NewID", MaxIDBytes)}
+	}
+	for i := range len(id) {
+		ch := id[i] | 0x20
+		if (ch < 'a' || ch > 'z') && (id[i] < '0' || id[i] > '9') && id[i] != '-' {
+			return &InvalidError{Field: "ID", Value: id, Want: "letters, digits and hyphens only: see NewID"}
+		}
+	}
+	return nil
+}
+
+func validateNameFor(name string, c Capabilities) error {
+	limit := MaxNameBytes
+	if c.MaxNameBytes > 0 {
+		limit = min(limit, c.MaxNameBytes)
+	}
+	return validateText("Name", name, limit)
+}
+
+func validateText(field, text string, limit int) error {
+	if text == "" || len(text) > limit {
+		return &InvalidError{Field: field, Value: text, Want: fmt.Sprintf("1 to %d bytes, not %d", limit, len(text))}
+	}
+	if !utf8.ValidString(text) {
+		return &InvalidError{Field: field, Value: text, Want: "valid UTF-8"}
+	}
+	for _, r := range text {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 {
+			return &InvalidError{Field: field, Value: text, Want: "no control characters"}
+		}
+	}
+	return nil
+}
+
+func validateMetadata(metadata map[string]string) error {
+	total := 0
+	for key, value := range metadata {
+		if err := validateText("Metadata key", key, MaxMetadataBytes); err != nil {
+			return err
+		}
+		if !utf8.ValidString(value) {
+			return &InvalidError{Field: fmt.Sprintf("Metadata[%q]", key), Value: value, Want: "valid UTF-8"}
+		}
+		for i := range len(value) {
+			if value[i] == 0 {
+				return &InvalidError{Field: fmt.Sprintf("Metadata[%q]", key), Value: value, Want: "no NUL characters"}
+			}
+		}
+		total += len(key) + len(value)
+	}
+	if total > MaxMetadataBytes {
+		return &InvalidError{Field: "Metadata", Value: fmt.Sprintf("of %d bytes", total), Want: fmt.Sprintf("at most %d bytes of keys and values", MaxMetadataBytes)}
+	}
+	return nil
+}
+
+func validateTTL(field string, ttl time.Duration, c Capabilities) error {
+	switch {
+	case ttl <= 0:
+		return &InvalidError{Field: field, Value: ttl, Want: "more than 0"}
+	case ttl == Infinite:
+		if !c.Infinite {
+			return &InvalidError{Field: field, Value: "Infinite", Want: fmt.Sprintf("at most %v: %s has no infinite leases", c.MaxTTL, c.Provider)}
+		}
+	case ttl < c.MinTTL:
+		return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, the minimum of %s", c.MinTTL, c.Provider)}
+	case c.MaxTTL > 0 && ttl > c.MaxTTL:
+		return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at most %v, the maximum of %s", c.MaxTTL, c.Provider)}
+	}
+	return nil
+}

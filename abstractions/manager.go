@@ -1,0 +1,129 @@
+package leasing
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Manager acquires leases from one provider and looks after them: it renews
+// them, notices their loss, queues those who wait, and tells observers.
+// NewManager makes one. It is safe for concurrent use. The interface is closed
+// so that it can grow; package leasingtest gives tests real ones.
+type Manager interface {
+	// Acquire waits for the name until it has it, ctx ends, or
+	// options.WaitLimit has passed, and always asks at least once. Those who
+	// wait in one manager are served in the order in which they came.
+	//
+	// If it gives up, the error matches the end of the wait (context.Canceled,
+	// context.DeadlineExceeded, the cause of ctx) and what stood in the way:
+	// ErrHeld, with a *HeldError that describes the holder, or the backend's
+	// last error. A wait limit that ends it is ErrHeld or that error alone.
+	// Passing failures of the backend do not end the wait; ErrInvalid,
+	// ErrDenied, ErrSetup and ErrClosed do.
+	Acquire(ctx context.Context, name string, options AcquireOptions) (Lease, error)
+
+	// TryAcquire asks once and does not wait; options.WaitLimit is ignored.
+	// It does not queue behind the waiters of this manager, so it may pass
+	// them; a backend with a waiters' queue of its own may refuse it in favour
+	// of the queue's head.
+	TryAcquire(ctx context.Context, name string, options AcquireOptions) (Lease, error)
+
+	// Inspect returns the backend's record of a name without disturbing it.
+	Inspect(ctx context.Context, name string) (Record, error)
+
+	// Break ends somebody's lease: see BreakRequest. Only an operator who
+	// knows the holder to be gone should do it with Immediate.
+	Break(ctx context.Context, name string, options BreakOptions) (BreakResult, error)
+
+	// List iterates over the records whose names begin with prefix, page by
+	// page as the loop goes on. It ends at the first error; ErrUnsupported if
+	// the provider is no Lister.
+	List(ctx context.Context, options ListOptions) iter.Seq2[Record, error]
+
+	// Subscribe calls observer for the events of all leases of the manager
+	// until the returned function is called. See Observer.
+	Subscribe(observer Observer) (unsubscribe func())
+
+	// Health pings the backend and reports on it and on the leases held. It
+	// takes no lease.
+	Health(ctx context.Context) Health
+
+	// Capabilities returns the provider's.
+	Capabilities() Capabilities
+
+	// Close ends the manager: it refuses new work and ends waits with
+	// ErrClosed, cancels the context of every lease (its cause matches
+	// ErrReleased and ErrClosed), and waits, while renewals go on, for each
+	// Do to return and each other holder to call Release. If ctx ends first,
+	// the leases still in use are no longer renewed and run out (to release
+	// them would let somebody else in beside their holders); the error names
+	// them. The provider stays open: whoever opened it closes it.
+	// Close may be called again, and from several goroutines; all wait.
+	Close(ctx context.Context) error
+
+	closed() // by construction: see above
+}
+
+// BreakOptions are the optional parts of a Break: see BreakRequest.
+type BreakOptions struct {
+	IfToken   int64
+	Immediate bool
+	// Grace defaults to twice the manager's TTL; it matters only for an
+	// infinite lease that is broken without Immediate.
+	Grace time.Duration
+}
+
+// ListOptions are the optional parts of a List.
+type ListOptions struct {
+	Prefix   string
+	HeldOnly bool
+}
+
+// Lease is a name held. It is safe for concurrent use.
+type Lease interface {
+	Name() string
+	ID() string    // of this claim
+	Owner() string // the manager's
+	// Token is the fencing token: hand it to the resource that the lease
+	// protects, and let it refuse smaller ones. See package fencing.
+	Token() int64
+	TTL() time.Duration // as granted; Infinite for an infinite lease
+	// AcquiredAt is when the acquire was sent, by this process's clock.
+	AcquiredAt() time.Time
+	// Remaining is how long the lease can be trusted without a further
+	// renewal: 0 once it has ended, Infinite for an infinite lease.
+	Remaining() time.Duration
+	Renewals() int // successful ones
+	Metadata() map[string]string
+
+	// Context ends when the lease does, or when its release begins. Its cause
+	// is Err. It keeps the values of the context that acquired the lease, but
+	// not its cancellation or deadline.
+	Context() context.Context
+	// Done is Context().Done().
+	Done() <-chan struct{}
+	// Err is nil while the lease is held, then a *LostError, or an error that
+	// matches ErrReleased. It reads the clocks, so it is right even in the
+	// moment in which a process wakes up from a pause.
+	Err() error
+
+	// Renew renews now, or joins the renewal under way. A failure that leaves
+	// the lease held is returned and, with auto-renewal, retried by the manager.
+	Renew(ctx context.Context) error
+
+	// Release gives the lease up. Call it when the work is over, not before:
+	// others may get in from then on. It cancels Context, stops renewing and
+	// tells the backend, on a context of its own, so that it works when ctx
+	// has already ended; when ctx ends, Release waits one more second for the
+	// answer and leaves the rest to the background. It retries for as long as
+	// the backend may still believe in the lease.
+	//
+	// Releasing again returns what the first release did. Releasing a lost
+	// lease returns its *LostError: the work may have run unprotected.
+	// Inside Do it only cancels the context; Do releases when the function has
+	// returned.
+	Release(ctx context.Context) error
+
+	held() // by construction: see Manager
+}

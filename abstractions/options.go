@@ -1,0 +1,87 @@
+package leasing
+
+import (
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// NoWait as AcquireOptions.WaitLimit makes Acquire and Do try once.
+const NoWait time.Duration = -1
+
+// Options configure a Manager. The zero value is good.
+type Options struct {
+	// Owner is who holds this manager's leases, for people to read; it
+	// decides nothing. Default: host name, process ID and a random part.
+	Owner string
+
+	// TTL is how long a lease lasts without renewal. Default 30 s.
+	TTL time.Duration
+	// RenewFraction is the part of the TTL after which a lease is renewed,
+	// counted from when its last renewal was sent; up to a tenth of that is
+	// taken off at random. Default 0.6, which leaves time for several retries.
+	RenewFraction float64
+	// RenewCadence fixes that time instead. It must be shorter than the time
+	// for which a lease is trusted (TTL less the margin). For an infinite
+	// lease it is how often the lease is verified.
+	RenewCadence time.Duration
+	// NoAutoRenew leaves renewal to Lease.Renew.
+	NoAutoRenew bool
+	// Fit raises a TTL below the provider's minimum to it, so that one
+	// configuration runs on every backend; without it that is an error. A TTL
+	// above the maximum is always granted at the maximum and renewed more
+	// often, except that with NoAutoRenew it is an error.
+	Fit bool
+
+	// DriftFactor and DriftFloor make the margin by which trust in a lease
+	// ends before its TTL does: factor x TTL + floor. Defaults 0.01 and 2 ms,
+	// those of the Redlock paper at redis.io/docs/latest/develop/clients/patterns/distributed-locks.
+	DriftFactor float64
+	DriftFloor  time.Duration
+
+	// RequestTimeout bounds a request whose context and lease don't bound it
+	// sooner. Default 10 s.
+	RequestTimeout time.Duration
+	// RenewConcurrency is how many renewal requests run at a time, not
+	// counting those that have become slow. Default 16.
+	RenewConcurrency int
+	// RenewBatch is the most claims in one request to a BatchRenewer. Default 256.
+	RenewBatch int
+
+	// MinPoll and MaxPoll bound the jittered, doubling pause between requests
+	// of a waiter that nothing wakes sooner. Defaults 25 ms and 1 s; with a
+	// provider that pushes wake-ups the pause may grow to ten times MaxPoll.
+	MinPoll, MaxPoll time.Duration
+
+	// ObserverTimeout is how long Close waits for observers to be told all.
+	// Default 5 s.
+	ObserverTimeout time.Duration
+
+	// Logger gets what an operator should know (a lost lease, a failed
+	// renewal or release, a panicking observer). Default: silent.
+	Logger *slog.Logger
+	// MeterProvider and TracerProvider default to OpenTelemetry's global ones.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
+}
+
+// AcquireOptions configure one lease. What is zero is taken from the Options
+// of the manager.
+type AcquireOptions struct {
+	TTL           time.Duration // or Infinite
+	RenewFraction float64
+	RenewCadence  time.Duration
+	NoAutoRenew   bool
+	// MaxRenewals, unless 0, is how many times the lease may be renewed; then
+	// it runs out and is lost with LostRenewalLimit.
+	MaxRenewals int
+	// WaitLimit, unless 0, is how long Acquire waits at most. It always asks
+	// at least once; NoWait means exactly once.
+	WaitLimit time.Duration
+	// Metadata is shown to whoever inspects the name: at most MaxMetadataBytes.
+	Metadata map[string]string
+	// Observer is told the events of this lease.
+	Observer Observer
+}

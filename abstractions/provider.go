@@ -1,0 +1,194 @@
+package leasing
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// Infinite is the TTL of a lease that never expires by itself. It ends by
+// Release or Break only, so a holder that crashes blocks the name until an
+// operator breaks it. Backends that can hold one say so in
+// [Capabilities.Infinite].
+const Infinite = time.Duration(math.MaxInt64)
+
+// Provider is what a backend implements: small verbs, each of which makes one
+// attempt. Everything with a timer, a goroutine, a retry or a metric lives
+// above it, in [Manager].
+//
+// The contract, checked sentence by sentence by package providertest:
+//
+//   - All methods are safe for concurrent use and end soon after ctx does.
+//   - A method validates its request (see the Validate methods) before it
+//     sends anything, and reports what can't work as [ErrInvalid].
+//   - The backend's clock and writes alone decide who holds a name.
+//   - An error that is none of [ErrHeld], [ErrLost], [ErrReleased],
+//     [ErrStale], [ErrInvalid], [ErrDenied], [ErrSetup], [ErrThrottled] or
+//     [ErrClosed] means that the outcome is unknown: the request may have
+//     been applied, or may yet be. Those nine mean that it was not.
+//   - After Close every method returns [ErrClosed].
+type Provider interface {
+	// Acquire makes one attempt to take req.Name for req.ID.
+	//
+	// It is idempotent by ID: while the claim of req.ID lives, acquiring it
+	// again returns the same token and grants TTL anew from now. An ID that
+	// was released or broken is refused with ErrReleased, even if it never
+	// held the name (a delayed request must not land after its own clean-up);
+	// a provider remembers at least the last such ID of each name.
+	//
+	// If somebody else holds the name it returns a *HeldError with what the
+	// backend knows of the holder. A new holder's token is greater than every
+	// token the name had before, whatever ended the earlier leases.
+	Acquire(ctx context.Context, req AcquireRequest) (Grant, error)
+
+	// Renew extends a claim by req.TTL from now and keeps its token.
+	//
+	// It reports a *LostError only when it is certain that the claim has ended.
+	// A claim that has expired is lost, or revived only if provably nobody
+	// has owned the name in between; one that was released, broken or taken
+	// over is lost.
+	Renew(ctx context.Context, req RenewRequest) (Grant, error)
+
+	// Release gives the claim up if it is still req.ID's and refuses that ID
+	// from then on. It is idempotent: releasing what has expired, was taken,
+	// or never was, is no error and does not disturb the present holder.
+	Release(ctx context.Context, req ReleaseRequest) error
+
+	// Break ends a claim without its ID: an operator's act. The fencing token
+	// is kept. See BreakRequest for the two ways.
+	Break(ctx context.Context, req BreakRequest) (BreakResult, error)
+
+	// Inspect returns the current record of a name and disturbs nothing. A
+	// name that was never seen is a free one with token 0.
+	Inspect(ctx context.Context, req InspectRequest) (Record, error)
+
+	// Capabilities returns facts about the backend. They don't change.
+	Capabilities() Capabilities
+
+	// Close frees what the provider itself opened. It does not release leases.
+	Close() error
+}
+
+// AcquireRequest asks for one attempt to take a name.
+type AcquireRequest struct {
+	Name  string
+	ID    string // chosen by the caller, unique to this claim: see NewID
+	Owner string // who asks, for people to read; decides nothing
+	TTL   time.Duration
+	// Metadata is stored with the claim and shown by Inspect. The provider
+	// must not keep or change the map.
+	Metadata map[string]string
+}
+
+// RenewRequest extends a claim.
+type RenewRequest struct {
+	Name  string
+	ID    string
+	Token int64         // as granted
+	TTL   time.Duration // from now; may be Infinite
+	State any           // of the latest grant
+}
+
+// ReleaseRequest gives a claim up.
+type ReleaseRequest struct {
+	Name  string
+	ID    string
+	Token int64 // as granted; 0 when cleaning up an attempt whose outcome is unknown
+	State any   // of the latest grant; nil when cleaning up
+}
+
+// BreakRequest ends somebody's claim.
+type BreakRequest struct {
+	Name string
+	// IfToken, unless 0, names the lease that is meant: if another one has
+	// followed it nothing is done and ErrStale is returned.
+	IfToken int64
+	// Immediate frees the name now, while its holder may still believe in its
+	// lease: the stated exception to mutual exclusion. Otherwise further
+	// renewals are refused and the lease runs out.
+	Immediate bool
+	// Grace is how long an infinite lease that is broken without Immediate
+	// still runs, so that its holder can hear of it. At least 1 ms then.
+	Grace time.Duration
+}
+
+// BreakResult says what a Break met.
+type BreakResult struct {
+	WasHeld   bool
+	Token     int64         // the name's latest token; 0 if the name was never seen
+	Remaining time.Duration // until the name is free; 0 if it is free now
+}
+
+// InspectRequest names a record.
+type InspectRequest struct {
+	Name string
+}
+
+// Grant is the backend's word that a claim holds.
+//
+// It carries no expiry by a wall clock: the holder counts TTL from the instant
+// before it sent the request, on its own clocks.
+type Grant struct {
+	Name  string
+	ID    string
+	Token int64         // the fencing token: see NextToken
+	TTL   time.Duration // as granted, exactly as requested unless the backend documents otherwise
+	State any           // the provider's own, handed back in the next request; immutable
+}
+
+// Record is what a backend knows about a name at one moment. Times are the
+// backend's, comparable with each other and not with the reader's clock.
+//
+// On a free name only Name, Token and Now are promised.
+type Record struct {
+	Name       string
+	Held       bool
+	ID         string
+	Owner      string
+	Token      int64 // the latest token, also after the lease has ended; 0 if never seen
+	TTL        time.Duration
+	Metadata   map[string]string
+	AcquiredAt time.Time // zero if the backend does not keep it
+	ExpiresAt  time.Time // zero for an infinite lease, or if the backend does not tell
+	Now        time.Time // the backend's clock at the read; zero if it does not tell
+	// Breaking says that the lease was broken and runs out.
+	Breaking bool
+	// Unconfirmed says that the name is taken but that the holder's identity
+	// could not be confirmed: the other fields may be an earlier holder's.
+	Unconfirmed bool
+}
+
+// Remaining returns how long the lease has to run by the backend's clock, and
+// whether that is known. It is never known for an infinite lease.
+func (r Record) Remaining() (time.Duration, bool) {
+	if !r.Held {
+		return 0, true
+	}
+	if r.ExpiresAt.IsZero() || r.Now.IsZero() {
+		return 0, false
+	}
+	return max(0, r.ExpiresAt.Sub(r.Now)), true
+}
+
+// Capabilities are facts about a backend.
+type Capabilities struct {
+	// Provider is the backend's name in errors, metrics and health: "postgres".
+	Provider string
+	// MinTTL and MaxTTL bound a finite TTL; MaxTTL 0 means no bound.
+	MinTTL, MaxTTL time.Duration
+	// Granularity is the unit of a TTL; a request that is no multiple is
+	// rounded up by the core. 0 means nanoseconds.
+	Granularity time.Duration
+	// Infinite says that a lease may have no TTL.
+	Infinite bool
+	// Clock says in a few words whose time decides expiry: "the PostgreSQL
+	// server's clock".
+	Clock string
+	// Precision bounds how long after its TTL an expired lease may still be
+	// refused to others by a backend that is up. It is never freed early.
+	Precision time.Duration
+	// RemainingKnown says that a HeldError and Inspect tell the time left.
+	RemainingKnown bool
+	// MaxNameBytes is the longest name; 0 means MaxNameBytes (512).
+	MaxNameBytes int
+}

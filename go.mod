@@ -1,0 +1,3 @@
+module github.com/distributedleasing/leasing
+
+go 1.26.0
