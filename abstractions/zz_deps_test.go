@@ -1,0 +1,8 @@
+package leasing
+
+import (
+	_ "github.com/stretchr/testify/require"
+	_ "go.opentelemetry.io/otel"
+	_ "go.uber.org/goleak"
+	_ "pgregory.net/rapid"
+)
