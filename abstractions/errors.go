@@ -158,8 +158,13 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string {
 	value := fmt.Sprintf("%v", e.Value)
-	if s, ok := e.Value.(string); ok {
-		value = fmt.Sprintf("%.80q", s)
+	switch v := e.Value.(type) {
+	case string:
+		value = fmt.Sprintf("%.80q", v)
+	case time.Duration:
+		if v == Infinite {
+			value = "Infinite"
+		}
 	}
 	return fmt.Sprintf("%v %s %s: want %s", ErrInvalid, e.Field, value, e.Want)
 }

@@ -146,7 +146,7 @@ func validateMetadata(metadata map[string]string) error {
 		total += len(key) + len(value)
 	}
 	if total > MaxMetadataBytes {
-		return &InvalidError{Field: "Metadata", Value: fmt.Sprintf("of %d bytes", total), Want: fmt.Sprintf("at most %d bytes of keys and values", MaxMetadataBytes)}
+		return &InvalidError{Field: "Metadata", Value: fmt.Sprintf("%d bytes", total), Want: fmt.Sprintf("at most %d bytes of keys and values", MaxMetadataBytes)}
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func validateTTL(field string, ttl time.Duration, c Capabilities) error {
 		return &InvalidError{Field: field, Value: ttl, Want: "more than 0"}
 	case ttl == Infinite:
 		if !c.Infinite {
-			return &InvalidError{Field: field, Value: "Infinite", Want: fmt.Sprintf("at most %v: %s has no infinite leases", c.MaxTTL, c.Provider)}
+			return &InvalidError{Field: field, Value: Infinite, Want: fmt.Sprintf("at most %v: %s has no infinite leases", c.MaxTTL, c.Provider)}
 		}
 	case ttl < c.MinTTL:
 		return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, the minimum of %s", c.MinTTL, c.Provider)}

@@ -1,0 +1,111 @@
+package leasing
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// cleanup gives up a claim that nobody holds but that the backend may believe
+// in, or may yet come to believe in: an acquire whose outcome stayed unknown, a
+// renewal that came after the loss, a release that was not answered. A release
+// by ID is repeated until the claim's TTL has passed, since a request that was
+// delayed on its way may land after the first one.
+type cleanup struct {
+	name, id string
+	token    int64
+	state    any
+	until    instant
+
+	m *manager
+	// settled is called once, when the first try is over.
+	settled func()
+	tries   int
+
+	entry // in the schedule
+	mu    sync.Mutex
+	next  instant // when to try; forever while a try is under way
+}
+
+// cleanUp starts a clean-up. settled, unless nil, is called when its first try
+// is over, or at once if the manager has ended.
+func (m *manager) cleanUp(c *cleanup, settled func()) {
+	c.m, c.settled = m, settled
+	m.mu.Lock()
+	if m.lifetime.Err() != nil {
+		m.mu.Unlock()
+		c.settle()
+		return
+	}
+	m.cleanups++
+	m.mu.Unlock()
+	c.plan(m.clock.now(), 0)
+}
+
+// plan sets the next try.
+func (c *cleanup) plan(now instant, in time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = now.add(in)
+	c.m.schedule.set(c, c.next.mono, 0)
+}
+
+func (c *cleanup) onDue(now instant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := c.next.left(now)
+	if left == forever || left > 0 && !c.m.isClosing() { // under way, or woken by a resume
+		c.m.schedule.set(c, addSaturated(now.mono, left), 0)
+		return
+	}
+	c.next = instant{forever, forever} // until the try is over
+	c.m.engine.gatherCleanup(c)
+}
+
+// try releases the claim once and plans the next try, if there is to be one.
+func (c *cleanup) try(p *place) {
+	m := c.m
+	bound := min(m.options.RequestTimeout, max(minRetry, c.until.left(m.clock.now())))
+	ctx, cancel := context.WithTimeout(m.lifetime, bound)
+	stop := p.hold(bound)
+	err := m.provider.Release(ctx, ReleaseRequest{Name: c.name, ID: c.id, Token: c.token, State: c.state})
+	stop()
+	cancel()
+	c.settle()
+
+	now := m.clock.now()
+	left := c.until.left(now)
+	answered := err == nil || permanent(err)
+	if left <= 0 || answered && (left == forever || m.isClosing()) {
+		c.finish()
+		return
+	}
+	c.tries++
+	c.plan(now, c.pause(answered, left))
+}
+
+// pause spreads a few more releases over the rest of the TTL once one has been
+// answered; before that it backs off like a renewal, up to a second.
+func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
+	if answered {
+		return left/3 + minRetry
+	}
+	return min(retryPause(c.tries, left, left, rand.Float64()), time.Second)
+}
+
+func (c *cleanup) settle() {
+	if c.settled != nil {
+		c.settled()
+		c.settled = nil
+	}
+}
+
+func (c *cleanup) finish() {
+	m := c.m
+	m.schedule.remove(c)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cleanups--
+	m.checkIdle()
+}

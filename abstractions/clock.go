@@ -1,0 +1,60 @@
+package leasing
+
+import "time"
+
+// clock reads both clocks of an instant and tells of a resume after a suspend.
+type clock struct {
+	start time.Time
+	// boot reads CLOCK_BOOTTIME; nil where there is none.
+	boot      func() time.Duration
+	bootStart time.Duration
+	// alarm fires by the boot clock; nil where there is none.
+	alarm bootAlarm
+}
+
+// bootAlarm is a timer on the boot clock. It exists because Go's timers, like
+// its monotonic clock, stand still while the machine sleeps: after a resume
+// they would still have all their time to go.
+type bootAlarm interface {
+	set(in time.Duration) // from now, replacing what was set before
+	fired() <-chan struct{}
+	close()
+}
+
+func newClock(boot func() time.Duration, alarm bootAlarm) *clock {
+	c := &clock{start: time.Now(), boot: boot, alarm: alarm}
+	if boot != nil {
+		c.bootStart = boot()
+	}
+	return c
+}
+
+func (c *clock) now() instant {
+	i := instant{mono: time.Since(c.start)}
+	if c.boot != nil {
+		i.boot = c.boot() - c.bootStart
+	}
+	return i
+}
+
+// time is the wall-clock reading that belongs to i, for people to read.
+func (c *clock) time(i instant) time.Time { return c.start.Add(i.mono) }
+
+func (c *clock) setAlarm(in time.Duration) {
+	if c.alarm != nil {
+		c.alarm.set(in)
+	}
+}
+
+func (c *clock) resumed() <-chan struct{} {
+	if c.alarm == nil {
+		return nil
+	}
+	return c.alarm.fired()
+}
+
+func (c *clock) close() {
+	if c.alarm != nil {
+		c.alarm.close()
+	}
+}

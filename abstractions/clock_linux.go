@@ -1,0 +1,103 @@
+package leasing
+
+import (
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// Numbers of the Linux ABI that package syscall lacks: clock_gettime(2),
+// timerfd_create(2).
+const (
+	clockBoottime = 7
+	tfdNonblock   = syscall.O_NONBLOCK
+	tfdCloexec    = syscall.O_CLOEXEC
+)
+
+// systemClock reads CLOCK_BOOTTIME beside Go's clock and arms a timerfd on it.
+// In virtual time (testing/synctest) it has neither: the boot clock would not
+// run along, and a goroutine reading a file would stop virtual time.
+func systemClock() *clock {
+	if virtualTime() {
+		return newClock(nil, nil)
+	}
+	if _, ok := bootTime(); !ok {
+		return newClock(nil, nil)
+	}
+	alarm, err := newTimerfd()
+	if err != nil { // out of file descriptors, say: the clock alone still bounds trust
+		return newClock(mustBootTime, nil)
+	}
+	return newClock(mustBootTime, alarm)
+}
+
+// virtualTime reports whether time.Now is not the kernel's.
+func virtualTime() bool {
+	var tv syscall.Timeval
+	if syscall.Gettimeofday(&tv) != nil {
+		return false
+	}
+	return time.Since(time.Unix(tv.Unix())).Abs() > time.Hour
+}
+
+func bootTime() (time.Duration, bool) {
+	var ts syscall.Timespec
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
+	return time.Duration(ts.Nano()), errno == 0
+}
+
+func mustBootTime() time.Duration {
+	d, _ := bootTime() // it has worked before, and has no way to fail later
+	return d
+}
+
+// timerfd is a bootAlarm. The file is in the runtime's poller, so the goroutine
+// that reads it costs no thread.
+type timerfd struct {
+	file   *os.File
+	signal chan struct{}
+	done   sync.WaitGroup
+}
+
+func newTimerfd() (*timerfd, error) {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, uintptr(tfdNonblock|tfdCloexec), 0)
+	if errno != 0 {
+		return nil, errno
+	}
+	t := &timerfd{file: os.NewFile(fd, "timerfd"), signal: make(chan struct{}, 1)}
+	t.done.Go(t.read)
+	return t, nil
+}
+
+func (t *timerfd) read() {
+	var expirations [8]byte
+	for {
+		if _, err := t.file.Read(expirations[:]); err != nil {
+			return
+		}
+		select {
+		case t.signal <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (t *timerfd) set(in time.Duration) {
+	spec := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(max(int64(in), 1))}
+	raw, err := t.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	})
+}
+
+func (t *timerfd) fired() <-chan struct{} { return t.signal }
+
+func (t *timerfd) close() {
+	_ = t.file.Close()
+	t.done.Wait()
+}

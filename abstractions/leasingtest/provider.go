@@ -1,0 +1,194 @@
+package leasingtest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// Op is a verb of a provider.
+type Op string
+
+// The verbs that can be scripted.
+const (
+	Acquire Op = "acquire"
+	Renew   Op = "renew"
+	Release Op = "release"
+	Break   Op = "break"
+	Inspect Op = "inspect"
+	Wait    Op = "wait"
+	List    Op = "list"
+	Ping    Op = "ping"
+)
+
+// Call is one request to the provider.
+type Call struct {
+	Op   Op
+	Name string // "" for List and Ping
+	ID   string // "" for Break, Inspect, List and Ping
+	TTL  time.Duration
+	At   time.Time // when it came in
+	N    int       // which call of this Op it is, from 1
+}
+
+// Handler decides about a call. It calls apply to let it take effect, at most
+// once, and returns what the caller gets: apply's error or another. Like a
+// request that has reached its server, apply no longer heeds ctx. A handler
+// that returns nil without applying answers with zero values.
+type Handler func(ctx context.Context, call Call, apply func() error) error
+
+// Provider is a leasing.Provider that keeps its leases in memory and lets
+// handlers decide about each call. It has all optional abilities; a batch of
+// renewals is passed through the handlers lease by lease.
+type Provider struct {
+	backend *memlease.Provider
+
+	mu       sync.Mutex
+	handlers []*Handler
+	calls    []Call
+	count    map[Op]int
+	taken    map[string]leasing.LostReason // by claim ID: see Lose
+}
+
+// NewProvider returns a provider without handlers.
+func NewProvider() *Provider {
+	return &Provider{
+		backend: memlease.New(memlease.Options{}),
+		count:   map[Op]int{},
+		taken:   map[string]leasing.LostReason{},
+	}
+}
+
+// Use puts a handler before those in use, until remove is called.
+func (p *Provider) Use(h Handler) (remove func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	entry := &h
+	p.handlers = append(slices.Clone(p.handlers), entry)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.handlers = slices.DeleteFunc(slices.Clone(p.handlers), func(e *Handler) bool { return e == entry })
+	}
+}
+
+// Calls returns the calls so far, in the order in which they came.
+func (p *Provider) Calls() []Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.calls)
+}
+
+// Count returns how many calls of an Op there were.
+func (p *Provider) Count(op Op) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count[op]
+}
+
+// through passes a call through the handlers, the latest first.
+func (p *Provider) through(ctx context.Context, call Call, apply func() error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	p.mu.Lock()
+	p.count[call.Op]++
+	call.N, call.At = p.count[call.Op], time.Now()
+	p.calls = append(p.calls, call)
+	handlers := p.handlers
+	p.mu.Unlock()
+	for _, h := range handlers {
+		next := apply
+		apply = func() error { return (*h)(ctx, call, next) }
+	}
+	return apply()
+}
+
+func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (grant leasing.Grant, err error) {
+	err = p.through(ctx, Call{Op: Acquire, Name: req.Name, ID: req.ID, TTL: req.TTL}, func() (err error) {
+		grant, err = p.backend.Acquire(context.WithoutCancel(ctx), req)
+		return err
+	})
+	return grantOr(grant, err)
+}
+
+func (p *Provider) Renew(ctx context.Context, req leasing.RenewRequest) (grant leasing.Grant, err error) {
+	err = p.through(ctx, Call{Op: Renew, Name: req.Name, ID: req.ID, TTL: req.TTL}, func() (err error) {
+		p.mu.Lock()
+		reason, taken := p.taken[req.ID]
+		p.mu.Unlock()
+		if taken {
+			return &leasing.LostError{Reason: reason}
+		}
+		grant, err = p.backend.Renew(context.WithoutCancel(ctx), req)
+		return err
+	})
+	return grantOr(grant, err)
+}
+
+// grantOr keeps a handler from returning both a grant and an error.
+func grantOr(grant leasing.Grant, err error) (leasing.Grant, error) {
+	if err != nil {
+		return leasing.Grant{}, err
+	}
+	return grant, nil
+}
+
+func (p *Provider) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	results := make([]leasing.RenewResult, len(reqs))
+	for i, req := range reqs {
+		results[i].Grant, results[i].Err = p.Renew(ctx, req)
+	}
+	return results, nil
+}
+
+func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+	return p.through(ctx, Call{Op: Release, Name: req.Name, ID: req.ID}, func() error {
+		return p.backend.Release(context.WithoutCancel(ctx), req)
+	})
+}
+
+func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (result leasing.BreakResult, err error) {
+	err = p.through(ctx, Call{Op: Break, Name: req.Name}, func() (err error) {
+		result, err = p.backend.Break(context.WithoutCancel(ctx), req)
+		return err
+	})
+	return result, err
+}
+
+func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (record leasing.Record, err error) {
+	err = p.through(ctx, Call{Op: Inspect, Name: req.Name}, func() (err error) {
+		record, err = p.backend.Inspect(ctx, req)
+		return err
+	})
+	return record, err
+}
+
+func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (wakeups leasing.Wakeups, err error) {
+	err = p.through(ctx, Call{Op: Wait, Name: req.Name, ID: req.ID}, func() (err error) {
+		wakeups, err = p.backend.Wait(ctx, req)
+		return err
+	})
+	return wakeups, err
+}
+
+func (p *Provider) List(ctx context.Context, req leasing.ListRequest) (result leasing.ListResult, err error) {
+	err = p.through(ctx, Call{Op: List}, func() (err error) {
+		result, err = p.backend.List(ctx, req)
+		return err
+	})
+	return result, err
+}
+
+func (p *Provider) Ping(ctx context.Context) error {
+	return p.through(ctx, Call{Op: Ping}, func() error { return p.backend.Ping(ctx) })
+}
+
+// Capabilities returns the memory provider's.
+func (p *Provider) Capabilities() leasing.Capabilities { return p.backend.Capabilities() }
+
+func (p *Provider) Close() error { return p.backend.Close() }

@@ -1,0 +1,110 @@
+package leasingtest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// Always as the number of times means without end.
+const Always = -1
+
+// Fail makes the next calls of op fail with err before they take effect.
+func Fail(op Op, times int, err error) Handler {
+	return script(op, times, func(context.Context, func() error) error { return err })
+}
+
+// LoseReply lets the next calls of op take effect and then returns err
+// instead of the answer: the case that a lock library must get right.
+func LoseReply(op Op, times int, err error) Handler {
+	return script(op, times, func(_ context.Context, apply func() error) error {
+		_ = apply()
+		return err
+	})
+}
+
+// Hang holds the next calls of op, without effect, until their context ends.
+func Hang(op Op, times int) Handler {
+	return script(op, times, func(ctx context.Context, _ func() error) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+}
+
+// Delay makes the next calls of op take effect after d; a call whose context
+// ends sooner has none.
+func Delay(op Op, times int, d time.Duration) Handler {
+	return script(op, times, func(ctx context.Context, apply func() error) error {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return apply()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+}
+
+func script(op Op, times int, decide func(ctx context.Context, apply func() error) error) Handler {
+	var used atomic.Int64
+	return func(ctx context.Context, call Call, apply func() error) error {
+		if call.Op != op || times != Always && used.Add(1) > int64(times) {
+			return apply()
+		}
+		return decide(ctx, apply)
+	}
+}
+
+// NewManager returns a manager over a new scripted provider. Both are closed
+// at the end of the test; a lease that the test has not released fails it,
+// since Close would wait for its holder in production too.
+func NewManager(t testing.TB, options leasing.Options) (leasing.Manager, *Provider) {
+	t.Helper()
+	p := NewProvider()
+	return ManagerOf(t, p, options), p
+}
+
+// ManagerOf returns a manager over a provider, which several managers of a
+// test may share as they would a server. See NewManager.
+func ManagerOf(t testing.TB, p leasing.Provider, options leasing.Options) leasing.Manager {
+	t.Helper()
+	m, err := leasing.NewManager(p, options)
+	if err != nil {
+		t.Fatalf("leasingtest: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+		defer cancel()
+		if err := m.Close(ctx); err != nil {
+			t.Errorf("leasingtest: %v", err)
+		}
+	})
+	return m
+}
+
+// closeBound is how long the holders of a test get to release their leases
+// once it is over.
+const closeBound = 2 * time.Second
+
+// Lose takes a lease away, as another holder or an operator would, and returns
+// when the lease knows: its context has ended and its Err is a
+// *leasing.LostError with the given reason.
+func Lose(t testing.TB, p *Provider, lease leasing.Lease, reason leasing.LostReason) {
+	t.Helper()
+	p.mu.Lock()
+	p.taken[lease.ID()] = reason
+	p.mu.Unlock()
+	if _, err := p.backend.Break(context.Background(), leasing.BreakRequest{
+		Name: lease.Name(), IfToken: lease.Token(), Immediate: true,
+	}); err != nil {
+		t.Fatalf("leasingtest: %v", err)
+	}
+	_ = lease.Renew(context.Background())
+	if lease.Err() == nil {
+		t.Fatalf("leasingtest: %q is still held; do its renewals reach this provider?", lease.Name())
+	}
+}

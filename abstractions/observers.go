@@ -1,0 +1,228 @@
+package leasing
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// stuckAfter is how long an observer may be busy with one event before Health
+// counts it as stuck.
+const stuckAfter = 10 * time.Second
+
+// observers tells events to those who want them. Publishing only queues, so it
+// is safe under a lease's lock; a subscription has a goroutine while it has
+// events to tell, and none otherwise.
+type observers struct {
+	m      *manager
+	panics atomic.Int64
+	all    atomic.Pointer[[]*subscription] // of the manager's events
+
+	mu   sync.Mutex
+	busy map[*subscription]struct{} // those with a goroutine
+	idle chan struct{}              // closed when none is busy; nil until flush asks
+}
+
+// subscription is an observer and what it has not been told yet.
+type subscription struct {
+	observers *observers
+	observer  Observer
+
+	mu      sync.Mutex
+	pending []Event
+	// last is the position in pending of each lease's latest event.
+	last    map[string]int
+	running bool
+	closed  bool
+	began   time.Time // of the call under way; zero between calls
+}
+
+func (o *observers) init(m *manager) {
+	o.m = m
+	o.all.Store(&[]*subscription{})
+	o.busy = map[*subscription]struct{}{}
+	if m.options.Logger.Handler() != slog.DiscardHandler {
+		o.subscribe(logEvents(m.options.Logger, m.caps.Provider))
+	}
+}
+
+// forLease returns a subscription that only the given observer's lease feeds.
+func (o *observers) forLease(observer Observer) *subscription {
+	return &subscription{observers: o, observer: observer}
+}
+
+func (o *observers) subscribe(observer Observer) (unsubscribe func()) {
+	if observer == nil {
+		return func() {}
+	}
+	s := o.forLease(observer)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := append(slices.Clone(*o.all.Load()), s)
+	o.all.Store(&all)
+	return func() {
+		o.mu.Lock()
+		all := slices.DeleteFunc(slices.Clone(*o.all.Load()), func(other *subscription) bool { return other == s })
+		o.all.Store(&all)
+		o.mu.Unlock()
+		s.close()
+	}
+}
+
+// publish queues an event for everybody, and for the lease's own observer if
+// it has one.
+func (o *observers) publish(own *subscription, e Event) {
+	if own != nil {
+		own.add(e)
+	}
+	for _, s := range *o.all.Load() {
+		s.add(e)
+	}
+}
+
+func (s *subscription) add(e Event) {
+	if s.queue(e) {
+		s.observers.started(s)
+		go s.drain()
+	}
+}
+
+// queue takes an event in, and reports whether a goroutine is needed to tell it.
+func (s *subscription) queue(e Event) (start bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if i, ok := s.last[e.ID]; ok && coalesce(&s.pending[i], e) {
+		return false
+	}
+	s.pending = append(s.pending, e)
+	if e.ID != "" {
+		if s.last == nil {
+			s.last = map[string]int{}
+		}
+		s.last[e.ID] = len(s.pending) - 1
+	}
+	start = !s.running
+	s.running = true
+	return start
+}
+
+// coalesce merges an event into the one before it of the same lease, if they
+// are of a kind that may be merged.
+func coalesce(before *Event, e Event) bool {
+	if before.Kind != e.Kind || e.Kind != EventRenewed && e.Kind != EventRenewalFailed {
+		return false
+	}
+	e.Coalesced += before.Coalesced
+	*before = e
+	return true
+}
+
+func (s *subscription) drain() {
+	defer s.observers.stopped(s)
+	for {
+		s.mu.Lock()
+		batch := s.pending
+		s.pending, s.last = nil, nil
+		if len(batch) == 0 {
+			s.running = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		for _, e := range batch {
+			s.tell(e)
+		}
+	}
+}
+
+// tell calls the observer. What it does to itself stays with it.
+func (s *subscription) tell(e Event) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.began = time.Now()
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.began = time.Time{}
+		s.mu.Unlock()
+		if r := recover(); r != nil {
+			s.observers.panicked(r, e)
+		}
+	}()
+	s.observer(e)
+}
+
+func (s *subscription) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.pending, s.last = nil, nil
+}
+
+func (o *observers) panicked(r any, e Event) {
+	o.panics.Add(1)
+	o.m.telemetry.observerPanic()
+	o.m.options.Logger.Error("leasing: an observer panicked", "panic", r, "event", e.Kind, "lease", e.Name)
+}
+
+func (o *observers) started(s *subscription) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.busy[s] = struct{}{}
+}
+
+func (o *observers) stopped(s *subscription) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s.mu.Lock()
+	running := s.running // anew, since
+	s.mu.Unlock()
+	if running {
+		return
+	}
+	delete(o.busy, s)
+	if len(o.busy) == 0 && o.idle != nil {
+		close(o.idle)
+		o.idle = nil
+	}
+}
+
+// flush waits until everybody has been told everything, for a bounded time.
+func (o *observers) flush(bound time.Duration) {
+	o.mu.Lock()
+	if len(o.busy) == 0 {
+		o.mu.Unlock()
+		return
+	}
+	idle := make(chan struct{})
+	o.idle = idle
+	o.mu.Unlock()
+	timer := time.NewTimer(bound)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
+}
+
+// stuck counts the observers that have been busy with one event for too long.
+func (o *observers) stuck() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for s := range o.busy {
+		s.mu.Lock()
+		if !s.began.IsZero() && time.Since(s.began) > stuckAfter {
+			n++
+		}
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,227 @@
+package leasing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+var (
+	errNoAnswer = fmt.Errorf("%w: the batch has no answer for this lease", ErrUnavailable)
+	errTooLate  = fmt.Errorf("%w: the answer came after its own trust had run out", ErrUnavailable)
+)
+
+// beginRenewal readies a request that is sent at the given instant, and says
+// how long it may take. It is not ok if the lease has ended meanwhile.
+func (l *lease) beginRenewal(sent instant) (req RenewRequest, bound time.Duration, ok bool) {
+	l.mu.Lock()
+	left := l.until.left(sent)
+	if l.phase >= releasing || left <= 0 {
+		l.settleRenewal()
+		l.unlockIfExpired(sent)
+		return RenewRequest{}, 0, false
+	}
+	l.lastSent = sent
+	req = RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.plan.ttl, State: l.state}
+	l.mu.Unlock()
+	return req, attemptBound(left, l.m.options.RequestTimeout), true
+}
+
+// renewAlone makes one attempt for one lease. hold is told the attempt's bound
+// when the request goes out, and returns a function to call when it is back.
+func (l *lease) renewAlone(ctx context.Context, hold func(time.Duration) func() bool) error {
+	sent := l.m.clock.now()
+	req, bound, ok := l.beginRenewal(sent)
+	if !ok {
+		return l.endedError("renew")
+	}
+	ctx, cancel := bounded(ctx, bound)
+	defer cancel()
+	ctx, span := l.m.telemetry.startLinked(ctx, "lease.renew", l)
+	defer span.End()
+	stop := hold(bound)
+	grant, err := l.m.provider.Renew(ctx, req)
+	stop()
+	err = l.finishRenewal(sent, grant, err, ctx.Err() != nil)
+	l.m.telemetry.describe(span, l.name, l.id, l.token, l.plan.ttl, err)
+	return err
+}
+
+// finishRenewal is where every renewal ends, the engine's and the
+// application's, alone or in a batch: it moves the trust, ends the lease, or
+// plans the retry. It returns what Renew returns.
+func (l *lease) finishRenewal(sent instant, grant Grant, err error, hung bool) error {
+	m := l.m
+	now := m.clock.now()
+	if err == nil {
+		err = l.checkGrant(grant, sent, now)
+	}
+	took := now.mono - sent.mono
+
+	l.mu.Lock()
+	if l.phase >= releasing {
+		lost := l.outcome != nil && errors.Is(l.outcome, ErrLost)
+		l.settleRenewal()
+		l.mu.Unlock()
+		if lost && (err == nil || !definite(err)) {
+			m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: grant.State, until: sent.add(l.plan.ttl)}, nil)
+		}
+		return l.endedError("renew")
+	}
+	switch lost := (*LostError)(nil); {
+	case err == nil:
+		l.renewed(sent, now, grant, took)
+		return nil
+	case errors.Is(err, ErrLost):
+		reason := LostGone
+		if errors.As(err, &lost) {
+			reason = lost.Reason
+		}
+		m.telemetry.renewal(l.scope, took, resultLost, 0)
+		l.settleRenewal()
+		l.lose(now, reason, unwrapLost(err))
+		return l.endedError("renew")
+	default:
+		return l.renewalFailed(now, err, hung, took)
+	}
+}
+
+// checkGrant refuses an answer that is not for this lease, or that came so
+// late that nothing of it is left to trust.
+func (l *lease) checkGrant(g Grant, sent, now instant) error {
+	switch {
+	case g.ID != l.id || g.Name != l.name || g.Token != l.token || g.TTL <= 0:
+		return fmt.Errorf("%w: the provider answered for %q, ID %s, token %d, TTL %v", ErrUnavailable, g.Name, g.ID, g.Token, g.TTL)
+	case sent.add(l.m.drift.window(g.TTL)).left(now) <= 0:
+		return errTooLate
+	}
+	return nil
+}
+
+// renewed moves the trust. Needs mu; unlocks.
+func (l *lease) renewed(sent, now instant, grant Grant, took time.Duration) {
+	margin := l.until.left(now)
+	l.until = sent.add(l.m.drift.window(grant.TTL))
+	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
+	l.renewals++
+	l.recovered()
+	l.planRenewal(sent)
+	l.settleRenewal()
+	l.reschedule(now)
+	e := l.event(EventRenewed, now)
+	e.Remaining = l.until.left(now)
+	l.m.observers.publish(l.observer, e)
+	l.mu.Unlock()
+	l.m.telemetry.renewal(l.scope, took, resultOK, margin)
+}
+
+// renewalFailed plans the retry. Needs mu; unlocks.
+func (l *lease) renewalFailed(now instant, err error, hung bool, took time.Duration) error {
+	left := l.until.left(now)
+	if l.failures++; l.failures == 1 {
+		l.m.failing.Add(1)
+	}
+	l.failure, l.hung = err, hung
+	if l.plan.cadence != forever {
+		pause := min(retryPause(l.failures, l.plan.firstTTL, left, rand.Float64()), l.plan.cadence)
+		if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
+			pause = min(max(pause, throttled.RetryAfter), max(left/3, minRetry))
+		}
+		l.nextRenew = now.add(pause)
+	}
+	l.settleRenewal()
+	e := l.event(EventRenewalFailed, now)
+	e.Remaining, e.Attempt, e.Err = max(left, 0), l.failures, err
+	e.WillRetry = l.plan.cadence != forever && l.nextRenew.left(now) < left
+	l.m.observers.publish(l.observer, e)
+	if left <= 0 {
+		l.lose(now, LostExpired, err)
+	} else {
+		l.reschedule(now)
+		l.mu.Unlock()
+	}
+	l.m.telemetry.renewal(l.scope, took, errorType(err), 0)
+	return l.m.wrap("renew", l.name, err)
+}
+
+// recovered notes that the last renewal did not fail. Needs mu.
+func (l *lease) recovered() {
+	if l.failures > 0 {
+		l.m.failing.Add(-1)
+	}
+	l.failures, l.failure, l.hung = 0, nil, false
+}
+
+// planRenewal sets the next renewal, counted from when the last was sent. Needs mu.
+func (l *lease) planRenewal(sent instant) {
+	if l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals {
+		l.nextRenew = instant{forever, forever}
+		return
+	}
+	l.nextRenew = sent.add(jittered(l.plan.cadence, rand.Float64()))
+}
+
+// settleRenewal lets those go on who wait for the renewal under way. Needs mu.
+func (l *lease) settleRenewal() {
+	l.renewing = false
+	if l.settled != nil {
+		close(l.settled)
+		l.settled = nil
+	}
+}
+
+// Renew is the application's own renewal. It shares everything with the
+// engine's but who waits for it.
+func (l *lease) Renew(ctx context.Context) error {
+	l.mu.Lock()
+	if l.phase >= releasing || l.until.left(l.m.clock.now()) <= 0 {
+		l.unlockIfExpired(l.m.clock.now())
+		return l.endedError("renew")
+	}
+	if l.renewing {
+		return l.joinRenewal(ctx)
+	}
+	if n := l.plan.maxRenewals; n > 0 && l.renewals >= n {
+		l.mu.Unlock()
+		return l.m.wrap("renew", l.name, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: n, Want: "more, to renew again: all are used up"})
+	}
+	if err := ctx.Err(); err != nil {
+		l.mu.Unlock()
+		return l.m.wrap("renew", l.name, context.Cause(ctx))
+	}
+	l.renewing = true
+	l.reschedule(l.m.clock.now())
+	l.mu.Unlock()
+	return l.renewAlone(ctx, func(time.Duration) func() bool { return func() bool { return true } })
+}
+
+// joinRenewal waits for the renewal under way. Needs mu; unlocks.
+func (l *lease) joinRenewal(ctx context.Context) error {
+	if l.settled == nil {
+		l.settled = make(chan struct{})
+	}
+	settled := l.settled
+	l.mu.Unlock()
+	select {
+	case <-settled:
+	case <-ctx.Done():
+		return l.m.wrap("renew", l.name, context.Cause(ctx))
+	}
+	l.mu.Lock()
+	failure, ended := l.failure, l.phase >= releasing
+	l.mu.Unlock()
+	if ended {
+		return l.endedError("renew")
+	}
+	return l.m.wrap("renew", l.name, failure)
+}
+
+// unwrapLost returns what stood behind a provider's report of a loss.
+func unwrapLost(err error) error {
+	if lost, ok := err.(*LostError); ok { //nolint:errorlint // only the bare form adds nothing of its own
+		return lost.Err
+	}
+	return err
+}
