@@ -233,13 +233,7 @@ func TestEveryCallIsBounded(t *testing.T) {
 
 func TestLateGrantIsNotTrusted(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
-		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
-			err := apply()
-			if call.Op == leasingtest.Acquire && call.N == 1 {
-				time.Sleep(2 * time.Second)
-			}
-			return err
-		})
+		p.Use(leasingtest.DelayReply(leasingtest.Acquire, 1, 2*time.Second))
 		_, err := m.TryAcquire(t.Context(), name, leasing.AcquireOptions{TTL: time.Second})
 		require.ErrorContains(t, err, "after its own trust had run out")
 		l := acquire(t, m, leasing.AcquireOptions{TTL: time.Second})

@@ -136,13 +136,13 @@ func (l *lease) renewalFailed(now instant, err error, hung bool, took time.Durat
 	e.Remaining, e.Attempt, e.Err = max(left, 0), l.failures, err
 	e.WillRetry = l.plan.cadence != forever && l.nextRenew.left(now) < left
 	l.m.observers.publish(l.observer, e)
+	l.m.telemetry.renewal(l.scope, took, errorType(err), 0)
 	if left <= 0 {
 		l.lose(now, LostExpired, err)
-	} else {
-		l.reschedule(now)
-		l.mu.Unlock()
+		return l.endedError("renew")
 	}
-	l.m.telemetry.renewal(l.scope, took, errorType(err), 0)
+	l.reschedule(now)
+	l.mu.Unlock()
 	return l.m.wrap("renew", l.name, err)
 }
 

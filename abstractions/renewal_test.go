@@ -21,13 +21,8 @@ func TestTrap_T01_TrustCountsFromBeforeTheRequest(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		const ttl, slow = 10 * time.Second, 2 * time.Second
 		// The grant takes effect at once; its answer takes two seconds.
-		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
-			err := apply()
-			if call.Op == leasingtest.Acquire || call.Op == leasingtest.Renew {
-				time.Sleep(slow)
-			}
-			return err
-		})
+		p.Use(leasingtest.DelayReply(leasingtest.Acquire, leasingtest.Always, slow))
+		p.Use(leasingtest.DelayReply(leasingtest.Renew, leasingtest.Always, slow))
 		sent := time.Now()
 		l := acquire(t, m, leasing.AcquireOptions{TTL: ttl, NoAutoRenew: true})
 		require.Equal(t, sent, l.AcquiredAt())
@@ -225,14 +220,7 @@ func TestTrap_T57_LateRenewalDoesNotRevive(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		const ttl = 10 * time.Second
 		// Each renewal is applied and answered only long after trust is over.
-		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
-			if call.Op == leasingtest.Renew {
-				err := apply()
-				time.Sleep(ttl)
-				return err
-			}
-			return apply()
-		})
+		p.Use(leasingtest.DelayReply(leasingtest.Renew, leasingtest.Always, ttl))
 		l := acquire(t, m, leasing.AcquireOptions{TTL: ttl})
 		lostAt := ended(t, l, time.Minute)
 		require.Equal(t, l.AcquiredAt().Add(leasing.Window(ttl)), lostAt)

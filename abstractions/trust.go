@@ -30,10 +30,10 @@ func (i instant) left(now instant) time.Duration {
 }
 
 func addSaturated(a, b time.Duration) time.Duration {
-	if sum := a + b; sum >= a {
-		return sum
+	if b > forever-a {
+		return forever
 	}
-	return forever
+	return a + b
 }
 
 // drift is the bound on how much faster the backend's clock may run than ours.

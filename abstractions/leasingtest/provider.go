@@ -76,6 +76,13 @@ func (p *Provider) Use(h Handler) (remove func()) {
 	}
 }
 
+// Clear removes all handlers.
+func (p *Provider) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handlers = nil
+}
+
 // Calls returns the calls so far, in the order in which they came.
 func (p *Provider) Calls() []Call {
 	p.mu.Lock()

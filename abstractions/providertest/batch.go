@@ -1,0 +1,138 @@
+package providertest
+
+import (
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+var batchChecks = []check{
+	{name: "Batch_RenewsAll", run: batchRenewsAll},
+	{name: "Batch_OneClaimsFailureTouchesNoOther", run: batchFailuresAreSeparate},
+	{name: "Batch_EmptyIsNoError", run: batchEmpty},
+	{name: "Batch_SameClaimTwice", run: batchSameClaimTwice},
+	{name: "Trap_T66_ItemIsNeitherSuccessNorLossByAccident", run: batchItemsAreCertain},
+}
+
+// renewBatch renews in one batch, or reports that the provider can't.
+func (e *env) renewBatch(reqs ...leasing.RenewRequest) ([]leasing.RenewResult, bool) {
+	e.t.Helper()
+	batcher, ok := leasing.As[leasing.BatchRenewer](e.p)
+	if !ok {
+		e.t.Log("no BatchRenewer here")
+		return nil, false
+	}
+	ctx, cancel := e.call()
+	defer cancel()
+	results, err := batcher.RenewBatch(ctx, reqs)
+	e.NoError(err)
+	e.Len(results, len(reqs), "one result for each request")
+	return results, true
+}
+
+// batchRenewsAll takes more than the core's usual batch of 256.
+func batchRenewsAll(e *env) {
+	if _, ok := e.renewBatch(); !ok {
+		return
+	}
+	prefix := e.name()
+	claims := make([]*claim, 300)
+	reqs := make([]leasing.RenewRequest, len(claims))
+	for i := range claims {
+		claims[i] = e.take(prefix + "/" + e.unique())
+		reqs[i] = claims[i].renewRequest(e.long)
+	}
+	for range 2 {
+		results, _ := e.renewBatch(reqs...)
+		for i, result := range results {
+			e.NoError(result.Err)
+			claims[i].isGranted(result.Grant)
+			e.Equal(claims[i].token(), result.Grant.Token, "in order, each with its own token")
+			reqs[i].State = result.Grant.State
+		}
+	}
+	claims[0].isHeld()
+	claims[299].grant.State = reqs[299].State
+	claims[299].release()
+	e.isFree(claims[299].req.Name)
+}
+
+// mixed is a batch in which only the first and the last can be renewed.
+func (e *env) mixed() (first, last *claim, reqs []leasing.RenewRequest) {
+	first, last = e.take(e.name()), e.take(e.name())
+	released, broken, taken := e.take(e.name()), e.take(e.name()), e.take(e.name())
+	released.release()
+	e.breaks(leasing.BreakRequest{Name: broken.req.Name})
+	e.breaks(leasing.BreakRequest{Name: taken.req.Name, Immediate: true})
+	e.take(taken.req.Name)
+	stranger := &claim{e: e, req: e.request(first.req.Name), grant: first.grant}
+	unseen := &claim{e: e, req: e.request(e.name()), grant: leasing.Grant{Token: 1}}
+	for _, c := range []*claim{first, released, broken, taken, stranger, unseen, last} {
+		reqs = append(reqs, c.renewRequest(e.long))
+	}
+	return first, last, reqs
+}
+
+func batchFailuresAreSeparate(e *env) {
+	first, last, reqs := e.mixed()
+	bad := first.renewRequest(0) // invalid: no TTL
+	end := len(reqs) - 1
+	reqs = append(reqs[:end:end], bad, reqs[end])
+	results, ok := e.renewBatch(reqs...)
+	if !ok {
+		return
+	}
+	end = len(results) - 1
+	e.NoError(results[0].Err)
+	first.isGranted(results[0].Grant)
+	e.NoError(results[end].Err)
+	last.isGranted(results[end].Grant)
+	for i := 1; i < end-1; i++ {
+		e.lost(results[i].Err)
+	}
+	e.invalid(results[end-1].Err)
+	first.isHeld()
+	last.isHeld()
+}
+
+func batchEmpty(e *env) {
+	e.renewBatch()
+}
+
+func batchSameClaimTwice(e *env) {
+	holder := e.take(e.name())
+	results, ok := e.renewBatch(holder.renewRequest(e.long), holder.renewRequest(e.long))
+	if !ok {
+		return
+	}
+	for _, result := range results {
+		if result.Err != nil {
+			e.unknown(result.Err) // one of the two may have been passed over
+			continue
+		}
+		holder.isGranted(result.Grant)
+	}
+	holder.isHeld()
+}
+
+// batchItemsAreCertain shows that what a batch says of an item is what a
+// renewal of its own would say.
+func batchItemsAreCertain(e *env) {
+	_, _, reqs := e.mixed()
+	results, ok := e.renewBatch(reqs...)
+	if !ok {
+		return
+	}
+	for i, result := range results {
+		ctx, cancel := e.call()
+		grant, err := e.p.Renew(ctx, reqs[i])
+		cancel()
+		if err == nil {
+			e.NoError(result.Err, "item %d can be renewed", i)
+			grant.State, result.Grant.State = nil, nil
+			e.Equal(grant, result.Grant, "item %d", i)
+			continue
+		}
+		e.lost(err)
+		e.lost(result.Err)
+		e.Zero(result.Grant.Token, "item %d is lost, and has a grant", i)
+	}
+}

@@ -1,0 +1,120 @@
+package providertest
+
+import (
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+var breakChecks = []check{
+	{name: "Break_ByDefaultRefusesRenewalAndLetsItRunOut", run: breakByDefault},
+	{name: "Break_ImmediateFreesNow", run: breakImmediate},
+	{name: "Break_AFreeNameMeetsNobody", run: breakAFreeName},
+	{name: "Break_AgainChangesNothing", run: breakAgain},
+	{name: "Break_InfiniteNeedsNoGrace", run: breakInfinite, waits: true},
+	{name: "Trap_T21_BreakKeepsTheToken", run: breakKeepsTheToken},
+	{name: "Trap_T63_BreakHitsOnlyTheLeaseItNames", run: breakHitsOnlyItsLease},
+}
+
+func breakByDefault(e *env) {
+	holder := e.take(e.name())
+	sent := e.now()
+	result := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	e.True(result.WasHeld)
+	e.Equal(holder.token(), result.Token)
+	if e.caps.RemainingKnown {
+		holder.isRemaining(result.Remaining, sent, e.now())
+	}
+	e.Positive(result.Remaining, "it still runs")
+	record := e.inspect(holder.req.Name)
+	e.True(record.Held, "it still runs")
+	e.True(record.Breaking)
+	e.Equal(holder.token(), record.Token)
+	holder.isLost(leasing.LostBroken, leasing.LostGone)
+	e.refused(holder.req.Name)
+}
+
+func breakImmediate(e *env) {
+	holder := e.take(e.name())
+	result := e.breaks(leasing.BreakRequest{Name: holder.req.Name, Immediate: true})
+	e.Equal(leasing.BreakResult{WasHeld: true, Token: holder.token()}, result)
+	next := e.take(holder.req.Name)
+	e.Greater(next.token(), holder.token())
+	holder.release()
+	next.isHeld()
+}
+
+func breakAFreeName(e *env) {
+	for _, immediate := range []bool{false, true} {
+		name := e.name()
+		result := e.breaks(leasing.BreakRequest{Name: name, Immediate: immediate})
+		e.Equal(leasing.BreakResult{}, result, "never seen")
+		e.Zero(e.inspect(name).Token)
+		holder := e.take(name)
+		holder.release()
+		result = e.breaks(leasing.BreakRequest{Name: name, Immediate: immediate})
+		e.Equal(leasing.BreakResult{Token: holder.token()}, result, "released")
+		e.isFree(name)
+	}
+}
+
+func breakAgain(e *env) {
+	holder := e.take(e.name())
+	first := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	second := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	e.True(second.WasHeld)
+	e.Equal(first.Token, second.Token)
+	e.LessOrEqual(second.Remaining, first.Remaining, "a second break prolongs nothing")
+	third := e.breaks(leasing.BreakRequest{Name: holder.req.Name, Immediate: true})
+	e.Equal(leasing.BreakResult{WasHeld: true, Token: holder.token()}, third)
+	e.isFree(holder.req.Name)
+}
+
+func breakInfinite(e *env) {
+	if !e.caps.Infinite {
+		e.t.Log("no infinite leases here")
+		return
+	}
+	holder := e.take(e.name())
+	holder.renew(leasing.Infinite)
+	result := e.breaks(leasing.BreakRequest{Name: holder.req.Name}) // Grace 0 means the least
+	returned := e.now()
+	e.True(result.WasHeld)
+	e.Less(result.Remaining, e.long, "an end is in sight")
+	e.sleepUntil(returned.Add(result.Remaining + e.caps.Precision + time.Second))
+	e.isFree(holder.req.Name)
+}
+
+func breakKeepsTheToken(e *env) {
+	name := e.name()
+	var last int64
+	for range 4 {
+		holder := e.take(name)
+		e.Greater(holder.token(), last)
+		last = holder.token()
+		result := e.breaks(leasing.BreakRequest{Name: name, Immediate: true})
+		e.Equal(last, result.Token)
+		e.Equal(last, e.inspect(name).Token)
+	}
+}
+
+func breakHitsOnlyItsLease(e *env) {
+	first := e.take(e.name())
+	first.release()
+	second := e.take(first.req.Name)
+	for _, immediate := range []bool{false, true} {
+		_, err := e.tryBreak(leasing.BreakRequest{Name: first.req.Name, IfToken: first.token(), Immediate: immediate})
+		e.is(err, leasing.ErrStale)
+		_, err = e.tryBreak(leasing.BreakRequest{Name: first.req.Name, IfToken: second.token() + 1, Immediate: immediate})
+		e.is(err, leasing.ErrStale, "a token that the name has not had yet")
+		second.isHeld()
+		e.False(e.inspect(first.req.Name).Breaking)
+		second.renew(e.long)
+	}
+	result := e.breaks(leasing.BreakRequest{Name: first.req.Name, IfToken: second.token(), Immediate: true})
+	e.Equal(leasing.BreakResult{WasHeld: true, Token: second.token()}, result)
+	result = e.breaks(leasing.BreakRequest{Name: first.req.Name, IfToken: second.token()})
+	e.Equal(leasing.BreakResult{Token: second.token()}, result, "already broken, and nobody has followed")
+	_, err := e.tryBreak(leasing.BreakRequest{Name: first.req.Name, IfToken: first.token()})
+	e.is(err, leasing.ErrStale, "another lease has followed, although it has ended too")
+}

@@ -1,0 +1,129 @@
+package providertest
+
+import (
+	"context"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+var capabilityChecks = []check{
+	{name: "Capabilities_AreFacts", run: capabilitiesAreFacts},
+	{name: "Capabilities_PingAnswers", run: pingAnswers},
+	{name: "Capabilities_PingTellsAnOutage", run: pingTellsAnOutage, needs: "Unreachable"},
+	{name: "Trap_T53_AbilitiesAreAnsweredOrHidden", run: abilitiesAreAnsweredOrHidden},
+	{name: "Trap_T64_NobodyLooksThroughAWrapper", run: nobodyLooksThroughAWrapper},
+}
+
+func capabilitiesAreFacts(e *env) {
+	c := e.caps
+	e.NotEmpty(c.Provider, "Provider")
+	e.NotEmpty(c.Clock, "Clock")
+	e.notNegative("MinTTL", int64(c.MinTTL))
+	e.notNegative("MaxTTL", int64(c.MaxTTL))
+	e.notNegative("Granularity", int64(c.Granularity))
+	e.notNegative("Precision", int64(c.Precision))
+	e.notNegative("MaxNameBytes", int64(c.MaxNameBytes))
+	e.LessOrEqual(c.MaxNameBytes, leasing.MaxNameBytes)
+	if c.MaxTTL > 0 {
+		e.LessOrEqual(c.MinTTL, c.MaxTTL)
+	}
+	if c.Granularity > 0 {
+		e.Zero(c.MinTTL%c.Granularity, "MinTTL is a multiple of Granularity")
+		e.Zero(c.MaxTTL%c.Granularity, "MaxTTL is a multiple of Granularity")
+	}
+	e.take(e.name()).release()
+	e.Equal(c, e.p.Capabilities(), "they don't change")
+	e.Equal(c, e.peer.Capabilities(), "nor from client to client")
+}
+
+// notNegative says that a field is 0 or more.
+func (e *env) notNegative(field string, value int64) {
+	e.t.Helper()
+	e.GreaterOrEqual(value, int64(0), field)
+}
+
+func pingAnswers(e *env) {
+	if pinger, ok := leasing.As[leasing.Pinger](e.p); ok {
+		ctx, cancel := e.call()
+		defer cancel()
+		e.NoError(pinger.Ping(ctx))
+	}
+}
+
+func pingTellsAnOutage(e *env) {
+	p := e.h.Unreachable(e.t)
+	e.t.Cleanup(func() { p.Close() })
+	if pinger, ok := leasing.As[leasing.Pinger](p); ok {
+		ctx, cancel := context.WithTimeout(e.t.Context(), e.short)
+		defer cancel()
+		e.unknown(pinger.Ping(ctx))
+	}
+}
+
+// abilitiesAreAnsweredOrHidden asks as the core does: what is answered is
+// usable, and the answer does not change. (That it works is for the checks of
+// each ability.)
+func abilitiesAreAnsweredOrHidden(e *env) {
+	answers := func() map[string]bool {
+		return map[string]bool{
+			"BatchRenewer":  answered[leasing.BatchRenewer](e),
+			"Waiter":        answered[leasing.Waiter](e),
+			"Lister":        answered[leasing.Lister](e),
+			"Pinger":        answered[leasing.Pinger](e),
+			"HistoryReader": answered[leasing.HistoryReader](e),
+		}
+	}
+	first := answers()
+	e.t.Logf("abilities: %v", first)
+	e.take(e.name()).release()
+	e.Equal(first, answers())
+	if wrapper, ok := e.p.(interface{ As(target any) bool }); ok {
+		var unknown interface{ NobodyHasThis() }
+		e.False(wrapper.As(&unknown), "an ability that does not exist")
+		e.Nil(unknown)
+		e.False(wrapper.As(nil))
+	}
+}
+
+func answered[T any](e *env) bool {
+	ability, ok := leasing.As[T](e.p)
+	if ok {
+		e.NotNil(ability, "%T is answered, and nil", &ability)
+	} else {
+		e.Nil(ability, "%T is hidden, and set", &ability)
+	}
+	return ok
+}
+
+// plain is a wrapper that does not know of abilities.
+type plain struct{ leasing.Provider }
+
+// veiled is a wrapper that answers for nothing but Ping.
+type veiled struct{ plain }
+
+func (v veiled) Ping(context.Context) error { return leasing.ErrDenied }
+
+func (v veiled) As(target any) bool {
+	pinger, ok := target.(*leasing.Pinger)
+	if ok {
+		*pinger = v
+	}
+	return ok
+}
+
+// nobodyLooksThroughAWrapper shows that this provider's abilities can be
+// hidden, and that a wrapper of it has all calls to itself.
+func nobodyLooksThroughAWrapper(e *env) {
+	for _, p := range []leasing.Provider{plain{e.p}, veiled{plain{e.p}}} {
+		_, batcher := leasing.As[leasing.BatchRenewer](p)
+		_, waiter := leasing.As[leasing.Waiter](p)
+		_, lister := leasing.As[leasing.Lister](p)
+		_, historian := leasing.As[leasing.HistoryReader](p)
+		e.False(batcher || waiter || lister || historian, "an ability of the wrapped provider shows")
+	}
+	_, ok := leasing.As[leasing.Pinger](plain{e.p})
+	e.False(ok)
+	pinger, ok := leasing.As[leasing.Pinger](veiled{plain{e.p}})
+	e.True(ok)
+	e.ErrorIs(pinger.Ping(e.t.Context()), leasing.ErrDenied, "the wrapper's own answer")
+}

@@ -1,0 +1,174 @@
+package providertest
+
+import (
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// claim is a name held by the suite.
+type claim struct {
+	e     *env
+	p     leasing.Provider
+	req   leasing.AcquireRequest
+	grant leasing.Grant
+	// sent and returned enclose the latest successful acquire or renewal.
+	sent, returned time.Time
+	ttl            time.Duration // of that
+}
+
+// request returns a new claim's request for a long lease.
+func (e *env) request(name string) leasing.AcquireRequest {
+	return leasing.AcquireRequest{Name: name, ID: leasing.NewID(), Owner: "providertest", TTL: e.long}
+}
+
+func (e *env) shortRequest(name string) leasing.AcquireRequest {
+	req := e.request(name)
+	req.TTL = e.short
+	return req
+}
+
+// try makes one attempt. The claim says when it was made, also after a refusal.
+func (e *env) try(p leasing.Provider, req leasing.AcquireRequest) (*claim, error) {
+	ctx, cancel := e.call()
+	defer cancel()
+	c := &claim{e: e, p: p, req: req, ttl: req.TTL, sent: e.now()}
+	var err error
+	c.grant, err = p.Acquire(ctx, req)
+	c.returned = e.now()
+	return c, err
+}
+
+// acquire must succeed, and give what was asked for.
+func (e *env) acquire(p leasing.Provider, req leasing.AcquireRequest) *claim {
+	e.t.Helper()
+	c, err := e.try(p, req)
+	e.NoError(err, "acquire %q", req.Name)
+	c.isGranted(c.grant)
+	return c
+}
+
+// take acquires a long lease of the name for a new claim.
+func (e *env) take(name string) *claim {
+	e.t.Helper()
+	return e.acquire(e.p, e.request(name))
+}
+
+// isGranted holds a grant against what every grant of the claim must say.
+func (c *claim) isGranted(grant leasing.Grant) {
+	c.e.t.Helper()
+	c.e.Equal(c.req.Name, grant.Name, "Grant.Name")
+	c.e.Equal(c.req.ID, grant.ID, "Grant.ID")
+	c.e.Equal(c.ttl, grant.TTL, "Grant.TTL is the TTL that was asked for")
+	c.e.Positive(grant.Token, "Grant.Token")
+	c.e.LessOrEqual(grant.Token, int64(leasing.MaxToken), "Grant.Token")
+}
+
+func (c *claim) token() int64 { return c.grant.Token }
+
+func (c *claim) renewRequest(ttl time.Duration) leasing.RenewRequest {
+	return leasing.RenewRequest{Name: c.req.Name, ID: c.req.ID, Token: c.grant.Token, TTL: ttl, State: c.grant.State}
+}
+
+// tryRenew makes one attempt, and takes note of a success.
+func (c *claim) tryRenew(ttl time.Duration) error {
+	c.e.t.Helper()
+	ctx, cancel := c.e.call()
+	defer cancel()
+	sent := c.e.now()
+	grant, err := c.p.Renew(ctx, c.renewRequest(ttl))
+	if err == nil {
+		c.sent, c.returned, c.ttl = sent, c.e.now(), ttl
+		c.isGranted(grant)
+		c.e.Equal(c.grant.Token, grant.Token, "a renewal keeps the token")
+		c.grant = grant
+	}
+	return err
+}
+
+// renew must succeed.
+func (c *claim) renew(ttl time.Duration) {
+	c.e.t.Helper()
+	c.e.NoError(c.tryRenew(ttl), "renew %q", c.req.Name)
+}
+
+// isLost says that a renewal is refused as lost for one of the reasons.
+func (c *claim) isLost(reasons ...leasing.LostReason) {
+	c.e.t.Helper()
+	c.e.lost(c.tryRenew(c.req.TTL), reasons...)
+}
+
+func (c *claim) releaseRequest() leasing.ReleaseRequest {
+	return leasing.ReleaseRequest{Name: c.req.Name, ID: c.req.ID, Token: c.grant.Token, State: c.grant.State}
+}
+
+// release must succeed, whatever has become of the claim.
+func (c *claim) release() {
+	c.e.t.Helper()
+	c.e.release(c.p, c.releaseRequest())
+}
+
+func (e *env) release(p leasing.Provider, req leasing.ReleaseRequest) {
+	e.t.Helper()
+	ctx, cancel := e.call()
+	defer cancel()
+	e.NoError(p.Release(ctx, req), "release %q", req.Name)
+}
+
+// cleanUp releases an attempt of which only the request is known.
+func (e *env) cleanUp(p leasing.Provider, req leasing.AcquireRequest) {
+	e.t.Helper()
+	e.release(p, leasing.ReleaseRequest{Name: req.Name, ID: req.ID})
+}
+
+func (e *env) inspect(name string) leasing.Record {
+	e.t.Helper()
+	ctx, cancel := e.call()
+	defer cancel()
+	record, err := e.peer.Inspect(ctx, leasing.InspectRequest{Name: name})
+	e.NoError(err, "inspect %q", name)
+	e.Equal(name, record.Name, "Record.Name")
+	return record
+}
+
+func (e *env) tryBreak(req leasing.BreakRequest) (leasing.BreakResult, error) {
+	ctx, cancel := e.call()
+	defer cancel()
+	return e.peer.Break(ctx, req)
+}
+
+// breaks must succeed; it is another client that breaks.
+func (e *env) breaks(req leasing.BreakRequest) leasing.BreakResult {
+	e.t.Helper()
+	result, err := e.tryBreak(req)
+	e.NoError(err, "break %q", req.Name)
+	return result
+}
+
+// isHeld says that the claim still has its name, as the backend sees it.
+func (c *claim) isHeld() {
+	c.e.t.Helper()
+	record := c.e.inspect(c.req.Name)
+	c.e.True(record.Held, "%q is still held", c.req.Name)
+	c.e.Equal(c.req.ID, record.ID, "by the same claim")
+	c.e.Equal(c.grant.Token, record.Token, "with the same token")
+	c.e.refused(c.req.Name)
+}
+
+// isFree says that the name can be had at once; it gives it back.
+func (e *env) isFree(name string) {
+	e.t.Helper()
+	e.False(e.inspect(name).Held, "%q is free", name)
+	e.acquire(e.peer, e.request(name)).release()
+}
+
+// refused says that a new claim for the name is refused, from either client.
+func (e *env) refused(name string) *leasing.HeldError {
+	e.t.Helper()
+	var held *leasing.HeldError
+	for client, p := range e.clients() {
+		_, err := e.try(p, e.request(name))
+		held = e.held(err, "%q for the %s", name, client)
+	}
+	return held
+}

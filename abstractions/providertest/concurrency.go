@@ -1,0 +1,124 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+var concurrencyChecks = []check{
+	{name: "Concurrent_HandoversNeverOverlap", run: handoversNeverOverlap},
+	{name: "Concurrent_EverythingAtOnce", run: everythingAtOnce},
+}
+
+// section is what the lease of a name protects.
+type section struct {
+	name   string
+	inside atomic.Int64 // the token of whoever is inside
+	last   int64        // the token of the last one who was; guarded by the lease
+}
+
+// handoversNeverOverlap passes two names around among many claims. Leases are
+// long, so whoever is inside holds one.
+func handoversNeverOverlap(e *env) {
+	sections := []*section{{name: e.name()}, {name: e.name()}}
+	var all sync.WaitGroup
+	for i := range 8 {
+		p := e.p
+		if i%2 == 1 {
+			p = e.peer
+		}
+		all.Go(func() {
+			for round := range 8 {
+				sections[(i+round)%2].pass(e, p, i)
+			}
+		})
+	}
+	all.Wait()
+	for _, s := range sections {
+		e.isFree(s.name)
+	}
+}
+
+// pass waits for the name, holds it for a moment and gives it back.
+func (s *section) pass(e *env, p leasing.Provider, i int) {
+	c := s.enter(e, p, i)
+	e.True(s.inside.CompareAndSwap(0, c.token()), "two holders of %q", s.name)
+	e.Greater(c.token(), s.last, "the token of the next holder of %q", s.name)
+	s.last = c.token()
+	time.Sleep(time.Millisecond)
+	e.NoError(e.settled(func(context.Context) error { return c.tryRenew(e.long) }))
+	e.True(s.inside.CompareAndSwap(c.token(), 0), "two holders of %q", s.name)
+	e.NoError(e.settled(func(ctx context.Context) error { return p.Release(ctx, c.releaseRequest()) }))
+}
+
+func (s *section) enter(e *env, p leasing.Provider, i int) *claim {
+	req := e.request(s.name)
+	for {
+		var c *claim
+		err := e.settled(func(context.Context) (err error) {
+			c, err = e.try(p, req)
+			return err
+		})
+		if err == nil {
+			return c
+		}
+		e.held(err)
+		time.Sleep(time.Duration(i+1) * time.Millisecond)
+	}
+}
+
+// everythingAtOnce calls all methods on few names from many goroutines, for
+// the race detector; and no answer is out of the contract.
+func everythingAtOnce(e *env) {
+	names := []string{e.name(), e.name(), e.name()}
+	var all sync.WaitGroup
+	for i := range 8 {
+		p := e.p
+		if i%2 == 1 {
+			p = e.peer
+		}
+		all.Go(func() {
+			for round := range 6 {
+				e.anyOutcome(p, names[(i+round)%len(names)])
+			}
+		})
+	}
+	all.Wait()
+	for _, name := range names {
+		e.breaks(leasing.BreakRequest{Name: name, Immediate: true})
+		e.isFree(name)
+	}
+}
+
+func (e *env) anyOutcome(p leasing.Provider, name string) {
+	c, err := e.try(p, e.request(name))
+	if err != nil {
+		c = &claim{e: e, p: p, req: e.request(name), grant: leasing.Grant{Token: 1}}
+		e.oneOf(err, leasing.ErrHeld)
+	}
+	for _, call := range e.calls(p, name, c) {
+		ctx, cancel := e.call()
+		e.oneOf(call.do(ctx), leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased)
+		cancel()
+	}
+}
+
+// oneOf says that err is nil, of one of the kinds, or unknown.
+func (e *env) oneOf(err error, kinds ...error) {
+	e.t.Helper()
+	if err == nil || errors.Is(err, leasing.ErrUnavailable) {
+		return
+	}
+	for _, kind := range kinds {
+		if errors.Is(err, kind) {
+			e.is(err, kind)
+			return
+		}
+	}
+	e.NoError(err)
+}

@@ -1,0 +1,172 @@
+package providertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+var contextChecks = []check{
+	{name: "Context_CancelledBeforeTheCallChangesNothing", run: cancelledBefore},
+	{name: "Context_DeadlinePassedBeforeTheCallChangesNothing", run: deadlineBefore},
+	{name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", run: abandonedAcquire},
+	{name: "Trap_T66_AbandonedCallsHarmNoOthers", run: abandonedCallsHarmNoOthers},
+}
+
+// call is one method on one claim.
+type call struct {
+	what string
+	do   func(ctx context.Context) error
+}
+
+// calls are all methods that take a context: one acquires a fresh name, the
+// others are about the holder's. On a working backend, and in this order, all
+// of them succeed.
+func (e *env) calls(p leasing.Provider, fresh string, holder *claim) []call {
+	name := holder.req.Name
+	calls := []call{
+		{"Acquire", func(ctx context.Context) error {
+			_, err := p.Acquire(ctx, e.request(fresh))
+			return err
+		}},
+		{"Acquire again", func(ctx context.Context) error {
+			_, err := p.Acquire(ctx, holder.req)
+			return err
+		}},
+		{"Renew", func(ctx context.Context) error {
+			_, err := p.Renew(ctx, holder.renewRequest(e.long))
+			return err
+		}},
+		{"Inspect", func(ctx context.Context) error {
+			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: name})
+			return err
+		}},
+	}
+	calls = append(calls, e.abilityCalls(p, holder)...)
+	return append(calls,
+		call{"Release", func(ctx context.Context) error { return p.Release(ctx, holder.releaseRequest()) }},
+		call{"Break", func(ctx context.Context) error {
+			_, err := p.Break(ctx, leasing.BreakRequest{Name: name, Immediate: true})
+			return err
+		}},
+	)
+}
+
+func (e *env) abilityCalls(p leasing.Provider, holder *claim) []call {
+	var calls []call
+	add := func(what string, do func(ctx context.Context) error) { calls = append(calls, call{what, do}) }
+	if batcher, ok := leasing.As[leasing.BatchRenewer](p); ok {
+		add("RenewBatch", func(ctx context.Context) error {
+			results, err := batcher.RenewBatch(ctx, []leasing.RenewRequest{holder.renewRequest(e.long)})
+			if err == nil && len(results) == 1 {
+				err = results[0].Err
+			}
+			return err
+		})
+	}
+	if waiter, ok := leasing.As[leasing.Waiter](p); ok {
+		add("Wait", func(ctx context.Context) error {
+			_, err := waiter.Wait(ctx, leasing.WaitRequest{Name: holder.req.Name, ID: leasing.NewID()})
+			return err
+		})
+	}
+	if lister, ok := leasing.As[leasing.Lister](p); ok {
+		add("List", func(ctx context.Context) error {
+			_, err := lister.List(ctx, leasing.ListRequest{Prefix: holder.req.Name})
+			return err
+		})
+	}
+	if pinger, ok := leasing.As[leasing.Pinger](p); ok {
+		add("Ping", pinger.Ping)
+	}
+	if historian, ok := leasing.As[leasing.HistoryReader](p); ok {
+		add("History", func(ctx context.Context) error {
+			_, err := historian.History(ctx, leasing.HistoryRequest{Name: holder.req.Name})
+			return err
+		})
+	}
+	return calls
+}
+
+func cancelledBefore(e *env) {
+	ctx, cancel := context.WithCancel(e.t.Context())
+	cancel()
+	e.callsEnd(ctx, context.Canceled)
+}
+
+func deadlineBefore(e *env) {
+	ctx, cancel := context.WithDeadline(e.t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	e.callsEnd(ctx, context.DeadlineExceeded)
+}
+
+func (e *env) callsEnd(ctx context.Context, cause error) {
+	holder := e.take(e.name())
+	fresh := e.name()
+	for _, call := range e.calls(e.p, fresh, holder) {
+		e.ended(call.do(ctx), cause, call.what)
+	}
+	holder.isHeld()
+	e.False(e.inspect(holder.req.Name).Breaking)
+	record := e.inspect(fresh)
+	e.False(record.Held)
+	e.Zero(record.Token)
+	holder.renew(e.long)
+}
+
+// abandonedAcquire gives up on acquires at all moments of their way, cleans up
+// as package leasing does, and then finds each name free.
+func abandonedAcquire(e *env) {
+	begun := time.Now()
+	e.take(e.name())
+	took := max(time.Since(begun), 100*time.Microsecond)
+	for i := range 24 {
+		req := e.request(e.name())
+		req.Metadata = map[string]string{"attempt": fmt.Sprint(i)}
+		ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(i)/16)
+		_, err := e.p.Acquire(ctx, req)
+		cancel()
+		if err != nil {
+			e.unknown(err)
+		}
+		e.cleanUp(e.p, req)
+		e.isFree(req.Name)
+		_, err = e.try(e.p, req)
+		e.is(err, leasing.ErrReleased)
+	}
+}
+
+// abandonedCallsHarmNoOthers runs renewals side by side, every second of which
+// is given up in the middle.
+func abandonedCallsHarmNoOthers(e *env) {
+	begun := time.Now()
+	claims := make([]*claim, 24)
+	for i := range claims {
+		claims[i] = e.take(e.name())
+	}
+	took := max(time.Since(begun)/24, 100*time.Microsecond)
+	var all sync.WaitGroup
+	for i, c := range claims {
+		all.Go(func() {
+			for round := range 4 {
+				if i%2 == 0 {
+					e.NoError(e.settled(func(context.Context) error { return c.tryRenew(e.long) }), "a caller that has not given up")
+					continue
+				}
+				ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(round*(i+1))/24)
+				if _, err := e.p.Renew(ctx, c.renewRequest(e.long)); err != nil {
+					e.unknown(err)
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	for _, c := range claims {
+		c.renew(e.long)
+		c.isHeld()
+	}
+}

@@ -1,0 +1,34 @@
+// Package providertest is the conformance suite of leasing providers: one
+// check for each sentence of the contract in [leasing.Provider] and in the
+// optional abilities, and one for each known defect of other libraries that a
+// provider can have on its own (those are named Trap_T13_..., after the entry
+// in the project's list).
+//
+// A provider's own test says how to open it and little more:
+//
+//	func TestConformance(t *testing.T) {
+//		providertest.Run(t, providertest.Harness{
+//			New: func(t testing.TB) leasing.Provider {
+//				provider, err := mylease.Open(t.Context(), mylease.Options{URL: serverURL})
+//				require.NoError(t, err)
+//				return provider
+//			},
+//		})
+//	}
+//
+//	func BenchmarkProvider(b *testing.B) { providertest.Benchmark(b, harness) }
+//
+// # Time
+//
+// The suite runs on a machine that may stall at any point. What it asserts
+// about time is true however long a call takes: a contender's acquire must not
+// have *returned* within the TTL after the holder's was *sent*, and one that
+// was *sent* later than TTL plus Capabilities.Precision after the holder's had
+// *returned* must not be refused. A thousandth of the TTL and two milliseconds
+// are allowed for clocks that disagree; in virtual time nothing is.
+//
+// Real servers are run with real time and the shortest leases that they
+// support; checks that have to wait do so side by side. A provider without
+// sockets and files runs in virtual time ([Harness].Virtual), and one whose
+// backend has a clock that can be moved says so ([Harness].Advance).
+package providertest

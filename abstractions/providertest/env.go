@@ -1,0 +1,117 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// patience is how long any one call may take before the suite gives up on it.
+const patience = 30 * time.Second
+
+// env is what a check works with: two clients of one backend, time, names.
+type env struct {
+	*require.Assertions
+	t     testing.TB
+	h     Harness
+	check string
+	p     leasing.Provider
+	peer  leasing.Provider
+	caps  leasing.Capabilities
+	// short leases are watched running out, long ones must not run out.
+	short, long time.Duration
+	advanced    atomic.Int64 // by Harness.Advance, in nanoseconds
+}
+
+func newEnv(t testing.TB, h Harness, check string) *env {
+	e := &env{Assertions: require.New(t), t: t, h: h, check: check}
+	e.p = e.open()
+	e.peer = e.openPeer()
+	e.caps = e.p.Capabilities()
+	e.short, e.long = h.ttls(e.caps)
+	return e
+}
+
+// open opens a provider that is closed at the end of the check.
+func (e *env) open() leasing.Provider {
+	p := e.h.New(e.t)
+	e.NotNil(p, "Harness.New returned nil")
+	e.t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func (e *env) openPeer() leasing.Provider {
+	peer := e.h.Peer(e.t, e.p)
+	e.NotNil(peer, "Harness.Peer returned nil")
+	if peer != e.p {
+		e.t.Cleanup(func() { peer.Close() })
+	}
+	return peer
+}
+
+// clients returns the two clients by what they are called in messages.
+func (e *env) clients() map[string]leasing.Provider {
+	return map[string]leasing.Provider{"same client": e.p, "another client": e.peer}
+}
+
+// name makes up a name that nobody uses.
+func (e *env) name() string { return "pt/" + e.check + "/" + e.unique() }
+
+func (e *env) unique() string {
+	return strings.ReplaceAll(leasing.NewID(), "-", "")[:16]
+}
+
+// call returns the context of one call.
+func (e *env) call() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(e.t.Context(), patience)
+}
+
+// now is the time by which leases are watched.
+func (e *env) now() time.Time { return time.Now().Add(time.Duration(e.advanced.Load())) }
+
+// sleepUntil lets leases age until now is at least at.
+func (e *env) sleepUntil(at time.Time) {
+	for {
+		left := at.Sub(e.now())
+		if left <= 0 {
+			return
+		}
+		if e.h.Advance != nil {
+			e.h.Advance(e.p, left)
+			e.advanced.Add(int64(left))
+			continue
+		}
+		time.Sleep(left)
+	}
+}
+
+// tolerance is what two correct clocks may disagree by over d.
+func (e *env) tolerance(d time.Duration) time.Duration {
+	if e.h.Virtual {
+		return 0
+	}
+	return d/1000 + 2*time.Millisecond
+}
+
+// settled repeats a call while the backend says that it is busy or has not
+// answered, as package leasing does.
+func (e *env) settled(call func(ctx context.Context) error) error {
+	var err error
+	for range 100 {
+		ctx, cancel := e.call()
+		err = call(ctx)
+		cancel()
+		if !errors.Is(err, leasing.ErrUnavailable) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}

@@ -1,0 +1,303 @@
+package providertest
+
+import (
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// What happens when time passes. These checks wait.
+var expiryChecks = []check{
+	{name: "Expiry_NeverEarlyNorLate", run: neverEarlyNorLate, waits: true},
+	{name: "Expiry_OneOfManyTakesOver", run: oneOfManyTakesOver, waits: true},
+	{name: "Expiry_RenewalIsLostOrProvablyRevives", run: renewAfterExpiry, waits: true},
+	{name: "Expiry_ReleaseIsNoError", run: releaseAfterExpiry, waits: true},
+	{name: "Expiry_BreakMeetsNobody", run: breakAfterExpiry, waits: true},
+	{name: "Expiry_InspectShowsAFreeName", run: inspectAfterExpiry, waits: true},
+	{name: "Expiry_RepeatedAcquireGrantsTTLAnew", run: repeatedAcquireGrantsAnew, waits: true},
+	{name: "Expiry_BrokenLeaseRunsOut", run: brokenLeaseRunsOut, waits: true},
+	{name: "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace", run: brokenInfiniteRunsOut, waits: true},
+	{name: "Trap_T07_RenewalExtendsByItsTTLFromNow", run: renewalExtendsFromNow, waits: true},
+	{name: "Trap_T17_MetadataLeavesNoImmortalRecord", run: noImmortalRecord, waits: true},
+	{name: "Trap_T19_ExpiredLeaseBlocksNobody", run: expiredBlocksNobody, waits: true},
+	{name: "Trap_T20_RenewalRevivesNothingBesideNewHolder", run: renewAfterTakeOver, waits: true},
+	{name: "Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor", run: staleHolderGetsNoToken, waits: true},
+	{name: "Trap_T24_RecordOutlivesALongRenewal", run: recordOutlivesRenewal, waits: true},
+	{name: "Trap_T26_StaleReleaseFreesNobodyElse", run: staleReleaseAfterTakeOver, waits: true},
+}
+
+// late is when the lease must be free to others.
+func (c *claim) late() time.Time {
+	return c.returned.Add(c.ttl + c.e.caps.Precision + c.e.tolerance(c.ttl))
+}
+
+// runOut waits until the lease must be over.
+func (c *claim) runOut() { c.e.sleepUntil(c.late()) }
+
+// alive reports whether the lease can't have run out yet.
+func (c *claim) alive() bool { return c.e.now().Before(c.sent.Add(c.ttl)) }
+
+// contend asks for the name at a time, holds the answer against what is
+// allowed then, and returns the new holder if there is one.
+func (c *claim) contend(req leasing.AcquireRequest, at time.Time) *claim {
+	c.e.t.Helper()
+	c.e.sleepUntil(at)
+	next, err := c.e.try(c.e.peer, req)
+	if err == nil {
+		c.e.GreaterOrEqual(next.returned.Sub(c.sent), c.ttl-c.e.tolerance(c.ttl),
+			"granted to another this long after the holder asked for %v: early", c.ttl)
+		c.e.Greater(next.token(), c.token(), "the token of the next holder")
+		return next
+	}
+	held := c.e.held(err)
+	c.e.True(next.sent.Before(c.late()), "still refused %v after the holder was granted %v: late", next.sent.Sub(c.returned), c.ttl)
+	if left, known := held.Holder.Remaining(); known && held.Holder.Held && !held.Holder.Unconfirmed {
+		c.isRemaining(left, next.sent, next.returned)
+	}
+	return nil
+}
+
+// isRemaining holds what was said at some moment between sent and returned
+// about the time left against what can be true.
+func (c *claim) isRemaining(left time.Duration, sent, returned time.Time) {
+	c.e.t.Helper()
+	slack := c.e.caps.Precision + c.e.tolerance(c.ttl)
+	c.e.GreaterOrEqual(left, c.sent.Add(c.ttl).Sub(returned)-slack, "time left")
+	c.e.LessOrEqual(left, max(0, c.returned.Add(c.ttl).Sub(sent))+slack, "time left")
+}
+
+// runsOutTo watches the lease run out, contending all along, and returns the
+// next holder.
+func (c *claim) runsOutTo(req leasing.AcquireRequest) *claim {
+	c.e.t.Helper()
+	for _, part := range []float64{0, 0.25, 0.5, 0.75, 0.9, 0.97} {
+		if next := c.contend(req, c.sent.Add(time.Duration(part*float64(c.ttl)))); next != nil {
+			return next
+		}
+	}
+	if next := c.contend(req, c.sent.Add(c.ttl-1)); next != nil {
+		return next
+	}
+	next := c.contend(req, c.late())
+	c.e.NotNil(next, "free at last")
+	return next
+}
+
+// undisturbed repeats a scenario that needs a lease to stay alive until the
+// machine does not stall in the middle of it.
+func (e *env) undisturbed(scenario func() (done bool)) {
+	e.t.Helper()
+	for range 20 {
+		if scenario() {
+			return
+		}
+	}
+	e.Fail("this machine stalls for longer than the leases that the suite watches: set Harness.TTL")
+}
+
+func neverEarlyNorLate(e *env) {
+	name := e.name()
+	holder := e.acquire(e.p, e.shortRequest(name))
+	holder.runsOutTo(e.request(name)).isHeld()
+}
+
+func oneOfManyTakesOver(e *env) {
+	name := e.name()
+	holder := e.acquire(e.p, e.shortRequest(name))
+	holder.runOut()
+	winner := e.race(name)
+	e.Greater(winner.token(), holder.token())
+	winner.isHeld()
+}
+
+func renewAfterExpiry(e *env) {
+	holder := e.acquire(e.p, e.shortRequest(e.name()))
+	holder.runOut()
+	err := holder.tryRenew(e.long)
+	if err == nil {
+		holder.isHeld()
+		return
+	}
+	e.lost(err, leasing.LostExpired, leasing.LostGone)
+	e.isFree(holder.req.Name)
+}
+
+func releaseAfterExpiry(e *env) {
+	holder := e.acquire(e.p, e.shortRequest(e.name()))
+	holder.runOut()
+	holder.release()
+	_, err := e.try(e.p, holder.req)
+	e.is(err, leasing.ErrReleased, "the ID is refused from then on")
+	e.isFree(holder.req.Name)
+}
+
+func breakAfterExpiry(e *env) {
+	holder := e.acquire(e.p, e.shortRequest(e.name()))
+	holder.runOut()
+	for _, immediate := range []bool{false, true} {
+		result := e.breaks(leasing.BreakRequest{Name: holder.req.Name, IfToken: holder.token(), Immediate: immediate})
+		e.Equal(leasing.BreakResult{Token: holder.token()}, result)
+	}
+	e.isFree(holder.req.Name)
+}
+
+func inspectAfterExpiry(e *env) {
+	holder := e.acquire(e.p, e.shortRequest(e.name()))
+	for _, part := range []float64{0, 0.5, 0.9} {
+		e.sleepUntil(holder.sent.Add(time.Duration(part * float64(holder.ttl))))
+		sent := e.now()
+		record := e.inspect(holder.req.Name)
+		if returned := e.now(); record.Held {
+			if left, known := record.Remaining(); known {
+				holder.isRemaining(left, sent, returned)
+			}
+		} else {
+			e.GreaterOrEqual(returned.Sub(holder.sent), holder.ttl-e.tolerance(holder.ttl), "shown as free this early")
+		}
+	}
+	holder.runOut()
+	record := e.inspect(holder.req.Name)
+	e.False(record.Held, "shown as held after it has run out")
+	e.Equal(holder.token(), record.Token, "the token is kept")
+}
+
+func repeatedAcquireGrantsAnew(e *env) {
+	e.undisturbed(func() bool {
+		name := e.name()
+		first := e.acquire(e.p, e.shortRequest(name))
+		e.sleepUntil(first.sent.Add(first.ttl / 2))
+		second := e.acquire(e.p, first.req)
+		if second.returned.Sub(first.sent) >= first.ttl {
+			return false
+		}
+		e.Equal(first.token(), second.token(), "the same claim has the same token")
+		second.runsOutTo(e.request(name))
+		return true
+	})
+}
+
+func brokenLeaseRunsOut(e *env) {
+	e.undisturbed(func() bool {
+		name := e.name()
+		holder := e.acquire(e.p, e.shortRequest(name))
+		result := e.breaks(leasing.BreakRequest{Name: name, Grace: time.Millisecond}) // which is for infinite leases
+		if !holder.alive() {
+			return false
+		}
+		e.True(result.WasHeld)
+		e.Equal(holder.token(), result.Token)
+		if e.caps.RemainingKnown {
+			holder.isRemaining(result.Remaining, holder.sent, e.now())
+		}
+		holder.isLost(leasing.LostBroken, leasing.LostGone, leasing.LostExpired)
+		next := holder.runsOutTo(e.request(name))
+		holder.isLost(leasing.LostBroken, leasing.LostGone, leasing.LostExpired, leasing.LostTaken)
+		next.isHeld()
+		return true
+	})
+}
+
+func brokenInfiniteRunsOut(e *env) {
+	if !e.caps.Infinite {
+		e.t.Log("no infinite leases here")
+		return
+	}
+	name := e.name()
+	holder := e.take(name)
+	holder.renew(leasing.Infinite)
+	// From here on it is a lease of e.short that began with the break.
+	holder.sent = e.now()
+	result := e.breaks(leasing.BreakRequest{Name: name, Grace: e.short})
+	holder.returned, holder.ttl = e.now(), e.short
+	e.True(result.WasHeld)
+	e.LessOrEqual(result.Remaining, e.short)
+	holder.runsOutTo(e.request(name)).isHeld()
+}
+
+func renewalExtendsFromNow(e *env) {
+	e.undisturbed(func() bool {
+		name := e.name()
+		holder := e.acquire(e.p, e.shortRequest(name))
+		next := e.request(name)
+		for range 3 {
+			if holder.contend(next, holder.sent.Add(holder.ttl/2)) != nil || !holder.alive() {
+				return false
+			}
+			sent := holder.sent
+			if err := holder.tryRenew(e.short); err != nil {
+				e.lost(err)
+				e.GreaterOrEqual(e.now().Sub(sent), e.short-e.tolerance(e.short), "lost after this long")
+				return false
+			}
+		}
+		holder.runsOutTo(next)
+		return true
+	})
+}
+
+func noImmortalRecord(e *env) {
+	name := e.name()
+	req := e.shortRequest(name)
+	req.Metadata = map[string]string{"address": "10.0.0.1:80", "region": "north"}
+	next := e.acquire(e.p, req).runsOutTo(e.request(name))
+	e.Empty(e.inspect(name).Metadata, "metadata of the holder before")
+	next.release()
+	e.isFree(name)
+}
+
+func expiredBlocksNobody(e *env) {
+	holder := e.acquire(e.p, e.shortRequest(e.name()))
+	holder.runOut() // nobody asks meanwhile, so nothing has swept it
+	next := e.acquire(e.peer, e.request(holder.req.Name))
+	e.Greater(next.token(), holder.token())
+}
+
+func renewAfterTakeOver(e *env) {
+	name := e.name()
+	holder := e.acquire(e.p, e.shortRequest(name))
+	holder.runOut()
+	next := e.acquire(e.peer, e.request(name))
+	holder.isLost(leasing.LostTaken, leasing.LostExpired, leasing.LostGone)
+	next.isHeld()
+	next.release()
+	holder.isLost(leasing.LostTaken, leasing.LostExpired, leasing.LostGone) // not even when the name is free again
+	e.isFree(name)
+}
+
+func staleHolderGetsNoToken(e *env) {
+	name := e.name()
+	holder := e.acquire(e.p, e.shortRequest(name))
+	holder.runOut()
+	next := e.acquire(e.peer, e.request(name))
+	_, err := e.try(e.p, holder.req)
+	e.held(err, "the stale holder asks again with its ID")
+	holder.isLost()
+	next.isHeld()
+}
+
+func recordOutlivesRenewal(e *env) {
+	e.undisturbed(func() bool {
+		name := e.name()
+		holder := e.acquire(e.p, e.shortRequest(name))
+		longer := 3 * e.short
+		if e.caps.MaxTTL > 0 {
+			longer = min(longer, e.caps.MaxTTL)
+		}
+		if err := holder.tryRenew(longer); err != nil {
+			e.lost(err)
+			e.False(holder.alive(), "lost within its TTL")
+			return false
+		}
+		holder.runsOutTo(e.request(name))
+		return true
+	})
+}
+
+func staleReleaseAfterTakeOver(e *env) {
+	name := e.name()
+	holder := e.acquire(e.p, e.shortRequest(name))
+	holder.runOut()
+	next := e.acquire(e.peer, e.request(name)) // with the same owner
+	holder.release()
+	next.isHeld()
+}

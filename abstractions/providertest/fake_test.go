@@ -1,0 +1,256 @@
+package providertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// fake is a client of the reference provider, each method of which a flaw may
+// replace.
+type fake struct {
+	server *memlease.Provider
+	closed atomic.Bool
+
+	acquire      func(context.Context, leasing.AcquireRequest) (leasing.Grant, error)
+	renew        func(context.Context, leasing.RenewRequest) (leasing.Grant, error)
+	release      func(context.Context, leasing.ReleaseRequest) error
+	breaks       func(context.Context, leasing.BreakRequest) (leasing.BreakResult, error)
+	inspect      func(context.Context, leasing.InspectRequest) (leasing.Record, error)
+	renewBatch   func(context.Context, []leasing.RenewRequest) ([]leasing.RenewResult, error)
+	wait         func(context.Context, leasing.WaitRequest) (leasing.Wakeups, error)
+	list         func(context.Context, leasing.ListRequest) (leasing.ListResult, error)
+	ping         func(context.Context) error
+	history      func(context.Context, leasing.HistoryRequest) (leasing.HistoryResult, error)
+	capabilities func() leasing.Capabilities
+	as           func(target any) bool
+	close        func() error
+	forget       func(name string)
+
+	mu sync.Mutex // for what flaws keep in mind
+}
+
+const retention = 24 * time.Hour
+
+func newServer() *memlease.Provider {
+	return memlease.New(memlease.Options{History: 100, Retention: retention})
+}
+
+func newFake(server *memlease.Provider) *fake {
+	f := &fake{server: server}
+	f.acquire, f.renew, f.release, f.breaks, f.inspect = server.Acquire, server.Renew, server.Release, server.Break, server.Inspect
+	f.renewBatch, f.wait, f.list, f.ping, f.history = server.RenewBatch, server.Wait, server.List, server.Ping, server.History
+	f.capabilities = server.Capabilities
+	f.as = f.answer
+	f.close = func() error { f.closed.Store(true); return nil }
+	f.forget = f.forgetAtServer
+	return f
+}
+
+// forgetAtServer lets the retention pass (in virtual time) and the sweep find it.
+func (f *fake) forgetAtServer(name string) {
+	ctx := context.Background()
+	time.Sleep(retention)
+	for i := 0; ; i++ {
+		record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: name})
+		if record.Token == 0 {
+			return
+		}
+		f.server.Acquire(ctx, leasing.AcquireRequest{Name: fmt.Sprint("sweep", i), ID: leasing.NewID(), Owner: "x", TTL: time.Second})
+	}
+}
+
+func (f *fake) answer(target any) bool {
+	switch ability := target.(type) {
+	case *leasing.BatchRenewer:
+		*ability = f
+	case *leasing.Waiter:
+		*ability = f
+	case *leasing.Lister:
+		*ability = f
+	case *leasing.Pinger:
+		*ability = f
+	case *leasing.HistoryReader:
+		*ability = f
+	default:
+		return false
+	}
+	return true
+}
+
+func (f *fake) isClosed() error {
+	if f.closed.Load() {
+		return leasing.ErrClosed
+	}
+	return nil
+}
+
+func (f *fake) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	if err := f.isClosed(); err != nil {
+		return leasing.Grant{}, err
+	}
+	return f.acquire(ctx, req)
+}
+
+func (f *fake) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+	if err := f.isClosed(); err != nil {
+		return leasing.Grant{}, err
+	}
+	return f.renew(ctx, req)
+}
+
+func (f *fake) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+	if err := f.isClosed(); err != nil {
+		return err
+	}
+	return f.release(ctx, req)
+}
+
+func (f *fake) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+	if err := f.isClosed(); err != nil {
+		return leasing.BreakResult{}, err
+	}
+	return f.breaks(ctx, req)
+}
+
+func (f *fake) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+	if err := f.isClosed(); err != nil {
+		return leasing.Record{}, err
+	}
+	return f.inspect(ctx, req)
+}
+
+func (f *fake) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	if err := f.isClosed(); err != nil {
+		return nil, err
+	}
+	return f.renewBatch(ctx, reqs)
+}
+
+func (f *fake) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+	if err := f.isClosed(); err != nil {
+		return leasing.Wakeups{}, err
+	}
+	return f.wait(ctx, req)
+}
+
+func (f *fake) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+	if err := f.isClosed(); err != nil {
+		return leasing.ListResult{}, err
+	}
+	return f.list(ctx, req)
+}
+
+func (f *fake) Ping(ctx context.Context) error {
+	if err := f.isClosed(); err != nil {
+		return err
+	}
+	return f.ping(ctx)
+}
+
+func (f *fake) History(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+	if err := f.isClosed(); err != nil {
+		return leasing.HistoryResult{}, err
+	}
+	return f.history(ctx, req)
+}
+
+func (f *fake) Capabilities() leasing.Capabilities { return f.capabilities() }
+func (f *fake) As(target any) bool                 { return f.as(target) }
+func (f *fake) Close() error                       { return f.close() }
+
+// harness makes clients that all have the flaw. Each check gets a server.
+func harness(flaw func(f *fake)) Harness {
+	client := func(server *memlease.Provider) leasing.Provider {
+		f := newFake(server)
+		flaw(f)
+		return f
+	}
+	return Harness{
+		New:         func(testing.TB) leasing.Provider { return client(newServer()) },
+		Peer:        func(_ testing.TB, p leasing.Provider) leasing.Provider { return client(p.(*fake).server) },
+		Forget:      func(_ testing.TB, p leasing.Provider, name string) { p.(*fake).forget(name) },
+		Unreachable: func(testing.TB) leasing.Provider { return unreachable(flaw) },
+		Virtual:     true,
+	}.withDefaults()
+}
+
+// unreachable is a client whose server takes requests and stays silent.
+func unreachable(flaw func(f *fake)) leasing.Provider {
+	f := newFake(newServer())
+	silence := func(ctx context.Context) error {
+		<-ctx.Done()
+		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, ctx.Err())
+	}
+	f.acquire = func(ctx context.Context, _ leasing.AcquireRequest) (leasing.Grant, error) {
+		return leasing.Grant{}, silence(ctx)
+	}
+	f.renew = func(ctx context.Context, _ leasing.RenewRequest) (leasing.Grant, error) {
+		return leasing.Grant{}, silence(ctx)
+	}
+	f.release = func(ctx context.Context, _ leasing.ReleaseRequest) error { return silence(ctx) }
+	f.breaks = func(ctx context.Context, _ leasing.BreakRequest) (leasing.BreakResult, error) {
+		return leasing.BreakResult{}, silence(ctx)
+	}
+	f.inspect = func(ctx context.Context, _ leasing.InspectRequest) (leasing.Record, error) {
+		return leasing.Record{}, silence(ctx)
+	}
+	f.renewBatch = func(ctx context.Context, _ []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+		return nil, silence(ctx)
+	}
+	f.list = func(ctx context.Context, _ leasing.ListRequest) (leasing.ListResult, error) {
+		return leasing.ListResult{}, silence(ctx)
+	}
+	f.ping = silence
+	f.history = func(ctx context.Context, _ leasing.HistoryRequest) (leasing.HistoryResult, error) {
+		return leasing.HistoryResult{}, silence(ctx)
+	}
+	flaw(f)
+	return f
+}
+
+// recorder is a test whose failure is only noted.
+type recorder struct {
+	testing.TB
+	mu     sync.Mutex
+	failed bool
+	log    string
+}
+
+func (r *recorder) note(failed bool, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = r.failed || failed
+	r.log += text + "\n"
+}
+
+func (r *recorder) Fail()                             { r.note(true, "failed") }
+func (r *recorder) Failed() bool                      { r.mu.Lock(); defer r.mu.Unlock(); return r.failed }
+func (r *recorder) Error(args ...any)                 { r.note(true, fmt.Sprint(args...)) }
+func (r *recorder) Errorf(format string, args ...any) { r.note(true, fmt.Sprintf(format, args...)) }
+func (r *recorder) Log(args ...any)                   { r.note(false, fmt.Sprint(args...)) }
+func (r *recorder) Logf(format string, args ...any)   { r.note(false, fmt.Sprintf(format, args...)) }
+
+// outcome runs one check in a subtest that passes whatever the check finds.
+func outcome(t *testing.T, h Harness, c check) (failed bool, log string) {
+	r := &recorder{}
+	t.Run(c.name, func(t *testing.T) {
+		if !h.Virtual {
+			r.TB = t
+			h.run(r, c)
+			return
+		}
+		synctest.Test(t, func(t *testing.T) {
+			r.TB = t
+			h.run(r, c)
+		})
+	})
+	return r.failed, r.log
+}

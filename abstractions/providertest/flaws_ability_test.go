@@ -1,0 +1,307 @@
+package providertest
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// abilityFlaws are about the optional interfaces.
+var abilityFlaws = []flaw{
+	{
+		name: "a batch stops at the first failure",
+		apply: func(f *fake) {
+			f.renewBatch = func(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+				var results []leasing.RenewResult
+				for _, req := range reqs {
+					grant, err := f.server.Renew(ctx, req)
+					if err != nil {
+						return results, err
+					}
+					results = append(results, leasing.RenewResult{Grant: grant})
+				}
+				return results, nil
+			}
+		},
+		failing: []string{"Batch_OneClaimsFailureTouchesNoOther", "Trap_T66_ItemIsNeitherSuccessNorLossByAccident"},
+	},
+	{
+		name: "a batch answers for what was renewed only",
+		apply: func(f *fake) {
+			f.onBatch(func(results []leasing.RenewResult) []leasing.RenewResult {
+				return slices.DeleteFunc(results, func(result leasing.RenewResult) bool { return result.Err != nil })
+			})
+		},
+		failing: []string{"Trap_T66_ItemIsNeitherSuccessNorLossByAccident", "Batch_OneClaimsFailureTouchesNoOther"},
+	},
+	{
+		name: "an item that is missing in a batch's answer is a success",
+		apply: func(f *fake) {
+			f.onBatch(func(results []leasing.RenewResult) []leasing.RenewResult {
+				for i := range results {
+					results[i].Err = nil
+				}
+				return results
+			})
+		},
+		failing: []string{"Trap_T66_ItemIsNeitherSuccessNorLossByAccident", "Batch_OneClaimsFailureTouchesNoOther"},
+	},
+	{
+		name: "an item that is missing in a batch's answer is lost",
+		apply: func(f *fake) {
+			f.onBatch(func(results []leasing.RenewResult) []leasing.RenewResult {
+				results[len(results)-1] = leasing.RenewResult{Err: &leasing.LostError{Reason: leasing.LostGone}}
+				return results
+			})
+		},
+		failing: []string{"Trap_T66_ItemIsNeitherSuccessNorLossByAccident", "Batch_RenewsAll", "Batch_SameClaimTwice"},
+	},
+	{
+		name: "a batch answers in an order of its own",
+		apply: func(f *fake) {
+			f.onBatch(func(results []leasing.RenewResult) []leasing.RenewResult {
+				slices.Reverse(results)
+				return results
+			})
+		},
+		failing: []string{"Batch_RenewsAll"},
+	},
+	{
+		name: "an empty batch is an error",
+		apply: func(f *fake) {
+			f.renewBatch = func(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+				if len(reqs) == 0 {
+					return nil, leasing.ErrInvalid
+				}
+				return f.server.RenewBatch(ctx, reqs)
+			}
+		},
+		failing: []string{"Batch_EmptyIsNoError"},
+	},
+	{
+		name: "nobody is hinted",
+		apply: func(f *fake) {
+			f.wait = func(context.Context, leasing.WaitRequest) (leasing.Wakeups, error) {
+				return leasing.Wakeups{C: make(chan struct{}, 1)}, nil
+			}
+		},
+		failing: []string{"Wait_ReleaseIsHinted", "Wait_BreakIsHinted", "Trap_T32_NothingIsMissedAfterRegistration"},
+	},
+	{
+		name: "a name is reserved for the first waiter, come what may",
+		apply: func(f *fake) {
+			f.wait = func(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+				queue, _ := shared.LoadOrStore(f.server, new(sync.Map))
+				queue.(*sync.Map).LoadOrStore(req.Name, req.ID)
+				return f.server.Wait(ctx, req)
+			}
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				if queue, ok := shared.Load(f.server); ok {
+					if head, ok := queue.(*sync.Map).Load(req.Name); ok && head != req.ID {
+						return leasing.Grant{}, &leasing.HeldError{}
+					}
+				}
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Wait_ManyAreServedOneAfterTheOther", "Wait_ALeavingWaiterBlocksNobody"},
+	},
+	{
+		name: "a hint closes the channel",
+		apply: func(f *fake) {
+			f.wait = func(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+				wakeups, err := f.server.Wait(ctx, req)
+				once := make(chan struct{}, 1)
+				go func() {
+					select {
+					case <-wakeups.C:
+						close(once)
+					case <-ctx.Done():
+					}
+				}()
+				return leasing.Wakeups{C: once}, err
+			}
+		},
+		failing: []string{"Wait_ReleaseIsHinted", "Wait_ChannelStaysOpen"},
+	},
+	{
+		name: "a page begins where the one before ended, counted",
+		apply: func(f *fake) {
+			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+				all, err := f.server.List(ctx, leasing.ListRequest{Prefix: req.Prefix, HeldOnly: req.HeldOnly, Limit: 1000})
+				slices.SortFunc(all.Records, func(a, b leasing.Record) int { return strings.Compare(a.Name, b.Name) })
+				from, _ := strconv.Atoi(req.After)
+				from = min(from, len(all.Records))
+				to := min(from+req.PageLimit(), len(all.Records))
+				page := leasing.ListResult{Records: all.Records[from:to]}
+				if to < len(all.Records) {
+					page.Next = strconv.Itoa(to)
+				}
+				return page, err
+			}
+		},
+		failing: []string{"List_OthersComeAndGoMeanwhile"},
+	},
+	{
+		name: "the last name of a page is lost",
+		apply: func(f *fake) {
+			f.onList(func(req leasing.ListRequest, page *leasing.ListResult) {
+				if page.Next != "" {
+					page.Records = page.Records[:len(page.Records)-1]
+				}
+			})
+		},
+		failing: []string{"List_EachNameOnceOverAllPages", "List_HeldOnlyLeavesOutFreeNames"},
+	},
+	{
+		name: "free names are always left out",
+		apply: func(f *fake) {
+			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+				req.HeldOnly = true
+				return f.server.List(ctx, req)
+			}
+		},
+		failing: []string{"List_HeldOnlyLeavesOutFreeNames", "List_RecordsAreThoseOfInspect"},
+	},
+	{
+		name: "free names are never left out",
+		apply: func(f *fake) {
+			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+				req.HeldOnly = false
+				return f.server.List(ctx, req)
+			}
+		},
+		failing: []string{"List_HeldOnlyLeavesOutFreeNames"},
+	},
+	{
+		name: "a listing does not show metadata",
+		apply: func(f *fake) {
+			f.onList(func(_ leasing.ListRequest, page *leasing.ListResult) {
+				for i := range page.Records {
+					page.Records[i].Metadata = nil
+				}
+			})
+		},
+		failing: []string{"List_RecordsAreThoseOfInspect"},
+	},
+	{
+		name: "a page has no bound",
+		apply: func(f *fake) {
+			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+				all, err := f.server.List(ctx, leasing.ListRequest{Limit: 1000})
+				all.Records = slices.DeleteFunc(all.Records, func(r leasing.Record) bool { return req.After != "" })
+				return all, err
+			}
+		},
+		failing: []string{"List_PagesAreBounded", "List_EachNameOnceOverAllPages"},
+	},
+	{
+		name: "a prefix is a pattern",
+		apply: func(f *fake) {
+			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+				prefix := req.Prefix
+				req.Prefix = prefix[:strings.LastIndex(prefix, "/")+1]
+				page, err := f.server.List(ctx, req)
+				page.Records = slices.DeleteFunc(page.Records, func(r leasing.Record) bool { return !like(r.Name, prefix+"%") })
+				return page, err
+			}
+		},
+		failing: []string{"Trap_T25_PrefixIsNoPattern"},
+	},
+	{
+		name: "a prefix is in any case",
+		apply: func(f *fake) {
+			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+				prefix := req.Prefix
+				req.Prefix = ""
+				page, err := f.server.List(ctx, req)
+				page.Records = slices.DeleteFunc(page.Records, func(r leasing.Record) bool {
+					return len(r.Name) < len(prefix) || !strings.EqualFold(r.Name[:len(prefix)], prefix)
+				})
+				return page, err
+			}
+		},
+		failing: []string{"Trap_T25_PrefixIsNoPattern"},
+	},
+	{
+		name: "history is told backwards",
+		apply: func(f *fake) {
+			f.onHistory(func(page *leasing.HistoryResult) { slices.Reverse(page.Entries) })
+		},
+		failing: []string{"History_TellsWhatHappenedInOrder"},
+	},
+	{
+		name: "an expiry is told when it is found",
+		apply: func(f *fake) {
+			f.onHistory(func(page *leasing.HistoryResult) {
+				for i := range page.Entries {
+					if page.Entries[i].Kind == leasing.HistoryExpired {
+						page.Entries[i].Time = page.Entries[i].Time.Add(time.Second)
+					}
+				}
+			})
+		},
+		failing: []string{"History_TellsWhatHappenedInOrder"},
+	},
+	{
+		name: "the first entry of a page of history is lost",
+		apply: func(f *fake) {
+			f.onHistory(func(page *leasing.HistoryResult) {
+				if page.Next != "" {
+					page.Entries = page.Entries[1:]
+				}
+			})
+		},
+		failing: []string{"History_IsReadInPages"},
+	},
+}
+
+func (f *fake) onBatch(change func(results []leasing.RenewResult) []leasing.RenewResult) {
+	f.renewBatch = func(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+		results, err := f.server.RenewBatch(ctx, reqs)
+		if len(results) > 0 {
+			results = change(results)
+		}
+		return results, err
+	}
+}
+
+func (f *fake) onList(change func(req leasing.ListRequest, page *leasing.ListResult)) {
+	f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+		page, err := f.server.List(ctx, req)
+		if err == nil {
+			change(req, &page)
+		}
+		return page, err
+	}
+}
+
+func (f *fake) onHistory(change func(page *leasing.HistoryResult)) {
+	f.history = func(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+		page, err := f.server.History(ctx, req)
+		change(&page)
+		return page, err
+	}
+}
+
+// like matches as SQL does: % is any text and _ any character.
+func like(text, pattern string) bool {
+	switch {
+	case pattern == "":
+		return text == ""
+	case pattern[0] == '%':
+		for i := range len(text) + 1 {
+			if like(text[i:], pattern[1:]) {
+				return true
+			}
+		}
+		return false
+	default:
+		return text != "" && (pattern[0] == '_' || pattern[0] == text[0]) && like(text[1:], pattern[1:])
+	}
+}

@@ -1,0 +1,198 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// clientFlaws are about contexts, outages, closing and capabilities.
+var clientFlaws = []flaw{
+	{
+		name:    "an acquire that was given up is sent",
+		apply:   func(f *fake) { f.acquire = ignoringEnd(f.server.Acquire) },
+		failing: []string{"Context_CancelledBeforeTheCallChangesNothing", "Context_DeadlinePassedBeforeTheCallChangesNothing"},
+	},
+	{
+		name: "a break that was given up is sent, and says that it was not",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				result, _ := f.server.Break(context.WithoutCancel(ctx), req)
+				return result, ctx.Err()
+			}
+		},
+		failing: []string{"Context_CancelledBeforeTheCallChangesNothing", "Context_DeadlinePassedBeforeTheCallChangesNothing"},
+	},
+	{
+		name: "a context that has ended means held",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if ctx.Err() != nil {
+					err = errors.Join(ctx.Err(), &leasing.HeldError{})
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Context_CancelledBeforeTheCallChangesNothing"},
+	},
+	{
+		name: "an abandoned acquire leaves a lease behind",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if err != nil && ctx.Err() != nil {
+					req.ID = alias(req.ID)
+					f.server.Acquire(context.WithoutCancel(ctx), req)
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T16_NothingLeaksFromAnAbandonedAcquire"},
+	},
+	{
+		name: "a renewal that is given up takes the next one with it",
+		apply: func(f *fake) {
+			var poisoned atomic.Value
+			poisoned.Store("")
+			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				if ctx.Err() != nil {
+					poisoned.Store(req.ID)
+				} else if id := poisoned.Load(); id != "" && id != req.ID {
+					return leasing.Grant{}, context.DeadlineExceeded
+				}
+				return f.server.Renew(ctx, req)
+			}
+		},
+		failing: []string{"Trap_T66_AbandonedCallsHarmNoOthers"},
+	},
+	{
+		name: "a silent server is waited for",
+		apply: func(f *fake) {
+			f.release = func(context.Context, leasing.ReleaseRequest) error {
+				time.Sleep(time.Second)
+				return leasing.ErrUnavailable
+			}
+		},
+		failing: []string{"Outage_EveryCallEndsWithItsContext", "Trap_T27_OutageIsNotTakenForAnAnswer"},
+		real:    true,
+	},
+	{
+		name: "an outage means lost",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, _ leasing.RenewRequest) (leasing.Grant, error) {
+				<-ctx.Done()
+				return leasing.Grant{}, &leasing.LostError{Reason: leasing.LostGone, Err: ctx.Err()}
+			}
+		},
+		failing: []string{"Trap_T27_OutageIsNotTakenForAnAnswer", "Outage_EveryCallEndsWithItsContext"},
+	},
+	{
+		name:    "a ping does not ask the server",
+		apply:   func(f *fake) { f.ping = func(context.Context) error { return nil } },
+		failing: []string{"Capabilities_PingTellsAnOutage"},
+	},
+	{
+		name:    "a ping fails",
+		apply:   func(f *fake) { f.ping = func(context.Context) error { return leasing.ErrUnavailable } },
+		failing: []string{"Capabilities_PingAnswers"},
+	},
+	{
+		name:    "a closed client works on",
+		apply:   func(f *fake) { f.close = func() error { return nil } },
+		failing: []string{"Close_EveryMethodIsClosed"},
+	},
+	{
+		name: "a closed client cannot be closed again",
+		apply: func(f *fake) {
+			f.close = func() error {
+				if f.closed.Swap(true) {
+					return errors.New("closed twice")
+				}
+				return nil
+			}
+		},
+		failing: []string{"Close_EveryMethodIsClosed"},
+	},
+	{
+		name: "closing releases what is held",
+		apply: func(f *fake) {
+			var last atomic.Value
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				last.Store(req.Name)
+				return f.server.Acquire(ctx, req)
+			}
+			f.close = func() error {
+				if name, ok := last.Load().(string); ok {
+					f.server.Break(context.Background(), leasing.BreakRequest{Name: name, Immediate: true})
+				}
+				f.closed.Store(true)
+				return nil
+			}
+		},
+		failing: []string{"Close_ReleasesNothing"},
+	},
+	{
+		name: "a call that meets a closed client is told that the name is held",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				time.Sleep(time.Millisecond)
+				if f.closed.Load() {
+					return leasing.Grant{}, &leasing.HeldError{}
+				}
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Close_DuringCalls"},
+	},
+	{
+		name: "closing leaves a goroutine",
+		apply: func(f *fake) {
+			f.wait = func(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+				leaked.Go(func() { time.Sleep(2 * time.Second) })
+				return f.server.Wait(ctx, req)
+			}
+		},
+		failing: []string{"Close_LeavesNoGoroutines"},
+		real:    true,
+	},
+	{
+		name: "facts change",
+		apply: func(f *fake) {
+			var asked atomic.Int64
+			f.capabilities = func() leasing.Capabilities {
+				c := f.server.Capabilities()
+				c.MinTTL += time.Duration(asked.Add(1))
+				return c
+			}
+		},
+		failing: []string{"Capabilities_AreFacts", "Close_EveryMethodIsClosed"},
+	},
+	{
+		name: "an ability is answered with nothing",
+		apply: func(f *fake) {
+			f.as = func(target any) bool {
+				_, waiter := target.(*leasing.Waiter)
+				return waiter || f.answer(target)
+			}
+		},
+		failing: []string{"Trap_T53_AbilitiesAreAnsweredOrHidden"},
+	},
+	{
+		name:    "every ability is claimed",
+		apply:   func(f *fake) { f.as = func(target any) bool { f.answer(target); return true } },
+		failing: []string{"Trap_T53_AbilitiesAreAnsweredOrHidden"},
+	},
+}
+
+// leaked are goroutines that a flaw has left behind, until they end too.
+var leaked sync.WaitGroup
+
+// ignoringEnd makes a method that does not look at its context.
+func ignoringEnd[Req, Res any](call func(context.Context, Req) (Res, error)) func(context.Context, Req) (Res, error) {
+	return func(ctx context.Context, req Req) (Res, error) { return call(context.WithoutCancel(ctx), req) }
+}

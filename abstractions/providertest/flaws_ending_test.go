@@ -1,0 +1,256 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// endingFlaws are about renewal, release and break.
+var endingFlaws = []flaw{
+	{
+		name: "a renewal revives what is lost",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				grant, err := f.server.Renew(ctx, req)
+				if errors.Is(err, leasing.ErrLost) {
+					return leasing.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}, nil
+				}
+				return grant, err
+			}
+		},
+		failing: []string{
+			"Trap_T20_RenewalRevivesNothingBesideNewHolder", "Expiry_RenewalIsLostOrProvablyRevives", "Renew_AfterReleaseIsLost",
+			"Renew_AfterBreakIsLost", "Renew_OfAStrangerIsLost", "Break_ByDefaultRefusesRenewalAndLetsItRunOut", "Expiry_BrokenLeaseRunsOut",
+		},
+	},
+	{
+		name: "a stale holder gets the token of its successor",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				grant, err := f.server.Renew(ctx, req)
+				if lost := (*leasing.LostError)(nil); errors.As(err, &lost) && lost.Reason == leasing.LostTaken {
+					record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+					return leasing.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor", "Trap_T20_RenewalRevivesNothingBesideNewHolder"},
+	},
+	{
+		name: "a lost claim is reported as an outage",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				grant, err := f.server.Renew(ctx, req)
+				if errors.Is(err, leasing.ErrLost) {
+					err = leasing.ErrUnavailable
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Renew_AfterReleaseIsLost", "Expiry_RenewalIsLostOrProvablyRevives"},
+	},
+	{
+		name: "a renewal raises the token",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				token := req.Token
+				record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+				if record.ID == req.ID {
+					req.Token = record.Token
+				}
+				grant, err := f.server.Renew(ctx, req)
+				grant.Token = token + 1
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T22_TokenDoesNotRiseOnRenewal", "Renew_KeepsTheClaim"},
+	},
+	{
+		name: "a renewal drops the metadata",
+		apply: func(f *fake) {
+			f.inspect = func(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+				record, err := f.server.Inspect(ctx, req)
+				if history, _ := f.server.History(ctx, leasing.HistoryRequest{Name: req.Name}); len(history.Entries) > 0 &&
+					record.Held && !record.ExpiresAt.IsZero() && record.ExpiresAt.Sub(record.AcquiredAt) > record.TTL {
+					record.Metadata = nil
+				}
+				return record, err
+			}
+			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				time.Sleep(time.Nanosecond)
+				return f.server.Renew(ctx, req)
+			}
+		},
+		failing: []string{"Renew_KeepsTheClaim"},
+	},
+	{
+		name: "a repeated renewal is a conflict",
+		apply: func(f *fake) {
+			var version atomic.Int64
+			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				state, _ := req.State.(int64)
+				if !version.CompareAndSwap(state, state+1) {
+					return leasing.Grant{}, &leasing.LostError{Reason: leasing.LostTaken}
+				}
+				grant, err := f.server.Renew(ctx, req)
+				grant.State = state + 1
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T14_RepeatedRenewalIsNoConflict", "Trap_T15_StateBeforeALostReplyStillWorks", "Renew_ManyAtOnce"},
+	},
+	{
+		name: "a release does nothing",
+		apply: func(f *fake) {
+			f.release = func(context.Context, leasing.ReleaseRequest) error { return nil }
+		},
+		failing: []string{"Release_FreesAtOnce", "Trap_T21_ReleaseKeepsTheToken", "Trap_T56_ReleasedIDIsRefused"},
+	},
+	{
+		name: "a release needs something to release",
+		apply: func(f *fake) {
+			f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+				record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+				if !record.Held || record.ID != req.ID {
+					return &leasing.LostError{Reason: leasing.LostGone}
+				}
+				return f.server.Release(ctx, req)
+			}
+		},
+		failing: []string{"Release_OfNothingIsNoError", "Trap_T14_SecondReleaseIsNoError", "Trap_T14_RepeatedRenewalIsNoConflict", "Expiry_ReleaseIsNoError"},
+	},
+	{
+		name: "a release needs the token",
+		apply: func(f *fake) {
+			f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+				if req.Token == 0 {
+					return nil
+				}
+				return f.server.Release(ctx, req)
+			}
+		},
+		failing: []string{"Release_NeedsOnlyTheID", "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease"},
+	},
+	{
+		name: "a release leaves a broken lease to run out",
+		apply: func(f *fake) {
+			f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+				if record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name}); record.Breaking {
+					return nil
+				}
+				return f.server.Release(ctx, req)
+			}
+		},
+		failing: []string{"Release_OfABrokenLeaseFreesIt"},
+	},
+	{
+		name: "a release frees whoever holds",
+		apply: func(f *fake) {
+			f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+				if err := f.server.Release(ctx, req); err != nil {
+					return err
+				}
+				_, err := f.server.Break(ctx, leasing.BreakRequest{Name: req.Name, Immediate: true})
+				return err
+			}
+		},
+		failing: []string{"Trap_T26_ReleaseByAnotherIDFreesNothing", "Trap_T26_StaleReleaseFreesNobodyElse", "Trap_T14_SecondReleaseIsNoError", "Acquire_SameOwnerIsNotTheSameClaim"},
+	},
+	{
+		name: "every break is immediate",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				req.Immediate = true
+				return f.server.Break(ctx, req)
+			}
+		},
+		failing: []string{"Break_ByDefaultRefusesRenewalAndLetsItRunOut", "Expiry_BrokenLeaseRunsOut", "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace"},
+	},
+	{
+		name: "no break is immediate",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				req.Immediate = false
+				return f.server.Break(ctx, req)
+			}
+		},
+		failing: []string{"Break_ImmediateFreesNow", "Break_AgainChangesNothing", "Trap_T21_BreakKeepsTheToken"},
+	},
+	{
+		name: "a broken lease is renewed on",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				if req.Immediate {
+					return f.server.Break(ctx, req)
+				}
+				record, err := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+				left, _ := record.Remaining()
+				return leasing.BreakResult{WasHeld: record.Held, Token: record.Token, Remaining: left}, err
+			}
+		},
+		failing: []string{"Break_ByDefaultRefusesRenewalAndLetsItRunOut", "Expiry_BrokenLeaseRunsOut", "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace", "Break_InfiniteNeedsNoGrace"},
+	},
+	{
+		name: "an infinite lease needs an immediate break",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				req.Grace = max(req.Grace, 24*time.Hour)
+				return f.server.Break(ctx, req)
+			}
+		},
+		failing: []string{"Break_InfiniteNeedsNoGrace", "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace"},
+	},
+	{
+		name: "grace cuts a finite lease short",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				result, err := f.server.Break(ctx, req)
+				if req.Grace > 0 && req.Grace < result.Remaining {
+					time.AfterFunc(req.Grace, func() {
+						f.server.Break(context.Background(), leasing.BreakRequest{Name: req.Name, Immediate: true})
+					})
+				}
+				return result, err
+			}
+		},
+		failing: []string{"Expiry_BrokenLeaseRunsOut"},
+	},
+	{
+		name: "a break always meets somebody",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				result, err := f.server.Break(ctx, req)
+				result.WasHeld = err == nil
+				return result, err
+			}
+		},
+		failing: []string{"Break_AFreeNameMeetsNobody", "Expiry_BreakMeetsNobody"},
+	},
+	{
+		name: "a second break is refused",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				if record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name}); record.Breaking {
+					return leasing.BreakResult{}, leasing.ErrStale
+				}
+				return f.server.Break(ctx, req)
+			}
+		},
+		failing: []string{"Break_AgainChangesNothing"},
+	},
+	{
+		name: "a break hits whoever holds",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				req.IfToken = 0
+				return f.server.Break(ctx, req)
+			}
+		},
+		failing: []string{"Trap_T63_BreakHitsOnlyTheLeaseItNames"},
+	},
+}

@@ -1,0 +1,257 @@
+package providertest
+
+import (
+	"context"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// recordFlaws are about names, tokens and what Inspect shows.
+var recordFlaws = []flaw{
+	{
+		name:    "tokens count from 1 after each release",
+		apply:   func(f *fake) { f.countTokens(true) },
+		failing: []string{"Trap_T21_ReleaseKeepsTheToken", "Token_RisesThroughEveryEndOfALease"},
+	},
+	{
+		name:    "tokens count from 1 after forgetting",
+		apply:   func(f *fake) { f.countTokens(false) },
+		failing: []string{"Trap_T28_TokenRisesThroughForgetting", "Trap_T54_TokenFollowsTheClock"},
+	},
+	{
+		name: "a break resets the token",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+				result, err := f.server.Break(ctx, req)
+				result.Token = 0
+				return result, err
+			}
+		},
+		failing: []string{"Trap_T21_BreakKeepsTheToken", "Break_ImmediateFreesNow"},
+	},
+	{
+		name: "tokens lose digits",
+		apply: func(f *fake) {
+			f.onInspect(func(record *leasing.Record) { record.Token = int64(float32(record.Token)) })
+		},
+		failing: []string{"Trap_T65_TokenIsTheSameEverywhere"},
+	},
+	{
+		name:    "names are folded to lower case",
+		apply:   func(f *fake) { f.renameTo(strings.ToLower) },
+		failing: []string{"Trap_T25_NamesAreInjective"},
+	},
+	{
+		name: "names are cleaned like paths",
+		apply: func(f *fake) {
+			f.renameTo(func(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") })
+		},
+		failing: []string{"Trap_T25_HostileNamesAreOnlyNames"},
+	},
+	{
+		name: "spaces and hyphens are the same",
+		apply: func(f *fake) {
+			f.renameTo(func(name string) string { return strings.ReplaceAll(name, " ", "-") })
+		},
+		failing: []string{"Trap_T25_NamesAreInjective"},
+	},
+	{
+		name: "long names are cut",
+		apply: func(f *fake) {
+			f.renameTo(func(name string) string { return strings.ToValidUTF8(name[:min(len(name), 255)], "") })
+		},
+		failing: []string{"Trap_T25_LongestNamesAreToldApart"},
+	},
+	{
+		name: "long requests are refused",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				if len(req.Owner) > 100 {
+					return leasing.Grant{}, &leasing.InvalidError{Field: "Owner", Value: req.Owner, Want: "100 bytes"}
+				}
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Limits_WhatIsJustAllowedWorks"},
+	},
+	{
+		name: "a TTL of nothing is a default",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				if req.TTL == 0 {
+					req.TTL = time.Minute
+				}
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Limits_BadRequestsAreInvalidAndChangeNothing"},
+	},
+	{
+		name: "requests are validated after they were sent",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				sent := req
+				sent.Owner, sent.Metadata, sent.TTL = "x", nil, max(req.TTL, time.Minute)
+				if grant, err := f.server.Acquire(ctx, sent); err != nil {
+					return grant, err
+				}
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Limits_BadRequestsAreInvalidAndChangeNothing"},
+	},
+	{
+		name: "an unseen name has a token",
+		apply: func(f *fake) {
+			f.onInspect(func(record *leasing.Record) { record.Token = max(record.Token, 1) })
+		},
+		failing: []string{"Inspect_UnseenNameIsFreeWithTokenZero", "Release_OfNothingIsNoError"},
+	},
+	{
+		name: "the owner is not shown",
+		apply: func(f *fake) {
+			f.onInspect(func(record *leasing.Record) { record.Owner = "" })
+		},
+		failing: []string{"Inspect_ShowsTheHolder"},
+	},
+	{
+		name: "an inspection prolongs the lease",
+		apply: func(f *fake) {
+			f.inspect = func(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+				record, err := f.server.Inspect(ctx, req)
+				if err == nil && record.Held {
+					f.server.Renew(ctx, leasing.RenewRequest{Name: req.Name, ID: record.ID, Token: record.Token, TTL: record.TTL + time.Second})
+				}
+				return record, err
+			}
+		},
+		failing: []string{"Inspect_DisturbsNothing", "Expiry_InspectShowsAFreeName"},
+	},
+	{
+		name: "the case of metadata keys is lost",
+		apply: func(f *fake) {
+			f.onInspect(func(record *leasing.Record) {
+				folded := make(map[string]string)
+				for key, value := range record.Metadata {
+					folded[strings.ToLower(key)] = value
+				}
+				record.Metadata = folded
+			})
+		},
+		failing: []string{"Inspect_MetadataComesBackAsItWent"},
+	},
+	{
+		name: "metadata outlives its holder",
+		apply: func(f *fake) {
+			seen := make(map[string]string)
+			f.onInspect(func(record *leasing.Record) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				for key, value := range record.Metadata {
+					seen[key] = value
+				}
+				for key, value := range seen {
+					if record.Metadata == nil {
+						record.Metadata = make(map[string]string)
+					}
+					record.Metadata[key] = value
+				}
+			})
+		},
+		failing: []string{"Inspect_MetadataIsTheHoldersOwn"},
+	},
+	{
+		name: "the map of the request is kept",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if err == nil {
+					shared.Store(req.Name, req.Metadata)
+				}
+				return grant, err
+			}
+			f.onInspect(func(record *leasing.Record) {
+				if metadata, ok := shared.Load(record.Name); ok {
+					record.Metadata = metadata.(map[string]string)
+				}
+			})
+		},
+		failing: []string{"Inspect_MapsAreNotShared"},
+	},
+}
+
+// shared is what two clients of a flawed provider have in common beside the server.
+var shared sync.Map
+
+func (f *fake) onInspect(change func(record *leasing.Record)) {
+	f.inspect = func(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+		record, err := f.server.Inspect(ctx, req)
+		if err == nil {
+			change(&record)
+		}
+		return record, err
+	}
+}
+
+// countTokens hands out 1, 2, 3 for each name, for as long as the count lasts.
+func (f *fake) countTokens(untilRelease bool) {
+	counts := make(map[string]int64)
+	f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+		grant, err := f.server.Acquire(ctx, req)
+		if err == nil {
+			counts[req.Name]++
+			grant.Token = counts[req.Name]
+			shared.Store(req.Name, grant.Token)
+		}
+		return grant, err
+	}
+	f.onInspect(func(record *leasing.Record) {
+		if token, ok := shared.Load(record.Name); ok && record.Token > 0 {
+			record.Token = token.(int64)
+		}
+	})
+	f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+		if untilRelease {
+			delete(counts, req.Name)
+		}
+		return f.server.Release(ctx, req)
+	}
+	f.forget = func(name string) {
+		delete(counts, name)
+		f.forgetAtServer(name)
+	}
+}
+
+// renameTo folds names on their way in; what comes back has the name that was
+// asked for, as with a provider that does not look.
+func (f *fake) renameTo(fold func(name string) string) {
+	f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+		name := req.Name
+		req.Name = fold(name)
+		grant, err := f.server.Acquire(ctx, req)
+		grant.Name = name
+		return grant, err
+	}
+	f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+		name := req.Name
+		req.Name = fold(name)
+		grant, err := f.server.Renew(ctx, req)
+		grant.Name = name
+		return grant, err
+	}
+	f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+		req.Name = fold(req.Name)
+		return f.server.Release(ctx, req)
+	}
+	f.inspect = func(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+		name := req.Name
+		req.Name = fold(name)
+		record, err := f.server.Inspect(ctx, req)
+		record.Name = name
+		return record, err
+	}
+}

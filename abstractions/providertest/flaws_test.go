@@ -1,0 +1,272 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// flaw is one way in which a provider can be wrong.
+type flaw struct {
+	name    string // as a sentence about the provider
+	apply   func(f *fake)
+	failing []string // checks that must notice
+	// real runs the checks outside of a bubble, which a flaw would hang for ever.
+	real bool
+}
+
+func allFlaws() []flaw {
+	return slices.Concat(holdingFlaws, endingFlaws, recordFlaws, clientFlaws, abilityFlaws)
+}
+
+// alias is what a client calls itself that wants to be somebody else.
+func alias(id string) string { return id[:len(id)-1] + "-" }
+
+// holdingFlaws are about who gets a name, for how long, and with which token.
+var holdingFlaws = []flaw{
+	{
+		name: "a name has two holders",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if held := (*leasing.HeldError)(nil); errors.As(err, &held) {
+					return leasing.Grant{Name: req.Name, ID: req.ID, Token: held.Holder.Token + 1, TTL: req.TTL}, nil
+				}
+				return grant, err
+			}
+		},
+		failing: []string{
+			"Acquire_RefusesWhatAnotherHolds", "Trap_T18_OneOfManyRacersWins", "Expiry_OneOfManyTakesOver",
+			"Expiry_NeverEarlyNorLate", "Concurrent_HandoversNeverOverlap", "Acquire_SameOwnerIsNotTheSameClaim",
+		},
+	},
+	{
+		name: "a name is checked before it is taken",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				record, err := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+				if err == nil && !record.Held {
+					time.Sleep(time.Millisecond)
+					f.server.Break(ctx, leasing.BreakRequest{Name: req.Name, Immediate: true})
+				}
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Trap_T18_OneOfManyRacersWins", "Expiry_OneOfManyTakesOver", "Concurrent_HandoversNeverOverlap"},
+	},
+	{
+		name:    "leases end at half of their TTL",
+		apply:   func(f *fake) { f.scaleTTL(0.5) },
+		failing: []string{"Expiry_NeverEarlyNorLate", "Trap_T07_RenewalExtendsByItsTTLFromNow", "Expiry_RepeatedAcquireGrantsTTLAnew", "Trap_T24_RecordOutlivesALongRenewal"},
+	},
+	{
+		name:    "leases end a nanosecond early",
+		apply:   func(f *fake) { f.shiftTTL(-1) },
+		failing: []string{"Expiry_NeverEarlyNorLate", "Trap_T07_RenewalExtendsByItsTTLFromNow"},
+	},
+	{
+		name:    "leases end late",
+		apply:   func(f *fake) { f.scaleTTL(1.5) },
+		failing: []string{"Expiry_NeverEarlyNorLate", "Trap_T19_ExpiredLeaseBlocksNobody", "Expiry_InspectShowsAFreeName"},
+	},
+	{
+		name: "a lease with metadata never ends",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				ttl := req.TTL
+				if len(req.Metadata) > 0 {
+					req.TTL = leasing.Infinite
+				}
+				grant, err := f.server.Acquire(ctx, req)
+				grant.TTL = ttl
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T17_MetadataLeavesNoImmortalRecord"},
+	},
+	{
+		name: "a long renewal lasts no longer than the acquire",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				ttl := req.TTL
+				if req.TTL > 10*time.Second {
+					req.TTL = 10 * time.Second
+				}
+				grant, err := f.server.Renew(ctx, req)
+				grant.TTL = ttl
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T24_RecordOutlivesALongRenewal", "Renew_ToInfiniteAndBack"},
+	},
+	{
+		name: "infinite is an hour",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				ttl := req.TTL
+				req.TTL = min(ttl, time.Hour)
+				grant, err := f.server.Acquire(ctx, req)
+				grant.TTL = ttl
+				return grant, err
+			}
+		},
+		failing: []string{"Acquire_InfiniteIsGrantedOrInvalid"},
+	},
+	{
+		name: "a TTL is granted up to an hour only",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				req.TTL = min(req.TTL, time.Hour)
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Limits_EveryStatedTTLIsGranted"},
+	},
+	{
+		name: "a grant does not say whose it is",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				grant.ID = ""
+				return grant, err
+			}
+		},
+		failing: []string{"Acquire_GrantsAFreeName"},
+	},
+	{
+		name: "a repeated acquire meets its own lease",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+				if record.Held {
+					return leasing.Grant{}, &leasing.HeldError{Holder: record}
+				}
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Trap_T13_LostReplyIsTriedAgain", "Trap_T13_RepetitionsAtOnceAreOneClaim"},
+	},
+	{
+		name: "a repeated acquire is a change of ownership",
+		apply: func(f *fake) {
+			var n atomic.Int64
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				grant.Token += n.Add(1)
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T13_LostReplyIsTriedAgain", "Trap_T13_RepetitionsAtOnceAreOneClaim"},
+	},
+	{
+		name: "a repeated acquire extends nothing",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				record, err := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+				if err == nil && record.Held && record.ID == req.ID {
+					return leasing.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
+				}
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Expiry_RepeatedAcquireGrantsTTLAnew"},
+	},
+	{
+		name: "all claims of an owner are one",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if held := (*leasing.HeldError)(nil); errors.As(err, &held) && held.Holder.Owner == req.Owner {
+					return leasing.Grant{Name: req.Name, ID: req.ID, Token: held.Holder.Token, TTL: req.TTL}, nil
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Acquire_SameOwnerIsNotTheSameClaim", "Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor"},
+	},
+	{
+		name: "an ID that was given up is taken again",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if errors.Is(err, leasing.ErrReleased) {
+					req.ID = alias(req.ID)
+					grant, err = f.server.Acquire(ctx, req)
+				}
+				return grant, err
+			}
+		},
+		failing: []string{
+			"Trap_T56_ReleasedIDIsRefused", "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", "Acquire_RefusesABrokenID", "Expiry_ReleaseIsNoError",
+		},
+	},
+	{
+		name: "a refusal does not say what it is",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if errors.Is(err, leasing.ErrHeld) {
+					err = errors.New("conflict")
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Acquire_RefusesWhatAnotherHolds", "Acquire_TellsWhoHolds", "Concurrent_EverythingAtOnce"},
+	},
+	{
+		name: "held and lost are the same",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if errors.Is(err, leasing.ErrHeld) {
+					err = errors.Join(err, leasing.ErrLost)
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Acquire_RefusesWhatAnotherHolds", "Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor"},
+	},
+	{
+		name: "a refusal tells a wrong time",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if held := (*leasing.HeldError)(nil); errors.As(err, &held) {
+					held.Holder.ExpiresAt = held.Holder.ExpiresAt.Add(time.Second)
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Acquire_TellsWhoHolds", "Expiry_NeverEarlyNorLate"},
+	},
+}
+
+// scaleTTL makes the server's leases longer or shorter than what is granted.
+func (f *fake) scaleTTL(factor float64) {
+	f.changeTTL(func(ttl time.Duration) time.Duration { return time.Duration(float64(ttl) * factor) })
+}
+
+func (f *fake) shiftTTL(by time.Duration) {
+	f.changeTTL(func(ttl time.Duration) time.Duration { return ttl + by })
+}
+
+func (f *fake) changeTTL(change func(time.Duration) time.Duration) {
+	f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+		ttl := req.TTL
+		req.TTL = change(ttl)
+		grant, err := f.server.Acquire(ctx, req)
+		grant.TTL = ttl
+		return grant, err
+	}
+	f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+		ttl := req.TTL
+		req.TTL = change(ttl)
+		grant, err := f.server.Renew(ctx, req)
+		grant.TTL = ttl
+		return grant, err
+	}
+}

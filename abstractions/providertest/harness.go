@@ -1,0 +1,86 @@
+package providertest
+
+import (
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// Harness says how to test a provider. Only New is required; the checks that
+// need a field that is missing are left out, and the log says so.
+type Harness struct {
+	// New opens a client of a backend that works. It is called at least once
+	// for each check; the backend may be shared, since the suite makes up its
+	// names. The suite closes the provider; whatever else there is to close is
+	// for t.Cleanup. Checks run side by side, so New is called concurrently.
+	New func(t testing.TB) leasing.Provider
+
+	// Peer opens a second client of the backend behind p, like another
+	// process's. The suite closes it. Default: p itself.
+	Peer func(t testing.TB, p leasing.Provider) leasing.Provider
+
+	// Forget makes the backend forget a name that is free, as it does once the
+	// name has been idle for its retention.
+	Forget func(t testing.TB, p leasing.Provider, name string)
+
+	// Unreachable opens a client whose backend does not answer: best one that
+	// takes requests and stays silent, else one that is not there.
+	Unreachable func(t testing.TB) leasing.Provider
+
+	// TTL is how long leases last that are watched running out. Default: the
+	// provider's minimum, but at least 300 ms (10 s in virtual time).
+	TTL time.Duration
+
+	// Virtual runs each check in a testing/synctest bubble. New is called
+	// inside it, and nothing may involve a socket or a file.
+	Virtual bool
+
+	// Advance moves the clock of p's backend forward. New must give each
+	// provider a backend of its own then.
+	Advance func(p leasing.Provider, d time.Duration)
+
+	// Slack is how long what should happen soon may take on a slow machine,
+	// such as the end of a call whose context has ended. Default 10 s.
+	Slack time.Duration
+
+	// Parallel is how many of the checks that wait run at a time. Default 8.
+	Parallel int
+
+	// Except names checks that this provider can't pass, each with the reason.
+	// They are reported as skipped.
+	Except map[string]string
+}
+
+func (h Harness) withDefaults() Harness {
+	if h.Peer == nil {
+		h.Peer = func(_ testing.TB, p leasing.Provider) leasing.Provider { return p }
+	}
+	if h.Slack == 0 {
+		h.Slack = 10 * time.Second
+	}
+	if h.Parallel == 0 {
+		h.Parallel = 8
+	}
+	return h
+}
+
+// ttls returns the TTL of leases that are watched running out, and of leases
+// that must not run out while a check uses them.
+func (h Harness) ttls(c leasing.Capabilities) (short, long time.Duration) {
+	short, long = h.TTL, time.Minute
+	if short == 0 {
+		short = 300 * time.Millisecond
+		if h.Virtual {
+			short = 10 * time.Second
+		}
+	}
+	if c.MaxTTL > 0 {
+		short, long = min(short, c.MaxTTL), min(long, c.MaxTTL)
+	}
+	short, long = max(short, c.MinTTL), max(long, c.MinTTL)
+	if unit := c.Granularity; unit > 0 {
+		short, long = (short+unit-1)/unit*unit, long/unit*unit
+	}
+	return short, long
+}

@@ -1,0 +1,179 @@
+package providertest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+var limitChecks = []check{
+	{name: "Limits_BadRequestsAreInvalidAndChangeNothing", run: badRequests},
+	{name: "Limits_WhatIsJustAllowedWorks", run: justAllowed},
+	{name: "Limits_EveryStatedTTLIsGranted", run: everyTTL},
+}
+
+// badRequests sends what can't work and looks for traces of it.
+func badRequests(e *env) {
+	holder := e.take(e.name())
+	fresh := e.name()
+	for what, call := range e.badCalls(fresh, holder) {
+		ctx, cancel := e.call()
+		e.invalid(call(ctx), what)
+		cancel()
+	}
+	holder.isHeld()
+	e.False(e.inspect(holder.req.Name).Breaking)
+	record := e.inspect(fresh)
+	e.False(record.Held)
+	e.Zero(record.Token)
+	e.isFree(fresh)
+}
+
+func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.Context) error {
+	calls := make(map[string]func(ctx context.Context) error)
+	acquire := func(what string, change func(r *leasing.AcquireRequest)) {
+		req := e.request(fresh)
+		change(&req)
+		calls["acquire: "+what] = func(ctx context.Context) error {
+			_, err := e.p.Acquire(ctx, req)
+			return err
+		}
+	}
+	renew := func(what string, change func(r *leasing.RenewRequest)) {
+		req := holder.renewRequest(e.long)
+		change(&req)
+		calls["renew: "+what] = func(ctx context.Context) error {
+			_, err := e.p.Renew(ctx, req)
+			return err
+		}
+	}
+	breaks := func(what string, change func(r *leasing.BreakRequest)) {
+		req := leasing.BreakRequest{Name: holder.req.Name, Immediate: true}
+		change(&req)
+		calls["break: "+what] = func(ctx context.Context) error {
+			_, err := e.p.Break(ctx, req)
+			return err
+		}
+	}
+	for what, ttl := range e.badTTLs() {
+		acquire(what, func(r *leasing.AcquireRequest) { r.TTL = ttl })
+		renew(what, func(r *leasing.RenewRequest) { r.TTL = ttl })
+	}
+	for what, name := range e.badNames() {
+		acquire(what, func(r *leasing.AcquireRequest) { r.Name = name })
+		renew(what, func(r *leasing.RenewRequest) { r.Name = name })
+		breaks(what, func(r *leasing.BreakRequest) { r.Name = name })
+		calls["release: "+what] = func(ctx context.Context) error {
+			return e.p.Release(ctx, leasing.ReleaseRequest{Name: name, ID: holder.req.ID})
+		}
+		calls["inspect: "+what] = func(ctx context.Context) error {
+			_, err := e.p.Inspect(ctx, leasing.InspectRequest{Name: name})
+			return err
+		}
+	}
+	for what, id := range badIDs {
+		acquire(what, func(r *leasing.AcquireRequest) { r.ID = id })
+		renew(what, func(r *leasing.RenewRequest) { r.ID = id })
+		calls["release: "+what] = func(ctx context.Context) error {
+			return e.p.Release(ctx, leasing.ReleaseRequest{Name: fresh, ID: id})
+		}
+	}
+	for what, owner := range map[string]string{
+		"no owner": "", "long owner": strings.Repeat("x", leasing.MaxOwnerBytes+1), "control character in owner": "a\nb", "owner not UTF-8": "a\xff",
+	} {
+		acquire(what, func(r *leasing.AcquireRequest) { r.Owner = owner })
+	}
+	for what, metadata := range map[string]map[string]string{
+		"empty key": {"": "x"}, "control character in key": {"a\x01": "x"}, "NUL in value": {"a": "\x00"}, "value not UTF-8": {"a": "\xff"},
+		"too much": {"a": strings.Repeat("x", leasing.MaxMetadataBytes)},
+	} {
+		acquire(what, func(r *leasing.AcquireRequest) { r.Metadata = metadata })
+	}
+	if waiter, ok := leasing.As[leasing.Waiter](e.p); ok {
+		calls["wait: no name"] = func(ctx context.Context) error {
+			_, err := waiter.Wait(ctx, leasing.WaitRequest{ID: leasing.NewID()})
+			return err
+		}
+		calls["wait: no ID"] = func(ctx context.Context) error {
+			_, err := waiter.Wait(ctx, leasing.WaitRequest{Name: fresh})
+			return err
+		}
+	}
+	breaks("negative token", func(r *leasing.BreakRequest) { r.IfToken = -1 })
+	breaks("token too high", func(r *leasing.BreakRequest) { r.IfToken = leasing.MaxToken + 1 })
+	breaks("negative grace", func(r *leasing.BreakRequest) { r.Grace = -1 })
+	return calls
+}
+
+func (e *env) badTTLs() map[string]time.Duration {
+	bad := map[string]time.Duration{"TTL 0": 0, "negative TTL": -time.Second}
+	if e.caps.MinTTL > 1 {
+		bad["TTL below the minimum"] = e.caps.MinTTL - 1
+	}
+	if e.caps.MaxTTL > 0 {
+		bad["TTL above the maximum"] = e.caps.MaxTTL + 1
+	}
+	if !e.caps.Infinite {
+		bad["infinite TTL"] = leasing.Infinite
+	}
+	return bad
+}
+
+func (e *env) badNames() map[string]string {
+	bad := map[string]string{
+		"no name": "", "long name": strings.Repeat("x", leasing.MaxNameBytes+1), "NUL": "a\x00b", "newline": "a\nb",
+		"delete": "a\x7fb", "C1 control character": "a\u0085b", "not UTF-8": "a\xffb", "surrogate": "a\xed\xa0\x80b",
+	}
+	if e.caps.MaxNameBytes > 0 {
+		bad["name longer than Capabilities.MaxNameBytes"] = strings.Repeat("x", e.caps.MaxNameBytes+1)
+	}
+	return bad
+}
+
+var badIDs = map[string]string{
+	"no ID": "", "long ID": strings.Repeat("x", leasing.MaxIDBytes+1), "slash in ID": "a/b", "space in ID": "a b", "quote in ID": "a'b",
+	"letter outside ASCII in ID": "é", "bracket in ID": "a[b", "at in ID": "a@b",
+}
+
+func justAllowed(e *env) {
+	name := e.name()
+	if e.caps.MaxNameBytes > 0 {
+		name += strings.Repeat("x", max(0, e.caps.MaxNameBytes-len(name)))
+	}
+	req := e.request(name)
+	req.ID = (strings.ReplaceAll(leasing.NewID(), "-", "") + strings.Repeat("Z9-", 22))[:leasing.MaxIDBytes]
+	req.Owner = strings.Repeat("é", leasing.MaxOwnerBytes/2)
+	req.Metadata = map[string]string{"key": strings.Repeat("v", leasing.MaxMetadataBytes-3)}
+	holder := e.acquire(e.p, req)
+	record := e.inspect(req.Name)
+	e.Equal(req.ID, record.ID)
+	e.Equal(req.Owner, record.Owner)
+	e.Equal(req.Metadata, record.Metadata)
+	holder.renew(e.long)
+	holder.release()
+	e.isFree(req.Name)
+}
+
+func everyTTL(e *env) {
+	unit := max(e.caps.Granularity, 1)
+	ttls := []time.Duration{e.caps.MinTTL, e.caps.MinTTL + unit, e.short, e.long, e.caps.MaxTTL}
+	if e.caps.MaxTTL == 0 {
+		year := 365 * 24 * time.Hour
+		ttls = append(ttls, time.Hour, year/unit*unit, 100*year/unit*unit)
+	}
+	for _, ttl := range ttls {
+		if ttl == 0 || e.caps.MaxTTL > 0 && ttl > e.caps.MaxTTL {
+			continue
+		}
+		req := e.request(e.name())
+		req.TTL = ttl
+		holder := e.acquire(e.p, req) // holds Grant.TTL against it
+		if err := holder.tryRenew(ttl); err != nil {
+			e.lost(err, leasing.LostExpired, leasing.LostGone)
+			e.False(holder.alive(), "lost within its TTL of %v", ttl)
+		}
+		holder.release()
+	}
+}

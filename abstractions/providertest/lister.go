@@ -1,0 +1,196 @@
+package providertest
+
+import (
+	"fmt"
+	"slices"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+var listerChecks = []check{
+	{name: "List_EachNameOnceOverAllPages", run: eachNameOnce},
+	{name: "List_HeldOnlyLeavesOutFreeNames", run: heldOnly},
+	{name: "List_RecordsAreThoseOfInspect", run: listedAsInspected},
+	{name: "List_PagesAreBounded", run: pagesAreBounded},
+	{name: "List_OthersComeAndGoMeanwhile", run: othersComeAndGo},
+	{name: "Trap_T25_PrefixIsNoPattern", run: prefixIsNoPattern},
+}
+
+// list reads all pages.
+func (e *env) list(lister leasing.Lister, req leasing.ListRequest) []leasing.Record {
+	e.t.Helper()
+	var records []leasing.Record
+	for range 1000 {
+		ctx, cancel := e.call()
+		page, err := lister.List(ctx, req)
+		cancel()
+		e.NoError(err)
+		e.LessOrEqual(len(page.Records), req.PageLimit(), "records on a page")
+		records = append(records, page.Records...)
+		if page.Next == "" {
+			return records
+		}
+		req.After = page.Next
+	}
+	e.Fail("the listing does not end")
+	return nil
+}
+
+func namesOf(records []leasing.Record) []string {
+	names := make([]string, len(records))
+	for i, record := range records {
+		names[i] = record.Name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// listing makes n held names with a common prefix, or returns nil if the
+// provider can't list.
+func (e *env) listing(n int) (lister leasing.Lister, prefix string, claims []*claim) {
+	lister, ok := leasing.As[leasing.Lister](e.peer)
+	if !ok {
+		e.t.Log("no Lister here")
+		return nil, "", nil
+	}
+	prefix = e.name() + "/"
+	for i := range n {
+		claims = append(claims, e.take(fmt.Sprintf("%s%02d", prefix, i)))
+	}
+	return lister, prefix, claims
+}
+
+func namesOfClaims(claims []*claim) []string {
+	names := make([]string, len(claims))
+	for i, c := range claims {
+		names[i] = c.req.Name
+	}
+	return names
+}
+
+func eachNameOnce(e *env) {
+	lister, prefix, claims := e.listing(23)
+	if lister == nil {
+		return
+	}
+	for _, limit := range []int{0, 1, 5, 23, 24, 5000} {
+		records := e.list(lister, leasing.ListRequest{Prefix: prefix, Limit: limit})
+		e.Equal(namesOfClaims(claims), namesOf(records), "limit %d", limit)
+	}
+}
+
+func heldOnly(e *env) {
+	lister, prefix, claims := e.listing(8)
+	if lister == nil {
+		return
+	}
+	for _, c := range claims[:4] {
+		c.release()
+	}
+	e.Equal(namesOfClaims(claims), namesOf(e.list(lister, leasing.ListRequest{Prefix: prefix, Limit: 3})), "remembered names too")
+	e.Equal(namesOfClaims(claims[4:]), namesOf(e.list(lister, leasing.ListRequest{Prefix: prefix, Limit: 3, HeldOnly: true})))
+}
+
+func listedAsInspected(e *env) {
+	lister, prefix, _ := e.listing(0)
+	if lister == nil {
+		return
+	}
+	req := e.request(prefix + "held")
+	req.Metadata = map[string]string{"Region": "north"}
+	e.acquire(e.p, req)
+	e.take(prefix + "released").release()
+	e.take(prefix + "breaking")
+	e.breaks(leasing.BreakRequest{Name: prefix + "breaking"})
+	records := e.list(lister, leasing.ListRequest{Prefix: prefix})
+	e.Len(records, 3)
+	for _, record := range records {
+		inspected := e.inspect(record.Name)
+		e.Equal(inspected.Held, record.Held, record.Name)
+		e.Equal(inspected.Token, record.Token, record.Name)
+		if record.Held {
+			e.Equal(inspected.ID, record.ID, record.Name)
+			e.Equal(inspected.Owner, record.Owner, record.Name)
+			e.Equal(inspected.Metadata, record.Metadata, record.Name)
+			e.Equal(inspected.Breaking, record.Breaking, record.Name)
+			e.Equal(inspected.ExpiresAt, record.ExpiresAt, record.Name)
+		}
+	}
+}
+
+// pagesAreBounded lists everything, which may be much on a shared backend.
+func pagesAreBounded(e *env) {
+	lister, _, claims := e.listing(3)
+	if lister == nil {
+		return
+	}
+	ctx, cancel := e.call()
+	defer cancel()
+	page, err := lister.List(ctx, leasing.ListRequest{})
+	e.NoError(err)
+	e.LessOrEqual(len(page.Records), 100)
+	if page.Next == "" {
+		names := namesOf(page.Records)
+		for _, c := range claims {
+			e.Contains(names, c.req.Name)
+		}
+	}
+	page, err = lister.List(ctx, leasing.ListRequest{Prefix: e.name()})
+	e.NoError(err)
+	e.Empty(page.Records, "nobody has such a name")
+}
+
+func othersComeAndGo(e *env) {
+	lister, prefix, claims := e.listing(12)
+	if lister == nil {
+		return
+	}
+	var names []string
+	req := leasing.ListRequest{Prefix: prefix, Limit: 2}
+	for page := range 1000 {
+		ctx, cancel := e.call()
+		result, err := lister.List(ctx, req)
+		cancel()
+		e.NoError(err)
+		names = append(names, namesOf(result.Records)...)
+		if result.Next == "" {
+			break
+		}
+		req.After = result.Next
+		if page < 5 { // a listing ends only if the names do
+			for _, end := range []string{"!", "05a", "~"} { // before, between, after
+				e.take(fmt.Sprintf("%s%s%d", prefix, end, page)).release()
+			}
+		}
+	}
+	for _, c := range claims {
+		e.Equal(1, count(names, c.req.Name), "%q is there all the time", c.req.Name)
+	}
+}
+
+func count(names []string, name string) int {
+	n := 0
+	for _, other := range names {
+		if other == name {
+			n++
+		}
+	}
+	return n
+}
+
+func prefixIsNoPattern(e *env) {
+	lister, prefix, _ := e.listing(0)
+	if lister == nil {
+		return
+	}
+	names := []string{prefix + "ab", prefix + "aB", prefix + "a%b", prefix + "a_b", prefix + "a*b", prefix + "a?b", prefix + `a\b`, prefix + "a[b]", prefix + "a'b", prefix + "é", prefix + "\U0010ffff"}
+	for _, name := range names {
+		e.take(name)
+	}
+	for _, name := range names {
+		e.Equal([]string{name}, namesOf(e.list(lister, leasing.ListRequest{Prefix: name})), "prefix %q", name)
+	}
+	for _, pattern := range []string{"%", "_", "*", "?", "a%%", "a__", "[a]", `\`, "A", "."} {
+		e.Empty(e.list(lister, leasing.ListRequest{Prefix: prefix + pattern}), "prefix %q", pattern)
+	}
+}

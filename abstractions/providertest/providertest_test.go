@@ -1,0 +1,129 @@
+package providertest
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestSoundProviderPasses runs the suite with every field of Harness set.
+func TestSoundProviderPasses(t *testing.T) {
+	Run(t, harness(func(*fake) {}))
+}
+
+// TestBareProviderPasses runs it on one without optional abilities.
+func TestBareProviderPasses(t *testing.T) {
+	Run(t, Harness{Virtual: true, New: func(testing.TB) leasing.Provider { return plain{newServer()} }})
+}
+
+// TestChecksDetectFlaws breaks the provider in one way at a time and expects
+// the checks that are there for it to fail.
+func TestChecksDetectFlaws(t *testing.T) {
+	t.Cleanup(leaked.Wait)
+	for _, flaw := range allFlaws() {
+		t.Run(flaw.name, func(t *testing.T) {
+			h := harness(flaw.apply)
+			h.Virtual = !flaw.real
+			if flaw.real {
+				h.Slack = 200 * time.Millisecond
+			}
+			for _, name := range flaw.failing {
+				failed, log := outcome(t, h, checkNamed(t, name))
+				assert.True(t, failed, "%s does not notice that %s\n%s", name, flaw.name, log)
+			}
+		})
+	}
+}
+
+// TestEveryCheckDetectsAFlaw keeps checks out that nothing can fail.
+func TestEveryCheckDetectsAFlaw(t *testing.T) {
+	// It shows a property of leasing.As, with this provider inside.
+	detected := map[string]bool{"Trap_T64_NobodyLooksThroughAWrapper": true}
+	for _, flaw := range allFlaws() {
+		for _, name := range flaw.failing {
+			detected[name] = true
+		}
+	}
+	for _, c := range checks() {
+		assert.True(t, detected[c.name], "no flaw makes %s fail", c.name)
+	}
+}
+
+func checkNamed(t *testing.T, name string) check {
+	t.Helper()
+	all := checks()
+	i := slices.IndexFunc(all, func(c check) bool { return c.name == name })
+	require.GreaterOrEqual(t, i, 0, "no check is called %q", name)
+	return all[i]
+}
+
+func TestExceptionsMustNameChecks(t *testing.T) {
+	h := Harness{Except: map[string]string{"Trap_T13_LostReplyIsTriedAgain": "because", "Trap_T13": "misspelt", "": "nothing"}}
+	assert.Equal(t, []string{"", "Trap_T13"}, h.unknown(checks()))
+}
+
+// TestRunEndsWithItsChecks shows that what waits has ended, and is cleaned up,
+// when Run returns, and that a missing field leaves out only what needs it.
+func TestRunEndsWithItsChecks(t *testing.T) {
+	var opened, closed atomic.Int64
+	Run(t, Harness{TTL: 20 * time.Millisecond, New: func(t testing.TB) leasing.Provider {
+		opened.Add(1)
+		t.Cleanup(func() { closed.Add(1) })
+		return newServer()
+	}})
+	assert.Equal(t, opened.Load(), closed.Load())
+	assert.GreaterOrEqual(t, int(opened.Load()), len(checks())-4)
+}
+
+// TestGuardCleansUpWhateverFails fails in the check and in its clean-up.
+func TestGuardCleansUpWhateverFails(t *testing.T) {
+	var steps []string
+	r := &recorder{TB: t}
+	h := Harness{New: func(testing.TB) leasing.Provider { return newServer() }}.withDefaults()
+	h.run(r, check{run: func(e *env) {
+		e.t.Cleanup(func() { steps = append(steps, "last") })
+		e.t.Cleanup(func() { e.t.Fatal("clean-up") })
+		e.t.Cleanup(func() { steps = append(steps, "first") })
+		e.Error(e.t.Context().Err(), "the check")
+		steps = append(steps, "not reached")
+	}})
+	assert.True(t, r.failed)
+	assert.Equal(t, []string{"first", "last"}, steps)
+}
+
+func TestTTLsOfABackend(t *testing.T) {
+	for _, tt := range []struct {
+		harness     Harness
+		caps        leasing.Capabilities
+		short, long time.Duration
+	}{
+		{Harness{}, leasing.Capabilities{}, 300 * time.Millisecond, time.Minute},
+		{Harness{Virtual: true}, leasing.Capabilities{}, 10 * time.Second, time.Minute},
+		{Harness{TTL: time.Second}, leasing.Capabilities{MinTTL: time.Millisecond}, time.Second, time.Minute},
+		{Harness{}, leasing.Capabilities{MinTTL: 15 * time.Second, MaxTTL: time.Minute, Granularity: time.Second}, 15 * time.Second, time.Minute},
+		{Harness{TTL: 16500 * time.Millisecond}, leasing.Capabilities{MinTTL: 15 * time.Second, MaxTTL: 40 * time.Second, Granularity: time.Second}, 17 * time.Second, 40 * time.Second},
+		{Harness{}, leasing.Capabilities{MinTTL: 2 * time.Minute}, 2 * time.Minute, 2 * time.Minute},
+	} {
+		short, long := tt.harness.ttls(tt.caps)
+		assert.Equal(t, tt.short, short, "%+v", tt)
+		assert.Equal(t, tt.long, long, "%+v", tt)
+	}
+}
+
+func TestCheckNamesAreUnique(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, c := range checks() {
+		assert.False(t, seen[c.name], c.name)
+		seen[c.name] = true
+		assert.True(t, Harness{Forget: func(testing.TB, leasing.Provider, string) {}, Unreachable: func(testing.TB) leasing.Provider { return nil }}.has(c.needs))
+	}
+}

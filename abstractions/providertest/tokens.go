@@ -1,0 +1,104 @@
+package providertest
+
+import (
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+var tokenChecks = []check{
+	{name: "Token_RisesThroughEveryEndOfALease", run: tokenRises, waits: true},
+	{name: "Trap_T21_ReleaseKeepsTheToken", run: releaseKeepsTheToken},
+	{name: "Trap_T28_TokenRisesThroughForgetting", run: tokenRisesThroughForgetting, needs: "Forget"},
+	{name: "Trap_T54_TokenFollowsTheClock", run: tokenFollowsTheClock},
+	{name: "Trap_T65_TokenIsTheSameEverywhere", run: tokenIsTheSameEverywhere},
+}
+
+func tokenRises(e *env) {
+	name := e.name()
+	var last int64
+	hold := func(ttl time.Duration) *claim {
+		req := e.request(name)
+		req.TTL = ttl
+		holder := e.acquire(e.p, req)
+		e.Greater(holder.token(), last)
+		last = holder.token()
+		return holder
+	}
+	hold(e.long).release()
+	hold(e.short).runOut()
+	hold(e.long)
+	e.breaks(leasing.BreakRequest{Name: name, Immediate: true})
+	broken := hold(e.short)
+	e.breaks(leasing.BreakRequest{Name: name})
+	broken.runOut()
+	hold(e.short).runOut()
+	hold(e.long).release()
+	hold(e.long)
+}
+
+func releaseKeepsTheToken(e *env) {
+	name := e.name()
+	var last int64
+	for range 8 {
+		holder := e.take(name)
+		e.Greater(holder.token(), last)
+		last = holder.token()
+		holder.release()
+		e.Equal(last, e.inspect(name).Token)
+	}
+}
+
+func tokenRisesThroughForgetting(e *env) {
+	name := e.name()
+	var last int64
+	for range 3 {
+		holder := e.take(name)
+		e.Greater(holder.token(), last)
+		last = holder.token()
+		holder.release()
+		e.h.Forget(e.t, e.p, name)
+		e.Zero(e.inspect(name).Token, "after Harness.Forget the name has never been seen")
+	}
+}
+
+// tokenFollowsTheClock allows the backend's clock an hour against ours: the
+// point is that a count would be off by half a century.
+func tokenFollowsTheClock(e *env) {
+	name := e.name()
+	for range 3 {
+		holder := e.take(name)
+		e.WithinDuration(e.now(), time.UnixMicro(holder.token()), time.Hour, "the token is the backend's time in microseconds, or just above the one before")
+		holder.release()
+	}
+}
+
+func tokenIsTheSameEverywhere(e *env) {
+	name := e.name()
+	for range 3 {
+		holder := e.take(name)
+		token := holder.token()
+		e.Equal(token, e.inspect(name).Token, "Inspect")
+		held := e.refused(name).Holder
+		if held.ID != "" {
+			e.Equal(token, held.Token, "HeldError")
+		}
+		again := e.acquire(e.p, holder.req)
+		e.Equal(token, again.token(), "Acquire again")
+		holder.renew(e.long)
+		e.Equal(token, holder.token(), "Renew")
+		if lister, ok := leasing.As[leasing.Lister](e.p); ok {
+			for _, record := range e.list(lister, leasing.ListRequest{Prefix: name}) {
+				e.Equal(token, record.Token, "List")
+			}
+		}
+		if batcher, ok := leasing.As[leasing.BatchRenewer](e.p); ok {
+			results, err := batcher.RenewBatch(e.t.Context(), []leasing.RenewRequest{holder.renewRequest(e.long)})
+			e.NoError(err)
+			e.Len(results, 1)
+			e.Equal(token, results[0].Grant.Token, "RenewBatch")
+		}
+		result := e.breaks(leasing.BreakRequest{Name: name, IfToken: token, Immediate: true})
+		e.Equal(token, result.Token, "Break")
+	}
+}

@@ -1,0 +1,196 @@
+package providertest
+
+import (
+	"context"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+var waiterChecks = []check{
+	{name: "Wait_ReleaseIsHinted", run: releaseIsHinted},
+	{name: "Wait_BreakIsHinted", run: breakIsHinted},
+	{name: "Wait_ManyAreServedOneAfterTheOther", run: manyWaitersAreServed},
+	{name: "Wait_ALeavingWaiterBlocksNobody", run: leavingWaiterBlocksNobody},
+	{name: "Wait_ChannelStaysOpen", run: channelStaysOpen},
+	{name: "Trap_T32_NothingIsMissedAfterRegistration", run: nothingIsMissed},
+}
+
+// waiting is a registration.
+type waiting struct {
+	e     *env
+	req   leasing.AcquireRequest
+	hints <-chan struct{}
+	leave context.CancelFunc
+}
+
+// wait registers a new claim as a waiter, or returns nil if the provider can't.
+func (e *env) wait(p leasing.Provider, name string) *waiting {
+	e.t.Helper()
+	waiter, ok := leasing.As[leasing.Waiter](p)
+	if !ok {
+		e.t.Log("no Waiter here")
+		return nil
+	}
+	ctx, cancel := context.WithCancel(e.t.Context())
+	e.t.Cleanup(cancel)
+	w := &waiting{e: e, req: e.request(name), leave: cancel}
+	wakeups, err := waiter.Wait(ctx, leasing.WaitRequest{Name: name, ID: w.req.ID})
+	e.NoError(err)
+	e.NotNil(wakeups.C)
+	e.Equal(1, cap(wakeups.C), "Wakeups.C has a buffer of one")
+	w.hints = wakeups.C
+	return w
+}
+
+// hinted waits for a hint.
+func (w *waiting) hinted() {
+	w.e.t.Helper()
+	select {
+	case _, open := <-w.hints:
+		w.e.True(open, "closed while its context lives")
+	case <-time.After(w.e.h.Slack):
+		w.e.Fail("no hint within " + w.e.h.Slack.String())
+	}
+}
+
+// served gets the name, and ends the registration.
+func (w *waiting) served() *claim {
+	w.e.t.Helper()
+	defer w.leave()
+	return w.get()
+}
+
+// get waits for the name as the core does, by hints and by polling.
+func (w *waiting) get() *claim {
+	w.e.t.Helper()
+	deadline := time.Now().Add(w.e.h.Slack)
+	for {
+		c, err := w.e.try(w.e.p, w.req)
+		if err == nil {
+			return c
+		}
+		w.e.held(err)
+		w.e.True(time.Now().Before(deadline), "not served within %v", w.e.h.Slack)
+		select {
+		case <-w.hints:
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func releaseIsHinted(e *env) {
+	holder := e.take(e.name())
+	if w := e.wait(e.peer, holder.req.Name); w != nil {
+		e.refused(holder.req.Name)
+		holder.release()
+		w.hinted()
+		w.served().isHeld()
+	}
+}
+
+func breakIsHinted(e *env) {
+	holder := e.take(e.name())
+	if w := e.wait(e.peer, holder.req.Name); w != nil {
+		e.breaks(leasing.BreakRequest{Name: holder.req.Name, Immediate: true})
+		w.hinted()
+		w.served().isHeld()
+	}
+}
+
+func manyWaitersAreServed(e *env) {
+	holder := e.take(e.name())
+	const waiters = 8
+	served := make(chan *claim, waiters)
+	for i := range waiters {
+		p := e.p
+		if i%2 == 1 {
+			p = e.peer
+		}
+		w := e.wait(p, holder.req.Name)
+		if w == nil {
+			return
+		}
+		go func() { served <- w.served() }()
+	}
+	last := holder
+	for range waiters {
+		last.release()
+		var next *claim
+		select {
+		case next = <-served:
+		case <-time.After(2 * e.h.Slack):
+			e.Fail("a waiter is not served")
+		}
+		e.Greater(next.token(), last.token())
+		last = next
+	}
+	last.isHeld()
+}
+
+func leavingWaiterBlocksNobody(e *env) {
+	holder := e.take(e.name())
+	head := e.wait(e.peer, holder.req.Name)
+	if head == nil {
+		return
+	}
+	next := e.wait(e.peer, holder.req.Name)
+	head.leave()
+	holder.release()
+	next.served().release()
+
+	again := e.take(e.name())
+	head, next = e.wait(e.peer, again.req.Name), e.wait(e.p, again.req.Name)
+	again.release() // hints to the head, which leaves without having asked
+	head.leave()
+	next.served().isHeld()
+}
+
+func channelStaysOpen(e *env) {
+	holder := e.take(e.name())
+	w := e.wait(e.p, holder.req.Name)
+	if w == nil {
+		return
+	}
+	holder.release()
+	w.hinted()
+	w.get()
+	select {
+	case _, open := <-w.hints:
+		e.True(open, "closed while its context lives")
+	default:
+	}
+}
+
+// nothingIsMissed releases around the moment in which a waiter registers: it
+// either finds the name free when it asks after that, or is hinted.
+func nothingIsMissed(e *env) {
+	for round := range 10 {
+		name := e.name()
+		holder := e.take(name)
+		registered, released := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(released)
+			if round%2 == 1 {
+				<-registered
+			}
+			holder.release()
+		}()
+		w := e.wait(e.peer, name)
+		close(registered)
+		if w == nil {
+			<-released
+			return
+		}
+		c, err := e.try(e.p, w.req)
+		if err != nil {
+			e.held(err)
+			w.hinted()
+			<-released
+			c = w.served()
+		}
+		<-released
+		w.leave()
+		c.release()
+	}
+}
