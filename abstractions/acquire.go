@@ -139,8 +139,10 @@ func gaveUp(end, last error) error {
 }
 
 func callerOf(ctx context.Context) *trace.SpanContext {
-	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
-		return &sc
+	sc := trace.SpanContextFromContext(ctx)
+	if !sc.IsValid() {
+		return nil
 	}
-	return nil
+	valid := sc // on the heap only here
+	return &valid
 }

@@ -44,7 +44,7 @@ type lease struct {
 	phase   phase
 	cause   error         // of ctx, once it has ended
 	outcome error         // of the lease, once it has ended: what Release returns
-	done    chan struct{} // closed when a release that is under way has ended; nil before
+	done    chan struct{} // made by those who wait for the release under way, closed at its end
 
 	// The latest grant, and how far it can be trusted.
 	granted time.Duration

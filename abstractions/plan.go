@@ -189,18 +189,23 @@ func (o *Options) cadence(of string, a AcquireOptions, p plan) (time.Duration, e
 	case every < 0:
 		return 0, &InvalidError{Field: source + ".RenewCadence", Value: every, Want: "more than 0; or 0 for the default"}
 	}
-	field, value := source+".RenewCadence", any(every)
-	if every == 0 {
-		field, value = source+".RenewFraction", fraction
+	byFraction := every == 0
+	if byFraction {
 		every = time.Duration(cmp.Or(fraction, defaultFraction) * float64(p.firstTTL))
 	} else if p.ttl != Infinite && cmp.Or(a.TTL, o.TTL) > p.ttl {
 		// The TTL was cut to the backend's maximum; the cadence was meant for the longer one.
 		every = min(every, time.Duration(defaultFraction*float64(p.ttl)))
 	}
-	if window := o.drift().window(p.ttl); every >= window {
-		return 0, &InvalidError{Field: field, Value: value, Want: fmt.Sprintf("a renewal before %v, for which a lease of %v is trusted", window, p.ttl)}
+	window := o.drift().window(p.ttl)
+	if every < window {
+		return every, nil
 	}
-	return every, nil
+	invalid := &InvalidError{Field: source + ".RenewCadence", Value: every}
+	if byFraction {
+		invalid.Field, invalid.Value = source+".RenewFraction", fraction
+	}
+	invalid.Want = fmt.Sprintf("a renewal before %v, for which a lease of %v is trusted", window, p.ttl)
+	return 0, invalid
 }
 
 // jittered takes up to renewJitter off a cadence; random is in [0, 1).

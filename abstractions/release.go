@@ -23,9 +23,7 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	switch l.phase {
 	case releasing:
-		done := l.done
-		l.mu.Unlock()
-		return l.awaitRelease(ctx, done)
+		return l.awaitRelease(ctx)
 	case ended:
 		outcome := l.outcome
 		l.mu.Unlock()
@@ -34,7 +32,6 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	l.endWork(ErrReleased)
 	l.phase = releasing
-	l.done = make(chan struct{})
 	l.m.schedule.remove(l)
 	bound := l.granted
 	req := ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}
@@ -62,22 +59,26 @@ func (l *lease) released(began instant, err error) error {
 	e := l.event(EventReleased, now)
 	e.Err = err
 	l.m.observers.publish(l.observer, e)
-	close(l.done)
+	if l.done != nil {
+		close(l.done)
+	}
 	l.mu.Unlock()
 	l.m.telemetry.released(l.scope, now.mono-began.mono, now.mono-l.acquired.mono, err)
 	l.m.retire(l)
 	return err
 }
 
-func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
+// awaitRelease waits for the release under way. Needs mu; unlocks.
+func (l *lease) awaitRelease(ctx context.Context) error {
+	if l.done == nil {
+		l.done = make(chan struct{})
+	}
+	done := l.done
+	l.mu.Unlock()
 	select {
 	case <-done:
 	case <-ctx.Done():
-		select {
-		case <-done:
-		default:
-			return l.m.wrap("release", l.name, fmt.Errorf("%w: another release of it is under way", context.Cause(ctx)))
-		}
+		return l.m.wrap("release", l.name, fmt.Errorf("%w: another release of it is under way", context.Cause(ctx)))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +89,7 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 // the bound has passed, after which the backend will have freed the name by
 // itself. The request does not end with ctx: see Lease.Release.
 func (m *manager) release(ctx context.Context, req ReleaseRequest, bound time.Duration) error {
-	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+	detached, cancel := bounded(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { time.AfterFunc(releaseGrace, cancel) })

@@ -160,7 +160,11 @@ func (l *lease) planRenewal(sent instant) {
 		l.nextRenew = instant{forever, forever}
 		return
 	}
-	l.nextRenew = sent.add(jittered(l.plan.cadence, rand.Float64()))
+	cadence := l.plan.cadence
+	if l.granted < l.plan.ttl && l.plan.ttl != Infinite && cadence != forever { // less than was asked for
+		cadence = min(cadence, time.Duration(defaultFraction*float64(l.granted)))
+	}
+	l.nextRenew = sent.add(jittered(cadence, rand.Float64()))
 }
 
 // settleRenewal lets those go on who wait for the renewal under way. Needs mu.

@@ -171,14 +171,6 @@ func (m *manager) call(ctx context.Context, op, name string, invalid error, requ
 	return m.wrap(op, name, request(ctx))
 }
 
-// bounded gives ctx a deadline, unless it has a sooner one.
-func bounded(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, d)
-}
-
 // wrap says where an error comes from, once.
 func (m *manager) wrap(op, name string, err error) error {
 	if err == nil {
