@@ -54,9 +54,9 @@ func (m *manager) acquire(ctx context.Context, name string, options AcquireOptio
 	spanCtx, span := m.telemetry.start(ctx, "lease.acquire")
 	defer span.End()
 
-	began := m.clock.now()
+	began := m.clock.mono()
 	l, err := m.pursue(spanCtx, c)
-	m.telemetry.acquired(c.scope, m.clock.now().mono-began.mono, err)
+	m.telemetry.acquired(c.scope, m.clock.mono()-began, err)
 	if err != nil {
 		err = m.wrap("acquire", name, err)
 		m.telemetry.describe(span, name, c.id, 0, plan.ttl, err)

@@ -37,8 +37,12 @@ func (c *clock) now() instant {
 	return i
 }
 
+// mono is the monotonic part of now, a fifth of its cost: enough where time is
+// only measured, and no trust hangs on it.
+func (c *clock) mono() time.Duration { return time.Since(c.start) }
+
 // time is the wall-clock reading that belongs to i, for people to read.
-func (c *clock) time(i instant) time.Time { return c.start.Add(i.mono) }
+func (c *clock) time(mono time.Duration) time.Time { return c.start.Add(mono) }
 
 func (c *clock) setAlarm(in time.Duration) {
 	if c.alarm != nil {

@@ -89,7 +89,7 @@ func (l *lease) begin(now instant) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := l.event(EventAcquired, now)
+	e := l.event(EventAcquired, now.mono)
 	e.Remaining = l.until.left(now)
 	l.m.observers.publish(l.observer, e)
 	l.m.telemetry.active(l.scope, +1)
@@ -108,7 +108,7 @@ func (l *lease) Token() int64                { return l.token }
 func (l *lease) Metadata() map[string]string { return maps.Clone(l.plan.metadata) }
 func (l *lease) Context() context.Context    { return l.ctx }
 func (l *lease) Done() <-chan struct{}       { return l.ctx.Done() }
-func (l *lease) AcquiredAt() time.Time       { return l.m.clock.time(l.acquired) }
+func (l *lease) AcquiredAt() time.Time       { return l.m.clock.time(l.acquired.mono) }
 
 func (l *lease) TTL() time.Duration {
 	l.mu.Lock()
@@ -181,9 +181,9 @@ func (l *lease) lose(now instant, reason LostReason, err error) {
 	lost := &LostError{Reason: reason, Err: err}
 	uncertain := l.failures > 0 && !definite(l.failure) && reason == LostExpired
 	l.endWork(lost)
-	l.finish(now, lost)
-	e := l.event(EventLost, now)
-	e.Reason, e.Err, e.LastRenewal = reason, lost, l.m.clock.time(l.sent)
+	l.finish(lost)
+	e := l.event(EventLost, now.mono)
+	e.Reason, e.Err, e.LastRenewal = reason, lost, l.m.clock.time(l.sent.mono)
 	l.m.observers.publish(l.observer, e)
 	state, lastSent := l.state, l.lastSent
 	l.mu.Unlock()
@@ -207,7 +207,7 @@ func (l *lease) endWork(cause error) {
 }
 
 // finish enters the last phase. Needs mu.
-func (l *lease) finish(now instant, outcome error) {
+func (l *lease) finish(outcome error) {
 	l.phase, l.outcome = ended, outcome
 	l.m.schedule.remove(l)
 	l.recovered()
@@ -240,7 +240,7 @@ func (l *lease) endedError(op string) error {
 }
 
 // event is an Event about the lease. Needs mu.
-func (l *lease) event(kind EventKind, now instant) Event {
+func (l *lease) event(kind EventKind, now time.Duration) Event {
 	return Event{
 		Kind: kind, Time: l.m.clock.time(now), Coalesced: 1,
 		Name: l.name, ID: l.id, Owner: l.m.options.Owner, Token: l.token, TTL: l.granted, Renewals: l.renewals,

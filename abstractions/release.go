@@ -47,15 +47,15 @@ func (l *lease) Release(ctx context.Context) error {
 		l.m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: req.State, until: now.add(l.plan.ttl)}, nil)
 	}
 	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, err)
-	return l.released(now, err)
+	return l.released(now.mono, err)
 }
 
 // released reports the end of a release.
-func (l *lease) released(began instant, err error) error {
-	now := l.m.clock.now()
+func (l *lease) released(began time.Duration, err error) error {
+	now := l.m.clock.mono()
 	err = l.m.wrap("release", l.name, err)
 	l.mu.Lock()
-	l.finish(now, err)
+	l.finish(err)
 	e := l.event(EventReleased, now)
 	e.Err = err
 	l.m.observers.publish(l.observer, e)
@@ -63,7 +63,7 @@ func (l *lease) released(began instant, err error) error {
 		close(l.done)
 	}
 	l.mu.Unlock()
-	l.m.telemetry.released(l.scope, now.mono-began.mono, now.mono-l.acquired.mono, err)
+	l.m.telemetry.released(l.scope, now-began, now-l.acquired.mono, err)
 	l.m.retire(l)
 	return err
 }

@@ -110,7 +110,7 @@ func (l *lease) renewed(sent, now instant, grant Grant, took time.Duration) {
 	l.planRenewal(sent)
 	l.settleRenewal()
 	l.reschedule(now)
-	e := l.event(EventRenewed, now)
+	e := l.event(EventRenewed, now.mono)
 	e.Remaining = l.until.left(now)
 	l.m.observers.publish(l.observer, e)
 	l.mu.Unlock()
@@ -132,7 +132,7 @@ func (l *lease) renewalFailed(now instant, err error, hung bool, took time.Durat
 		l.nextRenew = now.add(pause)
 	}
 	l.settleRenewal()
-	e := l.event(EventRenewalFailed, now)
+	e := l.event(EventRenewalFailed, now.mono)
 	e.Remaining, e.Attempt, e.Err = max(left, 0), l.failures, err
 	e.WillRetry = l.plan.cadence != forever && l.nextRenew.left(now) < left
 	l.m.observers.publish(l.observer, e)

@@ -1,0 +1,80 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// meters are the telemetry settings to compare: the API's own no-op, and the
+// SDK, collecting into a reader that nobody reads meanwhile.
+func meters() map[string]metric.MeterProvider {
+	return map[string]metric.MeterProvider{
+		"metrics=off": metricnoop.NewMeterProvider(),
+		"metrics=on":  sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
+	}
+}
+
+func manager(b *testing.B, provider leasing.Provider, options leasing.Options) leasing.Manager {
+	b.Helper()
+	m, err := leasing.NewManager(provider, options)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	return m
+}
+
+// BenchmarkCycle is one acquire and release of a free name over the memory
+// provider: what the core costs.
+func BenchmarkCycle(b *testing.B) {
+	for label, meter := range meters() {
+		names := make([]string, 1024)
+		for i := range names {
+			names[i] = fmt.Sprintf("bench/cycle/%d", i)
+		}
+		b.Run(label+"/serial", func(b *testing.B) {
+			m := manager(b, memlease.New(memlease.Options{}), leasing.Options{MeterProvider: meter})
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				cycle(b, m, names[i%len(names)])
+				i++
+			}
+		})
+		b.Run(label+"/parallel", func(b *testing.B) {
+			m := manager(b, memlease.New(memlease.Options{}), leasing.Options{MeterProvider: meter})
+			b.ReportAllocs()
+			var next atomic.Int64
+			b.RunParallel(func(pb *testing.PB) {
+				name := fmt.Sprintf("bench/parallel/%d", next.Add(1))
+				for pb.Next() {
+					cycle(b, m, name)
+				}
+			})
+		})
+	}
+}
+
+func cycle(b *testing.B, m leasing.Manager, name string) {
+	ctx := context.Background()
+	l, err := m.TryAcquire(ctx, name, leasing.AcquireOptions{})
+	if err == nil {
+		err = l.Release(ctx)
+	}
+	if err != nil {
+		b.Error(err)
+	}
+}

@@ -1,0 +1,163 @@
+package processes
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/ncruces/go-sqlite3/driver"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/fencing"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+)
+
+const (
+	leaseName = "integration/exclusion"
+	ttl       = 1500 * time.Millisecond
+)
+
+// job is what the parent tells a worker, in JSON in its environment.
+type job struct {
+	URL    string // of the leases
+	Schema string
+	Driver string // of database/sql, for the resource
+	DSN    string
+	Style  fencing.Placeholders
+}
+
+// note is what a worker tells the parent, a line of JSON each.
+type note struct {
+	Kind  string
+	At    time.Duration // by the machine's CLOCK_BOOTTIME, which all processes share
+	Token int64
+	Until time.Duration `json:",omitempty"` // trusted until (Kind trusted)
+	Text  string        `json:",omitempty"`
+}
+
+// The kinds of notes.
+const (
+	acquired  = "acquired"
+	trusted   = "trusted"
+	releasing = "releasing" // from here on it is given up on purpose
+	lost      = "lost"
+	late      = "late write" // with the token of a lost lease: Text says what became of it
+	failed    = "failed"
+)
+
+func now() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+func tell(n note) {
+	n.At = now()
+	_ = json.NewEncoder(os.Stdout).Encode(n)
+}
+
+// work competes until it is killed.
+func work(config string) error {
+	var j job
+	if err := json.Unmarshal([]byte(config), &j); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	db, err := sql.Open(j.Driver, j.DSN)
+	if err != nil {
+		return err
+	}
+	provider, err := sqllease.Open(ctx, sqllease.Options{URL: j.URL, Schema: j.Schema})
+	if err != nil {
+		return err
+	}
+	manager, err := leasing.NewManager(provider, leasing.Options{TTL: ttl, RequestTimeout: 5 * time.Second})
+	if err != nil {
+		return err
+	}
+	w := worker{db: db}
+	if w.fence, err = fencing.NewTable(j.Style, "fence"); err != nil {
+		return err
+	}
+	for {
+		lease, err := manager.Acquire(ctx, leaseName, leasing.AcquireOptions{})
+		if err != nil {
+			return err
+		}
+		tell(note{Kind: acquired, Token: lease.Token()})
+		w.lead(lease)
+	}
+}
+
+type worker struct {
+	db    *sql.DB
+	fence *fencing.Table
+}
+
+// lead works for a while, or until it notices that the lease is lost, and is
+// rude about it: it writes on no matter what the lease says, as a process does
+// that was paused between the check and the write.
+func (w worker) lead(lease leasing.Lease) {
+	enough := time.After(time.Duration(1+rand.IntN(4)) * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		at := now()
+		if left := lease.Remaining(); left > 0 {
+			tell(note{Kind: trusted, Token: lease.Token(), Until: at + left})
+		}
+		if lease.Err() != nil {
+			tell(note{Kind: lost, Token: lease.Token(), Text: lease.Err().Error()})
+			select { // a process that was stopped hears of it as soon as it goes on
+			case <-lease.Done():
+			case <-time.After(5 * time.Second):
+				tell(note{Kind: failed, Text: "the lease is lost, but its context has not ended"})
+			}
+			tell(note{Kind: late, Token: lease.Token(), Text: outcome(w.write(lease.Token()))})
+			return
+		}
+		if err := w.write(lease.Token()); err != nil && !errors.Is(err, leasing.ErrStale) && !errors.Is(err, context.DeadlineExceeded) {
+			tell(note{Kind: failed, Token: lease.Token(), Text: err.Error()})
+		}
+		select {
+		case <-tick.C:
+		case <-lease.Done():
+		case <-enough:
+			tell(note{Kind: releasing, Token: lease.Token()})
+			ctx, cancel := context.WithTimeout(context.Background(), ttl)
+			defer cancel()
+			_ = lease.Release(ctx) // a busy database may make it too late: then the lease runs out
+			return
+		}
+	}
+}
+
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "accepted"
+	case errors.Is(err, leasing.ErrStale):
+		return "refused"
+	}
+	return err.Error()
+}
+
+// write adds a row to the ledger, if the token is not stale.
+func (w worker) write(token int64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return w.fence.Do(ctx, w.db, "ledger", token, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO ledger (token) VALUES (%d)", token))
+		return err
+	})
+}
