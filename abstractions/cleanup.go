@@ -64,13 +64,11 @@ func (c *cleanup) onDue(now instant) {
 }
 
 // try releases the claim once and plans the next try, if there is to be one.
-func (c *cleanup) try(p *place) {
+func (c *cleanup) try() {
 	m := c.m
 	bound := min(m.options.RequestTimeout, max(minRetry, c.until.left(m.clock.now())))
 	ctx, cancel := context.WithTimeout(m.lifetime, bound)
-	stop := p.hold(bound)
 	err := m.provider.Release(ctx, ReleaseRequest{Name: c.name, ID: c.id, Token: c.token, State: c.state})
-	stop()
 	cancel()
 	c.settle()
 

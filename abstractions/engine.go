@@ -3,34 +3,31 @@ package leasing
 import (
 	"context"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 )
 
-// engine sends the requests that the manager makes by itself, a bounded number
-// at a time, on three lanes that can't block each other: renewals, renewals of
-// leases whose last attempt hung, and clean-ups.
-//
-// A request that has become slow gives its place up and goes on beside: places
-// are for requests that a healthy backend answers.
+// engine sends the requests that the manager makes by itself, renewals and
+// clean-ups, a bounded number of each at a time. The bound spares the backend;
+// it costs no lease: a job that has waited for a place for a quarter of the
+// time that its request may take is sent without one, so hung requests don't
+// keep healthy ones from being sent.
 type engine struct {
 	m *manager
-	// gathered is what came due since the last dispatch. Only the loop uses it.
+	// gathered and due are what came due since the last dispatch. Only the
+	// loop uses them.
 	gathered map[batchKey][]*lease
 	due      []*cleanup
 
-	mu    sync.Mutex
-	lanes [3]lane
+	mu       sync.Mutex
+	renewals lane
+	cleanups lane
 }
 
-const (
-	laneFresh = iota
-	laneHung
-	laneCleanup
-)
-
+// lane is a queue for a number of places.
 type lane struct {
-	jobs    []job
+	jobs    []*job
 	running int
 	limit   int
 }
@@ -39,6 +36,9 @@ type lane struct {
 type job struct {
 	leases  []*lease
 	cleanup *cleanup
+	patient time.Duration // how long it may wait for a place
+	overdue *time.Timer   // tells when it has; nil while it need not wait
+	started bool
 }
 
 // batchKey groups renewals that may share a request: a batch is bounded by its
@@ -46,23 +46,21 @@ type job struct {
 // power of two); and the more often they have failed, the fewer share their
 // fate.
 type batchKey struct {
-	bound    int
+	bound    int // the logarithm of what one attempt may take
 	failures int
-	hung     bool
 }
 
 func newEngine(m *manager) *engine {
 	e := &engine{m: m, gathered: map[batchKey][]*lease{}}
-	e.lanes[laneFresh].limit = m.options.RenewConcurrency
-	e.lanes[laneHung].limit = max(1, m.options.RenewConcurrency/4)
-	e.lanes[laneCleanup].limit = max(1, m.options.RenewConcurrency/4)
+	e.renewals.limit = m.options.RenewConcurrency
+	e.cleanups.limit = max(1, m.options.RenewConcurrency/4)
 	return e
 }
 
 // gather takes a lease whose renewal is due. The next dispatch sends it.
 func (e *engine) gather(l *lease, left time.Duration) {
 	bound := attemptBound(left, e.m.options.RequestTimeout)
-	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(l.failures, 2), hung: l.hung}
+	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(l.failures, 2)}
 	e.gathered[key] = append(e.gathered[key], l)
 }
 
@@ -85,108 +83,126 @@ func (e *engine) dispatch() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for key, leases := range e.gathered {
-		to := &e.lanes[laneFresh]
-		if key.hung {
-			to = &e.lanes[laneHung]
-		}
-		for size := e.batchSize(key); len(leases) > 0; {
-			n := min(size, len(leases))
-			to.jobs = append(to.jobs, job{leases: leases[:n:n]})
-			leases = leases[n:]
+		patient := time.Duration(1) << max(key.bound-1, 0) / patience
+		for batch := range slices.Chunk(leases, e.batchSize(key)) {
+			e.renewals.jobs = append(e.renewals.jobs, &job{leases: batch, patient: patient})
 		}
 		delete(e.gathered, key)
 	}
 	for _, c := range e.due {
-		e.lanes[laneCleanup].jobs = append(e.lanes[laneCleanup].jobs, job{cleanup: c})
+		e.cleanups.jobs = append(e.cleanups.jobs, &job{cleanup: c, patient: e.m.options.RequestTimeout})
 	}
 	e.due = nil
-	for i := range e.lanes {
-		e.start(&e.lanes[i])
+	for _, l := range [...]*lane{&e.renewals, &e.cleanups} {
+		e.fill(l)
+		e.arm(l)
 	}
 }
 
-// start fills the free places of a lane. Needs mu.
-func (e *engine) start(on *lane) {
-	for on.running < on.limit && len(on.jobs) > 0 && e.m.lifetime.Err() == nil {
-		on.running++
-		first := on.next()
-		e.m.goroutines.Go(func() { e.work(on, first) })
+// arm sees to it that those who are left to wait, the newest at the end, don't
+// wait for too long; and it drops those at the front that did. Needs mu.
+func (e *engine) arm(l *lane) {
+	for _, j := range slices.Backward(l.jobs) {
+		if j.overdue != nil {
+			break
+		}
+		j.overdue = time.AfterFunc(j.patient, func() { e.insist(l, j) })
+	}
+	for len(l.jobs) > 0 && l.jobs[0].started {
+		l.jobs[0] = nil
+		l.jobs = l.jobs[1:]
 	}
 }
 
-func (l *lane) next() job {
-	j := l.jobs[0]
-	l.jobs[0] = job{}
-	if l.jobs = l.jobs[1:]; len(l.jobs) == 0 {
-		l.jobs = nil
-	}
-	return j
-}
-
-// work does jobs in one place until there are none, or until one was so slow
-// that it lost the place.
-func (e *engine) work(on *lane, j job) {
-	for {
-		place := &place{engine: e, lane: on}
-		e.do(j, place)
-		e.mu.Lock()
-		if place.lost {
-			e.mu.Unlock()
+// fill gives the free places of a lane to jobs. Needs mu.
+func (e *engine) fill(l *lane) {
+	for l.running < l.limit {
+		j := l.next()
+		if j == nil {
 			return
 		}
-		place.left = true
-		if len(on.jobs) == 0 || e.m.lifetime.Err() != nil {
-			on.running--
-			e.mu.Unlock()
-			return
+		e.start(l, j)
+	}
+}
+
+// insist starts a job that has waited for too long.
+func (e *engine) insist(l *lane, j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !j.started {
+		e.start(l, j)
+	}
+}
+
+// start gives a job a goroutine. Needs mu.
+func (e *engine) start(l *lane, j *job) {
+	if e.m.lifetime.Err() != nil {
+		return
+	}
+	j.begin()
+	l.running++
+	e.m.goroutines.Go(func() { e.work(l, j) })
+}
+
+func (j *job) begin() {
+	j.started = true
+	if j.overdue != nil {
+		j.overdue.Stop()
+	}
+}
+
+// next takes the first job that has not been started. Needs mu.
+func (l *lane) next() (j *job) {
+	for len(l.jobs) > 0 {
+		j, l.jobs[0] = l.jobs[0], nil
+		l.jobs = l.jobs[1:]
+		if !j.started {
+			return j
 		}
-		j = on.next()
-		e.mu.Unlock()
+	}
+	l.jobs = nil
+	return nil
+}
+
+// work does jobs until there are none, or more at a time than the lane allows.
+func (e *engine) work(l *lane, j *job) {
+	for j != nil {
+		e.do(j)
+		j = e.following(l)
 	}
 }
 
-func (e *engine) do(j job, p *place) {
-	if j.cleanup != nil {
-		j.cleanup.try(p)
-		return
+func (e *engine) following(l *lane) *job {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l.running <= l.limit && e.m.lifetime.Err() == nil {
+		if j := l.next(); j != nil {
+			j.begin()
+			return j
+		}
 	}
-	if len(j.leases) == 1 {
-		j.leases[0].renewAlone(e.m.lifetime, p.hold)
-		return
+	l.running--
+	return nil
+}
+
+func (e *engine) do(j *job) {
+	switch {
+	case j.cleanup != nil:
+		j.cleanup.try()
+	case len(j.leases) == 1:
+		_ = j.leases[0].renewAlone(e.m.lifetime) // the lease has noted it
+	default:
+		e.renewBatch(j.leases)
 	}
-	e.renewBatch(j.leases, p)
 }
 
-// place is one of the concurrent requests that a lane allows.
-type place struct {
-	engine     *engine
-	lane       *lane
-	lost, left bool // under engine.mu
-}
-
-// patience is how much of its bound a request may take before it counts as
-// slow, and the most it may take.
-const patience, maxPatience = 4, time.Second
-
-// hold keeps the place for a request of the given bound while it is not slow.
-func (p *place) hold(bound time.Duration) (stop func() bool) {
-	return time.AfterFunc(min(bound/patience, maxPatience), p.yield).Stop
-}
-
-func (p *place) yield() {
-	p.engine.mu.Lock()
-	defer p.engine.mu.Unlock()
-	if p.left || p.lost {
-		return
-	}
-	p.lost = true
-	p.lane.running--
-	p.engine.start(p.lane)
-}
+// patience is the part of the time that its request may take for which a job
+// waits for a place.
+const patience = 4
 
 // renewBatch renews several leases in one request. An item that the provider
 // does not answer for is unknown, like any other failure.
-func (e *engine) renewBatch(leases []*lease, p *place) {
+func (e *engine) renewBatch(leases []*lease) {
 	sent := e.m.clock.now()
 	bound := e.m.options.RequestTimeout
 	live := leases[:0]
@@ -205,18 +221,15 @@ func (e *engine) renewBatch(leases []*lease, p *place) {
 	defer cancel()
 	ctx, span := e.m.telemetry.startBatch(ctx, live)
 	defer span.End()
-	stop := p.hold(bound)
 	results, err := e.m.batch.RenewBatch(ctx, reqs)
-	stop()
 	if err == nil {
 		err = errNoAnswer
 	}
-	hung := ctx.Err() != nil
 	for i, l := range live {
 		result := RenewResult{Err: err}
 		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
 			result = results[i]
 		}
-		l.finishRenewal(sent, result.Grant, result.Err, hung)
+		l.finishRenewal(sent, result.Grant, result.Err)
 	}
 }

@@ -60,7 +60,6 @@ type lease struct {
 	renewals  int
 	failures  int // in a row
 	failure   error
-	hung      bool // the last attempt did not end by itself
 }
 
 // newLease makes a lease of a grant whose request was sent at the given instant.

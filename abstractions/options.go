@@ -44,8 +44,8 @@ type Options struct {
 	// RequestTimeout bounds a request whose context and lease don't bound it
 	// sooner. Default 10 s.
 	RequestTimeout time.Duration
-	// RenewConcurrency is how many renewal requests run at a time, not
-	// counting those that have become slow. Default 16.
+	// RenewConcurrency is how many renewal requests run at a time. One that
+	// would otherwise come too late is sent beyond it. Default 16.
 	RenewConcurrency int
 	// RenewBatch is the most claims in one request to a BatchRenewer. Default 256.
 	RenewBatch int

@@ -29,9 +29,8 @@ func (l *lease) beginRenewal(sent instant) (req RenewRequest, bound time.Duratio
 	return req, attemptBound(left, l.m.options.RequestTimeout), true
 }
 
-// renewAlone makes one attempt for one lease. hold is told the attempt's bound
-// when the request goes out, and returns a function to call when it is back.
-func (l *lease) renewAlone(ctx context.Context, hold func(time.Duration) func() bool) error {
+// renewAlone makes one attempt for one lease.
+func (l *lease) renewAlone(ctx context.Context) error {
 	sent := l.m.clock.now()
 	req, bound, ok := l.beginRenewal(sent)
 	if !ok {
@@ -41,10 +40,8 @@ func (l *lease) renewAlone(ctx context.Context, hold func(time.Duration) func() 
 	defer cancel()
 	ctx, span := l.m.telemetry.startLinked(ctx, "lease.renew", l)
 	defer span.End()
-	stop := hold(bound)
 	grant, err := l.m.provider.Renew(ctx, req)
-	stop()
-	err = l.finishRenewal(sent, grant, err, ctx.Err() != nil)
+	err = l.finishRenewal(sent, grant, err)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, l.plan.ttl, err)
 	return err
 }
@@ -52,7 +49,7 @@ func (l *lease) renewAlone(ctx context.Context, hold func(time.Duration) func() 
 // finishRenewal is where every renewal ends, the engine's and the
 // application's, alone or in a batch: it moves the trust, ends the lease, or
 // plans the retry. It returns what Renew returns.
-func (l *lease) finishRenewal(sent instant, grant Grant, err error, hung bool) error {
+func (l *lease) finishRenewal(sent instant, grant Grant, err error) error {
 	m := l.m
 	now := m.clock.now()
 	if err == nil {
@@ -84,7 +81,7 @@ func (l *lease) finishRenewal(sent instant, grant Grant, err error, hung bool) e
 		l.lose(now, reason, unwrapLost(err))
 		return l.endedError("renew")
 	default:
-		return l.renewalFailed(now, err, hung, took)
+		return l.renewalFailed(now, err, took)
 	}
 }
 
@@ -118,12 +115,12 @@ func (l *lease) renewed(sent, now instant, grant Grant, took time.Duration) {
 }
 
 // renewalFailed plans the retry. Needs mu; unlocks.
-func (l *lease) renewalFailed(now instant, err error, hung bool, took time.Duration) error {
+func (l *lease) renewalFailed(now instant, err error, took time.Duration) error {
 	left := l.until.left(now)
 	if l.failures++; l.failures == 1 {
 		l.m.failing.Add(1)
 	}
-	l.failure, l.hung = err, hung
+	l.failure = err
 	if l.plan.cadence != forever {
 		pause := min(retryPause(l.failures, l.plan.firstTTL, left, rand.Float64()), l.plan.cadence)
 		if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
@@ -151,7 +148,7 @@ func (l *lease) recovered() {
 	if l.failures > 0 {
 		l.m.failing.Add(-1)
 	}
-	l.failures, l.failure, l.hung = 0, nil, false
+	l.failures, l.failure = 0, nil
 }
 
 // planRenewal sets the next renewal, counted from when the last was sent. Needs mu.
@@ -198,7 +195,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	l.renewing = true
 	l.reschedule(l.m.clock.now())
 	l.mu.Unlock()
-	return l.renewAlone(ctx, func(time.Duration) func() bool { return func() bool { return true } })
+	return l.renewAlone(ctx)
 }
 
 // joinRenewal waits for the renewal under way. Needs mu; unlocks.

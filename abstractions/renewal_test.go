@@ -243,9 +243,9 @@ func TestTrap_T58_ThreeAttemptsFitIntoTheTrustLeft(t *testing.T) {
 }
 
 func TestTrap_T58_HungAttemptsDoNotFillTheEngine(t *testing.T) {
-	// 200 leases whose renewals hang and 50 healthy ones share 8 places.
+	// 2,000 leases whose renewals hang and 50 healthy ones share 4 places.
 	for _, batch := range []int{1, 64} {
-		virtual(t, leasing.Options{RenewConcurrency: 8, RenewBatch: batch}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		virtual(t, leasing.Options{RenewConcurrency: 4, RenewBatch: batch}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 			var hanging atomic.Int64
 			p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
 				if call.Op == leasingtest.Renew && call.Name[0] == 'h' {
@@ -256,8 +256,8 @@ func TestTrap_T58_HungAttemptsDoNotFillTheEngine(t *testing.T) {
 				return apply()
 			})
 			var healthy []leasing.Lease
-			for i := range 250 {
-				kind := map[bool]string{true: "ok", false: "hung"}[i%5 == 0]
+			for i := range 2050 {
+				kind := map[bool]string{true: "ok", false: "hung"}[i%41 == 0]
 				l, err := m.Acquire(t.Context(), fmt.Sprintf("%s/%d", kind, i), leasing.AcquireOptions{})
 				require.NoError(t, err)
 				if kind == "ok" {
@@ -270,9 +270,56 @@ func TestTrap_T58_HungAttemptsDoNotFillTheEngine(t *testing.T) {
 				require.NoError(t, l.Err(), l.Name())
 				require.NoError(t, l.Release(t.Context()))
 			}
-			require.EqualValues(t, 200, m.Health(t.Context()).Lost)
+			require.EqualValues(t, 2000, m.Health(t.Context()).Lost)
 		})
 	}
+}
+
+func TestRenewConcurrencyIsHeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := leasingtest.NewProvider()
+		m := leasingtest.ManagerOf(t, polling{p}, leasing.Options{RenewConcurrency: 2})
+		var running, most atomic.Int64
+		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Renew {
+				if n := running.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				defer running.Add(-1)
+				time.Sleep(100 * time.Millisecond)
+			}
+			return apply()
+		})
+		for i := range 20 {
+			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i), leasing.AcquireOptions{})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, l.Release(t.Context())) }()
+		}
+		time.Sleep(20 * time.Second)
+		require.EqualValues(t, 20, p.Count(leasingtest.Renew))
+		require.EqualValues(t, 2, most.Load())
+	})
+}
+
+// A backend that is far away and renews one lease at a time has to have many
+// requests under way, whatever RenewConcurrency is.
+func TestConcurrencyBoundCostsNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := leasingtest.NewProvider()
+		m := leasingtest.ManagerOf(t, polling{p}, leasing.Options{RenewConcurrency: 2})
+		var leases []leasing.Lease
+		for i := range 2000 {
+			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i), leasing.AcquireOptions{})
+			require.NoError(t, err)
+			leases = append(leases, l)
+		}
+		p.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, 200*time.Millisecond))
+		time.Sleep(5 * time.Minute)
+		for _, l := range leases {
+			require.NoError(t, l.Err())
+			require.NoError(t, l.Release(t.Context()))
+		}
+	})
 }
 
 func TestInfiniteLeaseBeginsFiniteAndIsVerified(t *testing.T) {

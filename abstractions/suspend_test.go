@@ -50,6 +50,7 @@ func TestTrap_T05_T61_SuspendEndsTheLeaseAtOnceAfterTheResume(t *testing.T) {
 func TestTrap_T61_ContextEndsWithoutAnybodyAsking(t *testing.T) {
 	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
 		l := acquire(t, m, leasing.AcquireOptions{TTL: time.Hour})
+		synctest.Wait() // the manager sleeps when the machine does
 		machine.Suspend(2 * time.Hour)
 		resumed := time.Now()
 		require.Equal(t, resumed, ended(t, l, time.Minute))

@@ -14,7 +14,8 @@ import (
 
 // Benchmark measures what a provider costs: acquire and release of one name
 // and of many side by side, renewals one by one and in batches of 256, and an
-// acquire that is refused. Only New and TTL of the harness are used.
+// acquire that is refused. Only New of the
+// harness is used.
 func Benchmark(b *testing.B, h Harness) {
 	b.Run("Cycle", func(b *testing.B) { newBench(b, h).cycle(b) })
 	b.Run("CycleParallel", func(b *testing.B) { newBench(b, h).cycleParallel(b) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/goleak"
 
@@ -72,10 +73,12 @@ func closeReleasesNothing(e *env) {
 func closeDuringCalls(e *env) {
 	p := e.open()
 	var all, begun sync.WaitGroup
+	var closed atomic.Bool
 	begun.Add(8)
 	for range 8 {
 		all.Go(func() {
 			for round := 0; ; round++ {
+				late := closed.Load()
 				c, err := e.try(p, e.request(e.name()))
 				if round == 0 {
 					begun.Done()
@@ -85,7 +88,8 @@ func closeDuringCalls(e *env) {
 					err = p.Release(ctx, c.releaseRequest())
 					cancel()
 				}
-				if errors.Is(err, leasing.ErrClosed) {
+				if late || errors.Is(err, leasing.ErrClosed) {
+					e.is(err, leasing.ErrClosed)
 					return
 				}
 				if err != nil {
@@ -96,5 +100,6 @@ func closeDuringCalls(e *env) {
 	}
 	begun.Wait()
 	e.NoError(p.Close())
+	closed.Store(true)
 	all.Wait()
 }

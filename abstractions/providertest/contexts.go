@@ -133,9 +133,9 @@ func abandonedAcquire(e *env) {
 			e.unknown(err)
 		}
 		e.cleanUp(e.p, req)
-		e.isFree(req.Name)
 		_, err = e.try(e.p, req)
 		e.is(err, leasing.ErrReleased)
+		e.isFree(req.Name)
 	}
 }
 

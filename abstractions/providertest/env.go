@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +18,7 @@ const patience = 30 * time.Second
 // env is what a check works with: two clients of one backend, time, names.
 type env struct {
 	*require.Assertions
-	t     testing.TB
+	t     *guard
 	h     Harness
 	check string
 	p     leasing.Provider
@@ -30,7 +29,7 @@ type env struct {
 	advanced    atomic.Int64 // by Harness.Advance, in nanoseconds
 }
 
-func newEnv(t testing.TB, h Harness, check string) *env {
+func newEnv(t *guard, h Harness, check string) *env {
 	e := &env{Assertions: require.New(t), t: t, h: h, check: check}
 	e.p = e.open()
 	e.peer = e.openPeer()

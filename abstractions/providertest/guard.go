@@ -8,12 +8,13 @@ import (
 )
 
 // guard is the test that a check and its harness see. Its FailNow may be
-// called from any goroutine and ends that one. Its context and its clean-up
-// end with the check, and not later with the subtest.
+// called from any goroutine and ends that one. Its context, the goroutines it
+// started and its clean-up end with the check, and not later with the subtest.
 type guard struct {
 	testing.TB
 	ctx      context.Context
 	cancel   context.CancelFunc
+	helpers  sync.WaitGroup
 	mu       sync.Mutex
 	cleanups []func()
 }
@@ -49,9 +50,13 @@ func (g *guard) Cleanup(f func()) {
 	g.cleanups = append(g.cleanups, f)
 }
 
+// Go runs f beside the check, which ends after it.
+func (g *guard) Go(f func()) { g.helpers.Go(f) }
+
 // end cleans up, the last first, and goes on when one of them fails.
 func (g *guard) end() {
 	g.cancel()
+	g.helpers.Wait()
 	if f := g.pop(); f != nil {
 		defer g.end()
 		f()

@@ -11,9 +11,10 @@ import (
 // need a field that is missing are left out, and the log says so.
 type Harness struct {
 	// New opens a client of a backend that works. It is called at least once
-	// for each check; the backend may be shared, since the suite makes up its
-	// names. The suite closes the provider; whatever else there is to close is
-	// for t.Cleanup. Checks run side by side, so New is called concurrently.
+	// for each check, from several goroutines at a time; the backend may be
+	// shared, since the suite makes up its names (and leaves some of them
+	// behind, held for a minute more). The suite closes the provider; whatever
+	// else there is to close is for t.Cleanup, which runs when the check ends.
 	New func(t testing.TB) leasing.Provider
 
 	// Peer opens a second client of the backend behind p, like another
@@ -75,6 +76,7 @@ func (h Harness) ttls(c leasing.Capabilities) (short, long time.Duration) {
 			short = 10 * time.Second
 		}
 	}
+	long = max(long, short)
 	if c.MaxTTL > 0 {
 		short, long = min(short, c.MaxTTL), min(long, c.MaxTTL)
 	}

@@ -110,6 +110,7 @@ func TestTTLsOfABackend(t *testing.T) {
 		{Harness{Virtual: true}, leasing.Capabilities{}, 10 * time.Second, time.Minute},
 		{Harness{TTL: time.Second}, leasing.Capabilities{MinTTL: time.Millisecond}, time.Second, time.Minute},
 		{Harness{}, leasing.Capabilities{MinTTL: 15 * time.Second, MaxTTL: time.Minute, Granularity: time.Second}, 15 * time.Second, time.Minute},
+		{Harness{TTL: time.Hour}, leasing.Capabilities{}, time.Hour, time.Hour},
 		{Harness{TTL: 16500 * time.Millisecond}, leasing.Capabilities{MinTTL: 15 * time.Second, MaxTTL: 40 * time.Second, Granularity: time.Second}, 17 * time.Second, 40 * time.Second},
 		{Harness{}, leasing.Capabilities{MinTTL: 2 * time.Minute}, 2 * time.Minute, 2 * time.Minute},
 	} {

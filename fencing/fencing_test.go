@@ -1,0 +1,126 @@
+package fencing_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/fencing"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var badTokens = []int64{0, -1, math.MinInt64, leasing.MaxToken + 1, math.MaxInt64}
+
+func TestCheckAcceptsEqualAndLargerTokensOnly(t *testing.T) {
+	require.NoError(t, fencing.Check("r", 5, 0))
+	require.NoError(t, fencing.Check("r", 5, 5))
+	require.NoError(t, fencing.Check("r", 6, 5))
+
+	err := fencing.Check("reports/daily", 4, 5)
+	require.ErrorIs(t, err, leasing.ErrStale)
+	require.EqualError(t, err, `stale fencing token: 4 refused, "reports/daily" has seen 5`)
+	var stale *fencing.StaleError
+	require.ErrorAs(t, err, &stale)
+	require.Equal(t, fencing.StaleError{Resource: "reports/daily", Token: 4, Seen: 5}, *stale)
+}
+
+func TestGateRunsNothingForAStaleToken(t *testing.T) {
+	var gate fencing.Gate
+	require.Zero(t, gate.Seen())
+	ran := 0
+	run := func(token int64) error {
+		return gate.Do(t.Context(), token, func(context.Context) error { ran++; return nil })
+	}
+	require.NoError(t, run(7))
+	require.NoError(t, run(7), "the same holder again")
+	require.NoError(t, run(9))
+	err := run(8)
+	require.ErrorIs(t, err, leasing.ErrStale)
+	require.EqualError(t, err, "stale fencing token: 8 refused, the resource has seen 9")
+	require.Equal(t, 3, ran)
+	require.EqualValues(t, 9, gate.Seen())
+}
+
+func TestGateReturnsTheErrorOfItsFunctionAndStaysUsable(t *testing.T) {
+	var gate fencing.Gate
+	boom := errors.New("boom")
+	require.Equal(t, boom, gate.Do(t.Context(), 1, func(context.Context) error { return boom }))
+	require.Panics(t, func() {
+		_ = gate.Do(t.Context(), 2, func(context.Context) error { panic("boom") })
+	})
+	require.NoError(t, gate.Do(t.Context(), 2, func(context.Context) error { return nil }))
+}
+
+func TestGateRefusesWhatIsNoToken(t *testing.T) {
+	var gate fencing.Gate
+	for _, token := range badTokens {
+		err := gate.Do(t.Context(), token, func(context.Context) error { t.Error("ran"); return nil })
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+	}
+	require.Zero(t, gate.Seen())
+}
+
+func TestGateLetsNobodyInBeforeTheCallInsideIsOver(t *testing.T) {
+	var gate fencing.Gate
+	inside, leave := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		assert.NoError(t, gate.Do(t.Context(), 1, func(context.Context) error {
+			close(inside)
+			<-leave
+			return nil
+		}))
+	})
+	<-inside
+	// A larger token has to wait too, or the smaller one's work would end after it.
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	require.Equal(t, gone, gate.Do(ctx, 2, func(context.Context) error { t.Error("overlap"); return nil }))
+	require.EqualValues(t, 1, gate.Seen(), "a call that gave up has shown no token")
+	close(leave)
+	wg.Wait()
+	require.NoError(t, gate.Do(t.Context(), 2, func(context.Context) error { return nil }))
+}
+
+// Whatever the order in which holders arrive, the tokens admitted never fall,
+// and calls never overlap.
+func TestGateConcurrentSafe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tokens := rapid.SliceOfN(rapid.Int64Range(1, 20), 1, 40).Draw(t, "tokens")
+		var gate fencing.Gate
+		var admitted []int64 // guarded by the gate itself: the race detector watches
+		var wg sync.WaitGroup
+		for _, token := range tokens {
+			wg.Go(func() {
+				err := gate.Do(context.Background(), token, func(context.Context) error {
+					admitted = append(admitted, token)
+					return nil
+				})
+				if err != nil && !errors.Is(err, leasing.ErrStale) {
+					t.Errorf("token %d: %v", token, err)
+				}
+			})
+		}
+		wg.Wait()
+		highest := int64(0)
+		for _, token := range admitted {
+			if token < highest {
+				t.Fatalf("%d admitted after %d", token, highest)
+			}
+			highest = token
+		}
+		if gate.Seen() != highest {
+			t.Fatalf("seen %d, admitted up to %d", gate.Seen(), highest)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package fencing
+
+import (
+	"context"
+	"sync"
+)
+
+// Gate protects one resource in this process: it lets the holder of the
+// highest token in, one call at a time. The zero Gate is open to any token.
+// It is safe for concurrent use and must not be copied.
+//
+// What a Gate has seen ends with the process. A resource that outlives it needs
+// a check that is stored with it, like Table.
+type Gate struct {
+	once sync.Once
+	turn chan struct{} // full while a Do runs
+
+	mu   sync.Mutex
+	seen int64
+}
+
+// Do runs fn if token is not stale and remembers the token. It refuses a
+// smaller token than it has seen with a *StaleError. A Do that comes while
+// another runs waits for its turn, or for the end of ctx, whose cause it then
+// returns; so no larger token gets in between the check and the end of fn.
+// It returns fn's error as it is.
+func (g *Gate) Do(ctx context.Context, token int64, fn func(ctx context.Context) error) error {
+	if err := validateToken(token); err != nil {
+		return err
+	}
+	g.once.Do(func() { g.turn = make(chan struct{}, 1) })
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case g.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-g.turn }()
+	if err := g.advance(token); err != nil {
+		return err
+	}
+	return fn(ctx)
+}
+
+// Seen returns the highest token so far, 0 if there was none.
+func (g *Gate) Seen() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.seen
+}
+
+func (g *Gate) advance(token int64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := Check("", token, g.seen); err != nil {
+		return err
+	}
+	g.seen = token
+	return nil
+}

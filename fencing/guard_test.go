@@ -1,0 +1,44 @@
+package fencing_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/fencing"
+)
+
+func TestGuardWritesBothStyles(t *testing.T) {
+	guard, err := fencing.NewGuard(fencing.Dollar, "fencing_token", 3, 42)
+	require.NoError(t, err)
+	require.Equal(t, fencing.Guard{
+		Set:   "fencing_token = $3",
+		Where: "COALESCE(fencing_token, 0) <= $3",
+		Token: 42,
+	}, guard)
+
+	guard, err = fencing.NewGuard(fencing.Question, "fencing_token", 0, 42)
+	require.NoError(t, err)
+	require.Equal(t, fencing.Guard{
+		Set:   "fencing_token = ?",
+		Where: "COALESCE(fencing_token, 0) <= ?",
+		Token: 42,
+	}, guard)
+}
+
+func TestGuardRefusesWhatCannotWork(t *testing.T) {
+	for _, column := range hostileIdentifiers {
+		_, err := fencing.NewGuard(fencing.Question, column, 1, 1)
+		require.ErrorIs(t, err, leasing.ErrInvalid, "%q", column)
+		require.ErrorContains(t, err, "column")
+	}
+	_, err := fencing.NewGuard(0, "token", 1, 1)
+	require.ErrorContains(t, err, "style 0")
+	_, err = fencing.NewGuard(fencing.Dollar, "token", 0, 1)
+	require.ErrorContains(t, err, "position 0")
+	for _, token := range badTokens {
+		_, err := fencing.NewGuard(fencing.Question, "token", 1, token)
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+	}
+}

@@ -1,0 +1,70 @@
+package memlease_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(testing.TB) leasing.Provider {
+	return memlease.New(memlease.Options{History: 100})
+}
+
+func TestConformanceInVirtualTime(t *testing.T) {
+	providertest.Run(t, providertest.Harness{New: open, Forget: forget, Virtual: true})
+}
+
+// forget lets the retention pass, and the sweep of other names' acquires find the name.
+func forget(t testing.TB, p leasing.Provider, name string) {
+	time.Sleep(memlease.DefaultRetention)
+	for i := 0; ; i++ {
+		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: name})
+		require.NoError(t, err)
+		if record.Token == 0 {
+			return
+		}
+		_, err = p.Acquire(t.Context(), leasing.AcquireRequest{Name: fmt.Sprint(name, i), ID: leasing.NewID(), Owner: "test", TTL: time.Second})
+		require.NoError(t, err)
+	}
+}
+
+func TestConformanceInRealTime(t *testing.T) {
+	providertest.Run(t, providertest.Harness{New: open})
+}
+
+// clocked is a provider whose clock runs ahead of the machine's.
+type clocked struct {
+	*memlease.Provider
+	ahead atomic.Int64
+}
+
+func TestConformanceOnAClockOfItsOwn(t *testing.T) {
+	providertest.Run(t, providertest.Harness{
+		New: func(testing.TB) leasing.Provider {
+			c := new(clocked)
+			c.Provider = memlease.New(memlease.Options{
+				History: 100,
+				Now:     func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
+			})
+			return c
+		},
+		Advance: func(p leasing.Provider, d time.Duration) { p.(*clocked).ahead.Add(int64(d)) },
+		TTL:     time.Hour,
+	})
+}
+
+func BenchmarkProvider(b *testing.B) {
+	providertest.Benchmark(b, providertest.Harness{
+		New: func(testing.TB) leasing.Provider { return memlease.New(memlease.Options{}) },
+	})
+}

@@ -1,0 +1,78 @@
+package memlease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// List returns a page of records: see leasing.Lister. Names that were never
+// held are not listed. The order is that of the shards, and within one that of
+// the names, so that a page costs a part of the names and not all of them.
+func (p *Provider) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+	if err := p.usable(ctx); err != nil {
+		return leasing.ListResult{}, err
+	}
+	position, after, err := parsePosition(req.After)
+	if err != nil {
+		return leasing.ListResult{}, err
+	}
+	var page leasing.ListResult
+	for ; position < shards; position, after = position+1, "" {
+		s := &p.shards[position]
+		for _, name := range s.names(req.Prefix, after) {
+			if len(page.Records) == req.PageLimit() {
+				page.Next = fmt.Sprintf("%d:%s", position, after)
+				return page, nil
+			}
+			after = name
+			if shown, ok := p.read(s, name); ok && (shown.Held || !req.HeldOnly) {
+				page.Records = append(page.Records, shown)
+			}
+		}
+	}
+	return page, nil
+}
+
+// parsePosition reads ListResult.Next: a shard's number, a colon, and the last
+// name of it that was looked at, which is empty before the first.
+func parsePosition(next string) (position int, after string, err error) {
+	if next == "" {
+		return 0, "", nil
+	}
+	number, after, found := strings.Cut(next, ":")
+	position, err = strconv.Atoi(number)
+	if !found || err != nil || position < 0 || position >= shards {
+		return 0, "", &leasing.InvalidError{Field: "After", Value: next, Want: "Next of the page before"}
+	}
+	return position, after, nil
+}
+
+// names returns the shard's names that begin with prefix and come after
+// another one, in order.
+func (s *shard) names(prefix, after string) []string {
+	var names []string
+	s.Lock()
+	for name, r := range s.records {
+		if name > after && r.token > 0 && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	s.Unlock()
+	slices.Sort(names)
+	return names
+}
+
+func (p *Provider) read(s *shard, name string) (leasing.Record, bool) {
+	s.Lock()
+	defer s.Unlock()
+	r := s.get(name)
+	if r == nil {
+		return leasing.Record{}, false
+	}
+	return p.show(r, p.now()), true
+}

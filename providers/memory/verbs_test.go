@@ -1,0 +1,149 @@
+package memlease
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// TestTrap_T13_LateRepetitionShortensNothing repeats an acquire after the lease
+// was renewed for longer, as a network does that delivers a request twice.
+func TestTrap_T13_LateRepetitionShortensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{})
+		req := request("a", time.Second)
+		grant := p.mustAcquire(t, req)
+		for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
+			_, err := p.Renew(t.Context(), leasing.RenewRequest{Name: "a", ID: req.ID, Token: grant.Token, TTL: ttl})
+			require.NoError(t, err)
+			require.Equal(t, grant, p.mustAcquire(t, req))
+			require.Equal(t, ttl, p.mustInspect(t, "a").TTL)
+			time.Sleep(30 * time.Second)
+			require.True(t, p.mustInspect(t, "a").Held)
+		}
+	})
+}
+
+// TestTrap_T56_LastIDsAreRefused shows that several delayed requests are kept out.
+func TestTrap_T56_LastIDsAreRefused(t *testing.T) {
+	p := New(Options{})
+	var given []leasing.AcquireRequest
+	for range 4 {
+		req := request("a", time.Minute)
+		p.mustRelease(t, req)
+		p.mustRelease(t, req) // takes no place of its own
+		given = append(given, req)
+	}
+	for _, req := range given {
+		_, err := p.Acquire(t.Context(), req)
+		require.ErrorIs(t, err, leasing.ErrReleased)
+	}
+	p.mustAcquire(t, request("a", time.Minute))
+}
+
+func TestReasonsOfLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{})
+		reason := func(req leasing.AcquireRequest, grant leasing.Grant) leasing.LostReason {
+			_, err := p.Renew(t.Context(), leasing.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: time.Minute})
+			var lost *leasing.LostError
+			require.ErrorAs(t, err, &lost)
+			return lost.Reason
+		}
+		first := request("a", time.Second)
+		grant := p.mustAcquire(t, first)
+		time.Sleep(time.Second)
+		require.Equal(t, leasing.LostExpired, reason(first, grant))
+		second := request("a", time.Minute)
+		grant2 := p.mustAcquire(t, second)
+		require.Equal(t, leasing.LostTaken, reason(first, grant))
+		_, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a", Immediate: true})
+		require.NoError(t, err)
+		require.Equal(t, leasing.LostBroken, reason(second, grant2))
+		p.mustAcquire(t, request("a", time.Minute))
+		require.Equal(t, leasing.LostBroken, reason(second, grant2), "also when somebody has followed")
+		require.Equal(t, leasing.LostGone, reason(request("unseen", time.Minute), leasing.Grant{Token: 1}))
+	})
+}
+
+// TestSameIDAfterExpiryIsANewClaim shows that an old grant of the same ID can't
+// renew it.
+func TestSameIDAfterExpiryIsANewClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{})
+		req := request("a", time.Second)
+		first := p.mustAcquire(t, req)
+		time.Sleep(time.Second)
+		second := p.mustAcquire(t, req)
+		require.Greater(t, second.Token, first.Token)
+		_, err := p.Renew(t.Context(), leasing.RenewRequest{Name: "a", ID: req.ID, Token: first.Token, TTL: time.Second})
+		require.ErrorIs(t, err, leasing.ErrLost)
+	})
+}
+
+func TestEndOfATTL(t *testing.T) {
+	for _, tt := range []struct {
+		from instant
+		ttl  time.Duration
+		want instant
+	}{
+		{0, 1, 1},
+		{5, time.Second, instant(time.Second + 5)},
+		{5, leasing.Infinite, never},
+		{5, leasing.Infinite - 1, never - 1},
+		{never - 10, 20, never - 1},
+	} {
+		require.Equal(t, tt.want, tt.from.plus(tt.ttl), "%d + %v", tt.from, tt.ttl)
+	}
+}
+
+func TestACycleAllocatesNothing(t *testing.T) {
+	p := New(Options{})
+	reqs := make([]leasing.AcquireRequest, 100)
+	for i := range reqs {
+		reqs[i] = request("a", time.Minute)
+	}
+	i := 0
+	cycle := func() {
+		p.mustAcquire(t, reqs[i%len(reqs)])
+		p.mustRelease(t, reqs[i%len(reqs)])
+		i++
+	}
+	cycle() // makes the record
+	require.Zero(t, testing.AllocsPerRun(len(reqs)/2, cycle))
+}
+
+func TestNamesAreSpreadOverTheShards(t *testing.T) {
+	p := New(Options{})
+	for i := range 100 * shards {
+		p.mustAcquire(t, request(fmt.Sprint("a/", i), time.Minute))
+	}
+	for i := range p.shards {
+		require.InDelta(t, 100, len(p.shards[i].records), 70)
+	}
+}
+
+// BenchmarkCycle is what the provider itself costs, without the making of IDs
+// that providertest.Benchmark counts.
+func BenchmarkCycle(b *testing.B) {
+	p := New(Options{})
+	reqs := make([]leasing.AcquireRequest, 1000)
+	for i := range reqs {
+		reqs[i] = request("a", time.Minute)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		req := reqs[i%len(reqs)]
+		if _, err := p.Acquire(b.Context(), req); err != nil {
+			b.Fatal(err)
+		}
+		if err := p.Release(b.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package memlease
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+func (p *Provider) mustWait(ctx context.Context, t testing.TB) <-chan struct{} {
+	t.Helper()
+	wakeups, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: leasing.NewID()})
+	require.NoError(t, err)
+	return wakeups.C
+}
+
+func hinted(hints <-chan struct{}) bool {
+	synctest.Wait()
+	select {
+	case <-hints:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestReleaseWakesOne wakes the one that has waited longest, and no other.
+func TestReleaseWakesOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{})
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		first, second := p.mustWait(ctx, t), p.mustWait(t.Context(), t)
+		for range 3 { // more hints than one are one
+			req := request("a", time.Minute)
+			p.mustAcquire(t, req)
+			p.mustRelease(t, req)
+		}
+		require.True(t, hinted(first))
+		require.False(t, hinted(first))
+		require.False(t, hinted(second))
+		other := request("b", time.Minute)
+		p.mustAcquire(t, other)
+		p.mustRelease(t, other)
+		require.False(t, hinted(first), "another name")
+	})
+}
+
+// TestTrap_T60_HintOfALeavingWaiterGoesToTheNext ends the head's wait between
+// its hint and its asking.
+func TestTrap_T60_HintOfALeavingWaiterGoesToTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{})
+		req := request("a", time.Minute)
+		p.mustAcquire(t, req)
+		ctx, leave := context.WithCancel(t.Context())
+		first, second := p.mustWait(ctx, t), p.mustWait(t.Context(), t)
+		p.mustRelease(t, req)
+		leave()
+		require.True(t, hinted(second))
+		require.False(t, hinted(first))
+	})
+}
+
+func TestWaitersLeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{})
+		ctx, leave := context.WithCancel(t.Context())
+		for range 10 {
+			p.mustWait(ctx, t)
+		}
+		leave()
+		synctest.Wait()
+		require.Empty(t, p.shardOf("a").waiters)
+		_, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: leasing.NewID()})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Empty(t, p.shardOf("a").waiters)
+	})
+}
