@@ -17,6 +17,7 @@ var acquireChecks = []check{
 	{name: "Acquire_SameOwnerIsNotTheSameClaim", run: sameOwnerIsNotTheSameClaim},
 	{name: "Trap_T13_LostReplyIsTriedAgain", run: lostReplyIsTriedAgain},
 	{name: "Trap_T13_RepetitionsAtOnceAreOneClaim", run: repetitionsAreOneClaim},
+	{name: "Acquire_LateCopyDoesNotShorten", run: lateCopyDoesNotShorten},
 	{name: "Trap_T18_OneOfManyRacersWins", run: oneOfManyRacersWins},
 	{name: "Trap_T56_ReleasedIDIsRefused", run: releasedIDIsRefused},
 	{name: "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", run: delayedAcquireDoesNotLand},
@@ -70,6 +71,30 @@ func infiniteIsGrantedOrInvalid(e *env) {
 	holder.isInfinite()
 	holder.release()
 	e.isFree(req.Name)
+}
+
+// A copy of the acquire arrives after the claim was renewed to a longer TTL,
+// the longest there is.
+func lateCopyDoesNotShorten(e *env) {
+	holder := e.take(e.name())
+	longer := 2 * e.long
+	switch limit := e.caps.MaxTTL; {
+	case e.caps.Infinite:
+		longer = leasing.Infinite
+	case limit > 0:
+		longer = min(longer, limit)
+	}
+	holder.renew(longer)
+	_, err := e.try(e.p, holder.req)
+	e.NoError(err, "the same claim again")
+	sent := e.now()
+	record := e.inspect(holder.req.Name)
+	e.True(record.Held)
+	if longer == leasing.Infinite {
+		e.True(record.ExpiresAt.IsZero(), "an infinite lease has got an end")
+	} else if left, known := record.Remaining(); known {
+		holder.isRemaining(left, sent, e.now())
+	}
 }
 
 // isInfinite says that the backend takes the lease for one without an end.

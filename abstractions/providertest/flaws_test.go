@@ -45,6 +45,19 @@ var holdingFlaws = []flaw{
 		},
 	},
 	{
+		name: "a late copy of an acquire shortens the lease",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				record, err := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+				if err == nil && record.Held && record.ID == req.ID {
+					return f.server.Renew(ctx, leasing.RenewRequest{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL})
+				}
+				return f.server.Acquire(ctx, req)
+			}
+		},
+		failing: []string{"Acquire_LateCopyDoesNotShorten"},
+	},
+	{
 		name: "a name is checked before it is taken",
 		apply: func(f *fake) {
 			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
