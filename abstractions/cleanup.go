@@ -16,7 +16,10 @@ type cleanup struct {
 	name, id string
 	token    int64
 	state    any
-	until    instant
+	// from is when to begin; the zero instant is now. What somebody may still
+	// be using is not given up before the backend would have freed it.
+	from  instant
+	until instant
 
 	m *manager
 	// settled is called once, when the first try is over.
@@ -40,7 +43,8 @@ func (m *manager) cleanUp(c *cleanup, settled func()) {
 	}
 	m.cleanups++
 	m.mu.Unlock()
-	c.plan(m.clock.now(), 0)
+	now := m.clock.now()
+	c.plan(now, max(0, c.from.left(now)))
 }
 
 // plan sets the next try.
@@ -55,7 +59,7 @@ func (c *cleanup) onDue(now instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	left := c.next.left(now)
-	if left == forever || left > 0 && !c.m.isClosing() { // under way, or woken by a resume
+	if left == forever || left > 0 && (!c.m.isClosing() || c.from.left(now) > 0) { // under way, or woken by a resume
 		c.m.schedule.set(c, addSaturated(now.mono, left), 0)
 		return
 	}
@@ -83,13 +87,18 @@ func (c *cleanup) try() {
 	c.plan(now, c.pause(answered, left))
 }
 
-// pause spreads a few more releases over the rest of the TTL once one has been
-// answered; before that it backs off like a renewal, up to a second.
+// repeats is how often a release that was answered is repeated, at growing
+// intervals as counted back from the end of the TTL, when the last is sent.
+const repeats = 4
+
 func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
-	if answered {
-		return left/3 + minRetry
+	switch {
+	case !answered: // backs off like a renewal, up to a second
+		return min(retryPause(c.tries, left, left, rand.Float64()), time.Second)
+	case c.tries >= repeats:
+		return left
 	}
-	return min(retryPause(c.tries, left, left, rand.Float64()), time.Second)
+	return left / 3
 }
 
 func (c *cleanup) settle() {

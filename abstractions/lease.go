@@ -184,15 +184,25 @@ func (l *lease) lose(now instant, reason LostReason, err error) {
 	e := l.event(EventLost, now.mono)
 	e.Reason, e.Err, e.LastRenewal = reason, lost, l.m.clock.time(l.sent.mono)
 	l.m.observers.publish(l.observer, e)
-	state, lastSent := l.state, l.lastSent
+	orphan := l.orphan(l.lastSent)
 	l.mu.Unlock()
 
 	l.m.lost.Add(1)
 	l.m.telemetry.lost(l.scope, reason, now.mono-l.acquired.mono)
 	l.m.retire(l)
 	if uncertain { // a renewal that nobody heard of may hold the name for another TTL
-		l.m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: state, until: lastSent.add(l.plan.ttl)}, nil)
+		l.m.cleanUp(orphan, nil)
 	}
+}
+
+// orphan is the clean-up after a renewal, sent at the given instant, that the
+// backend may have granted to a lease which is lost. Needs mu.
+func (l *lease) orphan(sent instant) *cleanup {
+	c := &cleanup{name: l.name, id: l.id, token: l.token, state: l.state, until: sent.add(l.plan.ttl)}
+	if l.granted != Infinite {
+		c.from = l.sent.add(l.granted)
+	}
+	return c
 }
 
 // endWork cancels the lease's context. Needs mu. Cancelling calls nothing of

@@ -59,11 +59,13 @@ func (l *lease) finishRenewal(sent instant, grant Grant, err error) error {
 
 	l.mu.Lock()
 	if l.phase >= releasing {
-		lost := l.outcome != nil && errors.Is(l.outcome, ErrLost)
+		var lost *LostError
+		orphaned := errors.As(l.outcome, &lost) && lost.Reason != LostClosed && (err == nil || !definite(err))
+		orphan := l.orphan(sent)
 		l.settleRenewal()
 		l.mu.Unlock()
-		if lost && (err == nil || !definite(err)) {
-			m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: grant.State, until: sent.add(l.plan.ttl)}, nil)
+		if orphaned {
+			m.cleanUp(orphan, nil)
 		}
 		return l.endedError("renew")
 	}

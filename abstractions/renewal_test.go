@@ -228,6 +228,8 @@ func TestTrap_T57_LateRenewalDoesNotRevive(t *testing.T) {
 		requireLost(t, l, leasing.LostExpired)
 		require.Zero(t, l.Renewals())
 		require.Contains(t, ids(p.Calls(), leasingtest.Release), l.ID(), "what came back was released in the background")
+		first := at(p.Calls(), leasingtest.Release)[0]
+		require.GreaterOrEqual(t, first.Sub(l.AcquiredAt()), ttl, "but not before the margin was over: its work may still be stopping")
 	})
 }
 
@@ -354,6 +356,7 @@ func TestInfiniteLeaseNeverConfirmedIsLostAndCleanedUp(t *testing.T) {
 		record, err := m.Inspect(t.Context(), name)
 		require.NoError(t, err)
 		require.False(t, record.Held, "the backend had made it infinite")
+		require.GreaterOrEqual(t, at(p.Calls(), leasingtest.Release)[0].Sub(l.AcquiredAt()), 30*time.Second, "not before the margin was over")
 	})
 }
 

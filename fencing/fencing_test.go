@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -69,27 +71,49 @@ func TestGateRefusesWhatIsNoToken(t *testing.T) {
 	require.Zero(t, gate.Seen())
 }
 
+// A larger token has to wait too, or the smaller one's work would end after it.
 func TestGateLetsNobodyInBeforeTheCallInsideIsOver(t *testing.T) {
-	var gate fencing.Gate
-	inside, leave := make(chan struct{}), make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		assert.NoError(t, gate.Do(t.Context(), 1, func(context.Context) error {
-			close(inside)
-			<-leave
-			return nil
-		}))
+	synctest.Test(t, func(t *testing.T) {
+		var gate fencing.Gate
+		var inside []int64
+		leave := make(chan struct{})
+		var wg sync.WaitGroup
+		enter := func(ctx context.Context, token int64, want error) {
+			wg.Go(func() {
+				err := gate.Do(ctx, token, func(context.Context) error {
+					inside = append(inside, token)
+					<-leave
+					return nil
+				})
+				assert.Equal(t, want, err)
+			})
+			synctest.Wait()
+		}
+		gone := errors.New("gone")
+		impatient, cancel := context.WithCancelCause(t.Context())
+		enter(t.Context(), 1, nil)
+		enter(impatient, 2, gone)
+		cancel(gone)
+		enter(impatient, 3, gone)
+		require.Equal(t, []int64{1}, inside)
+		require.EqualValues(t, 1, gate.Seen(), "a call that gave up has shown no token")
+		enter(t.Context(), 2, nil)
+		require.Equal(t, []int64{1}, inside)
+		close(leave)
+		wg.Wait()
+		require.Equal(t, []int64{1, 2}, inside)
 	})
-	<-inside
-	// A larger token has to wait too, or the smaller one's work would end after it.
+}
+
+func TestGateRunsNothingOnceItsContextHasEnded(t *testing.T) {
+	var gate fencing.Gate
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
-	require.Equal(t, gone, gate.Do(ctx, 2, func(context.Context) error { t.Error("overlap"); return nil }))
-	require.EqualValues(t, 1, gate.Seen(), "a call that gave up has shown no token")
-	close(leave)
-	wg.Wait()
-	require.NoError(t, gate.Do(t.Context(), 2, func(context.Context) error { return nil }))
+	for range 20 { // a free gate and an ended context: a select would choose at random
+		require.Equal(t, gone, gate.Do(ctx, 1, func(context.Context) error { t.Error("ran"); return nil }))
+	}
+	require.Zero(t, gate.Seen())
 }
 
 // Whatever the order in which holders arrive, the tokens admitted never fall,
@@ -98,12 +122,16 @@ func TestGateConcurrentSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tokens := rapid.SliceOfN(rapid.Int64Range(1, 20), 1, 40).Draw(t, "tokens")
 		var gate fencing.Gate
-		var admitted []int64 // guarded by the gate itself: the race detector watches
+		var admitted []int64 // guarded by the gate itself
 		var wg sync.WaitGroup
 		for _, token := range tokens {
 			wg.Go(func() {
 				err := gate.Do(context.Background(), token, func(context.Context) error {
-					admitted = append(admitted, token)
+					before := len(admitted)
+					runtime.Gosched()
+					if admitted = append(admitted, token); len(admitted) != before+1 {
+						t.Error("two calls at a time")
+					}
 					return nil
 				})
 				if err != nil && !errors.Is(err, leasing.ErrStale) {

@@ -275,7 +275,7 @@ func (a *arena) end() history {
 // history is what the workers told, term by term.
 type history struct {
 	terms             map[int64]*term // by token
-	refused, accepted int // late writes
+	refused, accepted int             // late writes
 	lost              int
 	failures          []string
 }

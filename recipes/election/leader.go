@@ -1,0 +1,79 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// Leader is who leads, as the backend knew it a moment ago. The zero Leader is
+// nobody, or somebody whose identity is not confirmed yet.
+type Leader struct {
+	Owner     string            // of the leader's manager: leasing.Options.Owner
+	Token     int64             // of its lease: each term has a greater one
+	Metadata  map[string]string // Options.Lease.Metadata: its address, say
+	ElectedAt time.Time         // by the backend's clock; zero if it does not keep it
+}
+
+// Elected reports whether somebody leads.
+func (l Leader) Elected() bool { return l.Token != 0 }
+
+// Current returns who leads in the election of the given name. It needs no
+// candidate: a follower can ask as well.
+func Current(ctx context.Context, manager leasing.Manager, name string) (Leader, error) {
+	if manager == nil {
+		return Leader{}, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
+	}
+	record, err := manager.Inspect(ctx, name)
+	if err != nil || !record.Held || record.Unconfirmed {
+		return Leader{}, err
+	}
+	return Leader{
+		Owner: record.Owner, Token: record.Token, Metadata: record.Metadata, ElectedAt: record.AcquiredAt,
+	}, nil
+}
+
+// Watch iterates over the leaders of an election: the present one first, or
+// the zero Leader, then each change. It asks the backend every so often, give
+// or take a tenth (0 means each second), so a leader that led for less may be
+// missed.
+//
+// When asking fails it yields the error, once for each run of failures, with
+// the last Leader known, and goes on; the first success after that is yielded
+// even if nothing has changed. It ends when ctx or the loop does, and after an
+// error with which asking again can't help.
+func Watch(ctx context.Context, manager leasing.Manager, name string, every time.Duration) iter.Seq2[Leader, error] {
+	if every <= 0 {
+		every = time.Second
+	}
+	return func(yield func(Leader, error) bool) {
+		var last Leader
+		news, failing := true, false
+		for ctx.Err() == nil {
+			leader, err := Current(ctx, manager, name)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				if !failing && !yield(last, err) || hopeless(err) {
+					return
+				}
+				failing = true
+			case news || failing || leader.Token != last.Token:
+				last, news, failing = leader, false, false
+				if !yield(leader, nil) {
+					return
+				}
+			}
+			sleep(ctx, time.Duration(float64(every)*(0.9+0.2*rand.Float64())))
+		}
+	}
+}
+
+func hopeless(err error) bool {
+	return errors.Is(err, leasing.ErrClosed) || errors.Is(err, leasing.ErrInvalid)
+}

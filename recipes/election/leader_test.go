@@ -1,0 +1,108 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+func TestFollowersSeeWhoLeads(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		nobody, err := Current(t.Context(), s.watcher, name)
+		require.NoError(t, err)
+		require.False(t, nobody.Elected())
+		require.Equal(t, Leader{}, nobody)
+
+		a := s.start("a", Options{Lease: leasing.AcquireOptions{Metadata: map[string]string{"url": "http://10.0.0.5:8080"}}})
+		b := s.start("b", Options{})
+		leader, err := b.Leader(t.Context())
+		require.NoError(t, err)
+		require.True(t, leader.Elected())
+		require.Equal(t, "a", leader.Owner)
+		require.Equal(t, s.record().Token, leader.Token)
+		require.Equal(t, "http://10.0.0.5:8080", leader.Metadata["url"])
+		require.False(t, leader.ElectedAt.IsZero())
+
+		require.NoError(t, b.Resign(t.Context()))
+		require.NoError(t, a.Resign(t.Context()))
+		nobody, err = Current(t.Context(), s.watcher, name)
+		require.NoError(t, err)
+		require.Equal(t, Leader{}, nobody, "the last leader's token remains at the backend")
+	})
+}
+
+func TestCurrentReportsWhatItCannotTell(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		refused := errors.New("connection refused")
+		s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, refused))
+		_, err := Current(t.Context(), s.watcher, name)
+		require.ErrorIs(t, err, refused)
+		_, err = Current(t.Context(), s.watcher, "")
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		_, err = Current(t.Context(), nil, name)
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+	})
+}
+
+func TestWatchYieldsEachChangeOnce(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen := make(chan string, 9)
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for leader, err := range Watch(ctx, s.watcher, name, time.Second) {
+				if err != nil {
+					seen <- leader.Owner + ": " + errors.Unwrap(err).Error()
+					continue
+				}
+				seen <- leader.Owner
+			}
+		}()
+		require.Empty(t, receive(t, seen), "nobody yet")
+		a := s.start("a", Options{})
+		require.Equal(t, "a", receive(t, seen))
+		time.Sleep(time.Minute)
+		require.Empty(t, seen, "nothing has changed")
+
+		b := s.start("b", Options{})
+		a.cancel(nil)
+		require.Equal(t, "b", receive(t, seen))
+
+		remove := s.provider.Use(leasingtest.Fail(leasingtest.Inspect, leasingtest.Always, errors.New("connection refused")))
+		require.Equal(t, "b: connection refused", receive(t, seen))
+		time.Sleep(time.Minute)
+		require.Empty(t, seen, "one error for the whole failure")
+		remove()
+		require.Equal(t, "b", receive(t, seen))
+		require.True(t, b.IsLeader())
+		cancel()
+		<-over
+	})
+}
+
+func TestWatchEndsWhereAskingCannotHelp(t *testing.T) {
+	manager, _ := leasingtest.NewManager(t, leasing.Options{})
+	require.NoError(t, manager.Close(t.Context()))
+	count := 0
+	for _, err := range Watch(t.Context(), manager, name, 0) {
+		require.ErrorIs(t, err, leasing.ErrClosed)
+		count++
+	}
+	require.Equal(t, 1, count)
+}
+
+func TestWatchEndsWithItsLoop(t *testing.T) {
+	manager, provider := leasingtest.NewManager(t, leasing.Options{})
+	for range Watch(t.Context(), manager, name, 0) {
+		break
+	}
+	require.Equal(t, 1, provider.Count(leasingtest.Inspect))
+}

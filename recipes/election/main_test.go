@@ -1,0 +1,133 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const name = "billing/leader"
+
+// ttl of the candidates' leases.
+const ttl = 10 * time.Second
+
+// stage is an election in virtual time: candidates with a manager each, over
+// one provider.
+type stage struct {
+	t        *testing.T
+	provider *leasingtest.Provider
+	watcher  leasing.Manager
+
+	mu       sync.Mutex
+	log      []string
+	inOffice int
+}
+
+func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t: t, provider: leasingtest.NewProvider()}
+		s.watcher = s.manager("watcher")
+		play(t, s)
+	})
+}
+
+func (s *stage) manager(owner string) leasing.Manager {
+	return leasingtest.ManagerOf(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl})
+}
+
+func (s *stage) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, fmt.Sprintf(format, args...))
+}
+
+func (s *stage) notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.log...)
+}
+
+// enter and leave notice two leaders at a time.
+func (s *stage) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inOffice++
+	assert.Equal(s.t, 1, s.inOffice, "two leaders at a time")
+}
+
+func (s *stage) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inOffice--
+}
+
+func (s *stage) record() leasing.Record {
+	s.t.Helper()
+	record, err := s.watcher.Inspect(s.t.Context(), name)
+	require.NoError(s.t, err)
+	return record
+}
+
+// run is a candidate whose Run is under way.
+type run struct {
+	*Candidate
+	cancel context.CancelCauseFunc
+	result chan error
+}
+
+// start runs a candidate whose work lasts until its context ends, unless
+// options say otherwise.
+func (s *stage) start(owner string, options Options) *run {
+	s.t.Helper()
+	options.Name = name
+	if options.OnElected == nil {
+		options.OnElected = func(ctx context.Context, lease leasing.Lease) error {
+			s.enter()
+			defer s.leave()
+			s.note("%s elected", owner)
+			<-ctx.Done()
+			s.note("%s done", owner)
+			return ctx.Err()
+		}
+	}
+	candidate, err := New(s.manager(owner), options)
+	require.NoError(s.t, err)
+	ctx, cancel := context.WithCancelCause(s.t.Context())
+	r := &run{Candidate: candidate, cancel: cancel, result: make(chan error, 1)}
+	go func() { r.result <- candidate.Run(ctx) }()
+	synctest.Wait()
+	s.t.Cleanup(func() { cancel(nil) })
+	return r
+}
+
+// receive waits for a value, an hour of virtual time at most.
+func receive[T any](t *testing.T, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-time.After(time.Hour):
+		require.FailNow(t, "nothing came")
+	}
+	return value
+}
+
+// elected waits until the candidate leads.
+func (s *stage) elected(r *run) {
+	s.t.Helper()
+	for limit := time.Now().Add(time.Hour); !r.IsLeader(); time.Sleep(10 * time.Millisecond) {
+		require.True(s.t, time.Now().Before(limit), "never elected")
+	}
+}

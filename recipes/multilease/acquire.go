@@ -1,0 +1,121 @@
+package multilease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// cleanUpBound is how long a failed acquire takes at most to release what it
+// had. What is not released by then is released in the background.
+const cleanUpBound = 5 * time.Second
+
+// Acquire waits for all names as Manager.Acquire does for one, with the same
+// options for each lease. options.WaitLimit is for all of them together; with
+// NoWait each name is asked for once. options.NoAutoRenew is refused.
+//
+// If it fails it holds nothing, except what the backend can't be told of; the
+// error is that of the acquire that failed, joined with those of the releases
+// that followed. If a lease was lost while others were waited for, it matches
+// leasing.ErrLost and holds a *MemberError.
+func Acquire(ctx context.Context, manager leasing.Manager, names []string, options leasing.AcquireOptions) (*Set, error) {
+	names, err := canonical(names)
+	if err != nil {
+		return nil, err
+	}
+	if manager == nil {
+		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
+	}
+	if options.NoAutoRenew {
+		return nil, &leasing.InvalidError{Field: "AcquireOptions.NoAutoRenew", Value: true, Want: "false: leases are renewed while later names are waited for"}
+	}
+	set := newSet(ctx)
+	if err := set.acquireAll(ctx, manager, names, options); err != nil {
+		return nil, set.abandon(ctx, err)
+	}
+	return set, nil
+}
+
+// Do acquires all names, runs fn under the set, and releases it when fn has
+// returned, or has panicked.
+//
+// The context that fn gets ends when a lease of the set is lost, when the
+// manager is closed, when Release is called on the set, or when ctx ends;
+// context.Cause tells which. The leases are renewed until fn has returned.
+//
+// Do returns fn's error, joined with those of lost leases and of releases.
+func Do(ctx context.Context, manager leasing.Manager, names []string, options leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) (err error) {
+	if fn == nil {
+		return &leasing.InvalidError{Field: "fn", Value: nil, Want: "a function"}
+	}
+	set, err := Acquire(ctx, manager, names, options)
+	if err != nil {
+		return err
+	}
+	work, cancel := context.WithCancelCause(set.ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer func() {
+		stop()
+		err = set.release(ctx, err)
+	}()
+	inside := *set
+	inside.inDo = true
+	return fn(work, &inside)
+}
+
+// canonical returns the names in the order of their bytes, each once.
+func canonical(names []string) ([]string, error) {
+	if len(names) == 0 {
+		return nil, &leasing.InvalidError{Field: "names", Value: names, Want: "at least one"}
+	}
+	for i, name := range names {
+		invalid := (*leasing.InvalidError)(nil)
+		if err := leasing.ValidateName(name); errors.As(err, &invalid) {
+			return nil, &leasing.InvalidError{Field: fmt.Sprintf("names[%d]", i), Value: name, Want: invalid.Want}
+		}
+	}
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// acquireAll acquires the names in order. The wait for each ends with ctx, and
+// with the set, if a lease that it has already is lost.
+func (s *Set) acquireAll(ctx context.Context, manager leasing.Manager, names []string, options leasing.AcquireOptions) error {
+	wait, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+	limit, began := options.WaitLimit, time.Now()
+	for _, name := range names {
+		if limit > 0 {
+			options.WaitLimit = remaining(limit, time.Since(began))
+		}
+		lease, err := manager.Acquire(wait, name, options)
+		if err != nil {
+			return err
+		}
+		s.add(lease)
+	}
+	return s.Err()
+}
+
+// remaining is what is left of a wait limit. When it is used up, a name that is
+// free can still be had, but is not waited for.
+func remaining(limit, used time.Duration) time.Duration {
+	if used >= limit {
+		return leasing.NoWait
+	}
+	return limit - used
+}
+
+// abandon gives up what a failed acquire had, although ctx may have ended.
+func (s *Set) abandon(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpBound)
+	defer cancel()
+	return s.release(ctx, err)
+}

@@ -1,0 +1,243 @@
+package multilease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+var errStop = errors.New("shutting down")
+
+func TestNamesAreAcquiredInOneOrderAndReleasedInReverse(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		set := s.acquire("b", "a", "ä", "B", "a")
+		require.Equal(t, []string{"B", "a", "b", "ä"}, s.calls(leasingtest.Acquire))
+		require.NoError(t, set.Release(t.Context()))
+		require.Equal(t, []string{"ä", "b", "a", "B"}, s.calls(leasingtest.Release))
+	})
+}
+
+// Half a set is given up, in reverse, whatever ended the acquire.
+func TestTrap_T41_AFailedAcquireKeepsNothing(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.theirs("c")
+		_, err := Acquire(t.Context(), s.ours, []string{"a", "b", "c", "d"}, leasing.AcquireOptions{WaitLimit: leasing.NoWait})
+		var held *leasing.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, "them", held.Holder.Owner)
+		require.Equal(t, []string{"-", "-", "them", "-"}, s.holders("a", "b", "c", "d"))
+		require.Equal(t, []string{"b", "a"}, s.calls(leasingtest.Release))
+		require.NotContains(t, s.calls(leasingtest.Acquire), "d")
+	})
+}
+
+// The context that ended the wait must not keep the releases from the backend.
+func TestTrap_T41_ACancelledAcquireKeepsNothing(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.theirs("b")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		result := s.acquiring(ctx, leasing.AcquireOptions{}, "a", "b")
+		require.Equal(t, []string{"ours", "them"}, s.holders("a", "b"))
+		cancel(errStop)
+		err := receive(t, result)
+		require.ErrorIs(t, err, errStop)
+		require.ErrorIs(t, err, leasing.ErrHeld, "and what stood in the way")
+		require.Equal(t, []string{"-", "them"}, s.holders("a", "b"))
+	})
+}
+
+func TestTrap_T41_EarlyLeasesAreRenewedWhileLaterOnesAreWaitedFor(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		b := s.theirs("b")
+		done := make(chan *Set)
+		go func() { done <- s.acquire("a", "b", "c") }()
+		time.Sleep(20 * ttl)
+		require.Equal(t, []string{"ours", "them", "-"}, s.holders("a", "b", "c"))
+		require.NoError(t, b.Release(t.Context()))
+		set := <-done
+		require.NoError(t, set.Err())
+		require.Greater(t, set.Lease("a").Renewals(), 20)
+		require.Equal(t, []string{"ours", "ours", "ours"}, s.holders("a", "b", "c"))
+	})
+}
+
+// A set that can no longer be complete is not waited for.
+func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.theirs("c")
+		result := s.acquiring(t.Context(), leasing.AcquireOptions{}, "a", "b", "c")
+		_, err := s.them.Break(t.Context(), "a", leasing.BreakOptions{Immediate: true})
+		require.NoError(t, err)
+		err = receive(t, result)
+		var member *MemberError
+		require.ErrorAs(t, err, &member)
+		require.Equal(t, "a", member.Name)
+		var lost *leasing.LostError
+		require.ErrorAs(t, err, &lost)
+		require.Equal(t, leasing.LostBroken, lost.Reason)
+		require.Equal(t, []string{"-", "-", "them"}, s.holders("a", "b", "c"))
+	})
+}
+
+// The last acquire may succeed in the very moment in which an early lease dies.
+func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a, err := s.ours.TryAcquire(t.Context(), "a", leasing.AcquireOptions{})
+		require.NoError(t, err)
+		set := newSet(t.Context())
+		set.add(a)
+		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			err := apply()
+			if call.Op == leasingtest.Acquire {
+				leasingtest.Lose(t, s.provider, a, leasing.LostTaken)
+			}
+			return err
+		})
+		err = set.acquireAll(t.Context(), s.ours, []string{"b"}, leasing.AcquireOptions{})
+		require.ErrorIs(t, err, leasing.ErrLost)
+		require.ErrorIs(t, set.abandon(t.Context(), err), leasing.ErrLost)
+		synctest.Wait()
+		require.Equal(t, []string{"-", "-"}, s.holders("a", "b"))
+	})
+}
+
+// A manager that renews nothing fails the acquire rather than the promise.
+func TestTrap_T41_AManagerWithoutRenewalFailsTheAcquire(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.ours = leasingtest.ManagerOf(t, s.provider, leasing.Options{TTL: ttl, NoAutoRenew: true})
+		s.theirs("b")
+		result := s.acquiring(t.Context(), leasing.AcquireOptions{}, "a", "b")
+		began := time.Now()
+		require.ErrorIs(t, receive(t, result), leasing.ErrLost)
+		require.LessOrEqual(t, time.Since(began), ttl)
+	})
+}
+
+func TestTheWaitLimitIsOneForAllNames(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.theirs("a")
+		s.theirs("b")
+		began := time.Now()
+		result := s.acquiring(t.Context(), leasing.AcquireOptions{WaitLimit: 20 * time.Second}, "a", "b")
+		time.Sleep(15 * time.Second)
+		require.NoError(t, a.Release(t.Context()))
+		require.ErrorIs(t, receive(t, result), leasing.ErrHeld)
+		require.InDelta(t, 20, time.Since(began).Seconds(), 0.5)
+	})
+}
+
+func TestAUsedUpWaitLimitStillTakesWhatIsFree(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, 2*time.Second))
+		set, err := Acquire(t.Context(), s.ours, []string{"a", "b"}, leasing.AcquireOptions{WaitLimit: 2 * time.Second})
+		require.NoError(t, err)
+		require.NoError(t, set.Release(t.Context()))
+	})
+	require.Equal(t, time.Second, remaining(3*time.Second, 2*time.Second))
+	require.Equal(t, leasing.NoWait, remaining(3*time.Second, 3*time.Second))
+	require.Equal(t, leasing.NoWait, remaining(3*time.Second, time.Minute))
+}
+
+func TestTheDeadlineIsOneForAllNames(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.theirs("a")
+		s.theirs("b")
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		result := s.acquiring(ctx, leasing.AcquireOptions{}, "a", "b")
+		time.Sleep(15 * time.Second)
+		require.NoError(t, a.Release(t.Context()))
+		require.ErrorIs(t, receive(t, result), context.DeadlineExceeded)
+		require.InDelta(t, 20, time.Since(began).Seconds(), 0.1)
+	})
+}
+
+func TestTheErrorOfAFailedAcquireTellsOfReleasesThatFailed(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		refused := errors.New("connection refused")
+		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))
+		s.theirs("b")
+		began := time.Now()
+		_, err := Acquire(t.Context(), s.ours, []string{"a", "b"}, leasing.AcquireOptions{WaitLimit: leasing.NoWait})
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.ErrorIs(t, err, refused)
+		require.LessOrEqual(t, time.Since(began), cleanUpBound+2*time.Second)
+	})
+}
+
+func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		for field, call := range map[string]func() error{
+			"names []": func() error { return s.try() },
+			"names[1]": func() error { return s.try("a", "") },
+			"names[2]": func() error { return s.try("a", "b", "c\n") },
+			"AcquireOptions.NoAutoRenew": func() error {
+				_, err := Acquire(t.Context(), s.ours, []string{"a"}, leasing.AcquireOptions{NoAutoRenew: true})
+				return err
+			},
+			"manager": func() error { _, err := Acquire(t.Context(), nil, []string{"a"}, leasing.AcquireOptions{}); return err },
+			"fn":      func() error { return Do(t.Context(), s.ours, []string{"a"}, leasing.AcquireOptions{}, nil) },
+		} {
+			err := call()
+			require.ErrorIs(t, err, leasing.ErrInvalid, field)
+			require.ErrorContains(t, err, field)
+		}
+		require.Empty(t, s.provider.Calls())
+	})
+}
+
+func (s *stage) try(names ...string) error {
+	_, err := Acquire(s.t.Context(), s.ours, names, leasing.AcquireOptions{})
+	return err
+}
+
+// However the names are given, nobody waits in a circle, and no name has two
+// holders.
+func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		names := []string{"a", "b", "c", "d"}
+		wants := rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom(names), 1, 4), 2, 6).Draw(rt, "wants")
+		onStage(t, func(t *testing.T, s *stage) {
+			inside := map[string]*atomic.Int32{}
+			for _, name := range names {
+				inside[name] = new(atomic.Int32)
+			}
+			work := func(_ context.Context, set *Set) error {
+				for _, lease := range set.Leases() {
+					if inside[lease.Name()].Add(1) != 1 {
+						return fmt.Errorf("two holders of %q", lease.Name())
+					}
+					defer inside[lease.Name()].Add(-1)
+				}
+				time.Sleep(rand.N(2 * ttl))
+				return set.Err()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			var wg sync.WaitGroup
+			for i, want := range wants {
+				manager := []leasing.Manager{s.ours, s.them}[i%2]
+				wg.Go(func() {
+					if err := Do(ctx, manager, want, leasing.AcquireOptions{}, work); err != nil {
+						t.Errorf("%v: %v", want, err)
+					}
+				})
+			}
+			wg.Wait()
+			synctest.Wait()
+		})
+	})
+}

@@ -1,0 +1,102 @@
+package multilease
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const ttl = 10 * time.Second
+
+// stage is two managers over one provider, in virtual time.
+type stage struct {
+	t          *testing.T
+	provider   *leasingtest.Provider
+	ours, them leasing.Manager
+}
+
+func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t: t, provider: leasingtest.NewProvider()}
+		s.ours = leasingtest.ManagerOf(t, s.provider, leasing.Options{Owner: "ours", TTL: ttl})
+		s.them = leasingtest.ManagerOf(t, s.provider, leasing.Options{Owner: "them", TTL: ttl})
+		play(t, s)
+	})
+}
+
+// theirs takes a name for the others.
+func (s *stage) theirs(name string) leasing.Lease {
+	s.t.Helper()
+	lease, err := s.them.TryAcquire(s.t.Context(), name, leasing.AcquireOptions{})
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = lease.Release(context.Background()) })
+	return lease
+}
+
+func (s *stage) acquire(names ...string) *Set {
+	s.t.Helper()
+	set, err := Acquire(s.t.Context(), s.ours, names, leasing.AcquireOptions{})
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = set.Release(context.Background()) })
+	return set
+}
+
+// acquiring acquires in the background.
+func (s *stage) acquiring(ctx context.Context, options leasing.AcquireOptions, names ...string) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		set, err := Acquire(ctx, s.ours, names, options)
+		if err == nil {
+			err = set.Release(context.Background())
+		}
+		result <- err
+	}()
+	synctest.Wait()
+	return result
+}
+
+// holders returns who holds the names: "-" for nobody.
+func (s *stage) holders(names ...string) (holders []string) {
+	s.t.Helper()
+	for _, name := range names {
+		record, err := s.them.Inspect(s.t.Context(), name)
+		require.NoError(s.t, err)
+		if !record.Held {
+			record.Owner = "-"
+		}
+		holders = append(holders, record.Owner)
+	}
+	return holders
+}
+
+// calls returns the names of the calls of an op, in order.
+func (s *stage) calls(op leasingtest.Op) (names []string) {
+	for _, call := range s.provider.Calls() {
+		if call.Op == op {
+			names = append(names, call.Name)
+		}
+	}
+	return names
+}
+
+// receive waits for a result, an hour of virtual time at most.
+func receive(t *testing.T, from <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-from:
+		return err
+	case <-time.After(time.Hour):
+		require.FailNow(t, "nothing came")
+		return nil
+	}
+}

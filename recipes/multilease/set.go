@@ -1,0 +1,127 @@
+package multilease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// Set is several leases held together. It is safe for concurrent use.
+type Set struct {
+	leases []leasing.Lease // in canonical order
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	inDo   bool
+}
+
+// MemberError says which lease of a set an error is about.
+type MemberError struct {
+	Name string
+	Err  error // of the lease: a *leasing.LostError, say
+}
+
+func (e *MemberError) Error() string { return fmt.Sprintf("multilease: %q: %v", e.Name, e.Err) }
+func (e *MemberError) Unwrap() error { return e.Err }
+
+func newSet(ctx context.Context) *Set {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	return &Set{ctx: ctx, cancel: cancel}
+}
+
+func (s *Set) add(lease leasing.Lease) {
+	s.leases = append(s.leases, lease)
+	context.AfterFunc(lease.Context(), func() { s.ended(lease) })
+}
+
+// ended ends the set because a lease has.
+func (s *Set) ended(lease leasing.Lease) {
+	s.cancel(&MemberError{Name: lease.Name(), Err: lease.Err()})
+}
+
+// Leases returns the leases in the order of their names' bytes.
+func (s *Set) Leases() []leasing.Lease { return slices.Clone(s.leases) }
+
+// Lease returns the lease of a name, or nil if it is not in the set.
+func (s *Set) Lease(name string) leasing.Lease {
+	for _, lease := range s.leases {
+		if lease.Name() == name {
+			return lease
+		}
+	}
+	return nil
+}
+
+// Remaining is how long the whole set can be trusted without further renewals:
+// the least of its leases.
+func (s *Set) Remaining() time.Duration {
+	least := leasing.Infinite
+	for _, lease := range s.leases {
+		least = min(least, lease.Remaining())
+	}
+	return least
+}
+
+// Context ends when any of the leases ends, or when the release of the set
+// begins. Its cause is Err. It keeps the values of the context that acquired
+// the set, but not its cancellation or deadline.
+func (s *Set) Context() context.Context { return s.ctx }
+
+// Done is Context().Done().
+func (s *Set) Done() <-chan struct{} { return s.ctx.Done() }
+
+// Err is nil while all leases are held; then a *MemberError that names the
+// first to end, or leasing.ErrReleased. Like Lease.Err it reads the clocks.
+func (s *Set) Err() error {
+	for _, lease := range s.leases {
+		if lease.Err() != nil {
+			s.ended(lease)
+			break
+		}
+	}
+	return context.Cause(s.ctx)
+}
+
+// Release gives all leases up, in reverse order, and returns their errors,
+// joined: see Lease.Release, also for what happens when ctx ends. Releasing
+// again returns the same. Inside Do it only cancels the context; Do releases
+// when the function has returned.
+func (s *Set) Release(ctx context.Context) error {
+	if s.inDo {
+		s.cancel(leasing.ErrReleased)
+		return nil
+	}
+	return s.release(ctx, nil)
+}
+
+// release joins err with the errors of the releases. A loss of which err tells
+// already is not told twice.
+func (s *Set) release(ctx context.Context, err error) error {
+	s.cancel(leasing.ErrReleased)
+	results := make([]error, len(s.leases))
+	var rest sync.WaitGroup
+	for i, lease := range slices.Backward(s.leases) {
+		if ctx.Err() == nil {
+			results[i] = lease.Release(ctx)
+			continue
+		}
+		// Each release waits for a second now. Together they take no longer.
+		rest.Go(func() { results[i] = lease.Release(ctx) })
+	}
+	rest.Wait()
+	errs := []error{err}
+	for _, result := range slices.Backward(results) {
+		lost := (*leasing.LostError)(nil)
+		if result != nil && !(errors.As(result, &lost) && errors.Is(err, lost)) {
+			errs = append(errs, result)
+		}
+	}
+	if len(errs) == 1 {
+		return err
+	}
+	return errors.Join(errs...)
+}
