@@ -109,8 +109,18 @@ func TestReleaseOfALostLeaseSaysSo(t *testing.T) {
 	})
 }
 
-func TestTrap_T35_T59_RenewalGoesOnUntilTheWorkHasStopped(t *testing.T) {
-	for _, stop := range []string{"cancel", "release", "close"} {
+func TestTrap_T35_ReleaseWaitsForTheWorkToStop(t *testing.T) {
+	windUp(t, "release", "close")
+}
+
+func TestTrap_T59_RenewalGoesOnWhileCancelledWorkWindsUp(t *testing.T) {
+	windUp(t, "cancel", "release", "close")
+}
+
+// windUp ends the work under a lease in one of the ways there are. The work
+// takes its time, and all of it the name must stay its own.
+func windUp(t *testing.T, stops ...string) {
+	for _, stop := range stops {
 		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
