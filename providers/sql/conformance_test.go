@@ -1,0 +1,69 @@
+package sqllease
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/ncruces/go-sqlite3"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConformance(t *testing.T) {
+	for dialect, unreachable := range map[string]func(testing.TB) leasing.Provider{
+		"postgres": silentPostgres, "sqlite": lockedSqlite,
+	} {
+		t.Run(dialect, func(t *testing.T) {
+			if dialect == "postgres" {
+				postgresURL(t) // one failure rather than one for each check
+			}
+			providertest.Run(t, harness(dialect, unreachable, "history", "true", "history_renewals", "true"))
+		})
+	}
+}
+
+// harness gives each provider tables of its own.
+func harness(dialect string, unreachable func(testing.TB) leasing.Provider, parameters ...string) providertest.Harness {
+	var tables sync.Map // how to open another client, by provider
+	return providertest.Harness{
+		New: func(t testing.TB) leasing.Provider {
+			open := databases[dialect](t)
+			p := open(parameters...)
+			tables.Store(p, open)
+			return p
+		},
+		Peer: func(t testing.TB, p leasing.Provider) leasing.Provider {
+			open, _ := tables.Load(p)
+			return open.(func(...string) *Provider)(parameters...)
+		},
+		Forget: func(t testing.TB, p leasing.Provider, name string) {
+			_, err := p.(*Provider).store.backend.sweep(bounded(t), "", 1000, time.Microsecond)
+			require.NoError(t, err)
+		},
+		Unreachable: unreachable,
+	}
+}
+
+// silentPostgres takes connections and says nothing.
+func silentPostgres(t testing.TB) leasing.Provider {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	return openTest(t, "postgres://somebody:secret@"+listener.Addr().String()+"/leases", []string{"migrate", "false"})
+}
+
+// lockedSqlite is a file that somebody else keeps for himself, also from readers.
+func lockedSqlite(t testing.TB) leasing.Provider {
+	open := databases["sqlite"](t)
+	p := open()
+	path := pathOf(t, p)
+	require.NoError(t, p.Close())
+	conn, err := sqlite3.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.Exec("PRAGMA locking_mode = exclusive; CREATE TABLE mine (n)"))
+	return open("migrate", "false")
+}

@@ -1,0 +1,107 @@
+// Package sqllease keeps leases in a table: of PostgreSQL, or of an SQLite file.
+//
+//	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "postgres://app@db/app", Migrate: true})
+//	provider, err := sqllease.OpenURL(ctx, "sqlite:///var/lib/app/leases.db?migrate=true")
+//
+// # What it promises
+//
+// The promises of package leasing, as far as the database keeps its own:
+//
+//   - The database's clock alone decides when a lease has run out. It is read
+//     inside the statement, after the row was locked: never the time at which a
+//     transaction began, and never a client's.
+//   - Each change is one transaction. On PostgreSQL it is a single statement,
+//     so a client that is paused or cut off never keeps a row locked.
+//   - A lease is free to others in the microsecond after its TTL, and no sooner.
+//     A claim that has run out is lost, even if nobody has taken the name since.
+//   - The fencing token is max(stored + 1, the database's clock in
+//     microseconds). It rises through release, expiry, Break, restarts and the
+//     forgetting of names.
+//   - A released or broken ID is refused from then on: each name remembers the
+//     last 8, for as long as the name is remembered ([Options].Retention).
+//   - A request waits for locks no longer than its context allows, or
+//     [Options].Timeout where that has no deadline. Close waits for requests
+//     under way.
+//   - Names are compared byte by byte, and reach the database as parameters only.
+//
+// # What it assumes
+//
+// PostgreSQL loses no commit it has acknowledged. With synchronous_commit off a
+// crash of the server may lose the last grants, and a failover to an
+// asynchronous replica too: two holders may then trust the same name for up to
+// one TTL. The token of the later one is greater all the same, by the clock, as
+// long as the servers' clocks agree better than the time that was lost. Let
+// synchronous replication confirm commits where this matters, and let nothing
+// write to a server that was failed over from.
+//
+// PostgreSQL's wall clock makes no large steps: a step forward by more than the
+// margin of the holders' trust frees names early. After a step back a lease has
+// at most its TTL left from when the first contender asks.
+//
+// An SQLite file is used by the processes of one host, on a local file system
+// (its locks don't work over networks), and nobody deletes or replaces it while
+// it is open. A process that is stopped in the middle of a transaction, which
+// takes about one sync of the disk, keeps the others out until it goes on or is
+// killed. On Linux deadlines are kept on CLOCK_BOOTTIME beside the wall
+// clock, with the ID of the boot. In the same boot that clock alone decides, and
+// stepping the wall clock frees nothing early and keeps nothing late. After a
+// reboot, on other systems, and between time namespaces the wall clock decides,
+// as on PostgreSQL. With [Options].Synchronous "full" a grant survives a power
+// failure. With "normal" the last ones may not; their holders don't either, but
+// a token of theirs could come again if the clock stood still or went back.
+//
+// # How it works
+//
+// One row per name, kept after release:
+//
+//	name        text         the key; COLLATE "C"
+//	token       bigint       of the latest holder; 0 if there never was one
+//	id          text         of the claim that holds it; empty once released or broken
+//	owner       text
+//	ttl_us      bigint       microseconds; NULL for an infinite lease
+//	metadata    jsonb
+//	acquired_at timestamptz
+//	expires_at  timestamptz  NULL for an infinite lease
+//	breaking    boolean      broken, and running out
+//	ended       text[]       IDs that were released, or broken ("ID!"), latest first
+//	version     bigint       rises with every change; the clock in microseconds, or more
+//
+// A name is held while id is not empty and expires_at is NULL or to come. SQLite
+// has the same in its types (times in microseconds), and boot and boot_us for
+// the BOOTTIME deadline. Beside the table "lease" are "lease_history" and
+// "lease_schema", which says the version; on PostgreSQL they are in the schema
+// "infra". Both names are options.
+//
+// Acquire and release take one round trip, and renewals share a statement
+// however many they are. An acquire of a name that is held writes nothing. A
+// batch of renewals leaves out rows that another transaction has locked, and
+// reports them as unknown. The pool keeps one connection for renewals.
+//
+// On PostgreSQL through pgx, release and Break notify those who wait, on a
+// channel that carries no names, and one connection per provider listens while
+// somebody waits. SQLite has no such thing: waiters poll, and sleep until the
+// holder's lease can have run out. SQLite's writers queue in the process, in
+// order, renewals first; between processes each asks for the lock at short,
+// random intervals, so that none starves.
+//
+// A request that is refused for now, and certainly not applied, is
+// leasing.ErrThrottled: deadlocks and serialization failures, too many
+// connections, a full disk, a server that starts up or is read-only, an SQLite
+// file that is locked. Whatever else goes wrong on the way is
+// leasing.ErrUnavailable, and may have been applied.
+//
+// # Setting up
+//
+// [Provider.Migrate] creates the tables or brings them up to date, one process
+// at a time. It needs the right to create; a role that lacks it gets a
+// [SetupError] with the statements to run. At run time a role needs USAGE on the
+// schema, SELECT, INSERT, UPDATE and DELETE on the tables, and SELECT on
+// "lease_schema". Any use of tables of another version is refused as
+// leasing.ErrSetup. It is written for PostgreSQL 12 and later, with a database
+// in UTF8, and SQLite 3.38 and later.
+//
+// Behind a pooler in transaction mode (PgBouncer) set [Options].NoWakeups, and
+// add default_query_exec_mode=exec to the URL if it knows no prepared
+// statements. Nothing else needs a session. Statements are prepared once per
+// connection otherwise.
+package sqllease

@@ -1,0 +1,124 @@
+package sqllease
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+func TestHistoryTellsWhatHappened(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, p := bounded(t), open("history", "true")
+		store := p.Store()
+		acquire := func() Claim {
+			claim, err := store.Acquire(ctx, claimOf("n", time.Minute))
+			require.NoError(t, err)
+			return claim
+		}
+		first := acquire()
+		_, err := store.Renew(ctx, renewalOf(first))
+		require.NoError(t, err)
+		setBack(ctx, t, store, "n", time.Hour)
+		second := acquire()
+		_, err = store.Release(ctx, releaseOf(second))
+		require.NoError(t, err)
+		third := acquire()
+		_, err = store.Break(ctx, leasing.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		setBack(ctx, t, store, "n", time.Hour)
+		fourth := acquire()
+		setBack(ctx, t, store, "n", time.Hour)
+		_, err = store.Release(ctx, releaseOf(fourth))
+		require.NoError(t, err)
+
+		page, err := p.History(ctx, leasing.HistoryRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Empty(t, page.Next)
+		want := []struct {
+			kind  leasing.HistoryKind
+			claim Claim
+		}{
+			{leasing.HistoryAcquired, first},
+			{leasing.HistoryExpired, first}, // as the next change found
+			{leasing.HistoryAcquired, second},
+			{leasing.HistoryReleased, second},
+			{leasing.HistoryAcquired, third},
+			{leasing.HistoryBroken, third}, // and it ran out: that is no news
+			{leasing.HistoryAcquired, fourth},
+			{leasing.HistoryExpired, fourth}, // released too late
+		}
+		require.Len(t, page.Entries, len(want))
+		for i, entry := range page.Entries {
+			require.Equal(t, want[i].kind, entry.Kind, i)
+			require.Equal(t, want[i].claim.ID, entry.ID, i)
+			require.Equal(t, want[i].claim.Token, entry.Token, i)
+			require.Equal(t, "tester", entry.Owner)
+		}
+		require.Equal(t, first.ServerTime.Truncate(time.Microsecond), page.Entries[0].Time)
+		require.True(t, page.Entries[1].Time.Before(page.Entries[2].Time.Add(-50*time.Minute)), "at the time at which it ran out")
+	})
+}
+
+// The history is written with the change or not at all.
+func TestHistoryIsPartOfTheChange(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, p := bounded(t), open("history", "true")
+		claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+		require.NoError(t, err)
+		execute(ctx, t, p.store.backend, "DROP TABLE {history}")
+		require.Error(t, p.Release(ctx, releaseOf(claim)))
+		_, err = p.Acquire(ctx, claimOf("m", time.Minute))
+		require.Error(t, err)
+
+		record, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		require.True(t, record.Held)
+		record, err = p.Inspect(ctx, leasing.InspectRequest{Name: "m"})
+		require.NoError(t, err)
+		require.False(t, record.Held)
+	})
+}
+
+func TestHistoryIsOptional(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, without, with := bounded(t), open(), open("history", "true")
+		claim, err := without.Store().Acquire(ctx, claimOf("n", time.Minute))
+		require.NoError(t, err)
+		require.NoError(t, without.Release(ctx, releaseOf(claim)))
+		page, err := with.History(ctx, leasing.HistoryRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Empty(t, page.Entries)
+		_, err = with.History(ctx, leasing.HistoryRequest{Name: "n", After: "x"})
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+	})
+}
+
+// Changes of one name by many are in order, with rising tokens.
+func TestHistoryIsInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, p := bounded(t), open("history", "true")
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 25 {
+					claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+					if err != nil {
+						require.ErrorIs(t, err, leasing.ErrHeld)
+						continue
+					}
+					require.NoError(t, p.Release(ctx, releaseOf(claim)))
+				}
+			})
+		}
+		all.Wait()
+		entries := historyOf(ctx, t, p.store, "n") // checks the tokens
+		require.NotEmpty(t, entries)
+		for i, entry := range entries {
+			require.Contains(t, entry, []string{"acquired", "released"}[i%2], fmt.Sprint(i))
+		}
+	})
+}

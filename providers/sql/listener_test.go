@@ -1,0 +1,172 @@
+package sqllease
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// T32: hints that were missed while the connection was down are made up for
+// when it is back, and later ones come again.
+func TestTrap_T32_WaitersAreWokenAfterAReconnect(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p, other := open(), open()
+	claim, err := other.Store().Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	wakeups, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "w"})
+	require.NoError(t, err)
+
+	require.Equal(t, 1, terminateListeners(t, p))
+	hinted(t, wakeups) // by the new connection
+	require.NoError(t, other.Release(ctx, releaseOf(claim)))
+	hinted(t, wakeups)
+}
+
+// terminateListeners ends the connections that listen for p's tables.
+func terminateListeners(t testing.TB, p *Provider) (ended int) {
+	t.Helper()
+	conn := connectPostgres(t)
+	defer conn.Close(context.Background())
+	err := conn.QueryRow(context.Background(),
+		"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", p.wakeups.channel).Scan(&ended)
+	require.NoError(t, err)
+	return ended
+}
+
+// wasChecked waits for a connection of the application to ask the server
+// whether it is still there.
+func wasChecked(t testing.TB, application string) {
+	t.Helper()
+	conn := connectPostgres(t)
+	defer conn.Close(context.Background())
+	require.Eventually(t, func() bool {
+		var checked bool
+		err := conn.QueryRow(context.Background(),
+			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND query = '-- ping')", application).Scan(&checked)
+		require.NoError(t, err)
+		return checked
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+func TestHintsAreForTheNameAlone(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p := open()
+	a, err := p.Store().Acquire(ctx, claimOf("a", time.Minute))
+	require.NoError(t, err)
+	b, err := p.Store().Acquire(ctx, claimOf("b", time.Minute))
+	require.NoError(t, err)
+	first, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "w"})
+	require.NoError(t, err)
+	second, err := p.Wait(ctx, leasing.WaitRequest{Name: "b", ID: "w"})
+	require.NoError(t, err)
+	require.NoError(t, p.Release(ctx, releaseOf(b)))
+	hinted(t, second)
+	require.Empty(t, first.C)
+	require.NoError(t, p.Release(ctx, releaseOf(a)))
+	hinted(t, first)
+}
+
+func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p := open("application_name", t.Name())
+	p.wakeups.silence = 100 * time.Millisecond
+	waiting, stop := context.WithCancel(ctx)
+	for range 3 {
+		_, err := p.Wait(waiting, leasing.WaitRequest{Name: "n", ID: "w"})
+		require.NoError(t, err)
+	}
+	stop()
+	p.wakeups.running.Wait()
+	require.Nil(t, p.wakeups.current)
+
+	// The next waiter gets a new one, which lives through silence.
+	claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	wakeups, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "w"})
+	require.NoError(t, err)
+	wasChecked(t, t.Name())
+	require.NoError(t, p.Release(ctx, releaseOf(claim)))
+	hinted(t, wakeups)
+}
+
+func TestWaitTellsThatItCannotListen(t *testing.T) {
+	p, err := OpenURL(t.Context(), "postgres://u@127.0.0.1:1/d")
+	require.NoError(t, err)
+	defer p.Close()
+	p.store.ready.Store(true) // the check of the tables would fail first
+	for range 3 {
+		_, err = p.Wait(bounded(t), leasing.WaitRequest{Name: "n", ID: "w"})
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+	}
+	require.Empty(t, p.wakeups.waiters)
+	require.NoError(t, p.Close())
+	_, err = p.wakeups.wait(t.Context(), t.Context(), "n")
+	require.ErrorIs(t, err, leasing.ErrClosed)
+}
+
+// As hides what can't be done: T53 and T64 from the provider's side.
+func TestAbilitiesAreTold(t *testing.T) {
+	type abilities struct{ batch, list, ping, wait, history bool }
+	told := func(p leasing.Provider) (a abilities) {
+		_, a.batch = leasing.As[leasing.BatchRenewer](p)
+		_, a.list = leasing.As[leasing.Lister](p)
+		_, a.ping = leasing.As[leasing.Pinger](p)
+		_, a.wait = leasing.As[leasing.Waiter](p)
+		_, a.history = leasing.As[leasing.HistoryReader](p)
+		return a
+	}
+	opened := func(o Options) *Provider {
+		p, err := Open(t.Context(), o)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		return p
+	}
+	foreign := sql.OpenDB(foreignDriver{})
+	defer foreign.Close()
+
+	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{URL: "postgres://h/d"})))
+	require.Equal(t, abilities{true, true, true, true, true}, told(opened(Options{URL: "postgres://h/d", History: true})))
+	require.Equal(t, abilities{true, true, true, false, false}, told(opened(Options{URL: "postgres://h/d", NoWakeups: true})))
+	require.Equal(t, abilities{true, true, true, false, false}, told(opened(Options{DB: foreign, Dialect: Postgres})))
+	require.Equal(t, abilities{true, true, true, false, false}, told(opened(Options{URL: "sqlite://x.db"})))
+	require.Equal(t, abilities{true, true, true, false, true}, told(opened(Options{URL: "sqlite://x.db?history=1"})))
+
+	hidden := opened(Options{DB: foreign, Dialect: Postgres})
+	hidden.store.ready.Store(true)
+	_, err := hidden.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "w"})
+	require.ErrorIs(t, err, leasing.ErrUnsupported)
+	_, err = hidden.History(t.Context(), leasing.HistoryRequest{Name: "n"})
+	require.ErrorIs(t, err, leasing.ErrUnsupported)
+}
+
+// foreignDriver is a PostgreSQL driver that isn't pgx.
+type foreignDriver struct{}
+
+func (foreignDriver) Open(string) (driver.Conn, error)               { return nil, errors.New("not here") }
+func (d foreignDriver) Connect(context.Context) (driver.Conn, error) { return d.Open("") }
+func (d foreignDriver) Driver() driver.Driver                        { return d }
+
+// NoWakeups sends nothing either, so that no pooler is disturbed.
+func TestNoWakeupsNotifiesNobody(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	listening, silent := open(), open("no_wakeups", "true")
+	wakeups, err := listening.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "w"})
+	require.NoError(t, err)
+	for _, p := range []*Provider{silent, listening} {
+		require.Empty(t, wakeups.C)
+		claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+		require.NoError(t, err)
+		require.NoError(t, p.Release(ctx, releaseOf(claim)))
+	}
+	hinted(t, wakeups)
+}

@@ -1,0 +1,106 @@
+package sqllease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/jackc/pgx/v5"
+)
+
+func (p *postgres) statements() []string { return p.allStatements(true) }
+
+func (p *postgres) allStatements(withSchema bool) []string {
+	var statements []string
+	if withSchema {
+		statements = append(statements, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{p.naming.schema}.Sanitize())
+	}
+	return append(statements, p.sql.create...)
+}
+
+// version asks for the table before it reads it: an error would be the same
+// for a table that is missing and one that this role may not see.
+func (p *postgres) version(ctx context.Context) (int, error) { return p.versionBy(ctx, p.db) }
+
+func (p *postgres) versionBy(ctx context.Context, q querier) (version int, err error) {
+	var there bool
+	err = q.query(ctx, tableExists, []any{p.naming.schema, p.naming.table + schemaSuffix}, func(scan scan) error { return scan(&there) })
+	if err != nil || !there {
+		return 0, err
+	}
+	err = q.query(ctx, p.sql.version, nil, func(scan scan) error { return scan(&version) })
+	return version, err
+}
+
+// The catalogue can be read by everybody, also without rights on the schema.
+const (
+	tableExists = `SELECT EXISTS (
+	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	WHERE n.nspname = $1::text AND c.relname = $2::text)`
+	situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text), current_user::text,
+	pg_catalog.pg_encoding_to_char((SELECT encoding FROM pg_catalog.pg_database WHERE datname = current_database()))`
+)
+
+// migrate runs in one transaction under an advisory lock of its own, so that
+// processes that start together do it one after the other.
+func (p *postgres) migrate(ctx context.Context) error {
+	var there bool
+	var role, encoding string
+	err := p.db.query(ctx, situation, []any{p.naming.schema}, func(scan scan) error { return scan(&there, &role, &encoding) })
+	if err != nil {
+		return err
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("%w: the database is encoded in %s; leases need one in UTF8", leasing.ErrSetup, encoding)
+	}
+	statements := p.allStatements(!there)
+	err = p.db.begin(ctx, func(q querier) error { return p.create(ctx, q, statements) })
+	if err != nil && sqlStateMeaning(err) == denied {
+		return &SetupError{Role: role, Statements: append(statements, p.grants(role)...), Err: err}
+	}
+	return err
+}
+
+func (p *postgres) create(ctx context.Context, q querier, statements []string) error {
+	if err := run(ctx, q, "SELECT pg_advisory_xact_lock($1::bigint)", p.naming.lockKey()); err != nil {
+		return err
+	}
+	found, err := p.versionBy(ctx, q)
+	if err != nil || found >= schemaVersion {
+		return errors.Join(err, checkNotNewer(found))
+	}
+	for _, statement := range statements {
+		if err := run(ctx, q, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grants are what a role needs at run time.
+func (p *postgres) grants(role string) []string {
+	schema, to := pgx.Identifier{p.naming.schema}.Sanitize(), pgx.Identifier{role}.Sanitize()
+	tables := ""
+	for _, suffix := range []string{"", historySuffix} {
+		tables += pgx.Identifier{p.naming.schema, p.naming.table + suffix}.Sanitize() + ", "
+	}
+	return []string{
+		"GRANT USAGE ON SCHEMA " + schema + " TO " + to,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + tables[:len(tables)-2] + " TO " + to,
+		"GRANT SELECT ON " + pgx.Identifier{p.naming.schema, p.naming.table + schemaSuffix}.Sanitize() + " TO " + to,
+	}
+}
+
+// run runs a statement for its effect.
+func run(ctx context.Context, q querier, statement string, args ...any) error {
+	return q.query(ctx, statement, args, func(scan) error { return nil })
+}
+
+// lockKey is the advisory lock that guards migrations of these tables.
+func (n naming) lockKey() int64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "github.com/distributedleasing/leasing %q %q", n.schema, n.table)
+	return int64(h.Sum64())
+}

@@ -1,0 +1,386 @@
+package sqllease
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+)
+
+// lockRow is somebody's transaction that has the row of a name locked, until
+// unlock commits it.
+func lockRow(t testing.TB, p *Provider, name, statement string) (unlock func()) {
+	t.Helper()
+	b := p.store.backend.(*postgres)
+	conn := connectPostgres(t)
+	tx, err := conn.Begin(bounded(t))
+	require.NoError(t, err)
+	tag, err := tx.Exec(bounded(t), inTables(b.naming.schema+"."+b.naming.table, statement), name)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, tag.RowsAffected())
+	var once sync.Once
+	unlock = func() {
+		once.Do(func() {
+			require.NoError(t, tx.Commit(context.Background()))
+			conn.Close(context.Background())
+		})
+	}
+	t.Cleanup(unlock)
+	return unlock
+}
+
+const justLock = "SELECT FROM {lease} WHERE name = $1 FOR UPDATE"
+
+// waitBlocked returns when some session waits for a lock of the table.
+func waitBlocked(t testing.TB, p *Provider, sessions int) {
+	t.Helper()
+	b := p.store.backend.(*postgres)
+	conn := connectPostgres(t)
+	defer conn.Close(context.Background())
+	require.Eventually(t, func() bool {
+		var blocked int
+		err := conn.QueryRow(context.Background(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'", b.naming.schema).Scan(&blocked)
+		require.NoError(t, err)
+		return blocked >= sessions
+	}, 20*time.Second, 5*time.Millisecond)
+}
+
+// T47: the clock is read when the row is locked, not when the statement or the
+// transaction began.
+func TestTrap_T47_ClockIsReadUnderTheLock(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p, store := open(), open().Store()
+	// clockAfter makes the call wait for the row, and returns the database's
+	// clock at the moment before the row was unlocked.
+	clockAfter := func(name string, call func()) time.Time {
+		unlock := lockRow(t, p, name, justLock)
+		var done sync.WaitGroup
+		done.Go(call)
+		waitBlocked(t, p, 1)
+		record, err := store.Inspect(ctx, leasing.InspectRequest{Name: name})
+		require.NoError(t, err)
+		unlock()
+		done.Wait()
+		return record.Now
+	}
+
+	old, err := store.Acquire(ctx, claimOf("taken", time.Hour))
+	require.NoError(t, err)
+	setBack(ctx, t, store, "taken", 2*time.Hour)
+	var next Claim
+	before := clockAfter("taken", func() { next, err = store.Acquire(ctx, claimOf("taken", time.Minute)) })
+	require.NoError(t, err)
+	require.True(t, next.ServerTime.After(before))
+	exactly(t, time.Minute, next)
+	require.GreaterOrEqual(t, next.Token, before.UnixMicro(), "the token too")
+	require.Greater(t, next.Token, old.Token)
+
+	var renewed Claim
+	before = clockAfter("taken", func() { renewed, err = store.Renew(ctx, renewalOf(next)) })
+	require.NoError(t, err)
+	require.True(t, renewed.ServerTime.After(before))
+	exactly(t, time.Minute, renewed)
+
+	// By when the lock is there, the lease has run out: the renewal must see that.
+	short, err := store.Acquire(ctx, claimOf("short", 300*time.Millisecond))
+	require.NoError(t, err)
+	unlock := lockRow(t, p, "short", justLock)
+	var done sync.WaitGroup
+	done.Go(func() { _, err = store.Renew(ctx, renewalOf(short)) })
+	waitBlocked(t, p, 1)
+	waitExpired(ctx, t, store, "short")
+	unlock()
+	done.Wait()
+	lostBecause(t, err, leasing.LostExpired)
+}
+
+func waitExpired(ctx context.Context, t testing.TB, s *Store, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		record, err := s.Inspect(ctx, leasing.InspectRequest{Name: name})
+		require.NoError(t, err)
+		return !record.Held
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// A renewal that waited for a row sees what it has become, and keeps it.
+func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p, store := open(), open().Store()
+	claim, err := store.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+
+	unlock := lockRow(t, p, "n", "UPDATE {lease} SET ended = ARRAY['somebody'], version = version + 1 WHERE name = $1")
+	var done sync.WaitGroup
+	done.Go(func() { _, err = store.Renew(ctx, renewalOf(claim)) })
+	waitBlocked(t, p, 1)
+	unlock()
+	done.Wait()
+	require.NoError(t, err)
+	_, err = store.Acquire(ctx, leasing.AcquireRequest{Name: "n", ID: "somebody", Owner: "o", TTL: time.Minute})
+	require.ErrorIs(t, err, leasing.ErrReleased)
+
+	unlock = lockRow(t, p, "n", "UPDATE {lease} SET id = 'thief', token = token + 1, version = version + 1 WHERE name = $1")
+	done.Go(func() { _, err = store.Renew(ctx, renewalOf(claim)) })
+	waitBlocked(t, p, 1)
+	unlock()
+	done.Wait()
+	lostBecause(t, err, leasing.LostTaken)
+}
+
+// Contenders that waited for a row that was then taken are refused.
+func TestAcquireSeesWhoCameFirst(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p, store := open(), open().Store()
+	claim, err := store.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	_, err = store.Release(ctx, releaseOf(claim))
+	require.NoError(t, err)
+
+	unlock := lockRow(t, p, "n", "UPDATE {lease} SET id = 'first', expires_at = NULL, token = token + 1, version = version + 1 WHERE name = $1")
+	var done sync.WaitGroup
+	done.Go(func() { _, err = store.Acquire(ctx, claimOf("n", time.Minute)) })
+	waitBlocked(t, p, 1)
+	unlock()
+	done.Wait()
+	var held *leasing.HeldError
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, "first", held.Holder.ID)
+}
+
+// Those who poll a name that is held leave no trace: no dead row, no WAL.
+func TestRefusedAcquireWritesNothing(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p := open("history", "true")
+	_, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	b := p.store.backend.(*postgres)
+	stamp := func() (text string) {
+		statement := inTables(b.naming.schema+"."+b.naming.table, "SELECT xmin::text || ' ' || xmax::text || ' ' || ctid::text FROM {lease}")
+		require.NoError(t, b.db.query(ctx, statement, nil, func(scan scan) error { return scan(&text) }))
+		return text
+	}
+	before := stamp()
+	_, err = p.Acquire(ctx, claimOf("n", time.Minute))
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.Equal(t, before, stamp())
+}
+
+// T66: one row that somebody has locked neither holds up the others of the
+// batch, nor is it taken for renewed or lost.
+func TestTrap_T66_LockedRowOfABatchIsUnknown(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p, store := open(), open().Store()
+	var requests []leasing.RenewRequest
+	for i := range 20 {
+		claim, err := store.Acquire(ctx, claimOf(fmt.Sprint("n", i), time.Minute))
+		require.NoError(t, err)
+		requests = append(requests, renewalOf(claim))
+	}
+	requests = append(requests, leasing.RenewRequest{Name: "never seen", ID: "x", Token: 1, TTL: time.Minute})
+	unlock := lockRow(t, p, "n7", justLock)
+	results, err := store.RenewBatch(ctx, requests)
+	require.NoError(t, err)
+	for i, result := range results {
+		switch i {
+		case 7:
+			require.ErrorIs(t, result.Err, leasing.ErrUnavailable)
+			require.NotErrorIs(t, result.Err, leasing.ErrThrottled)
+			require.NotErrorIs(t, result.Err, leasing.ErrLost)
+		case 20:
+			lostBecause(t, result.Err, leasing.LostGone)
+		default:
+			require.NoError(t, result.Err)
+			exactly(t, time.Minute, result.Claim)
+		}
+	}
+	unlock()
+	results, err = store.RenewBatch(ctx, requests[7:8])
+	require.NoError(t, err)
+	require.NoError(t, results[0].Err)
+}
+
+// Two batches over the same rows in opposite orders don't deadlock.
+func TestBatchesLockInOneOrder(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	store := open().Store()
+	var forwards, backwards []leasing.RenewRequest
+	for i := range 50 {
+		claim, err := store.Acquire(ctx, claimOf(fmt.Sprintf("n%02d", i), time.Minute))
+		require.NoError(t, err)
+		forwards = append(forwards, renewalOf(claim))
+		backwards = append([]leasing.RenewRequest{renewalOf(claim)}, backwards...)
+	}
+	var all sync.WaitGroup
+	for _, requests := range [][]leasing.RenewRequest{forwards, backwards, forwards, backwards} {
+		all.Go(func() {
+			for range 20 {
+				// Waiting for the rows, which a batch doesn't: skipping would hide a deadlock.
+				verdicts, err := store.backend.renew(ctx, requests, true)
+				require.NoError(t, err)
+				for _, v := range verdicts {
+					require.True(t, v.renewed)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// T12: acquires that wait, as many as there may be, leave a connection to renewals.
+func TestTrap_T12_RenewalsDoNotStarveBehindAcquires(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p := open("pool_max_conns", "3")
+	store := p.Store()
+	claim, err := store.Acquire(ctx, claimOf("mine", time.Minute))
+	require.NoError(t, err)
+	stuck, err := store.Acquire(ctx, claimOf("stuck", time.Minute))
+	require.NoError(t, err)
+	_, err = store.Release(ctx, releaseOf(stuck))
+	require.NoError(t, err)
+	unlock := lockRow(t, p, "stuck", justLock)
+
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() { store.Acquire(ctx, claimOf("stuck", time.Minute)) })
+	}
+	waitBlocked(t, p, 2)
+	_, err = store.Renew(ctx, renewalOf(claim))
+	require.NoError(t, err)
+	results, err := store.RenewBatch(ctx, []leasing.RenewRequest{renewalOf(claim)})
+	require.NoError(t, err)
+	require.NoError(t, results[0].Err)
+	unlock()
+	all.Wait()
+}
+
+// T33: a request that is stuck ends with its context, or with Options.Timeout.
+func TestTrap_T33_StuckRequestEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	open := databases["postgres"](t)
+	p := open("timeout", "300ms")
+	store := p.Store()
+	claim, err := store.Acquire(t.Context(), claimOf("n", time.Minute))
+	require.NoError(t, err)
+	unlock := lockRow(t, p, "n", justLock)
+	defer unlock()
+	_, err = store.Renew(t.Context(), renewalOf(claim))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	ctx, cancel := context.WithCancel(bounded(t))
+	time.AfterFunc(100*time.Millisecond, cancel)
+	_, err = store.Release(ctx, releaseOf(claim))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The user's own ways to the database all work, and stay open.
+func TestOwnConnections(t *testing.T) {
+	ctx := bounded(t)
+	base := connectPostgres(t)
+	defer base.Close(ctx)
+	modes := map[string]pgx.QueryExecMode{
+		"cache": pgx.QueryExecModeCacheStatement, "describe": pgx.QueryExecModeCacheDescribe,
+		"exec": pgx.QueryExecModeExec, "simple": pgx.QueryExecModeSimpleProtocol,
+	}
+	for name, mode := range modes {
+		config := base.Config()
+		config.DefaultQueryExecMode = mode
+		t.Run("DB/"+name, func(t *testing.T) {
+			db := stdlibDB(t, config)
+			db.SetMaxOpenConns(1)
+			worksAndStaysOpen(t, Options{DB: db, Dialect: Postgres, Schema: newSchema(t)}, func() error { return db.PingContext(ctx) })
+		})
+		t.Run("Pool/"+name, func(t *testing.T) {
+			poolConfig, err := pgxpool.ParseConfig(postgresURL(t))
+			require.NoError(t, err)
+			poolConfig.ConnConfig, poolConfig.MaxConns = config, 1
+			pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
+			require.NoError(t, err)
+			defer pool.Close()
+			worksAndStaysOpen(t, Options{Pool: pool, Schema: newSchema(t)}, func() error { return pool.Ping(ctx) })
+		})
+	}
+	t.Run("DB over pool", func(t *testing.T) {
+		pool, err := pgxpool.New(ctx, postgresURL(t))
+		require.NoError(t, err)
+		defer pool.Close()
+		db := stdlib.OpenDBFromPool(pool)
+		defer db.Close()
+		worksAndStaysOpen(t, Options{DB: db, Dialect: Postgres, Schema: newSchema(t)}, func() error { return db.PingContext(ctx) })
+	})
+	t.Run("DSN", func(t *testing.T) {
+		c := base.Config()
+		dsn := fmt.Sprintf("host=%s port=%d user=%s password='%s' dbname=%s", c.Host, c.Port, c.User, c.Password, c.Database)
+		worksAndStaysOpen(t, Options{DSN: dsn, Dialect: Postgres, Schema: newSchema(t)}, func() error { return nil })
+	})
+}
+
+func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
+	ctx := bounded(t)
+	options.Migrate, options.History = true, true
+	p, err := Open(ctx, options)
+	require.NoError(t, err)
+	request := claimOf("n", time.Minute)
+	request.Metadata = map[string]string{"a": `"\`}
+	claim, err := p.Store().Acquire(ctx, request)
+	require.NoError(t, err)
+	record, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.Equal(t, request.Metadata, record.Metadata)
+
+	waiter, ok := leasing.As[leasing.Waiter](p)
+	require.True(t, ok, "all of these are pgx")
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	wakeups, err := waiter.Wait(waiting, leasing.WaitRequest{Name: "n", ID: "w"})
+	require.NoError(t, err)
+
+	_, err = p.Store().Renew(ctx, renewalOf(claim))
+	require.NoError(t, err)
+	_, err = p.Store().Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "a-stranger"})
+	require.NoError(t, err)
+	require.Empty(t, wakeups.C)
+	_, err = p.Store().Release(ctx, releaseOf(claim))
+	require.NoError(t, err)
+	hinted(t, wakeups)
+
+	infinite, err := p.Store().Acquire(ctx, claimOf("i", leasing.Infinite))
+	require.NoError(t, err)
+	require.True(t, infinite.ExpiresAt.IsZero())
+	broken, err := p.Break(ctx, leasing.BreakRequest{Name: "i", Grace: time.Minute})
+	require.NoError(t, err)
+	require.InDelta(t, time.Minute, broken.Remaining, float64(time.Second))
+	list, err := p.List(ctx, leasing.ListRequest{HeldOnly: true})
+	require.NoError(t, err)
+	require.Len(t, list.Records, 1)
+	_, err = p.Sweep(ctx)
+	require.NoError(t, err)
+	history, err := p.History(ctx, leasing.HistoryRequest{Name: "n"})
+	require.NoError(t, err)
+	require.Len(t, history.Entries, 2)
+	require.NoError(t, p.Close())
+	require.NoError(t, ping())
+}
+
+func hinted(t testing.TB, w leasing.Wakeups) {
+	t.Helper()
+	select {
+	case <-w.C:
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "no hint came")
+	}
+}

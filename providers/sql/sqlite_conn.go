@@ -1,0 +1,249 @@
+package sqllease
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"math/rand/v2"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+)
+
+// sqliteDatabase serialises the writers of this process and keeps their
+// connection, if the database is our own.
+type sqliteDatabase struct {
+	db     *sql.DB
+	own    bool
+	turn   turn
+	writer *sqliteWriter // guarded by turn; nil until needed, and on a user's database
+	streak streak        // guarded by turn
+}
+
+// sqliteWriter is a connection with its prepared statements.
+type sqliteWriter struct {
+	*sql.Conn
+	prepared map[string]*sql.Stmt // nil if statements are not worth keeping
+}
+
+// readers is how many connections of our own may read beside the writer.
+const readers = 4
+
+// openSqlite makes a database of our own. It doesn't touch the file.
+func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
+	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
+	d := &sqliteDatabase{own: true}
+	db, err := driver.Open(name, func(conn *sqlite3.Conn) error {
+		if err := conn.BusyHandler((&patience{streak: &d.streak}).wait); err != nil {
+			return err
+		}
+		return conn.Exec("PRAGMA journal_mode = wal; PRAGMA synchronous = " + synchronous)
+	})
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1 + readers)
+	db.SetMaxIdleConns(1 + readers)
+	d.db = db
+	return d, nil
+}
+
+// patience waits for the lock of the file. SQLite's own handler backs off to
+// 100 ms, so that whoever waits long waits ever longer while newcomers pass:
+// here everybody asks at the same short, random intervals for as long as the
+// context lasts.
+type patience struct {
+	since  time.Time
+	streak *streak
+}
+
+// mostPatience bounds the wait where there is no context to: when database/sql
+// opens a connection on its own account.
+const mostPatience = 10 * time.Second
+
+func (p *patience) wait(ctx context.Context, count int) bool {
+	if count == 0 {
+		p.since = time.Now()
+		p.streak.met.Store(time.Now().UnixNano())
+	}
+	if ctx.Done() == nil && time.Since(p.since) > mostPatience {
+		return false
+	}
+	pause := time.NewTimer(100*time.Microsecond + rand.N(900*time.Microsecond)) // a lock of a file can only be polled
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// write runs do in a transaction that holds the write lock from its beginning.
+// If do fails, or COMMIT does, it is rolled back.
+func (d *sqliteDatabase) write(ctx context.Context, urgent bool, do func(querier) error) error {
+	if err := d.turn.take(ctx, urgent); err != nil {
+		return err
+	}
+	defer d.turn.pass()
+	d.streak.begin()
+	defer d.streak.end()
+	w, err := d.connect(ctx)
+	if err != nil {
+		return err
+	}
+	healthy := false
+	defer func() { d.leave(w, healthy) }()
+	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		if !d.own { // other drivers may report an interrupt though it has begun
+			_ = w.exec(context.WithoutCancel(ctx), "ROLLBACK")
+		}
+		healthy = sqliteMeaning(err) == refused || ctx.Err() != nil
+		return err
+	}
+	// The lock is ours: what follows takes microseconds, and an interrupt
+	// in the middle would only cost the work done. COMMIT asks ctx again.
+	if err = do(w.detached(ctx)); err == nil {
+		err = w.exec(ctx, "COMMIT")
+	}
+	if err == nil {
+		healthy = true
+		return nil
+	}
+	healthy = w.exec(context.WithoutCancel(ctx), "ROLLBACK") == nil
+	return err
+}
+
+// connect returns the writer's connection, or borrows one from the user's pool
+// so that a pool of one isn't blocked.
+func (d *sqliteDatabase) connect(ctx context.Context) (*sqliteWriter, error) {
+	if d.writer != nil {
+		return d.writer, nil
+	}
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &sqliteWriter{Conn: conn}
+	if d.own {
+		w.prepared = make(map[string]*sql.Stmt)
+		d.writer = w
+	}
+	return w, nil
+}
+
+// leave keeps or gives back a connection. One whose state is in doubt is closed.
+func (d *sqliteDatabase) leave(w *sqliteWriter, healthy bool) {
+	if healthy && d.own {
+		return
+	}
+	d.writer = nil
+	for _, statement := range w.prepared {
+		statement.Close()
+	}
+	if !healthy {
+		_ = w.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
+	}
+	w.Close()
+}
+
+func (w *sqliteWriter) exec(ctx context.Context, statement string) error {
+	_, err := w.ExecContext(ctx, statement)
+	return err
+}
+
+// detached runs statements whatever becomes of ctx.
+func (w *sqliteWriter) detached(ctx context.Context) querier {
+	return detachedQuerier{w, context.WithoutCancel(ctx)}
+}
+
+type detachedQuerier struct {
+	w   *sqliteWriter
+	ctx context.Context
+}
+
+func (q detachedQuerier) query(_ context.Context, statement string, args []any, each func(scan) error) error {
+	if q.w.prepared == nil {
+		return sqlRunner{q.w.Conn}.query(q.ctx, statement, args, each)
+	}
+	prepared := q.w.prepared[statement]
+	if prepared == nil {
+		var err error
+		if prepared, err = q.w.PrepareContext(q.ctx, statement); err != nil {
+			return err
+		}
+		q.w.prepared[statement] = prepared
+	}
+	return stmtRunner{prepared}.query(q.ctx, statement, args, each)
+}
+
+// stmtRunner runs one prepared statement.
+type stmtRunner struct{ *sql.Stmt }
+
+func (s stmtRunner) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
+	return s.Stmt.QueryContext(ctx, args...)
+}
+
+func (s stmtRunner) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return sqlRunner{s}.query(ctx, statement, args, each)
+}
+
+// read runs one statement beside the writers: in WAL mode it waits for nobody.
+func (d *sqliteDatabase) read(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return sqlRunner{d.db}.query(ctx, statement, args, each)
+}
+
+// close waits for the writer under way, which its context bounds.
+func (d *sqliteDatabase) close() error {
+	if !d.own {
+		return nil
+	}
+	if err := d.turn.take(context.Background(), true); err != nil {
+		return err
+	}
+	defer d.turn.pass()
+	if d.writer != nil {
+		d.leave(d.writer, false)
+	}
+	return d.db.Close()
+}
+
+// sqliteCode is the result code behind an error of ncruces' driver, or of one
+// whose error has a Code method that returns an int, as modernc's has.
+func sqliteCode(err error) (code int, ok bool) {
+	var ours sqlite3.ExtendedErrorCode
+	if errors.As(err, &ours) {
+		return int(ours), true
+	}
+	var theirs interface{ Code() int }
+	if errors.As(err, &theirs) {
+		return theirs.Code(), true
+	}
+	return 0, false
+}
+
+type streak struct {
+	met    atomic.Int64
+	start, last time.Time
+}
+
+func (s *streak) begin() {
+	if now := time.Now(); now.Sub(s.last) > 500*time.Microsecond {
+		s.start = now
+	}
+}
+
+func (s *streak) end() {
+	now := time.Now()
+	s.last = now
+	if now.Sub(s.start) < 4*time.Millisecond || now.UnixNano()-s.met.Load() > int64(100*time.Millisecond) {
+		return
+	}
+	time.Sleep(time.Millisecond)
+	s.start = time.Now()
+	s.last = s.start
+}

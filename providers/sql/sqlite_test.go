@@ -1,0 +1,169 @@
+package sqllease
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// T33: who waits for the lock of the file waits no longer than the context
+// allows, or Options.Timeout where that has no deadline. Readers don't wait.
+func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
+	open := databases["sqlite"](t)
+	p := open("timeout", "200ms")
+	claim, err := p.Store().Acquire(t.Context(), claimOf("n", time.Minute))
+	require.NoError(t, err)
+	conn := rawSqlite(t, p, "BEGIN IMMEDIATE")
+
+	_, err = p.Store().Renew(t.Context(), renewalOf(claim))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+
+	ctx, cancel := context.WithCancel(bounded(t))
+	time.AfterFunc(100*time.Millisecond, cancel)
+	var waiters sync.WaitGroup
+	for range 4 { // one at the file, the others behind it
+		waiters.Go(func() {
+			_, err := p.Store().Acquire(ctx, claimOf("m", time.Minute))
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, leasing.ErrUnavailable)
+		})
+	}
+	waiters.Wait()
+
+	record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.True(t, record.Held)
+
+	require.NoError(t, conn.Exec("ROLLBACK"))
+	_, err = p.Store().Renew(bounded(t), renewalOf(claim))
+	require.NoError(t, err)
+	record, err = p.Inspect(t.Context(), leasing.InspectRequest{Name: "m"})
+	require.NoError(t, err)
+	require.False(t, record.Held, "none of those who left got in")
+}
+
+// The lock is had in the moment it is free, not at the end of a growing pause.
+func TestLockIsTakenSoonAfterItIsFree(t *testing.T) {
+	ctx, open := bounded(t), databases["sqlite"](t)
+	p := open()
+	conn := rawSqlite(t, p, "BEGIN IMMEDIATE")
+	acquired := make(chan error)
+	go func() {
+		_, err := p.Acquire(ctx, claimOf("n", time.Minute))
+		acquired <- err
+	}()
+	select {
+	case err := <-acquired:
+		require.Fail(t, "got in beside the lock", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	require.NoError(t, conn.Exec("ROLLBACK"))
+	require.NoError(t, <-acquired)
+}
+
+// The application's own database may have a single connection, and a driver
+// whose busy timeout is over before the context is: that is "refused for now".
+func TestOwnSqliteDatabase(t *testing.T) {
+	ctx := bounded(t)
+	path := filepath.Join(t.TempDir(), "app.db")
+	db, err := sql.Open("sqlite3", "file:"+path+"?_pragma=busy_timeout(100)&_pragma=journal_mode(wal)")
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	p, err := Open(ctx, Options{DB: db, Dialect: SQLite, Migrate: true, Table: "locks"})
+	require.NoError(t, err)
+
+	claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	results, err := p.Store().RenewBatch(ctx, []leasing.RenewRequest{renewalOf(claim)})
+	require.NoError(t, err)
+	require.NoError(t, results[0].Err)
+	rows, err := db.QueryContext(ctx, "SELECT name FROM locks")
+	require.NoError(t, err, "the connection came back")
+	require.NoError(t, rows.Close())
+
+	conn := rawSqlite(t, p, "BEGIN IMMEDIATE")
+	_, err = p.Store().Renew(ctx, renewalOf(claim))
+	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.NoError(t, conn.Exec("ROLLBACK"))
+	_, err = p.Store().Renew(ctx, renewalOf(claim))
+	require.NoError(t, err)
+
+	require.NoError(t, p.Close())
+	require.NoError(t, db.PingContext(ctx))
+}
+
+// T66: in a batch each claim has its own fate.
+func TestTrap_T66_BatchTellsEachClaimItsOwn(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, store := bounded(t), open("history", "true", "history_renewals", "true").Store()
+		fates := []string{"live", "released", "broken", "taken", "never", "expired", "live"}
+		var requests []leasing.RenewRequest
+		for i, fate := range fates {
+			claim, err := store.Acquire(ctx, claimOf(fmt.Sprint(fate, i), time.Minute))
+			require.NoError(t, err)
+			name := leasing.BreakRequest{Name: claim.Name, Immediate: true}
+			switch fate {
+			case "released":
+				_, err = store.Release(ctx, releaseOf(claim))
+			case "broken":
+				_, err = store.Break(ctx, leasing.BreakRequest{Name: claim.Name})
+			case "taken":
+				setBack(ctx, t, store, claim.Name, time.Hour)
+				_, err = store.Acquire(ctx, claimOf(claim.Name, time.Minute))
+			case "never":
+				_, err = store.Break(ctx, name)
+				claim.ID = "somebody-else"
+				claim.Name = "never seen"
+			case "expired":
+				setBack(ctx, t, store, claim.Name, time.Hour)
+			}
+			require.NoError(t, err)
+			requests = append(requests, renewalOf(claim))
+		}
+		requests = append(requests, requests[0], leasing.RenewRequest{Name: requests[6].Name, ID: "other", Token: 1, TTL: time.Minute}, leasing.RenewRequest{Name: "", ID: "x", TTL: time.Minute})
+		results, err := store.RenewBatch(ctx, requests)
+		require.NoError(t, err)
+		require.Len(t, results, len(requests))
+		for _, i := range []int{0, 6, 7} {
+			require.NoError(t, results[i].Err)
+			require.Equal(t, requests[i].ID, results[i].Claim.ID)
+			require.Equal(t, requests[i].Token, results[i].Claim.Token)
+			exactly(t, time.Minute, results[i].Claim)
+		}
+		for i, reason := range map[int]leasing.LostReason{
+			1: leasing.LostGone, 2: leasing.LostBroken, 3: leasing.LostTaken, 4: leasing.LostGone, 5: leasing.LostExpired, 8: leasing.LostTaken,
+		} {
+			lostBecause(t, results[i].Err, reason)
+		}
+		require.ErrorIs(t, results[9].Err, leasing.ErrInvalid)
+		require.Contains(t, fmt.Sprint(historyOf(ctx, t, store, "live0")), "renewed")
+	})
+}
+
+// Renewals of many leases take one transaction, which must go on to fit into
+// the limits of either database.
+func TestLargeBatch(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, store := bounded(t), open().Store()
+		var requests []leasing.RenewRequest
+		for i := range 1000 {
+			claim, err := store.Acquire(ctx, claimOf(fmt.Sprintf("batch/%d", i), time.Hour))
+			require.NoError(t, err)
+			requests = append(requests, renewalOf(claim))
+		}
+		results, err := store.RenewBatch(ctx, requests)
+		require.NoError(t, err)
+		for _, result := range results {
+			require.NoError(t, result.Err)
+		}
+	})
+}
