@@ -1,0 +1,76 @@
+# `make` explains itself. The work is in scripts/ and integration/release/.
+# Modules are those of go.work; nothing here lists them again.
+
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+# A clone that belongs to somebody else has no commit to ask git for.
+export GOFLAGS += -buildvcs=false
+
+# What the demo and the benchmarks run on: sqlite needs no server.
+BACKEND ?= sqlite
+# Which benchmarks, and how often.
+BENCH ?= .
+COUNT ?= 1
+# Least coverage of package leasing, in percent.
+COVER_MIN ?= 90
+
+# What the tests need: files of scripts/servers/.
+SERVERS := postgres
+
+on_backend = $(if $(filter-out sqlite memory,$(BACKEND)),scripts/with-servers $(BACKEND) --)
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: toolchain ## Leader election under kill and pause; BACKEND=postgres for PostgreSQL
+	@$(on_backend) go run -C samples ./election -backend $(BACKEND)
+
+.PHONY: test
+test: toolchain ## Every module's tests with -race against real servers, then the release check
+	@scripts/with-servers $(SERVERS) -- scripts/test
+
+.PHONY: bench
+bench: toolchain ## Benchmarks; BENCH=regexp, COUNT=n, BACKEND=postgres to have that server
+	@$(on_backend) go test -C bench -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) -timeout=60m ./...
+
+.PHONY: cover
+cover: toolchain ## Coverage of package leasing; HTML=file writes a page
+	@scripts/cover $(COVER_MIN) $(HTML)
+
+.PHONY: lint
+lint: toolchain ## The linters of .golangci.yml
+	@scripts/lint
+
+.PHONY: vet
+vet: toolchain ## go vet on every module
+	@go vet $$(go list -m -f '{{.Dir}}/...')
+
+.PHONY: fmt
+fmt: ## Format the code
+	@gofmt -l -w .
+
+.PHONY: fmt-check
+fmt-check: ## Fail if anything is not formatted
+	@files=$$(gofmt -l .) && [ -z "$$files" ] || { echo "not formatted; run make fmt:"; echo "$$files"; exit 1; }
+
+.PHONY: tidy
+tidy: toolchain ## go mod tidy in every module, as if the siblings were published
+	@go run ./integration/release tidy
+
+.PHONY: tidy-check
+tidy-check: toolchain ## Fail if make tidy would change anything
+	@go run ./integration/release tidy -diff
+
+.PHONY: release-check
+release-check: toolchain ## Pack every released module and use it the way a stranger would
+	@go run ./integration/release check
+
+.PHONY: toolchain
+toolchain:
+	@scripts/toolchain
+
+.PHONY: clean
+clean: ## Forget cached test results
+	@go clean -testcache -fuzzcache

@@ -1,0 +1,37 @@
+// The first program of a user of providers/sql, on a new SQLite file in the
+// working directory.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+)
+
+func main() {
+	ctx := context.Background()
+	provider, err := sqllease.OpenURL(ctx, "sqlite://leases.db?migrate=true")
+	if err != nil {
+		log.Fatal(err)
+	}
+	manager, err := leasing.NewManager(provider, leasing.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(_ context.Context, lease leasing.Lease) error {
+		fmt.Println("token", lease.Token())
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := manager.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if err := provider.Close(); err != nil {
+		log.Fatal(err)
+	}
+}

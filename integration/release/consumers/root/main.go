@@ -1,0 +1,33 @@
+// The first program of a user who needs only the root module.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+func main() {
+	ctx := context.Background()
+	provider, err := memlease.Open(ctx, memlease.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	manager, err := leasing.NewManager(provider, leasing.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(_ context.Context, lease leasing.Lease) error {
+		fmt.Println("token", lease.Token())
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := manager.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,204 @@
+// Package scripts_test holds the repository's shell scripts to what they say.
+package scripts_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeServer is a server as scripts/servers/ wants it: a shell that waits.
+const fakeServer = `
+fake_variable=FAKE_URL
+fake_example=fake://127.0.0.1
+fake_bin() { [ -n "$FAKE_INSTALLED" ]; }
+fake_start() {
+	start_server "$1/log" TERM bash -c 'echo up; while :; do sleep 0.1; done'
+	wait_until 60 "$server_pid" grep -q up "$1/log"
+	echo "server $server_pid"
+	wait_until 60 "$server_pid" "$FAKE_READY" || return 1
+	export FAKE_URL="fake://$server_pid"
+}
+`
+
+// child is a background process of a command. It says its number itself: before,
+// it is still a shell that ignores INT.
+const child = `env --default-signal=INT bash -c 'echo "child $$"; exec sleep 300 >/dev/null' &`
+
+// command starts the command under scripts/with-servers, from a copy of the
+// scripts whose only server is the fake one, and reads what it prints.
+type command struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr *bytes.Buffer
+	temp   string // where the scripts make their folders
+}
+
+func start(t *testing.T, env []string, args ...string) *command {
+	t.Helper()
+	dir, temp := t.TempDir(), t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "scripts", "servers"), 0o755))
+	for _, name := range []string{"lib.sh", "with-servers"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "scripts", name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "scripts", name), text, 0o755))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "scripts", "servers", "fake.sh"), []byte(fakeServer), 0o644))
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	// A test run in the background may ignore INT, and so would its children.
+	cmd := exec.CommandContext(ctx, "env", append([]string{
+		"--default-signal=INT", filepath.Join(dir, "scripts", "with-servers"), "fake", "--",
+	}, args...)...)
+	cmd.Env = append(append(os.Environ(), "TMPDIR="+temp, "FAKE_INSTALLED=yes", "FAKE_READY=true"), env...)
+	c := &command{t: t, cmd: cmd, stderr: new(bytes.Buffer), temp: temp}
+	cmd.Stderr = c.stderr
+	var err error
+	c.in, err = cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	c.out = bufio.NewReader(out)
+	require.NoError(t, cmd.Start())
+	return c
+}
+
+// pid waits for a line "what PID".
+func (c *command) pid(what string) int {
+	c.t.Helper()
+	line, err := c.out.ReadString('\n')
+	require.NoError(c.t, err, "standard error: %s", c.stderr)
+	text, ok := strings.CutPrefix(strings.TrimSpace(line), what+" ")
+	require.True(c.t, ok, line)
+	pid, err := strconv.Atoi(text)
+	require.NoError(c.t, err)
+	return pid
+}
+
+// end waits for the end and returns what was still printed and the exit status.
+func (c *command) end() (string, int) {
+	c.t.Helper()
+	rest, err := io.ReadAll(c.out)
+	require.NoError(c.t, err)
+	err = c.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil {
+		require.True(c.t, errors.As(err, &exit), "%v", err)
+	}
+	return strings.TrimSpace(string(rest)), c.cmd.ProcessState.ExitCode()
+}
+
+// gone checks that processes have ended and no folder is left.
+func (c *command) gone(pids ...int) {
+	c.t.Helper()
+	for _, pid := range pids {
+		require.False(c.t, running(pid), "process %d", pid)
+	}
+	left, err := os.ReadDir(c.temp)
+	require.NoError(c.t, err)
+	require.Empty(c.t, left)
+}
+
+// running says whether a process lives. One that has ended may wait as a zombie
+// for process 1 to notice.
+func running(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return err != nil || !strings.HasPrefix(state, "Z")
+}
+
+func TestCommandHasTheServerAndItsOwnStatus(t *testing.T) {
+	c := start(t, nil, "bash", "-c", `echo "$FAKE_URL"; exit 7`)
+	server := c.pid("server")
+	out, status := c.end()
+	require.Equal(t, "fake://"+strconv.Itoa(server), out)
+	require.Equal(t, 7, status)
+	c.gone(server)
+}
+
+func TestSignalEndsCommandThenServer(t *testing.T) {
+	for name, signal := range map[string]syscall.Signal{
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, nil, "bash", "-c", `
+				trap 'kill -0 "${FAKE_URL#fake://}" && echo "server was still up"; wait; exit 1' INT
+				`+child+` wait`)
+			server, child := c.pid("server"), c.pid("child")
+			require.NoError(t, c.cmd.Process.Signal(signal))
+			out, status := c.end()
+			require.Equal(t, "server was still up", out)
+			require.Equal(t, 128+int(signal), status)
+			c.gone(server, child)
+		})
+	}
+}
+
+func TestChildrenOfTheCommandEndWithIt(t *testing.T) {
+	c := start(t, nil, "bash", "-c", child+" read -r")
+	server, child := c.pid("server"), c.pid("child")
+	require.NoError(t, c.in.Close())
+	_, status := c.end()
+	require.Equal(t, 1, status, "of read")
+	c.gone(server, child)
+}
+
+func TestSignalWhileAServerStarts(t *testing.T) {
+	c := start(t, []string{"FAKE_READY=false"}, "echo", "not reached")
+	server := c.pid("server")
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	out, status := c.end()
+	require.Empty(t, out)
+	require.Equal(t, 143, status)
+	c.gone(server)
+}
+
+func TestVariableThatIsSetIsLeftAlone(t *testing.T) {
+	c := start(t, []string{"FAKE_URL=fake://mine", "FAKE_INSTALLED="}, "bash", "-c", `echo "$FAKE_URL"`)
+	out, status := c.end()
+	require.Equal(t, "fake://mine", out)
+	require.Zero(t, status)
+	c.gone()
+}
+
+// Without apt-get (here: out of PATH) a missing server is an error that says
+// what to do.
+func TestMissingServerNamesTheVariable(t *testing.T) {
+	bin := t.TempDir()
+	for _, name := range []string{"bash", "dirname", "printenv", "id"} {
+		path, err := exec.LookPath(name)
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(path, filepath.Join(bin, name)))
+	}
+	c := start(t, []string{"FAKE_INSTALLED=", "PATH=" + bin}, "bash", "-c", "echo not reached")
+	out, status := c.end()
+	require.Empty(t, out)
+	require.Equal(t, 1, status)
+	require.Contains(t, c.stderr.String(), "fake is not installed")
+	require.Contains(t, c.stderr.String(), "point FAKE_URL at a running server, for example fake://127.0.0.1")
+	c.gone()
+}
+
+func TestUnknownServerNamesTheKnown(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "../../scripts/with-servers", "nope", "--", "true").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "there is no server named nope; there are: postgres")
+}
