@@ -111,7 +111,7 @@ func (h *campaign) ask(ctx context.Context) (*lease, error) {
 	case err == nil:
 		return l, nil
 	case ctx.Err() != nil:
-		if end := context.Cause(ctx); end != errWaitLimit || h.last == nil {
+		if end := context.Cause(ctx); !errors.Is(end, errWaitLimit) || h.last == nil {
 			return nil, gaveUp(end, h.last)
 		}
 		return nil, h.last

@@ -230,6 +230,6 @@ func (e *engine) renewBatch(leases []*lease) {
 		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
 			result = results[i]
 		}
-		l.finishRenewal(sent, result.Grant, result.Err)
+		_ = l.finishRenewal(sent, result.Grant, result.Err) // the lease has noted it
 	}
 }

@@ -238,14 +238,14 @@ func (l *lease) unlockIfExpired(now instant) {
 	l.mu.Unlock()
 }
 
-// endedError is what a verb on an ended lease returns.
-func (l *lease) endedError(op string) error {
+// endedError is what a renewal of an ended lease returns.
+func (l *lease) endedError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.outcome != nil && errors.Is(l.outcome, ErrLost) {
-		return l.m.wrap(op, l.name, l.outcome)
+		return l.m.wrap("renew", l.name, l.outcome)
 	}
-	return l.m.wrap(op, l.name, ErrReleased)
+	return l.m.wrap("renew", l.name, ErrReleased)
 }
 
 // event is an Event about the lease. Needs mu.

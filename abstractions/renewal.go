@@ -34,7 +34,7 @@ func (l *lease) renewAlone(ctx context.Context) error {
 	sent := l.m.clock.now()
 	req, bound, ok := l.beginRenewal(sent)
 	if !ok {
-		return l.endedError("renew")
+		return l.endedError()
 	}
 	ctx, cancel := bounded(ctx, bound)
 	defer cancel()
@@ -67,7 +67,7 @@ func (l *lease) finishRenewal(sent instant, grant Grant, err error) error {
 		if orphaned {
 			m.cleanUp(orphan, nil)
 		}
-		return l.endedError("renew")
+		return l.endedError()
 	}
 	switch lost := (*LostError)(nil); {
 	case err == nil:
@@ -81,7 +81,7 @@ func (l *lease) finishRenewal(sent instant, grant Grant, err error) error {
 		m.telemetry.renewal(l.scope, took, resultLost, 0)
 		l.settleRenewal()
 		l.lose(now, reason, unwrapLost(err))
-		return l.endedError("renew")
+		return l.endedError()
 	default:
 		return l.renewalFailed(now, err, took)
 	}
@@ -138,7 +138,7 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 	l.m.telemetry.renewal(l.scope, took, errorType(err), 0)
 	if left <= 0 {
 		l.lose(now, LostExpired, err)
-		return l.endedError("renew")
+		return l.endedError()
 	}
 	l.reschedule(now)
 	l.mu.Unlock()
@@ -181,7 +181,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	l.mu.Lock()
 	if l.phase >= releasing || l.until.left(l.m.clock.now()) <= 0 {
 		l.unlockIfExpired(l.m.clock.now())
-		return l.endedError("renew")
+		return l.endedError()
 	}
 	if l.renewing {
 		return l.joinRenewal(ctx)
@@ -216,7 +216,7 @@ func (l *lease) joinRenewal(ctx context.Context) error {
 	failure, ended := l.failure, l.phase >= releasing
 	l.mu.Unlock()
 	if ended {
-		return l.endedError("renew")
+		return l.endedError()
 	}
 	return l.m.wrap("renew", l.name, failure)
 }
