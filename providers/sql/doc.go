@@ -82,7 +82,8 @@
 // somebody waits. SQLite has no such thing: waiters poll, and sleep until the
 // holder's lease can have run out. SQLite's writers queue in the process, in
 // order, renewals first; between processes each asks for the lock at short,
-// random intervals, so that none starves.
+// random intervals, and one that has written for long lets the others in, so that
+// none starves.
 //
 // A request that is refused for now, and certainly not applied, is
 // leasing.ErrThrottled: deadlocks and serialization failures, too many

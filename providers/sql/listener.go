@@ -58,7 +58,7 @@ func (l *listener) run() {
 		if l.ctx.Err() != nil || l.idle() {
 			return
 		}
-		l.sleep(pause/2 + rand.N(pause/2))
+		wait(l.ctx, pause/2+rand.N(pause/2))
 		again = true
 	}
 }
@@ -132,15 +132,6 @@ func (l *listener) idle() bool {
 		l.w.current = nil
 	}
 	return true
-}
-
-func (l *listener) sleep(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-l.ctx.Done():
-	}
 }
 
 func hangUp(conn *pgx.Conn) {

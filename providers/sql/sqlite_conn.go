@@ -5,10 +5,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
-	"math/rand/v2"
 	"net/url"
-	"sync/atomic"
-	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
@@ -21,7 +18,7 @@ type sqliteDatabase struct {
 	own    bool
 	turn   turn
 	writer *sqliteWriter // guarded by turn; nil until needed, and on a user's database
-	streak streak        // guarded by turn
+	streak streak
 }
 
 // sqliteWriter is a connection with its prepared statements.
@@ -37,7 +34,8 @@ const readers = 4
 func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
 	d := &sqliteDatabase{own: true}
-	db, err := driver.Open(name, func(conn *sqlite3.Conn) error {
+	var err error
+	d.db, err = driver.Open(name, func(conn *sqlite3.Conn) error {
 		if err := conn.BusyHandler((&patience{streak: &d.streak}).wait); err != nil {
 			return err
 		}
@@ -46,41 +44,9 @@ func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1 + readers)
-	db.SetMaxIdleConns(1 + readers)
-	d.db = db
+	d.db.SetMaxOpenConns(1 + readers)
+	d.db.SetMaxIdleConns(1 + readers)
 	return d, nil
-}
-
-// patience waits for the lock of the file. SQLite's own handler backs off to
-// 100 ms, so that whoever waits long waits ever longer while newcomers pass:
-// here everybody asks at the same short, random intervals for as long as the
-// context lasts.
-type patience struct {
-	since  time.Time
-	streak *streak
-}
-
-// mostPatience bounds the wait where there is no context to: when database/sql
-// opens a connection on its own account.
-const mostPatience = 10 * time.Second
-
-func (p *patience) wait(ctx context.Context, count int) bool {
-	if count == 0 {
-		p.since = time.Now()
-		p.streak.met.Store(time.Now().UnixNano())
-	}
-	if ctx.Done() == nil && time.Since(p.since) > mostPatience {
-		return false
-	}
-	pause := time.NewTimer(100*time.Microsecond + rand.N(900*time.Microsecond)) // a lock of a file can only be polled
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // write runs do in a transaction that holds the write lock from its beginning.
@@ -90,7 +56,7 @@ func (d *sqliteDatabase) write(ctx context.Context, urgent bool, do func(querier
 		return err
 	}
 	defer d.turn.pass()
-	d.streak.begin()
+	d.streak.begin(ctx)
 	defer d.streak.end()
 	w, err := d.connect(ctx)
 	if err != nil {
@@ -224,26 +190,4 @@ func sqliteCode(err error) (code int, ok bool) {
 		return theirs.Code(), true
 	}
 	return 0, false
-}
-
-type streak struct {
-	met    atomic.Int64
-	start, last time.Time
-}
-
-func (s *streak) begin() {
-	if now := time.Now(); now.Sub(s.last) > 500*time.Microsecond {
-		s.start = now
-	}
-}
-
-func (s *streak) end() {
-	now := time.Now()
-	s.last = now
-	if now.Sub(s.start) < 4*time.Millisecond || now.UnixNano()-s.met.Load() > int64(100*time.Millisecond) {
-		return
-	}
-	time.Sleep(time.Millisecond)
-	s.start = time.Now()
-	s.last = s.start
 }

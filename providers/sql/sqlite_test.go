@@ -22,9 +22,11 @@ func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
 	require.NoError(t, err)
 	conn := rawSqlite(t, p, "BEGIN IMMEDIATE")
 
+	begun := time.Now()
 	_, err = p.Store().Renew(t.Context(), renewalOf(claim))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.Less(t, time.Since(begun), mostPatience/2, "it did not wait until the patience was at an end")
 
 	ctx, cancel := context.WithCancel(bounded(t))
 	time.AfterFunc(100*time.Millisecond, cancel)

@@ -101,6 +101,20 @@ func TestSweepKeepsWhatIsStillNeeded(t *testing.T) {
 	})
 }
 
+func TestSweepGoesThroughTheWholeTable(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, p := bounded(t), open("retention", "1h")
+		const names = 2*sweepBatch + 1
+		for i := range names { // a release of what never was leaves a row too
+			require.NoError(t, p.Release(ctx, leasing.ReleaseRequest{Name: fmt.Sprint("n", i), ID: "x"}))
+		}
+		idle(t, p, 2*time.Hour)
+		swept, err := p.Sweep(ctx)
+		require.NoError(t, err)
+		require.Equal(t, Swept{Names: names}, swept)
+	})
+}
+
 // T54: a database that lost its last writes hands out greater tokens all the same.
 func TestTrap_T54_TokenFollowsTheClock(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
