@@ -90,19 +90,25 @@ func (m *manager) ask(ctx context.Context, c *claim) (*lease, error) {
 	grant, err := m.provider.Acquire(reqCtx, AcquireRequest{
 		Name: c.name, ID: c.id, Owner: m.options.Owner, TTL: c.plan.firstTTL, Metadata: c.plan.metadata,
 	})
+	cut := cutOff(reqCtx, err)
 	cancel()
 	if err == nil {
 		err = c.check(grant)
 	}
 	if err != nil {
-		if !definite(err) {
+		if cut || !definite(err) {
 			c.unknown, c.lastSent = true, sent
 		}
 		return nil, err
 	}
+	var doubt instant
+	if c.unknown {
+		doubt = c.lastSent.add(c.plan.firstTTL)
+	}
 	c.unknown, c.lastSent = true, sent // ours, until a lease takes it over
 	now := m.clock.now()
 	l := m.newLease(c, grant, sent)
+	l.doubt = doubt
 	switch {
 	case l.until.left(now) <= 0:
 		return nil, errGrantTooLate
@@ -113,6 +119,13 @@ func (m *manager) ask(ctx context.Context, c *claim) (*lease, error) {
 	}
 	c.unknown = false
 	return l, nil
+}
+
+// cutOff reports whether err is the cause of a context that has ended. Then it
+// tells nothing of the request, whatever sentinel it matches: the context may
+// be that of another lease, which was lost, or of a manager that is closed.
+func cutOff(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }
 
 // check refuses a grant that is not what was asked for.

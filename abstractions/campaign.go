@@ -16,6 +16,9 @@ const waitGrace = time.Second
 // grow to where the backend pushes wake-ups.
 const pushedPolls = 10
 
+// maxThrottle bounds the pause that a backend may ask for.
+const maxThrottle = time.Minute
+
 // errWaitLimit is the cause of a context that ends waitGrace after the limit.
 var errWaitLimit = fmt.Errorf("%w: no answer within the wait limit", ErrUnavailable)
 
@@ -25,7 +28,7 @@ func waitLimit(ctx context.Context, limit time.Duration) (context.Context, <-cha
 	if limit <= 0 {
 		return ctx, nil, func() {}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit+waitGrace, errWaitLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, addSaturated(limit, waitGrace), errWaitLimit)
 	timer := time.NewTimer(limit)
 	return ctx, timer.C, func() { timer.Stop(); cancel() }
 }
@@ -39,9 +42,11 @@ type campaign struct {
 	limit <-chan time.Time // tells when the wait limit has passed
 
 	asked bool
-	last  error           // what stands in the way, as the backend last answered
-	late  int             // answers in a row that the lease should have run out
-	hints <-chan struct{} // of the provider's Waiter; nil while there are none
+	last  error // what stands in the way, as the backend last answered
+	late  int   // answers in a row that the lease should have run out
+	// pushless is set when the provider has ended its hints: from then on the head polls.
+	pushless bool
+	hints    <-chan struct{} // of the provider's Waiter; nil while there are none
 	// unsubscribe ends the registration behind hints.
 	unsubscribe context.CancelFunc
 }
@@ -85,7 +90,10 @@ func (h *campaign) run(ctx context.Context) (*lease, error) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
-		case <-h.hints:
+		case _, ok := <-h.hints:
+			if !ok {
+				h.hints, h.pushless = nil, true
+			}
 		case <-freed:
 		case <-ctx.Done():
 		case <-h.limit:
@@ -128,11 +136,11 @@ func (h *campaign) ask(ctx context.Context) (*lease, error) {
 // subscribe asks the provider for hints. It reports whether a registration is
 // new. Without one, or when it fails, the head polls.
 func (h *campaign) subscribe(ctx context.Context) bool {
-	if h.m.waiter == nil || h.hints != nil {
+	if h.m.waiter == nil || h.hints != nil || h.pushless {
 		return false
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(h.m.options.RequestTimeout, cancel)
+	timer := time.AfterFunc(min(h.m.options.RequestTimeout, h.m.options.MaxPoll), cancel)
 	wakeups, err := h.m.waiter.Wait(ctx, WaitRequest{Name: h.c.name, ID: h.c.id})
 	if !timer.Stop() || err != nil {
 		cancel()
@@ -148,12 +156,15 @@ func (h *campaign) pause(n int) time.Duration {
 	o := &h.m.options
 	limit := o.MaxPoll
 	if h.hints != nil {
-		limit *= pushedPolls
+		limit = min(limit, forever/pushedPolls) * pushedPolls
 	}
-	pause := min(o.MinPoll<<min(n, 16), limit)
+	pause := limit
+	if n = min(n, 16); o.MinPoll < limit>>n {
+		pause = o.MinPoll << n
+	}
 	pause -= time.Duration(rand.Int64N(int64(pause)/2 + 1))
 	if throttled := (*ThrottledError)(nil); errors.As(h.last, &throttled) {
-		return max(pause, throttled.RetryAfter)
+		return max(pause, min(throttled.RetryAfter, maxThrottle))
 	}
 	held := (*HeldError)(nil)
 	if !errors.As(h.last, &held) {
@@ -166,7 +177,7 @@ func (h *campaign) pause(n int) time.Duration {
 		if left > 0 {
 			h.late = 0
 		}
-		pause = min(pause, left+chase(h.late, rand.Float64()))
+		pause = min(pause, addSaturated(left, chase(h.late, rand.Float64())))
 		h.late++
 	}
 	return pause

@@ -23,12 +23,14 @@ type cleanup struct {
 
 	m *manager
 	// settled is called once, when the first try is over.
-	settled func()
-	tries   int
+	settled  func()
+	tries    int
+	answered bool // at least once
 
 	entry // in the schedule
 	mu    sync.Mutex
 	next  instant // when to try; forever while a try is under way
+	done  bool
 }
 
 // cleanUp starts a clean-up. settled, unless nil, is called when its first try
@@ -42,6 +44,7 @@ func (m *manager) cleanUp(c *cleanup, settled func()) {
 		return
 	}
 	m.cleanups++
+	m.owed++
 	m.mu.Unlock()
 	now := m.clock.now()
 	c.plan(now, max(0, c.from.left(now)))
@@ -58,6 +61,9 @@ func (c *cleanup) plan(now instant, in time.Duration) {
 func (c *cleanup) onDue(now instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.done {
+		return
+	}
 	left := c.next.left(now)
 	if left == forever || left > 0 && (!c.m.isClosing() || c.from.left(now) > 0) { // under way, or woken by a resume
 		c.m.schedule.set(c, addSaturated(now.mono, left), 0)
@@ -70,6 +76,9 @@ func (c *cleanup) onDue(now instant) {
 // try releases the claim once and plans the next try, if there is to be one.
 func (c *cleanup) try() {
 	m := c.m
+	if m.isClosing() && c.until.mono == forever { // Close does not wait for ever
+		c.until = m.clock.now().add(m.options.TTL)
+	}
 	bound := min(m.options.RequestTimeout, max(minRetry, c.until.left(m.clock.now())))
 	ctx, cancel := context.WithTimeout(m.lifetime, bound)
 	err := m.provider.Release(ctx, ReleaseRequest{Name: c.name, ID: c.id, Token: c.token, State: c.state})
@@ -79,6 +88,12 @@ func (c *cleanup) try() {
 	now := m.clock.now()
 	left := c.until.left(now)
 	answered := err == nil || permanent(err)
+	if answered && !c.answered {
+		c.answered = true
+		m.mu.Lock()
+		m.owed--
+		m.mu.Unlock()
+	}
 	if left <= 0 || answered && (left == forever || m.isClosing()) {
 		c.finish()
 		return
@@ -110,9 +125,15 @@ func (c *cleanup) settle() {
 
 func (c *cleanup) finish() {
 	m := c.m
+	c.mu.Lock()
+	c.done = true
 	m.schedule.remove(c)
+	c.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cleanups--
+	if !c.answered {
+		m.owed--
+	}
 	m.checkIdle()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 func (m *manager) Close(ctx context.Context) error {
@@ -43,16 +44,35 @@ func (m *manager) close(ctx context.Context, idle <-chan struct{}) error {
 	case <-ctx.Done():
 		inUse = m.forsake(context.Cause(ctx))
 	}
-	m.end()
+	dropped := m.endLifetime()
 	m.awaitGoroutines(ctx)
 	m.observers.flush(m.options.ObserverTimeout)
 	m.clock.close()
-	if len(inUse) > 0 {
-		m.result = &Error{Op: "close", Provider: m.caps.Provider, Err: fmt.Errorf(
-			"%w: %d leases were still in use and are left to run out: %s", context.Cause(ctx), len(inUse), listed(inUse))}
+	if cause := context.Cause(ctx); len(inUse) > 0 || dropped > 0 {
+		m.result = &Error{Op: "close", Provider: m.caps.Provider, Err: unfinished(cause, inUse, dropped)}
 	}
 	close(m.done)
 	return m.result
+}
+
+// endLifetime ends what the manager does by itself, and tells how many
+// clean-ups are dropped that have not been answered even once.
+func (m *manager) endLifetime() (dropped int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.end()
+	return m.owed
+}
+
+// unfinished says what Close had to leave behind when its context ended.
+func unfinished(cause error, inUse []string, dropped int) error {
+	if len(inUse) > 0 {
+		cause = fmt.Errorf("%w: %d leases were still in use and are left to run out: %s", cause, len(inUse), listed(inUse))
+	}
+	if dropped > 0 {
+		cause = fmt.Errorf("%w: %d claims could not be released at the backend", cause, dropped)
+	}
+	return cause
 }
 
 func (m *manager) snapshot() []*lease {
@@ -92,10 +112,13 @@ func (m *manager) forsake(cause error) (inUse []string) {
 func (m *manager) awaitGoroutines(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() { m.goroutines.Wait(); close(ended) }()
+	patience := time.NewTimer(m.options.RequestTimeout)
+	defer patience.Stop()
 	select {
 	case <-ended:
 		return
 	case <-ctx.Done():
+	case <-patience.C:
 	}
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseGrace)
 	defer cancel()

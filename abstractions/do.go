@@ -33,13 +33,14 @@ func DoWith(ctx context.Context, m Manager, name string, options AcquireOptions,
 	if err != nil {
 		return err
 	}
-	l := acquired.(*lease) // Manager and Lease are closed: there is no other
+	l := acquired.held() // Manager and Lease are closed: what embeds one has one
 	work, cancel := context.WithCancelCause(l.ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
 		stop()
-		if released := l.Release(ctx); released != nil && !(errors.Is(err, ErrLost) && errors.Is(released, ErrLost)) {
+		released, lost := l.Release(ctx), (*LostError)(nil)
+		if released != nil && !(errors.As(released, &lost) && errors.Is(err, error(lost))) {
 			err = errors.Join(err, released)
 		}
 	}()

@@ -42,7 +42,7 @@
 // run at about the same rate (see Options.DriftFactor). Each provider says
 // what happens where its backend falls short. An operator's immediate Break is
 // the stated exception to 2; so is any Break of an infinite lease whose holder
-// can't reach the backend.
+// does not reach the backend within BreakOptions.Grace.
 //
 // # Trust
 //

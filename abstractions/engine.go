@@ -2,6 +2,8 @@ package leasing
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
@@ -116,7 +118,7 @@ func (e *engine) arm(l *lane) {
 
 // fill gives the free places of a lane to jobs. Needs mu.
 func (e *engine) fill(l *lane) {
-	for l.running < l.limit {
+	for l.running < l.limit && e.m.lifetime.Err() == nil {
 		j := l.next()
 		if j == nil {
 			return
@@ -136,12 +138,10 @@ func (e *engine) insist(l *lane, j *job) {
 
 // start gives a job a goroutine. Needs mu.
 func (e *engine) start(l *lane, j *job) {
-	if e.m.lifetime.Err() != nil {
-		return
-	}
 	j.begin()
-	l.running++
-	e.m.goroutines.Go(func() { e.work(l, j) })
+	if e.m.spawn(func() { e.work(l, j) }) {
+		l.running++
+	}
 }
 
 func (j *job) begin() {
@@ -222,8 +222,11 @@ func (e *engine) renewBatch(leases []*lease) {
 	ctx, span := e.m.telemetry.startBatch(ctx, live)
 	defer span.End()
 	results, err := e.m.batch.RenewBatch(ctx, reqs)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = errNoAnswer
+	case errors.Is(err, ErrLost): // which of them, it does not say
+		err = fmt.Errorf("%w: %v", errNoAnswer, err)
 	}
 	for i, l := range live {
 		result := RenewResult{Err: err}

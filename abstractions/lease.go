@@ -60,6 +60,8 @@ type lease struct {
 	renewals  int
 	failures  int // in a row
 	failure   error
+	unknown   bool    // one of the failures may have been applied, or may yet be
+	doubt     instant // until when an earlier request of the acquire may land
 }
 
 // newLease makes a lease of a grant whose request was sent at the given instant.
@@ -75,7 +77,7 @@ func (m *manager) newLease(c *claim, grant Grant, sent instant) *lease {
 		l.observer = m.observers.forLease(c.plan.observer)
 	}
 	l.planRenewal(sent)
-	if c.plan.ttl != grant.TTL {
+	if c.plan.ttl == Infinite && grant.TTL != Infinite {
 		l.nextRenew = sent // an infinite lease is made by its first renewal
 	}
 	return l
@@ -83,22 +85,20 @@ func (m *manager) newLease(c *claim, grant Grant, sent instant) *lease {
 
 // begin puts a new lease to work, unless the manager is being closed.
 func (l *lease) begin(now instant) bool {
+	l.mu.Lock() // before anybody else can find it, so that Acquired is the first event
+	defer l.mu.Unlock()
 	if !l.m.register(l) {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	e := l.event(EventAcquired, now.mono)
 	e.Remaining = l.until.left(now)
 	l.m.observers.publish(l.observer, e)
 	l.m.telemetry.active(l.scope, +1)
-	if l.phase < releasing { // Close may have been faster
-		l.reschedule(now)
-	}
+	l.reschedule(now)
 	return true
 }
 
-func (l *lease) held() {}
+func (l *lease) held() *lease { return l }
 
 func (l *lease) Name() string                { return l.name }
 func (l *lease) ID() string                  { return l.id }
@@ -161,6 +161,9 @@ func (l *lease) reschedule(now instant) {
 		due, early = renew, l.slack()
 	}
 	l.m.schedule.set(l, addSaturated(now.mono, due), early)
+	if l.m.asleep.Load() > int64(now.boot-now.mono+suspendResolution) {
+		l.m.schedule.hurry(l) // a suspend since now was read, which the loop saw before the lease was in the schedule
+	}
 }
 
 // slack is how much too early a renewal may be sent along with others that
@@ -178,7 +181,7 @@ func (l *lease) lose(now instant, reason LostReason, err error) {
 		reason = LostRenewalLimit
 	}
 	lost := &LostError{Reason: reason, Err: err}
-	uncertain := l.failures > 0 && !definite(l.failure) && reason == LostExpired
+	uncertain := l.unknown && reason == LostExpired
 	l.endWork(lost)
 	l.finish(lost)
 	e := l.event(EventLost, now.mono)

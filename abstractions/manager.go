@@ -20,7 +20,7 @@ type Manager interface {
 	// ErrHeld, with a *HeldError that describes the holder, or the backend's
 	// last error. A wait limit that ends it is ErrHeld or that error alone.
 	// Passing failures of the backend do not end the wait; ErrInvalid,
-	// ErrDenied, ErrSetup and ErrClosed do.
+	// ErrDenied, ErrSetup, ErrReleased, ErrUnsupported and ErrClosed do.
 	Acquire(ctx context.Context, name string, options AcquireOptions) (Lease, error)
 
 	// TryAcquire asks once and does not wait; options.WaitLimit is ignored.
@@ -57,9 +57,12 @@ type Manager interface {
 	// ErrReleased and ErrClosed), and waits, while renewals go on, for each
 	// Do to return and each other holder to call Release. If ctx ends first,
 	// the leases still in use are no longer renewed and run out (to release
-	// them would let somebody else in beside their holders); the error names
-	// them. The provider stays open: whoever opened it closes it.
-	// Close may be called again, and from several goroutines; all wait.
+	// them would let somebody else in beside their holders; an infinite one
+	// stays held until its holder releases it); the error names them, and
+	// counts claims that could not be cleaned up at the backend. The provider
+	// stays open: whoever opened it closes it.
+	// Close may be called again, and from several goroutines: all wait for the
+	// first, whose ctx decides when to give up, or until their own ctx ends.
 	Close(ctx context.Context) error
 
 	closed() // by construction: see above
@@ -69,8 +72,10 @@ type Manager interface {
 type BreakOptions struct {
 	IfToken   int64
 	Immediate bool
-	// Grace defaults to twice the manager's TTL; it matters only for an
-	// infinite lease that is broken without Immediate.
+	// Grace matters only for an infinite lease that is broken without
+	// Immediate. It has to be longer than the time from one verification of its
+	// holder to the next (AcquireOptions.RenewCadence), or two may believe in
+	// the name. Default: twice the manager's TTL, at least a minute.
 	Grace time.Duration
 }
 
@@ -88,7 +93,9 @@ type Lease interface {
 	// Token is the fencing token: hand it to the resource that the lease
 	// protects, and let it refuse smaller ones. See package fencing.
 	Token() int64
-	TTL() time.Duration // as granted; Infinite for an infinite lease
+	// TTL is as granted. An infinite lease begins with the manager's TTL and is
+	// Infinite from its first renewal on, which is sent at once.
+	TTL() time.Duration
 	// AcquiredAt is when the acquire was sent, by this process's clock.
 	AcquiredAt() time.Time
 	// Remaining is how long the lease can be trusted without a further
@@ -110,6 +117,7 @@ type Lease interface {
 
 	// Renew renews now, or joins the renewal under way. A failure that leaves
 	// the lease held is returned and, with auto-renewal, retried by the manager.
+	// When ctx ends Renew returns, and the attempt goes on in the background.
 	Renew(ctx context.Context) error
 
 	// Release gives the lease up. Call it when the work is over, not before:
@@ -125,5 +133,5 @@ type Lease interface {
 	// returned.
 	Release(ctx context.Context) error
 
-	held() // by construction: see Manager
+	held() *lease // by construction: see Manager
 }

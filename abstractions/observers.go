@@ -123,18 +123,34 @@ func coalesce(before *Event, e Event) bool {
 }
 
 func (s *subscription) drain() {
-	defer s.observers.stopped(s)
+	var batch []Event
+	done := false
+	defer func() {
+		if done {
+			s.observers.stopped(s)
+			return
+		}
+		// The observer has ended its goroutine (runtime.Goexit): go on in another.
+		s.observers.panics.Add(1)
+		s.mu.Lock()
+		s.pending, s.last = append(batch, s.pending...), nil
+		s.mu.Unlock()
+		go s.drain()
+	}()
 	for {
 		s.mu.Lock()
-		batch := s.pending
+		batch = s.pending
 		s.pending, s.last = nil, nil
 		if len(batch) == 0 {
 			s.running = false
 			s.mu.Unlock()
+			done = true
 			return
 		}
 		s.mu.Unlock()
-		for _, e := range batch {
+		for len(batch) > 0 {
+			e := batch[0]
+			batch = batch[1:]
 			s.tell(e)
 		}
 	}
@@ -170,6 +186,7 @@ func (s *subscription) close() {
 func (o *observers) panicked(r any, e Event) {
 	o.panics.Add(1)
 	o.m.telemetry.observerPanic()
+	defer func() { _ = recover() }() // the logger may be what panics
 	o.m.options.Logger.Error("leasing: an observer panicked", "panic", r, "event", e.Kind, "lease", e.Name)
 }
 

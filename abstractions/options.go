@@ -25,7 +25,7 @@ type Options struct {
 	RenewFraction float64
 	// RenewCadence fixes that time instead. It must be shorter than the time
 	// for which a lease is trusted (TTL less the margin). For an infinite
-	// lease it is how often the lease is verified.
+	// lease it is how often the lease is verified, with the same bound.
 	RenewCadence time.Duration
 	// NoAutoRenew leaves renewal to Lease.Renew.
 	NoAutoRenew bool
@@ -75,7 +75,7 @@ type AcquireOptions struct {
 	RenewCadence  time.Duration
 	NoAutoRenew   bool
 	// MaxRenewals, unless 0, is how many times the lease may be renewed; then
-	// it runs out and is lost with LostRenewalLimit.
+	// it runs out and is lost with LostRenewalLimit. Not for an infinite lease.
 	MaxRenewals int
 	// WaitLimit, unless 0, is how long Acquire waits at most. It always asks
 	// at least once; NoWait means exactly once.

@@ -121,12 +121,17 @@ func (o *Options) plan(of string, a AcquireOptions, c Capabilities) (plan, error
 		return p, err
 	}
 	manual := o.NoAutoRenew || a.NoAutoRenew
-	base, err := o.fitTTL("Options.TTL", o.TTL, max(defaultTTL, c.MinTTL), manual, c)
-	if err != nil {
-		return p, err
+	var err error
+	if a.TTL == 0 || a.TTL == Infinite {
+		if p.ttl, err = o.fitTTL("Options.TTL", o.TTL, max(defaultTTL, c.MinTTL), manual, c); err != nil {
+			return p, err
+		}
+		p.firstTTL = p.ttl
 	}
-	p.ttl, p.firstTTL = base, base
 	if a.TTL == Infinite {
+		if a.MaxRenewals > 0 {
+			return p, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for an infinite lease, which each renewal verifies"}
+		}
 		if err := validateTTL(of+".TTL", Infinite, c); err != nil {
 			return p, err
 		}
@@ -196,15 +201,16 @@ func (o *Options) cadence(of string, a AcquireOptions, p plan) (time.Duration, e
 		// The TTL was cut to the backend's maximum; the cadence was meant for the longer one.
 		every = min(every, time.Duration(defaultFraction*float64(p.ttl)))
 	}
-	window := o.drift().window(p.ttl)
-	if every < window {
+	// An infinite lease too: its holder has to hear of a break within the grace.
+	window := o.drift().window(p.firstTTL)
+	if every >= minCadence && every < window {
 		return every, nil
 	}
 	invalid := &InvalidError{Field: source + ".RenewCadence", Value: every}
 	if byFraction {
 		invalid.Field, invalid.Value = source+".RenewFraction", fraction
 	}
-	invalid.Want = fmt.Sprintf("a renewal before %v, for which a lease of %v is trusted", window, p.ttl)
+	invalid.Want = fmt.Sprintf("a renewal after %v or more, and before %v, for which a lease of %v is trusted", minCadence, window, p.firstTTL)
 	return 0, invalid
 }
 
@@ -215,6 +221,9 @@ func jittered(cadence time.Duration, random float64) time.Duration {
 	}
 	return cadence - time.Duration(float64(cadence)*renewJitter*random)
 }
+
+// minCadence is the shortest time from one renewal to the next.
+const minCadence = time.Millisecond
 
 // minRetry is the shortest pause before a retry, and with that the least
 // trust in which another attempt makes sense.

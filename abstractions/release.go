@@ -43,8 +43,10 @@ func (l *lease) Release(ctx context.Context) error {
 		bound = l.plan.firstTTL
 	}
 	err := l.m.release(ctx, req, bound)
-	if err != nil && !definite(err) {
+	if err != nil && (!definite(err) || errors.Is(err, ErrThrottled)) {
 		l.m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: req.State, until: now.add(l.plan.ttl)}, nil)
+	} else if l.doubt.left(now) > 0 {
+		l.m.cleanUp(&cleanup{name: l.name, id: l.id, until: l.doubt}, nil)
 	}
 	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, err)
 	return l.released(now.mono, err)

@@ -1,6 +1,7 @@
 package leasing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,9 @@ func (l *lease) renewAlone(ctx context.Context) error {
 	ctx, span := l.m.telemetry.startLinked(ctx, "lease.renew", l)
 	defer span.End()
 	grant, err := l.m.provider.Renew(ctx, req)
+	if cutOff(ctx, err) {
+		err = fmt.Errorf("%w: %v", ErrUnavailable, err)
+	}
 	err = l.finishRenewal(sent, grant, err)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, l.plan.ttl, err)
 	return err
@@ -76,7 +80,7 @@ func (l *lease) finishRenewal(sent instant, grant Grant, err error) error {
 	case errors.Is(err, ErrLost):
 		reason := LostGone
 		if errors.As(err, &lost) {
-			reason = lost.Reason
+			reason = cmp.Or(lost.Reason, LostGone)
 		}
 		m.telemetry.renewal(l.scope, took, resultLost, 0)
 		l.settleRenewal()
@@ -123,10 +127,11 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 		l.m.failing.Add(1)
 	}
 	l.failure = err
+	l.unknown = l.unknown || !definite(err)
 	if l.plan.cadence != forever {
 		pause := min(retryPause(l.failures, l.plan.firstTTL, left, rand.Float64()), l.plan.cadence)
 		if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
-			pause = min(max(pause, throttled.RetryAfter), max(left/3, minRetry))
+			pause = min(max(pause, throttled.RetryAfter), max(left/3, minRetry), max(l.plan.cadence, minRetry))
 		}
 		l.nextRenew = now.add(pause)
 	}
@@ -150,7 +155,7 @@ func (l *lease) recovered() {
 	if l.failures > 0 {
 		l.m.failing.Add(-1)
 	}
-	l.failures, l.failure = 0, nil
+	l.failures, l.failure, l.unknown = 0, nil, false
 }
 
 // planRenewal sets the next renewal, counted from when the last was sent. Needs mu.
@@ -190,14 +195,26 @@ func (l *lease) Renew(ctx context.Context) error {
 		l.mu.Unlock()
 		return l.m.wrap("renew", l.name, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: n, Want: "more, to renew again: all are used up"})
 	}
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil {
 		l.mu.Unlock()
 		return l.m.wrap("renew", l.name, context.Cause(ctx))
 	}
+	// The attempt is everybody's who may join it, so it does not end with ctx.
+	if !l.m.spawn(func() { l.renewDetached(ctx) }) {
+		l.mu.Unlock()
+		return l.m.wrap("renew", l.name, ErrClosed)
+	}
 	l.renewing = true
 	l.reschedule(l.m.clock.now())
-	l.mu.Unlock()
-	return l.renewAlone(ctx)
+	return l.joinRenewal(ctx)
+}
+
+// renewDetached makes an attempt that ends with the manager, and not with ctx.
+func (l *lease) renewDetached(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(l.m.lifetime, cancel)()
+	_ = l.renewAlone(ctx) // those who joined it read what came of it
 }
 
 // joinRenewal waits for the renewal under way. Needs mu; unlocks.

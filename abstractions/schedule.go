@@ -155,6 +155,7 @@ func (m *manager) run() {
 	)
 	for {
 		now := m.clock.now()
+		m.asleep.Store(int64(now.boot - now.mono)) // before the look: see lease.reschedule
 		if now.boot-now.mono > offset+suspendResolution {
 			due = m.schedule.all(due[:0])
 		} else {

@@ -42,9 +42,11 @@ type manager struct {
 	mu       sync.Mutex
 	calls    int // Acquires under way
 	cleanups int
+	owed     int // those whose release has not been answered yet
 	leases   []*lease
 	idle     chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
 
+	asleep  atomic.Int64 // boot less mono at the loop's last look
 	failing atomic.Int64
 	lost    atomic.Int64
 }
@@ -106,7 +108,7 @@ func (m *manager) Inspect(ctx context.Context, name string) (Record, error) {
 func (m *manager) Break(ctx context.Context, name string, options BreakOptions) (BreakResult, error) {
 	req := BreakRequest{Name: name, IfToken: options.IfToken, Immediate: options.Immediate, Grace: options.Grace}
 	if req.Grace == 0 {
-		req.Grace = 2 * m.options.TTL
+		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, forever/2))
 	}
 	ctx, span := m.telemetry.start(ctx, "lease.break")
 	defer span.End()
@@ -117,7 +119,7 @@ func (m *manager) Break(ctx context.Context, name string, options BreakOptions) 
 	})
 	m.telemetry.describe(span, name, "", result.Token, 0, err)
 	if err == nil && result.WasHeld {
-		m.observers.publish(nil, Event{Kind: EventBroken, Time: time.Now(), Name: name, Token: result.Token})
+		m.observers.publish(nil, Event{Kind: EventBroken, Time: time.Now(), Coalesced: 1, Name: name, Token: result.Token})
 	}
 	return result, err
 }
@@ -185,6 +187,17 @@ func (m *manager) wrap(op, name string, err error) error {
 
 func (m *manager) isClosing() bool {
 	return m.open.Err() != nil
+}
+
+// spawn runs f in a goroutine that Close waits for, unless the manager has ended.
+func (m *manager) spawn(f func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lifetime.Err() != nil {
+		return false
+	}
+	m.goroutines.Go(f)
+	return true
 }
 
 // enter counts a call as under way, or refuses it.

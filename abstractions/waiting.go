@@ -57,7 +57,14 @@ func (qs *queues) wait(ctx context.Context, c *claim) (*lease, error) {
 	ctx, limit, stop := waitLimit(ctx, c.plan.waitLimit)
 	defer stop()
 	q, t := qs.join(c.name)
+	returned := false
+	defer func() {
+		if !returned { // the provider panicked: those behind must not wait for us
+			qs.leave(q, t, nil, false)
+		}
+	}()
 	l, err := qs.await(ctx, c, q, t, limit)
+	returned = true
 	unresolved := l == nil && c.unknown
 	head := qs.leave(q, t, l, unresolved)
 	if unresolved {
@@ -73,11 +80,13 @@ func (qs *queues) wait(ctx context.Context, c *claim) (*lease, error) {
 func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limit <-chan time.Time) (*lease, error) {
 	m := qs.m
 	if t.turn != nil {
+		passed := false
 		m.telemetry.waiters(c.scope, +1)
 		qs.waiting.Add(1)
 		select {
 		case <-t.turn:
 		case <-limit:
+			passed = true
 		case <-ctx.Done():
 		case <-m.closing:
 		}
@@ -89,7 +98,7 @@ func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limi
 			return nil, gaveUp(ErrClosed, last)
 		case ctx.Err() != nil:
 			return nil, gaveUp(context.Cause(ctx), last)
-		case !qs.isHead(t): // the limit has passed, but Acquire asks at least once
+		case passed: // the limit has passed, but Acquire asks at least once
 			return m.ask(ctx, c)
 		}
 	}
@@ -153,12 +162,6 @@ func (qs *queues) promote(q *queue) {
 	}
 }
 
-func (qs *queues) isHead(t *ticket) bool {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	return t.head
-}
-
 // ended hands the name of a lease of ours that has ended to the head of its
 // queue, unless it is the others' turn: then the head goes on as if it had
 // heard nothing, and competes with them on equal terms.
@@ -177,7 +180,7 @@ func (qs *queues) ended(l *lease) {
 		q.since = now
 	}
 	maxPoll := qs.m.options.MaxPoll
-	if q.handOvers > handOverLimit && now.Sub(q.since) > handOverPolls*maxPoll {
+	if q.handOvers > handOverLimit && now.Sub(q.since)/handOverPolls > maxPoll {
 		q.handOvers = 0
 		q.yieldUntil = now.Add(maxPoll)
 		return

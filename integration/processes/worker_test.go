@@ -156,8 +156,12 @@ func outcome(err error) string {
 func (w worker) write(token int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	return w.fence.Do(ctx, w.db, "ledger", token, func(ctx context.Context, tx *sql.Tx) error {
+	err := w.fence.Do(ctx, w.db, "ledger", token, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO ledger (token) VALUES (%d)", token))
 		return err
 	})
+	if ctx.Err() != nil { // some drivers have an error of their own for it
+		return context.DeadlineExceeded
+	}
+	return err
 }
