@@ -2,9 +2,7 @@ package leasing
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -44,35 +42,26 @@ func (m *manager) close(ctx context.Context, idle <-chan struct{}) error {
 	case <-ctx.Done():
 		inUse = m.forsake(context.Cause(ctx))
 	}
-	dropped := m.endLifetime()
+	unreleased := m.endLifetime()
 	m.awaitGoroutines(ctx)
 	m.observers.flush(m.options.ObserverTimeout)
 	m.clock.close()
-	if cause := context.Cause(ctx); len(inUse) > 0 || dropped > 0 {
-		m.result = &Error{Op: "close", Provider: m.caps.Provider, Err: unfinished(cause, inUse, dropped)}
+	if len(inUse) > 0 || unreleased > 0 {
+		slices.Sort(inUse)
+		left := &CloseError{InUse: inUse, Unreleased: unreleased, Err: context.Cause(ctx)}
+		m.result = &Error{Op: "close", Provider: m.caps.Provider, Err: left}
 	}
 	close(m.done)
 	return m.result
 }
 
 // endLifetime ends what the manager does by itself, and tells how many
-// clean-ups are dropped that have not been answered even once.
-func (m *manager) endLifetime() (dropped int) {
+// clean-ups it drops that have not been answered even once.
+func (m *manager) endLifetime() (unreleased int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.end()
 	return m.owed
-}
-
-// unfinished says what Close had to leave behind when its context ended.
-func unfinished(cause error, inUse []string, dropped int) error {
-	if len(inUse) > 0 {
-		cause = fmt.Errorf("%w: %d leases were still in use and are left to run out: %s", cause, len(inUse), listed(inUse))
-	}
-	if dropped > 0 {
-		cause = fmt.Errorf("%w: %d claims could not be released at the backend", cause, dropped)
-	}
-	return cause
 }
 
 func (m *manager) snapshot() []*lease {
@@ -127,14 +116,4 @@ func (m *manager) awaitGoroutines(ctx context.Context) {
 	case <-bound.Done():
 		m.options.Logger.Error("leasing: the provider has not returned from a request whose context has ended", "provider", m.caps.Provider)
 	}
-}
-
-// listed shows the first few of many names.
-func listed(names []string) string {
-	const most = 10
-	slices.Sort(names)
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 }

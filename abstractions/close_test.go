@@ -44,6 +44,9 @@ func TestCloseLeavesWhatIsInUseToRunOut(t *testing.T) {
 		require.Equal(t, 5*time.Second, time.Since(start))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "1 leases were still in use and are left to run out: "+name)
+		var left *leasing.CloseError
+		require.ErrorAs(t, err, &left)
+		require.Equal(t, []string{name}, left.InUse)
 		require.Zero(t, p.Count(leasingtest.Release), "released under its holder")
 		lost := told.only(leasing.EventLost)
 		require.Len(t, lost, 1)

@@ -58,9 +58,8 @@ type Manager interface {
 	// Do to return and each other holder to call Release. If ctx ends first,
 	// the leases still in use are no longer renewed and run out (to release
 	// them would let somebody else in beside their holders; an infinite one
-	// stays held until its holder releases it); the error names them, and
-	// counts claims that could not be cleaned up at the backend. The provider
-	// stays open: whoever opened it closes it.
+	// stays held until its holder releases it), and a *CloseError names them.
+	// The provider stays open: whoever opened it closes it.
 	// Close may be called again, and from several goroutines: all wait for the
 	// first, whose ctx decides when to give up, or until their own ctx ends.
 	Close(ctx context.Context) error
