@@ -92,7 +92,7 @@ func (t *Table) Advance(ctx context.Context, tx Tx, resource string, token int64
 	}
 	var seen int64
 	if err := tx.QueryRowContext(ctx, query, args...).Scan(&seen); err != nil {
-		return fmt.Errorf("fencing: check of %q: %w", resource, err)
+		return fmt.Errorf("fencing: check of %q: %w", resource, because(ctx, err))
 	}
 	return Check(resource, token, seen)
 }
@@ -118,7 +118,7 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("fencing: begin for %q: %w", resource, err)
+		return fmt.Errorf("fencing: begin for %q: %w", resource, because(ctx, err))
 	}
 	committed := false
 	defer func() {
@@ -137,13 +137,18 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 	}
 	committed = true
 	if err := tx.Commit(); err != nil {
-		// A context that ended has rolled back; why it ended says more than ErrTxDone.
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-			err = fmt.Errorf("%w: %w", cause, err)
-		}
-		return fmt.Errorf("fencing: commit for %q: %w", resource, err)
+		return fmt.Errorf("fencing: commit for %q: %w", resource, because(ctx, err))
 	}
 	return nil
+}
+
+// because adds why ctx ended to an error that came of it: drivers have errors
+// of their own for that ("interrupted"), and database/sql has ErrTxDone.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
 }
 
 func validateResource(resource string) error {

@@ -105,6 +105,16 @@ func TestExecReportsAFailedCheckAndRunsNothing(t *testing.T) {
 	require.NotContains(t, sent.log(), "UPDATE x")
 }
 
+func TestCheckSaysWhyItsContextEnded(t *testing.T) {
+	lost := &leasing.LostError{Reason: leasing.LostExpired}
+	tx, err := open(t, &recorder{}).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(lost)
+	require.ErrorIs(t, newTable(t).Advance(ctx, tx, "r", 7), lost)
+	require.NoError(t, tx.Rollback())
+}
+
 func TestDoCommitsWhatSucceeded(t *testing.T) {
 	sent := &recorder{}
 	err := newTable(t).Do(t.Context(), open(t, sent), "r", 7, func(ctx context.Context, tx *sql.Tx) error {
