@@ -106,6 +106,16 @@ func (p *Provider) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// admit asks it, and whether the request can work.
+func admit[R interface {
+	Validate(leasing.Capabilities) error
+}](ctx context.Context, p *Provider, req R) error {
+	if err := p.usable(ctx); err != nil {
+		return err
+	}
+	return req.Validate(capabilities)
+}
+
 func (p *Provider) shardOf(name string) *shard {
 	return &p.shards[maphash.String(p.seed, name)%shards]
 }

@@ -10,10 +10,7 @@ import (
 
 // Acquire makes one attempt to take a name: see leasing.Provider.
 func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
-	if err := p.usable(ctx); err != nil {
-		return leasing.Grant{}, err
-	}
-	if err := req.Validate(capabilities); err != nil {
+	if err := admit(ctx, p, req); err != nil {
 		return leasing.Grant{}, err
 	}
 	s := p.shardOf(req.Name)
@@ -87,10 +84,7 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) 
 
 // Release gives a claim up: see leasing.Provider.
 func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) error {
-	if err := p.usable(ctx); err != nil {
-		return err
-	}
-	if err := req.Validate(capabilities); err != nil {
+	if err := admit(ctx, p, req); err != nil {
 		return err
 	}
 	s := p.shardOf(req.Name)
@@ -114,10 +108,7 @@ func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) erro
 
 // Break ends somebody's claim: see leasing.Provider.
 func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
-	if err := p.usable(ctx); err != nil {
-		return leasing.BreakResult{}, err
-	}
-	if err := req.Validate(capabilities); err != nil {
+	if err := admit(ctx, p, req); err != nil {
 		return leasing.BreakResult{}, err
 	}
 	s := p.shardOf(req.Name)
@@ -158,10 +149,7 @@ func (p *Provider) breakHeld(r *record, req leasing.BreakRequest, now moment) ti
 
 // Inspect shows a record: see leasing.Provider.
 func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
-	if err := p.usable(ctx); err != nil {
-		return leasing.Record{}, err
-	}
-	if err := req.Validate(capabilities); err != nil {
+	if err := admit(ctx, p, req); err != nil {
 		return leasing.Record{}, err
 	}
 	s := p.shardOf(req.Name)
