@@ -63,8 +63,9 @@ func (e *env) clients() map[string]leasing.Provider {
 // name makes up a name that nobody uses.
 func (e *env) name() string { return "pt/" + e.check + "/" + e.unique() }
 
+// unique returns 16 bytes, a letter first: digits alone have no upper case.
 func (e *env) unique() string {
-	return strings.ReplaceAll(leasing.NewID(), "-", "")[:16]
+	return "u" + strings.ReplaceAll(leasing.NewID(), "-", "")[:15]
 }
 
 // call returns the context of one call.
