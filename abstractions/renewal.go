@@ -83,8 +83,7 @@ func (l *lease) finishRenewal(sent instant, grant Grant, err error) error {
 			reason = cmp.Or(lost.Reason, LostGone)
 		}
 		m.telemetry.renewal(l.scope, took, resultLost, 0)
-		l.settleRenewal()
-		l.lose(now, reason, unwrapLost(err))
+		l.loseAndSettle(now, reason, unwrapLost(err))
 		return l.endedError()
 	default:
 		return l.renewalFailed(now, err, took)
@@ -135,19 +134,28 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 		}
 		l.nextRenew = now.add(pause)
 	}
-	l.settleRenewal()
 	e := l.event(EventRenewalFailed, now.mono)
 	e.Remaining, e.Attempt, e.Err = max(left, 0), l.failures, err
 	e.WillRetry = l.plan.cadence != forever && l.nextRenew.left(now) < left
 	l.m.observers.publish(l.observer, e)
 	l.m.telemetry.renewal(l.scope, took, errorType(err), 0)
 	if left <= 0 {
-		l.lose(now, LostExpired, err)
+		l.loseAndSettle(now, LostExpired, err)
 		return l.endedError()
 	}
+	l.settleRenewal()
 	l.reschedule(now)
 	l.mu.Unlock()
 	return l.m.wrap("renew", l.name, err)
+}
+
+// loseAndSettle ends the lease, and only then lets those go on who wait for the
+// renewal: what they look at next shows the loss. Needs mu; unlocks.
+func (l *lease) loseAndSettle(now instant, reason LostReason, err error) {
+	l.lose(now, reason, err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settleRenewal()
 }
 
 // recovered notes that the last renewal did not fail. Needs mu.
