@@ -13,7 +13,7 @@ type Machine struct {
 	asleep time.Duration // in all
 	alarm  time.Duration // by the boot clock
 	signal chan struct{}
-	closed bool
+	timer  *time.Timer // to the alarm, while awake
 }
 
 func NewMachine() *Machine {
@@ -33,19 +33,39 @@ func (m *Machine) Suspend(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asleep += d
-	if m.alarm <= m.boot() {
-		poke(m.signal)
-	}
+	m.arm()
 }
 
 func (m *Machine) set(in time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.alarm = addSaturated(m.boot(), in)
+	m.arm()
+}
+
+// arm fires the alarm when the boot clock gets there. Needs mu.
+func (m *Machine) arm() {
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+	switch left := m.alarm - m.boot(); {
+	case m.alarm == forever:
+	case left <= 0:
+		poke(m.signal)
+	default:
+		m.timer = time.AfterFunc(left, func() { poke(m.signal) })
+	}
 }
 
 func (m *Machine) fired() <-chan struct{} { return m.signal }
-func (m *Machine) close()                 { m.closed = true }
+
+func (m *Machine) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.timer != nil {
+		m.timer.Stop()
+	}
+}
 
 // NewManagerOn makes a manager that runs on a Machine.
 func NewManagerOn(machine *Machine, provider Provider, options Options) (Manager, error) {

@@ -176,6 +176,9 @@ func (m *manager) run() {
 			timer.Reset(in)
 			m.clock.setAlarm(in)
 		}
+		if after := m.clock.now(); after.boot-after.mono > offset+suspendResolution {
+			continue // a suspend before the alarm was set, which it knows nothing of
+		}
 		select {
 		case <-timer.C:
 		case <-m.clock.resumed():

@@ -77,6 +77,7 @@ func TestManySuspendsInARow(t *testing.T) {
 		l := acquire(t, m, leasing.AcquireOptions{})
 		infinite, err := m.Acquire(t.Context(), "other", leasing.AcquireOptions{TTL: leasing.Infinite})
 		require.NoError(t, err)
+		t.Cleanup(func() { _ = infinite.Release(context.Background()) })
 		for range 50 {
 			machine.Suspend(17 * time.Second)
 			time.Sleep(5 * time.Second)
