@@ -79,15 +79,6 @@ func NewManagerOn(machine *Machine, provider Provider, options Options) (Manager
 // Window is how long a lease of ttl is trusted under the default options.
 func Window(ttl time.Duration) time.Duration { return drift{0.01, 2 * time.Millisecond}.window(ttl) }
 
-var (
-	AttemptBound = attemptBound
-	RetryPause   = retryPause
-	Jittered     = jittered
-	ScopeOf      = scopeOf
-)
+var ScopeOf = scopeOf
 
-const (
-	Forever       = forever
-	HandOverLimit = handOverLimit
-	MaxScopes     = maxScopes
-)
+const MaxScopes = maxScopes
