@@ -27,10 +27,11 @@ type RenewResult struct {
 // Waiter pushes a hint when a name may have become free. Without it the core
 // polls, and with it the core polls too, only more rarely.
 type Waiter interface {
-	// Wait registers the claim req.ID as waiting for req.Name. When it
-	// returns, the registration is in place: a release that follows is hinted,
-	// so the caller asks once more after Wait and misses nothing. It lasts
-	// until ctx ends; whatever the provider then has to undo it does itself.
+	// Wait registers the claim req.ID as waiting for req.Name. After it has
+	// returned the caller asks for the name with that ID, and misses nothing: a
+	// release that follows an answer of ErrHeld is hinted. The registration
+	// lasts until ctx ends; whatever the provider then has to undo it does
+	// itself.
 	Wait(ctx context.Context, req WaitRequest) (Wakeups, error)
 }
 

@@ -54,8 +54,16 @@ type campaign struct {
 // run asks until the name is ours, the wait ends, or asking can't help.
 func (h *campaign) run(ctx context.Context) (*lease, error) {
 	m := h.m
+	defer func() {
+		if h.unsubscribe != nil {
+			h.unsubscribe()
+		}
+	}()
 	pause := m.queues.entrance(h.q, h.t)
 	if pause == 0 {
+		if m.queues.contended(h.c.name) {
+			h.subscribe(ctx) // now, which saves the request that has to follow it
+		}
 		// Most acquires end here, so what only waiting needs comes after.
 		if l, err := h.ask(ctx); l != nil || err != nil {
 			return l, err
@@ -72,11 +80,6 @@ func (h *campaign) run(ctx context.Context) (*lease, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(m.open, func() { cancel(ErrClosed) })()
-	defer func() {
-		if h.unsubscribe != nil {
-			h.unsubscribe()
-		}
-	}()
 	freed := m.queues.listen(h.t)
 	for n := 0; ; n++ {
 		if pause == 0 {

@@ -70,6 +70,7 @@ func (c *cleanup) onDue(now instant) {
 		return
 	}
 	c.next = instant{forever, forever} // until the try is over
+	c.m.schedule.set(c, forever, 0)
 	c.m.engine.gatherCleanup(c)
 }
 

@@ -228,11 +228,18 @@ func (e *engine) renewBatch(leases []*lease) {
 	case errors.Is(err, ErrLost): // which of them, it does not say
 		err = fmt.Errorf("%w: %v", errNoAnswer, err)
 	}
+	now, renewals := e.m.clock.now(), tally{}
 	for i, l := range live {
 		result := RenewResult{Err: err}
 		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
 			result = results[i]
 		}
-		_ = l.finishRenewal(sent, result.Grant, result.Err) // the lease has noted it
+		_ = l.finishRenewal(sent, now, result.Grant, result.Err, renewals) // the lease has noted it
+	}
+	for s, n := range renewals {
+		e.m.telemetry.renewals(s, now.mono-sent.mono, n)
 	}
 }
+
+// tally counts the renewals of a batch that succeeded.
+type tally map[*scope]int64

@@ -118,6 +118,9 @@ func validateText(field, text string, limit int) error {
 	if text == "" || len(text) > limit {
 		return &InvalidError{Field: field, Value: text, Want: fmt.Sprintf("1 to %d bytes, not %d", limit, len(text))}
 	}
+	if printable(text) {
+		return nil
+	}
 	if !utf8.ValidString(text) {
 		return &InvalidError{Field: field, Value: text, Want: "valid UTF-8"}
 	}
@@ -127,6 +130,16 @@ func validateText(field, text string, limit int) error {
 		}
 	}
 	return nil
+}
+
+// printable reports whether text is printable ASCII, as most names are.
+func printable(text string) bool {
+	for i := range len(text) {
+		if text[i] < 0x20 || text[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 func validateMetadata(metadata map[string]string) error {

@@ -191,6 +191,10 @@ type Capabilities struct {
 	Precision time.Duration
 	// RemainingKnown says that a HeldError and Inspect tell the time left.
 	RemainingKnown bool
+	// Queues says that registered waiters are served in order: a name that
+	// becomes free is reserved for the first of them, for a short while. The
+	// waiters of one process need not make room for those of others then.
+	Queues bool
 	// MaxNameBytes is the longest name; 0 means MaxNameBytes (512).
 	MaxNameBytes int
 }

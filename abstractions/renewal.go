@@ -45,17 +45,17 @@ func (l *lease) renewAlone(ctx context.Context) error {
 	if cutOff(ctx, err) {
 		err = fmt.Errorf("%w: %v", ErrUnavailable, err)
 	}
-	err = l.finishRenewal(sent, grant, err)
+	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, l.plan.ttl, err)
 	return err
 }
 
 // finishRenewal is where every renewal ends, the engine's and the
 // application's, alone or in a batch: it moves the trust, ends the lease, or
-// plans the retry. It returns what Renew returns.
-func (l *lease) finishRenewal(sent instant, grant Grant, err error) error {
+// plans the retry. It returns what Renew returns. A batch counts its renewals in
+// renewals, and measures them together.
+func (l *lease) finishRenewal(sent, now instant, grant Grant, err error, renewals tally) error {
 	m := l.m
-	now := m.clock.now()
 	if err == nil {
 		err = l.checkGrant(grant, sent, now)
 	}
@@ -75,14 +75,14 @@ func (l *lease) finishRenewal(sent instant, grant Grant, err error) error {
 	}
 	switch lost := (*LostError)(nil); {
 	case err == nil:
-		l.renewed(sent, now, grant, took)
+		l.renewed(sent, now, grant, renewals)
 		return nil
 	case errors.Is(err, ErrLost):
 		reason := LostGone
 		if errors.As(err, &lost) {
 			reason = cmp.Or(lost.Reason, LostGone)
 		}
-		m.telemetry.renewal(l.scope, took, resultLost, 0)
+		m.telemetry.renewalFailed(l.scope, took, resultLost)
 		l.loseAndSettle(now, reason, unwrapLost(err))
 		return l.endedError()
 	default:
@@ -103,7 +103,7 @@ func (l *lease) checkGrant(g Grant, sent, now instant) error {
 }
 
 // renewed moves the trust. Needs mu; unlocks.
-func (l *lease) renewed(sent, now instant, grant Grant, took time.Duration) {
+func (l *lease) renewed(sent, now instant, grant Grant, renewals tally) {
 	margin := l.until.left(now)
 	l.until = sent.add(l.m.drift.window(grant.TTL))
 	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
@@ -116,7 +116,12 @@ func (l *lease) renewed(sent, now instant, grant Grant, took time.Duration) {
 	e.Remaining = l.until.left(now)
 	l.m.observers.publish(l.observer, e)
 	l.mu.Unlock()
-	l.m.telemetry.renewal(l.scope, took, resultOK, margin)
+	l.m.telemetry.renewed(l.scope, margin)
+	if renewals == nil {
+		l.m.telemetry.renewals(l.scope, now.mono-sent.mono, 1)
+	} else {
+		renewals[l.scope]++
+	}
 }
 
 // renewalFailed plans the retry. Needs mu; unlocks.
@@ -138,7 +143,7 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 	e.Remaining, e.Attempt, e.Err = max(left, 0), l.failures, err
 	e.WillRetry = l.plan.cadence != forever && l.nextRenew.left(now) < left
 	l.m.observers.publish(l.observer, e)
-	l.m.telemetry.renewal(l.scope, took, errorType(err), 0)
+	l.m.telemetry.renewalFailed(l.scope, took, errorType(err))
 	if left <= 0 {
 		l.loseAndSettle(now, LostExpired, err)
 		return l.endedError()

@@ -1,7 +1,6 @@
 package leasing
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 )
@@ -9,17 +8,15 @@ import (
 // scheduled is something with a next moment: a lease, a clean-up.
 type scheduled interface {
 	// onDue is called by the manager's loop when its time has come, and
-	// after a resume from suspend. It must not block. It schedules itself anew.
+	// after a resume from suspend. It must not block. It schedules itself anew
+	// or removes itself.
 	onDue(now instant)
 	scheduleEntry() *entry
 }
 
-// entry is a place in the schedule. Its fields belong to the schedule's lock.
+// entry is a place in the schedule. It belongs to the schedule's lock.
 type entry struct {
-	due time.Duration // monotonic
-	// early is how much sooner it may be taken, along with others.
-	early time.Duration
-	index int // in the heap, from 1; 0 outside
+	at int // in the heap, from 1; 0 outside
 }
 
 func (e *entry) scheduleEntry() *entry { return e }
@@ -28,10 +25,21 @@ func (e *entry) scheduleEntry() *entry { return e }
 // a goroutine for all, whether there are ten leases or a hundred thousand.
 type schedule struct {
 	mu     sync.Mutex
-	heap   dueHeap
+	heap   []slot
 	wakeAt time.Duration // when the loop will look again by itself
 	wake   chan struct{} // tells it to look now
 }
+
+// slot is an item of the heap with its time beside it: with many leases most of
+// what a heap costs is waiting for memory, so an item itself is touched only to
+// tell it its place, and there are few levels, since each slot has fan children.
+type slot struct {
+	due   time.Duration // monotonic
+	early time.Duration // how much sooner it may be taken, along with others
+	item  scheduled
+}
+
+const fan = 4
 
 func newSchedule() *schedule {
 	return &schedule{wake: make(chan struct{}, 1), wakeAt: forever}
@@ -41,12 +49,12 @@ func newSchedule() *schedule {
 // sooner than it would look.
 func (s *schedule) set(item scheduled, due, early time.Duration) {
 	s.mu.Lock()
-	e := item.scheduleEntry()
-	e.due, e.early = due, early
-	if e.index == 0 {
-		heap.Push(&s.heap, item)
+	place := slot{due: due, early: early, item: item}
+	if e := item.scheduleEntry(); e.at == 0 {
+		s.heap = append(s.heap, slot{})
+		s.up(len(s.heap)-1, place)
 	} else {
-		heap.Fix(&s.heap, e.index-1)
+		s.fix(e.at-1, place)
 	}
 	sooner := due < s.wakeAt
 	s.mu.Unlock()
@@ -58,23 +66,38 @@ func (s *schedule) set(item scheduled, due, early time.Duration) {
 func (s *schedule) remove(item scheduled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := item.scheduleEntry(); e.index != 0 {
-		heap.Remove(&s.heap, e.index-1)
+	e := item.scheduleEntry()
+	if e.at == 0 {
+		return
+	}
+	hole, end := e.at-1, len(s.heap)-1
+	e.at = 0
+	last := s.heap[end]
+	s.heap[end] = slot{}
+	s.heap = s.heap[:end]
+	if hole < end {
+		s.fix(hole, last)
 	}
 }
 
-// take returns what is due and parks it at forever until it sets itself again.
+// take adds what is due, which stays where it is until it has set itself anew.
 func (s *schedule) take(now time.Duration, into []scheduled) []scheduled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.heap) > 0 {
-		e := s.heap[0].scheduleEntry()
-		if e.due == forever || e.due-e.early > now {
-			break
-		}
-		into = append(into, s.heap[0])
-		e.due, e.early = forever, 0
-		heap.Fix(&s.heap, 0)
+	return s.collect(0, now, into)
+}
+
+// collect adds what is due at i and, no sooner, below. Needs mu.
+func (s *schedule) collect(i int, now time.Duration, into []scheduled) []scheduled {
+	if i >= len(s.heap) {
+		return into
+	}
+	if place := &s.heap[i]; place.due == forever || place.due-place.early > now {
+		return into
+	}
+	into = append(into, s.heap[i].item)
+	for child := fan*i + 1; child <= fan*i+fan; child++ {
+		into = s.collect(child, now, into)
 	}
 	return into
 }
@@ -82,16 +105,18 @@ func (s *schedule) take(now time.Duration, into []scheduled) []scheduled {
 func (s *schedule) all(into []scheduled) []scheduled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append(into, s.heap...)
+	for i := range s.heap {
+		into = append(into, s.heap[i].item)
+	}
+	return into
 }
 
 // hurry makes an item due now.
 func (s *schedule) hurry(item scheduled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := item.scheduleEntry(); e.index != 0 {
-		e.due = 0
-		heap.Fix(&s.heap, e.index-1)
+	if e := item.scheduleEntry(); e.at != 0 {
+		s.fix(e.at-1, slot{item: item})
 		s.poke()
 	}
 }
@@ -103,7 +128,7 @@ func (s *schedule) next() time.Duration {
 	defer s.mu.Unlock()
 	s.wakeAt = forever
 	if len(s.heap) > 0 {
-		s.wakeAt = s.heap[0].scheduleEntry().due
+		s.wakeAt = s.heap[0].due
 	}
 	return s.wakeAt
 }
@@ -115,28 +140,53 @@ func (s *schedule) poke() {
 	}
 }
 
-type dueHeap []scheduled
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].scheduleEntry().due < h[j].scheduleEntry().due }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].scheduleEntry().index, h[j].scheduleEntry().index = i+1, j+1
+// fix puts a slot in the place of the one at i, and then where it belongs. Needs mu.
+func (s *schedule) fix(i int, place slot) {
+	if i > 0 && place.due < s.heap[(i-1)/fan].due {
+		s.up(i, place)
+		return
+	}
+	s.down(i, place)
 }
 
-func (h *dueHeap) Push(x any) {
-	item := x.(scheduled)
-	*h = append(*h, item)
-	item.scheduleEntry().index = len(*h)
+// up moves a hole from i towards the root until the slot fits in. Needs mu.
+func (s *schedule) up(i int, place slot) {
+	for i > 0 {
+		parent := (i - 1) / fan
+		if s.heap[parent].due <= place.due {
+			break
+		}
+		s.put(i, s.heap[parent])
+		i = parent
+	}
+	s.put(i, place)
 }
 
-func (h *dueHeap) Pop() any {
-	old := *h
-	item := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	item.scheduleEntry().index = 0
-	return item
+// down moves a hole from i towards the leaves until the slot fits in. Needs mu.
+func (s *schedule) down(i int, place slot) {
+	for {
+		first := fan*i + 1
+		if first >= len(s.heap) {
+			break
+		}
+		least := first
+		for child := first + 1; child < min(first+fan, len(s.heap)); child++ {
+			if s.heap[child].due < s.heap[least].due {
+				least = child
+			}
+		}
+		if s.heap[least].due >= place.due {
+			break
+		}
+		s.put(i, s.heap[least])
+		i = least
+	}
+	s.put(i, place)
+}
+
+func (s *schedule) put(i int, place slot) {
+	s.heap[i] = place
+	place.item.scheduleEntry().at = i + 1
 }
 
 // suspendResolution is how far the two clocks may drift apart between two

@@ -16,6 +16,7 @@ type manager struct {
 	provider  Provider
 	batch     BatchRenewer // nil without
 	waiter    Waiter       // nil without
+	queued    bool         // the backend keeps a queue of waiters
 	caps      Capabilities
 	options   Options
 	drift     drift
@@ -82,6 +83,7 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 	}
 	m.batch, _ = As[BatchRenewer](provider)
 	m.waiter, _ = As[Waiter](provider)
+	m.queued = m.waiter != nil && m.caps.Queues
 	m.lifetime, m.end = context.WithCancel(context.Background())
 	m.open, m.shut = context.WithCancel(context.Background())
 	m.closing = m.open.Done()

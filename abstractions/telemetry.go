@@ -213,21 +213,29 @@ func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
 }
 
 // renewal counts an attempt. margin is the trust that was left at a success.
-func (t *telemetry) renewal(s *scope, took time.Duration, result string, margin time.Duration) {
+// renewed measures what is each renewal's own: the trust that was left.
+func (t *telemetry) renewed(s *scope, margin time.Duration) {
+	if margin != forever && t.renewalMargin.Enabled(background) {
+		t.renewalMargin.Record(background, margin.Seconds(), s.base.record...)
+	}
+}
+
+// renewals measures n renewals that took one request.
+func (t *telemetry) renewals(s *scope, took time.Duration, n int64) {
+	if t.renewalDuration.Enabled(background) {
+		t.renewalDuration.Record(background, took.Seconds(), s.and(resultKey, resultOK).record...)
+	}
+	if t.renewalSuccess.Enabled(background) {
+		t.renewalSuccess.Add(background, n, s.base.add...)
+	}
+}
+
+func (t *telemetry) renewalFailed(s *scope, took time.Duration, result string) {
 	if t.renewalDuration.Enabled(background) {
 		t.renewalDuration.Record(background, took.Seconds(), s.and(resultKey, result).record...)
 	}
-	if result != resultOK {
-		if t.renewalFailure.Enabled(background) {
-			t.renewalFailure.Add(background, 1, s.and(errorKey, result).add...)
-		}
-		return
-	}
-	if t.renewalSuccess.Enabled(background) {
-		t.renewalSuccess.Add(background, 1, s.base.add...)
-	}
-	if margin != forever && t.renewalMargin.Enabled(background) {
-		t.renewalMargin.Record(background, margin.Seconds(), s.base.record...)
+	if t.renewalFailure.Enabled(background) {
+		t.renewalFailure.Add(background, 1, s.and(errorKey, result).add...)
 	}
 }
 

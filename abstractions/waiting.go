@@ -17,6 +17,10 @@ type queues struct {
 
 	mu     sync.Mutex
 	byName map[string]*queue
+	// fought are names that others held when we last asked, and when that was:
+	// who asks for one again soon had better subscribe first. Empty where the
+	// provider pushes no wake-ups.
+	fought map[string]time.Time
 }
 
 // queue is the waiters for one name. It exists while there are any, or while
@@ -47,9 +51,13 @@ const (
 	handOverPolls = 4
 )
 
+// maxFought bounds queues.fought.
+const maxFought = 1024
+
 func (qs *queues) init(m *manager) {
 	qs.m = m
 	qs.byName = map[string]*queue{}
+	qs.fought = map[string]time.Time{}
 }
 
 // wait queues for the name and, as its head, asks until the claim has it.
@@ -180,7 +188,7 @@ func (qs *queues) ended(l *lease) {
 		q.since = now
 	}
 	maxPoll := qs.m.options.MaxPoll
-	if q.handOvers > handOverLimit && now.Sub(q.since)/handOverPolls > maxPoll {
+	if !qs.m.queued && q.handOvers > handOverLimit && now.Sub(q.since)/handOverPolls > maxPoll {
 		q.handOvers = 0
 		q.yieldUntil = now.Add(maxPoll)
 		return
@@ -194,9 +202,33 @@ func (qs *queues) ended(l *lease) {
 func (qs *queues) takenByOthers(q *queue) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if q.holder == nil {
-		q.handOvers = 0
+	if q.holder != nil {
+		return
 	}
+	q.handOvers = 0
+	if qs.m.waiter == nil {
+		return
+	}
+	if len(qs.fought) == maxFought {
+		for name := range qs.fought { // any
+			delete(qs.fought, name)
+			break
+		}
+	}
+	qs.fought[q.name] = time.Now()
+}
+
+// contended reports whether others held the name when we last asked, a short
+// while ago.
+func (qs *queues) contended(name string) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	at, ok := qs.fought[name]
+	if ok && time.Since(at) > pushedPolls*qs.m.options.MaxPoll {
+		delete(qs.fought, name)
+		return false
+	}
+	return ok
 }
 
 // heldHere describes the holder if it is a lease of this manager.

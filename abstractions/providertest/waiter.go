@@ -19,13 +19,26 @@ var waiterChecks = []check{
 // waiting is a registration.
 type waiting struct {
 	e     *env
+	p     leasing.Provider
 	req   leasing.AcquireRequest
 	hints <-chan struct{}
 	leave context.CancelFunc
 }
 
-// wait registers a new claim as a waiter, or returns nil if the provider can't.
+// wait registers a new claim as a waiter for a name that is held, and asks for
+// it. It returns nil if the provider has no waiters.
 func (e *env) wait(p leasing.Provider, name string) *waiting {
+	e.t.Helper()
+	w := e.register(p, name)
+	if w != nil {
+		_, err := e.try(p, w.req)
+		e.held(err)
+	}
+	return w
+}
+
+// register registers a new claim as a waiter.
+func (e *env) register(p leasing.Provider, name string) *waiting {
 	e.t.Helper()
 	waiter, ok := leasing.As[leasing.Waiter](p)
 	if !ok {
@@ -34,7 +47,7 @@ func (e *env) wait(p leasing.Provider, name string) *waiting {
 	}
 	ctx, cancel := context.WithCancel(e.t.Context())
 	e.t.Cleanup(cancel)
-	w := &waiting{e: e, req: e.request(name), leave: cancel}
+	w := &waiting{e: e, p: p, req: e.request(name), leave: cancel}
 	wakeups, err := waiter.Wait(ctx, leasing.WaitRequest{Name: name, ID: w.req.ID})
 	e.NoError(err)
 	e.NotNil(wakeups.C)
@@ -47,7 +60,7 @@ func (e *env) wait(p leasing.Provider, name string) *waiting {
 func (e *env) registered(name string, done chan<- struct{}) *waiting {
 	e.t.Helper()
 	defer close(done)
-	return e.wait(e.peer, name)
+	return e.register(e.peer, name)
 }
 
 // hinted waits for a hint.
@@ -73,7 +86,7 @@ func (w *waiting) get() *claim {
 	w.e.t.Helper()
 	deadline := time.Now().Add(w.e.h.Slack)
 	for {
-		c, err := w.e.try(w.e.p, w.req)
+		c, err := w.e.try(w.p, w.req)
 		if err == nil {
 			return c
 		}
@@ -188,7 +201,7 @@ func nothingIsMissed(e *env) {
 			holder.release()
 		})
 		w := e.registered(name, registered)
-		c, err := e.try(e.p, w.req)
+		c, err := e.try(w.p, w.req)
 		if err != nil {
 			e.held(err)
 			w.hinted()

@@ -1,0 +1,76 @@
+package leasing
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+type appointment struct {
+	entry
+	due, early time.Duration
+}
+
+func (a *appointment) onDue(instant) {}
+
+// TestScheduleIsWhatASortedListIs compares the heap with a plain list.
+func TestScheduleIsWhatASortedListIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSchedule()
+		all := make([]*appointment, 40)
+		for i := range all {
+			all[i] = &appointment{}
+		}
+		var in []*appointment
+		moment := rapid.OneOf(rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.IntRange(0, 50).Draw(t, "due"))
+		}), rapid.Just(time.Duration(forever)))
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			a := all[rapid.IntRange(0, len(all)-1).Draw(t, "item")]
+			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "hurry"}).Draw(t, "do") {
+			case "set":
+				a.due, a.early = moment.Draw(t, "due"), time.Duration(0)
+				s.set(a, a.due, a.early)
+				if !slices.Contains(in, a) {
+					in = append(in, a)
+				}
+			case "remove":
+				s.remove(a)
+				in = slices.DeleteFunc(in, func(b *appointment) bool { return a == b })
+			case "hurry":
+				s.hurry(a)
+				a.due = 0
+			}
+			now := time.Duration(rapid.IntRange(0, 60).Draw(t, "now"))
+			var want, got []*appointment
+			next := time.Duration(forever)
+			for _, b := range in {
+				next = min(next, b.due)
+				if b.due != forever && b.due <= now {
+					want = append(want, b)
+				}
+			}
+			for _, item := range s.take(now, nil) {
+				got = append(got, item.(*appointment))
+			}
+			require.ElementsMatch(t, want, got)
+			require.Equal(t, next, s.next())
+			require.Len(t, s.all(nil), len(in))
+		}
+	})
+}
+
+// TestScheduleTakesWhatMayComeEarly takes an item before its time along with one
+// that is due.
+func TestScheduleTakesWhatMayComeEarly(t *testing.T) {
+	s := newSchedule()
+	first, second, third := &appointment{}, &appointment{}, &appointment{}
+	s.set(first, 10, 0)
+	s.set(second, 12, 3)
+	s.set(third, 13, 1)
+	require.Empty(t, s.take(9, nil))
+	require.Equal(t, []scheduled{first, second}, s.take(10, nil))
+}
