@@ -24,17 +24,27 @@
 //     transaction only if the token is not stale.
 //   - [Guard]: the condition for a table whose rows carry their token in a
 //     column of their own.
-//   - [Gate]: the same for a resource in memory, and for tests.
+//   - [Redis]: a check that runs as one script with what it guards: setting or
+//     deleting a key, or a script of your own.
+//   - [Replace]: objects and documents that carry their token and are replaced
+//     under an ETag, as in Azure Blob Storage, Cosmos DB or Amazon S3.
+//     [Condition] is the rule without the loop.
+//   - [Handler]: HTTP middleware that answers requests with a stale token
+//     itself; [Transport] sends the token, [CheckResponse] knows the answer.
+//   - [Gate], and [Gates] by name: the same for resources in memory, and for
+//     tests.
 //
 // # What it does not do
 //
 //   - It does not order what a holder reads. A value read before the token was
 //     shown to the resource may be overwritten by the former holder until then,
 //     and a write computed from it loses that update. So show the token first:
-//     read inside Table.Do, or call Table.Advance once, in a transaction of its
-//     own, when the lease begins.
+//     read inside Table.Do, or call Advance once (of Table, in a transaction of
+//     its own; of Redis), or write an object's token, when the lease begins.
 //   - It protects only writers that take part. A statement sent without the
 //     check is not stopped.
+//   - It remembers no better than where the token is kept. A resource that lost
+//     or deleted its token admits anybody until it is shown the next.
 //   - It compares tokens of one lease name. Two names have unrelated tokens: a
 //     resource is protected by one name, always the same.
 //   - It does not replace the lease: without one, holders with rising tokens

@@ -12,6 +12,8 @@ import (
 // What a Gate has seen ends with the process. A resource that outlives it needs
 // a check that is stored with it, like Table.
 type Gate struct {
+	resource string // in errors; "" unless one of Gates
+
 	once sync.Once
 	turn chan struct{} // full while a Do runs
 
@@ -54,7 +56,7 @@ func (g *Gate) Seen() int64 {
 func (g *Gate) advance(token int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := Check("", token, g.seen); err != nil {
+	if err := Check(g.resource, token, g.seen); err != nil {
 		return err
 	}
 	g.seen = token

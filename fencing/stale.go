@@ -8,7 +8,7 @@ import (
 
 // StaleError says that a resource refused a token. It matches leasing.ErrStale.
 type StaleError struct {
-	Resource string // "" for a Gate
+	Resource string // "" for a Gate; what it is elsewhere, each check says
 	Token    int64  // the one refused
 	Seen     int64  // the highest that the resource has seen
 }
@@ -29,13 +29,6 @@ func (e *StaleError) Is(target error) bool { return target == leasing.ErrStale }
 func Check(resource string, token, seen int64) error {
 	if token < seen {
 		return &StaleError{Resource: resource, Token: token, Seen: seen}
-	}
-	return nil
-}
-
-func validateToken(token int64) error {
-	if token <= 0 || token > leasing.MaxToken {
-		return &leasing.InvalidError{Field: "token", Value: token, Want: fmt.Sprintf("Lease.Token: 1 to %d", int64(leasing.MaxToken))}
 	}
 	return nil
 }

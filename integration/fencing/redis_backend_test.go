@@ -1,0 +1,94 @@
+package fencing_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/fencing"
+)
+
+// redisBackend is a Redis server, and the check by way of one client.
+type redisBackend struct {
+	*fencing.Redis
+	client *redis.Client
+	tag    string // begins each key of the test's own: "{fencing:...}"
+}
+
+// key returns a key of the test's own. All are in one slot.
+func (b redisBackend) key(name string) string { return b.tag + ":" + name }
+
+// with returns the check with other options.
+func (b redisBackend) with(t *testing.T, options fencing.RedisOptions) *fencing.Redis {
+	t.Helper()
+	checked, err := fencing.NewRedis(runScript(b.client), options)
+	require.NoError(t, err)
+	return checked
+}
+
+func (b redisBackend) get(t *testing.T, name string) string {
+	t.Helper()
+	value, err := b.client.Get(t.Context(), b.key(name)).Result()
+	require.NoError(t, err)
+	return value
+}
+
+// runScript is the adapter that RedisEval's documentation shows.
+func runScript(client redis.Scripter) fencing.RedisEval {
+	return func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
+		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
+	}
+}
+
+// evalScript is the one that sends the whole script each time.
+func evalScript(client redis.Scripter) fencing.RedisEval {
+	return func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
+		return client.Eval(ctx, script, keys, args...).Result()
+	}
+}
+
+// onRedis runs a test with each adapter and each version of the protocol.
+func onRedis(t *testing.T, test func(t *testing.T, b redisBackend)) {
+	adapters := map[string]func(redis.Scripter) fencing.RedisEval{"script": runScript, "eval": evalScript}
+	for name, adapter := range adapters {
+		for _, protocol := range []int{2, 3} {
+			t.Run(fmt.Sprintf("%s/resp%d", name, protocol), func(t *testing.T) {
+				test(t, openRedis(t, adapter, protocol))
+			})
+		}
+	}
+}
+
+func openRedis(t *testing.T, adapter func(redis.Scripter) fencing.RedisEval, protocol int) redisBackend {
+	t.Helper()
+	raw := os.Getenv("LEASING_TEST_REDIS")
+	if raw == "" {
+		t.Fatal("no Redis server: run `make test`, or set LEASING_TEST_REDIS to the URL of one")
+	}
+	options, err := redis.ParseURL(raw)
+	require.NoError(t, err)
+	options.ContextTimeoutEnabled = true
+	options.Protocol = protocol
+	client := redis.NewClient(options)
+	checked, err := fencing.NewRedis(adapter(client), fencing.RedisOptions{})
+	require.NoError(t, err)
+	b := redisBackend{Redis: checked, client: client, tag: fmt.Sprintf("{fencing:%s:%d}", t.Name(), os.Getpid())}
+	t.Cleanup(func() { b.clean(t) })
+	return b
+}
+
+// clean removes the test's keys and closes the client.
+func (b redisBackend) clean(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	keys := b.client.Scan(ctx, 0, b.tag+":*", 1000).Iterator()
+	for keys.Next(ctx) {
+		require.NoError(t, b.client.Del(ctx, keys.Val()).Err())
+	}
+	require.NoError(t, keys.Err())
+	require.NoError(t, b.client.Close())
+}
