@@ -11,11 +11,14 @@ BACKEND ?= sqlite
 # Which benchmarks, and how often.
 BENCH ?= .
 COUNT ?= 1
+# What bench-peers measures: `go run -C bench ./peers -help`.
+PEERS ?=
 # Least coverage of package leasing, in percent.
 COVER_MIN ?= 90
 
-# What the tests need: files of scripts/servers/.
-SERVERS := postgres
+# What the tests need: files of scripts/servers/. Tests that kill Redis servers,
+# or need a cluster or sentinels, start theirs themselves.
+SERVERS := postgres redis redlock
 
 on_backend = $(if $(filter-out sqlite memory,$(BACKEND)),scripts/with-servers $(BACKEND) --)
 
@@ -24,7 +27,7 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: toolchain ## Leader election under kill and pause; BACKEND=postgres for PostgreSQL
+demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis or redlock
 	@$(on_backend) go run -C samples ./election -backend $(BACKEND)
 
 .PHONY: test
@@ -32,8 +35,12 @@ test: toolchain ## Every module's tests with -race against real servers, then th
 	@scripts/with-servers $(SERVERS) -- scripts/test
 
 .PHONY: bench
-bench: toolchain ## Benchmarks; BENCH=regexp, COUNT=n, BACKEND=postgres to have that server
+bench: toolchain ## Benchmarks; BENCH=regexp, COUNT=n, BACKEND=name to have that server
 	@$(on_backend) go test -C bench -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) -timeout=60m ./...
+
+.PHONY: bench-peers
+bench-peers: toolchain ## This library beside every Go peer on Redis, about 2 h; PEERS='-workloads cycles -rounds 1'
+	@scripts/with-servers redis redlock -- go run -C bench ./peers $(PEERS)
 
 .PHONY: cover
 cover: toolchain ## Coverage of package leasing; HTML=file writes a page

@@ -24,6 +24,10 @@ const fakeServer = `
 fake_variable=FAKE_URL
 fake_example=fake://127.0.0.1
 fake_bin() { [ -n "$FAKE_INSTALLED" ]; }
+if [ -n "${FAKE_INSTALL:-}" ]; then
+	can_install() { :; }
+	fake_install() { "$FAKE_INSTALL"; }
+fi
 fake_start() {
 	start_server "$1/log" TERM bash -c 'echo up; while :; do sleep 0.1; done'
 	wait_until 60 "$server_pid" grep -q up "$1/log"
@@ -189,16 +193,32 @@ func TestMissingServerNamesTheVariable(t *testing.T) {
 		require.NoError(t, os.Symlink(path, filepath.Join(bin, name)))
 	}
 	c := start(t, []string{"FAKE_INSTALLED=", "PATH=" + bin}, "bash", "-c", "echo not reached")
+	c.missing("fake is not installed, and installing it takes root and apt-get; install it, or")
+}
+
+func TestBadInstallNamesTheVariable(t *testing.T) {
+	for install, says := range map[string]string{
+		"false": "fake could not be installed;",
+		"true":  "fake was installed, but its programs were not found;",
+	} {
+		c := start(t, []string{"FAKE_INSTALLED=", "FAKE_INSTALL=" + install}, "bash", "-c", "echo not reached")
+		c.missing(says)
+	}
+}
+
+// missing checks for the end without a server, with this and a hint.
+func (c *command) missing(says string) {
+	c.t.Helper()
 	out, status := c.end()
-	require.Empty(t, out)
-	require.Equal(t, 1, status)
-	require.Contains(t, c.stderr.String(), "fake is not installed")
-	require.Contains(t, c.stderr.String(), "point FAKE_URL at a running server, for example fake://127.0.0.1")
+	require.Empty(c.t, out)
+	require.Equal(c.t, 1, status)
+	require.Contains(c.t, c.stderr.String(),
+		says+" point FAKE_URL at a running server, for example fake://127.0.0.1")
 	c.gone()
 }
 
 func TestUnknownServerNamesTheKnown(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "../../scripts/with-servers", "nope", "--", "true").CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(out), "there is no server named nope; there are: postgres")
+	require.Contains(t, string(out), "there is no server named nope; there are: postgres redis redlock")
 }

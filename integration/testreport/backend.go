@@ -3,8 +3,10 @@ package main
 import "strings"
 
 // backends are the names by which tests and packages say what they run
-// against: TestConformancePostgres, TestMigrate/sqlite, providers/memory.
-var backends = []string{"memory", "sqlite", "postgres"}
+// against: TestConformancePostgres, TestMigrate/sqlite, providers/memory. Redis
+// is one node; in its module a test of several says which kind:
+// TestConformanceRedlock3.
+var backends = []string{"memory", "sqlite", "postgres", "redis", "redlock", "cluster", "sentinel"}
 
 // noBackend stands for tests of the core, of pure functions and of tools.
 const noBackend = "-"

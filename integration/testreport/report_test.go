@@ -64,6 +64,29 @@ skipped: ex.org/lease/providers/sql TestPostgres_Old
 `, text)
 }
 
+// What a test says comes before what its package says, and what is said first
+// before what follows.
+func TestBackendOf(t *testing.T) {
+	const redis = "ex.org/lease/providers/redis"
+	for test, want := range map[string]string{
+		"TestReply":                         "redis",
+		"TestConformanceRedis":              "redis",
+		"TestConformanceRedlock3":           "redlock",
+		"TestConformanceRedlock3/Acquire":   "redlock",
+		"TestTrap_T41_RedlockOverRedis":     "redlock",
+		"TestConformanceCluster":            "cluster",
+		"TestSentinelFailoverLosesTheLease": "sentinel",
+		"TestVerbs/sentinel":                "sentinel",
+		"TestRedisServers/redlock":          "redis",
+	} {
+		require.Equal(t, want, backendOf(redis, test), test)
+		require.Contains(t, backends, want)
+	}
+	require.Equal(t, "redis", backendOf(redis+"/internal/redistest", "TestEverySlotIsServed"))
+	require.Equal(t, "redis", backendOf("ex.org/lease/bench", "TestAdaptersExcludeRedis"))
+	require.Equal(t, noBackend, backendOf("ex.org/lease/abstractions", "TestTrust"))
+}
+
 func TestFailures(t *testing.T) {
 	passing := "pass ex.org/lease/a TestA"
 	for name, c := range map[string]struct {
@@ -94,6 +117,10 @@ func TestFailures(t *testing.T) {
 		"a required backend that only skipped": {
 			lines: []string{passing, "skip ex.org/lease/a TestPostgres"}, required: "postgres",
 			closing: "1 passed, 1 failed, 1 skipped", says: "FAILED: no test passed against postgres",
+		},
+		"a required backend whose package only ran on another": {
+			lines:   []string{"pass ex.org/lease/providers/redis TestConformanceRedis", "pass ex.org/lease/providers/redis TestReply"},
+			closing: "2 passed, 1 failed, 0 skipped", says: "FAILED: no test passed against redlock", required: "redis redlock",
 		},
 		"nothing at all": {closing: "0 passed, 1 failed, 0 skipped", says: "FAILED: no test ran"},
 	} {
