@@ -154,16 +154,16 @@ func (h *campaign) subscribe(ctx context.Context) bool {
 }
 
 // pause is how long to wait for a hint after the n-th answer: a jittered,
-// doubling back-off, or until the holder's time is up, whichever is sooner.
+// doubling back-off, or until the holder's time is up, whichever is sooner. With
+// hints it begins where it ends without.
 func (h *campaign) pause(n int) time.Duration {
-	o := &h.m.options
-	limit := o.MaxPoll
+	first, limit := h.m.options.MinPoll, h.m.options.MaxPoll
 	if h.hints != nil {
-		limit = min(limit, forever/pushedPolls) * pushedPolls
+		first, limit = limit, min(limit, forever/pushedPolls)*pushedPolls
 	}
 	pause := limit
-	if n = min(n, 16); o.MinPoll < limit>>n {
-		pause = o.MinPoll << n
+	if n = min(n, 16); first < limit>>n {
+		pause = first << n
 	}
 	pause -= time.Duration(rand.Int64N(int64(pause)/2 + 1))
 	if throttled := (*ThrottledError)(nil); errors.As(h.last, &throttled) {

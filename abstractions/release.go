@@ -37,6 +37,7 @@ func (l *lease) Release(ctx context.Context) error {
 	req := ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}
 	l.mu.Unlock()
 
+	l.m.queues.ending(l)
 	ctx, span := l.m.telemetry.startLinked(ctx, "lease.release", l)
 	defer span.End()
 	if bound == Infinite {

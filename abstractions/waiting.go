@@ -170,6 +170,21 @@ func (qs *queues) promote(q *queue) {
 	}
 }
 
+// ending has the head of the queue ask while the release of a lease of ours is on
+// its way, where the backend keeps a queue: the two requests follow each other
+// closely. If they pass each other, the head is a registered waiter when the
+// release arrives.
+func (qs *queues) ending(l *lease) {
+	if !qs.m.queued {
+		return
+	}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q := qs.byName[l.name]; q != nil && q.holder == l && len(q.tickets) > 0 && q.tickets[0].freed != nil {
+		poke(q.tickets[0].freed)
+	}
+}
+
 // ended hands the name of a lease of ours that has ended to the head of its
 // queue, unless it is the others' turn: then the head goes on as if it had
 // heard nothing, and competes with them on equal terms.
@@ -180,8 +195,12 @@ func (qs *queues) ended(l *lease) {
 	if q == nil {
 		return
 	}
-	if q.holder == l {
+	switch q.holder {
+	case l:
 		q.holder = nil
+	case nil:
+	default:
+		return // another of us has it already
 	}
 	now := time.Now()
 	if q.handOvers++; q.handOvers == 1 {
