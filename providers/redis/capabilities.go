@@ -1,0 +1,44 @@
+package redislease
+
+import (
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+const (
+	// minTTL is some round trips of a network and a pause of Go's collector,
+	// with time left to renew. Redis itself would go down to a millisecond.
+	minTTL = 100 * time.Millisecond
+	// redlockMinTTL has room for the two rounds of an acquire, of which each may
+	// wait for a server that is slow.
+	redlockMinTTL = 200 * time.Millisecond
+	// maxTTL keeps instants within what Go can count.
+	maxTTL = 100 * 365 * 24 * time.Hour
+)
+
+// capabilitiesOf are those of a mode; longest is Options.MaxTTL.
+func capabilitiesOf(mode Mode, longest time.Duration) leasing.Capabilities {
+	c := leasing.Capabilities{
+		Provider:       "redis",
+		MinTTL:         minTTL,
+		MaxTTL:         maxTTL,
+		Granularity:    time.Millisecond, // of PEXPIRE
+		Infinite:       true,
+		Clock:          "the Redis server's clock",
+		Precision:      time.Millisecond,
+		RemainingKnown: true,
+		Queues:         true,
+	}
+	switch mode {
+	case Cluster:
+		c.Provider = "redis-cluster"
+		c.Clock = "the clock of the Redis server that has the name"
+	case Redlock:
+		c.Provider = "redlock"
+		c.Clock = "the clocks of the Redis servers"
+		c.MinTTL, c.MaxTTL = redlockMinTTL, longest.Truncate(c.Granularity)
+		c.Infinite = false // a server that has lost its data stays out for MaxTTL only
+	}
+	return c
+}

@@ -1,0 +1,137 @@
+package redislease
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	redisPort    = "6379"
+	sentinelPort = "26379"
+	// dialTimeout is a handshake across an ocean with TLS, or one packet lost.
+	// A call that was to open a connection waits for no more than its context.
+	dialTimeout = 3 * time.Second
+	// poolSize is how many connections a server may get at most: calls that hang
+	// must not keep others from theirs. Usually there are three.
+	poolSize = maxStuck + 16
+)
+
+// open makes the clients of a URL.
+func (l location) open(o Options) ([]redis.UniversalClient, error) {
+	switch o.Mode {
+	case Cluster:
+		c, err := l.cluster(o)
+		if err != nil {
+			return nil, err
+		}
+		return []redis.UniversalClient{redis.NewClusterClient(c)}, nil
+	case Sentinel:
+		c, err := l.sentinel(o)
+		if err != nil {
+			return nil, err
+		}
+		return []redis.UniversalClient{redis.NewFailoverClient(c)}, nil
+	}
+	clients := make([]redis.UniversalClient, 0, len(l.hosts))
+	for _, addr := range l.places() {
+		c, err := redis.ParseURL(l.forLibrary(addr))
+		if err != nil {
+			return nil, badParameter("redis.ParseURL", err)
+		}
+		c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
+		c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
+		c.DialerRetries = 1
+		tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
+		clients = append(clients, redis.NewClient(c))
+	}
+	return clients, nil
+}
+
+// places are the addresses of servers, or nothing, which is where a socket is.
+func (l location) places() []string {
+	if l.scheme == "unix" {
+		return []string{""}
+	}
+	return l.addrs(redisPort)
+}
+
+func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
+	addrs := l.addrs(redisPort)
+	c, err := redis.ParseClusterURL(l.forLibrary(addrs[0]))
+	if err != nil {
+		return nil, badParameter("redis.ParseClusterURL", err)
+	}
+	c.Addrs = addrs
+	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
+	c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
+	c.DisableRoutingPolicies = true // they ask each server for all its commands
+	defaultTo(&c.DialerRetries, 1)
+	tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
+	return c, nil
+}
+
+func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
+	addrs := l.addrs(sentinelPort)
+	c, err := redis.ParseFailoverURL(l.forLibrary(addrs[0]))
+	if err != nil {
+		return nil, badParameter("redis.ParseFailoverURL", err)
+	}
+	c.MasterName, c.SentinelAddrs = o.Master, addrs
+	c.SentinelUsername, c.SentinelPassword = o.SentinelUsername, o.SentinelPassword
+	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
+	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // it never asks for maintenance notifications
+	defaultTo(&c.DialerRetries, 1)
+	tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
+	return c, nil
+}
+
+// tune sets what the URL has not: one attempt for a call and for a connection,
+// since retries are package leasing's.
+func tune(maxRetries, pool *int, dial *time.Duration) {
+	defaultTo(maxRetries, -1)
+	defaultTo(pool, poolSize)
+	defaultTo(dial, dialTimeout)
+}
+
+// noMaintenance spares each connection a request for notifications that only
+// Redis Enterprise sends.
+func noMaintenance() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+// tls is the configuration for a URL. go-redis makes all servers prove to be the
+// first host; that is right for one name before a whole cluster.
+func (l location) tls(o Options, c *tls.Config) *tls.Config {
+	if l.scheme != "rediss" {
+		return nil
+	}
+	name := ""
+	if len(l.hosts) == 1 && o.Mode != Sentinel {
+		name, _, _ = splitHost(l.hosts[0])
+	}
+	if o.TLS != nil {
+		c = o.TLS.Clone()
+		defaultTo(&c.ServerName, name)
+	} else {
+		c.ServerName = name
+	}
+	defaultTo(&c.MinVersion, tls.VersionTLS12)
+	return c
+}
+
+// badParameter is go-redis' word on the parameters it was left with. Its error
+// names them, and has no password: see forLibrary.
+func badParameter(parser string, err error) error {
+	text := err.Error()
+	if bad := (*url.Error)(nil); errors.As(err, &bad) {
+		text = "the URL is malformed"
+	}
+	return &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: fmt.Sprintf("what %s understands: %s", parser, text)}
+}

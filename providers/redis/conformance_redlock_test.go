@@ -1,0 +1,51 @@
+package redislease
+
+import (
+	"strings"
+	"testing"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConformanceRedlock3(t *testing.T) { conformRedlock(t, 3) }
+
+func TestConformanceRedlock5(t *testing.T) { conformRedlock(t, 5) }
+
+func conformRedlock(t *testing.T, n int) {
+	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
+	bootstrapped(t, servers)
+	h := harness(redlockURL(servers), nil, redlockOf(silent(t), silent(t), silent(t)))
+	h.Forget = func(t testing.TB, _ leasing.Provider, name string) {
+		for _, server := range servers {
+			key := naming{prefix: DefaultPrefix}.keys(name).fence
+			require.NoError(t, server.Client(t).Del(t.Context(), key).Err())
+		}
+	}
+	providertest.Run(t, h)
+}
+
+// redlockOf is the URL of several servers' URLs.
+func redlockOf(urls ...string) string {
+	for i := 1; i < len(urls); i++ {
+		urls[i] = urls[i][strings.LastIndexAny(urls[i], "@/")+1:]
+	}
+	return strings.Join(urls, ",") + "?mode=redlock"
+}
+
+func redlockURL(servers []*redistest.Server) string {
+	urls := make([]string, len(servers))
+	for i, server := range servers {
+		urls[i] = strings.TrimSuffix(server.URL(), "/0")
+	}
+	return redlockOf(urls...)
+}
+
+// bootstrapped lets new servers vote.
+func bootstrapped(t testing.TB, servers []*redistest.Server) {
+	p, err := OpenURL(t.Context(), redlockURL(servers)+"&bootstrap=true")
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
+}

@@ -1,0 +1,48 @@
+package redislease
+
+import (
+	"net"
+	"testing"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConformanceRedis(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Password: "secret"})
+	providertest.Run(t, harness(server.URL(), server.Client(t), silent(t)))
+}
+
+func TestConformanceCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	providertest.Run(t, harness(clusterURL(cluster), cluster.Client(t), silent(t)+"?mode=cluster"))
+}
+
+// harness opens providers by URL. admin forgets names behind their backs.
+func harness(url string, admin redis.UniversalClient, unreachable string) providertest.Harness {
+	open := func(t testing.TB, url string) leasing.Provider {
+		p, err := OpenURL(t.Context(), url)
+		require.NoError(t, err)
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	return providertest.Harness{
+		New:  func(t testing.TB) leasing.Provider { return open(t, url) },
+		Peer: func(t testing.TB, _ leasing.Provider) leasing.Provider { return open(t, url) },
+		Forget: func(t testing.TB, _ leasing.Provider, name string) {
+			require.NoError(t, admin.Del(t.Context(), naming{prefix: DefaultPrefix}.keys(name).fence).Err())
+		},
+		Unreachable: func(t testing.TB) leasing.Provider { return open(t, unreachable) },
+	}
+}
+
+// silent is the URL of a server that takes connections and says nothing.
+func silent(t testing.TB) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	return "redis://" + listener.Addr().String()
+}

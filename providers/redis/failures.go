@@ -1,0 +1,94 @@
+package redislease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/redis/go-redis/v9"
+)
+
+// meaning is what an error of Redis says about the request.
+type meaning uint8
+
+const (
+	unknown meaning = iota // it may have been applied: ErrUnavailable
+	refused                // for now, and not applied: ErrThrottled
+	denied                 // ErrDenied
+	misused                // ErrSetup
+)
+
+// codes gives the first word of Redis' errors, which is their code
+// (redis.io/docs/latest/develop/reference/protocol-spec, "Simple errors"), its
+// meaning. What is not listed is unknown.
+var codes = map[string]meaning{
+	"BUSY":        refused, // another script runs for too long
+	"CLUSTERDOWN": refused,
+	"LOADING":     refused,
+	"MASTERDOWN":  refused,
+	"MISCONF":     refused, // it can't save to disk, and so takes no writes
+	"NOREPLICAS":  refused, // min-replicas-to-write
+	"OOM":         refused, // maxmemory
+	"READONLY":    refused, // a replica, or a failover under way
+	"TRYAGAIN":    refused, // the slot is being moved
+	"NOAUTH":      denied,
+	"NOPERM":      denied,
+	"WRONGPASS":   denied,
+	"WRONGTYPE":   misused, // somebody else's key
+	"CROSSSLOT":   misused,
+	"NOPROTO":     misused,
+}
+
+// scriptError is an error of a command in the script.
+type scriptError string
+
+func (e scriptError) Error() string { return string(e) }
+func (e scriptError) RedisError()   {}
+
+var _ redis.Error = scriptError("")
+
+func meaningOf(err error) meaning {
+	var answered redis.Error
+	if !errors.As(err, &answered) {
+		return unknown
+	}
+	code, _, _ := strings.Cut(answered.Error(), " ")
+	return codes[code]
+}
+
+// failure turns an error of the client library into one of package leasing,
+// keeping both in its chain.
+func failure(err error) error {
+	switch {
+	case err == nil || errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrClosed):
+		return err
+	case errors.Is(err, redis.ErrClosed): // the user closed the client
+		return fmt.Errorf("%w: %w", leasing.ErrClosed, err)
+	case errors.Is(err, context.Canceled): // the caller left: that says nothing of Redis
+		return err
+	}
+	switch meaningOf(err) {
+	case refused:
+		return &leasing.ThrottledError{Err: err}
+	case denied:
+		return fmt.Errorf("%w: %w", leasing.ErrDenied, err)
+	case misused:
+		return fmt.Errorf("%w: %w; the keys under Options.Prefix must be this library's alone", leasing.ErrSetup, err)
+	}
+	return fmt.Errorf("%w: %w", leasing.ErrUnavailable, err)
+}
+
+// quarantinedError is a node of Redlock that lost its data and casts no vote for
+// now.
+type quarantinedError struct {
+	left time.Duration
+}
+
+func (e *quarantinedError) Error() string {
+	return fmt.Sprintf("the node came back empty and casts no vote for another %v", e.left)
+}
+
+func (e *quarantinedError) Is(target error) bool { return target == leasing.ErrUnavailable }

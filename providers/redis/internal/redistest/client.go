@@ -1,0 +1,74 @@
+package redistest
+
+import (
+	"crypto/tls"
+	"net/url"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Addr is the server's "127.0.0.1:port".
+func (s *Server) Addr() string { return loopback(s.port) }
+
+// Port is the server's port.
+func (s *Server) Port() int { return s.port }
+
+// URL is the server's address with the default user's password, as
+// redis.ParseURL takes it: "redis://:password@127.0.0.1:port/0", or rediss.
+func (s *Server) URL() string {
+	u := url.URL{Scheme: "redis", Host: s.Addr(), Path: "/0"}
+	if s.tls != nil {
+		u.Scheme = "rediss"
+	}
+	if s.options.Password != "" {
+		u.User = url.UserPassword("", s.options.Password)
+	}
+	return u.String()
+}
+
+// Client is a new client of the server, as the default user, that makes one
+// attempt and obeys its contexts. It is closed when t ends, or before.
+func (s *Server) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	client := s.newClient("", s.options.Password)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func (s *Server) newClient(user, password string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:                     s.Addr(),
+		Username:                 user,
+		Password:                 password,
+		TLSConfig:                s.TLSConfig(),
+		ContextTimeoutEnabled:    true,
+		MaxRetries:               -1,
+		DialerRetries:            1,
+		MaintNotificationsConfig: noNotifications(),
+	})
+}
+
+// noNotifications keeps go-redis from asking for what only Redis Enterprise has.
+func noNotifications() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+// TLSConfig trusts the server's certificate and nothing else. It is nil for a
+// server without TLS, and new with each call.
+func (s *Server) TLSConfig() *tls.Config {
+	if s.tls == nil {
+		return nil
+	}
+	return &tls.Config{RootCAs: s.tls.pool(), MinVersion: tls.VersionTLS12}
+}
+
+// CAFile is the path of the PEM file of the authority that signed the server's
+// certificate; empty without TLS.
+func (s *Server) CAFile() string {
+	if s.tls == nil {
+		return ""
+	}
+	return s.tls.authority
+}

@@ -1,0 +1,128 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// slots is the number of hash slots of every Redis Cluster.
+const slots = 16384
+
+// Cluster is a Redis Cluster whose nodes are masters without replicas. Slots
+// whose node is down fail alone, the others go on while most nodes are up.
+type Cluster struct {
+	// Servers are the nodes, in the order of the slots they serve.
+	Servers []*Server
+}
+
+// StartCluster starts a cluster of this many masters, and waits until each
+// knows that every slot is served.
+func StartCluster(t testing.TB, masters int) *Cluster {
+	t.Helper()
+	c := &Cluster{Servers: make([]*Server, masters)}
+	for i := range c.Servers {
+		c.Servers[i] = newNode(t)
+	}
+	startAll(t, c.Servers)
+	ctx, cancel := bounded(t)
+	defer cancel()
+	for i, s := range c.Servers {
+		if err := c.join(ctx, i, s); err != nil {
+			t.Fatalf("%s does not join the cluster: %v", s.Addr(), err)
+		}
+	}
+	c.Ready()
+	return c
+}
+
+// newNode is a node before it knows others. The timeout after which a silent
+// node counts as failed is long enough for a busy machine; it also bounds how
+// long a node that was paused stays out.
+func newNode(t testing.TB) *Server {
+	t.Helper()
+	s := newServer(t, Options{})
+	s.node = true
+	s.role = append(s.role,
+		"cluster-announce-ip 127.0.0.1",
+		"cluster-node-timeout 2000",
+		"cluster-require-full-coverage no")
+	return s
+}
+
+// join gives node i its slots and an epoch of its own, as redis-cli does, and
+// introduces it to the first.
+func (c *Cluster) join(ctx context.Context, i int, s *Server) error {
+	from, to := share(i, len(c.Servers))
+	first := c.Servers[0]
+	err := errors.Join(
+		s.admin.ClusterAddSlotsRange(ctx, from, to).Err(),
+		s.admin.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
+	if err != nil || s == first {
+		return err
+	}
+	return s.admin.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.port, first.bus).Err()
+}
+
+// share is the first and the last slot of node i of n.
+func share(i, n int) (from, to int) { return i * slots / n, (i+1)*slots/n - 1 }
+
+// Ready waits until each node knows that every slot is served: for a cluster of
+// which some were paused or killed, and are back.
+func (c *Cluster) Ready() {
+	t := c.Servers[0].t
+	t.Helper()
+	ctx, cancel := bounded(t)
+	defer cancel()
+	for _, s := range c.Servers {
+		if err := until(ctx, nil, func(ctx context.Context) error { return c.seenBy(ctx, s) }); err != nil {
+			t.Fatalf("the node on %s does not see the whole cluster: %v", s.Addr(), err)
+		}
+	}
+}
+
+// seenBy is nil when a node sees all the others and every slot.
+func (c *Cluster) seenBy(ctx context.Context, s *Server) error {
+	if err := s.reachable(ctx); err != nil {
+		return err
+	}
+	text, err := s.admin.ClusterInfo(ctx).Result()
+	if err != nil {
+		return err
+	}
+	return missing(text, []string{
+		"cluster_state:ok",
+		fmt.Sprintf("cluster_slots_ok:%d", slots),
+		fmt.Sprintf("cluster_known_nodes:%d", len(c.Servers)),
+		fmt.Sprintf("cluster_size:%d", len(c.Servers)),
+	})
+}
+
+// Addrs are the nodes' addresses, in the order of Servers.
+func (c *Cluster) Addrs() []string { return addrs(c.Servers) }
+
+func addrs(servers []*Server) []string {
+	all := make([]string, len(servers))
+	for i, s := range servers {
+		all[i] = s.Addr()
+	}
+	return all
+}
+
+// Client is a new client of the cluster that obeys its contexts. It follows a
+// redirection, and otherwise makes one attempt. It is closed when t ends, or
+// before.
+func (c *Cluster) Client(t testing.TB) *redis.ClusterClient {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs:                    c.Addrs(),
+		ContextTimeoutEnabled:    true,
+		MaxRetries:               -1,
+		MaintNotificationsConfig: noNotifications(),
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}

@@ -1,0 +1,59 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// says is nil when a section of the server's INFO has all these lines.
+func (s *Server) says(ctx context.Context, section string, lines ...string) error {
+	if err := s.reachable(ctx); err != nil {
+		return err
+	}
+	text, err := s.admin.Info(ctx, section).Result()
+	if err != nil {
+		return err
+	}
+	return missing(text, lines)
+}
+
+// missing is nil when a reply of Redis has all these lines.
+func missing(text string, lines []string) error {
+	for _, line := range lines {
+		if !strings.Contains("\n"+text, "\n"+line+"\r\n") {
+			return fmt.Errorf("no %s in:\n%s", line, text)
+		}
+	}
+	return nil
+}
+
+// reachable spares the client an attempt in vain: go-redis logs those, and
+// after some of them keeps a goroutine dialling for a second after Close.
+func (s *Server) reachable(ctx context.Context) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// answers is nil when this server listens and has loaded its data. Somebody else
+// who took the port doesn't know the client's password.
+func (s *Server) answers(ctx context.Context) error {
+	if err := s.reachable(ctx); err != nil {
+		return err
+	}
+	return s.admin.Ping(ctx).Err()
+}
+
+// follows is nil for a replica that has all its master has.
+func follows(ctx context.Context, s *Server) error {
+	return s.says(ctx, "replication", "role:slave", "master_link_status:up")
+}
+
+func isMaster(ctx context.Context, s *Server) error {
+	return s.says(ctx, "replication", "role:master")
+}

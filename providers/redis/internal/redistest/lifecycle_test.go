@@ -1,0 +1,154 @@
+//go:build linux
+
+package redistest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// childVariable makes this program start a server and wait for its own end.
+const childVariable = "REDISTEST_CHILD"
+
+func pidOf(s *Server) int { return s.process.os.Pid }
+
+// alive says whether a process runs. One that has ended may wait as a zombie for
+// process 1 to notice.
+func alive(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z")
+}
+
+func TestPausedServerIsSilentUntilResumed(t *testing.T) {
+	s := Start(t, Options{})
+	client := s.Client(t)
+	set(t, client, "key", "value")
+	s.Pause()
+	timedOut(t, client.Get(briefly(t), "key").Err())
+	s.Pause() // again
+	s.Resume()
+	require.Equal(t, "value", get(t, client, "key"))
+}
+
+func TestKilledServerIsGoneUntilRestarted(t *testing.T) {
+	s := Start(t, Options{})
+	client := s.Client(t)
+	set(t, client, "key", "value")
+	addr, pid := s.Addr(), pidOf(s)
+	s.Kill()
+	s.Kill() // again
+	require.False(t, alive(pid))
+	require.Error(t, client.Ping(t.Context()).Err())
+	s.Restart()
+	require.Equal(t, addr, s.Addr())
+	require.NotEqual(t, pid, pidOf(s))
+	absent(t, client, "key")
+}
+
+func TestPersistentServerKeepsWhatItAcknowledged(t *testing.T) {
+	s := Start(t, Options{Persist: true, Password: "secret"})
+	client := s.Client(t)
+	for name, again := range map[string]func(){
+		"killed":   func() { s.Kill(); s.Restart() },
+		"shut":     func() { s.Shutdown(); s.Restart() },
+		"running":  s.Restart,
+		"is still": func() { s.Pause(); s.Restart() },
+	} {
+		set(t, client, name, name)
+		again()
+		require.Equal(t, name, get(t, client, name))
+	}
+	s.RestartEmpty()
+	absent(t, client, "killed")
+}
+
+func TestRestartWaitsForThePort(t *testing.T) {
+	s := Start(t, Options{})
+	client := s.Client(t)
+	s.Kill()
+	squatter, err := net.Listen("tcp", s.Addr())
+	require.NoError(t, err)
+	restarted := make(chan struct{})
+	go func() {
+		defer close(restarted)
+		s.Restart()
+	}()
+	secondTry := filepath.Join(s.dir, "log-3") // the first try after the first start is log-2
+	require.Eventually(t, func() bool { return exists(secondTry) }, patience, 10*time.Millisecond)
+	require.NoError(t, squatter.Close())
+	<-restarted
+	require.NoError(t, client.Ping(t.Context()).Err())
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func TestClientIsClosedWithItsTest(t *testing.T) {
+	s := Start(t, Options{})
+	var client *redis.Client
+	t.Run("client", func(t *testing.T) { client = s.Client(t) })
+	require.ErrorIs(t, client.Ping(t.Context()).Err(), redis.ErrClosed)
+}
+
+// Whatever state a server is in, nothing of it is left when its test ends.
+func TestNothingOutlivesItsTest(t *testing.T) {
+	var pids []int
+	var dir string
+	t.Run("servers", func(t *testing.T) {
+		servers := StartMany(t, 4, Options{Persist: true})
+		servers[0].Pause()
+		servers[1].Kill()
+		servers[2].Restart()
+		for _, s := range servers {
+			pids = append(pids, pidOf(s))
+		}
+		dir = servers[0].dir
+		require.True(t, alive(pids[0]))
+		require.False(t, alive(pids[1]))
+	})
+	for _, pid := range pids {
+		require.False(t, alive(pid))
+	}
+	require.NoDirExists(t, dir)
+}
+
+// Not even when the tests are killed and clean nothing up.
+func TestNothingOutlivesTheTestsProcess(t *testing.T) {
+	if os.Getenv(childVariable) != "" {
+		s := Start(t, Options{})
+		fmt.Println("\nserver", pidOf(s))
+		select {} // until killed
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=5m")
+	cmd.Env = append(os.Environ(), childVariable+"=yes", "TMPDIR="+t.TempDir())
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+
+	var pid int
+	for lines := bufio.NewScanner(out); pid == 0 && lines.Scan(); {
+		fmt.Sscanf(lines.Text(), "server %d", &pid)
+	}
+	require.True(t, alive(pid))
+	require.NoError(t, cmd.Process.Kill())
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, 10*time.Millisecond)
+}

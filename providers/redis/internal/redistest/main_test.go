@@ -1,0 +1,53 @@
+package redistest
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// The names of the tests here leave out cluster and sentinel: in the table at
+// the end of `make test` those count what ran against them, not what starts them.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// It sees a second after Close that it may end.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// briefly is a context that a server that hangs runs into.
+func briefly(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// timedOut checks for an error of a deadline, the context's or the connection's.
+func timedOut(t testing.TB, err error) {
+	t.Helper()
+	var netErr net.Error
+	require.ErrorAs(t, err, &netErr)
+	require.True(t, netErr.Timeout(), err)
+}
+
+func set(t testing.TB, client redis.UniversalClient, key, value string) {
+	t.Helper()
+	require.NoError(t, client.Set(t.Context(), key, value, 0).Err())
+}
+
+func get(t testing.TB, client redis.UniversalClient, key string) string {
+	t.Helper()
+	value, err := client.Get(t.Context(), key).Result()
+	require.NoError(t, err)
+	return value
+}
+
+func absent(t testing.TB, client redis.UniversalClient, key string) {
+	t.Helper()
+	require.ErrorIs(t, client.Get(t.Context(), key).Err(), redis.Nil)
+}

@@ -1,0 +1,238 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Sentinel is a master with two replicas, and three sentinels of which two have
+// to agree that the master is down. It takes a master that is silent for a
+// second to make them think so.
+type Sentinel struct {
+	// MasterName is what the sentinels call the master.
+	MasterName string
+	// Servers are the first master and then its replicas.
+	Servers []*Server
+	// Sentinels are the processes that watch.
+	Sentinels []*Server
+}
+
+// StartSentinel starts the six servers and waits until a failover would work.
+func StartSentinel(t testing.TB) *Sentinel {
+	t.Helper()
+	master := Start(t, Options{})
+	c := &Sentinel{MasterName: "leases", Servers: []*Server{master}}
+	for range 2 {
+		c.Servers = append(c.Servers, newReplica(t, master))
+	}
+	startAll(t, c.Servers[1:])
+	c.each("the replica does not follow", c.Servers[1:], follows)
+
+	// Only now: a sentinel asks a replica about itself every ten seconds,
+	// and until then believes what it saw first.
+	for range 3 {
+		c.Sentinels = append(c.Sentinels, newSentinel(t, c.MasterName, master))
+	}
+	startAll(t, c.Sentinels)
+	c.Ready()
+	return c
+}
+
+func newReplica(t testing.TB, master *Server) *Server {
+	t.Helper()
+	s := newServer(t, Options{})
+	s.role = append(s.role, fmt.Sprintf("replicaof 127.0.0.1 %d", master.port))
+	return s
+}
+
+func newSentinel(t testing.TB, name string, master *Server) *Server {
+	t.Helper()
+	s := newServer(t, Options{})
+	s.args = []string{"--sentinel"}
+	s.role = []string{
+		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", name, master.port),
+		fmt.Sprintf("sentinel down-after-milliseconds %s 1000", name),
+		fmt.Sprintf("sentinel failover-timeout %s 3000", name),
+		fmt.Sprintf("sentinel parallel-syncs %s 2", name),
+	}
+	return s
+}
+
+// Addrs are the addresses of the sentinels.
+func (c *Sentinel) Addrs() []string { return addrs(c.Sentinels) }
+
+// Client is a new client of whatever server is the master. It makes one attempt
+// and obeys its contexts, and is closed when t ends, or before.
+func (c *Sentinel) Client(t testing.TB) redis.UniversalClient {
+	t.Helper()
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName:            c.MasterName,
+		SentinelAddrs:         c.Addrs(),
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Master is the server that the sentinels name. It waits until those that
+// answer, two at least, name the same, and it says that it is the master.
+func (c *Sentinel) Master() *Server {
+	t := c.t()
+	t.Helper()
+	return c.await("no master", func(*Server) error { return nil })
+}
+
+// WaitForFailover waits until another server than old is the master, as Master
+// says it.
+func (c *Sentinel) WaitForFailover(old *Server) *Server {
+	t := c.t()
+	t.Helper()
+	return c.await("no failover", func(master *Server) error {
+		if master == old {
+			return errors.New("the master is still the old one")
+		}
+		return nil
+	})
+}
+
+// Failover has a sentinel make a replica the master while the old one is well,
+// waits for it, and returns it.
+func (c *Sentinel) Failover() *Server {
+	t := c.t()
+	t.Helper()
+	old := c.Master()
+	ctx, cancel := bounded(t)
+	defer cancel()
+	err := until(ctx, nil, func(ctx context.Context) error {
+		return ask(ctx, c.Sentinels[0], func(sentinel *redis.SentinelClient) error {
+			return sentinel.Failover(ctx, c.MasterName).Err()
+		})
+	})
+	if err != nil {
+		t.Fatalf("the sentinel starts no failover: %v", err)
+	}
+	return c.WaitForFailover(old)
+}
+
+// Ready waits until each sentinel sees a master, two replicas and two other
+// sentinels that are well: a failover would work.
+func (c *Sentinel) Ready() {
+	c.t().Helper()
+	c.each("the sentinel does not see all", c.Sentinels, c.sees)
+}
+
+func (c *Sentinel) t() testing.TB { return c.Servers[0].t }
+
+// each waits until check is nil for each of some servers.
+func (c *Sentinel) each(failure string, servers []*Server, check func(context.Context, *Server) error) {
+	t := c.t()
+	t.Helper()
+	ctx, cancel := bounded(t)
+	defer cancel()
+	for _, s := range servers {
+		if err := until(ctx, nil, func(ctx context.Context) error { return check(ctx, s) }); err != nil {
+			t.Fatalf("%s: %s: %v", s.Addr(), failure, err)
+		}
+	}
+}
+
+// await waits for a master that is right.
+func (c *Sentinel) await(failure string, right func(*Server) error) (master *Server) {
+	t := c.t()
+	t.Helper()
+	ctx, cancel := bounded(t)
+	defer cancel()
+	err := until(ctx, nil, func(ctx context.Context) (err error) {
+		if master, err = c.agreed(ctx); err != nil {
+			return err
+		}
+		return right(master)
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", failure, err)
+	}
+	return master
+}
+
+// sees is nil for a sentinel to which all servers and sentinels look well.
+func (c *Sentinel) sees(ctx context.Context, s *Server) error {
+	return ask(ctx, s, func(sentinel *redis.SentinelClient) error {
+		master, err := sentinel.Master(ctx, c.MasterName).Result()
+		if err != nil {
+			return err
+		}
+		replicas, err := sentinel.Replicas(ctx, c.MasterName).Result()
+		if err != nil {
+			return err
+		}
+		others, err := sentinel.Sentinels(ctx, c.MasterName).Result()
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			well([]map[string]string{master}, 1, "master"),
+			well(replicas, len(c.Servers)-1, "slave"),
+			well(others, len(c.Sentinels)-1, "sentinel"))
+	})
+}
+
+// well is nil for n servers of a kind about which a sentinel has no doubts,
+// which would be further flags such as s_down.
+func well(servers []map[string]string, n int, kind string) error {
+	if len(servers) != n {
+		return fmt.Errorf("%d of kind %s, not %d", len(servers), kind, n)
+	}
+	for _, server := range servers {
+		if server["flags"] != kind {
+			return fmt.Errorf("%s:%s is %q", server["ip"], server["port"], server["flags"])
+		}
+		if link, ok := server["master-link-status"]; ok && link != "ok" {
+			return fmt.Errorf("%s:%s has its link to the master %q", server["ip"], server["port"], link)
+		}
+	}
+	return nil
+}
+
+// agreed is the master that all sentinels name that answer.
+func (c *Sentinel) agreed(ctx context.Context) (*Server, error) {
+	named := make(map[string]int)
+	for _, s := range c.Sentinels {
+		_ = ask(ctx, s, func(sentinel *redis.SentinelClient) error {
+			addr, err := sentinel.GetMasterAddrByName(ctx, c.MasterName).Result()
+			if err == nil {
+				named[strings.Join(addr, ":")]++
+			}
+			return err
+		})
+	}
+	for _, s := range c.Servers {
+		if len(named) == 1 && named[s.Addr()] >= 2 {
+			return s, isMaster(ctx, s)
+		}
+	}
+	return nil, fmt.Errorf("the sentinels name as master, so many times: %v", named)
+}
+
+// ask puts questions to a sentinel.
+func ask(ctx context.Context, s *Server, questions func(*redis.SentinelClient) error) error {
+	if err := s.reachable(ctx); err != nil {
+		return err
+	}
+	options := s.admin.Options()
+	client := redis.NewSentinelClient(&redis.Options{
+		Addr:                     options.Addr,
+		Username:                 options.Username,
+		Password:                 options.Password,
+		ContextTimeoutEnabled:    true,
+		MaxRetries:               -1,
+		DialerRetries:            1,
+		MaintNotificationsConfig: noNotifications(),
+	})
+	return errors.Join(questions(client), client.Close())
+}

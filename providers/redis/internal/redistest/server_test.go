@@ -1,0 +1,141 @@
+package redistest
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func TestServerAnswersOnLoopback(t *testing.T) {
+	s := Start(t, Options{})
+	client := s.Client(t)
+	set(t, client, "key", "value")
+	require.Equal(t, "value", get(t, client, "key"))
+	host, _, err := net.SplitHostPort(s.Addr())
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1", host)
+	require.Equal(t, "redis://"+s.Addr()+"/0", s.URL())
+	require.Nil(t, s.TLSConfig())
+	require.True(t, client.Options().ContextTimeoutEnabled, "or a frozen server holds a test up")
+	require.Zero(t, client.Options().MaxRetries)
+	require.Empty(t, s.CAFile())
+}
+
+func TestPasswordIsAskedFor(t *testing.T) {
+	s := Start(t, Options{Password: `p@ss "w/o rd\`})
+	set(t, s.Client(t), "key", "value")
+
+	options, err := redis.ParseURL(s.URL())
+	require.NoError(t, err)
+	byURL := redis.NewClient(options)
+	defer byURL.Close()
+	require.Equal(t, "value", get(t, byURL, "key"))
+
+	for _, wrong := range []string{"", "guess"} {
+		stranger := s.newClient("", wrong)
+		require.Error(t, stranger.Get(t.Context(), "key").Err(), wrong)
+		require.NoError(t, stranger.Close())
+	}
+}
+
+func TestUsersHaveTheirRights(t *testing.T) {
+	s := Start(t, Options{Users: []string{"reader on >secret ~a* +get", "default off"}})
+	reader := s.newClient("reader", "secret")
+	defer reader.Close()
+	absent(t, reader, "apple")
+	require.True(t, redis.HasErrorPrefix(reader.Get(t.Context(), "banana").Err(), "NOPERM"))
+	require.True(t, redis.HasErrorPrefix(reader.Set(t.Context(), "apple", 1, 0).Err(), "NOPERM"))
+	require.Error(t, s.Client(t).Ping(t.Context()).Err(), "the default user is off")
+}
+
+func TestArgsReachTheServer(t *testing.T) {
+	s := Start(t, Options{Args: []string{"--maxmemory", "7mb"}})
+	config, err := s.Client(t).ConfigGet(t.Context(), "maxmemory").Result()
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"maxmemory": "7340032"}, config)
+}
+
+func TestTLSOnly(t *testing.T) {
+	s := Start(t, Options{TLS: true, Password: "secret"})
+	set(t, s.Client(t), "key", "value")
+	require.Equal(t, "rediss://:secret@"+s.Addr()+"/0", s.URL())
+
+	text, err := os.ReadFile(s.CAFile())
+	require.NoError(t, err)
+	trusting := s.TLSConfig()
+	require.True(t, trusting.RootCAs.AppendCertsFromPEM(text), "a PEM file")
+
+	for name, config := range map[string]*tls.Config{
+		"no TLS":                 nil,
+		"TLS that does not know": {MinVersion: tls.VersionTLS12},
+		"another name":           {RootCAs: trusting.RootCAs, ServerName: "example.org", MinVersion: tls.VersionTLS12},
+	} {
+		stranger := redis.NewClient(&redis.Options{
+			Addr: s.Addr(), Password: "secret", TLSConfig: config, MaxRetries: -1, ContextTimeoutEnabled: true,
+		})
+		require.Error(t, stranger.Ping(t.Context()).Err(), name)
+		require.NoError(t, stranger.Close())
+	}
+}
+
+func TestManyServersKnowNothingOfEachOther(t *testing.T) {
+	servers := StartMany(t, 3, Options{})
+	set(t, servers[0].Client(t), "key", "value")
+	for _, other := range servers[1:] {
+		absent(t, other.Client(t), "key")
+	}
+}
+
+// A port found free may be taken before the server has it: the server then says
+// so, and nobody talks to the wrong one.
+func TestPortOfSomebodyElseIsNotTaken(t *testing.T) {
+	other := Start(t, Options{})
+	late := newServer(t, Options{})
+	late.port = other.port
+	require.NoError(t, late.configure())
+	require.ErrorIs(t, late.run(t.Context()), errPortTaken)
+	require.True(t, late.process.ended())
+
+	require.NoError(t, late.launch(t.Context()), "on another port")
+	require.NotEqual(t, other.Addr(), late.Addr())
+	require.NoError(t, late.Client(t).Ping(t.Context()).Err())
+}
+
+func TestFailedStartShowsWhatTheServerSaid(t *testing.T) {
+	s := newServer(t, Options{Args: []string{"--no-such-option", "1"}})
+	require.ErrorContains(t, s.launch(t.Context()), "no-such-option")
+	require.True(t, s.process.ended())
+}
+
+func TestMissingProgramSaysWhatToDo(t *testing.T) {
+	t.Setenv(programVariable, filepath.Join(t.TempDir(), "redis-server"))
+	_, err := program()
+	require.ErrorContains(t, err, "apt-get install redis-server")
+	require.ErrorContains(t, err, "or set REDIS_SERVER to the path of the program")
+}
+
+func TestVariableNamesTheProgram(t *testing.T) {
+	real, err := program()
+	require.NoError(t, err)
+	link := filepath.Join(t.TempDir(), "my-redis")
+	require.NoError(t, os.Symlink(real, link))
+	t.Setenv(programVariable, link)
+	s := Start(t, Options{})
+	require.Equal(t, link, s.program)
+}
+
+func TestUntilGivesUpWithTheLastAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := until(ctx, nil, func(context.Context) error {
+		cancel()
+		return os.ErrNotExist
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

@@ -1,0 +1,99 @@
+package redislease
+
+import (
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// listed opens a Redlock of three servers, and one provider for each of them.
+func listed(t *testing.T) (servers []*redistest.Server, p *Provider, each []*Provider) {
+	servers = redistest.StartMany(t, 3, redistest.Options{Password: "secret"})
+	bootstrapped(t, servers)
+	for _, server := range servers {
+		each = append(each, openTest(t, Options{URL: server.URL()}))
+	}
+	return servers, openTest(t, Options{URL: redlockURL(servers)}), each
+}
+
+// Each name is told once, whichever of the servers know it.
+func TestListOfRedlockIsAUnion(t *testing.T) {
+	_, p, each := listed(t)
+	all := someNames("all/", 60)
+	hold(t, p, all...)
+	// An attempt that got no majority is known where it was made.
+	var partial []string
+	for i, prefix := range []string{"a/", "b/", "c/"} {
+		names := someNames(prefix, 10)
+		hold(t, each[i], names...)
+		partial = append(partial, names...)
+	}
+	hold(t, each[0], "two")
+	hold(t, each[2], "two")
+	want := append(append(all, partial...), "two")
+	for _, limit := range []int{7, 100, 1000} {
+		names, _ := listAll(t, p, leasing.ListRequest{Limit: limit}, nothing)
+		require.ElementsMatch(t, want, names, limit)
+	}
+	page, err := p.List(t.Context(), leasing.ListRequest{Limit: 1000, HeldOnly: true})
+	require.NoError(t, err)
+	require.Len(t, page.Records, len(all), "a majority says who holds")
+	for _, record := range page.Records {
+		inspected, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: record.Name})
+		require.NoError(t, err)
+		require.Equal(t, inspected.ID, record.ID)
+		require.Equal(t, inspected.Token, record.Token)
+	}
+}
+
+// A minority that is down, or frozen, or has lost its data is left out, and costs
+// no page more than once.
+func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
+	for name, fault := range map[string]func(*redistest.Server){
+		"killed": (*redistest.Server).Kill, "frozen": (*redistest.Server).Pause, "empty": (*redistest.Server).RestartEmpty,
+	} {
+		for i := range 3 {
+			t.Run(name, func(t *testing.T) {
+				servers, p, _ := listed(t)
+				want := someNames("all/", 40)
+				hold(t, p, want...)
+				fault(servers[i])
+				began := time.Now()
+				names, pages := listAll(t, p, leasing.ListRequest{Limit: 5}, nothing)
+				require.ElementsMatch(t, want, names)
+				require.Less(t, time.Since(began), 20*time.Second, "%d pages", pages)
+				if name == "frozen" {
+					servers[i].Resume()
+				}
+			})
+		}
+	}
+}
+
+// One that fails in the middle may make names come twice, but none is left out.
+func TestListOfRedlockLosesNoNameWhenAServerFailsMeanwhile(t *testing.T) {
+	servers, p, _ := listed(t)
+	want := someNames("all/", 40)
+	hold(t, p, want...)
+	page := 0
+	names, _ := listAll(t, p, leasing.ListRequest{Limit: 5}, func() {
+		if page++; page == 3 {
+			servers[0].Kill()
+		}
+	})
+	require.Subset(t, names, want)
+}
+
+func TestListOfRedlockNeedsAMajority(t *testing.T) {
+	servers, p, _ := listed(t)
+	hold(t, p, "name")
+	servers[0].Kill()
+	servers[2].Kill()
+	_, err := p.List(t.Context(), leasing.ListRequest{})
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorContains(t, err, "no majority")
+	require.ErrorContains(t, err, "server 1 of 3")
+}

@@ -1,0 +1,220 @@
+package redislease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// hold acquires names, each by a claim of its own.
+func hold(t testing.TB, p *Provider, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		_, err := p.Acquire(t.Context(), leasing.AcquireRequest{Name: name, ID: leasing.NewID(), Owner: "o", TTL: time.Minute})
+		require.NoError(t, err)
+	}
+}
+
+func someNames(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s%05d", prefix, i)
+	}
+	return names
+}
+
+// listAll reads all pages, and calls between before each but the first.
+func listAll(t testing.TB, p *Provider, req leasing.ListRequest, between func()) (names []string, pages int) {
+	t.Helper()
+	for pages = 1; ; pages++ {
+		page, err := p.List(t.Context(), req)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page.Records), req.PageLimit())
+		for _, record := range page.Records {
+			names = append(names, record.Name)
+		}
+		if page.Next == "" {
+			return names, pages
+		}
+		req.After = page.Next
+		between()
+	}
+}
+
+func nothing() {}
+
+// A few names among many keys of others are found in few pages, and many names
+// with pages that are filled.
+func TestListAmongOthersKeys(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	for from := 0; from < 30000; from += 1000 {
+		_, err := client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for i := range 1000 {
+				pipe.Set(t.Context(), fmt.Sprintf("others:%d", from+i), 1, 0)
+			}
+			return nil
+		})
+		require.NoError(t, err)
+	}
+	p := openTest(t, Options{URL: server.URL()})
+	few, many := someNames("few/", 7), someNames("many/", 2000)
+	hold(t, p, few...)
+	hold(t, p, many...)
+
+	names, pages := listAll(t, p, leasing.ListRequest{Prefix: "few/"}, nothing)
+	require.ElementsMatch(t, few, names)
+	require.LessOrEqual(t, pages, 3)
+	names, pages = listAll(t, p, leasing.ListRequest{Limit: 1000}, nothing)
+	require.ElementsMatch(t, append(few, many...), names)
+	require.LessOrEqual(t, pages, 5)
+}
+
+// What a SCAN tells beyond the page is told on the next, without a second SCAN.
+func TestListCarriesOverWhatHasNoRoom(t *testing.T) {
+	p := openTest(t, Options{URL: redistest.Start(t, redistest.Options{}).URL()})
+	want := someNames("name/", 300)
+	hold(t, p, want...)
+	var longest int
+	req := leasing.ListRequest{Limit: 1}
+	var names []string
+	for {
+		page, err := p.List(t.Context(), req)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page.Records), 1)
+		for _, record := range page.Records {
+			names = append(names, record.Name)
+		}
+		if page.Next == "" {
+			break
+		}
+		longest = max(longest, len(page.Next))
+		req.After = page.Next
+	}
+	require.ElementsMatch(t, want, names)
+	require.Less(t, longest, 1000, "it carries a few names along, not all")
+}
+
+// Names that are there all the time are told once while the table of keys grows,
+// and at least once while it shrinks.
+func TestListWhileTheTableChanges(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	p := openTest(t, Options{URL: server.URL()})
+	want := someNames("name/", 200)
+	hold(t, p, want...)
+	grown := 0
+	grow := func() {
+		if grown < 20 {
+			for i := range 1000 {
+				client.Set(t.Context(), fmt.Sprintf("other:%d:%d", grown, i), 1, 0)
+			}
+			grown++
+		}
+	}
+	names, _ := listAll(t, p, leasing.ListRequest{Limit: 20}, grow)
+	require.ElementsMatch(t, want, names)
+
+	shrink := func() {
+		if grown > 0 {
+			grown--
+			for i := range 1000 {
+				client.Del(t.Context(), fmt.Sprintf("other:%d:%d", grown, i))
+			}
+		}
+	}
+	names, _ = listAll(t, p, leasing.ListRequest{Limit: 20}, shrink)
+	slices.Sort(names)
+	require.Equal(t, want, slices.Compact(names))
+}
+
+// Under the prefix there may be what is no name of ours; on a page it is not told.
+func TestListSkipsWhatIsNoName(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	p := openTest(t, Options{URL: server.URL()})
+	client := server.Client(t)
+	for _, key := range []string{"leasing:{}:fence", "leasing:{a{b}:fence", "leasing:{%zz}:fence", "leasing:{\xff}:fence", "leasing:{a\n}:fence", "leasing:node", "leasing:{x}:fence:y"} {
+		require.NoError(t, client.Set(t.Context(), key, "1 ", 0).Err())
+	}
+	hold(t, p, "mine", "other")
+	require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "never held", ID: leasing.NewID()}))
+	names, _ := listAll(t, p, leasing.ListRequest{}, nothing)
+	require.ElementsMatch(t, []string{"mine", "other"}, names)
+	names, _ = listAll(t, openTest(t, Options{URL: server.URL(), Prefix: "leasing2"}), leasing.ListRequest{}, nothing)
+	require.Empty(t, names)
+}
+
+func TestListRefusesAStrangeAfter(t *testing.T) {
+	p := openTest(t, Options{URL: redistest.Start(t, redistest.Options{}).URL()})
+	for _, after := range []string{"x", "0", "eyJzIjo5fQ", position{Server: -1}.text(), position{Server: 2}.text(), position{Which: "other"}.text(), strings.Repeat("x", 5000)} {
+		_, err := p.List(t.Context(), leasing.ListRequest{After: after})
+		require.ErrorIs(t, err, leasing.ErrInvalid, after)
+		require.ErrorContains(t, err, "After")
+		require.Less(t, len(err.Error()), 300)
+	}
+	hold(t, p, "a", "b")
+	page, err := p.List(t.Context(), leasing.ListRequest{Prefix: "a", After: position{Server: 1, Names: []string{"b", "a"}}.text()})
+	require.NoError(t, err)
+	require.Len(t, page.Records, 1, "another prefix than the page before had")
+}
+
+func TestListOfACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	p := openTest(t, Options{URL: clusterURL(cluster)})
+	want := someNames("name/", 300)
+	hold(t, p, want...)
+	for _, limit := range []int{7, 100, 1000} {
+		names, _ := listAll(t, p, leasing.ListRequest{Limit: limit}, nothing)
+		require.ElementsMatch(t, want, names, limit)
+	}
+	page, err := p.List(t.Context(), leasing.ListRequest{Limit: 250})
+	require.NoError(t, err)
+	at, err := parsePosition(page.Next, fingerprintOf(t, p))
+	require.NoError(t, err)
+	at.Which = "before"
+	_, err = p.List(t.Context(), leasing.ListRequest{Limit: 250, After: at.text()})
+	require.ErrorIs(t, err, leasing.ErrInvalid, "another server has become a master: its cursors are not the former's")
+	require.ErrorContains(t, err, "from the start")
+
+	cluster.Servers[1].Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = listUntil(ctx, p)
+	require.ErrorIs(t, err, leasing.ErrUnavailable, "no part of a listing is left out without a word")
+}
+
+func fingerprintOf(t *testing.T, p *Provider) string {
+	masters, err := p.topology.(*single).node.masters(t.Context())
+	require.NoError(t, err)
+	require.Len(t, masters, 3)
+	return fingerprint(masters)
+}
+
+// listUntil reads all pages, or until an error.
+func listUntil(ctx context.Context, p *Provider) (n int, err error) {
+	var req leasing.ListRequest
+	for {
+		page, err := p.List(ctx, req)
+		if n += len(page.Records); err != nil || page.Next == "" {
+			return n, err
+		}
+		req.After = page.Next
+	}
+}
+
+func TestScanGrowsWhileItFindsLittle(t *testing.T) {
+	for _, test := range []struct{ count, found, room, want int }{
+		{100, 0, 100, 200}, {800, 0, 100, 1000}, {1000, 0, 1, 1000},
+		{100, 100, 50, 50}, {100, 10, 50, 500}, {100, 1, 50, 1000}, {10, 10, 1, 10}, {1000, 500, 1, 10}, {10, 3, 0, 10},
+	} {
+		require.Equal(t, test.want, nextScan(test.count, test.found, test.room), "%+v", test)
+	}
+}

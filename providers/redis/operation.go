@@ -1,0 +1,89 @@
+package redislease
+
+import (
+	"strconv"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// operation is one operation: its script, keys and arguments, in the order in
+// which the head of that script has them.
+type operation struct {
+	script *program
+	keys   [3]string
+	args   [7]string
+
+	reply reply // once it is done
+}
+
+// reply is what a script says of one operation: an integer if all went well, a
+// list of a status and its particulars otherwise. An error is the whole call's:
+// then nothing is known of the operation but what the error tells.
+type reply struct {
+	value any
+	err   error
+}
+
+// claim is what the scripts store of an acquire.
+type claim struct {
+	id   string
+	ttl  time.Duration
+	tail string // TTL, owner and metadata, as they are stored
+	// channel is where to wake it if it waits; or empty.
+	channel string
+}
+
+func newClaim(req leasing.AcquireRequest) (claim, error) {
+	metadata, err := encodeMetadata(req.Metadata)
+	return claim{
+		id: req.ID, ttl: req.TTL,
+		tail: milliseconds(req.TTL) + "\n" + req.Owner + "\n" + metadata,
+	}, err
+}
+
+func acquireOp(k keys, c claim) operation {
+	return operation{script: acquireScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{c.id, milliseconds(c.ttl), k.keep(c.ttl, true), c.tail, c.channel}}
+}
+
+func renewOp(n naming, r leasing.RenewRequest) operation {
+	k := n.renewalKeys(r.Name)
+	return operation{script: renewScript, keys: [3]string{k.lease, k.fence}, args: [7]string{head(r.ID, r.Token), milliseconds(r.TTL), k.keep(r.TTL, false)}}
+}
+
+func releaseOp(k keys, id string) operation {
+	return operation{script: releaseScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{id, k.keep(0, false)}}
+}
+
+func breakOp(k keys, r leasing.BreakRequest) operation {
+	immediate := "0"
+	if r.Immediate {
+		immediate = "1"
+	}
+	grace := max(r.Grace, time.Millisecond)
+	return operation{script: breakScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{digits(r.IfToken), immediate, milliseconds(grace), k.keep(0, false)}}
+}
+
+func inspectOp(k keys) operation {
+	return operation{script: inspectScript, keys: [3]string{k.lease, k.fence}}
+}
+
+func leaveOp(k keys, id, channel string) operation {
+	return operation{script: leaveScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{id, channel}}
+}
+
+// head is how a lease begins that a claim holds.
+func head(id string, token int64) string { return id + "\n" + digits(token) + "\n" }
+
+func digits(n int64) string { return strconv.FormatInt(n, 10) }
+
+// milliseconds is a duration as the scripts want it, rounded up; "0" is for ever.
+func milliseconds(d time.Duration) string {
+	if d == leasing.Infinite {
+		return "0"
+	}
+	return digits(int64((d-1)/time.Millisecond) + 1)
+}
+
+// millis is a duration as the scripts tell it.
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -1,0 +1,58 @@
+package redislease
+
+import (
+	"context"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/redis/go-redis/v9"
+)
+
+// ping asks the server, or each master of a Cluster, whether it answers.
+func (d *node) ping(ctx context.Context) error {
+	_, err := aside(ctx, d, func(ctx context.Context) (none struct{}, err error) {
+		if d.cluster == nil {
+			return none, d.client.Ping(ctx).Err()
+		}
+		return none, d.cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+			return master.Ping(ctx).Err()
+		})
+	})
+	return err
+}
+
+// aside makes a request that is none of the script's. It ends when ctx does,
+// also where the user's client heeds no deadline, and no client heeds a
+// cancellation: then the request goes on for as long as the client lets it, and
+// close waits for it. ctx needs a deadline.
+func aside[T any](ctx context.Context, d *node, request func(context.Context) (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
+	err := d.lanes.beside(func() {
+		value, err := request(ctx)
+		done <- answer{value, err}
+	})
+	if err == nil {
+		select {
+		case a := <-done:
+			return a.value, failure(a.err)
+		case <-ctx.Done():
+			err = failure(context.Cause(ctx))
+		}
+	}
+	var none T
+	return none, err
+}
+
+// beside runs a function that close waits for.
+func (ls *lanes) beside(run func()) error {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.closed {
+		return leasing.ErrClosed
+	}
+	ls.workers.Go(run)
+	return nil
+}

@@ -1,0 +1,83 @@
+package redislease
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// inspect asks all nodes, and waits for those that usually answer: with all of them
+// heard it is certain who holds the name.
+func (r *redlock) inspect(ctx context.Context, name string) (leasing.Record, error) {
+	k := r.naming.keys(name)
+	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return inspectOp(k) }, (*poll).all)
+	errs := make([]error, len(r.nodes))
+	var records []leasing.Record
+	for i, reply := range p.replies {
+		record, err := reply.record(name)
+		if errs[i] = err; err == nil {
+			records = append(records, record)
+		}
+	}
+	switch {
+	case len(records) >= r.quorum:
+		return r.record(name, records), nil
+	case ctx.Err() != nil:
+		return leasing.Record{}, failure(context.Cause(ctx))
+	}
+	return leasing.Record{}, r.failed(errs, false)
+}
+
+// record is what a majority of records comes to.
+func (r *redlock) record(name string, records []leasing.Record) leasing.Record {
+	unheard := len(r.nodes) - len(records)
+	var holders []leasing.Record
+	for _, record := range records {
+		if same := ofClaim(records, record.ID); record.Held && len(same) > len(holders) {
+			holders = same
+		}
+	}
+	if len(holders) > 0 && len(holders)+unheard >= r.quorum {
+		record := r.merged(holders, len(records)-len(holders))
+		record.Unconfirmed = len(holders) < r.quorum
+		return record
+	}
+	tokens := make([]int64, len(records))
+	for i, record := range records {
+		tokens[i] = record.Token
+	}
+	return leasing.Record{Name: name, Token: r.latest(tokens), Now: records[0].Now}
+}
+
+func ofClaim(records []leasing.Record, id string) (same []leasing.Record) {
+	for _, record := range records {
+		if record.Held && record.ID == id {
+			same = append(same, record)
+		}
+	}
+	return same
+}
+
+// merged is one record of what several nodes have of a claim, while others are free or
+// may be soon. Its times are by the clock of the node that will be the one to make a
+// majority free; when it was acquired is what the token says.
+func (r *redlock) merged(records []leasing.Record, free int) leasing.Record {
+	tokens, breaking := make([]int64, len(records)), 0
+	for i, one := range records {
+		tokens[i] = one.Token
+		if one.Breaking {
+			breaking++
+		}
+	}
+	slices.SortStableFunc(records, func(a, b leasing.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+	record := records[min(max(r.quorum-free, 1), len(records))-1]
+	record.Token = r.latest(tokens)
+	record.Breaking = len(r.nodes)-breaking < r.quorum
+	record.AcquiredAt = time.UnixMicro(record.Token - ahead)
+	if record.AcquiredAt.After(record.Now) {
+		record.AcquiredAt = record.Now
+	}
+	return record
+}

@@ -1,0 +1,55 @@
+package redislease
+
+import "time"
+
+// The statuses of scripts/ballot.lua, beside those of reply.go.
+const (
+	statusVoted     = 10 // token, won, made, promise, before, clock, the ID released last
+	statusOvertaken = 11 // promise
+)
+
+// voteOp is an acquire at one node. channel is where that node is to wake the
+// claim, floor the least token that it should make up.
+func (a *attempt) voteOp(channel string, floor int64) operation {
+	k, c := a.keys, a.claim
+	return operation{script: voteScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{
+		c.id, milliseconds(c.ttl), k.keep(c.ttl, true), c.tail, channel, digits(a.try), digits(floor),
+	}}
+}
+
+// confirmOp makes a node take the token that a majority has agreed on.
+func (a *attempt) confirmOp(token int64) operation {
+	k, c := a.keys, a.claim
+	return operation{script: confirmScript, keys: [3]string{k.lease, k.fence}, args: [7]string{
+		c.id, digits(token), digits(a.try), k.keep(c.ttl, true),
+	}}
+}
+
+// undoOp takes a vote back: all says also one that an earlier attempt got. It puts
+// the claim back into the queue that channel belongs to.
+func (a *attempt) undoOp(all bool, channel string) operation {
+	k, everything := a.keys, "0"
+	if all {
+		everything = "1"
+	}
+	return operation{script: undoScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{
+		a.claim.id, digits(a.try), everything, channel,
+	}}
+}
+
+// relockOp is a renewal. Unless tail, what is stored of the request, is empty a node
+// that has lost the lease takes it again; at is when it was acquired, in
+// microseconds by the nodes' clocks.
+func relockOp(k keys, id string, token int64, ttl time.Duration, tail string, at, try int64) operation {
+	return operation{script: relockScript, keys: [3]string{k.lease, k.fence}, args: [7]string{
+		head(id, token), milliseconds(ttl), k.keep(ttl, false), tail, digits(at), digits(try),
+	}}
+}
+
+// markOp asks whether a node has its marker, and sets it if told to.
+func markOp(set bool) operation {
+	if set {
+		return operation{script: markScript, args: [7]string{"1"}}
+	}
+	return operation{script: markScript, args: [7]string{"0"}}
+}

@@ -1,0 +1,125 @@
+package redislease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// errSilent is for a node that has not answered in time.
+var errSilent = fmt.Errorf("%w: no answer in time", leasing.ErrUnavailable)
+
+// poll is a question to all nodes at the same time.
+type poll struct {
+	r       *redlock
+	ctx     context.Context // its values are for what traces calls
+	by      time.Time
+	short   bool          // the caller left the nodes less time than is usual
+	done    chan *request // has room for an answer of each node
+	asked   []bool        // who has a request under way
+	open    int           // how many have
+	replies []reply       // of a poll by ask; the latest
+	heard   int           // answers to it
+}
+
+func (r *redlock) newPoll(ctx context.Context, patience time.Duration) *poll {
+	p := &poll{r: r, ctx: ctx, by: time.Now().Add(patience), done: make(chan *request, len(r.nodes)), asked: make([]bool, len(r.nodes))}
+	if by, ok := ctx.Deadline(); ok && by.Before(p.by) {
+		p.by, p.short = by, true
+	}
+	return p
+}
+
+// send sends operations to a node that has no request under way.
+func (p *poll) send(i int, ops ...*operation) error {
+	if _, err := p.r.nodes[i].lanes.start(&request{ops: ops, ctx: p.ctx, by: p.by, tag: i, done: p.done}); err != nil {
+		return err
+	}
+	p.asked[i] = true
+	p.open++
+	return nil
+}
+
+// took notes an answer, and returns whose it is.
+func (p *poll) took(q *request) int {
+	p.asked[q.tag] = false
+	p.open--
+	if err := q.ops[0].reply.err; err == nil || certainty(err) != nil {
+		p.r.heard(q.tag, true)
+	} else if !p.short {
+		p.r.heard(q.tag, false)
+	}
+	return q.tag
+}
+
+// gaveUp notes that the time is over for those who have not answered.
+func (p *poll) gaveUp() {
+	for i, asked := range p.asked {
+		if asked && !p.short {
+			p.r.heard(i, false)
+		}
+	}
+}
+
+// waits says whether somebody is asked who usually answers.
+func (p *poll) waits() bool {
+	for i, asked := range p.asked {
+		if asked && !p.r.peers[i].silent.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// ask puts an operation to all nodes and collects replies until enough says so,
+// all have answered, the time is over or ctx ends.
+func (r *redlock) ask(ctx context.Context, patience time.Duration, op func(i int) operation, enough func(p *poll) bool) *poll {
+	p := r.newPoll(ctx, patience)
+	p.replies = make([]reply, len(r.nodes))
+	ops := make([]operation, len(r.nodes))
+	for i := range r.nodes {
+		ops[i] = op(i)
+		p.replies[i].err = errSilent
+		if err := p.send(i, &ops[i]); err != nil {
+			p.replies[i].err = err
+		}
+	}
+	timer := time.NewTimer(time.Until(p.by))
+	defer timer.Stop()
+	for p.open > 0 && !enough(p) {
+		select {
+		case q := <-p.done:
+			p.replies[p.took(q)] = q.ops[0].reply
+			p.heard++
+		case <-timer.C:
+			p.gaveUp()
+			return p
+		case <-ctx.Done():
+			return p
+		}
+	}
+	return p
+}
+
+// all is for questions whose answer is better the more nodes have answered: it waits
+// for those that usually do.
+func (p *poll) all() bool { return p.heard >= p.r.quorum && !p.waits() }
+
+// did counts the replies that say that all went well.
+func (p *poll) did() (n int, errs []error) {
+	errs = make([]error, len(p.replies))
+	for i, reply := range p.replies {
+		if errs[i] = reply.done(); errs[i] == nil {
+			n++
+		}
+	}
+	return n, errs
+}
+
+// unsure says whether a node that has failed may have done what it was asked for.
+func unsure(errs []error) bool {
+	return slices.ContainsFunc(errs, func(err error) bool { return err != nil && certainty(err) == nil })
+}

@@ -1,0 +1,108 @@
+package redislease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// release tells all nodes, and is over when a majority has done it: then nobody can
+// renew the lease, and others can get it. What a node that does not hear of it
+// still holds runs out, or is freed by the next who asks (see relay).
+func (r *redlock) release(ctx context.Context, req leasing.ReleaseRequest) error {
+	k := r.naming.keys(req.Name)
+	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return releaseOp(k, req.ID) }, func(p *poll) bool {
+		n, _ := p.did()
+		return n >= r.quorum
+	})
+	n, errs := p.did()
+	switch {
+	case n >= r.quorum:
+		return nil
+	case ctx.Err() != nil:
+		return failure(context.Cause(ctx))
+	}
+	return r.failed(errs, n > 0 || unsure(errs))
+}
+
+// breakLease breaks on all nodes. With a majority broken no renewal has one.
+//
+// Nodes may disagree about IfToken: one that somebody got in vain, or that has missed
+// the latest lease, has another token. A majority decides. A minority that has the
+// token may have been broken all the same, which takes nothing from the holder but
+// those nodes.
+func (r *redlock) breakLease(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+	k := r.naming.keys(req.Name)
+	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return breakOp(k, req) }, (*poll).all)
+	b := breakage{r: r, errs: make([]error, len(r.nodes))}
+	for i, reply := range p.replies {
+		b.count(i, reply)
+	}
+	switch {
+	case len(b.results) >= r.quorum:
+		return b.result(), nil
+	case len(r.nodes)-b.stale < r.quorum:
+		return leasing.BreakResult{}, fmt.Errorf("%w: a majority has another", leasing.ErrStale)
+	case ctx.Err() != nil:
+		return leasing.BreakResult{}, failure(context.Cause(ctx))
+	}
+	return leasing.BreakResult{}, r.failed(b.errs, len(b.results) > 0 || unsure(b.errs))
+}
+
+// breakage is what the nodes say to a break.
+type breakage struct {
+	r       *redlock
+	results []leasing.BreakResult
+	stale   int
+	errs    []error
+}
+
+func (b *breakage) count(i int, answer reply) {
+	result, err := answer.broken()
+	switch {
+	case err == nil:
+		b.results = append(b.results, result)
+	case errors.Is(err, leasing.ErrStale):
+		b.stale++
+	default:
+		b.errs[i] = err
+	}
+}
+
+// result is what a majority of results comes to.
+func (b *breakage) result() leasing.BreakResult {
+	var held, free []int64 // tokens
+	var left []time.Duration
+	for _, result := range b.results {
+		left = append(left, result.Remaining)
+		if result.WasHeld {
+			held = append(held, result.Token)
+		} else {
+			free = append(free, result.Token)
+		}
+	}
+	unheard := len(b.r.nodes) - len(b.results)
+	if len(held) == 0 || len(held)+unheard < b.r.quorum {
+		return leasing.BreakResult{Token: b.r.latest(append(held, free...))}
+	}
+	return leasing.BreakResult{WasHeld: true, Token: b.r.latest(held), Remaining: b.r.freed(left)}
+}
+
+// latest is the token of a name whose nodes have these, of which some may be missing.
+// A majority has it, or a higher one: those of nodes that somebody got in vain.
+func (r *redlock) latest(tokens []int64) int64 {
+	slices.SortFunc(tokens, func(a, b int64) int { return cmp.Compare(b, a) })
+	return tokens[max(0, r.quorum-1-(len(r.nodes)-len(tokens)))]
+}
+
+// freed is how long it is until a majority is free, of nodes that have so much time
+// left.
+func (r *redlock) freed(left []time.Duration) time.Duration {
+	slices.Sort(left)
+	return left[min(r.quorum, len(left))-1]
+}

@@ -1,0 +1,229 @@
+package redislease
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// tenure is the state of a grant: what it takes to lock a node again that has lost
+// the lease. It is never changed.
+type tenure struct {
+	tail    string // of the claim
+	at, try int64
+	// lapses is when the lease may have run out by our clock. After that somebody
+	// may have held the name, on nodes that have lost it since, so it is not
+	// locked again.
+	lapses time.Time
+}
+
+func (a *attempt) tenure(token int64) *tenure {
+	return &tenure{tail: a.claim.tail, at: token, try: a.try, lapses: a.began.Add(validity(a.req.TTL))}
+}
+
+func (t *tenure) renewed(sent time.Time, ttl time.Duration) *tenure {
+	next := *t
+	next.lapses = sent.Add(validity(ttl))
+	return &next
+}
+
+// renewal is one item of a batch.
+type renewal struct {
+	req       leasing.RenewRequest
+	state     *tenure // nil if it is unknown
+	ok, lost  int     // nodes
+	newer     int     // of those that have lost it, free ones with a newer token
+	reason    leasing.LostReason
+	errs      []error // by node: errSilent, or how it failed; nil for others
+	undecided bool
+}
+
+// renew asks all nodes to renew all claims, and is over when each has been granted or
+// refused by a majority: a node that hangs does not keep the others waiting.
+func (r *redlock) renew(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	sent := time.Now()
+	n := len(r.nodes)
+	b := &batch{r: r, items: make([]renewal, len(reqs)), open: len(reqs), errs: slices.Repeat([]error{errSilent}, n*len(reqs))}
+	shortest := r.options.maxTTL
+	for i, req := range reqs {
+		state, _ := req.State.(*tenure)
+		b.items[i] = renewal{req: req, state: state, undecided: true, errs: b.errs[i*n : (i+1)*n]}
+		shortest = min(shortest, req.TTL)
+	}
+	if len(reqs) > 0 {
+		b.run(ctx, r.patience(shortest), sent)
+	}
+	results := make([]leasing.RenewResult, len(reqs))
+	for i := range b.items {
+		results[i] = b.result(ctx, i, sent)
+	}
+	return results, nil
+}
+
+// batch is renewals under way.
+type batch struct {
+	r     *redlock
+	items []renewal
+	open  int // undecided
+	errs  []error
+}
+
+// run counts the answers until all is decided or the time is over.
+func (b *batch) run(ctx context.Context, patience time.Duration, sent time.Time) {
+	n := len(b.r.nodes)
+	chunks := (len(b.items) + maxOperations - 1) / maxOperations
+	done := make(chan *request, n*chunks)
+	p := b.r.newPoll(ctx, patience)
+	waiting := 0
+	for node := range n {
+		ops := b.operations(sent)
+		for chunk := range chunks {
+			part := ops[chunk*maxOperations : min((chunk+1)*maxOperations, len(ops))]
+			q := &request{ops: part, ctx: ctx, by: p.by, tag: node*chunks + chunk, done: done}
+			if _, err := b.r.nodes[node].lanes.start(q); err != nil {
+				b.failed(node, chunk, len(part), err)
+				continue
+			}
+			waiting++
+		}
+	}
+	timer := time.NewTimer(time.Until(p.by))
+	defer timer.Stop()
+	silent := make([]bool, n)
+	for i := range silent {
+		silent[i] = true
+	}
+	for waiting > 0 && b.open > 0 {
+		select {
+		case q := <-done:
+			waiting--
+			node, chunk := q.tag/chunks, q.tag%chunks
+			silent[node] = false
+			b.hear(node, chunk, q)
+		case <-timer.C:
+			for node := range silent {
+				if silent[node] && !p.short {
+					b.r.heard(node, false)
+				}
+			}
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// operations are those for one node.
+func (b *batch) operations(now time.Time) []*operation {
+	ops, list := make([]operation, len(b.items)), make([]*operation, len(b.items))
+	for i := range b.items {
+		item := &b.items[i]
+		var state tenure // takes no node again
+		if item.state != nil && now.Before(item.state.lapses) {
+			state = *item.state
+		}
+		k := b.r.naming.renewalKeys(item.req.Name)
+		ops[i] = relockOp(k, item.req.ID, item.req.Token, item.req.TTL, state.tail, state.at, state.try)
+		list[i] = &ops[i]
+	}
+	return list
+}
+
+func (b *batch) hear(node, chunk int, q *request) {
+	for i, op := range q.ops {
+		b.count(chunk*maxOperations+i, node, op.reply)
+	}
+	err := q.ops[0].reply.err
+	b.r.heard(node, err == nil || certainty(err) != nil)
+}
+
+func (b *batch) failed(node, chunk, n int, err error) {
+	for i := range n {
+		b.count(chunk*maxOperations+i, node, reply{err: err})
+	}
+}
+
+// count counts a node's answer for an item. A majority decides; it is lost once so
+// many have lost it that there is no majority without them.
+func (b *batch) count(i, node int, answer reply) {
+	item := &b.items[i]
+	if !item.undecided {
+		return
+	}
+	err := answer.renewed()
+	item.errs[node] = err
+	lost := (*leasing.LostError)(nil)
+	switch {
+	case err == nil:
+		item.ok++
+	case errors.As(err, &lost):
+		item.lose(lost.Reason)
+		item.errs[node] = nil
+	}
+	if item.ok >= b.r.quorum || len(b.r.nodes)-item.lost < b.r.quorum {
+		item.undecided = false
+		b.open--
+	}
+}
+
+// nodeNewer is what a node says of a lease that it has lost if it has a newer token
+// and is free. Somebody may have got that node alone, in vain.
+const nodeNewer = "newer"
+
+// lose takes a node's word that the lease is lost.
+func (item *renewal) lose(reason leasing.LostReason) {
+	item.lost++
+	if reason == nodeNewer {
+		item.newer++
+		reason = leasing.LostExpired
+	}
+	item.reason = moreTelling(item.reason, reason)
+}
+
+// why is the reason for a loss.
+func (item *renewal) why(quorum int) leasing.LostReason {
+	if item.reason == leasing.LostExpired && item.newer >= quorum {
+		return leasing.LostTaken
+	}
+	return item.reason
+}
+
+// result is an item's.
+func (b *batch) result(ctx context.Context, i int, sent time.Time) leasing.RenewResult {
+	item := &b.items[i]
+	req := &item.req
+	switch {
+	case item.ok >= b.r.quorum && time.Since(sent) >= validity(req.TTL):
+		return leasing.RenewResult{Err: errTooLate}
+	case item.ok >= b.r.quorum:
+		grant := leasing.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
+		if item.state != nil {
+			grant.State = item.state.renewed(sent, req.TTL)
+		}
+		return leasing.RenewResult{Grant: grant}
+	case !item.undecided:
+		return leasing.RenewResult{Err: &leasing.LostError{Reason: item.why(b.r.quorum)}}
+	case ctx.Err() != nil:
+		return leasing.RenewResult{Err: failure(context.Cause(ctx))}
+	}
+	return leasing.RenewResult{Err: b.unknown(item)}
+}
+
+// unknown is the error for an item on which there is no majority either way.
+func (b *batch) unknown(item *renewal) error {
+	return b.r.failed(item.errs, item.ok > 0 || unsure(item.errs))
+}
+
+// moreTelling returns the reason that explains more: a node that was broken says why
+// another one is taken by now.
+func moreTelling(a, b leasing.LostReason) leasing.LostReason {
+	for _, reason := range [...]leasing.LostReason{leasing.LostBroken, leasing.LostTaken, leasing.LostGone} {
+		if a == reason || b == reason {
+			return reason
+		}
+	}
+	return b
+}

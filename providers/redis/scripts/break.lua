@@ -1,0 +1,28 @@
+-- break: lease fence queue; token-or-0 immediate grace keep. Replies whether the name
+-- was held, the latest token, and the time left (ms).
+
+local KEYS_EACH, ARGS_EACH = 3, 4
+
+local function run(k, a)
+  if mute > 0 then return {QUARANTINED, mute} end
+  local lease, fence, queue = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
+  local ifToken, immediate, grace, keep = tonumber(ARGV[a + 1]), ARGV[a + 2] == '1', ARGV[a + 3], ARGV[a + 4]
+  local held, f = call('GET', lease), call('GET', fence) or '0 '
+  -- With Redlock the fence may be ahead of the lease: somebody got this node in vain.
+  local token = tonumber(match(held or f, held and '\n(%d+)' or '^%d+'))
+  if ifToken > 0 and token ~= ifToken then return {STALE, token} end
+  if not held then return {BROKEN, 0, token, 0} end
+  local id, left = match(held, '^!?([^\n]*)'), 0
+  if immediate then
+    call('DEL', lease)
+    f = reserve(f, wake(fence, queue))
+  else
+    if sub(held, 1, 1) ~= '!' then call('SET', lease, '!' .. held, 'KEEPTTL') end
+    if call('PTTL', lease) < 0 then call('PEXPIRE', lease, grace) end
+    left = call('PTTL', lease)
+    if keep ~= '0' then keep = string.format('%.0f', keep + left) end
+  end
+  if not ended(f, id) then f = remember(f, id .. '!') end
+  set(fence, f, keeping(tonumber(match(f, '^%d+')), keep))
+  return {BROKEN, 1, token, left}
+end

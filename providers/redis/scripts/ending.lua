@@ -1,0 +1,59 @@
+-- What ends a lease remembers its ID and wakes the next waiter. Included where needed.
+
+local REMEMBERED = 8 -- IDs per name
+local GRACE = 200 -- ms for which a name is reserved for the waiter who was woken
+
+-- wake tells the first waiter that the name is free, and the second when the
+-- reservation for the first ends, in case it is dead. Where nobody listens on
+-- a waiter's channel its process is gone. Messages are ID, when to ask (ms from now)
+-- and the fence. It returns the reservation.
+local function wake(fence, queue)
+  while true do
+    local head = call('ZPOPMIN', queue)[1]
+    if not head then return '' end
+    local id, channel = match(head, '^(%S+) (.*)$')
+    if call('PUBLISH', channel, id .. ' 0 ' .. fence) > 0 or ARGV[1] == '1' then
+      local second = call('ZRANGE', queue, 0, 0)[1]
+      if second then
+        local other, where = match(second, '^(%S+) (.*)$')
+        call('PUBLISH', where, other .. ' ' .. GRACE .. ' ' .. fence)
+      end
+      return '@' .. string.format('%.0f', nowMillis + GRACE) .. ':' .. id .. ' '
+    end
+  end
+end
+
+-- MISSED, in the place of a reservation, says that a wake-up is due: see missed.
+local MISSED = '@0:* '
+
+-- reserve puts a reservation in the place of the one before.
+local function reserve(f, reservation)
+  local at = find(f, '@', 1, true)
+  if at then f = sub(f, 1, at - 1) end
+  return f .. reservation
+end
+
+-- remember puts an ID, with a "!" if it was broken, before the others that ended.
+local function remember(f, id)
+  local space = find(f, ' ', 1, true)
+  local rest = sub(f, space)
+  if #rest > (REMEMBERED - 1) * (#id + 2) then
+    local n, list = 1, ''
+    for old in string.gmatch(rest, '%S+') do
+      if n < REMEMBERED or sub(old, 1, 1) == '@' then list = list .. ' ' .. old end
+      n = n + 1
+    end
+    rest = list .. ' '
+  end
+  return sub(f, 1, space) .. id .. rest
+end
+
+-- missed (Redlock): what ended was not known here, as on a node that had lost it, or
+-- that had voted for somebody else meanwhile. Waiters may be here all the same: the
+-- first is woken now, or when that vote is taken back.
+local function missed(f, held, fence, queue)
+  if held then return reserve(f, MISSED) end
+  local till = match(f, '@(%d+):')
+  if till and tonumber(till) > nowMillis then return f end
+  return reserve(f, wake(fence, queue))
+end

@@ -1,0 +1,86 @@
+-- The beginning of every script but mark.lua.
+--
+-- A call carries one operation or several, of any names, so that requests which
+-- happen at the same time can share a round trip (group commit). All of its
+-- operations are of one script. An operation that fails does not keep the others
+-- from being done. Everything is written so that few commands and few strings
+-- are made: a server is one thread, and this is what it spends its time on.
+--
+-- Keys of a name, all under one hash tag:
+--
+--   leasing:{name}        the lease, lines of text: ID, token, when acquired
+--                         (microseconds), a line for Redlock (see ballot.lua), TTL (ms,
+--                         0 if infinite), owner, metadata (JSON, or nothing). "!" before the ID: it was broken. It
+--                         is written with its expiry in one command, and exists exactly
+--                         while the name is held.
+--   leasing:{name}:fence  what outlives it: the latest token; the IDs that have ended,
+--                         latest first, "id" released and "id!" broken; and "@until:id" if
+--                         the name is reserved for a waiter, until then (ms). Words, each
+--                         with a space behind it.
+--   leasing:{name}:queue  sorted set of who waits: "id channel", by time of arrival.
+--
+-- Numbers: a token is below 2^53, so Lua's doubles hold it, but tostring would
+-- write it with 14 digits only. It is written with %.0f, and returned as integer.
+--
+-- Time is the server's, and stands still while a script runs, for TIME and for the
+-- expiry of keys (redis.io/docs/latest/develop/programmability/eval-intro).
+--
+-- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens, and
+-- "new" if a node of Redlock did not know the script.
+-- ARGV[2] is how long a node of Redlock that has lost its data casts no vote (ms),
+-- and KEYS[1] its marker then; else "0". Times to keep a key are ms, or "0" for ever.
+--
+-- The reply has an element for each operation: an integer if all went well, else a
+-- list of a status and what belongs to it.
+
+local HELD, FREE, RESERVED, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+local call, sub, find, match = redis.call, string.sub, string.find, string.match
+
+local t = call('TIME')
+local now = t[1] * 1000000 + t[2]
+local nowText = string.format('%.0f', now)
+local nowMillis = math.floor(now / 1000)
+
+-- A node of Redlock that has lost its data, or some of it, may have held leases that
+-- it knows no more of, so its answer must not count until the longest has run out. It
+-- has lost them all if its marker is gone, and may have lost the latest if it was
+-- started again since the marker was written: from a snapshot, or without the last
+-- second. A server that was started again does not know the script either, so then
+-- ARGV[1] is "new", and that is when to look whether it is another run.
+local mute, firstKey = 0, 0
+if ARGV[2] ~= '0' then
+  firstKey = 1
+  local marker = call('GET', KEYS[1])
+  if not marker or ARGV[1] == 'new' then
+    local run = match(call('INFO', 'server'), 'run_id:(%w+)')
+    if not marker or match(marker, ' (.*)$') ~= run then
+      marker = string.format('%.0f', nowMillis + ARGV[2]) .. ' ' .. run
+      call('SET', KEYS[1], marker)
+    end
+  end
+  mute = math.max(0, match(marker, '^%d+') - nowMillis)
+end
+
+-- set writes a key that expires after some time (ms).
+local function set(key, value, ms)
+  if ms == '0' then
+    call('SET', key, value)
+  else
+    call('SET', key, value, 'PX', ms)
+  end
+end
+
+-- keeping is how long to keep a fence (ms): until its token is in the past too, so
+-- that the clock alone then makes the next token greater.
+local function keeping(token, ms)
+  if token <= now or ms == '0' then return ms end
+  return string.format('%.0f', ms + math.ceil((token - now) / 1000))
+end
+
+-- ended says whether an ID is among those that ended, and whether it was broken.
+local function ended(fence, id)
+  if not find(fence, ' ' .. id, 1, true) then return false, false end
+  if find(fence, ' ' .. id .. '! ', 1, true) then return true, true end
+  return find(fence, ' ' .. id .. ' ', 1, true) ~= nil, false
+end

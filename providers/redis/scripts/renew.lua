@@ -1,0 +1,18 @@
+-- renew: lease fence; head ttl keep.
+--
+-- head is how the lease begins if the claim holds it: ID and token, a line each. Replies 0.
+
+local KEYS_EACH, ARGS_EACH = 2, 3
+
+local function run(k, a)
+  if mute > 0 then return {QUARANTINED, mute} end
+  local lease, fence, head, ttl = KEYS[k + 1], KEYS[k + 2], ARGV[a + 1], ARGV[a + 2]
+  local held = call('GET', lease)
+  if held and sub(held, 1, #head) == head then
+    if ttl == '0' then call('PERSIST', lease) else call('PEXPIRE', lease, ttl) end
+    extend(fence, ttl, ARGV[a + 3], head)
+    return 0
+  end
+  local id, token = match(head, '^([^\n]*)\n(%d+)\n')
+  return {LOST, why(held, call('GET', fence), id, token)}
+end

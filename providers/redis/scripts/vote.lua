@@ -1,0 +1,51 @@
+-- vote (Redlock): lease fence queue; id ttl keep tail channel try floor.
+--
+-- An acquire at one node. floor is what the caller takes for the latest clock of all
+-- nodes, and a little more: a node that is not far behind makes it the token, so
+-- that most often all nodes make the same one and need not be told the highest. Replies,
+-- if the claim holds this node, with token won made promise before clock, and the ID
+-- that was released here last.
+
+local KEYS_EACH, ARGS_EACH = 3, 7
+local AHEAD = 100000 -- microseconds by which a token may be ahead of this node's clock
+
+-- again: the claim holds this node already. The lease is never shortened.
+local function again(lease, fence, held, a)
+  if sub(held, 1, 1) == '!' then return {ENDED} end
+  local ttl, keep, try = ARGV[a + 2], ARGV[a + 3], ARGV[a + 6]
+  local id, token, at, promise, made, won, before, kept, tail = open(held)
+  if tonumber(try) > tonumber(promise) then
+    promise = try
+    call('SET', lease, seal(id, token, at, promise, made, won, before, kept, tail), 'KEEPTTL')
+  end
+  if call('PTTL', lease) < tonumber(ttl) then
+    call('PEXPIRE', lease, ttl)
+    if keep == '0' then call('PERSIST', fence) else call('PEXPIRE', fence, keeping(tonumber(token), keep)) end
+  end
+  return {VOTED, tonumber(token), tonumber(won), tonumber(made), tonumber(promise), tonumber(before), now, ''}
+end
+
+local function run(k, a)
+  if mute > 0 then return {QUARANTINED, mute} end
+  local lease, fence, queue, id = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], ARGV[a + 1]
+  local held, f = call('GET', lease), call('GET', fence) or '0 '
+  if ended(f, id) then return {ENDED} end
+  if held then
+    if match(held, '^!?([^\n]*)') == id then return again(lease, fence, held, a) end
+    return refuse(a, queue, {HELD, held, call('PTTL', lease), now})
+  end
+  local space = find(f, ' ', 1, true)
+  local before = sub(f, 1, space - 1)
+  local last = tonumber(before)
+  local left, rest = turn(sub(f, space), id)
+  if left > 0 then return refuse(a, queue, {RESERVED, last, left}) end
+  local floor, try = tonumber(ARGV[a + 7]), tonumber(ARGV[a + 6])
+  if floor - now > AHEAD then floor = 0 end
+  local token = math.max(last + 1, now, floor)
+  if token >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
+  local text = string.format('%.0f', token)
+  if ARGV[a + 5] ~= '' then call('ZREM', queue, id .. ' ' .. ARGV[a + 5]) end
+  set(fence, text .. rest, keeping(token, ARGV[a + 3]))
+  set(lease, seal(id, text, nowText, ARGV[a + 6], ARGV[a + 6], '0', before, '0', ARGV[a + 4]), ARGV[a + 2])
+  return {VOTED, token, 0, try, try, last, now, match(rest, '^ ([^ !@]+) ') or ''}
+end

@@ -1,0 +1,163 @@
+package redislease
+
+import (
+	"context"
+	"fmt"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// single is the topology of one node that decides alone: a server, the master
+// that a Sentinel names, or a Cluster, where the master of a name's slot does.
+type single struct {
+	node   *node
+	naming naming
+}
+
+func (s *single) acquire(ctx context.Context, req leasing.AcquireRequest, c claim) (leasing.Grant, error) {
+	c.channel = s.node.waiters.channelOf(req.ID)
+	op := acquireOp(s.naming.keys(req.Name), c)
+	if err := s.node.lanes.do(ctx, &op); err != nil {
+		return leasing.Grant{}, err
+	}
+	token, err := op.reply.acquired(req.Name)
+	if err != nil {
+		return leasing.Grant{}, err
+	}
+	s.node.waiters.served(req.ID)
+	return leasing.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL}, nil
+}
+
+// acquired reads the reply to an acquire.
+func (r reply) acquired(name string) (token int64, err error) {
+	token, l, err := r.number()
+	if l == nil {
+		return token, err
+	}
+	switch l.status {
+	case statusHeld:
+		record, err := l.record(name)
+		if err != nil {
+			return 0, err
+		}
+		return 0, &leasing.HeldError{Holder: record}
+	case statusReserved:
+		token, left := l.int(), l.millis()
+		if !l.bad {
+			return 0, &leasing.HeldError{Holder: leasing.Record{Name: name, Token: token}, RetryAfter: left}
+		}
+	case statusEnded:
+		return 0, fmt.Errorf("%w, or broken: this ID can't hold the name any more", leasing.ErrReleased)
+	}
+	return 0, l.unexpected()
+}
+
+func (s *single) renew(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	ops := make([]operation, len(reqs))
+	for i, req := range reqs {
+		ops[i] = renewOp(s.naming, req)
+	}
+	replies := s.node.lanes.doAll(ctx, ops)
+	results := make([]leasing.RenewResult, len(reqs))
+	for i, req := range reqs {
+		if err := replies[i].renewed(); err != nil {
+			results[i].Err = err
+			continue
+		}
+		results[i].Grant = leasing.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
+	}
+	return results, nil
+}
+
+// renewed reads the reply to a renewal.
+func (r reply) renewed() error {
+	_, l, err := r.number()
+	if l == nil {
+		return err
+	}
+	if l.status == statusLost {
+		if reason := l.text(); !l.bad {
+			return &leasing.LostError{Reason: leasing.LostReason(reason)}
+		}
+	}
+	return l.unexpected()
+}
+
+func (s *single) release(ctx context.Context, req leasing.ReleaseRequest) error {
+	op := releaseOp(s.naming.keys(req.Name), req.ID)
+	if err := s.node.lanes.do(ctx, &op); err != nil {
+		return err
+	}
+	return op.reply.done()
+}
+
+// done reads a reply that is 0 if all went well.
+func (r reply) done() error {
+	_, l, err := r.number()
+	if l == nil {
+		return err
+	}
+	return l.unexpected()
+}
+
+func (s *single) breakLease(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+	op := breakOp(s.naming.keys(req.Name), req)
+	if err := s.node.lanes.do(ctx, &op); err != nil {
+		return leasing.BreakResult{}, err
+	}
+	return op.reply.broken()
+}
+
+// broken reads the reply to a break.
+func (r reply) broken() (leasing.BreakResult, error) {
+	_, l, err := r.number()
+	if l == nil {
+		return leasing.BreakResult{}, err
+	}
+	switch l.status {
+	case statusBroken:
+		result := leasing.BreakResult{WasHeld: l.int() == 1, Token: l.int(), Remaining: l.millis()}
+		if !l.bad {
+			return result, nil
+		}
+	case statusStale:
+		if token := l.int(); !l.bad {
+			return leasing.BreakResult{}, fmt.Errorf("%w: the latest is %d", leasing.ErrStale, token)
+		}
+	}
+	return leasing.BreakResult{}, l.unexpected()
+}
+
+func (s *single) inspect(ctx context.Context, name string) (leasing.Record, error) {
+	op := inspectOp(s.naming.keys(name))
+	if err := s.node.lanes.do(ctx, &op); err != nil {
+		return leasing.Record{}, err
+	}
+	return op.reply.record(name)
+}
+
+// record reads the reply to an inspection.
+func (r reply) record(name string) (leasing.Record, error) {
+	_, l, err := r.number()
+	if l == nil {
+		return leasing.Record{}, err
+	}
+	switch l.status {
+	case statusHeld:
+		return l.record(name)
+	case statusFree:
+		record := leasing.Record{Name: name, Token: l.int(), Now: l.instant()}
+		if !l.bad {
+			return record, nil
+		}
+	}
+	return leasing.Record{}, l.unexpected()
+}
+
+func (s *single) wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+	return s.node.waiters.register(ctx, s.naming.keys(req.Name), req.ID)
+}
+
+func (s *single) ping(ctx context.Context) error { return s.node.ping(ctx) }
+
+func (s *single) close() { s.node.close() }

@@ -1,0 +1,172 @@
+package redislease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// heartbeat is how long a subscription may be silent before it is asked
+	// whether it lives, and again until the answer must have come.
+	heartbeat = 10 * time.Second
+	// minReconnect and maxReconnect bound the jittered, doubling pause after a
+	// subscription has failed.
+	minReconnect, maxReconnect = 50 * time.Millisecond, 2 * time.Second
+)
+
+// subscription is the one channel on which a process listens. It begins with the
+// first who waits, and is made again whenever it fails, until close.
+type subscription struct {
+	client  redis.UniversalClient
+	channel string
+	message func(text string)
+	renewed func() // it listens, and may have missed messages before
+
+	live atomic.Bool // it listens
+
+	mu      sync.Mutex
+	pubsub  *redis.PubSub
+	ready   chan struct{} // closed once it listens; a new one when it fails
+	started bool
+	closing chan struct{}
+	done    sync.WaitGroup
+}
+
+func (s *subscription) init(client redis.UniversalClient, channel string, message func(string), renewed func()) {
+	s.client, s.channel, s.message, s.renewed = client, channel, message, renewed
+	s.ready, s.closing = make(chan struct{}), make(chan struct{})
+}
+
+// wait begins to listen if that has not begun, and waits until it listens.
+func (s *subscription) wait(ctx context.Context) error {
+	if s.live.Load() {
+		return nil
+	}
+	s.mu.Lock()
+	ready := s.ready
+	if !s.started && !s.isClosing() {
+		s.started = true
+		s.done.Go(s.run)
+	}
+	s.mu.Unlock()
+	select {
+	case <-ready:
+		return nil
+	case <-s.closing:
+		return leasing.ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("%w: no subscription to wake-ups yet: %w", leasing.ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+func (s *subscription) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// run listens until close.
+func (s *subscription) run() {
+	pause := minReconnect
+	for {
+		if s.listen() {
+			pause = minReconnect
+		}
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-s.closing:
+			timer.Stop()
+			return
+		}
+		pause = min(2*pause, maxReconnect)
+	}
+}
+
+// listen subscribes and delivers messages until that fails. It reports whether
+// it had listened.
+func (s *subscription) listen() (listened bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), heartbeat)
+	pubsub := s.client.Subscribe(ctx, s.channel)
+	cancel()
+	defer func() { _ = pubsub.Close() }() // a second time, after close
+	if !s.open(pubsub) {
+		return false
+	}
+	defer s.failed()
+	asked := false // whether it lives
+	for {
+		received, err := pubsub.ReceiveTimeout(context.Background(), heartbeat)
+		var timeout net.Error
+		switch {
+		case err == nil:
+			asked = false
+		case errors.As(err, &timeout) && timeout.Timeout() && !asked && listened:
+			asked = true
+			if pubsub.Ping(context.Background()) != nil {
+				return listened
+			}
+			continue
+		default:
+			return listened
+		}
+		switch m := received.(type) {
+		case *redis.Subscription:
+			listened = true
+			s.listens()
+		case *redis.Message:
+			s.message(m.Payload)
+		}
+	}
+}
+
+// open lets close end the subscription. It is not ok after that.
+func (s *subscription) open(pubsub *redis.PubSub) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pubsub = pubsub
+	return !s.isClosing()
+}
+
+func (s *subscription) listens() {
+	s.mu.Lock()
+	if !s.live.Swap(true) {
+		close(s.ready)
+	}
+	s.mu.Unlock()
+	s.renewed()
+}
+
+func (s *subscription) failed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pubsub = nil
+	if s.live.Swap(false) {
+		s.ready = make(chan struct{})
+	}
+}
+
+// close ends the subscription and waits for its goroutine.
+func (s *subscription) close() {
+	s.mu.Lock()
+	if !s.isClosing() {
+		close(s.closing)
+	}
+	if s.pubsub != nil {
+		_ = s.pubsub.Close() // ends the read
+	}
+	s.mu.Unlock()
+	s.done.Wait()
+}
