@@ -30,6 +30,10 @@ help: ## This list
 demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis or redlock
 	@$(on_backend) go run -C samples ./election -backend $(BACKEND)
 
+.PHONY: samples
+samples: toolchain ## The five examples, one after the other; URL=redis://... for a server
+	@for s in daily fanout migrate reply throttle; do echo "== $$s"; go run -C samples ./$$s $(if $(URL),-url '$(URL)') || exit 1; done
+
 .PHONY: test
 test: toolchain ## Every module's tests with -race against real servers, then the release check
 	@scripts/with-servers $(SERVERS) -- scripts/test
@@ -72,7 +76,7 @@ tidy-check: toolchain ## Fail if make tidy would change anything
 
 .PHONY: release-check
 release-check: toolchain ## Pack every released module and use it the way a stranger would
-	@go run ./integration/release check
+	@scripts/with-servers redis -- go run ./integration/release check
 
 .PHONY: toolchain
 toolchain:

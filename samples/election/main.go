@@ -21,6 +21,8 @@
 //
 // With -backend postgres the same runs on the PostgreSQL server whose URL is
 // in LEASING_TEST_POSTGRES, in a schema of its own that is dropped at the end.
+// With -backend redis, or redlock, the lease is in Redis, at the URL in
+// LEASING_TEST_REDIS or LEASING_TEST_REDLOCK, and the ledger in an SQLite file.
 package main
 
 import (
@@ -56,14 +58,14 @@ func main() {
 
 func demoMain(args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("election", flag.ExitOnError)
-	dialect := flags.String("backend", "sqlite", "where the lease is: sqlite, or postgres at the URL in "+postgresVariable)
+	backend := flags.String("backend", "sqlite", "where the lease is: sqlite, postgres, redis or redlock")
 	_ = flags.Parse(args) // exits on errors
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, showtime, fmt.Errorf("the demo took longer than %v", showtime))
 	defer cancel()
-	if err := demo(ctx, *dialect, out); err != nil {
+	if err := demo(ctx, *backend, out); err != nil {
 		fmt.Fprintln(os.Stderr, "election:", err)
 		return 1
 	}
@@ -71,8 +73,8 @@ func demoMain(args []string, out io.Writer) int {
 }
 
 // demo sets the stage, plays, and clears it away.
-func demo(ctx context.Context, dialect string, out io.Writer) (err error) {
-	place, clear, err := setUp(ctx, dialect)
+func demo(ctx context.Context, backend string, out io.Writer) (err error) {
+	place, clear, err := setUp(ctx, backend)
 	if err != nil {
 		return err
 	}

@@ -15,40 +15,46 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/ncruces/go-sqlite3/driver"
 
+	leasing "github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/fencing"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
-const postgresVariable = "LEASING_TEST_POSTGRES"
+// variables name the servers: of backends that have one.
+var variables = map[string]string{
+	"postgres": "LEASING_TEST_POSTGRES",
+	"redis":    "LEASING_TEST_REDIS",
+	"redlock":  "LEASING_TEST_REDLOCK",
+}
 
 // place is where the leases and the ledger are. The workers get it as JSON.
 type place struct {
-	Dialect sqllease.Dialect
-	DSN     string // the URL of the server, or the path of the file
-	Schema  string // of PostgreSQL
+	Dialect sqllease.Dialect // of the ledger's database
+	DSN     string           // the URL of its server, or the path of its file
+	Schema  string           // of PostgreSQL
+	Redis   string           // the URL of the leases, if they are not beside the ledger
+	Prefix  string           // of their keys
 }
 
 // setUp makes a database, or a schema, for one run of the demo.
-func setUp(ctx context.Context, dialect string) (place, func() error, error) {
-	p := place{Dialect: sqllease.Dialect(dialect)}
+func setUp(ctx context.Context, backend string) (place, func() error, error) {
+	server, err := serverOf(backend)
+	if err != nil {
+		return place{}, nil, err
+	}
+	var p place
 	var remove func() error
-	switch p.Dialect {
-	case sqllease.SQLite:
+	if backend == "postgres" {
+		p = place{Dialect: sqllease.Postgres, DSN: server, Schema: fmt.Sprintf("leasing_demo_%d", os.Getpid())}
+		remove = p.dropSchema // a method value: it has the place as it is now
+	} else {
 		folder, err := os.MkdirTemp("", "leasing-election-")
 		if err != nil {
 			return p, nil, err
 		}
 		remove = func() error { return os.RemoveAll(folder) }
-		p.DSN = filepath.Join(folder, "demo.db")
-	case sqllease.Postgres:
-		p.DSN = os.Getenv(postgresVariable)
-		if p.DSN == "" {
-			return p, nil, fmt.Errorf("set %s to the URL of a PostgreSQL server; `make demo BACKEND=postgres` starts one", postgresVariable)
-		}
-		p.Schema = fmt.Sprintf("leasing_demo_%d", os.Getpid())
-		remove = p.dropSchema // a method value: it has the place as it is now
-	default:
-		return p, nil, fmt.Errorf("no such backend: %q; there are sqlite and postgres", dialect)
+		p = place{Dialect: sqllease.SQLite, DSN: filepath.Join(folder, "demo.db"), Redis: server, Prefix: fmt.Sprintf("leasing-demo-%d", os.Getpid())}
 	}
 	if err := p.create(ctx); err != nil {
 		return p, nil, errors.Join(err, remove())
@@ -56,8 +62,27 @@ func setUp(ctx context.Context, dialect string) (place, func() error, error) {
 	return p, remove, nil
 }
 
+// serverOf returns the URL of a backend's server, "" if it has none.
+func serverOf(backend string) (string, error) {
+	if backend == "sqlite" {
+		return "", nil
+	}
+	variable, known := variables[backend]
+	if !known {
+		return "", fmt.Errorf("no such backend: %q; there are sqlite, postgres, redis and redlock", backend)
+	}
+	server := os.Getenv(variable)
+	if server == "" {
+		return "", fmt.Errorf("set %s to the URL of a server; `make demo BACKEND=%s` starts one", variable, backend)
+	}
+	return server, nil
+}
+
 // provider opens the leases.
-func (p place) provider(ctx context.Context, migrate bool) (*sqllease.Provider, error) {
+func (p place) provider(ctx context.Context, migrate bool) (leasing.Provider, error) {
+	if p.Redis != "" {
+		return redislease.Open(ctx, redislease.Options{URL: p.Redis, Prefix: p.Prefix, Retention: time.Minute})
+	}
 	return sqllease.Open(ctx, sqllease.Options{Dialect: p.Dialect, DSN: p.DSN, Schema: p.Schema, Migrate: migrate})
 }
 
@@ -111,4 +136,12 @@ func (p place) table(name string) string {
 		return name
 	}
 	return p.Schema + "." + name
+}
+
+// backend says where the lease is.
+func (p place) backend() string {
+	if p.Redis != "" {
+		return "Redis"
+	}
+	return string(p.Dialect)
 }

@@ -61,7 +61,7 @@ func (s *story) end() {
 }
 
 func (s *story) play(ctx context.Context) error {
-	s.screen.act("three processes compete for the lease %q (TTL %v, on %s)", leaseName, ttl, s.cast.place.Dialect)
+	s.screen.act("three processes compete for the lease %q (TTL %v, on %s)", leaseName, ttl, s.cast.place.backend())
 	for range 3 {
 		if err := s.enter(); err != nil {
 			return err

@@ -1,0 +1,102 @@
+package schedule_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/fencing"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+	"github.com/distributedleasing/leasing/recipes/schedule"
+)
+
+func open() leasing.Manager {
+	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{Owner: "node-1"})
+	if err != nil {
+		panic(err)
+	}
+	return manager
+}
+
+// One process of a service; each runs the same code.
+func Example() {
+	ctx, shutDown := context.WithCancel(context.Background())
+	manager := open()
+	defer func() { _ = manager.Close(context.Background()) }()
+
+	err := schedule.Run(ctx, manager, schedule.Options{
+		Name:        "jobs/hourly-report",
+		Every:       time.Hour,
+		CatchUp:     true, // don't wait for the next full hour
+		StartWithin: time.Hour,
+		Jitter:      10 * time.Millisecond,
+		OnError:     func(tick time.Time, err error) { fmt.Println(tick, err) },
+	}, func(ctx context.Context, tick schedule.Tick) error {
+		fmt.Println("on the hour:", tick.At.Equal(tick.At.Truncate(time.Hour)))
+		shutDown() // a signal, in a real service
+		return nil
+	})
+	fmt.Println("stopped:", err)
+	// Output:
+	// on the hour: true
+	// stopped: context canceled
+}
+
+// What makes the effect of a job happen exactly once is the resource: it
+// stores the tick together with the work, here behind a fencing.Gate, in SQL in
+// one transaction of fencing.Table.Do:
+//
+//	UPDATE interest SET paid = paid + 1, tick = $1 WHERE tick < $1
+func Example_atLeastOnce() {
+	manager := open()
+	defer func() { _ = manager.Close(context.Background()) }()
+	var (
+		gate fencing.Gate
+		tick time.Time // the last one that the work was done for
+		paid int
+	)
+	pay := func(ctx context.Context, now schedule.Tick) error {
+		return gate.Do(ctx, now.Token(), func(context.Context) error { // refuses a run that was paused
+			if !now.At.After(tick) {
+				fmt.Println("found it done")
+				return nil
+			}
+			tick, paid = now.At, paid+1
+			fmt.Println("done")
+			return nil
+		})
+	}
+	run := func(job schedule.Job) {
+		ctx, stop := context.WithCancel(context.Background())
+		_ = schedule.Run(ctx, manager, schedule.Options{
+			Name: "accounts/interest",
+			// A fixed time, for the example's sake.
+			Next:        func(t time.Time) time.Time { return t.Truncate(100 * time.Hour).Add(100 * time.Hour) },
+			StartWithin: 100 * time.Hour,
+			Jitter:      time.Millisecond,
+			CatchUp:     true,
+			AtLeastOnce: true,
+			OnError:     func(tick time.Time, err error) { fmt.Println(tick, err) },
+		}, func(ctx context.Context, tick schedule.Tick) error {
+			err := job(ctx, tick)
+			stop()
+			return err
+		})
+	}
+
+	run(func(ctx context.Context, tick schedule.Tick) error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		if err := pay(ctx, tick); err != nil {
+			return err
+		}
+		panic("a crash, after the work was done")
+	})
+	run(pay)
+	fmt.Println("paid:", paid)
+	// Output:
+	// done
+	// found it done
+	// paid: 1
+}

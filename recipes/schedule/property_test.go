@@ -1,0 +1,236 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+// step is one thing that happens in a random history.
+type step struct {
+	What    string
+	Process int
+	After   time.Duration // since the step before
+	For     time.Duration
+	Times   int
+	Op      leasingtest.Op
+}
+
+// habit is how a process behaves.
+type habit struct {
+	Skew    time.Duration // of its clock
+	Takes   time.Duration // the job
+	Heeds   bool          // whether the job ends with its context
+	Fails   bool
+	CatchUp bool
+}
+
+func drawStep(t *rapid.T) step {
+	return step{
+		What:    rapid.SampledFrom([]string{"fail", "lose reply", "hang", "delay", "delay reply", "heal", "heal", "break", "restart", "wait"}).Draw(t, "what"),
+		Process: rapid.IntRange(0, 2).Draw(t, "process"),
+		After:   time.Duration(rapid.Int64Range(0, int64(20*time.Minute)).Draw(t, "after")),
+		For:     time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "for")),
+		Times:   rapid.SampledFrom([]int{1, 2, 3, 100}).Draw(t, "times"),
+		Op:      rapid.SampledFrom([]leasingtest.Op{leasingtest.Renew, leasingtest.Acquire, leasingtest.Release, leasingtest.Inspect}).Draw(t, "op"),
+	}
+}
+
+func drawHabit(t *rapid.T) habit {
+	minutes := rapid.Int64Range(-20, 20)
+	return habit{
+		Skew:    time.Duration(minutes.Draw(t, "skew")) * time.Minute,
+		Takes:   time.Duration(rapid.Int64Range(0, int64(20*time.Minute)).Draw(t, "takes")),
+		Heeds:   rapid.Bool().Draw(t, "heeds"),
+		Fails:   rapid.Bool().Draw(t, "fails"),
+		CatchUp: rapid.Bool().Draw(t, "catch up"),
+	}
+}
+
+// world is what a random history happens to.
+type world struct {
+	*stage
+	atLeastOnce bool
+	habits      []habit
+	managers    []leasing.Manager
+	stops       []context.CancelCauseFunc
+	runs        sync.WaitGroup
+
+	mu      sync.Mutex
+	broken  map[string]bool // immediately: exempt, see leasing.BreakRequest
+	running map[string]Tick
+	starts  map[time.Time]int
+	done    map[time.Time]bool
+	token   int64
+	wrong   []string
+}
+
+func (w *world) violation(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+}
+
+// job checks the promises at the moments that can break them: when it starts.
+func (w *world) job(h habit) Job {
+	return func(ctx context.Context, tick Tick) error {
+		w.mu.Lock()
+		if w.starts[tick.At]++; w.starts[tick.At] > 1 && !w.atLeastOnce {
+			w.wrong = append(w.wrong, fmt.Sprintf("%v was started %d times", tick.At, w.starts[tick.At]))
+		}
+		if tick.Token() <= w.token {
+			w.wrong = append(w.wrong, fmt.Sprintf("token %d after %d", tick.Token(), w.token))
+		}
+		w.token = tick.Token()
+		for id, other := range w.running {
+			if !w.broken[id] && other.Lease.Err() == nil {
+				w.wrong = append(w.wrong, fmt.Sprintf("%v is started while %v runs", tick.At, other.At))
+			}
+		}
+		w.running[tick.Lease.ID()] = tick
+		w.mu.Unlock()
+		err := h.work(ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.running, tick.Lease.ID())
+		if err == nil || ctx.Err() == nil {
+			w.done[tick.At] = true
+		}
+		return err
+	}
+}
+
+func (h habit) work(ctx context.Context) error {
+	var heeded <-chan struct{}
+	if h.Heeds {
+		heeded = ctx.Done()
+	}
+	select {
+	case <-heeded:
+		return ctx.Err()
+	case <-time.After(h.Takes):
+	}
+	if h.Fails {
+		return errBoom
+	}
+	return nil
+}
+
+func (w *world) start(i int) {
+	h, m := w.habits[i], w.managers[i]
+	ctx, stop := context.WithCancelCause(context.Background())
+	w.stops[i] = stop
+	w.runs.Go(func() {
+		if err := Run(ctx, m, Options{
+			Name: name, Every: time.Hour, AtLeastOnce: w.atLeastOnce, CatchUp: h.CatchUp,
+			Now:     func() time.Time { return time.Now().Add(h.Skew) },
+			OnError: func(time.Time, error) {},
+		}, w.job(h)); !errors.Is(err, errStop) {
+			w.violation("Run has ended: %v", err)
+		}
+	})
+}
+
+func (w *world) do(s step) {
+	time.Sleep(s.After)
+	failure := errors.New("connection refused")
+	switch s.What {
+	case "fail":
+		w.provider.Use(leasingtest.Fail(s.Op, s.Times, failure))
+	case "lose reply":
+		w.provider.Use(leasingtest.LoseReply(s.Op, s.Times, failure))
+	case "hang":
+		w.provider.Use(leasingtest.Hang(s.Op, s.Times))
+	case "delay":
+		w.provider.Use(leasingtest.Delay(s.Op, s.Times, s.For))
+	case "delay reply":
+		w.provider.Use(leasingtest.DelayReply(s.Op, s.Times, s.For))
+	case "heal":
+		w.provider.Clear()
+	case "break":
+		w.mu.Lock()
+		for id := range w.running {
+			w.broken[id] = true
+		}
+		w.mu.Unlock()
+		_, _ = w.provider.Break(context.Background(), leasing.BreakRequest{Name: name, Immediate: true})
+	case "restart":
+		w.stops[s.Process](errStop)
+		w.start(s.Process)
+	}
+}
+
+// after checks that in good times each tick is run, and winds everything up.
+func (w *world) after() {
+	w.provider.Clear()
+	time.Sleep(time.Hour) // for what is under way
+	first := time.Now().Add(time.Hour).Truncate(time.Hour)
+	time.Sleep(time.Until(first.Add(3*time.Hour + 40*time.Minute)))
+	for i := range 4 {
+		tick := first.Add(time.Duration(i) * time.Hour).UTC()
+		w.mu.Lock()
+		starts, done := w.starts[tick], w.done[tick]
+		w.mu.Unlock()
+		if starts != 1 || !done {
+			w.violation("%v was started %d times, done: %v", tick, starts, done)
+		}
+	}
+	for _, stop := range w.stops {
+		stop(errStop)
+	}
+	w.runs.Wait()
+	for _, m := range w.managers {
+		if err := m.Close(context.Background()); err != nil {
+			w.violation("%v", err)
+		}
+	}
+	synctest.Wait()
+	if record := w.record(name); record.Held {
+		w.violation("still held: %+v", record)
+	}
+	time.Sleep(time.Hour) // for requests that did not heed their context
+}
+
+// In every history of a backend that fails, hangs, is slow and loses replies, of
+// processes that come and go, of clocks that disagree, of jobs that are slow,
+// fail, and don't heed their context: no tick is started twice (AtLeastOnce
+// apart), no two runs hold their lease at a time, tokens rise, and when all is
+// well again each tick is run, once.
+func TestNoTickTwiceAndNoneForgottenInEveryHistory(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{
+			atLeastOnce: rapid.Bool().Draw(rt, "at least once"),
+			habits:      rapid.SliceOfN(rapid.Custom(drawHabit), 3, 3).Draw(rt, "habits"),
+			broken:      map[string]bool{}, running: map[string]Tick{}, starts: map[time.Time]int{}, done: map[time.Time]bool{},
+			stops: make([]context.CancelCauseFunc, 3),
+		}
+		steps := rapid.SliceOfN(rapid.Custom(drawStep), 1, 30).Draw(rt, "steps")
+		synctest.Test(t, func(t *testing.T) {
+			w.stage = newStage(t)
+			for i := range w.habits {
+				m, err := leasing.NewManager(w.provider, leasing.Options{Owner: fmt.Sprint(i), TTL: ttl})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.managers = append(w.managers, m)
+				w.start(i)
+			}
+			for _, s := range steps {
+				w.do(s)
+			}
+			w.after()
+		})
+		for _, violation := range w.wrong {
+			rt.Errorf("%s", violation)
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package schedule
+
+import (
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// next returns the first tick after t, or the zero time.
+func (r *runner) next(t time.Time) (time.Time, error) {
+	tick := r.Next(t)
+	if tick.IsZero() {
+		return time.Time{}, nil
+	}
+	tick = tick.Round(0).UTC()
+	if !tick.After(t) {
+		return time.Time{}, &leasing.InvalidError{Field: "Options.Next", Value: tick, Want: "a time after the one it was given, which was " + t.String()}
+	}
+	return tick, nil
+}
+
+// checkNext refuses what is no timetable. Asked in between it has to give the
+// same tick, or each process would have ticks of its own.
+func (r *runner) checkNext(t time.Time) error {
+	tick, err := r.next(t)
+	if err != nil || tick.IsZero() {
+		return err
+	}
+	again, err := r.next(t.Add(tick.Sub(t) / 2))
+	if err == nil && !again.Equal(tick) {
+		err = &leasing.InvalidError{Field: "Options.Next", Value: again, Want: "the tick that it gave before, " + tick.String() + ": ticks must not depend on when they are asked for; for a period set Every"}
+	}
+	return err
+}
+
+// latest returns the last of the ticks that have come by now, of which the
+// given one is the first, and when it will no longer be current.
+func (r *runner) latest(tick, now time.Time) (latest, end time.Time, err error) {
+	latest, _, following, err := r.through(tick, now)
+	end = latest.Add(r.StartWithin)
+	if !following.IsZero() && following.Before(end) {
+		end = following
+	}
+	return latest, end, err
+}
+
+// through goes from a tick to the last one that has come by now, and counts
+// the steps. following is the one after that; zero if there is none.
+func (r *runner) through(tick, now time.Time) (last time.Time, steps int, following time.Time, err error) {
+	for last = tick; ; steps++ {
+		following, err = r.next(last)
+		if err != nil || following.IsZero() || following.After(now) {
+			return last, steps, following, err
+		}
+		last = following
+	}
+}

@@ -1,0 +1,171 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// result is what came of a look at a tick.
+type result struct {
+	done  bool // this process has run the job, or has seen to what is left of it
+	taken bool // some process has
+	// obstacle is what kept this one from finding out, or from starting.
+	obstacle error
+	// marking says that the obstacle was met while the mark was set, so that
+	// it may be there.
+	marking bool
+	// failure is what went wrong once the tick was ours.
+	failure error
+	// skipped, unless nil, is a *SkippedError about ticks up to the last one.
+	skipped error
+	last    time.Time
+}
+
+// look takes a tick, and runs the job for it, if nobody has and it can.
+func (r *runner) look(ctx context.Context, tick time.Time) (result result) {
+	result.taken, result.obstacle = r.marked(ctx, tick)
+	if result.taken || result.obstacle != nil {
+		return result
+	}
+	began := false
+	options := r.lease(tick)
+	options.WaitLimit = leasing.NoWait
+	err := leasing.DoWith(ctx, r.manager, r.Name, options, func(ctx context.Context, lease leasing.Lease) error {
+		began = true
+		result = r.turn(ctx, Tick{At: tick, Lease: lease})
+		return nil // so that DoWith's error is that of the lease
+	})
+	switch {
+	case !began:
+		result.obstacle = err
+	case err != nil:
+		result.failure = join(result.failure, err)
+	}
+	return result
+}
+
+// turn is what a process does that has the schedule's lease.
+//
+// For why the job is started at most once for a tick: whoever starts it has
+// seen no mark, and has set it, between taking the lease and finding that it
+// can still trust it. Of two who did, one had the lease before the other; so
+// the other has seen the mark.
+func (r *runner) turn(ctx context.Context, tick Tick) result {
+	marked, err := r.marked(ctx, tick.At)
+	if marked || err != nil {
+		return result{taken: marked, obstacle: err}
+	}
+	if r.AtLeastOnce {
+		return r.repeatable(ctx, tick)
+	}
+	if err := r.mark(ctx, tick.At); err != nil {
+		return result{obstacle: err, marking: true}
+	}
+	if err := stopped(ctx, tick.Lease); err != nil {
+		return result{done: true, failure: &MissedError{Err: err}}
+	}
+	failure, _ := r.work(ctx, tick)
+	turn := result{done: true, failure: failure}
+	if stopped(ctx, tick.Lease) == nil {
+		turn.last, turn.skipped = r.skip(ctx, tick.At)
+	}
+	return turn
+}
+
+// stopped returns why the work must not go on. The lease reads the clocks, so
+// it knows of a loss before its context does.
+func stopped(ctx context.Context, lease leasing.Lease) error {
+	if err := lease.Err(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// repeatable runs the job, and marks the tick if the job has returned of its
+// own accord.
+func (r *runner) repeatable(ctx context.Context, tick Tick) result {
+	failure, finished := r.work(ctx, tick)
+	if !finished {
+		return result{failure: failure}
+	}
+	if err := r.mark(context.WithoutCancel(ctx), tick.At); err != nil {
+		failure = join(failure, fmt.Errorf("schedule: the job may run again, since the tick could not be marked: %w", err))
+	}
+	return result{done: true, failure: failure}
+}
+
+// skip marks the last of the ticks that have come while the job ran.
+func (r *runner) skip(ctx context.Context, ran time.Time) (last time.Time, skipped error) {
+	last, ticks, _, err := r.through(ran, r.now())
+	if err != nil || ticks == 0 {
+		return last, nil // the error comes again when the next tick is asked for
+	}
+	return last, join(&SkippedError{Ticks: ticks, Run: ran}, r.mark(ctx, last))
+}
+
+// work calls the job. Its failure is the job's error, unless that only says
+// that the context had ended. It is finished if it has returned of its own
+// accord: without an error, or although its context had not ended (that it ran
+// into its timeout is its own affair).
+func (r *runner) work(ctx context.Context, tick Tick) (failure error, finished bool) {
+	limited := ctx
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
+		defer cancel()
+	}
+	err := r.call(limited, tick)
+	ended := context.Cause(ctx)
+	switch {
+	case err == nil:
+		return nil, true
+	case ended != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ended)):
+		return nil, false
+	case errors.Is(context.Cause(limited), ErrTimeout) && !errors.Is(err, ErrTimeout):
+		err = fmt.Errorf("%w: %w", ErrTimeout, err)
+	}
+	return err, ended == nil
+}
+
+// call turns a panic of the job into an error: the same tick would end one
+// process after the other.
+func (r *runner) call(ctx context.Context, tick Tick) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{Value: value, Stack: debug.Stack()}
+		}
+	}()
+	return r.job(ctx, tick)
+}
+
+// lease is how the lease of a run is acquired.
+func (r *runner) lease(tick time.Time) leasing.AcquireOptions {
+	options := r.Lease
+	options.Metadata = maps.Clone(options.Metadata)
+	if options.Metadata == nil {
+		options.Metadata = map[string]string{}
+	}
+	options.Metadata["tick"] = tick.Format(tickFormat)
+	return options
+}
+
+// join is errors.Join that leaves a single error as it is.
+func join(errs ...error) error {
+	var only error
+	count := 0
+	for _, err := range errs {
+		if err != nil {
+			only, count = err, count+1
+		}
+	}
+	if count <= 1 {
+		return only
+	}
+	return errors.Join(errs...)
+}

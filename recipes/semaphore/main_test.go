@@ -1,0 +1,150 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	name = "external/payments"
+	ttl  = 10 * time.Second
+)
+
+var errStop = errors.New("shutting down")
+
+// stage is a fleet in virtual time: processes with a manager each, over one
+// provider.
+type stage struct {
+	t        *testing.T
+	provider *leasingtest.Provider
+}
+
+func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		play(t, &stage{t: t, provider: leasingtest.NewProvider()})
+	})
+}
+
+// process is the semaphore of another process.
+func (s *stage) process(owner string, options Options) *Semaphore {
+	s.t.Helper()
+	if options.Name == "" {
+		options.Name = name
+	}
+	semaphore, err := New(leasingtest.ManagerOf(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl}), options)
+	require.NoError(s.t, err)
+	return semaphore
+}
+
+// take takes a permit that is free.
+func (s *stage) take(from *Semaphore) *Permit {
+	s.t.Helper()
+	permit, err := from.TryAcquire(s.t.Context())
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = permit.Release(context.Background()) })
+	return permit
+}
+
+func (s *stage) takeAll(from *Semaphore, n int) (permits []*Permit) {
+	s.t.Helper()
+	for range n {
+		permits = append(permits, s.take(from))
+	}
+	return permits
+}
+
+// wait is an Acquire under way.
+type wait struct {
+	permit *Permit
+	err    error
+	at     time.Time // when it ended
+	done   chan struct{}
+}
+
+// waiting acquires in the background.
+func (s *stage) waiting(ctx context.Context, from *Semaphore) *wait {
+	w := &wait{done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.permit, w.err = from.Acquire(ctx)
+		w.at = time.Now()
+	}()
+	s.t.Cleanup(func() {
+		<-w.done
+		if w.permit != nil {
+			_ = w.permit.Release(context.Background())
+		}
+	})
+	synctest.Wait()
+	return w
+}
+
+func (w *wait) over() bool {
+	synctest.Wait()
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// got waits for the permit, an hour of virtual time at most.
+func (s *stage) got(w *wait) *Permit {
+	s.t.Helper()
+	select {
+	case <-w.done:
+	case <-time.After(time.Hour):
+		require.FailNow(s.t, "nothing came")
+	}
+	require.NoError(s.t, w.err)
+	return w.permit
+}
+
+func release(t *testing.T, permits ...*Permit) {
+	t.Helper()
+	for _, permit := range permits {
+		require.NoError(t, permit.Release(t.Context()))
+	}
+}
+
+// held is how many slots the backend knows to be held.
+func (s *stage) held() (n int) {
+	s.t.Helper()
+	page, err := s.provider.List(context.Background(), leasing.ListRequest{Prefix: name + "/slot/", HeldOnly: true, Limit: 1000})
+	require.NoError(s.t, err)
+	return len(page.Records)
+}
+
+// asked counts the requests that acquire or wait for slots.
+func (s *stage) asked() int {
+	return s.provider.Count(leasingtest.Acquire) + s.provider.Count(leasingtest.Wait)
+}
+
+// idle checks that a semaphore has come to rest with all its slots at hand.
+func idle(t testing.TB, s *Semaphore) {
+	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Empty(t, s.queue)
+	require.Nil(t, s.search)
+	require.Equal(t, s.options.Permits, s.slots.available(time.Now().Add(restFor)))
+}
+
+// withoutPush is the provider without the ability to push wake-ups.
+type withoutPush struct{ leasing.Provider }
+
+func (withoutPush) As(any) bool { return false }

@@ -1,0 +1,706 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+func TestAWaiterGetsWhatAnotherProcessReleases(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a, b := s.process("a", Options{Permits: 3}), s.process("b", Options{Permits: 3})
+		permits := s.takeAll(a, 3)
+		w := s.waiting(t.Context(), b)
+		time.Sleep(10 * ttl)
+		require.False(t, w.over())
+		release(t, permits[1])
+		require.True(t, w.over(), "at once: all slots are waited for")
+		require.Equal(t, permits[1].Slot(), s.got(w).Slot())
+		require.Equal(t, 3, s.held())
+	})
+}
+
+func TestWaitersOfAProcessAreServedInTheirOrder(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a, b := s.process("a", Options{Permits: 2}), s.process("b", Options{Permits: 2})
+		mine, theirs := s.take(a), s.take(b)
+		var waits []*wait
+		for range 6 {
+			waits = append(waits, s.waiting(t.Context(), a))
+		}
+		for i, w := range waits {
+			require.False(t, w.over())
+			if i%2 == 0 { // from elsewhere
+				release(t, theirs)
+				permit := s.got(w)
+				release(t, permit)
+				// The next one has it by now. Give it to the others.
+				i++
+				release(t, s.got(waits[i]))
+				break
+			}
+		}
+		release(t, mine)
+		for i, w := range waits[2:] {
+			release(t, s.got(w))
+			for _, later := range waits[2+i+1:] {
+				if later.over() {
+					require.False(t, later.at.Before(w.at))
+				}
+			}
+		}
+		idle(t, a)
+	})
+}
+
+// One hand-over at a time, so that the order shows.
+func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 1})
+		permit := s.take(a)
+		var waits []*wait
+		for range 20 {
+			waits = append(waits, s.waiting(t.Context(), a))
+		}
+		time.Sleep(5 * time.Minute)
+		before := s.asked()
+		require.Equal(t, 1, before, "nobody asks for what is our own")
+		for i, w := range waits {
+			release(t, permit)
+			require.True(t, w.over(), "at once")
+			for _, later := range waits[i+1:] {
+				require.False(t, later.over())
+			}
+			permit = s.got(w)
+		}
+		release(t, permit)
+		require.Equal(t, len(waits), s.asked()-before)
+		idle(t, a)
+	})
+}
+
+// A hundred waiters cost what one does.
+func TestTheCostOfWaiting(t *testing.T) {
+	for _, c := range []struct {
+		permits, waiters int
+		push             bool
+		most             float64 // requests a second
+	}{
+		{permits: 1, waiters: 1, push: true, most: 0.2},
+		{permits: 4, waiters: 1, push: true, most: 0.8},
+		{permits: 4, waiters: 100, push: true, most: 0.8},
+		{permits: 4, waiters: 100, push: false, most: 5.8},
+		{permits: 100, waiters: 1, push: true, most: 4.2},
+		{permits: 100, waiters: 100, push: true, most: 4.2},
+		{permits: 1000, waiters: 100, push: true, most: 25},
+		{permits: 1000, waiters: 100, push: false, most: 30},
+	} {
+		t.Run(fmt.Sprintf("%d permits, %d waiters, push %v", c.permits, c.waiters, c.push), func(t *testing.T) {
+			onStage(t, func(t *testing.T, s *stage) {
+				s.takeAll(s.process("theirs", Options{Permits: c.permits}), c.permits)
+				var provider leasing.Provider = s.provider
+				if !c.push {
+					provider = withoutPush{s.provider}
+				}
+				ours, err := New(leasingtest.ManagerOf(t, provider, leasing.Options{}), Options{Name: name, Permits: c.permits})
+				require.NoError(t, err)
+				before := s.asked()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				var waits []*wait
+				for range c.waiters {
+					waits = append(waits, s.waiting(ctx, ours))
+				}
+				require.LessOrEqual(t, s.asked()-before, min(firstLook, c.permits)+3*min(defaultWatch, c.permits), "the first look; registering for a wake-up takes three requests")
+				time.Sleep(10 * time.Second)
+				before = s.asked()
+				time.Sleep(4 * time.Minute)
+				require.LessOrEqual(t, float64(s.asked()-before)/240, c.most)
+				cancel(errStop)
+				for _, w := range waits {
+					require.True(t, w.over())
+					require.ErrorIs(t, w.err, errStop)
+					require.ErrorIs(t, w.err, leasing.ErrHeld)
+				}
+				before = s.asked()
+				time.Sleep(time.Minute)
+				require.Equal(t, before, s.asked(), "nothing goes on when nobody waits")
+				idle(t, ours)
+			})
+		})
+	}
+}
+
+// A free slot is found within a sweep although nobody was waiting for it.
+func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
+	for _, permits := range []int{5, 60, 1000} {
+		t.Run(fmt.Sprint(permits), func(t *testing.T) {
+			onStage(t, func(t *testing.T, s *stage) {
+				theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
+				ours := s.process("ours", Options{Permits: permits, Watch: 1})
+				w := s.waiting(t.Context(), ours)
+				time.Sleep(3 * time.Minute)
+				require.False(t, w.over())
+				began := time.Now()
+				unwatched := theirs[:0]
+				for _, permit := range theirs {
+					if !s.watched(ours, permit.Slot()) {
+						unwatched = append(unwatched, permit)
+					}
+				}
+				release(t, unwatched[len(unwatched)/2])
+				permit := s.got(w)
+				require.Equal(t, unwatched[len(unwatched)/2].Slot(), permit.Slot())
+				require.LessOrEqual(t, time.Since(began), defaultSweep+time.Second)
+			})
+		})
+	}
+}
+
+// watched reports whether a request for the slot is under way, or it is held.
+func (s *stage) watched(by *Semaphore, slot int) bool {
+	by.mu.Lock()
+	defer by.mu.Unlock()
+	return by.slots.all[slot].state != open
+}
+
+// No process waits for the same slots for ever: theirs may never be released
+// while others are, again and again.
+func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		const permits = 12
+		s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
+		w := s.waiting(t.Context(), s.process("ours", Options{Permits: permits, Watch: 1}))
+		time.Sleep(3 * time.Hour)
+		waited := map[string]bool{}
+		for _, call := range s.provider.Calls() {
+			if call.Op == leasingtest.Wait {
+				waited[call.Name] = true
+			}
+		}
+		require.Greater(t, len(waited), permits/2)
+		require.False(t, w.over())
+		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Acquire {
+				return leasing.ErrDenied
+			}
+			return apply()
+		})
+		<-w.done
+		require.ErrorIs(t, w.err, leasing.ErrDenied, "waiting can't help")
+	})
+}
+
+// Many permits that come free together are all found soon, not one in a pause.
+func TestManyFreeSlotsAreFoundSoon(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		const permits = 200
+		theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
+		ours := s.process("ours", Options{Permits: permits})
+		var waits []*wait
+		for range 100 {
+			waits = append(waits, s.waiting(t.Context(), ours))
+		}
+		time.Sleep(time.Minute)
+		began := time.Now()
+		release(t, theirs...)
+		for _, w := range waits {
+			s.got(w)
+		}
+		require.LessOrEqual(t, time.Since(began), 2*time.Second)
+	})
+}
+
+// A process that always has waiters of its own, and hands its slots on among
+// them, does not keep them for ever.
+func TestABusyProcessLetsOthersIn(t *testing.T) {
+	for _, push := range []bool{true, false} {
+		t.Run(fmt.Sprintf("push %v", push), func(t *testing.T) {
+			onStage(t, func(t *testing.T, s *stage) {
+				const permits = 6
+				busy := s.process("busy", Options{Permits: permits})
+				ctx, stop := context.WithCancel(t.Context())
+				var crowd sync.WaitGroup
+				var cycles int
+				var mu sync.Mutex
+				for range 3 * permits {
+					crowd.Go(func() {
+						for ctx.Err() == nil {
+							_ = busy.Do(ctx, func(context.Context, *Permit) error {
+								time.Sleep(100 * time.Millisecond)
+								mu.Lock()
+								cycles++
+								mu.Unlock()
+								return nil
+							})
+						}
+					})
+				}
+				time.Sleep(time.Minute)
+				var provider leasing.Provider = s.provider
+				if !push {
+					provider = withoutPush{s.provider}
+				}
+				other, err := New(leasingtest.ManagerOf(t, provider, leasing.Options{}), Options{Name: name, Permits: permits})
+				require.NoError(t, err)
+				for range 5 {
+					began := time.Now()
+					permit := s.got(s.waiting(t.Context(), other))
+					require.LessOrEqual(t, time.Since(began), 2*(keepFor+restFor))
+					release(t, permit)
+				}
+				mu.Lock()
+				cycles = 0
+				mu.Unlock()
+				time.Sleep(5 * time.Minute)
+				mu.Lock()
+				share := float64(cycles) / (permits * 10 * 300)
+				mu.Unlock()
+				require.GreaterOrEqual(t, share, 0.9, "and loses little by it")
+				stop()
+				crowd.Wait()
+				idle(t, busy)
+			})
+		})
+	}
+}
+
+// One who leaves in the middle of a request leaves nothing behind, and the next
+// one does not sleep until a ghost expires.
+func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 1})
+		defer s.provider.Use(leasingtest.DelayReply(leasingtest.Acquire, 1, time.Second))()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		first := s.waiting(ctx, a)
+		second := s.waiting(t.Context(), a)
+		time.Sleep(100 * time.Millisecond)
+		cancel(errStop)
+		require.True(t, first.over())
+		require.ErrorIs(t, first.err, errStop)
+		began := time.Now()
+		permit := s.got(second)
+		require.LessOrEqual(t, time.Since(began), 3*time.Second)
+		release(t, permit)
+		time.Sleep(2 * ttl)
+		require.Zero(t, s.held())
+		idle(t, a)
+	})
+}
+
+// A request that wins when nobody waits any more.
+func TestTrap_T60_APermitThatComesTooLateIsGivenBack(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 1})
+		defer s.provider.Use(leasingtest.DelayReply(leasingtest.Acquire, 1, time.Second))()
+		ctx, cancel := context.WithCancel(t.Context())
+		first := s.waiting(ctx, a)
+		cancel()
+		require.True(t, first.over(), "it does not wait for the answer")
+		time.Sleep(2 * time.Second)
+		require.Zero(t, s.held())
+		idle(t, a)
+	})
+}
+
+// Several slots are waited for at a time, and all may come at once.
+func TestTrap_T41_SurplusPermitsAreGivenBack(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		const permits = 4
+		theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
+		ours := s.process("ours", Options{Permits: permits})
+		w := s.waiting(t.Context(), ours)
+		// All four answers come late, so that the first can't stop the others.
+		defer s.provider.Use(leasingtest.DelayReply(leasingtest.Acquire, leasingtest.Always, 100*time.Millisecond))()
+		var all sync.WaitGroup
+		for _, permit := range theirs {
+			all.Go(func() { assertNoError(t, permit.Release(t.Context())) })
+		}
+		all.Wait()
+		s.got(w)
+		time.Sleep(time.Second)
+		require.Equal(t, 1, s.held())
+		release(t, w.permit)
+		idle(t, ours)
+	})
+}
+
+func assertNoError(t *testing.T, err error) {
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A waiter that was served in the moment in which it gave up passes the permit on.
+func TestAPermitThatMeetsACancelledWaiterGoesToTheNext(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 1})
+		for range 50 {
+			permit := s.take(a)
+			ctx, cancel := context.WithCancel(t.Context())
+			first, second := s.waiting(ctx, a), s.waiting(t.Context(), a)
+			go cancel()
+			go func() { assertNoError(t, permit.Release(context.Background())) }()
+			<-first.done
+			if first.err == nil {
+				release(t, first.permit)
+			}
+			release(t, s.got(second))
+		}
+		idle(t, a)
+	})
+}
+
+func TestTheEndOfAWaitTellsWhatStoodInTheWay(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		theirs := s.process("theirs", Options{Permits: 2})
+		s.takeAll(theirs, 2)
+		ours := s.process("ours", Options{Permits: 2})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		_, err := ours.Acquire(ctx)
+		require.Equal(t, time.Minute, time.Since(began))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		var held *leasing.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, "theirs", held.Holder.Owner)
+
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = theirs.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, leasing.ErrHeld, "all are its own")
+		require.ErrorContains(t, err, "none of 2 permits is free")
+
+		s.provider.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrUnavailable))
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = ours.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		require.NotErrorIs(t, err, leasing.ErrHeld, "nobody knows")
+
+		s.provider.Use(leasingtest.Hang(leasingtest.Acquire, leasingtest.Always))
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = ours.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, leasing.ErrHeld, "nothing has answered")
+	})
+}
+
+func TestTheWaitLimit(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		limited := Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: time.Minute}}
+		theirs := s.process("theirs", limited)
+		permits := s.takeAll(theirs, 2)
+		ours := s.process("ours", limited)
+		began := time.Now()
+		_, err := ours.Acquire(t.Context())
+		require.Equal(t, time.Minute, time.Since(began))
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+
+		first := s.waiting(t.Context(), ours)
+		time.Sleep(30 * time.Second)
+		second := s.waiting(t.Context(), ours)
+		time.Sleep(30 * time.Second)
+		require.True(t, first.over())
+		time.Sleep(29 * time.Second)
+		require.False(t, second.over(), "each has a limit of its own")
+		release(t, permits[0])
+		s.got(second)
+	})
+}
+
+// However short the limit, what is free is had.
+func TestTrap_T30_AShortWaitLimitStillAsksOnce(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})
+		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, leasingtest.Always, 10*time.Millisecond))
+		first, err := a.Acquire(t.Context())
+		require.NoError(t, err)
+		second, err := a.Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = a.Acquire(t.Context())
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		release(t, first, second)
+
+		s.provider.Clear()
+		s.provider.Use(leasingtest.Hang(leasingtest.Acquire, leasingtest.Always))
+		began := time.Now()
+		_, err = a.Acquire(t.Context())
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		require.LessOrEqual(t, time.Since(began), 2*grace)
+	})
+}
+
+// Failures that may pass don't end a wait.
+func TestTrap_T31_AnOutageDoesNotEndAWait(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		for _, fault := range []leasingtest.Handler{
+			leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrUnavailable),
+			leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, errors.New("connection refused")),
+			leasingtest.LoseReply(leasingtest.Acquire, leasingtest.Always, errors.New("connection reset")),
+			leasingtest.Hang(leasingtest.Acquire, leasingtest.Always),
+		} {
+			a := s.process("a", Options{Permits: 5})
+			over := s.provider.Use(fault)
+			began := s.asked()
+			w := s.waiting(t.Context(), a)
+			time.Sleep(5 * time.Minute)
+			require.False(t, w.over())
+			require.LessOrEqual(t, float64(s.asked()-began)/300, 15.0, "and is not hammered at")
+			over()
+			release(t, s.got(w))
+			require.Less(t, time.Since(w.at), 5*ttl)
+			idle(t, a)
+		}
+	})
+}
+
+// What the backend asks for when it throttles is respected.
+func TestAThrottledSearchSlowsDown(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 100})
+		defer s.provider.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, &leasing.ThrottledError{RetryAfter: 20 * time.Second}))()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s.waiting(ctx, a)
+		require.LessOrEqual(t, s.asked(), 1+defaultWatch, "one refusal ends the first look")
+		time.Sleep(10 * time.Second)
+		before := s.asked()
+		time.Sleep(10 * time.Minute)
+		require.LessOrEqual(t, s.asked()-before, 31*(1+defaultWatch))
+		cancel()
+	})
+}
+
+func TestErrorsThatWaitingCannotHelpEndAllWaits(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.takeAll(s.process("theirs", Options{Permits: 3}), 3)
+		a := s.process("a", Options{Permits: 3})
+		waits := []*wait{s.waiting(t.Context(), a), s.waiting(t.Context(), a), s.waiting(t.Context(), a)}
+		defer s.provider.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, leasing.ErrDenied))()
+		for _, w := range waits {
+			<-w.done
+			require.ErrorIs(t, w.err, leasing.ErrDenied)
+		}
+		w := s.waiting(t.Context(), a)
+		require.True(t, w.over())
+		require.ErrorIs(t, w.err, leasing.ErrDenied)
+		idle(t, a)
+	})
+}
+
+// TryAcquire does not pass those who wait, and does not take a search for a
+// full semaphore.
+func TestTryAcquireAndWaiters(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		const permits = 10
+		a := s.process("a", Options{Permits: permits})
+		b := s.process("b", Options{Permits: permits})
+		theirs := s.takeAll(b, permits)
+		w := s.waiting(t.Context(), a)
+		before := s.asked()
+		_, err := a.TryAcquire(t.Context())
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.Equal(t, before, s.asked(), "it does not even ask")
+		release(t, theirs...)
+		release(t, s.got(w))
+
+		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))
+		w = s.waiting(t.Context(), a)
+		release(t, s.take(a))
+		release(t, s.got(w))
+		idle(t, a)
+	})
+}
+
+// A slot that somebody asks for already, without waiting, may be left to those
+// who wait.
+func TestAWaiterGetsASlotThatTryAcquireWasRefused(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		theirs := s.take(s.process("theirs", Options{Permits: 1}))
+		a := s.process("a", Options{Permits: 1})
+		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))
+		tried := make(chan error, 1)
+		go func() { _, err := a.TryAcquire(t.Context()); tried <- err }()
+		synctest.Wait()
+		w := s.waiting(t.Context(), a)
+		require.ErrorIs(t, <-tried, leasing.ErrHeld)
+		time.Sleep(time.Minute)
+		release(t, theirs)
+		require.True(t, w.over())
+		release(t, s.got(w))
+		idle(t, a)
+	})
+}
+
+func TestAWaiterLearnsThatTryAcquireGotTheLastOne(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 1, Lease: leasing.AcquireOptions{WaitLimit: 5 * time.Second}})
+		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))
+		tried := make(chan *Permit, 1)
+		go func() {
+			permit, err := a.TryAcquire(t.Context())
+			assertNoError(t, err)
+			tried <- permit
+		}()
+		synctest.Wait()
+		began := time.Now()
+		_, err := a.Acquire(t.Context())
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.Equal(t, 5*time.Second, time.Since(began))
+		release(t, <-tried)
+		idle(t, a)
+	})
+}
+
+// A request of somebody who has left does not make a free slot look taken.
+func TestTheRequestOfAnEarlierWaiterIsNoAnswerForTheNext(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 1, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})
+		defer s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, time.Second))()
+		ctx, cancel := context.WithCancel(t.Context())
+		w := s.waiting(ctx, a)
+		cancel()
+		<-w.done
+		permit, err := a.Acquire(t.Context())
+		require.NoError(t, err)
+		release(t, permit)
+	})
+}
+
+// The search for several who come together goes on side by side.
+func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 20})
+		var under, most int
+		var mu sync.Mutex
+		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op != leasingtest.Acquire {
+				return apply()
+			}
+			mu.Lock()
+			under++
+			most = max(most, under)
+			mu.Unlock()
+			time.Sleep(time.Second - time.Duration(call.N)*time.Millisecond)
+			mu.Lock()
+			under--
+			mu.Unlock()
+			return apply()
+		})
+		began := time.Now()
+		var waits []*wait
+		for range 16 {
+			waits = append(waits, s.waiting(t.Context(), a))
+		}
+		for _, w := range waits {
+			s.got(w)
+		}
+		require.LessOrEqual(t, time.Since(began), 2*time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, lanes, most, "but not for all at a time")
+	})
+}
+
+// So that a trace shows whose work a request is.
+func TestRequestsCarryTheValuesOfThoseTheyAreMadeFor(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		type key struct{}
+		var seen []any
+		s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Acquire {
+				seen = append(seen, ctx.Value(key{}))
+			}
+			return apply()
+		})
+		a := s.process("a", Options{Permits: 1})
+		first := s.got(s.waiting(context.WithValue(t.Context(), key{}, 1), a))
+		second := s.waiting(context.WithValue(t.Context(), key{}, 2), a)
+		release(t, first)
+		release(t, s.got(second))
+		require.Equal(t, []any{1, 2}, seen)
+	})
+}
+
+// What comes when nobody waits any more, or for one who has just left.
+func TestTrap_T41_ALeaseThatNobodyWaitsForIsReleased(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 1})
+		come := func() outcome {
+			a.mu.Lock()
+			slot, ok := a.slots.next(time.Now())
+			a.mu.Unlock()
+			require.True(t, ok)
+			lease, err := a.manager.TryAcquire(t.Context(), a.options.slotName(slot), a.lease)
+			require.NoError(t, err)
+			a.mu.Lock()
+			a.slots.hold(slot)
+			a.mu.Unlock()
+			return outcome{slot: slot, lease: lease}
+		}
+		a.handOn(come())
+		require.Zero(t, s.held())
+		idle(t, a)
+
+		o := come()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		left, err := a.join(ctx)
+		require.NoError(t, err)
+		next := s.waiting(t.Context(), a)
+		a.handOn(o)
+		cancel(errStop)
+		require.ErrorIs(t, a.cancelled(ctx, left), errStop)
+		require.True(t, next.over(), "it goes to the next at once")
+		release(t, s.got(next))
+		idle(t, a)
+	})
+}
+
+func TestManyAtOnce(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		const permits = 5
+		var inside, most int
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		processes := []*Semaphore{s.process("a", Options{Permits: permits}), s.process("b", Options{Permits: permits}), s.process("c", Options{Permits: permits})}
+		for i := range 300 {
+			all.Go(func() {
+				assertNoError(t, processes[i%3].Do(t.Context(), func(context.Context, *Permit) error {
+					mu.Lock()
+					inside++
+					most = max(most, inside)
+					mu.Unlock()
+					time.Sleep(time.Second)
+					mu.Lock()
+					inside--
+					mu.Unlock()
+					return nil
+				}))
+			})
+		}
+		began := time.Now()
+		all.Wait()
+		require.Equal(t, permits, most)
+		require.LessOrEqual(t, time.Since(began), 120*time.Second, "it takes 60 s at best")
+		synctest.Wait()
+		for _, process := range processes {
+			idle(t, process)
+		}
+		require.Zero(t, s.held())
+	})
+}

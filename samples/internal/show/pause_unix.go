@@ -1,0 +1,11 @@
+//go:build unix
+
+package show
+
+import (
+	"os"
+	"syscall"
+)
+
+func pause(p *os.Process) error  { return p.Signal(syscall.SIGSTOP) }
+func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

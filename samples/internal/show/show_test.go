@@ -1,0 +1,140 @@
+//go:build unix
+
+package show_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/distributedleasing/leasing/samples/internal/show"
+)
+
+func TestMain(m *testing.M) {
+	show.MainOfWorker(work)
+	goleak.VerifyTestMain(m)
+}
+
+// work does what the worker's argument says.
+func work(ctx context.Context, w *show.Worker) error {
+	switch w.Arg {
+	case "fail":
+		return errors.New("out of paper")
+	case "babble":
+		_, _ = os.Stdout.WriteString("this is no report\n")
+	case "leave":
+		os.Exit(3)
+	case "stay":
+		w.Say(show.Report{Kind: "here"})
+		<-ctx.Done()
+		w.Say(show.Report{Kind: "goodbye"})
+	default:
+		w.Cue(show.Report{Kind: "before"})
+		w.Say(show.Report{Kind: "after"})
+	}
+	return nil
+}
+
+// run runs a play and checks that it leaves nothing behind; goleak looks for
+// those who wait for workers.
+func run(ctx context.Context, t *testing.T, play show.Play) error {
+	t.Setenv("TMPDIR", t.TempDir())
+	err := show.Run(ctx, "test", "", t.Output(), play)
+	left, readErr := os.ReadDir(os.Getenv("TMPDIR"))
+	require.NoError(t, readErr)
+	require.Empty(t, left, "left behind")
+	return err
+}
+
+// next waits for a report of a kind.
+func next(ctx context.Context, t *testing.T, s *show.Show, kind string) show.Report {
+	t.Helper()
+	r, err := s.Next(ctx)
+	require.NoError(t, err)
+	require.Equal(t, kind, r.Kind)
+	return r
+}
+
+func TestWorkerWaitsForItsCueAlsoWhilePaused(t *testing.T) {
+	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+		require.NoError(t, s.Start("w1", ""))
+		require.Equal(t, "w1", next(ctx, t, s, "before").Worker)
+		require.NoError(t, s.Pause("w1"))
+		require.NoError(t, s.Resume("w1"))
+		require.NoError(t, s.Cue("w1"))
+		next(ctx, t, s, "after")
+		require.Equal(t, 1, s.Running())
+		next(ctx, t, s, show.Exited)
+		require.Equal(t, 0, s.Running())
+		return nil
+	}))
+}
+
+func TestKilledWorkerIsNoError(t *testing.T) {
+	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+		require.NoError(t, s.Start("w1", ""))
+		next(ctx, t, s, "before")
+		require.NoError(t, s.Kill("w1"))
+		require.Equal(t, "signal: killed", next(ctx, t, s, show.Exited).Text)
+		return nil
+	}))
+}
+
+func TestDismissedWorkerEndsInOrder(t *testing.T) {
+	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+		require.NoError(t, s.Start("w1", "stay"))
+		next(ctx, t, s, "here")
+		require.NoError(t, s.Dismiss("w1"))
+		next(ctx, t, s, "goodbye")
+		require.Equal(t, "exit status 0", next(ctx, t, s, show.Exited).Text)
+		return nil
+	}))
+}
+
+func TestWorkerThatFailsEndsTheRun(t *testing.T) {
+	for arg, text := range map[string]string{
+		"fail": "out of paper", "leave": "exit status 3", "babble": `said "this is no report"`,
+	} {
+		err := run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+			require.NoError(t, s.Start("w1", arg))
+			_, err := s.Next(ctx)
+			return err
+		})
+		require.ErrorContains(t, err, "w1: "+text)
+	}
+}
+
+func TestRunThatIsInterruptedLeavesNothingBehind(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := run(ctx, t, func(ctx context.Context, s *show.Show) error {
+		for _, name := range []string{"w1", "w2"} {
+			require.NoError(t, s.Start(name, "stay"))
+			next(ctx, t, s, "here")
+		}
+		require.NoError(t, s.Pause("w2"))
+		cancel()
+		_, err := s.Next(ctx)
+		return err
+	})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestTellReachesThePlay(t *testing.T) {
+	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+		told := make(chan struct{})
+		go func() {
+			defer close(told)
+			s.Tell(ctx, show.Report{Kind: "mine"})
+		}()
+		next(ctx, t, s, "mine")
+		<-told
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		s.Tell(ended, show.Report{Kind: "nobody listens"})
+		return nil
+	}))
+}
