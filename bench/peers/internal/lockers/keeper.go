@@ -1,0 +1,58 @@
+package lockers
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// errGone is what a renewal returns that found the lock gone.
+var errGone = errors.New("gone")
+
+// renewAt is the part of the TTL after which a lock is renewed: this library's
+// default, given to the others as well.
+const renewAt = 0.6
+
+// keeper is the loop that users of a library without auto-renewal write for
+// each lock: a goroutine with a ticker. A failure other than errGone is left
+// to the next tick. The zero keeper keeps nothing.
+type keeper struct {
+	stop chan struct{} // nil unless the lock is kept
+	gone atomic.Bool
+}
+
+func (k *keeper) keep(ttl time.Duration, renew func(context.Context) error) {
+	k.stop = make(chan struct{})
+	go func(stop chan struct{}) {
+		ticker := time.NewTicker(time.Duration(renewAt * float64(ttl)))
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+			}
+			if errors.Is(renewWithin(ttl, renew), errGone) {
+				k.gone.Store(true)
+				return
+			}
+		}
+	}(k.stop)
+}
+
+func renewWithin(ttl time.Duration, renew func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), ttl/5)
+	defer cancel()
+	return renew(ctx)
+}
+
+// Kept is Lock.Kept.
+func (k *keeper) Kept() bool { return !k.gone.Load() }
+
+// end stops the loop. It does not wait for a renewal under way.
+func (k *keeper) end() {
+	if k.stop != nil {
+		close(k.stop)
+	}
+}

@@ -1,0 +1,106 @@
+package lockers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
+)
+
+// meter collects the metrics of all managers of the process, as a program that
+// watches its leases has it; nobody reads it meanwhile.
+var meter = sync.OnceValue(func() *sdkmetric.MeterProvider {
+	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+})
+
+func openLeasing(ctx context.Context, config Config) (Locker, error) {
+	provider, closeProvider, err := openProvider(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	manager, err := leasing.NewManager(provider, leasing.Options{TTL: config.TTL, MeterProvider: meter()})
+	if err != nil {
+		return nil, errors.Join(err, closeProvider())
+	}
+	return &leasingLocker{manager: manager, closeProvider: closeProvider}, nil
+}
+
+// openProvider opens the provider over clients of ours, so that what they send is
+// counted; they are set up as redislease.Options.Client says.
+func openProvider(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
+	clients, err := Clients(config.URL, config.Counter, func(o *redis.Options) {
+		o.DialerRetries, o.MaxRetries = 1, -1
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	options := redislease.Options{Client: clients[0]}
+	if len(clients) > 1 {
+		options = redislease.Options{Bootstrap: strings.Contains(config.URL, "bootstrap=true")}
+		for _, client := range clients {
+			options.Clients = append(options.Clients, client)
+		}
+	}
+	provider, err := redislease.Open(ctx, options)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll(clients))
+	}
+	return provider, func() error { return errors.Join(provider.Close(), closeAll(clients)) }, nil
+}
+
+type leasingLocker struct {
+	manager       leasing.Manager
+	closeProvider func() error
+}
+
+func (l *leasingLocker) Try(ctx context.Context, name string) (Lock, error) {
+	return leased(l.manager.TryAcquire(ctx, name, leasing.AcquireOptions{}))
+}
+
+func (l *leasingLocker) Acquire(ctx context.Context, name string) (Lock, error) {
+	return leased(l.manager.Acquire(ctx, name, leasing.AcquireOptions{}))
+}
+
+func leased(lease leasing.Lease, err error) (Lock, error) {
+	if err == nil {
+		return leasingLock{lease}, nil
+	}
+	// An Acquire that ran out of time matches ErrHeld as well.
+	if errors.Is(err, leasing.ErrHeld) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, ErrTaken
+	}
+	return nil, err
+}
+
+func (l *leasingLocker) FreeIn(ctx context.Context, _ []*redis.Client, name string) (time.Duration, error) {
+	record, err := l.manager.Inspect(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	left, ok := record.Remaining()
+	if !ok {
+		return 0, fmt.Errorf("it is not known how long %q is held", name)
+	}
+	return left, nil
+}
+
+func (l *leasingLocker) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(l.manager.Close(ctx), l.closeProvider())
+}
+
+type leasingLock struct{ leasing.Lease }
+
+// Keep has nothing to do: the manager renews.
+func (leasingLock) Keep() {}
+
+func (l leasingLock) Kept() bool { return l.Err() == nil }

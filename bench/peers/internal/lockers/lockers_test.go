@@ -1,0 +1,238 @@
+package lockers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
+)
+
+// patience bounds what needs no time on an idle machine.
+const patience = 20 * time.Second
+
+func open(t *testing.T, p Peer, config Config) Locker {
+	config.URL = server(t, p.Servers)
+	l, err := p.Open(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, l.Close()) })
+	return l
+}
+
+func admin(t *testing.T, p Peer) []*redis.Client {
+	if p.Servers == 0 {
+		return nil
+	}
+	clients, err := Clients(server(t, p.Servers), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, client := range clients {
+			client.Close()
+		}
+	})
+	return clients
+}
+
+// eachPeer runs a test for all peers at the same time.
+func eachPeer(t *testing.T, test func(t *testing.T, p Peer)) {
+	for _, p := range All {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, p)
+		})
+	}
+}
+
+func TestAdaptersExcludeRedis(t *testing.T) {
+	eachPeer(t, func(t *testing.T, p Peer) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		var counter wire.Counter
+		first := open(t, p, Config{TTL: 30 * time.Second, Counter: &counter})
+		second := first // a lock in memory is one object for all
+		if p.Servers > 0 {
+			second = open(t, p, Config{TTL: 30 * time.Second})
+		}
+		name := unique()
+		for range 3 {
+			lock, err := first.Try(ctx, name)
+			require.NoError(t, err)
+			for _, l := range []Locker{first, second} {
+				_, err = l.Try(ctx, name)
+				require.ErrorIs(t, err, ErrTaken)
+			}
+			assert.True(t, lock.Kept())
+			other, err := second.Try(ctx, name+"/other")
+			require.NoError(t, err)
+			require.NoError(t, other.Release(ctx))
+			require.NoError(t, lock.Release(ctx))
+		}
+		lock, err := second.Try(ctx, name)
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(ctx))
+		assert.Equal(t, p.Servers > 0, counter.Commands() >= 6, "%d commands were counted", counter.Commands())
+	})
+}
+
+func TestAdaptersWaitRedis(t *testing.T) {
+	eachPeer(t, func(t *testing.T, p Peer) {
+		if !p.Waits {
+			l := open(t, p, Config{TTL: time.Second})
+			_, err := l.Acquire(t.Context(), unique())
+			assert.ErrorIs(t, err, errNoWait)
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		l := open(t, p, Config{TTL: 30 * time.Second})
+		name := unique()
+		const rounds, fighters = 4, 4
+		inside, total := 0, 0 // guarded by the lock under test: -race would tell
+		var all sync.WaitGroup
+		for range fighters {
+			all.Go(func() {
+				for range rounds {
+					lock, err := acquire(ctx, l, name)
+					if !assert.NoError(t, err) {
+						return
+					}
+					inside++
+					assert.Equal(t, 1, inside)
+					total++
+					inside--
+					assert.NoError(t, lock.Release(ctx))
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, rounds*fighters, total)
+	})
+}
+
+// acquire asks anew now and then: an attempt of rueidislock that takes longer
+// than 20 ms is given up and undone, of which NOLOOP does not tell it, so that
+// it may wait for good for a name that is free. On a busy machine that happens.
+func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, patience/10)
+		lock, err := l.Acquire(attempt, name)
+		if err == nil {
+			context.AfterFunc(ctx, cancel) // the lock may end with its context
+			return lock, nil
+		}
+		cancel()
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return nil, err
+		}
+	}
+}
+
+func TestAdaptersStopWaitingRedis(t *testing.T) {
+	eachPeer(t, func(t *testing.T, p Peer) {
+		if !p.Waits || p.Servers == 0 {
+			return
+		}
+		l := open(t, p, Config{TTL: 30 * time.Second})
+		name := unique()
+		lock, err := l.Try(t.Context(), name)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err = l.Acquire(ctx, name)
+		require.Error(t, err)
+		assert.NotErrorIs(t, err, ErrTaken)
+		require.NoError(t, lock.Release(t.Context()))
+	})
+}
+
+// TestAdaptersKeepRedis: a lock that is kept outlives its TTL. All peers wait at
+// the same time.
+func TestAdaptersKeepRedis(t *testing.T) {
+	const ttl = 2 * time.Second
+	name := unique()
+	held := map[string]Lock{}
+	for _, p := range All {
+		if p.Renews {
+			lock, err := open(t, p, Config{TTL: ttl}).Try(t.Context(), p.Name+name)
+			require.NoError(t, err, p.Name)
+			lock.Keep()
+			held[p.Name] = lock
+		}
+	}
+	<-time.After(ttl + ttl/2)
+	for _, p := range All {
+		lock := held[p.Name]
+		if lock == nil {
+			continue
+		}
+		t.Run(p.Name, func(t *testing.T) {
+			_, err := open(t, p, Config{TTL: ttl}).Try(t.Context(), p.Name+name)
+			assert.ErrorIs(t, err, ErrTaken)
+			assert.True(t, lock.Kept())
+			assert.NoError(t, lock.Release(t.Context()))
+		})
+	}
+}
+
+// TestAdaptersNoticeLossRedis: what the comparison counts as lost is what the
+// library tells. Where the servers have forgotten a lock, a Redlock may win them
+// again, so another takes the name.
+func TestAdaptersNoticeLossRedis(t *testing.T) {
+	const ttl = time.Second
+	eachPeer(t, func(t *testing.T, p Peer) {
+		if !p.Renews {
+			return
+		}
+		l := open(t, p, Config{TTL: ttl})
+		name := unique()
+		lock, err := l.Try(t.Context(), name)
+		require.NoError(t, err)
+		lock.Keep()
+		for _, client := range admin(t, p) {
+			forget(t, client, name)
+		}
+		thief, err := open(t, p, Config{TTL: 30 * time.Second}).Try(t.Context(), name)
+		require.NoError(t, err)
+		assert.Eventually(t, func() bool { return !lock.Kept() }, patience, 20*time.Millisecond)
+		assert.Error(t, lock.Release(t.Context()))
+		require.NoError(t, thief.Release(t.Context()))
+	})
+}
+
+// forget deletes whatever a library keeps for a name.
+func forget(t *testing.T, client *redis.Client, name string) {
+	keys, err := client.Keys(t.Context(), "*"+name+"*").Result()
+	require.NoError(t, err)
+	require.NotEmpty(t, keys)
+	require.NoError(t, client.Del(t.Context(), keys...).Err())
+}
+
+func TestFreeInIsTheServersRedis(t *testing.T) {
+	const ttl = 30 * time.Second
+	eachPeer(t, func(t *testing.T, p Peer) {
+		l := open(t, p, Config{TTL: ttl})
+		name := unique()
+		if !p.Expires {
+			_, err := l.FreeIn(t.Context(), nil, name)
+			assert.ErrorIs(t, err, errLocal)
+			return
+		}
+		clients := admin(t, p)
+		left, err := l.FreeIn(t.Context(), clients, name)
+		require.NoError(t, err)
+		assert.Zero(t, left)
+		lock, err := l.Try(t.Context(), name)
+		require.NoError(t, err)
+		left, err = l.FreeIn(t.Context(), clients, name)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, left, ttl)
+		assert.Greater(t, left, ttl-patience)
+		require.NoError(t, lock.Release(t.Context()))
+	})
+}

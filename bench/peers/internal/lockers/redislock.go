@@ -1,0 +1,81 @@
+package lockers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+)
+
+// redislockRetry is the pause of the example in redislock's documentation
+// (ExampleClient_Obtain_retry, ExampleClient_Obtain_customDeadline).
+const redislockRetry = 100 * time.Millisecond
+
+func openRedislock(_ context.Context, config Config) (Locker, error) {
+	client, err := oneClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return &redislockLocker{client: client, locks: redislock.New(client), ttl: config.TTL}, nil
+}
+
+type redislockLocker struct {
+	client *redis.Client
+	locks  *redislock.Client
+	ttl    time.Duration
+}
+
+func (l *redislockLocker) Try(ctx context.Context, name string) (Lock, error) {
+	lock, err := l.locks.Obtain(ctx, name, l.ttl, nil)
+	return l.lock(lock, err)
+}
+
+// Acquire gives ctx a deadline where it has none: redislock would wait for one
+// TTL at most.
+func (l *redislockLocker) Acquire(ctx context.Context, name string) (Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, 24*time.Hour)
+	defer cancel()
+	lock, err := l.locks.Obtain(ctx, name, l.ttl, &redislock.Options{
+		RetryStrategy: redislock.LinearBackoff(redislockRetry),
+	})
+	return l.lock(lock, err)
+}
+
+func (l *redislockLocker) lock(lock *redislock.Lock, err error) (Lock, error) {
+	if errors.Is(err, redislock.ErrNotObtained) {
+		return nil, ErrTaken
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &redislockLock{lock: lock, ttl: l.ttl}, nil
+}
+
+func (l *redislockLocker) FreeIn(ctx context.Context, servers []*redis.Client, name string) (time.Duration, error) {
+	return freeIn(ctx, servers, []string{name}, 1)
+}
+
+func (l *redislockLocker) Close() error { return l.client.Close() }
+
+type redislockLock struct {
+	keeper
+	lock *redislock.Lock
+	ttl  time.Duration
+}
+
+func (l *redislockLock) Keep() { l.keep(l.ttl, l.renew) }
+
+func (l *redislockLock) renew(ctx context.Context) error {
+	err := l.lock.Refresh(ctx, l.ttl, nil)
+	if errors.Is(err, redislock.ErrNotObtained) {
+		return errGone
+	}
+	return err
+}
+
+func (l *redislockLock) Release(ctx context.Context) error {
+	l.end()
+	return l.lock.Release(ctx)
+}

@@ -1,0 +1,98 @@
+package lockers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	redsyncpool "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+)
+
+func openRedsync(_ context.Context, config Config) (Locker, error) {
+	clients, err := Clients(config.URL, config.Counter)
+	if err != nil {
+		return nil, err
+	}
+	pools := make([]redsyncpool.Pool, len(clients))
+	for i, client := range clients {
+		pools[i] = goredis.NewPool(client)
+	}
+	return &redsyncLocker{clients: clients, locks: redsync.New(pools...), ttl: config.TTL}, nil
+}
+
+type redsyncLocker struct {
+	clients []*redis.Client
+	locks   *redsync.Redsync
+	ttl     time.Duration
+}
+
+func (l *redsyncLocker) Try(ctx context.Context, name string) (Lock, error) {
+	mutex := l.locks.NewMutex(name, redsync.WithExpiry(l.ttl))
+	if err := mutex.TryLockContext(ctx); err != nil {
+		if taken(err) {
+			return nil, ErrTaken
+		}
+		return nil, err
+	}
+	return &redsyncLock{mutex: mutex, ttl: l.ttl}, nil
+}
+
+// Acquire begins again when redsync's 32 tries are used up.
+func (l *redsyncLocker) Acquire(ctx context.Context, name string) (Lock, error) {
+	mutex := l.locks.NewMutex(name, redsync.WithExpiry(l.ttl))
+	for {
+		err := mutex.LockContext(ctx)
+		if err == nil {
+			return &redsyncLock{mutex: mutex, ttl: l.ttl}, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		// An attempt is also given up after a twentieth of the TTL.
+		if !taken(err) && !errors.Is(err, context.DeadlineExceeded) {
+			return nil, err
+		}
+	}
+}
+
+// taken tells a lock that others have from a failure. Where each of three nodes
+// was won by somebody else, or late, it is ErrFailed or ErrNodeTaken.
+func taken(err error) bool {
+	var all *redsync.ErrTaken
+	var one *redsync.ErrNodeTaken
+	return errors.Is(err, redsync.ErrFailed) || errors.As(err, &all) || errors.As(err, &one)
+}
+
+func (l *redsyncLocker) FreeIn(ctx context.Context, servers []*redis.Client, name string) (time.Duration, error) {
+	return freeIn(ctx, servers, []string{name}, len(servers)/2+1)
+}
+
+func (l *redsyncLocker) Close() error { return closeAll(l.clients) }
+
+type redsyncLock struct {
+	keeper
+	mutex *redsync.Mutex
+	ttl   time.Duration
+}
+
+func (l *redsyncLock) Keep() { l.keep(l.ttl, l.renew) }
+
+func (l *redsyncLock) renew(ctx context.Context) error {
+	ok, err := l.mutex.ExtendContext(ctx)
+	if !ok && (err == nil || taken(err)) {
+		return errGone
+	}
+	return err
+}
+
+func (l *redsyncLock) Release(ctx context.Context) error {
+	l.end()
+	ok, err := l.mutex.UnlockContext(ctx)
+	if !ok && err == nil {
+		return errGone
+	}
+	return err
+}

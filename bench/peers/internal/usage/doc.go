@@ -1,0 +1,2 @@
+// Package usage reads what this process has used: CPU time and memory.
+package usage
