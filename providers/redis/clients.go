@@ -1,6 +1,7 @@
 package redislease
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (l location) open(o Options) ([]redis.UniversalClient, error) {
 		}
 		c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 		c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
-		c.DialerRetries = 1
+		c.DialerRetries, c.OnConnect = 1, l.onConnect()
 		tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
 		clients = append(clients, redis.NewClient(c))
 	}
@@ -87,9 +88,26 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	c.SentinelUsername, c.SentinelPassword = o.SentinelUsername, o.SentinelPassword
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // it never asks for maintenance notifications
+	c.OnConnect = l.onConnect()
 	defaultTo(&c.DialerRetries, 1)
 	tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
 	return c, nil
+}
+
+// onConnect finds out that a password is missing. A call has more arguments than
+// Redis reads of a stranger: it would tell of a protocol error instead. HELLO
+// needs no rights, and is unknown before Redis 6.
+func (l location) onConnect() func(context.Context, *redis.Conn) error {
+	if l.password != "" {
+		return nil
+	}
+	return func(ctx context.Context, conn *redis.Conn) error {
+		err := conn.Do(ctx, "hello").Err()
+		if answered := redis.Error(nil); errors.As(err, &answered) && meaningOf(err) != denied {
+			return nil
+		}
+		return err
+	}
 }
 
 // tune sets what the URL has not: one attempt for a call and for a connection,

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	leasing "github.com/distributedleasing/leasing/abstractions"
@@ -32,6 +33,7 @@ const (
 type lanes struct {
 	node    *node
 	workers sync.WaitGroup
+	known   atomic.Bool // the client knows the Cluster
 
 	mu       sync.Mutex
 	byMaster map[*redis.Client]*lane // of a Cluster; elsewhere the one lane has no master
@@ -68,12 +70,9 @@ type request struct {
 
 // laneFor returns the lane of an operation's key.
 func (ls *lanes) laneFor(ctx context.Context, op *operation) (*lane, error) {
-	var master *redis.Client
-	if cluster := ls.node.cluster; cluster != nil {
-		var err error
-		if master, err = cluster.MasterForKey(ctx, op.keys[0]); err != nil {
-			return nil, failure(err)
-		}
+	master, err := ls.masterFor(ctx, op.keys[0])
+	if err != nil {
+		return nil, failure(err)
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -89,6 +88,42 @@ func (ls *lanes) laneFor(ctx context.Context, op *operation) (*lane, error) {
 		ls.byMaster[master] = l
 	}
 	return l, nil
+}
+
+// masterFor returns the master of a key on a Cluster, else nil. Until the client knows
+// the Cluster it asks a server that is maybe frozen, and does not hear of ctx.
+func (ls *lanes) masterFor(ctx context.Context, key string) (*redis.Client, error) {
+	cluster := ls.node.cluster
+	if cluster == nil {
+		return nil, nil
+	}
+	if ls.known.Load() {
+		return cluster.MasterForKey(ctx, key)
+	}
+	type answer struct {
+		master *redis.Client
+		err    error
+	}
+	answers := make(chan answer, 1)
+	ls.mu.Lock()
+	if ls.closed {
+		ls.mu.Unlock()
+		return nil, leasing.ErrClosed
+	}
+	ls.workers.Go(func() {
+		master, err := cluster.MasterForKey(ctx, key)
+		answers <- answer{master, err}
+	})
+	ls.mu.Unlock()
+	select {
+	case a := <-answers:
+		if a.err == nil {
+			ls.known.Store(true)
+		}
+		return a.master, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // close refuses what comes, and what waits, and lets calls under way end.

@@ -300,22 +300,22 @@ func TestTrap_T66_WhatHasNoReplyIsUnknown(t *testing.T) {
 				ctx := within(t, time.Second)
 				results, err := s.renew(ctx, []leasing.RenewRequest{{Name: "n", ID: "1", Token: 1, TTL: time.Second}})
 				require.NoError(t, err)
-				requireUnknown(t, results[0].Err)
+				requireUncertain(t, results[0].Err)
 				require.Zero(t, results[0].Grant)
-				requireUnknown(t, s.release(ctx, leasing.ReleaseRequest{Name: "n", ID: "1"}))
+				requireUncertain(t, s.release(ctx, leasing.ReleaseRequest{Name: "n", ID: "1"}))
 				_, err = s.acquire(ctx, leasing.AcquireRequest{Name: "n", ID: "1"}, claim{ttl: time.Second})
-				requireUnknown(t, err)
+				requireUncertain(t, err)
 				_, err = s.breakLease(ctx, leasing.BreakRequest{Name: "n"})
-				requireUnknown(t, err)
+				requireUncertain(t, err)
 				_, err = s.inspect(ctx, "n")
-				requireUnknown(t, err)
+				requireUncertain(t, err)
 			})
 		})
 	}
 }
 
-// requireUnknown is for an error that does not say that nothing happened.
-func requireUnknown(t *testing.T, err error) {
+// requireUncertain is for an error that does not say that nothing happened.
+func requireUncertain(t *testing.T, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, leasing.ErrUnavailable)
 	for _, certain := range []error{
@@ -356,7 +356,7 @@ func TestTrap_T66_AFailedCallIsEveryItemsFailure(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, results, len(reqs))
 		for _, r := range results {
-			requireUnknown(t, r.Err)
+			requireUncertain(t, r.Err)
 			require.ErrorIs(t, r.Err, reset)
 		}
 	})

@@ -68,6 +68,8 @@ func (l *listing) page(ctx context.Context) (leasing.ListResult, error) {
 		case len(page.Records) == limit || scans == maxScans:
 			page.Next = at.text()
 			return page, nil
+		case len(at.Names) > 0: // some were left out
+			continue
 		}
 		found, err := l.step(ctx, &at, seen, count)
 		if err != nil {
@@ -126,8 +128,8 @@ func (l *listing) step(ctx context.Context, at *position, seen map[string]bool, 
 		}
 	}
 	at.Names = append(at.Names, names...)
-	if at.Cursor = part.next; at.Cursor == 0 || at.mute(at.Server) {
-		at.Server, at.Cursor = at.Server+1, 0
+	if at.Cursor = part.next; at.Cursor == 0 {
+		at.Server++
 	}
 	return len(names), nil
 }

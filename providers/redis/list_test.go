@@ -192,10 +192,15 @@ func TestListOfACluster(t *testing.T) {
 }
 
 func fingerprintOf(t *testing.T, p *Provider) string {
-	masters, err := p.topology.(*single).node.masters(t.Context())
-	require.NoError(t, err)
-	require.Len(t, masters, 3)
-	return fingerprint(masters)
+	var which string
+	for range 30 {
+		masters, err := p.topology.(*single).node.masters(t.Context())
+		require.NoError(t, err)
+		require.Len(t, masters, 3)
+		require.True(t, which == "" || which == fingerprint(masters), "the order stays the same")
+		which = fingerprint(masters)
+	}
+	return which
 }
 
 // listUntil reads all pages, or until an error.
@@ -208,6 +213,68 @@ func listUntil(ctx context.Context, p *Provider) (n int, err error) {
 		}
 		req.After = page.Next
 	}
+}
+
+// scriptedListing is of one server, whose SCANs tell these names, one after the other.
+func scriptedListing(req leasing.ListRequest, scans [][]string) *listing {
+	n := naming{prefix: DefaultPrefix}
+	return &listing{
+		req: req, naming: n, servers: 1,
+		scan: func(_ context.Context, at *position, _ int) (scanned, error) {
+			var part scanned
+			for _, name := range scans[at.Cursor] {
+				part.keys = append(part.keys, n.keys(name).fence)
+			}
+			part.next = (at.Cursor + 1) % uint64(len(scans))
+			return part, nil
+		},
+		records: func(_ context.Context, _ *position, names []string) (records []leasing.Record, err error) {
+			for _, name := range names {
+				records = append(records, leasing.Record{Name: name, Token: int64(len(name)) - 1})
+			}
+			return records, nil
+		},
+	}
+}
+
+func pageOf(t *testing.T, l *listing) (names []string, next string) {
+	t.Helper()
+	page, err := l.page(t.Context())
+	require.NoError(t, err)
+	for _, record := range page.Records {
+		names = append(names, record.Name)
+	}
+	return names, page.Next
+}
+
+// What SCAN tells twice is on a page once.
+func TestPageHasNoNameTwice(t *testing.T) {
+	names, next := pageOf(t, scriptedListing(leasing.ListRequest{}, [][]string{{"aa", "aa", "bb"}, {"bb", "cc", "aa"}, nil, {"dd"}}))
+	require.Equal(t, []string{"aa", "bb", "cc", "dd"}, names)
+	require.Empty(t, next)
+}
+
+// A page ends with what its SCANs have found, however little that is, and is filled
+// past names that nobody holds.
+func TestPageHasABound(t *testing.T) {
+	scans := make([][]string, 3*maxScans)
+	scans[1], scans[maxScans+1] = []string{"aa"}, []string{"bb"}
+	names, next := pageOf(t, scriptedListing(leasing.ListRequest{}, scans))
+	require.Equal(t, []string{"aa"}, names)
+	require.NotEmpty(t, next)
+	names, next = pageOf(t, scriptedListing(leasing.ListRequest{After: next}, scans))
+	require.Equal(t, []string{"bb"}, names)
+	require.NotEmpty(t, next)
+	names, next = pageOf(t, scriptedListing(leasing.ListRequest{After: next}, scans))
+	require.Empty(t, names)
+	require.Empty(t, next)
+
+	forgotten := [][]string{{"a", "b", "cc", "d", "ee", "ff"}} // of one letter: their token is 0
+	names, next = pageOf(t, scriptedListing(leasing.ListRequest{Limit: 2}, forgotten))
+	require.Equal(t, []string{"cc", "ee"}, names)
+	names, next = pageOf(t, scriptedListing(leasing.ListRequest{Limit: 2, After: next}, forgotten))
+	require.Equal(t, []string{"ff"}, names)
+	require.Empty(t, next)
 }
 
 func TestScanGrowsWhileItFindsLittle(t *testing.T) {

@@ -2,7 +2,6 @@ package redislease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -123,7 +122,7 @@ func (d *node) exec(ctx context.Context, cmds []*redis.Cmd) {
 	_, _ = pipe.Exec(ctx) // each command has its own error
 }
 
-func isNoScript(err error) bool { return errors.Is(err, redis.ErrNoScript) }
+func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // command is EVALSHA or EVAL with the script, the number of keys, keys and
 // arguments. They are pointers, since a string in an interface is allocated;

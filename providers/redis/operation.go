@@ -60,7 +60,7 @@ func breakOp(k keys, r leasing.BreakRequest) operation {
 	if r.Immediate {
 		immediate = "1"
 	}
-	grace := max(r.Grace, time.Millisecond)
+	grace := min(max(r.Grace, time.Millisecond), maxTTL) // PEXPIRE with 0 would free it now
 	return operation{script: breakScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{digits(r.IfToken), immediate, milliseconds(grace), k.keep(0, false)}}
 }
 

@@ -64,9 +64,9 @@ type Options struct {
 	// Client is a client of your own: *redis.Client, also of sentinels, or
 	// *redis.ClusterClient. It stays open when the provider closes. One with
 	// ContextTimeoutEnabled, DialerRetries 1 and MaxRetries -1 behaves as those
-	// that Open makes; without them a call still ends with its context, but
-	// a connection to a server that hangs is kept for ReadTimeout. Redis
-	// errors and timeouts that the client retries do no harm.
+	// that Open makes. Without them a call still ends with its context, but a
+	// connection to a server that hangs is kept for ReadTimeout, and Close waits
+	// for it. Requests that the client retries do no harm.
 	Client redis.UniversalClient `json:"-"`
 	// Clients are Redlock's, 3 or more and an odd number of them, each a
 	// *redis.Client of another server. They stay open when the provider closes.

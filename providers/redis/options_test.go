@@ -31,12 +31,20 @@ func TestOptionsFromJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"ttl": "3s"}`), &Options{}), "ttl")
 }
 
-func newClient(addr string) *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }
+// closed closes a client with the test.
+func closed[T redis.UniversalClient](t testing.TB, client T) T {
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func newClient(t testing.TB, addr string) *redis.Client {
+	return closed(t, redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1}))
+}
 
 // T52: what can't work, or would not be read, is refused, and the error says what.
 func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
-	client := newClient("127.0.0.1:1")
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	client := newClient(t, "127.0.0.1:1")
+	cluster := closed(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}))
 	pipeliner, err := client.AutoPipeline()
 	require.NoError(t, err)
 	t.Cleanup(func() { pipeliner.Close() })
@@ -90,7 +98,7 @@ func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 		{Options{URL: "redis://h", Mode: Cluster, Master: "m"}, []string{"Options.Master", "sentinel", "cluster"}},
 		{Options{URL: "redis://h", SentinelUsername: "u"}, []string{"Options.SentinelUsername", "single"}},
 		{Options{URL: "redis://h", SentinelPassword: "secret"}, []string{"Options.SentinelPassword", "single"}},
-		{Options{Client: client, Mode: Sentinel, Master: "m"}, []string{"Options.Master", "URL"}},
+		{Options{Client: client, Mode: Sentinel, Master: "m"}, []string{"Options.Master", "single"}},
 		{Options{URL: "redis://h", MaxTTL: time.Minute}, []string{"Options.MaxTTL", "redlock"}},
 		{Options{URL: "redis://h", NodeTimeout: time.Second}, []string{"Options.NodeTimeout", "redlock"}},
 		{Options{URL: "redis://h", Bootstrap: true}, []string{"Options.Bootstrap", "redlock"}},
@@ -116,7 +124,7 @@ func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 		{Options{Client: client, Mode: Redlock}, []string{"Options.Mode", "single"}},
 		{Options{Client: (*redis.Client)(nil)}, []string{"Options.Client", "*redis.Client"}},
 		{Options{Client: (*redis.ClusterClient)(nil)}, []string{"Options.Client", "*redis.ClusterClient"}},
-		{Options{Client: redis.NewRing(&redis.RingOptions{})}, []string{"Options.Client", "*redis.Ring"}},
+		{Options{Client: closed(t, redis.NewRing(&redis.RingOptions{}))}, []string{"Options.Client", "*redis.Ring"}},
 		{Options{Client: pipeliner}, []string{"Options.Client", "*redis.AutoPipeliner"}},
 		{Options{Client: struct{ redis.UniversalClient }{client}}, []string{"Options.Client", "*redis.Client"}},
 	} {
@@ -134,12 +142,12 @@ func TestTrap_T43_RedlockNeedsAMajorityOfIndependentServers(t *testing.T) {
 	clients := func(addrs ...string) []redis.UniversalClient {
 		all := make([]redis.UniversalClient, len(addrs))
 		for i, addr := range addrs {
-			all[i] = newClient(addr)
+			all[i] = newClient(t, addr)
 		}
 		return all
 	}
-	failover := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}})
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"a:1"}})
+	failover := closed(t, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}}))
+	cluster := closed(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"a:1"}}))
 	for want, options := range map[string]Options{
 		"with 0":                           {Clients: []redis.UniversalClient{}},
 		"with 1":                           {Clients: clients("a:1")},
@@ -149,7 +157,7 @@ func TestTrap_T43_RedlockNeedsAMajorityOfIndependentServers(t *testing.T) {
 		`URL "with 2"`:                     {URL: "redis://a,b", Mode: Redlock},
 		`Options.Clients "a:1"`:            {Clients: clients("a:1", "b:1", "a:1")},
 		`Options.URL "a:6379": want each`:  {URL: "redis://a,b,a:6379", Mode: Redlock},
-		`Clients[1] "a client of sentinel`: {Clients: []redis.UniversalClient{newClient("a:1"), failover, newClient("c:1")}},
+		`Clients[1] "a client of sentinel`: {Clients: []redis.UniversalClient{newClient(t, "a:1"), failover, newClient(t, "c:1")}},
 		`Clients[2] "*redis.ClusterClient`: {Clients: append(clients("a:1", "b:1"), cluster)},
 		`Clients[0] "<nil>"`:               {Clients: append([]redis.UniversalClient{nil}, clients("a:1", "b:1")...)},
 	} {
@@ -208,8 +216,7 @@ func TestCapabilitiesTellTheModesApart(t *testing.T) {
 
 // A user's clients stay open, those that Open made are closed.
 func TestCloseClosesWhatOpenMade(t *testing.T) {
-	mine := newClient("127.0.0.1:1")
-	defer mine.Close()
+	mine := newClient(t, "127.0.0.1:1")
 	p, err := Open(t.Context(), Options{Client: mine})
 	require.NoError(t, err)
 	require.NoError(t, p.Close())

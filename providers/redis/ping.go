@@ -29,21 +29,24 @@ func aside[T any](ctx context.Context, d *node, request func(context.Context) (T
 		value T
 		err   error
 	}
+	var none T
+	if ctx.Err() != nil {
+		return none, failure(context.Cause(ctx))
+	}
 	done := make(chan answer, 1)
 	err := d.lanes.beside(func() {
 		value, err := request(ctx)
 		done <- answer{value, err}
 	})
-	if err == nil {
-		select {
-		case a := <-done:
-			return a.value, failure(a.err)
-		case <-ctx.Done():
-			err = failure(context.Cause(ctx))
-		}
+	if err != nil {
+		return none, err
 	}
-	var none T
-	return none, err
+	select {
+	case a := <-done:
+		return a.value, failure(a.err)
+	case <-ctx.Done():
+		return none, failure(context.Cause(ctx))
+	}
 }
 
 // beside runs a function that close waits for.

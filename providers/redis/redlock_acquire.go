@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"time"
 
 	leasing "github.com/distributedleasing/leasing/abstractions"
@@ -18,14 +20,20 @@ type attempt struct {
 	keys     keys
 	claim    claim
 	began    time.Time
-	asking   time.Time   // when the latest round began
-	ops      []operation // by node, under way
-	sent     []int64     // when, in microseconds since the redlock began
-	channels []string    // by node, on which it is to wake the claim
-	rounds   int         // in which a split vote was asked again
-	queue    time.Time   // until when to wait for the node that has the queue
+	asking   time.Time // when the latest round began
+	grace    time.Time // until when it waits for more than it needs
+	asks     []ask     // by node, under way
+	channels []string  // by node, on which it is to wake the claim
+	rounds   int       // in which votes were asked for again
 	timer    *time.Timer
 	tell     func(i int) // what a node that answers late has to be told
+}
+
+// ask is a node's request under way.
+type ask struct {
+	op         operation
+	sent       int64 // in microseconds since the redlock began
+	try, token int64 // with a confirmation: what is confirmed
 }
 
 var errTooLate = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", leasing.ErrUnavailable)
@@ -36,12 +44,15 @@ func (r *redlock) acquire(ctx context.Context, req leasing.AcquireRequest, c cla
 		poll:  r.newPoll(ctx, r.patience(req.TTL)),
 		tally: tally{votes: make([]vote, n), quorum: r.quorum, try: r.newTry()},
 		req:   req, keys: r.naming.keys(req.Name), claim: c, began: time.Now(),
-		ops: make([]operation, n), sent: make([]int64, n), channels: make([]string, n),
+		asks: make([]ask, n), channels: make([]string, n),
 	}
 	a.timer = time.NewTimer(time.Until(a.by))
 	defer a.timer.Stop()
 	defer a.afterwards()
-	a.callVotes(func(*vote) bool { return true })
+	if err := a.askQueue(ctx); err != nil {
+		return leasing.Grant{}, err
+	}
+	a.callVotes(func(v *vote) bool { return v.stance == noAnswer })
 	token, err := a.pursue(ctx)
 	if err != nil {
 		return leasing.Grant{}, err
@@ -53,12 +64,13 @@ func (r *redlock) acquire(ctx context.Context, req leasing.AcquireRequest, c cla
 // left, as far as nodes answer.
 func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 	for {
+		a.callAgain()
 		where, token, settled := a.poise()
 		switch where {
 		case agreed:
 			switch {
-			case a.awaitsQueue():
-				err = a.next(ctx, a.queue)
+			case a.first() == noAnswer && a.hasTime():
+				err = a.next(ctx, a.grace) // the first node's word on whose turn it is
 			case settled:
 				return a.win(token)
 			default:
@@ -86,7 +98,7 @@ func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 
 // callVotes asks those nodes for their vote that are not under way.
 func (a *attempt) callVotes(which func(v *vote) bool) {
-	a.asking = time.Now()
+	a.asking, a.grace = time.Now(), time.Time{}
 	a.setTime()
 	floor := a.r.floor()
 	for i := range a.votes {
@@ -98,23 +110,54 @@ func (a *attempt) callVotes(which func(v *vote) bool) {
 	}
 }
 
+// callAgain asks those again who have answered to an attempt that was overtaken.
+func (a *attempt) callAgain() {
+	floor := a.r.floor()
+	for i := range a.votes {
+		if v := &a.votes[i]; v.stance == forUs && v.promise < a.try && !a.asked[i] {
+			a.put(i, a.voteOp(a.channels[i], floor))
+			v.stance = noAnswer
+		}
+	}
+}
+
+// headStart is how long the node that has the queue is waited for before others are
+// asked: most of those who wait learn there that it is not their turn.
+const headStart = 10 * time.Millisecond
+
+// askQueue asks the node where the claim is a waiter, if it is one, before the others.
+func (a *attempt) askQueue(ctx context.Context) error {
+	for i, d := range a.r.nodes {
+		if d.waiters.channelOf(a.req.ID) == "" || a.r.peers[i].silent.Load() {
+			continue
+		}
+		a.callVotes(func(v *vote) bool { return v == &a.votes[i] })
+		if err := a.next(ctx, time.Now().Add(headStart)); err != nil {
+			return err
+		}
+		if a.votes[i].stance == forWaiter {
+			return a.votes[i].held
+		}
+		break
+	}
+	return nil
+}
+
 // setTime gives the nodes their time again, within that for which the grant is good.
 func (a *attempt) setTime() {
-	p := a.r.newPoll(a.ctx, a.r.patience(a.req.TTL))
-	if end := a.began.Add(validity(a.req.TTL)); end.Before(p.by) {
-		p.by, p.short = end, true
+	a.poll.setTime(a.r.patience(a.req.TTL))
+	if end := a.began.Add(validity(a.req.TTL)); end.Before(a.by) {
+		a.by, a.short = end, true
 	}
-	a.by, a.short = p.by, p.short
 }
 
 // put sends an operation to a node.
 func (a *attempt) put(i int, op operation) {
 	v := &a.votes[i]
-	a.ops[i] = op
-	a.sent[i] = a.r.micros()
+	a.asks[i] = ask{op: op, sent: a.r.micros(), try: a.try, token: a.token}
 	v.silent = a.r.peers[i].silent.Load()
 	v.pending = true
-	if err := a.send(i, &a.ops[i]); err != nil {
+	if err := a.send(i, &a.asks[i].op); err != nil {
 		v.pending, v.stance, v.err, v.unsure = false, noVote, err, false
 	}
 }
@@ -155,11 +198,11 @@ func (a *attempt) hear(q *request) {
 	v := &a.votes[i]
 	v.pending = false
 	if q.ops[0].script == confirmScript {
-		v.confirmed(q.ops[0].reply, a.token, a.try)
+		v.confirmed(q.ops[0].reply, &a.asks[i])
 		return
 	}
 	if clock := v.voted(q.ops[0].reply, a.req.Name); clock > 0 {
-		a.r.peers[i].lead.Store(clock - a.sent[i])
+		a.r.peers[i].lead.Store(clock - a.asks[i].sent)
 	}
 }
 
@@ -181,17 +224,14 @@ func (a *attempt) confirm(ctx context.Context, token int64) error {
 	return a.next(ctx, a.by)
 }
 
-// awaitsQueue says whether to wait for the first node's word on whose turn it is.
-// It gets as much time again as the majority has taken, and a millisecond.
-func (a *attempt) awaitsQueue() bool {
-	if a.first() != noAnswer {
-		return false
-	}
+// hasTime says whether to wait for what is not needed, but good to know. There is as
+// much time for it as the round has taken, and a millisecond.
+func (a *attempt) hasTime() bool {
 	now := time.Now()
-	if a.queue.IsZero() {
-		a.queue = now.Add(now.Sub(a.asking) + time.Millisecond)
+	if a.grace.IsZero() {
+		a.grace = now.Add(now.Sub(a.asking) + time.Millisecond)
 	}
-	return now.Before(a.queue)
+	return now.Before(a.grace)
 }
 
 // win ends the attempt. Nodes that have another token, or have not answered yet, are
@@ -279,12 +319,7 @@ func (v *vote) voted(r reply, name string) (clock int64) {
 	}
 	switch l.status {
 	case statusVoted:
-		v.token, v.won, v.made, v.promise, v.before = l.int(), l.int(), l.int(), l.int(), l.int()
-		clock, v.freed = l.int(), l.text()
-		if v.stance = forUs; l.bad {
-			v.stance, v.err, v.unsure = noVote, errForm, true
-		}
-		return clock
+		return v.counted(l.text())
 	case statusHeld:
 		record, err := l.record(name)
 		if v.err = err; err == nil {
@@ -301,14 +336,29 @@ func (v *vote) voted(r reply, name string) (clock int64) {
 	return 0
 }
 
-// confirmed reads the reply to a confirmation of this attempt.
-func (v *vote) confirmed(r reply, token, try int64) {
+// counted reads the text of a vote for us.
+func (v *vote) counted(text string) (clock int64) {
+	for _, number := range [...]*int64{&v.token, &v.won, &v.made, &v.promise, &v.before, &clock} {
+		digits, rest, _ := strings.Cut(text, " ")
+		var err error
+		if *number, err = strconv.ParseInt(digits, 10, 64); err != nil {
+			v.err, v.unsure = errForm, true
+			return 0
+		}
+		text = rest
+	}
+	v.stance, v.freed = forUs, text
+	return clock
+}
+
+// confirmed reads the reply to a confirmation.
+func (v *vote) confirmed(r reply, a *ask) {
 	_, l, err := r.number()
 	switch {
 	case err != nil:
 		v.stance, v.err, v.unsure = noVote, err, true
 	case l == nil:
-		v.token, v.won = token, try
+		v.token, v.won, v.promise = a.token, a.try, a.try
 	case l.status == statusOvertaken:
 		v.promise = l.int()
 	default: // it has lost the lease, or casts no vote any more

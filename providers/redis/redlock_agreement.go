@@ -93,6 +93,9 @@ func passedBy(t *tally) func(v *vote) bool {
 func against(v *vote) bool { return v.stance == forOther || v.stance == forWaiter }
 func pending(v *vote) bool { return v.pending }
 
+// awaited is a node that is likely to answer.
+func awaited(v *vote) bool { return v.pending && !v.silent }
+
 // poise decides. With agreed comes the token, and whether a majority has it already.
 func (t *tally) poise() (where poise, token int64, settled bool) {
 	ours, open := t.count(t.ours), t.count(pending)
@@ -111,11 +114,14 @@ func (t *tally) poise() (where poise, token int64, settled bool) {
 		if t.token != 0 {
 			return agreed, t.token, false
 		}
-		token, certain := t.choose()
-		if !certain && open > 0 {
+		switch token, certain := t.choose(); {
+		case !certain && open > 0:
 			return undecided, 0, false
+		case !certain && passed > 0:
+			return overtaken, 0, false
+		default:
+			return agreed, token, t.unanimous(token)
 		}
-		return agreed, token, t.unanimous(token)
 	case ours+open >= t.quorum:
 		return undecided, 0, false
 	case passed > 0 && ours+open+passed >= t.quorum:
@@ -158,9 +164,9 @@ func (t *tally) learned() (token int64, ok bool) {
 	return 0, false
 }
 
-// unanimous says that a majority has made up the same token by itself.
+// unanimous says that a majority has made up the same token for this attempt.
 func (t *tally) unanimous(token int64) bool {
-	return t.count(func(v *vote) bool { return t.ours(v) && v.won == 0 && v.token == token }) >= t.quorum
+	return t.count(func(v *vote) bool { return t.ours(v) && v.won == 0 && v.made == t.try && v.token == token }) >= t.quorum
 }
 
 // choose returns the token to agree on: the one that another attempt may have agreed
@@ -173,7 +179,7 @@ func (t *tally) choose() (token int64, certain bool) {
 		switch v := &t.votes[i]; {
 		case t.ours(v):
 			highest = max(highest, v.token)
-		case v.hides() || v.stance == forUs:
+		case v.hides() || v.stance == forUs && v.won > t.try: // what it had made up is not known any more
 			unseen++
 		}
 	}
@@ -193,19 +199,20 @@ func (t *tally) choose() (token int64, certain bool) {
 func (t *tally) earlier(unseen int) (token int64, certain bool) {
 	var latest int64
 	for i := range t.votes {
-		if v := &t.votes[i]; t.ours(v) && v.won > latest {
+		if v := &t.votes[i]; v.stance == forUs && v.won > latest && v.won < t.try {
 			latest, token = v.won, v.token
 		}
 	}
 	if latest > 0 {
 		return token, true
 	}
+	madeUp := func(v *vote) bool { return v.stance == forUs && v.won == 0 }
 	for i := range t.votes {
 		v := &t.votes[i]
-		if !t.ours(v) || v.made == t.try || v.token == token {
+		if !madeUp(v) || v.made == t.try || v.token == token {
 			continue
 		}
-		same := t.count(func(o *vote) bool { return t.ours(o) && o.token == v.token })
+		same := t.count(func(o *vote) bool { return madeUp(o) && o.made == v.made && o.token == v.token })
 		if same+unseen < t.quorum {
 			continue
 		}
@@ -217,8 +224,10 @@ func (t *tally) earlier(unseen int) (token int64, certain bool) {
 	return token, true
 }
 
-// mayLive says whether an earlier attempt may have won: then this one's votes are
-// that one's lease.
+// mayLive says whether another attempt of the claim may have won: then what this one
+// has got is its lease.
 func (t *tally) mayLive() bool {
-	return t.count(func(v *vote) bool { return v.hides() || v.stance == forUs && v.made != t.try }) >= t.quorum
+	return t.count(func(v *vote) bool {
+		return v.hides() || v.stance == forUs && (v.made != t.try || v.won != 0)
+	}) >= t.quorum
 }

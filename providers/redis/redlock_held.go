@@ -3,7 +3,6 @@ package redislease
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	leasing "github.com/distributedleasing/leasing/abstractions"
@@ -12,15 +11,17 @@ import (
 // outvoted goes on where somebody's votes will be gone in a moment, and otherwise
 // ends the attempt.
 func (a *attempt) outvoted(ctx context.Context) error {
-	holder, records := a.holder()
+	holder, _ := a.holder()
 	switch {
+	case a.queueAsked():
+		return a.next(ctx, a.by)
+	case a.count(awaited) > 0 && a.hasTime(): // whether it was released, say
+		return a.next(ctx, a.grace)
 	case holder == "" && a.persists():
 	case holder == "":
 		return a.refused()
 	case a.wasReleased(holder) && a.early():
 		a.relay(holder)
-	case a.queueAsked() || !sameToken(records) && a.count(func(v *vote) bool { return v.pending && !v.silent }) > 0:
-		return a.next(ctx, a.by)
 	default:
 		return a.refused()
 	}
@@ -48,10 +49,6 @@ func (a *attempt) holder() (id string, records []leasing.Record) {
 		}
 	}
 	return "", nil
-}
-
-func sameToken(records []leasing.Record) bool {
-	return !slices.ContainsFunc(records, func(r leasing.Record) bool { return r.Token != records[0].Token })
 }
 
 // persists says whether to ask again after a split vote, in which nobody has a

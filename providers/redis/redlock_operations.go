@@ -4,7 +4,7 @@ import "time"
 
 // The statuses of scripts/ballot.lua, beside those of reply.go.
 const (
-	statusVoted     = 10 // token, won, made, promise, before, clock, the ID released last
+	statusVoted     = 10 // a text: see scripts/vote.lua
 	statusOvertaken = 11 // promise
 )
 

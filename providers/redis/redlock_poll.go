@@ -26,11 +26,17 @@ type poll struct {
 }
 
 func (r *redlock) newPoll(ctx context.Context, patience time.Duration) *poll {
-	p := &poll{r: r, ctx: ctx, by: time.Now().Add(patience), done: make(chan *request, len(r.nodes)), asked: make([]bool, len(r.nodes))}
-	if by, ok := ctx.Deadline(); ok && by.Before(p.by) {
+	p := &poll{r: r, ctx: ctx, done: make(chan *request, len(r.nodes)), asked: make([]bool, len(r.nodes))}
+	p.setTime(patience)
+	return p
+}
+
+// setTime gives nodes their time from now on, within the caller's.
+func (p *poll) setTime(patience time.Duration) {
+	p.by, p.short = time.Now().Add(patience), false
+	if by, ok := p.ctx.Deadline(); ok && by.Before(p.by) {
 		p.by, p.short = by, true
 	}
-	return p
 }
 
 // send sends operations to a node that has no request under way.
@@ -80,7 +86,7 @@ func (r *redlock) ask(ctx context.Context, patience time.Duration, op func(i int
 	p := r.newPoll(ctx, patience)
 	p.replies = make([]reply, len(r.nodes))
 	ops := make([]operation, len(r.nodes))
-	for i := range r.nodes {
+	for i := range slices.Backward(r.nodes) { // the first has the queue: let others know before it wakes somebody
 		ops[i] = op(i)
 		p.replies[i].err = errSilent
 		if err := p.send(i, &ops[i]); err != nil {

@@ -3,6 +3,9 @@ package redislease
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,60 +18,176 @@ import (
 // steps go on after an error, as a program would.
 func exercise(t *testing.T, p *Provider) error {
 	t.Helper()
-	var errs []error
-	check := func(err error) bool {
-		errs = append(errs, err)
-		return err == nil
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	request := func(name string, ttl time.Duration) leasing.AcquireRequest {
-		return leasing.AcquireRequest{Name: name, ID: leasing.NewID(), Owner: "o", TTL: ttl, Metadata: map[string]string{"k": "v"}}
-	}
-	check(p.Ping(ctx))
-	first := request("name", time.Minute)
-	grant, err := p.Acquire(ctx, first)
-	check(err)
-	first.TTL = 2 * time.Minute
-	_, err = p.Acquire(ctx, first) // a repetition prolongs it
-	check(err)
+	e := exercising{ctx: ctx, p: p}
+	e.note(p.Ping(ctx))
+	first, second, third := claimOf("name"), claimOf("name"), claimOf("name")
+	first.TTL /= 2
+	grant := e.acquire(first)
+	first.TTL += time.Second
+	e.acquire(first) // a repetition prolongs it
 	for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
-		_, err = p.Renew(ctx, leasing.RenewRequest{Name: "name", ID: first.ID, Token: grant.Token, TTL: ttl})
-		check(err)
+		first.TTL = ttl
+		if ttl != leasing.Infinite || p.caps.Infinite {
+			_, err := p.Renew(ctx, renewOf(first, grant))
+			e.note(err)
+		}
 	}
-	waits, leave := context.WithCancel(ctx)
-	defer leave()
-	second := request("name", time.Minute)
-	subscribing, stop := context.WithTimeout(waits, 2*time.Second)
-	defer stop()
-	_, err = p.Wait(subscribing, leasing.WaitRequest{Name: "name", ID: second.ID})
-	check(err)
-	_, err = p.Acquire(ctx, second)
-	if !errors.Is(err, leasing.ErrHeld) {
-		check(err)
-	}
-	_, err = p.Inspect(ctx, leasing.InspectRequest{Name: "name"})
-	check(err)
+	leaveSecond := e.wait(second)
+	leaveThird := e.wait(third)
+	_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "name"})
+	e.note(err)
 	_, err = p.Break(ctx, leasing.BreakRequest{Name: "name", Grace: time.Minute})
-	check(err)
-	check(p.Release(ctx, leasing.ReleaseRequest{Name: "name", ID: first.ID}))
-	_, err = p.Acquire(ctx, second)
-	check(err)
+	e.note(err)
+	e.note(p.Release(ctx, leasing.ReleaseRequest{Name: "name", ID: first.ID}))
+	leaveSecond() // whose turn it is
+	e.get(third)
+	leaveThird()
 	_, err = p.Break(ctx, leasing.BreakRequest{Name: "name", Immediate: true})
-	check(err)
-	check(p.Release(ctx, leasing.ReleaseRequest{Name: "name", ID: second.ID}))
+	e.note(err)
+	e.note(p.Release(ctx, leasing.ReleaseRequest{Name: "name", ID: third.ID}))
 	_, err = p.List(ctx, leasing.ListRequest{})
-	check(err)
-	return errors.Join(errs...)
+	e.note(err)
+	return errors.Join(e.errs...)
 }
 
-func aclUser(rights string) redistest.Options {
-	return redistest.Options{Users: []string{"app on >secret " + rights, "default off"}}
+type exercising struct {
+	ctx  context.Context
+	p    *Provider
+	errs []error
+}
+
+func (e *exercising) note(err error) {
+	if !errors.Is(err, leasing.ErrHeld) {
+		e.errs = append(e.errs, err)
+	}
+}
+
+func (e *exercising) acquire(req leasing.AcquireRequest) leasing.Grant {
+	grant, err := e.p.Acquire(e.ctx, req)
+	e.note(err)
+	return grant
+}
+
+// get asks until the claim has the name, or for some time where nobody may give it up.
+func (e *exercising) get(req leasing.AcquireRequest) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for range 100 {
+		_, err := e.p.Acquire(e.ctx, req)
+		if !errors.Is(err, leasing.ErrHeld) {
+			e.note(err)
+			return
+		}
+		<-tick.C
+	}
+}
+
+// wait has a claim wait for a name that is held.
+func (e *exercising) wait(req leasing.AcquireRequest) (leave func()) {
+	ctx, cancel := context.WithCancel(e.ctx)
+	timer := time.AfterFunc(3*time.Second, cancel)
+	_, err := e.p.Wait(ctx, leasing.WaitRequest{Name: req.Name, ID: req.ID})
+	timer.Stop()
+	e.note(err)
+	e.acquire(req)
+	return cancel
+}
+
+func userWith(rights ...string) redistest.Options {
+	return redistest.Options{Users: []string{"app on >secret " + strings.Join(rights, " ")}}
 }
 
 func asUser(s *redistest.Server) string { return "redis://app:secret@" + s.Addr() }
 
-func TestRightsSuffice(t *testing.T) {
-	p := openTest(t, Options{URL: asUser(redistest.Start(t, aclUser(Rights)))})
+// refusals are what a server has refused for want of a right, also to scripts that
+// went on without.
+func refusals(t *testing.T, s *redistest.Server) (refused []string) {
+	t.Helper()
+	entries, err := s.Client(t).ACLLog(t.Context(), 100).Result()
+	require.NoError(t, err)
+	for _, entry := range entries {
+		refused = append(refused, fmt.Sprintf("%s %s in %s", entry.Reason, entry.Object, entry.Context))
+	}
+	return refused
+}
+
+// suffice exercises a provider and has it end.
+func suffice(t *testing.T, url string, servers ...*redistest.Server) {
+	t.Helper()
+	p, err := OpenURL(t.Context(), url)
+	require.NoError(t, err)
 	require.NoError(t, exercise(t, p))
+	require.NoError(t, p.Close())
+	for _, server := range servers {
+		require.Empty(t, refusals(t, server))
+	}
+}
+
+func TestRightsSuffice(t *testing.T) {
+	server := redistest.Start(t, userWith(Rights))
+	suffice(t, asUser(server), server)
+
+	server = redistest.Start(t, userWith(strings.ReplaceAll(Rights, "leasing", "locks"), NameRights))
+	suffice(t, asUser(server)+"?prefix=locks&client_name=me", server)
+}
+
+func TestRightsSufficeOnRedlock(t *testing.T) {
+	servers := redistest.StartMany(t, 3, userWith(Rights, RedlockRights))
+	suffice(t, redlockOf(asUser(servers[0]), asUser(servers[1]), asUser(servers[2]))+"&bootstrap=true", servers...)
+}
+
+func TestRightsSufficeOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	for _, server := range cluster.Servers {
+		args := []any{"ACL", "SETUSER", "app", "on", ">secret"}
+		for _, word := range strings.Fields(Rights + " " + ClusterRights) {
+			args = append(args, word)
+		}
+		require.NoError(t, server.Client(t).Do(t.Context(), args...).Err())
+	}
+	suffice(t, strings.Replace(clusterURL(cluster), "redis://", "redis://app:secret@", 1), cluster.Servers...)
+}
+
+// withoutWaiters are the rights without which all works, but nobody is woken.
+var withoutWaiters = []string{"&leasing:wake:*", "+subscribe", "+publish", "+zpopmin", "+zrange", "+zrem", "+exists"}
+
+// T17: a right that is missing is told as such, and leaves no lease of nobody and
+// no key for ever. None of the rights is there without need.
+func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
+	rights := strings.Fields(Rights)
+	for i, right := range rights {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, userWith(slices.Delete(slices.Clone(rights), i, i+1)...))
+			p, err := Open(t.Context(), Options{URL: asUser(server)})
+			require.NoError(t, err)
+			if _, err := p.Acquire(t.Context(), claimOf("finite")); err != nil {
+				require.ErrorIs(t, err, leasing.ErrDenied)
+				lease := p.topology.(*single).naming.keys("finite").lease
+				exists, err := server.Client(t).Exists(t.Context(), lease).Result()
+				require.NoError(t, err)
+				require.Zero(t, exists, "a lease of a claim that was refused")
+			}
+			allExpire(t, server)
+			err = exercise(t, p)
+			if !slices.Contains(withoutWaiters, right) {
+				require.ErrorIs(t, err, leasing.ErrDenied)
+			}
+			require.NoError(t, p.Close())
+			require.NotEmpty(t, refusals(t, server), "nobody needs it")
+		})
+	}
+}
+
+func allExpire(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	keys, err := s.Client(t).Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	for _, key := range keys {
+		left, err := s.Client(t).PTTL(t.Context(), key).Result()
+		require.NoError(t, err)
+		require.Positive(t, left, "%s stays for ever", key)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by it
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"strings"
 )
 
@@ -27,17 +28,17 @@ type program struct {
 
 // The scripts. Each file says what its keys, arguments and replies are.
 var (
-	undoScript    = compose(3, 4, "prelude", "queueing", "ending", "ballot", "undo", "coda")
-	releaseScript = compose(3, 2, "prelude", "ending", "release", "coda")
-	breakScript   = compose(3, 4, "prelude", "ending", "break", "coda")
-	renewScript   = compose(2, 3, "prelude", "extending", "renew", "coda")
-	relockScript  = compose(2, 6, "prelude", "extending", "ballot", "relock", "coda")
-	confirmScript = compose(2, 4, "prelude", "ballot", "confirm", "coda")
-	acquireScript = compose(3, 5, "prelude", "queueing", "acquire", "coda")
-	voteScript    = compose(3, 7, "prelude", "queueing", "ballot", "vote", "coda")
-	leaveScript   = compose(3, 2, "prelude", "ending", "leave", "coda")
-	inspectScript = compose(2, 1, "prelude", "inspect", "coda")
-	markScript    = compose(0, 1, "mark")
+	undoScript    = compose(3, 4, "", "queueing", "ending", "ballot", "undo")
+	releaseScript = compose(3, 2, "quick_release", "ending", "release")
+	breakScript   = compose(3, 4, "", "ending", "break")
+	renewScript   = compose(2, 3, "quick_renew", "extending", "renew")
+	relockScript  = compose(2, 6, "", "extending", "ballot", "relock")
+	confirmScript = compose(2, 4, "", "ballot", "confirm")
+	acquireScript = compose(3, 5, "quick_acquire", "queueing", "acquire")
+	voteScript    = compose(3, 7, "", "queueing", "ballot", "vote")
+	leaveScript   = compose(3, 2, "", "ending", "leave")
+	inspectScript = compose(2, 1, "", "inspect")
+	markScript    = alone(1, "mark")
 )
 
 func init() {
@@ -49,17 +50,36 @@ func init() {
 // programs counts the scripts, which gives each its rank.
 var programs int
 
-func compose(keys, args int, names ...string) *program {
-	programs++
+// compose puts a script together from files: the common case, if quick is not
+// empty, and inside of a function, so that they are made when they are needed, the
+// parts of which the last has the function run.
+func compose(keys, args int, quick string, parts ...string) *program {
 	var text strings.Builder
-	for _, name := range names {
-		text.WriteString(read(name))
-		text.WriteByte('\n')
+	fmt.Fprintf(&text, "%s\nlocal KEYS_EACH, ARGS_EACH = %d, %d\n", read("prelude"), keys, args)
+	if quick == "" {
+		text.WriteString("local quick\n")
+	} else {
+		text.WriteString(read(quick))
 	}
-	return &program{
-		text: text.String(), sha: sum(text.String()), keys: keys, args: args,
-		single: len(names) == 1, rank: programs,
+	text.WriteString("local function make()\n")
+	for _, part := range append([]string{"common"}, parts...) {
+		text.WriteString(read(part))
 	}
+	text.WriteString("return run, reason\nend\n")
+	text.WriteString(read("coda"))
+	return newProgram(text.String(), keys, args)
+}
+
+// alone is a script of one operation, in a file of its own.
+func alone(args int, name string) *program {
+	p := newProgram(read(name), 0, args)
+	p.single = true
+	return p
+}
+
+func newProgram(text string, keys, args int) *program {
+	programs++
+	return &program{text: text, sha: sum(text), keys: keys, args: args, rank: programs}
 }
 
 func read(name string) string {

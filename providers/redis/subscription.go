@@ -35,7 +35,8 @@ type subscription struct {
 
 	mu      sync.Mutex
 	pubsub  *redis.PubSub
-	ready   chan struct{} // closed once it listens; a new one when it fails
+	ready   chan struct{} // closed once it listens, or may not; a new one when it fails
+	denied  error         // Redis' answer, if this user may not listen
 	started bool
 	closing chan struct{}
 	done    sync.WaitGroup
@@ -46,21 +47,29 @@ func (s *subscription) init(client redis.UniversalClient, channel string, messag
 	s.ready, s.closing = make(chan struct{}), make(chan struct{})
 }
 
-// wait begins to listen if that has not begun, and waits until it listens.
+// wait begins to listen if that has not begun, and waits until it listens, or
+// for as long as a silent server may take to be noticed.
 func (s *subscription) wait(ctx context.Context) error {
 	if s.live.Load() {
 		return nil
 	}
 	s.mu.Lock()
-	ready := s.ready
+	ready, no := s.ready, s.denied
 	if !s.started && !s.isClosing() {
 		s.started = true
 		s.done.Go(s.run)
 	}
 	s.mu.Unlock()
+	if no != nil {
+		return no
+	}
+	ctx, cancel := context.WithTimeout(ctx, heartbeat)
+	defer cancel()
 	select {
 	case <-ready:
-		return nil
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.denied
 	case <-s.closing:
 		return leasing.ErrClosed
 	case <-ctx.Done():
@@ -120,6 +129,7 @@ func (s *subscription) listen() (listened bool) {
 			}
 			continue
 		default:
+			s.refused(err)
 			return listened
 		}
 		switch m := received.(type) {
@@ -142,11 +152,27 @@ func (s *subscription) open(pubsub *redis.PubSub) bool {
 
 func (s *subscription) listens() {
 	s.mu.Lock()
+	s.denied = nil
 	if !s.live.Swap(true) {
 		close(s.ready)
 	}
 	s.mu.Unlock()
 	s.renewed()
+}
+
+// refused lets those who wait know that this user may not listen. It is tried
+// again all the same: rights can be given.
+func (s *subscription) refused(err error) {
+	if meaningOf(err) != denied {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied = failure(err)
+	if !s.live.Load() {
+		close(s.ready)
+		s.ready = make(chan struct{})
+	}
 }
 
 func (s *subscription) failed() {

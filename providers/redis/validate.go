@@ -49,12 +49,8 @@ func (o Options) validateModeOnly() error {
 		{"NodeTimeout", o.NodeTimeout, o.NodeTimeout != 0, Redlock},
 		{"Bootstrap", o.Bootstrap, o.Bootstrap, Redlock},
 	} {
-		if f.set && (o.Mode != f.mode || f.mode == Sentinel && o.URL == "") {
-			want := fmt.Sprintf("nothing: it is for a URL of mode %s, this is %s", f.mode, o.Mode)
-			if f.mode == Redlock {
-				want = fmt.Sprintf("nothing: it is for mode redlock, this is %s", o.Mode)
-			}
-			return &leasing.InvalidError{Field: "Options." + f.field, Value: f.value, Want: want}
+		if f.set && o.Mode != f.mode {
+			return &leasing.InvalidError{Field: "Options." + f.field, Value: f.value, Want: fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode)}
 		}
 	}
 	return nil

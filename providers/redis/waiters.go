@@ -57,6 +57,9 @@ func (ws *waiters) register(ctx context.Context, k keys, id string) (leasing.Wak
 	if ws.closed {
 		return leasing.Wakeups{}, leasing.ErrClosed
 	}
+	if before := ws.byID[id]; before != nil {
+		w.queued = before.queued // its place is the new registration's now
+	}
 	ws.byID[id] = w
 	context.AfterFunc(ctx, func() { ws.leave(id, w) })
 	return leasing.Wakeups{C: w.hints}, nil
@@ -93,13 +96,14 @@ func (ws *waiters) served(id string) {
 // leave ends a registration, and takes the claim from the queue if it may be there.
 func (ws *waiters) leave(id string, w *waiter) {
 	ws.mu.Lock()
-	if ws.byID[id] == w {
+	last := ws.byID[id] == w // it was not registered again
+	if last {
 		delete(ws.byID, id)
 	}
 	if w.later != nil {
 		w.later.Stop()
 	}
-	send := w.queued && !w.served && !ws.closed
+	send := last && w.queued && !w.served && !ws.closed
 	if send {
 		ws.leaving.Add(1)
 	}

@@ -19,11 +19,12 @@
 //     short is not repeated; the next tick is the next chance.
 //  2. Not two at a time: the job runs under the lease of the schedule's name.
 //     Its context ends before somebody else can have the lease. A tick that
-//     comes while the job still runs is skipped.
-//  3. If a process runs the schedule, has not just begun to, and reaches the
-//     backend while a tick is current, the tick is started, except as said in 2,
-//     and if a process stops in the moment between taking the tick and starting
-//     the job.
+//     comes while the job still runs, by the clock of the process that runs it,
+//     is skipped.
+//  3. A tick is started if, while it is current, any process that was there
+//     when it came reaches the backend; except as said in 2, and if a process
+//     takes the tick and stops, or is cut off from the backend, before it has
+//     started the job, a few requests later.
 //
 // With Options.AtLeastOnce the first and the last become:
 //

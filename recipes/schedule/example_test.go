@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -67,33 +68,29 @@ func Example_atLeastOnce() {
 			return nil
 		})
 	}
-	run := func(job schedule.Job) {
+	process := func(job func(ctx context.Context, tick schedule.Tick, stop func()) error) {
 		ctx, stop := context.WithCancel(context.Background())
 		_ = schedule.Run(ctx, manager, schedule.Options{
-			Name: "accounts/interest",
-			// A fixed time, for the example's sake.
-			Next:        func(t time.Time) time.Time { return t.Truncate(100 * time.Hour).Add(100 * time.Hour) },
-			StartWithin: 100 * time.Hour,
-			Jitter:      time.Millisecond,
-			CatchUp:     true,
+			Name:        "accounts/interest",
+			Every:       24 * time.Hour,
+			StartWithin: 24 * time.Hour,
+			Jitter:      10 * time.Millisecond,
+			CatchUp:     true, // don't wait for midnight
 			AtLeastOnce: true,
 			OnError:     func(tick time.Time, err error) { fmt.Println(tick, err) },
-		}, func(ctx context.Context, tick schedule.Tick) error {
-			err := job(ctx, tick)
-			stop()
-			return err
-		})
+		}, func(ctx context.Context, tick schedule.Tick) error { return job(ctx, tick, stop) })
 	}
 
-	run(func(ctx context.Context, tick schedule.Tick) error {
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		if err := pay(ctx, tick); err != nil {
-			return err
-		}
-		panic("a crash, after the work was done")
+	process(func(ctx context.Context, tick schedule.Tick, stop func()) error {
+		err := pay(ctx, tick)
+		stop() // in the moment between the end of the work and that of the job
+		<-ctx.Done()
+		return errors.Join(err, ctx.Err())
 	})
-	run(pay)
+	process(func(ctx context.Context, tick schedule.Tick, stop func()) error {
+		defer stop()
+		return pay(ctx, tick)
+	})
 	fmt.Println("paid:", paid)
 	// Output:
 	// done

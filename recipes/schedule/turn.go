@@ -70,7 +70,7 @@ func (r *runner) turn(ctx context.Context, tick Tick) result {
 	if err := stopped(ctx, tick.Lease); err != nil {
 		return result{done: true, failure: &MissedError{Err: err}}
 	}
-	failure, _ := r.work(ctx, tick)
+	_, failure := r.work(ctx, tick)
 	turn := result{done: true, failure: failure}
 	if stopped(ctx, tick.Lease) == nil {
 		turn.last, turn.skipped = r.skip(ctx, tick.At)
@@ -90,7 +90,7 @@ func stopped(ctx context.Context, lease leasing.Lease) error {
 // repeatable runs the job, and marks the tick if the job has returned of its
 // own accord.
 func (r *runner) repeatable(ctx context.Context, tick Tick) result {
-	failure, finished := r.work(ctx, tick)
+	finished, failure := r.work(ctx, tick)
 	if !finished {
 		return result{failure: failure}
 	}
@@ -104,7 +104,7 @@ func (r *runner) repeatable(ctx context.Context, tick Tick) result {
 func (r *runner) skip(ctx context.Context, ran time.Time) (last time.Time, skipped error) {
 	last, ticks, _, err := r.through(ran, r.now())
 	if err != nil || ticks == 0 {
-		return last, nil // the error comes again when the next tick is asked for
+		return last, err
 	}
 	return last, join(&SkippedError{Ticks: ticks, Run: ran}, r.mark(ctx, last))
 }
@@ -113,7 +113,7 @@ func (r *runner) skip(ctx context.Context, ran time.Time) (last time.Time, skipp
 // that the context had ended. It is finished if it has returned of its own
 // accord: without an error, or although its context had not ended (that it ran
 // into its timeout is its own affair).
-func (r *runner) work(ctx context.Context, tick Tick) (failure error, finished bool) {
+func (r *runner) work(ctx context.Context, tick Tick) (finished bool, failure error) {
 	limited := ctx
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -124,13 +124,13 @@ func (r *runner) work(ctx context.Context, tick Tick) (failure error, finished b
 	ended := context.Cause(ctx)
 	switch {
 	case err == nil:
-		return nil, true
+		return true, nil
 	case ended != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ended)):
-		return nil, false
+		return false, nil
 	case errors.Is(context.Cause(limited), ErrTimeout) && !errors.Is(err, ErrTimeout):
 		err = fmt.Errorf("%w: %w", ErrTimeout, err)
 	}
-	return err, ended == nil
+	return ended == nil, err
 }
 
 // call turns a panic of the job into an error: the same tick would end one

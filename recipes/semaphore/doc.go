@@ -46,6 +46,9 @@
 //     permits, as many as find each slot asked for once in Options.Sweep, a
 //     minute: 22 a second with 1000 permits.
 //
+// Each slot that was asked for in vain is a failed acquire in the metrics of
+// package leasing.
+//
 // A slot released in this process goes to the first who waits in it, with one
 // request and no search. After 15 s of such hand-overs in a row a slot is left
 // alone for a second, so that other processes get their turn. Between

@@ -65,7 +65,7 @@ func (s *Semaphore) lastLook(ctx context.Context, t *ticket) (*Permit, error) {
 	case <-t.looked:
 	case <-timer.C:
 	}
-	obstacle, o := s.leave(t)
+	o, obstacle := s.leave(t)
 	switch {
 	case o != (outcome{}):
 		return s.settle(ctx, o)
@@ -77,7 +77,7 @@ func (s *Semaphore) lastLook(ctx context.Context, t *ticket) (*Permit, error) {
 
 // cancelled gives up a ticket whose context has ended.
 func (s *Semaphore) cancelled(ctx context.Context, t *ticket) error {
-	obstacle, o := s.leave(t)
+	o, obstacle := s.leave(t)
 	if o.lease != nil { // served in this very moment
 		go s.handOn(o)
 	}
@@ -106,21 +106,21 @@ func (s *Semaphore) join(ctx context.Context) (*ticket, error) {
 	return t, nil
 }
 
-// leave gives a place up. It returns what stood in the way, nil if nothing is
-// known of that yet; or what the ticket was served with after all.
-func (s *Semaphore) leave(t *ticket) (obstacle error, o outcome) {
+// leave gives a place up. It returns what the ticket was served with after all,
+// or what stood in its way, nil if nothing is known of that yet.
+func (s *Semaphore) leave(t *ticket) (o outcome, obstacle error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.Index(s.queue, t)
 	if i < 0 {
-		return nil, <-t.served
+		return <-t.served, nil
 	}
 	if t.hasLooked() {
 		obstacle = s.obstacle(s.search.last)
 	}
 	s.queue = slices.Delete(s.queue, i, i+1)
 	s.dispatch()
-	return obstacle, outcome{}
+	return outcome{}, obstacle
 }
 
 func (t *ticket) hasLooked() bool {

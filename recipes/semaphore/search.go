@@ -62,7 +62,7 @@ func (s *Semaphore) dispatch() {
 		values := s.queue[r.asking].ctx
 		r.hope--
 		r.asking++
-		go s.ask(r, slot, values)
+		go s.ask(values, r, slot)
 	}
 	// Requests that are no part of this search, TryAcquire's and those of a
 	// search before it, may be about to end and leave their slots to it.
@@ -87,8 +87,8 @@ func (s *Semaphore) settleDown(r *search) {
 }
 
 // ask asks for a slot once.
-func (s *Semaphore) ask(r *search, slot int, values context.Context) {
-	lease, err := s.request(r, slot, values)
+func (s *Semaphore) ask(values context.Context, r *search, slot int) {
+	lease, err := s.request(values, r, slot)
 	s.mu.Lock()
 	r.asking--
 	if err == nil {
@@ -100,8 +100,8 @@ func (s *Semaphore) ask(r *search, slot int, values context.Context) {
 }
 
 // hint asks for a slot that one of us has just released.
-func (s *Semaphore) hint(r *search, slot int, values context.Context) {
-	lease, err := s.request(r, slot, values)
+func (s *Semaphore) hint(values context.Context, r *search, slot int) {
+	lease, err := s.request(values, r, slot)
 	s.mu.Lock()
 	r.hints--
 	if err == nil {
@@ -110,7 +110,7 @@ func (s *Semaphore) hint(r *search, slot int, values context.Context) {
 	s.answered(r, outcome{slot, lease, err})
 }
 
-func (s *Semaphore) request(r *search, slot int, values context.Context) (leasing.Lease, error) {
+func (s *Semaphore) request(values context.Context, r *search, slot int) (leasing.Lease, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(values))
 	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)()
@@ -164,7 +164,7 @@ func (s *Semaphore) returned(slot int) {
 	default:
 		s.slots.take(slot)
 		r.hints++
-		go s.hint(r, slot, s.queue[r.hints-1].ctx)
+		go s.hint(s.queue[r.hints-1].ctx, r, slot)
 	}
 	s.dispatch()
 }

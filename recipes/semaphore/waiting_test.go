@@ -3,7 +3,6 @@ package semaphore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -32,37 +31,28 @@ func TestAWaiterGetsWhatAnotherProcessReleases(t *testing.T) {
 func TestWaitersOfAProcessAreServedInTheirOrder(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a, b := s.process("a", Options{Permits: 2}), s.process("b", Options{Permits: 2})
-		mine, theirs := s.take(a), s.take(b)
+		theirs := s.takeAll(b, 2)
 		var waits []*wait
 		for range 6 {
 			waits = append(waits, s.waiting(t.Context(), a))
 		}
+		held := theirs // the first two come from elsewhere, the others from among us
 		for i, w := range waits {
 			require.False(t, w.over())
-			if i%2 == 0 { // from elsewhere
-				release(t, theirs)
-				permit := s.got(w)
-				release(t, permit)
-				// The next one has it by now. Give it to the others.
-				i++
-				release(t, s.got(waits[i]))
-				break
+			release(t, held[i])
+			require.True(t, w.over())
+			for _, later := range waits[i+1:] {
+				require.False(t, later.over())
 			}
+			held = append(held, s.got(w))
 		}
-		release(t, mine)
-		for i, w := range waits[2:] {
-			release(t, s.got(w))
-			for _, later := range waits[2+i+1:] {
-				if later.over() {
-					require.False(t, later.at.Before(w.at))
-				}
-			}
-		}
+		release(t, held[6:]...)
 		idle(t, a)
 	})
 }
 
 // One hand-over at a time, so that the order shows.
+
 func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -89,192 +79,25 @@ func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) 
 }
 
 // A hundred waiters cost what one does.
-func TestTheCostOfWaiting(t *testing.T) {
-	for _, c := range []struct {
-		permits, waiters int
-		push             bool
-		most             float64 // requests a second
-	}{
-		{permits: 1, waiters: 1, push: true, most: 0.2},
-		{permits: 4, waiters: 1, push: true, most: 0.8},
-		{permits: 4, waiters: 100, push: true, most: 0.8},
-		{permits: 4, waiters: 100, push: false, most: 5.8},
-		{permits: 100, waiters: 1, push: true, most: 4.2},
-		{permits: 100, waiters: 100, push: true, most: 4.2},
-		{permits: 1000, waiters: 100, push: true, most: 25},
-		{permits: 1000, waiters: 100, push: false, most: 30},
-	} {
-		t.Run(fmt.Sprintf("%d permits, %d waiters, push %v", c.permits, c.waiters, c.push), func(t *testing.T) {
-			onStage(t, func(t *testing.T, s *stage) {
-				s.takeAll(s.process("theirs", Options{Permits: c.permits}), c.permits)
-				var provider leasing.Provider = s.provider
-				if !c.push {
-					provider = withoutPush{s.provider}
-				}
-				ours, err := New(leasingtest.ManagerOf(t, provider, leasing.Options{}), Options{Name: name, Permits: c.permits})
-				require.NoError(t, err)
-				before := s.asked()
-				ctx, cancel := context.WithCancelCause(t.Context())
-				var waits []*wait
-				for range c.waiters {
-					waits = append(waits, s.waiting(ctx, ours))
-				}
-				require.LessOrEqual(t, s.asked()-before, min(firstLook, c.permits)+3*min(defaultWatch, c.permits), "the first look; registering for a wake-up takes three requests")
-				time.Sleep(10 * time.Second)
-				before = s.asked()
-				time.Sleep(4 * time.Minute)
-				require.LessOrEqual(t, float64(s.asked()-before)/240, c.most)
-				cancel(errStop)
-				for _, w := range waits {
-					require.True(t, w.over())
-					require.ErrorIs(t, w.err, errStop)
-					require.ErrorIs(t, w.err, leasing.ErrHeld)
-				}
-				before = s.asked()
-				time.Sleep(time.Minute)
-				require.Equal(t, before, s.asked(), "nothing goes on when nobody waits")
-				idle(t, ours)
-			})
-		})
-	}
-}
 
 // A free slot is found within a sweep although nobody was waiting for it.
-func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
-	for _, permits := range []int{5, 60, 1000} {
-		t.Run(fmt.Sprint(permits), func(t *testing.T) {
-			onStage(t, func(t *testing.T, s *stage) {
-				theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
-				ours := s.process("ours", Options{Permits: permits, Watch: 1})
-				w := s.waiting(t.Context(), ours)
-				time.Sleep(3 * time.Minute)
-				require.False(t, w.over())
-				began := time.Now()
-				unwatched := theirs[:0]
-				for _, permit := range theirs {
-					if !s.watched(ours, permit.Slot()) {
-						unwatched = append(unwatched, permit)
-					}
-				}
-				release(t, unwatched[len(unwatched)/2])
-				permit := s.got(w)
-				require.Equal(t, unwatched[len(unwatched)/2].Slot(), permit.Slot())
-				require.LessOrEqual(t, time.Since(began), defaultSweep+time.Second)
-			})
-		})
-	}
-}
 
 // watched reports whether a request for the slot is under way, or it is held.
-func (s *stage) watched(by *Semaphore, slot int) bool {
-	by.mu.Lock()
-	defer by.mu.Unlock()
-	return by.slots.all[slot].state != open
-}
 
 // No process waits for the same slots for ever: theirs may never be released
+
 // while others are, again and again.
-func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		const permits = 12
-		s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
-		w := s.waiting(t.Context(), s.process("ours", Options{Permits: permits, Watch: 1}))
-		time.Sleep(3 * time.Hour)
-		waited := map[string]bool{}
-		for _, call := range s.provider.Calls() {
-			if call.Op == leasingtest.Wait {
-				waited[call.Name] = true
-			}
-		}
-		require.Greater(t, len(waited), permits/2)
-		require.False(t, w.over())
-		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
-			if call.Op == leasingtest.Acquire {
-				return leasing.ErrDenied
-			}
-			return apply()
-		})
-		<-w.done
-		require.ErrorIs(t, w.err, leasing.ErrDenied, "waiting can't help")
-	})
-}
 
 // Many permits that come free together are all found soon, not one in a pause.
-func TestManyFreeSlotsAreFoundSoon(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		const permits = 200
-		theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
-		ours := s.process("ours", Options{Permits: permits})
-		var waits []*wait
-		for range 100 {
-			waits = append(waits, s.waiting(t.Context(), ours))
-		}
-		time.Sleep(time.Minute)
-		began := time.Now()
-		release(t, theirs...)
-		for _, w := range waits {
-			s.got(w)
-		}
-		require.LessOrEqual(t, time.Since(began), 2*time.Second)
-	})
-}
 
 // A process that always has waiters of its own, and hands its slots on among
+
 // them, does not keep them for ever.
-func TestABusyProcessLetsOthersIn(t *testing.T) {
-	for _, push := range []bool{true, false} {
-		t.Run(fmt.Sprintf("push %v", push), func(t *testing.T) {
-			onStage(t, func(t *testing.T, s *stage) {
-				const permits = 6
-				busy := s.process("busy", Options{Permits: permits})
-				ctx, stop := context.WithCancel(t.Context())
-				var crowd sync.WaitGroup
-				var cycles int
-				var mu sync.Mutex
-				for range 3 * permits {
-					crowd.Go(func() {
-						for ctx.Err() == nil {
-							_ = busy.Do(ctx, func(context.Context, *Permit) error {
-								time.Sleep(100 * time.Millisecond)
-								mu.Lock()
-								cycles++
-								mu.Unlock()
-								return nil
-							})
-						}
-					})
-				}
-				time.Sleep(time.Minute)
-				var provider leasing.Provider = s.provider
-				if !push {
-					provider = withoutPush{s.provider}
-				}
-				other, err := New(leasingtest.ManagerOf(t, provider, leasing.Options{}), Options{Name: name, Permits: permits})
-				require.NoError(t, err)
-				for range 5 {
-					began := time.Now()
-					permit := s.got(s.waiting(t.Context(), other))
-					require.LessOrEqual(t, time.Since(began), 2*(keepFor+restFor))
-					release(t, permit)
-				}
-				mu.Lock()
-				cycles = 0
-				mu.Unlock()
-				time.Sleep(5 * time.Minute)
-				mu.Lock()
-				share := float64(cycles) / (permits * 10 * 300)
-				mu.Unlock()
-				require.GreaterOrEqual(t, share, 0.9, "and loses little by it")
-				stop()
-				crowd.Wait()
-				idle(t, busy)
-			})
-		})
-	}
-}
 
 // One who leaves in the middle of a request leaves nothing behind, and the next
+
 // one does not sleep until a ghost expires.
+
 func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -297,6 +120,7 @@ func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
 }
 
 // A request that wins when nobody waits any more.
+
 func TestTrap_T60_APermitThatComesTooLateIsGivenBack(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -312,26 +136,6 @@ func TestTrap_T60_APermitThatComesTooLateIsGivenBack(t *testing.T) {
 }
 
 // Several slots are waited for at a time, and all may come at once.
-func TestTrap_T41_SurplusPermitsAreGivenBack(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		const permits = 4
-		theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
-		ours := s.process("ours", Options{Permits: permits})
-		w := s.waiting(t.Context(), ours)
-		// All four answers come late, so that the first can't stop the others.
-		defer s.provider.Use(leasingtest.DelayReply(leasingtest.Acquire, leasingtest.Always, 100*time.Millisecond))()
-		var all sync.WaitGroup
-		for _, permit := range theirs {
-			all.Go(func() { assertNoError(t, permit.Release(t.Context())) })
-		}
-		all.Wait()
-		s.got(w)
-		time.Sleep(time.Second)
-		require.Equal(t, 1, s.held())
-		release(t, w.permit)
-		idle(t, ours)
-	})
-}
 
 func assertNoError(t *testing.T, err error) {
 	if err != nil {
@@ -340,6 +144,7 @@ func assertNoError(t *testing.T, err error) {
 }
 
 // A waiter that was served in the moment in which it gave up passes the permit on.
+
 func TestAPermitThatMeetsACancelledWaiterGoesToTheNext(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -424,6 +229,7 @@ func TestTheWaitLimit(t *testing.T) {
 }
 
 // However short the limit, what is free is had.
+
 func TestTrap_T30_AShortWaitLimitStillAsksOnce(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})
@@ -446,6 +252,7 @@ func TestTrap_T30_AShortWaitLimitStillAsksOnce(t *testing.T) {
 }
 
 // Failures that may pass don't end a wait.
+
 func TestTrap_T31_AnOutageDoesNotEndAWait(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		for _, fault := range []leasingtest.Handler{
@@ -470,21 +277,6 @@ func TestTrap_T31_AnOutageDoesNotEndAWait(t *testing.T) {
 }
 
 // What the backend asks for when it throttles is respected.
-func TestAThrottledSearchSlowsDown(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		a := s.process("a", Options{Permits: 100})
-		defer s.provider.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, &leasing.ThrottledError{RetryAfter: 20 * time.Second}))()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		s.waiting(ctx, a)
-		require.LessOrEqual(t, s.asked(), 1+defaultWatch, "one refusal ends the first look")
-		time.Sleep(10 * time.Second)
-		before := s.asked()
-		time.Sleep(10 * time.Minute)
-		require.LessOrEqual(t, s.asked()-before, 31*(1+defaultWatch))
-		cancel()
-	})
-}
 
 func TestErrorsThatWaitingCannotHelpEndAllWaits(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
@@ -504,7 +296,9 @@ func TestErrorsThatWaitingCannotHelpEndAllWaits(t *testing.T) {
 }
 
 // TryAcquire does not pass those who wait, and does not take a search for a
+
 // full semaphore.
+
 func TestTryAcquireAndWaiters(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const permits = 10
@@ -528,7 +322,9 @@ func TestTryAcquireAndWaiters(t *testing.T) {
 }
 
 // A slot that somebody asks for already, without waiting, may be left to those
+
 // who wait.
+
 func TestAWaiterGetsASlotThatTryAcquireWasRefused(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		theirs := s.take(s.process("theirs", Options{Permits: 1}))
@@ -568,6 +364,7 @@ func TestAWaiterLearnsThatTryAcquireGotTheLastOne(t *testing.T) {
 }
 
 // A request of somebody who has left does not make a free slot look taken.
+
 func TestTheRequestOfAnEarlierWaiterIsNoAnswerForTheNext(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})
@@ -583,93 +380,10 @@ func TestTheRequestOfAnEarlierWaiterIsNoAnswerForTheNext(t *testing.T) {
 }
 
 // The search for several who come together goes on side by side.
-func TestASlowBackendIsAskedForManyAtATime(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		a := s.process("a", Options{Permits: 20})
-		var under, most int
-		var mu sync.Mutex
-		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
-			if call.Op != leasingtest.Acquire {
-				return apply()
-			}
-			mu.Lock()
-			under++
-			most = max(most, under)
-			mu.Unlock()
-			time.Sleep(time.Second - time.Duration(call.N)*time.Millisecond)
-			mu.Lock()
-			under--
-			mu.Unlock()
-			return apply()
-		})
-		began := time.Now()
-		var waits []*wait
-		for range 16 {
-			waits = append(waits, s.waiting(t.Context(), a))
-		}
-		for _, w := range waits {
-			s.got(w)
-		}
-		require.LessOrEqual(t, time.Since(began), 2*time.Second)
-		mu.Lock()
-		defer mu.Unlock()
-		require.Equal(t, lanes, most, "but not for all at a time")
-	})
-}
 
 // So that a trace shows whose work a request is.
-func TestRequestsCarryTheValuesOfThoseTheyAreMadeFor(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		type key struct{}
-		var seen []any
-		s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
-			if call.Op == leasingtest.Acquire {
-				seen = append(seen, ctx.Value(key{}))
-			}
-			return apply()
-		})
-		a := s.process("a", Options{Permits: 1})
-		first := s.got(s.waiting(context.WithValue(t.Context(), key{}, 1), a))
-		second := s.waiting(context.WithValue(t.Context(), key{}, 2), a)
-		release(t, first)
-		release(t, s.got(second))
-		require.Equal(t, []any{1, 2}, seen)
-	})
-}
 
 // What comes when nobody waits any more, or for one who has just left.
-func TestTrap_T41_ALeaseThatNobodyWaitsForIsReleased(t *testing.T) {
-	onStage(t, func(t *testing.T, s *stage) {
-		a := s.process("a", Options{Permits: 1})
-		come := func() outcome {
-			a.mu.Lock()
-			slot, ok := a.slots.next(time.Now())
-			a.mu.Unlock()
-			require.True(t, ok)
-			lease, err := a.manager.TryAcquire(t.Context(), a.options.slotName(slot), a.lease)
-			require.NoError(t, err)
-			a.mu.Lock()
-			a.slots.hold(slot)
-			a.mu.Unlock()
-			return outcome{slot: slot, lease: lease}
-		}
-		a.handOn(come())
-		require.Zero(t, s.held())
-		idle(t, a)
-
-		o := come()
-		ctx, cancel := context.WithCancelCause(t.Context())
-		left, err := a.join(ctx)
-		require.NoError(t, err)
-		next := s.waiting(t.Context(), a)
-		a.handOn(o)
-		cancel(errStop)
-		require.ErrorIs(t, a.cancelled(ctx, left), errStop)
-		require.True(t, next.over(), "it goes to the next at once")
-		release(t, s.got(next))
-		idle(t, a)
-	})
-}
 
 func TestManyAtOnce(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {

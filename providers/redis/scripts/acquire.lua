@@ -3,21 +3,19 @@
 -- tail is what is stored of the request: TTL, owner, metadata. The channel, if
 -- not empty, makes the claim a waiter where it is refused. Replies with the token.
 
-local KEYS_EACH, ARGS_EACH = 3, 5
-
 -- again: the reply to the first was lost. The lease is prolonged and never
 -- shortened, since the request may be a late copy.
 local function again(lease, fence, held, a)
   if sub(held, 1, 1) == '!' then return {ENDED} end
-  local ttl, keep, left = ARGV[a + 2], ARGV[a + 3], call('PTTL', lease)
+  local ttl, keep, left, token = ARGV[a + 2], ARGV[a + 3], call('PTTL', lease), tonumber(match(held, '\n(%d+)'))
   if left >= 0 and ttl == '0' then
     call('PERSIST', lease)
     call('PERSIST', fence)
   elseif left >= 0 and left < tonumber(ttl) then
     call('PEXPIRE', lease, ttl)
-    if keep == '0' then call('PERSIST', fence) else call('PEXPIRE', fence, keep) end
+    if keep == '0' then call('PERSIST', fence) else call('PEXPIRE', fence, keeping(token, keep)) end
   end
-  return tonumber(match(held, '\n(%d+)'))
+  return token
 end
 
 local function run(k, a)
@@ -40,8 +38,8 @@ local function run(k, a)
   else
     token = now
   end
-  if ARGV[a + 5] ~= '' then call('ZREM', queue, id .. ' ' .. ARGV[a + 5]) end
   set(fence, text .. rest, keeping(token, ARGV[a + 3]))
   set(lease, id .. '\n' .. text .. '\n' .. nowText .. '\n\n' .. ARGV[a + 4], ARGV[a + 2])
+  if ARGV[a + 5] ~= '' then redis.pcall('ZREM', queue, id .. ' ' .. ARGV[a + 5]) end
   return token
 end

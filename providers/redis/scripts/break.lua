@@ -1,15 +1,15 @@
 -- break: lease fence queue; token-or-0 immediate grace keep. Replies whether the name
 -- was held, the latest token, and the time left (ms).
 
-local KEYS_EACH, ARGS_EACH = 3, 4
-
 local function run(k, a)
   if mute > 0 then return {QUARANTINED, mute} end
   local lease, fence, queue = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
   local ifToken, immediate, grace, keep = tonumber(ARGV[a + 1]), ARGV[a + 2] == '1', ARGV[a + 3], ARGV[a + 4]
-  local held, f = call('GET', lease), call('GET', fence) or '0 '
+  local held, f = call('GET', lease), call('GET', fence)
+  f = f or held and (match(held, '\n(%d+)') or '') .. ' ' or '0 ' -- somebody may have deleted it
   -- With Redlock the fence may be ahead of the lease: somebody got this node in vain.
   local token = tonumber(match(held or f, held and '\n(%d+)' or '^%d+'))
+  if not token then return {FAILED, 'WRONGTYPE this is no lease'} end
   if ifToken > 0 and token ~= ifToken then return {STALE, token} end
   if not held then return {BROKEN, 0, token, 0} end
   local id, left = match(held, '^!?([^\n]*)'), 0

@@ -1,11 +1,16 @@
--- The end of every script but mark.lua: run takes the operation whose keys and
--- arguments follow the k-th key and the a-th argument, KEYS_EACH and ARGS_EACH of them.
+-- The end of every script but mark.lua. An operation's keys and arguments follow the
+-- k-th key and the a-th argument, KEYS_EACH and ARGS_EACH of them. quick, where there
+-- is one, does what is most common, or says nil and has done nothing that matters;
+-- make returns the functions that do all, and say why one has failed.
 
-local replies, k, a = {}, firstKey, 2
+local replies, k, a, run, reason = {}, firstKey, 2
 while a < #ARGV do
-  local ok, reply = pcall(run, k, a)
-  if not ok then
-    reply = {FAILED, type(reply) == 'table' and reply.err or tostring(reply)}
+  local reply = quick and mute == 0 and quick(k, a)
+  if not reply then
+    local ok
+    if not run then run, reason = make() end
+    ok, reply = pcall(run, k, a)
+    if not ok then reply = {FAILED, reason(reply, k)} end
   end
   replies[#replies + 1] = reply
   k, a = k + KEYS_EACH, a + ARGS_EACH

@@ -4,8 +4,6 @@
 -- the fence to it, if the claim still holds this node and no later attempt has asked
 -- here since. A fence is never lowered. Replies 0.
 
-local KEYS_EACH, ARGS_EACH = 2, 4
-
 local function run(k, a)
   if mute > 0 then return {QUARANTINED, mute} end
   local lease, fence, id, text, try = KEYS[k + 1], KEYS[k + 2], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]

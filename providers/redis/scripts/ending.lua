@@ -3,20 +3,27 @@
 local REMEMBERED = 8 -- IDs per name
 local GRACE = 200 -- ms for which a name is reserved for the waiter who was woken
 
+-- tell tells a waiter when to ask (ms from now). It returns the waiter's ID, or nil
+-- if nobody listens on its channel: then its process is gone. What fails here, for
+-- want of rights say, must not fail the release that is half done: pcall.
+local function tell(waiter, after, fence)
+  local id, channel = match(waiter, '^(%S+) (.*)$')
+  local heard = redis.pcall('PUBLISH', channel, id .. ' ' .. after .. ' ' .. fence)
+  if type(heard) == 'number' and (heard > 0 or ARGV[1] == '1') then return id end
+end
+
 -- wake tells the first waiter that the name is free, and the second when the
--- reservation for the first ends, in case it is dead. Where nobody listens on
--- a waiter's channel its process is gone. Messages are ID, when to ask (ms from now)
--- and the fence. It returns the reservation.
+-- reservation for the first ends, in case it hangs. It returns the reservation.
 local function wake(fence, queue)
   while true do
-    local head = call('ZPOPMIN', queue)[1]
+    local head = redis.pcall('ZPOPMIN', queue)[1]
     if not head then return '' end
-    local id, channel = match(head, '^(%S+) (.*)$')
-    if call('PUBLISH', channel, id .. ' 0 ' .. fence) > 0 or ARGV[1] == '1' then
-      local second = call('ZRANGE', queue, 0, 0)[1]
-      if second then
-        local other, where = match(second, '^(%S+) (.*)$')
-        call('PUBLISH', where, other .. ' ' .. GRACE .. ' ' .. fence)
+    local id = tell(head, 0, fence)
+    if id then
+      local second = redis.pcall('ZRANGE', queue, 0, 0)[1]
+      while second and not tell(second, GRACE, fence) do
+        call('ZPOPMIN', queue)
+        second = call('ZRANGE', queue, 0, 0)[1]
       end
       return '@' .. string.format('%.0f', nowMillis + GRACE) .. ':' .. id .. ' '
     end

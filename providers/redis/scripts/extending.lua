@@ -3,15 +3,15 @@
 -- extend keeps a fence with its lease. It is kept half as long again as it must
 -- be, so that few renewals have to do it.
 local function extend(fence, ttl, keep, head)
-  if ttl == '0' or keep == '0' then
-    call('PERSIST', fence)
-    return
-  end
-  local left = call('PTTL', fence)
-  if left >= 0 and left < tonumber(keep) then
-    call('PEXPIRE', fence, string.format('%.0f', keep * 1.5))
-  elseif left == -2 then -- somebody has deleted it
-    set(fence, match(head, '\n(%d+)\n') .. ' ', keep)
+  local left, forever = call('PTTL', fence), ttl == '0' or keep == '0'
+  if left == -2 then -- somebody has deleted it
+    local token = match(head, '\n(%d+)\n')
+    set(fence, token .. ' ', forever and '0' or keeping(tonumber(token), keep))
+  elseif forever then
+    if left >= 0 then call('PERSIST', fence) end
+  elseif left < tonumber(keep) then -- also -1: it was to be kept for ever until now
+    local token = tonumber(match(head, '\n(%d+)\n'))
+    call('PEXPIRE', fence, keeping(token, string.format('%.0f', keep * 1.5)))
   end
 end
 

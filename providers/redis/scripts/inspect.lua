@@ -1,7 +1,5 @@
 -- inspect: lease fence; no arguments but one that is empty. Changes nothing.
 
-local KEYS_EACH, ARGS_EACH = 2, 1
-
 local function run(k)
   if mute > 0 then return {QUARANTINED, mute} end
   local held = call('GET', KEYS[k + 1])

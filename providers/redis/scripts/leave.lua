@@ -1,8 +1,6 @@
 -- leave: lease fence queue; id channel. A waiter leaves the queue; if it was its
 -- turn, it is the next one's. Replies 0.
 
-local KEYS_EACH, ARGS_EACH = 3, 2
-
 local function run(k, a)
   local lease, fence, queue, id = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], ARGV[a + 1]
   call('ZREM', queue, id .. ' ' .. ARGV[a + 2])

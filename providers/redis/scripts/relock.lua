@@ -6,8 +6,6 @@
 -- remembers. Replies 0, or why the claim is lost here: broken, taken, gone, expired, or
 -- newer if the name is free and the fence's token newer.
 
-local KEYS_EACH, ARGS_EACH = 2, 6
-
 -- raise raises a fence to a token.
 local function raise(fence, f, token, keep)
   local last, rest = match(f or '0 ', '^(%d+)(.*)$')
@@ -16,16 +14,15 @@ local function raise(fence, f, token, keep)
 end
 
 -- hold renews what the claim holds here. The first renewal makes sure that the node
--- has the token that the majority agreed on.
+-- has the token that the majority agreed on, unless its memory is full: pcall.
 local function hold(lease, fence, held, head, token, ttl, keep)
   local id, was, at, promise, made, _, before, kept, tail = open(held)
+  call('PEXPIRE', lease, ttl)
   if was == token and kept == '1' then
-    call('PEXPIRE', lease, ttl)
     extend(fence, ttl, keep, head)
-    return 0
+  elseif pcall(raise, fence, call('GET', fence), token, keep) then
+    redis.pcall('SET', lease, seal(id, token, at, promise, made, promise, before, 1, tail), 'KEEPTTL')
   end
-  raise(fence, call('GET', fence), token, keep)
-  set(lease, seal(id, token, at, promise, made, promise, before, 1, tail), ttl)
   return 0
 end
 

@@ -2,8 +2,6 @@
 --
 -- head is how the lease begins if the claim holds it: ID and token, a line each. Replies 0.
 
-local KEYS_EACH, ARGS_EACH = 2, 3
-
 local function run(k, a)
   if mute > 0 then return {QUARANTINED, mute} end
   local lease, fence, head, ttl = KEYS[k + 1], KEYS[k + 2], ARGV[a + 1], ARGV[a + 2]

@@ -3,11 +3,14 @@
 -- An acquire at one node. floor is what the caller takes for the latest clock of all
 -- nodes, and a little more: a node that is not far behind makes it the token, so
 -- that most often all nodes make the same one and need not be told the highest. Replies,
--- if the claim holds this node, with token won made promise before clock, and the ID
--- that was released here last.
+-- if the claim holds this node, with VOTED and a text: token won made promise before
+-- clock, and the ID that was released here last.
 
-local KEYS_EACH, ARGS_EACH = 3, 7
 local AHEAD = 100000 -- microseconds by which a token may be ahead of this node's clock
+
+local function voted(token, won, made, promise, before, freed)
+  return {VOTED, token .. ' ' .. won .. ' ' .. made .. ' ' .. promise .. ' ' .. before .. ' ' .. nowText .. ' ' .. freed}
+end
 
 -- again: the claim holds this node already. The lease is never shortened.
 local function again(lease, fence, held, a)
@@ -22,7 +25,7 @@ local function again(lease, fence, held, a)
     call('PEXPIRE', lease, ttl)
     if keep == '0' then call('PERSIST', fence) else call('PEXPIRE', fence, keeping(tonumber(token), keep)) end
   end
-  return {VOTED, tonumber(token), tonumber(won), tonumber(made), tonumber(promise), tonumber(before), now, ''}
+  return voted(token, won, made, promise, before, '')
 end
 
 local function run(k, a)
@@ -39,13 +42,13 @@ local function run(k, a)
   local last = tonumber(before)
   local left, rest = turn(sub(f, space), id)
   if left > 0 then return refuse(a, queue, {RESERVED, last, left}) end
-  local floor, try = tonumber(ARGV[a + 7]), tonumber(ARGV[a + 6])
+  local try, floor = ARGV[a + 6], tonumber(ARGV[a + 7])
   if floor - now > AHEAD then floor = 0 end
   local token = math.max(last + 1, now, floor)
   if token >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
   local text = string.format('%.0f', token)
-  if ARGV[a + 5] ~= '' then call('ZREM', queue, id .. ' ' .. ARGV[a + 5]) end
   set(fence, text .. rest, keeping(token, ARGV[a + 3]))
-  set(lease, seal(id, text, nowText, ARGV[a + 6], ARGV[a + 6], '0', before, '0', ARGV[a + 4]), ARGV[a + 2])
-  return {VOTED, token, 0, try, try, last, now, match(rest, '^ ([^ !@]+) ') or ''}
+  set(lease, seal(id, text, nowText, try, try, '0', before, '0', ARGV[a + 4]), ARGV[a + 2])
+  if ARGV[a + 5] ~= '' then redis.pcall('ZREM', queue, id .. ' ' .. ARGV[a + 5]) end
+  return voted(text, '0', try, try, before, match(rest, '^ ([^ !@]+) ') or '')
 end

@@ -1,0 +1,197 @@
+package redislease
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// bed is a server with a provider, and an administrator who looks at the keys.
+type bed struct {
+	*Provider
+	t      testing.TB
+	server *redistest.Server
+	admin  *redis.Client
+	watch  *watch
+}
+
+func newBed(t testing.TB, o redistest.Options) *bed {
+	t.Helper()
+	server := redistest.Start(t, o)
+	b := &bed{t: t, server: server, admin: server.Client(t)}
+	b.Provider, b.watch = b.process()
+	return b
+}
+
+// process is the provider of another process.
+func (b *bed) process() (*Provider, *watch) {
+	b.t.Helper()
+	client, w := watched(b.t, b.server)
+	return openTest(b.t, Options{Client: client}), w
+}
+
+func watched(t testing.TB, s *redistest.Server) (*redis.Client, *watch) {
+	client, w := s.Client(t), &watch{}
+	client.AddHook(w)
+	return client, w
+}
+
+func (b *bed) try(name, id string, ttl time.Duration) (leasing.Grant, error) {
+	return b.Acquire(b.t.Context(), wish(name, id, ttl))
+}
+
+func wish(name, id string, ttl time.Duration) leasing.AcquireRequest {
+	return leasing.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
+}
+
+func (b *bed) acquire(name, id string, ttl time.Duration) leasing.Grant {
+	b.t.Helper()
+	g, err := b.try(name, id, ttl)
+	require.NoError(b.t, err)
+	return g
+}
+
+func (b *bed) renew(g leasing.Grant, ttl time.Duration) error {
+	_, err := b.Renew(b.t.Context(), leasing.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttl})
+	return err
+}
+
+func (b *bed) release(name, id string) {
+	b.t.Helper()
+	require.NoError(b.t, b.Release(b.t.Context(), leasing.ReleaseRequest{Name: name, ID: id}))
+}
+
+func (b *bed) breakNow(name string) leasing.BreakResult {
+	b.t.Helper()
+	r, err := b.Break(b.t.Context(), leasing.BreakRequest{Name: name, Immediate: true})
+	require.NoError(b.t, err)
+	return r
+}
+
+func (b *bed) keys(name string) keys { return naming{prefix: DefaultPrefix}.keys(name) }
+
+func (b *bed) get(key string) string {
+	b.t.Helper()
+	text, err := b.admin.Get(b.t.Context(), key).Result()
+	require.NoError(b.t, err)
+	return text
+}
+
+func (b *bed) set(key, text string, ttl time.Duration) {
+	b.t.Helper()
+	require.NoError(b.t, b.admin.Set(b.t.Context(), key, text, ttl).Err())
+}
+
+// left is the time that a key has: -1 is for ever, -2 that there is none.
+func (b *bed) left(key string) time.Duration {
+	b.t.Helper()
+	d, err := b.admin.PTTL(b.t.Context(), key).Result()
+	require.NoError(b.t, err)
+	return d
+}
+
+func (b *bed) exists(key string) bool {
+	b.t.Helper()
+	n, err := b.admin.Exists(b.t.Context(), key).Result()
+	require.NoError(b.t, err)
+	return n == 1
+}
+
+func (b *bed) queued(name string) []string {
+	b.t.Helper()
+	all, err := b.admin.ZRange(b.t.Context(), b.keys(name).queue, 0, -1).Result()
+	require.NoError(b.t, err)
+	for i := range all {
+		_, _ = fmt.Sscan(all[i], &all[i]) // without the channel
+	}
+	return all
+}
+
+// clock is the server's, in microseconds.
+func (b *bed) clock() int64 {
+	b.t.Helper()
+	now, err := b.admin.Time(b.t.Context()).Result()
+	require.NoError(b.t, err)
+	return now.UnixMicro()
+}
+
+// expired waits until a key is gone.
+func (b *bed) gone(key string) {
+	b.t.Helper()
+	b.eventually(func() bool { return !b.exists(key) })
+}
+
+func (b *bed) eventually(check func() bool) {
+	b.t.Helper()
+	require.Eventually(b.t, check, time.Minute, 2*time.Millisecond)
+}
+
+// watch counts what a client sends, and can spoil it.
+type watch struct {
+	sent atomic.Int64 // commands
+
+	mu     sync.Mutex
+	lose   error                    // what calls return once they have been applied
+	before func(cmds []redis.Cmder) // runs before calls are sent
+}
+
+func (w *watch) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (w *watch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return w.around([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+	}
+}
+
+func (w *watch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return w.around(cmds, func() error { return next(ctx, cmds) })
+	}
+}
+
+func (w *watch) around(cmds []redis.Cmder, run func() error) error {
+	w.mu.Lock()
+	lose, before := w.lose, w.before
+	w.mu.Unlock()
+	if before != nil {
+		before(cmds)
+	}
+	w.sent.Add(int64(len(cmds)))
+	err := run()
+	if lose == nil || !strings.HasPrefix(cmds[0].Name(), "eval") || isNoScript(err) || isNoScript(cmds[0].Err()) {
+		return err
+	}
+	return spoil(cmds, lose)
+}
+
+func spoil(cmds []redis.Cmder, err error) error {
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
+	return err
+}
+
+// loseReplies lets calls be applied and not answered; nil ends that.
+func (w *watch) loseReplies(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lose = err
+}
+
+func (w *watch) doBefore(before func(cmds []redis.Cmder)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = before
+}

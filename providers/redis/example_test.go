@@ -1,0 +1,111 @@
+package redislease_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func Example() {
+	ctx := context.Background()
+	provider, err := redislease.OpenURL(ctx, os.Getenv("REDIS_URL")) // redis://:password@host:6379/0
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer provider.Close()
+	manager, err := leasing.NewManager(provider, leasing.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer manager.Close(ctx)
+
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+		fmt.Println("working under", lease.Name())
+		return nil
+	})
+	fmt.Println(err)
+}
+
+// A client that the application has anyway, or that needs what a URL can't say.
+func ExampleOpen() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{
+		Addr:                  os.Getenv("REDIS_ADDR"),
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1, // package leasing retries
+		DialerRetries:         1,
+	})
+	defer client.Close()
+	provider, err := redislease.Open(ctx, redislease.Options{Client: client, Prefix: "billing", Retention: 24 * time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer provider.Close()
+	fmt.Println(provider.Ping(ctx))
+}
+
+// Redlock: three servers that know nothing of each other, here brand-new ones.
+func ExampleOpen_redlock() {
+	ctx := context.Background()
+	provider, err := redislease.Open(ctx, redislease.Options{
+		URL:       "redis://" + os.Getenv("REDIS_ADDRS"), // host1:6379,host2:6379,host3:6379
+		Mode:      redislease.Redlock,
+		Bootstrap: true, // the first time only
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer provider.Close()
+	fmt.Println(provider.Ping(ctx))
+}
+
+// Options come from JSON as well, and never show a password.
+func ExampleOptions() {
+	var options redislease.Options
+	err := json.Unmarshal([]byte(`{
+		"url": "rediss://app:secret@cache.example.org:6380",
+		"mode": "cluster",
+		"prefix": "billing",
+		"retention": "72h"
+	}`), &options)
+	fmt.Println(options, err)
+	// Output:
+	// redislease.Options{URL, Mode: "cluster", Prefix: "billing", Retention: 72h0m0s} <nil>
+}
+
+// The examples above that need servers get them here.
+func TestExamplesRun(t *testing.T) {
+	servers := redistest.StartMany(t, 3, redistest.Options{})
+	t.Setenv("REDIS_URL", servers[0].URL())
+	t.Setenv("REDIS_ADDR", servers[0].Addr())
+	t.Setenv("REDIS_ADDRS", strings.Join([]string{servers[0].Addr(), servers[1].Addr(), servers[2].Addr()}, ","))
+	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", printed(t, Example))
+	require.Equal(t, "<nil>\n", printed(t, ExampleOpen))
+	require.Equal(t, "<nil>\n", printed(t, ExampleOpen_redlock))
+}
+
+func printed(t *testing.T, example func()) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	stdout := os.Stdout
+	os.Stdout = w
+	defer func() { os.Stdout = stdout }()
+	example()
+	require.NoError(t, w.Close())
+	text, err := io.ReadAll(r)
+	require.NoError(t, err)
+	return string(text)
+}

@@ -1,0 +1,276 @@
+package redislease
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// lost has the reply to what is done in between be lost.
+func (b *bed) lost(do func() error) {
+	b.t.Helper()
+	b.watch.loseReplies(io.ErrUnexpectedEOF)
+	err := do()
+	b.watch.loseReplies(nil)
+	requireUncertain(b.t.(*testing.T), err)
+}
+
+func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.lost(func() error { _, err := b.try("n", "a", time.Minute); return err })
+	require.True(t, b.exists(b.keys("n").lease), "it was applied")
+	g := b.acquire("n", "a", time.Minute)
+	require.NoError(t, b.renew(g, time.Minute))
+	r, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.Equal(t, g.Token, r.Token)
+
+	b.lost(func() error { _, err := b.try("given up", "a", time.Minute); return err })
+	b.release("given up", "a")
+	require.False(t, b.exists(b.keys("given up").lease))
+}
+
+func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	ctx := t.Context()
+	g := b.acquire("n", "a", time.Minute)
+	b.lost(func() error { return b.renew(g, time.Hour) })
+	require.Greater(t, b.left(b.keys("n").lease), time.Minute, "it was applied")
+	require.NoError(t, b.renew(g, time.Hour))
+	b.lost(func() error {
+		_, err := b.Break(ctx, leasing.BreakRequest{Name: "n", IfToken: g.Token})
+		return err
+	})
+	r, err := b.Break(ctx, leasing.BreakRequest{Name: "n", IfToken: g.Token})
+	require.NoError(t, err)
+	require.True(t, r.WasHeld)
+	b.lost(func() error { return b.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "a"}) })
+	next := b.acquire("n", "b", time.Minute)
+	b.release("n", "a")
+	require.NoError(t, b.renew(next, time.Minute), "the repetition does not touch the next holder")
+	b.lost(func() error {
+		_, err := b.Break(ctx, leasing.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true})
+		return err
+	})
+	last := b.acquire("n", "c", time.Minute)
+	_, err = b.Break(ctx, leasing.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true})
+	require.ErrorIs(t, err, leasing.ErrStale)
+	require.NoError(t, b.renew(last, time.Minute))
+}
+
+// An immediate break whose outcome is unknown must not be sent twice by the
+// provider itself: the second would hit the next holder.
+func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "a", time.Minute)
+	var breaks atomic.Int64
+	b.watch.doBefore(func(cmds []redis.Cmder) {
+		for _, cmd := range cmds {
+			if cmd.Name() == "evalsha" && programOf(cmd.Args()[1].(string)) == breakScript {
+				breaks.Add(1)
+			}
+		}
+	})
+	b.breakNow("n")
+	require.EqualValues(t, 1, breaks.Swap(0))
+	b.server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := b.Break(ctx, leasing.BreakRequest{Name: "n", Immediate: true})
+	requireUncertain(t, err)
+	b.server.Resume()
+	require.EqualValues(t, 1, breaks.Load())
+}
+
+func TestTrap_T56_ADelayedAcquireAfterItsReleaseIsRefused(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := b.Acquire(ctx, wish("n", "a", time.Minute))
+	requireUncertain(t, err)
+	b.server.Resume() // the acquire lands, or has landed
+	b.release("n", "a")
+	_, err = b.try("n", "a", time.Minute) // a late copy
+	require.ErrorIs(t, err, leasing.ErrReleased)
+	b.eventually(func() bool {
+		g, err := b.try("n", "b", time.Minute)
+		require.NoError(t, err)
+		return g.Token > 0
+	})
+}
+
+func TestTrap_T42_AFrozenServerHoldsNoCallUpBeyondItsContext(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	g := b.acquire("n", "a", time.Minute)
+	_, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	b.server.Pause()
+	for name, call := range map[string]func(ctx context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := b.Acquire(ctx, wish("m", "b", time.Minute)); return err },
+		"renew": func(ctx context.Context) error {
+			_, err := b.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "a", Token: g.Token, TTL: time.Minute})
+			return err
+		},
+		"release": func(ctx context.Context) error { return b.Release(ctx, leasing.ReleaseRequest{Name: "m", ID: "b"}) },
+		"break":   func(ctx context.Context) error { _, err := b.Break(ctx, leasing.BreakRequest{Name: "m"}); return err },
+		"inspect": func(ctx context.Context) error {
+			_, err := b.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+			return err
+		},
+		"ping": b.Ping,
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		began := time.Now()
+		requireUncertain(t, call(ctx))
+		require.Less(t, time.Since(began), 2*time.Second, name)
+		cancel()
+
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		began = time.Now()
+		require.Error(t, call(ctx))
+		require.Less(t, time.Since(began), 2*time.Second, name)
+	}
+	b.server.Resume()
+	require.NoError(t, b.renew(g, time.Minute))
+}
+
+// holder is a lease of a manager, and the resource that it guards.
+type fenced struct{ latest int64 }
+
+func (f *fenced) write(token int64) bool {
+	if token < f.latest {
+		return false
+	}
+	f.latest = token
+	return true
+}
+
+func TestAShortPauseIsNoLoss(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	m := managerOf(t, b, leasing.Options{TTL: 3 * time.Second})
+	lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+	require.NoError(t, err)
+	for range 2 {
+		before := lease.Renewals()
+		require.NoError(t, b.admin.Do(t.Context(), "CLIENT", "PAUSE", 300, "ALL").Err())
+		b.server.Pause()
+		<-time.After(300 * time.Millisecond)
+		b.server.Resume()
+		b.eventually(func() bool { return lease.Renewals() > before })
+		require.NoError(t, lease.Err())
+	}
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
+	for how, fail := range map[string]struct{ begin, end func(b *bed) }{
+		"frozen": {begin: func(b *bed) { b.server.Pause() }, end: func(b *bed) { b.server.Resume() }},
+		"paused": {
+			begin: func(b *bed) {
+				require.NoError(b.t, b.admin.Do(b.t.Context(), "CLIENT", "PAUSE", 60_000, "WRITE").Err())
+			},
+			end: func(b *bed) {
+				require.NoError(b.t, b.admin.Do(b.t.Context(), "CLIENT", "UNPAUSE").Err())
+			},
+		},
+		"killed": {begin: func(b *bed) { b.server.Kill() }, end: func(b *bed) { b.server.Restart() }},
+	} {
+		t.Run(how, func(t *testing.T) {
+			b := newBed(t, redistest.Options{Persist: true})
+			m := managerOf(t, b, leasing.Options{TTL: time.Second})
+			lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+			require.NoError(t, err)
+			resource := &fenced{}
+			require.True(t, resource.write(lease.Token()))
+			fail.begin(b)
+			select {
+			case <-lease.Done():
+			case <-time.After(time.Minute):
+				t.Fatal("no loss")
+			}
+			requireLost(t, leasing.LostExpired, context.Cause(lease.Context()))
+			require.Zero(t, lease.Remaining())
+			fail.end(b)
+			other, _ := b.process()
+			next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", leasing.AcquireOptions{})
+			require.NoError(t, err)
+			require.Greater(t, next.Token(), lease.Token())
+			require.True(t, resource.write(next.Token()))
+			require.False(t, resource.write(lease.Token()))
+			require.NoError(t, next.Release(t.Context()))
+		})
+	}
+}
+
+// A server that has lost everything may grant a lease that is still trusted; see
+// the package documentation. The token rises, and its holder hears of it.
+func TestAServerThatLostItsDataStillRaisesTokens(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	m := managerOf(t, b, leasing.Options{TTL: 2 * time.Second})
+	lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+	require.NoError(t, err)
+	resource := &fenced{}
+	require.True(t, resource.write(lease.Token()))
+	b.server.Kill()
+	b.server.RestartEmpty()
+	other, _ := b.process()
+	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", leasing.AcquireOptions{})
+	require.NoError(t, err)
+	require.Greater(t, next.Token(), lease.Token())
+	require.True(t, resource.write(next.Token()))
+	require.False(t, resource.write(lease.Token()), "the fence")
+	select {
+	case <-lease.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("no loss")
+	}
+	require.ErrorIs(t, context.Cause(lease.Context()), leasing.ErrLost)
+	require.NoError(t, next.Err())
+	require.NoError(t, next.Release(t.Context()))
+}
+
+func TestSentinelFailoverInTheMiddle(t *testing.T) {
+	c := redistest.StartSentinel(t)
+	url := "redis://" + c.Addrs()[0]
+	for _, addr := range c.Addrs()[1:] {
+		url += "," + addr
+	}
+	p := openTest(t, Options{URL: url + "?mode=sentinel", Master: c.MasterName})
+	m := managerOf(t, p, leasing.Options{TTL: 2 * time.Second})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var last int64
+	again := func() {
+		lease, err := m.Acquire(ctx, "n", leasing.AcquireOptions{})
+		require.NoError(t, err)
+		require.Greater(t, lease.Token(), last)
+		last = lease.Token()
+		if err := lease.Release(ctx); err != nil {
+			require.True(t, errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrLost), err)
+		}
+	}
+	for range 20 {
+		again()
+	}
+	master := c.Master()
+	master.Kill()
+	again() // lasts until the failover
+	c.WaitForFailover(master)
+	for range 20 {
+		again()
+	}
+	c.Failover()
+	for range 20 {
+		again()
+	}
+}

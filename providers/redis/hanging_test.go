@@ -1,0 +1,125 @@
+package redislease
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// everyCall makes all calls that a provider has.
+func everyCall(p *Provider) map[string]func(ctx context.Context) error {
+	req := claimOf("name")
+	return map[string]func(ctx context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := p.Acquire(ctx, req); return err },
+		"renew": func(ctx context.Context) error {
+			_, err := p.Renew(ctx, leasing.RenewRequest{Name: "name", ID: req.ID, Token: 1, TTL: time.Minute})
+			return err
+		},
+		"renew many": func(ctx context.Context) error {
+			one := leasing.RenewRequest{Name: "name", ID: req.ID, Token: 1, TTL: time.Minute}
+			results, err := p.RenewBatch(ctx, []leasing.RenewRequest{one, one})
+			if err == nil {
+				err = results[1].Err
+			}
+			return err
+		},
+		"release": func(ctx context.Context) error {
+			return p.Release(ctx, leasing.ReleaseRequest{Name: "name", ID: req.ID})
+		},
+		"break": func(ctx context.Context) error {
+			_, err := p.Break(ctx, leasing.BreakRequest{Name: "name", Immediate: true})
+			return err
+		},
+		"inspect": func(ctx context.Context) error {
+			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "name"})
+			return err
+		},
+		"list": func(ctx context.Context) error { _, err := p.List(ctx, leasing.ListRequest{}); return err },
+		"wait": func(ctx context.Context) error {
+			_, err := p.Wait(ctx, leasing.WaitRequest{Name: "name", ID: req.ID})
+			return err
+		},
+		"ping": p.Ping,
+	}
+}
+
+// hanging is how long the clients here wait for a server that does not answer, and
+// soon is much less.
+const hanging, soon = 20 * time.Second, 8 * time.Second
+
+// eachEnds makes every call with contexts that end after a while, by a deadline and by
+// being cancelled, which no connection hears of.
+func eachEnds(t *testing.T, p *Provider) {
+	t.Helper()
+	const while = 150 * time.Millisecond
+	for name, call := range everyCall(p) {
+		late, stop := context.WithTimeout(t.Context(), while)
+		cancelled, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(while, cancel)
+		for kind, ctx := range map[string]context.Context{"deadline": late, "cancel": cancelled} {
+			began := time.Now()
+			err := call(ctx)
+			require.Less(t, time.Since(began), soon, "%s: %s", name, kind)
+			require.Error(t, err, "%s: %s", name, kind)
+			require.NotErrorIs(t, err, leasing.ErrThrottled, "%s: nobody has said so", name)
+			require.NotErrorIs(t, err, leasing.ErrLost, name)
+		}
+		timer.Stop()
+		cancel()
+		stop()
+	}
+}
+
+// T42: a call ends with its context although the server is frozen and the client,
+// the user's own, heeds no deadline.
+func TestTrap_T42_CallsEndWithTheirContextOnAFrozenServer(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	t.Run("a user's client", func(t *testing.T) {
+		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: hanging}))
+		frozen(t, openTest(t, Options{Client: client}), server)
+	})
+	t.Run("our client", func(t *testing.T) {
+		frozen(t, openTest(t, Options{URL: server.URL() + "?read_timeout=20s"}), server)
+	})
+}
+
+// frozen checks with a server that was used before it froze, and goes on after it.
+func frozen(t *testing.T, p *Provider, server *redistest.Server) {
+	works(t, p)
+	server.Pause()
+	eachEnds(t, p)
+	server.Resume()
+	works(t, p)
+}
+
+// A frozen master of a Cluster holds up its own names only.
+func TestFrozenMasterOfAClusterHoldsUpItsOwnNamesOnly(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	p := openTest(t, Options{URL: clusterURL(cluster)})
+	works(t, p)
+	names := map[string]string{} // by the master that has them
+	for _, name := range someNames("name/", 60) {
+		master, err := p.topology.(*single).node.cluster.MasterForKey(t.Context(), p.topology.(*single).naming.keys(name).lease)
+		require.NoError(t, err)
+		names[master.Options().Addr] = name
+	}
+	require.Len(t, names, 3)
+	cluster.Servers[1].Pause()
+	for addr, name := range names {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := p.Acquire(ctx, claimOf(name))
+		cancel()
+		if addr == cluster.Servers[1].Addr() {
+			require.ErrorIs(t, err, leasing.ErrUnavailable)
+			continue
+		}
+		require.NoError(t, err, addr)
+	}
+	cluster.Servers[1].Resume()
+	cluster.Ready()
+}

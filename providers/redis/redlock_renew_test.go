@@ -1,0 +1,256 @@
+package redislease
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// isLost says that a renewal is lost for that reason.
+func isLost(t testing.TB, err error, reason leasing.LostReason) {
+	t.Helper()
+	lost := (*leasing.LostError)(nil)
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, reason, lost.Reason)
+}
+
+// A node that has lost the lease, or never had it, is taken again by the renewal, so
+// that another one may fail next.
+func TestRedlockRenewalLocksAgain(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.wires[2].cut(lostRequest)
+	g := p.take("a", "x", time.Minute)
+	p.wires[2].cut(nil)
+	before := p.look("a")
+	require.NoError(t, r.admins[1].Del(t.Context(), r.keys("a").lease).Err())
+	g, err := p.keep(g, time.Minute)
+	require.NoError(t, err)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	for i := range r.servers {
+		require.Equal(t, g.Token, r.fence(i, "a"))
+	}
+	after := p.look("a")
+	require.Equal(t, before.Owner, after.Owner)
+	require.Equal(t, before.AcquiredAt, after.AcquiredAt)
+	require.Equal(t, g.Token, after.Token)
+	r.servers[0].Kill()
+	_, err = p.keep(g, time.Minute)
+	require.NoError(t, err)
+}
+
+// Somebody had the node since, even in vain: then it is not taken again.
+func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	newer := func(i int) {
+		k := r.keys("a")
+		require.NoError(t, r.admins[i].Del(t.Context(), k.lease).Err())
+		require.NoError(t, r.admins[i].Set(t.Context(), k.fence, fmt.Sprint(g.Token+1, " "), time.Hour).Err())
+	}
+	newer(1)
+	g, err := p.keep(g, time.Minute)
+	require.NoError(t, err)
+	p.settle()
+	require.Empty(t, r.holder(1, "a"))
+	newer(0)
+	_, err = p.keep(g, time.Minute)
+	isLost(t, err, leasing.LostTaken)
+}
+
+// The request of a renewal is on its way for so long that the lease was released
+// meanwhile, on this node as on the others.
+func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	gate := make(chan struct{})
+	for _, w := range p.wires {
+		w.on(relockScript, delayed(gate))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := p.Renew(ctx, leasing.RenewRequest{Name: "a", ID: "x", Token: g.Token, TTL: time.Minute, State: g.State})
+	isUnknown(t, err)
+	q := r.process()
+	require.NoError(t, q.giveUp(g))
+	r.eventually(func() bool { return r.holders("a", "") == 3 })
+	close(gate)
+	p.settle()
+	require.Equal(t, 3, r.holders("a", ""))
+	_, err = p.keep(g, time.Minute)
+	isLost(t, err, leasing.LostGone)
+}
+
+// With its time over, somebody may have held the name on nodes that have lost that
+// since. So only what nodes still hold is renewed.
+func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", 200*time.Millisecond)
+	r.eventually(func() bool { return r.holders("a", "") == 3 })
+	_, err := p.keep(g, time.Minute)
+	isLost(t, err, leasing.LostExpired)
+	require.Equal(t, 3, r.holders("a", ""))
+}
+
+// Without the state of a grant, as after a restart of the holder, what nodes hold is
+// renewed all the same.
+func TestRedlockRenewalWithoutState(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p, q := r.process(), r.process()
+	g := p.take("a", "x", time.Minute)
+	g.State = nil
+	g, err := q.keep(g, time.Minute)
+	require.NoError(t, err)
+	require.Nil(t, g.State)
+	k := r.keys("a").lease
+	require.NoError(t, r.admins[0].Del(t.Context(), k).Err())
+	require.NoError(t, r.admins[1].Del(t.Context(), k).Err())
+	_, err = q.keep(g, time.Minute)
+	isLost(t, err, leasing.LostExpired)
+}
+
+// It is lost when a majority says so, and not before: nodes that don't answer might
+// still have it.
+func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
+	r := newRing(t, 5, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 5 })
+	for i := range 2 { // 2 of 5 have lost it, 2 are dead
+		require.NoError(t, r.admins[i].Set(t.Context(), r.keys("a").lease, "y\n1\n1\n1 1 0 0 0\n60000\nme\n", time.Minute).Err())
+	}
+	r.servers[3].Kill()
+	r.servers[4].Kill()
+	_, err := p.keep(g, time.Minute)
+	isUnknown(t, err)
+	require.NoError(t, r.admins[2].Set(t.Context(), r.keys("a").lease, "!x\n1\n1\n1 1 0 0 0\n60000\nme\n", time.Minute).Err())
+	_, err = p.keep(g, time.Minute)
+	isLost(t, err, leasing.LostBroken)
+}
+
+// A frozen minority does not delay a batch, and each item is decided by itself.
+func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	var reqs []leasing.RenewRequest
+	for i := range 600 {
+		g := p.take(fmt.Sprint("a", i), "x", time.Minute)
+		reqs = append(reqs, leasing.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: time.Minute, State: g.State})
+	}
+	require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "a7", ID: "x"}))
+	_, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a300"})
+	require.NoError(t, err)
+	r.servers[1].Pause()
+	for range 3 {
+		begun := time.Now()
+		results, err := p.RenewBatch(t.Context(), reqs)
+		require.NoError(t, err)
+		require.Less(t, time.Since(begun), 5*time.Second)
+		for i, result := range results {
+			switch i {
+			case 7:
+				isLost(t, result.Err, leasing.LostGone)
+			case 300:
+				isLost(t, result.Err, leasing.LostBroken)
+			default:
+				require.NoError(t, result.Err)
+				require.Equal(t, reqs[i].Token, result.Grant.Token)
+				require.Equal(t, reqs[i].Name, result.Grant.Name)
+				require.NotNil(t, result.Grant.State)
+				reqs[i].State = result.Grant.State
+			}
+		}
+	}
+	r.servers[1].Resume()
+	r.servers[2].Kill()
+	r.voting(1)
+	results, err := p.RenewBatch(t.Context(), reqs)
+	require.NoError(t, err)
+	isLost(t, results[7].Err, leasing.LostGone)
+	require.NoError(t, results[8].Err)
+}
+
+func TestRedlockReleaseNeedsAMajority(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	p.wires[0].cut(lostRequest)
+	require.NoError(t, p.giveUp(g))
+	p.wires[1].cut(lostReply)
+	err := p.giveUp(g)
+	isUnknown(t, err)
+	require.ErrorIs(t, err, errLostOnTheWay)
+	require.ErrorContains(t, err, "server 1 of 3 ("+r.servers[0].Addr()+")")
+	require.ErrorContains(t, err, "server 2 of 3")
+	require.NotContains(t, err.Error(), "server 3")
+}
+
+func TestRedlockBreakNeedsAMajority(t *testing.T) {
+	for _, immediate := range []bool{false, true} {
+		r := newRing(t, 3, Options{})
+		p := r.process()
+		g := p.take("a", "x", time.Minute)
+		r.eventually(func() bool { return r.holders("a", "x") == 3 })
+		p.wires[2].cut(lostRequest)
+		result, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a", IfToken: g.Token, Immediate: immediate})
+		require.NoError(t, err)
+		require.True(t, result.WasHeld)
+		require.Equal(t, g.Token, result.Token)
+		require.Equal(t, immediate, result.Remaining == 0)
+		p.wires[2].cut(nil)
+		_, err = p.keep(g, time.Minute)
+		isLost(t, err, leasing.LostBroken)
+		p.wires[1].cut(lostRequest)
+		p.wires[2].cut(lostRequest)
+		_, err = p.Break(t.Context(), leasing.BreakRequest{Name: "a", Immediate: immediate})
+		isUnknown(t, err)
+	}
+}
+
+// A node that somebody got in vain has another token than the others. The majority
+// decides which lease is meant.
+func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.wires[0].cut(lostRequest)
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 2 })
+	p.wires[0].cut(nil)
+	k := r.keys("a")
+	require.NoError(t, r.admins[0].Set(t.Context(), k.lease, fmt.Sprint("y\n", g.Token+9, "\n1\n1 1 0 0 0\n60000\nme\n"), time.Minute).Err())
+	require.NoError(t, r.admins[0].Set(t.Context(), k.fence, fmt.Sprint(g.Token+9, " "), time.Hour).Err())
+
+	record := p.look("a")
+	require.Equal(t, "x", record.ID)
+	require.Equal(t, g.Token, record.Token)
+	_, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a", IfToken: g.Token + 9, Immediate: true})
+	require.ErrorIs(t, err, leasing.ErrStale)
+	require.Equal(t, 2, r.holders("a", "x"))
+	result, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a", IfToken: g.Token, Immediate: true})
+	require.NoError(t, err)
+	require.Equal(t, leasing.BreakResult{WasHeld: true, Token: g.Token}, result)
+}
+
+func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	require.NoError(t, r.admins[0].Del(t.Context(), r.keys("a").lease).Err())
+	require.False(t, p.look("a").Unconfirmed)
+	r.servers[1].Kill()
+	record := p.look("a") // one has it, one has not, one does not say
+	require.True(t, record.Held)
+	require.True(t, record.Unconfirmed)
+	require.Equal(t, "x", record.ID)
+}

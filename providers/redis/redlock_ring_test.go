@@ -1,0 +1,303 @@
+package redislease
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// ring is a Redlock's servers.
+type ring struct {
+	t       testing.TB
+	servers []*redistest.Server
+	admins  []*redis.Client
+	options Options // of processes
+}
+
+// newRing starts n servers that may vote.
+func newRing(t testing.TB, n int, o Options) *ring {
+	t.Helper()
+	r := newcomers(t, n, o)
+	r.options.Bootstrap = true
+	r.process()
+	r.options.Bootstrap = false
+	return r
+}
+
+// newcomers starts n servers that have never been used.
+func newcomers(t testing.TB, n int, o Options) *ring {
+	t.Helper()
+	r := &ring{t: t, servers: redistest.StartMany(t, n, redistest.Options{}), options: o}
+	for _, server := range r.servers {
+		r.admins = append(r.admins, server.Client(t))
+	}
+	return r
+}
+
+// process is a provider of its own, and what its requests go through.
+func (r *ring) process() *process {
+	r.t.Helper()
+	p := &process{t: r.t}
+	o := r.options
+	for _, server := range r.servers {
+		client, w := server.Client(r.t), &wire{}
+		client.AddHook(w)
+		o.Clients = append(o.Clients, client)
+		p.wires = append(p.wires, w)
+	}
+	p.Provider = openTest(r.t, o)
+	p.redlock = p.topology.(*redlock)
+	return p
+}
+
+func (r *ring) keys(name string) keys { return naming{prefix: DefaultPrefix}.keys(name) }
+
+// holder is the claim that a server has as the holder of a name; empty if none.
+func (r *ring) holder(server int, name string) string {
+	r.t.Helper()
+	text, err := r.admins[server].Get(r.t.Context(), r.keys(name).lease).Result()
+	if errors.Is(err, redis.Nil) {
+		return ""
+	}
+	require.NoError(r.t, err)
+	id, _, _ := strings.Cut(strings.TrimPrefix(text, "!"), "\n")
+	return id
+}
+
+// fence is the latest token of a name as a server has it.
+func (r *ring) fence(server int, name string) int64 {
+	r.t.Helper()
+	text, err := r.admins[server].Get(r.t.Context(), r.keys(name).fence).Result()
+	if errors.Is(err, redis.Nil) {
+		return 0
+	}
+	require.NoError(r.t, err)
+	digits, _, _ := strings.Cut(text, " ")
+	var token int64
+	for _, digit := range digits {
+		token = 10*token + int64(digit-'0')
+	}
+	return token
+}
+
+// holders is how many servers have a claim as the holder.
+func (r *ring) holders(name, id string) (n int) {
+	r.t.Helper()
+	for server := range r.servers {
+		if r.holder(server, name) == id {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *ring) eventually(check func() bool, what ...any) {
+	r.t.Helper()
+	require.Eventually(r.t, check, time.Minute, 5*time.Millisecond, what...)
+}
+
+// voting waits until a server casts votes.
+func (r *ring) voting(server int) {
+	r.t.Helper()
+	single := &single{node: newNode(r.admins[server], naming{prefix: DefaultPrefix}, r.maxTTL()), naming: naming{prefix: DefaultPrefix}}
+	defer single.close()
+	r.eventually(func() bool {
+		ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
+		defer cancel()
+		_, err := single.inspect(ctx, "anything")
+		return err == nil
+	}, "the server votes")
+}
+
+func (r *ring) maxTTL() time.Duration {
+	if r.options.MaxTTL == 0 {
+		return DefaultMaxTTL
+	}
+	return r.options.MaxTTL
+}
+
+// process is one of those who use a ring.
+type process struct {
+	*Provider
+	*redlock
+	t     testing.TB
+	wires []*wire // to the servers
+}
+
+func (p *process) try(name, id string, ttl time.Duration) (leasing.Grant, error) {
+	return p.Acquire(p.t.Context(), leasing.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl})
+}
+
+func (p *process) take(name, id string, ttl time.Duration) leasing.Grant {
+	p.t.Helper()
+	g, err := p.try(name, id, ttl)
+	require.NoError(p.t, err)
+	require.Equal(p.t, leasing.Grant{Name: name, ID: id, Token: g.Token, TTL: ttl, State: g.State}, g)
+	return g
+}
+
+func (p *process) keep(g leasing.Grant, ttl time.Duration) (leasing.Grant, error) {
+	return p.Renew(p.t.Context(), leasing.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttl, State: g.State})
+}
+
+func (p *process) giveUp(g leasing.Grant) error {
+	return p.Release(p.t.Context(), leasing.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State})
+}
+
+func (p *process) look(name string) leasing.Record {
+	p.t.Helper()
+	record, err := p.Inspect(p.t.Context(), leasing.InspectRequest{Name: name})
+	require.NoError(p.t, err)
+	return record
+}
+
+// obtain asks until the name is free.
+func (p *process) obtain(name, id string, ttl time.Duration) leasing.Grant {
+	p.t.Helper()
+	var g leasing.Grant
+	require.Eventually(p.t, func() bool {
+		var err error
+		g, err = p.try(name, id, ttl)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+	return g
+}
+
+// settle waits for what goes on after calls have returned.
+func (p *process) settle() {
+	p.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.redlock.after.all.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		require.Fail(p.t, "something goes on for ever")
+	}
+	for i, d := range p.redlock.nodes {
+		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+		op := inspectOp(p.naming.keys("settled")) // is sent after what waits for its turn
+		_ = d.lanes.do(ctx, &op)
+		cancel()
+		require.Eventually(p.t, func() bool { return p.wires[i].flying.Load() == 0 }, time.Minute, time.Millisecond)
+	}
+}
+
+var errLostOnTheWay = errors.New("lost on the way")
+
+// fault is what happens to a call of a script.
+type fault func(send func() error) error
+
+// lostRequest never arrives.
+func lostRequest(func() error) error { return errLostOnTheWay }
+
+// lostReply is for what is done, and nobody hears of it.
+func lostReply(send func() error) error {
+	_ = send()
+	return errLostOnTheWay
+}
+
+// delayed arrives when the gate opens.
+func delayed(gate <-chan struct{}) fault {
+	return func(send func() error) error {
+		<-gate
+		return send()
+	}
+}
+
+// wire is a hook between a client and its server.
+type wire struct {
+	flying atomic.Int64 // calls under way
+	mu     sync.Mutex
+	faults map[*program]fault
+}
+
+// on sets what happens to calls of a script; nil lets them pass again.
+func (w *wire) on(p *program, f fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.faults == nil {
+		w.faults = map[*program]fault{}
+	}
+	w.faults[p] = f
+}
+
+// cut is on for all scripts.
+func (w *wire) cut(f fault) {
+	for _, p := range scripts {
+		w.on(p, f)
+	}
+}
+
+var scripts = []*program{voteScript, confirmScript, undoScript, relockScript, releaseScript, breakScript, inspectScript, leaveScript, markScript}
+
+// fault returns that of the first command that has one.
+func (w *wire) fault(cmds []redis.Cmder) fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, cmd := range cmds {
+		args := cmd.Args()
+		if len(args) < 2 {
+			continue
+		}
+		for p, f := range w.faults {
+			if f != nil && (args[1] == p.sha || args[1] == p.text) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func (w *wire) around(ctx context.Context, cmds []redis.Cmder, send func(ctx context.Context) error) error {
+	w.flying.Add(1)
+	defer w.flying.Add(-1)
+	f := w.fault(cmds)
+	if f == nil {
+		return send(ctx)
+	}
+	err := f(func() error { return send(context.WithoutCancel(context.Background())) }) // however late
+	if err != nil {
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+	}
+	return err
+}
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return w.around(ctx, []redis.Cmder{cmd}, func(ctx context.Context) error { return next(ctx, cmd) })
+	}
+}
+
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return w.around(ctx, cmds, func(ctx context.Context) error { return next(ctx, cmds) })
+	}
+}
+
+// isUnknown says that an error leaves open what has become of the request.
+func isUnknown(t testing.TB, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	for _, certain := range []error{leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrThrottled, leasing.ErrClosed} {
+		require.NotErrorIs(t, err, certain)
+	}
+}

@@ -1,0 +1,101 @@
+package redislease
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// waits registers a claim as a waiter for a name that is held.
+func (p *process) waits(name, id string) <-chan struct{} {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(p.t.Context())
+	p.t.Cleanup(cancel)
+	w, err := p.Wait(ctx, leasing.WaitRequest{Name: name, ID: id})
+	require.NoError(p.t, err)
+	_, err = p.try(name, id, time.Minute)
+	require.ErrorIs(p.t, err, leasing.ErrHeld)
+	return w.C
+}
+
+func hinted(t testing.TB, hints <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-hints:
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "no hint")
+	}
+}
+
+// The queue is at the first node that can be reached.
+func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	holder, first, second := r.process(), r.process(), r.process()
+	r.servers[0].Kill()
+	g := holder.take("a", "x", time.Minute)
+	one, two := first.waits("a", "y"), second.waits("a", "z")
+	require.NoError(t, holder.giveUp(g))
+	hinted(t, one)
+	_, err := holder.try("a", "w", time.Minute)
+	require.ErrorIs(t, err, leasing.ErrHeld, "it is the waiter's turn")
+	g = first.obtain("a", "y", time.Minute)
+	require.NoError(t, first.giveUp(g))
+	hinted(t, two)
+	second.obtain("a", "z", time.Minute)
+}
+
+// The node that has the queue has lost the lease, so a waiter gets that node and no
+// other. Its place in the queue is kept for the release.
+func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	g := holder.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	require.NoError(t, r.admins[0].Del(t.Context(), r.keys("a").lease).Err())
+	hints := waiter.waits("a", "y")
+	require.Empty(t, r.holder(0, "a"))
+	require.NoError(t, holder.giveUp(g))
+	hinted(t, hints)
+	waiter.obtain("a", "y", time.Minute)
+}
+
+// The release comes while somebody else has the queue's node, in vain.
+func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	holder, waiter, third := r.process(), r.process(), r.process()
+	g := holder.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	hints := waiter.waits("a", "y")
+	require.NoError(t, r.admins[0].Del(t.Context(), r.keys("a").lease).Err())
+	gate := make(chan struct{})
+	third.wires[0].on(undoScript, delayed(gate))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := third.Acquire(ctx, leasing.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.Equal(t, "z", r.holder(0, "a"), "not undone yet")
+	require.NoError(t, holder.giveUp(g))
+	r.eventually(func() bool { return r.holders("a", "") == 2 })
+	close(gate)
+	hinted(t, hints)
+	waiter.obtain("a", "y", time.Minute)
+}
+
+// A process whose subscription fails everywhere polls.
+func TestRedlockWaitNeedsANode(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	for _, server := range r.servers {
+		server.Kill()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range 2 {
+		_, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
+		isUnknown(t, err)
+	}
+	require.NoError(t, ctx.Err())
+}

@@ -1,0 +1,281 @@
+package redislease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+func requireLost(t *testing.T, reason leasing.LostReason, err error) {
+	t.Helper()
+	var lost *leasing.LostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, reason, lost.Reason)
+}
+
+func TestTrap_T20_WhatHasEndedIsNotRenewed(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	k := b.keys("n")
+	g := b.acquire("n", "a", 100*time.Millisecond)
+	b.gone(k.lease)
+	requireLost(t, leasing.LostExpired, b.renew(g, time.Minute))
+	require.False(t, b.exists(k.lease), "not revived")
+
+	next := b.acquire("n", "b", time.Minute)
+	requireLost(t, leasing.LostTaken, b.renew(g, time.Hour))
+	require.LessOrEqual(t, b.left(k.lease), time.Minute)
+	b.release("n", "b")
+	requireLost(t, leasing.LostTaken, b.renew(g, time.Minute))
+	requireLost(t, leasing.LostGone, b.renew(next, time.Minute))
+
+	broken := b.acquire("n", "c", time.Minute)
+	_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	requireLost(t, leasing.LostBroken, b.renew(broken, time.Hour))
+	require.LessOrEqual(t, b.left(k.lease), time.Minute)
+	b.breakNow("n")
+	requireLost(t, leasing.LostBroken, b.renew(broken, time.Hour))
+
+	old := b.acquire("n", "d", 100*time.Millisecond)
+	b.gone(k.lease)
+	again := b.acquire("n", "d", time.Minute)
+	require.Greater(t, again.Token, old.Token)
+	require.ErrorIs(t, b.renew(old, time.Minute), leasing.ErrLost, "the claim with the old token is over")
+	require.NoError(t, b.renew(again, time.Minute))
+
+	require.NoError(t, b.admin.FlushAll(t.Context()).Err())
+	requireLost(t, leasing.LostGone, b.renew(again, time.Minute))
+}
+
+func TestTrap_T63_ABreakMeansOneLease(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	first := b.acquire("n", "a", time.Minute)
+	b.release("n", "a")
+	second := b.acquire("n", "b", time.Minute)
+	for _, immediate := range []bool{true, false} {
+		_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: first.Token, Immediate: immediate})
+		require.ErrorIs(t, err, leasing.ErrStale)
+		require.NoError(t, b.renew(second, time.Minute))
+	}
+}
+
+func TestABreakLetsALeaseRunOut(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	k := b.keys("n")
+	g := b.acquire("n", "a", time.Minute)
+	r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", Grace: time.Hour})
+	require.NoError(t, err)
+	require.True(t, r.WasHeld)
+	require.Equal(t, g.Token, r.Token)
+	require.InDelta(t, time.Minute, r.Remaining, float64(10*time.Second), "grace is for infinite leases")
+	record, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.True(t, record.Held && record.Breaking)
+	require.Equal(t, "a", record.ID)
+	again, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	require.Equal(t, g.Token, again.Token)
+	require.Positive(t, again.Remaining)
+	_, err = b.try("n", "a", time.Minute)
+	require.ErrorIs(t, err, leasing.ErrReleased)
+	_, err = b.try("n", "b", time.Minute)
+	require.ErrorIs(t, err, leasing.ErrHeld, "until it has run out")
+	b.release("n", "a") // its holder has heard of it
+	require.False(t, b.exists(k.lease))
+	require.Greater(t, b.acquire("n", "b", time.Minute).Token, g.Token)
+}
+
+func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	k := b.keys("n")
+	for n, grace := range []time.Duration{0, time.Nanosecond, time.Hour, leasing.Infinite - 1, leasing.Infinite} {
+		id := fmt.Sprint(n)
+		require.NoError(t, b.renew(b.acquire("n", id, time.Minute), leasing.Infinite))
+		require.EqualValues(t, -1, b.left(k.lease))
+		r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", Grace: grace})
+		require.NoError(t, err, grace)
+		require.True(t, r.WasHeld)
+		if grace < time.Second {
+			require.LessOrEqual(t, r.Remaining, time.Millisecond)
+			b.gone(k.lease)
+			continue
+		}
+		require.InDelta(t, min(grace, maxTTL), b.left(k.lease), float64(time.Minute), "not freed at once: %v", grace)
+		b.breakNow("n")
+	}
+}
+
+func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "a", time.Minute)
+	require.Positive(t, b.left(b.keys("n").lease))
+	_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	require.Positive(t, b.left(b.keys("n").lease))
+
+	rights := strings.Fields(strings.TrimPrefix(Rights, "~leasing:* &leasing:wake:*"))
+	for _, missing := range rights {
+		t.Run(missing, func(t *testing.T) {
+			user := strings.ReplaceAll(Rights+" ", missing+" ", "")
+			b := newBed(t, redistest.Options{Users: []string{"app on >secret " + user, "default on nopass ~* &* +@all"}})
+			p := openTest(t, Options{URL: asApp(b.server)})
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			g, err := p.Acquire(ctx, wish("n", "a", time.Minute))
+			if err != nil {
+				require.ErrorIs(t, err, leasing.ErrDenied, "definite")
+				require.False(t, b.exists(b.keys("n").lease))
+				return
+			}
+			require.Positive(t, b.left(b.keys("n").lease))
+			_, err = p.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "a", Token: g.Token, TTL: time.Hour})
+			if err != nil {
+				require.ErrorIs(t, err, leasing.ErrDenied)
+			}
+			require.Positive(t, b.left(b.keys("n").lease))
+			err = p.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "a"})
+			if err != nil {
+				require.ErrorIs(t, err, leasing.ErrDenied)
+				require.True(t, b.exists(b.keys("n").lease), "not half done")
+			} else {
+				require.False(t, b.exists(b.keys("n").lease))
+				_, err = b.try("n", "a", time.Minute)
+				require.ErrorIs(t, err, leasing.ErrReleased, "not half done")
+			}
+		})
+	}
+}
+
+func asApp(s *redistest.Server) string { return "redis://app:secret@" + s.Addr() }
+
+// Who may not publish frees a name all the same, and remembers whose it was.
+func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
+	for _, missing := range []string{"+publish", "+zpopmin", "+zrange"} {
+		t.Run(missing, func(t *testing.T) {
+			user := strings.ReplaceAll(Rights, missing+" ", "")
+			require.NotEqual(t, Rights, user)
+			b := newBed(t, redistest.Options{Users: []string{"app on >secret " + user, "default on nopass ~* &* +@all"}})
+			p := openTest(t, Options{URL: asApp(b.server)})
+			for _, end := range []string{"release", "break"} {
+				name, id := "n/"+end, "a-"+end
+				g, err := p.Acquire(t.Context(), wish(name, id, time.Minute))
+				require.NoError(t, err)
+				ctx, leave := context.WithCancel(t.Context())
+				for _, waiter := range []string{"w1", "w2"} {
+					_, err := b.Wait(ctx, leasing.WaitRequest{Name: name, ID: waiter + end})
+					require.NoError(t, err)
+					_, err = b.try(name, waiter+end, time.Minute)
+					require.ErrorIs(t, err, leasing.ErrHeld)
+				}
+				if end == "break" {
+					_, err = p.Break(t.Context(), leasing.BreakRequest{Name: name, Immediate: true})
+				} else {
+					err = p.Release(t.Context(), leasing.ReleaseRequest{Name: name, ID: id})
+				}
+				require.NoError(t, err)
+				require.False(t, b.exists(b.keys(name).lease))
+				_, err = p.Acquire(t.Context(), wish(name, id, time.Minute))
+				require.ErrorIs(t, err, leasing.ErrReleased)
+				b.eventually(func() bool { // the reservation, if there is one, ends
+					second, err := b.try(name, "b-"+end, time.Minute)
+					require.True(t, err == nil || errors.Is(err, leasing.ErrHeld), err)
+					return err == nil && second.Token > g.Token
+				})
+				leave()
+			}
+		})
+	}
+}
+
+func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
+	for _, suffix := range []string{"", fenceSuffix} {
+		t.Run("lease"+suffix, func(t *testing.T) {
+			b := newBed(t, redistest.Options{})
+			key := b.keys("n").lease + suffix
+			require.NoError(t, b.admin.RPush(t.Context(), key, "theirs").Err())
+			for verb, err := range everything(b, "n", "a") {
+				require.ErrorIs(t, err, leasing.ErrSetup, verb)
+				require.ErrorContains(t, err, "Options.Prefix")
+			}
+			require.EqualValues(t, -1, b.left(key))
+			require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
+		})
+		t.Run("text"+suffix, func(t *testing.T) {
+			b := newBed(t, redistest.Options{})
+			key := b.keys("n").lease + suffix
+			b.set(key, "theirs", 0)
+			for verb, err := range everything(b, "n", "a") {
+				if suffix == "" && verb == "renew" {
+					requireLost(t, leasing.LostTaken, err)
+				} else if verb != "release" || err != nil {
+					require.Error(t, err, verb)
+				}
+			}
+			require.Equal(t, "theirs", b.get(key))
+			require.EqualValues(t, -1, b.left(key))
+		})
+	}
+	t.Run("queue", func(t *testing.T) {
+		b := newBed(t, redistest.Options{})
+		key := b.keys("n").queue
+		require.NoError(t, b.admin.RPush(t.Context(), key, "theirs").Err())
+		g := b.acquire("n", "a", time.Minute)
+		_, err := b.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "b"})
+		require.NoError(t, err)
+		_, err = b.try("n", "b", time.Minute)
+		require.ErrorIs(t, err, leasing.ErrSetup)
+		require.NoError(t, b.renew(g, time.Minute))
+		b.release("n", "a")
+		_, err = b.try("n", "a", time.Minute)
+		require.ErrorIs(t, err, leasing.ErrReleased)
+		require.Greater(t, b.acquire("n", "b", time.Minute).Token, g.Token)
+		b.breakNow("n")
+		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
+	})
+}
+
+// everything is what each verb answers.
+func everything(b *bed, name, id string) map[string]error {
+	_, acquire := b.try(name, id, time.Minute)
+	_, now := b.Break(b.t.Context(), leasing.BreakRequest{Name: name, Immediate: true})
+	_, later := b.Break(b.t.Context(), leasing.BreakRequest{Name: name})
+	_, inspect := b.Inspect(b.t.Context(), leasing.InspectRequest{Name: name})
+	return map[string]error{
+		"acquire": acquire,
+		"renew":   b.renew(leasing.Grant{Name: name, ID: id, Token: 1}, time.Minute),
+		"release": b.Release(b.t.Context(), leasing.ReleaseRequest{Name: name, ID: id}),
+		"break":   now, "break, deferred": later, "inspect": inspect,
+	}
+}
+
+func TestWithoutMemoryNothingIsHalfDone(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	g := b.acquire("n", "a", time.Minute)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	_, err := b.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiter"})
+	require.NoError(t, err)
+	require.NoError(t, b.admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
+
+	_, err = b.try("other", "b", time.Minute)
+	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.False(t, b.exists(b.keys("other").fence))
+	_, err = b.try("n", "waiter", time.Minute)
+	require.True(t, errors.Is(err, leasing.ErrHeld) || errors.Is(err, leasing.ErrThrottled), err)
+	require.NoError(t, b.renew(g, time.Hour))
+	b.release("n", "a")
+	require.False(t, b.exists(b.keys("n").lease))
+	_, err = b.try("n", "a", time.Minute)
+	require.ErrorIs(t, err, leasing.ErrReleased)
+	_, err = b.try("n", "waiter", time.Minute)
+	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.NoError(t, b.admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	require.Greater(t, b.acquire("n", "waiter", time.Minute).Token, g.Token)
+}

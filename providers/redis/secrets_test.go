@@ -1,0 +1,152 @@
+package redislease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/stretchr/testify/require"
+)
+
+// shown collects what a program may show.
+type shown struct {
+	bytes.Buffer
+	logger *slog.Logger
+}
+
+func newShown() *shown {
+	var s shown
+	s.logger = slog.New(slog.NewJSONHandler(&s, nil))
+	return &s
+}
+
+func (s *shown) show(values ...any) {
+	for _, value := range values {
+		fmt.Fprintf(s, "%v %+v %#v %s %q\n", value, value, value, value, value)
+		s.logger.Info("opening", "value", value)
+		if text, err := json.Marshal(value); err == nil {
+			s.Write(text)
+		}
+	}
+}
+
+// T49: no error, no log and no printed struct shows a password, whatever mistake it
+// was written with.
+func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
+	s := newShown()
+	for _, options := range []Options{
+		{URL: "redis://user:s3cret@127.0.0.1:1/0"},
+		{URL: "redis://:s3cret@127.0.0.1:1,127.0.0.1:2?mode=cluster"},
+		{URL: "redis://:s3cret@127.0.0.1:1/0?master=m", SentinelPassword: "s3cret"},
+		{URL: "redis://:s3cret@127.0.0.1:1,127.0.0.1:2,127.0.0.1:3?mode=redlock"},
+		{URL: "unix://:s3cret@/nowhere.sock"},
+		{URL: "redis://user:s3cret@127.0.0.1:bad/0"},
+		{URL: "redis://user:s3cret"},
+		{URL: "redis://s3cret@h"},
+		{URL: "redis://user:12/s3cret@h:1"},
+		{URL: "redis://user:12/s3cret@h:1", Mode: Cluster},
+		{URL: "redis://user:12?s3cret@h:1/0"},
+		{URL: "redis://user:12?x=s3cret@h:1/0"},
+		{URL: "redis://user:12?s3cret=x@h:1/0"},
+		{URL: "redis://user:12?s3cret=#@h:1/0"},
+		{URL: "redis://user:12?s3cret"},
+		{URL: "redis://user:12#s3cret@h:1/0"},
+		{URL: "redis://user:1@s3cret,x@h:1/0?pool_size=bad"},
+		{URL: "redis://user:%zzs3cret@h"},
+		{URL: "redis://user:s3cret @h:bad"},
+		{URL: "redis://user:s3cret\x00@h:1\x7f"},
+		{URL: "redis://user:s3cret@h1,h2,h3"},
+		{URL: "redis://user:s3cret@h/9?mode=cluster"},
+		{URL: "redis://user:s3cret@h?ttl=3"},
+		{URL: "redis://user:s3cret@h?mode=cluster&ttl=3"},
+		{URL: "redis://user:s3cret@h?master=m&ttl=3"},
+		{URL: "redis://h?password=s3cret"},
+		{URL: "redis://h?master=m&sentinel_password=s3cret"},
+		{URL: "redis://user:s3cret@h", SentinelPassword: "s3cret"},
+		{URL: "unix://user:s3cret/path"},
+		{URL: "mysql://user:s3cret@h"},
+		{URL: "user:s3cret@h"},
+	} {
+		s.show(options, &options, struct{ O Options }{options})
+		p, err := Open(t.Context(), options)
+		if err == nil {
+			err = tryEverything(t, s, p)
+		}
+		require.Error(t, err)
+		s.show(err)
+	}
+	s.show(json.Unmarshal([]byte(`{"url": "redis://u:s3cret@h", "ttl": 3}`), &Options{}))
+	s.show(json.Unmarshal([]byte(`{"sentinel_password": "s3cret", "retention": "x"}`), &Options{}))
+	require.NotContains(t, s.String(), "s3cret")
+}
+
+// tryEverything shows a provider and the errors of its calls, and closes it.
+func tryEverything(t *testing.T, s *shown, p *Provider) (last error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for name, call := range everyCall(p) {
+		if name != "wait" { // which goes on trying
+			err := call(ctx)
+			require.Error(t, err, name)
+			s.show(err, &leasing.Error{Op: name, Err: err})
+			last = err
+		}
+	}
+	s.show(p, p.Capabilities())
+	require.NoError(t, p.Close())
+	return last
+}
+
+// A server that refuses the password does not repeat it, and neither do we.
+func TestTrap_T49_WrongPasswordIsDeniedAndNotShown(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Password: "right"})
+	for _, user := range []string{"", "nobody"} {
+		s := newShown()
+		p, err := Open(t.Context(), Options{URL: strings.Replace(server.URL(), ":right@", user+":s3cret@", 1)})
+		require.NoError(t, err)
+		require.ErrorIs(t, tryEverything(t, s, p), leasing.ErrDenied)
+		require.NotContains(t, s.String(), "s3cret")
+	}
+	_, err := openTest(t, Options{URL: "redis://" + server.Addr()}).Acquire(t.Context(), claimOf("name"))
+	require.ErrorIs(t, err, leasing.ErrDenied, "none at all")
+	require.ErrorContains(t, err, "NOAUTH")
+}
+
+// go-redis has a log of its own.
+func TestTrap_T49_LibraryLogsNoSecret(t *testing.T) {
+	var l lines
+	redis.SetLogger(&l)
+	t.Cleanup(func() { redis.SetLogger(&logging.VoidLogger{}) })
+	for _, url := range []string{"redis://u:s3cret@127.0.0.1:1", "redis://u:s3cret@127.0.0.1:1?mode=cluster", "redis://u:s3cret@127.0.0.1:1?master=m"} {
+		p, err := OpenURL(t.Context(), url)
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), claimOf("name"))
+		require.Error(t, err)
+		require.NoError(t, p.Close())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	require.Contains(t, l.text.String(), "127.0.0.1:1")
+	require.NotContains(t, l.text.String(), "s3cret")
+}
+
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Printf(_ context.Context, format string, v ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(&l.text, format+"\n", v...)
+}

@@ -1,0 +1,251 @@
+package redislease
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func claimOf(name string) leasing.AcquireRequest {
+	return leasing.AcquireRequest{Name: name, ID: leasing.NewID(), Owner: "o", TTL: time.Minute, Metadata: map[string]string{"k": "v"}}
+}
+
+func renewOf(req leasing.AcquireRequest, grant leasing.Grant) leasing.RenewRequest {
+	return leasing.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: req.TTL, State: grant.State}
+}
+
+// works takes a name and gives it back.
+func works(t *testing.T, p *Provider) {
+	t.Helper()
+	req := claimOf("works")
+	_, err := p.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	require.NoError(t, p.Ping(t.Context()))
+	require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}))
+}
+
+func TestTLS(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{TLS: true, Password: "secret"})
+	works(t, openTest(t, Options{URL: server.URL(), TLS: server.TLSConfig()}))
+	works(t, openTest(t, Options{URL: server.URL() + "?skip_verify=true"}))
+
+	wrong := server.TLSConfig()
+	wrong.ServerName = "example.org"
+	for name, options := range map[string]Options{
+		"an authority that nobody knows": {URL: server.URL()},
+		"another name":                   {URL: server.URL(), TLS: wrong},
+	} {
+		_, err := openTest(t, options).Acquire(t.Context(), claimOf("name"))
+		require.ErrorIs(t, err, leasing.ErrUnavailable, name)
+		var bad *tls.CertificateVerificationError
+		require.ErrorAs(t, err, &bad, name)
+	}
+	_, err := openTest(t, Options{URL: "redis://:secret@" + server.Addr()}).Acquire(t.Context(), claimOf("name"))
+	require.ErrorIs(t, err, leasing.ErrUnavailable, "no TLS")
+}
+
+func TestUnixSocket(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "a b.sock")
+	redistest.Start(t, redistest.Options{Password: "se/cret", Args: []string{"--unixsocket", socket}})
+	works(t, openTest(t, Options{URL: "unix://:se%2Fcret@" + dir + "/a%20b.sock?db=1"}))
+}
+
+// Databases and prefixes keep names apart.
+func TestDatabasesAndPrefixesAreApart(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	host := "redis://" + server.Addr()
+	var tokens []int64
+	for _, options := range []Options{
+		{URL: host}, {URL: host + "/3"}, {URL: host + "?db=4"}, {URL: host, Prefix: "other"}, {URL: host + "?prefix=leasing:"},
+	} {
+		grant, err := openTest(t, options).Acquire(t.Context(), claimOf("name"))
+		require.NoError(t, err)
+		tokens = append(tokens, grant.Token)
+	}
+	require.Len(t, tokens, 5)
+	for db, keys := range map[string]string{"db0": "keys=6", "db3": "keys=2", "db4": "keys=2"} {
+		info, err := server.Client(t).Info(t.Context(), "keyspace").Result()
+		require.NoError(t, err)
+		require.Contains(t, info, db+":"+keys)
+	}
+	_, err := openTest(t, Options{URL: host + "/3"}).Acquire(t.Context(), claimOf("name"))
+	require.ErrorIs(t, err, leasing.ErrHeld)
+}
+
+// A server without memory, or without enough replicas, refuses; and goes on with
+// what is held as far as it can.
+func TestServerThatRefusesForNow(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	admin := server.Client(t)
+	p := openTest(t, Options{URL: server.URL()})
+	held := claimOf("held")
+	grant, err := p.Acquire(t.Context(), held)
+	require.NoError(t, err)
+	refuses := func() {
+		t.Helper()
+		_, err = p.Acquire(t.Context(), claimOf("new"))
+		require.ErrorIs(t, err, leasing.ErrThrottled)
+		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "new"})
+		require.NoError(t, err)
+		require.Equal(t, leasing.Record{Name: "new", Now: record.Now}, record, "nothing is left of the attempt")
+	}
+
+	require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	refuses()
+	_, err = p.Renew(t.Context(), renewOf(held, grant))
+	require.NoError(t, err, "what is held goes on")
+	again, err := p.Acquire(t.Context(), held)
+	require.NoError(t, err)
+	require.Equal(t, grant.Token, again.Token)
+	_, err = p.Acquire(t.Context(), claimOf("held"))
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "held", ID: held.ID}), "and can be given up")
+	require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
+
+	require.NoError(t, admin.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+	refuses()
+	require.NoError(t, admin.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
+	works(t, p)
+}
+
+// A replica takes no writes; a user's client may have been given one.
+func TestReplicaRefuses(t *testing.T) {
+	servers := redistest.StartMany(t, 2, redistest.Options{})
+	p := openTest(t, Options{URL: servers[1].URL()})
+	require.NoError(t, servers[1].Client(t).ReplicaOf(t.Context(), "127.0.0.1", fmt.Sprint(servers[0].Port())).Err())
+	_, err := p.Acquire(t.Context(), claimOf("name"))
+	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.NoError(t, servers[1].Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err())
+	works(t, p)
+}
+
+// Somebody else's keys under our names are left alone, and harm no other name, also
+// not those whose requests share the call.
+func TestForeignKeysAreASetupError(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	admin := server.Client(t)
+	p := openTest(t, Options{URL: server.URL()})
+	k := p.topology.(*single).naming.keys("foreign")
+	require.NoError(t, admin.RPush(t.Context(), k.lease, "theirs").Err())
+	require.NoError(t, admin.RPush(t.Context(), p.topology.(*single).naming.keys("fenced").fence, "theirs").Err())
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			name := []string{"foreign", "fenced", fmt.Sprint("good", i)}[i%3]
+			_, err := p.Acquire(t.Context(), claimOf(name))
+			if i%3 == 2 {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, leasing.ErrSetup)
+			require.NotErrorIs(t, err, leasing.ErrUnavailable)
+			require.ErrorContains(t, err, "Options.Prefix")
+		})
+	}
+	all.Wait()
+	theirs, err := admin.LRange(t.Context(), k.lease, 0, -1).Result()
+	require.NoError(t, err)
+	require.Equal(t, []string{"theirs"}, theirs)
+	exists, err := admin.Exists(t.Context(), k.fence, p.topology.(*single).naming.keys("fenced").lease).Result()
+	require.NoError(t, err)
+	require.Zero(t, exists, "nothing was put beside them")
+}
+
+// Clients of the user's own, as he has them: with retries, without the context's
+// deadlines, reading from replicas.
+func TestUsersOwnClients(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	plain := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer plain.Close()
+	p := openTest(t, Options{Client: plain})
+	works(t, p)
+	require.Equal(t, "redis", p.Capabilities().Provider)
+
+	cluster := redistest.StartCluster(t, 3)
+	own := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()[:1], RouteRandomly: true})
+	defer own.Close()
+	p = openTest(t, Options{Client: own})
+	works(t, p)
+	hold(t, p, someNames("name/", 30)...)
+	names, _ := listAll(t, p, leasing.ListRequest{}, nothing)
+	require.Len(t, names, 31)
+	require.Equal(t, "redis-cluster", p.Capabilities().Provider)
+}
+
+// A client that reads from replicas still sends all to the masters: a script may write.
+func TestClientThatReadsFromReplicasOfACluster(t *testing.T) {
+	servers := redistest.StartMany(t, 2, redistest.Options{})
+	require.NoError(t, servers[1].Client(t).ReplicaOf(t.Context(), "127.0.0.1", fmt.Sprint(servers[0].Port())).Err())
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		RouteRandomly: true,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: servers[0].Addr()}, {Addr: servers[1].Addr()}}}}, nil
+		},
+	})
+	defer client.Close()
+	p := openTest(t, Options{Client: client})
+	for range 30 {
+		works(t, p)
+	}
+	names, _ := listAll(t, p, leasing.ListRequest{}, nothing)
+	require.Equal(t, []string{"works"}, names)
+}
+
+// T44: a server that was started again does not know the scripts.
+func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	p := openTest(t, Options{URL: server.URL()})
+	works(t, p)
+	require.NoError(t, server.Client(t).ScriptFlush(t.Context()).Err())
+	works(t, p)
+}
+
+// T43: a Redlock of one server under three names would have a majority of its own.
+func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
+	servers := redistest.StartMany(t, 2, redistest.Options{})
+	_, err := OpenURL(t.Context(), fmt.Sprintf("redis://%s,%s,localhost:%d?mode=redlock&bootstrap=true", servers[0].Addr(), servers[1].Addr(), servers[0].Port()))
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	require.ErrorContains(t, err, "servers 1 and 3")
+	exists, err := servers[1].Client(t).Exists(t.Context(), naming{prefix: DefaultPrefix}.node()).Result()
+	require.NoError(t, err)
+	require.Zero(t, exists, "none was marked")
+}
+
+// A bootstrap needs all servers, and Open fails without.
+func TestBootstrapOfRedlockNeedsAllServers(t *testing.T) {
+	servers := redistest.StartMany(t, 3, redistest.Options{})
+	url := redlockURL(servers) + "&bootstrap=true&timeout=2s"
+	servers[2].Kill()
+	_, err := OpenURL(t.Context(), url)
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorContains(t, err, "server 3 of 3")
+	servers[2].Restart()
+	works(t, openTest(t, Options{URL: url}))
+	works(t, openTest(t, Options{URL: redlockURL(servers)}))
+}
+
+// A refused connection is known at once: retries are package leasing's.
+func TestRefusedConnectionIsNoHang(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	for _, url := range []string{"redis://" + addr, "redis://" + addr + "?mode=cluster", "redis://" + addr + "?master=m"} {
+		began := time.Now()
+		_, err := openTest(t, Options{URL: url}).Acquire(t.Context(), claimOf("name"))
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		require.NotErrorIs(t, err, leasing.ErrThrottled)
+		require.Less(t, time.Since(began), 5*time.Second, url)
+	}
+}

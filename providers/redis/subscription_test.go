@@ -1,0 +1,118 @@
+package redislease
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// drained is the state of a waiter's hints at rest.
+func (s *seat) drained() {
+	select {
+	case <-s.hints:
+	default:
+	}
+}
+
+func (b *bed) subscribers() int64 {
+	b.t.Helper()
+	all, err := b.admin.PubSubChannels(b.t.Context(), "*").Result()
+	require.NoError(b.t, err)
+	return int64(len(all))
+}
+
+func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreHinted(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "holder", time.Minute)
+	other, _ := b.process()
+	seats := []*seat{b.join(b.Provider, "n", "w0"), b.join(b.Provider, "n", "w1"), b.join(other, "n", "w2")}
+	for range 3 {
+		for _, s := range seats {
+			s.drained()
+		}
+		killed, err := b.admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Int()
+		require.NoError(t, err)
+		require.Equal(t, 2, killed)
+		for _, s := range seats {
+			s.hinted()
+			_, err := s.ask()
+			require.ErrorIs(t, err, leasing.ErrHeld)
+		}
+		require.Len(t, b.queued("n"), 3)
+	}
+	b.release("n", "holder")
+	for _, s := range seats {
+		s.served()
+		b.release("n", s.id)
+	}
+}
+
+// What is released while nobody listens is hinted once somebody does again.
+func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
+	b := newBed(t, redistest.Options{Persist: true})
+	b.acquire("n", "holder", time.Minute)
+	s := b.join(b.Provider, "n", "w")
+	require.NoError(t, b.admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
+	b.release("n", "holder") // it may or may not be heard
+	s.served()
+
+	s = b.join(b.Provider, "n", "w2")
+	b.server.Restart()
+	b.reconnected()
+	b.release("n", "w")
+	s.hinted()
+	b.eventually(func() bool {
+		_, err := s.ask()
+		return err == nil
+	})
+}
+
+func TestOneProcessHasOneSubscription(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	require.Zero(t, b.subscribers(), "none before somebody waits")
+	for _, name := range []string{"a", "b", "c", "d"} {
+		b.acquire(name, "holder", time.Minute)
+		b.join(b.Provider, name, "w")
+	}
+	require.EqualValues(t, 1, b.subscribers())
+	require.NoError(t, b.Close())
+	b.eventually(func() bool { return b.subscribers() == 0 })
+}
+
+func TestWaitingForASubscriptionIsBounded(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // and says nothing
+	require.NoError(t, err)
+	defer listener.Close()
+	p, err := OpenURL(t.Context(), "redis://"+listener.Addr().String())
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "a"})
+	requireUncertain(t, err)
+
+	unbounded := make(chan error, 1)
+	go func() {
+		_, err := p.Wait(context.Background(), leasing.WaitRequest{Name: "n", ID: "a"})
+		unbounded <- err
+	}()
+	select {
+	case err := <-unbounded:
+		requireUncertain(t, err)
+	case <-time.After(6 * heartbeat):
+		t.Fatal("it waits for ever")
+	}
+
+	go func() {
+		_, err := p.Wait(context.Background(), leasing.WaitRequest{Name: "n", ID: "a"})
+		unbounded <- err
+	}()
+	began := time.Now()
+	require.NoError(t, p.Close())
+	require.Less(t, time.Since(began), 4*heartbeat)
+	require.Error(t, <-unbounded)
+}

@@ -1,0 +1,157 @@
+package redislease
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func managerOf(t testing.TB, p leasing.Provider, o leasing.Options) leasing.Manager {
+	t.Helper()
+	m, err := leasing.NewManager(p, o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = m.Close(ctx)
+	})
+	return m
+}
+
+// tape notes who was served, and that nobody else was meanwhile.
+type tape struct {
+	t      *testing.T
+	inside sync.Mutex
+
+	mu     sync.Mutex
+	served []string
+	tokens []int64
+}
+
+func (r *tape) serve(m leasing.Manager, who string) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
+	defer cancel()
+	lease, err := m.Acquire(ctx, "n", leasing.AcquireOptions{})
+	if !assert.NoError(r.t, err, who) {
+		return
+	}
+	assert.True(r.t, r.inside.TryLock(), "two holders")
+	r.mu.Lock()
+	r.served, r.tokens = append(r.served, who), append(r.tokens, lease.Token())
+	r.mu.Unlock()
+	r.inside.Unlock()
+	assert.NoError(r.t, lease.Release(ctx))
+}
+
+func (r *tape) rising() {
+	r.t.Helper()
+	for i := 1; i < len(r.tokens); i++ {
+		require.Greater(r.t, r.tokens[i], r.tokens[i-1])
+	}
+}
+
+func TestAHundredWaitersOfAManagerAreServedOnceAndInOrder(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	m := managerOf(t, b, leasing.Options{})
+	b.acquire("n", "holder", time.Minute)
+	r := &tape{t: t}
+	var all sync.WaitGroup
+	var want []string
+	for n := range 100 {
+		who := fmt.Sprint("w", n)
+		want = append(want, who)
+		all.Go(func() { r.serve(m, who) })
+		b.eventually(func() bool { return m.Health(t.Context()).Waiting == n+1 })
+	}
+	b.eventually(func() bool { return len(b.queued("n")) == 1 })
+	b.release("n", "holder")
+	all.Wait()
+	require.Equal(t, want, r.served)
+	r.rising()
+	b.eventually(func() bool { return !b.exists(b.keys("n").queue) })
+}
+
+func TestManagersOfManyProcessesAllGetTheirTurn(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "holder", time.Minute)
+	r := &tape{t: t}
+	var all sync.WaitGroup
+	const processes, managers, waiters = 4, 2, 5
+	for p := range processes {
+		process, _ := b.process()
+		for range managers { // on one provider
+			m := managerOf(t, process, leasing.Options{})
+			for n := range waiters {
+				all.Go(func() { r.serve(m, fmt.Sprint(p, "/", n)) })
+			}
+		}
+	}
+	b.eventually(func() bool { return len(b.queued("n")) == processes*managers })
+	b.release("n", "holder")
+	all.Wait()
+	require.Len(t, r.served, processes*managers*waiters)
+	r.rising()
+	b.eventually(func() bool { return !b.exists(b.keys("n").queue) })
+}
+
+func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
+	b := newBed(t, redistest.Options{Users: []string{
+		"app on >secret " + Rights + " -subscribe", "default on nopass ~* &* +@all",
+	}})
+	p := openTest(t, Options{URL: asApp(b.server)})
+	_, err := p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "a"})
+	require.ErrorIs(t, err, leasing.ErrDenied)
+	_, err = p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "a"})
+	require.ErrorIs(t, err, leasing.ErrDenied)
+
+	m := managerOf(t, p, leasing.Options{})
+	b.acquire("n", "holder", time.Minute)
+	r := &tape{t: t}
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { r.serve(m, "w") })
+	}
+	b.eventually(func() bool { return m.Health(t.Context()).Waiting == 3 })
+	b.release("n", "holder")
+	all.Wait()
+	require.Len(t, r.served, 3)
+	require.False(t, b.exists(b.keys("n").queue))
+}
+
+func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	before := goleak.IgnoreCurrent()
+	client, _ := watched(t, b.server)
+	p, err := Open(t.Context(), Options{Client: client})
+	require.NoError(t, err)
+	b.acquire("n", "holder", time.Minute)
+	var seats []*seat
+	for n := range 10 {
+		seats = append(seats, b.join(p, "n", fmt.Sprint("w", n)))
+	}
+	seats[3].leave()
+	require.NoError(t, p.Close())
+	for _, s := range seats {
+		s.leave()
+		_, err := s.ask()
+		require.ErrorIs(t, err, leasing.ErrClosed)
+	}
+	_, err = p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "late"})
+	require.ErrorIs(t, err, leasing.ErrClosed)
+	require.NoError(t, p.Close())
+	require.NoError(t, client.Close())
+	goleak.VerifyNone(t, before)
+
+	s := b.join(b.Provider, "n", "alive")
+	b.release("n", "holder")
+	require.Equal(t, "alive", b.reservedFor("n"), "nobody listens for the others")
+	s.served()
+}

@@ -1,0 +1,311 @@
+package redislease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/stretchr/testify/require"
+)
+
+// seat is a claim that waits.
+type seat struct {
+	b     *bed
+	p     *Provider
+	name  string
+	id    string
+	hints <-chan struct{}
+	leave context.CancelFunc
+}
+
+func nodeOf(p *Provider) *node { return p.topology.(*single).node }
+
+// register makes a claim a waiter that has not asked yet.
+func (b *bed) register(p *Provider, name, id string) *seat {
+	b.t.Helper()
+	ctx, leave := context.WithCancel(context.Background())
+	b.t.Cleanup(leave)
+	w, err := p.Wait(ctx, leasing.WaitRequest{Name: name, ID: id})
+	require.NoError(b.t, err)
+	return &seat{b: b, p: p, name: name, id: id, hints: w.C, leave: leave}
+}
+
+// join has a claim wait in the queue for a name that is held.
+func (b *bed) join(p *Provider, name, id string) *seat {
+	b.t.Helper()
+	s := b.register(p, name, id)
+	_, err := s.ask()
+	require.ErrorIs(b.t, err, leasing.ErrHeld)
+	require.Contains(b.t, b.queued(name), id)
+	require.Positive(b.t, b.left(b.keys(name).queue), "not for ever")
+	return s
+}
+
+func (s *seat) ask() (leasing.Grant, error) {
+	return s.p.Acquire(s.b.t.Context(), wish(s.name, s.id, time.Minute))
+}
+
+func (s *seat) hinted() {
+	s.b.t.Helper()
+	select {
+	case <-s.hints:
+	case <-time.After(time.Minute):
+		require.Fail(s.b.t, "no hint", s.id)
+	}
+}
+
+// served takes the name when told to, and maybe told again when.
+func (s *seat) served() leasing.Grant {
+	s.b.t.Helper()
+	s.hinted()
+	for {
+		g, err := s.ask()
+		var held *leasing.HeldError
+		if !errors.As(err, &held) {
+			require.NoError(s.b.t, err)
+			s.leave()
+			return g
+		}
+		require.False(s.b.t, held.Holder.Held, "reserved at most")
+		require.Positive(s.b.t, held.RetryAfter)
+		<-time.After(held.RetryAfter)
+	}
+}
+
+// reservedFor is for whom a name is reserved.
+func (b *bed) reservedFor(name string) string {
+	b.t.Helper()
+	_, after, _ := strings.Cut(b.get(b.keys(name).fence), "@")
+	_, id, _ := strings.Cut(strings.TrimSpace(after), ":")
+	return id
+}
+
+func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	var processes []*Provider
+	for range 3 {
+		p, _ := b.process()
+		processes = append(processes, p)
+	}
+	g := b.acquire("n", "holder", time.Minute)
+	var seats []*seat
+	for n := range 9 {
+		seats = append(seats, b.join(processes[n%3], "n", fmt.Sprint("w", n)))
+	}
+	require.Equal(t, []string{"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8"}, b.queued("n"))
+	_, err := seats[4].ask()
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.Equal(t, "w4", b.queued("n")[4], "who asks again keeps its place")
+	for _, s := range seats {
+		b.release("n", g.ID)
+		require.Equal(t, s.id, b.reservedFor("n"))
+		_, err := b.try("n", "stranger", time.Minute)
+		var held *leasing.HeldError
+		if errors.As(err, &held) { // in time to see the reservation
+			require.False(t, held.Holder.Held)
+			require.Equal(t, g.Token, held.Holder.Token)
+			require.LessOrEqual(t, held.RetryAfter, 200*time.Millisecond)
+		}
+		next := s.served()
+		require.Greater(t, next.Token, g.Token)
+		require.NotContains(t, b.get(b.keys("n").fence), "@", "the reservation has done its duty")
+		g = next
+	}
+	require.False(t, b.exists(b.keys("n").queue), "nobody waits")
+	b.release("n", g.ID)
+	require.NotContains(t, b.get(b.keys("n").fence), "@")
+}
+
+func TestAReservationRefusesOthersForAWhile(t *testing.T) {
+	for how, end := range map[string]func(b *bed){
+		"release": func(b *bed) { b.release("n", "holder") },
+		"break":   func(b *bed) { b.breakNow("n") },
+	} {
+		t.Run(how, func(t *testing.T) {
+			b := newBed(t, redistest.Options{})
+			g := b.acquire("n", "holder", time.Minute)
+			s := b.join(b.Provider, "n", "w")
+			end(b)
+			r, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			require.NoError(t, err)
+			require.False(t, r.Held, "a reservation is no grant")
+			s.hinted()
+			require.True(t, strings.HasSuffix(b.get(b.keys("n").fence), ":w "))
+			b.eventually(func() bool { // w does not come
+				barged, err := b.try("n", "stranger", time.Minute)
+				require.True(t, err == nil || errors.Is(err, leasing.ErrHeld), err)
+				return err == nil && barged.Token > g.Token
+			})
+			_, err = s.ask()
+			require.ErrorIs(t, err, leasing.ErrHeld)
+			require.Equal(t, []string{"w"}, b.queued("n"), "it waits again")
+		})
+	}
+}
+
+func TestWhoGetsTheNameWithoutATurnLeavesTheQueue(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	g := b.acquire("n", "holder", 100*time.Millisecond)
+	s, other := b.join(b.Provider, "n", "w"), b.join(b.Provider, "n", "other")
+	b.gone(b.keys("n").lease)
+	next, err := other.ask()
+	require.NoError(t, err, "it has expired: nobody's turn")
+	require.Greater(t, next.Token, g.Token)
+	require.Equal(t, []string{"w"}, b.queued("n"))
+	b.release("n", "other")
+	s.served()
+	require.False(t, b.exists(b.keys("n").queue))
+}
+
+func TestAReservationFromTheFutureIsNone(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.set(b.keys("n").fence, fmt.Sprintf("7 a @%d:w ", b.clock()/1000+3600_000), time.Hour)
+	b.acquire("n", "b", time.Minute)
+	require.NotContains(t, b.get(b.keys("n").fence), "@", "the clock was set back")
+}
+
+// deaf is a process whose subscription has ended, as that of one that was killed.
+func deaf(p *Provider) { nodeOf(p).waiters.subscription.close() }
+
+// numb is a process that gets messages and does nothing about them: it is frozen.
+func numb(p *Provider) { nodeOf(p).waiters.subscription.message = func(string) {} }
+
+func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "holder", time.Minute)
+	for n := range 3 {
+		dead, _ := b.process()
+		b.join(dead, "n", fmt.Sprint("dead", n))
+		deaf(dead)
+	}
+	s := b.join(b.Provider, "n", "alive")
+	b.release("n", "holder")
+	require.Equal(t, "alive", b.reservedFor("n"))
+	s.served()
+	require.False(t, b.exists(b.keys("n").queue))
+}
+
+func TestAFrozenProcessCostsOneGrace(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "holder", time.Minute)
+	frozen, _ := b.process()
+	numb(frozen)
+	b.join(frozen, "n", "frozen")
+	dead, _ := b.process()
+	b.join(dead, "n", "dead")
+	deaf(dead)
+	s := b.join(b.Provider, "n", "alive")
+	third := b.join(b.Provider, "n", "third")
+	b.release("n", "holder")
+	require.Equal(t, "frozen", b.reservedFor("n"))
+	require.Equal(t, []string{"alive", "third"}, b.queued("n"), "the dead one before them is gone")
+	s.served()
+	require.Equal(t, []string{"third"}, b.queued("n"))
+	b.release("n", "alive")
+	third.served()
+}
+
+func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "holder", time.Minute)
+	first, second := b.join(b.Provider, "n", "first"), b.join(b.Provider, "n", "second")
+	third, fourth := b.join(b.Provider, "n", "third"), b.join(b.Provider, "n", "fourth")
+	second.leave()
+	b.eventually(func() bool { return len(b.queued("n")) == 3 })
+	b.release("n", "holder")
+	first.hinted()
+	first.leave()
+	b.eventually(func() bool { return b.reservedFor("n") == "third" })
+	g := third.served()
+	fourth.leave()
+	b.eventually(func() bool { return !b.exists(b.keys("n").queue) })
+	require.NoError(t, b.renew(g, time.Minute), "who leaves disturbs no holder")
+}
+
+// An acquire that is under way when its waiter leaves puts it back into the queue.
+func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "holder", time.Minute)
+	late := b.join(b.Provider, "n", "late")
+	late.leave()
+	b.eventually(func() bool { return !b.exists(b.keys("n").queue) })
+	c, err := newClaim(wish("n", "late", time.Minute))
+	require.NoError(t, err)
+	c.channel = nodeOf(b.Provider).waiters.subscription.channel
+	op := acquireOp(b.keys("n"), c)
+	require.NoError(t, nodeOf(b.Provider).lanes.do(within(t, time.Minute), &op))
+	s := b.join(b.Provider, "n", "next")
+	require.Equal(t, []string{"late", "next"}, b.queued("n"))
+	b.release("n", "holder")
+	b.eventually(func() bool { return b.reservedFor("n") == "next" })
+	s.served()
+	require.False(t, b.exists(b.keys("n").queue))
+}
+
+func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "holder", time.Minute)
+	first := b.join(b.Provider, "n", "w")
+	second := b.register(b.Provider, "n", "w")
+	b.join(b.Provider, "n", "other")
+	first.leave()
+	_, err := second.ask()
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.Equal(t, []string{"w", "other"}, b.queued("n"))
+	second.leave()
+	b.eventually(func() bool { return len(b.queued("n")) == 1 })
+
+	// Also if the second never asks.
+	first = b.join(b.Provider, "n", "x")
+	second = b.register(b.Provider, "n", "x")
+	second.leave()
+	first.leave()
+	b.eventually(func() bool { return len(b.queued("n")) == 1 })
+}
+
+func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "holder", time.Minute)
+	s := b.join(b.Provider, "n", "w")
+	channel := nodeOf(b.Provider).waiters.subscription.channel
+	for _, text := range []string{
+		"", " ", "w", "w ", "w x", "w x leasing:{n}:fence", "unknown 0", "unknown 0 ", "unknown 0 :fence", "unknown 0 foreign",
+		"unknown 0 leasing:{n}:fence", "unknown 200 leasing:{n}:fence", "w 99999999999999999999 leasing:{n}:fence", strings.Repeat("x", 100_000),
+	} {
+		require.NoError(t, b.admin.Publish(t.Context(), channel, text).Err())
+	}
+	require.EqualValues(t, 1, b.admin.Publish(t.Context(), channel, "w 50 leasing:{n}:fence").Val())
+	s.hinted()
+	require.NoError(t, b.admin.Publish(t.Context(), channel, "w -5 leasing:{n}:fence").Err())
+	s.hinted()
+	_, err := s.ask()
+	require.ErrorIs(t, err, leasing.ErrHeld, "a hint is no grant")
+	b.release("n", "holder")
+	s.served()
+	size, err := b.admin.DBSize(t.Context()).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, size)
+}
+
+func TestHandingOverCostsFewCommands(t *testing.T) {
+	b := newBed(t, redistest.Options{})
+	b.acquire("n", "w0", time.Minute)
+	const rounds = 20
+	var seats []*seat
+	for n := 1; n <= rounds; n++ {
+		seats = append(seats, b.join(b.Provider, "n", fmt.Sprint("w", n)))
+	}
+	before := b.watch.sent.Load()
+	for n, s := range seats {
+		b.release("n", fmt.Sprint("w", n))
+		s.hinted()
+		_, err := s.ask()
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, b.watch.sent.Load()-before, int64(2*rounds+2), "a release and an acquire each, and a script sent twice")
+}

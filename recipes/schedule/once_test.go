@@ -1,0 +1,233 @@
+package schedule
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+	"github.com/distributedleasing/leasing/fencing"
+)
+
+func TestACrashedRunIsNotRepeated(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		p := s.run("a", Options{}, nil)
+		s.until(time.Hour - time.Second)
+		s.crashed(name)
+		s.crashed(s.markOf(time.Hour))
+		s.until(90 * time.Minute)
+		require.Empty(t, s.ticks())
+		require.Empty(t, p.told())
+		s.until(2*time.Hour + time.Minute)
+		require.Equal(t, []string{"02:00:00"}, s.ticks())
+	})
+}
+
+func TestATickIsStartedByAnotherIfTheFirstCrashesBeforeItHasTakenIt(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.run("a", Options{}, nil)
+		s.until(time.Hour - time.Second)
+		s.crashed(name)
+		s.until(2*time.Hour - time.Minute)
+		require.Equal(t, []string{"01:00:00"}, s.ticks())
+		require.LessOrEqual(t, s.started()[0].at.Sub(s.began.Add(time.Hour)), ttl+lastPause)
+	})
+}
+
+func TestWhatWasCutShortIsNotRepeatedWithoutAtLeastOnce(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		job := func(ctx context.Context, _ Tick) error { <-ctx.Done(); return ctx.Err() }
+		a := s.run("a", Options{Jitter: -1}, job)
+		s.run("b", Options{Jitter: 10 * time.Second}, nil)
+		s.until(time.Hour + 500*time.Millisecond)
+		a.stop(errStop)
+		require.Equal(t, errStop, a.ended())
+		s.until(2*time.Hour - time.Minute)
+		require.Equal(t, []string{"01:00:00"}, s.ticks())
+	})
+}
+
+func TestAPausedRunIsFenced(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		var ledger fencing.Gate
+		write := func(tick Tick) error {
+			return ledger.Do(t.Context(), tick.Token(), func(context.Context) error { return nil })
+		}
+		wake := make(chan struct{})
+		results := make(chan error, 3)
+		ours := func(call leasingtest.Call) bool { return call.Op == leasingtest.Renew }
+		a := s.run("a", Options{}, func(_ context.Context, tick Tick) error { // it heeds no context
+			results <- write(tick)
+			<-wake
+			results <- write(tick)
+			return nil
+		})
+		defer s.partition(ours)()
+		s.until(time.Hour + time.Minute)
+		s.run("b", Options{Jitter: -1}, func(_ context.Context, tick Tick) error { results <- write(tick); return nil })
+		require.NoError(t, <-results)
+		s.until(2*time.Hour + time.Minute)
+		require.NoError(t, <-results, "the next tick's run, beside the paused one")
+		require.Equal(t, []string{"01:00:00", "02:00:00"}, s.ticks())
+		close(wake)
+		require.ErrorIs(t, <-results, leasing.ErrStale)
+		synctest.Wait()
+		require.ErrorIs(t, a.lastError(), leasing.ErrLost)
+	})
+}
+
+func TestTrap_T13_ALostReplyOfTheMarkDoesNotLoseTheTick(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		lost := 0
+		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			err := apply()
+			if call.Op == leasingtest.Acquire && call.Name != name && lost < 3 {
+				lost++
+				return leasing.ErrUnavailable
+			}
+			return err
+		})
+		p := s.run("a", Options{}, nil)
+		s.until(61 * time.Minute)
+		require.Equal(t, []string{"01:00:00"}, s.ticks())
+		require.Equal(t, 3, lost)
+		require.Empty(t, p.told())
+	})
+}
+
+func TestAMarkThatIsNotCertain(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		remove := s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			err := apply()
+			if call.Op == leasingtest.Acquire && call.Name != name {
+				return leasing.ErrUnavailable
+			}
+			return err
+		})
+		a := s.run("a", Options{}, nil)
+		b := s.run("b", Options{Jitter: 20 * time.Second}, nil)
+		s.until(62 * time.Minute)
+		remove()
+		s.until(2*time.Hour - time.Minute)
+		require.Empty(t, s.ticks())
+		told := append(a.told(), b.told()...)
+		require.Len(t, told, 1, "by the one who does not know")
+		require.Contains(t, told[0], "tick missed")
+		s.until(121 * time.Minute)
+		require.Equal(t, []string{"02:00:00"}, s.ticks())
+	})
+}
+
+func TestAMarkThatIsNotCertainAtAShutdown(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			err := apply()
+			if call.Op == leasingtest.Acquire && call.Name != name {
+				return leasing.ErrUnavailable
+			}
+			return err
+		})
+		p := s.run("a", Options{}, nil)
+		s.until(time.Hour + 5*time.Second)
+		p.stop(errStop)
+		require.Equal(t, errStop, p.ended())
+		var missed *MissedError
+		require.ErrorAs(t, p.lastError(), &missed)
+	})
+}
+
+func TestTheReleaseOfTheMarkIsNotWaitedForLong(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		s.provider.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Release && call.Name != name {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return apply()
+		})
+		s.run("a", Options{Jitter: -1}, nil)
+		s.until(time.Hour + 3*time.Second)
+		require.Equal(t, []string{"01:00:00"}, s.ticks())
+		s.until(time.Hour + time.Minute)
+	})
+}
+
+func TestAMarkThatCouldNotBeSet(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		heal := s.partition(func(call leasingtest.Call) bool { return call.Op == leasingtest.Acquire && call.Name != name })
+		p := s.run("a", Options{}, nil)
+		s.until(65 * time.Minute)
+		require.Empty(t, s.ticks())
+		heal()
+		s.until(67 * time.Minute)
+		require.Equal(t, []string{"01:00:00"}, s.ticks())
+		require.Empty(t, p.told(), "it was started after all")
+	})
+}
+
+func TestALeaseLostWhileTheMarkIsSet(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.run("a", Options{Jitter: -1}, nil)
+		slow := true
+		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			switch {
+			case call.Op == leasingtest.Renew:
+				return leasing.ErrUnavailable
+			case call.Op == leasingtest.Acquire && call.Name != name && slow:
+				slow = false
+				time.Sleep(5 * time.Second) // on its way, longer than the lease lives
+				time.Sleep(2 * ttl)
+			}
+			return apply()
+		})
+		s.until(time.Hour + time.Second)
+		s.run("b", Options{CatchUp: true, Jitter: -1}, nil)
+		s.until(90 * time.Minute)
+		require.Equal(t, []string{"01:00:00"}, s.ticks())
+		require.Equal(t, "b", s.started()[0].owner)
+		require.NotEmpty(t, a.told())
+		require.ErrorIs(t, a.lastError(), leasing.ErrLost)
+	})
+}
+
+type lapsed struct{ leasing.Lease }
+
+func (lapsed) Err() error { return &leasing.LostError{Reason: leasing.LostExpired} }
+
+type stopping struct {
+	leasing.Lease
+	stop func()
+}
+
+func (l stopping) Err() error { l.stop(); return nil }
+
+func TestATickThatCannotBeStartedOnceItIsMarkedIsMissed(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		m := s.manager("a")
+		options, err := Options{Name: name, Every: time.Hour, OnError: func(time.Time, error) {}}.withDefaults(m.Capabilities())
+		require.NoError(t, err)
+		r := &runner{Options: options, manager: m, job: func(context.Context, Tick) error {
+			t.Error("started")
+			return nil
+		}}
+		lease, err := m.TryAcquire(t.Context(), name, leasing.AcquireOptions{})
+		require.NoError(t, err)
+		defer lease.Release(t.Context())
+		var missed *MissedError
+
+		result := r.turn(t.Context(), Tick{At: s.began.Add(time.Hour), Lease: lapsed{lease}})
+		require.True(t, result.done)
+		require.ErrorAs(t, result.failure, &missed)
+		require.ErrorIs(t, missed, leasing.ErrLost)
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		result = r.turn(ctx, Tick{At: s.began.Add(2 * time.Hour), Lease: stopping{lease, func() { cancel(errStop) }}})
+		require.True(t, result.done)
+		require.ErrorAs(t, result.failure, &missed)
+		require.ErrorIs(t, missed, errStop)
+	})
+}
