@@ -27,7 +27,7 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 		var in []*appointment
 		moment := rapid.OneOf(rapid.Custom(func(t *rapid.T) time.Duration {
 			return time.Duration(rapid.IntRange(0, 50).Draw(t, "due"))
-		}), rapid.Just(time.Duration(forever)))
+		}), rapid.Just(forever))
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			a := all[rapid.IntRange(0, len(all)-1).Draw(t, "item")]
 			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "hurry"}).Draw(t, "do") {
@@ -46,7 +46,7 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 			}
 			now := time.Duration(rapid.IntRange(0, 60).Draw(t, "now"))
 			var want, got []*appointment
-			next := time.Duration(forever)
+			next := forever
 			for _, b := range in {
 				next = min(next, b.due)
 				if b.due != forever && b.due <= now {

@@ -63,7 +63,7 @@ func TestCallsThatHangAreBounded(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 2 * maxStuck {
 			all.Go(func() { _, _ = operate(within(t, time.Hour), d, n) })
-			time.Sleep(stuck)
+			<-time.After(stuck)
 		}
 		synctest.Wait()
 		require.Len(t, p.calls, maxStuck)
@@ -96,7 +96,7 @@ func TestWhatWasNotSentIsWithdrawn(t *testing.T) {
 		}
 		h.letGo()
 		hung.Wait()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		require.Len(t, p.sent(), maxFlights)
 		settled(t, d)
 	})
@@ -131,7 +131,7 @@ func TestCallEndsWithTheLastOfItsSenders(t *testing.T) {
 		inner := p.answer
 		var last context.Context
 		p.answer = func(ctx context.Context, call int, replies []any) ([]any, error) {
-			last = ctx
+			last = ctx //nolint:fatcontext // to look at it, not to go on with
 			return inner(ctx, call, replies)
 		}
 		d := puppetNode(t, p)

@@ -97,6 +97,22 @@ func frozen(t *testing.T, p *Provider, server *redistest.Server) {
 	works(t, p)
 }
 
+// The first call to a Cluster has to ask for its slots.
+func TestTrap_T42_FirstCallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	client := closed(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: hanging}))
+	p := openTest(t, Options{Client: client})
+	for _, server := range cluster.Servers {
+		server.Pause()
+	}
+	eachEnds(t, p)
+	for _, server := range cluster.Servers {
+		server.Resume()
+	}
+	cluster.Ready()
+	works(t, p)
+}
+
 // A frozen master of a Cluster holds up its own names only.
 func TestFrozenMasterOfAClusterHoldsUpItsOwnNamesOnly(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)

@@ -57,6 +57,9 @@ func (l *listing) page(ctx context.Context) (leasing.ListResult, error) {
 		return page, err
 	}
 	limit, seen := l.req.PageLimit(), map[string]bool{}
+	for _, name := range at.Names {
+		seen[name] = true
+	}
 	count := clampScan(limit)
 	for scans := 0; ; scans++ {
 		if err := l.fill(ctx, &page, &at, limit); err != nil {

@@ -252,6 +252,12 @@ func TestPageHasNoNameTwice(t *testing.T) {
 	names, next := pageOf(t, scriptedListing(leasing.ListRequest{}, [][]string{{"aa", "aa", "bb"}, {"bb", "cc", "aa"}, nil, {"dd"}}))
 	require.Equal(t, []string{"aa", "bb", "cc", "dd"}, names)
 	require.Empty(t, next)
+
+	carried := [][]string{{"aa", "bb", "cc"}, {"cc", "dd"}}
+	_, next = pageOf(t, scriptedListing(leasing.ListRequest{Limit: 2}, carried))
+	names, next = pageOf(t, scriptedListing(leasing.ListRequest{Limit: 2, After: next}, carried))
+	require.Equal(t, []string{"cc", "dd"}, names, "also one that was carried over")
+	require.Empty(t, next)
 }
 
 // A page ends with what its SCANs have found, however little that is, and is filled

@@ -130,7 +130,7 @@ func clusterBed(t *testing.T) (*redistest.Cluster, *Provider, [][]string) {
 		place[s.Addr()] = i
 	}
 	names := make([][]string, len(c.Servers))
-	for n := 0; n < 300; n++ {
+	for n := range 300 {
 		name := fmt.Sprint("n/", n)
 		master, err := client.MasterForKey(t.Context(), naming{prefix: DefaultPrefix}.keys(name).lease)
 		require.NoError(t, err)

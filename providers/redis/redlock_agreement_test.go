@@ -86,6 +86,7 @@ func TestRedlockPoise(t *testing.T) {
 		"an agreement is learned although passed": {[]vote{passed(won(20, 3)), passed(won(20, 3)), unheard}, agreed, 20, true},
 		"but not a token that nodes made up":      {[]vote{passed(old(20)), passed(old(20)), unheard}, overtaken, 0, false},
 		"a later attempt has the majority":        {[]vote{passed(old(20)), passed(old(20)), other("x")}, overtaken, 0, false},
+		"it is known to a later attempt only":     {[]vote{old(20), old(21), passed(won(22, 8))}, overtaken, 0, false},
 		"a later attempt has one, we may win":     {[]vote{passed(old(20)), fresh(20), unheard}, undecided, 0, false},
 		"a later attempt has one, we win":         {[]vote{passed(old(20)), fresh(20), fresh(20)}, agreed, 20, true},
 	} {

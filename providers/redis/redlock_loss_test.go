@@ -191,6 +191,14 @@ func TestRedlockBootstrap(t *testing.T) {
 		require.NoError(t, bootstrap(r))
 		require.Equal(t, []bool{true, true, true}, ready(r))
 	})
+	t.Run("a marker is not written over", func(t *testing.T) { // others have used the servers meanwhile
+		r := newcomers(t, 3, Options{})
+		isUnknown(t, second(r.process().try("a", "x", time.Minute)))
+		known, err := r.process().mark(t.Context(), true)
+		require.NoError(t, err)
+		require.Equal(t, 3, known)
+		isUnknown(t, second(r.process().try("a", "x", time.Minute)))
+	})
 	t.Run("one that was in use has leases", func(t *testing.T) {
 		r := newRing(t, 3, Options{})
 		r.process().take("a", "x", time.Minute)

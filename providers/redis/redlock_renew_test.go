@@ -28,12 +28,13 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 	p.wires[2].cut(nil)
 	before := p.look("a")
 	require.NoError(t, r.admins[1].Del(t.Context(), r.keys("a").lease).Err())
-	g, err := p.keep(g, time.Minute)
+	g, err := p.keep(g, 40*time.Second)
 	require.NoError(t, err)
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
 	p.settle()
 	for i := range r.servers {
 		require.Equal(t, g.Token, r.fence(i, "a"))
+		require.InDelta(t, 40*time.Second, r.left(i, "a"), float64(10*time.Second), "as long from now on")
 	}
 	after := p.look("a")
 	require.Equal(t, before.Owner, after.Owner)

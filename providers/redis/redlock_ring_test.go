@@ -74,6 +74,14 @@ func (r *ring) holder(server int, name string) string {
 	return id
 }
 
+// left is the time that a name has at a server.
+func (r *ring) left(server int, name string) time.Duration {
+	r.t.Helper()
+	left, err := r.admins[server].PTTL(r.t.Context(), r.keys(name).lease).Result()
+	require.NoError(r.t, err)
+	return left
+}
+
 // fence is the latest token of a name as a server has it.
 func (r *ring) fence(server int, name string) int64 {
 	r.t.Helper()

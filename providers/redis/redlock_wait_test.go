@@ -2,6 +2,7 @@ package redislease
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -98,4 +99,39 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 		isUnknown(t, err)
 	}
 	require.NoError(t, ctx.Err())
+}
+
+// A majority that is a little faster than the node that has the queue does not pass
+// over the waiter whose turn it is.
+func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.take("first", "x", time.Minute)
+	others := make(chan struct{}, 2)
+	p.wires[0].on(voteScript, func(send func() error) error {
+		<-others
+		<-others
+		return send()
+	})
+	for _, w := range p.wires[1:] {
+		w.on(voteScript, func(send func() error) error {
+			defer func() { others <- struct{}{} }()
+			return send()
+		})
+	}
+	refused := 0
+	for i := range 40 {
+		name := fmt.Sprint("a", i)
+		now, err := r.admins[0].Time(t.Context()).Result()
+		require.NoError(t, err)
+		reserved := fmt.Sprint(now.UnixMicro(), " @", now.Add(30*time.Second).UnixMilli(), ":y ")
+		require.NoError(t, r.admins[0].Set(t.Context(), r.keys(name).fence, reserved, time.Hour).Err())
+		_, err = p.try(name, "x", time.Minute)
+		if err != nil {
+			require.ErrorIs(t, err, leasing.ErrHeld)
+			refused++
+		}
+		p.settle()
+	}
+	require.Greater(t, refused, 10, "of 40")
 }

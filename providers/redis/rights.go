@@ -6,9 +6,9 @@ package redislease
 //	ACL SETUSER app on >password ~leasing:* &leasing:wake:* +evalsha +eval ...
 //
 // Where a right is missing calls fail with leasing.ErrDenied, and no lease is left
-// behind that its claim does not know of. What waiters alone need (the channels,
+// behind that its claim does not know of. Only what waiters alone need (the channels,
 // +subscribe, +publish, +exists and those that begin with +z but +zadd) may be
-// missing without an error: then they poll.
+// missing while leases work: then they poll. Without +mget all takes longer.
 const (
 	Rights = "~leasing:* &leasing:wake:* +evalsha +eval" +
 		" +time +get +mget +set +exists +del +pttl +pexpire +persist" +

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	leasing "github.com/distributedleasing/leasing/abstractions"
@@ -251,8 +252,14 @@ func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "holder", time.Minute)
 	first := b.join(b.Provider, "n", "w")
+	ws := &nodeOf(b.Provider).waiters
+	ws.mu.Lock()
+	registered := ws.byID["w"]
+	ws.mu.Unlock()
 	second := b.register(b.Provider, "n", "w")
 	b.join(b.Provider, "n", "other")
+	ws.leave("w", registered) // as the end of the first's context has it
+	require.Equal(t, []string{"w", "other"}, b.queued("n"))
 	first.leave()
 	_, err := second.ask()
 	require.ErrorIs(t, err, leasing.ErrHeld)
@@ -290,6 +297,23 @@ func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
 	size, err := b.admin.DBSize(t.Context()).Result()
 	require.NoError(t, err)
 	require.EqualValues(t, 2, size)
+}
+
+func TestAHintForLaterComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &waiter{hints: make(chan struct{}, 1)}
+		ws := &waiters{byID: map[string]*waiter{"w": w}}
+		for _, after := range []time.Duration{200 * time.Millisecond, time.Millisecond, 0} {
+			began := time.Now()
+			ws.message(fmt.Sprintf("w %d leasing:{n}:fence", after.Milliseconds()))
+			<-w.hints
+			require.Equal(t, after, time.Since(began))
+		}
+		ws.message("w 200 leasing:{n}:fence")
+		ws.leave("w", w)
+		<-time.After(time.Minute)
+		require.Empty(t, w.hints, "who has left is told nothing")
+	})
 }
 
 func TestHandingOverCostsFewCommands(t *testing.T) {

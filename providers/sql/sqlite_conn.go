@@ -6,6 +6,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"net/url"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
@@ -39,7 +40,10 @@ func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 		if err := conn.BusyHandler((&patience{streak: &d.streak}).wait); err != nil {
 			return err
 		}
-		return conn.Exec("PRAGMA journal_mode = wal; PRAGMA synchronous = " + synchronous)
+		if err := useWAL(conn); err != nil {
+			return err
+		}
+		return conn.Exec("PRAGMA synchronous = " + synchronous)
 	})
 	if err != nil {
 		return nil, err
@@ -47,6 +51,20 @@ func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	d.db.SetMaxOpenConns(1 + readers)
 	d.db.SetMaxIdleConns(1 + readers)
 	return d, nil
+}
+
+// useWAL puts a file in WAL mode, for good. When processes open a new file at the
+// same moment SQLite refuses the change without asking the busy handler, since it
+// could wait for ever for a lock that it has half of (sqlite.org/c3ref/busy_handler.html).
+func useWAL(conn *sqlite3.Conn) error {
+	const tries, pause = 100, 20 * time.Millisecond
+	for n := 1; ; n++ {
+		err := conn.Exec("PRAGMA journal_mode = wal")
+		if n == tries || !errors.Is(err, sqlite3.BUSY) {
+			return err
+		}
+		<-time.After(pause)
+	}
 }
 
 // write runs do in a transaction that holds the write lock from its beginning.

@@ -35,7 +35,7 @@ func TestDemoOnPostgres(t *testing.T) {
 }
 
 func TestDemoRefusesOtherBackends(t *testing.T) {
-	if err := play(t, "redis"); err == nil || !strings.Contains(err.Error(), `"redis"`) {
+	if err := play(t, "etcd"); err == nil || !strings.Contains(err.Error(), `"etcd"`) {
 		t.Fatalf("got %v", err)
 	}
 }

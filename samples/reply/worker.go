@@ -61,9 +61,9 @@ func (w *worker) take(ctx context.Context, message string) error {
 func (w *worker) handle(ctx context.Context, message string) (_ outcome, err error) {
 	name := "reply/" + message
 	lease, err := w.manager.TryAcquire(ctx, name, w.options(message))
-	if errors.Is(err, leasing.ErrHeld) {
+	if errors.Is(err, leasing.ErrHeld) || errors.Is(err, leasing.ErrUnavailable) {
 		w.log.abandoned()
-		return abandoned, nil // another worker will produce the reply
+		return abandoned, nil // another worker will produce the reply, or it is delivered again
 	}
 	if err != nil {
 		return abandoned, err
