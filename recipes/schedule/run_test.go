@@ -167,7 +167,9 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		// What the manager judges comes at once too, not with the first tick.
 		"AcquireOptions.RenewCadence": with(func(o *Options) { o.Lease = leasing.AcquireOptions{RenewCadence: time.Hour} }),
 	} {
-		err := Run(t.Context(), manager, options, job)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is let through waits for its tick
+		err := Run(ctx, manager, options, job)
+		cancel()
 		require.ErrorIs(t, err, leasing.ErrInvalid, field)
 		require.ErrorContains(t, err, strings.Fields(field)[0])
 	}
