@@ -40,7 +40,7 @@ func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
 		want  []error
 	}{
 		{[]string{"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}, throttled},
-		{[]string{"NOAUTH", "NOPERM", "WRONGPASS"}, []error{leasing.ErrDenied}},
+		{[]string{"DENIED", "NOAUTH", "NOPERM", "WRONGPASS"}, []error{leasing.ErrDenied}},
 		{[]string{"WRONGTYPE", "CROSSSLOT", "NOPROTO"}, []error{leasing.ErrSetup}},
 		{[]string{"ERR", "NOSCRIPT", "EXECABORT", "BUSYGROUP", "SOMETHING", "oom", "Oom"}, []error{leasing.ErrUnavailable}},
 	} {

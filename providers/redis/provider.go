@@ -171,6 +171,9 @@ func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.W
 	if p.closed.Load() {
 		return leasing.Wakeups{}, leasing.ErrClosed
 	}
+	if ctx.Err() != nil {
+		return leasing.Wakeups{}, failure(context.Cause(ctx))
+	}
 	return p.topology.wait(ctx, req)
 }
 

@@ -28,7 +28,7 @@ end
 -- script Redis 7.0 says no more than ERR, so that is asked for.
 local function reason(failed, k)
   local text = type(failed) == 'table' and failed.err or tostring(failed)
-  if sub(text, 1, 4) ~= 'ERR ' then return text end
+  if sub(text, 1, 4) ~= 'ERR ' or not redis.acl_check_cmd then return text end
   for _, command in ipairs({'get', 'set', 'exists', 'del', 'pttl', 'pexpire', 'persist', 'zadd', 'zrem'}) do
     for i = k + 1, k + KEYS_EACH do
       if not redis.acl_check_cmd(command, KEYS[i]) then return 'NOPERM no right to ' .. command end
