@@ -7,6 +7,7 @@ import (
 	"time"
 
 	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -98,9 +99,22 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	p := r.process()
 	g := p.take("a", "x", 200*time.Millisecond)
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
+	fence := func(i int, token int64) {
+		require.NoError(t, r.admins[i].Set(t.Context(), r.keys("a").fence, fmt.Sprint(token, " "), time.Hour).Err())
+	}
+	for i := range r.servers {
+		fence(i, g.Token)
+	}
 	_, err := p.keep(g, time.Minute)
 	isLost(t, err, leasing.LostExpired)
-	require.Equal(t, 3, r.holders("a", ""))
+	fence(0, g.Token+1) // somebody got one node, in vain
+	_, err = p.keep(g, time.Minute)
+	isLost(t, err, leasing.LostExpired)
+	fence(1, g.Token+1) // a majority
+	r.servers[2].Kill()
+	_, err = p.keep(g, time.Minute)
+	isLost(t, err, leasing.LostTaken)
+	require.Empty(t, r.holder(0, "a")+r.holder(1, "a"))
 }
 
 // Without the state of a grant, as after a restart of the holder, what nodes hold is
@@ -254,4 +268,52 @@ func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
 	require.True(t, record.Held)
 	require.True(t, record.Unconfirmed)
 	require.Equal(t, "x", record.ID)
+}
+
+// The time left is when a majority will be free, by the clock of the node that makes
+// it one.
+func TestRedlockMergedRecords(t *testing.T) {
+	r := newRedlock(make3Nodes(t), naming{prefix: DefaultPrefix}, redlockOptions{maxTTL: time.Minute})
+	now := time.Now()
+	record := func(id string, left time.Duration, token int64) leasing.Record {
+		return leasing.Record{Name: "a", Held: true, ID: id, Token: token, Now: now, ExpiresAt: now.Add(left)}
+	}
+	free := leasing.Record{Name: "a", Token: 7, Now: now}
+	for what, c := range map[string]struct {
+		records []leasing.Record
+		left    time.Duration
+		token   int64
+		held    bool
+		sure    bool
+	}{
+		"all":                     {[]leasing.Record{record("x", 3, 9), record("x", 1, 9), record("x", 2, 9)}, 2, 9, true, true},
+		"one is free":             {[]leasing.Record{record("x", 3, 9), free, record("x", 2, 9)}, 2, 9, true, true},
+		"one is dead":             {[]leasing.Record{record("x", 3, 9), record("x", 2, 9)}, 3, 9, true, true},
+		"one has another token":   {[]leasing.Record{record("x", 3, 11), record("x", 3, 9), record("x", 3, 9)}, 3, 9, true, true},
+		"or a lower one":          {[]leasing.Record{record("x", 3, 8), record("x", 3, 9), record("x", 3, 9)}, 3, 9, true, true},
+		"one of three":            {[]leasing.Record{record("x", 3, 9), free, free}, 0, 7, false, true},
+		"one of two":              {[]leasing.Record{record("x", 3, 9), free}, 3, 9, true, false},
+		"three claims":            {[]leasing.Record{record("x", 3, 9), record("y", 3, 11), record("z", 3, 10)}, 0, 10, false, true},
+		"two of them by majority": {[]leasing.Record{record("x", 3, 9), record("y", 2, 11), record("y", 1, 11)}, 1, 11, true, true},
+	} {
+		got := r.record("a", c.records)
+		require.Equal(t, c.held, got.Held, what)
+		require.Equal(t, c.token, got.Token, what)
+		require.Equal(t, !c.sure, got.Unconfirmed, what)
+		if c.held {
+			left, known := got.Remaining()
+			require.True(t, known, what)
+			require.Equal(t, c.left, left, what)
+		}
+	}
+}
+
+func make3Nodes(t *testing.T) []*node {
+	var nodes []*node
+	for range 3 {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		t.Cleanup(func() { client.Close() })
+		nodes = append(nodes, newNode(client, naming{prefix: DefaultPrefix}, time.Minute))
+	}
+	return nodes
 }

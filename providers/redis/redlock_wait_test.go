@@ -63,6 +63,29 @@ func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
 	waiter.obtain("a", "y", time.Minute)
 }
 
+// The node that has the queue is slow: the others have refused the waiter, and then
+// comes the release. So nobody will wake it.
+func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	g := holder.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w, err := waiter.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "y"})
+	require.NoError(t, err)
+	waiter.wires[0].on(voteScript, func(send func() error) error {
+		<-time.After(10 * headStart)
+		require.NoError(t, holder.giveUp(g))
+		r.eventually(func() bool { return r.holders("a", "") == 3 })
+		return send()
+	})
+	if _, err = waiter.try("a", "y", time.Minute); err != nil {
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		hinted(t, w.C)
+	}
+}
+
 // The release comes while somebody else has the queue's node, in vain.
 func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	r := newRing(t, 3, Options{})
@@ -94,10 +117,12 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	for range 2 {
-		_, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
-		isUnknown(t, err)
-	}
+	_, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
+	isUnknown(t, err)
+	require.NotErrorIs(t, err, errSilent)
+	_, err = p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
+	isUnknown(t, err)
+	require.ErrorIs(t, err, errSilent, "they are not waited for again so soon")
 	require.NoError(t, ctx.Err())
 }
 
