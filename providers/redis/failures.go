@@ -34,7 +34,7 @@ var codes = map[string]meaning{
 	"OOM":         refused, // maxmemory
 	"READONLY":    refused, // a replica, or a failover under way
 	"TRYAGAIN":    refused, // the slot is being moved
-	"DENIED":      denied, // protected mode
+	"DENIED":      denied,  // protected mode
 	"NOAUTH":      denied,
 	"NOPERM":      denied,
 	"WRONGPASS":   denied,
