@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -165,7 +164,7 @@ func (h *campaign) pause(n int) time.Duration {
 	if n = min(n, 16); first < limit>>n {
 		pause = first << n
 	}
-	pause -= time.Duration(rand.Int64N(int64(pause)/2 + 1))
+	pause -= time.Duration(h.m.options.Random() * float64(pause) / 2)
 	if throttled := (*ThrottledError)(nil); errors.As(h.last, &throttled) {
 		return max(pause, min(throttled.RetryAfter, maxThrottle))
 	}
@@ -180,7 +179,7 @@ func (h *campaign) pause(n int) time.Duration {
 		if left > 0 {
 			h.late = 0
 		}
-		pause = min(pause, addSaturated(left, chase(h.late, rand.Float64())))
+		pause = min(pause, addSaturated(left, chase(h.late, h.m.options.Random())))
 		h.late++
 	}
 	return pause

@@ -2,7 +2,6 @@ package leasing
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -110,7 +109,7 @@ const repeats = 4
 func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
 	switch {
 	case !answered: // backs off like a renewal, up to a second
-		return min(retryPause(c.tries, left, left, rand.Float64()), time.Second)
+		return min(retryPause(c.tries, left, left, c.m.options.Random()), time.Second)
 	case c.tries >= repeats:
 		return left
 	}

@@ -55,6 +55,11 @@ type Options struct {
 	// provider that pushes wake-ups the pause may grow to ten times MaxPoll.
 	MinPoll, MaxPoll time.Duration
 
+	// Random returns a number of at least 0 and under 1: all jitter comes from it. It
+	// is called from several goroutines, also under locks of the manager, and must
+	// not call it. Set it to repeat a run in virtual time. Default: math/rand/v2.
+	Random func() float64
+
 	// ObserverTimeout is how long Close waits for observers to be told all.
 	// Default 5 s.
 	ObserverTimeout time.Duration

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	mathrand "math/rand/v2"
 	"os"
 	"time"
 
@@ -38,6 +39,9 @@ func (o Options) withDefaults(c Capabilities) (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Random == nil {
+		o.Random = mathrand.Float64
 	}
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()

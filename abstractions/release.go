@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -103,7 +102,7 @@ func (m *manager) release(ctx context.Context, req ReleaseRequest, bound time.Du
 		if err == nil || definite(err) && !errors.Is(err, ErrThrottled) {
 			return err
 		}
-		if !sleep(detached, retryPause(n, bound, bound, rand.Float64())) {
+		if !sleep(detached, retryPause(n, bound, bound, m.options.Random())) {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}

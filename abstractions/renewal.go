@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -133,7 +132,7 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 	l.failure = err
 	l.unknown = l.unknown || !definite(err)
 	if l.plan.cadence != forever {
-		pause := min(retryPause(l.failures, l.plan.firstTTL, left, rand.Float64()), l.plan.cadence)
+		pause := min(retryPause(l.failures, l.plan.firstTTL, left, l.m.options.Random()), l.plan.cadence)
 		if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
 			pause = min(max(pause, throttled.RetryAfter), max(left/3, minRetry), max(l.plan.cadence, minRetry))
 		}
@@ -181,7 +180,7 @@ func (l *lease) planRenewal(sent instant) {
 	if l.granted < l.plan.ttl && l.plan.ttl != Infinite && cadence != forever { // less than was asked for
 		cadence = min(cadence, time.Duration(defaultFraction*float64(l.granted)))
 	}
-	l.nextRenew = sent.add(jittered(cadence, rand.Float64()))
+	l.nextRenew = sent.add(jittered(cadence, l.m.options.Random()))
 }
 
 // settleRenewal lets those go on who wait for the renewal under way. Needs mu.

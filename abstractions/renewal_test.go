@@ -180,6 +180,22 @@ func TestTrap_T09_T10_CadenceIsProportional(t *testing.T) {
 	}
 }
 
+// So that a run in virtual time can be repeated.
+func TestRandomDecidesAllJitter(t *testing.T) {
+	random := func() float64 { return 0.5 }
+	virtual(t, leasing.Options{Random: random}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		const ttl = 10 * time.Second
+		l := acquire(t, m, leasing.AcquireOptions{TTL: ttl})
+		time.Sleep(100 * ttl)
+		last := l.AcquiredAt()
+		for _, sent := range at(p.Calls(), leasingtest.Renew) {
+			require.Equal(t, 5700*time.Millisecond, sent.Sub(last)) // 0.6 TTL less half of a tenth
+			last = sent
+		}
+		require.Equal(t, 175, l.Renewals())
+	})
+}
+
 func TestTrap_T11_ManualRenewalIsARenewal(t *testing.T) {
 	virtual(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		var told journal
