@@ -1,0 +1,211 @@
+package chaos
+
+import (
+	"context"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// RenewBatch is the wrapped provider's, with the plan's faults: of the batch as
+// a whole (RenewBatch), and of its items (Renew).
+//
+// The items are answered together. A batch takes as long as the longest Delay
+// of its items. An item that otherwise would have to wait for its failure is
+// answered as unknown when the others are there, so that it does not touch
+// them; where nothing of a batch is sent, the longest wait decides.
+func (p *Provider) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	quiet, err := p.state()
+	switch {
+	case err != nil:
+		return nil, err
+	case p.batcher == nil:
+		return nil, p.wrap(operation{op: RenewBatch}, leasing.ErrUnsupported)
+	case quiet:
+		return p.batcher.RenewBatch(ctx, reqs)
+	}
+	return p.renewBatch(ctx, reqs)
+}
+
+func (p *Provider) renewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	return through(ctx, p, operation{op: RenewBatch}, func(ctx context.Context) ([]leasing.RenewResult, error) {
+		if ctx.Err() != nil {
+			return p.batcher.RenewBatch(ctx, reqs)
+		}
+		return p.newBatch(reqs).renew(ctx)
+	})
+}
+
+// batch is a batch of renewals with the fate of each item.
+type batch struct {
+	p     *Provider
+	items []*item
+	err   error // about the whole batch, from the wrapped provider
+}
+
+// item is one renewal of a batch.
+type item struct {
+	operation
+	req    leasing.RenewRequest
+	fate   fate
+	result leasing.RenewResult
+}
+
+func (p *Provider) newBatch(reqs []leasing.RenewRequest) *batch {
+	b := &batch{p: p}
+	for _, req := range reqs {
+		i := &item{operation: renewal(req), req: req}
+		if req.Validate(p.caps) == nil {
+			i.fate = p.decide(&i.operation)
+		}
+		b.items = append(b.items, i)
+	}
+	return b
+}
+
+func (b *batch) renew(ctx context.Context) ([]leasing.RenewResult, error) {
+	if err := b.delays(ctx, false); err != nil {
+		return nil, err
+	}
+	b.begin(ctx)
+	b.send(ctx, b.only(item.isSent))
+	if again := b.only(item.isSentTwice); len(again) > 0 {
+		b.pause(ctx, again)
+		b.send(ctx, again)
+	}
+	b.finish(ctx)
+	if err := b.delays(ctx, true); err != nil {
+		return nil, err
+	}
+	results := make([]leasing.RenewResult, len(b.items))
+	for i, item := range b.items {
+		results[i] = item.result
+	}
+	return results, b.err
+}
+
+func (i item) kind() Kind {
+	if i.fate.main == nil {
+		return ""
+	}
+	return i.fate.main.fault().Kind
+}
+
+// isSent reports whether the item reaches the backend while the batch runs.
+func (i item) isSent() bool {
+	switch i.kind() {
+	case "", Broken, AppliedTwice:
+		return true
+	}
+	return i.fate.main.fault().appliesFirst()
+}
+
+func (i item) isSentTwice() bool { return i.kind() == AppliedTwice }
+
+// isLost reports whether the caller does not get the backend's answer.
+func (i item) isLost() bool { return i.fate.main != nil && i.fate.main.cutsOff() }
+
+func (b *batch) only(is func(item) bool) []*item {
+	var chosen []*item
+	for _, i := range b.items {
+		if is(*i) {
+			chosen = append(chosen, i)
+		}
+	}
+	return chosen
+}
+
+// begin does what comes before the effect.
+func (b *batch) begin(ctx context.Context) {
+	for _, i := range b.items {
+		if i.fate.main != nil {
+			b.p.note(ctx, i.operation, i.fate.main)
+		}
+		switch i.kind() {
+		case Broken:
+			if f := i.fate.main.fault(); !f.After {
+				b.p.breakLease(ctx, i.name, f)
+			}
+		case DeliveredLate:
+			b.p.deliver(ctx, i.fate.main.delay, func(ctx context.Context) error { _, err := b.p.inner.Renew(ctx, i.req); return err })
+		}
+	}
+}
+
+// send renews some items in one request. An item without an answer stays
+// without one, and the error of the request stands for it.
+func (b *batch) send(ctx context.Context, items []*item) {
+	if len(items) == 0 {
+		return
+	}
+	reqs := make([]leasing.RenewRequest, len(items))
+	for n, i := range items {
+		reqs[n] = i.req
+	}
+	results, err := b.p.batcher.RenewBatch(ctx, reqs)
+	if err != nil {
+		b.err = err
+	}
+	for n, i := range items {
+		i.result = leasing.RenewResult{}
+		if n < len(results) {
+			i.result = results[n]
+		}
+	}
+}
+
+// finish does what comes after the effect, and hides the answers that are lost.
+func (b *batch) finish(ctx context.Context) {
+	sent := b.only(item.isSent)
+	for _, i := range sent {
+		if f := i.fate.main; i.kind() == Broken && f.fault().After {
+			b.p.breakLease(ctx, i.name, f.fault())
+		}
+		if cut := b.p.cut(i.operation); cut != nil && !i.isLost() {
+			b.p.note(ctx, i.operation, cut)
+			i.fate.main = cut
+		}
+	}
+	lost := b.only(item.isLost)
+	if len(lost) == len(b.items) {
+		b.pause(ctx, lost)
+	}
+	for _, i := range lost {
+		err := i.fate.main.fault().failure()
+		if ctx.Err() != nil {
+			err = b.p.interrupted(ctx, true)
+		}
+		i.result = leasing.RenewResult{Err: b.p.injure(i.operation, i.fate.main, err)}
+	}
+}
+
+// pause waits for as long as the slowest of some items.
+func (b *batch) pause(ctx context.Context, items []*item) {
+	var longest time.Duration
+	for _, i := range items {
+		longest = max(longest, i.fate.main.wait())
+	}
+	b.p.pause(ctx, longest)
+}
+
+// delays takes the longest of the items' delays before, or after, the effect.
+func (b *batch) delays(ctx context.Context, after bool) error {
+	var longest time.Duration
+	var slowest *fired
+	for _, i := range b.items {
+		var all time.Duration
+		for _, d := range i.fate.delays {
+			if d.fault().After == after {
+				b.p.note(ctx, i.operation, d)
+				all = sum(all, d.delay)
+			}
+			if all > longest {
+				longest, slowest = all, d
+			}
+		}
+	}
+	if !b.p.pause(ctx, longest) {
+		return b.p.injure(operation{op: RenewBatch}, slowest, b.p.interrupted(ctx, after))
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+)
+
+// on is a rule about the renewals of one name.
+func on(name string, fault chaos.Fault) chaos.Rule {
+	return chaos.Rule{Name: name, Fault: fault, Match: chaos.Match{Ops: []chaos.Op{chaos.Renew}, Names: []string{name}}}
+}
+
+// renewAll holds the names and renews them in one batch.
+func renewAll(t *testing.T, p *chaos.Provider, b *backend, names ...string) (results map[string]leasing.RenewResult, took time.Duration) {
+	t.Helper()
+	var reqs []leasing.RenewRequest
+	for _, name := range names {
+		_, err := b.Provider.Acquire(t.Context(), claim(name, "id"))
+		require.NoError(t, err)
+		reqs = append(reqs, b.renewal(name, "id"))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	start := time.Now()
+	got, err := p.RenewBatch(ctx, reqs)
+	require.NoError(t, err)
+	require.Len(t, got, len(names))
+	results = map[string]leasing.RenewResult{}
+	for i, name := range names {
+		results[name] = got[i]
+		if got[i].Err == nil {
+			assert.Equal(t, name, got[i].Grant.Name, "results are in the order of the requests")
+		} else {
+			assert.Zero(t, got[i].Grant)
+		}
+	}
+	return results, time.Since(start)
+}
+
+// TestEachItemOfABatchHasItsOwnFate, and touches no other.
+func TestEachItemOfABatchHasItsOwnFate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t,
+			on("request", chaos.Fault{Kind: chaos.RequestLost, Delay: second}),
+			on("reply", chaos.Fault{Kind: chaos.ReplyLost, Delay: second}),
+			on("hangs", chaos.Fault{Kind: chaos.Hang}),
+			on("cut", chaos.Fault{Kind: chaos.Partitioned}),
+			on("late", chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}),
+			on("twice", chaos.Fault{Kind: chaos.AppliedTwice}),
+			on("throttled", chaos.Fault{Kind: chaos.Throttle}),
+			on("denied", chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied}),
+			on("broken", chaos.Fault{Kind: chaos.Broken}),
+		)
+		results, took := renewAll(t, p, b, "first", "request", "reply", "hangs", "cut", "late", "twice", "throttled", "denied", "broken", "last")
+		assert.Zero(t, took, "those that wait keep nobody waiting")
+		for name, want := range map[string]error{
+			"first": nil, "twice": nil, "last": nil,
+			"request": leasing.ErrUnavailable, "reply": leasing.ErrUnavailable, "hangs": leasing.ErrUnavailable, "cut": leasing.ErrUnavailable,
+			"late": leasing.ErrUnavailable, "throttled": leasing.ErrThrottled, "denied": leasing.ErrDenied, "broken": leasing.ErrLost,
+		} {
+			assert.ErrorIs(t, results[name].Err, want, name)
+			if want != nil && name != "broken" {
+				var outer *leasing.Error
+				require.ErrorAs(t, results[name].Err, &outer)
+				assert.Equal(t, name, outer.Name)
+			}
+		}
+		assert.Len(t, b.times(chaos.RenewBatch), 2, "one request, and one for what is sent twice")
+		assert.Len(t, b.times(chaos.Renew), 6, "first, reply, twice, broken, last, and twice again")
+		require.NoError(t, p.Settle(t.Context()))
+		assert.Len(t, b.times(chaos.Renew), 7, "late")
+		assert.Equal(t, 11, p.Report().Operations[chaos.Renew], "each item was asked about once")
+	})
+}
+
+// TestABatchOfWhichNothingArrives takes as long as its longest wait.
+func TestABatchOfWhichNothingArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, on("a", chaos.Fault{Kind: chaos.Hang, Delay: 2 * second}), on("b", chaos.Fault{Kind: chaos.RequestLost, Delay: second}))
+		results, took := renewAll(t, p, b, "a", "b")
+		assert.Equal(t, 2*second, took)
+		assert.ErrorIs(t, results["a"].Err, chaos.ErrInjected)
+		assert.ErrorIs(t, results["b"].Err, chaos.ErrInjected)
+		assert.Empty(t, b.times(chaos.RenewBatch))
+	})
+}
+
+func TestABatchThatHangsEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Hang}})
+		results, took := renewAll(t, p, b, "a", "b")
+		assert.Equal(t, bound, took)
+		assert.ErrorIs(t, results["a"].Err, context.DeadlineExceeded)
+		assert.ErrorIs(t, results["b"].Err, leasing.ErrUnavailable)
+	})
+}
+
+// TestABatchTakesTheLongestOfItsDelays: they are of one request.
+func TestABatchTakesTheLongestOfItsDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t,
+			on("a", chaos.Fault{Kind: chaos.Delay, Delay: second}),
+			on("b", chaos.Fault{Kind: chaos.Delay, Delay: 3 * second}),
+			on("c", chaos.Fault{Kind: chaos.Delay, Delay: 2 * second, After: true}))
+		results, took := renewAll(t, p, b, "a", "b", "c", "d")
+		assert.Equal(t, 5*second, took)
+		assert.Equal(t, []time.Duration{3 * second}, b.times(chaos.RenewBatch))
+		for name, result := range results {
+			assert.NoError(t, result.Err, name)
+		}
+	})
+}
+
+func TestABatchThatIsAbandonedWhileDelayed(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour, After: after}})
+			ctx, cancel := context.WithTimeout(t.Context(), second)
+			defer cancel()
+			_, err := p.RenewBatch(ctx, []leasing.RenewRequest{b.renewal("n", "id")})
+			require.ErrorIs(t, err, leasing.ErrUnavailable)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, after, len(b.times(chaos.Renew)) == 1)
+		})
+	}
+}
+
+// halfway answers for the first half of a batch only.
+type halfway struct{ *backend }
+
+var errHalf = errors.New("half of it is missing")
+
+func (h halfway) As(target any) bool {
+	if batcher, ok := target.(*leasing.BatchRenewer); ok {
+		*batcher = h
+		return true
+	}
+	return h.backend.As(target)
+}
+
+func (h halfway) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	results, _ := h.backend.RenewBatch(ctx, reqs[:len(reqs)/2])
+	return results, errHalf
+}
+
+// TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss: it has no result, and the
+// batch has the error, as the wrapped provider's has.
+func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
+	b := newBackend()
+	p, err := chaos.Wrap(halfway{b}, chaos.Plan{Rules: []chaos.Rule{on("lost", chaos.Fault{Kind: chaos.RequestLost})}}, chaos.Options{})
+	require.NoError(t, err)
+	defer p.Close()
+	for _, name := range []string{"lost", "a", "b"} {
+		_, err := b.Provider.Acquire(t.Context(), claim(name, "id"))
+		require.NoError(t, err)
+	}
+	results, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("lost", "id"), b.renewal("a", "id"), b.renewal("b", "id")})
+	require.ErrorIs(t, err, errHalf)
+	require.Len(t, results, 3)
+	assert.ErrorIs(t, results[0].Err, chaos.ErrInjected)
+	assert.NoError(t, results[1].Err)
+	assert.Equal(t, "a", results[1].Grant.Name)
+	assert.Zero(t, results[2])
+}
+
+// TestAWholeBatchIsFaultedByItsOwnName, whose items are not asked about then.
+func TestAWholeBatchIsFaultedByItsOwnName(t *testing.T) {
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Throttle}, Match: chaos.Match{Ops: []chaos.Op{chaos.RenewBatch}}})
+	_, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("n", "id")})
+	require.ErrorIs(t, err, leasing.ErrThrottled)
+	assert.Equal(t, map[chaos.Op]int{chaos.RenewBatch: 1}, p.Report().Operations)
+	_, err = p.Renew(t.Context(), b.renewal("n", "id"))
+	require.NotErrorIs(t, err, leasing.ErrThrottled, "a renewal by itself is no batch")
+}

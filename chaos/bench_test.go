@@ -1,0 +1,124 @@
+package chaos_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+)
+
+// free is a provider that costs nothing, so that what is measured is the wrapper.
+type free struct{ leasing.Provider }
+
+func (free) Capabilities() leasing.Capabilities { return leasing.Capabilities{Provider: "free"} }
+func (free) Close() error                       { return nil }
+
+func (free) Acquire(context.Context, leasing.AcquireRequest) (leasing.Grant, error) {
+	return leasing.Grant{}, nil
+}
+
+func (free) Renew(context.Context, leasing.RenewRequest) (leasing.Grant, error) {
+	return leasing.Grant{}, nil
+}
+func (free) Release(context.Context, leasing.ReleaseRequest) error { return nil }
+
+func (free) Break(context.Context, leasing.BreakRequest) (leasing.BreakResult, error) {
+	return leasing.BreakResult{}, nil
+}
+
+func (free) Inspect(context.Context, leasing.InspectRequest) (leasing.Record, error) {
+	return leasing.Record{}, nil
+}
+
+func (free) RenewBatch(context.Context, []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	return nil, nil
+}
+
+func (free) Wait(context.Context, leasing.WaitRequest) (leasing.Wakeups, error) {
+	return leasing.Wakeups{}, nil
+}
+
+func (free) List(context.Context, leasing.ListRequest) (leasing.ListResult, error) {
+	return leasing.ListResult{}, nil
+}
+func (free) Ping(context.Context) error { return nil }
+
+func (free) History(context.Context, leasing.HistoryRequest) (leasing.HistoryResult, error) {
+	return leasing.HistoryResult{}, nil
+}
+
+// client is a provider with all abilities.
+type client interface {
+	leasing.Provider
+	leasing.BatchRenewer
+	leasing.Waiter
+	leasing.Lister
+	leasing.Pinger
+	leasing.HistoryReader
+}
+
+// calls are all operations, of any provider.
+var calls = []struct {
+	name string
+	do   func(ctx context.Context, p client)
+}{
+	{"Acquire", func(ctx context.Context, p client) {
+		_, _ = p.Acquire(ctx, leasing.AcquireRequest{Name: "n", ID: "id", Owner: "o", TTL: second})
+	}},
+	{"Renew", func(ctx context.Context, p client) {
+		_, _ = p.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "id", TTL: second})
+	}},
+	{"Release", func(ctx context.Context, p client) { _ = p.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "id"}) }},
+	{"Break", func(ctx context.Context, p client) { _, _ = p.Break(ctx, leasing.BreakRequest{Name: "n"}) }},
+	{"Inspect", func(ctx context.Context, p client) { _, _ = p.Inspect(ctx, leasing.InspectRequest{Name: "n"}) }},
+	{"RenewBatch", func(ctx context.Context, p client) { _, _ = p.RenewBatch(ctx, nil) }},
+	{"Wait", func(ctx context.Context, p client) { _, _ = p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "id"}) }},
+	{"List", func(ctx context.Context, p client) { _, _ = p.List(ctx, leasing.ListRequest{}) }},
+	{"Ping", func(ctx context.Context, p client) { _ = p.Ping(ctx) }},
+	{"History", func(ctx context.Context, p client) { _, _ = p.History(ctx, leasing.HistoryRequest{Name: "n"}) }},
+}
+
+func wrappedForFree(t testing.TB, rules ...chaos.Rule) *chaos.Provider {
+	p, err := chaos.Wrap(free{}, chaos.Plan{Rules: rules}, chaos.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// TestNoAllocationWithoutFaults: neither with an empty plan, nor while disabled.
+func TestNoAllocationWithoutFaults(t *testing.T) {
+	disabled := wrappedForFree(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
+	require.NoError(t, disabled.Disable())
+	ctx := t.Context()
+	enabled := wrappedForFree(t)
+	require.NoError(t, enabled.Enable())
+	for what, p := range map[string]*chaos.Provider{"empty": wrappedForFree(t), "enabled": enabled, "disabled": disabled} {
+		for _, call := range calls {
+			assert.Zero(t, testing.AllocsPerRun(100, func() { call.do(ctx, p) }), "%s %s", what, call.name)
+		}
+	}
+}
+
+// BenchmarkOverhead is what a call costs through the wrapper when the call
+// itself costs nothing: with an empty plan, and with one rule that is asked
+// and does not agree.
+func BenchmarkOverhead(b *testing.B) {
+	for what, p := range map[string]client{
+		"direct": free{}, "empty": wrappedForFree(b),
+		"asked": wrappedForFree(b, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}, When: chaos.Policy{Skip: 1 << 40}}),
+	} {
+		for _, call := range calls {
+			b.Run(what+"/"+call.name, func(b *testing.B) {
+				b.ReportAllocs()
+				ctx := b.Context()
+				for b.Loop() {
+					call.do(ctx, p)
+				}
+			})
+		}
+	}
+}

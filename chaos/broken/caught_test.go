@@ -1,0 +1,86 @@
+package broken_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/broken"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// caughtBy names a check of the conformance suite that each defect has to fail.
+var caughtBy = map[string]string{
+	"T06": "Expiry_RenewalIsLostOrProvablyRevives",
+	"T13": "Trap_T13_LostReplyIsTriedAgain",
+	"T15": "Trap_T15_StateBeforeALostReplyStillWorks",
+	"T17": "Trap_T19_ExpiredLeaseBlocksNobody",
+	"T18": "Trap_T18_OneOfManyRacersWins",
+	"T20": "Trap_T20_RenewalRevivesNothingBesideNewHolder",
+	"T21": "Trap_T21_ReleaseKeepsTheToken",
+	"T24": "Expiry_NeverEarlyNorLate",
+	"T26": "Trap_T26_ReleaseByAnotherIDFreesNothing",
+	"T56": "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease",
+}
+
+// asked is the environment variable in which a test process is told which
+// defect to run the suite against.
+const asked = "CHAOS_BROKEN_DEFECT"
+
+func harness(wrap func(leasing.Provider) leasing.Provider) providertest.Harness {
+	return providertest.Harness{
+		Virtual: true,
+		New: func(testing.TB) leasing.Provider {
+			return wrap(memlease.New(memlease.Options{Retention: 24 * time.Hour}))
+		},
+	}
+}
+
+func TestCorrectPasses_memory(t *testing.T) {
+	providertest.Run(t, harness(broken.Correct))
+}
+
+// TestDefective fails on purpose, in a process of its own.
+func TestDefective(t *testing.T) {
+	name := os.Getenv(asked)
+	if name == "" {
+		return // nobody asked
+	}
+	for _, defect := range broken.All() {
+		if defect.Name == name {
+			providertest.Run(t, harness(defect.Wrap))
+		}
+	}
+}
+
+func TestEachDefectIsCaught_memory(t *testing.T) {
+	for _, defect := range broken.All() {
+		t.Run(defect.Trap+" "+defect.Name, func(t *testing.T) {
+			t.Parallel()
+			check, ok := caughtBy[defect.Trap]
+			require.True(t, ok, "a check is named")
+			command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDefective$", "-test.timeout=2m")
+			command.Env = append(os.Environ(), asked+"="+defect.Name)
+			output, err := command.CombinedOutput()
+			var failed *exec.ExitError
+			require.ErrorAs(t, err, &failed, "%s", output)
+			require.NotContains(t, string(output), "panic:")
+			require.Contains(t, string(output), "--- FAIL: TestDefective/"+check+" ", "%s", output)
+		})
+	}
+}
+
+func TestPlansOfDefectsExist(t *testing.T) {
+	for _, defect := range broken.All() {
+		if defect.Plan != "" {
+			_, err := chaos.Named(defect.Plan, 1)
+			require.NoError(t, err, defect.Name)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package broken
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// careless releases whatever lease there is, whoever asks.
+type careless struct{ plain }
+
+func newCareless(p leasing.Provider) leasing.Provider { return careless{plain{p}} }
+
+func (p careless) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+	record, err := p.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+	if err == nil && record.Held && record.ID != req.ID {
+		if _, err := p.Break(ctx, leasing.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
+			return err
+		}
+	}
+	return p.Provider.Release(ctx, req)
+}
+
+// selfish refuses the repetition of an acquire that it has granted.
+type selfish struct{ plain }
+
+func newSelfish(p leasing.Provider) leasing.Provider { return selfish{plain{p}} }
+
+func (p selfish) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	record, err := p.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+	if err == nil && record.Held && record.ID == req.ID {
+		return leasing.Grant{}, &leasing.HeldError{Holder: record}
+	}
+	return p.Provider.Acquire(ctx, req)
+}
+
+// silent answers every second renewal, the first one too, without asking the
+// backend: the lease reads as held when it is not, and its holder hears of it
+// one renewal late.
+type silent struct {
+	plain
+	mu       sync.Mutex
+	answered map[string]int // renewals by claim
+}
+
+func newSilent(p leasing.Provider) leasing.Provider {
+	return &silent{plain: plain{p}, answered: map[string]int{}}
+}
+
+func (p *silent) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+	p.mu.Lock()
+	p.answered[req.ID]++
+	skip := p.answered[req.ID]%2 == 1
+	p.mu.Unlock()
+	if skip && req.TTL != leasing.Infinite && req.Validate(p.Capabilities()) == nil && ctx.Err() == nil {
+		return leasing.Grant(req), nil
+	}
+	return p.Provider.Renew(ctx, req)
+}
+
+// ghostly takes a name for a claim that was released, as when the request that
+// comes late is the first that the backend has heard of it.
+type ghostly struct {
+	plain
+	mu    sync.Mutex
+	alias map[string]string // what the backend knows a claim by that was released
+}
+
+func newGhostly(p leasing.Provider) leasing.Provider {
+	return &ghostly{plain: plain{p}, alias: map[string]string{}}
+}
+
+func (p *ghostly) known(id string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if alias, ok := p.alias[id]; ok {
+		return alias
+	}
+	return id
+}
+
+func (p *ghostly) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	id := req.ID
+	req.ID = p.known(id)
+	grant, err := p.Provider.Acquire(ctx, req)
+	if errors.Is(err, leasing.ErrReleased) {
+		req.ID = leasing.NewID()
+		p.mu.Lock()
+		p.alias[id] = req.ID
+		p.mu.Unlock()
+		grant, err = p.Provider.Acquire(ctx, req)
+	}
+	return named(grant, id), err
+}
+
+func (p *ghostly) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+	id := req.ID
+	req.ID = p.known(id)
+	grant, err := p.Provider.Renew(ctx, req)
+	return named(grant, id), err
+}
+
+func (p *ghostly) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+	req.ID = p.known(req.ID)
+	return p.Provider.Release(ctx, req)
+}
+
+// named gives a grant the ID that its claim goes by outside.
+func named(grant leasing.Grant, id string) leasing.Grant {
+	if grant.ID != "" {
+		grant.ID = id
+	}
+	return grant
+}

@@ -1,0 +1,115 @@
+package chaos_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/chaos"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// never is a plan whose rules are asked about everything and never agree, so
+// that all goes through the part that could do harm.
+func never() chaos.Plan {
+	kinds := []chaos.Kind{
+		chaos.Error, chaos.Throttle, chaos.Hang, chaos.RequestLost, chaos.ReplyLost,
+		chaos.AppliedTwice, chaos.Broken, chaos.HintsLost,
+	}
+	plan := chaos.Plan{Rules: []chaos.Rule{
+		{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},
+		{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},
+		{Fault: chaos.Fault{Kind: chaos.StaleRead, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},
+		{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: 1 << 60}},
+		{Name: "batch", Fault: chaos.Fault{Kind: chaos.Error}, When: chaos.Policy{Skip: 1 << 40}, Match: chaos.Match{Ops: []chaos.Op{chaos.RenewBatch}}},
+	}}
+	for _, kind := range kinds {
+		plan.Rules = append(plan.Rules, chaos.Rule{Fault: chaos.Fault{Kind: kind}, When: chaos.Policy{Skip: 1 << 40}})
+	}
+	return plan
+}
+
+// everythingTwice is a plan that a correct provider's answers don't show,
+// but for those of an operator's break.
+func everythingTwice() chaos.Plan {
+	return chaos.Plan{Rules: []chaos.Rule{{
+		Fault: chaos.Fault{Kind: chaos.AppliedTwice},
+		Match: chaos.Match{Ops: []chaos.Op{chaos.Acquire, chaos.Renew, chaos.Release, chaos.Wait}},
+	}}}
+}
+
+func harness(plan chaos.Plan, disabled bool) providertest.Harness {
+	return providertest.Harness{
+		Virtual: true,
+		New: func(t testing.TB) leasing.Provider {
+			p, err := chaos.Wrap(memlease.New(memlease.Options{History: 100}), plan, chaos.Options{})
+			require.NoError(t, err)
+			if disabled {
+				require.NoError(t, p.Disable())
+			}
+			return p
+		},
+		Forget:      forget,
+		Unreachable: unreachable(chaos.Partitioned),
+	}
+}
+
+// unreachable is a backend of which nothing comes back.
+func unreachable(kind chaos.Kind) func(t testing.TB) leasing.Provider {
+	return func(t testing.TB) leasing.Provider {
+		plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: kind}}}}
+		p, err := chaos.Wrap(memlease.New(memlease.Options{History: 100}), plan, chaos.Options{})
+		require.NoError(t, err)
+		return p
+	}
+}
+
+// TestOutagesLookReal_memory: what the contract asks of a provider whose backend
+// is gone holds for those whose backend the wrapper takes away.
+func TestOutagesLookReal_memory(t *testing.T) {
+	for _, kind := range []chaos.Kind{chaos.Hang, chaos.ReplyLost} {
+		t.Run(string(kind), func(t *testing.T) {
+			h := harness(chaos.Plan{}, false)
+			h.Unreachable = unreachable(kind)
+			providertest.Run(t, h)
+		})
+	}
+}
+
+func TestConformanceWithoutFaults_memory(t *testing.T) {
+	providertest.Run(t, harness(chaos.Plan{}, false))
+}
+
+func TestConformanceWithRulesThatNeverFire_memory(t *testing.T) {
+	providertest.Run(t, harness(never(), false))
+}
+
+func TestConformanceWhenDisabled_memory(t *testing.T) {
+	plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.Error}}, {Fault: chaos.Fault{Kind: chaos.Partitioned}}}}
+	providertest.Run(t, harness(plan, true))
+}
+
+func TestConformanceWithEverythingTwice_memory(t *testing.T) {
+	providertest.Run(t, harness(everythingTwice(), false))
+}
+
+// forget lets the retention pass, and the sweep of other names' acquires find the name.
+func forget(t testing.TB, p leasing.Provider, name string) {
+	time.Sleep(memlease.DefaultRetention)
+	for i := 0; ; i++ {
+		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: name})
+		require.NoError(t, err)
+		if record.Token == 0 {
+			return
+		}
+		_, err = p.Acquire(t.Context(), leasing.AcquireRequest{Name: fmt.Sprint(name, i), ID: leasing.NewID(), Owner: "test", TTL: time.Second})
+		require.NoError(t, err)
+	}
+}

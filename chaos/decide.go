@@ -1,0 +1,188 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// operation is what rules are asked about.
+type operation struct {
+	op              Op
+	name, id, owner string
+	read            any // the request of a read; comparable
+	nth             int // of this op, name and owner: set by decide
+}
+
+// identity is what an operation is counted by.
+type identity struct {
+	op          Op
+	name, owner string
+}
+
+// rule is a Rule at work. The decider's lock guards it.
+type rule struct {
+	Rule
+	disabled bool
+	seen     int              // operations that matched, in the window
+	perName  counters[string] // the same, by name
+	limit    limiter
+	answers  *recent[any, *answers] // of reads, for StaleRead
+}
+
+func newRule(r Rule) *rule {
+	return &rule{
+		Rule: r, disabled: r.Disabled, perName: newCounters[string](),
+		limit: newLimiter(r.Budget, r.Rate), answers: newRecent[any, *answers](2 * kept),
+	}
+}
+
+// concerns reports whether the rule is about an operation at all.
+func (r *rule) concerns(o operation) bool {
+	if r.disabled {
+		return false
+	}
+	if len(r.Match.Ops) == 0 {
+		if o.op == RenewBatch || !slices.Contains(traits[r.Fault.Kind].ops, o.op) {
+			return false
+		}
+	} else if !slices.Contains(r.Match.Ops, o.op) {
+		return false
+	}
+	return fitsAny(r.Match.Names, o.name) && fitsAny(r.Match.Owners, o.owner)
+}
+
+// count counts an operation that matches.
+func (r *rule) count(name string) int {
+	r.seen++
+	if r.When.PerName {
+		return r.perName.add(name)
+	}
+	return r.seen
+}
+
+// fired is a fault that happens to an operation.
+type fired struct {
+	rule   *rule
+	delay  time.Duration
+	answer any // of a StaleRead
+}
+
+func (f *fired) fault() Fault { return f.rule.Fault }
+
+// wait is for how long the caller gets no answer.
+func (f *fired) wait() time.Duration {
+	switch kind := f.fault().Kind; {
+	case kind == DeliveredLate:
+		return 0
+	case f.delay == 0 && (kind == Hang || kind == Partitioned):
+		return leasing.Infinite
+	}
+	return f.delay
+}
+
+// fate is what happens to one operation.
+type fate struct {
+	delays []*fired // of kind Delay
+	main   *fired   // of another kind; nil for none
+}
+
+// decide asks each rule once about an operation and settles what happens to it.
+// It fills in who asks and which time.
+func (p *Provider) decide(o *operation) fate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.identify(o)
+	since := time.Since(p.start)
+	p.report.operations[o.op]++
+	var f fate
+	for _, r := range p.rules {
+		if !r.concerns(*o) || !r.When.open(since) {
+			continue
+		}
+		luck := roll(p.plan.Seed, r.Name, *o, o.nth)
+		if !r.When.picks(r.count(o.name), luck.happens) {
+			continue
+		}
+		hit := &fired{rule: r, delay: r.Fault.duration(luck.jitter)}
+		if f.takes(hit) && p.can(hit, *o, since) {
+			p.charge(hit, o.name, since)
+			f.add(hit)
+		}
+	}
+	return f
+}
+
+// identify finds out for whom an operation is, and counts it.
+func (p *Provider) identify(o *operation) {
+	switch {
+	case o.id == "":
+	case o.owner != "":
+		p.owners.put(o.id, o.owner)
+	default:
+		o.owner, _ = p.owners.get(o.id)
+	}
+	if o.owner == "" {
+		o.owner = p.options.Owner
+	}
+	o.nth = p.asked.add(identity{o.op, o.name, o.owner})
+}
+
+// duration is the time that a fault takes.
+func (f Fault) duration(luck float64) time.Duration {
+	return sum(f.Delay, time.Duration(float64(f.Jitter)*luck))
+}
+
+// takes reports whether there is room for one more fault: any number of
+// delays, and one of the others.
+func (f *fate) takes(hit *fired) bool { return hit.fault().Kind == Delay || f.main == nil }
+
+func (f *fate) add(hit *fired) {
+	if hit.fault().Kind == Delay {
+		f.delays = append(f.delays, hit)
+		return
+	}
+	f.main = hit
+}
+
+// can reports whether a fault is possible now and within its limits.
+func (p *Provider) can(hit *fired, o operation, since time.Duration) bool {
+	switch hit.fault().Kind {
+	case StaleRead:
+		known, ok := hit.rule.answers.get(o.read)
+		if ok {
+			hit.answer = known.before(since - hit.fault().Delay)
+		}
+		if hit.answer == nil {
+			return false
+		}
+	case DeliveredLate:
+		if p.late >= maxLate && o.op != Wait {
+			return false
+		}
+	}
+	return p.limit.allows(o.name, since) && hit.rule.limit.allows(o.name, since)
+}
+
+func (p *Provider) charge(hit *fired, name string, since time.Duration) {
+	p.limit.take(name, since)
+	hit.rule.limit.take(name, since)
+}
+
+// cut returns the partition that an operation is in at the moment, if any. It
+// is a look at the clock and counts nothing.
+func (p *Provider) cut(o operation) *fired {
+	if !p.partitions {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	since := time.Since(p.start)
+	for _, r := range p.rules {
+		if r.Fault.Kind == Partitioned && r.concerns(o) && r.When.open(since) {
+			return &fired{rule: r, delay: r.Fault.Delay}
+		}
+	}
+	return nil
+}

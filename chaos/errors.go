@@ -1,0 +1,67 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// ErrInjected is what all injected errors match, so that a test can tell them
+// from real ones. Code that is to survive must not look for it.
+var ErrInjected = errors.New("injected by chaos")
+
+// InjectedError says which rule an error comes from. It stands in the chain of
+// a *leasing.Error, like an error of a backend's client library.
+type InjectedError struct {
+	Rule string
+	Kind Kind
+	Err  error // what a real one would match: leasing.ErrUnavailable, say
+}
+
+func (e *InjectedError) Error() string {
+	return fmt.Sprintf("%v (%v: rule %q, %s)", e.Err, ErrInjected, e.Rule, e.Kind)
+}
+
+func (e *InjectedError) Is(target error) bool { return target == ErrInjected }
+func (e *InjectedError) Unwrap() error        { return e.Err }
+
+// injure makes the error that a fault returns for an operation.
+func (p *Provider) injure(o operation, f *fired, err error) error {
+	return p.wrap(o, &InjectedError{Rule: f.rule.Name, Kind: f.fault().Kind, Err: err})
+}
+
+// wrap says which operation failed.
+func (p *Provider) wrap(o operation, err error) error {
+	op := o.op
+	if op == RenewBatch {
+		op = Renew
+	}
+	return &leasing.Error{Op: string(op), Provider: p.caps.Provider, Name: o.name, Err: err}
+}
+
+// failure is the error that a fault fails with once it has kept its caller waiting.
+func (f Fault) failure() error {
+	switch {
+	case f.Kind == Throttle:
+		return &leasing.ThrottledError{RetryAfter: f.RetryAfter}
+	case f.Failure == Denied:
+		return leasing.ErrDenied
+	case f.Failure == NotSetUp:
+		return leasing.ErrSetup
+	}
+	return leasing.ErrUnavailable
+}
+
+// interrupted is the error of an operation whose caller went away, or whose
+// wrapper was closed, while a fault kept it waiting.
+func (p *Provider) interrupted(ctx context.Context, applied bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, context.Cause(ctx))
+	case applied:
+		return fmt.Errorf("%w: closed before the answer came", leasing.ErrUnavailable)
+	}
+	return leasing.ErrClosed
+}

@@ -1,0 +1,148 @@
+package chaos
+
+import (
+	"context"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// exchange is a request to the wrapped provider and its answer.
+type exchange[R any] func(ctx context.Context) (R, error)
+
+// through makes an operation that the plan may happen to.
+func through[R any](ctx context.Context, p *Provider, o operation, apply exchange[R]) (R, error) {
+	if ctx.Err() != nil {
+		return apply(ctx)
+	}
+	f := p.decide(&o)
+	return around(ctx, p, o, f, func(ctx context.Context) (R, error) { return perform(ctx, p, o, f.main, apply) })
+}
+
+// around puts delays about an operation, and a partition that begins while it
+// is under way.
+func around[R any](ctx context.Context, p *Provider, o operation, f fate, do exchange[R]) (R, error) {
+	var none R
+	if err := p.delays(ctx, o, f, false); err != nil {
+		return none, err
+	}
+	result, err := do(ctx)
+	if f.main == nil || !f.main.cutsOff() {
+		if cut := p.cut(o); cut != nil {
+			p.note(ctx, o, cut)
+			return none, p.fail(ctx, o, cut, true)
+		}
+	}
+	if err := p.delays(ctx, o, f, true); err != nil {
+		return none, err
+	}
+	return result, err
+}
+
+// cutsOff reports whether the caller hears nothing from the backend anyway.
+func (f *fired) cutsOff() bool {
+	switch f.fault().Kind {
+	case StaleRead, Broken, AppliedTwice:
+		return false
+	}
+	return true
+}
+
+// perform does what the main fault says in place of the operation alone.
+func perform[R any](ctx context.Context, p *Provider, o operation, f *fired, apply exchange[R]) (R, error) {
+	if f == nil {
+		return apply(ctx)
+	}
+	var none R
+	p.note(ctx, o, f)
+	switch f.fault().Kind {
+	case StaleRead:
+		return f.answer.(R), nil
+	case Broken:
+		return broken(ctx, p, o, f, apply)
+	case AppliedTwice:
+		return twice(ctx, p, o, f, apply)
+	case DeliveredLate:
+		p.deliver(ctx, f.delay, func(ctx context.Context) error { _, err := apply(ctx); return err })
+		return none, p.injure(o, f, leasing.ErrUnavailable)
+	}
+	applied := f.fault().appliesFirst()
+	if applied {
+		_, _ = apply(ctx) // the answer is what gets lost
+	}
+	return none, p.fail(ctx, o, f, applied)
+}
+
+// appliesFirst reports whether the operation takes effect before it fails.
+func (f Fault) appliesFirst() bool { return f.After || f.Kind == ReplyLost }
+
+// broken breaks the lease before or after the operation. An operator's Break
+// may fail for reasons of its own; then nothing was broken, and that is that.
+func broken[R any](ctx context.Context, p *Provider, o operation, f *fired, apply exchange[R]) (R, error) {
+	if !f.fault().After {
+		p.breakLease(ctx, o.name, f.fault())
+		return apply(ctx)
+	}
+	result, err := apply(ctx)
+	p.breakLease(ctx, o.name, f.fault())
+	return result, err
+}
+
+func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
+	req := leasing.BreakRequest{Name: name, Immediate: !f.RunOut}
+	if f.RunOut && p.caps.Infinite {
+		req.Grace = grace
+	}
+	_, _ = p.inner.Break(ctx, req)
+}
+
+// grace is how long an infinite lease still runs that is broken with RunOut.
+const grace = 30 * time.Second
+
+// twice applies an operation again, like a client that retries by itself.
+func twice[R any](ctx context.Context, p *Provider, o operation, f *fired, apply exchange[R]) (R, error) {
+	_, _ = apply(ctx)
+	if !p.pause(ctx, f.delay) {
+		var none R
+		return none, p.injure(o, f, p.interrupted(ctx, true))
+	}
+	return apply(ctx)
+}
+
+// fail keeps the caller waiting for as long as the fault says, and returns its error.
+func (p *Provider) fail(ctx context.Context, o operation, f *fired, applied bool) error {
+	if !p.pause(ctx, f.wait()) {
+		return p.injure(o, f, p.interrupted(ctx, applied))
+	}
+	return p.injure(o, f, f.fault().failure())
+}
+
+// delays takes the time of all delays before, or after, the effect.
+func (p *Provider) delays(ctx context.Context, o operation, f fate, after bool) error {
+	for _, d := range f.delays {
+		if d.fault().After != after {
+			continue
+		}
+		p.note(ctx, o, d)
+		if !p.pause(ctx, d.delay) {
+			return p.injure(o, d, p.interrupted(ctx, after))
+		}
+	}
+	return nil
+}
+
+// pause waits. It reports false if ctx, or the wrapper, ended sooner.
+func (p *Provider) pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-p.lifetime.Done():
+	}
+	return false
+}

@@ -1,0 +1,434 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+)
+
+const (
+	second = time.Second
+	bound  = 10 * time.Second // of calls
+)
+
+// promise is what a fault does to any operation that it can happen to.
+type promise struct {
+	fault   chaos.Fault
+	except  []chaos.Op      // to which it does something else: see other tests
+	sent    []time.Duration // when the operation reaches the backend; empty for never
+	returns time.Duration   // when the caller gets its answer
+	is, not []error         // what the answer matches; none: no error
+}
+
+var (
+	unknown  = []error{leasing.ErrUnavailable, chaos.ErrInjected}
+	definite = []error{leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed}
+	hints    = []chaos.Op{chaos.Wait}
+)
+
+var promises = []promise{
+	{fault: chaos.Fault{Kind: chaos.Delay, Delay: second}, sent: []time.Duration{second}, returns: second},
+	{fault: chaos.Fault{Kind: chaos.Delay, Delay: second, After: true}, sent: []time.Duration{0}, returns: second},
+	{fault: chaos.Fault{Kind: chaos.Delay, Delay: 2 * bound}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.Delay, Delay: 2 * bound, After: true}, sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.Error}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Unavailable}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied}, is: []error{leasing.ErrDenied, chaos.ErrInjected}, not: []error{leasing.ErrUnavailable}},
+	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.NotSetUp}, is: []error{leasing.ErrSetup, chaos.ErrInjected}, not: []error{leasing.ErrUnavailable}},
+	{fault: chaos.Fault{Kind: chaos.Error, After: true}, sent: []time.Duration{0}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.Throttle, RetryAfter: 3 * second}, is: []error{leasing.ErrThrottled, leasing.ErrUnavailable, chaos.ErrInjected}},
+	{fault: chaos.Fault{Kind: chaos.Hang}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.Hang, Delay: second}, returns: second, is: unknown, not: append(definite, context.DeadlineExceeded)},
+	{fault: chaos.Fault{Kind: chaos.Hang, After: true}, sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.RequestLost}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.RequestLost, Delay: second}, returns: second, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.ReplyLost}, sent: []time.Duration{0}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.ReplyLost, Delay: second}, sent: []time.Duration{0}, returns: second, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}, except: hints, sent: []time.Duration{second}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.AppliedTwice}, except: hints, sent: []time.Duration{0, 0}},
+	{fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}, except: hints, sent: []time.Duration{0, second}, returns: second},
+	{fault: chaos.Fault{Kind: chaos.Broken}, except: []chaos.Op{chaos.Acquire, chaos.Renew, chaos.Break}, sent: []time.Duration{0}},
+	{fault: chaos.Fault{Kind: chaos.Broken, After: true}, except: []chaos.Op{chaos.Break}, sent: []time.Duration{0}},
+	{fault: chaos.Fault{Kind: chaos.Partitioned}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.Partitioned, Delay: second}, returns: second, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.HintsLost}, sent: []time.Duration{0}},
+	{fault: chaos.Fault{Kind: chaos.StaleRead, Delay: second}, sent: []time.Duration{0}}, // nothing to serve yet
+}
+
+// TestEachFaultOfEachOperation: when the operation is applied, what the caller
+// gets, and when.
+func TestEachFaultOfEachOperation(t *testing.T) {
+	tried := map[chaos.Kind]map[chaos.Op]bool{}
+	for _, promise := range promises {
+		for _, verb := range verbs {
+			kind := promise.fault.Kind
+			rule := chaos.Rule{Fault: promise.fault, Match: chaos.Match{Ops: []chaos.Op{verb.op}}}
+			if (chaos.Plan{Rules: []chaos.Rule{rule}}).Validate() != nil {
+				continue // the fault can't happen to it
+			}
+			if tried[kind] == nil {
+				tried[kind] = map[chaos.Op]bool{}
+			}
+			tried[kind][verb.op] = true
+			if slices.Contains(promise.except, verb.op) {
+				continue
+			}
+			t.Run(string(kind)+" "+verb.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { promise.check(t, verb, rule) })
+			})
+		}
+	}
+	assert.Len(t, tried, 12, "every kind")
+	assert.Len(t, tried[chaos.Delay], 10, "every operation")
+}
+
+func (promise promise) check(t *testing.T, verb verb, rule chaos.Rule) {
+	p, b := wrapped(t, rule)
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	_, err := b.Provider.Acquire(ctx, claim("n", "id"))
+	require.NoError(t, err)
+	start := time.Now()
+	err = verb.call(ctx, p, b)
+	assert.Equal(t, promise.returns, time.Since(start), "when the caller gets its answer")
+	if len(promise.is) == 0 {
+		assert.NoError(t, err)
+	}
+	for _, target := range promise.is {
+		assert.ErrorIs(t, err, target)
+	}
+	for _, target := range promise.not {
+		assert.NotErrorIs(t, err, target)
+	}
+	if err != nil {
+		looksReal(t, err, verb, promise.fault)
+	}
+	require.NoError(t, p.Settle(t.Context()))
+	assert.Equal(t, promise.sent, b.times(verb.op), "when the operation reaches the backend")
+}
+
+// looksReal: an injected error has the form of a provider's.
+func looksReal(t *testing.T, err error, verb verb, fault chaos.Fault) {
+	t.Helper()
+	var outer *leasing.Error
+	require.ErrorAs(t, err, &outer)
+	assert.Equal(t, "memory", outer.Provider)
+	op := verb.op
+	if op == chaos.RenewBatch {
+		op = chaos.Renew
+	}
+	assert.Equal(t, string(op), outer.Op)
+	var injected *chaos.InjectedError
+	require.ErrorAs(t, err, &injected)
+	assert.Equal(t, fault.Kind, injected.Kind)
+	assert.Equal(t, string(fault.Kind), injected.Rule)
+	if fault.Kind == chaos.Throttle {
+		var throttled *leasing.ThrottledError
+		require.ErrorAs(t, err, &throttled)
+		assert.Equal(t, fault.RetryAfter, throttled.RetryAfter)
+	}
+}
+
+func TestStaleReadsShowWhatWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead, Delay: 3 * second}, When: chaos.Policy{Sequence: "....x.x"}})
+		holder := func() string {
+			record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			require.NoError(t, err)
+			assert.Equal(t, map[string]string{"of": record.ID}, record.Metadata)
+			record.Metadata["of"] = "the caller, who may change what is his"
+			return record.ID
+		}
+		turn := func(id string) {
+			_, err := b.Provider.Break(t.Context(), leasing.BreakRequest{Name: "n", Immediate: true})
+			require.NoError(t, err)
+			req := claim("n", id)
+			req.Metadata = map[string]string{"of": id}
+			_, err = b.Provider.Acquire(t.Context(), req)
+			require.NoError(t, err)
+			time.Sleep(second)
+		}
+		var seen []string
+		for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			turn(id)
+			seen = append(seen, holder())
+		}
+		// The fifth read, at 5 s, may show what was read at 2 s or before, and
+		// the seventh, at 7 s, what was read at 4 s or before. It keeps one answer
+		// in 3 s: those of 1 s and 4 s.
+		assert.Equal(t, []string{"a", "b", "c", "d", "a", "f", "d"}, seen)
+		assert.Len(t, b.times(chaos.Inspect), 5, "a stale read does not reach the backend")
+	})
+}
+
+func TestStaleReadsOfListsAndHistories(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 2}})
+		_, err := b.Provider.Acquire(t.Context(), claim("n", "first"))
+		require.NoError(t, err)
+		list := func(prefix string) leasing.ListResult {
+			result, err := p.List(t.Context(), leasing.ListRequest{Prefix: prefix})
+			require.NoError(t, err)
+			return result
+		}
+		history := func() leasing.HistoryResult {
+			result, err := p.History(t.Context(), leasing.HistoryRequest{Name: "n"})
+			require.NoError(t, err)
+			return result
+		}
+		firstList, firstHistory := list(""), history()
+		require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "first"}))
+		assert.Equal(t, firstList, list(""))
+		assert.Equal(t, firstHistory, history())
+		assert.Empty(t, list("other").Records, "another request has no earlier answer")
+		require.NoError(t, p.Disable())
+		assert.NotEqual(t, firstList, list(""))
+	})
+}
+
+// TestStaleReadsOfAnOwner: what is remembered is the owner's too.
+func TestStaleReadsOfAnOwner(t *testing.T) {
+	for owner, want := range map[string]bool{"me": true, "you": false} {
+		p, b := wrappedWith(t, chaos.Options{Owner: owner}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, Match: chaos.Match{Owners: []string{"me"}}})
+		_, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		_, err = b.Provider.Acquire(t.Context(), claim("n", "id"))
+		require.NoError(t, err)
+		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		assert.Equal(t, want, !record.Held)
+	}
+}
+
+func TestBrokenUnderItsHolder(t *testing.T) {
+	run := func(fault chaos.Fault, check func(t *testing.T, p *chaos.Provider, b *backend)) {
+		fault.Kind = chaos.Broken
+		synctest.Test(t, func(t *testing.T) {
+			p, b := wrapped(t, chaos.Rule{Fault: fault, Match: chaos.Match{Ops: []chaos.Op{chaos.Renew}}})
+			_, err := p.Acquire(t.Context(), claim("n", "id"))
+			require.NoError(t, err)
+			check(t, p, b)
+		})
+	}
+	lost := func(t *testing.T, err error) {
+		var lost *leasing.LostError
+		require.ErrorAs(t, err, &lost)
+		assert.Equal(t, leasing.LostBroken, lost.Reason)
+		assert.NotErrorIs(t, err, chaos.ErrInjected, "it is the backend's own word")
+	}
+	held := func(t *testing.T, b *backend) bool {
+		record, err := b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		return record.Held
+	}
+	run(chaos.Fault{}, func(t *testing.T, p *chaos.Provider, b *backend) {
+		_, err := p.Renew(t.Context(), b.renewal("n", "id"))
+		lost(t, err)
+		assert.False(t, held(t, b), "free at once")
+	})
+	run(chaos.Fault{}, func(t *testing.T, p *chaos.Provider, b *backend) {
+		results, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("n", "id")})
+		require.NoError(t, err)
+		lost(t, results[0].Err)
+	})
+	run(chaos.Fault{RunOut: true}, func(t *testing.T, p *chaos.Provider, b *backend) {
+		_, err := p.Renew(t.Context(), b.renewal("n", "id"))
+		lost(t, err)
+		assert.True(t, held(t, b), "it runs out")
+	})
+	run(chaos.Fault{After: true}, func(t *testing.T, p *chaos.Provider, b *backend) {
+		_, err := p.Renew(t.Context(), b.renewal("n", "id"))
+		require.NoError(t, err, "renewed, and then broken")
+		assert.False(t, held(t, b))
+	})
+	run(chaos.Fault{After: true}, func(t *testing.T, p *chaos.Provider, b *backend) {
+		results, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("n", "id")})
+		require.NoError(t, err)
+		require.NoError(t, results[0].Err)
+		assert.False(t, held(t, b))
+	})
+}
+
+// TestABrokenInfiniteLeaseRunsOutToo: it has no end that a Break without
+// Immediate could wait for.
+func TestABrokenInfiniteLeaseRunsOutToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Broken, RunOut: true}, Match: chaos.Match{Ops: []chaos.Op{chaos.Inspect}}})
+		req := claim("n", "id")
+		req.TTL = leasing.Infinite
+		_, err := p.Acquire(t.Context(), req)
+		require.NoError(t, err)
+		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		require.True(t, record.Breaking)
+		time.Sleep(29 * second)
+		record, err = b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		require.True(t, record.Held, "its holder has time to hear of it")
+		time.Sleep(2 * second)
+		record, err = b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		require.False(t, record.Held)
+	})
+}
+
+// TestDelaysAddUpAndOneFaultHappens: in the order of the plan.
+func TestDelaysAddUpAndOneFaultHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t,
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: second}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.ReplyLost}, Budget: chaos.Budget{Total: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Throttle}, Budget: chaos.Budget{Total: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: second}},
+		)
+		start := time.Now()
+		require.NotErrorIs(t, p.Ping(t.Context()), leasing.ErrThrottled)
+		assert.Equal(t, 2*second, time.Since(start))
+		assert.Equal(t, []time.Duration{2 * second}, b.times(chaos.Ping))
+		assert.Equal(t, map[string]int{"delay": 1, "reply_lost": 1, "throttle": 0, "delay-2": 1}, p.Report().ByRule, "what does not happen uses no budget up")
+		require.ErrorIs(t, p.Ping(t.Context()), leasing.ErrThrottled)
+		require.NoError(t, p.Ping(t.Context()))
+	})
+}
+
+// TestWhatCantWorkIsRefusedAsSuch: no fault hides a mistake of the caller.
+func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
+	_, err := p.Acquire(t.Context(), leasing.AcquireRequest{})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	_, err = p.Renew(t.Context(), leasing.RenewRequest{})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	require.ErrorIs(t, p.Release(t.Context(), leasing.ReleaseRequest{}), leasing.ErrInvalid)
+	_, err = p.Break(t.Context(), leasing.BreakRequest{})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	_, err = p.Inspect(t.Context(), leasing.InspectRequest{})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	_, err = p.Wait(t.Context(), leasing.WaitRequest{})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	results, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{{}, b.renewal("n", "id")})
+	require.NoError(t, err)
+	require.ErrorIs(t, results[0].Err, leasing.ErrInvalid)
+	require.ErrorIs(t, results[1].Err, chaos.ErrInjected)
+	assert.Zero(t, p.Report().ByOp[chaos.Acquire])
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, p.Ping(ended), context.Canceled)
+	assert.Zero(t, p.Report().ByOp[chaos.Ping], "what is not sent has no fate")
+}
+
+// TestAPartitionTakesTheReplyToo: of what was under way when it began.
+func TestAPartitionTakesTheReplyToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t,
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}}, // takes a second
+			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 3 * second}, When: chaos.Policy{From: second / 2, To: 20 * second}, Match: chaos.Match{Names: []string{"n"}}},
+		)
+		start := time.Now()
+		_, err := p.Acquire(t.Context(), claim("n", "id"))
+		var injected *chaos.InjectedError
+		require.ErrorAs(t, err, &injected)
+		assert.Equal(t, "cut", injected.Rule)
+		assert.Equal(t, 4*second, time.Since(start))
+		assert.Len(t, b.times(chaos.Acquire), 2, "the request had got through")
+		_, err = p.Acquire(t.Context(), claim("other", "id"))
+		require.NoError(t, err, "others are not cut off")
+		time.Sleep(20 * second)
+		_, err = p.Acquire(t.Context(), claim("n", "id"))
+		require.NoError(t, err, "it is over")
+	})
+}
+
+// TestPartitionOfAnOwner: the owner is known by the claim's ID.
+func TestPartitionOfAnOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrappedWith(t, chaos.Options{Owner: "me"},
+			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second}, Match: chaos.Match{Owners: []string{"cut-*", "me"}}})
+		for _, owner := range []string{"cut-off", "other"} {
+			req := claim("of/"+owner, owner)
+			req.Owner = owner
+			_, err := p.Acquire(t.Context(), req)
+			require.NoError(t, err)
+		}
+		time.Sleep(second)
+		_, err := p.Renew(t.Context(), b.renewal("of/cut-off", "cut-off"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		_, err = p.Renew(t.Context(), b.renewal("of/other", "other"))
+		require.NoError(t, err)
+		require.ErrorIs(t, p.Ping(t.Context()), chaos.ErrInjected, "Options.Owner asks where nobody else does")
+		require.NoError(t, p.Disable("cut"))
+		_, err = p.Renew(t.Context(), b.renewal("of/cut-off", "cut-off"))
+		require.NoError(t, err)
+		require.NoError(t, p.Enable("cut"))
+		require.Error(t, p.Ping(t.Context()))
+		require.NoError(t, p.Disable())
+		require.NoError(t, p.Ping(t.Context()))
+		require.NoError(t, p.Enable())
+		require.Error(t, p.Ping(t.Context()))
+		require.ErrorIs(t, p.Enable("cut", "nonsense"), leasing.ErrInvalid)
+		require.ErrorIs(t, p.Disable("nonsense"), leasing.ErrInvalid)
+	})
+}
+
+// TestLateRequestsAreOnTheirWay: they are applied without their caller, and
+// counted.
+func TestLateRequestsAreOnTheirWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}, When: chaos.Policy{First: 2, PerName: true}})
+		ctx, cancel := context.WithCancel(t.Context())
+		metadata := map[string]string{"a": "1"}
+		req := claim("n", "id")
+		req.Metadata = metadata
+		_, err := p.Acquire(ctx, req)
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		metadata["a"] = "changed"
+		cancel()
+		require.Error(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "stranger"}))
+		assert.Equal(t, 2, p.Report().Late.Pending)
+		settling, cancel := context.WithTimeout(t.Context(), second/2)
+		defer cancel()
+		require.ErrorIs(t, p.Settle(settling), context.DeadlineExceeded)
+		require.NoError(t, p.Settle(t.Context()))
+		assert.Equal(t, chaos.DeliveredLately{Applied: 2}, p.Report().Late)
+		record, err := b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		assert.Equal(t, "id", record.ID, "applied although its caller is gone")
+		assert.Equal(t, "1", record.Metadata["a"])
+
+		_, err = p.Acquire(t.Context(), claim("n", "second"))
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}))
+	})
+}
+
+// TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease: the fault exists to show
+// that providers keep this promise.
+func TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.Acquire}}})
+		_, err := p.Acquire(t.Context(), claim("n", "id"))
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}))
+		require.NoError(t, p.Settle(t.Context()))
+		assert.Equal(t, chaos.DeliveredLately{Refused: 1}, p.Report().Late)
+		record, err := b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		assert.False(t, record.Held)
+	})
+}
+
+func TestInjectedErrorsSayWhatTheyAre(t *testing.T) {
+	p, _ := wrapped(t, chaos.Rule{Name: "flaky", Fault: chaos.Fault{Kind: chaos.ReplyLost}})
+	_, err := p.Acquire(t.Context(), claim("n", "id"))
+	require.EqualError(t, err, `leasing: acquire "n" (memory): backend unavailable (injected by chaos: rule "flaky", reply_lost)`)
+	require.False(t, errors.Is(err, leasing.ErrHeld))
+}

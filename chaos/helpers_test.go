@@ -1,0 +1,193 @@
+package chaos_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// backend is a memory provider that writes down what reaches it.
+type backend struct {
+	*memlease.Provider
+	start time.Time
+	mu    sync.Mutex
+	sent  map[chaos.Op][]time.Duration // since start
+	last  any                          // the last request
+}
+
+func newBackend() *backend {
+	return &backend{
+		Provider: memlease.New(memlease.Options{History: 100, HistoryRenewals: true}),
+		start:    time.Now(), sent: map[chaos.Op][]time.Duration{},
+	}
+}
+
+func (b *backend) note(op chaos.Op, req any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sent[op] = append(b.sent[op], time.Since(b.start))
+	b.last = req
+}
+
+// times returns when requests of an op came in.
+func (b *backend) times(op chaos.Op) []time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sent[op]
+}
+
+func (b *backend) As(target any) bool {
+	switch ability := target.(type) {
+	case *leasing.BatchRenewer:
+		*ability = b
+	case *leasing.Waiter:
+		*ability = b
+	case *leasing.Lister:
+		*ability = b
+	case *leasing.Pinger:
+		*ability = b
+	case *leasing.HistoryReader:
+		*ability = b
+	default:
+		return false
+	}
+	return true
+}
+
+func (b *backend) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	b.note(chaos.Acquire, req)
+	return b.Provider.Acquire(ctx, req)
+}
+
+func (b *backend) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+	b.note(chaos.Renew, req)
+	return b.Provider.Renew(ctx, req)
+}
+
+func (b *backend) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	b.note(chaos.RenewBatch, reqs)
+	for _, req := range reqs {
+		b.note(chaos.Renew, req)
+	}
+	return b.Provider.RenewBatch(ctx, reqs)
+}
+
+func (b *backend) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+	b.note(chaos.Release, req)
+	return b.Provider.Release(ctx, req)
+}
+
+func (b *backend) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+	b.note(chaos.Break, req)
+	return b.Provider.Break(ctx, req)
+}
+
+func (b *backend) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+	b.note(chaos.Inspect, req)
+	return b.Provider.Inspect(ctx, req)
+}
+
+func (b *backend) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+	b.note(chaos.List, req)
+	return b.Provider.List(ctx, req)
+}
+
+func (b *backend) Ping(ctx context.Context) error {
+	b.note(chaos.Ping, nil)
+	return b.Provider.Ping(ctx)
+}
+
+func (b *backend) History(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+	b.note(chaos.History, req)
+	return b.Provider.History(ctx, req)
+}
+
+func (b *backend) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+	b.note(chaos.Wait, req)
+	return b.Provider.Wait(ctx, req)
+}
+
+// wrapped puts a plan of the rules around a backend of its own, until the test ends.
+func wrapped(t testing.TB, rules ...chaos.Rule) (*chaos.Provider, *backend) {
+	return wrappedWith(t, chaos.Options{}, rules...)
+}
+
+func wrappedWith(t testing.TB, options chaos.Options, rules ...chaos.Rule) (*chaos.Provider, *backend) {
+	b := newBackend()
+	p, err := chaos.Wrap(b, chaos.Plan{Seed: 1, Rules: rules}, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p, b
+}
+
+// claim is the request for a lease of a minute.
+func claim(name, id string) leasing.AcquireRequest {
+	return leasing.AcquireRequest{Name: name, ID: id, Owner: "owner", TTL: time.Minute}
+}
+
+// renewal is the request of whoever holds a name, or of a stranger.
+func (b *backend) renewal(name, id string) leasing.RenewRequest {
+	record, _ := b.Provider.Inspect(context.Background(), leasing.InspectRequest{Name: name})
+	return leasing.RenewRequest{Name: name, ID: id, Token: record.Token, TTL: time.Minute}
+}
+
+// verb is a way to ask for an operation.
+type verb struct {
+	name string
+	op   chaos.Op
+	call func(ctx context.Context, p *chaos.Provider, b *backend) error
+}
+
+// verbs are all of them, about the name "n", which claim "id" holds.
+var verbs = []verb{
+	{"acquire", chaos.Acquire, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		_, err := p.Acquire(ctx, claim("n", "id"))
+		return err
+	}},
+	{"renew", chaos.Renew, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		_, err := p.Renew(ctx, b.renewal("n", "id"))
+		return err
+	}},
+	{"item of a batch", chaos.Renew, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		results, err := p.RenewBatch(ctx, []leasing.RenewRequest{b.renewal("n", "id")})
+		if err != nil {
+			return err
+		}
+		return results[0].Err
+	}},
+	{"batch", chaos.RenewBatch, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		_, err := p.RenewBatch(ctx, []leasing.RenewRequest{b.renewal("n", "id")})
+		return err
+	}},
+	{"release", chaos.Release, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		return p.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "id"})
+	}},
+	{"break", chaos.Break, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		_, err := p.Break(ctx, leasing.BreakRequest{Name: "n"})
+		return err
+	}},
+	{"inspect", chaos.Inspect, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+		return err
+	}},
+	{"list", chaos.List, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		_, err := p.List(ctx, leasing.ListRequest{})
+		return err
+	}},
+	{"history", chaos.History, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		_, err := p.History(ctx, leasing.HistoryRequest{Name: "n"})
+		return err
+	}},
+	{"ping", chaos.Ping, func(ctx context.Context, p *chaos.Provider, b *backend) error { return p.Ping(ctx) }},
+	{"wait", chaos.Wait, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		_, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiting"})
+		return err
+	}},
+}

@@ -1,0 +1,101 @@
+package chaos
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Injection is one fault that happened.
+type Injection struct {
+	Rule  string `json:"rule"`
+	Kind  Kind   `json:"kind"`
+	Op    Op     `json:"op"`
+	Name  string `json:"name,omitempty"` // "" for List, Ping and RenewBatch
+	ID    string `json:"id,omitempty"`
+	Owner string `json:"owner,omitempty"` // "" if not known
+	// Nth is which operation of this kind on this name by this owner it happened
+	// to, from 1.
+	Nth int `json:"nth"`
+	// At is when, and Since how long after Wrap that was.
+	At    time.Time     `json:"at"`
+	Since time.Duration `json:"since"` // in nanoseconds
+	// Delay is the time that the fault takes, its random part included; 0 for
+	// none, or until the caller's context ends.
+	Delay time.Duration `json:"delay,omitzero"` // in nanoseconds
+	// After says that the operation took effect before.
+	After bool `json:"after,omitempty"`
+}
+
+// note tells everybody who wants to know that a fault happens now.
+func (p *Provider) note(ctx context.Context, o operation, f *fired) {
+	now := time.Now()
+	i := Injection{
+		Rule: f.rule.Name, Kind: f.fault().Kind, Op: o.op, Name: o.name, ID: o.id, Owner: o.owner, Nth: o.nth,
+		At: now, Since: now.Sub(p.start), Delay: f.delay, After: f.fault().appliesFirst(),
+	}
+	p.mu.Lock()
+	p.report.add(i)
+	p.mu.Unlock()
+	p.injected.add(ctx, i)
+	i.describe(ctx, p.options.Logger)
+	if p.options.Observer != nil {
+		p.options.Observer(i)
+	}
+}
+
+// describe puts the fault on the caller's span and into the log.
+func (i Injection) describe(ctx context.Context, logger *slog.Logger) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.AddEvent("chaos.injected", trace.WithAttributes(
+			attribute.String("chaos.rule", i.Rule), attribute.String("chaos.kind", string(i.Kind)),
+			attribute.String("chaos.op", string(i.Op)), attribute.String("lease.name", i.Name),
+			attribute.Float64("chaos.delay", i.Delay.Seconds()), attribute.Bool("chaos.after", i.After),
+		))
+	}
+	logger.LogAttrs(ctx, slog.LevelInfo, "fault injected",
+		slog.String("rule", i.Rule), slog.String("kind", string(i.Kind)), slog.String("op", string(i.Op)),
+		slog.String("name", i.Name), slog.String("id", i.ID), slog.String("owner", i.Owner),
+		slog.Int("nth", i.Nth), slog.Duration("delay", i.Delay), slog.Bool("after", i.After))
+}
+
+// instrumentationScope is the module's path, as OpenTelemetry advises.
+const instrumentationScope = "github.com/distributedleasing/leasing/chaos"
+
+// counter is leasing.chaos.injected, with an attribute set for each rule and
+// operation that are made once.
+type counter struct {
+	metric.Int64Counter
+	sets map[ruleOp][]metric.AddOption
+}
+
+type ruleOp struct {
+	rule string
+	op   Op
+}
+
+func newCounter(provider metric.MeterProvider, plan Plan) *counter {
+	made, err := provider.Meter(instrumentationScope).Int64Counter("leasing.chaos.injected", metric.WithDescription("Faults that chaos has injected."))
+	if err != nil {
+		otel.Handle(err)
+		made = noop.Int64Counter{}
+	}
+	c := &counter{Int64Counter: made, sets: map[ruleOp][]metric.AddOption{}}
+	for _, r := range plan.Rules {
+		for _, op := range traits[r.Fault.Kind].ops {
+			set := attribute.NewSet(attribute.String("leasing.chaos.rule", r.Name), attribute.String("leasing.chaos.op", string(op)))
+			c.sets[ruleOp{r.Name, op}] = []metric.AddOption{metric.WithAttributeSet(set)}
+		}
+	}
+	return c
+}
+
+func (c *counter) add(ctx context.Context, i Injection) {
+	c.Add(ctx, 1, c.sets[ruleOp{i.Rule, i.Op}]...)
+}

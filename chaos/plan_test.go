@@ -1,0 +1,250 @@
+package chaos_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+func ruleOf(change func(r *chaos.Rule)) chaos.Plan {
+	r := chaos.Rule{Fault: chaos.Fault{Kind: chaos.RequestLost}}
+	change(&r)
+	return chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.Throttle}}, r}}
+}
+
+// TestWhatCantWorkIsNamed has one plan for each thing that can't work.
+func TestWhatCantWorkIsNamed(t *testing.T) {
+	fault := func(f chaos.Fault) chaos.Plan { return ruleOf(func(r *chaos.Rule) { r.Fault = f }) }
+	when := func(p chaos.Policy) chaos.Plan { return ruleOf(func(r *chaos.Rule) { r.When = p }) }
+	match := func(m chaos.Match) chaos.Plan { return ruleOf(func(r *chaos.Rule) { r.Match = m }) }
+	limits := func(b chaos.Budget, rate chaos.Rate) chaos.Plan {
+		return ruleOf(func(r *chaos.Rule) { r.Budget, r.Rate = b, rate })
+	}
+	for _, test := range []struct {
+		plan  chaos.Plan
+		field string
+	}{
+		{fault(chaos.Fault{}), "Fault.Kind"},
+		{fault(chaos.Fault{Kind: "explosion"}), "Fault.Kind"},
+		{fault(chaos.Fault{Kind: chaos.RequestLost, Delay: -1}), "Fault.Delay"},
+		{fault(chaos.Fault{Kind: chaos.Error, Delay: 1}), "Fault.Delay"},
+		{fault(chaos.Fault{Kind: chaos.Delay}), "Fault.Delay"},
+		{fault(chaos.Fault{Kind: chaos.DeliveredLate}), "Fault.Delay"},
+		{fault(chaos.Fault{Kind: chaos.RequestLost, Jitter: -1}), "Fault.Jitter"},
+		{fault(chaos.Fault{Kind: chaos.StaleRead, Jitter: 1}), "Fault.Jitter"},
+		{fault(chaos.Fault{Kind: chaos.Throttle, After: true}), "Fault.After"},
+		{fault(chaos.Fault{Kind: chaos.Throttle, RetryAfter: -1}), "Fault.RetryAfter"},
+		{fault(chaos.Fault{Kind: chaos.Error, RetryAfter: 1}), "Fault.RetryAfter"},
+		{fault(chaos.Fault{Kind: chaos.Error, RunOut: true}), "Fault.RunOut"},
+		{fault(chaos.Fault{Kind: chaos.Hang, Failure: chaos.Denied}), "Fault.Failure"},
+		{fault(chaos.Fault{Kind: chaos.Error, Failure: "tired"}), "Fault.Failure"},
+		{fault(chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied, After: true}), "Fault.Failure"},
+		{when(chaos.Policy{From: -1}), "When.From"},
+		{when(chaos.Policy{From: 2, To: 2}), "When.To"},
+		{when(chaos.Policy{To: -1}), "When.To"},
+		{when(chaos.Policy{Repeat: 5}), "When.Repeat"},
+		{when(chaos.Policy{To: 6, Repeat: 5}), "When.Repeat"},
+		{when(chaos.Policy{Skip: -1}), "When.Skip"},
+		{when(chaos.Policy{First: -1}), "When.First"},
+		{when(chaos.Policy{Every: -1}), "When.Every"},
+		{when(chaos.Policy{Sequence: "x-"}), "When.Sequence"},
+		{when(chaos.Policy{Sequence: ".."}), "When.Sequence"},
+		{when(chaos.Policy{Probability: -.1}), "When.Probability"},
+		{when(chaos.Policy{Probability: 1.1}), "When.Probability"},
+		{when(chaos.Policy{PerName: true, Probability: .5}), "When.PerName"},
+		{match(chaos.Match{Ops: []chaos.Op{chaos.Acquire, "dance"}}), "Match.Ops[1]"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Match.Ops = chaos.HintsLost, []chaos.Op{chaos.Ping} }), "Match.Ops[0]"},
+		{match(chaos.Match{Names: []string{""}}), "Match.Names[0]"},
+		{match(chaos.Match{Owners: []string{"a", ""}}), "Match.Owners[1]"},
+		{limits(chaos.Budget{Total: -1}, chaos.Rate{}), "Budget.Total"},
+		{limits(chaos.Budget{PerName: -1}, chaos.Rate{}), "Budget.PerName"},
+		{limits(chaos.Budget{}, chaos.Rate{Count: -1, Per: 1}), "Rate.Count"},
+		{limits(chaos.Budget{}, chaos.Rate{Count: 1 << 20, Per: 1}), "Rate.Count"},
+		{limits(chaos.Budget{}, chaos.Rate{Per: 1}), "Rate.Count"},
+		{limits(chaos.Budget{}, chaos.Rate{Count: 1}), "Rate.Per"},
+		{limits(chaos.Budget{}, chaos.Rate{Count: 1, Per: -1}), "Rate.Per"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.When.First = chaos.Partitioned, 1 }), "When"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Budget.Total = chaos.Partitioned, 1 }), "Budget"},
+	} {
+		_, err := chaos.Wrap(memlease.New(memlease.Options{}), test.plan, chaos.Options{})
+		var invalid *leasing.InvalidError
+		require.ErrorAs(t, err, &invalid, "%s: %+v", test.field, test.plan)
+		assert.Equal(t, "Plan.Rules[1]."+test.field, invalid.Field)
+		assert.NotEmpty(t, invalid.Want)
+	}
+}
+
+func TestWhatCantWorkOutsideOfRules(t *testing.T) {
+	var invalid *leasing.InvalidError
+	require.ErrorAs(t, chaos.Plan{Budget: chaos.Budget{Total: -1}}.Validate(), &invalid)
+	assert.Equal(t, "Plan.Budget.Total", invalid.Field)
+	require.ErrorAs(t, chaos.Plan{Rate: chaos.Rate{Per: 1}}.Validate(), &invalid)
+	assert.Equal(t, "Plan.Rate.Count", invalid.Field)
+	twice := chaos.Plan{Rules: []chaos.Rule{{Name: "a", Fault: chaos.Fault{Kind: chaos.Error}}, {Name: "a", Fault: chaos.Fault{Kind: chaos.Error}}}}
+	require.ErrorAs(t, twice.Validate(), &invalid)
+	assert.Equal(t, "Plan.Rules[1].Name", invalid.Field)
+	_, err := chaos.Wrap(nil, chaos.Plan{}, chaos.Options{})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+}
+
+func TestRulesGetNames(t *testing.T) {
+	fault := chaos.Fault{Kind: chaos.Error}
+	p, err := chaos.Wrap(memlease.New(memlease.Options{}), chaos.Plan{Rules: []chaos.Rule{{Fault: fault}, {Fault: fault}, {Name: "error-2", Fault: fault}, {Name: "mine", Fault: fault}}}, chaos.Options{})
+	require.NoError(t, err)
+	defer p.Close()
+	var names []string
+	for _, r := range p.Plan().Rules {
+		names = append(names, r.Name)
+	}
+	assert.Equal(t, []string{"error", "error-3", "error-2", "mine"}, names)
+}
+
+func TestJSONOfAPlan(t *testing.T) {
+	plan, err := chaos.ParsePlan([]byte(`{
+		"name": "monday",
+		"seed": 7,
+		"rules": [
+			{"fault": {"kind": "delay", "delay": "10ms", "jitter": "1.5s"}, "when": {"probability": 0.5, "from": "2s", "to": "3s", "repeat": "10s"}},
+			{"name": "n", "fault": {"kind": "error", "failure": "denied"}, "when": {"sequence": "x..x", "skip": 2, "first": 9, "every": 3, "per_name": true},
+			 "match": {"ops": ["renew"], "names": ["jobs/*"], "owners": ["a"]}, "budget": {"total": 3, "per_name": 1}, "rate": {"count": 5, "per": "1m"}, "disabled": true},
+			{"fault": {"kind": "throttle", "retry_after": "2s"}},
+			{"fault": {"kind": "broken", "run_out": true, "after": true}}
+		],
+		"budget": {"total": 100},
+		"rate": {"count": 10, "per": "1s"}
+	}`))
+	require.NoError(t, err)
+	assert.Equal(t, chaos.Plan{
+		Name: "monday", Seed: 7,
+		Rules: []chaos.Rule{
+			{Fault: chaos.Fault{Kind: chaos.Delay, Delay: 10 * time.Millisecond, Jitter: 1500 * time.Millisecond}, When: chaos.Policy{Probability: .5, From: 2 * time.Second, To: 3 * time.Second, Repeat: 10 * time.Second}},
+			{
+				Name: "n", Fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied}, When: chaos.Policy{Sequence: "x..x", Skip: 2, First: 9, Every: 3, PerName: true},
+				Match:  chaos.Match{Ops: []chaos.Op{chaos.Renew}, Names: []string{"jobs/*"}, Owners: []string{"a"}},
+				Budget: chaos.Budget{Total: 3, PerName: 1}, Rate: chaos.Rate{Count: 5, Per: time.Minute}, Disabled: true,
+			},
+			{Fault: chaos.Fault{Kind: chaos.Throttle, RetryAfter: 2 * time.Second}},
+			{Fault: chaos.Fault{Kind: chaos.Broken, RunOut: true, After: true}},
+		},
+		Budget: chaos.Budget{Total: 100}, Rate: chaos.Rate{Count: 10, Per: time.Second},
+	}, plan)
+}
+
+// TestJSONErrors says where the mistake is and what it is.
+func TestJSONErrors(t *testing.T) {
+	for text, want := range map[string][]string{
+		`{"ruels": []}`:                      {"Plan", `unknown field "ruels"`},
+		`{"rules": [{"fault": {}, "x": 1}]}`: {"Plan.Rules[0]", `unknown field "x"`},
+		`{"rules": [{"fault": {"kind": "delay"}}, {"fault": {"dealy": "1s"}}]}`: {"Plan.Rules[1].Fault", `unknown field "dealy"`},
+		`{"rules": [{"fault": {"kind": "delay", "delay": "soon"}}]}`:            {"Plan.Rules[0].Fault", `invalid duration`, "soon"},
+		`{"rules": [{"fault": {"kind": "delay", "delay": 5}}]}`:                 {"Plan.Rules[0].Fault.delay", `number`},
+		`{"rules": [{"fault": {"kind": "delay"}, "when": {"prob": 1}}]}`:        {"Plan.Rules[0].When", `unknown field "prob"`},
+		`{"rules": [{"fault": {"kind": "delay"}, "match": {"op": "renew"}}]}`:   {"Plan.Rules[0]", `unknown field "op"`},
+		`{"rules": [{"fault": {"kind": "delay"}, "rate": {"per": true}}]}`:      {"Plan.Rules[0].Rate.per", `bool`},
+		`{"rate": {"pro": "1s"}}`: {"Plan.Rate", `unknown field "pro"`},
+		`{"seed": "seven"}`:       {"Plan.seed", "string"},
+		`{"rules": [{"fault": {"kind": "throttle"}}, {"fault": {"kind": "explosion"}}]}`: {"Plan.Rules[1].Fault.Kind", "explosion", "delivered_late"},
+		`{`:  {"Plan", "unexpected end"},
+		`[]`: {"Plan", "array"},
+	} {
+		_, err := chaos.ParsePlan([]byte(text))
+		var invalid *leasing.InvalidError
+		if assert.ErrorAs(t, err, &invalid, text) {
+			assert.Equal(t, want[0], invalid.Field, "%s: %v", text, err)
+			for _, part := range want[1:] {
+				assert.ErrorContains(t, err, part, text)
+			}
+		}
+	}
+}
+
+func TestReadyMadePlansWork(t *testing.T) {
+	require.Len(t, chaos.Names(), 8)
+	for _, name := range chaos.Names() {
+		plan, err := chaos.Named(name, 7)
+		require.NoError(t, err)
+		assert.Equal(t, name, plan.Name)
+		assert.EqualValues(t, 7, plan.Seed)
+		require.NoError(t, plan.Validate(), name)
+		text, err := json.Marshal(plan)
+		require.NoError(t, err)
+		again, err := chaos.ParsePlan(text)
+		require.NoError(t, err, "%s", text)
+		assert.Equal(t, plan, again)
+	}
+	_, err := chaos.Named("nonsense", 1)
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	require.ErrorContains(t, err, "lost-replies")
+}
+
+// plans draws plans of which most can't work.
+func plans() *rapid.Generator[chaos.Plan] {
+	return rapid.Custom(func(t *rapid.T) chaos.Plan {
+		duration := rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(rapid.Int64Range(-int64(time.Second), int64(time.Hour)).Draw(t, "duration"))
+		})
+		number := rapid.IntRange(-1, 100)
+		rule := rapid.Custom(func(t *rapid.T) chaos.Rule {
+			return chaos.Rule{
+				Name: rapid.SampledFrom([]string{"", "a", "b", "ü"}).Draw(t, "name"),
+				Fault: chaos.Fault{
+					Kind:  chaos.Kind(rapid.SampledFrom([]string{"delay", "error", "broken", "stale_read", "?"}).Draw(t, "kind")),
+					Delay: duration.Draw(t, "delay"), Jitter: duration.Draw(t, "jitter"), After: rapid.Bool().Draw(t, "after"),
+					RetryAfter: duration.Draw(t, "retry"), Failure: chaos.Failure(rapid.SampledFrom([]string{"", "denied"}).Draw(t, "failure")), RunOut: rapid.Bool().Draw(t, "run out"),
+				},
+				When: chaos.Policy{
+					From: duration.Draw(t, "from"), To: duration.Draw(t, "to"), Repeat: duration.Draw(t, "repeat"),
+					Skip: number.Draw(t, "skip"), First: number.Draw(t, "first"), Every: number.Draw(t, "every"),
+					Sequence: rapid.StringMatching(`[x.]*`).Draw(t, "sequence"), Probability: rapid.Float64Range(0, 1).Draw(t, "p"), PerName: rapid.Bool().Draw(t, "per name"),
+				},
+				Match:    chaos.Match{Names: rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "names")},
+				Budget:   chaos.Budget{Total: number.Draw(t, "total"), PerName: number.Draw(t, "per name")},
+				Rate:     chaos.Rate{Count: number.Draw(t, "count"), Per: duration.Draw(t, "per")},
+				Disabled: rapid.Bool().Draw(t, "disabled"),
+			}
+		})
+		return chaos.Plan{Seed: rapid.Uint64().Draw(t, "seed"), Rules: rapid.SliceOfN(rule, 1, 4).Draw(t, "rules"), Rate: chaos.Rate{Per: duration.Draw(t, "per")}}
+	})
+}
+
+func TestJSONKeepsEveryPlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan := plans().Draw(t, "plan")
+		text, err := json.Marshal(plan)
+		require.NoError(t, err)
+		var again chaos.Plan
+		require.NoError(t, json.Unmarshal(text, &again), "%s", text)
+		require.Equal(t, plan, again)
+	})
+}
+
+// FuzzParsePlan looks for JSON that panics, or that is accepted and can't work.
+func FuzzParsePlan(f *testing.F) {
+	for _, name := range chaos.Names() {
+		plan, err := chaos.Named(name, 7)
+		require.NoError(f, err)
+		text, err := json.Marshal(plan)
+		require.NoError(f, err)
+		f.Add(text)
+	}
+	f.Add([]byte(`{"rules":[null,{"fault":null,"when":null}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		plan, err := chaos.ParsePlan(text)
+		if err != nil {
+			require.True(t, errors.Is(err, leasing.ErrInvalid), "%v", err)
+			return
+		}
+		p, err := chaos.Wrap(memlease.New(memlease.Options{}), plan, chaos.Options{})
+		require.NoError(t, err)
+		require.NoError(t, p.Close())
+	})
+}

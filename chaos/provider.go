@@ -1,0 +1,170 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// Options configure a wrapper. The zero value is good.
+type Options struct {
+	// Owner is who makes the requests that don't name an owner, where all of
+	// them come from one: rules match it, and chance goes by it. Give each of
+	// several wrappers with the same plan its own.
+	Owner string
+	// KeepOpen makes Close leave the wrapped provider open, for others that use it.
+	KeepOpen bool
+	// Observer is told of each fault when it happens, on the goroutine that it
+	// happens to. It must be quick and safe for concurrent use, and must not
+	// call the wrapper.
+	Observer func(Injection)
+	// Logger gets a record of each fault, at level Info. Default: silent.
+	Logger *slog.Logger
+	// MeterProvider is for the counter leasing.chaos.injected. Default:
+	// OpenTelemetry's global one.
+	MeterProvider metric.MeterProvider
+}
+
+// Provider is a leasing.Provider that passes requests on to another and does
+// to them what a plan says. Make one with Wrap. It is safe for concurrent use.
+//
+// It has the optional abilities that the wrapped provider has, each of them
+// faulted too. Ask with leasing.As: the methods exist always, and without the
+// ability return leasing.ErrUnsupported.
+type Provider struct {
+	inner      leasing.Provider
+	batcher    leasing.BatchRenewer
+	waiter     leasing.Waiter
+	lister     leasing.Lister
+	pinger     leasing.Pinger
+	historian  leasing.HistoryReader
+	caps       leasing.Capabilities
+	plan       Plan
+	options    Options
+	partitions bool // whether the plan has any
+	start      time.Time
+	injected   *counter
+
+	quiet    atomic.Bool // nothing is to happen
+	closed   atomic.Bool
+	lifetime context.Context // ends with Close
+	end      context.CancelFunc
+	close    func() error // once
+
+	mu      sync.Mutex // guards the fields below
+	rules   []*rule
+	limit   limiter
+	owners  *recent[string, string]
+	asked   counters[identity]
+	report  tally
+	late    int           // operations that are on their way
+	settled chan struct{} // closed when late is 0; nil unless somebody waits
+	ending  bool          // no goroutine is started any more
+	workers sync.WaitGroup
+}
+
+var (
+	_ leasing.Provider      = (*Provider)(nil)
+	_ leasing.BatchRenewer  = (*Provider)(nil)
+	_ leasing.Waiter        = (*Provider)(nil)
+	_ leasing.Lister        = (*Provider)(nil)
+	_ leasing.Pinger        = (*Provider)(nil)
+	_ leasing.HistoryReader = (*Provider)(nil)
+)
+
+// Wrap returns a provider over another one to whose requests the plan happens.
+// The plan's time begins now. Errors are about the plan: see Plan.Validate.
+func Wrap(provider leasing.Provider, plan Plan, options Options) (*Provider, error) {
+	if provider == nil {
+		return nil, invalid("provider", nil, "a provider to wrap")
+	}
+	if err := plan.Validate(); err != nil {
+		return nil, err
+	}
+	plan = plan.complete()
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.MeterProvider == nil {
+		options.MeterProvider = otel.GetMeterProvider()
+	}
+	p := &Provider{
+		inner: provider, caps: provider.Capabilities(), plan: plan, options: options, start: time.Now(),
+		limit:  newLimiter(plan.Budget, plan.Rate),
+		owners: newRecent[string, string](2 * kept), asked: newCounters[identity](),
+		injected: newCounter(options.MeterProvider, plan), report: newTally(),
+	}
+	p.batcher, _ = leasing.As[leasing.BatchRenewer](provider)
+	p.waiter, _ = leasing.As[leasing.Waiter](provider)
+	p.lister, _ = leasing.As[leasing.Lister](provider)
+	p.pinger, _ = leasing.As[leasing.Pinger](provider)
+	p.historian, _ = leasing.As[leasing.HistoryReader](provider)
+	for _, r := range plan.Rules {
+		p.rules = append(p.rules, newRule(r))
+		p.partitions = p.partitions || r.Fault.Kind == Partitioned
+	}
+	p.quiet.Store(len(p.rules) == 0)
+	p.lifetime, p.end = context.WithCancel(context.Background())
+	p.close = sync.OnceValue(p.shutDown)
+	return p, nil
+}
+
+// complete returns the plan with names for all its rules, and slices of its own.
+func (p Plan) complete() Plan {
+	taken := map[string]bool{}
+	for _, r := range p.Rules {
+		taken[r.Name] = true
+	}
+	rules := make([]Rule, len(p.Rules))
+	for i, r := range p.Rules {
+		if r.Name == "" {
+			r.Name = string(r.Fault.Kind)
+			for n := 2; taken[r.Name]; n++ {
+				r.Name = fmt.Sprintf("%s-%d", r.Fault.Kind, n)
+			}
+			taken[r.Name] = true
+		}
+		rules[i] = r
+	}
+	p.Rules = rules
+	return p
+}
+
+// As answers for the optional abilities that the wrapped provider has, and
+// hides what else it may have: faults would not happen to that.
+func (p *Provider) As(target any) bool {
+	switch ability := target.(type) {
+	case *leasing.BatchRenewer:
+		return answerWith(ability, leasing.BatchRenewer(p), p.batcher != nil)
+	case *leasing.Waiter:
+		return answerWith(ability, leasing.Waiter(p), p.waiter != nil)
+	case *leasing.Lister:
+		return answerWith(ability, leasing.Lister(p), p.lister != nil)
+	case *leasing.Pinger:
+		return answerWith(ability, leasing.Pinger(p), p.pinger != nil)
+	case *leasing.HistoryReader:
+		return answerWith(ability, leasing.HistoryReader(p), p.historian != nil)
+	}
+	return false
+}
+
+func answerWith[T any](target *T, self T, has bool) bool {
+	if has {
+		*target = self
+	}
+	return has
+}
+
+// Capabilities returns the wrapped provider's.
+func (p *Provider) Capabilities() leasing.Capabilities { return p.caps }
+
+// Plan returns the plan with the names that its rules have.
+func (p *Provider) Plan() Plan { return p.plan }

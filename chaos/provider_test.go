@@ -1,0 +1,392 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// bare is a provider with some of the abilities.
+type bare struct {
+	leasing.Provider
+	as func(target any) bool
+}
+
+func (p bare) As(target any) bool { return p.as != nil && p.as(target) }
+
+// extra is an ability that the wrapper knows nothing of.
+type extra interface{ Extra() }
+
+func (bare) Extra() {}
+
+func has[T any](p leasing.Provider) bool {
+	_, ok := leasing.As[T](p)
+	return ok
+}
+
+func abilities(p leasing.Provider) [6]bool {
+	return [...]bool{
+		has[leasing.BatchRenewer](p), has[leasing.Waiter](p), has[leasing.Lister](p), has[leasing.Pinger](p), has[leasing.HistoryReader](p),
+		has[extra](p),
+	}
+}
+
+// TestTrap_T53_AbilitiesAreThoseOfTheWrapped: none is hidden, and none made up.
+func TestTrap_T53_AbilitiesAreThoseOfTheWrapped(t *testing.T) {
+	memory := memlease.New(memlease.Options{History: 1})
+	only := func(as func(target any) bool) leasing.Provider { return bare{memory, as} }
+	for _, test := range []struct {
+		inner leasing.Provider
+		want  [6]bool
+	}{
+		{memory, [...]bool{true, true, true, true, true, false}},
+		{memlease.New(memlease.Options{}), [...]bool{true, true, true, true, false, false}},
+		{bare{memory, nil}, [6]bool{}},
+		{only(func(target any) bool { a, ok := target.(*leasing.BatchRenewer); return set(a, ok, memory) }), [6]bool{0: true}},
+		{only(func(target any) bool { a, ok := target.(*leasing.Waiter); return set(a, ok, memory) }), [6]bool{1: true}},
+		{only(func(target any) bool { a, ok := target.(*leasing.Lister); return set(a, ok, memory) }), [6]bool{2: true}},
+		{only(func(target any) bool { a, ok := target.(*leasing.Pinger); return set(a, ok, memory) }), [6]bool{3: true}},
+		{only(func(target any) bool { a, ok := target.(*leasing.HistoryReader); return set(a, ok, memory) }), [6]bool{4: true}},
+	} {
+		p, err := chaos.Wrap(test.inner, chaos.Plan{}, chaos.Options{KeepOpen: true})
+		require.NoError(t, err)
+		assert.Equal(t, test.want, abilities(p))
+		require.NoError(t, p.Close())
+	}
+}
+
+func set[T any](target *T, ok bool, p any) bool {
+	if ok {
+		*target = p.(T)
+	}
+	return ok
+}
+
+// TestTrap_T64_NothingReachesTheBackendPastTheWrapper: each ability that the
+// wrapper answers for is the wrapper itself, and what it doesn't know is hidden.
+func TestTrap_T64_NothingReachesTheBackendPastTheWrapper(t *testing.T) {
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
+	batcher, _ := leasing.As[leasing.BatchRenewer](p)
+	waiter, _ := leasing.As[leasing.Waiter](p)
+	lister, _ := leasing.As[leasing.Lister](p)
+	pinger, _ := leasing.As[leasing.Pinger](p)
+	historian, _ := leasing.As[leasing.HistoryReader](p)
+	for _, ability := range []any{batcher, waiter, lister, pinger, historian} {
+		assert.Same(t, p, ability)
+	}
+	for _, verb := range verbs {
+		_ = verb.call(t.Context(), p, b)
+		assert.Empty(t, b.times(verb.op), verb.name)
+	}
+	inner := bare{b, nil}
+	require.True(t, func() bool { _, ok := any(inner).(extra); return ok }())
+	hidden, err := chaos.Wrap(inner, chaos.Plan{}, chaos.Options{KeepOpen: true})
+	require.NoError(t, err)
+	defer hidden.Close()
+	assert.False(t, has[extra](hidden))
+	_, ok := any(hidden).(interface{ Unwrap() leasing.Provider })
+	assert.False(t, ok, "there is no way to look through")
+}
+
+func TestWithoutTheAbilityItIsUnsupported(t *testing.T) {
+	p, err := chaos.Wrap(bare{memlease.New(memlease.Options{}), nil}, chaos.Plan{}, chaos.Options{})
+	require.NoError(t, err)
+	defer p.Close()
+	for _, verb := range verbs {
+		err := verb.call(t.Context(), p, newBackend())
+		switch verb.name {
+		case "item of a batch", "batch", "list", "history", "ping", "wait":
+			assert.ErrorIs(t, err, leasing.ErrUnsupported, verb.name)
+		default:
+			assert.NotErrorIs(t, err, leasing.ErrUnsupported, verb.name)
+		}
+	}
+}
+
+// TestTrap_T51_AutoRenewalGoesThroughTheWrapper: the manager's own renewals and
+// clean-ups meet the plan, in batches and one by one.
+func TestTrap_T51_AutoRenewalGoesThroughTheWrapper(t *testing.T) {
+	for what, wrap := range map[string]func(b *backend) leasing.Provider{
+		"batched":    func(b *backend) leasing.Provider { return b },
+		"one by one": func(b *backend) leasing.Provider { return bare{b, nil} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBackend()
+				p, err := chaos.Wrap(wrap(b), chaos.Plan{Rules: []chaos.Rule{
+					{Name: "renewals", Fault: chaos.Fault{Kind: chaos.Error}, When: chaos.Policy{From: 20 * second}, Match: chaos.Match{Ops: []chaos.Op{chaos.Renew}}},
+					{Name: "clean-ups", Fault: chaos.Fault{Kind: chaos.ReplyLost}, Match: chaos.Match{Ops: []chaos.Op{chaos.Release}}, Budget: chaos.Budget{Total: 2}},
+				}}, chaos.Options{})
+				require.NoError(t, err)
+				manager, err := leasing.NewManager(p, leasing.Options{TTL: 10 * second})
+				require.NoError(t, err)
+				var leases []leasing.Lease
+				for _, name := range []string{"a", "b", "c"} {
+					lease, err := manager.Acquire(t.Context(), name, leasing.AcquireOptions{})
+					require.NoError(t, err)
+					leases = append(leases, lease)
+				}
+				time.Sleep(19 * second)
+				require.NoError(t, leases[0].Context().Err(), "it is renewed")
+				for _, lease := range leases {
+					<-lease.Done()
+					require.ErrorIs(t, lease.Err(), leasing.ErrLost)
+					require.ErrorIs(t, lease.Err(), chaos.ErrInjected, "and not renewed any more")
+				}
+				require.NoError(t, manager.Close(t.Context()))
+				assert.NotZero(t, p.Report().ByRule["renewals"])
+				assert.Equal(t, 2, p.Report().ByRule["clean-ups"], "the manager tells the backend by itself that it gives up")
+				require.NoError(t, p.Close())
+			})
+		})
+	}
+}
+
+// expectFaults runs operations against a wrapper that makes 3 of 10 fail, and
+// reports whether as many do, and whether the first two that a second rule is
+// about fail too.
+func expectFaults(t *testing.T, wrap func(inner leasing.Provider, plan chaos.Plan) leasing.Provider) (share, first bool) {
+	const n = 2000
+	b := newBackend()
+	p := wrap(b, chaos.Plan{Seed: 1, Rules: []chaos.Rule{
+		{Fault: chaos.Fault{Kind: chaos.Error}, When: chaos.Policy{Probability: .3}, Match: chaos.Match{Ops: []chaos.Op{chaos.Inspect}}},
+		{Fault: chaos.Fault{Kind: chaos.ReplyLost}, When: chaos.Policy{First: 2}, Match: chaos.Match{Ops: []chaos.Op{chaos.Release}}},
+	}})
+	failed := 0
+	for range n {
+		if _, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"}); err != nil {
+			failed++
+		}
+	}
+	var outcomes []bool
+	for range 4 {
+		outcomes = append(outcomes, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}) != nil)
+	}
+	require.NoError(t, p.Close())
+	share = failed > n*27/100 && failed < n*33/100
+	first = assert.ObjectsAreEqual([]bool{true, true, false, false}, outcomes)
+	return share, first
+}
+
+// twicePoliced asks the policy twice about each operation.
+type twicePoliced struct {
+	leasing.Provider
+	again *chaos.Provider
+}
+
+func (p twicePoliced) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+	if _, err := p.again.Inspect(ctx, req); err == nil {
+		return p.again.Inspect(ctx, req)
+	}
+	return p.Provider.Inspect(ctx, req)
+}
+
+func (p twicePoliced) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+	_ = p.again.Release(ctx, req)
+	return p.again.Release(ctx, req)
+}
+
+func (p twicePoliced) Close() error { return errors.Join(p.again.Close(), p.Provider.Close()) }
+
+// TestTrap_T50_ThePolicyIsAskedOncePerOperation, and the check notices a
+// wrapper that asks twice.
+func TestTrap_T50_ThePolicyIsAskedOncePerOperation(t *testing.T) {
+	wrap := func(inner leasing.Provider, plan chaos.Plan) leasing.Provider {
+		p, err := chaos.Wrap(inner, plan, chaos.Options{})
+		require.NoError(t, err)
+		return p
+	}
+	share, first := expectFaults(t, wrap)
+	assert.True(t, share)
+	assert.True(t, first)
+	share, first = expectFaults(t, func(inner leasing.Provider, plan chaos.Plan) leasing.Provider {
+		return twicePoliced{inner, wrap(inner, plan).(*chaos.Provider)}
+	})
+	assert.False(t, share, "broken on purpose")
+	assert.False(t, first, "broken on purpose")
+}
+
+// TestTrap_T50_CountsOfEachOperation: whatever happens to an operation, each
+// rule is asked about it once; that is so for items of batches too.
+func TestTrap_T50_CountsOfEachOperation(t *testing.T) {
+	for _, kind := range []chaos.Kind{chaos.Error, chaos.ReplyLost, chaos.AppliedTwice, chaos.RequestLost, chaos.Throttle, chaos.Broken} {
+		for _, verb := range verbs {
+			plan := chaos.Plan{Rules: []chaos.Rule{
+				{Name: "first", Fault: chaos.Fault{Kind: chaos.Delay, Delay: 1}, When: chaos.Policy{Sequence: "x..x.x"}, Match: chaos.Match{Ops: []chaos.Op{verb.op}}},
+				{Name: "it", Fault: chaos.Fault{Kind: kind}, When: chaos.Policy{Sequence: ".xx"}, Match: chaos.Match{Ops: []chaos.Op{verb.op}}},
+			}}
+			if plan.Validate() != nil {
+				continue
+			}
+			b := newBackend()
+			p, err := chaos.Wrap(b, plan, chaos.Options{})
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 8 {
+				_ = verb.call(ctx, p, b)
+			}
+			cancel()
+			assert.Equal(t, 8, p.Report().Operations[verb.op], "%s %s", kind, verb.name)
+			assert.Equal(t, 3, p.Report().ByRule["first"], "%s %s", kind, verb.name)
+			assert.Equal(t, 2, p.Report().ByRule["it"], "%s %s", kind, verb.name)
+			require.NoError(t, p.Close())
+		}
+	}
+}
+
+// TestCloseEndsWhatHangs, drops what is late, stops hints and leaves nothing
+// behind.
+func TestCloseEndsWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend()
+		p, err := chaos.Wrap(b, chaos.Plan{Rules: []chaos.Rule{
+			{Fault: chaos.Fault{Kind: chaos.Hang}, Match: chaos.Match{Ops: []chaos.Op{chaos.Ping}}},
+			{Fault: chaos.Fault{Kind: chaos.Hang, After: true}, Match: chaos.Match{Ops: []chaos.Op{chaos.Inspect}}},
+			{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour}, Match: chaos.Match{Ops: []chaos.Op{chaos.List}}},
+			{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: time.Hour}, Match: chaos.Match{Ops: []chaos.Op{chaos.Acquire}}},
+			{Fault: chaos.Fault{Kind: chaos.AppliedTwice}, Match: chaos.Match{Ops: []chaos.Op{chaos.Wait}}},
+		}}, chaos.Options{})
+		require.NoError(t, err)
+		ctx := context.Background()
+		_, err = p.Acquire(ctx, claim("n", "id"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		_, err = p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiter"})
+		require.NoError(t, err)
+		var calls sync.WaitGroup
+		calls.Go(func() { assert.ErrorIs(t, p.Ping(ctx), leasing.ErrClosed, "nothing was sent") })
+		calls.Go(func() {
+			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+			assert.ErrorIs(t, err, leasing.ErrUnavailable)
+			assert.NotErrorIs(t, err, leasing.ErrClosed, "it was applied")
+		})
+		calls.Go(func() {
+			_, err := p.List(ctx, leasing.ListRequest{})
+			assert.ErrorIs(t, err, leasing.ErrClosed)
+		})
+		synctest.Wait()
+		start := time.Now()
+		require.NoError(t, p.Close())
+		calls.Wait()
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, chaos.DeliveredLately{Dropped: 1}, p.Report().Late)
+		assert.Empty(t, b.times(chaos.Acquire))
+		require.NoError(t, p.Settle(ctx))
+		require.NoError(t, p.Close(), "again")
+		assert.ErrorIs(t, b.Provider.Ping(ctx), leasing.ErrClosed, "the wrapped provider is closed")
+		for _, verb := range verbs {
+			assert.ErrorIs(t, verb.call(ctx, p, b), leasing.ErrClosed, verb.name)
+		}
+	})
+}
+
+func TestCloseCanKeepTheWrappedOpen(t *testing.T) {
+	b := newBackend()
+	p, err := chaos.Wrap(b, chaos.Plan{}, chaos.Options{KeepOpen: true})
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, p.Ping(t.Context()), leasing.ErrClosed)
+	require.NoError(t, b.Ping(t.Context()))
+}
+
+// slow heeds contexts, and nothing else ends its calls.
+type slow struct{ *backend }
+
+func (p slow) Acquire(ctx context.Context, _ leasing.AcquireRequest) (leasing.Grant, error) {
+	<-ctx.Done()
+	return leasing.Grant{}, ctx.Err()
+}
+
+// TestCloseCancelsWhatArrivesLate: a late request that is under way ends soon,
+// and by itself after 10 s.
+func TestCloseCancelsWhatArrivesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}}}}
+		p, err := chaos.Wrap(slow{newBackend()}, late, chaos.Options{})
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), claim("n", "id"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		start := time.Now()
+		require.NoError(t, p.Settle(t.Context()))
+		assert.Equal(t, 11*second, time.Since(start))
+		assert.Equal(t, chaos.DeliveredLately{Refused: 1}, p.Report().Late)
+
+		_, err = p.Acquire(t.Context(), claim("n", "id"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		time.Sleep(2 * second)
+		start = time.Now()
+		require.NoError(t, p.Close())
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, chaos.DeliveredLately{Refused: 1, Dropped: 1}, p.Report().Late)
+	})
+}
+
+// stuck takes its time to end, and closes with an error.
+type stuck struct {
+	*backend
+	release chan struct{}
+}
+
+var errStuck = errors.New("did not close")
+
+func (p stuck) Acquire(context.Context, leasing.AcquireRequest) (leasing.Grant, error) {
+	<-p.release
+	return leasing.Grant{}, nil
+}
+
+func (p stuck) Close() error { return errStuck }
+
+func TestCloseWaitsForABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := stuck{newBackend(), make(chan struct{})}
+		p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}}}}, chaos.Options{})
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), claim("n", "id"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		time.Sleep(2 * second)
+		start := time.Now()
+		err = p.Close()
+		assert.Equal(t, 10*second, time.Since(start))
+		require.ErrorIs(t, err, errStuck)
+		require.ErrorContains(t, err, "have not ended")
+		close(inner.release)
+	})
+}
+
+// TestConcurrentSafe does everything at once, while rules are switched; the race
+// detector looks on.
+func TestConcurrentSafe(t *testing.T) {
+	p, b := wrapped(t, everything(3).Rules...)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	var workers sync.WaitGroup
+	for range 4 {
+		for _, verb := range verbs {
+			workers.Go(func() {
+				for ctx.Err() == nil {
+					_ = verb.call(ctx, p, b)
+				}
+			})
+		}
+	}
+	workers.Go(func() {
+		for ctx.Err() == nil {
+			assert.NoError(t, p.Disable())
+			assert.NoError(t, p.Enable("stolen"))
+			assert.NoError(t, p.Enable())
+			_ = p.Report().String()
+			assert.NoError(t, p.Disable("stolen"))
+		}
+	})
+	workers.Wait()
+	require.NotZero(t, p.Report().Injected)
+}

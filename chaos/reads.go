@@ -1,0 +1,118 @@
+package chaos
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// Inspect is the wrapped provider's, with the plan's faults.
+func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+	quiet, err := p.state()
+	switch {
+	case err != nil:
+		return leasing.Record{}, err
+	case quiet:
+		return p.inner.Inspect(ctx, req)
+	}
+	return p.inspect(ctx, req)
+}
+
+func (p *Provider) inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+	if req.Validate(p.caps) != nil {
+		return p.inner.Inspect(ctx, req)
+	}
+	o := operation{op: Inspect, name: req.Name, read: req}
+	return read(ctx, p, o, ownRecord, func(ctx context.Context) (leasing.Record, error) { return p.inner.Inspect(ctx, req) })
+}
+
+// List is the wrapped provider's, with the plan's faults.
+func (p *Provider) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+	quiet, err := p.state()
+	switch {
+	case err != nil:
+		return leasing.ListResult{}, err
+	case p.lister == nil:
+		return leasing.ListResult{}, p.wrap(operation{op: List}, leasing.ErrUnsupported)
+	case quiet:
+		return p.lister.List(ctx, req)
+	}
+	return p.list(ctx, req)
+}
+
+func (p *Provider) list(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+	o := operation{op: List, read: req}
+	return read(ctx, p, o, ownList, func(ctx context.Context) (leasing.ListResult, error) { return p.lister.List(ctx, req) })
+}
+
+// History is the wrapped provider's, with the plan's faults.
+func (p *Provider) History(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+	quiet, err := p.state()
+	switch {
+	case err != nil:
+		return leasing.HistoryResult{}, err
+	case p.historian == nil:
+		return leasing.HistoryResult{}, p.wrap(operation{op: History, name: req.Name}, leasing.ErrUnsupported)
+	case quiet:
+		return p.historian.History(ctx, req)
+	}
+	return p.history(ctx, req)
+}
+
+func (p *Provider) history(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+	o := operation{op: History, name: req.Name, read: req}
+	return read(ctx, p, o, ownHistory, func(ctx context.Context) (leasing.HistoryResult, error) { return p.historian.History(ctx, req) })
+}
+
+// Ping is the wrapped provider's, with the plan's faults.
+func (p *Provider) Ping(ctx context.Context) error {
+	quiet, err := p.state()
+	switch {
+	case err != nil:
+		return err
+	case p.pinger == nil:
+		return p.wrap(operation{op: Ping}, leasing.ErrUnsupported)
+	case quiet:
+		return p.pinger.Ping(ctx)
+	}
+	return p.ping(ctx)
+}
+
+func (p *Provider) ping(ctx context.Context) error {
+	_, err := through(ctx, p, operation{op: Ping}, func(ctx context.Context) (nothing, error) { return nothing{}, p.pinger.Ping(ctx) })
+	return err
+}
+
+// read makes an operation whose answer may be served again, later. The copies
+// are for callers that change what they get.
+func read[R any](ctx context.Context, p *Provider, o operation, own func(R) R, ask exchange[R]) (R, error) {
+	o.owner = p.options.Owner
+	answer, err := through(ctx, p, o, func(ctx context.Context) (R, error) {
+		answer, err := ask(ctx)
+		if err == nil {
+			p.remember(o, own(answer))
+		}
+		return answer, err
+	})
+	return own(answer), err
+}
+
+func ownRecord(r leasing.Record) leasing.Record {
+	r.Metadata = maps.Clone(r.Metadata)
+	return r
+}
+
+func ownList(r leasing.ListResult) leasing.ListResult {
+	r.Records = slices.Clone(r.Records)
+	for i := range r.Records {
+		r.Records[i] = ownRecord(r.Records[i])
+	}
+	return r
+}
+
+func ownHistory(r leasing.HistoryResult) leasing.HistoryResult {
+	r.Entries = slices.Clone(r.Entries)
+	return r
+}

@@ -1,0 +1,104 @@
+package chaos
+
+import (
+	"context"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// Wait is the wrapped provider's, with the plan's faults: of the registration,
+// and of the hints.
+func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+	quiet, err := p.state()
+	switch {
+	case err != nil:
+		return leasing.Wakeups{}, err
+	case p.waiter == nil:
+		return leasing.Wakeups{}, p.wrap(operation{op: Wait, name: req.Name}, leasing.ErrUnsupported)
+	case quiet:
+		return p.waiter.Wait(ctx, req)
+	}
+	return p.wait(ctx, req)
+}
+
+func (p *Provider) wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+	register := func(ctx context.Context) (leasing.Wakeups, error) { return p.waiter.Wait(ctx, req) }
+	if ctx.Err() != nil || req.Validate(p.caps) != nil {
+		return register(ctx)
+	}
+	o := operation{op: Wait, name: req.Name, id: req.ID}
+	f := p.decide(&o)
+	return around(ctx, p, o, f, func(ctx context.Context) (leasing.Wakeups, error) {
+		if f.main != nil && !f.main.aboutHints() {
+			return perform(ctx, p, o, f.main, register)
+		}
+		wakeups, err := register(ctx)
+		if err != nil || f.main == nil && !p.partitions {
+			return wakeups, err
+		}
+		return p.relayed(ctx, o, f.main, wakeups), nil
+	})
+}
+
+// aboutHints reports whether a fault of a Wait leaves the registration alone.
+func (f *fired) aboutHints() bool {
+	switch f.fault().Kind {
+	case HintsLost, DeliveredLate, AppliedTwice:
+		return true
+	}
+	return false
+}
+
+// relayed puts the fault between the hints and their reader, for as long as the
+// registration lasts. After Close there are no hints.
+func (p *Provider) relayed(ctx context.Context, o operation, f *fired, from leasing.Wakeups) leasing.Wakeups {
+	to := make(chan struct{}, 1)
+	if f != nil {
+		p.note(ctx, o, f)
+	}
+	if f == nil || f.fault().Kind != HintsLost {
+		p.spawn(func() { p.relay(ctx, o, f, from.C, to) })
+	}
+	return leasing.Wakeups{C: to}
+}
+
+func (p *Provider) relay(ctx context.Context, o operation, f *fired, from <-chan struct{}, to chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.lifetime.Done():
+			return
+		case <-from:
+		}
+		if cut := p.cut(o); cut != nil {
+			p.note(ctx, o, cut)
+			continue
+		}
+		if !p.pass(ctx, f, to) {
+			return
+		}
+	}
+}
+
+// pass hands one hint on: at once, late, or twice.
+func (p *Provider) pass(ctx context.Context, f *fired, to chan<- struct{}) bool {
+	if f != nil && f.fault().Kind == DeliveredLate && !p.pause(ctx, f.delay) {
+		return false
+	}
+	hint(to)
+	if f != nil && f.fault().Kind == AppliedTwice {
+		if !p.pause(ctx, f.delay) {
+			return false
+		}
+		hint(to)
+	}
+	return true
+}
+
+func hint(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default: // one is there already
+	}
+}

@@ -1,0 +1,114 @@
+package chaos_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+)
+
+// hintTimes registers a waiter, frees the name a second later, and returns when
+// hints came within a minute of that.
+func hintTimes(t *testing.T, p *chaos.Provider, b *backend) []time.Duration {
+	t.Helper()
+	_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	wakeups, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiter"})
+	require.NoError(t, err)
+	require.Equal(t, 1, cap(wakeups.C))
+	time.Sleep(second)
+	freed := time.Now()
+	require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "holder"}))
+	end := time.NewTimer(time.Minute)
+	var hints []time.Duration
+	for {
+		select {
+		case <-wakeups.C:
+			hints = append(hints, time.Since(freed))
+		case <-end.C:
+			return hints
+		}
+	}
+}
+
+func TestFaultsOfHints(t *testing.T) {
+	for what, test := range map[string]struct {
+		rule chaos.Rule
+		want []time.Duration
+	}{
+		"none":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}, Match: chaos.Match{Ops: []chaos.Op{chaos.Ping}}}, []time.Duration{0}},
+		"lost":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.HintsLost}}, nil},
+		"late":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: 3 * second}}, []time.Duration{3 * second}},
+		"twice":     {chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: 3 * second}}, []time.Duration{0, 3 * second}},
+		"cut off":   {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: second / 2, To: 5 * second}}, nil},
+		"cut later": {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: 3 * second}}, []time.Duration{0}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, b := wrapped(t, test.rule)
+				assert.Equal(t, test.want, hintTimes(t, p, b))
+				assert.Len(t, b.times(chaos.Wait), 1)
+				synctest.Wait() // and nothing is left of the registration
+			})
+		})
+	}
+}
+
+// TestTrap_T40_ARegistrationEndsWithItsContext and leaves no goroutine behind
+// that would wait for Close.
+func TestTrap_T40_ARegistrationEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice}})
+		before := runtime.NumGoroutine()
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 100 {
+			_, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiter"})
+			require.NoError(t, err)
+		}
+		require.Greater(t, runtime.NumGoroutine(), before+50)
+		cancel()
+		synctest.Wait()
+		require.Less(t, runtime.NumGoroutine(), before+50)
+	})
+}
+
+// TestARegistrationThatFails has no hints, and its error is the caller's.
+func TestARegistrationThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.ReplyLost}}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: time.Hour}})
+		wakeups, err := p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "waiter"})
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		assert.Nil(t, wakeups.C)
+		assert.Len(t, b.times(chaos.Wait), 1)
+	})
+}
+
+// TestTrap_T32_AWaiterWithoutHintsPolls: with all hints lost it still gets the
+// name.
+func TestTrap_T32_AWaiterWithoutHintsPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.HintsLost}})
+		manager, err := leasing.NewManager(p, leasing.Options{})
+		require.NoError(t, err)
+		holder, err := manager.Acquire(t.Context(), "n", leasing.AcquireOptions{})
+		require.NoError(t, err)
+		other, err := leasing.NewManager(p, leasing.Options{})
+		require.NoError(t, err)
+		time.AfterFunc(5*second, func() { assert.NoError(t, holder.Release(context.Background())) })
+		lease, err := other.Acquire(t.Context(), "n", leasing.AcquireOptions{WaitLimit: time.Minute})
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, other.Close(t.Context()))
+		require.NoError(t, manager.Close(t.Context()))
+		assert.NotZero(t, p.Report().ByKind[chaos.HintsLost])
+	})
+}

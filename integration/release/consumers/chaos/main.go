@@ -1,0 +1,40 @@
+// The first program of a user of chaos: replies get lost, and the lease is
+// acquired and released all the same.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+func main() {
+	ctx := context.Background()
+	plan := chaos.LostReplies(chaos.LostRepliesOptions{Seed: 3, Probability: 0.5})
+	provider, err := chaos.Wrap(memlease.New(memlease.Options{}), plan, chaos.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	manager, err := leasing.NewManager(provider, leasing.Options{Owner: "worker-1"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(_ context.Context, lease leasing.Lease) error {
+		fmt.Println("token", lease.Token())
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := manager.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(provider.Report())
+	if err := provider.Close(); err != nil {
+		log.Fatal(err)
+	}
+}
