@@ -1,0 +1,133 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+)
+
+// tokenFunc returns another issuer's token, to be shown to Entra ID.
+type tokenFunc = func(context.Context) (string, error)
+
+// fileToken reads a file each time: it is replaced before the token in it
+// expires, by Kubernetes at 80 percent of its time. It is read once an hour or
+// so, whenever Entra ID is asked for a token.
+func fileToken(path string) tokenFunc {
+	return notEmpty(func(context.Context) (string, error) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("the token's file: %w", err)
+		}
+		return strings.TrimSpace(string(data)), nil
+	})
+}
+
+// notEmpty refuses an empty token, of which Entra ID would say something else.
+func notEmpty(token tokenFunc) tokenFunc {
+	return func(ctx context.Context) (string, error) {
+		text, err := token(ctx)
+		if err == nil && text == "" {
+			err = errors.New("the other issuer's token is empty")
+		}
+		if already := (*assertionError)(nil); err == nil || errors.As(err, &already) {
+			return text, err
+		}
+		return "", &assertionError{err: err}
+	}
+}
+
+// assertionError is another issuer's token that could not be had. azidentity
+// keeps nothing but the text of errors that are not its own, and so it has one.
+type assertionError struct {
+	err  error
+	said *azidentity.AuthenticationFailedError // nil where nothing was
+}
+
+func (e *assertionError) Error() string { return e.err.Error() }
+
+func (e *assertionError) Unwrap() []error {
+	if e.said == nil {
+		return []error{e.err, &azidentity.AuthenticationFailedError{}}
+	}
+	return []error{e.err, e.said}
+}
+
+// validateGitHub looks for the variables of a job with the permission
+// "id-token: write".
+func validateGitHub() error {
+	address, token := os.Getenv(envGitHubURL), os.Getenv(envGitHubToken)
+	switch u, err := url.Parse(address); {
+	case address == "":
+		return invalid("auth.Options.WorkloadIdentity.TokenFilePath", "",
+			"a file with a token; or "+envTokenFile+"; or in a GitHub Actions job the permission id-token: write")
+	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil:
+		return invalid(envGitHubURL, notShown, "an address that begins with https://")
+	case token == "":
+		return invalid(envGitHubToken, "", "the token that comes with "+envGitHubURL)
+	}
+	return nil
+}
+
+const gitHubJob = "the token of the GitHub Actions job"
+
+// gitHubToken asks for a job's token
+// (docs.github.com/actions/reference/security/oidc, "Methods for requesting the
+// OIDC token"). The variables are read each time: they are good for the job.
+func (o Options) gitHubToken() tokenFunc {
+	client := o.Client
+	client.Retry = retries(client.Retry)
+	pipeline := runtime.NewPipeline("leasing/auth", "", runtime.PipelineOptions{}, &client)
+	audience := o.audience()
+	return notEmpty(func(ctx context.Context) (string, error) {
+		request, err := gitHubRequest(ctx, audience)
+		if err != nil {
+			return "", err
+		}
+		response, err := pipeline.Do(request) //nolint:bodyclose // gitHubAnswer reads it to its end, which closes it
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", gitHubJob, err)
+		}
+		return gitHubAnswer(response)
+	})
+}
+
+func gitHubRequest(ctx context.Context, audience string) (*policy.Request, error) {
+	if err := validateGitHub(); err != nil {
+		return nil, err
+	}
+	request, err := runtime.NewRequest(ctx, http.MethodGet, os.Getenv(envGitHubURL))
+	if err != nil {
+		return nil, errors.New(envGitHubURL + " is no address")
+	}
+	query := request.Raw().URL.Query()
+	query.Set("audience", audience)
+	request.Raw().URL.RawQuery = query.Encode()
+	request.Raw().Header.Set("Authorization", "Bearer "+os.Getenv(envGitHubToken))
+	return request, nil
+}
+
+// gitHubAnswer takes the token out of {"value":"..."}. Nothing of a body that
+// should have one gets into an error.
+func gitHubAnswer(response *http.Response) (string, error) {
+	body, err := runtime.Payload(response)
+	if response.StatusCode != http.StatusOK {
+		said := answer{status: response.StatusCode, header: response.Header, body: body}
+		return "", &assertionError{err: fmt.Errorf("%s: %v", gitHubJob, said), said: said.withoutBody()}
+	}
+	var answer struct {
+		Value string `json:"value"`
+	}
+	if err != nil || json.Unmarshal(body, &answer) != nil {
+		return "", errors.New(gitHubJob + ": the answer is not what GitHub answers")
+	}
+	return answer.Value, nil
+}

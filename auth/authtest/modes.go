@@ -1,0 +1,138 @@
+package authtest
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/distributedleasing/leasing/auth"
+)
+
+// Each runs a test in each mode of package auth, with a server of its own on
+// loopback. It sets variables: neither the test nor one above it can be parallel.
+func Each(t *testing.T, run func(t *testing.T, server *Server, options auth.Options)) {
+	t.Helper()
+	for _, mode := range []struct {
+		name    string
+		options func(*Server) auth.Options
+	}{
+		{"ClientSecret", (*Server).ClientSecret},
+		{"Certificate", (*Server).Certificate},
+		{"ManagedIdentity", (*Server).ManagedIdentity},
+		{"WorkloadIdentity", (*Server).WorkloadIdentity},
+		{"GitHubActions", (*Server).GitHubActions},
+		{"Federated", (*Server).Federated},
+		{"Development", (*Server).Development},
+	} {
+		t.Run(mode.name, func(t *testing.T) {
+			server := Start(t)
+			run(t, server, mode.options(server))
+		})
+	}
+}
+
+// ClientSecret is mode ServicePrincipal with a secret.
+func (s *Server) ClientSecret() auth.Options {
+	o := s.options(auth.ServicePrincipal)
+	o.ServicePrincipal = auth.ServicePrincipalOptions{TenantID: TenantID, ClientID: ClientID, ClientSecret: s.secret}
+	return o
+}
+
+// Certificate is mode ServicePrincipal with a certificate in a PKCS#12 file that
+// has a password.
+func (s *Server) Certificate() auth.Options {
+	s.t.Helper()
+	own, err := pair()
+	if err != nil {
+		s.t.Fatalf("authtest: the certificate: %v", err)
+	}
+	o := s.options(auth.ServicePrincipal)
+	path := s.file("certificate.pfx")
+	s.write(path, string(own.pkcs12))
+	o.ServicePrincipal = auth.ServicePrincipalOptions{
+		TenantID: TenantID, ClientID: ClientID, CertificatePath: path, CertificatePassword: certificatePassword,
+	}
+	return o
+}
+
+// ManagedIdentity is its mode, with a user-assigned identity of an app service.
+// It sets variables.
+func (s *Server) ManagedIdentity() auth.Options {
+	s.t.Helper()
+	s.t.Setenv("IDENTITY_ENDPOINT", s.base+"/identity")
+	s.t.Setenv("IDENTITY_HEADER", s.header)
+	s.t.Setenv("IDENTITY_SERVER_THUMBPRINT", "") // that would be Service Fabric
+	o := s.options(auth.ManagedIdentity)
+	o.AuthorityHost = "" // it is not asked
+	o.ManagedIdentity.ClientID = s.identity
+	return o
+}
+
+// WorkloadIdentity is its mode, with a token in a file as in Kubernetes: see
+// Rotate.
+func (s *Server) WorkloadIdentity() auth.Options {
+	s.t.Helper()
+	o := s.options(auth.WorkloadIdentity)
+	o.WorkloadIdentity = auth.WorkloadIdentityOptions{TenantID: TenantID, ClientID: ClientID, TokenFilePath: s.subjectFile()}
+	return o
+}
+
+// GitHubActions is mode WorkloadIdentity as in a job. It sets variables.
+func (s *Server) GitHubActions() auth.Options {
+	s.t.Helper()
+	s.t.Setenv("AZURE_FEDERATED_TOKEN_FILE", "")
+	s.t.Setenv("ACTIONS_ID_TOKEN_REQUEST_URL", s.base+"/job?api-version=2.0")
+	s.t.Setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", s.job)
+	o := s.options(auth.WorkloadIdentity)
+	o.WorkloadIdentity = auth.WorkloadIdentityOptions{TenantID: TenantID, ClientID: ClientID}
+	return o
+}
+
+// Federated is mode FederatedCredential with a function.
+func (s *Server) Federated() auth.Options {
+	o := s.options(auth.FederatedCredential)
+	o.FederatedCredential = auth.FederatedCredentialOptions{TenantID: TenantID, ClientID: ClientID, Token: s.subject}
+	return o
+}
+
+// FederatedFile is mode FederatedCredential with a file: see Rotate.
+func (s *Server) FederatedFile() auth.Options {
+	s.t.Helper()
+	o := s.options(auth.FederatedCredential)
+	o.FederatedCredential = auth.FederatedCredentialOptions{TenantID: TenantID, ClientID: ClientID, TokenFilePath: s.subjectFile()}
+	return o
+}
+
+func (s *Server) options(mode auth.Mode) auth.Options {
+	o := auth.Options{Mode: mode, AuthorityHost: s.base}
+	o.Client.Transport = s.transport
+	return o
+}
+
+func (s *Server) subject(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newSubject(), nil
+}
+
+func (s *Server) subjectFile() string {
+	s.t.Helper()
+	path := s.file("token")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = append(s.files, path)
+	s.write(path, s.newSubject()+"\n")
+	return path
+}
+
+// write replaces a file whole, as Kubernetes does.
+func (s *Server) write(path, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		s.t.Errorf("authtest: %v", err)
+		return
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		s.t.Errorf("authtest: %v", err)
+	}
+}

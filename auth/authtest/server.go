@@ -1,0 +1,177 @@
+package authtest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+// The identity that all tokens are for.
+const (
+	TenantID = "11111111-1111-4111-8111-111111111111"
+	ClientID = "22222222-2222-4222-8222-222222222222"
+)
+
+// DefaultLifetime is that of tokens unless SetLifetime says otherwise.
+const DefaultLifetime = time.Hour
+
+// Server issues tokens. Its methods may be called at any time by several
+// goroutines, but for those that set variables.
+type Server struct {
+	t         testing.TB
+	base      string // of all addresses
+	transport policy.Transporter
+	secret    string // of the client
+	header    string // of the managed identity
+	job       string // the GitHub Actions job's request token
+	identity  string // client ID of the managed identity
+	object    string
+	azDir     string // "" until Development
+
+	mu       sync.Mutex
+	lifetime time.Duration
+	status   int // of failures; 0: none
+	requests int
+	issued   []string
+	subjects map[string]bool // tokens of another issuer that are trusted
+	files    []string        // that hold one
+}
+
+// Start starts a server on loopback, which stops when the test ends.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := newServer(t)
+	loopback := httptest.NewTLSServer(s.handler())
+	t.Cleanup(loopback.Close)
+	client := loopback.Client()
+	t.Cleanup(client.CloseIdleConnections)
+	s.base, s.transport = loopback.URL, client
+	return s
+}
+
+// StartInMemory starts a server without a socket: the options it gives out have
+// a transport that calls it. It works in a synctest bubble, but for Development,
+// which starts a program.
+func StartInMemory(t testing.TB) *Server {
+	t.Helper()
+	s := newServer(t)
+	s.base, s.transport = "https://authtest.invalid", inMemory{s.handler()}
+	return s
+}
+
+func newServer(t testing.TB) *Server {
+	return &Server{
+		t: t, lifetime: DefaultLifetime, subjects: make(map[string]bool),
+		secret: random("client-secret"), header: random("identity-header"), job: random("job-token"), identity: random("identity"), object: uuid(),
+	}
+}
+
+// inMemory is a transport.
+type inMemory struct{ handler http.Handler }
+
+func (m inMemory) Do(request *http.Request) (*http.Response, error) {
+	if err := request.Context().Err(); err != nil {
+		return nil, err
+	}
+	recorder := httptest.NewRecorder()
+	m.handler.ServeHTTP(recorder, request)
+	response := recorder.Result()
+	response.Request = request
+	return response, nil
+}
+
+// SetLifetime sets for how long tokens are good that are issued from now on, in
+// whole seconds.
+func (s *Server) SetLifetime(lifetime time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lifetime = lifetime
+	s.tellAz()
+}
+
+// Fail makes the server answer requests for tokens with that status from now on;
+// 0 makes it issue tokens again. The program az fails in its own way.
+func (s *Server) Fail(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = status
+	s.tellAz()
+}
+
+// ObjectID is the claim "oid" of the tokens: the name of the identity as a user of
+// Redis. Each server has its own.
+func (s *Server) ObjectID() string { return s.object }
+
+// Requests counts the requests for tokens, also those that failed.
+func (s *Server) Requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests + len(s.azLines("requests"))
+}
+
+// Issued returns the tokens in the order in which they were issued.
+func (s *Server) Issued() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(append([]string(nil), s.issued...), s.azLines("issued")...)
+}
+
+// Secrets returns what must not be shown anywhere: tokens, secrets, passwords.
+func (s *Server) Secrets() []string {
+	secrets := append(s.Issued(), s.secret, s.header, s.job, certificatePassword)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for subject := range s.subjects {
+		secrets = append(secrets, subject)
+	}
+	return secrets
+}
+
+// Rotate replaces the tokens of the other issuer: those in files, as Kubernetes
+// does, and what the function returns. Entra ID takes the old ones no more.
+func (s *Server) Rotate() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.subjects)
+	for _, file := range s.files {
+		s.write(file, s.newSubject()+"\n")
+	}
+}
+
+// Check says whether a token is good for a service now, as a fake of it would:
+// issued here, for that audience, and not expired.
+func (s *Server) Check(token, audience string) error {
+	claims, err := parse(token)
+	if err != nil {
+		return err
+	}
+	now := time.Now().Unix()
+	switch {
+	case !s.hasIssued(token):
+		return errors.New("authtest: a token of somebody else")
+	case claims.Audience != audience:
+		return fmt.Errorf("authtest: a token for %s, not %s", claims.Audience, audience)
+	case now < claims.NotBefore || now >= claims.Expires:
+		return fmt.Errorf("authtest: a token good from %d to %d, and it is %d", claims.NotBefore, claims.Expires, now)
+	}
+	return nil
+}
+
+func (s *Server) hasIssued(token string) bool {
+	for _, issued := range s.Issued() {
+		if issued == token {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) file(name string) string { return filepath.Join(s.t.TempDir(), name) }

@@ -1,0 +1,73 @@
+package auth
+
+import (
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"software.sslmate.com/src/go-pkcs12"
+)
+
+const (
+	fieldCertificate = "auth.Options.ServicePrincipal.CertificatePath"
+	fieldPassword    = "auth.Options.ServicePrincipal.CertificatePassword"
+)
+
+// readCertificate reads a certificate, those above it, and its key.
+func readCertificate(path, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, invalid(fieldCertificate, path, "a file that can be read: "+err.Error())
+	}
+	if block, _ := pem.Decode(data); block != nil {
+		return readPEM(path, data, password)
+	}
+	return readPKCS12(path, data, password)
+}
+
+// readPEM reads what azidentity.ParseCertificates can: keys that are not
+// encrypted.
+func readPEM(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
+	if hasEncryptedKey(data) {
+		return nil, nil, invalid(fieldCertificate, path,
+			"PEM with a key that is not encrypted, or PKCS#12 with a password: openssl pkcs12 -export -in this.pem -out that.pfx")
+	}
+	if password != "" {
+		return nil, nil, invalid(fieldPassword, notShown, "nothing: the file is PEM, and its key is not encrypted")
+	}
+	certificates, key, err := azidentity.ParseCertificates(data, nil)
+	if err != nil {
+		return nil, nil, invalid(fieldCertificate, path, "PEM with a certificate and its RSA key: "+err.Error())
+	}
+	return certificates, key, nil
+}
+
+func hasEncryptedKey(data []byte) bool {
+	for {
+		block, rest := pem.Decode(data)
+		if block == nil {
+			return false
+		}
+		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
+			return true
+		}
+		data = rest
+	}
+}
+
+// readPKCS12 reads also what azidentity.ParseCertificates can't, by its own
+// account: files that OpenSSL 3 writes, which are authenticated with SHA-256.
+func readPKCS12(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
+	key, certificate, above, err := pkcs12.DecodeChain(data, password)
+	switch {
+	case errors.Is(err, pkcs12.ErrIncorrectPassword):
+		return nil, nil, invalid(fieldPassword, notShown, "the password of "+path)
+	case err != nil:
+		return nil, nil, invalid(fieldCertificate, path, "PEM or PKCS#12 with one certificate and its key: "+err.Error())
+	}
+	return append([]*x509.Certificate{certificate}, above...), key, nil
+}

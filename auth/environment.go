@@ -1,0 +1,92 @@
+package auth
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// The variables that azidentity and Azure's own webhooks know
+// (learn.microsoft.com/azure/developer/go/sdk/authentication/authentication-on-premises-apps,
+// azure.github.io/azure-workload-identity/docs), GitHub's
+// (docs.github.com/actions/reference/security/oidc), and two of ours.
+const (
+	envMode  = "LEASING_AUTH_MODE"
+	envCloud = "LEASING_AUTH_CLOUD"
+
+	envTenantID            = "AZURE_TENANT_ID"
+	envClientID            = "AZURE_CLIENT_ID"
+	envClientSecret        = "AZURE_CLIENT_SECRET"
+	envCertificatePath     = "AZURE_CLIENT_CERTIFICATE_PATH"
+	envCertificatePassword = "AZURE_CLIENT_CERTIFICATE_PASSWORD"
+	envSendChain           = "AZURE_CLIENT_SEND_CERTIFICATE_CHAIN"
+	envTokenFile           = "AZURE_FEDERATED_TOKEN_FILE"
+	envAuthorityHost       = "AZURE_AUTHORITY_HOST"
+
+	envGitHubURL   = "ACTIONS_ID_TOKEN_REQUEST_URL"
+	envGitHubToken = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
+)
+
+// EnvironmentVariables returns the names of the variables that may say where a
+// program runs: production, staging, or anything else. AZURE_ENVIRONMENT is not
+// among them: it names a cloud.
+func EnvironmentVariables() []string {
+	return []string{
+		"ENVIRONMENT", "APP_ENV", "GO_ENV",
+		"DOTNET_ENVIRONMENT", "ASPNETCORE_ENVIRONMENT", "AZURE_FUNCTIONS_ENVIRONMENT",
+	}
+}
+
+// FromEnvironment reads options from the environment: see the table of the
+// package's documentation. Without LEASING_AUTH_MODE the mode is Auto. What is
+// missing or wrong is a *leasing.InvalidError.
+func FromEnvironment() (Options, error) {
+	o := Options{Mode: Auto, Cloud: os.Getenv(envCloud)}
+	if text := os.Getenv(envMode); text != "" {
+		if err := o.Mode.UnmarshalText([]byte(text)); err != nil {
+			return Options{}, invalid(envMode, text, wantMode)
+		}
+	}
+	if o.Mode == ManagedIdentity {
+		o.ManagedIdentity.ClientID = os.Getenv(envClientID)
+	}
+	return o.complete()
+}
+
+// stage is where a program runs.
+type stage struct {
+	production, staging bool
+	from                string // "ENVIRONMENT=Production"
+}
+
+// stage reads Environment, or else all of the variables: of two that differ the
+// stricter one counts.
+func (o Options) stage() stage {
+	if o.Environment != "" {
+		return stageOf("auth.Options.Environment", o.Environment)
+	}
+	var strictest stage
+	for _, name := range EnvironmentVariables() {
+		s := stageOf(name, os.Getenv(name))
+		if s.production || s.staging && !strictest.staging {
+			strictest = s
+		}
+		if s.production {
+			break
+		}
+	}
+	return strictest
+}
+
+func stageOf(name, word string) stage {
+	word = strings.TrimSpace(word)
+	is := func(words ...string) bool { return slices.Contains(words, strings.ToLower(word)) }
+	return stage{production: is("production", "prod"), staging: is("staging", "stage"), from: name + "=" + word}
+}
+
+// defaultToVariable sets an empty field to what a variable says.
+func defaultToVariable(field *string, name string) {
+	if *field == "" {
+		*field = os.Getenv(name)
+	}
+}

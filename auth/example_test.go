@@ -1,0 +1,60 @@
+package auth_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/distributedleasing/leasing/auth"
+)
+
+func ExampleNew() {
+	credential, err := auth.New(auth.Options{
+		Mode:            auth.ManagedIdentity,
+		ManagedIdentity: auth.ManagedIdentityOptions{ClientID: "11111111-1111-1111-1111-111111111111"},
+	})
+	fmt.Println(credential != nil, err)
+	// Output: true <nil>
+}
+
+// A section of an application's configuration.
+func ExampleOptions_json() {
+	var configuration struct {
+		Authentication auth.Options
+	}
+	err := json.Unmarshal([]byte(`{
+		"Authentication": {
+			"Mode": "ServicePrincipal",
+			"ServicePrincipal": {"TenantId": "example.onmicrosoft.com", "ClientId": "my-client", "ClientSecret": "my-secret"}
+		}
+	}`), &configuration)
+	fmt.Println(err)
+	fmt.Println(configuration.Authentication)
+	// Output:
+	// <nil>
+	// auth.Options{Mode: "ServicePrincipal", ServicePrincipal: {TenantID: "example.onmicrosoft.com", ClientID: "my-client", ClientSecret: "(not shown)"}}
+}
+
+// Tokens of another issuer, such as another cloud, by a function.
+func ExampleOptions_federated() {
+	options := auth.Options{
+		Mode: auth.FederatedCredential,
+		FederatedCredential: auth.FederatedCredentialOptions{
+			TenantID: "example.onmicrosoft.com",
+			ClientID: "my-client",
+			Token:    func(context.Context) (string, error) { return "the other issuer's token", nil },
+		},
+	}
+	fmt.Println(auth.Explain(options))
+	// Output:
+	// auth: mode FederatedCredential, https://login.microsoftonline.com/
+	//   1. federated credential: client my-client of tenant example.onmicrosoft.com, with the tokens of a function
+}
+
+// A line for the log at the start of a program.
+func ExampleExplain() {
+	fmt.Println(auth.Explain(auth.Options{Mode: auth.ManagedIdentity}))
+	// Output:
+	// auth: mode ManagedIdentity
+	//   1. managed identity: system-assigned
+}

@@ -1,0 +1,84 @@
+package auth
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/AzureAD/microsoft-authentication-library-for-go/apps/managedidentity"
+)
+
+const (
+	// metadataAddress is the same on every machine in Azure
+	// (learn.microsoft.com/azure/virtual-machines/instance-metadata-service).
+	metadataAddress = "http://169.254.169.254/metadata/identity/oauth2/token"
+	// probeTimeout is azidentity's, in its DefaultAzureCredential.
+	probeTimeout = time.Second
+)
+
+// probedIdentity is the managed identity in Auto. Where nothing but the metadata
+// service could have it, that is asked first whether it is there at all: on a
+// machine that is not in Azure azidentity's attempts to reach it take minutes,
+// and only its DefaultAzureCredential asks.
+func (o Options) probedIdentity() link {
+	defaultToVariable(&o.ManagedIdentity.ClientID, envClientID)
+	l := link{name: "managed identity", why: o.identityName(), make: o.managedIdentity}
+	source, err := managedidentity.GetSource()
+	if err != nil || source != managedidentity.DefaultToIMDS {
+		return l
+	}
+	l.why += ", if the metadata service answers within " + probeTimeout.String()
+	l.make = func() (azcore.TokenCredential, error) {
+		identity, err := o.managedIdentity()
+		if err != nil {
+			return nil, err
+		}
+		// In a chain azidentity takes an answer of something that is not the
+		// metadata service, such as a proxy, for its absence.
+		chained, err := azidentity.NewChainedTokenCredential([]azcore.TokenCredential{identity}, nil)
+		if err != nil {
+			return nil, err
+		}
+		pipeline := runtime.NewPipeline("leasing/auth", "", runtime.PipelineOptions{}, &o.Client)
+		return &probed{source: chained, pipeline: pipeline}, nil
+	}
+	return l
+}
+
+// probed asks source only after the metadata service has answered.
+type probed struct {
+	source   azcore.TokenCredential
+	pipeline runtime.Pipeline
+	answered atomic.Bool
+}
+
+func (p *probed) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	if !p.answered.Load() {
+		if err := p.probe(ctx); err != nil {
+			return azcore.AccessToken{}, azidentity.NewCredentialUnavailableError("the metadata service of Azure does not answer: " + err.Error())
+		}
+		p.answered.Store(true)
+	}
+	return p.source.GetToken(ctx, options)
+}
+
+// probe sends a request that the service refuses for want of its header. Any
+// answer will do.
+func (p *probed) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), probeTimeout)
+	defer cancel()
+	request, err := runtime.NewRequest(ctx, http.MethodGet, metadataAddress)
+	if err != nil {
+		return err
+	}
+	response, err := p.pipeline.Do(request)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}

@@ -1,0 +1,45 @@
+package redisauth
+
+import (
+	"encoding/json"
+	"testing"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/stretchr/testify/require"
+)
+
+// What can't work is refused, by field.
+func TestInvalidOptions(t *testing.T) {
+	s := &source{}
+	for field, options := range map[string]Options{
+		"redisauth.Options":         {},
+		"redisauth.Options ":        {Credential: s, Auth: auth.Options{Mode: auth.Auto}},
+		"redisauth.Options.User":    {Credential: s, User: "a b"},
+		"redisauth.Options.Scope":   {Credential: s, Scope: "a b"},
+		"redisauth.Options.Timeout": {Credential: s, Timeout: -1},
+		"auth.Options.Mode":         {Auth: auth.Options{Mode: "none"}},
+	} {
+		_, err := New(options)
+		var invalid *leasing.InvalidError
+		require.ErrorAs(t, err, &invalid)
+		require.Equal(t, field[:len(invalid.Field)], invalid.Field)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var o Options
+	require.NoError(t, json.Unmarshal([]byte(`{"Authentication":{"Mode":"ManagedIdentity"},"User":"u","Scope":"s"}`), &o))
+	require.Equal(t, Options{Auth: auth.Options{Mode: auth.ManagedIdentity}, User: "u", Scope: "s"}, o)
+	for text, names := range map[string]string{
+		`{"Users":"u"}`:                             "Users",
+		`{"Authentication":{"Mode":"x"}}`:           "auth.Options.Mode",
+		`{"Authentication":{"ClientSecret":"s3c"}}`: "ClientSecret",
+		`{"Scope":["s3c"]}`:                         "Scope",
+	} {
+		err := json.Unmarshal([]byte(text), &o)
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		require.ErrorContains(t, err, names)
+		require.NotContains(t, err.Error(), "s3c")
+	}
+}

@@ -1,0 +1,81 @@
+package redisauth
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	redisauth "github.com/redis/go-redis/v9/auth"
+)
+
+// signIn is a user and a token, as go-redis wants them. It does not print its
+// token.
+type signIn struct {
+	user, token string
+	expires     time.Time
+	renewAt     time.Time
+}
+
+var _ redisauth.Credentials = (*signIn)(nil)
+
+// BasicAuth is for AUTH.
+func (s *signIn) BasicAuth() (username, password string) { return s.user, s.token }
+
+// RawCredentials is the token.
+func (s *signIn) RawCredentials() string { return s.token }
+
+// String shows the user.
+func (s *signIn) String() string { return fmt.Sprintf("redisauth: %s until %v", s.user, s.expires) }
+
+// GoString is String.
+func (s *signIn) GoString() string { return s.String() }
+
+// LogValue is String.
+func (s *signIn) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// lead is how long before its end a token is replaced at the latest. azidentity
+// gives out the same one before that.
+const lead = 5 * time.Minute
+
+// newSignIn takes a token apart that came now.
+func newSignIn(user string, token azcore.AccessToken, now time.Time) (*signIn, error) {
+	if user == "" {
+		var err error
+		if user, err = objectID(token.Token); err != nil {
+			return nil, err
+		}
+	}
+	left := token.ExpiresOn.Sub(now)
+	if left <= 0 {
+		return nil, fmt.Errorf("%w: the token expired %v ago: is the clock right?", leasing.ErrUnavailable, -left)
+	}
+	s := &signIn{user: user, token: token.Token, expires: token.ExpiresOn}
+	s.renewAt = token.ExpiresOn.Add(-min(lead, left/4))
+	if r := token.RefreshOn; !r.IsZero() && r.Before(s.renewAt) {
+		s.renewAt = r
+	}
+	return s, nil
+}
+
+// objectID reads the claim that Azure names its users by
+// (learn.microsoft.com/entra/identity-platform/access-token-claims-reference).
+// Redis checks the token's signature, not we.
+func objectID(token string) (string, error) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return "", fmt.Errorf("%w: the token is no JWT: set redisauth.Options.User", leasing.ErrDenied)
+	}
+	body, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		ObjectID string `json:"oid"`
+	}
+	if err != nil || json.Unmarshal(body, &claims) != nil || claims.ObjectID == "" {
+		return "", fmt.Errorf(`%w: the token has no claim "oid": set redisauth.Options.User`, leasing.ErrDenied)
+	}
+	return claims.ObjectID, nil
+}

@@ -1,0 +1,191 @@
+package auth_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/auth/authtest"
+	"github.com/stretchr/testify/require"
+)
+
+// shown collects what a program may show.
+type shown struct {
+	bytes.Buffer
+	logger *slog.Logger
+}
+
+func newShown(t *testing.T) *shown {
+	t.Helper()
+	var s shown
+	s.logger = slog.New(slog.NewJSONHandler(&s, nil))
+	log.SetListener(func(event log.Event, text string) { fmt.Fprintln(&s, event, text) })
+	t.Cleanup(func() { log.SetListener(nil) })
+	return &s
+}
+
+func (s *shown) show(values ...any) {
+	for _, value := range values {
+		fmt.Fprintf(s, "%v %+v %#v %s %q\n", value, value, value, value, value)
+		s.logger.Info("opening", "value", value)
+		if text, err := json.Marshal(value); err == nil {
+			s.Write(text)
+		}
+	}
+}
+
+// showError shows an error and all that is in its chain.
+func (s *shown) showError(err error) {
+	if err == nil {
+		return
+	}
+	s.show(err)
+	switch wrapper := err.(type) { //nolint:errorlint // each link of the chain in turn
+	case interface{ Unwrap() error }:
+		s.showError(wrapper.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range wrapper.Unwrap() {
+			s.showError(inner)
+		}
+	}
+}
+
+func (s *shown) requireNone(t *testing.T, secrets []string) {
+	t.Helper()
+	text := s.String()
+	require.NotEmpty(t, text)
+	for _, secret := range secrets {
+		if at := strings.Index(text, secret); at >= 0 {
+			t.Fatalf("%q is shown: ...%s...", secret, text[max(0, at-300):min(len(text), at+100)])
+		}
+	}
+}
+
+// T49: printed options, explanations, errors and azcore's log show no secret,
+// whatever the server answers.
+func TestTrap_T49_SecretsAreNotShown(t *testing.T) {
+	clearEnvironment(t)
+	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
+		s := newShown(t)
+		server.SetLifetime(time.Minute) // each token is a new one
+		s.show(options, &options, struct{ O auth.Options }{options}, options.ServicePrincipal, &options.ServicePrincipal, auth.Explain(options))
+		credential, err := auth.New(options)
+		require.NoError(t, err)
+		s.show(credential)
+		_, err = credential.GetToken(t.Context(), request())
+		require.NoError(t, err)
+		server.Fail(http.StatusUnauthorized)
+		options.Client.Transport = echoing(options.Client.Transport)
+		credential, err = auth.New(options)
+		require.NoError(t, err)
+		_, err = credential.GetToken(t.Context(), request())
+		s.showError(err)
+		server.Fail(0)
+		options.Client.Transport = breaking(options.Client.Transport)
+		credential, err = auth.New(options)
+		require.NoError(t, err)
+		if _, err = credential.GetToken(t.Context(), request()); options.Mode != auth.Development {
+			require.Error(t, err)
+		}
+		s.showError(err)
+		s.requireNone(t, server.Secrets())
+	})
+}
+
+type doer interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// echoing answers failures with what it was sent, as some proxies do.
+func echoing(inner doer) transport {
+	return func(r *http.Request) (*http.Response, error) {
+		var sent []byte
+		if r.Body != nil {
+			sent, _ = io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(sent))
+		}
+		response, err := inner.Do(r)
+		if err == nil && response.StatusCode != http.StatusOK {
+			response.Body.Close()
+			text, _ := json.Marshal(map[string]string{"error": "invalid_request", "error_description": string(sent) + fmt.Sprint(r.Header), "sent": string(sent)})
+			response.Body = io.NopCloser(bytes.NewReader(text))
+		}
+		return response, err
+	}
+}
+
+// breaking loses the last bytes of answers that have a token.
+func breaking(inner doer) transport {
+	return func(r *http.Request) (*http.Response, error) {
+		response, err := inner.Do(r)
+		if err != nil {
+			return nil, err
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if bytes.Contains(text, []byte("eyJ")) {
+			text = bytes.TrimRight(text, "}\n \"")
+		}
+		response.Body = io.NopCloser(bytes.NewReader(text))
+		return response, errors.Join(err)
+	}
+}
+
+// T49: what options were refused for is named, not shown.
+func TestTrap_T49_RefusedOptionsAreNotShown(t *testing.T) {
+	clearEnvironment(t)
+	t.Setenv("AZURE_CLIENT_ID", "c")
+	s := newShown(t)
+	principal := func(p auth.ServicePrincipalOptions) auth.Options {
+		return auth.Options{Mode: auth.ServicePrincipal, ServicePrincipal: p}
+	}
+	for _, options := range []auth.Options{
+		{ServicePrincipal: auth.ServicePrincipalOptions{ClientSecret: "s3cret", CertificatePassword: "s3cret"}},
+		{Mode: auth.Auto, ServicePrincipal: auth.ServicePrincipalOptions{ClientSecret: "s3cret"}},
+		principal(auth.ServicePrincipalOptions{ClientSecret: "s3cret"}),
+		principal(auth.ServicePrincipalOptions{ClientSecret: "s3cret", TenantID: "t", SendCertificateChain: true}),
+		principal(auth.ServicePrincipalOptions{ClientSecret: "s3cret", TenantID: "t", CertificatePath: "p", CertificatePassword: "s3cret"}),
+		principal(auth.ServicePrincipalOptions{ClientSecret: "s3cret", TenantID: "t", CertificatePassword: "s3cret"}),
+		principal(auth.ServicePrincipalOptions{TenantID: "t", CertificatePassword: "s3cret"}),
+		{Mode: auth.Auto, AuthorityHost: "https://user:s3cret@host"},
+		{Mode: auth.Auto, AuthorityHost: "https://user:s3cret@host/\x00"},
+		{Mode: auth.Auto, AuthorityHost: "user:s3cret@host"},
+	} {
+		s.show(options, &options, struct{ O auth.Options }{options}, auth.Explain(options))
+		s.showError(options.Validate())
+		_, err := auth.New(options)
+		s.showError(err)
+		require.Error(t, err)
+	}
+	for _, text := range []string{
+		`{"ServicePrincipal":{"ClientSecret":"s3cret","CertificatePassword":{"x":"s3cret"}}}`,
+		`{"ServicePrincipal":{"ClientSecret":["s3cret"]}}`,
+		`{"ServicePrincipal":{"ClientSecrets":"s3cret"}}`,
+		`{"ServicePrincipal":"s3cret"}`,
+	} {
+		var o auth.Options
+		err := json.Unmarshal([]byte(text), &o)
+		require.Error(t, err)
+		s.showError(err)
+		s.show(o)
+	}
+	s.requireNone(t, []string{"s3cret"})
+}
+
+// What is no secret is printed: it is what one looks for.
+func TestPrinting(t *testing.T) {
+	o := auth.Options{Mode: auth.ServicePrincipal, Cloud: auth.AzureChina, ServicePrincipal: auth.ServicePrincipalOptions{TenantID: "t", ClientID: "c", ClientSecret: "s"}}
+	const want = `auth.Options{Mode: "ServicePrincipal", ServicePrincipal: {TenantID: "t", ClientID: "c", ClientSecret: "(not shown)"}, Cloud: "AzureChina"}`
+	require.Equal(t, want, o.String())
+	require.Equal(t, want, fmt.Sprintf("%#v", o))
+	require.Equal(t, `auth.ServicePrincipalOptions{TenantID: "t", ClientID: "c", ClientSecret: "(not shown)"}`, fmt.Sprint(o.ServicePrincipal))
+}

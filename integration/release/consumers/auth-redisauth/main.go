@@ -1,0 +1,32 @@
+// The first program of a user of auth/redisauth. It makes a client that would sign in
+// to Azure Managed Redis, and asks nobody.
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log"
+
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/auth/redisauth"
+	"github.com/redis/go-redis/v9"
+)
+
+func main() {
+	credentials, err := redisauth.New(redisauth.Options{Auth: auth.Options{Mode: auth.ManagedIdentity}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{
+		Addr:                         "name.region.redis.azure.net:10000",
+		TLSConfig:                    &tls.Config{MinVersion: tls.VersionTLS12},
+		StreamingCredentialsProvider: credentials,
+	})
+	fmt.Println(client)
+	if err := client.Close(); err != nil {
+		log.Fatal(err)
+	}
+	if err := credentials.Close(); err != nil {
+		log.Fatal(err)
+	}
+}

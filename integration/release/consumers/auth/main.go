@@ -1,0 +1,20 @@
+// The first program of a user of auth: what would sign it in, without asking anybody.
+package main
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/distributedleasing/leasing/auth"
+)
+
+func main() {
+	options, err := auth.FromEnvironment()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(auth.Explain(options))
+	if _, err := auth.New(options); err != nil {
+		log.Fatal(err)
+	}
+}
