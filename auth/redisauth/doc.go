@@ -16,6 +16,13 @@
 //	...
 //	provider.Close(); client.Close(); credentials.Close() // in this order
 //
+// Without a client of your own, redislease makes one:
+//
+//	provider, err := redislease.Open(ctx, redislease.Options{
+//		URL:         "rediss://name.region.redis.azure.net:10000",
+//		Credentials: credentials,
+//	})
+//
 // The same credentials may serve several clients, and those of a Cluster or of
 // sentinels: redis.ClusterOptions and redis.FailoverOptions have the field too.
 //

@@ -46,9 +46,10 @@ func (l location) open(o Options) ([]redis.UniversalClient, error) {
 		if err != nil {
 			return nil, badParameter("redis.ParseURL", err)
 		}
+		c.StreamingCredentialsProvider = o.Credentials
 		c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 		c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
-		c.DialerRetries, c.OnConnect = 1, l.onConnect()
+		c.DialerRetries, c.OnConnect = 1, l.onConnect(o)
 		tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
 		clients = append(clients, redis.NewClient(c))
 	}
@@ -70,6 +71,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 		return nil, badParameter("redis.ParseClusterURL", err)
 	}
 	c.Addrs = addrs
+	c.StreamingCredentialsProvider = o.Credentials
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
 	c.DisableRoutingPolicies = true // they ask each server for all its commands
@@ -86,9 +88,10 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	}
 	c.MasterName, c.SentinelAddrs = o.Master, addrs
 	c.SentinelUsername, c.SentinelPassword = o.SentinelUsername, o.SentinelPassword
+	c.StreamingCredentialsProvider = o.Credentials
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // it never asks for maintenance notifications
-	c.OnConnect = l.onConnect()
+	c.OnConnect = l.onConnect(o)
 	defaultTo(&c.DialerRetries, 1)
 	tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
 	return c, nil
@@ -97,8 +100,8 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 // onConnect finds out that a password is missing. A call has more arguments than
 // Redis reads of a stranger: it would tell of a protocol error instead. HELLO
 // needs no rights, and is unknown before Redis 6.
-func (l location) onConnect() func(context.Context, *redis.Conn) error {
-	if l.password != "" {
+func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error {
+	if l.password != "" || o.Credentials != nil {
 		return nil
 	}
 	return func(ctx context.Context, conn *redis.Conn) error {

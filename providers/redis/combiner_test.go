@@ -78,7 +78,7 @@ func (p *puppet) reply(ctx context.Context, cmd redis.Cmder) error {
 		cmd.SetErr(err)
 		return err
 	}
-	cmd.(*redis.Cmd).SetVal(replies)
+	cmd.(interface{ SetVal(any) }).SetVal(replies)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/require"
@@ -18,12 +17,7 @@ func conformRedlock(t *testing.T, n int) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
 	bootstrapped(t, servers)
 	h := harness(redlockURL(servers), nil, redlockOf(silent(t), silent(t), silent(t)))
-	h.Forget = func(t testing.TB, _ leasing.Provider, name string) {
-		for _, server := range servers {
-			key := naming{prefix: DefaultPrefix}.keys(name).fence
-			require.NoError(t, server.Client(t).Del(t.Context(), key).Err())
-		}
-	}
+	h.Forget = forgetOn(servers)
 	providertest.Run(t, h)
 }
 

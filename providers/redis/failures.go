@@ -25,11 +25,13 @@ const (
 // (redis.io/docs/latest/develop/reference/protocol-spec, "Simple errors"), its
 // meaning. What is not listed is unknown.
 var codes = map[string]meaning{
+	"ASK":         refused, // redirected more often than the client follows, as is MOVED
 	"BUSY":        refused, // another script runs for too long
 	"CLUSTERDOWN": refused,
 	"LOADING":     refused,
 	"MASTERDOWN":  refused,
 	"MISCONF":     refused, // it can't save to disk, and so takes no writes
+	"MOVED":       refused, // or a server of a Cluster, and not in that mode
 	"NOREPLICAS":  refused, // min-replicas-to-write
 	"OOM":         refused, // maxmemory
 	"READONLY":    refused, // a replica, or a failover under way
@@ -64,7 +66,7 @@ func meaningOf(err error) meaning {
 // keeping both in its chain.
 func failure(err error) error {
 	switch {
-	case err == nil || errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrClosed):
+	case err == nil || errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrClosed) || errors.Is(err, leasing.ErrDenied):
 		return err
 	case errors.Is(err, redis.ErrClosed): // the user closed the client
 		return fmt.Errorf("%w: %w", leasing.ErrClosed, err)

@@ -39,7 +39,7 @@ func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
 		codes []string
 		want  []error
 	}{
-		{[]string{"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}, throttled},
+		{[]string{"ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "MOVED", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}, throttled},
 		{[]string{"DENIED", "NOAUTH", "NOPERM", "WRONGPASS"}, []error{leasing.ErrDenied}},
 		{[]string{"WRONGTYPE", "CROSSSLOT", "NOPROTO"}, []error{leasing.ErrSetup}},
 		{[]string{"ERR", "NOSCRIPT", "EXECABORT", "BUSYGROUP", "SOMETHING", "oom", "Oom"}, []error{leasing.ErrUnavailable}},

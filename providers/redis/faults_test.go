@@ -213,30 +213,51 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 }
 
 // A server that has lost everything may grant a lease that is still trusted; see
-// the package documentation. The token rises, and its holder hears of it.
-func TestAServerThatLostItsDataStillRaisesTokens(t *testing.T) {
-	b := newBed(t, redistest.Options{})
-	m := managerOf(t, b, leasing.Options{TTL: 2 * time.Second})
-	lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
-	require.NoError(t, err)
-	resource := &fenced{}
-	require.True(t, resource.write(lease.Token()))
-	b.server.Kill()
-	b.server.RestartEmpty()
-	other, _ := b.process()
-	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", leasing.AcquireOptions{})
-	require.NoError(t, err)
-	require.Greater(t, next.Token(), lease.Token())
-	require.True(t, resource.write(next.Token()))
-	require.False(t, resource.write(lease.Token()), "the fence")
-	select {
-	case <-lease.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("no loss")
+// the package documentation. The token rises, the resource refuses the former holder,
+// who hears of it, and who was waiting is served although the queue is lost too.
+func TestTrap_T54_AServerThatLostItsDataStillRaisesTokens(t *testing.T) {
+	for how, lose := range map[string]func(b *bed){
+		"restarted empty": func(b *bed) {
+			b.server.Kill()
+			b.server.RestartEmpty()
+		},
+		"flushed": func(b *bed) { require.NoError(b.t, b.admin.FlushAll(b.t.Context()).Err()) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			b := newBed(t, redistest.Options{})
+			m := managerOf(t, b, leasing.Options{TTL: 2 * time.Second})
+			lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+			require.NoError(t, err)
+			write := newResource(t)
+			require.NoError(t, write(lease.Token()))
+			other, _ := b.process()
+			waiter := managerOf(t, other, leasing.Options{})
+			type outcome struct {
+				lease leasing.Lease
+				err   error
+			}
+			got := make(chan outcome, 1)
+			go func() {
+				next, err := waiter.Acquire(t.Context(), "n", leasing.AcquireOptions{})
+				got <- outcome{next, err}
+			}()
+			b.eventually(func() bool { return len(b.queued("n")) == 1 })
+			lose(b)
+			next := <-got
+			require.NoError(t, next.err)
+			require.Greater(t, next.lease.Token(), lease.Token())
+			require.NoError(t, write(next.lease.Token()))
+			require.ErrorIs(t, write(lease.Token()), leasing.ErrStale)
+			select {
+			case <-lease.Done():
+			case <-time.After(time.Minute):
+				t.Fatal("no loss")
+			}
+			require.ErrorIs(t, context.Cause(lease.Context()), leasing.ErrLost)
+			require.NoError(t, next.lease.Err())
+			require.NoError(t, next.lease.Release(t.Context()))
+		})
 	}
-	require.ErrorIs(t, context.Cause(lease.Context()), leasing.ErrLost)
-	require.NoError(t, next.Err())
-	require.NoError(t, next.Release(t.Context()))
 }
 
 func TestSentinelFailoverInTheMiddle(t *testing.T) {

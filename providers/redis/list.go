@@ -130,6 +130,9 @@ func (l *listing) step(ctx context.Context, at *position, seen map[string]bool, 
 			return 0, err
 		}
 	}
+	for _, name := range names { // those that are not told here may be told at a later server
+		seen[name] = true
+	}
 	at.Names = append(at.Names, names...)
 	if at.Cursor = part.next; at.Cursor == 0 {
 		at.Server++
@@ -142,13 +145,12 @@ func (l *listing) names(keys []string, seen map[string]bool) []string {
 	var names []string
 	for _, key := range keys {
 		name, ok := l.naming.name(key)
-		if !ok || seen[name] || !l.wanted(name) {
-			continue
+		if ok && !seen[name] && l.wanted(name) {
+			names = append(names, name)
 		}
-		seen[name] = true
-		names = append(names, name)
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // nextScan is how many keys to look at next: as many as fill the page if names

@@ -71,6 +71,23 @@ func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 	}
 }
 
+// A server that has lost its data hears of releases. That it knows a name, and casts no
+// vote, is not in the way of those who do.
+func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
+	for i := range 3 {
+		servers, p, _ := listed(t)
+		require.NoError(t, servers[i].Client(t).FlushAll(t.Context()).Err())
+		req := claimOf("released")
+		_, err := p.Acquire(t.Context(), req)
+		require.NoError(t, err)
+		require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}))
+		p.topology.(*redlock).after.all.Wait()
+		hold(t, p, "held")
+		names, _ := listAll(t, p, leasing.ListRequest{}, nothing)
+		require.ElementsMatch(t, []string{"released", "held"}, names, i)
+	}
+}
+
 // One that fails in the middle may make names come twice, but none is left out.
 func TestListOfRedlockLosesNoNameWhenAServerFailsMeanwhile(t *testing.T) {
 	servers, p, _ := listed(t)

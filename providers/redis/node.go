@@ -2,6 +2,7 @@ package redislease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ type node struct {
 	header  [2]string            // the first arguments of the scripts
 	marker  string               // the key of a Redlock node's marker; "" elsewhere
 	timely  bool                 // the client gives up when the context's deadline passes
+	repeats bool                 // the client may send a command more than once
 	lanes   lanes
 	waiters waiters
 }
@@ -36,9 +38,9 @@ func newNode(client redis.UniversalClient, n naming, quarantine time.Duration) *
 	switch client := client.(type) {
 	case *redis.ClusterClient:
 		d.cluster, d.header[0] = client, "1"
-		d.timely = client.Options().ContextTimeoutEnabled
+		d.timely, d.repeats = client.Options().ContextTimeoutEnabled, true
 	case *redis.Client:
-		d.timely = client.Options().ContextTimeoutEnabled
+		d.timely, d.repeats = client.Options().ContextTimeoutEnabled, client.Options().MaxRetries > 0
 	}
 	if quarantine > 0 {
 		d.marker, d.header[1] = n.node(), milliseconds(quarantine)
@@ -85,33 +87,49 @@ func (d *node) calls(ops []*operation) [][]*operation {
 
 func (d *node) call(ctx context.Context, ops []*operation) {
 	cmd := d.command(ctx, "evalsha", ops[0].script.sha, ops)
-	if err := d.client.Process(ctx, cmd); isNoScript(err) { // it was not run
+	if err := d.client.Process(ctx, d.sent(cmd, ops)); isNoScript(err) { // it was not run
 		cmd = d.command(ctx, "eval", ops[0].script.text, ops)
-		_ = d.client.Process(ctx, cmd)
+		_ = d.client.Process(ctx, d.sent(cmd, ops))
 	}
-	take(cmd, ops)
+	d.take(cmd, ops)
+}
+
+// once is a command that no client sends again by itself, unless it was redirected.
+// That of a Cluster, and a user's own, do so with others after a connection has failed,
+// although they may have been done.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+// sent is a command as the client is to have it. Done twice, a break hits the next holder.
+func (d *node) sent(cmd *redis.Cmd, ops []*operation) redis.Cmder {
+	if d.repeats && ops[0].script == breakScript {
+		return once{cmd}
+	}
+	return cmd
 }
 
 func (d *node) pipeline(ctx context.Context, calls [][]*operation) {
-	cmds := make([]*redis.Cmd, len(calls))
+	cmds, all := make([]*redis.Cmd, len(calls)), make([]redis.Cmder, len(calls))
 	for i, ops := range calls {
 		cmds[i] = d.command(ctx, "evalsha", ops[0].script.sha, ops)
+		all[i] = d.sent(cmds[i], ops)
 	}
-	d.exec(ctx, cmds)
-	var again []*redis.Cmd
+	d.exec(ctx, all)
+	var again []redis.Cmder
 	for i, ops := range calls {
 		if isNoScript(cmds[i].Err()) {
 			cmds[i] = d.command(ctx, "eval", ops[0].script.text, ops)
-			again = append(again, cmds[i])
+			again = append(again, d.sent(cmds[i], ops))
 		}
 	}
 	d.exec(ctx, again)
 	for i, ops := range calls {
-		take(cmds[i], ops)
+		d.take(cmds[i], ops)
 	}
 }
 
-func (d *node) exec(ctx context.Context, cmds []*redis.Cmd) {
+func (d *node) exec(ctx context.Context, cmds []redis.Cmder) {
 	if len(cmds) == 0 {
 		return
 	}
@@ -181,9 +199,9 @@ func count(n int) any {
 }
 
 // take hands the reply to a call to its operations.
-func take(cmd *redis.Cmd, ops []*operation) {
+func (d *node) take(cmd *redis.Cmd, ops []*operation) {
 	values, err := cmd.Slice()
-	err = failure(err)
+	err = d.failure(err)
 	for i, op := range ops {
 		switch {
 		case err != nil:
@@ -194,4 +212,14 @@ func take(cmd *redis.Cmd, ops []*operation) {
 			op.reply = reply{value: values[i]}
 		}
 	}
+}
+
+// failure is that of a call. If the client may have sent it before, and the reply was
+// lost, that it was refused now says nothing of that.
+func (d *node) failure(err error) error {
+	failed := failure(err)
+	if d.repeats && errors.Is(failed, leasing.ErrThrottled) {
+		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, err)
+	}
+	return failed
 }

@@ -11,6 +11,7 @@ import (
 
 	leasing "github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
 )
 
 // Mode names a way to run Redis.
@@ -82,6 +83,11 @@ type Options struct {
 	// if they ask for them. The URL's are the servers'.
 	SentinelUsername string `json:"sentinel_username"`
 	SentinelPassword string `json:"sentinel_password"`
+	// Credentials sign connections in, for a URL without user and password: see
+	// module auth/redisauth for tokens of Microsoft Entra ID. Sentinels have
+	// their own. They are not closed with the provider. A client of your own has
+	// them in its options.
+	Credentials auth.StreamingCredentialsProvider `json:"-"`
 	// TLS is for a URL that begins with rediss, in place of Go's defaults: to
 	// trust an authority of your own, to show a certificate. Unless it has a
 	// ServerName, servers have to prove to be the URL's host where it has one,

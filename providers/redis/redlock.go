@@ -2,6 +2,7 @@ package redislease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -28,6 +29,7 @@ type redlock struct {
 	quorum  int // a majority
 	began   time.Time
 	tries   atomic.Int64
+	claims  claims
 	after   aftermath
 }
 
@@ -46,6 +48,9 @@ type peer struct {
 	// lead is its clock less ours as of its latest vote, in microseconds, and at
 	// most too high by the request's time on its way; 0 if there was none yet.
 	lead atomic.Int64
+	// mute is until when it casts no vote since it has lost its data, as it has said, in
+	// nanoseconds of ours.
+	mute atomic.Int64
 	// deaf is until when not to wait for its subscription, in nanoseconds of ours.
 	deaf atomic.Int64
 }
@@ -66,7 +71,7 @@ func newRedlock(nodes []*node, n naming, o redlockOptions) *redlock {
 }
 
 // tryStep keeps the attempts of different processes apart: those of one are
-// equal in what is below it.
+// equal in what is below it, by which scripts/undo.lua knows them.
 const tryStep = 1 << 20
 
 // newTry is the number of an attempt, greater than those of this process before it.
@@ -132,6 +137,17 @@ func (r *redlock) heard(i int, answered bool) {
 		p.silent.Store(!answered)
 	}
 }
+
+// muted notes that a node casts no vote for now, if that is what an error says.
+func (r *redlock) muted(i int, err error) {
+	var quarantined *quarantinedError
+	if errors.As(err, &quarantined) {
+		r.peers[i].mute.Store(int64(time.Since(r.began) + quarantined.left))
+	}
+}
+
+// votes says whether a node casts votes, as far as is known.
+func (r *redlock) votes(i int) bool { return int64(time.Since(r.began)) >= r.peers[i].mute.Load() }
 
 // label says which node an error is of.
 func (r *redlock) label(i int, err error) error {

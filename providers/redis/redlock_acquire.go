@@ -16,6 +16,7 @@ import (
 type attempt struct {
 	*poll
 	tally
+	rivals   *rivals
 	req      leasing.AcquireRequest
 	keys     keys
 	claim    claim
@@ -41,11 +42,12 @@ var errTooLate = fmt.Errorf("%w: a majority has granted the lease, but too late 
 func (r *redlock) acquire(ctx context.Context, req leasing.AcquireRequest, c claim) (leasing.Grant, error) {
 	n := len(r.nodes)
 	a := &attempt{
-		poll:  r.newPoll(ctx, r.patience(req.TTL)),
-		tally: tally{votes: make([]vote, n), quorum: r.quorum, try: r.newTry()},
-		req:   req, keys: r.naming.keys(req.Name), claim: c, began: time.Now(),
+		poll:   r.newPoll(ctx, r.patience(req.TTL)),
+		tally:  tally{votes: make([]vote, n), quorum: r.quorum, try: r.newTry()},
+		rivals: r.claims.enter(req.ID), req: req, keys: r.naming.keys(req.Name), claim: c, began: time.Now(),
 		asks: make([]ask, n), channels: make([]string, n),
 	}
+	defer r.claims.leave(req.ID)
 	a.timer = time.NewTimer(time.Until(a.by))
 	defer a.timer.Stop()
 	defer a.afterwards()
@@ -204,6 +206,7 @@ func (a *attempt) hear(q *request) {
 	if clock := v.voted(q.ops[0].reply, a.req.Name); clock > 0 {
 		a.r.peers[i].lead.Store(clock - a.asks[i].sent)
 	}
+	a.r.muted(i, v.err)
 }
 
 // confirm makes those who are for us take the token.
@@ -295,15 +298,23 @@ func (a *attempt) abandon(ctx context.Context) error {
 	return failure(context.Cause(ctx))
 }
 
-// unreached is the error for nodes that have failed.
+// unreached gives up where too many nodes have failed.
 func (a *attempt) unreached() error {
+	unsure := a.count((*vote).hides) > 0
+	return a.failed(!a.undo(!unsure) || unsure)
+}
+
+// failed is the error for nodes that have failed, or don't answer. Something may have
+// been applied.
+func (a *attempt) failed(applied bool) error {
 	errs := make([]error, len(a.votes))
-	unsure := false
 	for i := range a.votes {
-		errs[i] = a.votes[i].err
-		unsure = unsure || a.votes[i].hides()
+		v := &a.votes[i]
+		if errs[i] = v.err; v.pending && v.err == nil {
+			errs[i] = errSilent
+		}
 	}
-	return a.r.failed(errs, !a.undo(!unsure) || unsure)
+	return a.r.failed(errs, applied)
 }
 
 // voted reads the reply to a vote, and returns the node's clock if it tells.
@@ -361,7 +372,7 @@ func (v *vote) confirmed(r reply, a *ask) {
 		v.token, v.won, v.promise = a.token, a.try, a.try
 	case l.status == statusOvertaken:
 		v.promise = l.int()
-	default: // it has lost the lease, or casts no vote any more
-		v.stance, v.err, v.unsure = noVote, l.unexpected(), false
+	default: // unless it has lost the lease it still has our vote
+		v.stance, v.err, v.unsure = noVote, l.unexpected(), l.status != statusLost
 	}
 }

@@ -52,6 +52,11 @@ type vote struct {
 // hides says that the node may hold the claim without our knowing.
 func (v *vote) hides() bool { return v.pending || v.stance == noVote && v.unsure }
 
+// unseen says that nothing is known of what the node has: also one that did nothing
+// now, for want of memory or because it has lost its data, may have voted for an
+// earlier attempt.
+func (v *vote) unseen() bool { return v.pending || v.stance == noVote || v.stance == noAnswer }
+
 // poise is where an attempt stands.
 type poise uint8
 
@@ -61,7 +66,7 @@ const (
 	queued            // it is a waiter's turn
 	agreed            // a majority is for us, and the token is known
 	overtaken         // a later attempt of this claim has asked
-	outvoted          // so many are for others that no majority is left
+	outvoted          // so many are for others that no majority is left, of those that answer
 	unreachable       // so many have failed
 )
 
@@ -99,7 +104,7 @@ func awaited(v *vote) bool { return v.pending && !v.silent }
 // poise decides. With agreed comes the token, and whether a majority has it already.
 func (t *tally) poise() (where poise, token int64, settled bool) {
 	ours, open := t.count(t.ours), t.count(pending)
-	passed, refusals := t.count(passedBy(t)), t.count(against)
+	passed := t.count(passedBy(t))
 	if t.count(func(v *vote) bool { return v.stance == overOver }) > 0 {
 		return ended, 0, false
 	}
@@ -122,17 +127,29 @@ func (t *tally) poise() (where poise, token int64, settled bool) {
 		default:
 			return agreed, token, t.unanimous(token)
 		}
+	case t.contested():
+		return outvoted, 0, false
 	case ours+open >= t.quorum:
 		return undecided, 0, false
 	case passed > 0 && ours+open+passed >= t.quorum:
 		return overtaken, 0, false
-	case len(t.votes)-refusals < t.quorum:
+	case t.excluded():
 		return outvoted, 0, false
 	case open > 0:
 		return undecided, 0, false
 	}
 	return unreachable, 0, false
 }
+
+// contested says that those who answer are a majority, and disagree: that others fail
+// is not what is in the way. Not if the claim may hold the name by another attempt: then
+// nobody can say that it does not.
+func (t *tally) contested() bool {
+	return t.count(t.ours)+t.count(against) >= t.quorum && t.count(awaited) == 0 && !t.mayLive()
+}
+
+// excluded says that no majority is left, whatever becomes of our own votes.
+func (t *tally) excluded() bool { return len(t.votes)-t.count(against) < t.quorum }
 
 // first is the answer of the first node that gives one: waiters queue there, so it
 // alone says whose turn it is. There is none yet while a node before it is waited for.
@@ -179,7 +196,7 @@ func (t *tally) choose() (token int64, certain bool) {
 		switch v := &t.votes[i]; {
 		case t.ours(v):
 			highest = max(highest, v.token)
-		case v.hides() || v.stance == forUs && v.won > t.try: // what it had made up is not known any more
+		case v.unseen() || v.stance == forUs && v.won > t.try: // what it had made up is not known any more
 			unseen++
 		}
 	}
@@ -228,6 +245,6 @@ func (t *tally) earlier(unseen int) (token int64, certain bool) {
 // has got is its lease.
 func (t *tally) mayLive() bool {
 	return t.count(func(v *vote) bool {
-		return v.hides() || v.stance == forUs && (v.made != t.try || v.won != 0)
+		return v.unseen() || v.stance == forUs && (v.made != t.try || v.won != 0)
 	}) >= t.quorum
 }

@@ -21,8 +21,9 @@ func old(token int64) vote {
 }
 
 // won is a node that has confirmed the token of an earlier attempt.
-func won(token, try int64) vote {
-	v := old(token)
+func won(token, try int64) vote { return confirmed(old(token), try) }
+
+func confirmed(v vote, try int64) vote {
 	v.won = try
 	return v
 }
@@ -43,11 +44,12 @@ func other(id string) vote {
 }
 
 var (
-	unheard = vote{pending: true}
-	dead    = vote{stance: noVote, err: errSilent, unsure: true}
-	refusal = vote{stance: noVote, err: errUnsent}
-	waiting = vote{stance: forWaiter}
-	over    = vote{stance: overOver}
+	unheard    = vote{pending: true}
+	speechless = vote{pending: true, silent: true}
+	dead       = vote{stance: noVote, err: errSilent, unsure: true}
+	refusal    = vote{stance: noVote, err: errUnsent}
+	waiting    = vote{stance: forWaiter}
+	over       = vote{stance: overOver}
 )
 
 func asked(v vote) vote {
@@ -71,7 +73,13 @@ func TestRedlockPoise(t *testing.T) {
 		"a majority refuses":                      {[]vote{other("x"), other("x"), unheard}, outvoted, 0, false},
 		"a split vote":                            {[]vote{fresh(20), other("x"), other("y")}, outvoted, 0, false},
 		"a refusal decides nothing yet":           {[]vote{other("x"), unheard, dead}, undecided, 0, false},
-		"who has failed might have been for us":   {[]vote{fresh(20), other("x"), dead}, unreachable, 0, false},
+		"two that answer disagree":                {[]vote{fresh(20), other("x"), dead}, outvoted, 0, false},
+		"and one is silent as before":             {[]vote{fresh(20), other("x"), speechless}, outvoted, 0, false},
+		"but the claim may live":                  {[]vote{old(20), other("x"), refusal}, unreachable, 0, false},
+		"it may be for us":                        {[]vote{fresh(20), other("x"), unheard}, undecided, 0, false},
+		"too few answer":                          {[]vote{fresh(20), fresh(21), dead, dead, dead}, unreachable, 0, false},
+		"too few answer to disagree":              {[]vote{fresh(20), other("x"), dead, dead, dead}, unreachable, 0, false},
+		"three of five that answer disagree":      {[]vote{fresh(20), fresh(21), other("x"), dead, dead}, outvoted, 0, false},
 		"all fail":                                {[]vote{dead, refusal, dead}, unreachable, 0, false},
 		"a majority fails":                        {[]vote{dead, fresh(20), dead}, unreachable, 0, false},
 		"a failure decides nothing yet":           {[]vote{dead, dead, unheard}, undecided, 0, false},
@@ -118,6 +126,8 @@ func TestTrap_T13_RedlockAttemptsOfOneClaimAgree(t *testing.T) {
 		"others have held the name since":      {[]vote{won(20, 3), after(fresh(31), 30), after(fresh(32), 30)}, 32, true},
 		"or somebody got a node in vain":       {[]vote{won(20, 3), won(20, 3), after(fresh(31), 30)}, 20, true},
 		"a node that is silent may say so":     {[]vote{won(20, 3), after(fresh(31), 30), unheard}, 31, false},
+		"it may know, but casts no vote":       {[]vote{old(20), fresh(25), refusal}, 20, true},
+		"the others may have counted it":       {[]vote{old(20), fresh(25), fresh(25), refusal, refusal}, 20, true},
 		"one was made up before, of five":      {[]vote{old(20), fresh(25), fresh(25), unheard, unheard}, 20, true},
 		"too few can have counted it, of five": {[]vote{old(20), fresh(25), fresh(25), other("x"), unheard}, 25, true},
 		"only what it has made itself counts":  {[]vote{old(20), fresh(20), fresh(25), other("x"), unheard}, 25, true},
@@ -147,8 +157,11 @@ func TestRedlockMayLive(t *testing.T) {
 		"one of an earlier attempt":      {[]vote{old(20), fresh(20), other("x")}, false},
 		"two of an earlier attempt":      {[]vote{old(20), old(20), other("x")}, true},
 		"one, and one that is silent":    {[]vote{old(20), dead, fresh(20)}, true},
-		"one, and one that was not sent": {[]vote{old(20), refusal, fresh(20)}, false},
+		"one, and one that was not sent": {[]vote{old(20), refusal, fresh(20)}, true},
+		"one, and one that is not asked": {[]vote{old(20), {}, fresh(20)}, true},
+		"one, confirmed by an earlier":   {[]vote{won(20, 3), other("x"), fresh(20)}, false},
 		"one, and one that is asked":     {[]vote{old(20), asked(vote{}), fresh(20)}, true},
+		"ours, confirmed by a later":     {[]vote{passed(confirmed(fresh(20), 9)), passed(confirmed(fresh(20), 9)), other("x")}, true},
 	} {
 		tally := tally{votes: c.votes, quorum: 2, try: ours}
 		assert.Equal(t, c.want, tally.mayLive(), what)

@@ -28,7 +28,7 @@ func (a *attempt) outvoted(ctx context.Context) error {
 	if err := a.rest(ctx); err != nil {
 		return err
 	}
-	a.callVotes(func(v *vote) bool { return v.stance == forOther })
+	a.callVotes(against)
 	return nil
 }
 
@@ -52,17 +52,17 @@ func (a *attempt) holder() (id string, records []leasing.Record) {
 }
 
 // persists says whether to ask again after a split vote, in which nobody has a
-// majority. The claim that has the first node waits for the others to give way, which
-// they do soon: their votes may be those of an attempt that is being undone.
+// majority. The claim that has the first node that answers waits for the others to give
+// way, which they do soon: their votes may be those of an attempt that is being undone.
 func (a *attempt) persists() bool {
 	const soon = 2 // rounds
-	if a.count(a.ours) == 0 || a.elsewhere() {
+	if a.count(a.ours) == 0 {
 		return false
 	}
 	for i := range a.votes {
 		switch v := &a.votes[i]; {
 		case v.stance == forOther:
-			return a.rounds < soon
+			return a.rounds < soon && !a.elsewhere()
 		case a.ours(v):
 			return a.early()
 		}
@@ -72,7 +72,7 @@ func (a *attempt) persists() bool {
 
 // elsewhere says that somebody may have a majority of which we don't hear all.
 func (a *attempt) elsewhere() bool {
-	hidden := a.count((*vote).hides)
+	hidden := a.count((*vote).unseen)
 	for i := range a.votes {
 		if a.votes[i].stance != forOther {
 			continue
@@ -87,8 +87,9 @@ func (a *attempt) elsewhere() bool {
 	return false
 }
 
-// early bounds what an attempt does to be done with others that are in the way.
-func (a *attempt) early() bool { return time.Since(a.began) < a.r.patience(a.req.TTL) }
+// early bounds what an attempt does to be done with others that are in the way, after it
+// has maybe waited for nodes that don't answer.
+func (a *attempt) early() bool { return time.Since(a.began) < 2*a.r.patience(a.req.TTL) }
 
 // queueAsked says that the claim is a waiter and the node on which it is to be woken
 // has not answered yet: that may have been released just before it was asked, so
@@ -120,12 +121,16 @@ func (a *attempt) relay(id string) {
 
 // refused gives way, and says to whom.
 func (a *attempt) refused() error {
-	a.undo(true)
+	if !a.undo(true) && !a.excluded() {
+		return a.failed(true)
+	}
 	if where, _, _ := a.poise(); where == queued {
 		return a.turn()
 	}
 	if id, records := a.holder(); id != "" {
-		free := a.count(func(v *vote) bool { return v.stance == forUs || v.pending })
+		// Nodes that have not answered may have let go already, or be the last to do so:
+		// that they are half and half is the least wrong.
+		free := a.count(func(v *vote) bool { return v.stance == forUs }) + a.count(pending)/2
 		return &leasing.HeldError{Holder: a.r.merged(records, free)}
 	}
 	// A split vote, or too few answers to tell.

@@ -1,7 +1,9 @@
 package redislease
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +61,46 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 			two.obtain("b", "y", longest)
 			require.GreaterOrEqual(t, time.Since(lost), longest, "the node voted before the longest lease had run out")
 		})
+	}
+}
+
+// A server that may have lost its data grants, confirms and renews nothing, also what it
+// still has: it does not know what has become of that.
+func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	marker := naming{prefix: DefaultPrefix}.node()
+	text, err := r.admins[1].Get(t.Context(), marker).Result()
+	require.NoError(t, err)
+	_, run, _ := strings.Cut(text, " ")
+	muted := fmt.Sprint(time.Now().Add(time.Hour).UnixMilli(), " ", run)
+	require.NoError(t, r.admins[1].Set(t.Context(), marker, muted, 0).Err())
+
+	k := r.keys("a")
+	before, err := r.admins[1].Get(t.Context(), k.lease).Result()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	same := &attempt{tally: tally{try: 1 << 60}, keys: k, claim: claim{id: "x", ttl: time.Hour, tail: "3600000\nme\n"}}
+	for what, op := range map[string]operation{
+		"vote":    same.voteOp("", 0),
+		"confirm": same.confirmOp(g.Token + 1000),
+		"relock":  relockOp(k, "x", g.Token, time.Hour, same.claim.tail, g.Token, same.try),
+		"break":   breakOp(k, leasing.BreakRequest{Name: "a", Immediate: true}),
+		"inspect": inspectOp(k),
+	} {
+		require.NoError(t, p.redlock.nodes[1].lanes.do(ctx, &op))
+		_, l, err := op.reply.number()
+		require.NoError(t, err, what)
+		require.NotNil(t, l, what)
+		require.EqualValues(t, statusQuarantined, l.status, what)
+		after, err := r.admins[1].Get(t.Context(), k.lease).Result()
+		require.NoError(t, err, what)
+		require.Equal(t, before, after, what)
+		require.LessOrEqual(t, r.left(1, "a"), time.Minute, what)
 	}
 }
 

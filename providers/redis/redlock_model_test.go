@@ -96,7 +96,15 @@ func (a *modelAttempt) send(i int, do func(node *vote) func(v *vote)) {
 		lost()
 		return
 	}
+	refused := a.m.lossy && a.m.IntN(20) == 0 // it casts no vote for now: its memory is full, say
 	a.m.messages = append(a.m.messages, func() {
+		if refused {
+			a.m.messages = append(a.m.messages, func() {
+				a.votes[i] = vote{stance: noVote, err: errUnsent}
+				a.next()
+			})
+			return
+		}
 		hear := do(&a.m.nodes[i])
 		if a.m.lossy && a.m.IntN(20) == 0 {
 			lost()

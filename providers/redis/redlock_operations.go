@@ -25,15 +25,15 @@ func (a *attempt) confirmOp(token int64) operation {
 	}}
 }
 
-// undoOp takes a vote back: all says also one that an earlier attempt got. It puts
-// the claim back into the queue that channel belongs to.
+// undoOp takes a vote back: all says also one that an earlier attempt of this process
+// got. It puts the claim back into the queue that channel belongs to.
 func (a *attempt) undoOp(all bool, channel string) operation {
-	k, everything := a.keys, "0"
+	k, step := a.keys, int64(0)
 	if all {
-		everything = "1"
+		step = tryStep
 	}
 	return operation{script: undoScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{
-		a.claim.id, digits(a.try), everything, channel,
+		a.claim.id, digits(a.try), digits(step), channel,
 	}}
 }
 

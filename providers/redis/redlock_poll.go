@@ -125,6 +125,16 @@ func (p *poll) did() (n int, errs []error) {
 	return n, errs
 }
 
+// didVoting counts those of them that cast votes.
+func (p *poll) didVoting() (n int) {
+	for i, reply := range p.replies {
+		if reply.done() == nil && p.r.votes(i) {
+			n++
+		}
+	}
+	return n
+}
+
 // unsure says whether a node that has failed may have done what it was asked for.
 func unsure(errs []error) bool {
 	return slices.ContainsFunc(errs, func(err error) bool { return err != nil && certainty(err) == nil })

@@ -13,12 +13,12 @@ import (
 
 // release tells all nodes, and is over when a majority has done it: then nobody can
 // renew the lease, and others can get it. What a node that does not hear of it
-// still holds runs out, or is freed by the next who asks (see relay).
+// still holds runs out, or is freed by the next who asks (see relay). Nodes that cast no
+// vote for now can't make it free, so those that do are waited for.
 func (r *redlock) release(ctx context.Context, req leasing.ReleaseRequest) error {
 	k := r.naming.keys(req.Name)
 	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return releaseOp(k, req.ID) }, func(p *poll) bool {
-		n, _ := p.did()
-		return n >= r.quorum
+		return p.didVoting() >= r.quorum
 	})
 	n, errs := p.did()
 	switch {

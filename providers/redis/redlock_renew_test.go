@@ -46,6 +46,22 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A renewal raises a node's fence to its token, and lowers none.
+func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	for server, token := range []int64{g.Token - 1000, g.Token, g.Token + 1000} {
+		require.NoError(t, r.admins[server].Set(t.Context(), r.keys("a").fence, fmt.Sprint(token, " "), time.Hour).Err())
+	}
+	_, err := p.keep(g, time.Minute)
+	require.NoError(t, err)
+	p.settle()
+	require.Equal(t, []int64{g.Token, g.Token, g.Token + 1000}, []int64{r.fence(0, "a"), r.fence(1, "a"), r.fence(2, "a")})
+}
+
 // Somebody had the node since, even in vain: then it is not taken again.
 func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	r := newRing(t, 3, Options{})
@@ -97,7 +113,7 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	r := newRing(t, 3, Options{})
 	p := r.process()
-	g := p.take("a", "x", 200*time.Millisecond)
+	g := p.obtain("a", "x", 200*time.Millisecond)
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
 	fence := func(i int, token int64) {
 		require.NoError(t, r.admins[i].Set(t.Context(), r.keys("a").fence, fmt.Sprint(token, " "), time.Hour).Err())
@@ -107,11 +123,11 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	}
 	_, err := p.keep(g, time.Minute)
 	isLost(t, err, leasing.LostExpired)
+	r.servers[2].Kill() // so that those two decide
 	fence(0, g.Token+1) // somebody got one node, in vain
 	_, err = p.keep(g, time.Minute)
 	isLost(t, err, leasing.LostExpired)
 	fence(1, g.Token+1) // a majority
-	r.servers[2].Kill()
 	_, err = p.keep(g, time.Minute)
 	isLost(t, err, leasing.LostTaken)
 	require.Empty(t, r.holder(0, "a")+r.holder(1, "a"))

@@ -9,17 +9,21 @@ import (
 // does it say whether that is done; else it goes on beside. Nodes that have not
 // answered yet are told when they do.
 func (a *attempt) undo(wait bool) (done bool) {
-	all := !a.mayLive()
+	all := !a.mayLive() && a.r.claims.alone(a.rivals)
 	u := a.r.newPoll(context.WithoutCancel(a.ctx), a.r.patience(a.req.TTL))
 	ops := make([]operation, len(a.votes))
-	waiting := 0
+	waiting, stays := 0, false
 	for i := range a.votes {
 		v := &a.votes[i]
 		if a.asked[i] || v.stance != forUs && !(v.stance == noVote && v.unsure) {
 			continue
 		}
 		ops[i] = a.undoOp(all, a.channels[i])
-		if u.send(i, &ops[i]) == nil && v.stance == forUs {
+		switch err := u.send(i, &ops[i]); {
+		case v.stance != forUs:
+		case err != nil: // the provider is closed
+			stays = true
+		default:
 			waiting++
 		}
 	}
@@ -28,7 +32,7 @@ func (a *attempt) undo(wait bool) (done bool) {
 			a.post(i, a.undoOp(all, a.channels[i]))
 		}
 	}
-	return waiting == 0 || wait && a.undone(u, waiting)
+	return !stays && (waiting == 0 || wait && a.undone(u, waiting))
 }
 
 // undone waits for nodes that held the lease until they don't any more.

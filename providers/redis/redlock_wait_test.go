@@ -103,6 +103,8 @@ func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	require.Equal(t, "z", r.holder(0, "a"), "not undone yet")
 	require.NoError(t, holder.giveUp(g))
 	r.eventually(func() bool { return r.holders("a", "") == 2 })
+	holder.settle()
+	require.EqualValues(t, 1, r.admins[0].ZCard(t.Context(), r.keys("a").queue).Val(), "woken now it would ask in vain")
 	close(gate)
 	hinted(t, hints)
 	waiter.obtain("a", "y", time.Minute)

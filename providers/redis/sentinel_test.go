@@ -1,12 +1,19 @@
 package redislease
 
 import (
+	"context"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/fencing"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,6 +42,114 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	require.Greater(t, grant.Token, first.Token)
 	names, _ := listAll(t, p, leasing.ListRequest{Prefix: "name"}, nothing)
 	require.Equal(t, []string{"name"}, names)
+}
+
+// newResource is what leases protect, on a server of its own: a write with a token.
+func newResource(t testing.TB) (write func(token int64) error) {
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	fence, err := fencing.NewRedis(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
+		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
+	}, fencing.RedisOptions{})
+	require.NoError(t, err)
+	key, err := fencing.RedisFenceKey("resource")
+	require.NoError(t, err)
+	return func(token int64) error {
+		return fence.Set(t.Context(), key, token, "resource", fmt.Sprint(token), time.Hour)
+	}
+}
+
+// Three contend while the master dies, and while it is changed; before that somebody held
+// the name who is paused since. All are served, each with a higher token than the resource
+// has seen, or it is refused there (a failover may lose the lease of one who still trusts
+// in it); and who was paused is refused.
+func TestTrap_T54_SentinelFailoverUnderContention(t *testing.T) {
+	sentinel := redistest.StartSentinel(t)
+	open := func() *Provider {
+		return openTest(t, Options{URL: "redis://" + strings.Join(sentinel.Addrs(), ",") + "?master=" + sentinel.MasterName})
+	}
+	write := newResource(t)
+	req := claimOf("name")
+	req.TTL = 2 * time.Second
+	paused, err := open().Acquire(t.Context(), req)
+	require.NoError(t, err)
+	require.NoError(t, write(paused.Token))
+
+	c := &contention{t: t, write: write, last: paused.Token}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	for i := range c.served {
+		m := managerOf(t, open(), leasing.Options{TTL: 2 * time.Second})
+		all.Go(func() { c.contend(ctx, m, i) })
+	}
+	old := sentinel.Master()
+	old.Kill()
+	sentinel.WaitForFailover(old)
+	c.serves("after a failover")
+	require.ErrorIs(t, write(paused.Token), leasing.ErrStale)
+	sentinel.Failover()
+	c.serves("after another")
+	require.ErrorIs(t, write(paused.Token), leasing.ErrStale)
+	cancel()
+	all.Wait()
+	t.Logf("%d writes, %d refused", c.written, c.refused)
+}
+
+// contention is of some who acquire, write, and release.
+type contention struct {
+	t     *testing.T
+	write func(token int64) error
+
+	mu               sync.Mutex
+	last             int64 // token that was admitted
+	served           [3]atomic.Int64
+	written, refused int
+}
+
+func (c *contention) contend(ctx context.Context, m leasing.Manager, i int) {
+	for ctx.Err() == nil {
+		lease, err := m.Acquire(ctx, "name", leasing.AcquireOptions{})
+		if err != nil {
+			continue
+		}
+		c.writes(lease.Token())
+		c.served[i].Add(1)
+		_ = lease.Release(ctx) // a failover may be under way
+	}
+}
+
+// writes says that the resource admits rising tokens and no others.
+func (c *contention) writes(token int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.write(token)
+	if err != nil {
+		assert.ErrorIs(c.t, err, leasing.ErrStale)
+		assert.Less(c.t, token, c.last)
+		c.refused++
+		return
+	}
+	assert.Greater(c.t, token, c.last, "of another claim")
+	c.last = token
+	c.written++
+}
+
+// serves waits until each was served twice more: the second time it has asked since.
+func (c *contention) serves(when string) {
+	c.t.Helper()
+	var before [len(c.served)]int64
+	for i := range before {
+		before[i] = c.served[i].Load()
+	}
+	require.Eventually(c.t, func() bool {
+		for i := range before {
+			if c.served[i].Load() < before[i]+2 {
+				return false
+			}
+		}
+		return true
+	}, time.Minute, 10*time.Millisecond, when)
 }
 
 // A master name that the sentinels don't know is an outage, as far as can be known.

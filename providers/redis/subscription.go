@@ -26,10 +26,11 @@ const (
 // subscription is the one channel on which a process listens. It begins with the
 // first who waits, and is made again whenever it fails, until close.
 type subscription struct {
-	client  redis.UniversalClient
-	channel string
-	message func(text string)
-	renewed func() // it listens, and may have missed messages before
+	client    redis.UniversalClient
+	channel   string
+	message   func(text string)
+	renewed   func()        // it listens, and may have missed messages before
+	heartbeat time.Duration // how long it may be silent
 
 	live atomic.Bool // it listens
 
@@ -43,7 +44,7 @@ type subscription struct {
 }
 
 func (s *subscription) init(client redis.UniversalClient, channel string, message func(string), renewed func()) {
-	s.client, s.channel, s.message, s.renewed = client, channel, message, renewed
+	s.client, s.channel, s.message, s.renewed, s.heartbeat = client, channel, message, renewed, heartbeat
 	s.ready, s.closing = make(chan struct{}), make(chan struct{})
 }
 
@@ -63,7 +64,7 @@ func (s *subscription) wait(ctx context.Context) error {
 	if no != nil {
 		return no
 	}
-	ctx, cancel := context.WithTimeout(ctx, heartbeat)
+	ctx, cancel := context.WithTimeout(ctx, s.heartbeat)
 	defer cancel()
 	select {
 	case <-ready:
@@ -107,7 +108,7 @@ func (s *subscription) run() {
 // listen subscribes and delivers messages until that fails. It reports whether
 // it had listened.
 func (s *subscription) listen() (listened bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), heartbeat)
+	ctx, cancel := context.WithTimeout(context.Background(), s.heartbeat)
 	pubsub := s.client.Subscribe(ctx, s.channel)
 	cancel()
 	defer func() { _ = pubsub.Close() }() // a second time, after close
@@ -117,7 +118,7 @@ func (s *subscription) listen() (listened bool) {
 	defer s.failed()
 	asked := false // whether it lives
 	for {
-		received, err := pubsub.ReceiveTimeout(context.Background(), heartbeat)
+		received, err := pubsub.ReceiveTimeout(context.Background(), s.heartbeat)
 		var timeout net.Error
 		switch {
 		case err == nil:

@@ -7,9 +7,9 @@
 --   promise  the latest attempt that has asked. Of earlier ones nothing is accepted.
 --   made     the attempt that got the lease here.
 --   won      0 while the token is the one that this node has made up, else the attempt
---            that has agreed on it with a majority.
+--            that has agreed on it with a majority. Also of a lease that was renewed.
 --   before   the fence's token before the lease: a token not above it is not accepted.
---   kept     1 once the claim was renewed. From then on no attempt is undone.
+--   kept     1 once a renewal has seen to it that the node has the right token.
 --
 -- Attempts are numbers, later ones higher, of which no two are alike.
 

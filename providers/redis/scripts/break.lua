@@ -1,10 +1,23 @@
 -- break: lease fence queue; token-or-0 immediate grace keep. Replies whether the name
 -- was held, the latest token, and the time left (ms).
 
+-- rouse is for a node of Redlock that has lost the lease and casts no vote: waiters may
+-- be here all the same, and it is the one that wakes them.
+local function rouse(fence, queue, keep)
+  local reservation = wake(fence, queue)
+  if reservation ~= '' then
+    local f = call('GET', fence) or '0 '
+    set(fence, reserve(f, reservation), keeping(tonumber(match(f, '^%d+')), keep))
+  end
+end
+
 local function run(k, a)
-  if mute > 0 then return {QUARANTINED, mute} end
   local lease, fence, queue = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
   local ifToken, immediate, grace, keep = tonumber(ARGV[a + 1]), ARGV[a + 2] == '1', ARGV[a + 3], ARGV[a + 4]
+  if mute > 0 then
+    if immediate then rouse(fence, queue, keep) end
+    return {QUARANTINED, mute}
+  end
   local held, f = call('GET', lease), call('GET', fence)
   f = f or held and (match(held, '\n(%d+)') or '') .. ' ' or '0 ' -- somebody may have deleted it
   -- With Redlock the fence may be ahead of the lease: somebody got this node in vain.

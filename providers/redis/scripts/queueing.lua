@@ -3,10 +3,15 @@
 
 local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
 
--- enqueue has a claim wait, in the place that it has or else as the last.
+-- enqueue has a claim wait, in the place that it has or else as the last. Without
+-- memory it gets no place, and asks again from time to time.
 local function enqueue(queue, id, channel)
-  call('ZADD', queue, 'NX', nowText, id .. ' ' .. channel)
-  call('PEXPIRE', queue, QUEUED)
+  local done = redis.pcall('ZADD', queue, 'NX', nowText, id .. ' ' .. channel)
+  if type(done) == 'number' then
+    call('PEXPIRE', queue, QUEUED)
+  elseif sub(done.err, 1, 4) ~= 'OOM ' then
+    error(done)
+  end
 end
 
 -- refuse has the claim join the queue.

@@ -29,8 +29,8 @@ local function again(lease, fence, held, a)
 end
 
 local function run(k, a)
-  if mute > 0 then return {QUARANTINED, mute} end
   local lease, fence, queue, id = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], ARGV[a + 1]
+  if mute > 0 then return refuse(a, queue, {QUARANTINED, mute}) end -- it wakes waiters all the same
   local held, f = call('GET', lease), call('GET', fence) or '0 '
   if ended(f, id) then return {ENDED} end
   if held then

@@ -1,0 +1,150 @@
+package redislease
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// The whole suite while a minority of the servers is unwell. The first server has the
+// queue of waiters, so mostly that one is.
+
+func TestConformanceRedlock3Dead(t *testing.T) {
+	conformDespite(t, 3, false, func(servers []*redistest.Server) (well []*redistest.Server) {
+		servers[0].Kill()
+		return servers[1:]
+	})
+}
+
+func TestConformanceRedlock3Frozen(t *testing.T) {
+	slow(t)
+	conformDespite(t, 3, true, func(servers []*redistest.Server) (well []*redistest.Server) {
+		servers[0].Pause()
+		return servers[1:]
+	})
+}
+
+func TestConformanceRedlock3Paused(t *testing.T) {
+	slow(t)
+	conformDespite(t, 3, true, func(servers []*redistest.Server) (well []*redistest.Server) {
+		admin := servers[0].Client(t)
+		require.NoError(t, admin.Do(t.Context(), "CLIENT", "PAUSE", "600000", "ALL").Err())
+		return servers[1:]
+	})
+}
+
+// A server that was started again without its data casts no vote for as long as the
+// suite runs, and so has no lease.
+func TestConformanceRedlock3Emptied(t *testing.T) {
+	conformDespite(t, 3, false, func(servers []*redistest.Server) (well []*redistest.Server) {
+		servers[0].Kill()
+		servers[0].RestartEmpty()
+		emptied := servers[0].Client(t)
+		t.Cleanup(func() {
+			keys, err := emptied.Keys(context.Background(), "*").Result()
+			require.NoError(t, err)
+			require.NotEmpty(t, keys)
+			require.Empty(t, slices.DeleteFunc(keys, func(key string) bool { return key[len(key)-1] != '}' }), "leases")
+		})
+		return servers
+	})
+}
+
+func TestConformanceRedlock5DeadAndFrozen(t *testing.T) {
+	slow(t)
+	conformDespite(t, 5, true, func(servers []*redistest.Server) (well []*redistest.Server) {
+		servers[0].Kill()
+		servers[2].Pause()
+		return append(slices.Clone(servers[3:]), servers[1])
+	})
+}
+
+// Scripts that a server forgets all the time are sent again.
+func TestTrap_T44_ConformanceScriptFlush(t *testing.T) {
+	t.Run("one server", func(t *testing.T) {
+		server := redistest.Start(t, redistest.Options{Password: "secret"})
+		forgetful(t, server)
+		providertest.Run(t, harness(server.URL(), server.Client(t), silent(t)))
+	})
+	t.Run("Redlock", func(t *testing.T) {
+		conformDespite(t, 3, false, func(servers []*redistest.Server) (well []*redistest.Server) {
+			forgetful(t, servers...)
+			return servers
+		})
+	})
+}
+
+// forgetful has servers forget their scripts all the time.
+func forgetful(t *testing.T, servers ...*redistest.Server) {
+	admins := make([]*redis.Client, len(servers))
+	for i, server := range servers {
+		admins[i] = server.Client(t)
+	}
+	meanwhile(t, func(ctx context.Context) {
+		for _, admin := range admins {
+			_ = admin.ScriptFlush(ctx).Err() // it fails at the end
+		}
+	})
+}
+
+// meanwhile does something again and again, until the test ends.
+func meanwhile(t *testing.T, do func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			do(ctx)
+			select {
+			case <-time.After(rand.N(100 * time.Millisecond)):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// slow leaves a test out of a short run: it takes a minute.
+func slow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute")
+	}
+}
+
+// conformDespite runs the suite on n servers that are spoiled first. Those that are well
+// forget a name when they have to. Each of the suite's clients has to find out by itself
+// that a server is frozen, so that is not waited for long then.
+func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redistest.Server) (well []*redistest.Server)) {
+	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
+	bootstrapped(t, servers)
+	well := spoil(servers)
+	limits := "&node_timeout=1s"
+	if frozen {
+		limits = "&node_timeout=300ms&dial_timeout=2s&read_timeout=2s"
+	}
+	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
+	h.Forget = forgetOn(well)
+	h.TTL = time.Second // there is nobody left to make up for a server that is slow
+	providertest.Run(t, h)
+}
+
+// forgetOn deletes what servers remember of a name.
+func forgetOn(servers []*redistest.Server) func(t testing.TB, _ leasing.Provider, name string) {
+	return func(t testing.TB, _ leasing.Provider, name string) {
+		for _, server := range servers {
+			key := naming{prefix: DefaultPrefix}.keys(name).fence
+			require.NoError(t, server.Client(t).Del(t.Context(), key).Err())
+		}
+	}
+}

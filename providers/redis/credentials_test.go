@@ -1,0 +1,69 @@
+package redislease
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9/auth"
+	"github.com/stretchr/testify/require"
+)
+
+// signIn is handed to each connection, or refused.
+type signIn struct {
+	password string
+	err      error
+}
+
+func (c signIn) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	return auth.NewBasicCredentials("default", c.password), func() error { return nil }, c.err
+}
+
+func (c signIn) String() string { return "credentials with " + c.password }
+
+func TestCredentialsSignConnectionsIn(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Password: "secret"})
+	for name, test := range map[string]struct {
+		credentials signIn
+		want        error
+	}{
+		"accepted":            {signIn{password: "secret"}, nil},
+		"of another":          {signIn{password: "other"}, leasing.ErrDenied},
+		"not to be had":       {signIn{err: fmt.Errorf("%w: no identity", leasing.ErrDenied)}, leasing.ErrDenied},
+		"not to be had today": {signIn{err: fmt.Errorf("%w: Entra ID is away", leasing.ErrUnavailable)}, leasing.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Open(t.Context(), Options{URL: "redis://" + server.Addr(), Credentials: test.credentials})
+			require.NoError(t, err)
+			defer p.Close()
+			_, err = p.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: leasing.NewID(), Owner: "me", TTL: time.Second})
+			if test.want == nil {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, test.want)
+			require.Equal(t, errors.Is(test.want, leasing.ErrUnavailable), errors.Is(err, leasing.ErrUnavailable), "%v", err)
+		})
+	}
+}
+
+func TestCredentialsAreForAURLWithoutAny(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Password: "secret"})
+	for _, o := range []Options{
+		{URL: "redis://:secret@" + server.Addr()},
+		{URL: "redis://user:secret@" + server.Addr()},
+		{Client: server.Client(t)},
+	} {
+		o.Credentials = signIn{password: "s3cret"}
+		_, err := Open(t.Context(), o)
+		var invalid *leasing.InvalidError
+		require.ErrorAs(t, err, &invalid)
+		require.Equal(t, "Options.Credentials", invalid.Field)
+		s := newShown()
+		s.show(o, err)
+		require.NotContains(t, s.String(), "s3cret")
+	}
+}

@@ -1,0 +1,461 @@
+package redislease
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// other has a server held by another claim.
+func (r *ring) other(server int, name string) {
+	r.t.Helper()
+	stored := fmt.Sprint("y\n", time.Now().UnixMicro(), "\n1\n1 1 0 0 0\n60000\nme\n")
+	require.NoError(r.t, r.admins[server].Set(r.t.Context(), r.keys(name).lease, stored, time.Minute).Err())
+}
+
+// late delays the first call of a script until the gate opens, and no other.
+func late(gate <-chan struct{}) fault {
+	var calls atomic.Int64
+	return func(send func() error) error {
+		if calls.Add(1) == 1 {
+			<-gate
+		}
+		return send()
+	}
+}
+
+// newGate is open at the end of the test, at the latest.
+func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
+	c := make(chan struct{})
+	open = sync.OnceFunc(func() { close(c) })
+	t.Cleanup(open)
+	return c, open
+}
+
+// The claim is asked for twice at a time. The one attempt has a node and waits for
+// others; the other finds those held and gives way. If it took back what the first has
+// counted, that might win with a minority, without a second round that would find out.
+func TestTrap_T55_RedlockUndoTakesNothingFromAnAttemptUnderWay(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		t.Run(fmt.Sprint("same process ", same), func(t *testing.T) {
+			r := newRing(t, 3, Options{})
+			p, y := r.process(), r.process()
+			q := p
+			if !same {
+				q = r.process()
+			}
+			for i := range 5 { // later attempts are those of q
+				p.take(fmt.Sprint("warm", i%2), "x", time.Minute)
+				for range 5 * i {
+					q.newTry()
+				}
+			}
+			p.settle()
+			y.wires[0].cut(lostRequest)
+			granted := 0
+			for round := range 5 {
+				name := fmt.Sprint("a", round)
+				g := y.take(name, "y", time.Minute)
+				for i := range p.peers { // so that nodes make up the same token although they are asked late
+					p.peers[i].lead.Add((90 * time.Millisecond).Microseconds())
+				}
+				second, openSecond := newGate(t)
+				third, openThird := newGate(t)
+				p.wires[1].on(voteScript, late(second))
+				p.wires[2].on(voteScript, late(third))
+				var first error
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_, first = p.try(name, "x", time.Minute)
+				}()
+				r.eventually(func() bool { return r.holder(0, name) == "x" })
+				r.eventually(func() bool { return p.wires[1].flying.Load()*p.wires[2].flying.Load() > 0 })
+				_, err := q.try(name, "x", time.Minute)
+				require.ErrorIs(t, err, leasing.ErrHeld)
+				require.NoError(t, y.giveUp(g))
+				openSecond()
+				<-done
+				if first == nil {
+					granted++
+					require.GreaterOrEqual(t, r.holders(name, "x"), 2, "it was granted by a minority")
+				}
+				openThird()
+				p.wires[1].on(voteScript, nil)
+				p.wires[2].on(voteScript, nil)
+				p.settle()
+				q.settle()
+			}
+			require.Positive(t, granted)
+		})
+	}
+}
+
+// The lease is asked for again while one of its nodes has lost its data, and another
+// is held by somebody else. The lease may still have a majority: what is left of it
+// stays.
+func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
+	for what, spoil := range map[string]func(r *ring, i int){
+		"quarantined": losses["flushed"],
+		"full":        (*ring).full,
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRing(t, 3, Options{})
+			p := r.process()
+			p.wires[2].cut(lostRequest)
+			g := p.take("a", "x", time.Minute) // on 0 and 1
+			p.wires[2].cut(nil)
+			spoil(r, 1)
+			r.other(2, "a")
+			_, err := p.try("a", "x", time.Minute)
+			isUnknown(t, err)
+			p.settle()
+			require.Equal(t, "x", r.holder(0, "a"))
+			require.NoError(t, r.admins[2].Del(t.Context(), r.keys("a").lease).Err())
+			_, err = p.keep(g, time.Minute)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// The caller leaves while only the node is asked where the claim is a waiter: nothing is
+// known of the others.
+func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
+	require.NoError(t, err)
+	p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	_, err = p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
+	require.NoError(t, err)
+	brief, leave := context.WithCancel(t.Context())
+	p.wires[0].on(voteScript, func(send func() error) error {
+		err := send()
+		leave()
+		<-time.After(headStart / 2)
+		return err
+	})
+	_, err = p.Acquire(brief, leasing.AcquireRequest{Name: "a", ID: "x", Owner: "me", TTL: time.Minute})
+	require.ErrorIs(t, err, context.Canceled)
+	p.settle()
+	require.Equal(t, 3, r.holders("a", "x"))
+}
+
+// What an undo finds at a node decides what it takes back. Its attempt is number try; of
+// its own process the ones before it are equal in what is below tryStep.
+func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
+	const try, before, another, later = 9*tryStep + 7, 8*tryStep + 7, 8*tryStep + 8, 10*tryStep + 7
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	k := r.keys("a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	undo := &attempt{tally: tally{try: try}, keys: k, claim: claim{id: "x"}}
+	require.NoError(t, r.admins[0].RPush(t.Context(), k.queue, "somebody else's").Err())
+	for _, c := range []struct {
+		what               string
+		promise, made, won int64
+		one, all           bool // whether it is gone after an undo of this attempt, or of all
+	}{
+		{"its own", try, try, 0, true, true},
+		{"its own, confirmed", try, try, try, false, true},
+		{"an earlier one's", try, before, 0, false, true},
+		{"an earlier one's, confirmed by that", try, before, before, false, true},
+		{"an earlier one's, confirmed by another process", try, before, another, false, false},
+		{"its own, confirmed by another process", try, try, another, false, false},
+		{"another process'", try, another, 0, false, false},
+		{"its own, and a later one has asked", later, try, 0, false, false},
+		{"a later one's", later, later, 0, false, false},
+	} {
+		for _, all := range []bool{false, true} {
+			stored := fmt.Sprint("x\n", 20, "\n1\n", c.promise, " ", c.made, " ", c.won, " 10 0\n60000\nme\n")
+			require.NoError(t, r.admins[0].Set(t.Context(), k.lease, stored, time.Minute).Err())
+			op := undo.undoOp(all, "channel") // for the queue there is no room: that is no reason not to do it
+			require.NoError(t, p.redlock.nodes[0].lanes.do(ctx, &op))
+			require.NoError(t, op.reply.done(), c.what)
+			gone := c.one
+			if all {
+				gone = c.all
+			}
+			require.Equal(t, gone, r.holder(0, "a") == "", "%s, all: %v", c.what, all)
+		}
+	}
+}
+
+// Somebody else has a node, and what became of our votes is not known: they may be a
+// majority.
+func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
+	r := newRing(t, 3, Options{NodeTimeout: 200 * time.Millisecond})
+	p := r.process()
+	r.other(1, "a")
+	p.wires[2].on(voteScript, lostReply)
+	p.wires[0].on(undoScript, lostRequest)
+	_, err := p.try("a", "x", time.Minute)
+	isUnknown(t, err)
+	require.Equal(t, "x", r.holder(0, "a"))
+}
+
+// A node whose token was not below that of an attempt does not confirm it: somebody may
+// have held the name with it.
+func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	k := r.keys("a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for token, want := range map[int64]string{29: "31", 30: "31", 31: "31", 32: "32"} {
+		require.NoError(t, r.admins[0].Set(t.Context(), k.lease, "x\n31\n1\n7 7 0 30 0\n60000\nme\n", time.Minute).Err())
+		require.NoError(t, r.admins[0].Set(t.Context(), k.fence, "31 ", time.Minute).Err())
+		a := &attempt{tally: tally{try: 7}, keys: k, claim: claim{id: "x", ttl: time.Minute}}
+		op := a.confirmOp(token)
+		require.NoError(t, p.redlock.nodes[0].lanes.do(ctx, &op))
+		_, l, err := op.reply.number()
+		require.NoError(t, err)
+		require.Equal(t, token <= 30, l != nil, token)
+		stored, err := r.admins[0].Get(t.Context(), k.lease).Result()
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(stored, "x\n"+want+"\n"), stored)
+	}
+}
+
+// full leaves a server no memory for anything new.
+func (r *ring) full(server int) {
+	r.t.Helper()
+	require.NoError(r.t, r.admins[server].ConfigSet(r.t.Context(), "maxmemory", "1").Err())
+}
+
+func (r *ring) roomy(server int) {
+	r.t.Helper()
+	require.NoError(r.t, r.admins[server].ConfigSet(r.t.Context(), "maxmemory", "0").Err())
+}
+
+// A node that has cast its vote is full when it is to confirm the token. It holds the
+// claim all the same, so its vote is taken back, and until then it is not certain that
+// nothing was done.
+func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	ahead := time.Now().Add(time.Hour).UnixMicro() // so that tokens differ
+	require.NoError(t, r.admins[0].Set(t.Context(), r.keys("a").fence, fmt.Sprint(ahead, " "), 0).Err())
+	p := r.process()
+	p.wires[2].cut(lostRequest)
+	p.wires[1].on(confirmScript, func(send func() error) error {
+		r.full(1)
+		return send()
+	})
+	_, err := p.try("a", "x", time.Minute)
+	isUnknown(t, err)
+	p.settle()
+	require.Empty(t, r.holder(1, "a"))
+	require.Equal(t, "x", r.holder(0, "a"), "another attempt may have learned the token")
+	r.roomy(1)
+	p.wires[1].on(confirmScript, nil)
+	require.Greater(t, p.take("a", "x", time.Minute).Token, ahead)
+}
+
+// The claim has a token, of which the nodes that can vote don't know both.
+func TestTrap_T13_RedlockTokenIsKeptWhereANodeCastsNoVote(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p, q := r.process(), r.process()
+	for i := range 3 { // so that attempts of q are later
+		q.take(fmt.Sprint("warm", i), "x", time.Minute)
+	}
+	p.take("warm", "x", time.Minute)
+	p.settle()
+	for round := range 5 {
+		name := fmt.Sprint("a", round)
+		p.wires[2].cut(lostRequest)
+		g := p.take(name, "x", time.Minute) // on 0 and 1
+		r.full(1)
+		again, err := q.try(name, "x", time.Minute)
+		r.roomy(1)
+		require.NoError(t, err)
+		require.Equal(t, g.Token, again.Token)
+		p.settle()
+		q.settle()
+		p.wires[2].cut(nil)
+	}
+}
+
+// The votes are taken back where there is no room for a place in the queue, and who was
+// to be woken is.
+func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	holder, waiter, third := r.process(), r.process(), r.process()
+	g := holder.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	hints := waiter.waits("a", "y")
+	require.NoError(t, r.admins[0].Del(t.Context(), r.keys("a").lease).Err())
+	gate, open := newGate(t)
+	third.wires[0].on(undoScript, delayed(gate))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := third.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "z"})
+	require.NoError(t, err)
+	brief, leave := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer leave()
+	_, err = third.Acquire(brief, leasing.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.Equal(t, "z", r.holder(0, "a"), "not undone yet")
+	require.NoError(t, holder.giveUp(g))
+	r.eventually(func() bool { return r.holders("a", "") == 2 })
+	r.full(0)
+	open()
+	hinted(t, hints)
+	third.settle()
+	require.Empty(t, r.holder(0, "a"))
+	r.roomy(0)
+	waiter.obtain("a", "y", time.Minute)
+}
+
+// A renewal has reached a part of the nodes, and somebody asks who does not hear all of
+// those. The time left is not that of the others alone.
+func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
+	r := newRing(t, 5, Options{})
+	p, q := r.process(), r.process()
+	g := p.take("a", "x", 10*time.Second)
+	r.eventually(func() bool { return r.holders("a", "x") == 5 })
+	p.wires[0].on(relockScript, lostRequest)
+	_, err := p.keep(g, time.Minute)
+	require.NoError(t, err)
+	p.settle()
+	gate, _ := newGate(t)
+	q.wires[3].on(voteScript, delayed(gate))
+	q.wires[4].on(voteScript, delayed(gate))
+	_, err = q.try("a", "y", time.Minute)
+	held := (*leasing.HeldError)(nil)
+	require.ErrorAs(t, err, &held)
+	left, known := held.Holder.Remaining()
+	require.True(t, known)
+	require.Greater(t, left, 30*time.Second)
+}
+
+// A node that has lost its data hears of a release. The name is free when those have
+// heard of it that can vote.
+func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	losses["flushed"](r, 1)
+	p.take("b", "x", time.Minute) // so that it is known
+	p.settle()
+	p.wires[2].on(releaseScript, func(send func() error) error {
+		<-time.After(50 * time.Millisecond)
+		return send()
+	})
+	require.NoError(t, p.giveUp(g))
+	require.False(t, p.look("a").Held)
+	p.take("a", "y", time.Minute)
+}
+
+// Who waits at a node that casts no vote is woken by it all the same, and nothing stays
+// there for ever.
+func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	losses["flushed"](r, 0)
+	for end, free := range map[string]func(g leasing.Grant) error{
+		"release": holder.giveUp,
+		"break": func(g leasing.Grant) error {
+			_, err := holder.Break(t.Context(), leasing.BreakRequest{Name: g.Name, Immediate: true})
+			return err
+		},
+	} {
+		g := holder.take(end, "x", time.Minute)
+		hints := waiter.waits(end, "y-"+end)
+		require.NoError(t, free(g))
+		hinted(t, hints)
+		waiter.obtain(end, "y-"+end, time.Minute)
+		kept, err := r.admins[0].PTTL(t.Context(), r.keys(end).fence).Result()
+		require.NoError(t, err)
+		require.Positive(t, kept, end)
+	}
+}
+
+// A deferred break, or one for nothing, leaves waiters and keys alone there.
+func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	losses["flushed"](r, 0)
+	holder.take("a", "x", time.Minute)
+	hints := waiter.waits("a", "y")
+	_, err := holder.Break(t.Context(), leasing.BreakRequest{Name: "a"})
+	require.NoError(t, err)
+	_, err = holder.Break(t.Context(), leasing.BreakRequest{Name: "b", Immediate: true})
+	require.NoError(t, err)
+	holder.settle()
+	require.Empty(t, hints)
+	require.Zero(t, r.admins[0].Exists(t.Context(), r.keys("a").fence, r.keys("b").fence).Val())
+	require.EqualValues(t, 1, r.admins[0].Exists(t.Context(), r.keys("a").queue).Val())
+}
+
+// A node without memory refuses a waiter all the same, and the others hear of it.
+func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	g := holder.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	for server := range r.servers {
+		r.full(server)
+	}
+	waiter.waits("a", "y")
+	require.NoError(t, holder.giveUp(g), "a release needs no memory")
+	r.eventually(func() bool { return r.holders("a", "") == 3 })
+	_, err := holder.try("a", "x", time.Minute)
+	require.ErrorIs(t, err, leasing.ErrReleased)
+	_, err = waiter.try("a", "y", time.Minute)
+	require.ErrorIs(t, err, leasing.ErrThrottled)
+	for server := range r.servers {
+		r.roomy(server)
+	}
+	next := waiter.obtain("a", "y", time.Minute)
+	require.Greater(t, next.Token, g.Token)
+}
+
+// Two nodes answer, and are for different claims. The one that has the first of them gets
+// the name, and the other hears that it is not free, not that there is an outage.
+func TestRedlockSplitVotesAreResolvedWithoutAMinority(t *testing.T) {
+	for what, stop := range map[string]func(r *ring){
+		"killed": func(r *ring) { r.servers[0].Kill() },
+		"frozen": func(r *ring) { r.servers[0].Pause() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRing(t, 3, Options{NodeTimeout: 300 * time.Millisecond})
+			stop(r)
+			defer func() {
+				if what == "frozen" {
+					r.servers[0].Resume()
+				}
+			}()
+			processes := []*process{r.process(), r.process(), r.process()}
+			for round := range 5 {
+				name := fmt.Sprint("a", round)
+				var winners atomic.Int64
+				var all sync.WaitGroup
+				for i, p := range processes {
+					all.Go(func() {
+						if _, err := p.try(name, fmt.Sprint("x", i), time.Minute); err != nil {
+							assert.ErrorIs(t, err, leasing.ErrHeld)
+							return
+						}
+						winners.Add(1)
+					})
+				}
+				all.Wait()
+				require.Equal(t, int64(1), winners.Load())
+			}
+		})
+	}
+}

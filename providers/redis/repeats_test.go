@@ -1,0 +1,140 @@
+package redislease
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// lossy connections lose the reply to the first call of a script, which is done, and
+// refuse those after it, which are not.
+type lossy struct {
+	mu      sync.Mutex
+	script  *program // nil: nothing is lost
+	refusal string
+	calls   int
+}
+
+func (l *lossy) begin(script *program, refusal string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.script, l.refusal, l.calls = script, refusal, 0
+}
+
+// end returns how many calls there were.
+func (l *lossy) end() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.script = nil
+	return l.calls
+}
+
+// called counts a call, if it is one.
+func (l *lossy) called(sent []byte) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.script == nil || !bytes.Contains(sent, []byte(l.script.sha)) {
+		return 0
+	}
+	l.calls++
+	return l.calls
+}
+
+func (l *lossy) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	return &lossyConn{Conn: conn, lossy: l}, err
+}
+
+type lossyConn struct {
+	net.Conn
+	lossy  *lossy
+	call   int // whose reply comes next
+	failed bool
+}
+
+func (c *lossyConn) Write(b []byte) (int, error) {
+	if c.call = c.lossy.called(b); c.call > 1 {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *lossyConn) Read(b []byte) (int, error) {
+	call := c.call
+	c.call = 0
+	switch {
+	case call > 1:
+		return copy(b, "-"+c.lossy.refusal+"\r\n"), nil
+	case call == 1:
+		_, _ = c.Conn.Read(b)
+		c.failed = true
+	}
+	if c.failed {
+		return 0, io.EOF
+	}
+	return c.Conn.Read(b)
+}
+
+// repeating are clients that send a command again whose connection has failed.
+func repeating(t *testing.T, test func(t *testing.T, p *Provider, l *lossy)) {
+	l := &lossy{}
+	clients := map[string]redis.UniversalClient{
+		"Cluster":      redis.NewClusterClient(&redis.ClusterOptions{Addrs: redistest.StartCluster(t, 3).Addrs(), Dialer: l.dial}),
+		"a user's own": redis.NewClient(&redis.Options{Addr: redistest.Start(t, redistest.Options{}).Addr(), Dialer: l.dial}),
+	}
+	for what, client := range clients {
+		t.Run(what, func(t *testing.T) {
+			defer client.Close()
+			test(t, openTest(t, Options{Client: client}), l)
+		})
+	}
+}
+
+// A break that is done twice would hit the next holder.
+func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
+	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
+		for range 2 { // the second time the server knows the script
+			_, err := p.Acquire(t.Context(), claimOf("name"))
+			require.NoError(t, err)
+			_, err = p.Break(t.Context(), leasing.BreakRequest{Name: "name", Immediate: true})
+			require.NoError(t, err)
+		}
+		_, err := p.Acquire(t.Context(), claimOf("name"))
+		require.NoError(t, err)
+		l.begin(breakScript, "ERR not again")
+		_, err = p.Break(t.Context(), leasing.BreakRequest{Name: "name", Immediate: true})
+		require.Equal(t, 1, l.end())
+		requireUncertain(t, err)
+		_, err = p.Acquire(t.Context(), claimOf("name"))
+		require.NoError(t, err, "it was done")
+	})
+}
+
+// That a repetition was refused does not mean that nothing was done.
+func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
+	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
+		for _, code := range []string{"CLUSTERDOWN", "TRYAGAIN", "LOADING"} {
+			req := claimOf("name")
+			_, err := p.Acquire(t.Context(), req) // the server knows the script
+			require.NoError(t, err)
+			require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}))
+			l.begin(acquireScript, code+" not now")
+			req.ID = leasing.NewID()
+			_, err = p.Acquire(t.Context(), req)
+			require.Greater(t, l.end(), 1)
+			requireUncertain(t, err)
+			record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: req.Name})
+			require.NoError(t, err)
+			require.Equal(t, req.ID, record.ID)
+			require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}))
+		}
+	})
+}
