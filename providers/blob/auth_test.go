@@ -1,0 +1,176 @@
+package bloblease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/auth/authtest"
+	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
+	"github.com/stretchr/testify/require"
+)
+
+// over is a provider's options for tokens, over https.
+func over(t testing.TB, server *azuritetest.Server, identity auth.Options) Options {
+	t.Helper()
+	transport := server.Transport()
+	t.Cleanup(transport.CloseIdleConnections)
+	o := Options{AccountURL: server.URL(), Container: newContainer(), Auth: identity, CreateContainer: true, Infinite: true}
+	o.ClientOptions.Transport = roundTripper{transport}
+	return o
+}
+
+func TestConformanceBlobBearer(t *testing.T) {
+	server := azuritetest.Start(t, azuritetest.Options{Tokens: true})
+	o := emulated(over(t, server, authtest.Start(t).ClientSecret()))
+	require.NoError(t, o.open(t).Ping(t.Context())) // connections that are the test's to close begin here
+	providertest.Run(t, harness(o))
+}
+
+// T48: each mode gets a token and uses it for a lease, which outlives its first token.
+func TestTrap_T48_BlobLeaseOutlivesItsToken(t *testing.T) {
+	server := azuritetest.Start(t, azuritetest.Options{Tokens: true})
+	authtest.Each(t, func(t *testing.T, tokens *authtest.Server, identity auth.Options) {
+		tokens.SetLifetime(2 * time.Second)
+		p, err := Open(t.Context(), over(t, server, identity))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		m := managerOf(t, p, leasing.Options{TTL: minTTL, RenewCadence: 500 * time.Millisecond})
+		lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return len(tokens.Issued()) >= 2 }, time.Minute, 10*time.Millisecond)
+		before := lease.Renewals()
+		require.Eventually(t, func() bool { return lease.Renewals() >= before+2 }, time.Minute, 10*time.Millisecond)
+		require.NoError(t, lease.Err())
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// Entra ID fails in the middle of a lease: nothing is lost that it did not end, and
+// nothing was sent that could have been applied.
+func TestBlobTokensFailInMidLease(t *testing.T) {
+	server := azuritetest.Start(t, azuritetest.Options{Tokens: true})
+	tokens := authtest.Start(t)
+	tokens.SetLifetime(2 * time.Second)
+	identity := tokens.ClientSecret()
+	identity.Client.Retry = policy.RetryOptions{MaxRetries: -1}
+	p, err := Open(t.Context(), over(t, server, identity))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	g, err := p.Acquire(t.Context(), wish("n", "a"))
+	require.NoError(t, err)
+	for status, want := range map[int]error{401: leasing.ErrDenied, 500: leasing.ErrUnavailable, 503: leasing.ErrThrottled} {
+		tokens.Fail(status)
+		require.Eventually(t, func() bool { // Azurite may see a token at its very end, and deny it
+			_, err := p.Renew(t.Context(), renewal(g))
+			require.NotErrorIs(t, err, leasing.ErrLost)
+			return errors.Is(err, want)
+		}, time.Minute, 50*time.Millisecond, "%d", status)
+		tokens.Fail(0)
+		require.Eventually(t, func() bool { _, err := p.Renew(t.Context(), renewal(g)); return err == nil }, time.Minute, 50*time.Millisecond)
+	}
+}
+
+// An identity without rights, and a request whose time is off by more than the
+// service permits (learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key,
+// 15 minutes), are denied.
+func TestBlobDenied(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	o := b.options
+	o.ConnectionString = o.ConnectionString[:strings.Index(o.ConnectionString, "AccountKey=")] + "AccountKey=d3Jvbmc=" + o.ConnectionString[strings.Index(o.ConnectionString, ";BlobEndpoint"):]
+	p := opener{o, true}.open(t)
+	for what, call := range everyCall(p, leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
+		require.ErrorIs(t, call(t.Context()), leasing.ErrDenied, what)
+	}
+	g := b.take("n", "a")
+	b.watch.answers("", 403, "x-ms-error-code", "AuthenticationFailed")
+	require.ErrorIs(t, b.extend(g), leasing.ErrDenied)
+	b.watch.heals()
+	require.NoError(t, b.extend(g))
+}
+
+// Every way to say who we are and where the account is.
+func TestBlobIdentities(t *testing.T) {
+	t.Parallel()
+	server := azuritetest.Start(t, azuritetest.Options{})
+	b := bedOn(t, server)
+	signature := b.sas(t, server)
+	host, key := strings.TrimPrefix(server.URL(), "http://"), url.QueryEscape(server.Key())
+	var last int64
+	for what, o := range map[string]Options{
+		"connection string":   {ConnectionString: server.ConnectionString(), Container: b.options.Container},
+		"SAS connection":      {ConnectionString: "BlobEndpoint=" + server.URL() + ";SharedAccessSignature=" + signature, Container: b.options.Container},
+		"key":                 {AccountURL: server.URL(), Container: b.options.Container, AccountKey: server.Key()},
+		"key, container's":    {AccountURL: server.URL() + "/" + b.options.Container, AccountKey: server.Key()},
+		"SAS":                 {AccountURL: server.URL(), Container: b.options.Container, SAS: signature},
+		"SAS URL":             {AccountURL: server.URL() + "/" + b.options.Container + "?" + signature},
+		"URL with key":        {URL: fmt.Sprintf("azblob+http://%s:%s@%s/%s?retention=1h", azuritetest.Account, key, host, b.options.Container)},
+		"URL with SAS":        {URL: fmt.Sprintf("azblob+http://%s/%s?%s&timeout=9s", host, b.options.Container, signature)},
+		"URL with key, IPv4 ": {URL: fmt.Sprintf("azblob+http://:%s@%s/%s", key, host, b.options.Container)},
+	} {
+		p, err := Open(t.Context(), o)
+		require.NoError(t, err, what)
+		require.NoError(t, p.Ping(t.Context()), what)
+		g, err := p.Acquire(t.Context(), wish("n", "a"+leasing.NewID()))
+		require.NoError(t, err, what)
+		require.Greater(t, g.Token, last, "the same name")
+		last = g.Token
+		_, err = p.List(t.Context(), leasing.ListRequest{})
+		require.NoError(t, err, what)
+		require.NoError(t, p.Release(t.Context(), endOf(g)))
+		require.NoError(t, p.Close())
+		require.ErrorIs(t, p.Ping(t.Context()), leasing.ErrClosed)
+	}
+}
+
+// sas is an account SAS as doc.go says it has to be.
+func (b *bed) sas(t testing.TB, server *azuritetest.Server) string {
+	key, err := service.NewSharedKeyCredential(azuritetest.Account, server.Key())
+	require.NoError(t, err)
+	client, err := service.NewClientWithSharedKeyCredential(server.URL(), key, nil)
+	require.NoError(t, err)
+	signed, err := client.GetSASURL(sas.AccountResourceTypes{Container: true, Object: true}, sas.AccountPermissions{Read: true, Create: true, Write: true, List: true}, time.Now().Add(time.Hour), nil)
+	require.NoError(t, err)
+	_, query, _ := strings.Cut(signed, "?")
+	return query
+}
+
+// A credential of the user's own, and one that heeds the context.
+func TestBlobOwnCredential(t *testing.T) {
+	t.Parallel()
+	server := azuritetest.Start(t, azuritetest.Options{Tokens: true})
+	own, err := auth.New(authtest.Start(t).ClientSecret())
+	require.NoError(t, err)
+	o := over(t, server, auth.Options{})
+	o.Credential = own
+	p, err := Open(t.Context(), o)
+	require.NoError(t, err)
+	g, err := p.Acquire(t.Context(), wish("n", "a"))
+	require.NoError(t, err)
+	require.NoError(t, p.Release(t.Context(), endOf(g)))
+	require.NoError(t, p.Close())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	o.ClientOptions.Transport = doing(func(*http.Request) (*http.Response, error) { cancel(); <-ctx.Done(); return nil, ctx.Err() })
+	p, err = Open(t.Context(), o)
+	require.NoError(t, err)
+	require.True(t, errors.Is(p.Ping(ctx), context.Canceled))
+	require.NoError(t, p.Close())
+}
+
+// doing is a transport.
+type doing func(*http.Request) (*http.Response, error)
+
+func (d doing) Do(r *http.Request) (*http.Response, error) { return d(r) }

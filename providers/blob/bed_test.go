@@ -1,0 +1,258 @@
+package bloblease
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
+	"github.com/stretchr/testify/require"
+)
+
+// bed is a container with a provider, and an administrator who looks behind it.
+type bed struct {
+	*Provider
+	t       testing.TB
+	options Options // of one more provider; without a transport
+	admin   *container.Client
+	watch   *watch
+}
+
+// newBed has a container of its own, which exists, on the server that tests share.
+func newBed(t testing.TB) *bed {
+	t.Helper()
+	return bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), Infinite: true})
+}
+
+// bedOn is newBed on a server of its own.
+func bedOn(t testing.TB, s *azuritetest.Server) *bed {
+	t.Helper()
+	return bedOf(t, Options{ConnectionString: s.ConnectionString(), Container: newContainer(), Infinite: true})
+}
+
+func bedOf(t testing.TB, o Options) *bed {
+	t.Helper()
+	b := &bed{t: t, options: o}
+	transport := newTransport()
+	t.Cleanup(transport.CloseIdleConnections)
+	var err error
+	b.admin, err = container.NewClientFromConnectionString(o.ConnectionString, o.Container, &container.ClientOptions{
+		ClientOptions: azcore.ClientOptions{Transport: roundTripper{transport}},
+	})
+	require.NoError(t, err)
+	if !o.CreateContainer {
+		_, err = b.admin.Create(t.Context(), nil)
+		require.NoError(t, err)
+	}
+	b.Provider, b.watch = b.process()
+	return b
+}
+
+// process is the provider of another process.
+func (b *bed) process() (*Provider, *watch) {
+	b.t.Helper()
+	w := &watch{transport: newTransport()}
+	b.t.Cleanup(w.transport.CloseIdleConnections)
+	o := b.options
+	o.ClientOptions.Transport = w
+	return opener{o, true}.open(b.t), w
+}
+
+func wish(name, id string) leasing.AcquireRequest {
+	return leasing.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: maxTTL, Metadata: map[string]string{"k": "v"}}
+}
+
+func (b *bed) try(name, id string) (leasing.Grant, error) {
+	return b.Acquire(b.t.Context(), wish(name, id))
+}
+
+func (b *bed) take(name, id string) leasing.Grant {
+	b.t.Helper()
+	g, err := b.try(name, id)
+	require.NoError(b.t, err)
+	return g
+}
+
+func renewal(g leasing.Grant) leasing.RenewRequest {
+	return leasing.RenewRequest(g)
+}
+
+func endOf(g leasing.Grant) leasing.ReleaseRequest {
+	return leasing.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
+}
+
+func (b *bed) extend(g leasing.Grant) error {
+	_, err := b.Renew(b.t.Context(), renewal(g))
+	return err
+}
+
+func (b *bed) giveUp(name, id string) {
+	b.t.Helper()
+	require.NoError(b.t, b.Release(b.t.Context(), leasing.ReleaseRequest{Name: name, ID: id}))
+}
+
+func (b *bed) look(name string) view {
+	b.t.Helper()
+	v, err := b.store.head(b.t.Context(), name)
+	require.NoError(b.t, err)
+	return v
+}
+
+func (b *bed) shows(name string) leasing.Record {
+	b.t.Helper()
+	r, err := b.Inspect(b.t.Context(), leasing.InspectRequest{Name: name})
+	require.NoError(b.t, err)
+	return r
+}
+
+// passes waits until the service's clock has gone on by d, in whole seconds.
+func (b *bed) passes(d time.Duration) {
+	b.t.Helper()
+	from := b.look("clock").now
+	require.Eventually(b.t, func() bool { return b.look("clock").now.Sub(from) > d }, time.Minute, 100*time.Millisecond)
+}
+
+// verb is what a request asks of the service.
+type verb string
+
+const (
+	look       verb = "look"
+	create     verb = "create"
+	write      verb = "write"
+	takeLease  verb = "acquire"
+	renewLease verb = "renew"
+	freeLease  verb = "release"
+	breakIt    verb = "break"
+	other      verb = "other"
+)
+
+func verbOf(r *http.Request) verb {
+	switch comp := r.URL.Query().Get("comp"); {
+	case r.Method == http.MethodHead:
+		return look
+	case comp == "metadata":
+		return write
+	case comp == "lease":
+		return verb(r.Header["x-ms-lease-action"][0]) //nolint:staticcheck // as azblob writes it
+	case r.Method == http.MethodPut && comp == "" && r.URL.Query().Get("restype") == "":
+		return create
+	}
+	return other
+}
+
+// watch is a transport that takes down what is sent, and can spoil it.
+type watch struct {
+	transport *http.Transport
+
+	mu     sync.Mutex
+	sent   []verb
+	skew   time.Duration                                     // of the service's clock
+	before func(verb, *http.Request) (*http.Response, error) // instead of sending, unless both are nil
+	after  func(verb, *http.Response) (*http.Response, error)
+}
+
+func (w *watch) Do(r *http.Request) (*http.Response, error) {
+	v := verbOf(r)
+	w.mu.Lock()
+	w.sent = append(w.sent, v)
+	before, after, skew := w.before, w.after, w.skew
+	w.mu.Unlock()
+	if before != nil {
+		if answer, err := before(v, r); answer != nil || err != nil {
+			return answer, err
+		}
+	}
+	answer, err := w.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+		answer.Header.Set("Date", at.Add(skew).UTC().Format(http.TimeFormat))
+	}
+	if after == nil {
+		return answer, nil
+	}
+	return after(v, answer)
+}
+
+// count returns what was sent since the last count.
+func (w *watch) count() []verb {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent := w.sent
+	w.sent = nil
+	return sent
+}
+
+func (w *watch) set(before func(verb, *http.Request) (*http.Response, error), after func(verb, *http.Response) (*http.Response, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before, w.after = before, after
+}
+
+// just runs something before the next request of that kind is sent.
+func (w *watch) just(which verb, do func()) {
+	var once sync.Once
+	w.set(func(v verb, _ *http.Request) (*http.Response, error) {
+		if v == which {
+			once.Do(do)
+		}
+		return nil, nil
+	}, nil)
+}
+
+// answers has requests of that kind answered by a status, without being sent.
+func (w *watch) answers(which verb, status int, headers ...string) {
+	w.set(func(v verb, r *http.Request) (*http.Response, error) {
+		if v != which && which != "" {
+			return nil, nil
+		}
+		return answering(r, status, headers...), nil
+	}, nil)
+}
+
+// ages sets the service's clock ahead of ours.
+func (w *watch) ages(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.skew = by
+}
+
+func (w *watch) heals() {
+	w.set(nil, nil)
+	w.ages(0)
+}
+
+// answering makes an answer of the service. headers are names and values in turn.
+func answering(r *http.Request, status int, headers ...string) *http.Response {
+	answer := &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: http.NoBody, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	for i := 0; i < len(headers); i += 2 {
+		answer.Header.Set(headers[i], headers[i+1])
+	}
+	return answer
+}
+
+func (b *bed) blobName(name string) string { return b.store.naming.blob(name) }
+
+// foreignMetadata is what others have put beside the record.
+func foreignMetadata(v view) map[string]string {
+	all := map[string]string{}
+	for name, value := range v.others {
+		all[strings.ToLower(name)] = deref(value)
+	}
+	return all
+}
+
+func pointers(m map[string]string) map[string]*string {
+	all := map[string]*string{}
+	for k, v := range m {
+		all[k] = to.Ptr(v)
+	}
+	return all
+}

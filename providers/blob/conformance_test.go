@@ -1,0 +1,108 @@
+package bloblease
+
+import (
+	"context"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConformanceBlob(t *testing.T) {
+	providertest.Run(t, harness(emulated(Options{ConnectionString: azuritetest.Shared(t), Container: newContainer()})))
+}
+
+// A real account, if the environment names one: AZURE_STORAGE_CONNECTION_STRING, or
+// AZURE_STORAGE_ACCOUNT_URL and the variables of auth.FromEnvironment. It makes a
+// container of its own, and takes some minutes: see lag.
+func TestConformanceBlobAccount(t *testing.T) {
+	o := Options{
+		ConnectionString: os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), AccountURL: os.Getenv("AZURE_STORAGE_ACCOUNT_URL"),
+		Container: newContainer(), CreateContainer: true, Infinite: true,
+	}
+	if o.ConnectionString == "" && o.AccountURL == "" {
+		t.Log("the environment names no account")
+		return
+	}
+	if o.ConnectionString != "" {
+		o.AccountURL = ""
+	} else {
+		var err error
+		o.Auth, err = auth.FromEnvironment()
+		require.NoError(t, err)
+	}
+	p := opener{Options: o}.open(t)
+	t.Cleanup(func() {
+		_, err := p.store.container.Delete(context.Background(), nil)
+		require.NoError(t, err)
+	})
+	providertest.Run(t, harness(opener{Options: o}))
+}
+
+func BenchmarkBlob(b *testing.B) {
+	providertest.Benchmark(b, harness(emulated(Options{ConnectionString: azuritetest.Shared(b), Container: newContainer()})))
+}
+
+// opener opens providers of one container.
+type opener struct {
+	Options
+	emulator bool
+}
+
+// emulated is for Azurite, which frees expired leases at once.
+func emulated(o Options) opener {
+	o.CreateContainer, o.Infinite = true, true
+	return opener{o, true}
+}
+
+func (o opener) open(t testing.TB) *Provider {
+	p, err := Open(t.Context(), o.Options)
+	require.NoError(t, err)
+	if o.emulator {
+		p.caps.Precision -= lag
+	}
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func newContainer() string { return "leases-" + leasing.NewID() }
+
+func harness(o opener) providertest.Harness {
+	return providertest.Harness{
+		New:         func(t testing.TB) leasing.Provider { return o.open(t) },
+		Peer:        func(t testing.TB, _ leasing.Provider) leasing.Provider { return o.open(t) },
+		Forget:      func(t testing.TB, p leasing.Provider, name string) { forget(t, p.(*Provider), name) },
+		Unreachable: func(t testing.TB) leasing.Provider { return silent(t) },
+		Parallel:    24,
+	}
+}
+
+// forget deletes a name as Sweep would, after a minute or more: when the service's
+// clock has passed the token.
+func forget(t testing.TB, p *Provider, name string) {
+	v, err := p.store.head(t.Context(), name)
+	require.NoError(t, err)
+	require.NoError(t, p.store.remove(t.Context(), p.store.naming.blob(name), v.etag))
+	require.Eventually(t, func() bool {
+		now, err := p.store.head(t.Context(), name)
+		return err == nil && now.now.UnixMicro() > v.record.Token
+	}, time.Minute, 50*time.Millisecond)
+}
+
+// silent is a provider whose service takes connections and says nothing.
+func silent(t testing.TB) *Provider {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	p, err := Open(context.Background(), Options{
+		AccountURL: "http://" + listener.Addr().String() + "/account", AccountKey: "a2V5", Container: "leases", Infinite: true,
+	})
+	require.NoError(t, err)
+	return p
+}

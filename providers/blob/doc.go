@@ -1,0 +1,132 @@
+// Package bloblease keeps leases in Azure Blob Storage: each name is a small blob,
+// and its lease is the service's own.
+//
+//	provider, err := bloblease.Open(ctx, bloblease.Options{
+//		AccountURL: "https://account.blob.core.windows.net",
+//		Container:  "leases",
+//		Auth:       auth.Options{Mode: auth.ManagedIdentity},
+//	})
+//	provider, err := bloblease.OpenURL(ctx, "azblob://account/leases?auth=ManagedIdentity")
+//
+// # What it promises
+//
+// The promises of package leasing. The service is strongly consistent within a
+// region, and its clock alone decides when a lease has run out.
+//
+//   - Nobody takes a lease but under a record that names him, so whoever the
+//     record of a leased blob names is the holder: see below.
+//   - The fencing token is max(latest + 1, the service's Date in microseconds). It
+//     rises through release, expiry, Break, and the deletion of blobs and
+//     containers. (Date has whole seconds. The part of the second is the client's,
+//     and each Provider's own tokens rise within it: only a blob that is deleted
+//     and claimed again within a second, by two of them on machines whose clocks
+//     disagree, may not give a greater token. Sweep can't do that.)
+//   - A released or broken ID is refused from then on: each name remembers the
+//     last 9. A request that was delayed, whatever it is, does nothing once its
+//     claim is over.
+//   - A claim that has run out is revived by its holder's renewal if nobody has
+//     asked for the name since, nor broken it; otherwise it is lost. No renewal
+//     revives one that was broken, be it in the portal or with az.
+//   - Nothing of others is harmed: content and other metadata of a blob are kept; a
+//     folder, or a blob with content and no record of a lease, is an error.
+//   - A Release or Break that fails after its first write says "unavailable", never
+//     "throttled", "denied" or "not set up": repeat it. (An Acquire may say so after
+//     its first write: a claim without a lease holds nothing.)
+//
+// # What it does not promise
+//
+//   - A lease ends to the second: after its TTL the service may refuse the
+//     name to others for up to a minute more
+//     (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). Released
+//     ones are free at once.
+//   - Waiters are not queued and not woken: they poll, with one request each time, and
+//     the service does not tell how long a lease still runs.
+//   - After a failover of a geo-redundant account its last writes may be lost
+//     (…/azure/storage/common/storage-disaster-recovery-guidance), leases among
+//     them: a name can be granted while its holder still trusts his lease. The
+//     next token is greater all the same. Where two holders would do harm, check
+//     tokens (package fencing).
+//   - TTLs are 15 to 60 s. Package leasing grants a longer one by renewing more
+//     often. A lease without an end needs [Options].Infinite; it is verified
+//     by requests like any other, and blocks its name for ever if its
+//     holder dies: an operator breaks it.
+//
+// # How it works
+//
+// A blob's metadata has one entry, "leasing": the record, JSON in base64url, with
+// token, ID, owner, TTL and metadata of the latest claim, and the IDs that ended
+// before it. (Other programs that lease or write these blobs without it are met
+// with care, but not supported.) The service's lease ID is the claim's ID if that
+// is a GUID as NewID makes them.
+//
+// Keep content elsewhere, in blobs of its own: an upload into a lease's blob replaces
+// its metadata, and the record with it. What can be done then is to end the lease, by
+// its Release or by a Break without a token, and to remove that content.
+//
+// Acquire looks (HEAD), writes its claim into the record, and then takes the lease:
+// the write only if the record is still the one it has seen, the lease only if
+// the record is still the one it has written (If-Match: a lease operation does not
+// change the ETag, every write does). This is the opposite of the usual order, take
+// the lease, then write who has it, and it is why neither a crash nor a lost
+// reply leaves anything behind:
+//
+//	what fails                     what is left             until
+//	the look                       nothing
+//	the write, or its reply        a claim without lease    3 s later others may overwrite it
+//	the lease, or its reply        a claim, perhaps leased  its own retry, its Release, or the TTL
+//
+// A retry finds its own ID in the record, keeps the token, and takes the lease, which
+// to the service is the same lease again. Whoever else comes between write and lease
+// finds the name reserved for 3 s by the service's clock. Release and Break write
+// that the claim is over before they end the lease, under that lease; then every
+// request of the claim that is still on its way meets another ETag, or no lease.
+// If the process dies between the two, the next one that asks for the name ends the
+// lease for it, or breaks it, with the grace that is in the record; so does the
+// holder's next renewal that meets the record. (One that is sent by lease ID alone does
+// not: until somebody asks for the name, half a Break of a finite lease may not
+// have stopped its renewals.)
+//
+// Renew is the service's own renewal, by lease ID, and for an infinite lease under the
+// record's ETag. A TTL that is longer than the lease's duration is written into the
+// record before the duration is changed; a shorter one leaves it as it is. No reply
+// decides anything by its text or by the clock of this machine: codes are in
+// failures.go.
+//
+// # Requests, and what they cost
+//
+//	Acquire     free name 3; first time 3 (4 with the container); held name 1
+//	Acquire     again, after a lost reply 2
+//	Renew       1; 2 or 3 where the TTL changes, or where it finds the lease lost
+//	Release     2; without the grant's state 1 to 3
+//	Break       3; a name that is free 1, or 2 if its lease has run out
+//	Inspect     1;  List 1 for each page;  Ping 1
+//
+// One that finds half of somebody's Break or Release needs 2 more. Nothing is sent
+// by Open. The library's own retries are off: a method makes one
+// attempt, and an answer that was lost is "unknown". A call begins again, at most 5
+// times, where others have changed the record between its look and its write.
+//
+// A lease that is held costs 2,400 requests a day at a TTL of 60 s and 4,800 at the
+// default of 30 s (a renewal each 0.6 TTL). What class of transaction each request
+// is, and so its price, is in
+// learn.microsoft.com/azure/storage/blobs/map-rest-apis-transaction-categories.
+// A request takes some milliseconds within a region. An account takes 20,000
+// requests a second, a blob 500 (…/azure/storage/blobs/scalability-targets); beyond
+// that it answers 503, which is leasing.ErrThrottled.
+//
+// A name that was used once leaves a blob of some hundred bytes of metadata behind:
+// see [Provider.Sweep], or use a lifecycle rule. Where the account keeps versions
+// of blobs, each acquire and each release makes one
+// (…/azure/storage/blobs/versioning-overview): use an account that does not, or a
+// rule that deletes old versions.
+//
+// # What the identity needs
+//
+// The role Storage Blob Data Contributor on the container, or a custom role with
+// these data actions of Microsoft.Storage/storageAccounts/blobServices/containers/blobs:
+// read and write (…/rest/api/storageservices/lease-blob, Permissions), and delete
+// for Sweep. CreateContainer needs the action …/containers/write. A SAS needs
+// the permissions read, create, write and list (rcwl), d for Sweep, on the container
+// or, with service blob and resource types container and object, the account.
+// Owner and metadata of leases are readable by whoever can read the blobs.
+package bloblease

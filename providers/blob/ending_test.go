@@ -1,0 +1,111 @@
+package bloblease
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// silentTokens is a source of tokens that does not answer.
+type silentTokens struct{}
+
+func (silentTokens) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	<-ctx.Done()
+	return azcore.AccessToken{}, ctx.Err()
+}
+
+// frozen is a service that does not answer.
+type frozen struct{}
+
+func (frozen) Do(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func silentProvider(t testing.TB, o Options) *Provider {
+	o.AccountURL, o.Container, o.ClientOptions.Transport = "https://account.blob.core.windows.net", "leases", frozen{}
+	p, err := Open(t.Context(), o)
+	require.NoError(t, err)
+	return p
+}
+
+// T42: a call ends with its own context, also while the client library waits for a
+// token that another call has asked for, and could wait for all day.
+func TestTrap_T42_BlobCallDoesNotOutliveItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := silentProvider(t, Options{Credential: silentTokens{}})
+		ended := make(chan struct{})
+		began := time.Now()
+		go func() {
+			defer close(ended)
+			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+			defer cancel()
+			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+			require.ErrorIs(t, err, context.DeadlineExceeded) // of patience
+		}()
+		synctest.Wait()
+		for what, call := range everyCall(p, leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
+			from := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			require.ErrorIs(t, call(ctx), context.DeadlineExceeded, what)
+			require.Equal(t, 300*time.Millisecond, time.Since(from), what)
+			cancel()
+		}
+		<-ended
+		require.Equal(t, patience, time.Since(began), "one that waits for a token is not waited for all day")
+		require.NoError(t, p.Close())
+	})
+}
+
+// A context that was canceled with an error of another lease says nothing of this one.
+func TestBlobCauseOfAContextIsNotAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := silentProvider(t, Options{AccountKey: "a2V5"})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(&leasing.LostError{Reason: leasing.LostExpired}) })
+		_, err := p.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: maxTTL})
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, leasing.ErrLost)
+		_, err = p.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: maxTTL})
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, leasing.ErrLost)
+		require.NoError(t, p.Close())
+	})
+}
+
+// Close ends what is under way, and does not wait for a service or a source of tokens
+// that is silent.
+func TestBlobCloseEndsWhatIsUnderWay(t *testing.T) {
+	for what, o := range map[string]Options{"service": {AccountKey: "a2V5"}, "tokens": {Credential: silentTokens{}}} {
+		synctest.Test(t, func(t *testing.T) {
+			p := silentProvider(t, o)
+			calls := everyCall(p, leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL})
+			ended := make(chan error, len(calls))
+			for _, call := range calls {
+				go func() {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					ended <- call(ctx)
+				}()
+			}
+			synctest.Wait()
+			began := time.Now()
+			require.NoError(t, p.Close())
+			for range calls {
+				err := <-ended
+				require.True(t, isUnknown(err), "%s: %v", what, err)
+				require.NotErrorIs(t, err, leasing.ErrClosed, "it had begun")
+			}
+			require.Zero(t, time.Since(began), what)
+			require.NoError(t, p.Close())
+			require.ErrorIs(t, p.Ping(t.Context()), leasing.ErrClosed)
+		})
+	}
+}

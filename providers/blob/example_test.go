@@ -1,0 +1,153 @@
+package bloblease_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/fencing"
+	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
+	"github.com/stretchr/testify/require"
+)
+
+func Example() {
+	ctx := context.Background()
+	provider, err := bloblease.OpenURL(ctx, os.Getenv("LEASES_URL")) // azblob://account/leases?auth=ManagedIdentity
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer provider.Close()
+	manager, err := leasing.NewManager(provider, leasing.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer manager.Close(ctx)
+
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+		fmt.Println("working under", lease.Name())
+		return nil
+	})
+	fmt.Println(err)
+}
+
+// An identity instead of a secret. Nothing is sent before the first use.
+func ExampleOpen() {
+	provider, err := bloblease.Open(context.Background(), bloblease.Options{
+		AccountURL: "https://account.blob.core.windows.net",
+		Container:  "leases",
+		Auth:       auth.Options{Mode: auth.ManagedIdentity},
+		Prefix:     "billing/",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(provider.Capabilities().MaxTTL, provider.Close())
+	// Output:
+	// 1m0s <nil>
+}
+
+// Options come from JSON as well, and never show a key.
+func ExampleOptions() {
+	var options bloblease.Options
+	err := json.Unmarshal([]byte(`{
+		"account_url": "https://account.blob.core.windows.net",
+		"container": "leases",
+		"retention": "72h",
+		"Authentication": {"Mode": "WorkloadIdentity"}
+	}`), &options)
+	fmt.Println(options, err)
+	// Output:
+	// bloblease.Options{AccountURL https://account.blob.core.windows.net, Auth WorkloadIdentity, Container: "leases", Prefix: "", Retention: 72h0m0s} <nil>
+}
+
+// A blob that refuses what a former holder still writes: it carries the token of
+// its latest writer, and is replaced under its ETag.
+func ExampleProvider_fencedWrite() {
+	ctx := context.Background()
+	data, err := container.NewClientFromConnectionString(os.Getenv("AZURE_STORAGE_CONNECTION_STRING"), "data", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := data.Create(ctx, nil); err != nil {
+		log.Fatal(err)
+	}
+	ledger := data.NewBlockBlobClient("ledger")
+	write := func(token int64, content string) error { // under a lease, with its Token
+		var others map[string]*string
+		return fencing.Replace(ctx, token, fencing.Replacement{
+			Resource: "ledger",
+			Read: func(ctx context.Context) (fencing.Object, error) {
+				properties, err := ledger.GetProperties(ctx, nil)
+				if bloberror.HasCode(err, bloberror.BlobNotFound) {
+					return fencing.Object{}, nil
+				}
+				if err != nil {
+					return fencing.Object{}, err
+				}
+				others = properties.Metadata
+				return fencing.ReadObject(string(*properties.ETag), properties.Metadata)
+			},
+			Write: func(ctx context.Context, c fencing.Condition) error {
+				_, err := ledger.UploadBuffer(ctx, []byte(content), &blockblob.UploadBufferOptions{
+					Metadata:         fencing.Metadata(c, others),
+					AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: conditions(c)},
+				})
+				if bloberror.HasCode(err, bloberror.ConditionNotMet, bloberror.BlobAlreadyExists) {
+					return fmt.Errorf("%w: %w", fencing.ErrPrecondition, err)
+				}
+				return err
+			},
+		})
+	}
+	fmt.Println(write(33, "by the first holder"))
+	fmt.Println(write(34, "by the next"))
+	fmt.Println(write(33, "by the first, who was paused"))
+	// Prints:
+	// <nil>
+	// <nil>
+	// stale fencing token: 33 refused, "ledger" has seen 34
+}
+
+// conditions are a fencing condition in the client library's words.
+func conditions(c fencing.Condition) *blob.ModifiedAccessConditions {
+	if c.IfNoneMatch != "" {
+		return &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETag(c.IfNoneMatch))}
+	}
+	return &blob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(c.IfMatch))}
+}
+
+// The examples above that need a service get it here.
+func TestExamplesRun(t *testing.T) {
+	server := azuritetest.Start(t, azuritetest.Options{})
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", server.ConnectionString())
+	t.Setenv("LEASES_URL", "azblob:///leases?connection_string_env=AZURE_STORAGE_CONNECTION_STRING&create_container=true")
+	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", printed(t, Example))
+	require.Equal(t, "<nil>\n<nil>\nstale fencing token: 33 refused, \"ledger\" has seen 34\n", printed(t, ExampleProvider_fencedWrite))
+}
+
+func printed(t *testing.T, example func()) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	stdout := os.Stdout
+	os.Stdout = w
+	defer func() { os.Stdout = stdout }()
+	example()
+	require.NoError(t, w.Close())
+	text, err := io.ReadAll(r)
+	require.NoError(t, err)
+	return string(text)
+}

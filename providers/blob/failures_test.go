@@ -1,0 +1,171 @@
+package bloblease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+var sentinels = []error{
+	leasing.ErrUnavailable, leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed, leasing.ErrInvalid, leasing.ErrHeld, leasing.ErrLost, errMoved,
+}
+
+// answered is the library's error for an answer.
+func answered(status int, code string, headers ...string) error {
+	request, _ := http.NewRequestWithContext(context.Background(), http.MethodPut, "https://account.blob.core.windows.net/leases/n?sig=s3cret", http.NoBody)
+	answer := answering(request, status, append(headers, "x-ms-request-id", "1234")...) //nolint:bodyclose // there is none
+	return runtime.NewResponseErrorWithErrorCode(answer, code)
+}
+
+// means checks which of the sentinels an error is, and that it still has its cause.
+func means(t *testing.T, err, cause error, want ...error) {
+	t.Helper()
+	for _, sentinel := range sentinels {
+		require.Equal(t, slices.Contains(want, sentinel), errors.Is(err, sentinel), "%v: %v", cause, sentinel)
+	}
+	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
+}
+
+// T27: code and status decide what an answer means, never its text.
+func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
+	throttled := []error{leasing.ErrUnavailable, leasing.ErrThrottled}
+	listed := map[bloberror.Code]bool{}
+	for _, test := range []struct {
+		status int
+		codes  []bloberror.Code
+		want   []error
+	}{
+		{409, []bloberror.Code{
+			"BlobAlreadyExists", "LeaseAlreadyBroken", "LeaseAlreadyPresent", "LeaseIdMismatchWithBlobOperation", "LeaseIdMismatchWithLeaseOperation",
+			"LeaseIsBreakingAndCannotBeAcquired", "LeaseIsBreakingAndCannotBeChanged", "LeaseIsBrokenAndCannotBeRenewed", "LeaseNotPresentWithLeaseOperation",
+		}, []error{errMoved}},
+		{412, []bloberror.Code{"ConditionNotMet", "TargetConditionNotMet", "LeaseIdMissing", "LeaseLost", "LeaseNotPresentWithBlobOperation", ""}, []error{errMoved}},
+		{404, []bloberror.Code{"BlobNotFound"}, []error{errMoved}},
+		{503, []bloberror.Code{"ServerBusy"}, throttled},
+		{429, []bloberror.Code{"", "TooManyRequests"}, throttled},
+		{409, []bloberror.Code{"AccountIsDisabled"}, []error{leasing.ErrDenied}},
+		{403, []bloberror.Code{
+			"", "AccountIsDisabled", "UnauthorizedBlobOverwrite", "AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch", "InsufficientAccountPermissions",
+		}, []error{leasing.ErrDenied}},
+		{401, []bloberror.Code{"", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{leasing.ErrDenied}},
+		{404, []bloberror.Code{"ContainerNotFound"}, []error{leasing.ErrSetup}},
+		{409, []bloberror.Code{
+			"ContainerBeingDeleted", "ContainerDisabled", "BlobArchived", "BlobBeingRehydrated", "BlobImmutableDueToPolicy", "BlobUsesCustomerSpecifiedEncryption",
+			"FeatureVersionMismatch", "InvalidBlobType", "OperationNotAllowedOnIncrementalCopyBlob", "OperationNotAllowedOnRootBlob", "ResourceTypeMismatch",
+		}, []error{leasing.ErrSetup}},
+		{400, []bloberror.Code{"", "InvalidHeaderValue", "InvalidInput"}, []error{leasing.ErrSetup}},
+		{409, []bloberror.Code{"", "SnapshotsPresent", "PendingCopyOperation", "Something"}, []error{leasing.ErrUnavailable}},
+		{404, []bloberror.Code{"", "ResourceNotFound"}, []error{leasing.ErrUnavailable}},
+		{408, []bloberror.Code{""}, []error{leasing.ErrUnavailable}},
+		{500, []bloberror.Code{"", "InternalError", "OperationTimedOut"}, []error{leasing.ErrUnavailable}},
+		{503, []bloberror.Code{"", "Something"}, []error{leasing.ErrUnavailable}},
+		{502, []bloberror.Code{""}, []error{leasing.ErrUnavailable}},
+		{504, []bloberror.Code{""}, []error{leasing.ErrUnavailable}},
+		{301, []bloberror.Code{""}, []error{leasing.ErrUnavailable}},
+	} {
+		for _, code := range test.codes {
+			listed[code] = true
+			cause := answered(test.status, string(code), "x-text", "ServerBusy denied held lost")
+			for _, err := range []error{cause, fmt.Errorf("wrapped: %w", cause)} {
+				means(t, failure(err), cause, test.want...)
+				require.NotContains(t, failure(err).Error(), "s3cret")
+				require.Contains(t, failure(err).Error(), fmt.Sprint(test.status))
+			}
+		}
+	}
+	for code := range maps.Keys(codes) {
+		require.True(t, listed[code], "%s is not tested here", code)
+	}
+}
+
+func TestBlobErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
+	for _, cause := range []error{
+		io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, context.DeadlineExceeded, errors.New("LeaseAlreadyPresent"),
+		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
+	} {
+		means(t, failure(cause), cause, leasing.ErrUnavailable)
+		quoting := &url.Error{Op: "Put", URL: "https://account/leases?sig=s3cret", Err: cause}
+		means(t, failure(quoting), cause, leasing.ErrUnavailable)
+		require.NotContains(t, failure(quoting).Error(), "s3cret")
+	}
+	require.NoError(t, failure(nil))
+	gone := failure(fmt.Errorf("wrapped: %w", context.Canceled))
+	means(t, gone, context.Canceled)
+	denied := fmt.Errorf("no token: %w", leasing.ErrDenied) // as package auth says it
+	require.Equal(t, denied, failure(denied))
+}
+
+func TestBlobRetryAfter(t *testing.T) {
+	for _, test := range []struct {
+		headers []string
+		want    time.Duration
+	}{
+		{nil, 0},
+		{[]string{"Retry-After", "7"}, 7 * time.Second},
+		{[]string{"retry-after-ms", "70"}, 70 * time.Millisecond},
+		{[]string{"x-ms-retry-after-ms", "80", "Retry-After", "7"}, 80 * time.Millisecond},
+		{[]string{"Retry-After", "-1"}, 0},
+		{[]string{"Retry-After", "99999999999999999999"}, 0},
+		{[]string{"Retry-After", "Sat, 21 Nov 2026 14:00:09 GMT", "Date", "Sat, 21 Nov 2026 14:00:00 GMT"}, 9 * time.Second},
+		{[]string{"Retry-After", "Sat, 21 Nov 2026 14:00:09 GMT", "Date", "Sat, 21 Nov 2026 15:00:00 GMT"}, 0},
+		{[]string{"Retry-After", "Sat, 21 Nov 2026 14:00:09 GMT"}, 0},
+	} {
+		var throttled *leasing.ThrottledError
+		require.ErrorAs(t, failure(answered(503, "ServerBusy", test.headers...)), &throttled)
+		require.Equal(t, test.want, throttled.RetryAfter, "%v", test.headers)
+	}
+	require.Zero(t, retryAfter(nil))
+	require.Zero(t, dateOf(errors.New("no answer")))
+	require.Zero(t, dateOf(answered(404, "BlobNotFound")))
+	require.Zero(t, dateOf(&azcore.ResponseError{StatusCode: 404}))
+}
+
+// What callers see of them: nothing that only this package knows.
+func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	g := b.take("n", "a")
+	for _, test := range []struct {
+		status int
+		code   string
+		want   error
+	}{
+		{503, "ServerBusy", leasing.ErrThrottled}, {403, "AuthenticationFailed", leasing.ErrDenied}, {401, "", leasing.ErrDenied},
+		{409, "ContainerBeingDeleted", leasing.ErrSetup}, {404, "ContainerNotFound", leasing.ErrSetup}, {500, "OperationTimedOut", leasing.ErrUnavailable},
+		{412, "ConditionNotMet", leasing.ErrUnavailable}, {404, "BlobNotFound", leasing.ErrUnavailable},
+	} {
+		b.watch.answers("", test.status, "x-ms-error-code", test.code, "Date", time.Now().UTC().Format(http.TimeFormat))
+		for what, call := range everyCall(b.Provider, g) {
+			err := call(t.Context())
+			if what == "renew" && errors.Is(err, leasing.ErrLost) && test.status == 404 || test.code == "ContainerBeingDeleted" && errors.Is(err, leasing.ErrLost) {
+				require.NotErrorIs(t, err, leasing.ErrSetup)
+				continue // there is no blob any more
+			}
+			if test.code == "BlobNotFound" && err == nil && slices.Contains([]string{"inspect", "break", "ping"}, what) {
+				continue
+			}
+			if (test.code == "ConditionNotMet" || test.code == "BlobNotFound") && what == "acquire" && errors.Is(err, leasing.ErrHeld) {
+				continue
+			}
+			require.ErrorIs(t, err, test.want, "%s %s", what, test.code)
+			require.NotErrorIs(t, err, errMoved)
+		}
+	}
+	b.watch.heals()
+	require.NoError(t, b.extend(g), "none of it was certain to have ended the lease")
+}

@@ -1,0 +1,304 @@
+package bloblease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// fault spoils one request of a call.
+type fault struct {
+	name    string
+	applied bool   // the service did what it was asked for
+	status  int    // of the answer; 0 is no answer
+	code    string // of the service
+	err     error  // instead of an answer
+	means   func(error) bool
+}
+
+func isUnknown(err error) bool {
+	return errors.Is(err, leasing.ErrUnavailable) && !errors.Is(err, leasing.ErrThrottled)
+}
+
+func isThrottled(err error) bool { return errors.Is(err, leasing.ErrThrottled) }
+
+var faults = []fault{
+	{name: "reply lost", applied: true, err: io.ErrUnexpectedEOF, means: isUnknown},
+	{name: "connection reset after", applied: true, err: syscall.ECONNRESET, means: isUnknown},
+	{name: "connection reset before", err: syscall.ECONNRESET, means: isUnknown},
+	{name: "500 after", applied: true, status: 500, code: "InternalError", means: isUnknown},
+	{name: "500 before", status: 500, code: "OperationTimedOut", means: isUnknown},
+	{name: "408", status: 408, means: isUnknown},
+	{name: "502 after", applied: true, status: 502, means: isUnknown},
+	{name: "503 of something in between, after", applied: true, status: 503, means: isUnknown},
+	{name: "503", status: 503, code: "ServerBusy", means: isThrottled},
+	{name: "429", status: 429, means: isThrottled},
+}
+
+// strike has the fault hit the n-th request of what follows, from 0. It says
+// whether there was one.
+func (f fault) strike(w *watch, n int) (hit func() bool) {
+	seen, struck := 0, false
+	now := func() bool {
+		seen++
+		struck = struck || seen == n+1
+		return seen == n+1
+	}
+	spoiled := func(r *http.Request) (*http.Response, error) {
+		if f.err != nil {
+			return nil, f.err
+		}
+		if f.code == "" {
+			return answering(r, f.status), nil
+		}
+		return answering(r, f.status, "x-ms-error-code", f.code), nil
+	}
+	if f.applied {
+		w.set(nil, func(_ verb, answer *http.Response) (*http.Response, error) {
+			if !now() {
+				return answer, nil
+			}
+			_ = answer.Body.Close()
+			return spoiled(answer.Request)
+		})
+	} else {
+		w.set(func(_ verb, r *http.Request) (*http.Response, error) {
+			if !now() {
+				return nil, nil
+			}
+			return spoiled(r)
+		}, nil)
+	}
+	return func() bool { return struck }
+}
+
+// each runs a scenario with each fault at each request of the call that it is
+// about, until that has no more.
+func each(t *testing.T, run func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) (hit bool)) {
+	b := newBed(t)
+	for _, f := range faults {
+		for n := 0; ; n++ {
+			name := fmt.Sprintf("%s, request %d", f.name, n)
+			hit := false
+			t.Run(name, func(t *testing.T) {
+				mine := *b
+				mine.t = t
+				hit = run(t, &mine, leasing.NewID(), f, func() func() bool { return f.strike(b.watch, n) })
+				b.watch.heals()
+			})
+			if !hit {
+				require.Positive(t, n)
+				break
+			}
+		}
+	}
+}
+
+// T13, T16: an acquire is tried again, whatever has become of the first attempt, and is the same claim.
+func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+		for _, used := range []bool{true, false} {
+			what, id, last := fmt.Sprint(name, used), leasing.NewID(), int64(0)
+			if used {
+				g := b.take(what, "x")
+				last = g.Token
+				require.NoError(t, b.Release(t.Context(), endOf(g)))
+			}
+			hit := strike()
+			_, err := b.try(what, id)
+			b.watch.heals()
+			if !hit() {
+				require.NoError(t, err)
+				return false
+			}
+			require.Truef(t, f.means(err), "%v", err)
+			g := b.take(what, id)
+			require.Greater(t, g.Token, last)
+			require.Equal(t, g.Token, b.shows(what).Token)
+			require.Equal(t, id, b.shows(what).ID)
+			_, err = b.try(what, "other")
+			require.ErrorIs(t, err, leasing.ErrHeld)
+			require.NoError(t, b.extend(g))
+			require.NoError(t, b.Release(t.Context(), endOf(g)))
+			require.Greater(t, b.take(what, "next").Token, g.Token)
+		}
+		return true
+	})
+}
+
+// T16, T56: an acquire that is given up leaves nothing behind, and what of it is
+// still on its way does nothing.
+func TestTrap_T16_BlobAcquireThatIsGivenUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+		id := leasing.NewID()
+		hit := strike()
+		_, err := b.try(name, id)
+		b.watch.heals()
+		if !hit() {
+			return false
+		}
+		require.Error(t, err)
+		b.giveUp(name, id)
+		require.False(t, b.shows(name).Held)
+		_, err = b.try(name, id)
+		require.ErrorIs(t, err, leasing.ErrReleased)
+		b.take(name, "next")
+		return true
+	})
+}
+
+// T14: a release that is repeated is no error, and disturbs nobody.
+func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+		g := b.take(name, "a")
+		b.watch.count()
+		hit := strike()
+		err := b.Release(t.Context(), endOf(g))
+		b.watch.heals()
+		if !hit() {
+			require.NoError(t, err)
+			return false
+		}
+		require.Truef(t, f.meansAfter(b.watch.wrote())(err), "%v", err)
+		require.NoError(t, b.Release(t.Context(), endOf(g)))
+		next := b.take(name, "b")
+		require.Greater(t, next.Token, g.Token)
+		require.NoError(t, b.Release(t.Context(), endOf(g)), "late")
+		require.NoError(t, b.extend(next))
+		_, err = b.try(name, "a")
+		require.ErrorIs(t, err, leasing.ErrReleased)
+		return true
+	})
+}
+
+// T14, T15: renewals that are repeated are no loss, also with a state that is old,
+// and also those that change the TTL.
+func TestTrap_T15_BlobRenewalIsRepeated(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+		req := wish(name, leasing.NewID())
+		req.TTL = minTTL
+		g, err := b.Acquire(t.Context(), req)
+		require.NoError(t, err)
+		any := false
+		for _, ttl := range []time.Duration{minTTL, maxTTL, leasing.Infinite, 30 * time.Second} {
+			longer := renewal(g)
+			longer.TTL = ttl
+			hit := strike()
+			_, err := b.Renew(t.Context(), longer)
+			b.watch.heals()
+			if !hit() {
+				require.NoError(t, err)
+			} else {
+				require.Truef(t, f.means(err), "%v", err)
+				any = true
+			}
+			again, err := b.Renew(t.Context(), longer)
+			require.NoError(t, err)
+			require.Equal(t, g.Token, again.Token)
+			require.Equal(t, ttl, again.TTL)
+			native := b.look(name).record.Seconds
+			require.True(t, native == infinite || native >= seconds(min(ttl, maxTTL)))
+			require.Equal(t, ttl == leasing.Infinite, native == infinite)
+		}
+		_, err = b.try(name, "other")
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.NoError(t, b.Release(t.Context(), endOf(g)))
+		return any
+	})
+}
+
+// T63: a break that is repeated hits the lease that it names and no other.
+func TestTrap_T63_BlobBreakIsRepeated(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
+		any := false
+		for _, immediate := range []bool{false, true} {
+			g := b.take(name, leasing.NewID())
+			req := leasing.BreakRequest{Name: name, IfToken: g.Token, Immediate: immediate}
+			b.watch.count()
+			hit := strike()
+			_, err := b.Break(t.Context(), req)
+			b.watch.heals()
+			if !hit() {
+				require.NoError(t, err)
+			} else {
+				require.Truef(t, f.meansAfter(b.watch.wrote())(err), "%v", err)
+				any = true
+			}
+			r, err := b.Break(t.Context(), req)
+			require.NoError(t, err)
+			require.Equal(t, g.Token, r.Token)
+			requireLost(t, b.extend(g), leasing.LostBroken)
+			_, err = b.try(name, g.ID)
+			require.ErrorIs(t, err, leasing.ErrReleased)
+			if !immediate {
+				require.True(t, b.shows(name).Breaking)
+				_, err := b.try(name, "other")
+				require.ErrorIs(t, err, leasing.ErrHeld)
+				require.NoError(t, b.Release(t.Context(), endOf(g)))
+			}
+			next := b.take(name, leasing.NewID())
+			_, err = b.Break(t.Context(), req)
+			require.ErrorIs(t, err, leasing.ErrStale)
+			require.NoError(t, b.extend(next))
+			require.NoError(t, b.Release(t.Context(), endOf(next)))
+		}
+		return any
+	})
+}
+
+func requireLost(t testing.TB, err error, reason leasing.LostReason) {
+	t.Helper()
+	var lost *leasing.LostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, reason, lost.Reason)
+}
+
+// T14: no retry happens below.
+func TestTrap_T14_BlobLibraryDoesNotRetry(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	g := b.take("n", "a")
+	for _, status := range []int{408, 429, 500, 502, 503, 504} {
+		b.watch.answers("", status)
+		for what, call := range everyCall(b.Provider, g) {
+			b.watch.count()
+			require.Error(t, call(t.Context()), what)
+			require.Len(t, b.watch.count(), 1, "%s %d", what, status)
+		}
+	}
+	b.watch.heals()
+	require.NoError(t, b.extend(g))
+}
+
+// everyCall are all methods that take a context, on a claim that is held.
+func everyCall(p *Provider, g leasing.Grant) map[string]func(ctx context.Context) error {
+	return map[string]func(ctx context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := p.Acquire(ctx, wish(g.Name, "another")); return err },
+		"renew":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(g)); return err },
+		"release": func(ctx context.Context) error { return p.Release(ctx, endOf(g)) },
+		"break": func(ctx context.Context) error {
+			_, err := p.Break(ctx, leasing.BreakRequest{Name: g.Name})
+			return err
+		},
+		"inspect": func(ctx context.Context) error {
+			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: g.Name})
+			return err
+		},
+		"list":  func(ctx context.Context) error { _, err := p.List(ctx, leasing.ListRequest{}); return err },
+		"ping":  p.Ping,
+		"sweep": func(ctx context.Context) error { _, err := p.Sweep(ctx, ""); return err },
+	}
+}

@@ -1,0 +1,222 @@
+package bloblease
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// upload puts a blob where a name's would be.
+func (b *bed) upload(name, content string, metadata map[string]string) {
+	b.t.Helper()
+	_, err := b.admin.NewBlockBlobClient(b.blobName(name)).UploadBuffer(b.t.Context(), []byte(content), &blockblob.UploadBufferOptions{Metadata: pointers(metadata)})
+	require.NoError(b.t, err)
+}
+
+func (b *bed) content(name string) string {
+	b.t.Helper()
+	text := make([]byte, 100)
+	n, err := b.admin.NewBlobClient(b.blobName(name)).DownloadBuffer(b.t.Context(), text, nil)
+	require.NoError(b.t, err)
+	return string(text[:n])
+}
+
+// T46: somebody else's blob is left as it is, whatever is asked.
+func TestTrap_T46_BlobOfSomebodyElseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.upload("n", "theirs", map[string]string{"their": "entry"})
+	before := b.content("n")
+	properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
+	require.NoError(t, err)
+	b.watch.count()
+	g := leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}
+	for what, call := range everyCall(b.Provider, g) {
+		if err := call(t.Context()); what != "list" && what != "ping" && what != "sweep" {
+			require.ErrorIs(t, err, leasing.ErrSetup, what)
+			require.NotErrorIs(t, err, leasing.ErrUnavailable)
+			require.ErrorContains(t, err, "Options.Prefix", what)
+		}
+	}
+	after, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, properties.ETag, after.ETag)
+	require.Equal(t, before, b.content("n"))
+	require.Equal(t, lease.StateTypeAvailable, *after.LeaseState)
+}
+
+// T46: somebody else's blob appears between the look and the create.
+func TestTrap_T46_BlobThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.watch.just(create, func() { b.upload("n", "theirs", nil) })
+	_, err := b.try("n", "a")
+	require.ErrorIs(t, err, leasing.ErrSetup)
+	require.Equal(t, "theirs", b.content("n"))
+}
+
+// A blob that was made in advance is taken for its name, and what is beside the
+// record stays; so does content that the holder writes under his lease.
+func TestBlobKeepsWhatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.upload("n", "", map[string]string{"their": "entry"})
+	id := leasing.NewID()
+	g := b.take("n", id)
+	require.Equal(t, map[string]string{"their": "entry"}, foreignMetadata(b.look("n")))
+	_, err := b.admin.NewBlockBlobClient(b.blobName("n")).UploadBuffer(t.Context(), []byte("content"), &blockblob.UploadBufferOptions{
+		Metadata:         metadataOf(t, b, "n"),
+		AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: &id}},
+	})
+	require.NoError(t, err, "the holder writes under its lease")
+	require.NoError(t, b.extend(g))
+	require.NoError(t, b.Release(t.Context(), endOf(g)))
+	b.take("n", "b")
+	require.Equal(t, map[string]string{"their": "entry"}, foreignMetadata(b.look("n")))
+	require.Equal(t, "content", b.content("n"))
+}
+
+func metadataOf(t testing.TB, b *bed, name string) map[string]*string {
+	answer, err := b.admin.NewBlobClient(b.blobName(name)).GetProperties(t.Context(), nil)
+	require.NoError(t, err)
+	return answer.Metadata
+}
+
+// A record of a later version, or a damaged one, is an error that says so.
+func TestBlobRecordThatIsNotUnderstood(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, value := range []string{"", "2.abc", "1.!", "1.bm8", "1z.bm8", "1.eyJ0b2tlbiI6LTF9", "1.eyJ0b2tlbiI6OTAwNzE5OTI1NDc0MDk5Mn0"} {
+		name := leasing.NewID()
+		b.upload(name, "", map[string]string{"leasing": value})
+		_, err := b.try(name, "a")
+		require.ErrorIs(t, err, leasing.ErrSetup, value)
+	}
+}
+
+// breakLease is what an operator does in the portal, or with az storage blob
+// lease break.
+func (b *bed) portalBreaks(name string, period int32) {
+	b.t.Helper()
+	client, err := lease.NewBlobClient(b.admin.NewBlobClient(b.blobName(name)), nil)
+	require.NoError(b.t, err)
+	_, err = client.BreakLease(b.t.Context(), &lease.BlobBreakOptions{BreakPeriod: &period})
+	require.NoError(b.t, err)
+}
+
+func TestBlobLeaseBrokenInThePortal(t *testing.T) {
+	t.Parallel()
+	for _, period := range []int32{0, 60} {
+		b := newBed(t)
+		g := b.take("n", "a")
+		b.portalBreaks("n", period)
+		requireLost(t, b.extend(g), leasing.LostBroken)
+		_, err := b.try("n", "a")
+		require.ErrorIs(t, err, leasing.ErrReleased)
+		if period > 0 {
+			require.True(t, b.shows("n").Breaking)
+			_, err := b.try("n", "b")
+			require.ErrorIs(t, err, leasing.ErrHeld)
+			b.giveUp("n", "a")
+		}
+		require.Greater(t, b.take("n", "b").Token, g.Token)
+		requireLost(t, b.extend(g), map[int32]leasing.LostReason{0: leasing.LostBroken, 60: leasing.LostGone}[period])
+		b.giveUp("n", "b")
+		_, err = b.try("n", "a")
+		require.ErrorIs(t, err, leasing.ErrReleased, "and from then on")
+	}
+}
+
+// Another program has leased the blob, as far as one can see for itself.
+func TestBlobLeasedByAnotherProgram(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.upload("without record", "", nil)
+	b.take("released", "a")
+	b.giveUp("released", "a")
+	for _, name := range []string{"without record", "released"} {
+		client, err := lease.NewBlobClient(b.admin.NewBlobClient(b.blobName(name)), nil)
+		require.NoError(t, err)
+		_, err = client.AcquireLease(t.Context(), 60, nil)
+		require.NoError(t, err)
+		_, err = b.try(name, "b")
+		var held *leasing.HeldError
+		require.ErrorAs(t, err, &held, name)
+		require.True(t, held.Holder.Held && held.Holder.Unconfirmed)
+		require.True(t, b.shows(name).Unconfirmed)
+		_, err = b.Break(t.Context(), leasing.BreakRequest{Name: name, IfToken: max(1, b.shows(name).Token), Immediate: true})
+		require.ErrorIs(t, err, leasing.ErrStale, "that lease has no token")
+		r, err := b.Break(t.Context(), leasing.BreakRequest{Name: name})
+		require.NoError(t, err)
+		require.True(t, r.WasHeld)
+		require.Positive(t, r.Remaining)
+		r, err = b.Break(t.Context(), leasing.BreakRequest{Name: name, Immediate: true})
+		require.NoError(t, err)
+		require.True(t, r.WasHeld)
+		b.take(name, "b")
+	}
+}
+
+// The service has not freed a lease yet that it shows as over, or another program
+// has taken it just now.
+func TestBlobLeaseThatIsTakenAlthoughItLookedFree(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.watch.answers(takeLease, 409, "x-ms-error-code", "LeaseAlreadyPresent")
+	_, err := b.try("n", "a")
+	var held *leasing.HeldError
+	require.ErrorAs(t, err, &held)
+	require.True(t, held.Holder.Unconfirmed)
+	b.watch.heals()
+	token := b.shows("n").Token
+	require.Equal(t, token, b.take("n", "a").Token, "its own claim all the same")
+}
+
+// What a blob's metadata can't hold is invalid before anything is sent.
+func TestBlobMetadataIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	req := wish(strings.Repeat("é", 256), strings.Repeat("Z", 64))
+	req.Owner = strings.Repeat("\u20ac", 85)
+	for what, metadata := range map[string]map[string]string{
+		"quotes": {"k": strings.Repeat(`"`, 4000)}, "control characters": {"k": strings.Repeat("\x01\x02\x03\t", 1000)},
+		"letters": {"k": strings.Repeat("é", 2000)}, "keys": manyKeys(),
+	} {
+		req.Metadata = metadata
+		req.ID = strings.Repeat("Z", 50) + leasing.NewID()[:8]
+		g, err := b.Acquire(t.Context(), req)
+		require.NoError(t, err, what)
+		require.Equal(t, metadata, b.shows(req.Name).Metadata, what)
+		require.NoError(t, b.Release(t.Context(), endOf(g)))
+	}
+	b.upload("full", "", map[string]string{"their": strings.Repeat("x", 7000)})
+	b.watch.count()
+	req = wish("full", "a")
+	req.Metadata = map[string]string{"k": strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz", 100)[:2000] + randomText(1500)}
+	_, err := b.Acquire(t.Context(), req)
+	var invalid *leasing.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, "Metadata", invalid.Field)
+	require.Equal(t, []verb{look}, b.watch.count())
+}
+
+func manyKeys() map[string]string {
+	all := map[string]string{}
+	for i := range 1300 {
+		all[string(rune('a'+i%26))+string(rune('a'+i/26%26))+string(rune('a'+i/676))] = ""
+	}
+	return all
+}
+
+func randomText(n int) string {
+	var b strings.Builder
+	for b.Len() < n {
+		b.WriteString(leasing.NewID())
+	}
+	return b.String()[:n]
+}

@@ -1,0 +1,364 @@
+package bloblease
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// T56: the clean-up of an acquire comes between two requests of it.
+func TestTrap_T56_BlobReleaseBetweenTheRequestsOfItsAcquire(t *testing.T) {
+	t.Parallel()
+	for _, used := range []bool{false, true} {
+		for _, step := range []verb{create, write, takeLease} {
+			b := newBed(t)
+			if used {
+				b.take("n", "x")
+				b.giveUp("n", "x")
+			}
+			cleaner, _ := b.process()
+			b.watch.just(step, func() {
+				require.NoError(t, cleaner.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+			})
+			_, err := b.try("n", "a")
+			b.watch.heals()
+			if used && step == create || !used && step == write {
+				require.NoError(t, err, "there is no such step")
+				continue
+			}
+			require.ErrorIs(t, err, leasing.ErrReleased, "before %s", step)
+			require.False(t, b.shows("n").Held)
+			b.take("n", "b")
+		}
+	}
+}
+
+// What was sent by a claim that is over, and arrives late or a second time, does
+// nothing: not to a free name, and not to the next holder's.
+func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	ctx := t.Context()
+	for _, end := range []func(g leasing.Grant){
+		func(g leasing.Grant) { require.NoError(t, b.Release(ctx, endOf(g))) },
+		func(g leasing.Grant) {
+			_, err := b.Break(ctx, leasing.BreakRequest{Name: g.Name, Immediate: true})
+			require.NoError(t, err)
+		},
+		func(g leasing.Grant) {
+			_, err := b.Break(ctx, leasing.BreakRequest{Name: g.Name})
+			require.NoError(t, err)
+			require.NoError(t, b.Release(ctx, endOf(g)))
+		},
+	} {
+		name := leasing.NewID()
+		b.take(name, "x")
+		b.giveUp(name, "x")
+		sent := b.watch.records()
+		g := b.take(name, "a")
+		for _, ttl := range []time.Duration{maxTTL, leasing.Infinite, maxTTL} {
+			g.TTL = ttl
+			var err error
+			g, err = b.Renew(ctx, renewal(g))
+			require.NoError(t, err)
+		}
+		end(g)
+		late := sent()
+
+		free := b.look(name)
+		for _, r := range late {
+			b.watch.resend(t, r)
+			require.Equal(t, free, atTheSameTime(b.look(name), free), "%s %s", verbOf(r), r.Header)
+		}
+		next := b.take(name, "b")
+		held := b.look(name)
+		for _, r := range late {
+			b.watch.resend(t, r)
+			require.Equal(t, held, atTheSameTime(b.look(name), held), "%s %s", verbOf(r), r.Header)
+		}
+		require.NoError(t, b.extend(next))
+		require.Equal(t, "b", b.shows(name).ID)
+	}
+}
+
+func atTheSameTime(v, as view) view {
+	v.now = as.now
+	return v
+}
+
+// records keeps copies of what changes anything, from now until it is called back.
+func (w *watch) records() func() []*http.Request {
+	var all []*http.Request
+	w.set(func(v verb, r *http.Request) (*http.Response, error) {
+		if v != look {
+			all = append(all, r.Clone(context.Background()))
+		}
+		return nil, nil
+	}, nil)
+	return func() []*http.Request {
+		w.heals()
+		return all
+	}
+}
+
+func (w *watch) resend(t testing.TB, r *http.Request) {
+	again := r.Clone(t.Context())
+	again.Body = http.NoBody
+	answer, err := w.transport.RoundTrip(again)
+	require.NoError(t, err)
+	require.NotEqual(t, http.StatusForbidden, answer.StatusCode, "the test's own fault")
+	require.NoError(t, answer.Body.Close())
+}
+
+// T18: two ask for a free name, in every order of their requests.
+func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
+	t.Parallel()
+	for _, used := range []bool{false, true} {
+		for _, step := range []verb{look, create, write, takeLease} {
+			b := newBed(t)
+			if used {
+				b.take("n", "x")
+				b.giveUp("n", "x")
+			}
+			rival, _ := b.process()
+			var theirs error
+			b.watch.just(step, func() { _, theirs = rival.Acquire(t.Context(), wish("n", "b")) })
+			_, mine := b.try("n", "a")
+			b.watch.heals()
+			if step == create && used || step == write && !used {
+				require.NoError(t, mine)
+				continue
+			}
+			require.NotEqual(t, mine == nil, theirs == nil, "%s: %v, %v", step, mine, theirs)
+			holder := "a"
+			if mine != nil {
+				require.ErrorIs(t, mine, leasing.ErrHeld)
+				holder = "b"
+			} else {
+				require.ErrorIs(t, theirs, leasing.ErrHeld)
+			}
+			require.Equal(t, holder, b.shows("n").ID)
+		}
+	}
+}
+
+// A process dies between claim and lease: the name is reserved for it, and then
+// anybody's.
+func TestBlobReservationEnds(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.watch.answers(takeLease, 500)
+	_, err := b.try("n", "dead")
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	b.watch.heals()
+	minted := b.shows("n")
+	require.False(t, minted.Held)
+
+	_, err = b.try("n", "b")
+	var held *leasing.HeldError
+	require.ErrorAs(t, err, &held)
+	require.False(t, held.Holder.Held, "it is free, and reserved")
+	require.Positive(t, held.RetryAfter)
+	require.LessOrEqual(t, held.RetryAfter, reservation)
+	b.passes(reservation)
+	g := b.take("n", "b")
+	require.Greater(t, g.Token, minted.Token)
+	_, err = b.try("n", "dead")
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.NoError(t, b.extend(g))
+}
+
+// T16, T19: a process dies between the two requests of its release. Nobody else
+// waits for that, not even if the lease had no end.
+func TestTrap_T16_BlobReleaseThatEndsHalfWayIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, by := range []string{"acquire", "break", "break at once", "release"} {
+		req := wish(by, "a")
+		req.TTL = leasing.Infinite
+		g, err := b.Acquire(t.Context(), req)
+		require.NoError(t, err)
+		b.watch.answers(freeLease, 500)
+		require.ErrorIs(t, b.Release(t.Context(), endOf(g)), leasing.ErrUnavailable)
+		b.watch.heals()
+		require.True(t, b.look(by).locked())
+		require.True(t, b.shows(by).Unconfirmed)
+		switch by {
+		case "acquire":
+		case "release":
+			b.giveUp(by, "a")
+			require.False(t, b.shows(by).Held)
+		default:
+			r, err := b.Break(t.Context(), leasing.BreakRequest{Name: by, Immediate: by == "break at once"})
+			require.NoError(t, err)
+			require.Equal(t, leasing.BreakResult{Token: g.Token}, r)
+		}
+		next := b.take(by, "b")
+		require.Greater(t, next.Token, g.Token)
+		require.NoError(t, b.Release(t.Context(), endOf(g)), "its own repetition")
+		require.NoError(t, b.extend(next))
+	}
+}
+
+// T63: the lease that a break means ends between the look and the break, and
+// another one begins.
+func TestTrap_T63_BlobBreakBetweenTwoHolders(t *testing.T) {
+	t.Parallel()
+	for _, immediate := range []bool{false, true} {
+		for _, step := range []verb{write, breakIt, freeLease} {
+			b := newBed(t)
+			first := b.take("n", "a")
+			rival, _ := b.process()
+			var next leasing.Grant
+			b.watch.just(step, func() {
+				require.NoError(t, rival.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+				var err error
+				next, err = rival.Acquire(t.Context(), wish("n", "b"))
+				require.NoError(t, err)
+			})
+			_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: first.Token, Immediate: immediate})
+			b.watch.heals()
+			if (step == breakIt) == immediate && step != write {
+				continue // there is no such step
+			}
+			if step != write {
+				require.NoError(t, err, "it had been broken by then")
+			} else {
+				require.ErrorIs(t, err, leasing.ErrStale, "before %s", step)
+			}
+			_, err = rival.Renew(t.Context(), renewal(next))
+			require.NoError(t, err)
+			require.False(t, b.shows("n").Breaking)
+		}
+	}
+}
+
+// T20: the lease has run out, another claims the name, and the former holder's
+// renewal comes before, between and after the two requests of that.
+func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
+	t.Parallel()
+	for _, step := range []verb{write, takeLease, other} {
+		t.Run(string(step), func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			req := wish("n", "a")
+			req.TTL = minTTL
+			g, err := b.Acquire(t.Context(), req)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return !b.look("n").locked() }, time.Minute, 100*time.Millisecond)
+			holder, _ := b.process()
+			var renewed error
+			b.watch.just(step, func() { _, renewed = holder.Renew(t.Context(), renewal(g)) })
+			next, err := b.try("n", "b")
+			b.watch.heals()
+			if step == other {
+				_, renewed = holder.Renew(t.Context(), renewal(g))
+			}
+			if step == write {
+				require.NoError(t, renewed, "nobody had claimed it")
+				require.ErrorIs(t, err, leasing.ErrHeld)
+				require.Equal(t, "a", b.shows("n").ID)
+				return
+			}
+			require.NoError(t, err)
+			requireLost(t, renewed, leasing.LostTaken)
+			require.NoError(t, b.extend(next))
+			require.NoError(t, b.Release(t.Context(), endOf(next)))
+			_, err = holder.Renew(t.Context(), renewal(g))
+			requireLost(t, err, leasing.LostTaken)
+		})
+	}
+}
+
+// Others who change the record all the time make a call give up, not hang.
+func TestBlobContentionEnds(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	g := b.take("n", "a")
+	b.giveUp("free", "x")
+	rival, _ := b.process()
+	b.watch.set(func(v verb, r *http.Request) (*http.Response, error) {
+		if v == look {
+			return nil, nil
+		}
+		return answering(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
+	}, nil)
+	_, err := b.try("free", "b")
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	err = b.extend(g)
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.NotErrorIs(t, err, leasing.ErrLost)
+	require.ErrorIs(t, b.Release(t.Context(), endOf(g)), leasing.ErrUnavailable)
+	_, err = b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.LessOrEqual(t, len(b.watch.count()), 50)
+	b.watch.heals()
+	_, err = rival.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+}
+
+// An answer without a Date makes no token.
+func TestTrap_T02_BlobServiceWithoutAClock(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.watch.set(nil, func(_ verb, answer *http.Response) (*http.Response, error) {
+		answer.Header.Del("Date")
+		return answer, nil
+	})
+	_, err := b.try("n", "a")
+	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.Equal(t, []verb{look}, b.watch.count())
+}
+
+// T02: the service's clock is minutes away from ours, either way.
+func TestTrap_T02_BlobClientsClockDecidesNothing(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{-20 * time.Minute, 20 * time.Minute} {
+		b := newBed(t)
+		b.watch.ages(skew)
+		g := b.take("n", "a")
+		require.WithinDuration(t, time.Now().Add(skew), time.UnixMicro(g.Token), time.Minute)
+		require.WithinDuration(t, b.shows("n").Now, b.shows("n").AcquiredAt, time.Minute)
+		_, err := b.try("n", "b")
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.NoError(t, b.extend(g))
+		require.NoError(t, b.Release(t.Context(), endOf(g)))
+		b.watch.set(func(v verb, r *http.Request) (*http.Response, error) {
+			if v == takeLease {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return nil, nil
+		}, nil)
+		_, err = b.try("n", "dead")
+		require.Error(t, err)
+		b.watch.set(nil, nil)
+		_, err = b.try("n", "b")
+		var held *leasing.HeldError
+		require.True(t, errors.As(err, &held), "reserved, by the service's clock")
+		b.passes(reservation)
+		require.Greater(t, b.take("n", "b").Token, g.Token)
+	}
+}
+
+// The clocks of the service's front ends differ by a second or two.
+func TestBlobReservationByClocksThatDiffer(t *testing.T) {
+	now := time.Unix(1795273365, 0)
+	for ago, want := range map[time.Duration]time.Duration{
+		0: reservation, time.Second: 2 * time.Second, reservation: 0, time.Hour: reservation - time.Hour,
+		-time.Second: reservation, -reservation: reservation, -reservation - time.Second: 0, -time.Hour: 0,
+	} {
+		v := view{lease: lease.StateTypeAvailable, now: now, record: record{ID: "a", Since: now.Add(-ago).Unix()}}
+		require.Equal(t, want, v.reserved(), ago)
+		for _, other := range []lease.StateType{lease.StateTypeExpired, lease.StateTypeBroken} {
+			v.lease = other
+			require.Zero(t, v.reserved(), "it has been taken, and is over")
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package bloblease
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// listed is a blob of a page.
+type listed struct {
+	blob string
+	name string // of the lease
+	view view
+}
+
+// page lists blobs, with their metadata and lease states, in one request. Those
+// that are not ours are left out.
+func (s store) page(ctx context.Context, prefix, marker string, limit int) (found []listed, next string, now time.Time, err error) {
+	options := &container.ListBlobsFlatOptions{
+		Include: container.ListBlobsInclude{Metadata: true}, Prefix: to.Ptr(s.naming.list(prefix)), MaxResults: to.Ptr(int32(limit)),
+	}
+	if marker != "" {
+		options.Marker = &marker
+	}
+	answer, err := s.container.NewListBlobsFlatPager(options).NextPage(ctx)
+	if err = failure(err); err != nil {
+		return nil, "", time.Time{}, err
+	}
+	now = deref(answer.Date)
+	for _, item := range answer.Segment.BlobItems {
+		v := listedView(item, now)
+		name, ours := s.naming.name(deref(item.Name), v.record.Name)
+		if v.found && ours && strings.HasPrefix(name, prefix) {
+			found = append(found, listed{deref(item.Name), name, v})
+		}
+	}
+	return found, deref(answer.NextMarker), now, nil
+}
+
+func listedView(item *container.BlobItem, now time.Time) view {
+	v := view{exists: true, now: now}
+	if p := item.Properties; p != nil {
+		v.etag, v.modified, v.lease, v.size = deref(p.ETag), deref(p.LastModified), deref(p.LeaseState), deref(p.ContentLength)
+	}
+	var err error
+	v.record, v.found, v.others, err = decodeRecord(item.Metadata)
+	v.found = v.found && err == nil
+	return v
+}
+
+func (p *Provider) list(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+	found, next, _, err := p.store.page(ctx, req.Prefix, req.After, req.PageLimit())
+	if err != nil {
+		return leasing.ListResult{}, p.listFailure(err, req.After)
+	}
+	result := leasing.ListResult{Next: next}
+	for _, one := range found {
+		// Nobody ever held a name whose latest token is 0.
+		if record := one.view.shown(one.name); record.Held || record.Token > 0 && !req.HeldOnly {
+			result.Records = append(result.Records, record)
+		}
+	}
+	return result, nil
+}
+
+func (p *Provider) listFailure(err error, after string) error {
+	var homeless *containerError
+	switch {
+	case errors.As(err, &homeless) && homeless.meaning != deleting && p.createContainer:
+		return nil
+	case after != "" && hasCode(err, bloberror.OutOfRangeInput, bloberror.InvalidQueryParameterValue, bloberror.OutOfRangeQueryParameterValue, bloberror.InvalidInput):
+		return &leasing.InvalidError{Field: "After", Value: after, Want: "Next of the page before"}
+	}
+	return err
+}

@@ -1,0 +1,30 @@
+package bloblease
+
+import (
+	"testing"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// A dot at the end of a name is written otherwise than one within it: a prefix that
+// ends with a dot finds both.
+func TestBlobListPrefixThatEndsWithADot(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, name := range []string{"v1.", "v1..", "v1.2", "v1", "v12", "v1-", "."} {
+		b.take(name, "a")
+	}
+	for prefix, want := range map[string][]string{
+		"v1.": {"v1.", "v1..", "v1.2"}, "v1..": {"v1.."}, ".": {"."}, "v1.2": {"v1.2"},
+		"v1": {"v1", "v1-", "v1.", "v1..", "v1.2", "v12"},
+	} {
+		page, err := b.List(t.Context(), leasing.ListRequest{Prefix: prefix})
+		require.NoError(t, err)
+		var got []string
+		for _, r := range page.Records {
+			got = append(got, r.Name)
+		}
+		require.ElementsMatch(t, want, got, prefix)
+	}
+}

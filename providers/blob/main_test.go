@@ -1,0 +1,18 @@
+package bloblease
+
+import (
+	"testing"
+
+	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
+
+// tests end the server that they share before leaks are looked for.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	defer azuritetest.StopShared()
+	return t.M.Run()
+}

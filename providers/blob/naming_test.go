@@ -1,0 +1,111 @@
+package bloblease
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+func TestBlobNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"jobs/daily-maintenance":      "jobs:daily-maintenance",
+		"jobs/daily report":           "jobs:daily~20report",
+		"My Lock":                     "My~20Lock",
+		"my-lock":                     "my-lock",
+		"a:b":                         "a~3Ab",
+		"~":                           "~7E",
+		"a~2E":                        "a~7E2E",
+		"a.":                          "a~2E",
+		".":                           "~2E",
+		"..":                          ".~2E",
+		"a.b":                         "a.b",
+		"../x":                        "..:x",
+		"//":                          "::",
+		"é":                           "~C3~A9",
+		`a\b`:                         "a~5Cb",
+		"a%2Fb":                       "a~252Fb",
+		"a?b#c":                       "a~3Fb~23c",
+		strings.Repeat("a", 512):      strings.Repeat("a", 512),
+		strings.Repeat("/", 512):      strings.Repeat(":", 512),
+		"\ufffe" + "\U0010ffff" + "x": "~EF~BF~BE~F4~8F~BF~BFx",
+	} {
+		require.Equal(t, want, encode(name))
+		back, ok := naming{}.name(want, "")
+		require.True(t, ok, want)
+		require.Equal(t, name, back)
+	}
+	for _, foreign := range []string{"", "a~", "a~2", "a~2e", "a~41", "a~zz", "a.", "a b", "é", "a/b", "a~~", "~~" + strings.Repeat("0", 64)} {
+		_, ok := naming{}.name(foreign, "a")
+		require.False(t, ok, foreign)
+	}
+	_, ok := naming{prefix: "leases/"}.name("other/a", "")
+	require.False(t, ok)
+}
+
+func TestTrap_T25_BlobLongNamesAreToldApart(t *testing.T) {
+	seen := map[string]string{}
+	for _, text := range []string{"é", "%", "🔒", " ", "x%"} {
+		for _, end := range []string{"", "a", "b", "."} {
+			name := strings.Repeat(text, (512-1)/len(text)) + end
+			encoded := encode(name)
+			require.LessOrEqual(t, len(encoded)+maxPrefix, 1024)
+			require.Empty(t, seen[encoded], name)
+			seen[encoded] = name
+			back, ok := naming{}.name(encoded, name)
+			require.True(t, ok)
+			require.Equal(t, name, back)
+			if !isHashed(encoded) {
+				continue
+			}
+			_, ok = naming{}.name(encoded, name[:len(name)-1])
+			require.False(t, ok, "another name")
+			for _, n := range []int{1, 50, 199, 200, 201, 205, 300, len(name)} {
+				if prefix := name[:min(n, len(name))]; utf8.ValidString(prefix) {
+					require.True(t, strings.HasPrefix(encoded, naming{}.list(prefix)), "%d of %q", n, text)
+				}
+			}
+		}
+	}
+}
+
+// T25: names and blobs are one to one, and a prefix stays one.
+func FuzzTrap_T25_BlobNames(f *testing.F) {
+	for _, seed := range []string{"jobs/daily", "a.", "..", "~", "é", "a%2Fb", strings.Repeat("é", 256), strings.Repeat("%", 201)} {
+		f.Add(seed, "a", 3)
+	}
+	f.Fuzz(func(t *testing.T, name, other string, n int) {
+		if leasing.ValidateName(name) != nil {
+			return
+		}
+		encoded := encode(name)
+		require.LessOrEqual(t, len(encoded), maxEncoded)
+		require.False(t, strings.HasSuffix(encoded, "."))
+		require.NotContains(t, encoded, "/")
+		if leasing.ValidateName(other) == nil {
+			require.Equal(t, name == other, encoded == encode(other))
+		}
+		back, ok := naming{prefix: "p/"}.name("p/"+encoded, name)
+		require.True(t, ok)
+		require.Equal(t, name, back)
+		if n >= 0 && n <= len(name) {
+			require.True(t, strings.HasPrefix("p/"+encoded, naming{prefix: "p/"}.list(name[:n])) || n == len(name) && strings.HasSuffix(name, "."))
+		}
+	})
+}
+
+func TestBlobLeaseIDs(t *testing.T) {
+	id := leasing.NewID()
+	require.Equal(t, id, leaseID(id), "the lease ID is the claim's, so that the holder can write under it")
+	seen := map[string]bool{}
+	for _, odd := range []string{strings.ToUpper(id), "a", "b", "A", id[:35], id + "0", strings.ReplaceAll(id, "-", "") + "-", strings.Repeat("Z9-", 21)} {
+		other := leaseID(odd)
+		require.Regexp(t, guid, other)
+		require.Equal(t, other, leaseID(odd))
+		require.Equal(t, byte('8'), other[14])
+		require.False(t, seen[other])
+		seen[other] = true
+	}
+}

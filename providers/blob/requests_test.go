@@ -1,0 +1,164 @@
+package bloblease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
+	"github.com/stretchr/testify/require"
+)
+
+// What doc.go says that each call costs.
+func TestBlobRequests(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	ctx := t.Context()
+	sends := func(what string, want ...verb) {
+		t.Helper()
+		require.Equal(t, want, b.watch.count(), what)
+	}
+	require.Empty(t, b.watch.count(), "nothing is sent by Open")
+
+	first := b.take("n", "a")
+	sends("first time", look, create, takeLease)
+	_, err := b.try("n", "b")
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	sends("held", look)
+	require.NoError(t, b.extend(first))
+	sends("renew", renewLease)
+	_, err = b.try("n", "a")
+	require.NoError(t, err)
+	sends("again, after a lost reply", look, takeLease)
+	b.shows("n")
+	sends("inspect", look)
+	require.NoError(t, b.Ping(ctx))
+	sends("ping", look)
+	require.NoError(t, b.Release(ctx, endOf(first)))
+	sends("release", write, freeLease)
+	require.NoError(t, b.Release(ctx, endOf(first)))
+	sends("release again, with a state that is old", write, look)
+	b.giveUp("n", "a")
+	sends("release again, by ID", look)
+
+	second := b.take("n", "b")
+	sends("free, seen before", look, write, takeLease)
+	b.giveUp("n", "never")
+	sends("release of an ID that never held the name", look, write)
+	require.NoError(t, b.extend(second))
+	sends("that disturbs no renewal", renewLease)
+	second.TTL = 30 * time.Second
+	require.NoError(t, b.extend(second))
+	sends("a shorter TTL", renewLease)
+	b.giveUp("n", "b")
+	sends("clean-up of an attempt that has landed", look, write, freeLease)
+	b.giveUp("m", "never")
+	sends("clean-up of an attempt that has not", look, create)
+
+	third := b.take("n", "c")
+	b.watch.count()
+	_, err = b.Break(ctx, leasing.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	sends("break", look, write, breakIt)
+	require.ErrorIs(t, b.extend(third), leasing.ErrLost)
+	sends("renewal that finds a loss", renewLease, look)
+	_, err = b.Break(ctx, leasing.BreakRequest{Name: "n", Immediate: true})
+	require.NoError(t, err)
+	sends("break at once", look, write, freeLease)
+	_, err = b.List(ctx, leasing.ListRequest{})
+	require.NoError(t, err)
+	sends("list", other)
+}
+
+func TestBlobRequestsOfOtherTTLs(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	ctx := t.Context()
+	req := wish("n", "a")
+	req.TTL = minTTL
+	g, err := b.Acquire(ctx, req)
+	require.NoError(t, err)
+	b.watch.count()
+	for _, step := range []struct {
+		ttl    time.Duration
+		native int32
+		sent   []verb
+	}{
+		{20 * time.Second, 20, []verb{look, write, takeLease}},
+		{20 * time.Second, 20, []verb{renewLease}},
+		{15 * time.Second, 20, []verb{renewLease}},
+		{leasing.Infinite, infinite, []verb{look, write, takeLease}},
+		{leasing.Infinite, infinite, []verb{renewLease}},
+		{15 * time.Second, 60, []verb{look, write, takeLease}},
+		{15 * time.Second, 60, []verb{renewLease}},
+	} {
+		g.TTL = step.ttl
+		g, err = b.Renew(ctx, renewal(g))
+		require.NoError(t, err)
+		require.Equal(t, step.ttl, g.TTL)
+		require.Equal(t, step.sent, b.watch.count(), "%v", step)
+		require.Equal(t, step.native, b.look("n").record.Seconds)
+		b.watch.count()
+	}
+}
+
+func TestBlobRequestsWhereTheContainerIsMade(t *testing.T) {
+	t.Parallel()
+	b := bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), CreateContainer: true})
+	b.giveUp("n", "x")
+	require.Equal(t, []verb{look}, b.watch.count(), "a release makes none")
+	require.False(t, b.shows("n").Held)
+	require.NoError(t, b.Ping(t.Context()))
+	page, err := b.List(t.Context(), leasing.ListRequest{})
+	require.NoError(t, err)
+	require.Empty(t, page.Records)
+	b.watch.count()
+	b.take("n", "a")
+	require.Equal(t, []verb{look, other, create, takeLease}, b.watch.count())
+}
+
+// An acquire that is repeated after the claim was renewed for longer takes nothing
+// from it.
+func TestBlobLateCopyDoesNotShorten(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	req := wish("n", "a")
+	req.TTL = minTTL
+	g, err := b.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	for _, ttl := range []time.Duration{maxTTL, leasing.Infinite} {
+		g.TTL = ttl
+		g, err = b.Renew(t.Context(), renewal(g))
+		require.NoError(t, err)
+		again, err := b.Acquire(t.Context(), req)
+		require.NoError(t, err)
+		require.Equal(t, g.Token, again.Token)
+		require.Equal(t, minTTL, again.TTL)
+		require.Equal(t, seconds(ttl), b.look("n").record.Seconds)
+		properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, ttl == leasing.Infinite, *properties.LeaseDuration == lease.DurationTypeInfinite)
+	}
+}
+
+// A state that is older than a change of the TTL lets nobody take a finite lease for
+// an infinite one, nor a short one for a long.
+func TestTrap_T15_BlobOldStateTrustsNoLongerLease(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	req := wish("n", "a")
+	req.TTL = leasing.Infinite
+	endless, err := b.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	finite := endless
+	finite.TTL = minTTL
+	finite, err = b.Renew(t.Context(), renewal(finite)) // its reply is lost
+	require.NoError(t, err)
+	require.EqualValues(t, 60, b.look("n").record.Seconds)
+	require.NoError(t, b.extend(endless), "by the state before")
+	properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, lease.DurationTypeInfinite, *properties.LeaseDuration, "it is granted as infinite, and is")
+	require.NoError(t, b.extend(finite))
+}

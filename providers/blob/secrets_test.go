@@ -1,0 +1,165 @@
+package bloblease
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	azlog "github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
+	"github.com/stretchr/testify/require"
+)
+
+// canary is a secret, as a key in base64 too.
+const canary = "s3cretCanary"
+
+var canaryKey = base64.StdEncoding.EncodeToString([]byte(canary + canary))
+
+// shown collects what a program may show.
+type shown struct {
+	mu sync.Mutex
+	bytes.Buffer
+	logger *slog.Logger
+}
+
+func newShown() *shown {
+	var s shown
+	s.logger = slog.New(slog.NewJSONHandler(&s, nil))
+	return &s
+}
+
+func (s *shown) show(values ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, value := range values {
+		fmt.Fprintf(s, "%v %+v %#v %s %q\n", value, value, value, value, value)
+		s.logger.Info("opening", "value", value)
+		if text, err := json.Marshal(value); err == nil {
+			s.Write(text)
+		}
+	}
+}
+
+func (s *shown) has(secret string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.String(), secret)
+}
+
+// T49: no error, no log and no printed struct shows a secret, whatever mistake it was
+// written with.
+func TestTrap_T49_BlobSecretsAreNotShown(t *testing.T) {
+	t.Setenv("LEASING_TEST_CONNECTION", "AccountName=account;AccountKey="+canaryKey+";BlobEndpoint=http://127.0.0.1:1/account")
+	nowhere := "http://127.0.0.1:1/account"
+	s := newShown()
+	azlog.SetListener(func(event azlog.Event, text string) { s.show(string(event), text) })
+	t.Cleanup(func() { azlog.SetListener(nil) })
+	for _, o := range []Options{
+		{AccountURL: nowhere, Container: "leases", AccountKey: canaryKey},
+		{AccountURL: nowhere, Container: "leases", AccountKey: canary + "!"},
+		{AccountURL: nowhere, Container: "leases", SAS: "sv=1&sig=" + canary},
+		{AccountURL: nowhere + "/leases?sv=1&sig=" + canary},
+		{AccountURL: nowhere + "/leases?sv=1&sig=" + canary + "%zz"},
+		{AccountURL: nowhere + "/leases?sig=" + canary},
+		{AccountURL: "http://127.0.0.1:bad/account?sv=1&sig=" + canary, Container: "leases"},
+		{AccountURL: "https://account:" + canary + "@127.0.0.1/account", Container: "leases"},
+		{AccountURL: nowhere + "/leases#" + canary, AccountKey: canaryKey},
+		{ConnectionString: "AccountName=account;AccountKey=" + canaryKey + ";BlobEndpoint=" + nowhere, Container: "leases"},
+		{ConnectionString: "AccountName=account;AccountKey=" + canary + "!", Container: "leases"},
+		{ConnectionString: "AccountKey=" + canaryKey, Container: "leases"},
+		{ConnectionString: "BlobEndpoint=" + nowhere + ";SharedAccessSignature=sv=1&sig=" + canary, Container: "leases"},
+		{ConnectionString: "BlobEndpoint=http://127.0.0.1:bad/;SharedAccessSignature=sv=1&sig=" + canary, Container: "leases"},
+		{ConnectionString: canary, Container: "leases"},
+		{URL: "azblob+http://account:" + canary + "@127.0.0.1:1/account/leases"},
+		{URL: "azblob+http://account:12/" + canary + "@127.0.0.1:1/account/leases"},
+		{URL: "azblob+http://account:12?" + canary + "@127.0.0.1:1/account/leases"},
+		{URL: "azblob+http://account:12?x=" + canary + "@127.0.0.1:1/account/leases"},
+		{URL: "azblob+http://account:12?" + canary + "=x@127.0.0.1:1/account/leases"},
+		{URL: "azblob+http://account:12#" + canary + "@127.0.0.1:1/account/leases"},
+		{URL: "azblob+http://account:%zz" + canary + "@127.0.0.1:1/account/leases"},
+		{URL: "azblob+http://" + canary + "@127.0.0.1:1/account/leases"},
+		{URL: "azblob+http://127.0.0.1:1/account/leases?sv=1&sig=" + canary},
+		{URL: "azblob+http://127.0.0.1:1/account/leases?sig=" + canary},
+		{URL: "azblob+http://127.0.0.1:1/account/leases?sas=" + canary},
+		{URL: "azblob+http://127.0.0.1:1/account/leases?account_key=" + canary},
+		{URL: "azblob+http://127.0.0.1:1/account/leases?account_key=" + canary + "&account_key=" + canary},
+		{URL: "azblob://account/leases?auth=ServicePrincipal&client_secret=" + canary},
+		{URL: "azblob:///leases?connection_string_env=LEASING_TEST_CONNECTION"},
+		{URL: "azblob:///leases?connection_string=" + canary},
+		{URL: "azblob://x/leases?auth=Auto", AccountKey: canary},
+		{URL: "https://account:" + canary + "@host/leases"},
+		{AccountURL: nowhere, Container: "leases", Auth: auth.Options{Mode: auth.ServicePrincipal, ServicePrincipal: auth.ServicePrincipalOptions{ClientSecret: canary}}},
+	} {
+		s.show(o, &o, struct{ O Options }{o})
+		p, err := Open(t.Context(), o)
+		if err == nil {
+			err = showEverything(t, s, p)
+		}
+		require.Error(t, err)
+		s.show(err)
+	}
+	s.show(json.Unmarshal([]byte(`{"account_key": "`+canary+`", "ttl": 3}`), &Options{}))
+	s.show(json.Unmarshal([]byte(`{"connection_string": "`+canary+`", "retention": "x"}`), &Options{}))
+	require.False(t, s.has(canary))
+	require.False(t, s.has(canaryKey))
+	require.True(t, s.has("127.0.0.1:1"), "something was shown")
+}
+
+// showEverything shows a provider and the errors of its calls, and closes it.
+func showEverything(t *testing.T, s *shown, p *Provider) (last error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for what, call := range everyCall(p, leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
+		err := call(ctx)
+		require.Error(t, err, what)
+		s.show(err, &leasing.Error{Op: what, Err: err})
+		last = err
+	}
+	s.show(p.Capabilities())
+	require.NoError(t, p.Close())
+	return last
+}
+
+// A service that refuses a signature quotes what it was made from; we don't.
+func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
+	server := azuritetest.Start(t, azuritetest.Options{})
+	b := bedOn(t, server)
+	good := b.sas(t, server)
+	for _, o := range []Options{
+		{AccountURL: server.URL(), AccountKey: canaryKey},
+		{AccountURL: server.URL(), SAS: strings.Replace(good, "sig=", "sig="+canary, 1)},
+	} {
+		s := newShown()
+		o.Container = b.options.Container
+		p, err := Open(t.Context(), o)
+		require.NoError(t, err)
+		require.ErrorIs(t, showEverything(t, s, p), leasing.ErrDenied)
+		require.False(t, s.has(canary))
+		require.False(t, s.has(canaryKey))
+	}
+}
+
+// A transport of the user's own is Go's client, say, whose errors quote the URL; and
+// the library has a log.
+func TestTrap_T49_BlobTransportOfTheUsersOwn(t *testing.T) {
+	s := newShown()
+	azlog.SetListener(func(event azlog.Event, text string) { s.show(string(event), text) })
+	t.Cleanup(func() { azlog.SetListener(nil) })
+	o := Options{AccountURL: "http://127.0.0.1:1/account", Container: "leases", SAS: "sv=1&sig=" + canary}
+	o.ClientOptions.Transport = &http.Client{Transport: &http.Transport{}}
+	p, err := Open(t.Context(), o)
+	require.NoError(t, err)
+	require.ErrorIs(t, showEverything(t, s, p), leasing.ErrUnavailable)
+	require.False(t, s.has(canary))
+	require.True(t, s.has("127.0.0.1:1"))
+}

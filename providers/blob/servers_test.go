@@ -1,0 +1,227 @@
+package bloblease
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
+	"github.com/stretchr/testify/require"
+)
+
+// fenced is a resource that checks tokens.
+type fenced struct{ latest int64 }
+
+func (f *fenced) write(token int64) bool {
+	if token < f.latest {
+		return false
+	}
+	f.latest = token
+	return true
+}
+
+func managerOf(t testing.TB, p leasing.Provider, o leasing.Options) leasing.Manager {
+	t.Helper()
+	m, err := leasing.NewManager(p, o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_ = m.Close(ctx) // what could not be released is the test's business
+	})
+	return m
+}
+
+// The service is started again without its data under a holder: he hears of it, the
+// next token is greater, and what he still writes is refused.
+func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
+	t.Parallel()
+	server := azuritetest.Start(t, azuritetest.Options{})
+	b := bedOf(t, Options{ConnectionString: server.ConnectionString(), Container: newContainer(), CreateContainer: true})
+	m := managerOf(t, b, leasing.Options{TTL: minTTL})
+	lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+	require.NoError(t, err)
+	var resource fenced
+	require.True(t, resource.write(lease.Token()))
+	server.Restart(t)
+	other, _ := b.process()
+	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", leasing.AcquireOptions{})
+	require.NoError(t, err)
+	require.Greater(t, next.Token(), lease.Token())
+	require.True(t, resource.write(next.Token()))
+	require.False(t, resource.write(lease.Token()))
+	<-lease.Done()
+	requireLost(t, context.Cause(lease.Context()), leasing.LostTaken)
+	require.NoError(t, next.Release(t.Context()))
+}
+
+// The service forgets a lease and keeps the blob, as Azurite does when it is
+// started again: the holder's next renewal takes his lease again, since nobody
+// had it in between.
+func TestBlobServiceThatForgotALease(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	g := b.take("n", "a")
+	require.NoError(t, b.store.release(t.Context(), "n", "a"))
+	require.False(t, b.look("n").locked())
+	require.NoError(t, b.extend(g))
+	require.True(t, b.look("n").locked())
+	_, err := b.try("n", "b")
+	require.ErrorIs(t, err, leasing.ErrHeld)
+}
+
+// The service freezes, and comes back: a short pause is no loss, a long one is, before
+// anybody else can have the name.
+func TestBlobServiceThatFreezes(t *testing.T) {
+	t.Parallel()
+	server := azuritetest.Start(t, azuritetest.Options{})
+	b := bedOn(t, server)
+	m := managerOf(t, b, leasing.Options{TTL: minTTL, RequestTimeout: time.Second})
+	lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{RenewCadence: time.Second})
+	require.NoError(t, err)
+	server.Pause(t)
+	<-time.After(3 * time.Second)
+	server.Resume(t)
+	before := lease.Renewals()
+	require.Eventually(t, func() bool { return lease.Renewals() > before }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, lease.Err())
+
+	server.Pause(t)
+	<-lease.Done()
+	requireLost(t, context.Cause(lease.Context()), leasing.LostExpired)
+	server.Resume(t)
+	other, _ := b.process()
+	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", leasing.AcquireOptions{})
+	require.NoError(t, err)
+	require.Greater(t, next.Token(), lease.Token())
+	require.NoError(t, next.Release(t.Context()))
+}
+
+// T42: a frozen service holds no call up beyond its context.
+func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
+	t.Parallel()
+	server := azuritetest.Start(t, azuritetest.Options{})
+	b := bedOn(t, server)
+	g := b.take("n", "a")
+	server.Pause(t)
+	for what, call := range everyCall(b.Provider, g) {
+		began := time.Now()
+		require.ErrorIs(t, call(within(t, 200*time.Millisecond)), context.DeadlineExceeded, what)
+		require.Less(t, time.Since(began), 5*time.Second, what)
+	}
+	server.Resume(t)
+	require.NoError(t, b.extend(g))
+}
+
+// The container is deleted under a holder.
+func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
+	t.Parallel()
+	for _, onDemand := range []bool{false, true} {
+		b := bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), CreateContainer: onDemand})
+		g := b.take("n", "a")
+		_, err := b.admin.Delete(t.Context(), nil)
+		require.NoError(t, err)
+		requireLost(t, b.extend(g), leasing.LostGone)
+		_, err = b.try("n", "b")
+		if !onDemand {
+			require.ErrorIs(t, err, leasing.ErrSetup)
+			require.ErrorContains(t, err, "az storage container create")
+			require.ErrorIs(t, b.Ping(t.Context()), leasing.ErrSetup)
+			_, err = b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			require.ErrorIs(t, err, leasing.ErrSetup)
+			_, err = b.admin.Create(t.Context(), nil)
+			require.NoError(t, err)
+		} else if err != nil {
+			require.ErrorIs(t, err, leasing.ErrThrottled, "the service is not done with deleting it")
+		}
+		var next leasing.Grant
+		require.Eventually(t, func() bool {
+			next, err = b.try("n", "b")
+			return err == nil && next.Token > g.Token
+		}, time.Minute, 100*time.Millisecond)
+		requireLost(t, b.extend(g), leasing.LostTaken)
+		require.NoError(t, b.Release(t.Context(), endOf(g)), "late, by one that is no holder")
+		require.NoError(t, b.extend(next))
+	}
+}
+
+// While the container is being deleted, which takes the service half a minute.
+func TestBlobContainerBeingDeleted(t *testing.T) {
+	t.Parallel()
+	for _, onDemand := range []bool{false, true} {
+		b := bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), CreateContainer: onDemand})
+		g := b.take("n", "a")
+		b.watch.answers("", 409, "x-ms-error-code", "ContainerBeingDeleted")
+		requireLost(t, b.extend(g), leasing.LostGone)
+		_, err := b.try("n", "b")
+		if onDemand {
+			require.ErrorIs(t, err, leasing.ErrThrottled, "it is made again as soon as it is gone")
+		} else {
+			require.ErrorIs(t, err, leasing.ErrSetup)
+		}
+	}
+}
+
+// An outage that the core's own timers see: nothing hangs, and the waiter gets the
+// name when the service is back.
+func TestBlobWaiterOutlivesAnOutage(t *testing.T) {
+	t.Parallel()
+	server := azuritetest.Start(t, azuritetest.Options{})
+	b := bedOf(t, Options{ConnectionString: server.ConnectionString(), Container: newContainer(), CreateContainer: true})
+	g := b.take("n", "a")
+	other, _ := b.process()
+	m := managerOf(t, other, leasing.Options{MaxPoll: 200 * time.Millisecond})
+	got := make(chan error, 1)
+	go func() {
+		lease, err := m.Acquire(t.Context(), "n", leasing.AcquireOptions{})
+		if err == nil && lease.Token() <= g.Token {
+			err = leasing.ErrStale
+		}
+		if err == nil {
+			err = lease.Release(t.Context())
+		}
+		got <- err
+	}()
+	server.Kill()
+	<-time.After(time.Second)
+	server.Restart(t) // without its data
+	require.NoError(t, <-got)
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Managers of several processes take turns, and the fence sees rising tokens.
+func TestBlobManagersTakeTurns(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	var mu sync.Mutex // which the race detector understands; the lease, it does not
+	var resource fenced
+	errs := make(chan error)
+	const managers, rounds = 6, 5
+	for range managers {
+		p, _ := b.process()
+		m := managerOf(t, p, leasing.Options{TTL: minTTL, MinPoll: 10 * time.Millisecond, MaxPoll: 100 * time.Millisecond})
+		go func() {
+			for range rounds {
+				errs <- leasing.Do(t.Context(), m, "n", func(_ context.Context, lease leasing.Lease) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if lease.Token() <= resource.latest || !resource.write(lease.Token()) {
+						return leasing.ErrStale
+					}
+					return nil
+				})
+			}
+		}()
+	}
+	for range managers * rounds {
+		require.NoError(t, <-errs)
+	}
+	require.Equal(t, resource.latest, b.shows("n").Token)
+}

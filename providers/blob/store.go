@@ -1,0 +1,224 @@
+package bloblease
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+)
+
+// store is the container. Each of its methods is one request; errors are those
+// of failures.go.
+type store struct {
+	container *container.Client
+	naming    naming
+}
+
+// view is what a request has shown of a name.
+type view struct {
+	exists   bool
+	homeless bool // there is no container
+	etag     azcore.ETag
+	now      time.Time // the service's clock, in whole seconds; zero if it does not tell
+	modified time.Time
+	size     int64
+	lease    lease.StateType
+	endless  bool // the lease is infinite
+	found    bool // there is a record
+	record   record
+	others   map[string]*string // metadata that is not ours
+}
+
+// locked reports whether somebody has the service's lease.
+func (v view) locked() bool {
+	return v.lease == lease.StateTypeLeased || v.lease == lease.StateTypeBreaking
+}
+
+// isBroken reports whether the service takes the lease for broken, whoever broke it.
+func (v view) isBroken() bool {
+	return v.lease == lease.StateTypeBroken || v.lease == lease.StateTypeBreaking
+}
+
+// head shows a name. One without a blob is no error.
+func (s store) head(ctx context.Context, name string) (view, error) {
+	answer, err := s.blob(name).GetProperties(ctx, nil)
+	if err = failure(err); isMissing(err) {
+		return view{now: dateOf(err)}, nil
+	}
+	if err != nil {
+		return view{}, err
+	}
+	v := view{
+		exists: true, etag: deref(answer.ETag), now: deref(answer.Date), modified: deref(answer.LastModified),
+		size: deref(answer.ContentLength), lease: deref(answer.LeaseState), endless: deref(answer.LeaseDuration) == lease.DurationTypeInfinite,
+	}
+	v.record, v.found, v.others, err = decodeRecord(answer.Metadata)
+	return v, s.foreign(name, v, err)
+}
+
+// foreign refuses a blob that somebody else has put where a name's would be: a
+// lease would keep its owner from writing it. An empty one that has no record,
+// made in advance, is taken for a name that was never seen, unless it is a folder.
+func (s store) foreign(name string, v view, unreadable error) error {
+	folder := !v.found && isFolder(v.others)
+	if unreadable != nil || !v.found && v.size > 0 || folder {
+		return &foreignError{blob: s.naming.blob(name), folder: folder, err: unreadable}
+	}
+	return nil
+}
+
+// isFolder reports whether an empty blob stands for a folder: "blobs with metadata
+// hdi_isfolder:true" (learn.microsoft.com/azure/storage/common/storage-ref-azcopy-copy,
+// --include-directory-stub). A folder of a hierarchical namespace shows the same.
+func isFolder(metadata map[string]*string) bool {
+	for name, value := range metadata {
+		if strings.EqualFold(name, "hdi_isfolder") && strings.EqualFold(deref(value), "true") {
+			return true
+		}
+	}
+	return false
+}
+
+// create makes the blob of a name with its record, unless there is one.
+func (s store) create(ctx context.Context, name string, r record) (view, error) {
+	if blob := s.naming.blob(name); isHashed(blob) {
+		r.Name = name
+	}
+	metadata, err := r.encode(nil)
+	if err != nil {
+		return view{}, err
+	}
+	answer, err := s.container.NewBlockBlobClient(s.naming.blob(name)).Upload(ctx, empty(), &blockblob.UploadOptions{
+		Metadata: metadata,
+		AccessConditions: &blob.AccessConditions{
+			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)},
+		},
+	})
+	if err != nil {
+		return view{}, failure(err)
+	}
+	return view{exists: true, etag: deref(answer.ETag), now: deref(answer.Date), found: true, record: r, lease: lease.StateTypeAvailable}, nil
+}
+
+// write replaces the record if nobody else has written since v. Where the blob is
+// leased, holder is the ID of the claim that has the lease; elsewhere it is "".
+func (s store) write(ctx context.Context, name string, v view, r record, holder string) (view, error) {
+	if r.Name == "" && isHashed(s.naming.blob(name)) {
+		r.Name = name
+	}
+	metadata, err := r.encode(v.others)
+	if err != nil {
+		return view{}, err
+	}
+	conditions := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &v.etag}}
+	if holder != "" {
+		conditions.LeaseAccessConditions = &blob.LeaseAccessConditions{LeaseID: to.Ptr(leaseID(holder))}
+	}
+	answer, err := s.blob(name).SetMetadata(ctx, metadata, &blob.SetMetadataOptions{AccessConditions: conditions})
+	if err != nil {
+		return view{}, failure(err)
+	}
+	v.etag, v.now, v.modified = deref(answer.ETag), deref(answer.Date), deref(answer.LastModified)
+	v.record, v.found = r, true
+	if holder == "" {
+		v.lease = lease.StateTypeAvailable
+	}
+	return v, nil
+}
+
+// acquire takes the lease for a claim, or sets the duration of the lease that it
+// has, if the record is still the one with that ETag.
+func (s store) acquire(ctx context.Context, name, id string, duration int32, etag azcore.ETag) error {
+	client, err := s.lease(name, id)
+	if err == nil {
+		_, err = client.AcquireLease(ctx, duration, &lease.BlobAcquireOptions{
+			ModifiedAccessConditions: &lease.ModifiedAccessConditions{IfMatch: &etag},
+		})
+	}
+	return failure(err)
+}
+
+// renew begins the duration of a claim's lease anew. The service renews one that
+// has run out, too, if the blob was neither written nor leased since, and none that
+// was broken (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). With
+// an ETag it does so only if the record is still the one with that.
+func (s store) renew(ctx context.Context, name, id string, etag *azcore.ETag) error {
+	client, err := s.lease(name, id)
+	if err == nil {
+		_, err = client.RenewLease(ctx, &lease.BlobRenewOptions{
+			ModifiedAccessConditions: &lease.ModifiedAccessConditions{IfMatch: etag},
+		})
+	}
+	return failure(err)
+}
+
+// release gives a claim's lease up. No condition: a lease ID is a claim's own.
+func (s store) release(ctx context.Context, name, id string) error {
+	client, err := s.lease(name, id)
+	if err == nil {
+		_, err = client.ReleaseLease(ctx, nil)
+	}
+	return failure(err)
+}
+
+// breakLease breaks whatever lease there is if the record is still the one with
+// that ETag, and says when it will be over. Without a period the lease runs for
+// the rest of its time.
+func (s store) breakLease(ctx context.Context, name string, period *int32, etag azcore.ETag) (time.Duration, error) {
+	client, err := s.lease(name, "") // an ID is not sent
+	if err != nil {
+		return 0, failure(err)
+	}
+	answer, err := client.BreakLease(ctx, &lease.BlobBreakOptions{
+		BreakPeriod: period, ModifiedAccessConditions: &lease.ModifiedAccessConditions{IfMatch: &etag},
+	})
+	return time.Duration(deref(answer.LeaseTime)) * time.Second, failure(err)
+}
+
+// remove deletes a blob that nobody has leased or written since.
+func (s store) remove(ctx context.Context, blobName string, etag azcore.ETag) error {
+	_, err := s.container.NewBlobClient(blobName).Delete(ctx, &blob.DeleteOptions{
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &etag}},
+	})
+	return failure(err)
+}
+
+// createContainer makes the container, unless there is one.
+func (s store) createContainer(ctx context.Context) error {
+	_, err := s.container.Create(ctx, nil)
+	if err = failure(err); hasCode(err, containerExists...) {
+		return nil
+	}
+	return err
+}
+
+func (s store) blob(name string) *blob.Client {
+	return s.container.NewBlobClient(s.naming.blob(name))
+}
+
+func (s store) lease(name, id string) (*lease.BlobClient, error) {
+	return lease.NewBlobClient(s.blob(name), &lease.BlobClientOptions{LeaseID: to.Ptr(leaseID(id))})
+}
+
+// body is an empty one.
+type body struct{ *bytes.Reader }
+
+func (body) Close() error { return nil }
+
+func empty() io.ReadSeekCloser { return body{bytes.NewReader(nil)} }
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

@@ -1,0 +1,134 @@
+package bloblease
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// T28: names that were used once don't pile up, and nothing else is deleted.
+func TestTrap_T28_BlobSweep(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	var last int64
+	for i := range 4 {
+		name := fmt.Sprint("once", i)
+		last = max(last, b.take(name, "a").Token)
+		b.giveUp(name, "a")
+	}
+	held := b.take("held", "a")
+	req := wish("infinite", "a")
+	req.TTL = leasing.Infinite
+	_, err := b.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	b.take("breaking", "a")
+	_, err = b.Break(t.Context(), leasing.BreakRequest{Name: "breaking"})
+	require.NoError(t, err)
+	b.upload("theirs", "content", nil)
+	b.take("ours with content", "a")
+	b.upload("with other metadata", "", map[string]string{"their": "entry"})
+	b.take("with other metadata", "a")
+	b.giveUp("with other metadata", "a")
+
+	r, err := b.Sweep(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, SweepResult{Seen: 9}, r, "nothing is old")
+	b.watch.ages(DefaultRetention + time.Minute)
+	r, err = b.Sweep(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, SweepResult{Seen: 9, Deleted: 4}, r)
+	b.watch.heals()
+
+	require.NoError(t, b.extend(held))
+	require.True(t, b.shows("infinite").Held)
+	require.True(t, b.shows("breaking").Held)
+	require.Equal(t, "content", b.content("theirs"))
+	require.Positive(t, b.shows("with other metadata").Token)
+	require.Zero(t, b.shows("once1").Token)
+	require.Greater(t, b.take("once1", "b").Token, last, "a token after forgetting")
+}
+
+// A name that is claimed between the listing and the delete stays, also when it
+// was given up again by then: it has something to remember.
+func TestTrap_T28_BlobSweepBesideAnAcquire(t *testing.T) {
+	t.Parallel()
+	for _, release := range []bool{false, true} {
+		b := newBed(t)
+		b.take("n", "a")
+		b.giveUp("n", "a")
+		b.watch.count()
+		rival, _ := b.process()
+		var g leasing.Grant
+		b.watch.set(func(_ verb, r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodDelete {
+				var err error
+				g, err = rival.Acquire(t.Context(), wish("n", "b"))
+				require.NoError(t, err)
+				if release {
+					require.NoError(t, rival.Release(t.Context(), endOf(g)))
+				}
+			}
+			return nil, nil
+		}, nil)
+		b.watch.ages(DefaultRetention + time.Minute)
+		r, err := b.Sweep(t.Context(), "")
+		require.NoError(t, err)
+		require.Equal(t, SweepResult{Seen: 1}, r)
+		require.Len(t, b.watch.count(), 2, "one request for the page, and one for the name")
+		b.watch.heals()
+		require.Equal(t, g.Token, b.shows("n").Token)
+		require.Equal(t, !release, b.shows("n").Held)
+	}
+}
+
+func TestBlobSweepOfManyPages(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	o := b.options
+	o.Retention = Forever
+	never := opener{o, true}.open(t)
+	for i := range 30 {
+		b.giveUp(fmt.Sprint("n", i), "a")
+	}
+	b.watch.ages(DefaultRetention + time.Minute)
+	r, err := never.Sweep(t.Context(), "")
+	require.NoError(t, err)
+	require.Zero(t, r, "Forever")
+	_, err = b.Sweep(t.Context(), "no such page")
+	require.NoError(t, err) // Azurite takes any marker for a name
+	r, err = b.Sweep(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, SweepResult{Seen: 30, Deleted: 30}, r)
+}
+
+// Pages of a listing that has much else in it, under a prefix of our own.
+func TestBlobListAmongOthers(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.upload("theirs", "content", nil)
+	o := b.options
+	o.Prefix = "leases/"
+	p := opener{o, true}.open(t)
+	for i := range 7 {
+		_, err := p.Acquire(t.Context(), wish(fmt.Sprint("n/", i), "a"))
+		require.NoError(t, err)
+	}
+	b.take("n/outside", "a")
+	page, err := p.List(t.Context(), leasing.ListRequest{})
+	require.NoError(t, err)
+	require.Len(t, page.Records, 7)
+	require.Empty(t, page.Next)
+	require.Equal(t, "n/0", page.Records[0].Name)
+	require.Equal(t, "owner of a", page.Records[0].Owner)
+	page, err = b.List(t.Context(), leasing.ListRequest{Prefix: "n/"})
+	require.NoError(t, err)
+	require.Len(t, page.Records, 1, "two prefixes, two sets of names")
+	b.watch.answers(other, 400, "x-ms-error-code", "OutOfRangeInput")
+	_, err = b.List(t.Context(), leasing.ListRequest{After: "x"})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	b.watch.heals()
+}
