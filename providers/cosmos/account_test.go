@@ -1,0 +1,87 @@
+package cosmoslease
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// T45: where several regions take writes an ETag excludes nobody. That is seen
+// without a request, before anything is written, and also when it changes.
+func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.account.WriteRegions(true)
+		b.account.Record()
+		p := b.process(func(o *Options) { o.Create, o.Container = true, "made" })
+		_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		require.ErrorIs(t, err, leasing.ErrSetup)
+		require.ErrorContains(t, err, "AllowMultipleWriteRegions")
+		require.Equal(t, []fake.Verb{fake.ReadAccount, fake.ReadContainer}, b.verbs(), "nothing was created")
+
+		allowed := b.process(func(o *Options) { o.AllowMultipleWriteRegions = true })
+		_, err = allowed.Acquire(t.Context(), wish("n", "a", time.Minute))
+		require.NoError(t, err)
+
+		b.account.WriteRegions(false)
+		b.acquire("m", "a")
+		b.account.WriteRegions(true)
+		time.Sleep(6 * time.Minute) // azcosmos looks again every five
+		b.inspect("m")
+		synctest.Wait()
+		_, err = b.Inspect(t.Context(), leasing.InspectRequest{Name: "m"})
+		require.ErrorIs(t, err, leasing.ErrSetup)
+
+		b.account.WriteRegions(false) // the operator has heard of it
+		_, err = b.Inspect(t.Context(), leasing.InspectRequest{Name: "m"})
+		require.NoError(t, err)
+	})
+}
+
+// azcosmos remembers for five minutes that it could not read the account. A
+// provider does not.
+func TestAnAccountThatWasUnreachableIsAskedAgain(t *testing.T) {
+	for _, fault := range []fake.Fault{{Status: 503}, {Drop: true}, {Delay: time.Hour}, {Status: 403}} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			b.account.Before(on(fake.ReadAccount, fault))
+			for range 2 {
+				_, err := b.try("n", "a")
+				require.Error(t, err)
+				if fault.Status != 403 {
+					requireUnknown(t, err)
+				}
+			}
+			b.account.Before(nil)
+			b.acquire("n", "a")
+		})
+	}
+}
+
+// The callers that wait for the first look at the account leave when they like.
+func TestCallersDoNotWaitForEachOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.account.Before(on(fake.ReadAccount, fake.Fault{Delay: 3 * time.Second}))
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Second)
+				defer cancel()
+				err := b.Ping(ctx)
+				if i < 2 {
+					requireUnknown(t, err)
+					require.Equal(t, time.Duration(i+1)*time.Second, time.Since(began))
+				} else if i > 2 {
+					require.NoError(t, err)
+					require.Equal(t, 3*time.Second, time.Since(began))
+				}
+			})
+		}
+		all.Wait()
+	})
+}

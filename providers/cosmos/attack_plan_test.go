@@ -1,0 +1,92 @@
+package cosmoslease
+
+import (
+	"time"
+
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"pgregory.net/rapid"
+)
+
+// plan is a run of the attack: what each client does, and what happens to requests.
+type plan struct {
+	skew    time.Duration // of the service's clock against the clients'
+	replica time.Duration // of _ts against Date
+	expire  bool          // Options.ExpireDocuments
+	clients [][]turn
+	breaks  []time.Duration // pauses between breaks by processes that have seen nothing, of whatever lease there is
+	faults  []fake.Fault    // of the requests, in the order in which they come; then none
+}
+
+// turn is one acquire of a client, and what it then does.
+type turn struct {
+	pause    time.Duration
+	ttl      time.Duration
+	renewals int
+	again    int           // how many of the renewals are acquires of the same ID
+	every    time.Duration // between renewals
+	end      ending
+}
+
+// ending is how a turn ends.
+type ending int
+
+const (
+	releases ending = iota
+	runsOut
+	isBroken    // by another process, which has seen nothing
+	isBrokenNow // without delay
+	isForgotten // is released, and some time later somebody deletes the document
+)
+
+func drawPlan(t *rapid.T) plan {
+	seconds := func(name string, most int) time.Duration {
+		return time.Duration(rapid.IntRange(0, most*1000).Draw(t, name)) * time.Millisecond
+	}
+	p := plan{
+		skew:    rapid.SampledFrom([]time.Duration{0, 14 * time.Minute, -7 * time.Minute, 333 * time.Millisecond}).Draw(t, "skew"),
+		replica: time.Duration(rapid.IntRange(-2000, 2000).Draw(t, "replica")) * time.Millisecond,
+		expire:  rapid.Bool().Draw(t, "expire"),
+	}
+	for range rapid.IntRange(2, 4).Draw(t, "clients") {
+		var turns []turn
+		for range rapid.IntRange(1, 5).Draw(t, "turns") {
+			turns = append(turns, turn{
+				pause: seconds("pause", 12), ttl: minTTL + seconds("ttl", 5), every: seconds("every", 6),
+				renewals: rapid.IntRange(0, 4).Draw(t, "renewals"), again: rapid.IntRange(0, 3).Draw(t, "again"),
+				end: ending(rapid.IntRange(0, 4).Draw(t, "end")),
+			})
+		}
+		p.clients = append(p.clients, turns)
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "breaks") {
+		p.breaks = append(p.breaks, seconds("before break", 20))
+	}
+	for range rapid.IntRange(0, 60).Draw(t, "faults") {
+		p.faults = append(p.faults, drawFault(t))
+	}
+	return p
+}
+
+func drawFault(t *rapid.T) fake.Fault {
+	delay := time.Duration(rapid.IntRange(1, 9000).Draw(t, "delay")) * time.Millisecond
+	status := rapid.SampledFrom([]int{408, 410, 429, 449, 500, 503}).Draw(t, "status")
+	switch rapid.IntRange(0, 9).Draw(t, "fault") {
+	case 0:
+		return fake.Fault{Drop: true}
+	case 1:
+		return fake.Fault{Drop: true, Applied: true}
+	case 2:
+		return fake.Fault{Status: status}
+	case 3: // 429 says that it was not
+		return fake.Fault{Status: status, Applied: status != 429}
+	case 4:
+		return fake.Fault{Delay: delay, Late: true}
+	case 5:
+		return fake.Fault{DelayReply: delay}
+	case 6:
+		return fake.Fault{Delay: delay, Late: true, Applied: true, Drop: true}
+	case 7:
+		return fake.Fault{Stale: true, Lag: rapid.IntRange(1, 3).Draw(t, "lag")}
+	}
+	return fake.Fault{}
+}

@@ -1,0 +1,234 @@
+package cosmoslease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// stay is the time in which a client believes that it holds the name.
+type stay struct {
+	id       string
+	token    int64
+	from, to time.Time
+}
+
+// attack runs a plan.
+type attack struct {
+	t    *testing.T
+	bed  *bed
+	plan plan
+	name string
+
+	mu      sync.Mutex
+	next    int // fault
+	stays   []stay
+	free    []freeAt
+	deleted bool
+}
+
+// Many clients, an unreliable network and a service that answers wrongly after
+// having done what it was asked for: at no time do two clients both believe that
+// they hold the name, and later holders have higher tokens.
+func TestNoTwoHoldersWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		p := drawPlan(r)
+		failed := true
+		synctest.Test(t, func(t *testing.T) {
+			(&attack{t: t, plan: p, name: "contended"}).run()
+			failed = t.Failed()
+		})
+		if failed {
+			r.Fatalf("plan %+v", p)
+		}
+	})
+}
+
+func (a *attack) run() {
+	a.bed = newBed(a.t, fake.Options{
+		Now:         func() time.Time { return time.Now().Add(a.plan.skew) },
+		ReplicaSkew: a.plan.replica,
+	}, a.options)
+	a.bed.account.SetTTL(testDatabase, testContainer, 1) // which must have no say
+	a.bed.account.Before(a.fault)
+	var all sync.WaitGroup
+	for i, turns := range a.plan.clients {
+		p := a.bed.process(a.options)
+		all.Go(func() {
+			for n, turn := range turns {
+				a.take(p, fmt.Sprintf("c%d-%d", i, n), turn)
+			}
+		})
+	}
+	all.Go(func() {
+		for _, pause := range a.plan.breaks {
+			time.Sleep(pause)
+			a.breakAny()
+		}
+	})
+	all.Wait()
+	a.bed.account.Before(nil)
+	a.check()
+}
+
+func (a *attack) options(o *Options) { o.ExpireDocuments = a.plan.expire }
+
+func (a *attack) fault(op fake.Operation) fake.Fault {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if op.ID == "" || a.next >= len(a.plan.faults) {
+		return fake.Fault{}
+	}
+	a.next++
+	return a.plan.faults[a.next-1]
+}
+
+const attackTimeout = 2 * time.Second
+
+// trusted is when trust in a claim ends that was asked for at an instant.
+func trusted(sent time.Time, ttl time.Duration) time.Time {
+	return sent.Add(ttl - ttl/100 - 2*time.Millisecond)
+}
+
+// take is one turn.
+func (a *attack) take(p *Provider, id string, turn turn) {
+	time.Sleep(turn.pause)
+	sent := time.Now()
+	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
+	g, err := p.Acquire(ctx, wish(a.name, id, turn.ttl))
+	cancel()
+	if err != nil {
+		if !errors.Is(err, leasing.ErrHeld) {
+			a.giveUp(p, leasing.ReleaseRequest{Name: a.name, ID: id})
+		}
+		return
+	}
+	s := stay{id: id, token: g.Token, from: time.Now(), to: trusted(sent, turn.ttl)}
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if s.to.After(s.from) {
+			a.stays = append(a.stays, s)
+		}
+	}()
+	for n := range turn.renewals {
+		time.Sleep(min(turn.every, time.Until(s.to)))
+		prolong := p.Renew
+		if n < turn.again {
+			prolong = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				return p.Acquire(ctx, wish(req.Name, req.ID, req.TTL))
+			}
+		}
+		var lost bool
+		if g, lost = a.prolong(prolong, p, g, &s); lost {
+			return
+		}
+	}
+	a.finish(p, g, turn.end, &s)
+}
+
+// finish ends a turn.
+func (a *attack) finish(p *Provider, g leasing.Grant, end ending, s *stay) {
+	switch end {
+	case runsOut:
+		time.Sleep(time.Until(s.to))
+	case isBroken:
+		a.breakOne(g, false)
+	case isBrokenNow:
+		s.to = earlier(s.to, time.Now())
+		a.breakOne(g, true)
+	default:
+		s.to = earlier(s.to, time.Now())
+		a.giveUp(p, giveUp(g))
+		if end == isForgotten {
+			time.Sleep(settled + time.Second)
+			a.forget(p)
+		}
+	}
+}
+
+// prolong renews a claim that is trusted, or acquires it again, and reports whether it
+// was lost.
+func (a *attack) prolong(verb func(context.Context, leasing.RenewRequest) (leasing.Grant, error), p *Provider, g leasing.Grant, s *stay) (leasing.Grant, bool) {
+	sent := time.Now()
+	if !sent.Before(s.to) {
+		return g, true
+	}
+	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
+	next, err := verb(ctx, renewal(g))
+	cancel()
+	switch now := time.Now(); {
+	case err == nil && now.Before(s.to):
+		require.Equal(a.t, g.Token, next.Token)
+		s.to = trusted(sent, g.TTL)
+		return next, false
+	case err == nil: // too late: it is given back, and not trusted again
+		a.giveUp(p, giveUp(next))
+		return g, true
+	case errors.Is(err, leasing.ErrLost), errors.Is(err, leasing.ErrReleased), errors.Is(err, leasing.ErrHeld):
+		s.to = earlier(s.to, now)
+		return g, true
+	}
+	return g, false
+}
+
+// giveUp releases until it is certain.
+func (a *attack) giveUp(p *Provider, req leasing.ReleaseRequest) {
+	for {
+		ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
+		err := p.Release(ctx, req)
+		cancel()
+		if err == nil {
+			return
+		}
+		require.ErrorIs(a.t, err, leasing.ErrUnavailable)
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// check holds the stays against each other, and looks for ghosts.
+func (a *attack) check() {
+	slices.SortFunc(a.stays, func(x, y stay) int { return x.from.Compare(y.from) })
+	for i := 1; i < len(a.stays); i++ {
+		before, after := a.stays[i-1], a.stays[i]
+		require.False(a.t, after.from.Before(before.to), "%s and %s both believe to hold the name", before.id, after.id)
+		require.Greater(a.t, after.token, before.token, "the token of %s after %s", after.id, before.id)
+	}
+	time.Sleep(minTTL + 5*time.Second + a.bed.caps.Precision + 10*time.Second) // what is late has come, what was held has run out
+	g := a.bed.acquire(a.name, "last")
+	for _, s := range a.stays {
+		require.Greater(a.t, g.Token, s.token)
+	}
+	for _, f := range a.free {
+		for _, s := range a.stays {
+			held := s.from.Before(f.from) && s.to.After(f.to) && (f.id == "" || f.id == s.id)
+			require.False(a.t, held, "a break between %v and %v has said that the name is free, or another's, which %s held", f.from, f.to, s.id)
+		}
+	}
+	if a.deleted { // with what it remembers
+		return
+	}
+	for i, turns := range a.plan.clients {
+		for n := range turns {
+			_, err := a.bed.try(a.name, fmt.Sprintf("c%d-%d", i, n))
+			require.Error(a.t, err)
+		}
+	}
+}

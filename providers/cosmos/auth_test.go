@@ -1,0 +1,133 @@
+package cosmoslease
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/auth/authtest"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// audience is of tokens for the account: its own address.
+const audience = "http://127.0.0.1"
+
+// Each auth mode gets tokens, and keeps a lease beyond the end of the first.
+func TestEachAuthModeKeepsALease(t *testing.T) {
+	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
+		server.SetLifetime(2 * time.Second)
+		account := fake.New(fake.Options{Token: func(token string) error { return server.Check(token, audience) }})
+		account.AddContainer(testDatabase, testContainer, "/id")
+		service := httptest.NewServer(account)
+		defer service.Close()
+		p := openTest(t, Options{Endpoint: service.URL, Auth: options, Database: testDatabase, Container: testContainer})
+		m := managerOf(t, p, leasing.Options{})
+		lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{TTL: time.Minute, RenewCadence: 500 * time.Millisecond})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return len(server.Issued()) >= 3 && lease.Renewals() >= 4 }, time.Minute, 10*time.Millisecond)
+		require.NoError(t, lease.Err())
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// held runs a lease whose tokens are those of a server in the bubble.
+func held(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *fake.Account, lease leasing.Lease)) {
+	synctest.Test(t, func(t *testing.T) {
+		server := authtest.StartInMemory(t)
+		server.SetLifetime(life)
+		b := newBed(t, fake.Options{Token: func(token string) error { return server.Check(token, "http://localhost") }})
+		p := b.process(func(o *Options) { o.Key, o.Auth = "", server.ClientSecret() })
+		lease, err := managerOf(t, p, leasing.Options{}).TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+		require.NoError(t, err)
+		test(t, server, b.account, lease)
+	})
+}
+
+// T48: an hour's lease with tokens of ten minutes.
+func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
+	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *fake.Account, lease leasing.Lease) {
+		time.Sleep(time.Hour)
+		require.NoError(t, lease.Err())
+		require.GreaterOrEqual(t, len(server.Issued()), 6)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// No new token can be had: the lease goes on while the old one is good, and for as
+// long as it is trusted then. If it can be had again in time nothing is lost.
+func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
+	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *fake.Account, lease leasing.Lease) {
+		for _, status := range []int{http.StatusServiceUnavailable, http.StatusUnauthorized} {
+			server.Fail(status)
+			expires := time.Now().Add(10 * time.Minute)
+			time.Sleep(4 * time.Minute)
+			require.NoError(t, lease.Err(), "before its end")
+			server.Fail(0)
+			time.Sleep(time.Until(expires) + time.Minute)
+			require.NoError(t, lease.Err())
+		}
+		server.Fail(http.StatusServiceUnavailable)
+		<-lease.Done()
+		require.ErrorIs(t, context.Cause(lease.Context()), leasing.ErrLost)
+		require.Zero(t, lease.Remaining())
+	})
+}
+
+// The service refuses tokens for a while: that is no loss.
+func TestTrap_T48_ATokenThatTheServiceRefuses(t *testing.T) {
+	held(t, time.Hour, func(t *testing.T, _ *authtest.Server, account *fake.Account, lease leasing.Lease) {
+		for _, status := range []int{401, 403} {
+			account.Before(on(fake.ReplaceItem, fake.Fault{Status: status}))
+			time.Sleep(8 * time.Second) // shorter than what a renewal leaves for others
+			account.Before(nil)
+			time.Sleep(time.Minute)
+			require.NoError(t, lease.Err())
+		}
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// slow is a credential that takes a while to answer.
+type slow struct {
+	bearer
+	delay time.Duration
+}
+
+func (c *slow) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	select {
+	case <-time.After(c.delay):
+		return c.bearer.GetToken(ctx, o)
+	case <-ctx.Done():
+		return azcore.AccessToken{}, ctx.Err()
+	}
+}
+
+// A call ends with its own context, although azcosmos lets it wait for a token that
+// another call, with more time, has asked for.
+func TestCallersDoNotWaitForEachOthersTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, fake.Options{Token: valid})
+		credential := &slow{bearer: bearer{life: time.Hour}}
+		p := b.process(func(o *Options) { o.Key, o.Credential = "", credential })
+		require.NoError(t, p.Ping(t.Context()))
+		time.Sleep(2 * time.Hour) // the token is no good any more
+		credential.delay = 5 * time.Second
+		patient := make(chan error, 1)
+		go func() { patient <- p.Ping(t.Context()) }()
+		synctest.Wait()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		requireUnknown(t, p.Ping(ctx))
+		require.Equal(t, time.Second, time.Since(began))
+		require.NoError(t, <-patient)
+	})
+}

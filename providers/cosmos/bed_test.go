@@ -1,0 +1,200 @@
+package cosmoslease
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	testKey       = "dGhlIGtleSBvZiB0aGUgYWNjb3VudCBpbiB0aGUgdGVzdHM="
+	testDatabase  = "app"
+	testContainer = "leases"
+)
+
+// bed is an account behind a pipe, so that it can live in a bubble, and a provider.
+type bed struct {
+	*Provider
+	t       testing.TB
+	account *fake.Account
+	pipe    *fake.Pipe
+}
+
+// newBed opens a provider with the account's key. options may change what it is
+// opened with.
+func newBed(t testing.TB, account fake.Options, options ...func(*Options)) *bed {
+	t.Helper()
+	account.Key = testKey
+	b := &bed{t: t, account: fake.New(account)}
+	b.account.AddContainer(testDatabase, testContainer, "/id")
+	b.pipe = fake.NewPipe(b.account)
+	t.Cleanup(func() { b.pipe.Close() })
+	b.Provider = b.process(options...)
+	return b
+}
+
+// process opens the provider of another process.
+func (b *bed) process(options ...func(*Options)) *Provider {
+	b.t.Helper()
+	transport := b.pipe.Transport()
+	o := Options{
+		Endpoint: fake.PipeURL, Key: testKey, Database: testDatabase, Container: testContainer,
+		ClientOptions: clientOptions(&http.Client{Transport: transport}),
+	}
+	for _, change := range options {
+		change(&o)
+	}
+	p := openTest(b.t, o)
+	if p.connection.wire.own == nil {
+		p.connection.wire.own = transport // so that it closes the connections
+	}
+	return p
+}
+
+func clientOptions(transport policy.Transporter) azcosmos.ClientOptions {
+	var o azcosmos.ClientOptions
+	o.Transport = transport
+	return o
+}
+
+func openTest(t testing.TB, o Options) *Provider {
+	t.Helper()
+	p, err := Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func wish(name, id string, ttl time.Duration) leasing.AcquireRequest {
+	return leasing.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
+}
+
+func (b *bed) try(name, id string) (leasing.Grant, error) {
+	return b.Acquire(b.t.Context(), wish(name, id, time.Minute))
+}
+
+func (b *bed) acquire(name, id string) leasing.Grant {
+	b.t.Helper()
+	g, err := b.try(name, id)
+	require.NoError(b.t, err)
+	return g
+}
+
+func renewal(g leasing.Grant) leasing.RenewRequest {
+	return leasing.RenewRequest(g)
+}
+
+func (b *bed) renew(g leasing.Grant) (leasing.Grant, error) {
+	return b.Renew(b.t.Context(), renewal(g))
+}
+
+func giveUp(g leasing.Grant) leasing.ReleaseRequest {
+	return leasing.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
+}
+
+func (b *bed) release(g leasing.Grant) {
+	b.t.Helper()
+	require.NoError(b.t, b.Release(b.t.Context(), giveUp(g)))
+}
+
+func (b *bed) inspect(name string) leasing.Record {
+	b.t.Helper()
+	r, err := b.Inspect(b.t.Context(), leasing.InspectRequest{Name: name})
+	require.NoError(b.t, err)
+	return r
+}
+
+// verbs are what the account was asked since the last call.
+func (b *bed) verbs() []fake.Verb {
+	var verbs []fake.Verb
+	for _, op := range b.account.Served() {
+		verbs = append(verbs, op.Verb)
+	}
+	b.account.Record()
+	return verbs
+}
+
+// inBubble runs a test with a bed of its own.
+func inBubble(t *testing.T, test func(t *testing.T, b *bed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newBed(t, fake.Options{})) })
+}
+
+// on is a hook that spoils the operations of a verb.
+func on(verb fake.Verb, fault fake.Fault) fake.Hook {
+	return func(op fake.Operation) fake.Fault {
+		if op.Verb == verb {
+			return fault
+		}
+		return fake.Fault{}
+	}
+}
+
+// once is a hook that spoils the first operation of a verb.
+func once(verb fake.Verb, fault fake.Fault) fake.Hook {
+	var spent atomic.Bool
+	return func(op fake.Operation) fake.Fault {
+		if op.Verb != verb || spent.Swap(true) {
+			return fake.Fault{}
+		}
+		return fault
+	}
+}
+
+// spoiled has a fault spoil the first operation of a verb in what is done.
+func (b *bed) spoiled(verb fake.Verb, fault fake.Fault, do func() error) error {
+	b.account.Before(once(verb, fault))
+	defer b.account.Before(nil)
+	return do()
+}
+
+// lost has the reply to a write be lost.
+func (b *bed) lost(verb fake.Verb, do func() error) {
+	b.t.Helper()
+	requireUnknown(b.t, b.spoiled(verb, fake.Fault{Drop: true, Applied: true}, do))
+}
+
+// requireUnknown says that an error leaves open what has happened.
+func requireUnknown(t testing.TB, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	for _, certain := range []error{
+		leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale, leasing.ErrInvalid,
+		leasing.ErrDenied, leasing.ErrSetup, leasing.ErrThrottled, leasing.ErrClosed,
+	} {
+		require.NotErrorIs(t, err, certain)
+	}
+}
+
+func requireLost(t testing.TB, reason leasing.LostReason, err error) {
+	t.Helper()
+	var lost *leasing.LostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, reason, lost.Reason)
+}
+
+func managerOf(t testing.TB, p leasing.Provider, o leasing.Options) leasing.Manager {
+	t.Helper()
+	m, err := leasing.NewManager(p, o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = m.Close(ctx)
+	})
+	return m
+}
+
+// pkOf is the partition key of an item by its id, which has one letter.
+func pkOf(body string) azcosmos.PartitionKey {
+	return azcosmos.NewPartitionKeyString(body[8:9])
+}

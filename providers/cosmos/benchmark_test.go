@@ -1,0 +1,21 @@
+package cosmoslease
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+)
+
+// What the client side costs, over loopback: the service's part is the fake's.
+func BenchmarkProvider(b *testing.B) {
+	account := fake.New(fake.Options{Key: testKey})
+	account.AddContainer(testDatabase, testContainer, "/id")
+	server := httptest.NewServer(account)
+	b.Cleanup(server.Close)
+	providertest.Benchmark(b, providertest.Harness{New: func(t testing.TB) leasing.Provider {
+		return openTest(t, Options{Endpoint: server.URL, Key: testKey, Database: testDatabase, Container: testContainer})
+	}})
+}

@@ -1,0 +1,32 @@
+package cosmoslease
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// Close does not wait for a service that is silent, in whatever request.
+func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+	for _, verb := range []fake.Verb{fake.ReadAccount, fake.ReadContainer, fake.ReadItem, fake.CreateItem} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			b.account.Before(on(verb, fake.Fault{Delay: time.Hour}))
+			ended := make(chan error, 1)
+			go func() {
+				_, err := b.try("n", "a")
+				ended <- err
+			}()
+			synctest.Wait()
+			began := time.Now()
+			require.NoError(t, b.Close())
+			requireUnknown(t, <-ended)
+			require.Zero(t, time.Since(began), verb)
+			_, err := b.try("n", "a")
+			require.ErrorIs(t, err, leasing.ErrClosed)
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package cosmoslease
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// In a bubble time passes for the account and its clients alike. Each check has an
+// account of its own.
+func TestConformanceFake(t *testing.T) {
+	var beds sync.Map // by check
+	bedOf := func(t testing.TB) *bed {
+		if b, ok := beds.Load(t); ok {
+			return b.(*bed)
+		}
+		b := newBed(t, fake.Options{})
+		beds.Store(t, b)
+		return b
+	}
+	providertest.Run(t, providertest.Harness{
+		Virtual: true,
+		New:     func(t testing.TB) leasing.Provider { return bedOf(t).process() },
+		Peer:    func(t testing.TB, _ leasing.Provider) leasing.Provider { return bedOf(t).process() },
+		Forget: func(t testing.TB, p leasing.Provider, _ string) {
+			time.Sleep(DefaultRetention + 10*time.Second)
+			n, err := p.(*Provider).Sweep(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		},
+		Unreachable: func(t testing.TB) leasing.Provider {
+			b := newBed(t, fake.Options{})
+			b.account.Before(func(fake.Operation) fake.Fault { return fake.Fault{Delay: time.Hour} })
+			return b.Provider
+		},
+	})
+}

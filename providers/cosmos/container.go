@@ -1,0 +1,151 @@
+package cosmoslease
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// container reads the container, creates it where it may, and returns its
+// partition key path.
+func (c *connection) container(ctx context.Context, client *azcosmos.Client) ([]string, error) {
+	container, err := client.NewContainer(c.options.Database, c.options.Container)
+	if err != nil {
+		return nil, err
+	}
+	response, err := container.Read(ctx, nil)
+	if m := meaningOf(err); err != nil && (m == missing || m == noContainer) {
+		if !c.options.Create {
+			return nil, c.options.setup("there is no such container", err)
+		}
+		if c.several() {
+			return nil, errSeveralRegions
+		}
+		if err := c.create(ctx, client); err != nil {
+			return nil, err
+		}
+		response, err = container.Read(ctx, nil)
+	}
+	if err != nil {
+		return nil, failure(err)
+	}
+	return c.options.suits(response.ContainerProperties)
+}
+
+// create creates what there is not. Somebody else may be faster, which is as good.
+func (c *connection) create(ctx context.Context, client *azcosmos.Client) error {
+	_, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: c.options.Database}, nil)
+	if err := c.options.created(err); err != nil {
+		return err
+	}
+	database, err := client.NewDatabase(c.options.Database)
+	if err != nil {
+		return err
+	}
+	options := &azcosmos.CreateContainerOptions{ThroughputProperties: c.options.throughput()}
+	_, err = database.CreateContainer(ctx, c.options.properties(), options)
+	return c.options.created(err)
+}
+
+// created looks at what a creation was answered. An identity that may read and
+// write documents may not create containers: learn.microsoft.com/azure/cosmos-db/
+// nosql/troubleshoot-forbidden, "Non-data operations are not allowed".
+func (o Options) created(err error) error {
+	s, _ := statusOf(err)
+	switch {
+	case err == nil || s.code == http.StatusConflict:
+		return nil
+	case s.code == http.StatusForbidden && meaningOf(err) == denied:
+		return o.setup("there is no such container, and this identity may not create one", err)
+	}
+	return failure(err)
+}
+
+// setup says what to run.
+func (o Options) setup(what string, err error) error {
+	flags := ""
+	if o.ExpireDocuments {
+		flags = " --ttl -1"
+	}
+	return fmt.Errorf("%w: %s: %s/%s; create it (az cosmosdb sql database create -g GROUP -a ACCOUNT -n %[3]s; "+
+		"az cosmosdb sql container create -g GROUP -a ACCOUNT -d %[3]s -n %[4]s -p %[5]s --partition-key-version 2%[6]s), or set Options.Create and use the account's key: %[7]w",
+		errNoContainer, what, o.Database, o.Container, o.path(), flags, err)
+}
+
+// path is the partition key path of a container that is created.
+func (o Options) path() string {
+	if o.PartitionKeyPath == "" {
+		return DefaultPartitionKeyPath
+	}
+	return o.PartitionKeyPath
+}
+
+// properties are those of a container that is created. Only what is asked for is
+// indexed: every indexed field makes each write dearer
+// (learn.microsoft.com/azure/cosmos-db/index-policy).
+func (o Options) properties() azcosmos.ContainerProperties {
+	p := azcosmos.ContainerProperties{
+		ID: o.Container,
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
+			Kind: azcosmos.PartitionKeyKindHash, Version: partitionKeyVersion, Paths: []string{o.path()},
+		},
+		IndexingPolicy: &azcosmos.IndexingPolicy{
+			Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+			IncludedPaths: []azcosmos.IncludedPath{{Path: "/name/?"}},
+			ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}},
+		},
+	}
+	if o.ExpireDocuments {
+		on := int32(neverDeleted)
+		p.DefaultTimeToLive = &on
+	}
+	return p
+}
+
+// throughput is what a container is created with; nil where the account or the
+// database has it.
+func (o Options) throughput() *azcosmos.ThroughputProperties {
+	if o.Throughput == 0 {
+		return nil
+	}
+	p := azcosmos.NewManualThroughputProperties(int32(o.Throughput))
+	if o.Autoscale {
+		p = azcosmos.NewAutoscaleThroughputProperties(int32(o.Throughput))
+	}
+	return &p
+}
+
+// partitionKeyVersion is of partition keys up to 2 KB. Those of version 1, which
+// older containers have, are hashed by their first 101 bytes, and can't be longer:
+// learn.microsoft.com/azure/cosmos-db/large-partition-keys. A document's ID is its
+// partition key, and may have 250.
+const partitionKeyVersion = 2
+
+// suits refuses containers that can't do what is asked of them.
+func (o Options) suits(p *azcosmos.ContainerProperties) ([]string, error) {
+	refuse := func(what string) ([]string, error) {
+		return nil, fmt.Errorf("%w: container %s/%s %s", leasing.ErrSetup, o.Database, o.Container, what)
+	}
+	paths := p.PartitionKeyDefinition.Paths
+	if len(paths) != 1 {
+		return refuse(fmt.Sprintf("has %d partition key paths; use one with one, such as %s", len(paths), DefaultPartitionKeyPath))
+	}
+	if o.PartitionKeyPath != "" && paths[0] != o.PartitionKeyPath {
+		return refuse(fmt.Sprintf("has the partition key path %s, and Options.PartitionKeyPath is %s", paths[0], o.PartitionKeyPath))
+	}
+	parts, err := parsePath(paths[0])
+	if err != nil {
+		return refuse(fmt.Sprintf("has a partition key path that can't be: %v; use %s", err, DefaultPartitionKeyPath))
+	}
+	if v := p.PartitionKeyDefinition.Version; v != partitionKeyVersion {
+		return refuse(fmt.Sprintf("has partition keys of version %d, which are told apart by their first 101 bytes; create one anew, with --partition-key-version 2", max(1, v)))
+	}
+	if o.ExpireDocuments && p.DefaultTimeToLive == nil {
+		return refuse("has no time to live, which Options.ExpireDocuments needs; run az cosmosdb sql container update -g GROUP -a ACCOUNT -d " +
+			o.Database + " -n " + o.Container + " --ttl -1")
+	}
+	return parts, nil
+}

@@ -1,0 +1,211 @@
+package cosmoslease_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/fencing"
+	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func Example() {
+	ctx := context.Background()
+	// cosmos://account.documents.azure.com/app/leases?auth=ManagedIdentity
+	provider, err := cosmoslease.OpenURL(ctx, os.Getenv("COSMOS_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer provider.Close()
+	manager, err := leasing.NewManager(provider, leasing.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer manager.Close(ctx)
+
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+		fmt.Println("working under", lease.Name())
+		return nil
+	})
+	fmt.Println(err)
+}
+
+// An identity of Microsoft Entra ID, as package auth makes one.
+func ExampleOpen() {
+	provider, err := cosmoslease.Open(context.Background(), cosmoslease.Options{
+		Endpoint: "https://account.documents.azure.com",
+		Auth:     auth.Options{Mode: auth.ManagedIdentity},
+		Database: "app", Container: "leases",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(provider) // nothing has been sent yet
+	fmt.Println(provider.Close())
+	// Output:
+	// cosmoslease.Provider{account.documents.azure.com, Database: "app", Container: "leases"}
+	// <nil>
+}
+
+// Options come from JSON as well, and never show a secret.
+func ExampleOptions() {
+	var options cosmoslease.Options
+	err := json.Unmarshal([]byte(`{
+		"endpoint": "https://account.documents.azure.com",
+		"database": "app", "container": "leases",
+		"Authentication": {"Mode": "ServicePrincipal", "ServicePrincipal": {"ClientSecret": "secret"}},
+		"retention": "72h"
+	}`), &options)
+	fmt.Println(options, err)
+	// Output:
+	// cosmoslease.Options{Endpoint: account.documents.azure.com, Database: "app", Container: "leases", Prefix: "", Retention: 72h0m0s} <nil>
+}
+
+// Names that were used once are forgotten by a sweep, here by one process at a time.
+func ExampleProvider_Sweep() {
+	ctx := context.Background()
+	provider, err := cosmoslease.OpenURL(ctx, os.Getenv("COSMOS_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer provider.Close()
+	manager, err := leasing.NewManager(provider, leasing.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer manager.Close(ctx)
+	err = leasing.Do(ctx, manager, "leasing/sweep", func(ctx context.Context, _ leasing.Lease) error {
+		forgotten, err := provider.Sweep(ctx)
+		fmt.Println("forgotten:", forgotten)
+		return err
+	})
+	fmt.Println(err)
+}
+
+// balance is a document that leases protect. It keeps the token of its last writer.
+type balance struct {
+	ID      string `json:"id"`
+	Cents   int    `json:"cents"`
+	Token   int64  `json:"leasing_token"`
+	WriteID string `json:"leasing_write"`
+}
+
+// A holder that was paused and comes back is refused by the document it wants to
+// write: its token is no longer the highest. Without the token in the document, and
+// the ETag in the request, it would undo what its successor has done.
+func ExampleOpen_fencedWrite() {
+	ctx := context.Background()
+	accounts := containerOf(os.Getenv("COSMOS_URL"), "accounts")
+	add := func(cents int, token int64) error {
+		key := azcosmos.NewPartitionKeyString("alice")
+		var doc balance
+		return fencing.Replace(ctx, token, fencing.Replacement{
+			Resource: "alice",
+			Read: func(ctx context.Context) (fencing.Object, error) {
+				response, err := accounts.ReadItem(ctx, key, "alice", nil)
+				if status(err) == http.StatusNotFound {
+					doc = balance{ID: "alice"}
+					return fencing.Object{}, nil
+				}
+				if err == nil {
+					err = json.Unmarshal(response.Value, &doc)
+				}
+				return fencing.Object{ETag: string(response.ETag), Token: doc.Token, WriteID: doc.WriteID}, err
+			},
+			Write: func(ctx context.Context, c fencing.Condition) error {
+				next := doc
+				next.Cents, next.Token, next.WriteID = doc.Cents+cents, c.Token, c.WriteID
+				body, err := json.Marshal(next)
+				if err != nil {
+					return err
+				}
+				if c.IfNoneMatch != "" {
+					_, err = accounts.CreateItem(ctx, key, body, nil)
+				} else {
+					_, err = accounts.ReplaceItem(ctx, key, "alice", body, &azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&c.IfMatch)})
+				}
+				if s := status(err); s == http.StatusConflict || s == http.StatusPreconditionFailed {
+					return fmt.Errorf("%w: %w", fencing.ErrPrecondition, err)
+				}
+				return err
+			},
+		})
+	}
+	fmt.Println(add(100, 33))
+	fmt.Println(add(20, 34)) // the next holder
+	fmt.Println(add(-100, 33))
+}
+
+// status is that of the service's answer, or 0.
+func status(err error) int {
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) {
+		return answer.StatusCode
+	}
+	return 0
+}
+
+// containerOf is another container of the account that the URL names, by its key.
+func containerOf(rawURL, name string) *azcosmos.ContainerClient {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	key, _ := u.User.Password()
+	credential, err := azcosmos.NewKeyCredential(key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey("http://"+u.Host, credential, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	container, err := client.NewContainer(strings.Split(u.Path, "/")[1], name)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return container
+}
+
+// The examples above that need an account get the fake.
+func TestExamplesRun(t *testing.T) {
+	account := fake.New(fake.Options{Key: "a2V5"})
+	account.AddContainer("app", "leases", "/id")
+	account.AddContainer("app", "accounts", "/id")
+	server := httptest.NewServer(account)
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	t.Setenv("COSMOS_URL", "cosmos+http://:a2V5@"+server.Listener.Addr().String()+"/app/leases")
+	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", printed(t, Example))
+	require.Equal(t, "forgotten: 0\n<nil>\n", printed(t, ExampleProvider_Sweep))
+	require.Equal(t, "<nil>\n<nil>\nstale fencing token: 33 refused, \"alice\" has seen 34\n", printed(t, ExampleOpen_fencedWrite))
+}
+
+func printed(t *testing.T, example func()) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	stdout := os.Stdout
+	os.Stdout = w
+	defer func() { os.Stdout = stdout }()
+	example()
+	require.NoError(t, w.Close())
+	text, err := io.ReadAll(r)
+	require.NoError(t, err)
+	return string(text)
+}

@@ -1,0 +1,243 @@
+package cosmoslease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		for _, verb := range []fake.Verb{fake.CreateItem, fake.ReplaceItem} { // a new name, and a known one
+			id := fmt.Sprint("a-", verb[:6])
+			b.lost(verb, func() error { _, err := b.try("n", id); return err })
+			require.True(t, b.inspect("n").Held, "it was applied")
+			g := b.acquire("n", id)
+			require.Equal(t, b.inspect("n").Token, g.Token)
+			g, err := b.renew(g)
+			require.NoError(t, err)
+			b.release(g)
+		}
+	})
+}
+
+func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		b.lost(fake.ReplaceItem, func() error { _, err := b.renew(g); return err })
+		_, err := b.renew(g)
+		require.NoError(t, err)
+		breaks := leasing.BreakRequest{Name: "n", IfToken: g.Token}
+		b.lost(fake.ReplaceItem, func() error { _, err := b.Break(t.Context(), breaks); return err })
+		r, err := b.Break(t.Context(), breaks)
+		require.NoError(t, err)
+		require.True(t, r.WasHeld)
+		g.State = nil // which is of before, so that the first write would be refused
+		b.lost(fake.ReplaceItem, func() error { return b.Release(t.Context(), giveUp(g)) })
+		next := b.acquire("n", "b")
+		b.release(g)
+		_, err = b.renew(next)
+		require.NoError(t, err, "the repetition does not touch the next holder")
+
+		breaks = leasing.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true}
+		b.lost(fake.ReplaceItem, func() error { _, err := b.Break(t.Context(), breaks); return err })
+		last := b.acquire("n", "c")
+		_, err = b.Break(t.Context(), breaks)
+		require.ErrorIs(t, err, leasing.ErrStale)
+		_, err = b.renew(last)
+		require.NoError(t, err)
+	})
+}
+
+// An attempt that is given up leaves nothing, at whatever step it was.
+func TestTrap_T16_NothingLeaksFromAnAttempt(t *testing.T) {
+	for _, verb := range []fake.Verb{fake.ReadItem, fake.CreateItem} {
+		for _, fault := range []fake.Fault{{Drop: true}, {Drop: true, Applied: true}, {Status: 500}, {Status: 500, Applied: true}} {
+			t.Run(fmt.Sprintf("%s %+v", verb, fault), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, b *bed) {
+					// azcosmos reads again by itself.
+					b.account.Before(on(verb, fault))
+					_, err := b.try("n", "a")
+					b.account.Before(nil)
+					requireUnknown(t, err)
+					require.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+					_, err = b.try("n", "a")
+					require.ErrorIs(t, err, leasing.ErrReleased)
+					b.release(b.acquire("n", "b"))
+				})
+			})
+		}
+	}
+}
+
+// What was sent before a release, and arrives after it, does not land.
+func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
+	for name, prepare := range map[string]func(b *bed){
+		"new name": func(*bed) {},
+		"free":     func(b *bed) { b.release(b.acquire("n", "before")) },
+		"expired":  func(b *bed) { b.acquire("n", "before"); time.Sleep(time.Minute + b.caps.Precision) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bed) {
+				prepare(b)
+				late := fake.Fault{Delay: 20 * time.Second, Late: true}
+				b.account.Before(func(op fake.Operation) fake.Fault {
+					if op.Write() {
+						return late
+					}
+					return fake.Fault{}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := b.Acquire(ctx, wish("n", "a", time.Minute))
+				requireUnknown(t, err)
+				b.account.Before(nil)
+				require.NoError(t, b.process().Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+				time.Sleep(time.Minute)
+				require.False(t, b.inspect("n").Held, "a ghost")
+				_, err = b.try("n", "a")
+				require.ErrorIs(t, err, leasing.ErrReleased)
+			})
+		})
+	}
+}
+
+// The same while another process, which has watched the lease run out, takes the
+// name over: by the service's time it is held until later.
+func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.acquire("n", "before")
+		watcher := b.process()
+		_, err := watcher.Acquire(t.Context(), wish("n", "a", time.Minute))
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		time.Sleep(time.Minute + time.Second) // over for the watcher alone
+		require.True(t, b.inspect("n").Held)
+		b.account.Before(on(fake.ReplaceItem, fake.Fault{Delay: 20 * time.Second, Late: true}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = watcher.Acquire(ctx, wish("n", "a", time.Minute))
+		requireUnknown(t, err)
+		b.account.Before(nil)
+		require.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+		time.Sleep(time.Minute)
+		require.False(t, b.inspect("n").Held, "a ghost")
+	})
+}
+
+// verbsOf are all calls that write, on a held name.
+func verbsOf(b *bed, g leasing.Grant) map[string]func() error {
+	ctx := b.t.Context()
+	return map[string]func() error{
+		"acquire": func() error { _, err := b.try("free", "x"); return err },
+		"renew":   func() error { _, err := b.renew(g); return err },
+		"release": func() error { return b.Release(ctx, giveUp(g)) },
+		"break": func() error {
+			_, err := b.Break(ctx, leasing.BreakRequest{Name: g.Name, Immediate: true})
+			return err
+		},
+	}
+}
+
+// Each status in place of the answer to a write: what is certain was not done, and
+// what is not certain can be tried again, whether it was done or not.
+func TestEveryStatusOnEveryVerb(t *testing.T) {
+	for _, test := range []struct {
+		status, substatus int
+		want              error
+	}{
+		{401, 0, leasing.ErrDenied}, {403, 0, leasing.ErrDenied}, {408, 0, nil}, {410, 0, nil}, {410, 1002, nil}, {404, 1024, nil},
+		{413, 0, leasing.ErrSetup}, {429, 3200, leasing.ErrThrottled}, {449, 0, nil}, {500, 0, nil}, {502, 0, nil}, {503, 0, nil}, {504, 0, nil},
+		{404, 1003, leasing.ErrSetup}, {400, 0, leasing.ErrSetup}, {404, 1002, nil},
+	} {
+		for _, verb := range []string{"acquire", "renew", "release", "break"} {
+			for _, applied := range []bool{false, true} {
+				if applied && test.want != nil {
+					continue
+				}
+				t.Run(fmt.Sprintf("%d.%d %s %v", test.status, test.substatus, verb, applied), func(t *testing.T) {
+					inBubble(t, func(t *testing.T, b *bed) {
+						b.release(b.acquire("free", "f"))
+						g := b.acquire("held", "a")
+						call := verbsOf(b, g)[verb]
+						// Not once: azcosmos repeats a few of them.
+						b.account.Before(on(fake.ReplaceItem, fake.Fault{Status: test.status, Substatus: test.substatus, Applied: applied, RetryAfter: 250 * time.Millisecond}))
+						err := call()
+						b.account.Before(nil)
+						if test.want == nil {
+							requireUnknown(t, err)
+						} else {
+							require.ErrorIs(t, err, test.want)
+							require.True(t, b.inspect("held").Held, "nothing was done")
+							require.False(t, b.inspect("free").Held, "nothing was done")
+						}
+						if throttled := (*leasing.ThrottledError)(nil); errors.As(err, &throttled) {
+							require.Equal(t, 250*time.Millisecond, throttled.RetryAfter)
+						}
+						require.NoError(t, call(), "again")
+					})
+				})
+			}
+		}
+	}
+}
+
+// A refused read is nothing certain for anybody.
+func TestEveryStatusOnReads(t *testing.T) {
+	for _, status := range []int{401, 403, 408, 410, 429, 449, 500, 503} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bed) {
+				g := b.acquire("held", "a")
+				b.account.Before(on(fake.ReadItem, fake.Fault{Status: status}))
+				for _, call := range []func() error{
+					func() error { _, err := b.try("held", "x"); return err },
+					func() error { _, err := b.try("free", "x"); return err },
+					func() error {
+						_, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "held"})
+						return err
+					},
+					func() error { return b.Ping(t.Context()) },
+					func() error { _, err := b.Break(t.Context(), leasing.BreakRequest{Name: "held"}); return err },
+				} {
+					err := call()
+					require.Error(t, err)
+					for _, wrong := range []error{leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale} {
+						require.NotErrorIs(t, err, wrong)
+					}
+				}
+				_, err := b.renew(g)
+				require.NoError(t, err, "a renewal reads nothing")
+			})
+		})
+	}
+}
+
+// Nobody can create the document, and nobody can read it: that is said, and not
+// tried for ever.
+func TestAConflictWithNothingToReadIsUnavailable(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.try("warm", "up")
+		b.account.Before(on(fake.CreateItem, fake.Fault{Status: 409}))
+		b.account.Record()
+		_, err := b.try("n", "a")
+		requireUnknown(t, err)
+		require.Len(t, b.verbs(), 3)
+	})
+}
+
+// Conflicts without end are given up after a while.
+func TestEndlessConflictsAreUnavailable(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		b.account.Before(on(fake.ReplaceItem, fake.Fault{Status: 412}))
+		b.account.Record()
+		_, err := b.renew(g)
+		requireUnknown(t, err)
+		require.Len(t, b.verbs(), 2*maxConflicts-1)
+	})
+}

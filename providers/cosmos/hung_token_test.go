@@ -1,0 +1,79 @@
+package cosmoslease
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// hanging is a credential whose first requests get no answer.
+type hanging struct {
+	bearer
+	asked sync.Mutex
+	left  int // requests that hang
+}
+
+func (c *hanging) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	c.asked.Lock()
+	hangs := c.left > 0
+	c.left--
+	c.asked.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return azcore.AccessToken{}, ctx.Err()
+	}
+	return c.bearer.GetToken(ctx, o)
+}
+
+// withHanging runs a test with a provider whose first requests for tokens hang.
+func withHanging(t *testing.T, requests int, test func(t *testing.T, p *Provider)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, fake.Options{Token: valid})
+		test(t, b.process(func(o *Options) {
+			o.Key, o.Credential = "", &hanging{bearer: bearer{life: time.Hour}, left: requests}
+		}))
+	})
+}
+
+// azcosmos asks for its first token heeding nobody's context, for a minute, and
+// everybody waits.
+func TestOneRequestForATokenThatHangsDoesNotHangTheProvider(t *testing.T) {
+	withHanging(t, 1, func(t *testing.T, p *Provider) {
+		began := time.Now()
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := p.Acquire(short, wish("n", "a", time.Minute))
+		requireUnknown(t, err)
+		require.Equal(t, time.Second, time.Since(began))
+		for err != nil {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			_, err = p.Acquire(ctx, wish("n", "a", time.Minute))
+			cancel()
+		}
+		require.LessOrEqual(t, time.Since(began), tokenTimeout+2*time.Second)
+	})
+}
+
+func TestCloseDoesNotWaitForAToken(t *testing.T) {
+	withHanging(t, 1000, func(t *testing.T, p *Provider) {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			ended <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, p.Close())
+		requireUnknown(t, <-ended)
+		require.Zero(t, time.Since(began))
+	})
+}

@@ -1,0 +1,95 @@
+// Command cosmosfake serves the account of package fake on a loopback port: for
+// samples, and for tests of other modules. It prints one line, the URL that
+// cosmoslease.OpenURL takes, and serves until it is told to end.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "cosmosfake:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("cosmosfake", flag.ContinueOnError)
+	listen := flags.String("listen", "127.0.0.1:0", "the address to listen on")
+	key := flags.String("key", "", "the account's key, in base64; default: one that is made up")
+	containers := flags.String("containers", "app/leases", "databases and containers to begin with, separated by commas")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *key == "" {
+		*key = newKey()
+	}
+	account := fake.New(fake.Options{Key: *key})
+	first, err := addContainers(account, *containers)
+	if err != nil {
+		return err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", *listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "cosmos+http://:%s@%s/%s\n", url.QueryEscape(*key), listener.Addr(), first)
+	return serve(ctx, listener, account)
+}
+
+func newKey() string {
+	var key [32]byte
+	rand.Read(key[:])
+	return base64.StdEncoding.EncodeToString(key[:])
+}
+
+// addContainers returns the first.
+func addContainers(account *fake.Account, containers string) (first string, err error) {
+	for name := range strings.SplitSeq(containers, ",") {
+		db, container, ok := strings.Cut(name, "/")
+		if !ok || db == "" || container == "" {
+			return "", fmt.Errorf("-containers: %q is not database/container", name)
+		}
+		account.AddContainer(db, container, "/id")
+		if first == "" {
+			first = name
+		}
+	}
+	return first, nil
+}
+
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	err := server.Close()
+	if end := <-ended; !errors.Is(end, http.ErrServerClosed) {
+		return end
+	}
+	return err
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestItPrintsAURLThatOpens(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, []string{"-containers", "db/one,db/two"}, w) }()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	require.NoError(t, err)
+	for _, url := range []string{strings.TrimSpace(line), strings.Replace(strings.TrimSpace(line), "/db/one", "/db/two", 1)} {
+		p, err := cosmoslease.OpenURL(t.Context(), url)
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: leasing.NewID(), Owner: "o", TTL: leasing.Infinite})
+		require.NoError(t, err)
+		require.NoError(t, p.Close())
+	}
+	stop()
+	require.NoError(t, <-ended)
+}
+
+func TestItRefusesWhatCannotWork(t *testing.T) {
+	for _, args := range [][]string{{"-nothing"}, {"-containers", "x"}, {"-listen", "nowhere"}} {
+		require.Error(t, run(t.Context(), args, io.Discard), args)
+	}
+}

@@ -1,0 +1,82 @@
+package fake
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// dateTolerance is how far a signature's date may be off: learn.microsoft.com/
+// rest/api/cosmos-db/access-control-on-cosmosdb-resources, "Authorization header".
+const dateTolerance = 15 * time.Minute
+
+// authorize refuses who has no right to what is asked for.
+func (c *call) authorize() *reply {
+	text, err := url.QueryUnescape(c.r.Header.Get("Authorization"))
+	if err != nil {
+		return unauthorized("not escaped")
+	}
+	// The value of sig may have = in it.
+	kind, rest, _ := strings.Cut(text, "&")
+	version, sig, _ := strings.Cut(rest, "&sig=")
+	if version != "ver=1.0" {
+		return unauthorized("no ver=1.0")
+	}
+	switch kind {
+	case "type=master":
+		return c.authorizeKey(sig)
+	case "type=aad":
+		return c.authorizeToken(sig)
+	}
+	return unauthorized("neither type=master nor type=aad")
+}
+
+func unauthorized(why string) *reply {
+	r := refuse(http.StatusUnauthorized, 0, why)
+	return &r
+}
+
+func (c *call) authorizeKey(sig string) *reply {
+	key, err := base64.StdEncoding.DecodeString(c.account.options.Key)
+	if err != nil || len(key) == 0 {
+		return unauthorized("keys are not used here")
+	}
+	date := c.r.Header.Get("x-ms-date")
+	at, err := http.ParseTime(date)
+	if err != nil {
+		return unauthorized("no x-ms-date")
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(strings.ToLower(c.r.Method) + "\n" + c.kind + "\n" + c.link + "\n" + strings.ToLower(date) + "\n\n"))
+	given, err := base64.StdEncoding.DecodeString(sig)
+	if err != nil || !hmac.Equal(given, mac.Sum(nil)) {
+		return unauthorized("the signature is another one")
+	}
+	if off := c.account.options.Now().Sub(at).Abs(); off > dateTolerance {
+		r := refuse(http.StatusForbidden, 0, "the authorization token is not valid at the current time")
+		return &r
+	}
+	return nil
+}
+
+// authorizeToken lets tokens do what a data-plane role can hold. To create or
+// delete containers is none of it: learn.microsoft.com/azure/cosmos-db/nosql/
+// troubleshoot-forbidden, "Non-data operations are not allowed".
+func (c *call) authorizeToken(token string) *reply {
+	if c.account.options.Token == nil {
+		return unauthorized("tokens are not used here")
+	}
+	if err := c.account.options.Token(token); err != nil {
+		return unauthorized(err.Error())
+	}
+	switch c.op.Verb {
+	case CreateDatabase, CreateContainer, DeleteContainer:
+		r := refuse(http.StatusForbidden, 5300, "the given request cannot be authorized by AAD token in data plane")
+		return &r
+	}
+	return nil
+}

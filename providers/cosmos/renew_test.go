@@ -1,0 +1,169 @@
+package cosmoslease
+
+import (
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// Loss is reported when it is certain, and a replica that lags is not certain of
+// anything.
+func TestAStaleReadIsNoLoss(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.release(b.acquire("n", "before"))
+		g := b.acquire("n", "a")
+		stateless := renewal(g)
+		stateless.State = nil
+		for lag := 3; lag > 0; lag-- { // it is shown no document, or one as it was before
+			other := b.process() // has seen nothing
+			b.account.Before(on(fake.ReadItem, fake.Fault{Stale: true, Lag: lag}))
+			require.NoError(t, other.Ping(t.Context()))
+			b.account.Record()
+			next, err := other.Renew(t.Context(), stateless)
+			require.NoError(t, err)
+			require.Equal(t, g.Token, next.Token)
+			require.LessOrEqual(t, len(b.verbs()), 4, "a write that is refused, and what it then takes")
+			b.account.Before(nil)
+		}
+		_, err := b.renew(g)
+		require.NoError(t, err)
+	})
+}
+
+// A write has met the document, so a read that does not is wrong.
+func TestAReadThatMissesTheDocumentIsNoLoss(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		b.lost(fake.ReplaceItem, func() error { _, err := b.renew(g); return err })
+		b.account.Before(on(fake.ReadItem, fake.Fault{Status: 404}))
+		_, err := b.renew(g)
+		requireUnknown(t, err)
+		b.account.Before(nil)
+		_, err = b.renew(g)
+		require.NoError(t, err)
+	})
+}
+
+// T23: a claim that ran out, and was acquired again under the same ID, has a new
+// token, and the former grant is not revived with it.
+func TestTrap_T23_AnEarlierGrantOfTheSameIDIsLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		time.Sleep(time.Minute + b.caps.Precision)
+		next := b.acquire("n", "a")
+		require.Greater(t, next.Token, g.Token)
+		_, err := b.renew(g)
+		requireLost(t, leasing.LostTaken, err)
+		_, err = b.renew(next)
+		require.NoError(t, err)
+	})
+}
+
+// Who comes back after the end finds the lease as it was, if nobody has been there.
+func TestALeaseThatRanOutLivesOnIfNobodyHasTakenIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		time.Sleep(time.Hour)
+		require.False(t, b.inspect("n").Held)
+		g, err := b.renew(g)
+		require.NoError(t, err)
+		require.True(t, b.inspect("n").Held)
+		time.Sleep(time.Hour)
+		other := b.acquire("n", "b")
+		_, err = b.renew(g)
+		requireLost(t, leasing.LostTaken, err)
+		b.release(other)
+		_, err = b.renew(g)
+		requireLost(t, leasing.LostGone, err)
+	})
+}
+
+// An operator who broke a lease that had run out anyway has ended it for good.
+func TestABrokenLeaseIsNotRevived(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		time.Sleep(time.Hour)
+		r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, leasing.BreakResult{Token: g.Token}, r)
+		_, err = b.renew(g)
+		requireLost(t, leasing.LostBroken, err)
+	})
+}
+
+// A grant's state is of use to its own claim only.
+func TestTrap_T26_TheStateOfAnotherClaimIsNotUsed(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		other := b.acquire("m", "b")
+		for _, state := range []any{other.State, "nonsense", (*snapshot)(nil), &snapshot{}} {
+			with := renewal(g)
+			with.State = state
+			_, err := b.Renew(t.Context(), with)
+			require.NoError(t, err)
+		}
+		stranger := giveUp(g)
+		stranger.ID = "c"
+		require.NoError(t, b.Release(t.Context(), stranger))
+		require.True(t, b.inspect("n").Held)
+	})
+}
+
+// A copy of an acquire that arrives late prolongs the claim, if it is shorter than
+// what the copy asks for, and never shortens it.
+func TestALateCopyOfAnAcquireNeverShortens(t *testing.T) {
+	for _, passed := range []time.Duration{0, time.Minute, 2*time.Minute - 4*time.Second, 2*time.Minute + 30*time.Second} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			g := b.acquire("n", "a")
+			longer := renewal(g)
+			longer.TTL = 3 * time.Minute
+			_, err := b.Renew(t.Context(), longer)
+			require.NoError(t, err)
+			time.Sleep(passed)
+			before := b.inspect("n").ExpiresAt
+			copied := b.acquire("n", "a") // for a minute
+			require.Equal(t, g.Token, copied.Token)
+			after := b.inspect("n").ExpiresAt
+			require.False(t, after.Before(before), "shortened by %v after %v", before.Sub(after), passed)
+			require.LessOrEqual(t, after.Sub(before), time.Minute, "nor prolonged beyond need")
+			require.GreaterOrEqual(t, after.Sub(b.inspect("n").Now), time.Minute)
+		})
+	}
+}
+
+// A break without Immediate moves no end.
+func TestABreakProlongsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.acquire("n", "a")
+		before := b.inspect("n")
+		for range 3 {
+			time.Sleep(15 * time.Second)
+			r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+			require.NoError(t, err)
+			require.True(t, r.WasHeld)
+			record := b.inspect("n")
+			require.True(t, record.Breaking)
+			require.Equal(t, before.ExpiresAt, record.ExpiresAt)
+			require.Equal(t, record.ExpiresAt.Sub(record.Now), r.Remaining)
+		}
+	})
+}
+
+// A broken ID stays refused when others have had the name, also for a copy of its
+// acquire that comes very late.
+func TestTrap_T56_ABrokenIDIsRefusedForGood(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.acquire("n", "a")
+		_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		time.Sleep(2 * time.Minute)
+		_, err = b.try("n", "a")
+		require.ErrorIs(t, err, leasing.ErrReleased, "it has run out")
+		b.release(b.acquire("n", "b"))
+		_, err = b.try("n", "a")
+		require.ErrorIs(t, err, leasing.ErrReleased, "and others have had it")
+	})
+}

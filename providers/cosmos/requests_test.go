@@ -1,0 +1,99 @@
+package cosmoslease
+
+import (
+	"testing"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// What each operation asks of the service, as the package documentation says.
+func TestRequestsPerOperation(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		ctx := t.Context()
+		b.account.Record()
+		require.Empty(t, b.verbs(), "opening")
+
+		first := b.acquire("n", "a")
+		require.Equal(t, []fake.Verb{fake.ReadAccount, fake.ReadContainer, fake.ReadItem, fake.CreateItem}, b.verbs(), "the provider's first use, and the name's")
+		b.release(first)
+		require.Equal(t, []fake.Verb{fake.ReplaceItem}, b.verbs(), "release")
+		g := b.acquire("n", "b")
+		require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs(), "acquire")
+		_, err := b.try("n", "c")
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "acquire what is held")
+		next, err := b.renew(g)
+		require.NoError(t, err)
+		require.Equal(t, []fake.Verb{fake.ReplaceItem}, b.verbs(), "renew")
+		b.inspect("n")
+		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "inspect")
+		require.NoError(t, b.Ping(ctx))
+		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "ping")
+		_, err = b.List(ctx, leasing.ListRequest{})
+		require.NoError(t, err)
+		require.Equal(t, []fake.Verb{fake.QueryItems}, b.verbs(), "list")
+		_, err = b.Break(ctx, leasing.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs(), "break")
+		_, err = b.renew(next)
+		requireLost(t, leasing.LostBroken, err)
+		require.Equal(t, []fake.Verb{fake.ReplaceItem, fake.ReadItem}, b.verbs(), "renew what is lost")
+		_, err = b.Break(ctx, leasing.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs(), "break what is broken")
+		_, err = b.Break(ctx, leasing.BreakRequest{Name: "never seen"})
+		require.NoError(t, err)
+		require.Equal(t, []fake.Verb{fake.ReadItem, fake.CreateItem}, b.verbs(), "break what nobody holds")
+		require.NoError(t, b.Release(ctx, leasing.ReleaseRequest{Name: "other", ID: "x"}))
+		require.Equal(t, []fake.Verb{fake.ReadItem, fake.CreateItem}, b.verbs(), "clean up an attempt")
+		require.NoError(t, b.Release(ctx, leasing.ReleaseRequest{Name: "other", ID: "x"}))
+		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "again")
+	})
+}
+
+// A version that is no more costs a read and a second write, within the call.
+func TestTrap_T15_AStaleETagHealsWithinTheCall(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		b.lost(fake.ReplaceItem, func() error { _, err := b.renew(g); return err })
+		b.account.Record()
+		next, err := b.renew(g) // with the state before
+		require.NoError(t, err)
+		require.Equal(t, g.Token, next.Token)
+		require.Equal(t, []fake.Verb{fake.ReplaceItem, fake.ReadItem, fake.ReplaceItem}, b.verbs())
+		_, err = b.renew(next)
+		require.NoError(t, err)
+		require.Equal(t, []fake.Verb{fake.ReplaceItem}, b.verbs(), "healed")
+
+		b.lost(fake.ReplaceItem, func() error { _, err := b.renew(next); return err })
+		b.account.Record()
+		b.release(next)
+		require.Equal(t, []fake.Verb{fake.ReplaceItem, fake.ReadItem, fake.ReplaceItem}, b.verbs())
+		require.False(t, b.inspect("n").Held)
+	})
+}
+
+// Somebody else's clean-up of an attempt changes the ETag of a document that is
+// held, and not the time that its holder has.
+func TestACleanUpBesideAHolderDoesNotDisturbIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		before := b.inspect("n")
+		for _, id := range []string{"b", "c"} {
+			require.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: id}))
+			after := b.inspect("n")
+			require.Equal(t, before.ExpiresAt, after.ExpiresAt)
+			require.Equal(t, g.Token, after.Token)
+			require.True(t, after.Held)
+		}
+		next, err := b.renew(g)
+		require.NoError(t, err)
+		b.release(next)
+		for _, id := range []string{"a", "b", "c"} {
+			_, err := b.try("n", id)
+			require.ErrorIs(t, err, leasing.ErrReleased, id)
+		}
+	})
+}

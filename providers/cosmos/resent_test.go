@@ -1,0 +1,191 @@
+package cosmoslease
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// resent loses the reply to the first write with an error, and answers those that
+// follow with a status.
+type resent struct {
+	next    *http.Transport
+	lost    error
+	applied bool
+	status  int
+	writes  int
+}
+
+func (r *resent) Do(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPut {
+		return r.next.RoundTrip(req)
+	}
+	if r.writes++; r.writes > 1 {
+		return &http.Response{
+			StatusCode: r.status, Status: "as the test will have it", Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}},
+			Body: http.NoBody, Request: req, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		}, nil
+	}
+	if r.applied {
+		answer, err := r.next.RoundTrip(req)
+		if err != nil {
+			return nil, err
+		}
+		answer.Body.Close()
+	}
+	return nil, r.lost
+}
+
+func (b *bed) through(r *resent) *Provider {
+	r.next = b.pipe.Transport()
+	b.t.Cleanup(r.next.CloseIdleConnections)
+	return b.process(func(o *Options) { o.ClientOptions = clientOptions(r) })
+}
+
+// A connection that is established has errors of the kernel's as well. azcosmos takes
+// some of them for those of one that could not be, and would send the write again.
+func TestAWriteThatMayHaveArrivedIsNotSentAgain(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ENETDOWN, syscall.ECONNREFUSED, syscall.ECONNRESET} {
+		for _, op := range []string{"read", "write"} {
+			inBubble(t, func(t *testing.T, b *bed) {
+				b.release(b.acquire("n", "x"))
+				r := &resent{lost: &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(op, errno)}, applied: true, status: 429}
+				p := b.through(r)
+				_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+				requireUnknown(t, err)
+				require.Equal(t, 1, r.writes, errno)
+				require.Equal(t, "a", b.inspect("n").ID)
+			})
+		}
+	}
+}
+
+// What could not be dialled was not sent: azcosmos may try again, and what then
+// refuses it is certain.
+func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.release(b.acquire("n", "x"))
+		r := &resent{lost: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, status: 429}
+		_, err := b.through(r).Acquire(t.Context(), wish("n", "a", time.Minute))
+		require.ErrorIs(t, err, leasing.ErrThrottled)
+		require.Equal(t, 2, r.writes)
+		require.False(t, b.inspect("n").Held)
+	})
+}
+
+func TestErrorsOfAWriteShowTheContextAlone(t *testing.T) {
+	write, read := &http.Request{Method: http.MethodPost}, &http.Request{Method: http.MethodGet}
+	reset := &net.OpError{Op: "read", Err: syscall.ETIMEDOUT}
+	require.NotErrorIs(t, broke(write, reset), syscall.ETIMEDOUT)
+	require.ErrorContains(t, broke(write, reset), reset.Error())
+	require.ErrorIs(t, broke(read, reset), syscall.ETIMEDOUT)
+	require.ErrorIs(t, broke(write, &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}), syscall.ETIMEDOUT)
+	require.ErrorIs(t, broke(write, context.DeadlineExceeded), context.DeadlineExceeded)
+	require.ErrorIs(t, broke(write, context.Canceled), context.Canceled)
+	require.NotErrorIs(t, broke(write, io.EOF), io.EOF)
+}
+
+// After a write of its own was refused a call may have been applied, by what was sent
+// twice beneath it: nothing that follows says that it was not.
+func TestAfterARefusedWriteNothingIsCertain(t *testing.T) {
+	for _, status := range []int{429, 403, 401, 400} {
+		for _, verb := range []fake.Verb{fake.ReadItem, fake.ReplaceItem} {
+			inBubble(t, func(t *testing.T, b *bed) {
+				g := b.acquire("n", "a")
+				b.lost(fake.ReplaceItem, func() error { _, err := b.renew(g); return err }) // so that the state is of before
+				refused := false
+				b.account.Before(func(op fake.Operation) fake.Fault {
+					if refused && op.Verb == verb {
+						return fake.Fault{Status: status}
+					}
+					refused = refused || op.Write()
+					return fake.Fault{}
+				})
+				_, err := b.renew(g)
+				requireUnknown(t, err)
+				require.NotErrorIs(t, err, errNoContainer)
+				require.ErrorContains(t, err, "refused")
+			})
+		}
+	}
+}
+
+// The cause that a caller gives its context may be a lease of its own that it has
+// lost. That says nothing of this one.
+func TestTheCauseOfACancellationIsNoAnswer(t *testing.T) {
+	other := errors.New("a cause of the caller's")
+	for _, cause := range []error{
+		&leasing.LostError{Reason: leasing.LostExpired}, leasing.ErrHeld, &leasing.ThrottledError{}, leasing.ErrClosed, leasing.ErrDenied,
+		leasing.ErrSetup, leasing.ErrStale, leasing.ErrReleased, other,
+	} {
+		for _, verb := range []fake.Verb{fake.ReplaceItem, fake.ReadItem} {
+			inBubble(t, func(t *testing.T, b *bed) {
+				g := b.acquire("n", "a")
+				if verb == fake.ReadItem {
+					g.State = nil
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				b.account.Before(func(op fake.Operation) fake.Fault {
+					if op.Verb == verb {
+						cancel(cause)
+					}
+					return fake.Fault{DelayReply: time.Second}
+				})
+				_, err := b.Renew(ctx, renewal(g))
+				requireUnknown(t, err)
+				require.ErrorContains(t, err, cause.Error())
+				_, err = b.Renew(ctx, renewal(g)) // it has ended
+				requireUnknown(t, err)
+			})
+		}
+	}
+	inBubble(t, func(t *testing.T, b *bed) { // at the first use
+		ctx, cancel := context.WithCancelCause(t.Context())
+		b.account.Before(func(fake.Operation) fake.Fault {
+			cancel(leasing.ErrLost)
+			return fake.Fault{Delay: time.Second}
+		})
+		_, err := b.Acquire(ctx, wish("n", "a", time.Minute))
+		requireUnknown(t, err)
+	})
+}
+
+// Nothing that a credential's error says of a context's cause is an answer.
+func TestACredentialDoesNotHandOnTheCause(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(leasing.ErrLost)
+	err := cut(ctx, context.Cause(ctx))
+	require.NotErrorIs(t, err, leasing.ErrLost)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, cut(ctx, nil))
+	require.Equal(t, io.EOF, cut(t.Context(), io.EOF))
+}
+
+// causes is a transport that reports the cause of a context, as package net/http does.
+type causes struct{}
+
+func (causes) Do(req *http.Request) (*http.Response, error) {
+	return nil, context.Cause(req.Context())
+}
+
+func TestARequestDoesNotHandOnTheCause(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(leasing.ErrLost)
+	for _, method := range []string{http.MethodGet, http.MethodPut} {
+		req, err := http.NewRequestWithContext(ctx, method, "http://localhost/dbs", http.NoBody)
+		require.NoError(t, err)
+		_, err = newWire(t.Context(), causes{}).Do(req) //nolint:bodyclose // there is none
+		require.NotErrorIs(t, err, leasing.ErrLost)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}

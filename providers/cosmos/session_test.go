@@ -1,0 +1,73 @@
+package cosmoslease
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSessionTokensOnlyAdvance(t *testing.T) {
+	var s sessions
+	require.Nil(t, s.all())
+	for _, step := range []struct{ header, want string }{
+		{"", ""}, {"nonsense", ""},
+		{"0:-1#5", "0:-1#5"}, {"0:-1#4", "0:-1#5"}, {"0:-1#12#3=7", "0:-1#12#3=7"}, {"0:-1#11", "0:-1#12#3=7"},
+		{"1:7", "0:-1#12#3=7,1:7"}, {"1:6,0:2#1", "0:2#1,1:7"}, {"0:?", "0:?,1:7"},
+	} {
+		s.keep(step.header)
+		got := ""
+		if all := s.all(); all != nil {
+			got = *all
+		}
+		require.Equal(t, step.want, got, step.header)
+	}
+	s.drop()
+	require.Nil(t, s.all())
+	for i := range 10 * maxRanges {
+		s.keep(fmt.Sprintf("%d:1", i))
+	}
+	require.LessOrEqual(t, len(s.tokens), maxRanges)
+}
+
+// With session consistency a provider reads what it has written, and what has
+// refused its write.
+func TestReadsSeeWhatWasWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.account.Before(on(fake.ReadItem, fake.Fault{Stale: true}))
+		g := b.acquire("n", "a")
+		require.True(t, b.inspect("n").Held)
+		g, err := b.renew(g)
+		require.NoError(t, err)
+		g.State = nil
+		_, err = b.renew(g)
+		require.NoError(t, err)
+		other := b.process()
+		_, err = other.Acquire(t.Context(), wish("n", "b", time.Minute))
+		require.Error(t, err)
+		b.release(g)
+		require.False(t, b.inspect("n").Held)
+		next, err := other.Acquire(t.Context(), wish("n", "c", time.Minute))
+		if err != nil { // it has read what was before
+			next, err = other.Acquire(t.Context(), wish("n", "c", time.Minute))
+		}
+		require.NoError(t, err)
+		require.Greater(t, next.Token, g.Token)
+	})
+}
+
+// A session that the service has lost is dropped, and the next call goes without.
+func TestALostSessionIsDropped(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		b.sessions().keep("0:-1#99999") // of a region that has failed since
+		_, err := b.try("n", "b")
+		requireUnknown(t, err)
+		require.True(t, b.inspect("n").Held)
+		b.release(g)
+	})
+}
+
+func (b *bed) sessions() *sessions { return &b.connection.sessions }

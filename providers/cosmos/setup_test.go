@@ -1,0 +1,206 @@
+package cosmoslease
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAMissingContainerIsCreatedOnDemand(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		create := func(o *Options) {
+			o.Database, o.Container, o.Create, o.PartitionKeyPath = "new", "made", true, "/lease/key"
+			o.Throughput, o.Autoscale, o.ExpireDocuments = 1000, true, true
+		}
+		var all sync.WaitGroup
+		for _, p := range []*Provider{b.process(create), b.process(create), b.process(create)} {
+			all.Go(func() {
+				_, err := p.Acquire(t.Context(), wish("n", leasing.NewID(), time.Minute))
+				if err != nil {
+					require.ErrorIs(t, err, leasing.ErrHeld)
+				}
+			})
+		}
+		all.Wait()
+		properties, throughput := b.account.Container("new", "made")
+		require.JSONEq(t, `{
+			"id": "made", "partitionKey": {"paths": ["/lease/key"], "kind": "Hash", "version": 2}, "defaultTtl": -1,
+			"indexingPolicy": {"automatic": true, "indexingMode": "Consistent", "includedPaths": [{"path": "/name/?"}], "excludedPaths": [{"path": "/*"}]}
+		}`, properties)
+		require.JSONEq(t, `{"maxThroughput": 1000}`, throughput)
+	})
+}
+
+func TestAMissingContainerIsSaidWithWhatToRun(t *testing.T) {
+	for name, account := range map[string]struct{ db, container string }{"no database": {"other", "leases"}, "no container": {testDatabase, "other"}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bed) {
+				p := b.process(func(o *Options) { o.Database, o.Container = account.db, account.container })
+				for range 2 {
+					_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+					require.ErrorIs(t, err, leasing.ErrSetup)
+					require.ErrorContains(t, err, "az cosmosdb sql container create -g GROUP -a ACCOUNT -d "+account.db+" -n "+account.container+" -p /id --partition-key-version 2")
+					require.ErrorIs(t, p.Ping(t.Context()), leasing.ErrSetup)
+				}
+				b.account.AddContainer(account.db, account.container, "/id")
+				_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+				require.NoError(t, err, "as soon as it is there")
+			})
+		})
+	}
+}
+
+// bearer is a credential with tokens that live for a while.
+type bearer struct {
+	mu     sync.Mutex
+	life   time.Duration
+	issued []time.Time
+	fail   error
+}
+
+func (c *bearer) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fail != nil {
+		return azcore.AccessToken{}, c.fail
+	}
+	now := time.Now()
+	c.issued = append(c.issued, now)
+	return azcore.AccessToken{Token: now.Add(c.life).Format(time.RFC3339Nano), ExpiresOn: now.Add(c.life)}, nil
+}
+
+// valid is the account's check of such tokens.
+func valid(token string) error {
+	expires, err := time.Parse(time.RFC3339Nano, token)
+	if err == nil && !time.Now().Before(expires) {
+		err = context.DeadlineExceeded
+	}
+	return err
+}
+
+func TestAnIdentityThatMayNotCreateIsToldWhatToRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, fake.Options{Token: valid})
+		p := b.process(func(o *Options) {
+			o.Key, o.Credential, o.Create, o.Container = "", &bearer{life: time.Hour}, true, "missing"
+		})
+		_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		require.ErrorIs(t, err, leasing.ErrSetup)
+		require.ErrorContains(t, err, "this identity may not create one")
+		require.ErrorContains(t, err, "az cosmosdb sql container create")
+	})
+}
+
+func TestContainersThatDoNotSuitAreRefused(t *testing.T) {
+	for path, change := range map[string]func(o *Options){
+		"/a,/b":   func(*Options) {}, // hierarchical
+		"/pk":     func(o *Options) { o.PartitionKeyPath = "/id" },
+		"/name":   func(*Options) {},
+		"/_etag":  func(*Options) {},
+		"/holder": func(*Options) {},
+		"/id/x":   func(*Options) {},
+		"/x":      func(o *Options) { o.ExpireDocuments = true }, // no time to live
+	} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			b.account.AddContainer(testDatabase, "odd", path)
+			p := b.process(func(o *Options) { o.Container = "odd"; change(o) })
+			_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+			require.ErrorIs(t, err, leasing.ErrSetup, path)
+		})
+	}
+	for _, path := range []string{"/id", "/pk", "/deep/er/path"} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			b.account.AddContainer(testDatabase, "fine", path)
+			p := b.process(func(o *Options) { o.Container = "fine" })
+			g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+			require.NoError(t, err, path)
+			_, err = p.Renew(t.Context(), renewal(g))
+			require.NoError(t, err)
+		})
+	}
+}
+
+// A container that is deleted under its holders takes their leases with it: they
+// hear of it, whoever comes next has a higher token, and where it may be created
+// it is.
+func TestAContainerDeletedUnderAHolder(t *testing.T) {
+	for _, create := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			m := managerOf(t, b.Provider, leasing.Options{TTL: 20 * time.Second})
+			lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+			require.NoError(t, err)
+			b.account.DropContainer(testDatabase, testContainer)
+			time.Sleep(2 * time.Second)
+			other := b.process(func(o *Options) { o.Create = create })
+			if !create {
+				_, err := other.Acquire(t.Context(), wish("n", "b", time.Minute))
+				require.ErrorIs(t, err, leasing.ErrSetup)
+				b.account.AddContainer(testDatabase, testContainer, "/id")
+			}
+			next, err := other.Acquire(t.Context(), wish("n", "b", time.Minute))
+			require.NoError(t, err)
+			require.Greater(t, next.Token, lease.Token())
+			<-lease.Done()
+			require.ErrorIs(t, context.Cause(lease.Context()), leasing.ErrLost)
+			record, err := other.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			require.NoError(t, err)
+			require.Equal(t, "b", record.ID)
+		})
+	}
+}
+
+// A provider that is at work creates the container again, within the call.
+func TestAContainerIsCreatedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		p := b.process(func(o *Options) { o.Create = true })
+		first, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		require.NoError(t, err)
+		b.account.DropContainer(testDatabase, testContainer)
+		time.Sleep(time.Second)
+		next, err := p.Acquire(t.Context(), wish("n", "b", time.Minute))
+		require.NoError(t, err)
+		require.Greater(t, next.Token, first.Token)
+		_, err = p.Renew(t.Context(), renewal(first))
+		requireLost(t, leasing.LostTaken, err)
+
+		b.account.DropContainer(testDatabase, testContainer)
+		_, err = p.Renew(t.Context(), renewal(next))
+		requireLost(t, leasing.LostGone, err)
+	})
+}
+
+// Names that need an escape in a path work as any other.
+func TestDatabasesAndContainersMayHaveAnyName(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		for _, name := range []string{"my leases", "größe", "a+b", "日本", "x'y", "a&b=c"} {
+			p := b.process(func(o *Options) { o.Database, o.Container, o.Create = name, name, true })
+			_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+			require.NoError(t, err, name)
+			body, _ := b.account.Container(name, name)
+			require.NotEmpty(t, body)
+		}
+	})
+}
+
+// Containers of old hash partition keys by their first 101 bytes: names that begin
+// alike would share a partition, and longer ones be refused as if it were our fault.
+func TestAContainerWithOldPartitionKeysIsRefused(t *testing.T) {
+	for _, version := range []int{0, 1} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			b.account.SetPartitionKeyVersion(testDatabase, testContainer, version)
+			_, err := b.try("n", "a")
+			require.ErrorIs(t, err, leasing.ErrSetup)
+			require.ErrorContains(t, err, "101 bytes")
+			b.account.SetPartitionKeyVersion(testDatabase, testContainer, 2)
+			b.acquire("n", "a")
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package cosmoslease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/auth"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// The fake behind a socket, for clients with a bearer token.
+func TestConformanceBearerToken(t *testing.T) {
+	account := fake.New(fake.Options{Token: func(token string) error {
+		if token != "good" {
+			return errors.New("a bad token")
+		}
+		return nil
+	}})
+	account.AddContainer(testDatabase, testContainer, "/partition/key")
+	server := httptest.NewServer(account)
+	t.Cleanup(server.Close)
+	providertest.Run(t, socketHarness(Options{
+		Endpoint: server.URL, Credential: goodToken{}, Database: testDatabase, Container: testContainer, Prefix: "conformance", ClockSkew: time.Millisecond,
+	}))
+}
+
+// goodToken is a credential for the account's own scope.
+type goodToken struct{}
+
+func (goodToken) GetToken(_ context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	if fmt.Sprint(o.Scopes) != "[http://127.0.0.1/.default]" {
+		return azcore.AccessToken{}, fmt.Errorf("scopes %v", o.Scopes)
+	}
+	return azcore.AccessToken{Token: "good", ExpiresOn: time.Now().Add(time.Hour)}, nil
+}
+
+// Somebody else's emulator. What it gets wrong is put right on the way.
+func TestConformanceNPM(t *testing.T) {
+	h := socketHarness(Options{URL: required(t, "LEASING_TEST_COSMOS_NPM"), ClockSkew: time.Millisecond})
+	plain := h.New
+	h.New = func(t testing.TB) leasing.Provider {
+		p := plain(t).(*Provider)
+		p.connection.wire.next = notFound{p.connection.wire.next}
+		return p
+	}
+	h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return h.New(t) }
+	providertest.Run(t, h)
+}
+
+// notFound turns the emulator's answer to a read of an item that does not exist,
+// 500, into the service's.
+type notFound struct{ policy.Transporter }
+
+func (n notFound) Do(req *http.Request) (*http.Response, error) {
+	response, err := n.Transporter.Do(req)
+	if err == nil && req.Method == http.MethodGet && response.StatusCode == http.StatusInternalServerError && strings.Contains(req.URL.Path, "/docs/") {
+		response.StatusCode = http.StatusNotFound
+	}
+	return response, err
+}
+
+// A real account, or the vendor's container, where one is named.
+func TestConformanceAccount(t *testing.T) {
+	endpoint := os.Getenv("COSMOS_ENDPOINT")
+	if endpoint == "" {
+		t.Skip("no COSMOS_ENDPOINT; with it COSMOS_KEY, or what auth.FromEnvironment reads, and COSMOS_DATABASE and COSMOS_CONTAINER, are used")
+	}
+	o := Options{
+		Endpoint: endpoint, Key: os.Getenv("COSMOS_KEY"),
+		Database: os.Getenv("COSMOS_DATABASE"), Container: os.Getenv("COSMOS_CONTAINER"),
+	}
+	if o.Create = o.Key != ""; !o.Create {
+		var err error
+		o.Auth, err = auth.FromEnvironment()
+		require.NoError(t, err)
+	}
+	defaultTo(&o.Database, testDatabase)
+	defaultTo(&o.Container, testContainer)
+	providertest.Run(t, socketHarness(o))
+}
+
+func socketHarness(o Options) providertest.Harness {
+	open := func(t testing.TB) leasing.Provider { return openTest(t, o) }
+	return providertest.Harness{
+		New:  open,
+		Peer: func(t testing.TB, _ leasing.Provider) leasing.Provider { return open(t) },
+		Unreachable: func(t testing.TB) leasing.Provider {
+			return openTest(t, Options{Endpoint: silent(t), Key: testKey, Database: "d", Container: "c"})
+		},
+		Parallel: 16,
+	}
+}
+
+// silent is the address of a server that takes connections and says nothing.
+func silent(t testing.TB) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	return "http://" + listener.Addr().String()
+}
+
+// required is what an environment variable says of a server that the tests need.
+func required(t testing.TB, variable string) string {
+	value := os.Getenv(variable)
+	if value == "" {
+		require.FailNow(t, variable+" is not set: run make test, or scripts/with-servers cosmosnpm -- go test ./providers/cosmos")
+	}
+	return value
+}

@@ -1,0 +1,132 @@
+package cosmoslease
+
+import (
+	"testing"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// lagging has reads be answered by a replica that lacks the last writes, but for those
+// that the session has seen: a process that has just begun has seen nothing.
+func (b *bed) lagging(writes int) {
+	b.account.Before(on(fake.ReadItem, fake.Fault{Stale: true, Lag: writes}))
+}
+
+// A claim that was broken is not granted again by a read that shows it as it was,
+// however long it was to run.
+func TestAStaleReadGrantsNothing(t *testing.T) {
+	for name, ttl := range map[string]time.Duration{"infinite": leasing.Infinite, "longer than asked for": 2 * time.Minute, "shorter": 10 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bed) {
+				ctx := t.Context()
+				g, err := b.Acquire(ctx, wish("n", "a", ttl))
+				require.NoError(t, err)
+				_, err = b.process().Break(ctx, leasing.BreakRequest{Name: "n", IfToken: g.Token, Immediate: true})
+				require.NoError(t, err)
+				other := b.process()
+				next, err := other.Acquire(ctx, wish("n", "b", time.Minute))
+				require.NoError(t, err)
+				b.lagging(2)
+				_, err = b.try("n", "a")
+				require.ErrorIs(t, err, leasing.ErrReleased)
+				b.account.Before(nil)
+				require.Equal(t, "b", b.inspect("n").ID)
+				_, err = other.Renew(ctx, renewal(next))
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+// An acquire of what its own claim holds is shown by a write, and shortens nothing.
+func TestAnAcquireOfWhatIsHeldWrites(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		for _, ttl := range []time.Duration{leasing.Infinite, time.Hour} {
+			name := ttl.String()
+			g, err := b.Acquire(t.Context(), wish(name, "a", ttl))
+			require.NoError(t, err)
+			before := b.inspect(name)
+			b.account.Record()
+			again, err := b.Acquire(t.Context(), wish(name, "a", time.Minute))
+			require.NoError(t, err)
+			require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs())
+			require.Equal(t, g.Token, again.Token)
+			after := b.inspect(name)
+			require.Equal(t, before.ExpiresAt.IsZero(), after.ExpiresAt.IsZero())
+			require.False(t, after.ExpiresAt.Before(before.ExpiresAt))
+			_, err = b.renew(again)
+			require.NoError(t, err)
+		}
+	})
+}
+
+// T63, T65: a break is through, or says that another lease has followed, only when a
+// write has shown that what it has read is so.
+func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
+	for lag := 1; lag <= 4; lag++ {
+		for _, immediate := range []bool{true, false} {
+			for _, byToken := range []bool{true, false} {
+				inBubble(t, func(t *testing.T, b *bed) {
+					b.release(b.acquire("n", "a"))
+					g := b.acquire("n", "b")
+					operator := b.process()
+					b.lagging(lag)
+					req := leasing.BreakRequest{Name: "n", Immediate: immediate}
+					if byToken {
+						req.IfToken = g.Token
+					}
+					r, err := operator.Break(t.Context(), req)
+					if err != nil { // it was shown the lease of a, which it has not broken
+						require.False(t, byToken)
+						requireUnknown(t, err)
+						r, err = operator.Break(t.Context(), req)
+					}
+					require.NoError(t, err)
+					require.True(t, r.WasHeld)
+					require.Equal(t, g.Token, r.Token)
+					_, err = b.renew(g)
+					requireLost(t, leasing.LostBroken, err)
+				})
+			}
+		}
+	}
+}
+
+// A lease that is shown as broken may have ended, and another one have followed.
+func TestAStaleReadOfABrokenLeaseIsNotTheLast(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		b.release(g)
+		next := b.acquire("n", "b")
+		operator := b.process()
+		b.lagging(2)
+		_, err = operator.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		requireUnknown(t, err)
+		_, err = b.renew(next)
+		require.NoError(t, err)
+	})
+}
+
+// What a break looks at costs its holder nothing: its time stays as it was.
+func TestABreakThatIsNotMeantDisturbsNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		before := b.inspect("n")
+		time.Sleep(10 * time.Second)
+		_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: g.Token + 7})
+		require.ErrorIs(t, err, leasing.ErrStale)
+		require.Equal(t, before.ExpiresAt, b.inspect("n").ExpiresAt)
+		_, err = b.renew(g)
+		require.NoError(t, err)
+		r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "never seen"})
+		require.NoError(t, err)
+		require.Equal(t, leasing.BreakResult{}, r)
+		_, err = b.Break(t.Context(), leasing.BreakRequest{Name: "nor this", IfToken: 7})
+		require.ErrorIs(t, err, leasing.ErrStale)
+	})
+}

@@ -1,0 +1,150 @@
+package cosmoslease
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+// T28: names that were used once go, and no other.
+func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		other := b.process(func(o *Options) { o.Prefix = "other" })
+		_, err := other.Acquire(t.Context(), wish("theirs", "a", time.Minute))
+		require.NoError(t, err)
+		infinite := wish("infinite", "a", leasing.Infinite)
+		_, err = b.Acquire(t.Context(), infinite)
+		require.NoError(t, err)
+		_, err = b.Acquire(t.Context(), wish("long", "a", 100*time.Hour))
+		require.NoError(t, err)
+		for i := range 250 {
+			g := b.acquire(fmt.Sprintf("reply/%d", i), "a")
+			if i%2 == 0 {
+				b.release(g) // the others run out
+			}
+		}
+		require.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "never held", ID: "x"}))
+		n, err := b.Sweep(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n, "not idle yet")
+		time.Sleep(DefaultRetention + 2*time.Minute)
+		late := b.acquire("reply/7", "b")
+		n, err = b.Sweep(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 250, n, "249 of the 250, and the one that nobody held")
+		list, err := b.List(t.Context(), leasing.ListRequest{})
+		require.NoError(t, err)
+		require.Len(t, list.Records, 3)
+		_, err = b.renew(late)
+		require.NoError(t, err)
+		require.True(t, b.inspect("infinite").Held)
+		record, err := other.Inspect(t.Context(), leasing.InspectRequest{Name: "theirs"})
+		require.NoError(t, err)
+		require.NotZero(t, record.Token)
+	})
+}
+
+// A document that somebody writes between the look and the deletion stays.
+func TestASweepDeletesNothingThatHasChanged(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.release(b.acquire("n", "a"))
+		time.Sleep(2 * DefaultRetention)
+		other := b.process()
+		b.account.Before(on(fake.DeleteItem, fake.Fault{Delay: 10 * time.Second}))
+		go func() {
+			time.Sleep(5 * time.Second)
+			_, err := other.Acquire(t.Context(), wish("n", "b", time.Minute))
+			require.NoError(t, err)
+		}()
+		ctx := t.Context()
+		n, err := b.process(func(o *Options) { o.Timeout = time.Minute }).Sweep(ctx)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Equal(t, "b", b.inspect("n").ID)
+	})
+}
+
+// A token that lies before the service's clock is not forgotten, or it would be
+// given out again.
+func TestASweepKeepsTokensOfTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		ahead.Store(int64(10 * time.Minute))
+		b := newBed(t, fake.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		g := b.acquire("n", "a")
+		ahead.Store(0) // the clock was put right
+		b.release(g)
+		sweep := func() int {
+			n, err := b.process(func(o *Options) { o.Retention = time.Minute }).Sweep(t.Context())
+			require.NoError(t, err)
+			return n
+		}
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, sweep())
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, 1, sweep())
+		require.Greater(t, b.acquire("n", "b").Token, g.Token)
+	})
+}
+
+func TestForeverForgetsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.release(b.acquire("n", "a"))
+		time.Sleep(1000 * time.Hour)
+		n, err := b.process(func(o *Options) { o.Retention = Forever }).Sweep(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.NotZero(t, b.inspect("n").Token)
+	})
+}
+
+// What nobody of us has written is neither listed nor swept.
+func TestForeignDocumentsAreNeitherListedNorSwept(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		b.acquire("n", "a")
+		items, err := b.connection.items(t.Context())
+		require.NoError(t, err)
+		for _, body := range []string{`{"id": "x"}`, `{"id": "y", "name": "y"}`, `{"id": "z", "name": "z", "v": 1}`} {
+			_, err := items.container.CreateItem(t.Context(), pkOf(body), []byte(body), nil)
+			require.NoError(t, err)
+		}
+		page, err := b.List(t.Context(), leasing.ListRequest{})
+		require.NoError(t, err)
+		require.Len(t, page.Records, 1)
+		_, err = b.List(t.Context(), leasing.ListRequest{After: "%"})
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		_, err = b.List(t.Context(), leasing.ListRequest{After: "AAo"})
+		require.ErrorIs(t, err, leasing.ErrInvalid, "a line break would end the header")
+	})
+}
+
+// Neither a listing nor a sweep hides that it is incomplete.
+func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
+	for status, want := range map[fake.Fault]error{
+		{Status: 429}: leasing.ErrThrottled, {Status: 500}: leasing.ErrUnavailable, {Status: 403}: leasing.ErrDenied, {Status: 404}: leasing.ErrSetup,
+		{Status: 404, Substatus: 1003}: leasing.ErrSetup, {Status: 404, Substatus: 1002}: leasing.ErrUnavailable, {Status: 400}: leasing.ErrSetup, {Drop: true}: leasing.ErrUnavailable,
+	} {
+		inBubble(t, func(t *testing.T, b *bed) {
+			b.acquire("n", "a")
+			b.account.Before(on(fake.QueryItems, status))
+			_, err := b.List(t.Context(), leasing.ListRequest{})
+			require.ErrorIs(t, err, want, "%+v", status)
+			_, err = b.Sweep(t.Context())
+			require.ErrorIs(t, err, want, "%+v", status)
+			b.account.Before(on(fake.DeleteItem, status))
+			time.Sleep(2 * DefaultRetention)
+			_, err = b.Sweep(t.Context())
+			if status == (fake.Fault{Status: 404}) {
+				require.NoError(t, err, "somebody else has deleted it")
+			} else {
+				require.ErrorIs(t, err, want, "%+v", status)
+			}
+		})
+	}
+}

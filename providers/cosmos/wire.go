@@ -1,0 +1,113 @@
+package cosmoslease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+// wire is what all of azcosmos' requests go through.
+//
+// azcosmos looks at the account before its first request and every five minutes,
+// for up to a minute, heeding nobody's context, and partly in goroutines that
+// nothing ends. Here that ends with accountTimeout, and with the provider. And here
+// it is seen whether the account takes writes in several regions, without a request
+// of our own.
+type wire struct {
+	next     policy.Transporter
+	lifetime context.Context
+	own      *http.Transport // of our making; nil if next is the user's
+	several  atomic.Bool     // write regions
+}
+
+// accountTimeout bounds a look at the account.
+const accountTimeout = 5 * time.Second
+
+// newWire wraps a transport; nil stands for one of our own.
+func newWire(lifetime context.Context, next policy.Transporter) *wire {
+	w := &wire{next: next, lifetime: lifetime}
+	if next == nil {
+		w.own = newTransport()
+		w.next = &http.Client{Transport: w.own}
+	}
+	return w
+}
+
+// newTransport is azcosmos' own, which can't be used: all clients share it, and
+// nobody may close its idle connections.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          1000,
+		MaxIdleConnsPerHost:   100,
+		IdleConnTimeout:       90 * time.Second,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: time.Second},
+	}
+}
+
+// Do makes a request, and reads all of the reply. Replies are small.
+func (w *wire) Do(req *http.Request) (*http.Response, error) {
+	account := req.Method == http.MethodGet && len(req.URL.Path) <= 1
+	ctx, cancel := bound(req.Context(), account)
+	defer cancel()
+	defer context.AfterFunc(w.lifetime, cancel)()
+	response, err := w.next.Do(req.WithContext(ctx))
+	if err != nil {
+		return nil, broke(req, cut(ctx, err))
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil {
+		return nil, broke(req, cut(ctx, fmt.Errorf("reading the reply: %w", err)))
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	if account && response.StatusCode == http.StatusOK {
+		w.account(body)
+	}
+	return response, nil
+}
+
+// broke is the error of a request that has no answer.
+func broke(req *http.Request, err error) error {
+	if req.Method == http.MethodGet || notSent(err) {
+		return err
+	}
+	return sentError{err}
+}
+
+func bound(ctx context.Context, account bool) (context.Context, context.CancelFunc) {
+	if account {
+		return context.WithTimeout(ctx, accountTimeout)
+	}
+	return context.WithCancel(ctx)
+}
+
+// account takes note of what the service says of the account:
+// learn.microsoft.com/rest/api/cosmos-db/get-database-account.
+func (w *wire) account(body []byte) {
+	var properties struct {
+		Several bool `json:"enableMultipleWriteLocations"`
+	}
+	if json.Unmarshal(body, &properties) == nil {
+		w.several.Store(properties.Several)
+	}
+}
+
+// close closes connections that are not in use.
+func (w *wire) close() {
+	if w.own != nil {
+		w.own.CloseIdleConnections()
+	}
+}
