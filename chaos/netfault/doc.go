@@ -1,0 +1,29 @@
+// Package netfault makes real faults between a real client and a real server:
+// a proxy on loopback through which their connections go, and processes that can
+// be stopped and killed. What package chaos does to requests inside a program,
+// this does below the client library, where timeouts, pools and reconnects are.
+//
+//	proxy, err := netfault.Start("127.0.0.1:6379")
+//	provider, err := redislease.OpenURL(ctx, "redis://"+proxy.Addr())
+//	...
+//	err = proxy.Set(netfault.Conditions{RepliesLost: true}) // applied, but nobody hears of it
+//	err = proxy.Heal()
+//	proxy.Reset()
+//
+// What each fault is in production:
+//
+//	Latency, Jitter  a long way, a busy link
+//	RequestsLost     the path to the server is cut; what the client hears is silence
+//	RepliesLost      the path back is cut: requests take effect, and look lost
+//	Partitioned      a cut in both ways; what was sent arrives when it is over, late,
+//	                 as TCP sends it again
+//	Down             nobody listens: the server or its host is restarting
+//	Reset            a firewall or a balancer forgets the connections and says so
+//	HalfOpen         the server has lost its connections and the client is not told:
+//	                 a failover, a NAT table that was cleared
+//	Process.Pause    a long garbage collection, a suspended virtual machine
+//	Process.Kill     out of memory, a power failure
+//
+// The proxy's links are toxiproxy's (github.com/Shopify/toxiproxy). It is for tests:
+// one process, loopback, no authentication.
+package netfault

@@ -1,0 +1,173 @@
+package netfault_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/distributedleasing/leasing/chaos/netfault"
+)
+
+const workerVariable = "NETFAULT_WORKER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerVariable) != "" {
+		work()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience bounds what should happen soon; silence is how long we listen to
+// find that nothing comes.
+const (
+	patience = 20 * time.Second
+	silence  = 150 * time.Millisecond
+)
+
+// echo is a server that answers each line with "ok <line>", and remembers what it
+// was asked: a request that took effect.
+type echo struct {
+	listener net.Listener
+	wg       sync.WaitGroup
+
+	mu      sync.Mutex
+	applied []string
+	open    map[net.Conn]bool
+	news    chan struct{}
+}
+
+func startEcho(t *testing.T) *echo {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	e := &echo{listener: listener, open: map[net.Conn]bool{}, news: make(chan struct{}, 1)}
+	e.wg.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			e.wg.Go(func() { e.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		e.mu.Lock()
+		for conn := range e.open {
+			_ = conn.Close()
+		}
+		e.mu.Unlock()
+		e.wg.Wait()
+	})
+	return e
+}
+
+func (e *echo) serve(conn net.Conn) {
+	e.note(func() { e.open[conn] = true })
+	defer func() {
+		_ = conn.Close()
+		e.note(func() { delete(e.open, conn) })
+	}()
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		e.note(func() { e.applied = append(e.applied, lines.Text()) })
+		if _, err := io.WriteString(conn, "ok "+lines.Text()+"\n"); err != nil {
+			return
+		}
+	}
+}
+
+func (e *echo) note(what func()) {
+	e.mu.Lock()
+	what()
+	e.mu.Unlock()
+	select {
+	case e.news <- struct{}{}:
+	default:
+	}
+}
+
+// until waits for a condition of the server's state.
+func (e *echo) until(t *testing.T, condition func() bool) {
+	t.Helper()
+	bound := time.After(patience)
+	for {
+		e.mu.Lock()
+		met := condition()
+		e.mu.Unlock()
+		if met {
+			return
+		}
+		select {
+		case <-e.news:
+		case <-bound:
+			require.FailNow(t, "the server did not get there")
+		}
+	}
+}
+
+func (e *echo) has(line string) func() bool {
+	return func() bool { return strings.Contains(strings.Join(e.applied, " "), line) }
+}
+
+// client is a connection through a proxy.
+type client struct {
+	t *testing.T
+	net.Conn
+	lines *bufio.Reader
+}
+
+func dial(t *testing.T, p *netfault.Proxy) *client {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", p.Addr(), patience)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return &client{t, conn, bufio.NewReader(conn)}
+}
+
+func (c *client) send(line string) {
+	c.t.Helper()
+	_, err := io.WriteString(c, line+"\n")
+	require.NoError(c.t, err)
+}
+
+// hear reads a line, or returns why there is none within a time.
+func (c *client) hear(within time.Duration) (string, error) {
+	c.t.Helper()
+	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(within)))
+	line, err := c.lines.ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+func (c *client) ask(line string) {
+	c.t.Helper()
+	c.send(line)
+	answer, err := c.hear(patience)
+	require.NoError(c.t, err)
+	require.Equal(c.t, "ok "+line, answer)
+}
+
+func start(t *testing.T) (*echo, *netfault.Proxy) {
+	t.Helper()
+	e := startEcho(t)
+	p, err := netfault.Start(e.listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return e, p
+}
+
+func ended(t *testing.T, p *netfault.Process) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return p.Wait(ctx)
+}

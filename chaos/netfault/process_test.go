@@ -1,0 +1,108 @@
+//go:build unix
+
+package netfault_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/chaos/netfault"
+)
+
+// work is what the worker processes of these tests do: they count, and end when
+// nobody listens.
+func work() {
+	if os.Getenv(workerVariable) == "fail" {
+		os.Exit(3)
+	}
+	for i := 0; ; i++ {
+		if _, err := fmt.Println(i); err != nil {
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func spawn(t *testing.T, how string) (*netfault.Process, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), workerVariable+"="+how)
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	cmd.Stdout = writer
+	p, err := netfault.StartProcess(cmd)
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	t.Cleanup(func() {
+		require.NoError(t, p.Close())
+		require.NoError(t, reader.Close())
+	})
+	return p, bufio.NewScanner(reader)
+}
+
+func TestPausedProcessStandsStill(t *testing.T) {
+	p, lines := spawn(t, "count")
+	require.True(t, lines.Scan())
+	require.NoError(t, p.Pause())
+	require.True(t, p.Paused())
+	state := func() string {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+		if err != nil {
+			t.Skip("no /proc to see the state in")
+		}
+		var pid int
+		var name, state string
+		_, err = fmt.Sscan(string(stat), &pid, &name, &state)
+		require.NoError(t, err)
+		return state
+	}
+	require.Eventually(t, func() bool { return state() == "T" }, patience, time.Millisecond)
+	require.NoError(t, p.Resume())
+	require.False(t, p.Paused())
+	require.Eventually(t, func() bool { return state() != "T" }, patience, time.Millisecond)
+	require.True(t, lines.Scan())
+}
+
+func TestKilledProcessIsGoneWhenKillReturns(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		p, lines := spawn(t, "count")
+		require.True(t, lines.Scan())
+		if paused {
+			require.NoError(t, p.Pause())
+		}
+		p.Kill()
+		require.NoError(t, ended(t, p))
+		require.Error(t, p.Pause())
+		for lines.Scan() { // what it had said before
+			continue
+		}
+		require.NoError(t, lines.Err())
+	}
+}
+
+func TestProcessThatFailsSaysSo(t *testing.T) {
+	p, _ := spawn(t, "fail")
+	exit := (*exec.ExitError)(nil)
+	require.ErrorAs(t, ended(t, p), &exit)
+	require.Equal(t, 3, exit.ExitCode())
+	<-p.Done()
+}
+
+func TestWaitObeysItsContext(t *testing.T) {
+	p, _ := spawn(t, "count")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, p.Wait(ctx), context.Canceled)
+}
+
+func TestProgramThatIsNotThere(t *testing.T) {
+	_, err := netfault.StartProcess(exec.Command("/no/such/program"))
+	require.ErrorContains(t, err, "/no/such/program")
+}

@@ -1,0 +1,11 @@
+//go:build unix
+
+package netfault
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+func pause(c *exec.Cmd) error  { return c.Process.Signal(syscall.SIGSTOP) }
+func resume(c *exec.Cmd) error { return c.Process.Signal(syscall.SIGCONT) }

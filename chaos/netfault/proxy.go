@@ -1,0 +1,213 @@
+package netfault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/stream"
+	"github.com/rs/zerolog"
+)
+
+// dialTimeout bounds a connection to the server, which is on this machine or near.
+const dialTimeout = 5 * time.Second
+
+// Proxy passes connections on to a server, under conditions that can be changed
+// at any time. Make one with Start. It is safe for concurrent use.
+type Proxy struct {
+	target string
+	addr   string
+	// toxics are toxiproxy's pipelines. The collection holds one toxic for each
+	// direction, the gate, which never changes: it asks for the conditions.
+	server *toxiproxy.ApiServer
+	toxics *toxiproxy.ToxicCollection
+	gates  gates
+
+	links sync.WaitGroup // the accept loop and the pairs
+
+	mu         sync.Mutex
+	conditions Conditions
+	changed    chan struct{} // closed and renewed when they change
+	listener   net.Listener  // nil while down
+	pairs      map[*pair]struct{}
+	number     int
+	closed     bool
+}
+
+// Start starts a proxy for the server at target, "host:port", on a loopback port
+// of its own. The server needn't be there yet.
+func Start(target string) (*Proxy, error) {
+	if _, _, err := net.SplitHostPort(target); err != nil {
+		return nil, fmt.Errorf("netfault: the target: %w", err)
+	}
+	quiet := zerolog.Nop()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), quiet)
+	p := &Proxy{
+		target: target, server: server, changed: make(chan struct{}), pairs: map[*pair]struct{}{},
+		toxics: toxiproxy.NewProxy(server, "netfault", "", target).Toxics,
+	}
+	if err := p.gates.install(p.toxics); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.listen("127.0.0.1:0"); err != nil {
+		p.gates.remove()
+		return nil, err
+	}
+	p.addr = p.listener.Addr().String()
+	return p, nil
+}
+
+// Addr is where clients connect to: "127.0.0.1:port". It stays the same.
+func (p *Proxy) Addr() string { return p.addr }
+
+// Set changes the conditions, for connections that are open too.
+func (p *Proxy) Set(c Conditions) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errClosed
+	}
+	if !c.Down && p.listener == nil {
+		if err := p.listen(p.addr); err != nil {
+			return err
+		}
+	}
+	before := p.conditions
+	p.conditions = c
+	close(p.changed)
+	p.changed = make(chan struct{})
+	if c.Down {
+		p.unlisten()
+	}
+	for pair := range p.pairs {
+		if c.Down || pair.wounded(before, c) {
+			pair.reset()
+		}
+	}
+	return nil
+}
+
+var errClosed = errors.New("netfault: the proxy is closed")
+
+// Heal makes the network good again.
+func (p *Proxy) Heal() error { return p.Set(Conditions{}) }
+
+// Reset resets all connections. New ones are fine.
+func (p *Proxy) Reset() {
+	for _, pair := range p.snapshot() {
+		pair.reset()
+	}
+}
+
+// HalfOpen closes the server's end of all connections. Their clients hear nothing
+// of it, nor of anything else: they have to give up by themselves. New connections
+// are fine.
+func (p *Proxy) HalfOpen() {
+	for _, pair := range p.snapshot() {
+		pair.orphan()
+	}
+}
+
+// Connections is how many are open.
+func (p *Proxy) Connections() int { return len(p.snapshot()) }
+
+// Close resets all connections and ends the proxy.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.unlisten()
+	p.mu.Unlock()
+	p.Reset()
+	p.links.Wait()
+	p.gates.remove()
+	return nil
+}
+
+func (p *Proxy) snapshot() (pairs []*pair) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pair := range p.pairs {
+		pairs = append(pairs, pair)
+	}
+	return pairs
+}
+
+// listen needs mu.
+func (p *Proxy) listen(addr string) error {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("netfault: %w", err)
+	}
+	p.listener = listener
+	p.links.Go(func() { p.accept(listener) })
+	return nil
+}
+
+// unlisten needs mu.
+func (p *Proxy) unlisten() {
+	if p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
+	}
+}
+
+func (p *Proxy) accept(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		p.links.Go(func() { p.connect(client) })
+	}
+}
+
+// connect connects a client with the server, and returns when that is over.
+func (p *Proxy) connect(client net.Conn) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	server, err := dialer.Dial("tcp", p.target)
+	if err != nil {
+		abort(client)
+		return
+	}
+	pair := newPair(p, client, server)
+	if !p.enter(pair) {
+		pair.reset()
+		return
+	}
+	pair.join()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pairs, pair)
+}
+
+// enter takes a pair in, unless it is too late, and starts its links.
+func (p *Proxy) enter(pair *pair) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.conditions.Down {
+		return false
+	}
+	p.pairs[pair] = struct{}{}
+	p.number++
+	name := fmt.Sprint(p.number)
+	p.gates.next(pair)
+	p.toxics.StartLink(p.server, name+"upstream", pair.client, pair.server, stream.Upstream)
+	p.toxics.StartLink(p.server, name+"downstream", pair.server, pair.client, stream.Downstream)
+	return true
+}
+
+// now returns the conditions, and a channel that is closed when they change.
+func (p *Proxy) now() (Conditions, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conditions, p.changed
+}

@@ -1,0 +1,281 @@
+package netfault_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos/netfault"
+)
+
+func TestGoodNetworkPassesEverything(t *testing.T) {
+	_, p := start(t)
+	var all sync.WaitGroup
+	for i := range 8 {
+		c := dial(t, p)
+		all.Go(func() {
+			for n := range 100 {
+				c.ask(fmt.Sprint(i, "-", n))
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 8, p.Connections())
+}
+
+func TestLatencyIsAddedToReplies(t *testing.T) {
+	_, p := start(t)
+	c := dial(t, p)
+	c.ask("warm")
+	const latency = 80 * time.Millisecond
+	require.NoError(t, p.Set(netfault.Conditions{Latency: latency, Jitter: 10 * time.Millisecond}))
+	began := time.Now()
+	c.ask("slow")
+	require.GreaterOrEqual(t, time.Since(began), latency)
+}
+
+func TestLatencyIsNoLimitOfThroughput(t *testing.T) {
+	_, p := start(t)
+	c := dial(t, p)
+	require.NoError(t, p.Set(netfault.Conditions{Latency: 300 * time.Millisecond}))
+	began := time.Now()
+	for i := range 20 {
+		c.send(fmt.Sprint(i))
+	}
+	for i := range 20 {
+		answer, err := c.hear(patience)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint("ok ", i), answer)
+	}
+	require.Less(t, time.Since(began), 20*300*time.Millisecond)
+}
+
+func TestLostReplyWasApplied(t *testing.T) {
+	e, p := start(t)
+	c := dial(t, p)
+	require.NoError(t, p.Set(netfault.Conditions{RepliesLost: true}))
+	c.send("write")
+	e.until(t, e.has("write"))
+	_, err := c.hear(silence)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+func TestLostRequestWasNotApplied(t *testing.T) {
+	e, p := start(t)
+	c := dial(t, p)
+	require.NoError(t, p.Set(netfault.Conditions{RequestsLost: true}))
+	c.send("write")
+	_, err := c.hear(silence)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, p.Heal())
+	other := dial(t, p)
+	other.ask("later")
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	require.NotContains(t, e.applied, "write")
+}
+
+// A stream with a hole would be taken for something else: an answer for that to
+// another question.
+func TestConnectionThatLostSomethingIsResetWhenItHeals(t *testing.T) {
+	for _, lost := range []netfault.Conditions{{RequestsLost: true}, {RepliesLost: true}} {
+		e, p := start(t)
+		wounded, spared := dial(t, p), dial(t, p)
+		spared.ask("before")
+		wounded.ask("before")
+		require.NoError(t, p.Set(lost))
+		wounded.send("hole")
+		if lost.RepliesLost {
+			e.until(t, e.has("hole"))
+		}
+		_, err := wounded.hear(silence) // the gate has it by now
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.NoError(t, p.Heal())
+		_, err = wounded.hear(patience)
+		require.True(t, wasReset(err), "%v", err)
+		spared.ask("after")
+	}
+}
+
+func wasReset(err error) bool { return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) }
+
+func TestPartitionDeliversLate(t *testing.T) {
+	e, p := start(t)
+	before := dial(t, p)
+	before.ask("before")
+	require.NoError(t, p.Set(netfault.Conditions{Partitioned: true}))
+	during := dial(t, p)
+	before.send("late")
+	during.send("too")
+	for _, c := range []*client{before, during} {
+		_, err := c.hear(silence)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	}
+	e.mu.Lock()
+	require.Equal(t, []string{"before"}, e.applied)
+	e.mu.Unlock()
+	require.NoError(t, p.Heal())
+	for c, want := range map[*client]string{before: "ok late", during: "ok too"} {
+		answer, err := c.hear(patience)
+		require.NoError(t, err)
+		require.Equal(t, want, answer)
+	}
+}
+
+func TestDownRefusesAndComesBackAtTheSameAddress(t *testing.T) {
+	_, p := start(t)
+	c := dial(t, p)
+	c.ask("before")
+	addr := p.Addr()
+	require.NoError(t, p.Set(netfault.Conditions{Down: true}))
+	_, err := c.hear(patience)
+	require.True(t, wasReset(err), "%v", err)
+	_, err = net.DialTimeout("tcp", addr, patience)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.NoError(t, p.Heal())
+	require.Equal(t, addr, p.Addr())
+	dial(t, p).ask("after")
+}
+
+func TestResetClosesWhatIsOpen(t *testing.T) {
+	e, p := start(t)
+	c := dial(t, p)
+	c.ask("before")
+	p.Reset()
+	_, err := c.hear(patience)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	e.until(t, func() bool { return len(e.open) == 0 })
+	dial(t, p).ask("after")
+}
+
+func TestHalfOpenIsSilent(t *testing.T) {
+	e, p := start(t)
+	c := dial(t, p)
+	c.ask("before")
+	p.HalfOpen()
+	e.until(t, func() bool { return len(e.open) == 0 })
+	c.send("into the void")
+	_, err := c.hear(silence)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the client is not told")
+	dial(t, p).ask("after")
+	require.Equal(t, 2, p.Connections())
+}
+
+func TestServerThatIsNotThereEndsTheConnection(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	p, err := netfault.Start(listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	conn, err := net.DialTimeout("tcp", p.Addr(), patience)
+	if err == nil { // else the reset came first
+		_, err = (&client{t, conn, bufio.NewReader(conn)}).hear(patience)
+		_ = conn.Close()
+	}
+	require.True(t, wasReset(err), "%v", err)
+}
+
+func TestServerThatClosesClosesTheClient(t *testing.T) {
+	e, p := start(t)
+	c := dial(t, p)
+	c.ask("before")
+	e.mu.Lock()
+	for conn := range e.open {
+		_ = conn.Close()
+	}
+	e.mu.Unlock()
+	_, err := c.hear(patience)
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// Close is what goleak looks behind, in TestMain.
+func TestCloseEndsConnectionsInAnyCondition(t *testing.T) {
+	for _, c := range []netfault.Conditions{
+		{}, {Latency: time.Hour}, {RequestsLost: true}, {RepliesLost: true}, {Partitioned: true}, {Down: true},
+	} {
+		e := startEcho(t)
+		p, err := netfault.Start(e.listener.Addr().String())
+		require.NoError(t, err)
+		conn := dial(t, p)
+		conn.ask("before")
+		require.NoError(t, p.Set(c))
+		_, _ = io.WriteString(conn, "something\n")
+		require.NoError(t, p.Close())
+		for err = error(nil); err == nil; { // an answer may have come through
+			_, err = conn.hear(patience)
+		}
+		require.True(t, wasReset(err), "%v", err)
+		require.Error(t, p.Heal())
+		require.NoError(t, p.Close())
+	}
+}
+
+func TestConditionsChangeWhileDataFlows_ConcurrentSafe(t *testing.T) {
+	_, p := start(t)
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				conn, err := net.DialTimeout("tcp", p.Addr(), patience)
+				if err != nil {
+					continue
+				}
+				_ = conn.SetDeadline(time.Now().Add(20 * time.Millisecond))
+				for range 20 {
+					if _, err := io.WriteString(conn, "x\n"); err != nil {
+						break
+					}
+					var answer [5]byte
+					if _, err := io.ReadFull(conn, answer[:]); err != nil {
+						break
+					}
+				}
+				_ = conn.Close()
+			}
+		})
+	}
+	for i := range 100 {
+		require.NoError(t, p.Set(netfault.Conditions{
+			Latency: time.Duration(i%3) * time.Millisecond, RequestsLost: i%5 == 1, RepliesLost: i%5 == 2, Partitioned: i%5 == 3, Down: i%10 == 4,
+		}))
+		if i%7 == 0 {
+			p.Reset()
+		}
+		if i%11 == 0 {
+			p.HalfOpen()
+		}
+		<-time.After(3 * time.Millisecond)
+	}
+	close(over)
+	all.Wait()
+	require.NoError(t, p.Heal())
+	dial(t, p).ask("after")
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	_, p := start(t)
+	for field, c := range map[string]netfault.Conditions{"Conditions.Latency": {Latency: -1}, "Conditions.Jitter": {Jitter: -1}} {
+		invalid := (*leasing.InvalidError)(nil)
+		require.ErrorAs(t, p.Set(c), &invalid)
+		require.Equal(t, field, invalid.Field)
+	}
+	_, err := netfault.Start("no port")
+	require.Error(t, err)
+}

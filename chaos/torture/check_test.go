@@ -1,0 +1,285 @@
+package torture_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos/torture"
+)
+
+const (
+	ms  = time.Millisecond
+	ttl = 1000 * ms
+)
+
+var terms = torture.Terms{Drift: 10 * ms, Patience: 500 * ms, Effort: 100_000}
+
+// checks are those that a history violates.
+func checks(h torture.History, terms torture.Terms) (all []torture.Check) {
+	found, _ := torture.Verify(&h, terms)
+	for _, v := range found {
+		all = append(all, v.Check)
+	}
+	return all
+}
+
+// op is an operation as a client saw it.
+func op(verb, claim string, call, ret time.Duration, result torture.Result, token int64) torture.Operation {
+	return torture.Operation{Layer: torture.Client, Verb: verb, Name: "n", Claim: claim, TTL: ttl, Call: call, Return: ret, Result: result, Token: token}
+}
+
+func heldBy(holder, claim string, call, ret time.Duration) torture.Operation {
+	o := op("acquire", claim, call, ret, torture.Held, 0)
+	o.Holder = holder
+	return o
+}
+
+// brokenAt is a break that the faults made, below the clients.
+func brokenAt(immediate bool, call, ret time.Duration) torture.Operation {
+	o := op("break", "", call, ret, torture.Done, 0)
+	o.Layer, o.Immediate = torture.Backend, immediate
+	return o
+}
+
+func TestOrder(t *testing.T) {
+	const (
+		done, lost, unknown = torture.Done, torture.Lost, torture.Unknown
+		yes, no             = true, false
+	)
+	for name, c := range map[string]struct {
+		ok         bool
+		operations []torture.Operation
+	}{
+		"one after the other": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, done, 2),
+		}},
+		"at once": {yes, []torture.Operation{
+			op("release", "a", 20*ms, 60*ms, done, 0), op("acquire", "b", 20*ms, 50*ms, done, 2), op("acquire", "a", 0, 10*ms, done, 1),
+		}},
+		"two holders": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 40*ms, 50*ms, done, 2),
+		}},
+		"after expiry": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 1000*ms, done, 2),
+		}},
+		"before expiry, but for the drift": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 990*ms, done, 2),
+		}},
+		"before expiry": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 989*ms, done, 2),
+		}},
+		"before the expiry of a renewal": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 500*ms, 510*ms, done, 1), op("acquire", "b", 1100*ms, 1200*ms, done, 2),
+		}},
+		"a renewal revives beside a new holder": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 1100*ms, 1200*ms, done, 2), op("renew", "a", 1300*ms, 1310*ms, done, 1),
+		}},
+		"a renewal revives where nobody has been": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1300*ms, 1310*ms, done, 1),
+		}},
+		"a renewal after the release": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, done, 0), op("renew", "a", 40*ms, 50*ms, done, 1),
+		}},
+		"a renewal changes the token": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 40*ms, 50*ms, done, 2),
+		}},
+		"a false loss": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 500*ms, 510*ms, lost, 0),
+		}},
+		"a true loss": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 0),
+		}},
+		"lost, and renewed all the same": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 0), op("renew", "a", 1020*ms, 1030*ms, done, 1),
+		}},
+		"held by the holder": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), heldBy("a", "b", 20*ms, 30*ms),
+		}},
+		"held by one who was released": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, done, 0), heldBy("a", "b", 40*ms, 50*ms),
+		}},
+		"the same claim twice": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "a", 20*ms, 30*ms, done, 1),
+		}},
+		"the same claim twice with two tokens": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "a", 20*ms, 30*ms, done, 2),
+		}},
+		"the same claim again after its expiry": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "a", 1020*ms, 1030*ms, done, 2),
+		}},
+		"an acquire of unknown outcome was applied": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "b", 40*ms, 50*ms), op("acquire", "c", 1000*ms, 1050*ms, done, 2),
+		}},
+		"an acquire of unknown outcome was not applied": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "c", 20*ms, 50*ms, done, 2),
+		}},
+		"an acquire of unknown outcome was applied late": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "b", 20*ms, 50*ms, done, 2), op("release", "b", 60*ms, 70*ms, done, 0),
+			heldBy("a", "c", 80*ms, 90*ms), op("acquire", "c", 1040*ms, 1100*ms, done, 3),
+		}},
+		"an acquire of unknown outcome takes a name that is held": {no, []torture.Operation{
+			op("acquire", "b", 0, 10*ms, done, 2), op("acquire", "a", 20*ms, 30*ms, unknown, 0), heldBy("a", "c", 80*ms, 90*ms),
+		}},
+		"a release of unknown outcome was applied": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, unknown, 0), op("acquire", "b", 40*ms, 50*ms, done, 2),
+		}},
+		"a release of unknown outcome was not applied": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, unknown, 0), heldBy("a", "b", 40*ms, 50*ms),
+		}},
+		"broken at once": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(true, 20*ms, 30*ms), op("acquire", "b", 40*ms, 50*ms, done, 2), op("renew", "a", 60*ms, 70*ms, lost, 0),
+		}},
+		"broken to run out": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("renew", "a", 60*ms, 70*ms, lost, 0), op("acquire", "b", 1000*ms, 1010*ms, done, 2),
+		}},
+		"broken to run out, and taken at once": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("acquire", "b", 40*ms, 50*ms, done, 2),
+		}},
+		"broken to run out, and renewed": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("renew", "a", 40*ms, 50*ms, done, 1),
+		}},
+	} {
+		h := torture.History{TTL: ttl, Operations: c.operations}
+		if c.ok {
+			require.Empty(t, checks(h, terms), name)
+		} else {
+			require.Contains(t, checks(h, terms), torture.Linearizable, name)
+		}
+		loose := terms
+		loose.AssumptionsBroken = true
+		require.NotContains(t, checks(h, loose), torture.Linearizable, name)
+	}
+}
+
+func TestSearchThatIsTooLongIsUndecided(t *testing.T) {
+	h := torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.Done, 1), op("acquire", "b", 40*ms, 50*ms, torture.Done, 2)}}
+	short := terms
+	short.Effort = 1
+	found, undecided := torture.Verify(&h, short)
+	require.Empty(t, found)
+	require.Equal(t, []string{"n (client)"}, undecided)
+}
+
+func tenure(claim string, from, until, end time.Duration, ending torture.Ending) torture.Tenure {
+	return torture.Tenure{Name: "n", Claim: claim, From: from, Until: until, End: end, Ending: ending}
+}
+
+func TestOverlap(t *testing.T) {
+	const up = torture.GivenUp
+	for name, c := range map[string]struct {
+		ok      bool
+		tenures []torture.Tenure
+		breaks  []torture.Operation
+	}{
+		"one after the other": {ok: true, tenures: []torture.Tenure{tenure("a", 0, 900*ms, 100*ms, up), tenure("b", 100*ms, 900*ms, 500*ms, up)}},
+		"both at once":        {tenures: []torture.Tenure{tenure("a", 0, 900*ms, 101*ms, up), tenure("b", 100*ms, 900*ms, 500*ms, up)}},
+		"out of trust":        {ok: true, tenures: []torture.Tenure{tenure("a", 0, 900*ms, 2000*ms, up), tenure("b", 900*ms, 1900*ms, 1000*ms, up)}},
+		"never ended":         {tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 899*ms, 1900*ms, 1000*ms, up)}},
+		"behind a short one": {tenures: []torture.Tenure{
+			tenure("a", 0, 900*ms, 800*ms, up), tenure("b", 100*ms, 200*ms, 200*ms, up), tenure("c", 300*ms, 400*ms, 400*ms, up),
+		}},
+		"broken at once": {
+			ok:      true,
+			tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks:  []torture.Operation{brokenAt(true, 400*ms, 450*ms)},
+		},
+		"broken to run out": {
+			tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks:  []torture.Operation{brokenAt(false, 400*ms, 450*ms)},
+		},
+		"taken before the break": {
+			tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 300*ms, 900*ms, 380*ms, up)},
+			breaks:  []torture.Operation{brokenAt(true, 400*ms, 450*ms)},
+		},
+		"an earlier one was broken": {
+			tenures: []torture.Tenure{tenure("a", 300*ms, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks:  []torture.Operation{brokenAt(true, 100*ms, 200*ms)},
+		},
+	} {
+		h := torture.History{TTL: ttl, Tenures: c.tenures, Operations: c.breaks}
+		if c.ok {
+			require.NotContains(t, checks(h, terms), torture.Overlap, name)
+		} else {
+			require.Contains(t, checks(h, terms), torture.Overlap, name)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	loose := terms
+	loose.AssumptionsBroken = true // tokens have to rise then, too
+	grants := func(second, third int64) torture.History {
+		return torture.History{Operations: []torture.Operation{
+			op("acquire", "a", 0, 10*ms, torture.Done, 5), op("acquire", "b", 20*ms, 30*ms, torture.Done, second), op("acquire", "c", 25*ms, 40*ms, torture.Done, third),
+		}}
+	}
+	require.Empty(t, checks(grants(6, 7), loose))
+	require.Empty(t, checks(grants(7, 6), loose), "those two were under way at once")
+	require.Equal(t, []torture.Check{torture.Tokens}, checks(grants(4, 6), loose), "reset")
+	require.Contains(t, checks(grants(5, 6), loose), torture.Tokens, "the same again")
+	require.Equal(t, []torture.Check{torture.Tokens}, checks(grants(6, 6), loose), "one for two")
+}
+
+func TestFence(t *testing.T) {
+	write := func(claim string, token int64, at time.Duration, accepted, trusted bool) torture.Write {
+		return torture.Write{Name: "n", Claim: claim, Token: token, Call: at, Return: at, Accepted: accepted, Trusted: trusted}
+	}
+	ok := torture.History{Writes: []torture.Write{
+		write("a", 1, 10*ms, true, true), write("a", 1, 20*ms, true, false), write("b", 2, 30*ms, true, true), write("a", 1, 40*ms, false, false),
+	}}
+	require.Empty(t, checks(ok, terms))
+	for name, w := range map[string]torture.Write{
+		"stale":             write("a", 1, 50*ms, true, false),
+		"the same token":    write("c", 2, 50*ms, true, true),
+		"a holder in trust": write("c", 1, 50*ms, false, true),
+	} {
+		bad := torture.History{Writes: append(ok.Writes[:4:4], w)}
+		require.Equal(t, []torture.Check{torture.Fence}, checks(bad, terms), name)
+	}
+	refused := torture.History{
+		Writes:     append(ok.Writes[:4:4], write("c", 1, 50*ms, false, true)),
+		Operations: []torture.Operation{brokenAt(true, 15*ms, 20*ms)},
+	}
+	require.Empty(t, checks(refused, terms), "broken under its holder")
+}
+
+func TestLoss(t *testing.T) {
+	lost := func(told time.Duration) torture.History {
+		one := tenure("a", 0, 900*ms, 905*ms, torture.WasLost)
+		one.Told, one.Reason = told, leasing.LostExpired
+		return torture.History{Tenures: []torture.Tenure{one}, Closed: 9000 * ms}
+	}
+	require.Empty(t, checks(lost(910*ms), terms))
+	require.Empty(t, checks(lost(800*ms), terms), "taken, before the end of trust")
+	require.Equal(t, []torture.Check{torture.Loss}, checks(lost(1401*ms), terms), "late")
+	require.Equal(t, []torture.Check{torture.Loss}, checks(lost(0), terms), "never")
+	running := torture.History{Tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, "")}, Closed: 9000 * ms}
+	require.Equal(t, []torture.Check{torture.Loss}, checks(running, terms), "it never ended")
+	gone := torture.History{Tenures: []torture.Tenure{tenure("a", 0, 900*ms, 100*ms, torture.Abandoned)}, Closed: 9000 * ms}
+	require.Empty(t, checks(gone, terms))
+}
+
+func TestLeakAndHang(t *testing.T) {
+	free := func(at time.Duration) torture.History {
+		return torture.History{Closed: 100 * ms, Free: []torture.Freed{{Name: "n", At: at, By: 2000 * ms}}}
+	}
+	require.Empty(t, checks(free(1900*ms), terms))
+	require.Equal(t, []torture.Check{torture.Leak}, checks(free(2100*ms), terms))
+	require.Equal(t, []torture.Check{torture.Leak}, checks(free(0), terms))
+	call := op("acquire", "a", 0, 900*ms, torture.Unknown, 0)
+	call.Overrun = 499 * ms
+	require.Empty(t, checks(torture.History{Operations: []torture.Operation{call}}, terms))
+	call.Overrun = 501 * ms
+	require.Equal(t, []torture.Check{torture.Hang}, checks(torture.History{Operations: []torture.Operation{call}}, terms))
+}
+
+// The longest trust counts, not the latest.
+func TestOverlapIsFoundBehindAShortTenure(t *testing.T) {
+	h := torture.History{Tenures: []torture.Tenure{
+		tenure("a", 0, 900*ms, 800*ms, torture.GivenUp), tenure("b", 100*ms, 200*ms, 200*ms, torture.GivenUp), tenure("c", 300*ms, 400*ms, 400*ms, torture.GivenUp),
+	}}
+	require.Equal(t, []torture.Check{torture.Overlap, torture.Overlap}, checks(h, terms))
+}

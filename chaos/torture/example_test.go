@@ -1,0 +1,50 @@
+package torture_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// A provider under lost replies, for two seconds. In place of memory's, open yours:
+// each worker gets a client of its own.
+func ExampleRun() {
+	report, err := torture.Run(context.Background(), torture.Options{
+		Open: torture.Share(memlease.New(memlease.Options{})),
+		Plan: chaos.LostReplies(chaos.LostRepliesOptions{}),
+		For:  2 * time.Second,
+		TTL:  500 * time.Millisecond,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(report.Verdict())
+	// Output: no violation
+}
+
+// In virtual time ten minutes of a partition pass in a second, and the seed of a
+// failure shows the same failure again. (A test of yours would have another name.)
+func TestExampleInVirtualTime_memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, err := torture.Run(context.Background(), torture.Options{
+			Open: torture.Share(memlease.New(memlease.Options{})), // made inside, like all that tells the time
+			Plan: chaos.Partition(chaos.PartitionOptions{}),
+			For:  10 * time.Minute,
+			Seed: 42, Repeatable: true,
+			Command: "go test -run " + t.Name(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !report.OK() {
+			t.Errorf("\n%s", report)
+		}
+	})
+}

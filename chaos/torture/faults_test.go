@@ -1,0 +1,192 @@
+package torture_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// odd is a provider with something odd about it, and without abilities.
+type odd struct {
+	leasing.Provider
+	renew func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error)
+	close func() error
+}
+
+func (o odd) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+	if o.renew == nil {
+		return o.Provider.Renew(ctx, req)
+	}
+	return o.renew(ctx, req)
+}
+
+func (o odd) Close() error {
+	if o.close == nil {
+		return nil
+	}
+	return o.close()
+}
+
+func (odd) As(any) bool { return false }
+
+func TestCallThatDoesNotEndWithItsContextIsFound_memory(t *testing.T) {
+	report := virtual(t, torture.Options{For: minute / 2, Seed: 1, Manager: leasing.Options{RequestTimeout: 300 * ms}}, func(p leasing.Provider) leasing.Provider {
+		return odd{Provider: p, renew: func(_ context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			time.Sleep(8 * time.Second)
+			return p.Renew(context.Background(), req)
+		}}
+	})
+	require.Contains(t, kindsOf(report), torture.Hang)
+}
+
+func kindsOf(report *torture.Report) (kinds []torture.Check) {
+	for _, v := range report.Violations {
+		kinds = append(kinds, v.Check)
+	}
+	return kinds
+}
+
+func TestGoroutineThatIsLeftBehindIsFound_memory(t *testing.T) {
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	shared := torture.Share(memlease.New(memlease.Options{}))
+	report, err := torture.Run(t.Context(), torture.Options{
+		Workers: 2, Names: 1, For: 300 * ms, TTL: 200 * ms, Patience: 300 * ms,
+		Open: func(ctx context.Context) (leasing.Provider, error) {
+			go func() { <-release }()
+			return shared(ctx)
+		},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []torture.Check{torture.Goroutine}, kindsOf(report))
+	require.Contains(t, report.Violations[0].Text, "TestGoroutineThatIsLeftBehindIsFound")
+}
+
+// A goroutine that was there before is none of the run's.
+func TestOtherGoroutinesAreNotFound_memory(t *testing.T) {
+	ended := make(chan struct{})
+	go func() { <-ended }()
+	t.Cleanup(func() { close(ended) })
+	report, err := torture.Run(t.Context(), torture.Options{
+		Open: torture.Share(memlease.New(memlease.Options{})), Workers: 3, Names: 2, For: 500 * ms, TTL: 300 * ms,
+	})
+	require.NoError(t, err)
+	require.Empty(t, report.Violations)
+}
+
+func TestRunEndsWithItsContext_memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		time.AfterFunc(3*time.Second, func() { cancel(why) })
+		_, err := torture.Run(ctx, torture.Options{Open: torture.Share(memlease.New(memlease.Options{})), For: minute})
+		require.ErrorIs(t, err, why)
+	})
+}
+
+func TestClientThatCannotBeOpenedOrClosed_memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opened, closed atomic.Int32
+		trouble := errors.New("trouble")
+		memory := memlease.New(memlease.Options{})
+		options := torture.Options{For: time.Second, Open: func(context.Context) (leasing.Provider, error) {
+			if opened.Add(1) == 3 {
+				return nil, trouble
+			}
+			return odd{Provider: memory, close: func() error { closed.Add(1); return nil }}, nil
+		}}
+		_, err := torture.Run(context.Background(), options)
+		require.ErrorIs(t, err, trouble)
+		require.EqualValues(t, 2, closed.Load(), "those that were open are closed")
+
+		options.Open = func(context.Context) (leasing.Provider, error) {
+			return odd{Provider: memory, close: func() error { return trouble }}, nil
+		}
+		_, err = torture.Run(context.Background(), options)
+		require.ErrorIs(t, err, trouble)
+	})
+}
+
+func TestDisturbanceIsReported_memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := false
+		options := torture.Options{For: 5 * time.Second, Open: torture.Share(memlease.New(memlease.Options{}))}
+		options.Disturb = func(ctx context.Context, report func(torture.Disturbance)) error {
+			report(torture.Disturbance{Kind: "rain", For: time.Second})
+			<-ctx.Done()
+			over = true
+			return nil
+		}
+		report, err := torture.Run(context.Background(), options)
+		require.NoError(t, err)
+		require.True(t, over, "it is waited for")
+		require.Equal(t, map[string]int{"rain": 1}, report.Disturbances)
+		require.Contains(t, report.String(), "1 rain")
+
+		trouble := errors.New("trouble")
+		options.Disturb = func(context.Context, func(torture.Disturbance)) error { return trouble }
+		began := time.Now()
+		_, err = torture.Run(context.Background(), options)
+		require.ErrorIs(t, err, trouble)
+		require.Zero(t, time.Since(began).Truncate(time.Second), "it ends the run")
+	})
+}
+
+func TestOptionsThatCannotWork(t *testing.T) {
+	open := torture.Share(memlease.New(memlease.Options{}))
+	for field, options := range map[string]torture.Options{
+		"Options.Open":          {},
+		"Options.Workers":       {Open: open, Workers: -1},
+		"Options.Names":         {Open: open, Names: 10_000},
+		"Options.For":           {Open: open, For: -1},
+		"Options.TTL":           {Open: open, TTL: leasing.Infinite},
+		"Options.Patience":      {Open: open, Patience: -1},
+		"Options.Effort":        {Open: open, Effort: -1},
+		"Options.Manager.TTL":   {Open: open, Manager: leasing.Options{TTL: 1}},
+		"Options.Manager.Owner": {Open: open, Manager: leasing.Options{Owner: "me"}},
+	} {
+		_, err := torture.Run(t.Context(), options)
+		invalid := (*leasing.InvalidError)(nil)
+		require.ErrorAs(t, err, &invalid, field)
+		require.Equal(t, field, invalid.Field)
+	}
+	_, err := torture.Run(t.Context(), torture.Options{Open: open, Plan: chaos.Plan{Rules: []chaos.Rule{{}}}})
+	require.ErrorIs(t, err, leasing.ErrInvalid, "a plan that can't work")
+	_, err = torture.Run(t.Context(), torture.Options{Open: func(context.Context) (leasing.Provider, error) { return nil, nil }})
+	require.ErrorContains(t, err, "no provider")
+}
+
+// A server that forgets its leases breaks an assumption: two may hold a name then.
+// What must hold all the same is checked.
+func TestBrokenAssumptionsAreLeftOut_memory(t *testing.T) {
+	forgetful := func(p leasing.Provider) leasing.Provider {
+		go func() {
+			for range 20 {
+				time.Sleep(700 * ms)
+				for i := range 4 {
+					_, _ = p.Break(context.Background(), leasing.BreakRequest{Name: fmt.Sprint("torture/run/", i+1), Immediate: true})
+				}
+			}
+		}()
+		return p
+	}
+	options := torture.Options{For: minute / 4, Seed: 1, Repeatable: true}
+	strict := virtual(t, options, forgetful)
+	require.Contains(t, kindsOf(strict), torture.Overlap)
+	options.AssumptionsBroken = true
+	loose := virtual(t, options, forgetful)
+	require.NotContains(t, kindsOf(loose), torture.Overlap)
+	require.NotContains(t, kindsOf(loose), torture.Linearizable)
+	require.Contains(t, loose.String(), "not checked")
+}

@@ -1,0 +1,36 @@
+package torture_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// virtual runs a torture over memory in virtual time. wrap, unless nil, is around
+// the provider.
+func virtual(t *testing.T, options torture.Options, wrap func(leasing.Provider) leasing.Provider) (report *torture.Report) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var provider leasing.Provider = memlease.New(memlease.Options{})
+		if wrap != nil {
+			provider = wrap(provider)
+		}
+		options.Open = torture.Share(provider)
+		var err error
+		report, err = torture.Run(context.Background(), options)
+		require.NoError(t, err)
+	})
+	return report
+}
+
+const minute = time.Minute

@@ -1,0 +1,222 @@
+package torture
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// History is what a run has recorded. Times are counted from its start, on the
+// machine's monotonic clock.
+type History struct {
+	TTL        time.Duration `json:"ttl"`
+	Operations []Operation   `json:"operations"`
+	Tenures    []Tenure      `json:"tenures"`
+	Writes     []Write       `json:"writes"` // in the order in which the resource took them
+	Faults     []Fault       `json:"faults"`
+	Stops      []Stop        `json:"stops,omitempty"`
+	// FaultsEnd is when the faults were switched off, Closed when the last worker
+	// had closed its client.
+	FaultsEnd time.Duration `json:"faults_end"`
+	Closed    time.Duration `json:"closed"`
+	// Free are the names at the end: when each could be taken again.
+	Free []Freed `json:"free"`
+}
+
+// Layer says where an operation was seen.
+type Layer string
+
+// The layers. The faults lie in between.
+const (
+	Client  Layer = "client"  // what a manager asked, and was told
+	Backend Layer = "backend" // what the provider was asked, and answered
+)
+
+// Result is the outcome of an operation.
+type Result string
+
+// The results.
+const (
+	Done     Result = "done"     // granted, released or broken
+	Held     Result = "held"     // refused: somebody else's
+	Lost     Result = "lost"     // refused: the claim has ended
+	Released Result = "released" // refused: the claim was given up
+	Refused  Result = "refused"  // for another reason, and not applied
+	Unknown  Result = "unknown"  // may have been applied, or may yet be
+)
+
+// Operation is one call of a provider's method.
+type Operation struct {
+	Worker int `json:"worker"`
+	// number is its place among those of its worker. Those of different claims that
+	// begin in the same instant may come in any order.
+	number int
+	Layer  Layer         `json:"layer"`
+	Verb   string        `json:"verb"` // acquire, renew, release, break
+	Name   string        `json:"name"`
+	Claim  string        `json:"claim,omitempty"`
+	TTL    time.Duration `json:"ttl,omitempty"`
+	// Immediate is a break's.
+	Immediate bool          `json:"immediate,omitempty"`
+	Call      time.Duration `json:"call"`
+	// Return is 0 if the call never returned: its process was killed, say.
+	Return time.Duration `json:"return"`
+	// Overrun is for how long the call went on after its context had ended.
+	Overrun time.Duration `json:"overrun,omitempty"`
+	Result  Result        `json:"result"`
+	Token   int64         `json:"token,omitempty"`
+	// Holder is the claim that a refusal names; "" if it names none for certain.
+	Holder string `json:"holder,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// Tenure is a lease as its holder knew it.
+type Tenure struct {
+	Worker int           `json:"worker"`
+	Name   string        `json:"name"`
+	Claim  string        `json:"claim"`
+	Token  int64         `json:"token"`
+	From   time.Duration `json:"from"`  // the acquire had returned
+	Until  time.Duration `json:"until"` // of the latest renewal's trust
+	// End is when it was given up or the manager declared it lost; 0 if never.
+	End    time.Duration      `json:"end"`
+	Ending Ending             `json:"ending"`
+	Reason leasing.LostReason `json:"reason,omitempty"`
+	// Told is when the holder saw its context end; 0 if it did not, or had
+	// given the lease up before.
+	Told     time.Duration `json:"told,omitempty"`
+	Renewals int           `json:"renewals,omitempty"`
+}
+
+// Ending says how a tenure ended.
+type Ending string
+
+// The endings.
+const (
+	GivenUp   Ending = "given up"
+	WasLost   Ending = "lost"
+	Abandoned Ending = "abandoned" // its manager was closed under it, like that of a process that dies
+	Killed    Ending = "killed"    // with its process
+)
+
+// trusted is the end of the time for which the holder trusted the lease.
+func (t Tenure) trusted() time.Duration {
+	if t.End == 0 {
+		return t.Until
+	}
+	return min(t.Until, t.End)
+}
+
+// late is how long after the end of its trust the holder heard of the loss. A
+// process that was stopped could not hear before it went on.
+func (h *History) late(t Tenure) (time.Duration, bool) {
+	if t.Ending != WasLost || t.Told == 0 {
+		return 0, false
+	}
+	from := t.Until
+	for _, s := range h.Stops {
+		if s.Worker == t.Worker && s.From < t.Told && s.To > from {
+			from = s.To
+		}
+	}
+	return max(0, t.Told-from), true
+}
+
+// Write is one attempt to write to the resource that a name protects.
+type Write struct {
+	Worker int           `json:"worker"`
+	Name   string        `json:"name"`
+	Claim  string        `json:"claim"`
+	Token  int64         `json:"token"`
+	Call   time.Duration `json:"call"`
+	Return time.Duration `json:"return"`
+	// Trusted says that the holder's lease was good before the write and after.
+	Trusted  bool `json:"trusted"`
+	Accepted bool `json:"accepted"`
+}
+
+// Fault is one fault that was injected, or one that befell a process or server.
+type Fault struct {
+	At     time.Duration `json:"at"`
+	Until  time.Duration `json:"until,omitempty"` // 0 for a moment
+	Worker int           `json:"worker"`          // -1 if it concerns all
+	Name   string        `json:"name,omitempty"`  // "" if it concerns all
+	Verb   string        `json:"verb,omitempty"`
+	Kind   string        `json:"kind"`
+	Rule   string        `json:"rule,omitempty"`
+}
+
+// Stop is a time in which a worker's process stood still.
+type Stop struct {
+	Worker int           `json:"worker"`
+	From   time.Duration `json:"from"`
+	To     time.Duration `json:"to"`
+}
+
+// stopped says whether a worker's process stood still during a call.
+func (h *History) stopped(o Operation) bool {
+	return slices.ContainsFunc(h.Stops, func(s Stop) bool { return s.Worker == o.Worker && s.From < o.Return && s.To > o.Call })
+}
+
+// Freed is when a name could be taken again after the end.
+type Freed struct {
+	Name string        `json:"name"`
+	At   time.Duration `json:"at"` // 0 if not within the bound
+	By   time.Duration `json:"by"` // the bound
+}
+
+// sort puts the history in an order that does not depend on which goroutine
+// came to write first. The order of writes is the resource's and stays.
+func (h *History) sort() {
+	slices.SortStableFunc(h.Operations, func(a, b Operation) int {
+		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Worker, b.Worker),
+			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.number, b.number))
+	})
+	slices.SortStableFunc(h.Tenures, func(a, b Tenure) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Claim, b.Claim))
+	})
+	slices.SortStableFunc(h.Faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Verb, b.Verb),
+			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Rule, b.Rule))
+	})
+}
+
+// names returns the names that occur, sorted.
+func (h *History) names() []string {
+	seen := map[string]bool{}
+	var names []string
+	note := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	for _, f := range h.Free {
+		note(f.Name)
+	}
+	for _, t := range h.Tenures {
+		note(t.Name)
+	}
+	for _, o := range h.Operations {
+		note(o.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// end is the time of the last thing that happened.
+func (h *History) end() time.Duration {
+	end := max(h.FaultsEnd, h.Closed)
+	for _, o := range h.Operations {
+		end = max(end, o.Call, o.Return)
+	}
+	for _, t := range h.Tenures {
+		end = max(end, t.From, t.End, t.Told)
+	}
+	for _, f := range h.Free {
+		end = max(end, f.At)
+	}
+	return end
+}

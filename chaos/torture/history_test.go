@@ -1,0 +1,109 @@
+package torture_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/torture"
+)
+
+// history is that of a run under a plan.
+func history(t *testing.T, plan string) *torture.History {
+	t.Helper()
+	return under(t, plan, torture.Options{For: minute, Workers: 12}).History
+}
+
+// count is how many operations a layer saw with a result.
+func count(h *torture.History, layer torture.Layer, verb string, result torture.Result) (n int) {
+	for _, o := range h.Operations {
+		if o.Layer == layer && o.Verb == verb && o.Result == result {
+			n++
+		}
+	}
+	return n
+}
+
+// What is not recorded can't be wrong: each kind of answer is there, also to
+// batched renewals, and as often as the managers say.
+func TestHistoryHasWhatManagersAskAndAreTold_memory(t *testing.T) {
+	h := history(t, "none")
+	renewals := 0
+	for _, one := range h.Tenures {
+		renewals += one.Renewals
+	}
+	require.Positive(t, renewals)
+	for _, layer := range []torture.Layer{torture.Client, torture.Backend} {
+		require.Equal(t, renewals, count(h, layer, "renew", torture.Done), layer)
+		require.Equal(t, len(h.Tenures), count(h, layer, "acquire", torture.Done), layer)
+		require.Positive(t, count(h, layer, "acquire", torture.Held), layer)
+		require.Positive(t, count(h, layer, "release", torture.Done), layer)
+	}
+	for _, o := range h.Operations {
+		if o.Result == torture.Held {
+			require.NotEmpty(t, o.Holder)
+		}
+	}
+}
+
+func TestHistoryTellsTheTwoSidesOfTheFaultsApart_memory(t *testing.T) {
+	h := history(t, "lost-replies")
+	require.Positive(t, count(h, torture.Client, "acquire", torture.Unknown))
+	require.Zero(t, count(h, torture.Backend, "acquire", torture.Unknown))
+	h = history(t, "steal-lease")
+	require.Zero(t, count(h, torture.Client, "break", torture.Done))
+	require.Positive(t, count(h, torture.Backend, "break", torture.Done))
+	require.Positive(t, count(h, torture.Client, "renew", torture.Lost))
+}
+
+// In virtual time a loss is told at the very end of trust.
+func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
+	lost, late := 0, 0
+	h := history(t, "partition")
+	for _, one := range h.Tenures {
+		if one.Renewals == 0 {
+			require.LessOrEqual(t, one.Until, one.From+h.TTL*99/100, "trust is counted from before the request")
+		}
+		if one.Renewals == 0 && one.Reason == leasing.LostExpired && one.Ending == torture.WasLost {
+			lost++
+			require.Equal(t, one.Until, one.End)
+			require.Equal(t, one.Until, one.Told)
+		}
+	}
+	require.Positive(t, lost)
+	for _, w := range h.Writes {
+		if !w.Trusted {
+			late++
+		}
+	}
+	require.Positive(t, late, "workers write once more after their loss")
+}
+
+func TestFaultsEndWithTheRun_memory(t *testing.T) {
+	for _, plan := range chaos.Names() {
+		h := under(t, plan, torture.Options{For: minute / 6}).History
+		for _, f := range h.Faults {
+			require.LessOrEqual(t, f.At, h.FaultsEnd, "%s: %s", plan, f.Kind)
+		}
+		require.Less(t, h.FaultsEnd, h.Closed)
+	}
+}
+
+// A process that was stopped hears of its loss when it goes on.
+func TestStoppedProcessIsNotLate(t *testing.T) {
+	one := tenure("a", 0, 900*ms, 905*ms, torture.WasLost)
+	one.Told = 5100 * ms
+	h := torture.History{Tenures: []torture.Tenure{one}, Stops: []torture.Stop{{From: 100 * ms, To: 5000 * ms}}}
+	require.Empty(t, checks(h, terms))
+	h.Stops[0].Worker = 1
+	require.Equal(t, []torture.Check{torture.Loss}, checks(h, terms), "it was another's")
+	h.Stops[0] = torture.Stop{From: 100 * ms, To: 3000 * ms}
+	require.Equal(t, []torture.Check{torture.Loss}, checks(h, terms), "late all the same")
+
+	call := op("acquire", "a", 0, 5000*ms, torture.Unknown, 0)
+	call.Overrun = 4000 * ms
+	h = torture.History{Operations: []torture.Operation{call}, Stops: []torture.Stop{{From: 100 * ms, To: 4900 * ms}}}
+	require.Empty(t, checks(h, terms))
+}

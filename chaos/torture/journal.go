@@ -1,0 +1,96 @@
+package torture
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// entry is one line of the record. Operations and tenures are entered when they
+// begin and again as they go on, under the same key, so that those of a process
+// that is killed are not lost.
+type entry struct {
+	Key       string     `json:"key,omitempty"`
+	Operation *Operation `json:"operation,omitempty"`
+	Tenure    *Tenure    `json:"tenure,omitempty"`
+	Fault     *Fault     `json:"fault,omitempty"`
+}
+
+// journal takes entries. Its implementations are safe for concurrent use.
+type journal interface{ enter(entry) }
+
+// book is the journal of a run.
+type book struct {
+	mu         sync.Mutex
+	operations map[string]*Operation
+	tenures    map[string]*Tenure
+	faults     []Fault
+	stops      []Stop
+}
+
+func newBook() *book {
+	return &book{operations: map[string]*Operation{}, tenures: map[string]*Tenure{}}
+}
+
+func (b *book) enter(e entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case e.Operation != nil:
+		o := *e.Operation
+		b.operations[e.Key] = &o
+	case e.Tenure != nil:
+		t := *e.Tenure
+		b.tenures[e.Key] = &t
+	case e.Fault != nil:
+		b.faults = append(b.faults, *e.Fault)
+	}
+}
+
+// history is what was entered so far, in no order yet.
+func (b *book) history() *History {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h := &History{Faults: slices.Clone(b.faults), Stops: slices.Clone(b.stops)}
+	for _, o := range b.operations {
+		h.Operations = append(h.Operations, *o)
+	}
+	for _, t := range b.tenures {
+		h.Tenures = append(h.Tenures, *t)
+	}
+	return h
+}
+
+// count is how much there is so far.
+func (b *book) count() (p Progress) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range b.tenures {
+		p.Grants++
+		if t.Ending == WasLost {
+			p.Losses++
+		}
+	}
+	p.Faults, p.Operations = len(b.faults), len(b.operations)
+	return p
+}
+
+func (b *book) stopped(s Stop) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stops = append(b.stops, s)
+}
+
+// killed ends the tenures of a worker whose process was killed.
+func (b *book) killed(worker int, at time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range b.tenures {
+		if t.Worker == worker && t.Ending == "" {
+			t.Ending = Killed
+			if t.End == 0 || at < t.End {
+				t.End = at
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// nobody is the number of a worker that there is not.
+const nobody = 0xffff
+
+// awaitFree takes each name once more, with a client that nothing disturbs. What
+// crashed workers have left behind runs out meanwhile.
+func (r *run) awaitFree(ctx context.Context) (err error) {
+	r.progress("waiting for names")
+	provider, err := r.options.Open(ctx)
+	if err != nil {
+		return fmt.Errorf("open a client for the check of leaks: %w", err)
+	}
+	defer func() { err = errors.Join(err, provider.Close()) }()
+	by := r.closed + r.options.TTL + r.options.margin() + r.caps.Precision + r.options.Patience
+	left, claims := r.started.names, newClaims(r.started.run, nobody)
+	for len(left) > 0 && r.now() < by && ctx.Err() == nil {
+		var held []string
+		for _, name := range left {
+			if r.take(ctx, provider, name, claims.out(name)) {
+				r.free = append(r.free, Freed{Name: name, At: r.now(), By: by})
+			} else {
+				held = append(held, name)
+			}
+		}
+		left = held
+		pause(ctx, 20*time.Millisecond)
+	}
+	for _, name := range left {
+		r.free = append(r.free, Freed{Name: name, By: by})
+	}
+	return context.Cause(ctx)
+}
+
+// take acquires a name and releases it again, if it is free.
+func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) bool {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
+	defer cancel()
+	_, err := provider.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
+	if err != nil {
+		return false
+	}
+	_ = provider.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id})
+	return true
+}
+
+// pause waits for a time or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// goroutineLabel marks the goroutines of a run, and those they start.
+const goroutineLabel = "leasing.torture"
+
+// leftGoroutines waits for the run's goroutines to end, and shows those that don't.
+func leftGoroutines(label string, patience time.Duration, now func() time.Duration) []Violation {
+	var left []string
+	for wait := time.Millisecond; ; wait *= 2 {
+		left = goroutines(label)
+		if len(left) == 0 || wait > patience {
+			break
+		}
+		<-time.After(wait)
+	}
+	var found []Violation
+	for _, stack := range left {
+		found = append(found, Violation{Check: Goroutine, At: now(), Text: "left behind: " + stack})
+	}
+	return found
+}
+
+// goroutines returns the stacks of those with the label: groups of equal ones, as
+// the profile in its text form lists them.
+func goroutines(label string) (stacks []string) {
+	var profile bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
+		return nil
+	}
+	mark := fmt.Sprintf("%q:%q", goroutineLabel, label)
+	for _, group := range strings.Split(profile.String(), "\n\n") {
+		if strings.Contains(group, mark) {
+			stacks = append(stacks, frames(group))
+		}
+	}
+	return stacks
+}
+
+// frames are the innermost few functions of a group.
+func frames(group string) string {
+	const most = 6
+	var names []string
+	for _, line := range strings.Split(group, "\n") {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "#" && len(names) < most && strings.HasPrefix(fields[1], "0x") {
+			name, _, _ := strings.Cut(fields[2], "+0x")
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " < ")
+}

@@ -1,0 +1,182 @@
+package torture
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"os/exec"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/fencing"
+)
+
+// Options configure a run. Only Open is required.
+type Options struct {
+	// Open opens a client of the backend. It is called once for each worker, and
+	// once more for the check that all is free at the end; each client is closed.
+	// See Share for a provider that is its own backend.
+	Open func(ctx context.Context) (leasing.Provider, error)
+	// Plan is what goes wrong, for each worker by itself: its budgets and counts
+	// too. The workers are the owners "worker-0", "worker-1" and so on. The zero
+	// value is a run without faults.
+	Plan chaos.Plan
+	// Seed decides all that is left to chance, and what the plan leaves to
+	// chance unless it has a seed itself. 0: a random one, which the report tells.
+	Seed uint64
+
+	Workers int           // default 8
+	Names   int           // default 4; fewer names than workers make them compete
+	For     time.Duration // default 10 s, and some more for the end
+	// TTL of the leases. Default 2 s, or what the provider can do. A short one
+	// makes many losses on a slow machine, which are no violations.
+	TTL time.Duration
+	// Manager configures the workers' managers, but for TTL and Owner. Its
+	// RequestTimeout is a little more than the TTL by default, at least a second.
+	Manager leasing.Options
+	// Fence checks the tokens of the writes. Default: one in memory.
+	Fence fencing.Fence
+
+	// Process, unless nil, makes each worker a process: the command is to call
+	// MainOfWorker first of all, mostly another copy of this program. Some are
+	// stopped for up to two TTLs, some killed, and others take their place. Only
+	// the numbers of Manager reach them, and Open is for the check at the end.
+	Process func() *exec.Cmd
+
+	// Disturb does to servers, networks and processes what a plan can't. It runs
+	// beside the workers, reports what it does for the timeline, and when ctx ends
+	// puts things right and returns.
+	Disturb func(ctx context.Context, report func(Disturbance)) error
+	// AssumptionsBroken says that plan or Disturb break what the provider assumes,
+	// such as that a server keeps its leases: see the package's documentation.
+	AssumptionsBroken bool
+
+	// Repeatable makes names and IDs the same in each run with a seed. It is for a
+	// backend that is new in each run: others remember which IDs were released.
+	Repeatable bool
+
+	// Patience is how long what should happen at once may take on this machine
+	// before it is a violation. Default 5 s.
+	Patience time.Duration
+	// Effort bounds the search for a linear order, in steps for each name and
+	// layer. Default 20 million, which take half a minute or so; few histories
+	// need more steps than they have operations.
+	Effort int
+	// Command is what a person types for the same run. The report shows it.
+	Command string
+	// Progress is told each second how the run goes.
+	Progress func(Progress)
+}
+
+// Disturbance is something that Options.Disturb does.
+type Disturbance struct {
+	Kind string // "node 2 killed"
+	// For is how long it lasts, if that is known; 0 for a moment.
+	For time.Duration
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Elapsed, For time.Duration
+	Phase        string // "running", "closing", "waiting for names", "checking"
+	Grants       int
+	Losses       int
+	Faults       int
+	Operations   int
+}
+
+func (o Options) withDefaults() (Options, error) {
+	o.Workers, o.Names = cmp.Or(o.Workers, 8), cmp.Or(o.Names, 4)
+	o.For = cmp.Or(o.For, 10*time.Second)
+	o.Patience, o.Effort = cmp.Or(o.Patience, 5*time.Second), cmp.Or(o.Effort, 20_000_000)
+	o.Seed = cmp.Or(o.Seed, rand.Uint64()>>32, 1)
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	return o, o.validate()
+}
+
+// most is the highest number of workers and of names: both have fixed places in
+// names and IDs.
+const most = 9999
+
+func (o Options) validate() error {
+	switch {
+	case o.Open == nil:
+		return &leasing.InvalidError{Field: "Options.Open", Value: nil, Want: "a function that opens a provider"}
+	case o.Workers < 1 || o.Workers > most:
+		return &leasing.InvalidError{Field: "Options.Workers", Value: o.Workers, Want: "1 to 9999, or 0 for the default"}
+	case o.Names < 1 || o.Names > most:
+		return &leasing.InvalidError{Field: "Options.Names", Value: o.Names, Want: "1 to 9999, or 0 for the default"}
+	case o.For < 0:
+		return &leasing.InvalidError{Field: "Options.For", Value: o.For, Want: "more than 0, or 0 for the default"}
+	case o.TTL < 0 || o.TTL == leasing.Infinite:
+		return &leasing.InvalidError{Field: "Options.TTL", Value: o.TTL, Want: "a finite TTL, or 0 for the default"}
+	case o.Patience < 0:
+		return &leasing.InvalidError{Field: "Options.Patience", Value: o.Patience, Want: "more than 0, or 0 for the default"}
+	case o.Effort < 0:
+		return &leasing.InvalidError{Field: "Options.Effort", Value: o.Effort, Want: "more than 0, or 0 for the default"}
+	case o.Manager.TTL != 0:
+		return &leasing.InvalidError{Field: "Options.Manager.TTL", Value: o.Manager.TTL, Want: "0: Options.TTL is the TTL"}
+	case o.Manager.Owner != "":
+		return &leasing.InvalidError{Field: "Options.Manager.Owner", Value: o.Manager.Owner, Want: `"": the workers have owners of their own`}
+	}
+	return nil
+}
+
+// fit chooses what depends on the provider.
+func (o Options) fit(c leasing.Capabilities) Options {
+	if o.TTL == 0 {
+		o.TTL = max(2*time.Second, c.MinTTL)
+		if c.MaxTTL > 0 {
+			o.TTL = min(o.TTL, c.MaxTTL)
+		}
+		if c.Granularity > 0 {
+			o.TTL = (o.TTL + c.Granularity - 1) / c.Granularity * c.Granularity
+		}
+	}
+	o.Manager.TTL = o.TTL
+	// An odd time: in virtual time what ends together ends in no certain order.
+	o.Manager.RequestTimeout = cmp.Or(o.Manager.RequestTimeout, max(time.Second, o.TTL)*107/100)
+	return o
+}
+
+// farewell is how long a manager may take to close, and more: it releases within
+// a TTL.
+func (o Options) farewell() time.Duration {
+	return 3*o.TTL + o.Manager.RequestTimeout + o.Patience
+}
+
+// margin is what the managers take off a TTL before they trust it.
+func (o Options) margin() time.Duration {
+	factor := cmp.Or(o.Manager.DriftFactor, 0.01) // the documented defaults
+	return time.Duration(float64(o.TTL)*factor) + cmp.Or(o.Manager.DriftFloor, 2*time.Millisecond)
+}
+
+// Share makes an Options.Open of a provider that is its own backend, such as
+// memlease's: all workers get it, and none closes it.
+func Share(provider leasing.Provider) func(context.Context) (leasing.Provider, error) {
+	return func(context.Context) (leasing.Provider, error) { return unclosed{provider}, nil }
+}
+
+type unclosed struct{ leasing.Provider }
+
+func (unclosed) Close() error { return nil }
+
+// As hands on all of the provider's abilities, of its own accord.
+func (u unclosed) As(target any) bool {
+	switch ability := target.(type) {
+	case *leasing.BatchRenewer:
+		return pass(u.Provider, ability)
+	case *leasing.Waiter:
+		return pass(u.Provider, ability)
+	case *leasing.Pinger:
+		return pass(u.Provider, ability)
+	case *leasing.Lister:
+		return pass(u.Provider, ability)
+	case *leasing.HistoryReader:
+		return pass(u.Provider, ability)
+	}
+	return false
+}

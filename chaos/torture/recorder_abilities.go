@@ -1,0 +1,80 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// As answers for the abilities that the provider below has, each recorded where
+// it changes or waits for a claim.
+func (r *recorder) As(target any) bool {
+	switch ability := target.(type) {
+	case *leasing.BatchRenewer:
+		below, ok := leasing.As[leasing.BatchRenewer](r.Provider)
+		return answer(ability, leasing.BatchRenewer(batchRecorder{r, below}), ok)
+	case *leasing.Waiter:
+		below, ok := leasing.As[leasing.Waiter](r.Provider)
+		return answer(ability, leasing.Waiter(waiterRecorder{r, below}), ok)
+	case *leasing.Pinger:
+		return pass(r.Provider, ability)
+	case *leasing.Lister:
+		return pass(r.Provider, ability)
+	case *leasing.HistoryReader:
+		return pass(r.Provider, ability)
+	}
+	return false
+}
+
+// pass hands on an ability that no check reads.
+func pass[T any](p leasing.Provider, ability *T) bool {
+	below, ok := leasing.As[T](p)
+	return answer(ability, below, ok)
+}
+
+func answer[T any](target *T, with T, ok bool) bool {
+	if ok {
+		*target = with
+	}
+	return ok
+}
+
+type batchRecorder struct {
+	r     *recorder
+	below leasing.BatchRenewer
+}
+
+// RenewBatch enters each item as a renewal. One without an answer is unknown.
+func (b batchRecorder) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	renamed, calls := make([]leasing.RenewRequest, len(reqs)), make([]*call, len(reqs))
+	for i, req := range reqs {
+		req.ID = b.r.out(req.ID)
+		renamed[i], calls[i] = req, b.r.begin(ctx, "renew", req.Name, req.ID, req.TTL)
+	}
+	results, err := b.below.RenewBatch(ctx, renamed)
+	named := make([]leasing.RenewResult, len(results))
+	for i, c := range calls {
+		if i >= len(results) {
+			c.end(leasing.Grant{}, errUnanswered)
+			continue
+		}
+		c.end(results[i].Grant, results[i].Err)
+		named[i] = leasing.RenewResult{Grant: b.r.grant(results[i].Grant), Err: b.r.failure(results[i].Err)}
+	}
+	return named, err
+}
+
+// errUnanswered is an item's without a result: its outcome is unknown, whatever
+// the batch's error is.
+var errUnanswered = fmt.Errorf("%w: the batch has no result for it", leasing.ErrUnavailable)
+
+type waiterRecorder struct {
+	r     *recorder
+	below leasing.Waiter
+}
+
+func (w waiterRecorder) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+	req.ID = w.r.out(req.ID)
+	return w.below.Wait(ctx, req)
+}

@@ -1,0 +1,236 @@
+package torture
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is what a run has come to.
+type Report struct {
+	Provider string        `json:"provider"`
+	Plan     string        `json:"plan,omitempty"`
+	Seed     uint64        `json:"seed"`
+	Workers  int           `json:"workers"`
+	Names    int           `json:"names"`
+	For      time.Duration `json:"for"`
+	TTL      time.Duration `json:"ttl"`
+	// AssumptionsBroken is as in the Options.
+	AssumptionsBroken bool   `json:"assumptions_broken,omitempty"`
+	Command           string `json:"command,omitempty"`
+
+	Grants   int            `json:"grants"`   // to workers
+	Renewals int            `json:"renewals"` // successful
+	Endings  map[Ending]int `json:"endings"`
+	Accepted int            `json:"accepted"` // writes
+	Stale    int            `json:"stale"`    // writes refused
+	Faults   map[string]int `json:"faults"`   // of the plan, by kind
+	// Disturbances are those of Options.Disturb.
+	Disturbances map[string]int `json:"disturbances,omitempty"`
+	Lateness     Distribution   `json:"lateness"` // of the word of a loss, after the end of trust
+	Freed        time.Duration  `json:"freed"`    // from the last client's end until the last name was free
+	Undecided    []string       `json:"undecided,omitempty"`
+
+	Violations []Violation `json:"violations"`
+	History    *History    `json:"history"`
+}
+
+// OK says that there is no violation. A search that was not finished is none, but
+// see Undecided.
+func (r *Report) OK() bool { return len(r.Violations) == 0 }
+
+// report makes the report of a run that is over.
+func (r *run) report() *Report {
+	r.progress("checking")
+	h := r.book.history()
+	h.TTL, h.Writes, h.Free = r.options.TTL, r.register.history(), r.free
+	h.FaultsEnd, h.Closed = r.faultsEnd, r.closed
+	h.sort()
+	report := summary(h)
+	o := r.options
+	report.Provider, report.Plan, report.Seed, report.Command = r.caps.Provider, o.Plan.Name, o.Seed, o.Command
+	report.Workers, report.Names, report.For, report.AssumptionsBroken = o.Workers, o.Names, o.For, o.AssumptionsBroken
+	found, undecided := Verify(h, Terms{
+		Drift: o.margin(), Patience: o.Patience, Effort: o.Effort, AssumptionsBroken: o.AssumptionsBroken,
+	})
+	report.Violations, report.Undecided = append(r.found, found...), undecided
+	return report
+}
+
+// summary counts what is in a history.
+func summary(h *History) *Report {
+	r := &Report{TTL: h.TTL, History: h, Endings: map[Ending]int{}, Faults: map[string]int{}, Disturbances: map[string]int{}}
+	var late []time.Duration
+	for _, t := range h.Tenures {
+		r.Grants++
+		r.Renewals += t.Renewals
+		r.Endings[t.Ending]++
+		if d, ok := h.late(t); ok {
+			late = append(late, d)
+		}
+	}
+	for _, w := range h.Writes {
+		if w.Accepted {
+			r.Accepted++
+		} else {
+			r.Stale++
+		}
+	}
+	for _, f := range h.Faults {
+		if f.Worker < 0 {
+			r.Disturbances[f.Kind]++
+		} else {
+			r.Faults[f.Kind]++
+		}
+	}
+	for _, f := range h.Free {
+		r.Freed = max(r.Freed, f.At-h.Closed)
+	}
+	r.Lateness = distribution(late)
+	return r
+}
+
+// Distribution says how some times are spread.
+type Distribution struct {
+	N   int           `json:"n"`
+	P50 time.Duration `json:"p50"`
+	P99 time.Duration `json:"p99"`
+	Max time.Duration `json:"max"`
+}
+
+func distribution(all []time.Duration) Distribution {
+	if len(all) == 0 {
+		return Distribution{}
+	}
+	slices.Sort(all)
+	at := func(percent int) time.Duration { return all[min(len(all)-1, len(all)*percent/100)] }
+	return Distribution{N: len(all), P50: at(50), P99: at(99), Max: all[len(all)-1]}
+}
+
+func (d Distribution) String() string {
+	if d.N == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d: half within %v, 99%% within %v, all within %v", d.N, short(d.P50), short(d.P99), short(d.Max))
+}
+
+// short is a duration in three digits or so.
+func short(d time.Duration) time.Duration {
+	switch {
+	case d > time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d > time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond / 10)
+}
+
+// Verdict is the outcome in a few words.
+func (r *Report) Verdict() string {
+	switch {
+	case !r.OK() && len(r.Violations) == 1:
+		return "FAILED: 1 violation"
+	case !r.OK():
+		return fmt.Sprintf("FAILED: %d violations", len(r.Violations))
+	case len(r.Undecided) > 0:
+		return fmt.Sprintf("no violation; %d names with too many possible orders to try all", len(r.Undecided))
+	}
+	return "no violation"
+}
+
+// String is the report as text, of some twenty lines.
+func (r *Report) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	r.lines(func(what, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", what, fmt.Sprintf(format, args...)) })
+	fmt.Fprintf(w, "verdict\t%s\n", r.Verdict())
+	_ = w.Flush() // to a strings.Builder
+	r.violations(&b)
+	return b.String()
+}
+
+// lines tells what the run was and did, but for its outcome.
+func (r *Report) lines(line func(what, format string, args ...any)) {
+	line("provider", "%s, TTL %v", r.Provider, r.TTL)
+	line("plan", "%s, seed %d", r.planName(), r.Seed)
+	line("run", "%d workers, %d names, %v", r.Workers, r.Names, r.For)
+	line("leases", "%d granted, %d renewals; %s", r.Grants, r.Renewals, counts(r.Endings))
+	line("writes", "%d accepted, %d stale and refused", r.Accepted, r.Stale)
+	line("faults", "%s", counts(r.Faults))
+	if len(r.Disturbances) > 0 {
+		line("disturbances", "%s", counts(r.Disturbances))
+	}
+	line("word of a loss", "%s", r.Lateness)
+	line("all free", "%v after the end", short(r.Freed))
+	if r.AssumptionsBroken {
+		line("not checked", "overlap, linearizable: the run breaks assumptions on purpose")
+	}
+	for _, open := range r.Undecided {
+		line("undecided", "%s", open)
+	}
+}
+
+func (r *Report) planName() string {
+	if r.Plan == "" {
+		return "no name"
+	}
+	return r.Plan
+}
+
+// violations lists the first of them, and how to see them again.
+func (r *Report) violations(w io.Writer) {
+	const most = 20
+	for i, v := range r.Violations {
+		if i == most {
+			fmt.Fprintf(w, "  and %d more\n", len(r.Violations)-most)
+			break
+		}
+		fmt.Fprintf(w, "  %s\n", v)
+	}
+	if !r.OK() && r.Command != "" {
+		fmt.Fprintf(w, "again: %s\n", r.Command)
+	}
+}
+
+// counts lists how often there was what, most frequent first.
+func counts[K ~string](all map[K]int) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b K) int {
+		if all[a] != all[b] {
+			return all[b] - all[a]
+		}
+		return strings.Compare(string(a), string(b))
+	})
+	var parts []string
+	for _, k := range keys {
+		parts = append(parts, fmt.Sprintf("%d %s", all[k], strings.ReplaceAll(string(k), "_", " ")))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// WriteJSON writes the report with its whole history. Durations are numbers of
+// nanoseconds.
+func (r *Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", " ")
+	return encoder.Encode(r)
+}
+
+// ReadJSON reads what WriteJSON has written, to draw its timeline, say.
+func ReadJSON(from io.Reader) (*Report, error) {
+	r := new(Report)
+	if err := json.NewDecoder(from).Decode(r); err != nil {
+		return nil, fmt.Errorf("read a report: %w", err)
+	}
+	if r.History == nil {
+		r.History = new(History)
+	}
+	return r, nil
+}

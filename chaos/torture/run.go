@@ -1,0 +1,268 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/pprof"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// Run lets workers compete for Options.For, puts everything right, and checks
+// what has happened. It returns an error if it could not run, or if ctx ended
+// first; violations are in the report. It needs some more time than For: until
+// leases that were left behind have run out, and for the check.
+func Run(ctx context.Context, options Options) (*Report, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{options: options, book: newBook(), register: newRegister(options.Fence)}
+	r.started.run, r.started.names = identity(options)
+	err = r.labelled(ctx, r.play)
+	if err != nil {
+		return nil, err
+	}
+	return r.report(), nil
+}
+
+// run is one run.
+type run struct {
+	options  Options
+	clock    *clock
+	book     *book
+	register *register
+	caps     leasing.Capabilities
+	started  struct {
+		run   uint64
+		names []string
+	}
+
+	faultsEnd, closed time.Duration
+	free              []Freed
+	found             []Violation // what is no part of the history
+
+	crew []*member
+}
+
+// player is a worker with its client, here or in a process of its own.
+type player interface {
+	run(ctx context.Context) error
+	calm() // ends the faults
+	Close() error
+}
+
+// local is a worker in this process.
+type local struct {
+	*worker
+	*layers
+}
+
+func (l local) Close() error { return l.layers.client.Close() }
+
+// member is a player at work.
+type member struct {
+	index  int
+	player player
+	stop   context.CancelFunc
+	ended  chan struct{}
+	err    error // once ended
+}
+
+// labelled runs fn so that every goroutine which it starts, and those start, can
+// be told from others by a label, and then looks for some that are left.
+func (r *run) labelled(ctx context.Context, fn func(context.Context) error) (err error) {
+	label := fmt.Sprintf("%012x-%p", r.started.run, r)
+	done := make(chan struct{})
+	go func() { // labels end with the goroutine
+		defer close(done)
+		pprof.Do(ctx, pprof.Labels(goroutineLabel, label), func(ctx context.Context) { err = fn(ctx) })
+	}()
+	<-done
+	if err == nil {
+		r.found = append(r.found, leftGoroutines(label, r.options.Patience, r.now)...)
+	}
+	return err
+}
+
+func (r *run) now() time.Duration { return r.clock.now() }
+
+// play is the run, up to the check.
+func (r *run) play(ctx context.Context) error {
+	if err := r.prepare(ctx); err != nil {
+		return errors.Join(err, r.closeAll())
+	}
+	disturbing, stop := context.WithCancel(ctx)
+	defer stop()
+	r.act(ctx)
+	disturbed, mistreated := r.disturb(disturbing), r.mistreat(ctx, disturbing)
+	watch := r.watch()
+	over := time.NewTimer(r.options.For)
+	defer over.Stop()
+	var err error
+	select {
+	case <-over.C:
+	case err = <-disturbed.early:
+	case <-ctx.Done():
+	}
+	stop()
+	err = errors.Join(err, <-mistreated)
+	r.calm()
+	r.dismiss()
+	err = errors.Join(err, <-disturbed.result)
+	r.await()
+	watch()
+	err = errors.Join(err, r.closeAll())
+	r.closed = r.now()
+	if err != nil || ctx.Err() != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	return r.awaitFree(ctx)
+}
+
+// prepare opens the workers' clients, or starts their processes.
+func (r *run) prepare(ctx context.Context) error {
+	r.clock = startClock()
+	if r.options.Process != nil {
+		return r.prepareProcesses(ctx)
+	}
+	for i := range r.options.Workers {
+		l, err := openLayers(ctx, r.options, r.started.run, i, r.clock, r.book)
+		if err != nil {
+			return fmt.Errorf("open the client of worker %d: %w", i, err)
+		}
+		r.caps = l.client.Capabilities()
+		r.options = r.options.fit(r.caps)
+		w := newWorker(i, r.options, r.started.names, l.client, r.register)
+		r.crew = append(r.crew, &member{index: i, player: local{w, l}})
+	}
+	r.clock.base = time.Now() // of the run, and not of what came before it
+	return nil
+}
+
+// act sets the workers to work.
+func (r *run) act(ctx context.Context) {
+	for _, m := range r.crew {
+		m.act(ctx)
+	}
+}
+
+func (m *member) act(ctx context.Context) {
+	working, stop := context.WithCancel(ctx)
+	m.stop, m.ended = stop, make(chan struct{})
+	go func() {
+		defer close(m.ended)
+		defer stop()
+		m.err = m.player.run(working)
+	}()
+}
+
+// dismiss ends the workers' work, one after the other: whom a release reaches that
+// comes in the same instant as its own end nobody could say.
+func (r *run) dismiss() {
+	for _, m := range r.crew {
+		m.stop()
+		pause(context.Background(), time.Millisecond)
+	}
+}
+
+// await waits for the workers, but not for ever.
+func (r *run) await() {
+	bound := time.NewTimer(2*r.options.farewell() + r.options.Patience)
+	defer bound.Stop()
+	late := false
+	for _, m := range r.crew {
+		if !late {
+			select {
+			case <-m.ended:
+			case <-bound.C:
+				late = true
+			}
+		}
+		select {
+		case <-m.ended:
+			if m.err != nil {
+				r.found = append(r.found, Violation{Check: Hang, At: r.now(), Text: fmt.Sprintf("worker %d could not work: %v", m.index, m.err)})
+			}
+		default:
+			r.found = append(r.found, Violation{Check: Hang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
+		}
+	}
+}
+
+// calm ends the faults.
+func (r *run) calm() {
+	for _, m := range r.crew {
+		m.player.calm()
+	}
+	r.faultsEnd = r.now()
+}
+
+// closeAll closes the workers' clients.
+func (r *run) closeAll() error {
+	var errs []error
+	for _, m := range r.crew {
+		if err := m.player.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the client of worker %d: %w", m.index, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// disturbances are what Options.Disturb does.
+type disturbances struct {
+	result <-chan error // one, when it has returned
+	early  <-chan error // its error, if it returns one
+}
+
+func (r *run) disturb(ctx context.Context) disturbances {
+	result, early := make(chan error, 1), make(chan error, 1)
+	if r.options.Disturb == nil {
+		result <- nil
+		return disturbances{result, early}
+	}
+	go func() {
+		pprof.SetGoroutineLabels(context.Background()) // servers that it starts may go on
+		err := r.options.Disturb(ctx, r.note)
+		if err != nil {
+			early <- fmt.Errorf("disturb: %w", err)
+		}
+		result <- nil
+	}()
+	return disturbances{result, early}
+}
+
+func (r *run) note(d Disturbance) {
+	f := Fault{At: r.now(), Worker: -1, Kind: d.Kind, Rule: "disturbance"}
+	if d.For > 0 {
+		f.Until = f.At + d.For
+	}
+	r.book.enter(entry{Fault: &f})
+}
+
+// watch tells how the run goes, until the function that it returns is called.
+func (r *run) watch() (stop func()) {
+	over, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				r.progress("running")
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-gone }
+}
+
+func (r *run) progress(phase string) {
+	p := r.book.count()
+	p.Elapsed, p.For, p.Phase = r.now(), r.options.For, phase
+	r.options.Progress(p)
+}

@@ -1,0 +1,74 @@
+package torture
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Check names one of the checks.
+type Check string
+
+// The checks: see the package's documentation.
+const (
+	Overlap      Check = "overlap"
+	Linearizable Check = "linearizable"
+	Tokens       Check = "tokens"
+	Fence        Check = "fence"
+	Loss         Check = "loss"
+	Leak         Check = "leak"
+	Goroutine    Check = "goroutine"
+	Hang         Check = "hang"
+)
+
+// Violation is a promise that was broken.
+type Violation struct {
+	Check Check         `json:"check"`
+	Name  string        `json:"name,omitempty"`
+	At    time.Duration `json:"at"`
+	Text  string        `json:"text"`
+}
+
+func (v Violation) String() string {
+	where := ""
+	if v.Name != "" {
+		where = v.Name + " "
+	}
+	return fmt.Sprintf("%s: %sat %s: %s", v.Check, where, seconds(v.At), v.Text)
+}
+
+// Terms are what a history is checked against.
+type Terms struct {
+	// Drift is the margin of trust, and how far clocks may differ over a TTL.
+	Drift time.Duration
+	// Patience is how long what should happen at once may take on this machine.
+	Patience time.Duration
+	// AssumptionsBroken leaves out overlap and linearizability.
+	AssumptionsBroken bool
+	// Effort bounds the search for a linear order, in steps for each name.
+	Effort int
+}
+
+// Verify checks a history, all but goroutines, and returns the violations in the
+// order in which they happened, and the names whose order was not found, nor
+// found to be impossible, within the effort.
+func Verify(h *History, terms Terms) (violations []Violation, undecided []string) {
+	if !terms.AssumptionsBroken {
+		violations = append(violations, overlaps(h)...)
+		for _, layer := range []Layer{Client, Backend} {
+			found, open := linearizable(h, layer, terms)
+			violations, undecided = append(violations, found...), append(undecided, open...)
+		}
+	}
+	for _, check := range []func(*History, Terms) []Violation{tokens, fence, losses, leaks, hangs} {
+		violations = append(violations, check(h, terms)...)
+	}
+	slices.SortStableFunc(violations, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Check, b.Check), cmp.Compare(a.Name, b.Name))
+	})
+	return violations, undecided
+}
+
+// seconds is a time for people to read and to find on the timeline.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }

@@ -1,0 +1,267 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// resource takes writes. register is one.
+type resource interface {
+	write(ctx context.Context, name string, token int64) (place int, accepted bool, err error)
+	fill(place int, w Write)
+}
+
+// worker is one of those who compete. It has a client of its own, and one manager
+// after another on it, as a service that is restarted has.
+type worker struct {
+	index    int
+	options  Options
+	names    []string
+	client   *recorder
+	clock    *clock
+	journal  journal
+	resource resource
+	random   *rand.Rand
+	// jitter is the managers', and safe for concurrent use.
+	jitter  func() float64
+	tenures int
+}
+
+func newWorker(index int, options Options, names []string, client *recorder, resource resource) *worker {
+	return &worker{
+		index: index, options: options, names: names, client: client, clock: client.clock, journal: client.journal,
+		resource: resource, random: rand.New(rand.NewPCG(options.Seed, uint64(index))),
+		jitter: locked(rand.New(rand.NewPCG(options.Seed, ^uint64(index)))),
+	}
+}
+
+// locked lets several goroutines take random numbers.
+func locked(random *rand.Rand) func() float64 {
+	var mu sync.Mutex
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.Float64()
+	}
+}
+
+func owner(index int) string { return fmt.Sprint("worker-", index) }
+
+// run competes until ctx ends, and returns when all is released and closed, but
+// for the client. What fails on the way is in the history, not an error.
+func (w *worker) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := w.life(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// life is that of one manager. Its end is in order when ctx ends, and a crash
+// otherwise: it is closed under its holder, and leaves behind what it has.
+func (w *worker) life(ctx context.Context) error {
+	options := w.options.Manager
+	options.Owner = owner(w.index)
+	options.Random = w.jitter
+	manager, err := leasing.NewManager(w.client, options)
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if w.turn(ctx, manager) == crashed {
+			return nil
+		}
+	}
+	if w.options.Repeatable { // which clean-ups a Close still hurries along is chance
+		pause(context.WithoutCancel(ctx), 2*w.options.TTL)
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.farewell())
+	defer cancel()
+	_ = manager.Close(bound) // what it could not release runs out: see leaks
+	return nil
+}
+
+type outcome int
+
+const (
+	fine outcome = iota
+	crashed
+)
+
+// turn is one attempt to get a name and use it.
+func (w *worker) turn(ctx context.Context, manager leasing.Manager) outcome {
+	pause(ctx, w.brief(0, 240*time.Millisecond))
+	if ctx.Err() != nil {
+		return fine
+	}
+	w.tenures++
+	h := &holding{
+		key: fmt.Sprintf("t%d.%d", w.index, w.tenures), clock: w.clock, journal: w.journal,
+		label: func(id string) string { return w.client.claims.label(w.client.claims.out(id)) },
+	}
+	h.tenure.Worker, h.tenure.Name = w.index, w.names[w.random.IntN(len(w.names))]
+	style := w.style()
+	options := leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: style.forgetful, WaitLimit: w.patience()}
+	if style.do {
+		result := fine
+		_ = leasing.DoWith(ctx, manager, h.tenure.Name, options, func(work context.Context, l leasing.Lease) error {
+			result = w.hold(work, ctx, manager, l, h, style)
+			return nil
+		})
+		return result
+	}
+	acquire := manager.Acquire
+	if style.try {
+		acquire = manager.TryAcquire
+	}
+	l, err := acquire(ctx, h.tenure.Name, options)
+	if err != nil {
+		return fine
+	}
+	result := w.hold(l.Context(), ctx, manager, l, h, style)
+	if result == fine {
+		w.release(ctx, l)
+	}
+	return result
+}
+
+// patience is how long to wait for a name. In a repeatable run there is no limit:
+// where a slow answer comes after both the limit and a wake-up, a manager's select
+// takes either.
+//
+// For the same reason there are no crashes in one: what a manager's goroutines have
+// still begun when it is closed under them is theirs to know.
+func (w *worker) patience() time.Duration {
+	limit := w.between(0.1, 2)
+	if w.options.Repeatable {
+		return 0
+	}
+	return limit
+}
+
+// style is how a worker goes about one turn.
+type style struct {
+	do, try   bool
+	forgetful bool // does not renew
+	manual    bool // renews by hand, too
+	crash     bool
+	hold      time.Duration
+}
+
+func (w *worker) style() style {
+	kind, length := w.random.Float64(), w.random.Float64()
+	s := style{
+		do: kind < 0.3, try: kind > 0.7,
+		forgetful: w.random.Float64() < 0.04,
+		manual:    w.random.Float64() < 0.1,
+		crash:     w.random.Float64() < 0.02 && !w.options.Repeatable,
+	}
+	switch { // of TTLs: mostly short, sometimes through renewals
+	case s.forgetful:
+		s.hold = w.between(0.8, 1.8)
+	case length < 0.82:
+		s.hold = w.brief(4*time.Millisecond, 200*time.Millisecond)
+	case length < 0.95:
+		s.hold = w.between(0.2, 0.9)
+	default:
+		s.hold = w.between(1, 2.4)
+	}
+	return s
+}
+
+// between is a random time between two fractions of the TTL.
+func (w *worker) between(low, high float64) time.Duration {
+	return time.Duration((low + (high-low)*w.random.Float64()) * float64(w.options.TTL))
+}
+
+// brief is a random time between two, or as much shorter as the TTL is under 2 s.
+func (w *worker) brief(low, high time.Duration) time.Duration {
+	scale := min(1, w.options.TTL.Seconds()/2)
+	return time.Duration(scale * (float64(low) + w.random.Float64()*float64(high-low)))
+}
+
+// release is on a context of its own, like that of a worker that shuts down.
+func (w *worker) release(ctx context.Context, l leasing.Lease) {
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.TTL)
+	defer cancel()
+	_ = l.Release(bound) // the manager goes on in the background
+}
+
+// hold works under a lease until it has had enough, run ends, or the lease does.
+func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leasing.Lease, h *holding, style style) outcome {
+	h.begin(l)
+	enough := time.NewTimer(style.hold)
+	defer enough.Stop()
+	for {
+		w.write(l, h)
+		if style.manual && w.random.Float64() < 0.2 {
+			_ = l.Renew(work) // the engine goes on either way
+		}
+		tick := time.NewTimer(w.brief(20*time.Millisecond, 200*time.Millisecond))
+		select {
+		case <-tick.C:
+		case <-work.Done():
+		case <-run.Done():
+		case <-enough.C:
+			if style.crash {
+				tick.Stop()
+				return w.crash(run, manager, h)
+			}
+			style.hold = 0
+		}
+		tick.Stop()
+		switch {
+		case lost(l):
+			w.lose(run, l, h)
+			return fine
+		case work.Err() != nil || run.Err() != nil || style.hold == 0:
+			h.end(GivenUp)
+			return fine
+		}
+	}
+}
+
+func lost(l leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
+
+// lose waits for the word that the lease is lost, and then writes once more as a
+// process does that was stopped between its check and its write.
+func (w *worker) lose(run context.Context, l leasing.Lease, h *holding) {
+	select {
+	case <-l.Done():
+		h.told(w.clock.now())
+	case <-time.After(w.options.Patience + w.options.TTL):
+		return // never told
+	}
+	pause(run, w.between(0, 0.3))
+	w.write(l, h)
+}
+
+// crash leaves without a word: the lease is not released, and runs out.
+func (w *worker) crash(run context.Context, manager leasing.Manager, h *holding) outcome {
+	h.end(Abandoned)
+	gone, cancel := context.WithCancel(context.WithoutCancel(run))
+	cancel()
+	_ = manager.Close(gone)
+	return crashed
+}
+
+// write writes to the resource once, with the lease's token.
+func (w *worker) write(l leasing.Lease, h *holding) {
+	bound, cancel := context.WithTimeout(context.Background(), w.options.Patience)
+	defer cancel()
+	entered := Write{Worker: w.index, Name: l.Name(), Claim: h.label(l.ID()), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
+	place, accepted, err := w.resource.write(bound, l.Name(), l.Token())
+	if err != nil {
+		return
+	}
+	entered.Trusted = l.Err() == nil && entered.Trusted
+	entered.Accepted, entered.Return = accepted, w.clock.now()
+	w.resource.fill(place, entered)
+}

@@ -1,0 +1,30 @@
+// The first program of a user of chaos/torture: their provider, a plan, a verdict.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+func main() {
+	report, err := torture.Run(context.Background(), torture.Options{
+		Open: torture.Share(memlease.New(memlease.Options{})),
+		Plan: chaos.LostReplies(chaos.LostRepliesOptions{}),
+		For:  2 * time.Second,
+		TTL:  500 * time.Millisecond,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(report)
+	if !report.OK() {
+		os.Exit(1)
+	}
+}
