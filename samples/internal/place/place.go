@@ -23,10 +23,9 @@ type Place struct {
 	Scope string // letters, digits and underscores
 }
 
-// Provider opens the leases. An application knows which provider it runs on;
-// this is for those that read it from a URL.
+// Provider opens the leases of the run.
 func (p Place) Provider(ctx context.Context) (leasing.Provider, error) {
-	switch p.scheme() {
+	switch scheme(p.URL) {
 	case "redis", "rediss":
 		return redislease.Open(ctx, redislease.Options{URL: p.URL, Prefix: p.Scope})
 	case "postgres", "postgresql":
@@ -34,7 +33,7 @@ func (p Place) Provider(ctx context.Context) (leasing.Provider, error) {
 	case "sqlite":
 		return sqllease.Open(ctx, sqllease.Options{URL: p.URL, Table: p.Table("lease")})
 	}
-	return nil, fmt.Errorf("no provider for URLs that begin with %q; there are redis://, rediss://, postgres:// and sqlite://", p.scheme())
+	return nil, fmt.Errorf("the samples keep their data beside their leases, and know no such place as %q; there are redis://, rediss://, postgres:// and sqlite://", scheme(p.URL))
 }
 
 // Manager opens the leases and makes a manager for them, and returns what
@@ -56,7 +55,7 @@ func (p Place) Manager(ctx context.Context, options leasing.Options) (leasing.Ma
 }
 
 // OnRedis says that there is no database/sql here.
-func (p Place) OnRedis() bool { return strings.HasPrefix(p.scheme(), "redis") }
+func (p Place) OnRedis() bool { return strings.HasPrefix(scheme(p.URL), "redis") }
 
 // String is the kind of backend. The URL may hold a password.
 func (p Place) String() string {
@@ -69,10 +68,11 @@ func (p Place) String() string {
 	return "an SQLite file"
 }
 
-func (p Place) onPostgres() bool { return strings.HasPrefix(p.scheme(), "postgres") }
+func (p Place) onPostgres() bool { return strings.HasPrefix(scheme(p.URL), "postgres") }
 
-func (p Place) scheme() string {
-	scheme, _, found := strings.Cut(p.URL, "://")
+// scheme returns what stands before ://.
+func scheme(rawURL string) string {
+	scheme, _, found := strings.Cut(rawURL, "://")
 	if !found {
 		return "" // not what may be a password
 	}
@@ -93,18 +93,21 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 		p.URL = "sqlite://" + file.EscapedPath()
 		remove = func() error { return os.RemoveAll(folder) }
 	}
-	if err := p.migrate(ctx); err != nil {
+	provider, err := p.Provider(ctx)
+	if err != nil {
+		if rawURL != "" {
+			return p, nil, err // it may be no place at all
+		}
+		return p, nil, errors.Join(err, remove())
+	}
+	if err := migrate(ctx, provider); err != nil {
 		return p, nil, errors.Join(err, remove())
 	}
 	return p, remove, nil
 }
 
 // migrate makes the tables of the leases. Redis needs nothing of the kind.
-func (p Place) migrate(ctx context.Context) error {
-	provider, err := p.Provider(ctx)
-	if err != nil {
-		return err
-	}
+func migrate(ctx context.Context, provider leasing.Provider) (err error) {
 	if tables, ok := provider.(*sqllease.Provider); ok {
 		err = tables.Migrate(ctx)
 	}

@@ -100,8 +100,10 @@ func TestOtherSchemesAreRefusedWithoutTheirPassword(t *testing.T) {
 		require.Error(t, err, url)
 		require.NotContains(t, err.Error(), "geheim", url)
 	}
-	_, _, err := place.SetUp(t.Context(), "test", "mysql://host")
-	require.ErrorContains(t, err, `"mysql"; there are redis://`)
+	for _, scheme := range []string{"mysql", "azblob", "cosmos"} { // those with leases and no place for data too
+		_, _, err := place.SetUp(t.Context(), "test", scheme+"://host/a")
+		require.ErrorContains(t, err, `"`+scheme+`"; there are redis://`)
+	}
 }
 
 func TestSQLText(t *testing.T) {
@@ -109,4 +111,15 @@ func TestSQLText(t *testing.T) {
 	on := func(url string) string { return place.Place{URL: url, Scope: "s"}.SQLText(text, "notes", "outbox") }
 	require.Equal(t, "INSERT INTO s_notes (a, b) SELECT ?, ? FROM s_outbox", on("sqlite:///f"))
 	require.Equal(t, "INSERT INTO s.notes (a, b) SELECT $1, $2 FROM s.outbox", on("postgres://h/d"))
+}
+
+func TestWhatIsNoPlaceLeavesNoFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, url := range []string{"geheim", "mysql://host/db", "redis://host:port"} {
+		_, _, err := place.SetUp(t.Context(), "test", url)
+		require.Error(t, err, url)
+	}
+	left, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

@@ -1,0 +1,62 @@
+package place_test
+
+import (
+	"net/url"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/samples/internal/place"
+)
+
+func TestOpenOnSQLite(t *testing.T) {
+	opens(t, "sqlite", "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))+"?migrate=true")
+}
+
+func TestOpenOnPostgres(t *testing.T) {
+	p, clear, err := place.SetUp(t.Context(), "test", server(t, "LEASING_TEST_POSTGRES"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, clear()) }()
+	u, err := url.Parse(p.URL)
+	require.NoError(t, err)
+	query := u.Query()
+	query.Set("schema", p.Scope)
+	u.RawQuery = query.Encode()
+	opens(t, "postgres", u.String())
+}
+
+func TestOpenOnRedis(t *testing.T)   { opens(t, "redis", server(t, "LEASING_TEST_REDIS")) }
+func TestOpenOnRedlock(t *testing.T) { opens(t, "redlock", server(t, "LEASING_TEST_REDLOCK")) }
+func TestOpenOnCosmos(t *testing.T) {
+	opens(t, "cosmos", server(t, "LEASING_TEST_COSMOS")+"?create=true")
+}
+
+func TestOpenOnBlob(t *testing.T) {
+	server(t, "LEASING_TEST_AZURITE")
+	opens(t, "blob", "azblob:///place-test?create_container=true&connection_string_env=LEASING_TEST_AZURITE")
+}
+
+// opens opens a URL and asks its backend whether it answers.
+func opens(t *testing.T, name, rawURL string) {
+	t.Helper()
+	provider, err := place.Open(t.Context(), rawURL)
+	require.NoError(t, err)
+	defer provider.Close()
+	require.Equal(t, name, provider.Capabilities().Provider)
+	pinger, ok := leasing.As[leasing.Pinger](provider)
+	require.True(t, ok)
+	require.NoError(t, pinger.Ping(t.Context()))
+}
+
+func TestOpenRefusesWhatItDoesNotKnowWithoutItsPassword(t *testing.T) {
+	for _, url := range []string{"mysql://me:geheim@host/db", "geheim", "memory://", "postgres://me:geheim@host:port/"} {
+		provider, err := place.Open(t.Context(), url)
+		require.Error(t, err, url)
+		require.Nil(t, provider, url)
+		require.NotContains(t, err.Error(), "geheim", url)
+	}
+	_, err := place.Open(t.Context(), "mysql://host")
+	require.ErrorContains(t, err, `"mysql"; there are azblob`)
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/samples/internal/place"
+)
+
+// The pages under docs are for those who configure a provider. What they say has
+// to work.
+const docs = "../../docs"
+
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	require.NoError(t, err)
+	more, err := filepath.Glob(filepath.Join(docs, "*", "*.md"))
+	require.NoError(t, err)
+	pages := map[string]string{"README.md": read(t, "README.md")}
+	for _, file := range append(files, more...) {
+		pages[file] = read(t, file)
+	}
+	require.Greater(t, len(pages), len(backends), "pages")
+	return pages
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+var (
+	jsonBlock = regexp.MustCompile("(?s)```json\n(.*?)```")
+	openedURL = regexp.MustCompile(`OpenURL\(ctx, "([^"]*)"\)`)
+	link      = regexp.MustCompile(`\]\(([^)]*)\)`)
+)
+
+// works opens a provider, or finds that its server is not there.
+func works(t *testing.T, provider leasing.Provider, err error, text string) {
+	t.Helper()
+	if err != nil {
+		require.ErrorIs(t, err, leasing.ErrUnavailable, text) // one that creates what it needs has looked for its server
+		return
+	}
+	require.NoError(t, provider.Close())
+}
+
+func TestPagesOfProviders(t *testing.T) {
+	chdir := func(file string) string { return filepath.Join(docs, "providers", file+".md") }
+	texts := map[string]string{}
+	for name := range backends {
+		texts[name] = read(t, chdir(name))
+	}
+	t.Chdir(t.TempDir()) // where files may be made
+	require.NoError(t, os.MkdirAll("var/lib/app", 0o700))
+	for name, text := range texts {
+		blocks := jsonBlock.FindAllStringSubmatch(text, -1)
+		require.NotEmpty(t, blocks, name)
+		for _, block := range blocks {
+			section := strings.ReplaceAll(block[1], "sqlite:///", "sqlite://")
+			require.True(t, json.Valid([]byte(section)), section)
+			provider, err := backends[name].open(t.Context(), json.RawMessage(section))
+			works(t, provider, err, section)
+			if err == nil {
+				require.Contains(t, backends[name].is, provider.Capabilities().Provider)
+			}
+		}
+		urls := openedURL.FindAllStringSubmatch(text, -1)
+		require.NotEmpty(t, urls, name)
+		for _, url := range urls {
+			provider, err := place.Open(t.Context(), strings.Replace(url[1], "sqlite:///", "sqlite://", 1))
+			works(t, provider, err, url[1])
+		}
+	}
+}
+
+func TestLinksOfPages(t *testing.T) {
+	for file, text := range pages(t) {
+		for _, l := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(l[1], "#")
+			if strings.HasPrefix(target, "https://") {
+				continue
+			}
+			path := filepath.Join(filepath.Dir(file), target)
+			info, err := os.Stat(path)
+			require.NoError(t, err, "%s links to %s", file, l[1])
+			if anchor != "" && !info.IsDir() {
+				require.Contains(t, anchors(read(t, path)), anchor, "%s links to %s", file, l[1])
+			}
+		}
+	}
+}
+
+// anchors are those that a forge makes of headings.
+func anchors(text string) []string {
+	var all []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if heading, found := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); found && strings.HasPrefix(line, "#") {
+			heading = regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(heading), "")
+			all = append(all, strings.ReplaceAll(heading, " ", "-"))
+		}
+	}
+	return all
+}

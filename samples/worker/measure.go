@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// measure acquires, renews and releases a lease that nobody else wants, one
+// after the other, and prints how long each takes from here: of your backend,
+// your network, your tier.
+func measure(ctx context.Context, s settings, out io.Writer) (err error) {
+	provider, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, provider.Close()) }()
+	options := s.options()
+	options.NoAutoRenew = true
+	manager, err := leasing.NewManager(provider, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, manager.Close(context.WithoutCancel(ctx))) }()
+
+	name := s.Name + "-" + strings.ToLower(rand.Text()[:8])
+	verbs := []string{"acquire", "renew", "release"}
+	took := map[string][]time.Duration{}
+	for range s.measure + 1 {
+		cycle, err := once(ctx, manager, name)
+		if err != nil {
+			return err
+		}
+		for i, verb := range verbs {
+			took[verb] = append(took[verb], cycle[i])
+		}
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(table, "%s, %d times\tmedian\t99 %%\tfirst\n", manager.Capabilities().Provider, s.measure)
+	for _, verb := range verbs {
+		first := took[verb][0] // which connects, and asks for a token
+		rest := slices.Sorted(slices.Values(took[verb][1:]))
+		fmt.Fprintf(table, "%s\t%v\t%v\t%v\n", verb, round(rest[len(rest)/2]), round(rest[len(rest)*99/100]), round(first))
+	}
+	return table.Flush()
+}
+
+// once is one cycle, and how long each of its three requests took.
+func once(ctx context.Context, manager leasing.Manager, name string) (took [3]time.Duration, err error) {
+	var lease leasing.Lease
+	for i, step := range []func() error{
+		func() (err error) { lease, err = manager.TryAcquire(ctx, name, leasing.AcquireOptions{}); return err },
+		func() error { return lease.Renew(ctx) },
+		func() error { return lease.Release(ctx) },
+	} {
+		began := time.Now()
+		if err := step(); err != nil {
+			return took, err
+		}
+		took[i] = time.Since(began)
+	}
+	return took, nil
+}
+
+func round(d time.Duration) time.Duration {
+	if d < time.Millisecond {
+		return d.Round(time.Microsecond)
+	}
+	return d.Round(10 * time.Microsecond)
+}
