@@ -13,22 +13,32 @@ BENCH ?= .
 COUNT ?= 1
 # What bench-peers measures: `go run -C bench ./peers -help`.
 PEERS ?=
+# How long make torture works on each provider, on which, and where the timelines go.
+FOR ?= 2m
+PROVIDERS ?=
+FOLDER ?= $(or $(TMPDIR),/tmp)/leasing-torture
 # Least coverage of package leasing, in percent.
 COVER_MIN ?= 90
 
 # What the tests need: files of scripts/servers/. Tests that kill Redis servers,
 # or need a cluster or sentinels, start theirs themselves.
-SERVERS := postgres redis redlock
+SERVERS := postgres redis redlock azurite cosmos cosmosnpm
 
-on_backend = $(if $(filter-out sqlite memory,$(BACKEND)),scripts/with-servers $(BACKEND) --)
+# The servers of a backend: blob runs on azurite.
+servers = $(patsubst blob,azurite,$(filter-out sqlite memory,$(BACKEND)))
+on_backend = $(if $(servers),scripts/with-servers $(servers) --)
 
 .PHONY: help
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis or redlock
+demo: toolchain ## Leader election under kill and pause; BACKEND=postgres or redlock; redis, blob or cosmos: three workers, one is killed
+ifneq (,$(filter redis blob cosmos,$(BACKEND)))
+	@BACKEND=$(BACKEND) $(on_backend) go run -C samples ./worker -demo -config worker/configs/local.json
+else
 	@$(on_backend) go run -C samples ./election -backend $(BACKEND)
+endif
 
 .PHONY: samples
 samples: toolchain ## The five examples, one after the other; URL=redis://... for a server
@@ -37,6 +47,10 @@ samples: toolchain ## The five examples, one after the other; URL=redis://... fo
 .PHONY: test
 test: toolchain ## Every module's tests with -race against real servers, then the release check
 	@scripts/with-servers $(SERVERS) -- scripts/test
+
+.PHONY: torture
+torture: toolchain ## Every provider under every ready-made plan, 2 minutes each; FOR=10m, PROVIDERS='redis cosmos', FOLDER=timelines
+	@scripts/with-servers $(filter-out redlock cosmosnpm,$(SERVERS)) -- scripts/torture $(FOR) $(FOLDER) $(PROVIDERS)
 
 .PHONY: bench
 bench: toolchain ## Benchmarks; BENCH=regexp, COUNT=n, BACKEND=name to have that server
@@ -76,7 +90,7 @@ tidy-check: toolchain ## Fail if make tidy would change anything
 
 .PHONY: release-check
 release-check: toolchain ## Pack every released module and use it the way a stranger would
-	@scripts/with-servers redis -- go run ./integration/release check
+	@scripts/with-servers redis azurite cosmos -- go run ./integration/release check
 
 .PHONY: toolchain
 toolchain:

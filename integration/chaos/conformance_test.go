@@ -1,0 +1,175 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/distributedleasing/leasing/chaos"
+	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// backend is a provider to wrap.
+type backend struct {
+	name string
+	// url returns where the test may keep leases.
+	url  func(t *testing.T) string
+	open func(t testing.TB, url string) (leasing.Provider, error)
+	// ttl is for leases that are watched running out; 0: the suite's choice.
+	ttl time.Duration
+	// slow is one on which the suite takes minutes, for want of short leases: it is
+	// left out unless LEASING_TEST_SLOW is set.
+	slow bool
+}
+
+// backends are all of them. To add one: its name (as in integration/testreport),
+// its URL and its OpenURL.
+var backends = []backend{
+	{name: "sqlite", url: sqlite, open: openSQL},
+	{name: "postgres", url: postgres, open: openSQL},
+	{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis},
+	// Redlock waits for a server for a part of the TTL only.
+	{name: "redlock", url: named("LEASING_TEST_REDLOCK"), open: openRedis, ttl: 3 * time.Second},
+	{name: "blob", url: azurite, open: openBlob, slow: true},
+	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},
+}
+
+func openSQL(t testing.TB, url string) (leasing.Provider, error) {
+	return sqllease.OpenURL(t.Context(), url)
+}
+
+func openRedis(t testing.TB, url string) (leasing.Provider, error) {
+	return redislease.OpenURL(t.Context(), url)
+}
+
+func openBlob(t testing.TB, url string) (leasing.Provider, error) {
+	return bloblease.OpenURL(t.Context(), url)
+}
+
+func openCosmos(t testing.TB, url string) (leasing.Provider, error) {
+	return cosmoslease.OpenURL(t.Context(), url)
+}
+
+// TestConformanceWithoutFaults: with an empty plan nobody can tell that the
+// wrapper is there.
+func TestConformanceWithoutFaults(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			if b.slow && os.Getenv("LEASING_TEST_SLOW") == "" {
+				t.Skip("takes five minutes; with LEASING_TEST_SLOW=1 it runs")
+			}
+			url := b.url(t)
+			h := b.harness(url, chaos.Plan{})
+			h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.wrapped(t, url, chaos.Plan{}) }
+			providertest.Run(t, h)
+		})
+	}
+}
+
+// TestConformanceWithRulesThatNeverFire: nor with rules that are asked about
+// each operation and never agree. The other client is not wrapped. The memory
+// provider is tested with many more such rules where the wrapper is; this is for
+// what a real client adds.
+func TestConformanceWithRulesThatNeverFire(t *testing.T) {
+	never := chaos.Policy{Skip: 1 << 40}
+	plan := chaos.Plan{Rules: []chaos.Rule{
+		{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour}, When: never},
+		{Fault: chaos.Fault{Kind: chaos.ReplyLost}, When: never},
+		{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: never},
+		{Fault: chaos.Fault{Kind: chaos.HintsLost}, When: never},
+		{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: time.Hour}},
+	}}
+	b := backend{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis}
+	t.Run(b.name, func(t *testing.T) {
+		url := b.url(t)
+		h := b.harness(url, plan)
+		h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.opened(t, url) }
+		providertest.Run(t, h)
+	})
+}
+
+// harness wraps a plan around each provider. One that can't be reached is what
+// the wrapper makes of one that can.
+func (b backend) harness(url string, plan chaos.Plan) providertest.Harness {
+	outage := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.Partitioned}}}}
+	return providertest.Harness{
+		New:         func(t testing.TB) leasing.Provider { return b.wrapped(t, url, plan) },
+		Unreachable: func(t testing.TB) leasing.Provider { return b.wrapped(t, url, outage) },
+		TTL:         b.ttl,
+	}
+}
+
+func (b backend) opened(t testing.TB, url string) leasing.Provider {
+	p, err := b.open(t, url)
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func (b backend) wrapped(t testing.TB, url string, plan chaos.Plan) leasing.Provider {
+	p, err := chaos.Wrap(b.opened(t, url), plan, chaos.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// sqlite returns the URL of a file of the test's own.
+func sqlite(t *testing.T) string {
+	return "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?migrate=true&history=true"
+}
+
+// azurite returns the URL of a container, which is made when it is needed.
+func azurite(t *testing.T) string {
+	const variable = "LEASING_TEST_AZURITE"
+	named(variable)(t)
+	return "azblob:///chaos?create_container=true&connection_string_env=" + variable
+}
+
+// postgres returns the URL of the server with a schema of the test's own.
+func postgres(t *testing.T) string {
+	raw := named("LEASING_TEST_POSTGRES")(t)
+	schema := fmt.Sprintf("chaos_%d_%d", os.Getpid(), time.Now().UnixNano())
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context()) // the test has ended
+		admin, err := pgx.Connect(ctx, raw)
+		require.NoError(t, err)
+		defer admin.Close(ctx)
+		_, err = admin.Exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+		require.NoError(t, err)
+	})
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	query := u.Query()
+	query.Set("schema", schema)
+	query.Set("migrate", "true")
+	query.Set("history", "true")
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// named returns the URL that an environment variable holds.
+func named(variable string) func(t *testing.T) string {
+	return func(t *testing.T) string {
+		url := os.Getenv(variable)
+		if url == "" {
+			t.Fatalf("no server: run `make test`, or set %s to the URL of one", variable)
+		}
+		return strings.TrimSpace(url)
+	}
+}

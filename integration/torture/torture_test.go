@@ -1,0 +1,147 @@
+package torture
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+)
+
+// length is how long faults happen on each backend.
+const length = 6 * time.Second
+
+// workersFile is the variable that tells worker processes the database's file.
+const workersFile = "LEASING_TORTURE_FILE"
+
+func TestMain(m *testing.M) {
+	torture.MainOfWorker(func(ctx context.Context) (leasing.Provider, error) { return openFile(ctx, os.Getenv(workersFile)) })
+	goleak.VerifyTestMain(m)
+}
+
+func openFile(ctx context.Context, file string) (leasing.Provider, error) {
+	return sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + file, Migrate: true})
+}
+
+// bad is a bit of everything that keeps a backend's promises true: lost requests
+// and replies, late and doubled ones, delays, throttling, and a short partition.
+func bad() chaos.Plan {
+	plan := chaos.FlakyNetwork(chaos.FlakyNetworkOptions{})
+	plan.Name = "a bit of everything"
+	for _, other := range []chaos.Plan{
+		chaos.ThrottledAccount(chaos.ThrottledAccountOptions{Probability: 0.05, RetryAfter: 100 * time.Millisecond}),
+		chaos.Partition(chaos.PartitionOptions{From: 2 * time.Second, For: 3 * time.Second, Every: -1}),
+		chaos.StealLease(chaos.StealLeaseOptions{}),
+	} {
+		plan.Rules = append(plan.Rules, other.Rules...)
+	}
+	return plan
+}
+
+// run tortures a backend and wants no violation.
+func run(t *testing.T, options torture.Options) *torture.Report {
+	t.Helper()
+	options.Plan, options.For = bad(), length
+	options.Workers, options.Names = 6, 3
+	options.Patience = 15 * time.Second // other packages use the machine, too
+	options.Command = "go test ./integration/torture -run " + t.Name()
+	report, err := torture.Run(t.Context(), options)
+	require.NoError(t, err)
+	t.Logf("\n%s", report)
+	require.Empty(t, report.Violations, "%s", report)
+	require.Empty(t, report.Undecided)
+	require.Positive(t, report.Grants)
+	return report
+}
+
+// variable is the address of a server.
+func variable(t *testing.T, name string) string {
+	t.Helper()
+	value := os.Getenv(name)
+	require.NotEmpty(t, value, "run make test, or set %s to the address of a server: see CONTRIBUTING.md", name)
+	return value
+}
+
+// unique makes what a run leaves behind its own.
+func unique() string { return "torture_" + strings.ToLower(rand.Text()[:8]) }
+
+func TestTorture_memory(t *testing.T) {
+	t.Parallel()
+	run(t, torture.Options{Open: torture.Share(memlease.New(memlease.Options{})), TTL: time.Second})
+}
+
+func TestTorture_sqlite(t *testing.T) {
+	t.Parallel()
+	file := filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return openFile(ctx, file) }})
+}
+
+// Each worker is a process; some are stopped past their TTL, some killed.
+func TestTortureOfProcesses_sqlite(t *testing.T) {
+	t.Parallel()
+	file := filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))
+	report := run(t, torture.Options{
+		Open: func(ctx context.Context) (leasing.Provider, error) { return openFile(ctx, file) },
+		Process: func() *exec.Cmd {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), workersFile+"="+file)
+			return cmd
+		},
+	})
+	require.NotEmpty(t, report.Disturbances, "no process was stopped or killed")
+	require.Positive(t, report.Accepted)
+}
+
+func TestTorture_postgres(t *testing.T) {
+	t.Parallel()
+	options := sqllease.Options{URL: variable(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Migrate: true}
+	t.Cleanup(func() {
+		db, err := sql.Open("pgx", options.URL)
+		require.NoError(t, err)
+		_, err = db.ExecContext(context.Background(), "DROP SCHEMA IF EXISTS "+options.Schema+" CASCADE")
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+	})
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return sqllease.Open(ctx, options) }})
+}
+
+func TestTorture_redis(t *testing.T) {
+	t.Parallel()
+	options := redislease.Options{URL: variable(t, "LEASING_TEST_REDIS"), Prefix: unique()}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
+}
+
+func TestTorture_redlock(t *testing.T) {
+	t.Parallel()
+	options := redislease.Options{URL: variable(t, "LEASING_TEST_REDLOCK"), Prefix: unique()}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
+}
+
+func TestTorture_blob(t *testing.T) {
+	t.Parallel()
+	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: "torture", CreateContainer: true}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) }})
+}
+
+func TestTorture_cosmos(t *testing.T) {
+	t.Parallel()
+	options := cosmoslease.Options{URL: variable(t, "LEASING_TEST_COSMOS")}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return cosmoslease.Open(ctx, options) }})
+}
