@@ -160,7 +160,9 @@ func TestTrap_T48_CertificatesThatCannotBeRead(t *testing.T) {
 		requireInvalid(t, err, "auth.Options.ServicePrincipal."+c.field)
 		require.ErrorContains(t, err, c.says, c.name)
 		require.NotContains(t, err.Error(), "wr0ng")
-		require.ErrorContains(t, err, o.ServicePrincipal.CertificatePath[:16], "a long path is cut")
+		if c.field == "CertificatePath" {
+			require.ErrorContains(t, err, o.ServicePrincipal.CertificatePath[:16], "a long path is cut")
+		}
 	}
 	options.ServicePrincipal.CertificatePath = filepath.Join(t.TempDir(), "none.pfx")
 	_, err = auth.New(options)
