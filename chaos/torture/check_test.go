@@ -77,6 +77,18 @@ func TestOrder(t *testing.T) {
 		"a renewal revives beside a new holder": {no, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 1100*ms, 1200*ms, done, 2), op("renew", "a", 1300*ms, 1310*ms, done, 1),
 		}},
+		// The first release, and the one of the ghost, take effect with their replies lost.
+		"a ghost is released as its claim was": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, unknown, 0),
+			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0), op("release", "a", 160*ms, 170*ms, done, 0),
+			heldBy("a", "c", 300*ms, 310*ms), op("release", "a", 400*ms, 410*ms, unknown, 0), op("acquire", "c", 420*ms, 430*ms, done, 4),
+			op("release", "a", 500*ms, 510*ms, done, 0),
+		}},
+		"a ghost that nobody released": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, unknown, 0),
+			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0), op("release", "a", 160*ms, 170*ms, done, 0),
+			heldBy("a", "c", 300*ms, 310*ms), op("acquire", "c", 420*ms, 430*ms, done, 4), op("release", "a", 500*ms, 510*ms, done, 0),
+		}},
 		"a renewal revives where nobody has been": {yes, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1300*ms, 1310*ms, done, 1),
 		}},

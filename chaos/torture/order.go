@@ -62,20 +62,27 @@ type sightings struct {
 	// held is when each claim was last seen holding the name. The acquire of one
 	// that nobody saw explains nothing: without it the name is free instead.
 	held map[string]time.Duration
+	// left is when each claim was first asked to be released. One that was seen
+	// after that may have come back, as a ghost, and be released once more.
+	left map[string]time.Duration
 	// tried are the acquires of unknown outcome of each claim: the first and the
-	// last. A claim takes the name again only after its lease has run out.
+	// last. A claim that did not come back takes the name again only after its
+	// lease has run out.
 	tried map[string][2]time.Duration
-	// leaving is the first release of unknown outcome of each claim. A release
-	// takes effect once.
+	// leaving is the first release of unknown outcome of each claim. Unless the
+	// claim came back a release takes effect once.
 	leaving map[string]time.Duration
 }
 
 func newSightings(operations []Operation) *sightings {
 	s := &sightings{
-		released: map[string]time.Duration{}, held: map[string]time.Duration{},
+		released: map[string]time.Duration{}, held: map[string]time.Duration{}, left: map[string]time.Duration{},
 		tried: map[string][2]time.Duration{}, leaving: map[string]time.Duration{},
 	}
 	for _, o := range operations {
+		if o.Verb == "release" {
+			earliest(s.left, o.Claim, o.Call)
+		}
 		switch {
 		case o.Result == Held:
 			latest(s.held, o.Holder, o.Call)
@@ -84,9 +91,7 @@ func newSightings(operations []Operation) *sightings {
 		case o.Result == Done && o.Verb == "release":
 			latest(s.released, o.Claim, o.Return)
 		case o.Result == Unknown && o.Verb == "release":
-			if at, ok := s.leaving[o.Claim]; !ok || o.Call < at {
-				s.leaving[o.Claim] = o.Call
-			}
+			earliest(s.leaving, o.Claim, o.Call)
 		case o.Result == Unknown && o.Verb == "acquire":
 			span, ok := s.tried[o.Claim]
 			if !ok {
@@ -102,6 +107,18 @@ func latest(times map[string]time.Duration, claim string, at time.Duration) {
 	if known, ok := times[claim]; !ok || at > known {
 		times[claim] = at
 	}
+}
+
+func earliest(times map[string]time.Duration, claim string, at time.Duration) {
+	if known, ok := times[claim]; !ok || at < known {
+		times[claim] = at
+	}
+}
+
+// cameBack reports whether a claim may have held the name again after a release.
+func (s *sightings) cameBack(claim string) bool {
+	left, ok := s.left[claim]
+	return ok && s.held[claim] > left
 }
 
 // move is an operation as the search takes it, and whether it matters: what fits
@@ -126,11 +143,11 @@ func (s *sightings) move(o Operation) (m move, matters bool) {
 	}
 	switch span := s.tried[o.Claim]; o.Verb {
 	case "acquire":
-		return m, ever && (o.Call == span[0] || o.Call == span[1])
+		return m, ever && (o.Call == span[0] || o.Call == span[1] || s.cameBack(o.Claim))
 	case "renew":
 		return m, false // it can only make the lease last longer
 	case "release":
-		return m, ever && o.Call == s.leaving[o.Claim]
+		return m, ever && (o.Call == s.leaving[o.Claim] || s.cameBack(o.Claim))
 	}
 	return m, true
 }
