@@ -11,6 +11,7 @@ var breakChecks = []check{
 	{name: "Break_ImmediateFreesNow", run: breakImmediate},
 	{name: "Break_AFreeNameMeetsNobody", run: breakAFreeName},
 	{name: "Break_AgainChangesNothing", run: breakAgain},
+	{name: "Break_IsNotForgottenWhileItRunsOut", run: breakIsNotForgotten},
 	{name: "Break_InfiniteNeedsNoGrace", run: breakInfinite, waits: true},
 	{name: "Trap_T21_BreakKeepsTheToken", run: breakKeepsTheToken},
 	{name: "Trap_T63_BreakHitsOnlyTheLeaseItNames", run: breakHitsOnlyItsLease},
@@ -68,6 +69,24 @@ func breakAgain(e *env) {
 	third := e.breaks(leasing.BreakRequest{Name: holder.req.Name, Immediate: true})
 	e.Equal(leasing.BreakResult{WasHeld: true, Token: holder.token()}, third)
 	e.isFree(holder.req.Name)
+}
+
+// A backend remembers a few of the IDs that were given up. One that still holds the
+// name, broken, is not to be among those that it forgets.
+func breakIsNotForgotten(e *env) {
+	holder := e.take(e.name())
+	broken := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	for range 20 {
+		e.cleanUp(e.p, e.request(holder.req.Name))
+	}
+	holder.isLost(leasing.LostBroken, leasing.LostGone)
+	for client, p := range e.clients() {
+		_, err := e.try(p, holder.req)
+		e.is(err, leasing.ErrReleased, client)
+	}
+	again := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	e.LessOrEqual(again.Remaining, broken.Remaining, "nothing has prolonged it")
+	e.True(e.inspect(holder.req.Name).Breaking)
 }
 
 func breakInfinite(e *env) {

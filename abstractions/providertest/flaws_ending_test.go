@@ -162,6 +162,34 @@ var endingFlaws = []flaw{
 		failing: []string{"Trap_T26_ReleaseByAnotherIDFreesNothing", "Trap_T26_StaleReleaseFreesNobodyElse", "Trap_T14_SecondReleaseIsNoError", "Acquire_SameOwnerIsNotTheSameClaim"},
 	},
 	{
+		name: "a broken lease is renewed once its ID is forgotten",
+		apply: func(f *fake) {
+			forgotten := f.forgetsTheBroken()
+			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				grant, err := f.server.Renew(ctx, req)
+				if errors.Is(err, leasing.ErrLost) && forgotten(req.Name) {
+					return leasing.Grant(req), nil
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Break_IsNotForgottenWhileItRunsOut"},
+	},
+	{
+		name: "a broken lease is acquired again once its ID is forgotten",
+		apply: func(f *fake) {
+			forgotten := f.forgetsTheBroken()
+			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				if record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name}); errors.Is(err, leasing.ErrReleased) && record.ID == req.ID && forgotten(req.Name) {
+					return leasing.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Break_IsNotForgottenWhileItRunsOut"},
+	},
+	{
 		name: "every break is immediate",
 		apply: func(f *fake) {
 			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
@@ -253,4 +281,22 @@ var endingFlaws = []flaw{
 		},
 		failing: []string{"Trap_T63_BreakHitsOnlyTheLeaseItNames"},
 	},
+}
+
+// forgetsTheBroken tells of a name whether its lease was broken, and ten more IDs have
+// been given up since.
+func (f *fake) forgetsTheBroken() func(name string) bool {
+	since := map[string]int{}
+	f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		since[req.Name]++
+		return f.server.Release(ctx, req)
+	}
+	return func(name string) bool {
+		record, _ := f.server.Inspect(context.Background(), leasing.InspectRequest{Name: name})
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return record.Breaking && since[name] >= 10
+	}
 }

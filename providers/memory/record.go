@@ -111,6 +111,10 @@ func (r *record) retired(id string) (retired, bool) {
 	return retired{}, false
 }
 
+// broken says whether a claim was broken and is the latest still, although its ID
+// may have been forgotten.
+func (r *record) broken(id string) bool { return r.breaking && r.id == id }
+
 // lost says why the claim can't be renewed, or returns nil if it can.
 func (r *record) lost(req leasing.RenewRequest, now moment) error {
 	if r == nil {
@@ -123,6 +127,8 @@ func (r *record) lost(req leasing.RenewRequest, now moment) error {
 		return &leasing.LostError{Reason: leasing.LostGone}
 	}
 	switch {
+	case r.broken(req.ID):
+		return &leasing.LostError{Reason: leasing.LostBroken}
 	case r.id == req.ID && r.token == req.Token:
 		if r.held(now) {
 			return nil

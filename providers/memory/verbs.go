@@ -18,7 +18,7 @@ func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (lea
 	defer s.Unlock()
 	now := p.now()
 	r := s.need(req.Name, now, p.options.Retention)
-	if _, gone := r.retired(req.ID); gone {
+	if _, gone := r.retired(req.ID); gone || r.broken(req.ID) {
 		return leasing.Grant{}, leasing.ErrReleased
 	}
 	if r.held(now) {

@@ -44,7 +44,7 @@ func (c *change) expireAfter(d time.Duration) {
 
 // acquire takes the name if it is free, or prolongs the claim if it is ours.
 func (r *row) acquire(req leasing.AcquireRequest) change {
-	if known, _ := r.ended.find(req.ID); known {
+	if known, _ := r.ended.find(req.ID); known || r.broken(req.ID) {
 		return change{err: leasing.ErrReleased}
 	}
 	if r.held() && r.id != req.ID {
@@ -127,11 +127,15 @@ func (r *row) end(req leasing.BreakRequest) (change, time.Duration) {
 	return c, left
 }
 
+// broken says whether a claim was broken and is the latest still, although its ID
+// may be among those that the name has forgotten.
+func (r *row) broken(id string) bool { return r.breaking && r.id == id }
+
 // lost says why a claim can't be renewed, or nil if it can.
 func (r *row) lost(req leasing.RenewRequest) error {
 	known, broken := r.ended.find(req.ID)
 	switch {
-	case broken:
+	case broken, r.broken(req.ID):
 		return &leasing.LostError{Reason: leasing.LostBroken}
 	case known, r.version == 0:
 		return &leasing.LostError{Reason: leasing.LostGone}
