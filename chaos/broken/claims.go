@@ -1,6 +1,7 @@
 package broken
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -64,53 +65,73 @@ func (p *silent) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.G
 // comes late is the first that the backend has heard of it.
 type ghostly struct {
 	plain
-	mu    sync.Mutex
-	alias map[string]string // what the backend knows a claim by that was released
+	mu sync.Mutex
+	// alias is what the backend knows a claim by that was released, and claim the
+	// way back.
+	alias, claim map[string]string
 }
 
 func newGhostly(p leasing.Provider) leasing.Provider {
-	return &ghostly{plain: plain{p}, alias: map[string]string{}}
+	return &ghostly{plain: plain{p}, alias: map[string]string{}, claim: map[string]string{}}
 }
 
-func (p *ghostly) known(id string) string {
+// below is what the backend knows a claim by.
+func (p *ghostly) below(id string) string { return p.translate(p.alias, id) }
+
+// above is the claim that the backend knows by an ID.
+func (p *ghostly) above(id string) string { return p.translate(p.claim, id) }
+
+func (p *ghostly) translate(ids map[string]string, id string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if alias, ok := p.alias[id]; ok {
-		return alias
-	}
-	return id
+	return cmp.Or(ids[id], id)
+}
+
+// rename gives a claim that was released another ID below.
+func (p *ghostly) rename(id string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	alias := leasing.NewID()
+	p.alias[id], p.claim[alias] = alias, id
+	return alias
 }
 
 func (p *ghostly) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
 	id := req.ID
-	req.ID = p.known(id)
+	req.ID = p.below(id)
 	grant, err := p.Provider.Acquire(ctx, req)
 	if errors.Is(err, leasing.ErrReleased) {
-		req.ID = leasing.NewID()
-		p.mu.Lock()
-		p.alias[id] = req.ID
-		p.mu.Unlock()
+		req.ID = p.rename(id)
 		grant, err = p.Provider.Acquire(ctx, req)
 	}
-	return named(grant, id), err
+	held := (*leasing.HeldError)(nil)
+	if errors.As(err, &held) {
+		holder := held.Holder
+		holder.ID = p.above(holder.ID)
+		err = &leasing.HeldError{Holder: holder}
+	}
+	return p.named(grant), err
 }
 
 func (p *ghostly) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
-	id := req.ID
-	req.ID = p.known(id)
+	req.ID = p.below(req.ID)
 	grant, err := p.Provider.Renew(ctx, req)
-	return named(grant, id), err
+	return p.named(grant), err
 }
 
 func (p *ghostly) Release(ctx context.Context, req leasing.ReleaseRequest) error {
-	req.ID = p.known(req.ID)
+	req.ID = p.below(req.ID)
 	return p.Provider.Release(ctx, req)
 }
 
+func (p *ghostly) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+	record, err := p.Provider.Inspect(ctx, req)
+	record.ID = p.above(record.ID)
+	return record, err
+}
+
 // named gives a grant the ID that its claim goes by outside.
-func named(grant leasing.Grant, id string) leasing.Grant {
-	if grant.ID != "" {
-		grant.ID = id
-	}
+func (p *ghostly) named(grant leasing.Grant) leasing.Grant {
+	grant.ID = p.above(grant.ID)
 	return grant
 }

@@ -7,9 +7,7 @@ type Defect struct {
 	Name string // as a sentence about the provider
 	Trap string // "T18"
 	// Plan names a ready-made plan of package chaos under which competing
-	// workers come across the defect; "none" where they do without faults. It is
-	// "" where only the conformance suite can see it: the workers suffer, but
-	// what they observe could be true.
+	// workers come across the defect; "none" where they do without faults.
 	Plan string
 	// Wrap breaks a provider.
 	Wrap func(leasing.Provider) leasing.Provider
@@ -26,8 +24,8 @@ func All() []Defect {
 		{Name: "a key is immortal", Trap: "T17", Plan: "partition", Wrap: newImmortal},
 		{Name: "releasing one frees the other's", Trap: "T26", Plan: "flaky-network", Wrap: newCareless},
 		{Name: "a lost reply makes later renewals fail", Trap: "T15", Plan: "lost-replies", Wrap: newVersioned},
-		{Name: "a retry is blocked by its first attempt", Trap: "T13", Wrap: newSelfish},
-		{Name: "a released claim is taken again", Trap: "T56", Wrap: newGhostly},
+		{Name: "a retry is blocked by its first attempt", Trap: "T13", Plan: "lost-replies", Wrap: newSelfish},
+		{Name: "a released claim is taken again", Trap: "T56", Plan: "flaky-network", Wrap: newGhostly},
 	}
 }
 

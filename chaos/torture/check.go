@@ -178,6 +178,52 @@ func losses(h *History, terms Terms) (found []Violation) {
 	return found
 }
 
+// ghosts finds claims that were granted after they had been released. A provider
+// need remember only the last claim that was given up of each name, so there must
+// be no other that may have been given up since.
+func ghosts(h *History) (found []Violation) {
+	each(byName(h.Operations, func(o Operation) string { return o.Name }), func(name string, operations []Operation) {
+		for _, layer := range []Layer{Client, Backend} {
+			seen := seenBy(operations, layer)
+			released := map[string]Operation{} // the latest known one of each claim
+			for _, o := range seen {
+				if o.Verb == "release" && o.Result == Done && o.Call >= released[o.Claim].Call {
+					released[o.Claim] = o
+				}
+			}
+			for _, o := range seen {
+				r, gone := released[o.Claim]
+				if gone && o.Verb == "acquire" && o.Result == Done && r.Return < o.Call && !forgotten(seen, r, o) {
+					found = append(found, Violation{Check: Ghost, Name: name, At: o.Return, Text: fmt.Sprintf(
+						"claim %s was granted (token %d) after its release at %s, the last of the name", o.Claim, o.Token, seconds(r.Return))})
+				}
+			}
+		}
+	})
+	return found
+}
+
+// forgotten says whether another claim may have been given up between a release
+// and an acquire. A break names no claim.
+func forgotten(operations []Operation, release, acquire Operation) bool {
+	return slices.ContainsFunc(operations, func(o Operation) bool {
+		ends := o.Verb == "break" || o.Verb == "release" && o.Claim != release.Claim
+		over := o.Result != Unknown && o.Return < release.Call
+		return ends && !over && o.Call <= acquire.Return
+	})
+}
+
+// seenBy are the operations that one layer saw. Clients know nothing of the breaks
+// that befall them: those are taken from below.
+func seenBy(operations []Operation, layer Layer) (seen []Operation) {
+	for _, o := range operations {
+		if o.Layer == layer || o.Verb == "break" && o.Layer == Backend {
+			seen = append(seen, o)
+		}
+	}
+	return seen
+}
+
 // leaks finds names that did not become free.
 func leaks(h *History, _ Terms) (found []Violation) {
 	for _, f := range h.Free {

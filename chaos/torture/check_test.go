@@ -89,6 +89,30 @@ func TestOrder(t *testing.T) {
 			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0), op("release", "a", 160*ms, 170*ms, done, 0),
 			heldBy("a", "c", 300*ms, 310*ms), op("acquire", "c", 420*ms, 430*ms, done, 4), op("release", "a", 500*ms, 510*ms, done, 0),
 		}},
+		"the lease before the ghost is lost": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0), op("release", "b", 120*ms, 130*ms, done, 0),
+			op("acquire", "a", 200*ms, 210*ms, done, 2), op("renew", "a", 220*ms, 230*ms, lost, 1), heldBy("a", "b", 300*ms, 310*ms),
+		}},
+		"the lease before the ghost is renewed": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0), op("release", "b", 120*ms, 130*ms, done, 0),
+			op("acquire", "a", 200*ms, 210*ms, done, 2), op("renew", "a", 220*ms, 230*ms, done, 1),
+		}},
+		"a claim that waits takes the name three times": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 500*ms, 510*ms, unknown, 0), op("acquire", "a", 900*ms, 910*ms, unknown, 0),
+			op("acquire", "a", 3900*ms, 3910*ms, unknown, 0),
+			heldBy("a", "b", 600*ms, 610*ms), op("acquire", "b", 1200*ms, 1210*ms, done, 2), op("release", "b", 1220*ms, 1230*ms, done, 0),
+			heldBy("a", "b", 1300*ms, 1310*ms), op("acquire", "b", 2400*ms, 2410*ms, done, 4), op("release", "b", 2420*ms, 2430*ms, done, 0),
+			heldBy("a", "b", 2500*ms, 2510*ms),
+		}},
+		"held by one who is refused": {yes, []torture.Operation{
+			heldBy("", "a", 0, 20*ms), heldBy("a", "b", 10*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
+		}},
+		"held by one who has been refused": {no, []torture.Operation{
+			heldBy("", "a", 0, 20*ms), heldBy("a", "b", 21*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
+		}},
+		"a retry is blocked by its first attempt": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "a", 20*ms, 30*ms),
+		}},
 		"a renewal revives where nobody has been": {yes, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1300*ms, 1310*ms, done, 1),
 		}},
@@ -99,13 +123,13 @@ func TestOrder(t *testing.T) {
 			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 40*ms, 50*ms, done, 2),
 		}},
 		"a false loss": {no, []torture.Operation{
-			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 500*ms, 510*ms, lost, 0),
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 500*ms, 510*ms, lost, 1),
 		}},
 		"a true loss": {yes, []torture.Operation{
-			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 0),
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1),
 		}},
 		"lost, and renewed all the same": {no, []torture.Operation{
-			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 0), op("renew", "a", 1020*ms, 1030*ms, done, 1),
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1), op("renew", "a", 1020*ms, 1030*ms, done, 1),
 		}},
 		"held by the holder": {yes, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), heldBy("a", "b", 20*ms, 30*ms),
@@ -142,10 +166,10 @@ func TestOrder(t *testing.T) {
 			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, unknown, 0), heldBy("a", "b", 40*ms, 50*ms),
 		}},
 		"broken at once": {yes, []torture.Operation{
-			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(true, 20*ms, 30*ms), op("acquire", "b", 40*ms, 50*ms, done, 2), op("renew", "a", 60*ms, 70*ms, lost, 0),
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(true, 20*ms, 30*ms), op("acquire", "b", 40*ms, 50*ms, done, 2), op("renew", "a", 60*ms, 70*ms, lost, 1),
 		}},
 		"broken to run out": {yes, []torture.Operation{
-			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("renew", "a", 60*ms, 70*ms, lost, 0), op("acquire", "b", 1000*ms, 1010*ms, done, 2),
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("renew", "a", 60*ms, 70*ms, lost, 1), op("acquire", "b", 1000*ms, 1010*ms, done, 2),
 		}},
 		"broken to run out, and taken at once": {no, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("acquire", "b", 40*ms, 50*ms, done, 2),
@@ -163,6 +187,39 @@ func TestOrder(t *testing.T) {
 		loose := terms
 		loose.AssumptionsBroken = true
 		require.NotContains(t, checks(h, loose), torture.Linearizable, name)
+	}
+}
+
+func TestGhost(t *testing.T) {
+	grant, release := op("acquire", "a", 0, 10*ms, torture.Done, 1), op("release", "a", 20*ms, 30*ms, torture.Done, 0)
+	ghost := op("acquire", "a", 80*ms, 90*ms, torture.Done, 2)
+	for name, c := range map[string]struct {
+		ok         bool
+		operations []torture.Operation
+	}{
+		"nobody has come since":                  {operations: []torture.Operation{grant, release, ghost}},
+		"it never held the name":                 {operations: []torture.Operation{release, ghost}},
+		"released twice":                         {operations: []torture.Operation{grant, release, op("release", "a", 40*ms, 50*ms, torture.Unknown, 0), ghost}},
+		"another came and has not been given up": {operations: []torture.Operation{release, op("acquire", "b", 40*ms, 50*ms, torture.Refused, 0), ghost}},
+		"another was given up before":            {operations: []torture.Operation{op("release", "b", 10*ms, 19*ms, torture.Done, 0), release, ghost}},
+		"another has been given up since":        {ok: true, operations: []torture.Operation{release, op("release", "b", 40*ms, 50*ms, torture.Done, 0), ghost}},
+		"another may have been at the same time": {ok: true, operations: []torture.Operation{op("release", "b", 10*ms, 25*ms, torture.Done, 0), release, ghost}},
+		"another may have been, late":            {ok: true, operations: []torture.Operation{op("release", "b", 0, 10*ms, torture.Unknown, 0), release, ghost}},
+		"somebody's lease has been broken since": {ok: true, operations: []torture.Operation{release, brokenAt(true, 40*ms, 50*ms), ghost}},
+		"it may have been granted before":        {ok: true, operations: []torture.Operation{release, op("acquire", "a", 25*ms, 90*ms, torture.Done, 2)}},
+		"it may not have been released":          {ok: true, operations: []torture.Operation{op("release", "a", 20*ms, 30*ms, torture.Unknown, 0), ghost}},
+		"another's claim":                        {ok: true, operations: []torture.Operation{release, op("acquire", "b", 80*ms, 90*ms, torture.Done, 2)}},
+		"refused, as it must be":                 {ok: true, operations: []torture.Operation{release, op("acquire", "a", 80*ms, 90*ms, torture.Released, 0)}},
+	} {
+		h := torture.History{TTL: ttl, Operations: c.operations}
+		if c.ok {
+			require.NotContains(t, checks(h, terms), torture.Ghost, name)
+		} else {
+			require.Contains(t, checks(h, terms), torture.Ghost, name)
+		}
+		loose := terms
+		loose.AssumptionsBroken = true
+		require.NotContains(t, checks(h, loose), torture.Ghost, name)
 	}
 }
 

@@ -24,14 +24,17 @@
 //     out, on the machine's clock.
 //   - linearizable, twice: what the clients saw, and what the backend answered
 //     below the faults. Each is a possible order of grants, losses and releases,
-//     in which no lease ends before its time. A request whose outcome is unknown
-//     may have been applied at any time since, or never (checked with porcupine).
+//     in which no lease ends before its time and no claim stands in its own way. A
+//     request whose outcome is unknown may have been applied at any time since, or
+//     never (checked with porcupine).
 //   - tokens: each grant of a name has a higher token than all that were over
 //     before it was asked for, and no two claims share one.
 //   - fence: the resource accepted no write with a smaller token than it had seen,
 //     and refused none of a holder whose lease was good.
 //   - loss: each holder was told of its loss. How late, after the end of its
 //     trust, is reported as a distribution.
+//   - ghost: no claim is granted after its release, as long as it is the last of
+//     the name that was given up (backends need not remember more).
 //   - leak: once the faults have stopped and all is closed, each name is free
 //     within the TTL, the margin and the precision that the provider states.
 //   - goroutine: none that the run has started is left.
@@ -45,8 +48,8 @@
 // the clock, whatever it still believes.
 //
 // A run that breaks an assumption on purpose (a server that forgets its leases, a
-// failover that loses writes) says so in Options.AssumptionsBroken. Then overlap
-// and linearizability are not checked; all else is.
+// failover that loses writes) says so in Options.AssumptionsBroken. Then overlap,
+// linearizability and ghosts are not checked; all else is.
 //
 // A run without a violation proves nothing. One with a violation does, and the
 // report says how to see it again.

@@ -87,8 +87,8 @@ func (l lease) step(o move, drift time.Duration) (bool, lease) {
 
 func (l lease) acquire(o move, latest time.Duration) (bool, lease) {
 	switch {
-	case o.Result == Held:
-		return l.claim == o.Holder, l
+	case o.Result == Held: // by somebody else: a claim is no obstacle to itself
+		return l.claim == o.Holder && o.Holder != o.Claim, l
 	case o.Result == Unknown && l.claim == o.Claim:
 		return l.deferred(o)
 	case l.claim == o.Claim && (l.token == 0 || o.Token == l.token || l.runsOut > latest):
@@ -111,13 +111,10 @@ func (l lease) acquire(o move, latest time.Duration) (bool, lease) {
 }
 
 func (l lease) renew(o move, latest time.Duration) (bool, lease) {
-	mine := l.claim == o.Claim
+	mine := l.claim == o.Claim && l.token == o.Token // not an earlier lease of a claim that came back
 	if o.Result == Done {
-		if !mine || l.breaking || l.token != 0 && o.Token != l.token {
-			return false, l
-		}
-		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), l.now+o.TTL
-		return true, l
+		l.runsOut = l.now + o.TTL
+		return mine && !l.breaking, l
 	}
 	if !mine || l.breaking {
 		return true, l

@@ -3,6 +3,7 @@ package torture
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -16,7 +17,7 @@ const never = math.MaxInt64
 func linearizable(h *History, layer Layer, terms Terms) (found []Violation, undecided []string) {
 	each(byName(h.Operations, func(o Operation) string { return o.Name }), func(name string, operations []Operation) {
 		search := &search{drift: terms.Drift, steps: terms.Effort}
-		moves := moves(operations, layer)
+		moves := moves(settled(seenBy(operations, layer), operations))
 		switch ok := porcupine.CheckOperations(search.model(), moves); {
 		case ok:
 		case search.steps <= 0:
@@ -28,20 +29,13 @@ func linearizable(h *History, layer Layer, terms Terms) (found []Violation, unde
 	return found, undecided
 }
 
-// moves are the steps for one name. Clients know nothing of the breaks that befall
-// them: those are taken from below.
-func moves(operations []Operation, layer Layer) []porcupine.Operation {
-	var all []Operation
+// moves are the steps for one name.
+func moves(operations []Operation) []porcupine.Operation {
 	last := time.Duration(0)
+	s := newSightings(operations)
+	steps := make([]porcupine.Operation, 0, len(operations)+1)
 	for _, o := range operations {
 		last = max(last, o.Call, o.Return)
-		if o.Layer == layer || o.Verb == "break" && o.Layer == Backend {
-			all = append(all, o)
-		}
-	}
-	s := newSightings(all)
-	steps := make([]porcupine.Operation, 0, len(all)+1)
-	for _, o := range all {
 		if m, matters := s.move(o); matters {
 			steps = append(steps, porcupine.Operation{ClientId: max(o.Worker, 0), Input: m, Call: int64(m.Call), Return: int64(m.Return)})
 		}
@@ -53,22 +47,40 @@ func moves(operations []Operation, layer Layer) []porcupine.Operation {
 
 const theEnd = "end"
 
+// settled leaves out the refusals that name a claim as the holder whose own attempt
+// was under way at the time, and was refused. A backend of several nodes may have had
+// the votes of most, and taken them back.
+func settled(seen, operations []Operation) []Operation {
+	refused := map[string][]Operation{} // attempts by claim
+	for _, o := range operations {
+		if o.Verb == "acquire" && o.Result == Held {
+			refused[o.Claim] = append(refused[o.Claim], o)
+		}
+	}
+	return slices.DeleteFunc(seen, func(o Operation) bool {
+		return o.Result == Held && o.Holder != o.Claim && slices.ContainsFunc(refused[o.Holder], func(attempt Operation) bool {
+			return attempt.Call <= o.Return && attempt.Return >= o.Call
+		})
+	})
+}
+
 // sightings is what is known of claims beside the operation that is looked at. It
 // keeps the search short: each operation of unknown outcome that can't matter, and
 // that is left in, doubles the number of orders.
 type sightings struct {
 	// released is when each claim was last known to be.
 	released map[string]time.Duration
-	// held is when each claim was last seen holding the name. The acquire of one
+	// held is when each claim was last seen to hold the name. The acquire of one
 	// that nobody saw explains nothing: without it the name is free instead.
 	held map[string]time.Duration
 	// left is when each claim was first asked to be released. One that was seen
 	// after that may have come back, as a ghost, and be released once more.
 	left map[string]time.Duration
-	// tried are the acquires of unknown outcome of each claim: the first and the
-	// last. A claim that did not come back takes the name again only after its
-	// lease has run out.
-	tried map[string][2]time.Duration
+	// tried are the calls of each claim's acquires of unknown outcome, in their
+	// order. A claim that did not come back takes the name again only after its
+	// lease has run out. For that the first of them will do as well as any: each
+	// may land at any later time.
+	tried map[string][]time.Duration
 	// leaving is the first release of unknown outcome of each claim. Unless the
 	// claim came back a release takes effect once.
 	leaving map[string]time.Duration
@@ -77,7 +89,7 @@ type sightings struct {
 func newSightings(operations []Operation) *sightings {
 	s := &sightings{
 		released: map[string]time.Duration{}, held: map[string]time.Duration{}, left: map[string]time.Duration{},
-		tried: map[string][2]time.Duration{}, leaving: map[string]time.Duration{},
+		tried: map[string][]time.Duration{}, leaving: map[string]time.Duration{},
 	}
 	for _, o := range operations {
 		if o.Verb == "release" {
@@ -85,20 +97,19 @@ func newSightings(operations []Operation) *sightings {
 		}
 		switch {
 		case o.Result == Held:
-			latest(s.held, o.Holder, o.Call)
+			latest(s.held, o.Holder, o.Return)
 		case o.Result == Done && (o.Verb == "acquire" || o.Verb == "renew"):
-			latest(s.held, o.Claim, o.Call)
+			latest(s.held, o.Claim, o.Return)
 		case o.Result == Done && o.Verb == "release":
 			latest(s.released, o.Claim, o.Return)
 		case o.Result == Unknown && o.Verb == "release":
 			earliest(s.leaving, o.Claim, o.Call)
 		case o.Result == Unknown && o.Verb == "acquire":
-			span, ok := s.tried[o.Claim]
-			if !ok {
-				span = [2]time.Duration{o.Call, o.Call}
-			}
-			s.tried[o.Claim] = [2]time.Duration{min(span[0], o.Call), max(span[1], o.Call)}
+			s.tried[o.Claim] = append(s.tried[o.Claim], o.Call)
 		}
+	}
+	for _, calls := range s.tried {
+		slices.Sort(calls)
 	}
 	return s
 }
@@ -121,6 +132,15 @@ func (s *sightings) cameBack(claim string) bool {
 	return ok && s.held[claim] > left
 }
 
+// explains says whether an acquire of unknown outcome is among the first so many of
+// its claim as there may have been leases of it, one after the other, until it was
+// last seen.
+func (s *sightings) explains(o Operation, seen time.Duration) bool {
+	calls := s.tried[o.Claim]
+	rank, _ := slices.BinarySearch(calls, o.Call)
+	return o.TTL <= 0 || rank < 2+int((seen-calls[0])/o.TTL)
+}
+
 // move is an operation as the search takes it, and whether it matters: what fits
 // any order does not.
 func (s *sightings) move(o Operation) (m move, matters bool) {
@@ -141,9 +161,9 @@ func (s *sightings) move(o Operation) (m move, matters bool) {
 	if at, ok := s.released[o.Claim]; ok && at > max(o.Call, seen) {
 		m.Return, m.open = at, false
 	}
-	switch span := s.tried[o.Claim]; o.Verb {
+	switch o.Verb {
 	case "acquire":
-		return m, ever && (o.Call == span[0] || o.Call == span[1] || s.cameBack(o.Claim))
+		return m, ever && (s.explains(o, seen) || s.cameBack(o.Claim))
 	case "renew":
 		return m, false // it can only make the lease last longer
 	case "release":

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,13 @@ func (r *recorder) begin(ctx context.Context, verb, name, id string, ttl time.Du
 	return c
 }
 
+// beginRenewal begins a renewal, with the token of the lease that is meant.
+func (r *recorder) beginRenewal(ctx context.Context, req leasing.RenewRequest) *call {
+	c := r.begin(ctx, "renew", req.Name, req.ID, req.TTL)
+	c.operation.Token = req.Token
+	return c
+}
+
 func (c *call) end(grant leasing.Grant, err error) {
 	o := &c.operation
 	o.Return = c.r.clock.now()
@@ -61,7 +69,7 @@ func (c *call) end(grant leasing.Grant, err error) {
 			o.Overrun = o.Return - ended
 		}
 	}
-	o.Result, o.Token = result(err), grant.Token
+	o.Result, o.Token = result(err), cmp.Or(grant.Token, o.Token)
 	if err != nil {
 		o.Error = err.Error()
 	} else if grant.TTL > 0 {
@@ -106,7 +114,7 @@ func (r *recorder) Acquire(ctx context.Context, req leasing.AcquireRequest) (lea
 
 func (r *recorder) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
 	req.ID = r.out(req.ID)
-	c := r.begin(ctx, "renew", req.Name, req.ID, req.TTL)
+	c := r.beginRenewal(ctx, req)
 	grant, err := r.Provider.Renew(ctx, req)
 	c.end(grant, err)
 	return r.grant(grant), r.failure(err)

@@ -50,7 +50,7 @@ func (b batchRecorder) RenewBatch(ctx context.Context, reqs []leasing.RenewReque
 	renamed, calls := make([]leasing.RenewRequest, len(reqs)), make([]*call, len(reqs))
 	for i, req := range reqs {
 		req.ID = b.r.out(req.ID)
-		renamed[i], calls[i] = req, b.r.begin(ctx, "renew", req.Name, req.ID, req.TTL)
+		renamed[i], calls[i] = req, b.r.beginRenewal(ctx, req)
 	}
 	results, err := b.below.RenewBatch(ctx, renamed)
 	named := make([]leasing.RenewResult, len(results))

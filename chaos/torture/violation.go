@@ -17,6 +17,7 @@ const (
 	Tokens       Check = "tokens"
 	Fence        Check = "fence"
 	Loss         Check = "loss"
+	Ghost        Check = "ghost"
 	Leak         Check = "leak"
 	Goroutine    Check = "goroutine"
 	Hang         Check = "hang"
@@ -44,7 +45,7 @@ type Terms struct {
 	Drift time.Duration
 	// Patience is how long what should happen at once may take on this machine.
 	Patience time.Duration
-	// AssumptionsBroken leaves out overlap and linearizability.
+	// AssumptionsBroken leaves out overlap, linearizability and ghosts.
 	AssumptionsBroken bool
 	// Effort bounds the search for a linear order, in steps for each name.
 	Effort int
@@ -56,6 +57,7 @@ type Terms struct {
 func Verify(h *History, terms Terms) (violations []Violation, undecided []string) {
 	if !terms.AssumptionsBroken {
 		violations = append(violations, overlaps(h)...)
+		violations = append(violations, ghosts(h)...)
 		for _, layer := range []Layer{Client, Backend} {
 			found, open := linearizable(h, layer, terms)
 			violations, undecided = append(violations, found...), append(undecided, open...)
