@@ -25,6 +25,9 @@ func newTransport() *http.Transport {
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
+		// Without pings a connection that is dead would take all requests, for as long
+		// as TCP hopes. The service itself speaks HTTP/1.1; a proxy before it may not.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: time.Second},
 	}
 }
 

@@ -184,7 +184,7 @@ func (p *postgres) renew(ctx context.Context, reqs []leasing.RenewRequest, wait 
 		var n int
 		var v verdict
 		var r pgRow
-		if err := scan(&n, &v.renewed, &v.known, &r.now, &r.version, &r.token, &r.id, &r.ttl, &r.expires, &r.ended); err != nil {
+		if err := scan(&n, &v.renewed, &v.known, &r.now, &r.version, &r.token, &r.id, &r.ttl, &r.expires, &r.breaking, &r.ended); err != nil {
 			return err
 		}
 		if n < 0 || n >= len(verdicts) {

@@ -3,6 +3,7 @@ package sqllease
 import (
 	"context"
 	"database/sql"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,17 +54,45 @@ func (r pgxRunner) query(ctx context.Context, statement string, args []any, each
 }
 
 type pgxDatabase struct {
-	pgxRunner
 	pool *pgxpool.Pool
 	own  bool
 }
 
 func newPgxDatabase(pool *pgxpool.Pool, own bool) *pgxDatabase {
-	return &pgxDatabase{pgxRunner: pgxRunner{pool}, pool: pool, own: own}
+	return &pgxDatabase{pool: pool, own: own}
+}
+
+func (d *pgxDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer giveBack(conn)
+	return pgxRunner{conn}.query(ctx, statement, args, each)
 }
 
 func (d *pgxDatabase) begin(ctx context.Context, do func(querier) error) error {
-	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error { return do(pgxRunner{tx}) })
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer giveBack(conn)
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return do(pgxRunner{tx}) })
+}
+
+// parting is how long the driver may try to take leave in peace.
+const parting = time.Second
+
+// giveBack returns a connection to its pool. One whose query was given up is closed by
+// then, but takes its place in the pool until the driver has asked the server to stop,
+// and heard that it did: if the connection is dead, for 15 s (pgx v5.12 pgconn,
+// asyncClose). So long nobody could renew a lease who has no other.
+func giveBack(conn *pgxpool.Conn) {
+	if conn.Conn().IsClosed() {
+		socket := conn.Conn().PgConn().Conn()
+		time.AfterFunc(parting, func() { _ = socket.Close() })
+	}
+	conn.Release()
 }
 
 // listen connects as the pool does, hooks included, but takes up no place in it.
@@ -176,7 +205,8 @@ func (d *stdDatabase) size() int    { return d.db.Stats().MaxOpenConnections }
 func (d *stdDatabase) close() error { return nil }
 
 // connectTimeout bounds attempts to connect that outlive their caller, unless
-// the URL has a connect_timeout. Close waits for them.
+// the URL has a connect_timeout, and those of the driver to have a query cancelled.
+// Close waits for them.
 const connectTimeout = 5 * time.Second
 
 // openPgx makes a pool of our own. It doesn't connect.
@@ -189,6 +219,12 @@ func openPgx(dsn string) (*pgxDatabase, error) {
 		config.ConnConfig.RuntimeParams["application_name"] = "leasing"
 	}
 	defaultTo(&config.ConnConfig.ConnectTimeout, connectTimeout)
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, config.ConnConfig.ConnectTimeout)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, err

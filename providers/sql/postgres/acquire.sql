@@ -12,6 +12,7 @@ WITH before AS MATERIALIZED (
 	WHERE l.name = $1::text
 		AND (l.id = '' OR l.expires_at <= (SELECT now FROM before))
 		AND NOT l.ended && ARRAY[$2::text, $2::text || '!']
+		AND NOT (l.breaking AND l.id = $2::text)
 	FOR UPDATE
 ), old AS MATERIALIZED (
 	SELECT locked.*, clock_timestamp() AS now FROM locked

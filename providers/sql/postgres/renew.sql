@@ -28,7 +28,7 @@ WITH request AS MATERIALIZED (
 )
 SELECT r.n, u.n IS NOT NULL AS renewed, o.n IS NOT NULL OR present.name IS NULL AS known,
 	coalesce(o.now, clock_timestamp()), coalesce(o.version, 0), coalesce(o.token, 0), coalesce(o.id, ''), o.ttl_us,
-	CASE WHEN u.n IS NOT NULL THEN u.expires_at ELSE o.expires_at END, coalesce(array_to_string(o.ended, ' '), '')
+	CASE WHEN u.n IS NOT NULL THEN u.expires_at ELSE o.expires_at END, coalesce(o.breaking, false), coalesce(array_to_string(o.ended, ' '), '')
 FROM request AS r
 LEFT JOIN old AS o ON o.n = r.n
 LEFT JOIN updated AS u ON u.n = r.n

@@ -1,0 +1,153 @@
+package netfault
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos/netfault"
+	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+)
+
+// backend is a kind of server that the network fails before.
+type backend struct {
+	name, variable string
+	// oneRequest says that an acquire is a single request: if its reply is lost it
+	// has been applied.
+	oneRequest bool
+	// open opens a client of the server at an address, with what is of this test only.
+	open func(ctx context.Context, address, unique string) (leasing.Provider, error)
+	// clear removes what the test has left; nil if the backend forgets it by itself.
+	clear func(ctx context.Context, address, unique string) error
+}
+
+var backends = []backend{
+	{
+		name: "redis", variable: "LEASING_TEST_REDIS", oneRequest: true,
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			return redislease.Open(ctx, redislease.Options{URL: address, Prefix: unique})
+		},
+	},
+	{
+		name: "postgres", variable: "LEASING_TEST_POSTGRES", oneRequest: true,
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			return sqllease.Open(ctx, sqllease.Options{URL: address, Schema: unique, Migrate: true})
+		},
+		clear: func(ctx context.Context, address, unique string) error {
+			db, err := sql.Open("pgx", address)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			_, err = db.ExecContext(ctx, "DROP SCHEMA IF EXISTS "+unique+" CASCADE")
+			return err
+		},
+	},
+	{
+		name: "blob", variable: "LEASING_TEST_AZURITE",
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			container := strings.ReplaceAll(unique, "_", "-")
+			return bloblease.Open(ctx, bloblease.Options{ConnectionString: address, Container: container, CreateContainer: true})
+		},
+	},
+	{
+		name: "cosmos", variable: "LEASING_TEST_COSMOS",
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			return cosmoslease.Open(ctx, cosmoslease.Options{URL: address})
+		},
+	},
+}
+
+// onEach runs a test on each backend, with a network of its own before it.
+func onEach(t *testing.T, test func(t *testing.T, b *bed)) {
+	for _, backend := range backends {
+		t.Run(backend.name, func(t *testing.T) { test(t, newBed(t, backend)) })
+	}
+}
+
+// bed is a proxy before a server.
+type bed struct {
+	backend
+	t      *testing.T
+	proxy  *netfault.Proxy
+	direct string // addresses
+	behind string
+	unique string
+	name   string // of a lease
+}
+
+// host finds the server in an address: a URL, or a connection string with one.
+var host = regexp.MustCompile(`127\.0\.0\.1:\d+|localhost:\d+`)
+
+func newBed(t *testing.T, backend backend) *bed {
+	t.Helper()
+	direct := os.Getenv(backend.variable)
+	require.NotEmpty(t, direct, "run make test, or set %s to the address of a server: see CONTRIBUTING.md", backend.variable)
+	target := host.FindString(direct)
+	if u, err := url.Parse(direct); err == nil && target == "" {
+		target = u.Host
+	}
+	require.NotEmpty(t, target, "the server's host and port in %s", backend.variable)
+	proxy, err := netfault.Start(target)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, proxy.Close()) })
+	unique := "netfault_" + strings.ToLower(rand.Text()[:8])
+	if backend.clear != nil {
+		t.Cleanup(func() { require.NoError(t, backend.clear(context.Background(), direct, unique)) })
+	}
+	return &bed{
+		backend: backend, t: t, proxy: proxy, direct: direct, behind: strings.Replace(direct, target, proxy.Addr(), 1),
+		unique: unique, name: unique + "/n",
+	}
+}
+
+// provider is a client, behind the proxy or not.
+func (b *bed) provider(address string) leasing.Provider {
+	b.t.Helper()
+	p, err := b.open(b.t.Context(), address, b.unique)
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { require.NoError(b.t, p.Close()) })
+	return p
+}
+
+// warm opens the connection, and teaches the server scripts and statements: what is
+// lost after that is not the answer to something before.
+func (b *bed) warm(p leasing.Provider) {
+	b.t.Helper()
+	req := leasing.AcquireRequest{Name: b.unique + "/warm", ID: leasing.NewID(), Owner: "test", TTL: lasting}
+	for range 3 {
+		grant, err := p.Acquire(b.t.Context(), req)
+		require.NoError(b.t, err)
+		require.NoError(b.t, p.Release(b.t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID, Token: grant.Token, State: grant.State}))
+		req.ID = leasing.NewID()
+	}
+}
+
+func (b *bed) set(c netfault.Conditions) {
+	b.t.Helper()
+	require.NoError(b.t, b.proxy.Set(c))
+}
+
+func (b *bed) heal() {
+	b.t.Helper()
+	require.NoError(b.t, b.proxy.Heal())
+}
+
+func (b *bed) inspect(p leasing.Provider) leasing.Record {
+	b.t.Helper()
+	record, err := p.Inspect(b.t.Context(), leasing.InspectRequest{Name: b.name})
+	require.NoError(b.t, err)
+	return record
+}

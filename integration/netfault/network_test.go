@@ -1,0 +1,224 @@
+package netfault
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos/netfault"
+	"github.com/distributedleasing/leasing/chaos/torture"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	// patience bounds what should happen soon on a slow machine.
+	patience = 20 * time.Second
+	// lasting is a TTL that no test outlives, and that all backends have.
+	lasting = time.Minute
+)
+
+func (b *bed) acquire(p leasing.Provider, id string, within time.Duration) (leasing.Grant, error) {
+	ctx, cancel := context.WithTimeout(b.t.Context(), within)
+	defer cancel()
+	return p.Acquire(ctx, leasing.AcquireRequest{Name: b.name, ID: id, Owner: "test", TTL: lasting})
+}
+
+// definite says whether an error promises that nothing was applied.
+func definite(err error) bool {
+	return errors.Is(err, leasing.ErrHeld) || errors.Is(err, leasing.ErrThrottled) || errors.Is(err, leasing.ErrReleased)
+}
+
+func TestTrap_T13_LostReplyBlocksNotItsOwnRetry(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bed) {
+		client, other, id := b.provider(b.behind), b.provider(b.direct), leasing.NewID()
+		b.warm(client)
+		b.set(netfault.Conditions{RepliesLost: true})
+		_, err := b.acquire(client, id, 300*time.Millisecond)
+		require.Error(t, err)
+		require.False(t, definite(err), "%v", err)
+		record := b.inspect(other)
+		if b.oneRequest {
+			require.Equal(t, id, record.ID, "it was applied")
+		}
+		b.heal()
+		grant, err := b.acquire(client, id, patience)
+		require.NoError(t, err)
+		if record.Held {
+			require.Equal(t, record.Token, grant.Token)
+		}
+		require.Equal(t, id, b.inspect(other).ID)
+	})
+}
+
+func TestLostRequestIsUnknownAndTriedAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bed) {
+		client, other, id := b.provider(b.behind), b.provider(b.direct), leasing.NewID()
+		b.warm(client)
+		b.set(netfault.Conditions{RequestsLost: true})
+		_, err := b.acquire(client, id, 300*time.Millisecond)
+		require.Error(t, err)
+		require.False(t, definite(err), "%v", err)
+		require.False(t, b.inspect(other).Held)
+		b.heal()
+		_, err = b.acquire(client, id, patience)
+		require.NoError(t, err)
+	})
+}
+
+func TestEveryFaultEndsACallWithItsContextAndIsOverWhenHealed(t *testing.T) {
+	faults := map[string]func(*netfault.Proxy) error{
+		"half-open":   func(p *netfault.Proxy) error { p.HalfOpen(); return nil },
+		"reset":       func(p *netfault.Proxy) error { p.Reset(); return nil },
+		"partitioned": func(p *netfault.Proxy) error { return p.Set(netfault.Conditions{Partitioned: true}) },
+		"down":        func(p *netfault.Proxy) error { return p.Set(netfault.Conditions{Down: true}) },
+		"slow":        func(p *netfault.Proxy) error { return p.Set(netfault.Conditions{Latency: time.Hour}) },
+	}
+	onEach(t, func(t *testing.T, b *bed) {
+		for fault, begin := range faults {
+			client, id := b.provider(b.behind), leasing.NewID()
+			b.name = b.unique + "/" + fault
+			b.warm(client)
+			require.NoError(t, begin(b.proxy))
+			began := time.Now()
+			_, err := b.acquire(client, id, 300*time.Millisecond)
+			require.Less(t, time.Since(began), patience, fault)
+			if err != nil {
+				require.False(t, definite(err), "%s: %v", fault, err)
+			}
+			b.heal()
+			require.Eventually(t, func() bool {
+				_, err := b.acquire(client, id, time.Second)
+				return err == nil
+			}, patience, 10*time.Millisecond, fault)
+		}
+	})
+}
+
+// shortest is a short TTL that a provider can do.
+func shortest(p leasing.Provider) time.Duration {
+	return max(1500*time.Millisecond, p.Capabilities().MinTTL)
+}
+
+func (b *bed) manager(p leasing.Provider) leasing.Manager {
+	b.t.Helper()
+	manager, err := leasing.NewManager(p, leasing.Options{TTL: shortest(p)})
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { _ = manager.Close(context.Background()) })
+	return manager
+}
+
+// The holder is cut off: it loses its lease in time, and somebody else gets it.
+func TestPartitionOfTheHolder(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bed) {
+		t.Parallel() // it waits for a TTL
+		client := b.provider(b.behind)
+		holder, waiter := b.manager(client), b.manager(b.provider(b.direct))
+		lease, err := holder.Acquire(t.Context(), b.name, leasing.AcquireOptions{})
+		require.NoError(t, err)
+		b.set(netfault.Conditions{Partitioned: true})
+		next, err := waiter.Acquire(t.Context(), b.name, leasing.AcquireOptions{WaitLimit: shortest(client) + patience})
+		require.NoError(t, err)
+		require.ErrorIs(t, lease.Err(), leasing.ErrLost, "before anybody else has the name")
+		require.Greater(t, next.Token(), lease.Token())
+		b.heal()
+		require.NoError(t, next.Err())
+		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
+// Who waits hears of a release although its push connection has died without a word:
+// it looks again by itself.
+func TestWaiterWhoseConnectionIsDead(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bed) {
+		holder, waiter := b.manager(b.provider(b.direct)), b.manager(b.provider(b.behind))
+		lease, err := holder.Acquire(t.Context(), b.name, leasing.AcquireOptions{})
+		require.NoError(t, err)
+		got := make(chan error, 1)
+		asked, ask := context.WithCancel(t.Context())
+		go func() {
+			ask()
+			next, err := waiter.Acquire(t.Context(), b.name, leasing.AcquireOptions{})
+			if err == nil {
+				err = next.Release(t.Context())
+			}
+			got <- err
+		}()
+		<-asked.Done()
+		require.Eventually(t, func() bool { return b.proxy.Connections() > 0 }, patience, 10*time.Millisecond)
+		b.proxy.HalfOpen()
+		require.NoError(t, lease.Release(t.Context()))
+		select {
+		case err := <-got:
+			require.NoError(t, err)
+		case <-time.After(3 * patience):
+			require.Fail(t, "it waits still")
+		}
+	})
+}
+
+// The torture run with real network faults in place of injected ones.
+func TestTorture(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bed) {
+		t.Parallel() // for the most part it waits
+		report, err := torture.Run(t.Context(), torture.Options{
+			Open:    func(ctx context.Context) (leasing.Provider, error) { return b.open(ctx, b.behind, b.unique) },
+			Workers: 6, Names: 3, For: 9 * time.Second, Patience: 15 * time.Second,
+			Disturb: b.weather,
+			Command: "go test ./integration/netfault -run " + t.Name(),
+		})
+		require.NoError(t, err)
+		t.Logf("\n%s", report)
+		require.Empty(t, report.Violations, "%s", report)
+		require.Positive(t, report.Grants)
+	})
+}
+
+// weather is one fault after the other, with some sun between them.
+func (b *bed) weather(ctx context.Context, report func(torture.Disturbance)) error {
+	defer func() { _ = b.proxy.Heal() }()
+	for {
+		for _, c := range []struct {
+			kind string
+			netfault.Conditions
+		}{
+			{"slow", netfault.Conditions{Latency: 100 * time.Millisecond, Jitter: 100 * time.Millisecond}},
+			{"replies lost", netfault.Conditions{RepliesLost: true}},
+			{"requests lost", netfault.Conditions{RequestsLost: true}},
+			{"partitioned", netfault.Conditions{Partitioned: true}},
+			{"down", netfault.Conditions{Down: true}},
+		} {
+			const spell = 500 * time.Millisecond
+			report(torture.Disturbance{Kind: c.kind, For: spell})
+			if err := b.proxy.Set(c.Conditions); err != nil {
+				return err
+			}
+			pause(ctx, spell)
+			if err := b.proxy.Heal(); err != nil {
+				return err
+			}
+			pause(ctx, spell)
+		}
+		report(torture.Disturbance{Kind: "reset"})
+		b.proxy.Reset()
+		report(torture.Disturbance{Kind: "half-open"})
+		b.proxy.HalfOpen()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,28 @@
+package netfault
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// The driver takes leave of a connection for 15 s. If it is dead that is in vain, and
+// who has no other connection could not renew its leases in that time.
+func TestDeadConnectionGivesItsPlaceBack_postgres(t *testing.T) {
+	b := newBed(t, backends[slices.IndexFunc(backends, func(b backend) bool { return b.name == "postgres" })])
+	client := b.provider(b.behind + "&pool_max_conns=1")
+	b.warm(client)
+	for range 2 {
+		id := leasing.NewID()
+		b.proxy.HalfOpen()
+		_, err := b.acquire(client, id, 300*time.Millisecond)
+		require.Error(t, err)
+		grant, err := b.acquire(client, id, 10*time.Second)
+		require.NoError(t, err)
+		require.NoError(t, client.Release(t.Context(), leasing.ReleaseRequest{Name: b.name, ID: id, Token: grant.Token}))
+	}
+}
