@@ -123,12 +123,13 @@ func shared(name string, grants []Operation) (found []Violation) {
 }
 
 // fence finds writes that the resource should have refused, or accepted.
-func fence(h *History, _ Terms) (found []Violation) {
+func fence(h *History, terms Terms) (found []Violation) {
 	breaks := immediateBreaks(h)
 	each(byName(h.Writes, func(w Write) string { return w.Name }), func(name string, writes []Write) {
 		var last Write
 		told := map[string]bool{} // one word for each claim is enough
 		for _, w := range writes {
+			w.Trusted = w.Trusted && !terms.AssumptionsBroken // or somebody else may have the name, too
 			if text := misjudged(w, last, breaks[name]); text != "" && !told[w.Claim] {
 				told[w.Claim] = true
 				found = append(found, Violation{Check: Fence, Name: name, At: w.Return, Text: text})

@@ -313,6 +313,12 @@ func TestFence(t *testing.T) {
 		Operations: []torture.Operation{brokenAt(true, 15*ms, 20*ms)},
 	}
 	require.Empty(t, checks(refused, terms), "broken under its holder")
+	refused.Operations = nil
+	loose := terms
+	loose.AssumptionsBroken = true
+	require.Empty(t, checks(refused, loose), "forgotten by the server")
+	stale := torture.History{Writes: append(ok.Writes[:4:4], write("a", 1, 50*ms, true, false))}
+	require.Equal(t, []torture.Check{torture.Fence}, checks(stale, loose), "a stale write is wrong, whatever the server does")
 }
 
 func TestLoss(t *testing.T) {

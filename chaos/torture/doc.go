@@ -49,7 +49,8 @@
 //
 // A run that breaks an assumption on purpose (a server that forgets its leases, a
 // failover that loses writes) says so in Options.AssumptionsBroken. Then overlap,
-// linearizability and ghosts are not checked; all else is.
+// linearizability and ghosts are not checked, nor whether a holder's write was refused;
+// all else is.
 //
 // A run without a violation proves nothing. One with a violation does, and the
 // report says how to see it again.

@@ -168,7 +168,7 @@ func (r *Report) lines(line func(what, format string, args ...any)) {
 	line("word of a loss", "%s", r.Lateness)
 	line("all free", "%v after the end", short(r.Freed))
 	if r.AssumptionsBroken {
-		line("not checked", "overlap, linearizable: the run breaks assumptions on purpose")
+		line("not checked", "overlap, linearizable, ghost, and whether holders were refused: the run breaks assumptions on purpose")
 	}
 	for _, open := range r.Undecided {
 		line("undecided", "%s", open)

@@ -45,7 +45,8 @@ type Terms struct {
 	Drift time.Duration
 	// Patience is how long what should happen at once may take on this machine.
 	Patience time.Duration
-	// AssumptionsBroken leaves out overlap, linearizability and ghosts.
+	// AssumptionsBroken leaves out overlap, linearizability, ghosts, and whether a
+	// holder's write was refused.
 	AssumptionsBroken bool
 	// Effort bounds the search for a linear order, in steps for each name.
 	Effort int

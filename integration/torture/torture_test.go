@@ -12,6 +12,7 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -109,16 +110,39 @@ func TestTortureOfProcesses_sqlite(t *testing.T) {
 	require.Positive(t, report.Accepted)
 }
 
-func TestTorture_postgres(t *testing.T) {
-	t.Parallel()
+// onPostgres is a schema of the test's own, and a way to it beside the provider.
+func onPostgres(t *testing.T) (sqllease.Options, *sql.DB) {
+	t.Helper()
 	options := sqllease.Options{URL: variable(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Migrate: true}
+	db, err := sql.Open("pgx", options.URL)
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		db, err := sql.Open("pgx", options.URL)
-		require.NoError(t, err)
 		_, err = db.ExecContext(context.Background(), "DROP SCHEMA IF EXISTS "+options.Schema+" CASCADE")
 		require.NoError(t, err)
 		require.NoError(t, db.Close())
 	})
+	return options, db
+}
+
+func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
+	t.Parallel()
+	options, db := onPostgres(t)
+	report := run(t, torture.Options{
+		Open:              func(ctx context.Context) (leasing.Provider, error) { return sqllease.Open(ctx, options) },
+		AssumptionsBroken: true,
+		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
+			return forgetting(ctx, report, func(ctx context.Context) error {
+				_, err := db.ExecContext(ctx, "DELETE FROM "+options.Schema+"."+sqllease.DefaultTable)
+				return err
+			})
+		},
+	})
+	require.Positive(t, report.Disturbances["all leases lost"])
+}
+
+func TestTorture_postgres(t *testing.T) {
+	t.Parallel()
+	options, _ := onPostgres(t)
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return sqllease.Open(ctx, options) }})
 }
 
@@ -126,6 +150,49 @@ func TestTorture_redis(t *testing.T) {
 	t.Parallel()
 	options := redislease.Options{URL: variable(t, "LEASING_TEST_REDIS"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
+}
+
+// A server that loses all its leases now and then: two may hold a name for a while.
+// But tokens rise all the same, so that no stale write gets through, and who holds a
+// lease that is gone hears of it.
+func TestTortureOfAServerThatForgets_redis(t *testing.T) {
+	t.Parallel()
+	options := redislease.Options{URL: variable(t, "LEASING_TEST_REDIS"), Prefix: unique()}
+	configured, err := redis.ParseURL(options.URL)
+	require.NoError(t, err)
+	client := redis.NewClient(configured)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	report := run(t, torture.Options{
+		Open:              func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) },
+		AssumptionsBroken: true,
+		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
+			return forgetting(ctx, report, func(ctx context.Context) error {
+				keys, err := client.Keys(ctx, options.Prefix+":*").Result()
+				if err != nil || len(keys) == 0 {
+					return err
+				}
+				return client.Del(ctx, keys...).Err()
+			})
+		},
+	})
+	require.Positive(t, report.Disturbances["all leases lost"])
+}
+
+// forgetting has a server lose its leases every now and then.
+func forgetting(ctx context.Context, report func(torture.Disturbance), lose func(context.Context) error) error {
+	tick := time.NewTicker(700 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			report(torture.Disturbance{Kind: "all leases lost"})
+			if err := lose(context.WithoutCancel(ctx)); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 func TestTorture_redlock(t *testing.T) {
