@@ -186,17 +186,20 @@ func ghosts(h *History) (found []Violation) {
 	each(byName(h.Operations, func(o Operation) string { return o.Name }), func(name string, operations []Operation) {
 		for _, layer := range []Layer{Client, Backend} {
 			seen := seenBy(operations, layer)
-			released := map[string]Operation{} // the latest known one of each claim
+			releases := map[string][]Operation{} // by claim
 			for _, o := range seen {
-				if o.Verb == "release" && o.Result == Done && o.Call >= released[o.Claim].Call {
-					released[o.Claim] = o
+				if o.Verb == "release" && o.Result == Done {
+					releases[o.Claim] = append(releases[o.Claim], o)
 				}
 			}
 			for _, o := range seen {
-				r, gone := released[o.Claim]
-				if gone && o.Verb == "acquire" && o.Result == Done && r.Return < o.Call && !forgotten(seen, r, o) {
+				if o.Verb != "acquire" || o.Result != Done {
+					continue
+				}
+				i := slices.IndexFunc(releases[o.Claim], func(r Operation) bool { return r.Return < o.Call && !forgotten(seen, r, o) })
+				if i >= 0 {
 					found = append(found, Violation{Check: Ghost, Name: name, At: o.Return, Text: fmt.Sprintf(
-						"claim %s was granted (token %d) after its release at %s, the last of the name", o.Claim, o.Token, seconds(r.Return))})
+						"claim %s was granted (token %d) after its release at %s, the last of the name", o.Claim, o.Token, seconds(releases[o.Claim][i].Return))})
 				}
 			}
 		}

@@ -101,7 +101,7 @@ func TestOrder(t *testing.T) {
 			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 500*ms, 510*ms, unknown, 0), op("acquire", "a", 900*ms, 910*ms, unknown, 0),
 			op("acquire", "a", 3900*ms, 3910*ms, unknown, 0),
 			heldBy("a", "b", 600*ms, 610*ms), op("acquire", "b", 1200*ms, 1210*ms, done, 2), op("release", "b", 1220*ms, 1230*ms, done, 0),
-			heldBy("a", "b", 1300*ms, 1310*ms), op("acquire", "b", 2400*ms, 2410*ms, done, 4), op("release", "b", 2420*ms, 2430*ms, done, 0),
+			heldBy("a", "c", 1300*ms, 1310*ms), op("acquire", "c", 2400*ms, 2410*ms, done, 4), op("release", "c", 2420*ms, 2430*ms, done, 0),
 			heldBy("a", "b", 2500*ms, 2510*ms),
 		}},
 		"held by one who is refused": {yes, []torture.Operation{
@@ -198,6 +198,7 @@ func TestGhost(t *testing.T) {
 		operations []torture.Operation
 	}{
 		"nobody has come since":                  {operations: []torture.Operation{grant, release, ghost}},
+		"it is released again":                   {operations: []torture.Operation{grant, release, ghost, op("release", "a", 100*ms, 110*ms, torture.Done, 0)}},
 		"it never held the name":                 {operations: []torture.Operation{release, ghost}},
 		"released twice":                         {operations: []torture.Operation{grant, release, op("release", "a", 40*ms, 50*ms, torture.Unknown, 0), ghost}},
 		"another came and has not been given up": {operations: []torture.Operation{release, op("acquire", "b", 40*ms, 50*ms, torture.Refused, 0), ghost}},
