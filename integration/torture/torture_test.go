@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -205,6 +208,32 @@ func TestTorture_blob(t *testing.T) {
 	t.Parallel()
 	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: "torture", CreateContainer: true}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) }})
+}
+
+// The container is deleted under the holders, and made again by those who need it.
+func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
+	t.Parallel()
+	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: strings.ReplaceAll(unique(), "_", "-"), CreateContainer: true}
+	transport := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(transport.CloseIdleConnections)
+	var admin container.ClientOptions
+	admin.Transport = transport
+	client, err := container.NewClientFromConnectionString(options.ConnectionString, options.Container, &admin)
+	require.NoError(t, err)
+	report := run(t, torture.Options{
+		Open:              func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) },
+		AssumptionsBroken: true,
+		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
+			return forgetting(ctx, report, func(ctx context.Context) error {
+				_, err := client.Delete(ctx, nil)
+				if bloberror.HasCode(err, bloberror.ContainerNotFound) {
+					return nil
+				}
+				return err
+			})
+		},
+	})
+	require.Positive(t, report.Disturbances["all leases lost"])
 }
 
 func TestTorture_cosmos(t *testing.T) {
