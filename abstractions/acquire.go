@@ -96,7 +96,7 @@ func (m *manager) ask(ctx context.Context, c *claim) (*lease, error) {
 		err = c.check(grant)
 	}
 	if err != nil {
-		if cut || !definite(err) {
+		if cut || !Definite(err) {
 			c.unknown, c.lastSent = true, sent
 		}
 		return nil, err

@@ -204,9 +204,10 @@ func listed(names []string) string {
 	return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 }
 
-// definite reports whether err, returned by a provider, says for certain that
-// the request was not applied and will not be: see Provider.
-func definite(err error) bool {
+// Definite reports whether an error of a provider says for certain that the request
+// was not applied and will not be: it matches one of the nine that [Provider] names,
+// or ErrUnsupported. After any other error the outcome is unknown.
+func Definite(err error) bool {
 	for _, sentinel := range [...]error{
 		ErrHeld, ErrLost, ErrReleased, ErrStale, ErrInvalid, ErrDenied, ErrSetup, ErrThrottled, ErrClosed, ErrUnsupported,
 	} {

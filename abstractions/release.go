@@ -43,7 +43,7 @@ func (l *lease) Release(ctx context.Context) error {
 		bound = l.plan.firstTTL
 	}
 	err := l.m.release(ctx, req, bound)
-	if err != nil && (!definite(err) || errors.Is(err, ErrThrottled)) {
+	if err != nil && (!Definite(err) || errors.Is(err, ErrThrottled)) {
 		l.m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: req.State, until: now.add(l.plan.ttl)}, nil)
 	} else if l.doubt.left(now) > 0 {
 		l.m.cleanUp(&cleanup{name: l.name, id: l.id, until: l.doubt}, nil)
@@ -99,7 +99,7 @@ func (m *manager) release(ctx context.Context, req ReleaseRequest, bound time.Du
 	}
 	for n := 1; ; n++ {
 		err := m.releaseOnce(detached, req)
-		if err == nil || definite(err) && !errors.Is(err, ErrThrottled) {
+		if err == nil || Definite(err) && !errors.Is(err, ErrThrottled) {
 			return err
 		}
 		if !sleep(detached, retryPause(n, bound, bound, m.options.Random())) {

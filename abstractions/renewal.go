@@ -63,7 +63,7 @@ func (l *lease) finishRenewal(sent, now instant, grant Grant, err error, renewal
 	l.mu.Lock()
 	if l.phase >= releasing {
 		var lost *LostError
-		orphaned := errors.As(l.outcome, &lost) && lost.Reason != LostClosed && (err == nil || !definite(err))
+		orphaned := errors.As(l.outcome, &lost) && lost.Reason != LostClosed && (err == nil || !Definite(err))
 		orphan := l.orphan(sent)
 		l.settleRenewal()
 		l.mu.Unlock()
@@ -130,7 +130,7 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 		l.m.failing.Add(1)
 	}
 	l.failure = err
-	l.unknown = l.unknown || !definite(err)
+	l.unknown = l.unknown || !Definite(err)
 	if l.plan.cadence != forever {
 		pause := min(retryPause(l.failures, l.plan.firstTTL, left, l.m.options.Random()), l.plan.cadence)
 		if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {

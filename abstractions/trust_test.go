@@ -112,7 +112,7 @@ func TestErrorClasses(t *testing.T) {
 		{errors.New("of the SDK"), false, false, "other"},
 	} {
 		wrapped := error(&Error{Op: "renew", Name: "n", Provider: "p", Err: test.err})
-		require.Equal(t, test.definite, definite(wrapped), test.err)
+		require.Equal(t, test.definite, Definite(wrapped), test.err)
 		require.Equal(t, test.permanent, permanent(wrapped), test.err)
 		require.Equal(t, test.kind, errorType(wrapped))
 		require.ErrorIs(t, wrapped, test.err)

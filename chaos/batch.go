@@ -70,8 +70,7 @@ func (b *batch) renew(ctx context.Context) ([]leasing.RenewResult, error) {
 	b.begin(ctx)
 	b.send(ctx, b.only(item.isSent))
 	if again := b.only(item.isSentTwice); len(again) > 0 {
-		b.pause(ctx, again)
-		b.send(ctx, again)
+		b.repeat(ctx, again)
 	}
 	b.finish(ctx)
 	if err := b.delays(ctx, true); err != nil {
@@ -150,6 +149,25 @@ func (b *batch) send(ctx context.Context, items []*item) {
 		i.result = leasing.RenewResult{}
 		if n < len(results) {
 			i.result = results[n]
+		}
+	}
+}
+
+// repeat sends items once more: see twice. One without an answer is unknown, whatever
+// the error of the request.
+func (b *batch) repeat(ctx context.Context, items []*item) {
+	first := make([]leasing.RenewResult, len(items))
+	for n, i := range items {
+		first[n] = i.result
+	}
+	b.pause(ctx, items)
+	b.send(ctx, items)
+	for n, i := range items {
+		if first[n].Err == nil && first[n].Grant.ID == "" {
+			first[n].Err = leasing.ErrUnavailable
+		}
+		if err := both(first[n].Err, i.result.Err); err != nil {
+			i.result = leasing.RenewResult{Err: b.p.injure(i.operation, i.fate.main, err)}
 		}
 	}
 }

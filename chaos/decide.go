@@ -38,6 +38,14 @@ func newRule(r Rule) *rule {
 	}
 }
 
+// rank puts partitions before other rules: what is cut off is cut off.
+func (r *rule) rank() int {
+	if r.Fault.Kind == Partitioned {
+		return 0
+	}
+	return 1
+}
+
 // concerns reports whether the rule is about an operation at all.
 func (r *rule) concerns(o operation) bool {
 	if r.disabled {
@@ -161,11 +169,16 @@ func (p *Provider) can(hit *fired, o operation, since time.Duration) bool {
 		if p.late >= maxLate && o.op != Wait {
 			return false
 		}
+	case Partitioned:
+		return true // a network that lets every tenth packet through is another fault
 	}
 	return p.limit.allows(o.name, since) && hit.rule.limit.allows(o.name, since)
 }
 
 func (p *Provider) charge(hit *fired, name string, since time.Duration) {
+	if hit.fault().Kind == Partitioned {
+		return
+	}
 	p.limit.take(name, since)
 	hit.rule.limit.take(name, since)
 }
@@ -173,11 +186,14 @@ func (p *Provider) charge(hit *fired, name string, since time.Duration) {
 // cut returns the partition that an operation is in at the moment, if any. It
 // is a look at the clock and counts nothing.
 func (p *Provider) cut(o operation) *fired {
-	if !p.partitions {
+	if !p.partitions || p.quiet.Load() {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if owner, known := p.owners.get(o.id); known { // maybe only since it began
+		o.owner = owner
+	}
 	since := time.Since(p.start)
 	for _, r := range p.rules {
 		if r.Fault.Kind == Partitioned && r.concerns(o) && r.When.open(since) {

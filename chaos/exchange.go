@@ -2,6 +2,8 @@ package chaos
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	leasing "github.com/distributedleasing/leasing/abstractions"
@@ -57,6 +59,7 @@ func perform[R any](ctx context.Context, p *Provider, o operation, f *fired, app
 	p.note(ctx, o, f)
 	switch f.fault().Kind {
 	case StaleRead:
+		_, _ = apply(ctx) // what is true now will be stale in its turn
 		return f.answer.(R), nil
 	case Broken:
 		return broken(ctx, p, o, f, apply)
@@ -101,12 +104,32 @@ const grace = 30 * time.Second
 
 // twice applies an operation again, like a client that retries by itself.
 func twice[R any](ctx context.Context, p *Provider, o operation, f *fired, apply exchange[R]) (R, error) {
-	_, _ = apply(ctx)
+	var none R
+	_, first := apply(ctx)
 	if !p.pause(ctx, f.delay) {
-		var none R
 		return none, p.injure(o, f, p.interrupted(ctx, true))
 	}
-	return apply(ctx)
+	answer, second := apply(ctx)
+	if err := both(first, second); err != nil {
+		return none, p.injure(o, f, err)
+	}
+	return answer, second
+}
+
+// both is the error of an operation that was applied twice where the second answer
+// would be a lie: that nothing was applied. It is nil where that answer will do: it
+// tells what is so now.
+func both(first, second error) error {
+	applied := first == nil || !leasing.Definite(first)
+	if !applied || second == nil || !leasing.Definite(second) {
+		return nil
+	}
+	for _, state := range []error{leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased} {
+		if errors.Is(second, state) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: applied, and refused when it was repeated: %v", leasing.ErrUnavailable, second)
 }
 
 // fail keeps the caller waiting for as long as the fault says, and returns its error.

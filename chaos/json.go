@@ -14,6 +14,9 @@ import (
 
 // ParsePlan reads a plan from JSON and checks it.
 func ParsePlan(data []byte) (Plan, error) {
+	if string(bytes.TrimSpace(data)) == "null" {
+		return Plan{}, invalid("Plan", "JSON null", "the JSON of a chaos.Plan, an object")
+	}
 	var plan Plan
 	if err := json.Unmarshal(data, &plan); err != nil {
 		return Plan{}, invalidJSON("Plan", err)
@@ -48,8 +51,21 @@ func (r *Rule) UnmarshalJSON(data []byte) error {
 	return strictly("Rule", data, (*plain)(r))
 }
 
+// UnmarshalJSON reads a match.
+func (m *Match) UnmarshalJSON(data []byte) error {
+	type plain Match
+	return strictly("Match", data, (*plain)(m))
+}
+
+// UnmarshalJSON reads a budget.
+func (b *Budget) UnmarshalJSON(data []byte) error {
+	type plain Budget
+	return strictly("Budget", data, (*plain)(b))
+}
+
 // The wire types below write durations as text. Their embedded pointer is the
-// struct itself, whose fields of the same names they hide.
+// struct itself, whose fields of the same names they hide. What JSON leaves out
+// stays as it is.
 type (
 	plainFault Fault
 	faultJSON  struct {
@@ -74,58 +90,83 @@ type (
 
 // UnmarshalJSON reads a fault.
 func (f *Fault) UnmarshalJSON(data []byte) error {
-	fields := faultJSON{plainFault: (*plainFault)(f)}
+	fields := f.wire()
 	if err := strictly("Fault", data, &fields); err != nil {
 		return err
 	}
-	f.Delay, f.Jitter, f.RetryAfter = time.Duration(fields.Delay), time.Duration(fields.Jitter), time.Duration(fields.RetryAfter)
-	return nil
+	return firstOf(fields.Delay.to(&f.Delay, "Fault.delay"), fields.Jitter.to(&f.Jitter, "Fault.jitter"),
+		fields.RetryAfter.to(&f.RetryAfter, "Fault.retry_after"))
+}
+
+func (f *Fault) wire() faultJSON {
+	return faultJSON{(*plainFault)(f), duration{Duration: f.Delay}, duration{Duration: f.Jitter}, duration{Duration: f.RetryAfter}}
 }
 
 // MarshalJSON writes what UnmarshalJSON reads.
 func (f Fault) MarshalJSON() ([]byte, error) {
-	return json.Marshal(faultJSON{(*plainFault)(&f), duration(f.Delay), duration(f.Jitter), duration(f.RetryAfter)})
+	return json.Marshal(f.wire())
 }
 
 // UnmarshalJSON reads a policy.
 func (p *Policy) UnmarshalJSON(data []byte) error {
-	fields := policyJSON{plainPolicy: (*plainPolicy)(p)}
+	fields := p.wire()
 	if err := strictly("When", data, &fields); err != nil {
 		return err
 	}
-	p.From, p.To, p.Repeat = time.Duration(fields.From), time.Duration(fields.To), time.Duration(fields.Repeat)
-	return nil
+	return firstOf(fields.From.to(&p.From, "When.from"), fields.To.to(&p.To, "When.to"), fields.Repeat.to(&p.Repeat, "When.repeat"))
+}
+
+func (p *Policy) wire() policyJSON {
+	return policyJSON{(*plainPolicy)(p), duration{Duration: p.From}, duration{Duration: p.To}, duration{Duration: p.Repeat}}
 }
 
 // MarshalJSON writes what UnmarshalJSON reads.
 func (p Policy) MarshalJSON() ([]byte, error) {
-	return json.Marshal(policyJSON{(*plainPolicy)(&p), duration(p.From), duration(p.To), duration(p.Repeat)})
+	return json.Marshal(p.wire())
 }
 
 // UnmarshalJSON reads a rate.
 func (r *Rate) UnmarshalJSON(data []byte) error {
-	fields := rateJSON{plainRate: (*plainRate)(r)}
+	fields := r.wire()
 	if err := strictly("Rate", data, &fields); err != nil {
 		return err
 	}
-	r.Per = time.Duration(fields.Per)
-	return nil
+	return fields.Per.to(&r.Per, "Rate.per")
 }
+
+func (r *Rate) wire() rateJSON { return rateJSON{(*plainRate)(r), duration{Duration: r.Per}} }
 
 // MarshalJSON writes what UnmarshalJSON reads.
 func (r Rate) MarshalJSON() ([]byte, error) {
-	return json.Marshal(rateJSON{(*plainRate)(&r), duration(r.Per)})
+	return json.Marshal(r.wire())
 }
 
 // duration is a time.Duration as text.
-type duration time.Duration
+type duration struct {
+	time.Duration
+	wrong *string // text that is none
+}
 
-func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+const aTime = `a time as text: "1.5s"`
 
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
-	return err
+func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText does not know the field's name. So it leaves a complaint to the method to.
+func (d *duration) UnmarshalText(text []byte) (err error) {
+	if d.Duration, err = time.ParseDuration(string(text)); err != nil {
+		wrong := string(text)
+		d.wrong = &wrong
+	}
+	return nil
+}
+
+// to sets a field, unless the text was wrong.
+func (d duration) to(field *time.Duration, name string) error {
+	if d.wrong != nil {
+		return invalid(name, *d.wrong, aTime)
+	}
+	*field = d.Duration
+	return nil
 }
 
 // strictly reads JSON in which each field has to exist. What it does not know
@@ -156,11 +197,11 @@ func invalidJSON(what string, err error) error {
 	if i := strings.LastIndexByte(wrong.Field, '.'); wrong.Field != "" {
 		what += "." + wrong.Field[i+1:]
 	}
-	switch wrong.Type.Kind() {
-	case reflect.Struct:
+	switch {
+	case wrong.Type == reflect.TypeFor[duration]():
+		want += ", " + aTime
+	case wrong.Type.Kind() == reflect.Struct:
 		want += ", an object"
-	case reflect.Int64:
-		want += `, a time as text: "1.5s"`
 	default:
 		want += ", a " + wrong.Type.String()
 	}

@@ -31,11 +31,13 @@ const (
 	// a Wait arrive late by that much.
 	DeliveredLate Kind = "delivered_late"
 	// AppliedTwice applies the operation, and again after Delay and Jitter, as
-	// a client does that retries by itself: the caller gets the second answer.
+	// a client does that retries by itself: the caller gets the second answer,
+	// or unknown where that one would promise that nothing was applied.
 	// Hints of a Wait arrive twice.
 	AppliedTwice Kind = "applied_twice"
 	// StaleRead answers with what the backend said when it was asked the same
-	// before, at least Delay ago: as a replica that lags does. Nothing happens if
+	// before, at least Delay ago: as a replica that lags does. (The backend is asked
+	// all the same, for the answers to come.) Nothing happens if
 	// there was no such answer.
 	StaleRead Kind = "stale_read"
 	// Broken breaks the lease of the operation's name, whoever holds it, before

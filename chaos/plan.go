@@ -13,10 +13,12 @@ type Plan struct {
 	// Seed decides whatever is left to chance. The same seed, plan and
 	// operations give the same faults: see the package documentation.
 	Seed uint64 `json:"seed,omitempty"`
-	// Rules are asked about each operation in this order. Delays of several
-	// rules add up; of the other faults only the first happens.
+	// Rules are asked about each operation in this order, those about partitions
+	// first. Delays of several rules add up; of the other faults only the first
+	// happens.
 	Rules []Rule `json:"rules"`
-	// Budget and Rate bound the faults of all rules together.
+	// Budget and Rate bound the faults of all rules together, but for partitions,
+	// which are states.
 	Budget Budget `json:"budget,omitzero"`
 	Rate   Rate   `json:"rate,omitzero"`
 }

@@ -61,7 +61,11 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 		{when(chaos.Policy{Probability: -.1}), "When.Probability"},
 		{when(chaos.Policy{Probability: 1.1}), "When.Probability"},
 		{when(chaos.Policy{PerName: true, Probability: .5}), "When.PerName"},
+		{when(chaos.Policy{First: 1, Every: 2}), "When.Every"},
+		{when(chaos.Policy{Sequence: "x.x.", Every: 2}), "When.Every"},
+		{when(chaos.Policy{Sequence: "...x", Every: 2, First: 3}), "When.Every"},
 		{match(chaos.Match{Ops: []chaos.Op{chaos.Acquire, "dance"}}), "Match.Ops[1]"},
+		{match(chaos.Match{Ops: []chaos.Op{chaos.List, chaos.Ping}, Names: []string{"*"}}), "Match.Names"},
 		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Match.Ops = chaos.HintsLost, []chaos.Op{chaos.Ping} }), "Match.Ops[0]"},
 		{match(chaos.Match{Names: []string{""}}), "Match.Names[0]"},
 		{match(chaos.Match{Owners: []string{"a", ""}}), "Match.Owners[1]"},
@@ -114,7 +118,7 @@ func TestJSONOfAPlan(t *testing.T) {
 		"seed": 7,
 		"rules": [
 			{"fault": {"kind": "delay", "delay": "10ms", "jitter": "1.5s"}, "when": {"probability": 0.5, "from": "2s", "to": "3s", "repeat": "10s"}},
-			{"name": "n", "fault": {"kind": "error", "failure": "denied"}, "when": {"sequence": "x..x", "skip": 2, "first": 9, "every": 3, "per_name": true},
+			{"name": "n", "fault": {"kind": "error", "failure": "denied"}, "when": {"sequence": "x.xx", "skip": 2, "first": 9, "every": 3, "per_name": true},
 			 "match": {"ops": ["renew"], "names": ["jobs/*"], "owners": ["a"]}, "budget": {"total": 3, "per_name": 1}, "rate": {"count": 5, "per": "1m"}, "disabled": true},
 			{"fault": {"kind": "throttle", "retry_after": "2s"}},
 			{"fault": {"kind": "broken", "run_out": true, "after": true}}
@@ -128,7 +132,7 @@ func TestJSONOfAPlan(t *testing.T) {
 		Rules: []chaos.Rule{
 			{Fault: chaos.Fault{Kind: chaos.Delay, Delay: 10 * time.Millisecond, Jitter: 1500 * time.Millisecond}, When: chaos.Policy{Probability: .5, From: 2 * time.Second, To: 3 * time.Second, Repeat: 10 * time.Second}},
 			{
-				Name: "n", Fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied}, When: chaos.Policy{Sequence: "x..x", Skip: 2, First: 9, Every: 3, PerName: true},
+				Name: "n", Fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied}, When: chaos.Policy{Sequence: "x.xx", Skip: 2, First: 9, Every: 3, PerName: true},
 				Match:  chaos.Match{Ops: []chaos.Op{chaos.Renew}, Names: []string{"jobs/*"}, Owners: []string{"a"}},
 				Budget: chaos.Budget{Total: 3, PerName: 1}, Rate: chaos.Rate{Count: 5, Per: time.Minute}, Disabled: true,
 			},
@@ -145,16 +149,22 @@ func TestJSONErrors(t *testing.T) {
 		`{"ruels": []}`:                      {"Plan", `unknown field "ruels"`},
 		`{"rules": [{"fault": {}, "x": 1}]}`: {"Plan.Rules[0]", `unknown field "x"`},
 		`{"rules": [{"fault": {"kind": "delay"}}, {"fault": {"dealy": "1s"}}]}`: {"Plan.Rules[1].Fault", `unknown field "dealy"`},
-		`{"rules": [{"fault": {"kind": "delay", "delay": "soon"}}]}`:            {"Plan.Rules[0].Fault", `invalid duration`, "soon"},
+		`{"rules": [{"fault": {"kind": "delay", "delay": "soon"}}]}`:            {"Plan.Rules[0].Fault.delay", "soon", "1.5s"},
+		`{"rules": [{"fault": {"kind": "delay", "delay": ""}}]}`:                {"Plan.Rules[0].Fault.delay", "1.5s"},
+		`{"rules": [{"fault": {"kind": "delay"}, "when": {"to": "5"}}]}`:        {"Plan.Rules[0].When.to", "1.5s"},
+		`{"rules": [{"fault": {"kind": "delay"}, "rate": {"per": "5"}}]}`:       {"Plan.Rules[0].Rate.per", "1.5s"},
 		`{"rules": [{"fault": {"kind": "delay", "delay": 5}}]}`:                 {"Plan.Rules[0].Fault.delay", `number`},
 		`{"rules": [{"fault": {"kind": "delay"}, "when": {"prob": 1}}]}`:        {"Plan.Rules[0].When", `unknown field "prob"`},
-		`{"rules": [{"fault": {"kind": "delay"}, "match": {"op": "renew"}}]}`:   {"Plan.Rules[0]", `unknown field "op"`},
+		`{"rules": [{"fault": {"kind": "delay"}, "match": {"op": "renew"}}]}`:   {"Plan.Rules[0].Match", `unknown field "op"`},
+		`{"rules": [{"fault": {"kind": "delay"}, "match": {"ops": "renew"}}]}`:  {"Plan.Rules[0].Match.ops", "string"},
+		`{"rules": [{"fault": {"kind": "delay"}, "budget": {"total": "x"}}]}`:   {"Plan.Rules[0].Budget.total", "string"},
 		`{"rules": [{"fault": {"kind": "delay"}, "rate": {"per": true}}]}`:      {"Plan.Rules[0].Rate.per", `bool`},
 		`{"rate": {"pro": "1s"}}`: {"Plan.Rate", `unknown field "pro"`},
 		`{"seed": "seven"}`:       {"Plan.seed", "string"},
 		`{"rules": [{"fault": {"kind": "throttle"}}, {"fault": {"kind": "explosion"}}]}`: {"Plan.Rules[1].Fault.Kind", "explosion", "delivered_late"},
-		`{`:  {"Plan", "unexpected end"},
-		`[]`: {"Plan", "array"},
+		`{`:    {"Plan", "unexpected end"},
+		`[]`:   {"Plan", "array"},
+		`null`: {"Plan", "null"},
 	} {
 		_, err := chaos.ParsePlan([]byte(text))
 		var invalid *leasing.InvalidError
@@ -165,6 +175,14 @@ func TestJSONErrors(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestJSONLeavesOutWhatStays(t *testing.T) {
+	rule := chaos.Rule{Fault: chaos.Fault{Delay: time.Second, After: true}, When: chaos.Policy{To: time.Minute}, Rate: chaos.Rate{Per: time.Hour}}
+	require.NoError(t, json.Unmarshal([]byte(`{"fault": {"kind": "delay"}, "when": {"skip": 1}, "rate": {"count": 1}}`), &rule))
+	assert.Equal(t, chaos.Rule{
+		Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Second, After: true}, When: chaos.Policy{To: time.Minute, Skip: 1}, Rate: chaos.Rate{Count: 1, Per: time.Hour},
+	}, rule)
 }
 
 func TestReadyMadePlansWork(t *testing.T) {

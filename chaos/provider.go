@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,6 +112,7 @@ func Wrap(provider leasing.Provider, plan Plan, options Options) (*Provider, err
 		p.rules = append(p.rules, newRule(r))
 		p.partitions = p.partitions || r.Fault.Kind == Partitioned
 	}
+	slices.SortStableFunc(p.rules, func(a, b *rule) int { return a.rank() - b.rank() })
 	p.quiet.Store(len(p.rules) == 0)
 	p.lifetime, p.end = context.WithCancel(context.Background())
 	p.close = sync.OnceValue(p.shutDown)

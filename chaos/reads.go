@@ -62,6 +62,9 @@ func (p *Provider) History(ctx context.Context, req leasing.HistoryRequest) (lea
 }
 
 func (p *Provider) history(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+	if (leasing.InspectRequest{Name: req.Name}).Validate(p.caps) != nil {
+		return p.historian.History(ctx, req)
+	}
 	o := operation{op: History, name: req.Name, read: req}
 	return read(ctx, p, o, ownHistory, func(ctx context.Context) (leasing.HistoryResult, error) { return p.historian.History(ctx, req) })
 }

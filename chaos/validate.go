@@ -105,13 +105,28 @@ func (p Policy) validate() error {
 		return invalid("When.Sequence", p.Sequence, "x for a fault and . for none, with at least one x")
 	case !(p.Probability >= 0 && p.Probability <= 1):
 		return invalid("When.Probability", p.Probability, "0 for always, or more, up to 1")
+	case p.First != 0 && p.First < p.Every, p.Every != 0 && p.Sequence != "" && !p.strikes():
+		return invalid("When.Every", p.Every, "no more than First, and to fall on an x of Sequence: this rule would never fire")
 	case p.PerName && p.Skip == 0 && p.First == 0 && p.Every == 0 && p.Sequence == "":
 		return invalid("When.PerName", true, "Skip, First, Every or Sequence to be set: nothing else counts")
 	}
 	return nil
 }
 
+// strikes reports whether Every falls on an x of Sequence.
+func (p Policy) strikes() bool {
+	for n := p.Every; n <= len(p.Sequence) && (p.First == 0 || n <= p.First); n += p.Every {
+		if p.Sequence[n-1] == 'x' {
+			return true
+		}
+	}
+	return false
+}
+
 func (m Match) validate(kind Kind) error {
+	if len(m.Names) > 0 && len(m.Ops) > 0 && !slices.ContainsFunc(m.Ops, func(op Op) bool { return slices.Contains(named, op) }) {
+		return invalid("Match.Names", strings.Join(m.Names, ", "), "nothing for "+listOps(m.Ops)+", which have no name: this rule would never fire")
+	}
 	for i, op := range m.Ops {
 		if !slices.Contains(allOps, op) {
 			return invalid(fmt.Sprintf("Match.Ops[%d]", i), string(op), "one of "+listOps(allOps))

@@ -29,9 +29,20 @@ func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (lea
 	case err != nil:
 		return leasing.Grant{}, err
 	case quiet:
+		p.introduce(req)
 		return p.inner.Acquire(ctx, req)
 	}
 	return p.acquire(ctx, req)
+}
+
+// introduce remembers whose claim it is, for rules that are enabled later.
+func (p *Provider) introduce(req leasing.AcquireRequest) {
+	if len(p.plan.Rules) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.owners.put(req.ID, req.Owner)
 }
 
 func (p *Provider) acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {

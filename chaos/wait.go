@@ -15,19 +15,24 @@ func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.W
 		return leasing.Wakeups{}, err
 	case p.waiter == nil:
 		return leasing.Wakeups{}, p.wrap(operation{op: Wait, name: req.Name}, leasing.ErrUnsupported)
-	case quiet:
+	case quiet && !p.partitions:
 		return p.waiter.Wait(ctx, req)
 	}
-	return p.wait(ctx, req)
+	return p.wait(ctx, req, quiet)
 }
 
-func (p *Provider) wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+// wait puts itself between the hints and their reader. If nothing is to happen yet it
+// does so for partitions that may come while the registration lasts.
+func (p *Provider) wait(ctx context.Context, req leasing.WaitRequest, quiet bool) (leasing.Wakeups, error) {
 	register := func(ctx context.Context) (leasing.Wakeups, error) { return p.waiter.Wait(ctx, req) }
 	if ctx.Err() != nil || req.Validate(p.caps) != nil {
 		return register(ctx)
 	}
 	o := operation{op: Wait, name: req.Name, id: req.ID}
-	f := p.decide(&o)
+	var f fate
+	if !quiet {
+		f = p.decide(&o)
+	}
 	return around(ctx, p, o, f, func(ctx context.Context) (leasing.Wakeups, error) {
 		if f.main != nil && !f.main.aboutHints() {
 			return perform(ctx, p, o, f.main, register)

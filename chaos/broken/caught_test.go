@@ -22,6 +22,7 @@ var caughtBy = map[string]string{
 	"T15": "Trap_T15_StateBeforeALostReplyStillWorks",
 	"T17": "Trap_T19_ExpiredLeaseBlocksNobody",
 	"T18": "Trap_T18_OneOfManyRacersWins",
+	"T19": "Expiry_NeverEarlyNorLate",
 	"T20": "Trap_T20_RenewalRevivesNothingBesideNewHolder",
 	"T21": "Trap_T21_ReleaseKeepsTheToken",
 	"T24": "Expiry_NeverEarlyNorLate",

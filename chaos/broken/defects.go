@@ -20,6 +20,7 @@ func All() []Defect {
 		{Name: "a release resets the token", Trap: "T21", Plan: "none", Wrap: newForgetful},
 		{Name: "a renewal revives", Trap: "T20", Plan: "steal-lease", Wrap: newReviver},
 		{Name: "leases expire early", Trap: "T24", Plan: "none", Wrap: newHasty},
+		{Name: "leases expire late", Trap: "T19", Plan: "partition", Wrap: newTardy},
 		{Name: "loss is signalled late", Trap: "T06", Plan: "none", Wrap: newSilent},
 		{Name: "a key is immortal", Trap: "T17", Plan: "partition", Wrap: newImmortal},
 		{Name: "releasing one frees the other's", Trap: "T26", Plan: "flaky-network", Wrap: newCareless},

@@ -52,33 +52,48 @@ func (p reviver) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.G
 	return grant, err
 }
 
-// hasty keeps a lease for half of the time that it grants.
-type hasty struct{ plain }
+// untimely keeps a lease for another time than the one that it grants.
+type untimely struct {
+	plain
+	kept func(ttl time.Duration) time.Duration
+}
 
-func newHasty(p leasing.Provider) leasing.Provider { return hasty{plain{p}} }
+// newHasty keeps leases for half of their time.
+func newHasty(p leasing.Provider) leasing.Provider {
+	return &untimely{plain{p}, func(ttl time.Duration) time.Duration { return ttl / 2 }}
+}
 
-func (p hasty) half(ttl time.Duration) time.Duration {
+// newTardy keeps leases for three times their time.
+func newTardy(p leasing.Provider) leasing.Provider {
+	return &untimely{plain{p}, func(ttl time.Duration) time.Duration { return 3 * ttl }}
+}
+
+// stored is the TTL that the backend is asked for.
+func (p *untimely) stored(ttl time.Duration) time.Duration {
 	c := p.Capabilities()
 	if ttl == leasing.Infinite || ttl < c.MinTTL {
 		return ttl
 	}
-	short := ttl / 2
-	if c.Granularity > 0 {
-		short -= short % c.Granularity
+	kept := max(p.kept(ttl), c.MinTTL)
+	if c.MaxTTL > 0 {
+		kept = min(kept, max(ttl, c.MaxTTL))
 	}
-	return max(short, c.MinTTL)
+	if c.Granularity > 0 {
+		kept -= kept % c.Granularity
+	}
+	return kept
 }
 
-func (p hasty) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *untimely) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
 	ttl := req.TTL
-	req.TTL = p.half(ttl)
+	req.TTL = p.stored(ttl)
 	grant, err := p.Provider.Acquire(ctx, req)
 	return lasting(grant, ttl), err
 }
 
-func (p hasty) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *untimely) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
 	ttl := req.TTL
-	req.TTL = p.half(ttl)
+	req.TTL = p.stored(ttl)
 	grant, err := p.Provider.Renew(ctx, req)
 	return lasting(grant, ttl), err
 }

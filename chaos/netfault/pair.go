@@ -31,6 +31,16 @@ func (e *end) Close() error {
 	return nil
 }
 
+// Write takes what is for a server's end that has been closed under the client, who is
+// not to hear of it.
+func (e *end) Write(b []byte) (int, error) {
+	n, err := e.Conn.Write(b)
+	if err != nil && e == e.pair.server && e.pair.orphaned.Load() {
+		return len(b), nil
+	}
+	return n, err
+}
+
 func newPair(p *Proxy, client, server net.Conn) *pair {
 	both := &pair{proxy: p, ended: make(chan struct{})}
 	both.client, both.server = &end{client, both}, &end{server, both}

@@ -79,7 +79,11 @@ func (p *Process) Paused() bool {
 // It returns when the process is gone.
 func (p *Process) Kill() {
 	p.mu.Lock()
-	p.killed = true
+	select {
+	case <-p.done: // of its own accord
+	default:
+		p.killed = true
+	}
 	p.mu.Unlock()
 	_ = p.cmd.Process.Kill() // fails if it is gone
 	<-p.done

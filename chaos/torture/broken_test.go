@@ -18,6 +18,7 @@ var caughtBy = map[string]torture.Check{
 	"a release resets the token":              torture.Tokens,
 	"a renewal revives":                       torture.Linearizable,
 	"leases expire early":                     torture.Linearizable,
+	"leases expire late":                      torture.Leak,
 	"loss is signalled late":                  torture.Overlap,
 	"a key is immortal":                       torture.Leak,
 	"releasing one frees the other's":         torture.Overlap,

@@ -179,44 +179,6 @@ func losses(h *History, terms Terms) (found []Violation) {
 	return found
 }
 
-// ghosts finds claims that were granted after they had been released. A provider
-// need remember only the last claim that was given up of each name, so there must
-// be no other that may have been given up since.
-func ghosts(h *History) (found []Violation) {
-	each(byName(h.Operations, func(o Operation) string { return o.Name }), func(name string, operations []Operation) {
-		for _, layer := range []Layer{Client, Backend} {
-			seen := seenBy(operations, layer)
-			releases := map[string][]Operation{} // by claim
-			for _, o := range seen {
-				if o.Verb == "release" && o.Result == Done {
-					releases[o.Claim] = append(releases[o.Claim], o)
-				}
-			}
-			for _, o := range seen {
-				if o.Verb != "acquire" || o.Result != Done {
-					continue
-				}
-				i := slices.IndexFunc(releases[o.Claim], func(r Operation) bool { return r.Return < o.Call && !forgotten(seen, r, o) })
-				if i >= 0 {
-					found = append(found, Violation{Check: Ghost, Name: name, At: o.Return, Text: fmt.Sprintf(
-						"claim %s was granted (token %d) after its release at %s, the last of the name", o.Claim, o.Token, seconds(releases[o.Claim][i].Return))})
-				}
-			}
-		}
-	})
-	return found
-}
-
-// forgotten says whether another claim may have been given up between a release
-// and an acquire. A break names no claim.
-func forgotten(operations []Operation, release, acquire Operation) bool {
-	return slices.ContainsFunc(operations, func(o Operation) bool {
-		ends := o.Verb == "break" || o.Verb == "release" && o.Claim != release.Claim
-		over := o.Result != Unknown && o.Return < release.Call
-		return ends && !over && o.Call <= acquire.Return
-	})
-}
-
 // seenBy are the operations that one layer saw. Clients know nothing of the breaks
 // that befall them: those are taken from below.
 func seenBy(operations []Operation, layer Layer) (seen []Operation) {

@@ -224,6 +224,50 @@ func TestGhost(t *testing.T) {
 	}
 }
 
+func TestRefusedAsGivenUp(t *testing.T) {
+	grant, refused := op("acquire", "a", 0, 10*ms, torture.Done, 1), op("renew", "a", 50*ms, 60*ms, torture.Released, 1)
+	for name, c := range map[string]struct {
+		ok         bool
+		operations []torture.Operation
+	}{
+		"by nobody":                 {operations: []torture.Operation{grant, refused}},
+		"later":                     {operations: []torture.Operation{grant, refused, op("release", "a", 70*ms, 80*ms, torture.Done, 0)}},
+		"another":                   {operations: []torture.Operation{grant, op("release", "b", 20*ms, 30*ms, torture.Done, 0), refused}},
+		"before":                    {ok: true, operations: []torture.Operation{grant, op("release", "a", 20*ms, 30*ms, torture.Done, 0), refused}},
+		"maybe, and maybe only now": {ok: true, operations: []torture.Operation{grant, op("release", "a", 55*ms, 0, torture.Unknown, 0), refused}},
+		"broken":                    {ok: true, operations: []torture.Operation{grant, brokenAt(false, 20*ms, 30*ms), refused}},
+	} {
+		h := torture.History{TTL: ttl, Operations: c.operations}
+		if c.ok {
+			require.NotContains(t, checks(h, terms), torture.Refusal, name)
+		} else {
+			require.Contains(t, checks(h, terms), torture.Refusal, name)
+		}
+	}
+}
+
+func TestRefusedBecauseOfALeaseThatHasRunOut(t *testing.T) {
+	layer := func(l torture.Layer, operations ...torture.Operation) torture.History {
+		for i := range operations {
+			operations[i].Layer = l
+		}
+		return torture.History{TTL: ttl, Operations: operations}
+	}
+	grant, renewed := op("acquire", "a", 0, 10*ms, torture.Done, 1), op("renew", "a", 500*ms, 510*ms, torture.Done, 1)
+	late := heldBy("a", "b", 1200*ms, 1210*ms)
+	precise := terms
+	precise.Precision = 100 * ms
+	require.Contains(t, checks(layer(torture.Backend, grant, late), precise), torture.Leak)
+	require.NotContains(t, checks(layer(torture.Backend, grant, heldBy("a", "b", 1105*ms, 1300*ms)), precise), torture.Leak, "asked in time")
+	require.NotContains(t, checks(layer(torture.Client, grant, late), precise), torture.Leak, "the answer may have been on its way for long")
+	require.NotContains(t, checks(layer(torture.Backend, grant, renewed, late), precise), torture.Leak, "renewed")
+	lost := op("renew", "a", 500*ms, 510*ms, torture.Unknown, 1)
+	require.NotContains(t, checks(layer(torture.Backend, grant, lost, late), precise), torture.Leak, "maybe renewed")
+	forever := op("renew", "a", 500*ms, 510*ms, torture.Done, 1)
+	forever.TTL = leasing.Infinite
+	require.NotContains(t, checks(layer(torture.Backend, grant, forever, late), precise), torture.Leak, "infinite")
+}
+
 func TestSearchThatIsTooLongIsUndecided(t *testing.T) {
 	h := torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.Done, 1), op("acquire", "b", 40*ms, 50*ms, torture.Done, 2)}}
 	short := terms

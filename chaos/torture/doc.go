@@ -35,8 +35,10 @@
 //     trust, is reported as a distribution.
 //   - ghost: no claim is granted after its release, as long as it is the last of
 //     the name that was given up (backends need not remember more).
-//   - leak: once the faults have stopped and all is closed, each name is free
-//     within the TTL, the margin and the precision that the provider states.
+//   - refusal: no claim is refused as given up that nobody has released or broken.
+//   - leak: nobody is refused because of a lease that must have run out by the margin
+//     and the precision that the provider states. Once the faults have stopped and all
+//     is closed, each name is free within the TTL and these.
 //   - goroutine: none that the run has started is left.
 //   - hang: every call returned soon after its context ended.
 //
@@ -49,8 +51,8 @@
 //
 // A run that breaks an assumption on purpose (a server that forgets its leases, a
 // failover that loses writes) says so in Options.AssumptionsBroken. Then overlap,
-// linearizability and ghosts are not checked, nor whether a holder's write was refused;
-// all else is.
+// linearizability, ghosts and refusals are not checked, nor whether a holder's write was
+// refused; all else is.
 //
 // A run without a violation proves nothing. One with a violation does, and the
 // report says how to see it again.

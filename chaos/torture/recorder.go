@@ -40,15 +40,15 @@ type call struct {
 	stop      func() bool  // watching for that
 }
 
-func (r *recorder) begin(ctx context.Context, verb, name, id string, ttl time.Duration) *call {
+// begin enters what is asked, all of it: the process may be killed before it is told
+// anything.
+func (r *recorder) begin(ctx context.Context, id string, o Operation) *call {
 	number := r.number.Add(1)
-	c := &call{r: r, key: fmt.Sprintf("o%d.%d", r.worker, number), operation: Operation{
-		Worker: r.worker, number: int(number), Layer: r.layer, Verb: verb, Name: name, TTL: ttl,
-		Call: r.clock.now(), Result: Unknown,
-	}}
+	o.Worker, o.number, o.Layer, o.Call, o.Result = r.worker, int(number), r.layer, r.clock.now(), Unknown
 	if id != "" {
-		c.operation.Claim = r.claims.label(id)
+		o.Claim = r.claims.label(id)
 	}
+	c := &call{r: r, key: fmt.Sprintf("o%d.%d", r.worker, number), operation: o}
 	r.journal.enter(entry{Key: c.key, Operation: &c.operation})
 	c.stop = context.AfterFunc(ctx, func() { c.ended.Store(int64(r.clock.now())) })
 	return c
@@ -56,9 +56,7 @@ func (r *recorder) begin(ctx context.Context, verb, name, id string, ttl time.Du
 
 // beginRenewal begins a renewal, with the token of the lease that is meant.
 func (r *recorder) beginRenewal(ctx context.Context, req leasing.RenewRequest) *call {
-	c := r.begin(ctx, "renew", req.Name, req.ID, req.TTL)
-	c.operation.Token = req.Token
-	return c
+	return r.begin(ctx, req.ID, Operation{Verb: "renew", Name: req.Name, TTL: req.TTL, Token: req.Token})
 }
 
 func (c *call) end(grant leasing.Grant, err error) {
@@ -93,20 +91,15 @@ func result(err error) Result {
 		return Lost
 	case errors.Is(err, leasing.ErrReleased):
 		return Released
-	}
-	for _, definite := range []error{
-		leasing.ErrStale, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrThrottled, leasing.ErrClosed, leasing.ErrUnsupported,
-	} {
-		if errors.Is(err, definite) {
-			return Refused
-		}
+	case leasing.Definite(err):
+		return Refused
 	}
 	return Unknown
 }
 
 func (r *recorder) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
 	req.ID = r.out(req.ID)
-	c := r.begin(ctx, "acquire", req.Name, req.ID, req.TTL)
+	c := r.begin(ctx, req.ID, Operation{Verb: "acquire", Name: req.Name, TTL: req.TTL})
 	grant, err := r.Provider.Acquire(ctx, req)
 	c.end(grant, err)
 	return r.grant(grant), r.failure(err)
@@ -122,15 +115,14 @@ func (r *recorder) Renew(ctx context.Context, req leasing.RenewRequest) (leasing
 
 func (r *recorder) Release(ctx context.Context, req leasing.ReleaseRequest) error {
 	req.ID = r.out(req.ID)
-	c := r.begin(ctx, "release", req.Name, req.ID, 0)
+	c := r.begin(ctx, req.ID, Operation{Verb: "release", Name: req.Name})
 	err := r.Provider.Release(ctx, req)
 	c.end(leasing.Grant{}, err)
 	return r.failure(err)
 }
 
 func (r *recorder) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
-	c := r.begin(ctx, "break", req.Name, "", 0)
-	c.operation.Immediate = req.Immediate
+	c := r.begin(ctx, "", Operation{Verb: "break", Name: req.Name, Immediate: req.Immediate})
 	result, err := r.Provider.Break(ctx, req)
 	c.end(leasing.Grant{Token: result.Token}, err)
 	return result, r.failure(err)

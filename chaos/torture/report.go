@@ -56,7 +56,7 @@ func (r *run) report() *Report {
 	report.Provider, report.Plan, report.Seed, report.Command = r.caps.Provider, o.Plan.Name, o.Seed, o.Command
 	report.Workers, report.Names, report.For, report.AssumptionsBroken = o.Workers, o.Names, o.For, o.AssumptionsBroken
 	found, undecided := Verify(h, Terms{
-		Drift: o.margin(), Patience: o.Patience, Effort: o.Effort, AssumptionsBroken: o.AssumptionsBroken,
+		Drift: o.margin(), Precision: r.caps.Precision, Patience: o.Patience, Effort: o.Effort, AssumptionsBroken: o.AssumptionsBroken,
 	})
 	report.Violations, report.Undecided = append(r.found, found...), undecided
 	return report
@@ -168,7 +168,7 @@ func (r *Report) lines(line func(what, format string, args ...any)) {
 	line("word of a loss", "%s", r.Lateness)
 	line("all free", "%v after the end", short(r.Freed))
 	if r.AssumptionsBroken {
-		line("not checked", "overlap, linearizable, ghost, and whether holders were refused: the run breaks assumptions on purpose")
+		line("not checked", "overlap, linearizable, ghost, refusal, and whether a holder's write was: the run breaks assumptions on purpose")
 	}
 	for _, open := range r.Undecided {
 		line("undecided", "%s", open)

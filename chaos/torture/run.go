@@ -104,7 +104,7 @@ func (r *run) play(ctx context.Context) error {
 	var err error
 	select {
 	case <-over.C:
-	case err = <-disturbed.early:
+	case <-disturbed.failed:
 	case <-ctx.Done():
 	}
 	stop()
@@ -213,25 +213,26 @@ func (r *run) closeAll() error {
 
 // disturbances are what Options.Disturb does.
 type disturbances struct {
-	result <-chan error // one, when it has returned
-	early  <-chan error // its error, if it returns one
+	result <-chan error    // one, when it has returned
+	failed <-chan struct{} // closed if that is an error
 }
 
 func (r *run) disturb(ctx context.Context) disturbances {
-	result, early := make(chan error, 1), make(chan error, 1)
+	result, failed := make(chan error, 1), make(chan struct{})
 	if r.options.Disturb == nil {
 		result <- nil
-		return disturbances{result, early}
+		return disturbances{result, failed}
 	}
 	go func() {
 		pprof.SetGoroutineLabels(context.Background()) // servers that it starts may go on
 		err := r.options.Disturb(ctx, r.note)
 		if err != nil {
-			early <- fmt.Errorf("disturb: %w", err)
+			err = fmt.Errorf("disturb: %w", err)
+			close(failed)
 		}
-		result <- nil
+		result <- err
 	}()
-	return disturbances{result, early}
+	return disturbances{result, failed}
 }
 
 func (r *run) note(d Disturbance) {

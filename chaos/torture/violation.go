@@ -18,6 +18,7 @@ const (
 	Fence        Check = "fence"
 	Loss         Check = "loss"
 	Ghost        Check = "ghost"
+	Refusal      Check = "refusal"
 	Leak         Check = "leak"
 	Goroutine    Check = "goroutine"
 	Hang         Check = "hang"
@@ -43,10 +44,12 @@ func (v Violation) String() string {
 type Terms struct {
 	// Drift is the margin of trust, and how far clocks may differ over a TTL.
 	Drift time.Duration
+	// Precision is the backend's: how late a lease may run out.
+	Precision time.Duration
 	// Patience is how long what should happen at once may take on this machine.
 	Patience time.Duration
-	// AssumptionsBroken leaves out overlap, linearizability, ghosts, and whether a
-	// holder's write was refused.
+	// AssumptionsBroken leaves out overlap, linearizability, ghosts, refusals, and
+	// whether a holder's write was refused.
 	AssumptionsBroken bool
 	// Effort bounds the search for a linear order, in steps for each name.
 	Effort int
@@ -59,12 +62,13 @@ func Verify(h *History, terms Terms) (violations []Violation, undecided []string
 	if !terms.AssumptionsBroken {
 		violations = append(violations, overlaps(h)...)
 		violations = append(violations, ghosts(h)...)
+		violations = append(violations, unreleased(h)...)
 		for _, layer := range []Layer{Client, Backend} {
 			found, open := linearizable(h, layer, terms)
 			violations, undecided = append(violations, found...), append(undecided, open...)
 		}
 	}
-	for _, check := range []func(*History, Terms) []Violation{tokens, fence, losses, leaks, hangs} {
+	for _, check := range []func(*History, Terms) []Violation{tokens, fence, losses, overdue, leaks, hangs} {
 		violations = append(violations, check(h, terms)...)
 	}
 	slices.SortStableFunc(violations, func(a, b Violation) int {

@@ -1,0 +1,122 @@
+package chaos_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+)
+
+// cutting is a partition that fails what it cuts off at once.
+func cutting(when chaos.Policy, owners ...string) chaos.Rule {
+	return chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: when, Match: chaos.Match{Owners: owners}}
+}
+
+func TestPartitionLetsNothingThroughWhateverThePlansBudget(t *testing.T) {
+	b := newBackend()
+	plan := chaos.Plan{Budget: chaos.Budget{Total: 1}, Rate: chaos.Rate{Count: 1, Per: time.Hour}, Rules: []chaos.Rule{
+		cutting(chaos.Policy{}), {Fault: chaos.Fault{Kind: chaos.Delay, Delay: 1}},
+	}}
+	p, err := chaos.Wrap(b, plan, chaos.Options{})
+	require.NoError(t, err)
+	defer p.Close()
+	for range 5 {
+		_, err = p.Acquire(t.Context(), claim("n", "id"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+	}
+	assert.Empty(t, b.times(chaos.Acquire))
+	assert.Equal(t, 5, p.Report().ByKind[chaos.Partitioned])
+	assert.Equal(t, 1, p.Report().ByKind[chaos.Delay], "whose budget that is")
+}
+
+func TestPartitionComesBeforeOtherRules(t *testing.T) {
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.ReplyLost}}, cutting(chaos.Policy{}))
+	_, err := p.Acquire(t.Context(), claim("n", "id"))
+	require.ErrorIs(t, err, chaos.ErrInjected)
+	assert.Empty(t, b.times(chaos.Acquire))
+}
+
+// waiting has somebody wait for a name that another claim holds.
+func waiting(t *testing.T, p *chaos.Provider, b *backend) leasing.Wakeups {
+	t.Helper()
+	_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
+	require.NoError(t, err)
+	wakeups, err := p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "waiter"})
+	require.NoError(t, err)
+	_, err = p.Acquire(t.Context(), claim("n", "waiter"))
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	return wakeups
+}
+
+// hinted frees the name and says whether who waits heard of it.
+func hinted(t *testing.T, b *backend, wakeups leasing.Wakeups) bool {
+	t.Helper()
+	require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "holder"}))
+	synctest.Wait()
+	return len(wakeups.C) > 0
+}
+
+func TestDisabledPartitionLetsHintsThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, cutting(chaos.Policy{From: 10 * second}))
+		wakeups := waiting(t, p, b)
+		time.Sleep(20 * second)
+		require.NoError(t, p.Disable())
+		assert.True(t, hinted(t, b, wakeups))
+	})
+}
+
+func TestEnabledPartitionCutsOffWhoWaitsAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, cutting(chaos.Policy{}))
+		require.NoError(t, p.Disable())
+		wakeups := waiting(t, p, b)
+		assert.Zero(t, p.Report().Injected, "nothing happens while all is disabled")
+		require.NoError(t, p.Enable())
+		assert.False(t, hinted(t, b, wakeups))
+	})
+}
+
+func TestPartitionOfAnOwnerWhoWaitedBeforeHeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, cutting(chaos.Policy{From: second}, "owner"))
+		wakeups := waiting(t, p, b)
+		time.Sleep(2 * second)
+		assert.False(t, hinted(t, b, wakeups))
+	})
+}
+
+func TestPartitionOfAnOwnerWhoAcquiredBeforeItWasEnabled(t *testing.T) {
+	p, b := wrapped(t, cutting(chaos.Policy{}, "owner"))
+	require.NoError(t, p.Disable())
+	_, err := p.Acquire(t.Context(), claim("n", "id"))
+	require.NoError(t, err)
+	require.NoError(t, p.Enable())
+	_, err = p.Renew(t.Context(), b.renewal("n", "id"))
+	assert.ErrorIs(t, err, chaos.ErrInjected)
+}
+
+// lazy takes its time to acquire.
+type lazy struct{ leasing.Provider }
+
+func (s lazy) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	time.Sleep(5 * second)
+	return s.Provider.Acquire(ctx, req)
+}
+
+func TestPartitionThatIsDisabledWhileARequestIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := chaos.Wrap(lazy{newBackend()}, chaos.Plan{Rules: []chaos.Rule{cutting(chaos.Policy{From: 2 * second})}}, chaos.Options{})
+		require.NoError(t, err)
+		defer p.Close()
+		time.AfterFunc(3*second, func() { _ = p.Disable() })
+		_, err = p.Acquire(t.Context(), claim("n", "id"))
+		assert.NoError(t, err)
+	})
+}
