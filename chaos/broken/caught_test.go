@@ -27,6 +27,7 @@ var caughtBy = map[string]string{
 	"T21": "Trap_T21_ReleaseKeepsTheToken",
 	"T24": "Expiry_NeverEarlyNorLate",
 	"T26": "Trap_T26_ReleaseByAnotherIDFreesNothing",
+	"T66": "Trap_T66_ItemIsNeitherSuccessNorLossByAccident",
 	"T56": "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease",
 }
 

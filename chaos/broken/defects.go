@@ -27,6 +27,7 @@ func All() []Defect {
 		{Name: "a lost reply makes later renewals fail", Trap: "T15", Plan: "lost-replies", Wrap: newVersioned},
 		{Name: "a retry is blocked by its first attempt", Trap: "T13", Plan: "lost-replies", Wrap: newSelfish},
 		{Name: "a released claim is taken again", Trap: "T56", Plan: "flaky-network", Wrap: newGhostly},
+		{Name: "a batch mixes up its answers", Trap: "T66", Plan: "none", Wrap: newMixer},
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -165,6 +167,54 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	require.ErrorIs(t, err, leasing.ErrInvalid, "a plan that can't work")
 	_, err = torture.Run(t.Context(), torture.Options{Open: func(context.Context) (leasing.Provider, error) { return nil, nil }})
 	require.ErrorContains(t, err, "no provider")
+}
+
+// refusing refuses every acquire once on is set.
+type refusing struct {
+	leasing.Provider
+	on atomic.Bool
+}
+
+func (r *refusing) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	if r.on.Load() {
+		return leasing.Grant{}, leasing.ErrDenied
+	}
+	return r.Provider.Acquire(ctx, req)
+}
+
+func (*refusing) As(any) bool { return false }
+
+// A run that can't be made, or not be checked, is no run with violations.
+func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
+	running := func(options torture.Options, provider leasing.Provider) error {
+		options.For, options.TTL, options.Workers, options.Names = 200*ms, 100*ms, 2, 2
+		if options.Patience == 0 {
+			options.Patience = 200 * ms
+		}
+		options.Open = torture.Share(provider)
+		_, err := torture.Run(t.Context(), options)
+		return err
+	}
+	denied := &refusing{Provider: memlease.New(memlease.Options{})}
+	denied.on.Store(true)
+	require.ErrorIs(t, running(torture.Options{}, denied), leasing.ErrDenied, "from the beginning")
+	later := &refusing{Provider: memlease.New(memlease.Options{})}
+	err := running(torture.Options{Disturb: func(ctx context.Context, _ func(torture.Disturbance)) error {
+		<-ctx.Done()
+		later.on.Store(true)
+		return nil
+	}}, later)
+	require.ErrorIs(t, err, leasing.ErrDenied)
+	require.ErrorContains(t, err, "can't be told")
+	failed := errors.New("could not be put right")
+	err = running(torture.Options{Disturb: func(ctx context.Context, _ func(torture.Disturbance)) error {
+		<-ctx.Done()
+		return failed
+	}}, memlease.New(memlease.Options{}))
+	require.ErrorIs(t, err, failed)
+	require.ErrorIs(t, running(torture.Options{Manager: leasing.Options{DriftFloor: time.Second}}, memlease.New(memlease.Options{})), leasing.ErrInvalid)
+	err = running(torture.Options{Patience: 5 * time.Second, Process: func() *exec.Cmd { return exec.Command(os.Args[0], "-test.run=^$") }}, memlease.New(memlease.Options{}))
+	require.ErrorContains(t, err, "MainOfWorker")
 }
 
 // A server that forgets its leases breaks an assumption: two may hold a name then.

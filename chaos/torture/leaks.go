@@ -12,8 +12,11 @@ import (
 	leasing "github.com/distributedleasing/leasing/abstractions"
 )
 
-// nobody is the number of a worker that there is not.
-const nobody = 0xffff
+// nobody and rehearsing are numbers of workers that there are not.
+const (
+	nobody     = 0xffff
+	rehearsing = 0xfffe
+)
 
 // awaitFree takes each name once more, with a client that nothing disturbs. What
 // crashed workers have left behind runs out meanwhile.
@@ -26,10 +29,11 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, provider.Close()) }()
 	by := r.closed + r.options.TTL + r.options.margin() + r.caps.Precision + r.options.Patience
 	left, claims := r.started.names, newClaims(r.started.run, nobody)
+	refusals := map[string]error{}
 	for len(left) > 0 && r.now() < by && ctx.Err() == nil {
 		var held []string
 		for _, name := range left {
-			if r.take(ctx, provider, name, claims.out(name)) {
+			if refusals[name] = r.take(ctx, provider, name, claims.out(name)); refusals[name] == nil {
 				r.free = append(r.free, Freed{Name: name, At: r.now(), By: by})
 			} else {
 				held = append(held, name)
@@ -39,21 +43,23 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 		pause(ctx, 20*time.Millisecond)
 	}
 	for _, name := range left {
+		if refusal := refusals[name]; refusal != nil && !errors.Is(refusal, leasing.ErrHeld) {
+			return fmt.Errorf("whether %q became free can't be told: %w", name, refusal)
+		}
 		r.free = append(r.free, Freed{Name: name, By: by})
 	}
 	return context.Cause(ctx)
 }
 
-// take acquires a name and releases it again, if it is free.
-func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) bool {
+// take acquires a name and releases it again. The error says why it can't.
+func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
 	defer cancel()
 	_, err := provider.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
-	if err != nil {
-		return false
+	if err == nil {
+		_ = provider.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id})
 	}
-	_ = provider.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id})
-	return true
+	return err
 }
 
 // pause waits for a time or the end of ctx.

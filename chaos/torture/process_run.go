@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -62,17 +63,33 @@ func (r *run) spawn(index int) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	p := &process{r: r, index: index, cmd: cmd, in: in, out: newLines(in), ended: make(chan struct{})}
+	if err := p.start(from); err != nil {
 		return nil, fmt.Errorf("start worker process %d: %w", index, err)
 	}
-	p := &process{r: r, index: index, cmd: cmd, in: in, out: newLines(in), ended: make(chan struct{})}
-	go p.listen(from)
 	o := r.options
 	p.out.say(order{Job: &job{
 		Index: index, Epoch: r.clock.epoch(), Run: r.started.run, Names: r.started.names, Seed: o.Seed,
 		Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: numbers(o.Manager),
 	}})
 	return p, nil
+}
+
+// start starts the process and listens to it on one thread: Linux takes the end of the
+// thread for that of the parent (golang.org/issue/27505).
+func (p *process) start(from io.Reader) error {
+	orphansDie(p.cmd)
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.listen(from)
+		}
+	}()
+	return <-started
 }
 
 // listen takes in what the process says, until it ends.
@@ -113,8 +130,11 @@ func (p *process) run(ctx context.Context) error {
 		p.out.say(order{Stop: true})
 		<-p.ended
 	}
-	if p.killed.Load() {
+	switch {
+	case p.killed.Load():
 		return nil
+	case p.err == nil && ctx.Err() == nil:
+		return errors.New("its process ended by itself: does it call MainOfWorker?")
 	}
 	return p.err
 }

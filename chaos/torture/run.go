@@ -91,7 +91,11 @@ func (r *run) now() time.Duration { return r.clock.now() }
 
 // play is the run, up to the check.
 func (r *run) play(ctx context.Context) error {
-	if err := r.prepare(ctx); err != nil {
+	err := r.prepare(ctx)
+	if err == nil {
+		err = r.rehearse(ctx)
+	}
+	if err != nil {
 		return errors.Join(err, r.closeAll())
 	}
 	disturbing, stop := context.WithCancel(ctx)
@@ -101,7 +105,6 @@ func (r *run) play(ctx context.Context) error {
 	watch := r.watch()
 	over := time.NewTimer(r.options.For)
 	defer over.Stop()
-	var err error
 	select {
 	case <-over.C:
 	case <-disturbed.failed:
@@ -112,7 +115,7 @@ func (r *run) play(ctx context.Context) error {
 	r.calm()
 	r.dismiss()
 	err = errors.Join(err, <-disturbed.result)
-	r.await()
+	err = errors.Join(err, r.await())
 	watch()
 	err = errors.Join(err, r.closeAll())
 	r.closed = r.now()
@@ -142,6 +145,31 @@ func (r *run) prepare(ctx context.Context) error {
 	return nil
 }
 
+// rehearse takes a lease before anything goes wrong. Where that can't be done the run
+// would show nothing.
+func (r *run) rehearse(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.RequestTimeout+r.options.Patience)
+	defer cancel()
+	provider, err := r.options.Open(ctx)
+	if err != nil {
+		return fmt.Errorf("open a client: %w", err)
+	}
+	defer func() { err = errors.Join(err, provider.Close()) }()
+	manager, err := leasing.NewManager(provider, r.options.Manager)
+	if err != nil {
+		return err
+	}
+	if err := manager.Close(ctx); err != nil {
+		return err
+	}
+	id := newClaims(r.started.run, rehearsing).out("rehearsal")
+	_, err = provider.Acquire(ctx, leasing.AcquireRequest{Name: r.started.names[0], ID: id, Owner: "torture", TTL: r.options.TTL})
+	if err != nil {
+		return fmt.Errorf("before anything has gone wrong: %w", err)
+	}
+	return provider.Release(ctx, leasing.ReleaseRequest{Name: r.started.names[0], ID: id})
+}
+
 // act sets the workers to work.
 func (r *run) act(ctx context.Context) {
 	for _, m := range r.crew {
@@ -168,8 +196,10 @@ func (r *run) dismiss() {
 	}
 }
 
-// await waits for the workers, but not for ever.
-func (r *run) await() {
+// await waits for the workers, but not for ever. One that could not work is no fault
+// of the provider's, or nobody can tell.
+func (r *run) await() error {
+	var errs []error
 	bound := time.NewTimer(2*r.options.farewell() + r.options.Patience)
 	defer bound.Stop()
 	late := false
@@ -184,12 +214,13 @@ func (r *run) await() {
 		select {
 		case <-m.ended:
 			if m.err != nil {
-				r.found = append(r.found, Violation{Check: Hang, At: r.now(), Text: fmt.Sprintf("worker %d could not work: %v", m.index, m.err)})
+				errs = append(errs, fmt.Errorf("worker %d could not work: %w", m.index, m.err))
 			}
 		default:
 			r.found = append(r.found, Violation{Check: Hang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // calm ends the faults.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	leasing "github.com/distributedleasing/leasing/abstractions"
@@ -28,27 +29,32 @@ type worker struct {
 	journal  journal
 	resource resource
 	random   *rand.Rand
-	// jitter is the managers', and safe for concurrent use.
-	jitter  func() float64
-	tenures int
+	jitter   *rand.Rand // the managers'
+	tenures  atomic.Int64
 }
 
 func newWorker(index int, options Options, names []string, client *recorder, resource resource) *worker {
 	return &worker{
 		index: index, options: options, names: names, client: client, clock: client.clock, journal: client.journal,
-		resource: resource, random: rand.New(rand.NewPCG(options.Seed, uint64(index))),
-		jitter: locked(rand.New(rand.NewPCG(options.Seed, ^uint64(index)))),
+		resource: resource, random: chance(options.Seed, uint64(index)),
+		jitter: chance(options.Seed, ^uint64(index)),
 	}
 }
 
-// locked lets several goroutines take random numbers.
-func locked(random *rand.Rand) func() float64 {
-	var mu sync.Mutex
-	return func() float64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return random.Float64()
-	}
+// chance is a source of random numbers for several goroutines.
+func chance(seed, stream uint64) *rand.Rand {
+	return rand.New(&lockedSource{Source: rand.NewPCG(seed, stream)})
+}
+
+type lockedSource struct {
+	mu sync.Mutex
+	rand.Source
+}
+
+func (s *lockedSource) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Source.Uint64()
 }
 
 func owner(index int) string { return fmt.Sprint("worker-", index) }
@@ -69,7 +75,7 @@ func (w *worker) run(ctx context.Context) error {
 func (w *worker) life(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
-	options.Random = w.jitter
+	options.Random = w.jitter.Float64
 	manager, err := leasing.NewManager(w.client, options)
 	if err != nil {
 		return err
@@ -95,19 +101,35 @@ const (
 	crashed
 )
 
-// turn is one attempt to get a name and use it.
+// turn is one attempt to get a name and use it, or now and then several of them.
 func (w *worker) turn(ctx context.Context, manager leasing.Manager) outcome {
 	pause(ctx, w.brief(0, 240*time.Millisecond))
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
+		return fine
+	case w.random.Float64() < 0.03 && !w.options.Repeatable: // several goroutines take their numbers as they come
+		w.bundle(ctx, manager)
 		return fine
 	}
-	w.tenures++
+	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.style())
+}
+
+// bundle holds several names for long, so that they are renewed in batches.
+func (w *worker) bundle(ctx context.Context, manager leasing.Manager) {
+	var all sync.WaitGroup
+	for _, i := range w.random.Perm(len(w.names))[:min(4, len(w.names))] {
+		all.Go(func() { w.attempt(ctx, manager, w.names[i], style{hold: w.between(1, 2.4)}) })
+	}
+	all.Wait()
+}
+
+// attempt is one to get a name and use it.
+func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, style style) outcome {
 	h := &holding{
-		key: fmt.Sprintf("t%d.%d", w.index, w.tenures), clock: w.clock, journal: w.journal,
+		key: fmt.Sprintf("t%d.%d", w.index, w.tenures.Add(1)), clock: w.clock, journal: w.journal,
 		label: func(id string) string { return w.client.claims.label(w.client.claims.out(id)) },
 	}
-	h.tenure.Worker, h.tenure.Name = w.index, w.names[w.random.IntN(len(w.names))]
-	style := w.style()
+	h.tenure.Worker, h.tenure.Name = w.index, name
 	options := leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: style.forgetful, WaitLimit: w.patience()}
 	if style.do {
 		result := fine

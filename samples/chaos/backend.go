@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -92,6 +93,9 @@ func setUp(ctx context.Context, provider string) (*backend, error) {
 	case hasScheme(provider, "sqlite", "postgres", "postgresql"),
 		hasScheme(provider, "redis", "rediss") && !strings.Contains(provider, ","):
 		return inPlace(ctx, provider)
+	}
+	if !strings.Contains(provider, "://") {
+		return nil, fmt.Errorf("-provider is memory, sqlite, redlock, or a URL that begins with one of %s", place.Schemes())
 	}
 	// Names are this run's own, and the provider forgets them by itself.
 	return where{URL: provider}.on(nil, func() error { return nil }), nil

@@ -17,6 +17,10 @@
 // less and more than their TTL, some without renewal, crashes now and then, and
 // writes with its fencing token, also once more after it has lost its lease.
 //
+// The seed decides about faults and about what workers do, but not about when: in real
+// time the same seed gives a run alike, not the same one. Where that matters, run in
+// virtual time: see the examples of chaos/torture.
+//
 // The exit code is 1 if a promise was broken, and 2 if the run could not be made.
 // Package chaos/torture says what is checked. In tests of your own, call it, or
 // wrap your provider with package chaos: see its examples.
@@ -35,6 +39,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
@@ -52,6 +58,7 @@ type settings struct {
 }
 
 func main() {
+	redis.SetLogger(silence{}) // each failed attempt to connect is a line otherwise
 	torture.MainOfWorker(openFromEnvironment)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, setUp)
@@ -61,6 +68,11 @@ func main() {
 
 // preparation prepares the backend that a command line asks for.
 type preparation func(ctx context.Context, provider string) (*backend, error)
+
+// silence is a logger of go-redis. What matters comes as an error, too.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
 
 // run returns the exit code.
 func run(ctx context.Context, args []string, out, complaints io.Writer, prepare preparation) int {
@@ -76,12 +88,14 @@ func run(ctx context.Context, args []string, out, complaints io.Writer, prepare 
 	if err == nil {
 		broken, err = s.play(ctx, out, prepare)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		fmt.Fprintln(complaints, "chaos:", err)
-		return 2
+	}
+	switch {
 	case broken:
 		return 1
+	case err != nil:
+		return 2
 	}
 	return 0
 }
@@ -92,7 +106,7 @@ func parse(args []string, complaints io.Writer) (s settings, err error) {
 	flags.StringVar(&s.provider, "provider", "sqlite", "a provider's `URL` (sqlite, postgres, redis, azblob, cosmos), or memory, sqlite or redlock for one of its own")
 	flags.StringVar(&s.plan, "plan", "flaky-network", "a ready-made plan, a `file` with one in JSON, all, or help")
 	flags.DurationVar(&s.total, "for", 10*time.Second, "how long faults happen, in all")
-	flags.Uint64Var(&s.seed, "seed", 0, "decides what is left to chance (default: a random one)")
+	flags.Uint64Var(&s.seed, "seed", 0, "decides what is left to chance, but not the order in which things happen (default: a random one)")
 	flags.IntVar(&s.workers, "workers", 8, "how many compete")
 	flags.IntVar(&s.names, "names", 4, "for how many names")
 	flags.DurationVar(&s.ttl, "ttl", 0, "of the leases (default: 2s, or the provider's least)")
@@ -144,6 +158,9 @@ func (s settings) play(ctx context.Context, out io.Writer, prepare preparation) 
 	if err != nil {
 		return false, err
 	}
+	if err := s.claimFiles(plans); err != nil {
+		return false, err
+	}
 	where, err := prepare(ctx, s.provider)
 	if err != nil {
 		return false, err
@@ -153,15 +170,17 @@ func (s settings) play(ctx context.Context, out io.Writer, prepare preparation) 
 	for _, plan := range plans {
 		options, err := s.options(plan, len(plans), where, out)
 		if err != nil {
-			return false, err
+			return len(failed) > 0, err
 		}
 		report, err := torture.Run(ctx, options)
 		if err != nil {
-			return false, err
+			return len(failed) > 0, err
 		}
-		fmt.Fprintf(out, "%s\n", report)
+		if _, err := fmt.Fprintf(out, "%s\n", report); err != nil {
+			return !report.OK() || len(failed) > 0, err
+		}
 		if err := s.write(report, len(plans) > 1); err != nil {
-			return false, err
+			return !report.OK() || len(failed) > 0, err
 		}
 		if !report.OK() {
 			failed = append(failed, plan.Name)
@@ -199,7 +218,7 @@ func (s settings) command(plan string, length time.Duration) string {
 	if plan == "" || s.plan != "all" {
 		plan = s.plan
 	}
-	text := fmt.Sprintf("go run ./samples/chaos -provider %s -plan %s -for %v -seed %d -workers %d -names %d",
+	text := fmt.Sprintf("go run -C samples ./chaos -provider %s -plan %s -for %v -seed %d -workers %d -names %d",
 		s.backend(), plan, length, s.seed, s.workers, s.names)
 	if s.ttl > 0 {
 		text += fmt.Sprintf(" -ttl %v", s.ttl)
@@ -222,16 +241,40 @@ func (s settings) backend() string {
 	return "'" + scheme + "://...'"
 }
 
+// claimFiles makes the files that were asked for, so that a run does not end with
+// nowhere to put its result.
+func (s settings) claimFiles(plans []chaos.Plan) error {
+	if s.html != "" && s.html == s.json {
+		return fmt.Errorf("-html and -json name the same file, %s", s.html)
+	}
+	for _, path := range []string{s.html, s.json} {
+		if path == "" {
+			continue
+		}
+		for _, plan := range plans {
+			if err := toFile(s.path(path, plan.Name, len(plans) > 1), func(io.Writer) error { return nil }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// path is where a plan's result goes.
+func (s settings) path(path, plan string, several bool) string {
+	if several {
+		return between(path, plan)
+	}
+	return path
+}
+
 // write writes the files that were asked for.
 func (s settings) write(report *torture.Report, several bool) error {
 	for path, write := range map[string]func(io.Writer) error{s.html: report.WriteHTML, s.json: report.WriteJSON} {
 		if path == "" {
 			continue
 		}
-		if several {
-			path = between(path, report.Plan)
-		}
-		if err := toFile(path, write); err != nil {
+		if err := toFile(s.path(path, report.Plan, several), write); err != nil {
 			return err
 		}
 	}

@@ -101,7 +101,7 @@ func TestViolation_memory(t *testing.T) {
 	}, "-provider", "redis://:secret@host/0", "-plan", "none", "-for", "3s", "-seed", "7", "-ttl", "400ms")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "overlap")
-	require.Contains(t, out, "again: go run ./samples/chaos -provider 'redis://...' -plan none -for 3s -seed 7 -workers 8 -names 4 -ttl 400ms")
+	require.Contains(t, out, "again: go run -C samples ./chaos -provider 'redis://...' -plan none -for 3s -seed 7 -workers 8 -names 4 -ttl 400ms")
 	require.NotContains(t, out, "secret")
 }
 
@@ -111,9 +111,14 @@ func TestCommandLinesThatCannotWork(t *testing.T) {
 		`"more"`:                    {"more"},
 		"not defined":               {"-nonsense"},
 		"no provider for URLs":      {"-provider", "mysql://me:geheim@host/db"},
+		"memory, sqlite, redlock":   {"-provider", "nonsense"},
+		`begin with ""`:             {"-provider", "DefaultEndpointsProtocol=http;AccountKey=geheim;BlobEndpoint=http://127.0.0.1:1/x"},
+		"the same file":             {"-provider", "memory", "-html", "a", "-json", "a"},
+		"before anything has gone":  {"-provider", "redis://127.0.0.1:1/0", "-ttl", "100ms"},
+		"Options.TTL":               {"-provider", "memory", "-ttl", "1ms"},
 		"can't be reached":          {"-provider", "memory", "-processes"},
 		"Options.Workers -1":        {"-provider", "memory", "-workers", "-1"},
-		"run.html: no such file or": {"-provider", "memory", "-for", "100ms", "-ttl", "100ms", "-html", filepath.Join(t.TempDir(), "missing", "run.html")},
+		"run.html: no such file or": {"-provider", "memory", "-for", "1h", "-html", filepath.Join(t.TempDir(), "missing", "run.html")},
 	} {
 		code, _, complaints := play(t, setUp, args...)
 		require.Equal(t, 2, code, want)

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	leasing "github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos/netfault"
 	"github.com/distributedleasing/leasing/chaos/torture"
@@ -32,10 +30,6 @@ type node struct {
 	port    int
 	process *netfault.Process
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // nodes are Redlock's servers.
 type nodes []*node
@@ -62,7 +56,6 @@ func ownRedlock(ctx context.Context) (*backend, error) {
 }
 
 func openRedlock(ctx context.Context, addresses []string) (leasing.Provider, error) {
-	redis.SetLogger(silence{}) // it tells of each connection that a killed server refuses
 	return redislease.Open(ctx, redlockOptions(addresses, false))
 }
 

@@ -38,11 +38,13 @@ var schemes = map[string]func(context.Context, string) (leasing.Provider, error)
 func Open(ctx context.Context, rawURL string) (leasing.Provider, error) {
 	open, found := schemes[scheme(rawURL)]
 	if !found {
-		known := strings.Join(slices.Sorted(maps.Keys(schemes)), "://, ")
-		return nil, fmt.Errorf("no provider for URLs that begin with %q; there are %s://", scheme(rawURL), known)
+		return nil, fmt.Errorf("no provider for URLs that begin with %q; there are %s", scheme(rawURL), Schemes())
 	}
 	return open(ctx, rawURL)
 }
+
+// Schemes lists how the URLs that Open knows begin.
+func Schemes() string { return strings.Join(slices.Sorted(maps.Keys(schemes)), "://, ") + "://" }
 
 // with makes a provider's OpenURL return the interface.
 func with[P leasing.Provider](open func(context.Context, string) (P, error)) func(context.Context, string) (leasing.Provider, error) {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -70,10 +71,13 @@ func (p Place) String() string {
 
 func (p Place) onPostgres() bool { return strings.HasPrefix(scheme(p.URL), "postgres") }
 
+// isScheme is a URL's scheme (RFC 3986, section 3.1).
+var isScheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*$`)
+
 // scheme returns what stands before ://.
 func scheme(rawURL string) string {
 	scheme, _, found := strings.Cut(rawURL, "://")
-	if !found {
+	if !found || !isScheme.MatchString(scheme) {
 		return "" // not what may be a password
 	}
 	return scheme

@@ -1,0 +1,38 @@
+package broken
+
+import (
+	"context"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// mixer gives the items of a batch each other's answers.
+type mixer struct {
+	plain
+	batch leasing.BatchRenewer
+}
+
+// newMixer breaks a provider that renews in batches; others are not broken.
+func newMixer(p leasing.Provider) leasing.Provider {
+	batch, ok := leasing.As[leasing.BatchRenewer](p)
+	if !ok {
+		return plain{p}
+	}
+	return mixer{plain{p}, batch}
+}
+
+func (p mixer) As(target any) bool {
+	batch, ok := target.(*leasing.BatchRenewer)
+	if ok {
+		*batch = p
+	}
+	return ok
+}
+
+func (p mixer) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	results, err := p.batch.RenewBatch(ctx, reqs)
+	if len(results) > 1 {
+		results = append(results[1:], results[0])
+	}
+	return results, err
+}
