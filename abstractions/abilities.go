@@ -120,7 +120,9 @@ const (
 //
 // A wrapper implements the method As(target any) bool. It sets *target, a
 // pointer to one of those interfaces, and returns true for what it answers;
-// what it does not answer is hidden, and the fallback applies.
+// what it does not answer is hidden, and the fallback applies. One that embeds a
+// concrete provider needs that method too: the embedded one's would hand out the
+// embedded provider, past all that the wrapper overrides.
 func As[T any](p Provider) (T, bool) {
 	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
 		var ability T

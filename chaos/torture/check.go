@@ -201,9 +201,13 @@ func leaks(h *History, _ Terms) (found []Violation) {
 	return found
 }
 
-// hangs finds calls that went on long after their context had ended.
+// hangs finds calls that went on long after their context had ended, or for ever.
 func hangs(h *History, terms Terms) (found []Violation) {
 	for _, o := range h.Operations {
+		if o.Return == 0 && o.Result == Unknown && h.Closed > 0 && !slices.Contains(h.Killed, o.Worker) {
+			found = append(found, Violation{Check: Hang, Name: o.Name, At: o.Call, Text: fmt.Sprintf(
+				"%s of claim %s by worker %d (%s) never returned", o.Verb, o.Claim, o.Worker, o.Layer)})
+		}
 		if o.Overrun > terms.Patience && !h.stopped(o) {
 			found = append(found, Violation{Check: Hang, Name: o.Name, At: o.Return, Text: fmt.Sprintf(
 				"%s of claim %s (%s) went on for %s after its context had ended", o.Verb, o.Claim, o.Layer, seconds(o.Overrun))})

@@ -394,6 +394,9 @@ func TestLeakAndHang(t *testing.T) {
 	require.Empty(t, checks(torture.History{Operations: []torture.Operation{call}}, terms))
 	call.Overrun = 501 * ms
 	require.Equal(t, []torture.Check{torture.Hang}, checks(torture.History{Operations: []torture.Operation{call}}, terms))
+	call.Overrun, call.Return, call.Worker = 0, 0, 3
+	require.Equal(t, []torture.Check{torture.Hang}, checks(torture.History{Operations: []torture.Operation{call}, Closed: 100 * ms}, terms), "it never returned")
+	require.Empty(t, checks(torture.History{Operations: []torture.Operation{call}, Closed: 100 * ms, Killed: []int{3}}, terms), "its process was killed")
 }
 
 // The longest trust counts, not the latest.

@@ -39,7 +39,7 @@
 //   - leak: nobody is refused because of a lease that must have run out by the margin
 //     and the precision that the provider states. Once the faults have stopped and all
 //     is closed, each name is free within the TTL and these.
-//   - goroutine: none that the run has started is left.
+//   - goroutine: none is left that the run has started, or a worker process.
 //   - hang: every call returned soon after its context ended.
 //
 // # What is not

@@ -38,7 +38,8 @@ func TestExampleInVirtualTime_memory(t *testing.T) {
 			Plan: chaos.Partition(chaos.PartitionOptions{}),
 			For:  10 * time.Minute,
 			Seed: 42, Repeatable: true,
-			Command: "go test -run " + t.Name(),
+			Patience: 100 * time.Millisecond, // no machine is slow in virtual time
+			Command:  "go test -run " + t.Name(),
 		})
 		if err != nil {
 			t.Fatal(err)

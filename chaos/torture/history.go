@@ -17,6 +17,7 @@ type History struct {
 	Writes     []Write       `json:"writes"` // in the order in which the resource took them
 	Faults     []Fault       `json:"faults"`
 	Stops      []Stop        `json:"stops,omitempty"`
+	Killed     []int         `json:"killed,omitempty"` // workers whose processes were
 	// FaultsEnd is when the faults were switched off, Closed when the last worker
 	// had closed its client.
 	FaultsEnd time.Duration `json:"faults_end"`

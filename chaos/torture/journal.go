@@ -26,6 +26,7 @@ type book struct {
 	tenures    map[string]*Tenure
 	faults     []Fault
 	stops      []Stop
+	dead       []int
 }
 
 func newBook() *book {
@@ -51,7 +52,7 @@ func (b *book) enter(e entry) {
 func (b *book) history() *History {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &History{Faults: slices.Clone(b.faults), Stops: slices.Clone(b.stops)}
+	h := &History{Faults: slices.Clone(b.faults), Stops: slices.Clone(b.stops), Killed: slices.Clone(b.dead)}
 	for _, o := range b.operations {
 		h.Operations = append(h.Operations, *o)
 	}
@@ -85,6 +86,7 @@ func (b *book) stopped(s Stop) {
 func (b *book) killed(worker int, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.dead = append(b.dead, worker)
 	for _, t := range b.tenures {
 		if t.Worker == worker && t.Ending == "" {
 			t.Ending = Killed

@@ -75,6 +75,18 @@ func pause(ctx context.Context, d time.Duration) {
 // goroutineLabel marks the goroutines of a run, and those they start.
 const goroutineLabel = "leasing.torture"
 
+// labelled runs fn so that every goroutine which it starts, and those start, can be
+// told from others.
+func labelled(ctx context.Context, label string, fn func(context.Context) error) (err error) {
+	done := make(chan struct{})
+	go func() { // labels end with the goroutine
+		defer close(done)
+		pprof.Do(ctx, pprof.Labels(goroutineLabel, label), func(ctx context.Context) { err = fn(ctx) })
+	}()
+	<-done
+	return err
+}
+
 // leftGoroutines waits for the run's goroutines to end, and shows those that don't.
 func leftGoroutines(label string, patience time.Duration, now func() time.Duration) []Violation {
 	var left []string

@@ -23,7 +23,11 @@ func (l lease) String() string {
 	if l.claim == "" {
 		return fmt.Sprintf("the name is free and its last token %d", l.last)
 	}
-	return fmt.Sprintf("claim %s holds the name with token %d until %s at least", l.claim, l.token, seconds(l.runsOut))
+	token := "a token that nobody was told"
+	if l.token != 0 {
+		token = fmt.Sprintf("token %d", l.token)
+	}
+	return fmt.Sprintf("claim %s holds the name with %s until %s at least", l.claim, token, seconds(l.runsOut))
 }
 
 // search looks for an order. Its effort is counted in steps and not in time, so

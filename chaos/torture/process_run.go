@@ -23,7 +23,8 @@ type process struct {
 	out    *lines
 	killed atomic.Bool // by us
 	ended  chan struct{}
-	err    error // once ended
+	err    error       // once ended
+	found  []Violation // then, too
 }
 
 // prepareProcesses starts the workers' processes.
@@ -108,6 +109,8 @@ func (p *process) listen(from io.Reader) {
 			p.r.register.fill(n.Fill.Place, n.Fill.Write)
 		case n.Write != nil:
 			p.write(*n.Write)
+		case n.Violation != nil:
+			p.found = append(p.found, *n.Violation)
 		case n.Error != "":
 			said = errors.New(n.Error)
 		}

@@ -91,7 +91,13 @@ func workIn(in io.Reader, out *lines, open func(ctx context.Context) (leasing.Pr
 	if l == nil { // the backend was not there, and the run is over
 		return nil
 	}
-	return errors.Join(newWorker(j.Index, options, j.Names, l.client, home).run(ctx), l.client.Close())
+	err = labelled(ctx, "worker", func(ctx context.Context) error {
+		return errors.Join(newWorker(j.Index, options, j.Names, l.client, home).run(ctx), l.client.Close())
+	})
+	for _, v := range leftGoroutines("worker", j.Patience, l.client.clock.now) {
+		out.say(notice{Violation: &v})
+	}
+	return err
 }
 
 // open opens the client, again and again while the backend is not there: the worker

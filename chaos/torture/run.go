@@ -21,7 +21,10 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	r := &run{options: options, book: newBook(), register: newRegister(options.Fence)}
 	r.started.run, r.started.names = identity(options)
-	err = r.labelled(ctx, r.play)
+	err = labelled(ctx, r.label(), r.play)
+	if err == nil {
+		r.found = append(r.found, leftGoroutines(r.label(), r.options.Patience, r.now)...)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,23 +74,9 @@ type member struct {
 	err    error // once ended
 }
 
-// labelled runs fn so that every goroutine which it starts, and those start, can
-// be told from others by a label, and then looks for some that are left.
-func (r *run) labelled(ctx context.Context, fn func(context.Context) error) (err error) {
-	label := fmt.Sprintf("%012x-%p", r.started.run, r)
-	done := make(chan struct{})
-	go func() { // labels end with the goroutine
-		defer close(done)
-		pprof.Do(ctx, pprof.Labels(goroutineLabel, label), func(ctx context.Context) { err = fn(ctx) })
-	}()
-	<-done
-	if err == nil {
-		r.found = append(r.found, leftGoroutines(label, r.options.Patience, r.now)...)
-	}
-	return err
-}
-
 func (r *run) now() time.Duration { return r.clock.now() }
+
+func (r *run) label() string { return fmt.Sprintf("%012x-%p", r.started.run, r) }
 
 // play is the run, up to the check.
 func (r *run) play(ctx context.Context) error {
@@ -215,6 +204,9 @@ func (r *run) await() error {
 		case <-m.ended:
 			if m.err != nil {
 				errs = append(errs, fmt.Errorf("worker %d could not work: %w", m.index, m.err))
+			}
+			if p, ok := m.player.(*process); ok {
+				r.found = append(r.found, p.found...)
 			}
 		default:
 			r.found = append(r.found, Violation{Check: Hang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})

@@ -72,6 +72,8 @@ type notice struct {
 	Write *request `json:"write,omitempty"`
 	Fill  *filling `json:"fill,omitempty"`
 	Error string   `json:"error,omitempty"`
+	// Violation is one that only the process can see.
+	Violation *Violation `json:"violation,omitempty"`
 }
 
 type request struct {
