@@ -3,29 +3,38 @@ package torture
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // chart is the timeline in pixels.
 type chart struct {
-	Width, Height int // of the drawing, without the labels
-	Left          int // width of the labels
-	Top, Bottom   int // of the rows
-	Dense         bool
+	span           // what it shows
+	plot   float64 // its width
+	Whole  bool    // the run, not a part of it
+	Width  int     // of the drawing, without the labels
+	Height int
+	Left   int // width of the labels
+	Top    int // of the rows
+	Bottom int
+	Dense  bool
 
-	Ticks    []tick
-	Rows     []row
-	Faults   []faultBar // all names' faults, at the top
-	Bands    []band     // disturbances
-	Marks    []mark     // of violations
-	Ends     []tick     // of the faults, and of all
-	Workers  []swatch   // legend
-	Kinds    []swatch   // legend of faults
-	Most     int        // faults in the highest bar
-	Bin      string     // width of a bar in time
-	Repeated int        // the first worker with the color of another; 0 if there is none
+	Ticks  []tick
+	Rows   []row
+	Faults []faultBar // all names' faults, at the top
+	Cuts   []cut      // times in which workers were cut off
+	Bands  []band     // disturbances
+	Marks  []mark     // of violations
+	Ends   []tick     // of the faults, and of all
+	Most   int        // faults in the highest bar
+	Bin    string     // width of a bar in time
+	Unused int        // names that have no row
 }
+
+// span is a time from and to.
+type span struct{ from, to time.Duration }
+
+func (s span) touches(other span) bool { return s.from <= other.to && other.from <= s.to }
 
 type tick struct {
 	X    float64
@@ -40,107 +49,181 @@ type row struct {
 	Label      bool // there is room for the name
 	Shade      bool
 	Tenures    []bar
-	Lost       string // path of the marks of losses
-	Left       string // path of the marks of leases left behind
+	Shared     []stretch // of two holders
+	Lost       string    // path of the marks of losses
+	Left       string    // path of the marks of leases left behind
 	Faults     []path
 	Free       float64 // 0 if it did not become free
 }
 
+// Middle is the height of the name.
+func (r row) Middle() int { return r.Bar + r.Thick/2 }
+
 type bar struct {
-	X, Width float64
-	Color    string
-	Text     string // in the bar, if there is room
-	Title    string
+	stretch
+	Y, Height float64
+	Color     string
+	Text      string // in the bar, if there is room
+	Title     string
+	Still     []stretch // the holder's process stood still
 }
+
+// Middle is the height of the text and of the marks at the end.
+func (b bar) Middle() float64 { return b.Y + b.Height/2 }
+
+type stretch struct{ X, Width float64 }
 
 type path struct{ Color, D string }
-
-type faultBar struct {
-	X, Width, Y, Height float64
-	Color               string
-}
-
-type band struct {
-	X, Width float64
-	Text     string
-	Y        int
-}
-
-type mark struct {
-	X      float64
-	Y, H   int
-	Number int
-	Label  bool // there is room for the number
-	Text   string
-}
-
-type swatch struct{ Color, Text string }
 
 // Measures in pixels.
 const (
 	histogram = 46 // height of the faults at the top
 	axis      = 22
-	lane      = 13 // of the text of a disturbance
+	lane      = 16 // of the text of a disturbance
+	margin    = 70 // for a text at the right end
 )
 
 // newChart lays a history out.
 func newChart(h *History, findings []finding) *chart {
-	names, end := h.names(), max(h.end(), time.Millisecond)
-	c := &chart{Dense: len(names) > 40}
-	scale := scaleFor(end)
-	c.Width = int(scale(end)) + 70
-	c.Top = axis + histogram + 12
-	c.disturbances(h, scale)
-	c.rows(h, names, scale)
-	c.Left = 12 + 7*longest(names, func(n string) int { return len(n) })
-	c.Height = c.Bottom + axis
-	c.Ticks = ticks(end, scale)
-	c.faults(h, end, scale)
-	c.marks(findings, names, scale)
-	c.legend(h)
-	c.Ends = []tick{{scale(h.FaultsEnd), "faults off"}, {scale(h.Closed), "all closed"}}
+	names, unused := usedNames(h, findings)
+	end := max(h.end(), time.Millisecond)
+	for _, f := range findings { // a leak is one when the time for it to end is over
+		end = max(end, f.At)
+	}
+	c := &chart{Whole: true, Unused: unused, span: span{0, end}, plot: min(max(end.Seconds()*60, 1150), 7200)}
+	c.Top = axis + 12
+	if slices.ContainsFunc(h.Faults, Fault.injected) {
+		c.Top += histogram
+		c.faults(h)
+		c.cuts(h)
+	}
+	c.draw(h, findings, names)
 	return c
 }
 
-func longest(all []string, length func(string) int) (n int) {
-	for _, one := range all {
-		n = max(n, length(one))
+// closeUp shows the first violation of a name, and what happened to it a TTL before
+// and after. It is nil if there is none, or if the whole run shows as much.
+func closeUp(h *History, findings []finding) *chart {
+	i := slices.IndexFunc(findings, func(f finding) bool { return f.Name != "" })
+	if i < 0 || h.end() < 4*h.TTL || h.TTL == 0 {
+		return nil
 	}
-	return n
+	name, at := findings[i].Name, findings[i].At
+	c := &chart{Top: axis + 12, span: span{max(0, at-h.TTL), at + h.TTL}, plot: 1150 + margin}
+	near := slices.DeleteFunc(slices.Clone(findings), func(f finding) bool { return f.Name != name || !c.touches(span{f.At, f.At}) })
+	c.draw(h.near(name, c.span), near, []string{name})
+	return c
 }
 
-// scaleFor makes a second as wide as it can be without the page getting endless.
-func scaleFor(end time.Duration) func(time.Duration) float64 {
-	width := min(max(end.Seconds()*60, 1100), 7200)
-	return func(t time.Duration) float64 { return round(t.Seconds() / end.Seconds() * width) }
+// near is what happened to a name in a while.
+func (h *History) near(name string, while span) *History {
+	part := &History{TTL: h.TTL, Stops: h.Stops, FaultsEnd: h.FaultsEnd, Closed: h.Closed, Operations: h.Operations}
+	for _, t := range h.Tenures {
+		if t.Name == name && while.touches(span{t.From, t.trusted()}) {
+			part.Tenures = append(part.Tenures, t)
+		}
+	}
+	for _, f := range h.Faults {
+		if (f.Name == name || !f.injected()) && while.touches(span{f.At, max(f.At, f.Until)}) {
+			part.Faults = append(part.Faults, f)
+		}
+	}
+	for _, f := range h.Free {
+		if f.Name == name && f.At <= while.to {
+			part.Free = append(part.Free, f)
+		}
+	}
+	return part
+}
+
+// usedNames are those with which something happened, and how many others there are.
+func usedNames(h *History, findings []finding) (names []string, unused int) {
+	used := map[string]bool{}
+	for _, o := range h.Operations {
+		used[o.Name] = true
+	}
+	for _, t := range h.Tenures {
+		used[t.Name] = true
+	}
+	for _, f := range findings {
+		used[f.Name] = true
+	}
+	all := h.names()
+	names = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !used[name] })
+	return names, len(all) - len(names)
+}
+
+// draw lays out all but the faults at the top.
+func (c *chart) draw(h *History, findings []finding, names []string) {
+	c.Dense = len(names) > 40
+	c.Width = int(c.edge())
+	c.disturbances(h)
+	c.rows(h, names)
+	for _, name := range names {
+		c.Left = max(c.Left, 12+7*utf8.RuneCountInString(name))
+	}
+	c.Left = max(c.Left, 90)
+	c.Height = c.Bottom + axis
+	c.ticks()
+	c.marks(findings, names)
+	for _, end := range []struct {
+		at   time.Duration
+		text string
+	}{{h.FaultsEnd, "faults off"}, {h.Closed, "all closed"}} {
+		if c.Whole || end.at > c.from && end.at < c.to {
+			c.Ends = append(c.Ends, tick{c.x(end.at), end.text})
+		}
+	}
+}
+
+// x is where a time is; one that the chart does not show is just beyond its edge.
+func (c *chart) x(t time.Duration) float64 {
+	x := (t - c.from).Seconds() / (c.to - c.from).Seconds() * c.plot
+	return round(min(max(x, -5), c.edge()+5))
+}
+
+// edge is where the drawing ends.
+func (c *chart) edge() float64 {
+	if c.Whole {
+		return c.plot + margin
+	}
+	return c.plot
+}
+
+// stretch is at least as wide as can be seen.
+func (c *chart) stretch(s span, least float64) stretch {
+	x := c.x(s.from)
+	return stretch{x, max(round(c.x(s.to)-x), least)}
 }
 
 // round keeps the page small.
 func round(x float64) float64 { return float64(int(x*10+0.5)) / 10 }
 
 // ticks are at 1, 2 or 5 times a power of ten seconds, some 90 pixels apart.
-func ticks(end time.Duration, scale func(time.Duration) float64) (all []tick) {
+func (c *chart) ticks() {
 	step := time.Millisecond
-	for factor := 0; scale(step) < 70; factor++ {
+	for factor := 0; c.x(c.from+step) < 70; factor++ {
 		step = step * []time.Duration{2, 5, 4}[factor%3] / []time.Duration{1, 2, 2}[factor%3]
 	}
-	for t := time.Duration(0); t <= end; t += step {
-		all = append(all, tick{scale(t), fmt.Sprintf("%gs", t.Seconds())})
+	for t := (c.from + step - 1).Truncate(step); t <= c.to; t += step {
+		c.Ticks = append(c.Ticks, tick{c.x(t), fmt.Sprintf("%gs", t.Seconds())})
 	}
-	return all
 }
 
 // rows lays the names out: thick bars for a few, thin ones for many.
-func (c *chart) rows(h *History, names []string, scale func(time.Duration) float64) {
-	height, bar, thick, every := 44, 18, 20, 1
+func (c *chart) rows(h *History, names []string) {
+	height, bar, thick, every := 50, 26, 20, 1
 	switch {
+	case !c.Whole:
+		height, bar, thick = 82, 26, 52
 	case c.Dense:
-		height, bar, thick, every = 7, 1, 5, 10
+		height, bar, thick, every = 8, 1, 6, 10
 	case len(names) > 12:
-		height, bar, thick = 24, 9, 12
+		height, bar, thick = 28, 12, 13
 	}
 	tenures := byName(h.Tenures, func(t Tenure) string { return t.Name })
 	faults := byName(h.Faults, func(f Fault) string { return f.Name })
+	breaks := immediateBreaks(h)
 	free := map[string]time.Duration{}
 	for _, f := range h.Free {
 		free[f.Name] = f.At
@@ -148,34 +231,52 @@ func (c *chart) rows(h *History, names []string, scale func(time.Duration) float
 	for i, name := range names {
 		y := c.Top + i*height
 		r := row{Y: y, Height: height, Bar: y + bar, Thick: thick, Name: name, Label: i%every == 0, Shade: i/every%2 == 1}
-		r.Free = scale(free[name])
-		for _, t := range tenures[name] {
-			r.tenure(t, t.describe(h), scale, c.Dense)
+		if free[name] > 0 {
+			r.Free = c.x(free[name])
+		}
+		c.tenures(&r, h, tenures[name])
+		for _, s := range sharedTimes(tenures[name], breaks[name]) {
+			r.Shared = append(r.Shared, c.stretch(s, 2))
 		}
 		if !c.Dense {
-			r.ticks(faults[name], scale, bar-3)
+			c.faultTicks(&r, faults[name])
 		}
 		c.Rows = append(c.Rows, r)
 	}
 	c.Bottom = c.Top + len(names)*height
 }
 
-// tenure draws a lease: as wide as it was trusted, with a mark at an end that was
-// not its holder's will.
-func (r *row) tenure(t Tenure, title string, scale func(time.Duration) float64, dense bool) {
-	from, to := scale(t.From), scale(max(t.trusted(), t.From))
-	b := bar{X: from, Width: max(round(to-from), 0.6), Color: workerColor(t.Worker), Title: title}
-	if !dense && b.Width > 26 {
-		b.Text = fmt.Sprint("w", t.Worker)
+// tenures draws the leases of a name: as wide as they were trusted, with a mark at
+// an end that was not the holder's will.
+func (c *chart) tenures(r *row, h *History, tenures []Tenure) {
+	places := lanes(trusts(tenures))
+	for i, t := range tenures {
+		end := max(t.trusted(), t.From)
+		b := bar{stretch: c.stretch(span{t.From, end}, 0.6), Color: workerColor(t.Worker), Title: t.describe(h)}
+		b.Height = round(float64(r.Thick) / float64(places[i].of))
+		b.Y = round(float64(r.Bar) + float64(places[i].lane)*b.Height)
+		if text := fmt.Sprint("w", t.Worker); b.Height > 5.9 && !c.Dense && b.Width > 6+8*float64(len(text)) {
+			b.Text = text
+		}
+		for _, s := range h.Stops {
+			if s.Worker == t.Worker && s.From < end && s.To > t.From {
+				b.Still = append(b.Still, c.stretch(span{max(s.From, t.From), min(s.To, end)}, 1))
+				b.Title += fmt.Sprintf("; its process stood still from %s until %s", seconds(s.From), seconds(s.To))
+			}
+		}
+		r.ending(b, c.x(end), t.Ending)
+		r.Tenures = append(r.Tenures, b)
 	}
-	r.Tenures = append(r.Tenures, b)
-	size := min(r.Thick, 8)
-	middle := r.Bar + r.Thick/2
-	switch t.Ending {
+}
+
+func (r *row) ending(b bar, x float64, how Ending) {
+	size := min(b.Height, 8)
+	top := b.Middle() - size/2
+	switch how {
 	case WasLost: // a cross
-		r.Lost += fmt.Sprintf("M%g %dl%d %dm0 %dl%d %d", round(to-float64(size)/2), middle-size/2, size, size, -size, -size, size)
+		r.Lost += fmt.Sprintf("M%g %gl%g %gm0 %gl%g %g", round(x-size/2), top, size, size, -size, -size, size)
 	case Abandoned, Killed: // an open end
-		r.Left += fmt.Sprintf("M%g %dl%d %dl%d %d", round(to), middle-size/2, size/2, size/2, -size/2, size-size/2)
+		r.Left += fmt.Sprintf("M%g %gl%g %gl%g %g", x, top, size/2, size/2, -size/2, size/2)
 	}
 }
 
@@ -188,124 +289,4 @@ func (t Tenure) describe(h *History) string {
 		text += fmt.Sprintf(", told %v after the end of trust", short(late))
 	}
 	return text
-}
-
-// ticks draws the faults of a name above its bars.
-func (r *row) ticks(faults []Fault, scale func(time.Duration) float64, height int) {
-	lines := map[string]*strings.Builder{}
-	for _, f := range faults {
-		color := kindOf(f.Kind).color
-		if lines[color] == nil {
-			lines[color] = new(strings.Builder)
-		}
-		fmt.Fprintf(lines[color], "M%g %dv%d", scale(f.At), r.Bar-height-1, height)
-	}
-	each(byName(faults, func(f Fault) string { return kindOf(f.Kind).color }), func(color string, _ []Fault) {
-		r.Faults = append(r.Faults, path{color, lines[color].String()})
-	})
-}
-
-// faults draws how many there were of each kind over time.
-func (c *chart) faults(h *History, end time.Duration, scale func(time.Duration) float64) {
-	const width = 8
-	bins := int(scale(end))/width + 1
-	counts := make([]map[string]int, bins)
-	for _, f := range h.Faults {
-		if f.Worker < 0 {
-			continue
-		}
-		bin := min(int(scale(f.At))/width, bins-1)
-		if counts[bin] == nil {
-			counts[bin] = map[string]int{}
-		}
-		counts[bin][kindOf(f.Kind).color]++
-	}
-	for _, bin := range counts {
-		c.Most = max(c.Most, total(bin))
-	}
-	c.Bin = fmt.Sprintf("%.2gs", end.Seconds()*width/scale(end))
-	for i, bin := range counts {
-		y := float64(axis + histogram)
-		for _, color := range kindColors() {
-			if n := bin[color]; n > 0 {
-				height := round(float64(n) / float64(c.Most) * (histogram - 4))
-				y -= height
-				c.Faults = append(c.Faults, faultBar{X: float64(i * width), Width: width - 1, Y: round(y), Height: height, Color: color})
-			}
-		}
-	}
-}
-
-func total(counts map[string]int) (n int) {
-	for _, one := range counts {
-		n += one
-	}
-	return n
-}
-
-// disturbances draws what befell servers and processes, over all names. The
-// texts take turns in a few lanes, so that near ones can be read.
-func (c *chart) disturbances(h *History, scale func(time.Duration) float64) {
-	var lanes []float64 // where the last text of each ends
-	for _, f := range h.Faults {
-		if f.Worker >= 0 {
-			continue
-		}
-		b := band{X: scale(f.At), Width: 1.5, Text: f.Kind}
-		if f.Until > f.At {
-			b.Width = max(b.Width, round(scale(f.Until)-b.X))
-		}
-		i := slices.IndexFunc(lanes, func(end float64) bool { return end < b.X })
-		if i < 0 {
-			i = len(lanes)
-			lanes = append(lanes, 0)
-		}
-		lanes[i] = b.X + 6.2*float64(len(f.Kind)) + 10
-		b.Y = axis + histogram + 10 + i*lane
-		c.Bands = append(c.Bands, b)
-	}
-	c.Top += len(lanes) * lane
-}
-
-// marks draws the violations: over their name's row, or over all.
-func (c *chart) marks(findings []finding, names []string, scale func(time.Duration) float64) {
-	labelled := map[string]float64{} // where the last number of each row is
-	for _, f := range findings {
-		m := mark{X: scale(f.At), Y: c.Top, H: c.Bottom - c.Top, Number: f.Number, Text: f.Violation.String()}
-		if i, ok := slices.BinarySearch(names, f.Name); ok {
-			m.Y, m.H = c.Rows[i].Y, c.Rows[i].Height
-		}
-		if at, ok := labelled[f.Name]; !ok || m.X > at+20 {
-			labelled[f.Name], m.Label = m.X, true
-		}
-		c.Marks = append(c.Marks, m)
-	}
-}
-
-func (c *chart) legend(h *History) {
-	workers := map[int]bool{}
-	for _, t := range h.Tenures {
-		workers[t.Worker] = true
-	}
-	for i := range workerColors {
-		if workers[i] {
-			c.Workers = append(c.Workers, swatch{workerColor(i), fmt.Sprint("worker ", i)})
-		}
-	}
-	for i := range workers {
-		if i >= len(workerColors) {
-			c.Repeated = len(workerColors)
-		}
-	}
-	seen := map[string]bool{}
-	for _, f := range h.Faults {
-		if f.Worker >= 0 {
-			seen[f.Kind] = true
-		}
-	}
-	for _, k := range kinds {
-		if seen[k.kind] {
-			c.Kinds = append(c.Kinds, swatch{k.color, k.text})
-		}
-	}
 }

@@ -20,8 +20,10 @@ type page struct {
 	Facts    [][2]string
 	Command  string
 	Findings []finding
-	More     int // violations that are not listed
+	More     int    // violations that are not listed
+	CloseUp  *chart // of the first violation, if that shows more
 	Chart    *chart
+	Legend   *legend
 }
 
 // finding is a violation with its place in the chart.
@@ -29,6 +31,7 @@ type finding struct {
 	Number int
 	Violation
 	When string
+	Mark int // the number of its mark in the chart
 }
 
 // listed is how many violations the page lists and marks.
@@ -44,7 +47,13 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	for i, v := range r.Violations[:min(len(r.Violations), listed)] {
 		p.Findings = append(p.Findings, finding{Number: i + 1, Violation: v, When: seconds(v.At)})
 	}
-	p.Chart = newChart(r.History, p.Findings)
+	p.Chart, p.CloseUp = newChart(r.History, p.Findings), closeUp(r.History, p.Findings)
+	p.Legend = newLegend(r.History, p.Chart)
+	for _, m := range p.Chart.Marks {
+		for _, number := range m.Numbers {
+			p.Findings[number-1].Mark = m.First()
+		}
+	}
 	return pageTemplate.Execute(w, p)
 }
 
