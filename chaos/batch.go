@@ -160,7 +160,12 @@ func (b *batch) repeat(ctx context.Context, items []*item) {
 	for n, i := range items {
 		first[n] = i.result
 	}
-	b.pause(ctx, items)
+	if !b.pause(ctx, items) {
+		for _, i := range items {
+			i.result = leasing.RenewResult{Err: b.p.injure(i.operation, i.fate.main, b.p.interrupted(ctx, true))}
+		}
+		return
+	}
 	b.send(ctx, items)
 	for n, i := range items {
 		if first[n].Err == nil && first[n].Grant.ID == "" {
@@ -197,13 +202,14 @@ func (b *batch) finish(ctx context.Context) {
 	}
 }
 
-// pause waits for as long as the slowest of some items.
-func (b *batch) pause(ctx context.Context, items []*item) {
+// pause waits for as long as the slowest of some items. It reports false if ctx, or the
+// wrapper, ended sooner.
+func (b *batch) pause(ctx context.Context, items []*item) bool {
 	var longest time.Duration
 	for _, i := range items {
 		longest = max(longest, i.fate.main.wait())
 	}
-	b.p.pause(ctx, longest)
+	return b.p.pause(ctx, longest)
 }
 
 // delays takes the longest of the items' delays before, or after, the effect.

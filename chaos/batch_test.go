@@ -104,16 +104,38 @@ func TestABatchThatHangsEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// TestAPartitionTakesTheReplyOfAnItemToo: of a batch that was under way when it began.
+func TestAPartitionTakesTheReplyOfAnItemToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t,
+			on("twice", chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}), // takes a second
+			on("lost", chaos.Fault{Kind: chaos.ReplyLost}),
+			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: second / 2}, Match: chaos.Match{Names: []string{"cut", "lost"}}})
+		results, took := renewAll(t, p, b, "twice", "lost", "cut")
+		assert.Equal(t, second, took)
+		assert.NoError(t, results["twice"].Err)
+		for _, name := range []string{"lost", "cut"} {
+			var injected *chaos.InjectedError
+			require.ErrorAs(t, results[name].Err, &injected, name)
+			assert.Equal(t, name, injected.Rule)
+			assert.ErrorIs(t, injected, leasing.ErrUnavailable)
+		}
+		assert.Len(t, b.times(chaos.Renew), 4, "the requests had got through")
+		assert.Equal(t, map[string]int{"twice": 1, "lost": 1, "cut": 1}, p.Report().ByRule)
+	})
+}
+
 // TestABatchTakesTheLongestOfItsDelays: they are of one request.
 func TestABatchTakesTheLongestOfItsDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
 			on("a", chaos.Fault{Kind: chaos.Delay, Delay: second}),
+			chaos.Rule{Name: "a, again", Fault: chaos.Fault{Kind: chaos.Delay, Delay: 3 * second}, Match: chaos.Match{Names: []string{"a"}}},
 			on("b", chaos.Fault{Kind: chaos.Delay, Delay: 3 * second}),
 			on("c", chaos.Fault{Kind: chaos.Delay, Delay: 2 * second, After: true}))
 		results, took := renewAll(t, p, b, "a", "b", "c", "d")
-		assert.Equal(t, 5*second, took)
-		assert.Equal(t, []time.Duration{3 * second}, b.times(chaos.RenewBatch))
+		assert.Equal(t, 6*second, took)
+		assert.Equal(t, []time.Duration{4 * second}, b.times(chaos.RenewBatch), "an item's own delays add up")
 		for name, result := range results {
 			assert.NoError(t, result.Err, name)
 		}
@@ -172,6 +194,52 @@ func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	assert.Zero(t, results[2])
 }
 
+// once answers nothing to one of the batches.
+type once struct {
+	*backend
+	which, asked int
+}
+
+func (o *once) As(target any) bool {
+	if batcher, ok := target.(*leasing.BatchRenewer); ok {
+		*batcher = o
+		return true
+	}
+	return o.backend.As(target)
+}
+
+func (o *once) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	if o.asked++; o.asked == o.which {
+		return nil, errHalf
+	}
+	return o.backend.RenewBatch(ctx, reqs)
+}
+
+// TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer, or none if there was none; and
+// the batch has the error of either request.
+func TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer(t *testing.T) {
+	for which, answered := range map[int]string{1: "twice", 2: "plain"} {
+		inner := &once{backend: newBackend(), which: which}
+		p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{on("twice", chaos.Fault{Kind: chaos.AppliedTwice})}}, chaos.Options{})
+		require.NoError(t, err)
+		var reqs []leasing.RenewRequest
+		names := []string{"plain", "twice"}
+		for _, name := range names {
+			_, err := inner.Provider.Acquire(t.Context(), claim(name, "id"))
+			require.NoError(t, err)
+			reqs = append(reqs, inner.renewal(name, "id"))
+		}
+		results, err := p.RenewBatch(t.Context(), reqs)
+		require.ErrorIs(t, err, errHalf)
+		require.Len(t, results, 2)
+		for i, name := range names {
+			require.NoError(t, results[i].Err)
+			require.Equal(t, name == answered, results[i].Grant.Token != 0, "%s, without an answer to request %d", name, which)
+		}
+		require.NoError(t, p.Close())
+	}
+}
+
 // TestAWholeBatchIsFaultedByItsOwnName, whose items are not asked about then.
 func TestAWholeBatchIsFaultedByItsOwnName(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Throttle}, Match: chaos.Match{Ops: []chaos.Op{chaos.RenewBatch}}})
@@ -180,4 +248,26 @@ func TestAWholeBatchIsFaultedByItsOwnName(t *testing.T) {
 	assert.Equal(t, map[chaos.Op]int{chaos.RenewBatch: 1}, p.Report().Operations)
 	_, err = p.Renew(t.Context(), b.renewal("n", "id"))
 	require.NotErrorIs(t, err, leasing.ErrThrottled, "a renewal by itself is no batch")
+}
+
+func TestItemIsNotSentAgainForACallerWhoIsGone(t *testing.T) {
+	twice := chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: time.Hour}}
+	for name, goes := range map[string]func(p *chaos.Provider, cancel context.CancelFunc){
+		"context": func(_ *chaos.Provider, cancel context.CancelFunc) { cancel() },
+		"close":   func(p *chaos.Provider, _ context.CancelFunc) { _ = p.Close() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p, b := wrapped(t, twice)
+			_, err := b.Provider.Acquire(t.Context(), claim("n", "id"))
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			time.AfterFunc(second, func() { goes(p, cancel) })
+			results, err := p.RenewBatch(ctx, []leasing.RenewRequest{b.renewal("n", "id")})
+			require.NoError(t, err, name)
+			assert.ErrorIs(t, results[0].Err, leasing.ErrUnavailable, name)
+			assert.ErrorIs(t, results[0].Err, chaos.ErrInjected, name)
+			assert.Len(t, b.times(chaos.RenewBatch), 1, name)
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,7 @@ var promises = []promise{
 	{fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}, except: hints, sent: []time.Duration{second}, is: unknown, not: definite},
 	{fault: chaos.Fault{Kind: chaos.AppliedTwice}, except: hints, sent: []time.Duration{0, 0}},
 	{fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}, except: hints, sent: []time.Duration{0, second}, returns: second},
+	{fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: 2 * bound}, except: append(hints, chaos.Renew), sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
 	{fault: chaos.Fault{Kind: chaos.Broken}, except: []chaos.Op{chaos.Acquire, chaos.Renew, chaos.Break}, sent: []time.Duration{0}},
 	{fault: chaos.Fault{Kind: chaos.Broken, After: true}, except: []chaos.Op{chaos.Break}, sent: []time.Duration{0}},
 	{fault: chaos.Fault{Kind: chaos.Partitioned}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
@@ -287,6 +289,64 @@ func TestStaleReadsOfListsAndHistories(t *testing.T) {
 	})
 }
 
+// TestStaleReadsAreTheCallersOwn, who may change what they got.
+func TestStaleReadsAreTheCallersOwn(t *testing.T) {
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 1, PerName: true}})
+	req := claim("n", "id")
+	req.Metadata = map[string]string{"of": "id"}
+	_, err := b.Provider.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	for range 3 {
+		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, "id", record.Metadata["of"])
+		record.Metadata["of"] = "changed"
+		list, err := p.List(t.Context(), leasing.ListRequest{})
+		require.NoError(t, err)
+		require.Equal(t, "n", list.Records[0].Name)
+		require.Equal(t, "id", list.Records[0].Metadata["of"])
+		list.Records[0].Metadata["of"] = "changed"
+		list.Records[0].Name = "changed"
+		history, err := p.History(t.Context(), leasing.HistoryRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, "id", history.Entries[0].ID)
+		history.Entries[0].ID = "changed"
+	}
+	require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}))
+	record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.True(t, record.Held, "it is stale")
+}
+
+// failing is a backend whose first Inspect fails.
+type failing struct {
+	*backend
+	asked int
+}
+
+func (f *failing) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+	if f.asked++; f.asked == 1 {
+		return leasing.Record{}, leasing.ErrUnavailable
+	}
+	return f.backend.Inspect(ctx, req)
+}
+
+// TestAFailedReadIsNotServedAgain: it was no answer.
+func TestAFailedReadIsNotServedAgain(t *testing.T) {
+	inner := &failing{backend: newBackend()}
+	p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.StaleRead}}}}, chaos.Options{})
+	require.NoError(t, err)
+	defer p.Close()
+	_, err = inner.Provider.Acquire(t.Context(), claim("n", "id"))
+	require.NoError(t, err)
+	_, err = p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.True(t, record.Held)
+	require.Zero(t, p.Report().Injected)
+}
+
 // TestStaleReadsOfAnOwner: what is remembered is the owner's too.
 func TestStaleReadsOfAnOwner(t *testing.T) {
 	for owner, want := range map[string]bool{"me": true, "you": false} {
@@ -414,8 +474,11 @@ func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
+	before := p.Report()
 	require.ErrorIs(t, p.Ping(ended), context.Canceled)
-	assert.Zero(t, p.Report().ByOp[chaos.Ping], "what is not sent has no fate")
+	_, _ = p.Wait(ended, leasing.WaitRequest{Name: "n", ID: "id"})
+	_, _ = p.RenewBatch(ended, []leasing.RenewRequest{b.renewal("n", "id")})
+	assert.Equal(t, before, p.Report(), "what is not sent has no fate")
 }
 
 // TestAPartitionTakesTheReplyToo: of what was under way when it began.
@@ -432,12 +495,75 @@ func TestAPartitionTakesTheReplyToo(t *testing.T) {
 		assert.Equal(t, "cut", injected.Rule)
 		assert.Equal(t, 4*second, time.Since(start))
 		assert.Len(t, b.times(chaos.Acquire), 2, "the request had got through")
+		assert.Equal(t, map[string]int{"applied_twice": 1, "cut": 1}, p.Report().ByRule)
 		_, err = p.Acquire(t.Context(), claim("other", "id"))
 		require.NoError(t, err, "others are not cut off")
 		time.Sleep(20 * second)
 		_, err = p.Acquire(t.Context(), claim("n", "id"))
 		require.NoError(t, err, "it is over")
 	})
+}
+
+// TestAPartitionTakesARefusalToo.
+func TestAPartitionTakesARefusalToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t,
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second / 2}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: second}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}},
+		)
+		_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), claim("n", "id"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		require.NotErrorIs(t, err, leasing.ErrHeld)
+	})
+}
+
+// TestAPartitionTakesAStaleReplyToo, of a read that was on its way when it began.
+func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := wrapped(t,
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: 2 * second}, When: chaos.Policy{Skip: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second}},
+		)
+		_, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		_, err = p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		assert.Equal(t, map[string]int{"delay": 1, "stale_read": 1, "partitioned": 1}, p.Report().ByRule)
+	})
+}
+
+// TestWhatWasAppliedIsUnknown also when the wrapper is closed before the answer
+// comes: closed would promise that nothing was sent. And an error comes alone.
+func TestWhatWasAppliedIsUnknown(t *testing.T) {
+	twice := chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: 2 * second}}
+	for what, rules := range map[string][]chaos.Rule{
+		"reply lost":    {{Fault: chaos.Fault{Kind: chaos.ReplyLost, Delay: time.Hour}}},
+		"reply delayed": {{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour, After: true}}},
+		"twice":         {{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: time.Hour}}},
+		"cut off since": {twice, {Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: second}}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, b := wrapped(t, rules...)
+				var call sync.WaitGroup
+				call.Go(func() {
+					grant, err := p.Acquire(context.Background(), claim("n", "id"))
+					assert.ErrorIs(t, err, leasing.ErrUnavailable)
+					assert.ErrorIs(t, err, chaos.ErrInjected)
+					assert.NotErrorIs(t, err, leasing.ErrClosed)
+					assert.Zero(t, grant)
+				})
+				time.Sleep(5 * second)
+				require.NotEmpty(t, b.times(chaos.Acquire))
+				require.NoError(t, p.Close())
+				call.Wait()
+			})
+		})
+	}
 }
 
 // TestPartitionOfAnOwner: the owner is known by the claim's ID.
@@ -491,6 +617,7 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 		require.ErrorIs(t, p.Settle(settling), context.DeadlineExceeded)
 		require.NoError(t, p.Settle(t.Context()))
 		assert.Equal(t, chaos.DeliveredLately{Applied: 2}, p.Report().Late)
+		assert.Contains(t, p.Report().String(), "late: 2 applied, 0 refused, 0 dropped, 0 pending")
 		record, err := b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		assert.Equal(t, "id", record.ID, "applied although its caller is gone")
@@ -499,6 +626,104 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 		_, err = p.Acquire(t.Context(), claim("n", "second"))
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}))
+	})
+}
+
+// TestACallThatIsGivenUpSaysWhy.
+func TestACallThatIsGivenUpSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Hang}})
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(second, func() { cancel(why) })
+		err := p.Ping(ctx)
+		require.ErrorIs(t, err, why)
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+	})
+}
+
+// TestEverybodySettles who waits, when nothing is on its way any more.
+func TestEverybodySettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}})
+		for range 2 { // and again
+			_, err := p.Acquire(t.Context(), claim("n", "id"))
+			require.ErrorIs(t, err, chaos.ErrInjected)
+			var waiting sync.WaitGroup
+			start := time.Now()
+			for range 3 {
+				waiting.Go(func() { assert.NoError(t, p.Settle(t.Context())) })
+				synctest.Wait()
+			}
+			waiting.Wait()
+			assert.Equal(t, second, time.Since(start))
+		}
+		_, err := p.Acquire(t.Context(), claim("n", "id"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(why)
+		require.ErrorIs(t, p.Settle(ctx), why)
+	})
+}
+
+// TestNothingIsSentAfterClose: whoever closes the wrapper when a fault is noted finds
+// nothing on its way.
+func TestNothingIsSentAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p *chaos.Provider
+		var b *backend
+		p, b = wrappedWith(t, chaos.Options{Observer: func(chaos.Injection) { assert.NoError(t, p.Close()) }},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}})
+		_, err := p.Acquire(t.Context(), claim("n", "id"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		assert.Equal(t, chaos.DeliveredLately{Dropped: 1}, p.Report().Late)
+		time.Sleep(2 * second)
+		assert.Empty(t, b.times(chaos.Acquire))
+	})
+}
+
+// TestRulesAreSwitchedTogether, or not at all.
+func TestRulesAreSwitchedTogether(t *testing.T) {
+	p, _ := wrapped(t, chaos.Rule{Name: "a", Fault: chaos.Fault{Kind: chaos.Error}}, chaos.Rule{Name: "b", Fault: chaos.Fault{Kind: chaos.Error}})
+	require.ErrorIs(t, p.Disable("a", "b", "nonsense"), leasing.ErrInvalid)
+	require.Error(t, p.Ping(t.Context()))
+	assert.Equal(t, 1, p.Report().ByRule["a"], "no rule has changed")
+	require.NoError(t, p.Disable("a", "b"))
+	require.NoError(t, p.Ping(t.Context()))
+	require.NoError(t, p.Enable("b"))
+	require.Error(t, p.Ping(t.Context()))
+	assert.Equal(t, map[string]int{"a": 1, "b": 1}, p.Report().ByRule)
+}
+
+// TestADelayWithoutAnEnd does not wrap around to none.
+func TestADelayWithoutAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t,
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: leasing.Infinite, Jitter: time.Hour}})
+		ctx, cancel := context.WithTimeout(t.Context(), bound)
+		defer cancel()
+		require.ErrorIs(t, p.Ping(ctx), context.DeadlineExceeded)
+		assert.Empty(t, b.times(chaos.Ping))
+	})
+}
+
+// TestLateRequestsAreBounded: beyond 4096 on their way there are no more. Hints are
+// no requests.
+func TestLateRequestsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: time.Hour}})
+		for range 4096 {
+			_, err := p.Acquire(t.Context(), claim("n", "id"))
+			require.ErrorIs(t, err, chaos.ErrInjected)
+		}
+		_, err := p.Acquire(t.Context(), claim("n", "id"))
+		require.NoError(t, err)
+		assert.Len(t, b.times(chaos.Acquire), 1)
+		assert.Equal(t, 4096, p.Report().Late.Pending)
+		_, err = p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "waiter"})
+		require.NoError(t, err)
+		assert.Equal(t, 1, p.Report().ByOp[chaos.Wait])
 	})
 }
 

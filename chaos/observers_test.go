@@ -173,6 +173,8 @@ func TestReport(t *testing.T) {
 	var again chaos.Report
 	require.NoError(t, json.Unmarshal(report.JSON(), &again))
 	assert.Equal(t, report, again)
+	_ = p.Ping(t.Context())
+	assert.Equal(t, again, report, "a report does not change")
 }
 
 // TestAReportStaysSmall: a test that makes up names for ever fills no memory.

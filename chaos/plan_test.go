@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 		{fault(chaos.Fault{Kind: chaos.RequestLost, Jitter: -1}), "Fault.Jitter"},
 		{fault(chaos.Fault{Kind: chaos.StaleRead, Jitter: 1}), "Fault.Jitter"},
 		{fault(chaos.Fault{Kind: chaos.Throttle, After: true}), "Fault.After"},
+		{fault(chaos.Fault{Kind: chaos.ReplyLost, After: true}), "Fault.After"},
 		{fault(chaos.Fault{Kind: chaos.Throttle, RetryAfter: -1}), "Fault.RetryAfter"},
 		{fault(chaos.Fault{Kind: chaos.Error, RetryAfter: 1}), "Fault.RetryAfter"},
 		{fault(chaos.Fault{Kind: chaos.Error, RunOut: true}), "Fault.RunOut"},
@@ -60,6 +62,7 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 		{when(chaos.Policy{Sequence: ".."}), "When.Sequence"},
 		{when(chaos.Policy{Probability: -.1}), "When.Probability"},
 		{when(chaos.Policy{Probability: 1.1}), "When.Probability"},
+		{when(chaos.Policy{Probability: math.NaN()}), "When.Probability"},
 		{when(chaos.Policy{PerName: true, Probability: .5}), "When.PerName"},
 		{when(chaos.Policy{First: 1, Every: 2}), "When.Every"},
 		{when(chaos.Policy{Sequence: "x.x.", Every: 2}), "When.Every"},
@@ -78,12 +81,31 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 		{limits(chaos.Budget{}, chaos.Rate{Count: 1, Per: -1}), "Rate.Per"},
 		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.When.First = chaos.Partitioned, 1 }), "When"},
 		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Budget.Total = chaos.Partitioned, 1 }), "Budget"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Rate = chaos.Partitioned, chaos.Rate{Count: 1, Per: 1} }), "Budget"},
 	} {
 		_, err := chaos.Wrap(memlease.New(memlease.Options{}), test.plan, chaos.Options{})
 		var invalid *leasing.InvalidError
 		require.ErrorAs(t, err, &invalid, "%s: %+v", test.field, test.plan)
 		assert.Equal(t, "Plan.Rules[1]."+test.field, invalid.Field)
 		assert.NotEmpty(t, invalid.Want)
+	}
+}
+
+// TestWhatJustWorks has plans at the bounds of what can.
+func TestWhatJustWorks(t *testing.T) {
+	lost := chaos.Fault{Kind: chaos.RequestLost}
+	for what, rule := range map[string]chaos.Rule{
+		"windows without a gap":   {Fault: lost, When: chaos.Policy{From: 1, To: 5, Repeat: 5}},
+		"always":                  {Fault: lost, When: chaos.Policy{Probability: 1}},
+		"skipped by name":         {Fault: lost, When: chaos.Policy{PerName: true, Skip: 1}},
+		"the first by name":       {Fault: lost, When: chaos.Policy{PerName: true, First: 1}},
+		"each nth by name":        {Fault: lost, When: chaos.Policy{PerName: true, Every: 2}},
+		"a sequence by name":      {Fault: lost, When: chaos.Policy{PerName: true, Sequence: "x"}},
+		"as many as are kept":     {Fault: lost, Rate: chaos.Rate{Count: 1 << 16, Per: 1}},
+		"a delay that is random":  {Fault: chaos.Fault{Kind: chaos.Delay, Jitter: 1}},
+		"a partition with an end": {Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: 1, To: 2, Repeat: 3}},
+	} {
+		require.NoError(t, chaos.Plan{Rules: []chaos.Rule{rule}}.Validate(), what)
 	}
 }
 

@@ -358,6 +358,9 @@ func TestCloseWaitsForABoundedTime(t *testing.T) {
 		assert.Equal(t, 10*second, time.Since(start))
 		require.ErrorIs(t, err, errStuck)
 		require.ErrorContains(t, err, "have not ended")
+		start = time.Now()
+		require.Equal(t, err, p.Close(), "again")
+		assert.Zero(t, time.Since(start))
 		close(inner.release)
 	})
 }
@@ -389,4 +392,32 @@ func TestConcurrentSafe(t *testing.T) {
 	})
 	workers.Wait()
 	require.NotZero(t, p.Report().Injected)
+}
+
+// TestFateIsItsOwn: what happens to an owner's operations on a name does not depend
+// on what others ask meanwhile, nor on what else is asked.
+func TestFateIsItsOwn(t *testing.T) {
+	fates := func(meanwhile func(p *chaos.Provider)) (failed []bool) {
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.RequestLost}, When: chaos.Policy{Probability: .5}})
+		for range 64 {
+			_, err := p.Acquire(t.Context(), claim("n", "id"))
+			failed = append(failed, errors.Is(err, chaos.ErrInjected))
+			meanwhile(p)
+		}
+		return failed
+	}
+	alone := fates(func(*chaos.Provider) {})
+	for what, meanwhile := range map[string]func(p *chaos.Provider){
+		"another owner": func(p *chaos.Provider) {
+			req := claim("n", "other")
+			req.Owner = "other"
+			_, _ = p.Acquire(t.Context(), req)
+		},
+		"another name": func(p *chaos.Provider) { _, _ = p.Acquire(t.Context(), claim("other", "id")) },
+		"another operation": func(p *chaos.Provider) {
+			_, _ = p.Renew(t.Context(), leasing.RenewRequest{Name: "n", ID: "id", Token: 1, TTL: second})
+		},
+	} {
+		assert.Equal(t, alone, fates(meanwhile), what)
+	}
 }

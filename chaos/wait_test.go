@@ -57,6 +57,11 @@ func TestFaultsOfHints(t *testing.T) {
 				p, b := wrapped(t, test.rule)
 				assert.Equal(t, test.want, hintTimes(t, p, b))
 				assert.Len(t, b.times(chaos.Wait), 1)
+				told := 1
+				if what == "none" || what == "cut later" {
+					told = 0
+				}
+				assert.Equal(t, told, p.Report().Injected, "of the registration, or of the hint that was lost")
 				synctest.Wait() // and nothing is left of the registration
 			})
 		})

@@ -99,7 +99,7 @@ func (e *env) anyOutcome(p leasing.Provider, name string) {
 	c, err := e.try(p, e.request(name))
 	if err != nil {
 		c = &claim{e: e, p: p, req: e.request(name), grant: leasing.Grant{Token: 1}}
-		e.oneOf(err, leasing.ErrHeld)
+		e.oneOf(err, leasing.ErrHeld, leasing.ErrReleased) // broken by another between two attempts of the client's
 	}
 	for _, call := range e.calls(p, name, c) {
 		ctx, cancel := e.call()

@@ -5,6 +5,7 @@ package netfault_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -78,6 +79,11 @@ func TestKilledProcessIsGoneWhenKillReturns(t *testing.T) {
 			require.NoError(t, p.Pause())
 		}
 		p.Kill()
+		select {
+		case <-p.Done():
+		default:
+			require.Fail(t, "it is still there")
+		}
 		require.NoError(t, ended(t, p))
 		require.Error(t, p.Pause())
 		for lines.Scan() { // what it had said before
@@ -97,9 +103,22 @@ func TestProcessThatFailsSaysSo(t *testing.T) {
 
 func TestWaitObeysItsContext(t *testing.T) {
 	p, _ := spawn(t, "count")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, p.Wait(ctx), context.Canceled)
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	require.ErrorIs(t, p.Wait(ctx), why)
+}
+
+func TestClosedProcessIsGone(t *testing.T) {
+	p, lines := spawn(t, "count")
+	require.True(t, lines.Scan())
+	require.NoError(t, p.Close())
+	select {
+	case <-p.Done():
+	default:
+		require.Fail(t, "it still runs")
+	}
+	require.NoError(t, p.Close(), "again")
 }
 
 func TestProgramThatIsNotThere(t *testing.T) {

@@ -279,3 +279,71 @@ func TestNonsenseIsRefused(t *testing.T) {
 	_, err := netfault.Start("no port")
 	require.Error(t, err)
 }
+
+// A connection that is being made when the network goes down, or the proxy is closed,
+// ends, too.
+func TestConnectionsThatComeInMeanwhileEnd(t *testing.T) {
+	e := startEcho(t)
+	for i := range 60 {
+		p, err := netfault.Start(e.listener.Addr().String())
+		require.NoError(t, err)
+		var conns []*client
+		for range 4 {
+			conns = append(conns, dial(t, p))
+		}
+		if i%2 == 0 {
+			require.NoError(t, p.Set(netfault.Conditions{Down: true}))
+			allEnd(t, conns)
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- p.Close() }()
+		select {
+		case err := <-closed:
+			require.NoError(t, err)
+		case <-time.After(patience):
+			require.FailNow(t, "a connection keeps it from closing")
+		}
+		allEnd(t, conns)
+	}
+}
+
+func allEnd(t *testing.T, conns []*client) {
+	t.Helper()
+	for _, c := range conns {
+		_, err := c.hear(patience)
+		require.True(t, wasReset(err), "%v", err)
+	}
+}
+
+// An orphan's client has had enough, and the proxy has no more of it.
+func TestHalfOpenConnectionEndsWithItsClient(t *testing.T) {
+	_, p := start(t)
+	c := dial(t, p)
+	c.ask("before")
+	p.HalfOpen()
+	require.NoError(t, c.Close())
+	require.Eventually(t, func() bool { return p.Connections() == 0 }, patience, time.Millisecond)
+}
+
+func TestHealEndsLatency(t *testing.T) {
+	_, p := start(t)
+	require.NoError(t, p.Set(netfault.Conditions{Latency: time.Hour, Jitter: time.Hour}))
+	require.NoError(t, p.Heal())
+	dial(t, p).ask("soon")
+}
+
+// As long as the network loses what it lost before nobody is told.
+func TestConnectionThatLostSomethingIsSilentUntilItHeals(t *testing.T) {
+	_, p := start(t)
+	c := dial(t, p)
+	c.ask("before")
+	for _, more := range []netfault.Conditions{{RequestsLost: true}, {RequestsLost: true, Latency: 1}, {RequestsLost: true, RepliesLost: true}} {
+		require.NoError(t, p.Set(more))
+		c.send("hole")
+		_, err := c.hear(silence)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	}
+	require.NoError(t, p.Heal())
+	_, err := c.hear(patience)
+	require.True(t, wasReset(err), "%v", err)
+}

@@ -44,6 +44,24 @@ func brokenAt(immediate bool, call, ret time.Duration) torture.Operation {
 	return o
 }
 
+// unheard is an operation whose outcome nobody was told.
+func unheard(o torture.Operation) torture.Operation {
+	o.Result = torture.Unknown
+	return o
+}
+
+// refused is an operation that was not applied.
+func refused(o torture.Operation) torture.Operation {
+	o.Result = torture.Refused
+	return o
+}
+
+// below is an operation as the backend saw it.
+func below(o torture.Operation) torture.Operation {
+	o.Layer = torture.Backend
+	return o
+}
+
 func TestOrder(t *testing.T) {
 	const (
 		done, lost, unknown = torture.Done, torture.Lost, torture.Unknown
@@ -104,11 +122,72 @@ func TestOrder(t *testing.T) {
 			heldBy("a", "c", 1300*ms, 1310*ms), op("acquire", "c", 2400*ms, 2410*ms, done, 4), op("release", "c", 2420*ms, 2430*ms, done, 0),
 			heldBy("a", "b", 2500*ms, 2510*ms),
 		}},
+		"a late attempt comes after the release": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0),
+			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0), heldBy("a", "c", 300*ms, 310*ms),
+		}},
+		"a claim that waits takes the name again, but for the drift": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 100*ms, 110*ms, unknown, 0), heldBy("a", "c", 40*ms, 50*ms),
+			op("acquire", "b", 985*ms, 991*ms, done, 2), op("release", "b", 992*ms, 993*ms, done, 0), heldBy("a", "c", 994*ms, 996*ms),
+		}},
+		"a claim that waits, in any order": {yes, []torture.Operation{
+			heldBy("a", "c", 1400*ms, 1500*ms), op("acquire", "a", 900*ms, 910*ms, unknown, 0), op("acquire", "a", 0, 10*ms, unknown, 0),
+			heldBy("a", "c", 590*ms, 600*ms), op("release", "b", 1010*ms, 1020*ms, done, 0), op("acquire", "b", 990*ms, 1000*ms, done, 2),
+		}},
+		"three late attempts come after three releases": {yes, []torture.Operation{
+			op("acquire", "a", 0, 5*ms, unknown, 0), op("acquire", "a", 6*ms, 9*ms, unknown, 0), op("acquire", "a", 10*ms, 15*ms, unknown, 0),
+			op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0),
+			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0),
+			heldBy("a", "c", 200*ms, 210*ms), op("release", "a", 220*ms, 230*ms, done, 0), heldBy("a", "c", 240*ms, 250*ms),
+			op("release", "a", 260*ms, 270*ms, done, 0), heldBy("a", "c", 280*ms, 290*ms),
+		}},
+		"a retry tells the token, near the end": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "b", 40*ms, 50*ms), op("acquire", "a", 900*ms, 1000*ms, done, 1), op("acquire", "b", 1890*ms, 1900*ms, done, 2),
+		}},
+		"held by one who came early, but for the drift": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 990*ms, done, 2), heldBy("b", "c", 980*ms, 990*ms),
+		}},
+		"held by one who came too early": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 990*ms, done, 2), heldBy("b", "c", 980*ms, 989*ms),
+		}},
+		"an attempt of before the loss has no effect": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 1010*ms, 1020*ms, done, 2), op("acquire", "a", 1100*ms, 1110*ms, unknown, 0),
+			op("release", "a", 1200*ms, 1210*ms, done, 0), op("renew", "b", 1300*ms, 1310*ms, done, 2),
+		}},
+		"a token that falls": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, done, 4),
+		}},
+		"a token that falls after one that nobody heard of": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, unknown, 0),
+			heldBy("b", "c", 60*ms, 70*ms), op("acquire", "c", 1100*ms, 1110*ms, done, 4),
+		}},
+		"a retry tells a token that falls": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, unknown, 0),
+			heldBy("b", "c", 60*ms, 70*ms), op("acquire", "b", 80*ms, 90*ms, done, 4),
+		}},
+		"before the expiry of a repetition": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "a", 500*ms, 510*ms, done, 1), op("acquire", "b", 1100*ms, 1200*ms, done, 2),
+		}},
+		"taken before the loss": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 900*ms, 1000*ms, lost, 1), op("acquire", "b", 905*ms, 985*ms, done, 2),
+		}},
+		"the one after a broken one renews": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("acquire", "b", 1000*ms, 1010*ms, done, 2), op("renew", "b", 1020*ms, 1030*ms, done, 2),
+		}},
+		"an attempt without a TTL": {yes, []torture.Operation{
+			{Layer: torture.Client, Verb: "acquire", Name: "n", Claim: "a", Call: 0, Return: 10 * ms, Result: unknown}, heldBy("a", "b", 0, 10*ms),
+		}},
 		"held by one who is refused": {yes, []torture.Operation{
 			heldBy("", "a", 0, 20*ms), heldBy("a", "b", 10*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
 		}},
 		"held by one who has been refused": {no, []torture.Operation{
 			heldBy("", "a", 0, 20*ms), heldBy("a", "b", 21*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
+		}},
+		"held by one who will be refused": {no, []torture.Operation{
+			heldBy("a", "b", 10*ms, 20*ms), heldBy("", "a", 21*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
+		}},
+		"held by one who did not hear of its refusal": {yes, []torture.Operation{
+			op("acquire", "a", 0, 25*ms, unknown, 0), below(heldBy("", "a", 0, 20*ms)), heldBy("a", "b", 10*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
 		}},
 		"a retry is blocked by its first attempt": {no, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "a", 20*ms, 30*ms),
@@ -174,6 +253,9 @@ func TestOrder(t *testing.T) {
 		"broken to run out, and taken at once": {no, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("acquire", "b", 40*ms, 50*ms, done, 2),
 		}},
+		"broken to run out, and acquired again": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("acquire", "a", 40*ms, 50*ms, done, 1),
+		}},
 		"broken to run out, and renewed": {no, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("renew", "a", 40*ms, 50*ms, done, 1),
 		}},
@@ -187,7 +269,28 @@ func TestOrder(t *testing.T) {
 		loose := terms
 		loose.AssumptionsBroken = true
 		require.NotContains(t, checks(h, loose), torture.Linearizable, name)
+		for i, o := range h.Operations {
+			h.Operations[i] = below(o)
+		}
+		if c.ok {
+			require.Empty(t, checks(h, terms), "%s, as the backend saw it", name)
+		} else {
+			require.Contains(t, checks(h, terms), torture.Linearizable, "%s, as the backend saw it", name)
+		}
 	}
+}
+
+// What is said of a history without an order is where the longest one ends.
+func TestOrderThatEndsSaysWhatDoesNotFit(t *testing.T) {
+	h := torture.History{Operations: []torture.Operation{
+		op("acquire", "a", 0, 10*ms, torture.Done, 1), op("release", "a", 20*ms, 30*ms, torture.Done, 0), op("acquire", "b", 40*ms, 50*ms, torture.Done, 2),
+		op("acquire", "c", 60*ms, 70*ms, torture.Done, 3), op("release", "c", 80*ms, 90*ms, torture.Done, 0), heldBy("d", "e", 100*ms, 110*ms),
+	}}
+	found, _ := torture.Verify(&h, terms)
+	require.Len(t, found, 1)
+	require.Equal(t, 70*ms, found[0].At)
+	require.Equal(t, "linearizable: n at 0.070s: no order explains what the client saw: acquire of claim c by worker 0 (0.060s to 0.070s): done, token 3 "+
+		"does not fit where claim b holds the name with token 2 until 1.030s at least", found[0].String())
 }
 
 func TestGhost(t *testing.T) {
@@ -203,6 +306,12 @@ func TestGhost(t *testing.T) {
 		"released twice":                         {operations: []torture.Operation{grant, release, op("release", "a", 40*ms, 50*ms, torture.Unknown, 0), ghost}},
 		"another came and has not been given up": {operations: []torture.Operation{release, op("acquire", "b", 40*ms, 50*ms, torture.Refused, 0), ghost}},
 		"another was given up before":            {operations: []torture.Operation{op("release", "b", 10*ms, 19*ms, torture.Done, 0), release, ghost}},
+		"the backend granted it":                 {operations: []torture.Operation{below(grant), below(release), below(ghost)}},
+		"another was given up between two":       {operations: []torture.Operation{release, op("release", "b", 40*ms, 50*ms, torture.Done, 0), op("release", "a", 60*ms, 70*ms, torture.Done, 0), ghost}},
+		"another was given up after it":          {operations: []torture.Operation{release, ghost, op("release", "b", 91*ms, 95*ms, torture.Done, 0)}},
+		"another was given up in that instant":   {ok: true, operations: []torture.Operation{op("release", "b", 10*ms, 20*ms, torture.Done, 0), release, ghost}},
+		"another is given up meanwhile":          {ok: true, operations: []torture.Operation{release, op("release", "b", 85*ms, 95*ms, torture.Done, 0), ghost}},
+		"granted in the instant of the release":  {ok: true, operations: []torture.Operation{release, op("acquire", "a", 30*ms, 90*ms, torture.Done, 2)}},
 		"another has been given up since":        {ok: true, operations: []torture.Operation{release, op("release", "b", 40*ms, 50*ms, torture.Done, 0), ghost}},
 		"another may have been at the same time": {ok: true, operations: []torture.Operation{op("release", "b", 10*ms, 25*ms, torture.Done, 0), release, ghost}},
 		"another may have been, late":            {ok: true, operations: []torture.Operation{op("release", "b", 0, 10*ms, torture.Unknown, 0), release, ghost}},
@@ -308,6 +417,20 @@ func TestOverlap(t *testing.T) {
 			tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 300*ms, 900*ms, 380*ms, up)},
 			breaks:  []torture.Operation{brokenAt(true, 400*ms, 450*ms)},
 		},
+		"broken by who never heard of it": {
+			ok:      true,
+			tenures: []torture.Tenure{tenure("a", 100*ms, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks:  []torture.Operation{unheard(brokenAt(true, 400*ms, 0))},
+		},
+		"a break that was refused": {
+			tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks:  []torture.Operation{refused(brokenAt(true, 400*ms, 450*ms))},
+		},
+		"broken in the instant of its grant": {
+			ok:      true,
+			tenures: []torture.Tenure{tenure("a", 300*ms, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks:  []torture.Operation{brokenAt(true, 200*ms, 300*ms)},
+		},
 		"an earlier one was broken": {
 			tenures: []torture.Tenure{tenure("a", 300*ms, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
 			breaks:  []torture.Operation{brokenAt(true, 100*ms, 200*ms)},
@@ -335,6 +458,16 @@ func TestTokens(t *testing.T) {
 	require.Equal(t, []torture.Check{torture.Tokens}, checks(grants(4, 6), loose), "reset")
 	require.Contains(t, checks(grants(5, 6), loose), torture.Tokens, "the same again")
 	require.Equal(t, []torture.Check{torture.Tokens}, checks(grants(6, 6), loose), "one for two")
+
+	instant := torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.Done, 5), op("acquire", "b", 10*ms, 30*ms, torture.Done, 4)}}
+	require.Empty(t, checks(instant, loose), "the first may have returned after the second began")
+	reset := grants(4, 6)
+	for i, o := range reset.Operations {
+		reset.Operations[i] = below(o)
+	}
+	require.Equal(t, []torture.Check{torture.Tokens}, checks(reset, loose), "what nobody heard of counts, too")
+	reset.Operations = append(reset.Operations, grants(4, 6).Operations...)
+	require.Equal(t, []torture.Check{torture.Tokens}, checks(reset, loose), "seen twice, told once")
 }
 
 func TestFence(t *testing.T) {
@@ -358,12 +491,23 @@ func TestFence(t *testing.T) {
 		Operations: []torture.Operation{brokenAt(true, 15*ms, 20*ms)},
 	}
 	require.Empty(t, checks(refused, terms), "broken under its holder")
+	refused.Operations = []torture.Operation{brokenAt(true, 15*ms, 60*ms)}
+	require.Empty(t, checks(refused, terms), "the break was under way")
 	refused.Operations = nil
 	loose := terms
 	loose.AssumptionsBroken = true
 	require.Empty(t, checks(refused, loose), "forgotten by the server")
 	stale := torture.History{Writes: append(ok.Writes[:4:4], write("a", 1, 50*ms, true, false))}
 	require.Equal(t, []torture.Check{torture.Fence}, checks(stale, loose), "a stale write is wrong, whatever the server does")
+	stale.Writes = append(stale.Writes, write("a", 1, 60*ms, true, false))
+	require.Equal(t, []torture.Check{torture.Fence}, checks(stale, terms), "one word for each claim")
+
+	after := func(more ...torture.Write) torture.History {
+		return torture.History{Writes: append([]torture.Write{write("e", 5, 10*ms, true, true)}, more...)}
+	}
+	require.Empty(t, checks(after(write("f", 9, 20*ms, false, false), write("e", 5, 30*ms, true, true)), terms), "what was refused is not the last")
+	require.Equal(t, []torture.Check{torture.Fence, torture.Fence}, checks(after(write("a", 1, 20*ms, true, false), write("c", 3, 30*ms, true, false)), terms),
+		"after a stale write the highest token still counts")
 }
 
 func TestLoss(t *testing.T) {
@@ -378,8 +522,13 @@ func TestLoss(t *testing.T) {
 	require.Equal(t, []torture.Check{torture.Loss}, checks(lost(0), terms), "never")
 	running := torture.History{Tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, "")}, Closed: 9000 * ms}
 	require.Equal(t, []torture.Check{torture.Loss}, checks(running, terms), "it never ended")
-	gone := torture.History{Tenures: []torture.Tenure{tenure("a", 0, 900*ms, 100*ms, torture.Abandoned)}, Closed: 9000 * ms}
-	require.Empty(t, checks(gone, terms))
+	for _, ending := range []torture.Ending{torture.GivenUp, torture.Abandoned, torture.Killed} {
+		gone := torture.History{Tenures: []torture.Tenure{tenure("a", 0, 900*ms, 100*ms, ending)}, Closed: 9000 * ms}
+		require.Empty(t, checks(gone, terms), ending)
+	}
+	require.Empty(t, checks(lost(1400*ms), terms), "within the patience")
+	running.Closed = 1400 * ms
+	require.Empty(t, checks(running, terms), "the run was over before it had to hear")
 }
 
 func TestLeakAndHang(t *testing.T) {
@@ -390,9 +539,11 @@ func TestLeakAndHang(t *testing.T) {
 	require.Equal(t, []torture.Check{torture.Leak}, checks(free(2100*ms), terms))
 	require.Equal(t, []torture.Check{torture.Leak}, checks(free(0), terms))
 	call := op("acquire", "a", 0, 900*ms, torture.Unknown, 0)
-	call.Overrun = 499 * ms
+	call.Overrun = 500 * ms
 	require.Empty(t, checks(torture.History{Operations: []torture.Operation{call}}, terms))
 	call.Overrun = 501 * ms
+	both := torture.History{Operations: []torture.Operation{call}, Free: []torture.Freed{{Name: "n", By: 800 * ms}}}
+	require.Equal(t, []torture.Check{torture.Leak, torture.Hang}, checks(both, terms), "in the order in which they happened")
 	require.Equal(t, []torture.Check{torture.Hang}, checks(torture.History{Operations: []torture.Operation{call}}, terms))
 	call.Overrun, call.Return, call.Worker = 0, 0, 3
 	require.Equal(t, []torture.Check{torture.Hang}, checks(torture.History{Operations: []torture.Operation{call}, Closed: 100 * ms}, terms), "it never returned")

@@ -13,7 +13,8 @@ type lease struct {
 	token int64  // the holder's; 0 if its grant was not heard of
 	last  int64  // the highest token that was heard of
 	// now is the earliest time that it may be, and runsOut the earliest at which
-	// the lease may have run out.
+	// the lease may have run out: by the clock that runs fastest. So what clocks
+	// differ by does not add up.
 	now, runsOut time.Duration
 	breaking     bool // renewals are refused
 	over         bool // nothing can happen any more
@@ -71,7 +72,7 @@ func (l lease) step(o move, drift time.Duration) (bool, lease) {
 		return o.Verb == theEnd || o.open, l
 	}
 	l.now = max(l.now, o.Call)
-	latest := o.Return + drift
+	latest := o.Return
 	if o.open {
 		latest = never
 	}
@@ -80,16 +81,16 @@ func (l lease) step(o move, drift time.Duration) (bool, lease) {
 	}
 	switch o.Verb {
 	case "acquire":
-		return l.acquire(o, latest)
+		return l.acquire(o, latest, drift)
 	case "renew":
-		return l.renew(o, latest)
+		return l.renew(o, latest, drift)
 	case "release":
 		return l.release(o)
 	}
 	return l.broken(o)
 }
 
-func (l lease) acquire(o move, latest time.Duration) (bool, lease) {
+func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
 	switch {
 	case o.Result == Held: // by somebody else: a claim is no obstacle to itself
 		return l.claim == o.Holder && o.Holder != o.Claim, l
@@ -99,7 +100,7 @@ func (l lease) acquire(o move, latest time.Duration) (bool, lease) {
 		if l.breaking || o.Token != l.token && (l.token != 0 || o.Token <= l.last) {
 			return false, l
 		}
-		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, l.now+o.TTL)
+		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, l.now+o.TTL-drift)
 		return true, l
 	case o.Result == Unknown && l.claim != "" && l.runsOut > latest:
 		return l.deferred(o)
@@ -110,14 +111,14 @@ func (l lease) acquire(o move, latest time.Duration) (bool, lease) {
 		l.now = max(l.now, l.runsOut)
 	}
 	l.claim, l.token, l.breaking = o.Claim, o.Token, false
-	l.last, l.runsOut = max(l.last, o.Token), l.now+o.TTL
+	l.last, l.runsOut = max(l.last, o.Token), l.now+o.TTL-drift
 	return true, l
 }
 
-func (l lease) renew(o move, latest time.Duration) (bool, lease) {
+func (l lease) renew(o move, latest, drift time.Duration) (bool, lease) {
 	mine := l.claim == o.Claim && l.token == o.Token // not an earlier lease of a claim that came back
 	if o.Result == Done {
-		l.runsOut = l.now + o.TTL
+		l.runsOut = l.now + o.TTL - drift
 		return mine && !l.breaking, l
 	}
 	if !mine || l.breaking {

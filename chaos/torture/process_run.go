@@ -68,12 +68,16 @@ func (r *run) spawn(index int) (*process, error) {
 	if err := p.start(from); err != nil {
 		return nil, fmt.Errorf("start worker process %d: %w", index, err)
 	}
-	o := r.options
-	p.out.say(order{Job: &job{
-		Index: index, Epoch: r.clock.epoch(), Run: r.started.run, Names: r.started.names, Seed: o.Seed,
-		Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: numbers(o.Manager),
-	}})
 	return p, nil
+}
+
+// job is what the process is to do.
+func (p *process) job() *job {
+	r, o := p.r, p.r.options
+	return &job{
+		Index: p.index, Epoch: r.clock.epoch(), Run: r.started.run, Names: r.started.names, Seed: o.Seed,
+		Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: numbers(o.Manager),
+	}
 }
 
 // start starts the process and listens to it on one thread: Linux takes the end of the
@@ -85,6 +89,9 @@ func (p *process) start(from io.Reader) error {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
+		if err == nil {
+			p.out.say(order{Job: p.job()}) // before any other
+		}
 		started <- err
 		if err == nil {
 			p.listen(from)

@@ -37,6 +37,9 @@ func (r *register) write(ctx context.Context, name string, token int64) (place i
 	if errors.Is(err, leasing.ErrStale) {
 		return r.reserve(), false, nil
 	}
+	if err == nil && place < 0 {
+		err = errors.New("torture: Options.Fence has neither written nor refused to")
+	}
 	return place, err == nil, err
 }
 

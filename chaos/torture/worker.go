@@ -185,7 +185,8 @@ func (w *worker) style() style {
 		manual:    w.random.Float64() < 0.1,
 		crash:     w.random.Float64() < 0.02 && !w.options.Repeatable,
 	}
-	switch { // of TTLs: mostly short, sometimes through renewals
+	s.do = s.do && !s.crash // DoWith would take leave
+	switch {                // of TTLs: mostly short, sometimes through renewals
 	case s.forgetful:
 		s.hold = w.between(0.8, 1.8)
 	case length < 0.82:

@@ -1,0 +1,47 @@
+package netfault
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestClosedProxyLeavesNoGates(t *testing.T) {
+	p, err := Start("127.0.0.1:1")
+	require.NoError(t, err)
+	_, open := gatesOpen.Load(p.gates.number)
+	require.True(t, open)
+	require.NoError(t, p.Close())
+	_, open = gatesOpen.Load(p.gates.number)
+	require.False(t, open)
+}
+
+// Close returns when nothing flows any more.
+func TestCloseWaitsForConnections(t *testing.T) {
+	p, err := Start("127.0.0.1:1")
+	require.NoError(t, err)
+	over, closed := make(chan struct{}), make(chan error, 1)
+	p.links.Go(func() { <-over })
+	go func() { closed <- p.Close() }()
+	select {
+	case <-closed:
+		require.Fail(t, "it has not waited")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(over)
+	require.NoError(t, <-closed)
+}
+
+// Latency is the replies', and a random part of Jitter comes on top.
+func TestDelayOfEachDirection(t *testing.T) {
+	c, seen := Conditions{Latency: 10, Jitter: 1000}, map[time.Duration]bool{}
+	for range 100 {
+		require.Zero(t, c.delay(request))
+		d := c.delay(reply)
+		require.True(t, d >= 10 && d < 1010, "%d", d)
+		seen[d] = true
+	}
+	require.Greater(t, len(seen), 10)
+	require.EqualValues(t, 10, Conditions{Latency: 10}.delay(reply))
+}

@@ -1,0 +1,279 @@
+package torture_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/fencing"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// changed is a provider of which tests change this or that.
+type changed struct {
+	leasing.Provider
+	caps    func(c *leasing.Capabilities)
+	acquire func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error)
+	close   func()
+}
+
+func (c changed) Capabilities() leasing.Capabilities {
+	caps := c.Provider.Capabilities()
+	if c.caps != nil {
+		c.caps(&caps)
+	}
+	return caps
+}
+
+func (c changed) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	if c.acquire != nil {
+		return c.acquire(ctx, req)
+	}
+	return c.Provider.Acquire(ctx, req)
+}
+
+func (c changed) Close() error {
+	if c.close != nil {
+		c.close()
+	}
+	return c.Provider.Close()
+}
+
+func (changed) As(any) bool { return false }
+
+// lastOwner is who takes the names at the end.
+const lastOwner = "torture"
+
+// Names have to be free within the TTL, the margin, the provider's precision and what
+// the machine may take.
+func TestNamesAreFreeWithinWhatIsStated_memory(t *testing.T) {
+	options := torture.Options{
+		For: minute / 12, Seed: 1, Repeatable: true, TTL: 4 * time.Second, Patience: 3 * time.Second,
+		Manager: leasing.Options{DriftFactor: 0.05, DriftFloor: 30 * ms},
+	}
+	report := virtual(t, options, func(p leasing.Provider) leasing.Provider {
+		return changed{Provider: p, caps: func(c *leasing.Capabilities) { c.Precision = 7 * time.Second }}
+	})
+	require.Empty(t, report.Violations)
+	require.Len(t, report.History.Free, report.Names)
+	for _, f := range report.History.Free {
+		require.Equal(t, 4*time.Second+230*ms+7*time.Second+3*time.Second, f.By-report.History.Closed)
+		require.GreaterOrEqual(t, f.At, report.History.Closed)
+	}
+}
+
+// A run leaves the names as it would have them: free. And it closes what it opens.
+func TestNothingIsLeftBehind_memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := memlease.New(memlease.Options{})
+		defer memory.Close()
+		var opened, closed atomic.Int32
+		report, err := torture.Run(context.Background(), torture.Options{
+			For: minute / 12, Seed: 1, Repeatable: true, Workers: 3,
+			Open: func(ctx context.Context) (leasing.Provider, error) {
+				opened.Add(1)
+				p, err := torture.Share(memory)(ctx)
+				return changed{Provider: p, close: func() { closed.Add(1) }}, err
+			},
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, 5, opened.Load(), "the workers', one to rehearse, and one to take the names")
+		require.EqualValues(t, 5, closed.Load())
+		for _, f := range report.History.Free {
+			record, err := memory.Inspect(t.Context(), leasing.InspectRequest{Name: f.Name})
+			require.NoError(t, err)
+			require.False(t, record.Held, f.Name)
+		}
+	})
+}
+
+func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
+	closed := 0
+	memory := memlease.New(memlease.Options{})
+	_, err := torture.Run(t.Context(), torture.Options{
+		Plan: chaos.Plan{Rules: []chaos.Rule{{}}},
+		Open: func(context.Context) (leasing.Provider, error) {
+			return changed{Provider: memory, close: func() { closed++ }}, nil
+		},
+	})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	require.Equal(t, 1, closed)
+}
+
+// deaf lets nobody take a name at the end, but does at the beginning: it does not
+// answer, or refuses.
+func deaf(answers bool) func(p leasing.Provider) leasing.Provider {
+	return func(p leasing.Provider) leasing.Provider {
+		var begun atomic.Bool
+		return changed{Provider: p, acquire: func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			switch {
+			case req.Owner != lastOwner || !begun.Swap(true):
+				return p.Acquire(ctx, req)
+			case answers:
+				return leasing.Grant{}, leasing.ErrHeld
+			}
+			<-ctx.Done()
+			return leasing.Grant{}, ctx.Err()
+		}}
+	}
+}
+
+func TestNamesThatAreHeldAtTheEndAreLeaks_memory(t *testing.T) {
+	report := virtual(t, torture.Options{For: minute / 12, Names: 2, Seed: 1, Repeatable: true}, deaf(true))
+	require.Equal(t, []torture.Check{torture.Leak, torture.Leak}, kindsOf(report))
+}
+
+func TestNamesOfWhichNobodyCanTellAreNoLeaks_memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := torture.Run(context.Background(), torture.Options{
+			Open: torture.Share(deaf(false)(memlease.New(memlease.Options{}))), For: time.Second, Names: 2, Seed: 1, Repeatable: true,
+		})
+		require.ErrorContains(t, err, "can't be told")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestRunThatWaitsForNamesEndsWithItsContext_memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var at time.Time
+		_, err := torture.Run(ctx, torture.Options{
+			Open: torture.Share(deaf(true)(memlease.New(memlease.Options{}))), For: time.Second, Seed: 1, Repeatable: true,
+			Progress: func(p torture.Progress) {
+				if p.Phase == "waiting for names" {
+					time.AfterFunc(100*ms, func() { at = time.Now(); cancel(why) })
+				}
+			},
+		})
+		require.ErrorIs(t, err, why)
+		require.Less(t, time.Since(at), time.Second)
+	})
+}
+
+// A resource that doesn't answer, or too late, is no fault of the leases.
+func TestResourceThatDoesNotAnswer_memory(t *testing.T) {
+	var asked atomic.Int32
+	silent := fencing.FenceFunc(func(ctx context.Context, _ string, _ int64, _ func(context.Context) error) error {
+		asked.Add(1)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	report := virtual(t, torture.Options{For: minute / 4, Seed: 1, Repeatable: true, Fence: silent}, nil)
+	require.Empty(t, report.Violations)
+	require.Positive(t, asked.Load())
+	require.Zero(t, report.Accepted+report.Stale)
+}
+
+func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		stuck := fencing.FenceFunc(func(ctx context.Context, _ string, _ int64, fn func(context.Context) error) error {
+			<-release
+			return fn(ctx)
+		})
+		report, err := torture.Run(context.Background(), torture.Options{
+			Open: torture.Share(memlease.New(memlease.Options{})), For: time.Second, Workers: 1, Seed: 1, Repeatable: true, Fence: stuck,
+		})
+		require.NoError(t, err)
+		require.Contains(t, kindsOf(report), torture.Hang)
+		require.Contains(t, report.String(), "worker 0 has not come back")
+		close(release)
+		time.Sleep(minute) // it ends
+	})
+}
+
+// Who crashes takes no leave: its lease runs out, while others wait for the name.
+func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
+	h := virtual(t, torture.Options{For: 5 * minute, Seed: 1}, nil).History
+	left := map[string]bool{}
+	for _, one := range h.Tenures {
+		if one.Ending == torture.Abandoned {
+			left[one.Claim] = true
+		}
+	}
+	require.NotEmpty(t, left)
+	for _, o := range h.Operations {
+		require.False(t, o.Layer == torture.Backend && o.Verb == "release" && left[o.Claim], "%v", o)
+	}
+}
+
+// A fence that does nothing is an error of each write, and no more.
+func TestFenceThatDoesNothing_memory(t *testing.T) {
+	lazy := fencing.FenceFunc(func(context.Context, string, int64, func(context.Context) error) error { return nil })
+	report := virtual(t, torture.Options{For: minute / 12, Seed: 1, Repeatable: true, Fence: lazy}, nil)
+	require.Empty(t, report.Violations)
+	require.Zero(t, report.Accepted+report.Stale)
+}
+
+// Clocks may differ by the margin: a lease that ends that much too early is none.
+func TestClocksMayDifferByTheMargin_memory(t *testing.T) {
+	for short, ok := range map[time.Duration]bool{20 * ms: true, 300 * ms: false} {
+		report := virtual(t, torture.Options{For: minute, Seed: 1, Repeatable: true, Plan: chaos.Partition(chaos.PartitionOptions{})}, func(p leasing.Provider) leasing.Provider {
+			return odd{Provider: changed{Provider: p, acquire: func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+				grant, err := p.Acquire(ctx, leasing.AcquireRequest{Name: req.Name, ID: req.ID, Owner: req.Owner, TTL: req.TTL - short})
+				grant.TTL = req.TTL
+				return grant, err
+			}}, renew: func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+				asked := req.TTL
+				req.TTL -= short
+				grant, err := p.Renew(ctx, req)
+				grant.TTL = asked
+				return grant, err
+			}}
+		})
+		require.Equal(t, ok, report.OK(), "%v too early:\n%s", short, report)
+	}
+}
+
+func TestReportNamesTheSeedOfTheRun_memory(t *testing.T) {
+	report := virtual(t, torture.Options{For: time.Second, Seed: 9, Repeatable: true, Plan: chaos.Partition(chaos.PartitionOptions{Seed: 5})}, nil)
+	require.EqualValues(t, 9, report.Seed)
+	require.Contains(t, report.String(), "seed 9")
+}
+
+// A search that was not finished is no violation, but nobody should overlook it.
+func TestVerdict(t *testing.T) {
+	one := torture.Violation{Check: torture.Leak, Name: "n"}
+	for want, r := range map[string]torture.Report{
+		"no violation":         {},
+		"FAILED: 1 violation":  {Violations: []torture.Violation{one}},
+		"FAILED: 2 violations": {Violations: []torture.Violation{one, one}, Undecided: []string{"n (client)"}},
+		"no violation; 1 names with too many possible orders to try all": {Undecided: []string{"n (client)"}},
+	} {
+		require.Equal(t, want, r.Verdict())
+		require.Equal(t, len(r.Violations) == 0, r.OK())
+		require.Equal(t, len(r.Undecided), strings.Count(r.String(), "n (client)"), want)
+	}
+}
+
+func TestReportShowsTheFirstViolations(t *testing.T) {
+	r := torture.Report{Command: "make it so"}
+	for n := 1; n <= 22; n++ {
+		r.Violations = append(r.Violations, torture.Violation{Check: torture.Leak, Name: "n"})
+		text := r.String()
+		require.Equal(t, min(n, 20), strings.Count(text, "leak: n at"))
+		require.Equal(t, n > 20, strings.Contains(text, "more\n"))
+		require.Contains(t, text, "again: make it so")
+	}
+	require.Contains(t, r.String(), "and 2 more\n")
+	r.Violations = nil
+	require.NotContains(t, r.String(), "again:")
+}
+
+func TestReportWithoutAHistoryIsReadBack(t *testing.T) {
+	again, err := torture.ReadJSON(strings.NewReader(`{"provider": "memory"}`))
+	require.NoError(t, err)
+	require.Equal(t, "memory", again.Provider)
+	require.NoError(t, again.WriteHTML(new(bytes.Buffer)))
+}

@@ -1,0 +1,179 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// scripted is a backend that gives the answers it is told to.
+type scripted struct {
+	leasing.Provider
+	grant   leasing.Grant
+	err     error
+	results []leasing.RenewResult
+	asked   func(id string)
+}
+
+func (s scripted) Acquire(_ context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	s.asked(req.ID)
+	return s.grant, s.err
+}
+
+func (s scripted) Inspect(context.Context, leasing.InspectRequest) (leasing.Record, error) {
+	return leasing.Record{ID: s.grant.ID}, s.err
+}
+
+func (s scripted) RenewBatch(_ context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	s.asked(reqs[0].ID)
+	return s.results, s.err
+}
+
+func (s scripted) Wait(_ context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+	s.asked(req.ID)
+	return leasing.Wakeups{}, s.err
+}
+
+// recorded is a recorder nearest the manager, worker 3's, over a scripted backend.
+func recorded(s scripted) (*recorder, *book) {
+	if s.asked == nil {
+		s.asked = func(string) {}
+	}
+	b := newBook()
+	return &recorder{
+		Provider: s, layer: Client, worker: 3, clock: startClock(), journal: b,
+		claims: newClaims(7, 3), rename: true, number: new(atomic.Int64),
+	}, b
+}
+
+func acquire(t *testing.T, s scripted) (Operation, error) {
+	t.Helper()
+	r, b := recorded(s)
+	_, err := r.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
+	h := b.history()
+	require.Len(t, h.Operations, 1)
+	return h.Operations[0], err
+}
+
+// What may have been applied is unknown, and nothing else is.
+func TestRecordedResults(t *testing.T) {
+	for want, errs := range map[Result][]error{
+		Done:     {nil},
+		Held:     {leasing.ErrHeld, new(leasing.HeldError)},
+		Lost:     {leasing.ErrLost, new(leasing.LostError)},
+		Released: {leasing.ErrReleased},
+		Refused: {
+			leasing.ErrStale, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed, leasing.ErrUnsupported,
+			new(leasing.ThrottledError),
+		},
+		Unknown: {leasing.ErrUnavailable, context.Canceled, context.DeadlineExceeded, errors.New("something else")},
+	} {
+		for _, err := range errs {
+			if err != nil {
+				err = fmt.Errorf("in other words: %w", err)
+			}
+			o, got := acquire(t, scripted{err: err})
+			require.Equal(t, want, o.Result, "%v", err)
+			require.Equal(t, err, got)
+		}
+	}
+}
+
+// A process may be killed in the middle of a call.
+func TestCallIsRecordedBeforeItReturns(t *testing.T) {
+	var b *book
+	var r *recorder
+	r, b = recorded(scripted{asked: func(string) {
+		h := b.history()
+		require.Len(t, h.Operations, 1)
+		require.Equal(t, Unknown, h.Operations[0].Result)
+		require.Zero(t, h.Operations[0].Return)
+	}})
+	_, err := r.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
+	require.NoError(t, err)
+}
+
+func TestRecordedTTLIsTheOneGranted(t *testing.T) {
+	o, err := acquire(t, scripted{grant: leasing.Grant{Token: 1, TTL: 15 * time.Second}})
+	require.NoError(t, err)
+	require.Equal(t, 15*time.Second, o.TTL)
+	o, _ = acquire(t, scripted{err: leasing.ErrUnavailable})
+	require.Equal(t, time.Second, o.TTL, "as asked for: it may have been granted")
+}
+
+// A refusal is taken at its word only where it is sure of the holder.
+func TestRecordedHolderIsCertain(t *testing.T) {
+	for name, c := range map[string]struct {
+		holder leasing.Record
+		want   string
+	}{
+		"certain":       {leasing.Record{ID: "x", Held: true}, "x"},
+		"of this run":   {leasing.Record{ID: newClaims(7, 2).out("theirs"), Held: true}, "2.1"},
+		"unconfirmed":   {leasing.Record{ID: "x", Held: true, Unconfirmed: true}, ""},
+		"not held":      {leasing.Record{ID: "x"}, ""},
+		"without an ID": {leasing.Record{Held: true}, ""},
+	} {
+		o, err := acquire(t, scripted{err: &leasing.HeldError{Holder: c.holder}})
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.Equal(t, Held, o.Result, name)
+		require.Equal(t, c.want, o.Holder, name)
+	}
+}
+
+// A manager tells its own claims from others by their IDs: wherever the backend names
+// one of them it has the manager's name again.
+func TestManagersSeeTheirOwnIDs(t *testing.T) {
+	ours := newClaims(7, 3).out("mine")
+	refusal := &leasing.HeldError{Holder: leasing.Record{ID: ours, Held: true}}
+	own := func(err error) {
+		t.Helper()
+		held := (*leasing.HeldError)(nil)
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, "mine", held.Holder.ID)
+	}
+	asked := func(id string) { require.Equal(t, ours, id) }
+	r, _ := recorded(scripted{grant: leasing.Grant{ID: ours}, err: refusal, results: []leasing.RenewResult{{Grant: leasing.Grant{ID: ours}, Err: refusal}}, asked: asked})
+
+	grant, err := r.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: "mine"})
+	own(err)
+	require.Equal(t, "mine", grant.ID)
+	require.Equal(t, ours, refusal.Holder.ID, "the original may be shared")
+	record, err := r.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	own(err)
+	require.Equal(t, "mine", record.ID)
+	batcher, ok := leasing.As[leasing.BatchRenewer](r)
+	require.True(t, ok)
+	results, err := batcher.RenewBatch(t.Context(), []leasing.RenewRequest{{Name: "n", ID: "mine"}})
+	require.ErrorIs(t, err, leasing.ErrHeld)
+	own(results[0].Err)
+	require.Equal(t, "mine", results[0].Grant.ID)
+	waiter, ok := leasing.As[leasing.Waiter](r)
+	require.True(t, ok)
+	_, err = waiter.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "mine"})
+	require.ErrorIs(t, err, leasing.ErrHeld)
+}
+
+// An item without a result may have been renewed, whatever the batch says.
+func TestItemWithoutAResultIsUnknown(t *testing.T) {
+	for _, err := range []error{nil, leasing.ErrDenied, leasing.ErrUnavailable} {
+		r, b := recorded(scripted{err: err, results: []leasing.RenewResult{{Grant: leasing.Grant{Token: 4}}}})
+		batcher, ok := leasing.As[leasing.BatchRenewer](r)
+		require.True(t, ok)
+		results, got := batcher.RenewBatch(t.Context(), []leasing.RenewRequest{{Name: "a", ID: "1", Token: 4}, {Name: "b", ID: "2", Token: 5}})
+		require.Equal(t, err, got)
+		require.Len(t, results, 1)
+		h := b.history()
+		require.Len(t, h.Operations, 2)
+		for _, o := range h.Operations {
+			require.Equal(t, map[string]Result{"a": Done, "b": Unknown}[o.Name], o.Result)
+			require.Equal(t, map[string]int64{"a": 4, "b": 5}[o.Name], o.Token)
+		}
+	}
+}

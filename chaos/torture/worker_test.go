@@ -1,0 +1,231 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+)
+
+// held is a lease that says what it is told to.
+type held struct {
+	leasing.Lease
+	err  error
+	done chan struct{}
+}
+
+func (*held) Name() string                  { return "n" }
+func (*held) ID() string                    { return "mine" }
+func (*held) Token() int64                  { return 7 }
+func (*held) Remaining() time.Duration      { return time.Second }
+func (h *held) Err() error                  { return h.err }
+func (h *held) Done() <-chan struct{}       { return h.done }
+func (*held) Renew(context.Context) error   { return nil }
+func (*held) Release(context.Context) error { return nil }
+
+// oracle is a resource with one answer, and what was filled in for it.
+type oracle struct {
+	accepted bool
+	err      error
+	during   func()
+	filled   []Write
+}
+
+func (a *oracle) write(context.Context, string, int64) (int, bool, error) {
+	if a.during != nil {
+		a.during()
+	}
+	return 0, a.accepted, a.err
+}
+
+func (a *oracle) fill(_ int, w Write) { a.filled = append(a.filled, w) }
+
+func holder(resource resource) (*worker, *holding, *book) {
+	b, c := newBook(), startClock()
+	w := &worker{
+		index: 3, options: Options{TTL: time.Second, Patience: 2 * time.Second}, clock: c, journal: b,
+		resource: resource, random: rand.New(rand.NewPCG(1, 1)),
+	}
+	return w, &holding{key: "t", clock: c, journal: b, label: func(id string) string { return id }}, b
+}
+
+// Only a lease that was good before the write and after gives a right to it.
+func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
+	gone := errors.New("gone")
+	for name, c := range map[string]struct {
+		before, after error
+		want          bool
+	}{
+		"good":         {want: true},
+		"lost before":  {before: gone, after: gone},
+		"lost since":   {after: gone},
+		"only at last": {before: gone},
+	} {
+		l := &held{err: c.before}
+		a := &oracle{accepted: true, during: func() { l.err = c.after }}
+		w, h, _ := holder(a)
+		w.write(l, h)
+		require.Len(t, a.filled, 1, name)
+		require.Equal(t, c.want, a.filled[0].Trusted, name)
+		require.True(t, a.filled[0].Accepted)
+		require.EqualValues(t, 7, a.filled[0].Token)
+		require.LessOrEqual(t, a.filled[0].Call, a.filled[0].Return)
+	}
+}
+
+func TestWriteThatFailedIsNotRecorded(t *testing.T) {
+	a := &oracle{err: errors.New("the resource is down")}
+	w, h, _ := holder(a)
+	w.write(&held{}, h)
+	require.Empty(t, a.filled)
+}
+
+// Who was never told has not heard: that is for the check of losses.
+func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			l, a := &held{err: leasing.ErrLost, done: make(chan struct{})}, &oracle{}
+			w, h, b := holder(a)
+			h.begin(l)
+			if told {
+				time.AfterFunc(time.Second, func() { close(l.done) })
+			}
+			w.lose(t.Context(), l, h)
+			one := b.history().Tenures[0]
+			if told {
+				require.Equal(t, time.Second, one.Told)
+				require.Equal(t, WasLost, one.Ending)
+				require.Len(t, a.filled, 1, "it writes once more")
+			} else {
+				require.Zero(t, one.Told)
+				require.Empty(t, one.Ending)
+				require.GreaterOrEqual(t, w.clock.now(), w.options.Patience, "it has waited")
+			}
+		})
+	}
+}
+
+// What its manager and its holder say of a tenure comes in any order.
+func TestTenureIsTheStrictestOfWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, h, b := holder(nil)
+		event := func(kind leasing.EventKind, remaining time.Duration) leasing.Event {
+			return leasing.Event{Kind: kind, Time: time.Now(), Remaining: remaining}
+		}
+		h.observe(event(leasing.EventAcquired, time.Second))
+		require.Empty(t, b.history().Tenures, "its holder does not know of it yet")
+		time.Sleep(100 * time.Millisecond)
+		h.begin(new(held))
+		one := func() Tenure { return b.history().Tenures[0] }
+		require.Equal(t, Tenure{Claim: "mine", Token: 7, From: 100 * time.Millisecond, Until: 1100 * time.Millisecond}, one())
+		h.observe(event(leasing.EventRenewed, 500*time.Millisecond))
+		require.Equal(t, 1100*time.Millisecond, one().Until, "trust does not shrink")
+		h.observe(event(leasing.EventRenewed, 2*time.Second))
+		require.Equal(t, 2100*time.Millisecond, one().Until)
+
+		lost := event(leasing.EventLost, 0)
+		time.Sleep(100 * time.Millisecond)
+		h.end(GivenUp)
+		require.Equal(t, 200*time.Millisecond, one().End)
+		h.observe(lost)
+		require.Equal(t, 100*time.Millisecond, one().End, "it was lost before it was given up")
+		time.Sleep(100 * time.Millisecond)
+		h.end(GivenUp)
+		require.Equal(t, 100*time.Millisecond, one().End)
+		h.observe(event(leasing.EventLost, 0))
+		require.Equal(t, 100*time.Millisecond, one().End)
+	})
+}
+
+// With a process end the leases that it still had, and no others.
+func TestKilledProcessEndsItsTenures(t *testing.T) {
+	b := newBook()
+	for key, one := range map[string]Tenure{
+		"held":     {Worker: 1},
+		"lost":     {Worker: 1, End: 3},
+		"given up": {Worker: 1, End: 4, Ending: GivenUp},
+		"other's":  {Worker: 2},
+	} {
+		one.Name = key
+		b.enter(entry{Key: key, Tenure: &one})
+	}
+	b.killed(1, 5)
+	got := map[string]Tenure{}
+	for _, one := range b.history().Tenures {
+		got[one.Name] = one
+	}
+	require.Equal(t, map[string]Tenure{
+		"held":     {Worker: 1, Name: "held", End: 5, Ending: Killed},
+		"lost":     {Worker: 1, Name: "lost", End: 3, Ending: Killed},
+		"given up": {Worker: 1, Name: "given up", End: 4, Ending: GivenUp},
+		"other's":  {Worker: 2, Name: "other's"},
+	}, got)
+}
+
+// Each worker has bad luck of its own, and each seed another.
+func TestSeedOfEachWorker(t *testing.T) {
+	seen := map[uint64]bool{}
+	for worker := range 4 {
+		for _, plan := range []uint64{5, 6} {
+			seen[seedFor(worker, plan, 9)] = true
+			require.Equal(t, seedFor(worker, plan, 9), seedFor(worker, 0, plan), "without a seed of its own the plan has the run's")
+			require.Equal(t, seedFor(worker, plan, 9), seedFor(worker, plan, 8))
+		}
+	}
+	require.Len(t, seen, 8)
+	require.NotContains(t, seen, uint64(0))
+}
+
+func TestTTLIsOneThatTheProviderCanDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		ttl  time.Duration
+		caps leasing.Capabilities
+		want time.Duration
+	}{
+		"any":         {want: 2 * time.Second},
+		"the user's":  {ttl: time.Second, want: time.Second},
+		"not shorter": {caps: leasing.Capabilities{MinTTL: 15 * time.Second}, want: 15 * time.Second},
+		"not longer":  {caps: leasing.Capabilities{MaxTTL: time.Second}, want: time.Second},
+		"rounded up":  {caps: leasing.Capabilities{MinTTL: 2500 * time.Millisecond, Granularity: time.Second}, want: 3 * time.Second},
+	} {
+		o := Options{TTL: c.ttl}.fit(c.caps)
+		require.Equal(t, c.want, o.TTL, name)
+		require.Equal(t, c.want, o.Manager.TTL, name)
+		require.Greater(t, o.Manager.RequestTimeout, o.TTL, name)
+	}
+}
+
+func TestDistributionOfTimes(t *testing.T) {
+	var all []time.Duration
+	for i := range 200 {
+		all = append(all, time.Duration(200-i))
+	}
+	require.Equal(t, Distribution{N: 200, P50: 101, P99: 199, Max: 200}, distribution(all))
+	require.Equal(t, Distribution{N: 1, P50: 4, P99: 4, Max: 4}, distribution([]time.Duration{4}))
+	require.Equal(t, "none", distribution(nil).String())
+}
+
+func TestSummaryCountsWhatIsInTheHistory(t *testing.T) {
+	r := summary(&History{
+		Closed:  10,
+		Tenures: []Tenure{{Ending: GivenUp, Renewals: 2}, {Ending: WasLost, Renewals: 3, Until: 4, Told: 9}},
+		Writes:  []Write{{Accepted: true}, {Accepted: true}, {}},
+		Faults:  []Fault{{Worker: 0, Kind: "delay"}, {Worker: 1, Kind: "delay"}, {Worker: -1, Kind: "rain"}},
+		Free:    []Freed{{At: 30}, {At: 20}},
+	})
+	require.Equal(t, 2, r.Grants)
+	require.Equal(t, 5, r.Renewals)
+	require.Equal(t, map[Ending]int{GivenUp: 1, WasLost: 1}, r.Endings)
+	require.Equal(t, 2, r.Accepted)
+	require.Equal(t, 1, r.Stale)
+	require.Equal(t, map[string]int{"delay": 2}, r.Faults)
+	require.Equal(t, map[string]int{"rain": 1}, r.Disturbances)
+	require.Equal(t, time.Duration(20), r.Freed, "until the last name was free")
+	require.Equal(t, Distribution{N: 1, P50: 5, P99: 5, Max: 5}, r.Lateness)
+}
