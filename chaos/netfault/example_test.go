@@ -28,6 +28,9 @@ func Example() {
 		return
 	}
 	defer client.Close()
+	for proxy.Connections() == 0 { // with the server, too
+		time.Sleep(time.Millisecond)
+	}
 	fmt.Println("connected")
 
 	proxy.Reset()

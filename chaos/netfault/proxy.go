@@ -35,6 +35,7 @@ type Proxy struct {
 	listener   net.Listener  // nil while down
 	pairs      map[*pair]struct{}
 	number     int
+	resets     int
 	closed     bool
 }
 
@@ -101,8 +102,11 @@ var errClosed = errors.New("netfault: the proxy is closed")
 // Heal makes the network good again.
 func (p *Proxy) Heal() error { return p.Set(Conditions{}) }
 
-// Reset resets all connections. New ones are fine.
+// Reset resets all connections, those too that are being made. New ones are fine.
 func (p *Proxy) Reset() {
+	p.mu.Lock()
+	p.resets++
+	p.mu.Unlock()
 	for _, pair := range p.snapshot() {
 		pair.reset()
 	}
@@ -172,6 +176,9 @@ func (p *Proxy) accept(listener net.Listener) {
 
 // connect connects a client with the server, and returns when that is over.
 func (p *Proxy) connect(client net.Conn) {
+	p.mu.Lock()
+	resets := p.resets
+	p.mu.Unlock()
 	dialer := net.Dialer{Timeout: dialTimeout}
 	server, err := dialer.Dial("tcp", p.target)
 	if err != nil {
@@ -179,7 +186,7 @@ func (p *Proxy) connect(client net.Conn) {
 		return
 	}
 	pair := newPair(p, client, server)
-	if !p.enter(pair) {
+	if !p.enter(pair, resets) {
 		pair.reset()
 		return
 	}
@@ -190,10 +197,10 @@ func (p *Proxy) connect(client net.Conn) {
 }
 
 // enter takes a pair in, unless it is too late, and starts its links.
-func (p *Proxy) enter(pair *pair) bool {
+func (p *Proxy) enter(pair *pair, resets int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.conditions.Down {
+	if p.closed || p.conditions.Down || p.resets != resets {
 		return false
 	}
 	p.pairs[pair] = struct{}{}
