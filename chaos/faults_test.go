@@ -223,7 +223,7 @@ func (m *moody) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasin
 
 func (m *moody) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
 	if err := m.again(chaos.Renew); err != nil {
-		return []leasing.RenewResult{{Err: err}}, nil
+		return []leasing.RenewResult{{Err: err}}, nil //nolint:nilerr // it is the item's
 	}
 	return m.backend.RenewBatch(ctx, reqs)
 }

@@ -24,7 +24,7 @@ var caughtBy = map[string]torture.Check{
 	"releasing one frees the other's":         torture.Overlap,
 	"a lost reply makes later renewals fail":  torture.Linearizable,
 	"a retry is blocked by its first attempt": torture.Linearizable,
-	"a batch mixes up its answers":            torture.Linearizable,
+	"a batch mixes up its answers":            torture.Answer,
 	"a released claim is taken again":         torture.Ghost,
 }
 
@@ -40,7 +40,7 @@ func short(defect broken.Defect, seed uint64) torture.Options {
 		options.Names = 32
 	}
 	if defect.Trap == "T66" { // nobody holds several leases in a repeatable run
-		options.Repeatable, options.For, options.Names = false, 4*minute, 8
+		options.Repeatable, options.For, options.Names = false, 4*minute, 64
 	}
 	return options
 }

@@ -333,6 +333,13 @@ func TestGhost(t *testing.T) {
 	}
 }
 
+func TestGrantOfSomethingElse(t *testing.T) {
+	grant := op("acquire", "a", 0, 10*ms, torture.Done, 1)
+	require.Empty(t, checks(torture.History{Operations: []torture.Operation{grant}}, terms))
+	grant.Stray = "n, claim b"
+	require.Equal(t, []torture.Check{torture.Answer}, checks(torture.History{Operations: []torture.Operation{grant}}, terms))
+}
+
 func TestRefusedAsGivenUp(t *testing.T) {
 	grant, refused := op("acquire", "a", 0, 10*ms, torture.Done, 1), op("renew", "a", 50*ms, 60*ms, torture.Released, 1)
 	for name, c := range map[string]struct {

@@ -35,6 +35,7 @@
 //     trust, is reported as a distribution.
 //   - ghost: no claim is granted after its release, as long as it is the last of
 //     the name that was given up (backends need not remember more).
+//   - answer: each grant is for the name and the claim that asked.
 //   - refusal: no claim is refused as given up that nobody has released or broken.
 //   - leak: nobody is refused because of a lease that must have run out by the margin
 //     and the precision that the provider states. Once the faults have stopped and all

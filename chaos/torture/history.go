@@ -68,6 +68,8 @@ type Operation struct {
 	Overrun time.Duration `json:"overrun,omitempty"`
 	Result  Result        `json:"result"`
 	Token   int64         `json:"token,omitempty"`
+	// Stray is what a grant was for, if not for what was asked.
+	Stray string `json:"stray,omitempty"`
 	// Holder is the claim that a refusal names; "" if it names none for certain.
 	Holder string `json:"holder,omitempty"`
 	Error  string `json:"error,omitempty"`

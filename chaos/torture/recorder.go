@@ -73,6 +73,9 @@ func (c *call) end(grant leasing.Grant, err error) {
 	} else if grant.TTL > 0 {
 		o.TTL = grant.TTL
 	}
+	if grant.ID != "" && (grant.Name != o.Name || c.r.claims.label(grant.ID) != o.Claim) {
+		o.Stray = fmt.Sprintf("%s, claim %s", grant.Name, c.r.claims.label(grant.ID))
+	}
 	held := (*leasing.HeldError)(nil)
 	if errors.As(err, &held) && held.Holder.Held && !held.Holder.Unconfirmed && held.Holder.ID != "" {
 		o.Holder = c.r.claims.label(held.Holder.ID)

@@ -9,7 +9,7 @@ import (
 	leasing "github.com/distributedleasing/leasing/abstractions"
 )
 
-// Who is refused, who is not, and who should have been.
+// Who is refused, who is not, and who should have been: and what is granted.
 
 // ghosts finds claims that were granted after they had been released. A provider
 // need remember only the last claim that was given up of each name, so there must
@@ -47,6 +47,17 @@ func forgotten(operations []Operation, release, acquire Operation) bool {
 		over := o.Result != Unknown && o.Return < release.Call
 		return ends && !over && o.Call <= acquire.Return
 	})
+}
+
+// strays finds grants of something that was not asked for.
+func strays(h *History, _ Terms) (found []Violation) {
+	for _, o := range h.Operations {
+		if o.Stray != "" {
+			found = append(found, Violation{Check: Answer, Name: o.Name, At: o.Return, Text: fmt.Sprintf(
+				"%s of claim %s by worker %d was answered to the %s with a grant for %s", o.Verb, o.Claim, o.Worker, o.Layer, o.Stray)})
+		}
+	}
+	return found
 }
 
 // unreleased finds claims that were refused as given up although nobody had done so.

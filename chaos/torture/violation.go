@@ -19,6 +19,7 @@ const (
 	Loss         Check = "loss"
 	Ghost        Check = "ghost"
 	Refusal      Check = "refusal"
+	Answer       Check = "answer"
 	Leak         Check = "leak"
 	Goroutine    Check = "goroutine"
 	Hang         Check = "hang"
@@ -68,7 +69,7 @@ func Verify(h *History, terms Terms) (violations []Violation, undecided []string
 			violations, undecided = append(violations, found...), append(undecided, open...)
 		}
 	}
-	for _, check := range []func(*History, Terms) []Violation{tokens, fence, losses, overdue, leaks, hangs} {
+	for _, check := range []func(*History, Terms) []Violation{strays, tokens, fence, losses, overdue, leaks, hangs} {
 		violations = append(violations, check(h, terms)...)
 	}
 	slices.SortStableFunc(violations, func(a, b Violation) int {

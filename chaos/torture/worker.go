@@ -107,18 +107,18 @@ func (w *worker) turn(ctx context.Context, manager leasing.Manager) outcome {
 	switch {
 	case ctx.Err() != nil:
 		return fine
-	case w.random.Float64() < 0.03 && !w.options.Repeatable: // several goroutines take their numbers as they come
+	case w.random.Float64() < 0.015 && !w.options.Repeatable: // several goroutines take their numbers as they come
 		w.bundle(ctx, manager)
 		return fine
 	}
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.style())
 }
 
-// bundle holds several names for long, so that they are renewed in batches.
+// bundle holds several names for a while, so that they are renewed in batches.
 func (w *worker) bundle(ctx context.Context, manager leasing.Manager) {
 	var all sync.WaitGroup
-	for _, i := range w.random.Perm(len(w.names))[:min(4, len(w.names))] {
-		all.Go(func() { w.attempt(ctx, manager, w.names[i], style{hold: w.between(1, 2.4)}) })
+	for _, i := range w.random.Perm(len(w.names))[:min(3, len(w.names))] {
+		all.Go(func() { w.attempt(ctx, manager, w.names[i], style{hold: w.between(0.9, 1.6)}) })
 	}
 	all.Wait()
 }
