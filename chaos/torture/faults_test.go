@@ -219,7 +219,7 @@ func TestRunThatCannotBeMadeIsAnError_memory(t *testing.T) {
 	require.ErrorIs(t, err, failed)
 	require.ErrorIs(t, running(torture.Options{Manager: leasing.Options{DriftFloor: time.Second}}, memlease.New(memlease.Options{})), leasing.ErrInvalid)
 	err = running(torture.Options{Patience: 5 * time.Second, Process: func() *exec.Cmd { return exec.Command(os.Args[0], "-test.run=^$") }}, memlease.New(memlease.Options{}))
-	require.ErrorContains(t, err, "MainOfWorker")
+	require.ErrorContains(t, err, "has not called MainOfWorker")
 }
 
 // A server that forgets its leases breaks an assumption: two may hold a name then.

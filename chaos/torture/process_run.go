@@ -23,8 +23,9 @@ type process struct {
 	out    *lines
 	killed atomic.Bool // by us
 	ended  chan struct{}
-	err    error       // once ended
-	found  []Violation // then, too
+	ready  bool // it is a worker; this and the following once ended
+	err    error
+	found  []Violation
 }
 
 // prepareProcesses starts the workers' processes.
@@ -110,6 +111,8 @@ func (p *process) listen(from io.Reader) {
 			break
 		}
 		switch {
+		case n.Ready:
+			p.ready = true
 		case n.Entry != nil:
 			p.r.book.enter(*n.Entry)
 		case n.Fill != nil:
@@ -143,8 +146,10 @@ func (p *process) run(ctx context.Context) error {
 	switch {
 	case p.killed.Load():
 		return nil
+	case p.err == nil && !p.ready:
+		return errors.New("its process has not called MainOfWorker")
 	case p.err == nil && ctx.Err() == nil:
-		return errors.New("its process ended by itself: does it call MainOfWorker?")
+		return errors.New("its process ended by itself")
 	}
 	return p.err
 }

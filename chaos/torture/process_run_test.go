@@ -45,7 +45,7 @@ func spawned(t *testing.T, script string, options Options) (*process, *text) {
 	t.Helper()
 	said := new(text)
 	options.Process = func() *exec.Cmd {
-		cmd := exec.Command("sh", "-c", script)
+		cmd := exec.Command("sh", "-c", `echo '{"ready":true}'; `+script)
 		cmd.Stderr = said
 		return cmd
 	}

@@ -79,6 +79,7 @@ func workIn(in io.Reader, out *lines, open func(ctx context.Context) (leasing.Pr
 	if err := orders.Decode(&first); err != nil || first.Job == nil {
 		return fmt.Errorf("a worker process is started by a run: %w", err)
 	}
+	out.say(notice{Ready: true})
 	j, home := first.Job, &remote{out: out, waiting: map[int]chan response{}}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -68,6 +68,7 @@ type response struct {
 
 // notice is a line from a worker process to the run.
 type notice struct {
+	Ready bool     `json:"ready,omitempty"` // the first: it is a worker
 	Entry *entry   `json:"entry,omitempty"`
 	Write *request `json:"write,omitempty"`
 	Fill  *filling `json:"fill,omitempty"`
