@@ -39,7 +39,7 @@
 //   - refusal: no claim is refused as given up that nobody has released or broken.
 //   - leak: nobody is refused because of a lease that must have run out by the margin
 //     and the precision that the provider states. Once the faults have stopped and all
-//     is closed, each name is free within the TTL and these.
+//     is closed, each name is free within the TTL, these, and Options.Patience.
 //   - goroutine: none is left that the run has started, or a worker process.
 //   - hang: every call returned soon after its context ended.
 //
@@ -49,6 +49,9 @@
 // exception to exclusion. Its holder may overlap its successor, but not get past
 // the fence. The same goes for a process that was stopped: its trust has ended by
 // the clock, whatever it still believes.
+//
+// Inspect, List and History, and breaks that name a token, are not asked for: that is
+// the conformance suite's (abstractions/providertest).
 //
 // A run that breaks an assumption on purpose (a server that forgets its leases, a
 // failover that loses writes) says so in Options.AssumptionsBroken. Then overlap,

@@ -9,7 +9,7 @@ import (
 	leasing "github.com/distributedleasing/leasing/abstractions"
 )
 
-// Who is refused, who is not, and who should have been: and what is granted.
+// What each grant and refusal must be by itself, whatever the order of all.
 
 // ghosts finds claims that were granted after they had been released. A provider
 // need remember only the last claim that was given up of each name, so there must
