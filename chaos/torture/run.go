@@ -151,12 +151,13 @@ func (r *run) rehearse(ctx context.Context) (err error) {
 	if err := manager.Close(ctx); err != nil {
 		return err
 	}
-	id := newClaims(r.started.run, rehearsing).out("rehearsal")
-	_, err = provider.Acquire(ctx, leasing.AcquireRequest{Name: r.started.names[0], ID: id, Owner: "torture", TTL: r.options.TTL})
+	name := r.started.names[0] + "-rehearsal" // worker processes are at work already
+	id := newClaims(r.started.run, rehearsing).out(name)
+	_, err = provider.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
 	if err != nil {
 		return fmt.Errorf("before anything has gone wrong: %w", err)
 	}
-	return provider.Release(ctx, leasing.ReleaseRequest{Name: r.started.names[0], ID: id})
+	return provider.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id})
 }
 
 // act sets the workers to work.
