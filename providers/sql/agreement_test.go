@@ -48,6 +48,32 @@ func TestShortcutsAgreeWithTheRules(t *testing.T) {
 	}
 }
 
+// A claim that was broken is told by its row while that is the latest, although its ID
+// is forgotten: by the rules, and by the shortcuts.
+func TestForgottenClaimThatWasBrokenIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(parameters ...string) *Provider) {
+		ctx, s := bounded(t), open().store
+		req := claimOf("n", time.Minute)
+		claim, err := s.Acquire(ctx, req)
+		require.NoError(t, err)
+		_, err = s.Break(ctx, leasing.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		for range remembered {
+			_, err = s.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: leasing.NewID()})
+			require.NoError(t, err)
+		}
+		for _, when := range []string{"while it runs out", "after it has"} {
+			_, err = s.Acquire(ctx, req)
+			require.ErrorIs(t, err, leasing.ErrReleased, when)
+			_, err = s.Renew(ctx, renewalOf(claim))
+			lost := (*leasing.LostError)(nil)
+			require.ErrorAs(t, err, &lost, when)
+			require.Equal(t, leasing.LostBroken, lost.Reason, when)
+			expire(ctx, t, s, "n")
+		}
+	})
+}
+
 // withoutShortcuts leaves everything to the rules.
 type withoutShortcuts struct{ backend }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -219,15 +220,19 @@ func openPgx(dsn string) (*pgxDatabase, error) {
 		config.ConnConfig.RuntimeParams["application_name"] = "leasing"
 	}
 	defaultTo(&config.ConnConfig.ConnectTimeout, connectTimeout)
-	dial := config.ConnConfig.DialFunc
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, config.ConnConfig.ConnectTimeout)
-		defer cancel()
-		return dial(ctx, network, address)
-	}
+	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, config.ConnConfig.DialFunc)
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, err
 	}
 	return newPgxDatabase(pool, true), nil
+}
+
+// within bounds each attempt of a dialer, whoever makes it.
+func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
 }

@@ -3,6 +3,7 @@ package sqllease
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -383,4 +384,16 @@ func hinted(t testing.TB, w leasing.Wakeups) {
 	case <-time.After(20 * time.Second):
 		require.Fail(t, "no hint came")
 	}
+}
+
+// The driver asks for a query to be cancelled on a context of 15 s.
+func TestAttemptsToConnectAreBounded(t *testing.T) {
+	dialed := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		deadline, ok := ctx.Deadline()
+		require.True(t, ok)
+		require.LessOrEqual(t, time.Until(deadline), 2*time.Second)
+		return nil, net.ErrClosed
+	}
+	_, err := within(2*time.Second, dialed)(t.Context(), "tcp", "127.0.0.1:1")
+	require.ErrorIs(t, err, net.ErrClosed)
 }
