@@ -120,3 +120,89 @@ func TestPartitionThatIsDisabledWhileARequestIsUnderWay(t *testing.T) {
 		assert.NoError(t, err)
 	})
 }
+
+// TestAPartitionTakesTheReplyToo: of what was under way when it began.
+func TestAPartitionTakesTheReplyToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t,
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}}, // takes a second
+			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 3 * second}, When: chaos.Policy{From: second / 2, To: 20 * second}, Match: chaos.Match{Names: []string{"n"}}},
+		)
+		start := time.Now()
+		_, err := p.Acquire(t.Context(), claim("n", "id"))
+		var injected *chaos.InjectedError
+		require.ErrorAs(t, err, &injected)
+		assert.Equal(t, "cut", injected.Rule)
+		assert.Equal(t, 4*second, time.Since(start))
+		assert.Len(t, b.times(chaos.Acquire), 2, "the request had got through")
+		assert.Equal(t, map[string]int{"applied_twice": 1, "cut": 1}, p.Report().ByRule)
+		_, err = p.Acquire(t.Context(), claim("other", "id"))
+		require.NoError(t, err, "others are not cut off")
+		time.Sleep(20 * second)
+		_, err = p.Acquire(t.Context(), claim("n", "id"))
+		require.NoError(t, err, "it is over")
+	})
+}
+
+// TestAPartitionTakesARefusalToo.
+func TestAPartitionTakesARefusalToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t,
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second / 2}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: second}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}},
+		)
+		_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), claim("n", "id"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		require.NotErrorIs(t, err, leasing.ErrHeld)
+	})
+}
+
+// TestAPartitionTakesAStaleReplyToo, of a read that was on its way when it began.
+func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := wrapped(t,
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: 2 * second}, When: chaos.Policy{Skip: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second}},
+		)
+		_, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		_, err = p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		assert.Equal(t, map[string]int{"delay": 1, "stale_read": 1, "partitioned": 1}, p.Report().ByRule)
+	})
+}
+
+// TestPartitionOfAnOwner: the owner is known by the claim's ID.
+func TestPartitionOfAnOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrappedWith(t, chaos.Options{Owner: "me"},
+			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second}, Match: chaos.Match{Owners: []string{"cut-*", "me"}}})
+		for _, owner := range []string{"cut-off", "other"} {
+			req := claim("of/"+owner, owner)
+			req.Owner = owner
+			_, err := p.Acquire(t.Context(), req)
+			require.NoError(t, err)
+		}
+		time.Sleep(second)
+		_, err := p.Renew(t.Context(), b.renewal("of/cut-off", "cut-off"))
+		require.ErrorIs(t, err, chaos.ErrInjected)
+		_, err = p.Renew(t.Context(), b.renewal("of/other", "other"))
+		require.NoError(t, err)
+		require.ErrorIs(t, p.Ping(t.Context()), chaos.ErrInjected, "Options.Owner asks where nobody else does")
+		require.NoError(t, p.Disable("cut"))
+		_, err = p.Renew(t.Context(), b.renewal("of/cut-off", "cut-off"))
+		require.NoError(t, err)
+		require.NoError(t, p.Enable("cut"))
+		require.Error(t, p.Ping(t.Context()))
+		require.NoError(t, p.Disable())
+		require.NoError(t, p.Ping(t.Context()))
+		require.NoError(t, p.Enable())
+		require.Error(t, p.Ping(t.Context()))
+		require.ErrorIs(t, p.Enable("cut", "nonsense"), leasing.ErrInvalid)
+		require.ErrorIs(t, p.Disable("nonsense"), leasing.ErrInvalid)
+	})
+}

@@ -1,0 +1,163 @@
+package chaos_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+)
+
+func TestStaleReadsShowWhatWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead, Delay: 3 * second}, When: chaos.Policy{Sequence: "....x.x"}})
+		holder := func() string {
+			record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			require.NoError(t, err)
+			assert.Equal(t, map[string]string{"of": record.ID}, record.Metadata)
+			record.Metadata["of"] = "the caller, who may change what is his"
+			return record.ID
+		}
+		turn := func(id string) {
+			_, err := b.Provider.Break(t.Context(), leasing.BreakRequest{Name: "n", Immediate: true})
+			require.NoError(t, err)
+			req := claim("n", id)
+			req.Metadata = map[string]string{"of": id}
+			_, err = b.Provider.Acquire(t.Context(), req)
+			require.NoError(t, err)
+			time.Sleep(second)
+		}
+		var seen []string
+		for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			turn(id)
+			seen = append(seen, holder())
+		}
+		// The fifth read, at 5 s, may show what was read at 2 s or before, and
+		// the seventh, at 7 s, what was read at 4 s or before. It keeps one answer
+		// in 3 s: those of 1 s and 4 s.
+		assert.Equal(t, []string{"a", "b", "c", "d", "a", "f", "d"}, seen)
+		assert.Len(t, b.times(chaos.Inspect), 7)
+	})
+}
+
+// A replica that lags catches up.
+func TestStaleReadsAreNoStalerThanTheyNeedBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead, Delay: second}})
+		held := func() bool {
+			record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			require.NoError(t, err)
+			return record.Held
+		}
+		require.False(t, held())
+		_, err := b.Provider.Acquire(t.Context(), claim("n", "id"))
+		require.NoError(t, err)
+		for range 4 {
+			time.Sleep(second)
+			held()
+		}
+		require.True(t, held())
+	})
+}
+
+func TestStaleReadsOfListsAndHistories(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 2}})
+		_, err := b.Provider.Acquire(t.Context(), claim("n", "first"))
+		require.NoError(t, err)
+		list := func(prefix string) leasing.ListResult {
+			result, err := p.List(t.Context(), leasing.ListRequest{Prefix: prefix})
+			require.NoError(t, err)
+			return result
+		}
+		history := func() leasing.HistoryResult {
+			result, err := p.History(t.Context(), leasing.HistoryRequest{Name: "n"})
+			require.NoError(t, err)
+			return result
+		}
+		firstList, firstHistory := list(""), history()
+		require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "first"}))
+		assert.Equal(t, firstList, list(""))
+		assert.Equal(t, firstHistory, history())
+		assert.Empty(t, list("other").Records, "another request has no earlier answer")
+		require.NoError(t, p.Disable())
+		assert.NotEqual(t, firstList, list(""))
+	})
+}
+
+// TestStaleReadsAreTheCallersOwn, who may change what they got.
+func TestStaleReadsAreTheCallersOwn(t *testing.T) {
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 1, PerName: true}})
+	req := claim("n", "id")
+	req.Metadata = map[string]string{"of": "id"}
+	_, err := b.Provider.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	for range 3 {
+		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, "id", record.Metadata["of"])
+		record.Metadata["of"] = "changed"
+		list, err := p.List(t.Context(), leasing.ListRequest{})
+		require.NoError(t, err)
+		require.Equal(t, "n", list.Records[0].Name)
+		require.Equal(t, "id", list.Records[0].Metadata["of"])
+		list.Records[0].Metadata["of"] = "changed"
+		list.Records[0].Name = "changed"
+		history, err := p.History(t.Context(), leasing.HistoryRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, "id", history.Entries[0].ID)
+		history.Entries[0].ID = "changed"
+	}
+	require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}))
+	record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.True(t, record.Held, "it is stale")
+}
+
+// failing is a backend whose first Inspect fails.
+type failing struct {
+	*backend
+	asked int
+}
+
+func (f *failing) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+	if f.asked++; f.asked == 1 {
+		return leasing.Record{}, leasing.ErrUnavailable
+	}
+	return f.backend.Inspect(ctx, req)
+}
+
+// TestAFailedReadIsNotServedAgain: it was no answer.
+func TestAFailedReadIsNotServedAgain(t *testing.T) {
+	inner := &failing{backend: newBackend()}
+	p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.StaleRead}}}}, chaos.Options{})
+	require.NoError(t, err)
+	defer p.Close()
+	_, err = inner.Provider.Acquire(t.Context(), claim("n", "id"))
+	require.NoError(t, err)
+	_, err = p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.True(t, record.Held)
+	require.Zero(t, p.Report().Injected)
+}
+
+// TestStaleReadsOfAnOwner: what is remembered is the owner's too.
+func TestStaleReadsOfAnOwner(t *testing.T) {
+	for owner, want := range map[string]bool{"me": true, "you": false} {
+		p, b := wrappedWith(t, chaos.Options{Owner: owner}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, Match: chaos.Match{Owners: []string{"me"}}})
+		_, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		_, err = b.Provider.Acquire(t.Context(), claim("n", "id"))
+		require.NoError(t, err)
+		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		assert.Equal(t, want, !record.Held)
+	}
+}

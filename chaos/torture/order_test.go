@@ -1,0 +1,249 @@
+package torture_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/chaos/torture"
+)
+
+func TestOrder(t *testing.T) {
+	const (
+		done, lost, unknown = torture.Done, torture.Lost, torture.Unknown
+		yes, no             = true, false
+	)
+	for name, c := range map[string]struct {
+		ok         bool
+		operations []torture.Operation
+	}{
+		"one after the other": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, done, 2),
+		}},
+		"at once": {yes, []torture.Operation{
+			op("release", "a", 20*ms, 60*ms, done, 0), op("acquire", "b", 20*ms, 50*ms, done, 2), op("acquire", "a", 0, 10*ms, done, 1),
+		}},
+		"two holders": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 40*ms, 50*ms, done, 2),
+		}},
+		"after expiry": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 1000*ms, done, 2),
+		}},
+		"before expiry, but for the drift": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 990*ms, done, 2),
+		}},
+		"before expiry": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 989*ms, done, 2),
+		}},
+		"before the expiry of a renewal": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 500*ms, 510*ms, done, 1), op("acquire", "b", 1100*ms, 1200*ms, done, 2),
+		}},
+		"a renewal revives beside a new holder": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 1100*ms, 1200*ms, done, 2), op("renew", "a", 1300*ms, 1310*ms, done, 1),
+		}},
+		// The first release, and the one of the ghost, take effect with their replies lost.
+		"a ghost is released as its claim was": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, unknown, 0),
+			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0), op("release", "a", 160*ms, 170*ms, done, 0),
+			heldBy("a", "c", 300*ms, 310*ms), op("release", "a", 400*ms, 410*ms, unknown, 0), op("acquire", "c", 420*ms, 430*ms, done, 4),
+			op("release", "a", 500*ms, 510*ms, done, 0),
+		}},
+		"a ghost that nobody released": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, unknown, 0),
+			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0), op("release", "a", 160*ms, 170*ms, done, 0),
+			heldBy("a", "c", 300*ms, 310*ms), op("acquire", "c", 420*ms, 430*ms, done, 4), op("release", "a", 500*ms, 510*ms, done, 0),
+		}},
+		"the lease before the ghost is lost": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0), op("release", "b", 120*ms, 130*ms, done, 0),
+			op("acquire", "a", 200*ms, 210*ms, done, 2), op("renew", "a", 220*ms, 230*ms, lost, 1), heldBy("a", "b", 300*ms, 310*ms),
+		}},
+		"the lease before the ghost is renewed": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0), op("release", "b", 120*ms, 130*ms, done, 0),
+			op("acquire", "a", 200*ms, 210*ms, done, 2), op("renew", "a", 220*ms, 230*ms, done, 1),
+		}},
+		"a claim that waits takes the name three times": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 500*ms, 510*ms, unknown, 0), op("acquire", "a", 900*ms, 910*ms, unknown, 0),
+			op("acquire", "a", 3900*ms, 3910*ms, unknown, 0),
+			heldBy("a", "b", 600*ms, 610*ms), op("acquire", "b", 1200*ms, 1210*ms, done, 2), op("release", "b", 1220*ms, 1230*ms, done, 0),
+			heldBy("a", "c", 1300*ms, 1310*ms), op("acquire", "c", 2400*ms, 2410*ms, done, 4), op("release", "c", 2420*ms, 2430*ms, done, 0),
+			heldBy("a", "b", 2500*ms, 2510*ms),
+		}},
+		"a late attempt comes after the release": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0),
+			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0), heldBy("a", "c", 300*ms, 310*ms),
+		}},
+		"a claim that waits takes the name again, but for the drift": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 100*ms, 110*ms, unknown, 0), heldBy("a", "c", 40*ms, 50*ms),
+			op("acquire", "b", 985*ms, 991*ms, done, 2), op("release", "b", 992*ms, 993*ms, done, 0), heldBy("a", "c", 994*ms, 996*ms),
+		}},
+		"a claim that waits, in any order": {yes, []torture.Operation{
+			heldBy("a", "c", 1400*ms, 1500*ms), op("acquire", "a", 900*ms, 910*ms, unknown, 0), op("acquire", "a", 0, 10*ms, unknown, 0),
+			heldBy("a", "c", 590*ms, 600*ms), op("release", "b", 1010*ms, 1020*ms, done, 0), op("acquire", "b", 990*ms, 1000*ms, done, 2),
+		}},
+		"three late attempts come after three releases": {yes, []torture.Operation{
+			op("acquire", "a", 0, 5*ms, unknown, 0), op("acquire", "a", 6*ms, 9*ms, unknown, 0), op("acquire", "a", 10*ms, 15*ms, unknown, 0),
+			op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0),
+			op("acquire", "b", 120*ms, 130*ms, done, 2), op("release", "b", 140*ms, 150*ms, done, 0),
+			heldBy("a", "c", 200*ms, 210*ms), op("release", "a", 220*ms, 230*ms, done, 0), heldBy("a", "c", 240*ms, 250*ms),
+			op("release", "a", 260*ms, 270*ms, done, 0), heldBy("a", "c", 280*ms, 290*ms),
+		}},
+		"a retry tells the token, near the end": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "b", 40*ms, 50*ms), op("acquire", "a", 900*ms, 1000*ms, done, 1), op("acquire", "b", 1890*ms, 1900*ms, done, 2),
+		}},
+		"held by one who came early, but for the drift": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 990*ms, done, 2), heldBy("b", "c", 980*ms, 990*ms),
+		}},
+		"held by one who came too early": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 900*ms, 990*ms, done, 2), heldBy("b", "c", 980*ms, 989*ms),
+		}},
+		"an attempt of before the loss has no effect": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 1010*ms, 1020*ms, done, 2), op("acquire", "a", 1100*ms, 1110*ms, unknown, 0),
+			op("release", "a", 1200*ms, 1210*ms, done, 0), op("renew", "b", 1300*ms, 1310*ms, done, 2),
+		}},
+		"a token that falls": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, done, 4),
+		}},
+		"a token that falls after one that nobody heard of": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, unknown, 0),
+			heldBy("b", "c", 60*ms, 70*ms), op("acquire", "c", 1100*ms, 1110*ms, done, 4),
+		}},
+		"a retry tells a token that falls": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, unknown, 0),
+			heldBy("b", "c", 60*ms, 70*ms), op("acquire", "b", 80*ms, 90*ms, done, 4),
+		}},
+		"before the expiry of a repetition": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "a", 500*ms, 510*ms, done, 1), op("acquire", "b", 1100*ms, 1200*ms, done, 2),
+		}},
+		"taken before the loss": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 900*ms, 1000*ms, lost, 1), op("acquire", "b", 905*ms, 985*ms, done, 2),
+		}},
+		"the one after a broken one renews": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("acquire", "b", 1000*ms, 1010*ms, done, 2), op("renew", "b", 1020*ms, 1030*ms, done, 2),
+		}},
+		"an attempt without a TTL": {yes, []torture.Operation{
+			{Layer: torture.Client, Verb: "acquire", Name: "n", Claim: "a", Call: 0, Return: 10 * ms, Result: unknown}, heldBy("a", "b", 0, 10*ms),
+		}},
+		"held by one who is refused": {yes, []torture.Operation{
+			heldBy("", "a", 0, 20*ms), heldBy("a", "b", 10*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
+		}},
+		"held by one who has been refused": {no, []torture.Operation{
+			heldBy("", "a", 0, 20*ms), heldBy("a", "b", 21*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
+		}},
+		"held by one who will be refused": {no, []torture.Operation{
+			heldBy("a", "b", 10*ms, 20*ms), heldBy("", "a", 21*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
+		}},
+		"held by one who did not hear of its refusal": {yes, []torture.Operation{
+			op("acquire", "a", 0, 25*ms, unknown, 0), below(heldBy("", "a", 0, 20*ms)), heldBy("a", "b", 10*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
+		}},
+		"a retry is blocked by its first attempt": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "a", 20*ms, 30*ms),
+		}},
+		"a renewal revives where nobody has been": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1300*ms, 1310*ms, done, 1),
+		}},
+		"a renewal after the release": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, done, 0), op("renew", "a", 40*ms, 50*ms, done, 1),
+		}},
+		"a renewal changes the token": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 40*ms, 50*ms, done, 2),
+		}},
+		"a false loss": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 500*ms, 510*ms, lost, 1),
+		}},
+		"a true loss": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1),
+		}},
+		"lost, and renewed all the same": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("renew", "a", 1000*ms, 1010*ms, lost, 1), op("renew", "a", 1020*ms, 1030*ms, done, 1),
+		}},
+		"held by the holder": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), heldBy("a", "b", 20*ms, 30*ms),
+		}},
+		"held by one who was released": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, done, 0), heldBy("a", "b", 40*ms, 50*ms),
+		}},
+		"the same claim twice": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "a", 20*ms, 30*ms, done, 1),
+		}},
+		"the same claim twice with two tokens": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "a", 20*ms, 30*ms, done, 2),
+		}},
+		"the same claim again after its expiry": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "a", 1020*ms, 1030*ms, done, 2),
+		}},
+		"an acquire of unknown outcome was applied": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "b", 40*ms, 50*ms), op("acquire", "c", 1000*ms, 1050*ms, done, 2),
+		}},
+		"an acquire of unknown outcome was not applied": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "c", 20*ms, 50*ms, done, 2),
+		}},
+		"an acquire of unknown outcome was applied late": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "b", 20*ms, 50*ms, done, 2), op("release", "b", 60*ms, 70*ms, done, 0),
+			heldBy("a", "c", 80*ms, 90*ms), op("acquire", "c", 1040*ms, 1100*ms, done, 3),
+		}},
+		"an acquire of unknown outcome takes a name that is held": {no, []torture.Operation{
+			op("acquire", "b", 0, 10*ms, done, 2), op("acquire", "a", 20*ms, 30*ms, unknown, 0), heldBy("a", "c", 80*ms, 90*ms),
+		}},
+		"a release of unknown outcome was applied": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, unknown, 0), op("acquire", "b", 40*ms, 50*ms, done, 2),
+		}},
+		"a release of unknown outcome was not applied": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, unknown, 0), heldBy("a", "b", 40*ms, 50*ms),
+		}},
+		"broken at once": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(true, 20*ms, 30*ms), op("acquire", "b", 40*ms, 50*ms, done, 2), op("renew", "a", 60*ms, 70*ms, lost, 1),
+		}},
+		"broken to run out": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("renew", "a", 60*ms, 70*ms, lost, 1), op("acquire", "b", 1000*ms, 1010*ms, done, 2),
+		}},
+		"broken to run out, and taken at once": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("acquire", "b", 40*ms, 50*ms, done, 2),
+		}},
+		"broken to run out, and acquired again": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("acquire", "a", 40*ms, 50*ms, done, 1),
+		}},
+		"broken to run out, and renewed": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("renew", "a", 40*ms, 50*ms, done, 1),
+		}},
+	} {
+		h := torture.History{TTL: ttl, Operations: c.operations}
+		if c.ok {
+			require.Empty(t, checks(h, terms), name)
+		} else {
+			require.Contains(t, checks(h, terms), torture.Linearizable, name)
+		}
+		loose := terms
+		loose.AssumptionsBroken = true
+		require.NotContains(t, checks(h, loose), torture.Linearizable, name)
+		for i, o := range h.Operations {
+			h.Operations[i] = below(o)
+		}
+		if c.ok {
+			require.Empty(t, checks(h, terms), "%s, as the backend saw it", name)
+		} else {
+			require.Contains(t, checks(h, terms), torture.Linearizable, "%s, as the backend saw it", name)
+		}
+	}
+}
+
+// What is said of a history without an order is where the longest one ends.
+func TestOrderThatEndsSaysWhatDoesNotFit(t *testing.T) {
+	h := torture.History{Operations: []torture.Operation{
+		op("acquire", "a", 0, 10*ms, torture.Done, 1), op("release", "a", 20*ms, 30*ms, torture.Done, 0), op("acquire", "b", 40*ms, 50*ms, torture.Done, 2),
+		op("acquire", "c", 60*ms, 70*ms, torture.Done, 3), op("release", "c", 80*ms, 90*ms, torture.Done, 0), heldBy("d", "e", 100*ms, 110*ms),
+	}}
+	found, _ := torture.Verify(&h, terms)
+	require.Len(t, found, 1)
+	require.Equal(t, 70*ms, found[0].At)
+	require.Equal(t, "linearizable: n at 0.070s: no order explains what the client saw: acquire of claim c by worker 0 (0.060s to 0.070s): done, token 3 "+
+		"does not fit where claim b holds the name with token 2 until 1.030s at least", found[0].String())
+}
+
+func TestSearchThatIsTooLongIsUndecided(t *testing.T) {
+	h := torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.Done, 1), op("acquire", "b", 40*ms, 50*ms, torture.Done, 2)}}
+	short := terms
+	short.Effort = 1
+	found, undecided := torture.Verify(&h, short)
+	require.Empty(t, found)
+	require.Equal(t, []string{"n (client)"}, undecided)
+}

@@ -1,0 +1,85 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/chaos"
+)
+
+// moody answers to a second request with an error of its own.
+type moody struct {
+	*backend
+	err   error
+	asked map[chaos.Op]int
+}
+
+func (m *moody) As(target any) bool {
+	batcher, ok := target.(*leasing.BatchRenewer)
+	if ok {
+		*batcher = m
+	}
+	return ok
+}
+
+func (m *moody) again(op chaos.Op) error {
+	if m.asked[op]++; m.asked[op] == 2 {
+		return m.err
+	}
+	return nil
+}
+
+func (m *moody) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	if err := m.again(chaos.Acquire); err != nil {
+		return leasing.Grant{}, err
+	}
+	return m.backend.Acquire(ctx, req)
+}
+
+func (m *moody) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	if err := m.again(chaos.Renew); err != nil {
+		return []leasing.RenewResult{{Err: err}}, nil //nolint:nilerr // it is the item's
+	}
+	return m.backend.RenewBatch(ctx, reqs)
+}
+
+func (m *moody) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+	if err := m.again(chaos.Break); err != nil {
+		return leasing.BreakResult{}, err
+	}
+	return m.backend.Break(ctx, req)
+}
+
+// What was applied is not told to be refused because its repetition was.
+func TestAppliedTwiceIsUnknownIfTheSecondAnswerWouldBeALie(t *testing.T) {
+	lost := &leasing.LostError{Reason: leasing.LostTaken}
+	for err, unknown := range map[error]bool{
+		leasing.ErrThrottled: true, leasing.ErrDenied: true, leasing.ErrSetup: true, leasing.ErrStale: true,
+		leasing.ErrHeld: false, leasing.ErrReleased: false, lost: false, leasing.ErrUnavailable: false,
+	} {
+		m := &moody{newBackend(), err, map[chaos.Op]int{}}
+		p, wrapErr := chaos.Wrap(m, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.AppliedTwice}}}}, chaos.Options{})
+		require.NoError(t, wrapErr)
+		defer p.Close()
+		isTold := func(what string, got error) {
+			require.Error(t, got, what)
+			assert.Equal(t, unknown, !errors.Is(got, err), "%s, %v: %v", what, err, got)
+			assert.Equal(t, unknown, errors.Is(got, chaos.ErrInjected), "%s, %v: %v", what, err, got)
+			if unknown {
+				assert.False(t, leasing.Definite(got), "%s, %v: %v", what, err, got)
+			}
+		}
+		_, got := p.Acquire(t.Context(), claim("n", "id"))
+		isTold("acquire", got)
+		results, got := p.RenewBatch(t.Context(), []leasing.RenewRequest{m.renewal("n", "id")})
+		require.NoError(t, got)
+		isTold("renew", results[0].Err)
+		_, got = p.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		isTold("break", got)
+	}
+}
