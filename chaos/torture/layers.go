@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
+	leasing "github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -34,14 +35,20 @@ func identity(o Options) (run uint64, names []string) {
 	return run, names
 }
 
+// client opens a client of the backend.
+func (o Options) client(ctx context.Context) (leasing.Provider, error) {
+	provider, err := o.Open(ctx)
+	if err == nil && provider == nil {
+		err = errors.New("Options.Open returned no provider")
+	}
+	return provider, err
+}
+
 // openLayers opens a client of the backend with all layers.
 func openLayers(ctx context.Context, o Options, run uint64, worker int, clock *clock, journal journal) (*layers, error) {
-	provider, err := o.Open(ctx)
+	provider, err := o.client(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if provider == nil {
-		return nil, errors.New("Options.Open returned no provider")
 	}
 	layer := recorder{
 		layer: Backend, worker: worker, clock: clock, journal: journal,

@@ -22,7 +22,7 @@ const (
 // crashed workers have left behind runs out meanwhile.
 func (r *run) awaitFree(ctx context.Context) (err error) {
 	r.progress("waiting for names")
-	provider, err := r.options.Open(ctx)
+	provider, err := r.options.client(ctx)
 	if err != nil {
 		return fmt.Errorf("open a client for the check of leaks: %w", err)
 	}

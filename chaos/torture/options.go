@@ -14,8 +14,9 @@ import (
 
 // Options configure a run. Only Open is required.
 type Options struct {
-	// Open opens a client of the backend. It is called once for each worker, and
-	// once more for the check that all is free at the end; each client is closed.
+	// Open opens a client of the backend. It is called once for each worker, once
+	// before them to see that all is well, and once more for the check that all is
+	// free at the end; each client is closed.
 	// See Share for a provider that is its own backend.
 	Open func(ctx context.Context) (leasing.Provider, error)
 	// Plan is what goes wrong, for each worker by itself: its budgets and counts

@@ -29,16 +29,7 @@ type process struct {
 }
 
 // prepareProcesses starts the workers' processes.
-func (r *run) prepareProcesses(ctx context.Context) error {
-	provider, err := r.options.Open(ctx)
-	if err != nil {
-		return fmt.Errorf("open a client: %w", err)
-	}
-	r.caps = provider.Capabilities()
-	r.options = r.options.fit(r.caps)
-	if err := provider.Close(); err != nil {
-		return err
-	}
+func (r *run) prepareProcesses() error {
 	r.clock.base = time.Now()
 	for i := range r.options.Workers {
 		p, err := r.spawn(i)

@@ -80,9 +80,9 @@ func (r *run) label() string { return fmt.Sprintf("%012x-%p", r.started.run, r) 
 
 // play is the run, up to the check.
 func (r *run) play(ctx context.Context) error {
-	err := r.prepare(ctx)
+	err := r.rehearse(ctx)
 	if err == nil {
-		err = r.rehearse(ctx)
+		err = r.prepare(ctx)
 	}
 	if err != nil {
 		return errors.Join(err, r.closeAll())
@@ -118,15 +118,13 @@ func (r *run) play(ctx context.Context) error {
 func (r *run) prepare(ctx context.Context) error {
 	r.clock = startClock()
 	if r.options.Process != nil {
-		return r.prepareProcesses(ctx)
+		return r.prepareProcesses()
 	}
 	for i := range r.options.Workers {
 		l, err := openLayers(ctx, r.options, r.started.run, i, r.clock, r.book)
 		if err != nil {
 			return fmt.Errorf("open the client of worker %d: %w", i, err)
 		}
-		r.caps = l.client.Capabilities()
-		r.options = r.options.fit(r.caps)
 		w := newWorker(i, r.options, r.started.names, l.client, r.register)
 		r.crew = append(r.crew, &member{index: i, player: local{w, l}})
 	}
@@ -135,15 +133,17 @@ func (r *run) prepare(ctx context.Context) error {
 }
 
 // rehearse takes a lease before anything goes wrong. Where that can't be done the run
-// would show nothing.
+// would show nothing. What depends on the provider is chosen here.
 func (r *run) rehearse(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.RequestTimeout+r.options.Patience)
-	defer cancel()
-	provider, err := r.options.Open(ctx)
+	provider, err := r.options.client(ctx)
 	if err != nil {
 		return fmt.Errorf("open a client: %w", err)
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
+	r.caps = provider.Capabilities()
+	r.options = r.options.fit(r.caps)
+	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.RequestTimeout+r.options.Patience)
+	defer cancel()
 	manager, err := leasing.NewManager(provider, r.options.Manager)
 	if err != nil {
 		return err
@@ -151,8 +151,7 @@ func (r *run) rehearse(ctx context.Context) (err error) {
 	if err := manager.Close(ctx); err != nil {
 		return err
 	}
-	name := r.started.names[0] + "-rehearsal" // worker processes are at work already
-	id := newClaims(r.started.run, rehearsing).out(name)
+	name, id := r.started.names[0], newClaims(r.started.run, rehearsing).out("rehearsal")
 	_, err = provider.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
 	if err != nil {
 		return fmt.Errorf("before anything has gone wrong: %w", err)
