@@ -1,4 +1,4 @@
-package leasing
+package abstractions
 
 import (
 	"context"
@@ -101,6 +101,8 @@ type HistoryEntry struct {
 	ID    string
 	Owner string
 	Token int64
+	// Actor and Reason are those of the BreakRequest (HistoryBroken).
+	Actor, Reason string
 }
 
 // HistoryKind says what happened.

@@ -1,4 +1,4 @@
-package leasing
+package abstractions
 
 import (
 	"errors"
@@ -29,10 +29,10 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrDenied: the backend refused the identity or its rights.
 	ErrDenied = errors.New("access denied")
-	// ErrSetup: the backend lacks something that must be created first (a
+	// ErrNotSetUp: the backend lacks something that must be created first (a
 	// table, a container), or has it in a version this code doesn't know. The
 	// text says what to do.
-	ErrSetup = errors.New("backend not set up")
+	ErrNotSetUp = errors.New("backend not set up")
 	// ErrStale: a fencing token is not, or no longer, the name's latest.
 	ErrStale = errors.New("stale fencing token")
 	// ErrUnsupported: the provider lacks an optional ability.
@@ -153,7 +153,7 @@ func (e *ThrottledError) Unwrap() error { return e.Err }
 type InvalidError struct {
 	Field string // as it is written in Go: "AcquireOptions.TTL"
 	Value any
-	Want  string // the bound, and what to do: "at least 15s, the minimum of blob; or set Fit"
+	Want  string // the bound, and what to do: "at least 15s, the minimum of blob; or set RaiseToMinTTL"
 }
 
 func (e *InvalidError) Error() string {
@@ -171,56 +171,13 @@ func (e *InvalidError) Error() string {
 
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
-// CloseError is what Manager.Close had to leave behind when its context ended.
-type CloseError struct {
-	// InUse names the leases whose holders had not released them. They are no
-	// longer renewed.
-	InUse []string
-	// Unreleased counts claims whose release the backend has not answered.
-	Unreleased int
-	// Err is the cause of the context.
-	Err error
-}
-
-func (e *CloseError) Error() string {
-	text := fmt.Sprint(e.Err)
-	if len(e.InUse) > 0 {
-		text += fmt.Sprintf(": %d leases were still in use and are left to run out: %s", len(e.InUse), listed(e.InUse))
-	}
-	if e.Unreleased > 0 {
-		text += fmt.Sprintf(": %d claims could not be released at the backend", e.Unreleased)
-	}
-	return text
-}
-
-func (e *CloseError) Unwrap() error { return e.Err }
-
-// listed shows the first few of many names.
-func listed(names []string) string {
-	const most = 10
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-}
-
-// Definite reports whether an error of a provider says for certain that the request
+// NotApplied reports whether an error of a provider says for certain that the request
 // was not applied and will not be: it matches one of the nine that [Provider] names,
 // or ErrUnsupported. After any other error the outcome is unknown.
-func Definite(err error) bool {
+func NotApplied(err error) bool {
 	for _, sentinel := range [...]error{
-		ErrHeld, ErrLost, ErrReleased, ErrStale, ErrInvalid, ErrDenied, ErrSetup, ErrThrottled, ErrClosed, ErrUnsupported,
+		ErrHeld, ErrLost, ErrReleased, ErrStale, ErrInvalid, ErrDenied, ErrNotSetUp, ErrThrottled, ErrClosed, ErrUnsupported,
 	} {
-		if errors.Is(err, sentinel) {
-			return true
-		}
-	}
-	return false
-}
-
-// permanent reports whether asking again can't help until somebody acts.
-func permanent(err error) bool {
-	for _, sentinel := range [...]error{ErrReleased, ErrInvalid, ErrDenied, ErrSetup, ErrClosed, ErrUnsupported} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

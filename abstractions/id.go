@@ -1,4 +1,4 @@
-package leasing
+package abstractions
 
 import (
 	"crypto/rand"

@@ -1,4 +1,4 @@
-package leasing
+package abstractions
 
 import (
 	"fmt"
@@ -12,6 +12,8 @@ const (
 	MaxNameBytes = 512
 	// MaxOwnerBytes is the longest owner.
 	MaxOwnerBytes = 256
+	// MaxReasonBytes is the longest reason of a break.
+	MaxReasonBytes = 512
 	// MaxIDBytes is the longest claim ID.
 	MaxIDBytes = 64
 	// MaxMetadataBytes bounds the keys and values of a lease's metadata, added up.
@@ -22,7 +24,7 @@ const (
 // MaxNameBytes bytes, no control characters. The advice, which dashboards rely
 // on, is component/purpose[/key]: metrics carry component/purpose.
 func ValidateName(name string) error {
-	return validateText("Name", name, MaxNameBytes)
+	return ValidateText("Name", name, MaxNameBytes)
 }
 
 // Validate checks an acquire against the limits of every backend and those of
@@ -31,13 +33,13 @@ func (r AcquireRequest) Validate(c Capabilities) error {
 	if err := validateClaim(r.Name, r.ID, c); err != nil {
 		return err
 	}
-	if err := validateText("Owner", r.Owner, MaxOwnerBytes); err != nil {
+	if err := ValidateText("Owner", r.Owner, MaxOwnerBytes); err != nil {
 		return err
 	}
-	if err := validateMetadata(r.Metadata); err != nil {
+	if err := ValidateMetadata(r.Metadata); err != nil {
 		return err
 	}
-	return validateTTL("TTL", r.TTL, c)
+	return c.ValidateTTL("TTL", r.TTL)
 }
 
 // Validate checks a renewal.
@@ -45,7 +47,10 @@ func (r RenewRequest) Validate(c Capabilities) error {
 	if err := validateClaim(r.Name, r.ID, c); err != nil {
 		return err
 	}
-	return validateTTL("TTL", r.TTL, c)
+	if err := ValidateMetadata(r.Metadata); err != nil {
+		return err
+	}
+	return c.ValidateTTL("TTL", r.TTL)
 }
 
 // Validate checks a release.
@@ -55,7 +60,7 @@ func (r ReleaseRequest) Validate(c Capabilities) error {
 
 // Validate checks a break.
 func (r BreakRequest) Validate(c Capabilities) error {
-	if err := validateNameFor(r.Name, c); err != nil {
+	if err := c.ValidateName(r.Name); err != nil {
 		return err
 	}
 	if r.IfToken < 0 || r.IfToken > MaxToken {
@@ -64,12 +69,20 @@ func (r BreakRequest) Validate(c Capabilities) error {
 	if r.Grace < 0 {
 		return &InvalidError{Field: "Grace", Value: r.Grace, Want: "0 or more"}
 	}
+	if r.Actor != "" {
+		if err := ValidateText("Actor", r.Actor, MaxOwnerBytes); err != nil {
+			return err
+		}
+	}
+	if r.Reason != "" {
+		return ValidateText("Reason", r.Reason, MaxReasonBytes)
+	}
 	return nil
 }
 
 // Validate checks an inspection.
 func (r InspectRequest) Validate(c Capabilities) error {
-	return validateNameFor(r.Name, c)
+	return c.ValidateName(r.Name)
 }
 
 // Validate checks a registration of a waiter.
@@ -91,7 +104,7 @@ func pageLimit(limit int) int {
 }
 
 func validateClaim(name, id string, c Capabilities) error {
-	if err := validateNameFor(name, c); err != nil {
+	if err := c.ValidateName(name); err != nil {
 		return err
 	}
 	if id == "" || len(id) > MaxIDBytes {
@@ -106,15 +119,18 @@ func validateClaim(name, id string, c Capabilities) error {
 	return nil
 }
 
-func validateNameFor(name string, c Capabilities) error {
+// ValidateName is the function of that name with the bound of the backend.
+func (c Capabilities) ValidateName(name string) error {
 	limit := MaxNameBytes
 	if c.MaxNameBytes > 0 {
 		limit = min(limit, c.MaxNameBytes)
 	}
-	return validateText("Name", name, limit)
+	return ValidateText("Name", name, limit)
 }
 
-func validateText(field, text string, limit int) error {
+// ValidateText checks a text for people: UTF-8, 1 to limit bytes, no control
+// characters. The error names the field.
+func ValidateText(field, text string, limit int) error {
 	if text == "" || len(text) > limit {
 		return &InvalidError{Field: field, Value: text, Want: fmt.Sprintf("1 to %d bytes, not %d", limit, len(text))}
 	}
@@ -142,10 +158,12 @@ func printable(text string) bool {
 	return true
 }
 
-func validateMetadata(metadata map[string]string) error {
+// ValidateMetadata checks the metadata of a lease: keys as ValidateText has it,
+// values UTF-8 without NUL, all at most MaxMetadataBytes.
+func ValidateMetadata(metadata map[string]string) error {
 	total := 0
 	for key, value := range metadata {
-		if err := validateText("Metadata key", key, MaxMetadataBytes); err != nil {
+		if err := ValidateText("Metadata key", key, MaxMetadataBytes); err != nil {
 			return err
 		}
 		if !utf8.ValidString(value) {
@@ -164,7 +182,8 @@ func validateMetadata(metadata map[string]string) error {
 	return nil
 }
 
-func validateTTL(field string, ttl time.Duration, c Capabilities) error {
+// ValidateTTL checks a TTL against the bounds of the backend. The error names the field.
+func (c Capabilities) ValidateTTL(field string, ttl time.Duration) error {
 	switch {
 	case ttl <= 0:
 		return &InvalidError{Field: field, Value: ttl, Want: "more than 0"}

@@ -1,9 +1,11 @@
-package leasing
+package abstractions
 
 import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/distributedleasing/leasing/internal/sealed"
 )
 
 // Manager acquires leases from one provider and looks after them: it renews
@@ -20,26 +22,26 @@ type Manager interface {
 	// ErrHeld, with a *HeldError that describes the holder, or the backend's
 	// last error. A wait limit that ends it is ErrHeld or that error alone.
 	// Passing failures of the backend do not end the wait; ErrInvalid,
-	// ErrDenied, ErrSetup, ErrReleased, ErrUnsupported and ErrClosed do.
-	Acquire(ctx context.Context, name string, options AcquireOptions) (Lease, error)
+	// ErrDenied, ErrNotSetUp, ErrReleased, ErrUnsupported and ErrClosed do.
+	Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error)
 
 	// TryAcquire asks once and does not wait; options.WaitLimit is ignored.
 	// It does not queue behind the waiters of this manager, so it may pass
 	// them; a backend with a waiters' queue of its own may refuse it in favour
 	// of the queue's head.
-	TryAcquire(ctx context.Context, name string, options AcquireOptions) (Lease, error)
+	TryAcquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error)
 
 	// Inspect returns the backend's record of a name without disturbing it.
 	Inspect(ctx context.Context, name string) (Record, error)
 
 	// Break ends somebody's lease: see BreakRequest. Only an operator who
 	// knows the holder to be gone should do it with Immediate.
-	Break(ctx context.Context, name string, options BreakOptions) (BreakResult, error)
+	Break(ctx context.Context, name string, options *BreakOptions) (BreakResult, error)
 
 	// List iterates over the records whose names begin with prefix, page by
 	// page as the loop goes on. It ends at the first error; ErrUnsupported if
 	// the provider is no Lister.
-	List(ctx context.Context, options ListOptions) iter.Seq2[Record, error]
+	List(ctx context.Context, options *ListOptions) iter.Seq2[Record, error]
 
 	// Subscribe calls observer for the events of all leases of the manager
 	// until the returned function is called. See Observer.
@@ -64,13 +66,35 @@ type Manager interface {
 	// first, whose ctx decides when to give up, or until their own ctx ends.
 	Close(ctx context.Context) error
 
-	closed() // by construction: see above
+	sealed.ManagerInterface
+}
+
+// AcquireOptions configure one lease. What is zero is taken from the Options
+// of the manager.
+type AcquireOptions struct {
+	TTL           time.Duration // or Infinite
+	RenewFraction float64
+	RenewCadence  time.Duration
+	NoAutoRenew   bool
+	// MaxRenewals, unless 0, is how many times the lease may be renewed; then
+	// it runs out and is lost with LostRenewalLimit. Not for an infinite lease.
+	MaxRenewals int
+	// WaitLimit, unless 0, is how long Acquire waits at most. It always asks
+	// at least once; NoWait means exactly once.
+	WaitLimit time.Duration
+	// Metadata is shown to whoever inspects the name: at most MaxMetadataBytes.
+	Metadata map[string]string
+	// Observer is told the events of this lease.
+	Observer Observer
 }
 
 // BreakOptions are the optional parts of a Break: see BreakRequest.
 type BreakOptions struct {
-	IfToken   int64
-	Immediate bool
+	// Actor and Reason say who breaks the lease and why, for people to read.
+	// Actor's default is the manager's owner.
+	Actor, Reason string
+	IfToken       int64
+	Immediate     bool
 	// Grace matters only for an infinite lease that is broken without
 	// Immediate. It has to be longer than the time from one verification of its
 	// holder to the next (AcquireOptions.RenewCadence), or two may believe in
@@ -132,5 +156,5 @@ type Lease interface {
 	// returned.
 	Release(ctx context.Context) error
 
-	held() *lease // by construction: see Manager
+	sealed.LeaseInterface
 }

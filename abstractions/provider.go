@@ -1,4 +1,4 @@
-package leasing
+package abstractions
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const Infinite = time.Duration(math.MaxInt64)
 //     sends anything, and reports what can't work as [ErrInvalid].
 //   - The backend's clock and writes alone decide who holds a name.
 //   - An error that is none of [ErrHeld], [ErrLost], [ErrReleased],
-//     [ErrStale], [ErrInvalid], [ErrDenied], [ErrSetup], [ErrThrottled] or
+//     [ErrStale], [ErrInvalid], [ErrDenied], [ErrNotSetUp], [ErrThrottled] or
 //     [ErrClosed] means that the outcome is unknown: the request may have
 //     been applied, or may yet be. Those nine mean that it was not.
 //   - After Close every method returns [ErrClosed].
@@ -86,9 +86,12 @@ type AcquireRequest struct {
 type RenewRequest struct {
 	Name  string
 	ID    string
-	Token int64         // as granted
+	Token int64         // as granted; one that is not the claim's is refused as lost
 	TTL   time.Duration // from now; may be Infinite
-	State any           // of the latest grant
+	State any           // of the latest grant; nil for a claim adopted from another process
+	// Metadata, unless nil, replaces the claim's; an empty map clears it. The
+	// provider must not keep or change the map.
+	Metadata map[string]string
 }
 
 // ReleaseRequest gives a claim up.
@@ -112,6 +115,10 @@ type BreakRequest struct {
 	// Grace is how long an infinite lease that is broken without Immediate
 	// still runs, so that its holder can hear of it. At least 1 ms then.
 	Grace time.Duration
+	// Actor says who breaks the lease and Reason why, for people to read: at
+	// most MaxOwnerBytes and MaxReasonBytes. The record shows both while the
+	// lease runs out, and history keeps them. Empty ones are left out.
+	Actor, Reason string
 }
 
 // BreakResult says what a Break met.
@@ -153,8 +160,10 @@ type Record struct {
 	AcquiredAt time.Time // zero if the backend does not keep it
 	ExpiresAt  time.Time // zero for an infinite lease, or if the backend does not tell
 	Now        time.Time // the backend's clock at the read; zero if it does not tell
-	// Breaking says that the lease was broken and runs out.
-	Breaking bool
+	// Breaking says that the lease was broken and runs out; BrokenBy and
+	// BreakReason are then the BreakRequest's Actor and Reason.
+	Breaking              bool
+	BrokenBy, BreakReason string
 	// Unconfirmed says that the name is taken but that the holder's identity
 	// could not be confirmed: the other fields may be an earlier holder's.
 	Unconfirmed bool
@@ -172,6 +181,28 @@ func (r Record) Remaining() (time.Duration, bool) {
 	return max(0, r.ExpiresAt.Sub(r.Now)), true
 }
 
+// Lateness bounds how long a backend may take to free an expired lease: a fixed
+// part (a clock's resolution, a sweep's interval) and a share of the lease's TTL.
+type Lateness struct {
+	Fixed  time.Duration
+	PerTTL float64
+	// FailoverFixed and FailoverPerTTL hold instead of the above while the
+	// backend changes its leader or fails over. 0 means as above.
+	FailoverFixed  time.Duration
+	FailoverPerTTL float64
+}
+
+// After returns the bound for a lease of the given TTL on a backend that is up.
+func (l Lateness) After(ttl time.Duration) time.Duration {
+	return l.Fixed + time.Duration(l.PerTTL*float64(ttl))
+}
+
+// AfterFailover returns the bound for a lease that expires during a failover.
+func (l Lateness) AfterFailover(ttl time.Duration) time.Duration {
+	failover := l.FailoverFixed + time.Duration(l.FailoverPerTTL*float64(ttl))
+	return max(l.After(ttl), failover)
+}
+
 // Capabilities are facts about a backend.
 type Capabilities struct {
 	// Provider is the backend's name in errors, metrics and health: "postgres".
@@ -186,9 +217,9 @@ type Capabilities struct {
 	// Clock says in a few words whose time decides expiry: "the PostgreSQL
 	// server's clock".
 	Clock string
-	// Precision bounds how long after its TTL an expired lease may still be
-	// refused to others by a backend that is up. It is never freed early.
-	Precision time.Duration
+	// Lateness bounds how long after its TTL an expired lease may still be
+	// refused to others. It is never freed early.
+	Lateness Lateness
 	// RemainingKnown says that a HeldError and Inspect tell the time left.
 	RemainingKnown bool
 	// Queues says that registered waiters are served in order: a name that

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // UnmarshalText reads a mode, in upper or lower case.

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strconv"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // notShown stands for what may be a secret.

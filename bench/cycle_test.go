@@ -10,7 +10,7 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -70,7 +70,7 @@ func BenchmarkCycle(b *testing.B) {
 
 func cycle(b *testing.B, m leasing.Manager, name string) {
 	ctx := context.Background()
-	l, err := m.TryAcquire(ctx, name, leasing.AcquireOptions{})
+	l, err := m.TryAcquire(ctx, name, nil)
 	if err == nil {
 		err = l.Release(ctx)
 	}

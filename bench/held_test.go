@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
@@ -77,7 +77,7 @@ func hold(b *testing.B, provider leasing.Provider) {
 func acquireAll(b *testing.B, m leasing.Manager) []leasing.Lease {
 	leases := make([]leasing.Lease, heldLeases)
 	everywhere(func(i int) {
-		l, err := m.TryAcquire(context.Background(), fmt.Sprintf("bench/held/%d", i), leasing.AcquireOptions{})
+		l, err := m.TryAcquire(context.Background(), fmt.Sprintf("bench/held/%d", i), nil)
 		if err != nil {
 			b.Error(err)
 			return

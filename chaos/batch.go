@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // RenewBatch is the wrapped provider's, with the plan's faults: of the batch as
@@ -14,21 +14,21 @@ import (
 // of its items. An item that otherwise would have to wait for its failure is
 // answered as unknown when the others are there, so that it does not touch
 // them; where nothing of a batch is sent, the longest wait decides.
-func (p *Provider) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	quiet, err := p.state()
 	switch {
 	case err != nil:
 		return nil, err
 	case p.batcher == nil:
-		return nil, p.wrap(operation{op: RenewBatch}, leasing.ErrUnsupported)
+		return nil, p.wrap(operation{op: RenewBatch}, abstractions.ErrUnsupported)
 	case quiet:
 		return p.batcher.RenewBatch(ctx, reqs)
 	}
 	return p.renewBatch(ctx, reqs)
 }
 
-func (p *Provider) renewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
-	return through(ctx, p, operation{op: RenewBatch}, func(ctx context.Context) ([]leasing.RenewResult, error) {
+func (p *Provider) renewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	return through(ctx, p, operation{op: RenewBatch}, func(ctx context.Context) ([]abstractions.RenewResult, error) {
 		if ctx.Err() != nil {
 			return p.batcher.RenewBatch(ctx, reqs)
 		}
@@ -46,12 +46,12 @@ type batch struct {
 // item is one renewal of a batch.
 type item struct {
 	operation
-	req    leasing.RenewRequest
+	req    abstractions.RenewRequest
 	fate   fate
-	result leasing.RenewResult
+	result abstractions.RenewResult
 }
 
-func (p *Provider) newBatch(reqs []leasing.RenewRequest) *batch {
+func (p *Provider) newBatch(reqs []abstractions.RenewRequest) *batch {
 	b := &batch{p: p}
 	for _, req := range reqs {
 		i := &item{operation: renewal(req), req: req}
@@ -63,7 +63,7 @@ func (p *Provider) newBatch(reqs []leasing.RenewRequest) *batch {
 	return b
 }
 
-func (b *batch) renew(ctx context.Context) ([]leasing.RenewResult, error) {
+func (b *batch) renew(ctx context.Context) ([]abstractions.RenewResult, error) {
 	if err := b.delays(ctx, false); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (b *batch) renew(ctx context.Context) ([]leasing.RenewResult, error) {
 	if err := b.delays(ctx, true); err != nil {
 		return nil, err
 	}
-	results := make([]leasing.RenewResult, len(b.items))
+	results := make([]abstractions.RenewResult, len(b.items))
 	for i, item := range b.items {
 		results[i] = item.result
 	}
@@ -137,7 +137,7 @@ func (b *batch) send(ctx context.Context, items []*item) {
 	if len(items) == 0 {
 		return
 	}
-	reqs := make([]leasing.RenewRequest, len(items))
+	reqs := make([]abstractions.RenewRequest, len(items))
 	for n, i := range items {
 		reqs[n] = i.req
 	}
@@ -146,7 +146,7 @@ func (b *batch) send(ctx context.Context, items []*item) {
 		b.err = err
 	}
 	for n, i := range items {
-		i.result = leasing.RenewResult{}
+		i.result = abstractions.RenewResult{}
 		if n < len(results) {
 			i.result = results[n]
 		}
@@ -156,23 +156,23 @@ func (b *batch) send(ctx context.Context, items []*item) {
 // repeat sends items once more: see twice. One without an answer is unknown, whatever
 // the error of the request.
 func (b *batch) repeat(ctx context.Context, items []*item) {
-	first := make([]leasing.RenewResult, len(items))
+	first := make([]abstractions.RenewResult, len(items))
 	for n, i := range items {
 		first[n] = i.result
 	}
 	if !b.pause(ctx, items) {
 		for _, i := range items {
-			i.result = leasing.RenewResult{Err: b.p.injure(i.operation, i.fate.main, b.p.interrupted(ctx, true))}
+			i.result = abstractions.RenewResult{Err: b.p.injure(i.operation, i.fate.main, b.p.interrupted(ctx, true))}
 		}
 		return
 	}
 	b.send(ctx, items)
 	for n, i := range items {
 		if first[n].Err == nil && first[n].Grant.ID == "" {
-			first[n].Err = leasing.ErrUnavailable
+			first[n].Err = abstractions.ErrUnavailable
 		}
 		if err := both(first[n].Err, i.result.Err); err != nil {
-			i.result = leasing.RenewResult{Err: b.p.injure(i.operation, i.fate.main, err)}
+			i.result = abstractions.RenewResult{Err: b.p.injure(i.operation, i.fate.main, err)}
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (b *batch) finish(ctx context.Context) {
 		if ctx.Err() != nil {
 			err = b.p.interrupted(ctx, true)
 		}
-		i.result = leasing.RenewResult{Err: b.p.injure(i.operation, i.fate.main, err)}
+		i.result = abstractions.RenewResult{Err: b.p.injure(i.operation, i.fate.main, err)}
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -20,9 +21,9 @@ func on(name string, fault chaos.Fault) chaos.Rule {
 }
 
 // renewAll holds the names and renews them in one batch.
-func renewAll(t *testing.T, p *chaos.Provider, b *backend, names ...string) (results map[string]leasing.RenewResult, took time.Duration) {
+func renewAll(t *testing.T, p *chaos.Provider, b *backend, names ...string) (results map[string]abstractions.RenewResult, took time.Duration) {
 	t.Helper()
-	var reqs []leasing.RenewRequest
+	var reqs []abstractions.RenewRequest
 	for _, name := range names {
 		_, err := b.Provider.Acquire(t.Context(), claim(name, "id"))
 		require.NoError(t, err)
@@ -34,7 +35,7 @@ func renewAll(t *testing.T, p *chaos.Provider, b *backend, names ...string) (res
 	got, err := p.RenewBatch(ctx, reqs)
 	require.NoError(t, err)
 	require.Len(t, got, len(names))
-	results = map[string]leasing.RenewResult{}
+	results = map[string]abstractions.RenewResult{}
 	for i, name := range names {
 		results[name] = got[i]
 		if got[i].Err == nil {
@@ -148,7 +149,7 @@ func TestABatchThatIsAbandonedWhileDelayed(t *testing.T) {
 			p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour, After: after}})
 			ctx, cancel := context.WithTimeout(t.Context(), second)
 			defer cancel()
-			_, err := p.RenewBatch(ctx, []leasing.RenewRequest{b.renewal("n", "id")})
+			_, err := p.RenewBatch(ctx, []abstractions.RenewRequest{b.renewal("n", "id")})
 			require.ErrorIs(t, err, leasing.ErrUnavailable)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Equal(t, after, len(b.times(chaos.Renew)) == 1)
@@ -162,14 +163,14 @@ type halfway struct{ *backend }
 var errHalf = errors.New("half of it is missing")
 
 func (h halfway) As(target any) bool {
-	if batcher, ok := target.(*leasing.BatchRenewer); ok {
+	if batcher, ok := target.(*abstractions.BatchRenewer); ok {
 		*batcher = h
 		return true
 	}
 	return h.backend.As(target)
 }
 
-func (h halfway) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (h halfway) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results, _ := h.backend.RenewBatch(ctx, reqs[:len(reqs)/2])
 	return results, errHalf
 }
@@ -185,7 +186,7 @@ func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 		_, err := b.Provider.Acquire(t.Context(), claim(name, "id"))
 		require.NoError(t, err)
 	}
-	results, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("lost", "id"), b.renewal("a", "id"), b.renewal("b", "id")})
+	results, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("lost", "id"), b.renewal("a", "id"), b.renewal("b", "id")})
 	require.ErrorIs(t, err, errHalf)
 	require.Len(t, results, 3)
 	assert.ErrorIs(t, results[0].Err, chaos.ErrInjected)
@@ -201,14 +202,14 @@ type once struct {
 }
 
 func (o *once) As(target any) bool {
-	if batcher, ok := target.(*leasing.BatchRenewer); ok {
+	if batcher, ok := target.(*abstractions.BatchRenewer); ok {
 		*batcher = o
 		return true
 	}
 	return o.backend.As(target)
 }
 
-func (o *once) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (o *once) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	if o.asked++; o.asked == o.which {
 		return nil, errHalf
 	}
@@ -222,7 +223,7 @@ func TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer(t *testing.T) {
 		inner := &once{backend: newBackend(), which: which}
 		p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{on("twice", chaos.Fault{Kind: chaos.AppliedTwice})}}, chaos.Options{})
 		require.NoError(t, err)
-		var reqs []leasing.RenewRequest
+		var reqs []abstractions.RenewRequest
 		names := []string{"plain", "twice"}
 		for _, name := range names {
 			_, err := inner.Provider.Acquire(t.Context(), claim(name, "id"))
@@ -243,7 +244,7 @@ func TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer(t *testing.T) {
 // TestAWholeBatchIsFaultedByItsOwnName, whose items are not asked about then.
 func TestAWholeBatchIsFaultedByItsOwnName(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Throttle}, Match: chaos.Match{Ops: []chaos.Op{chaos.RenewBatch}}})
-	_, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("n", "id")})
+	_, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n", "id")})
 	require.ErrorIs(t, err, leasing.ErrThrottled)
 	assert.Equal(t, map[chaos.Op]int{chaos.RenewBatch: 1}, p.Report().Operations)
 	_, err = p.Renew(t.Context(), b.renewal("n", "id"))
@@ -263,7 +264,7 @@ func TestItemIsNotSentAgainForACallerWhoIsGone(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			time.AfterFunc(second, func() { goes(p, cancel) })
-			results, err := p.RenewBatch(ctx, []leasing.RenewRequest{b.renewal("n", "id")})
+			results, err := p.RenewBatch(ctx, []abstractions.RenewRequest{b.renewal("n", "id")})
 			require.NoError(t, err, name)
 			assert.ErrorIs(t, results[0].Err, leasing.ErrUnavailable, name)
 			assert.ErrorIs(t, results[0].Err, chaos.ErrInjected, name)

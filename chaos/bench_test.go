@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -17,48 +18,48 @@ type free struct{ leasing.Provider }
 func (free) Capabilities() leasing.Capabilities { return leasing.Capabilities{Provider: "free"} }
 func (free) Close() error                       { return nil }
 
-func (free) Acquire(context.Context, leasing.AcquireRequest) (leasing.Grant, error) {
-	return leasing.Grant{}, nil
+func (free) Acquire(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error) {
+	return abstractions.Grant{}, nil
 }
 
-func (free) Renew(context.Context, leasing.RenewRequest) (leasing.Grant, error) {
-	return leasing.Grant{}, nil
+func (free) Renew(context.Context, abstractions.RenewRequest) (abstractions.Grant, error) {
+	return abstractions.Grant{}, nil
 }
-func (free) Release(context.Context, leasing.ReleaseRequest) error { return nil }
+func (free) Release(context.Context, abstractions.ReleaseRequest) error { return nil }
 
-func (free) Break(context.Context, leasing.BreakRequest) (leasing.BreakResult, error) {
+func (free) Break(context.Context, abstractions.BreakRequest) (leasing.BreakResult, error) {
 	return leasing.BreakResult{}, nil
 }
 
-func (free) Inspect(context.Context, leasing.InspectRequest) (leasing.Record, error) {
+func (free) Inspect(context.Context, abstractions.InspectRequest) (leasing.Record, error) {
 	return leasing.Record{}, nil
 }
 
-func (free) RenewBatch(context.Context, []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (free) RenewBatch(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	return nil, nil
 }
 
-func (free) Wait(context.Context, leasing.WaitRequest) (leasing.Wakeups, error) {
-	return leasing.Wakeups{}, nil
+func (free) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return abstractions.Wakeups{}, nil
 }
 
-func (free) List(context.Context, leasing.ListRequest) (leasing.ListResult, error) {
-	return leasing.ListResult{}, nil
+func (free) List(context.Context, abstractions.ListRequest) (abstractions.ListResult, error) {
+	return abstractions.ListResult{}, nil
 }
 func (free) Ping(context.Context) error { return nil }
 
-func (free) History(context.Context, leasing.HistoryRequest) (leasing.HistoryResult, error) {
-	return leasing.HistoryResult{}, nil
+func (free) History(context.Context, abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+	return abstractions.HistoryResult{}, nil
 }
 
 // client is a provider with all abilities.
 type client interface {
 	leasing.Provider
-	leasing.BatchRenewer
-	leasing.Waiter
-	leasing.Lister
-	leasing.Pinger
-	leasing.HistoryReader
+	abstractions.BatchRenewer
+	abstractions.Waiter
+	abstractions.Lister
+	abstractions.Pinger
+	abstractions.HistoryReader
 }
 
 // calls are all operations, of any provider.
@@ -67,19 +68,21 @@ var calls = []struct {
 	do   func(ctx context.Context, p client)
 }{
 	{"Acquire", func(ctx context.Context, p client) {
-		_, _ = p.Acquire(ctx, leasing.AcquireRequest{Name: "n", ID: "id", Owner: "o", TTL: second})
+		_, _ = p.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: "id", Owner: "o", TTL: second})
 	}},
 	{"Renew", func(ctx context.Context, p client) {
-		_, _ = p.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "id", TTL: second})
+		_, _ = p.Renew(ctx, abstractions.RenewRequest{Name: "n", ID: "id", TTL: second})
 	}},
-	{"Release", func(ctx context.Context, p client) { _ = p.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "id"}) }},
-	{"Break", func(ctx context.Context, p client) { _, _ = p.Break(ctx, leasing.BreakRequest{Name: "n"}) }},
-	{"Inspect", func(ctx context.Context, p client) { _, _ = p.Inspect(ctx, leasing.InspectRequest{Name: "n"}) }},
+	{"Release", func(ctx context.Context, p client) {
+		_ = p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "id"})
+	}},
+	{"Break", func(ctx context.Context, p client) { _, _ = p.Break(ctx, abstractions.BreakRequest{Name: "n"}) }},
+	{"Inspect", func(ctx context.Context, p client) { _, _ = p.Inspect(ctx, abstractions.InspectRequest{Name: "n"}) }},
 	{"RenewBatch", func(ctx context.Context, p client) { _, _ = p.RenewBatch(ctx, nil) }},
-	{"Wait", func(ctx context.Context, p client) { _, _ = p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "id"}) }},
-	{"List", func(ctx context.Context, p client) { _, _ = p.List(ctx, leasing.ListRequest{}) }},
+	{"Wait", func(ctx context.Context, p client) { _, _ = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "id"}) }},
+	{"List", func(ctx context.Context, p client) { _, _ = p.List(ctx, abstractions.ListRequest{}) }},
 	{"Ping", func(ctx context.Context, p client) { _ = p.Ping(ctx) }},
-	{"History", func(ctx context.Context, p client) { _, _ = p.History(ctx, leasing.HistoryRequest{Name: "n"}) }},
+	{"History", func(ctx context.Context, p client) { _, _ = p.History(ctx, abstractions.HistoryRequest{Name: "n"}) }},
 }
 
 func wrappedForFree(t testing.TB, rules ...chaos.Rule) *chaos.Provider {

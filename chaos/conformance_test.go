@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/chaos"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
@@ -104,12 +105,12 @@ func TestConformanceWithEverythingTwice_memory(t *testing.T) {
 func forget(t testing.TB, p leasing.Provider, name string) {
 	time.Sleep(memlease.DefaultRetention)
 	for i := 0; ; i++ {
-		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: name})
+		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
 		if record.Token == 0 {
 			return
 		}
-		_, err = p.Acquire(t.Context(), leasing.AcquireRequest{Name: fmt.Sprint(name, i), ID: leasing.NewID(), Owner: "test", TTL: time.Second})
+		_, err = p.Acquire(t.Context(), abstractions.AcquireRequest{Name: fmt.Sprint(name, i), ID: abstractions.NewID(), Owner: "test", TTL: time.Second})
 		require.NoError(t, err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // operation is what rules are asked about.
@@ -85,7 +85,7 @@ func (f *fired) wait() time.Duration {
 	case kind == DeliveredLate:
 		return 0
 	case f.delay == 0 && (kind == Hang || kind == Partitioned):
-		return leasing.Infinite
+		return abstractions.Infinite
 	}
 	return f.delay
 }

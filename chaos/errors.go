@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // ErrInjected is what all injected errors match, so that a test can tell them
@@ -38,20 +38,20 @@ func (p *Provider) wrap(o operation, err error) error {
 	if op == RenewBatch {
 		op = Renew
 	}
-	return &leasing.Error{Op: string(op), Provider: p.caps.Provider, Name: o.name, Err: err}
+	return &abstractions.Error{Op: string(op), Provider: p.caps.Provider, Name: o.name, Err: err}
 }
 
 // failure is the error that a fault fails with once it has kept its caller waiting.
 func (f Fault) failure() error {
 	switch {
 	case f.Kind == Throttle:
-		return &leasing.ThrottledError{RetryAfter: f.RetryAfter}
+		return &abstractions.ThrottledError{RetryAfter: f.RetryAfter}
 	case f.Failure == Denied:
-		return leasing.ErrDenied
+		return abstractions.ErrDenied
 	case f.Failure == NotSetUp:
-		return leasing.ErrSetup
+		return abstractions.ErrNotSetUp
 	}
-	return leasing.ErrUnavailable
+	return abstractions.ErrUnavailable
 }
 
 // interrupted is the error of an operation whose caller went away, or whose
@@ -59,9 +59,9 @@ func (f Fault) failure() error {
 func (p *Provider) interrupted(ctx context.Context, applied bool) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, context.Cause(ctx))
 	case applied:
-		return fmt.Errorf("%w: closed before the answer came", leasing.ErrUnavailable)
+		return fmt.Errorf("%w: closed before the answer came", abstractions.ErrUnavailable)
 	}
-	return leasing.ErrClosed
+	return abstractions.ErrClosed
 }

@@ -10,7 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/fencing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
@@ -24,10 +25,10 @@ func Example() {
 	}
 	defer provider.Close()
 
-	_, err = provider.Acquire(context.Background(), leasing.AcquireRequest{Name: "jobs/daily", ID: "attempt-1", Owner: "worker-1", TTL: time.Minute})
+	_, err = provider.Acquire(context.Background(), abstractions.AcquireRequest{Name: "jobs/daily", ID: "attempt-1", Owner: "worker-1", TTL: time.Minute})
 	fmt.Println(err)
 	_ = provider.Disable()
-	record, _ := provider.Inspect(context.Background(), leasing.InspectRequest{Name: "jobs/daily"})
+	record, _ := provider.Inspect(context.Background(), abstractions.InspectRequest{Name: "jobs/daily"})
 	fmt.Println("held by", record.Owner, "all the same")
 	fmt.Println(provider.Report())
 	// Output:

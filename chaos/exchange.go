@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // exchange is a request to the wrapped provider and its answer.
@@ -67,7 +67,7 @@ func perform[R any](ctx context.Context, p *Provider, o operation, f *fired, app
 		return twice(ctx, p, o, f, apply)
 	case DeliveredLate:
 		p.deliver(ctx, f.delay, func(ctx context.Context) error { _, err := apply(ctx); return err })
-		return none, p.injure(o, f, leasing.ErrUnavailable)
+		return none, p.injure(o, f, abstractions.ErrUnavailable)
 	}
 	applied := f.fault().appliesFirst()
 	if applied {
@@ -92,7 +92,7 @@ func broken[R any](ctx context.Context, p *Provider, o operation, f *fired, appl
 }
 
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
-	req := leasing.BreakRequest{Name: name, Immediate: !f.RunOut}
+	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {
 		req.Grace = grace
 	}
@@ -120,16 +120,16 @@ func twice[R any](ctx context.Context, p *Provider, o operation, f *fired, apply
 // would be a lie: that nothing was applied. It is nil where that answer will do: it
 // tells what is so now.
 func both(first, second error) error {
-	applied := first == nil || !leasing.Definite(first)
-	if !applied || second == nil || !leasing.Definite(second) {
+	applied := first == nil || !abstractions.NotApplied(first)
+	if !applied || second == nil || !abstractions.NotApplied(second) {
 		return nil
 	}
-	for _, state := range []error{leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased} {
+	for _, state := range []error{abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased} {
 		if errors.Is(second, state) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: applied, and refused when it was repeated: %v", leasing.ErrUnavailable, second)
+	return fmt.Errorf("%w: applied, and refused when it was repeated: %v", abstractions.ErrUnavailable, second)
 }
 
 // fail keeps the caller waiting for as long as the fault says, and returns its error.

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -32,7 +33,7 @@ type promise struct {
 
 var (
 	unknown  = []error{leasing.ErrUnavailable, chaos.ErrInjected}
-	definite = []error{leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed}
+	definite = []error{leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrNotSetUp, leasing.ErrClosed}
 	hints    = []chaos.Op{chaos.Wait}
 )
 
@@ -44,7 +45,7 @@ var promises = []promise{
 	{fault: chaos.Fault{Kind: chaos.Error}, is: unknown, not: definite},
 	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Unavailable}, is: unknown, not: definite},
 	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied}, is: []error{leasing.ErrDenied, chaos.ErrInjected}, not: []error{leasing.ErrUnavailable}},
-	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.NotSetUp}, is: []error{leasing.ErrSetup, chaos.ErrInjected}, not: []error{leasing.ErrUnavailable}},
+	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.NotSetUp}, is: []error{leasing.ErrNotSetUp, chaos.ErrInjected}, not: []error{leasing.ErrUnavailable}},
 	{fault: chaos.Fault{Kind: chaos.Error, After: true}, sent: []time.Duration{0}, is: unknown, not: definite},
 	{fault: chaos.Fault{Kind: chaos.Throttle, RetryAfter: 3 * second}, is: []error{leasing.ErrThrottled, leasing.ErrUnavailable, chaos.ErrInjected}},
 	{fault: chaos.Fault{Kind: chaos.Hang}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
@@ -157,7 +158,7 @@ func TestBrokenUnderItsHolder(t *testing.T) {
 		assert.NotErrorIs(t, err, chaos.ErrInjected, "it is the backend's own word")
 	}
 	held := func(t *testing.T, b *backend) bool {
-		record, err := b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		record, err := b.Provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		return record.Held
 	}
@@ -167,7 +168,7 @@ func TestBrokenUnderItsHolder(t *testing.T) {
 		assert.False(t, held(t, b), "free at once")
 	})
 	run(chaos.Fault{}, func(t *testing.T, p *chaos.Provider, b *backend) {
-		results, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("n", "id")})
+		results, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n", "id")})
 		require.NoError(t, err)
 		lost(t, results[0].Err)
 	})
@@ -182,7 +183,7 @@ func TestBrokenUnderItsHolder(t *testing.T) {
 		assert.False(t, held(t, b))
 	})
 	run(chaos.Fault{After: true}, func(t *testing.T, p *chaos.Provider, b *backend) {
-		results, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("n", "id")})
+		results, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n", "id")})
 		require.NoError(t, err)
 		require.NoError(t, results[0].Err)
 		assert.False(t, held(t, b))
@@ -198,15 +199,15 @@ func TestABrokenInfiniteLeaseRunsOutToo(t *testing.T) {
 		req.TTL = leasing.Infinite
 		_, err := p.Acquire(t.Context(), req)
 		require.NoError(t, err)
-		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.True(t, record.Breaking)
 		time.Sleep(29 * second)
-		record, err = b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		record, err = b.Provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.True(t, record.Held, "its holder has time to hear of it")
 		time.Sleep(2 * second)
-		record, err = b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		record, err = b.Provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.False(t, record.Held)
 	})
@@ -234,20 +235,20 @@ func TestDelaysAddUpAndOneFaultHappens(t *testing.T) {
 // TestWhatCantWorkIsRefusedAsSuch: no fault hides a mistake of the caller.
 func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
-	_, err := p.Acquire(t.Context(), leasing.AcquireRequest{})
+	_, err := p.Acquire(t.Context(), abstractions.AcquireRequest{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
-	_, err = p.Renew(t.Context(), leasing.RenewRequest{})
+	_, err = p.Renew(t.Context(), abstractions.RenewRequest{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
-	require.ErrorIs(t, p.Release(t.Context(), leasing.ReleaseRequest{}), leasing.ErrInvalid)
-	_, err = p.Break(t.Context(), leasing.BreakRequest{})
+	require.ErrorIs(t, p.Release(t.Context(), abstractions.ReleaseRequest{}), leasing.ErrInvalid)
+	_, err = p.Break(t.Context(), abstractions.BreakRequest{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
-	_, err = p.Inspect(t.Context(), leasing.InspectRequest{})
+	_, err = p.Inspect(t.Context(), abstractions.InspectRequest{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
-	_, err = p.Wait(t.Context(), leasing.WaitRequest{})
+	_, err = p.Wait(t.Context(), abstractions.WaitRequest{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
-	_, err = p.History(t.Context(), leasing.HistoryRequest{})
+	_, err = p.History(t.Context(), abstractions.HistoryRequest{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
-	results, err := p.RenewBatch(t.Context(), []leasing.RenewRequest{{}, b.renewal("n", "id")})
+	results, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{{}, b.renewal("n", "id")})
 	require.NoError(t, err)
 	require.ErrorIs(t, results[0].Err, leasing.ErrInvalid)
 	require.ErrorIs(t, results[1].Err, chaos.ErrInjected)
@@ -257,8 +258,8 @@ func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
 	cancel()
 	before := p.Report()
 	require.ErrorIs(t, p.Ping(ended), context.Canceled)
-	_, _ = p.Wait(ended, leasing.WaitRequest{Name: "n", ID: "id"})
-	_, _ = p.RenewBatch(ended, []leasing.RenewRequest{b.renewal("n", "id")})
+	_, _ = p.Wait(ended, abstractions.WaitRequest{Name: "n", ID: "id"})
+	_, _ = p.RenewBatch(ended, []abstractions.RenewRequest{b.renewal("n", "id")})
 	assert.Equal(t, before, p.Report(), "what is not sent has no fate")
 }
 

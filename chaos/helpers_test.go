@@ -8,7 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
@@ -45,15 +46,15 @@ func (b *backend) times(op chaos.Op) []time.Duration {
 
 func (b *backend) As(target any) bool {
 	switch ability := target.(type) {
-	case *leasing.BatchRenewer:
+	case *abstractions.BatchRenewer:
 		*ability = b
-	case *leasing.Waiter:
+	case *abstractions.Waiter:
 		*ability = b
-	case *leasing.Lister:
+	case *abstractions.Lister:
 		*ability = b
-	case *leasing.Pinger:
+	case *abstractions.Pinger:
 		*ability = b
-	case *leasing.HistoryReader:
+	case *abstractions.HistoryReader:
 		*ability = b
 	default:
 		return false
@@ -61,17 +62,17 @@ func (b *backend) As(target any) bool {
 	return true
 }
 
-func (b *backend) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (b *backend) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	b.note(chaos.Acquire, req)
 	return b.Provider.Acquire(ctx, req)
 }
 
-func (b *backend) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (b *backend) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	b.note(chaos.Renew, req)
 	return b.Provider.Renew(ctx, req)
 }
 
-func (b *backend) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (b *backend) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	b.note(chaos.RenewBatch, reqs)
 	for _, req := range reqs {
 		b.note(chaos.Renew, req)
@@ -79,22 +80,22 @@ func (b *backend) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) (
 	return b.Provider.RenewBatch(ctx, reqs)
 }
 
-func (b *backend) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (b *backend) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	b.note(chaos.Release, req)
 	return b.Provider.Release(ctx, req)
 }
 
-func (b *backend) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (b *backend) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
 	b.note(chaos.Break, req)
 	return b.Provider.Break(ctx, req)
 }
 
-func (b *backend) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (b *backend) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
 	b.note(chaos.Inspect, req)
 	return b.Provider.Inspect(ctx, req)
 }
 
-func (b *backend) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (b *backend) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	b.note(chaos.List, req)
 	return b.Provider.List(ctx, req)
 }
@@ -104,12 +105,12 @@ func (b *backend) Ping(ctx context.Context) error {
 	return b.Provider.Ping(ctx)
 }
 
-func (b *backend) History(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+func (b *backend) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	b.note(chaos.History, req)
 	return b.Provider.History(ctx, req)
 }
 
-func (b *backend) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (b *backend) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	b.note(chaos.Wait, req)
 	return b.Provider.Wait(ctx, req)
 }
@@ -128,14 +129,14 @@ func wrappedWith(t testing.TB, options chaos.Options, rules ...chaos.Rule) (*cha
 }
 
 // claim is the request for a lease of a minute.
-func claim(name, id string) leasing.AcquireRequest {
-	return leasing.AcquireRequest{Name: name, ID: id, Owner: "owner", TTL: time.Minute}
+func claim(name, id string) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner", TTL: time.Minute}
 }
 
 // renewal is the request of whoever holds a name, or of a stranger.
-func (b *backend) renewal(name, id string) leasing.RenewRequest {
-	record, _ := b.Provider.Inspect(context.Background(), leasing.InspectRequest{Name: name})
-	return leasing.RenewRequest{Name: name, ID: id, Token: record.Token, TTL: time.Minute}
+func (b *backend) renewal(name, id string) abstractions.RenewRequest {
+	record, _ := b.Provider.Inspect(context.Background(), abstractions.InspectRequest{Name: name})
+	return abstractions.RenewRequest{Name: name, ID: id, Token: record.Token, TTL: time.Minute}
 }
 
 // verb is a way to ask for an operation.
@@ -156,38 +157,38 @@ var verbs = []verb{
 		return err
 	}},
 	{"item of a batch", chaos.Renew, func(ctx context.Context, p *chaos.Provider, b *backend) error {
-		results, err := p.RenewBatch(ctx, []leasing.RenewRequest{b.renewal("n", "id")})
+		results, err := p.RenewBatch(ctx, []abstractions.RenewRequest{b.renewal("n", "id")})
 		if err != nil {
 			return err
 		}
 		return results[0].Err
 	}},
 	{"batch", chaos.RenewBatch, func(ctx context.Context, p *chaos.Provider, b *backend) error {
-		_, err := p.RenewBatch(ctx, []leasing.RenewRequest{b.renewal("n", "id")})
+		_, err := p.RenewBatch(ctx, []abstractions.RenewRequest{b.renewal("n", "id")})
 		return err
 	}},
 	{"release", chaos.Release, func(ctx context.Context, p *chaos.Provider, b *backend) error {
-		return p.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "id"})
+		return p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "id"})
 	}},
 	{"break", chaos.Break, func(ctx context.Context, p *chaos.Provider, b *backend) error {
-		_, err := p.Break(ctx, leasing.BreakRequest{Name: "n"})
+		_, err := p.Break(ctx, abstractions.BreakRequest{Name: "n"})
 		return err
 	}},
 	{"inspect", chaos.Inspect, func(ctx context.Context, p *chaos.Provider, b *backend) error {
-		_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+		_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		return err
 	}},
 	{"list", chaos.List, func(ctx context.Context, p *chaos.Provider, b *backend) error {
-		_, err := p.List(ctx, leasing.ListRequest{})
+		_, err := p.List(ctx, abstractions.ListRequest{})
 		return err
 	}},
 	{"history", chaos.History, func(ctx context.Context, p *chaos.Provider, b *backend) error {
-		_, err := p.History(ctx, leasing.HistoryRequest{Name: "n"})
+		_, err := p.History(ctx, abstractions.HistoryRequest{Name: "n"})
 		return err
 	}},
 	{"ping", chaos.Ping, func(ctx context.Context, p *chaos.Provider, b *backend) error { return p.Ping(ctx) }},
 	{"wait", chaos.Wait, func(ctx context.Context, p *chaos.Provider, b *backend) error {
-		_, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiting"})
+		_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "waiting"})
 		return err
 	}},
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // ParsePlan reads a plan from JSON and checks it.
@@ -182,7 +182,7 @@ func strictly(what string, data []byte, into any) error {
 
 // invalidJSON tells an error of package json as one of ours.
 func invalidJSON(what string, err error) error {
-	if invalid := (*leasing.InvalidError)(nil); errors.As(err, &invalid) {
+	if invalid := (*abstractions.InvalidError)(nil); errors.As(err, &invalid) {
 		return within(what, err)
 	}
 	want := "the JSON of a chaos." + what
@@ -211,7 +211,7 @@ func invalidJSON(what string, err error) error {
 // within says where the field of an error is. The structs' own names give way
 // to the path.
 func within(what string, err error) error {
-	invalid := (*leasing.InvalidError)(nil)
+	invalid := (*abstractions.InvalidError)(nil)
 	if !errors.As(err, &invalid) {
 		return invalidJSON(what, err)
 	}
@@ -219,5 +219,5 @@ func within(what string, err error) error {
 	if field != "" && field[0] != '.' {
 		field = "." + field
 	}
-	return &leasing.InvalidError{Field: what + field, Value: invalid.Value, Want: invalid.Want}
+	return &abstractions.InvalidError{Field: what + field, Value: invalid.Value, Want: invalid.Want}
 }

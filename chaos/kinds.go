@@ -60,7 +60,7 @@ type Failure string
 const (
 	Unavailable Failure = "unavailable" // leasing.ErrUnavailable: the outcome is unknown
 	Denied      Failure = "denied"      // leasing.ErrDenied: as while credentials have expired
-	NotSetUp    Failure = "not_set_up"  // leasing.ErrSetup: as while a table is missing
+	NotSetUp    Failure = "not_set_up"  // leasing.ErrNotSetUp: as while a table is missing
 )
 
 // Op is an operation of a provider.

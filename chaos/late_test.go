@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -28,7 +29,7 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 		require.ErrorIs(t, err, chaos.ErrInjected)
 		metadata["a"] = "changed"
 		cancel()
-		require.Error(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "stranger"}))
+		require.Error(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "stranger"}))
 		assert.Equal(t, 2, p.Report().Late.Pending)
 		settling, cancel := context.WithTimeout(t.Context(), second/2)
 		defer cancel()
@@ -36,14 +37,14 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 		require.NoError(t, p.Settle(t.Context()))
 		assert.Equal(t, chaos.DeliveredLately{Applied: 2}, p.Report().Late)
 		assert.Contains(t, p.Report().String(), "late: 2 applied, 0 refused, 0 dropped, 0 pending")
-		record, err := b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		record, err := b.Provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		assert.Equal(t, "id", record.ID, "applied although its caller is gone")
 		assert.Equal(t, "1", record.Metadata["a"])
 
 		_, err = p.Acquire(t.Context(), claim("n", "second"))
 		require.ErrorIs(t, err, leasing.ErrHeld)
-		require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}))
+		require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "id"}))
 	})
 }
 
@@ -85,7 +86,7 @@ func TestLateRequestsAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, b.times(chaos.Acquire), 1)
 		assert.Equal(t, 4096, p.Report().Late.Pending)
-		_, err = p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "waiter"})
+		_, err = p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "waiter"})
 		require.NoError(t, err)
 		assert.Equal(t, 1, p.Report().ByOp[chaos.Wait])
 	})
@@ -98,10 +99,10 @@ func TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.Acquire}}})
 		_, err := p.Acquire(t.Context(), claim("n", "id"))
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
-		require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}))
+		require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "id"}))
 		require.NoError(t, p.Settle(t.Context()))
 		assert.Equal(t, chaos.DeliveredLately{Refused: 1}, p.Report().Late)
-		record, err := b.Provider.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		record, err := b.Provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		assert.False(t, record.Held)
 	})

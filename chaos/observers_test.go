@@ -19,7 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -131,7 +131,7 @@ func TestTheCounterKnowsEachRuleAndOperation(t *testing.T) {
 	}
 	require.NoError(t, p.Disable("all"))
 	require.NoError(t, p.Enable("batch"))
-	_, err = p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("n", "id")})
+	_, err = p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n", "id")})
 	require.ErrorIs(t, err, chaos.ErrInjected)
 	want := map[string]int64{"leasing.chaos.op=renew_batch,leasing.chaos.rule=batch": 1}
 	for _, op := range []chaos.Op{chaos.Acquire, chaos.Release, chaos.Break, chaos.Inspect, chaos.List, chaos.Ping, chaos.History, chaos.Wait} {
@@ -150,7 +150,7 @@ func TestReport(t *testing.T) {
 	}
 	_ = p.Ping(t.Context())
 	_ = p.Ping(t.Context())
-	_, _ = p.RenewBatch(t.Context(), []leasing.RenewRequest{b.renewal("n/a", "a")})
+	_, _ = p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n/a", "a")})
 	report := p.Report()
 	assert.Equal(t, chaos.Report{
 		Seed: 1, Injected: 3,
@@ -181,7 +181,7 @@ func TestReport(t *testing.T) {
 func TestAReportStaysSmall(t *testing.T) {
 	p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
 	for range 3000 {
-		_, _ = p.Inspect(t.Context(), leasing.InspectRequest{Name: leasing.NewID()})
+		_, _ = p.Inspect(t.Context(), abstractions.InspectRequest{Name: abstractions.NewID()})
 	}
 	report := p.Report()
 	assert.LessOrEqual(t, len(report.ByName), 1025)

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -43,11 +44,11 @@ func TestPartitionComesBeforeOtherRules(t *testing.T) {
 }
 
 // waiting has somebody wait for a name that another claim holds.
-func waiting(t *testing.T, p *chaos.Provider, b *backend) leasing.Wakeups {
+func waiting(t *testing.T, p *chaos.Provider, b *backend) abstractions.Wakeups {
 	t.Helper()
 	_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
 	require.NoError(t, err)
-	wakeups, err := p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "waiter"})
+	wakeups, err := p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "waiter"})
 	require.NoError(t, err)
 	_, err = p.Acquire(t.Context(), claim("n", "waiter"))
 	require.ErrorIs(t, err, leasing.ErrHeld)
@@ -55,9 +56,9 @@ func waiting(t *testing.T, p *chaos.Provider, b *backend) leasing.Wakeups {
 }
 
 // hinted frees the name and says whether who waits heard of it.
-func hinted(t *testing.T, b *backend, wakeups leasing.Wakeups) bool {
+func hinted(t *testing.T, b *backend, wakeups abstractions.Wakeups) bool {
 	t.Helper()
-	require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "holder"}))
+	require.NoError(t, b.Provider.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "holder"}))
 	synctest.Wait()
 	return len(wakeups.C) > 0
 }
@@ -105,7 +106,7 @@ func TestPartitionOfAnOwnerWhoAcquiredBeforeItWasEnabled(t *testing.T) {
 // lazy takes its time to acquire.
 type lazy struct{ leasing.Provider }
 
-func (s lazy) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (s lazy) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	time.Sleep(5 * second)
 	return s.Provider.Acquire(ctx, req)
 }
@@ -168,9 +169,9 @@ func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
 			chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 1}},
 			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second}},
 		)
-		_, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		_, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
-		_, err = p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.ErrorIs(t, err, chaos.ErrInjected)
 		assert.Equal(t, map[string]int{"delay": 1, "stale_read": 1, "partitioned": 1}, p.Report().ByRule)
 	})

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Options configure a wrapper. The zero value is good.
@@ -41,13 +41,13 @@ type Options struct {
 // faulted too. Ask with leasing.As: the methods exist always, and without the
 // ability return leasing.ErrUnsupported.
 type Provider struct {
-	inner      leasing.Provider
-	batcher    leasing.BatchRenewer
-	waiter     leasing.Waiter
-	lister     leasing.Lister
-	pinger     leasing.Pinger
-	historian  leasing.HistoryReader
-	caps       leasing.Capabilities
+	inner      abstractions.Provider
+	batcher    abstractions.BatchRenewer
+	waiter     abstractions.Waiter
+	lister     abstractions.Lister
+	pinger     abstractions.Pinger
+	historian  abstractions.HistoryReader
+	caps       abstractions.Capabilities
 	plan       Plan
 	options    Options
 	partitions bool // whether the plan has any
@@ -73,17 +73,17 @@ type Provider struct {
 }
 
 var (
-	_ leasing.Provider      = (*Provider)(nil)
-	_ leasing.BatchRenewer  = (*Provider)(nil)
-	_ leasing.Waiter        = (*Provider)(nil)
-	_ leasing.Lister        = (*Provider)(nil)
-	_ leasing.Pinger        = (*Provider)(nil)
-	_ leasing.HistoryReader = (*Provider)(nil)
+	_ abstractions.Provider      = (*Provider)(nil)
+	_ abstractions.BatchRenewer  = (*Provider)(nil)
+	_ abstractions.Waiter        = (*Provider)(nil)
+	_ abstractions.Lister        = (*Provider)(nil)
+	_ abstractions.Pinger        = (*Provider)(nil)
+	_ abstractions.HistoryReader = (*Provider)(nil)
 )
 
 // Wrap returns a provider over another one to whose requests the plan happens.
 // The plan's time begins now. Errors are about the plan: see Plan.Validate.
-func Wrap(provider leasing.Provider, plan Plan, options Options) (*Provider, error) {
+func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider, error) {
 	if provider == nil {
 		return nil, invalid("provider", nil, "a provider to wrap")
 	}
@@ -103,11 +103,11 @@ func Wrap(provider leasing.Provider, plan Plan, options Options) (*Provider, err
 		owners: newRecent[string, string](2 * kept), asked: newCounters[identity](),
 		injected: newCounter(options.MeterProvider, plan), report: newTally(),
 	}
-	p.batcher, _ = leasing.As[leasing.BatchRenewer](provider)
-	p.waiter, _ = leasing.As[leasing.Waiter](provider)
-	p.lister, _ = leasing.As[leasing.Lister](provider)
-	p.pinger, _ = leasing.As[leasing.Pinger](provider)
-	p.historian, _ = leasing.As[leasing.HistoryReader](provider)
+	p.batcher, _ = abstractions.As[abstractions.BatchRenewer](provider)
+	p.waiter, _ = abstractions.As[abstractions.Waiter](provider)
+	p.lister, _ = abstractions.As[abstractions.Lister](provider)
+	p.pinger, _ = abstractions.As[abstractions.Pinger](provider)
+	p.historian, _ = abstractions.As[abstractions.HistoryReader](provider)
 	for _, r := range plan.Rules {
 		p.rules = append(p.rules, newRule(r))
 		p.partitions = p.partitions || r.Fault.Kind == Partitioned
@@ -144,16 +144,16 @@ func (p Plan) complete() Plan {
 // hides what else it may have: faults would not happen to that.
 func (p *Provider) As(target any) bool {
 	switch ability := target.(type) {
-	case *leasing.BatchRenewer:
-		return answerWith(ability, leasing.BatchRenewer(p), p.batcher != nil)
-	case *leasing.Waiter:
-		return answerWith(ability, leasing.Waiter(p), p.waiter != nil)
-	case *leasing.Lister:
-		return answerWith(ability, leasing.Lister(p), p.lister != nil)
-	case *leasing.Pinger:
-		return answerWith(ability, leasing.Pinger(p), p.pinger != nil)
-	case *leasing.HistoryReader:
-		return answerWith(ability, leasing.HistoryReader(p), p.historian != nil)
+	case *abstractions.BatchRenewer:
+		return answerWith(ability, abstractions.BatchRenewer(p), p.batcher != nil)
+	case *abstractions.Waiter:
+		return answerWith(ability, abstractions.Waiter(p), p.waiter != nil)
+	case *abstractions.Lister:
+		return answerWith(ability, abstractions.Lister(p), p.lister != nil)
+	case *abstractions.Pinger:
+		return answerWith(ability, abstractions.Pinger(p), p.pinger != nil)
+	case *abstractions.HistoryReader:
+		return answerWith(ability, abstractions.HistoryReader(p), p.historian != nil)
 	}
 	return false
 }
@@ -166,7 +166,7 @@ func answerWith[T any](target *T, self T, has bool) bool {
 }
 
 // Capabilities returns the wrapped provider's.
-func (p *Provider) Capabilities() leasing.Capabilities { return p.caps }
+func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Plan returns the plan with the names that its rules have.
 func (p *Provider) Plan() Plan { return p.plan }

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
@@ -30,13 +31,13 @@ type extra interface{ Extra() }
 func (bare) Extra() {}
 
 func has[T any](p leasing.Provider) bool {
-	_, ok := leasing.As[T](p)
+	_, ok := abstractions.As[T](p)
 	return ok
 }
 
 func abilities(p leasing.Provider) [6]bool {
 	return [...]bool{
-		has[leasing.BatchRenewer](p), has[leasing.Waiter](p), has[leasing.Lister](p), has[leasing.Pinger](p), has[leasing.HistoryReader](p),
+		has[abstractions.BatchRenewer](p), has[abstractions.Waiter](p), has[abstractions.Lister](p), has[abstractions.Pinger](p), has[abstractions.HistoryReader](p),
 		has[extra](p),
 	}
 }
@@ -52,11 +53,11 @@ func TestTrap_T53_AbilitiesAreThoseOfTheWrapped(t *testing.T) {
 		{memory, [...]bool{true, true, true, true, true, false}},
 		{memlease.New(memlease.Options{}), [...]bool{true, true, true, true, false, false}},
 		{bare{memory, nil}, [6]bool{}},
-		{only(func(target any) bool { a, ok := target.(*leasing.BatchRenewer); return set(a, ok, memory) }), [6]bool{0: true}},
-		{only(func(target any) bool { a, ok := target.(*leasing.Waiter); return set(a, ok, memory) }), [6]bool{1: true}},
-		{only(func(target any) bool { a, ok := target.(*leasing.Lister); return set(a, ok, memory) }), [6]bool{2: true}},
-		{only(func(target any) bool { a, ok := target.(*leasing.Pinger); return set(a, ok, memory) }), [6]bool{3: true}},
-		{only(func(target any) bool { a, ok := target.(*leasing.HistoryReader); return set(a, ok, memory) }), [6]bool{4: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.BatchRenewer); return set(a, ok, memory) }), [6]bool{0: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.Waiter); return set(a, ok, memory) }), [6]bool{1: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.Lister); return set(a, ok, memory) }), [6]bool{2: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.Pinger); return set(a, ok, memory) }), [6]bool{3: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.HistoryReader); return set(a, ok, memory) }), [6]bool{4: true}},
 	} {
 		p, err := chaos.Wrap(test.inner, chaos.Plan{}, chaos.Options{KeepOpen: true})
 		require.NoError(t, err)
@@ -76,11 +77,11 @@ func set[T any](target *T, ok bool, p any) bool {
 // wrapper answers for is the wrapper itself, and what it doesn't know is hidden.
 func TestTrap_T64_NothingReachesTheBackendPastTheWrapper(t *testing.T) {
 	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
-	batcher, _ := leasing.As[leasing.BatchRenewer](p)
-	waiter, _ := leasing.As[leasing.Waiter](p)
-	lister, _ := leasing.As[leasing.Lister](p)
-	pinger, _ := leasing.As[leasing.Pinger](p)
-	historian, _ := leasing.As[leasing.HistoryReader](p)
+	batcher, _ := abstractions.As[abstractions.BatchRenewer](p)
+	waiter, _ := abstractions.As[abstractions.Waiter](p)
+	lister, _ := abstractions.As[abstractions.Lister](p)
+	pinger, _ := abstractions.As[abstractions.Pinger](p)
+	historian, _ := abstractions.As[abstractions.HistoryReader](p)
 	for _, ability := range []any{batcher, waiter, lister, pinger, historian} {
 		assert.Same(t, p, ability)
 	}
@@ -132,7 +133,7 @@ func TestTrap_T51_AutoRenewalGoesThroughTheWrapper(t *testing.T) {
 				require.NoError(t, err)
 				var leases []leasing.Lease
 				for _, name := range []string{"a", "b", "c"} {
-					lease, err := manager.Acquire(t.Context(), name, leasing.AcquireOptions{})
+					lease, err := manager.Acquire(t.Context(), name, nil)
 					require.NoError(t, err)
 					leases = append(leases, lease)
 				}
@@ -164,13 +165,13 @@ func expectFaults(t *testing.T, wrap func(inner leasing.Provider, plan chaos.Pla
 	}})
 	failed := 0
 	for range n {
-		if _, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"}); err != nil {
+		if _, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"}); err != nil {
 			failed++
 		}
 	}
 	var outcomes []bool
 	for range 4 {
-		outcomes = append(outcomes, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}) != nil)
+		outcomes = append(outcomes, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "id"}) != nil)
 	}
 	require.NoError(t, p.Close())
 	share = failed > n*27/100 && failed < n*33/100
@@ -184,14 +185,14 @@ type twicePoliced struct {
 	again *chaos.Provider
 }
 
-func (p twicePoliced) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (p twicePoliced) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
 	if _, err := p.again.Inspect(ctx, req); err == nil {
 		return p.again.Inspect(ctx, req)
 	}
 	return p.Provider.Inspect(ctx, req)
 }
 
-func (p twicePoliced) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p twicePoliced) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	_ = p.again.Release(ctx, req)
 	return p.again.Release(ctx, req)
 }
@@ -260,17 +261,17 @@ func TestCloseEndsWhatHangs(t *testing.T) {
 		ctx := context.Background()
 		_, err = p.Acquire(ctx, claim("n", "id"))
 		require.ErrorIs(t, err, chaos.ErrInjected)
-		_, err = p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiter"})
+		_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "waiter"})
 		require.NoError(t, err)
 		var calls sync.WaitGroup
 		calls.Go(func() { assert.ErrorIs(t, p.Ping(ctx), leasing.ErrClosed, "nothing was sent") })
 		calls.Go(func() {
-			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+			_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 			assert.ErrorIs(t, err, leasing.ErrUnavailable)
 			assert.NotErrorIs(t, err, leasing.ErrClosed, "it was applied")
 		})
 		calls.Go(func() {
-			_, err := p.List(ctx, leasing.ListRequest{})
+			_, err := p.List(ctx, abstractions.ListRequest{})
 			assert.ErrorIs(t, err, leasing.ErrClosed)
 		})
 		synctest.Wait()
@@ -301,9 +302,9 @@ func TestCloseCanKeepTheWrappedOpen(t *testing.T) {
 // slow heeds contexts, and nothing else ends its calls.
 type slow struct{ *backend }
 
-func (p slow) Acquire(ctx context.Context, _ leasing.AcquireRequest) (leasing.Grant, error) {
+func (p slow) Acquire(ctx context.Context, _ abstractions.AcquireRequest) (abstractions.Grant, error) {
 	<-ctx.Done()
-	return leasing.Grant{}, ctx.Err()
+	return abstractions.Grant{}, ctx.Err()
 }
 
 // TestCloseCancelsWhatArrivesLate: a late request that is under way ends soon,
@@ -338,9 +339,9 @@ type stuck struct {
 
 var errStuck = errors.New("did not close")
 
-func (p stuck) Acquire(context.Context, leasing.AcquireRequest) (leasing.Grant, error) {
+func (p stuck) Acquire(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error) {
 	<-p.release
-	return leasing.Grant{}, nil
+	return abstractions.Grant{}, nil
 }
 
 func (p stuck) Close() error { return errStuck }
@@ -415,7 +416,7 @@ func TestFateIsItsOwn(t *testing.T) {
 		},
 		"another name": func(p *chaos.Provider) { _, _ = p.Acquire(t.Context(), claim("other", "id")) },
 		"another operation": func(p *chaos.Provider) {
-			_, _ = p.Renew(t.Context(), leasing.RenewRequest{Name: "n", ID: "id", Token: 1, TTL: second})
+			_, _ = p.Renew(t.Context(), abstractions.RenewRequest{Name: "n", ID: "id", Token: 1, TTL: second})
 		},
 	} {
 		assert.Equal(t, alone, fates(meanwhile), what)

@@ -5,68 +5,68 @@ import (
 	"maps"
 	"slices"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Inspect is the wrapped provider's, with the plan's faults.
-func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	quiet, err := p.state()
 	switch {
 	case err != nil:
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	case quiet:
 		return p.inner.Inspect(ctx, req)
 	}
 	return p.inspect(ctx, req)
 }
 
-func (p *Provider) inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (p *Provider) inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	if req.Validate(p.caps) != nil {
 		return p.inner.Inspect(ctx, req)
 	}
 	o := operation{op: Inspect, name: req.Name, read: req}
-	return read(ctx, p, o, ownRecord, func(ctx context.Context) (leasing.Record, error) { return p.inner.Inspect(ctx, req) })
+	return read(ctx, p, o, ownRecord, func(ctx context.Context) (abstractions.Record, error) { return p.inner.Inspect(ctx, req) })
 }
 
 // List is the wrapped provider's, with the plan's faults.
-func (p *Provider) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	quiet, err := p.state()
 	switch {
 	case err != nil:
-		return leasing.ListResult{}, err
+		return abstractions.ListResult{}, err
 	case p.lister == nil:
-		return leasing.ListResult{}, p.wrap(operation{op: List}, leasing.ErrUnsupported)
+		return abstractions.ListResult{}, p.wrap(operation{op: List}, abstractions.ErrUnsupported)
 	case quiet:
 		return p.lister.List(ctx, req)
 	}
 	return p.list(ctx, req)
 }
 
-func (p *Provider) list(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (p *Provider) list(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	o := operation{op: List, read: req}
-	return read(ctx, p, o, ownList, func(ctx context.Context) (leasing.ListResult, error) { return p.lister.List(ctx, req) })
+	return read(ctx, p, o, ownList, func(ctx context.Context) (abstractions.ListResult, error) { return p.lister.List(ctx, req) })
 }
 
 // History is the wrapped provider's, with the plan's faults.
-func (p *Provider) History(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	quiet, err := p.state()
 	switch {
 	case err != nil:
-		return leasing.HistoryResult{}, err
+		return abstractions.HistoryResult{}, err
 	case p.historian == nil:
-		return leasing.HistoryResult{}, p.wrap(operation{op: History, name: req.Name}, leasing.ErrUnsupported)
+		return abstractions.HistoryResult{}, p.wrap(operation{op: History, name: req.Name}, abstractions.ErrUnsupported)
 	case quiet:
 		return p.historian.History(ctx, req)
 	}
 	return p.history(ctx, req)
 }
 
-func (p *Provider) history(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
-	if (leasing.InspectRequest{Name: req.Name}).Validate(p.caps) != nil {
+func (p *Provider) history(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+	if (abstractions.InspectRequest{Name: req.Name}).Validate(p.caps) != nil {
 		return p.historian.History(ctx, req)
 	}
 	o := operation{op: History, name: req.Name, read: req}
-	return read(ctx, p, o, ownHistory, func(ctx context.Context) (leasing.HistoryResult, error) { return p.historian.History(ctx, req) })
+	return read(ctx, p, o, ownHistory, func(ctx context.Context) (abstractions.HistoryResult, error) { return p.historian.History(ctx, req) })
 }
 
 // Ping is the wrapped provider's, with the plan's faults.
@@ -76,7 +76,7 @@ func (p *Provider) Ping(ctx context.Context) error {
 	case err != nil:
 		return err
 	case p.pinger == nil:
-		return p.wrap(operation{op: Ping}, leasing.ErrUnsupported)
+		return p.wrap(operation{op: Ping}, abstractions.ErrUnsupported)
 	case quiet:
 		return p.pinger.Ping(ctx)
 	}
@@ -102,12 +102,12 @@ func read[R any](ctx context.Context, p *Provider, o operation, own func(R) R, a
 	return own(answer), err
 }
 
-func ownRecord(r leasing.Record) leasing.Record {
+func ownRecord(r abstractions.Record) abstractions.Record {
 	r.Metadata = maps.Clone(r.Metadata)
 	return r
 }
 
-func ownList(r leasing.ListResult) leasing.ListResult {
+func ownList(r abstractions.ListResult) abstractions.ListResult {
 	r.Records = slices.Clone(r.Records)
 	for i := range r.Records {
 		r.Records[i] = ownRecord(r.Records[i])
@@ -115,7 +115,7 @@ func ownList(r leasing.ListResult) leasing.ListResult {
 	return r
 }
 
-func ownHistory(r leasing.HistoryResult) leasing.HistoryResult {
+func ownHistory(r abstractions.HistoryResult) abstractions.HistoryResult {
 	r.Entries = slices.Clone(r.Entries)
 	return r
 }

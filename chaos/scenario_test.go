@@ -12,7 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
@@ -85,7 +86,7 @@ func worker(t *testing.T, tr *chronicle, p *chaos.Provider, w int) {
 		}
 		waiting, stop := context.WithCancel(t.Context())
 		_ = call("wait", func(context.Context) (any, error) {
-			wakeups, err := p.Wait(waiting, leasing.WaitRequest{Name: name, ID: id})
+			wakeups, err := p.Wait(waiting, abstractions.WaitRequest{Name: name, ID: id})
 			if err == nil {
 				go func() {
 					for {
@@ -100,31 +101,31 @@ func worker(t *testing.T, tr *chronicle, p *chaos.Provider, w int) {
 			}
 			return nil, err
 		})
-		var grant leasing.Grant
+		var grant abstractions.Grant
 		err := call("acquire", func(ctx context.Context) (_ any, err error) {
-			grant, err = p.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, Owner: owner, TTL: 1500 * time.Millisecond, Metadata: map[string]string{"round": fmt.Sprint(round)}})
+			grant, err = p.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: owner, TTL: 1500 * time.Millisecond, Metadata: map[string]string{"round": fmt.Sprint(round)}})
 			return grant, err
 		})
-		renewal := leasing.RenewRequest{Name: name, ID: id, Token: grant.Token, TTL: 1500 * time.Millisecond, State: grant.State}
+		renewal := abstractions.RenewRequest{Name: name, ID: id, Token: grant.Token, TTL: 1500 * time.Millisecond, State: grant.State}
 		if err == nil {
 			_ = call("renew", func(ctx context.Context) (any, error) { return p.Renew(ctx, renewal) })
-			_ = call("batch", func(ctx context.Context) (any, error) { return p.RenewBatch(ctx, []leasing.RenewRequest{renewal}) })
+			_ = call("batch", func(ctx context.Context) (any, error) { return p.RenewBatch(ctx, []abstractions.RenewRequest{renewal}) })
 		}
-		_ = call("inspect", func(ctx context.Context) (any, error) { return p.Inspect(ctx, leasing.InspectRequest{Name: name}) })
+		_ = call("inspect", func(ctx context.Context) (any, error) { return p.Inspect(ctx, abstractions.InspectRequest{Name: name}) })
 		_ = call("list", func(ctx context.Context) (any, error) {
-			result, err := p.List(ctx, leasing.ListRequest{Prefix: "name/"})
+			result, err := p.List(ctx, abstractions.ListRequest{Prefix: "name/"})
 			slices.SortFunc(result.Records, func(a, b leasing.Record) int { return strings.Compare(a.Name, b.Name) })
 			return result, err // in the provider's order, which differs from run to run
 		})
 		_ = call("history", func(ctx context.Context) (any, error) {
-			return p.History(ctx, leasing.HistoryRequest{Name: name, Limit: 3})
+			return p.History(ctx, abstractions.HistoryRequest{Name: name, Limit: 3})
 		})
 		_ = call("ping", func(ctx context.Context) (any, error) { return nil, p.Ping(ctx) })
 		if round%4 == 3 {
-			_ = call("break", func(ctx context.Context) (any, error) { return p.Break(ctx, leasing.BreakRequest{Name: name}) })
+			_ = call("break", func(ctx context.Context) (any, error) { return p.Break(ctx, abstractions.BreakRequest{Name: name}) })
 		}
 		_ = call("release", func(ctx context.Context) (any, error) {
-			return nil, p.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id, Token: grant.Token, State: grant.State})
+			return nil, p.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id, Token: grant.Token, State: grant.State})
 		})
 		stop()
 		time.Sleep(time.Duration(500+13*w) * time.Millisecond)

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -17,14 +18,14 @@ func TestStaleReadsShowWhatWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead, Delay: 3 * second}, When: chaos.Policy{Sequence: "....x.x"}})
 		holder := func() string {
-			record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
 			assert.Equal(t, map[string]string{"of": record.ID}, record.Metadata)
 			record.Metadata["of"] = "the caller, who may change what is his"
 			return record.ID
 		}
 		turn := func(id string) {
-			_, err := b.Provider.Break(t.Context(), leasing.BreakRequest{Name: "n", Immediate: true})
+			_, err := b.Provider.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
 			require.NoError(t, err)
 			req := claim("n", id)
 			req.Metadata = map[string]string{"of": id}
@@ -50,7 +51,7 @@ func TestStaleReadsAreNoStalerThanTheyNeedBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead, Delay: second}})
 		held := func() bool {
-			record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
 			return record.Held
 		}
@@ -70,18 +71,18 @@ func TestStaleReadsOfListsAndHistories(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 2}})
 		_, err := b.Provider.Acquire(t.Context(), claim("n", "first"))
 		require.NoError(t, err)
-		list := func(prefix string) leasing.ListResult {
-			result, err := p.List(t.Context(), leasing.ListRequest{Prefix: prefix})
+		list := func(prefix string) abstractions.ListResult {
+			result, err := p.List(t.Context(), abstractions.ListRequest{Prefix: prefix})
 			require.NoError(t, err)
 			return result
 		}
-		history := func() leasing.HistoryResult {
-			result, err := p.History(t.Context(), leasing.HistoryRequest{Name: "n"})
+		history := func() abstractions.HistoryResult {
+			result, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "n"})
 			require.NoError(t, err)
 			return result
 		}
 		firstList, firstHistory := list(""), history()
-		require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "first"}))
+		require.NoError(t, b.Provider.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "first"}))
 		assert.Equal(t, firstList, list(""))
 		assert.Equal(t, firstHistory, history())
 		assert.Empty(t, list("other").Records, "another request has no earlier answer")
@@ -98,23 +99,23 @@ func TestStaleReadsAreTheCallersOwn(t *testing.T) {
 	_, err := b.Provider.Acquire(t.Context(), req)
 	require.NoError(t, err)
 	for range 3 {
-		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Equal(t, "id", record.Metadata["of"])
 		record.Metadata["of"] = "changed"
-		list, err := p.List(t.Context(), leasing.ListRequest{})
+		list, err := p.List(t.Context(), abstractions.ListRequest{})
 		require.NoError(t, err)
 		require.Equal(t, "n", list.Records[0].Name)
 		require.Equal(t, "id", list.Records[0].Metadata["of"])
 		list.Records[0].Metadata["of"] = "changed"
 		list.Records[0].Name = "changed"
-		history, err := p.History(t.Context(), leasing.HistoryRequest{Name: "n"})
+		history, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Equal(t, "id", history.Entries[0].ID)
 		history.Entries[0].ID = "changed"
 	}
-	require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "id"}))
-	record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.NoError(t, b.Provider.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "id"}))
+	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.True(t, record.Held, "it is stale")
 }
@@ -125,7 +126,7 @@ type failing struct {
 	asked int
 }
 
-func (f *failing) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (f *failing) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
 	if f.asked++; f.asked == 1 {
 		return leasing.Record{}, leasing.ErrUnavailable
 	}
@@ -140,9 +141,9 @@ func TestAFailedReadIsNotServedAgain(t *testing.T) {
 	defer p.Close()
 	_, err = inner.Provider.Acquire(t.Context(), claim("n", "id"))
 	require.NoError(t, err)
-	_, err = p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.ErrorIs(t, err, leasing.ErrUnavailable)
-	record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.True(t, record.Held)
 	require.Zero(t, p.Report().Injected)
@@ -152,11 +153,11 @@ func TestAFailedReadIsNotServedAgain(t *testing.T) {
 func TestStaleReadsOfAnOwner(t *testing.T) {
 	for owner, want := range map[string]bool{"me": true, "you": false} {
 		p, b := wrappedWith(t, chaos.Options{Owner: owner}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, Match: chaos.Match{Owners: []string{"me"}}})
-		_, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		_, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		_, err = b.Provider.Acquire(t.Context(), claim("n", "id"))
 		require.NoError(t, err)
-		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		assert.Equal(t, want, !record.Held)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -20,7 +21,7 @@ type moody struct {
 }
 
 func (m *moody) As(target any) bool {
-	batcher, ok := target.(*leasing.BatchRenewer)
+	batcher, ok := target.(*abstractions.BatchRenewer)
 	if ok {
 		*batcher = m
 	}
@@ -34,21 +35,21 @@ func (m *moody) again(op chaos.Op) error {
 	return nil
 }
 
-func (m *moody) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (m *moody) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := m.again(chaos.Acquire); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	return m.backend.Acquire(ctx, req)
 }
 
-func (m *moody) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (m *moody) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	if err := m.again(chaos.Renew); err != nil {
-		return []leasing.RenewResult{{Err: err}}, nil //nolint:nilerr // it is the item's
+		return []abstractions.RenewResult{{Err: err}}, nil //nolint:nilerr // it is the item's
 	}
 	return m.backend.RenewBatch(ctx, reqs)
 }
 
-func (m *moody) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (m *moody) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
 	if err := m.again(chaos.Break); err != nil {
 		return leasing.BreakResult{}, err
 	}
@@ -59,7 +60,7 @@ func (m *moody) Break(ctx context.Context, req leasing.BreakRequest) (leasing.Br
 func TestAppliedTwiceIsUnknownIfTheSecondAnswerWouldBeALie(t *testing.T) {
 	lost := &leasing.LostError{Reason: leasing.LostTaken}
 	for err, unknown := range map[error]bool{
-		leasing.ErrThrottled: true, leasing.ErrDenied: true, leasing.ErrSetup: true, leasing.ErrStale: true,
+		leasing.ErrThrottled: true, leasing.ErrDenied: true, leasing.ErrNotSetUp: true, leasing.ErrStale: true,
 		leasing.ErrHeld: false, leasing.ErrReleased: false, lost: false, leasing.ErrUnavailable: false,
 	} {
 		m := &moody{newBackend(), err, map[chaos.Op]int{}}
@@ -71,15 +72,15 @@ func TestAppliedTwiceIsUnknownIfTheSecondAnswerWouldBeALie(t *testing.T) {
 			assert.Equal(t, unknown, !errors.Is(got, err), "%s, %v: %v", what, err, got)
 			assert.Equal(t, unknown, errors.Is(got, chaos.ErrInjected), "%s, %v: %v", what, err, got)
 			if unknown {
-				assert.False(t, leasing.Definite(got), "%s, %v: %v", what, err, got)
+				assert.False(t, abstractions.NotApplied(got), "%s, %v: %v", what, err, got)
 			}
 		}
 		_, got := p.Acquire(t.Context(), claim("n", "id"))
 		isTold("acquire", got)
-		results, got := p.RenewBatch(t.Context(), []leasing.RenewRequest{m.renewal("n", "id")})
+		results, got := p.RenewBatch(t.Context(), []abstractions.RenewRequest{m.renewal("n", "id")})
 		require.NoError(t, got)
 		isTold("renew", results[0].Err)
-		_, got = p.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		_, got = p.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 		isTold("break", got)
 	}
 }

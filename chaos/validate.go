@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // maxRate bounds Rate.Count, since as many instants are kept.
@@ -170,14 +170,14 @@ func (r Rate) validate() error {
 
 // sum adds times that are not negative and never wraps around.
 func sum(a, b time.Duration) time.Duration {
-	if a > leasing.Infinite-b {
-		return leasing.Infinite
+	if a > abstractions.Infinite-b {
+		return abstractions.Infinite
 	}
 	return a + b
 }
 
 func invalid(field string, value any, want string) error {
-	return &leasing.InvalidError{Field: field, Value: value, Want: want}
+	return &abstractions.InvalidError{Field: field, Value: value, Want: want}
 }
 
 func or(first bool, a, b string) string {

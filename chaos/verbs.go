@@ -4,7 +4,7 @@ import (
 	"context"
 	"maps"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // The methods below are in two parts, so that what the second allocates costs
@@ -17,17 +17,17 @@ type nothing struct{}
 // state reports whether the wrapper is closed, and whether nothing is to happen.
 func (p *Provider) state() (quiet bool, err error) {
 	if p.closed.Load() {
-		return true, leasing.ErrClosed
+		return true, abstractions.ErrClosed
 	}
 	return p.quiet.Load(), nil
 }
 
 // Acquire is the wrapped provider's, with the plan's faults.
-func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	quiet, err := p.state()
 	switch {
 	case err != nil:
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	case quiet:
 		p.introduce(req)
 		return p.inner.Acquire(ctx, req)
@@ -36,7 +36,7 @@ func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (lea
 }
 
 // introduce remembers whose claim it is, for rules that are enabled later.
-func (p *Provider) introduce(req leasing.AcquireRequest) {
+func (p *Provider) introduce(req abstractions.AcquireRequest) {
 	if len(p.plan.Rules) == 0 {
 		return
 	}
@@ -45,40 +45,40 @@ func (p *Provider) introduce(req leasing.AcquireRequest) {
 	p.owners.put(req.ID, req.Owner)
 }
 
-func (p *Provider) acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *Provider) acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if req.Validate(p.caps) != nil {
 		return p.inner.Acquire(ctx, req)
 	}
 	req.Metadata = maps.Clone(req.Metadata) // it may be sent when the caller has it back
 	o := operation{op: Acquire, name: req.Name, id: req.ID, owner: req.Owner}
-	return through(ctx, p, o, func(ctx context.Context) (leasing.Grant, error) { return p.inner.Acquire(ctx, req) })
+	return through(ctx, p, o, func(ctx context.Context) (abstractions.Grant, error) { return p.inner.Acquire(ctx, req) })
 }
 
 // Renew is the wrapped provider's, with the plan's faults.
-func (p *Provider) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	quiet, err := p.state()
 	switch {
 	case err != nil:
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	case quiet:
 		return p.inner.Renew(ctx, req)
 	}
 	return p.renew(ctx, req)
 }
 
-func (p *Provider) renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *Provider) renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if req.Validate(p.caps) != nil {
 		return p.inner.Renew(ctx, req)
 	}
-	return through(ctx, p, renewal(req), func(ctx context.Context) (leasing.Grant, error) { return p.inner.Renew(ctx, req) })
+	return through(ctx, p, renewal(req), func(ctx context.Context) (abstractions.Grant, error) { return p.inner.Renew(ctx, req) })
 }
 
-func renewal(req leasing.RenewRequest) operation {
+func renewal(req abstractions.RenewRequest) operation {
 	return operation{op: Renew, name: req.Name, id: req.ID}
 }
 
 // Release is the wrapped provider's, with the plan's faults.
-func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	quiet, err := p.state()
 	switch {
 	case err != nil:
@@ -89,7 +89,7 @@ func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) erro
 	return p.release(ctx, req)
 }
 
-func (p *Provider) release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *Provider) release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if req.Validate(p.caps) != nil {
 		return p.inner.Release(ctx, req)
 	}
@@ -99,21 +99,21 @@ func (p *Provider) release(ctx context.Context, req leasing.ReleaseRequest) erro
 }
 
 // Break is the wrapped provider's, with the plan's faults.
-func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	quiet, err := p.state()
 	switch {
 	case err != nil:
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	case quiet:
 		return p.inner.Break(ctx, req)
 	}
 	return p.breaks(ctx, req)
 }
 
-func (p *Provider) breaks(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *Provider) breaks(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if req.Validate(p.caps) != nil {
 		return p.inner.Break(ctx, req)
 	}
 	o := operation{op: Break, name: req.Name}
-	return through(ctx, p, o, func(ctx context.Context) (leasing.BreakResult, error) { return p.inner.Break(ctx, req) })
+	return through(ctx, p, o, func(ctx context.Context) (abstractions.BreakResult, error) { return p.inner.Break(ctx, req) })
 }

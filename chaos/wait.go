@@ -3,18 +3,18 @@ package chaos
 import (
 	"context"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Wait is the wrapped provider's, with the plan's faults: of the registration,
 // and of the hints.
-func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	quiet, err := p.state()
 	switch {
 	case err != nil:
-		return leasing.Wakeups{}, err
+		return abstractions.Wakeups{}, err
 	case p.waiter == nil:
-		return leasing.Wakeups{}, p.wrap(operation{op: Wait, name: req.Name}, leasing.ErrUnsupported)
+		return abstractions.Wakeups{}, p.wrap(operation{op: Wait, name: req.Name}, abstractions.ErrUnsupported)
 	case quiet && !p.partitions:
 		return p.waiter.Wait(ctx, req)
 	}
@@ -23,8 +23,8 @@ func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.W
 
 // wait puts itself between the hints and their reader. If nothing is to happen yet it
 // does so for partitions that may come while the registration lasts.
-func (p *Provider) wait(ctx context.Context, req leasing.WaitRequest, quiet bool) (leasing.Wakeups, error) {
-	register := func(ctx context.Context) (leasing.Wakeups, error) { return p.waiter.Wait(ctx, req) }
+func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, quiet bool) (abstractions.Wakeups, error) {
+	register := func(ctx context.Context) (abstractions.Wakeups, error) { return p.waiter.Wait(ctx, req) }
 	if ctx.Err() != nil || req.Validate(p.caps) != nil {
 		return register(ctx)
 	}
@@ -33,7 +33,7 @@ func (p *Provider) wait(ctx context.Context, req leasing.WaitRequest, quiet bool
 	if !quiet {
 		f = p.decide(&o)
 	}
-	return around(ctx, p, o, f, func(ctx context.Context) (leasing.Wakeups, error) {
+	return around(ctx, p, o, f, func(ctx context.Context) (abstractions.Wakeups, error) {
 		if f.main != nil && !f.main.aboutHints() {
 			return perform(ctx, p, o, f.main, register)
 		}
@@ -56,7 +56,7 @@ func (f *fired) aboutHints() bool {
 
 // relayed puts the fault between the hints and their reader, for as long as the
 // registration lasts. After Close there are no hints.
-func (p *Provider) relayed(ctx context.Context, o operation, f *fired, from leasing.Wakeups) leasing.Wakeups {
+func (p *Provider) relayed(ctx context.Context, o operation, f *fired, from abstractions.Wakeups) abstractions.Wakeups {
 	to := make(chan struct{}, 1)
 	if f != nil {
 		p.note(ctx, o, f)
@@ -64,7 +64,7 @@ func (p *Provider) relayed(ctx context.Context, o operation, f *fired, from leas
 	if f == nil || f.fault().Kind != HintsLost {
 		p.spawn(func() { p.relay(ctx, o, f, from.C, to) })
 	}
-	return leasing.Wakeups{C: to}
+	return abstractions.Wakeups{C: to}
 }
 
 func (p *Provider) relay(ctx context.Context, o operation, f *fired, from <-chan struct{}, to chan<- struct{}) {

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 )
 
@@ -22,12 +23,12 @@ func hintTimes(t *testing.T, p *chaos.Provider, b *backend) []time.Duration {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	wakeups, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiter"})
+	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "waiter"})
 	require.NoError(t, err)
 	require.Equal(t, 1, cap(wakeups.C))
 	time.Sleep(second)
 	freed := time.Now()
-	require.NoError(t, b.Provider.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "holder"}))
+	require.NoError(t, b.Provider.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "holder"}))
 	end := time.NewTimer(time.Minute)
 	var hints []time.Duration
 	for {
@@ -76,7 +77,7 @@ func TestTrap_T40_ARegistrationEndsWithItsContext(t *testing.T) {
 		before := runtime.NumGoroutine()
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 100 {
-			_, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiter"})
+			_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "waiter"})
 			require.NoError(t, err)
 		}
 		require.Greater(t, runtime.NumGoroutine(), before+50)
@@ -90,7 +91,7 @@ func TestTrap_T40_ARegistrationEndsWithItsContext(t *testing.T) {
 func TestARegistrationThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.ReplyLost}}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: time.Hour}})
-		wakeups, err := p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "waiter"})
+		wakeups, err := p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "waiter"})
 		require.ErrorIs(t, err, chaos.ErrInjected)
 		assert.Nil(t, wakeups.C)
 		assert.Len(t, b.times(chaos.Wait), 1)
@@ -104,12 +105,12 @@ func TestTrap_T32_AWaiterWithoutHintsPolls(t *testing.T) {
 		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.HintsLost}})
 		manager, err := leasing.NewManager(p, leasing.Options{})
 		require.NoError(t, err)
-		holder, err := manager.Acquire(t.Context(), "n", leasing.AcquireOptions{})
+		holder, err := manager.Acquire(t.Context(), "n", nil)
 		require.NoError(t, err)
 		other, err := leasing.NewManager(p, leasing.Options{})
 		require.NoError(t, err)
 		time.AfterFunc(5*second, func() { assert.NoError(t, holder.Release(context.Background())) })
-		lease, err := other.Acquire(t.Context(), "n", leasing.AcquireOptions{WaitLimit: time.Minute})
+		lease, err := other.Acquire(t.Context(), "n", &leasing.AcquireOptions{WaitLimit: time.Minute})
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
 		require.NoError(t, other.Close(t.Context()))

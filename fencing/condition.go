@@ -4,7 +4,8 @@ import (
 	"net/http"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Object is what a read of an object or a document showed. The zero Object is
@@ -59,7 +60,7 @@ func NewCondition(resource string, read Object, token int64) (Condition, error) 
 	if err := Check(resource, token, read.Token); err != nil {
 		return Condition{}, err
 	}
-	condition := Condition{IfMatch: read.ETag, Token: token, WriteID: leasing.NewID()}
+	condition := Condition{IfMatch: read.ETag, Token: token, WriteID: abstractions.NewID()}
 	if read.ETag == "" {
 		condition.IfNoneMatch = "*"
 	}

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/fencing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
@@ -49,11 +49,11 @@ func ExampleHandler() {
 		return nil
 	}
 
-	paused, err := manager.Acquire(ctx, "reports/daily", leasing.AcquireOptions{})
+	paused, err := manager.Acquire(ctx, "reports/daily", nil)
 	if err != nil {
 		panic(err)
 	}
-	if _, err := manager.Break(ctx, "reports/daily", leasing.BreakOptions{Immediate: true}); err != nil {
+	if _, err := manager.Break(ctx, "reports/daily", &leasing.BreakOptions{Immediate: true}); err != nil {
 		panic(err)
 	}
 	err = leasing.Do(ctx, manager, "reports/daily", upload) // under the lease's context

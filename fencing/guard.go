@@ -3,7 +3,7 @@ package fencing
 import (
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Guard is the check for a table whose rows carry the token of their last

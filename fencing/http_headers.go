@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Header fields.

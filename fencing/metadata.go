@@ -4,7 +4,7 @@ import (
 	"maps"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // The names under which Metadata keeps a condition. Azure wants C# identifiers,

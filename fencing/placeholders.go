@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Placeholders is how a database writes the parameters of a statement.

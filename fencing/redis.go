@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // RedisEval runs a Lua script on Redis, once, and returns its reply as it is:

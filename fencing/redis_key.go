@@ -3,7 +3,7 @@ package fencing
 import (
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // RedisFenceKey returns a key for the fence of what is kept at key, in the

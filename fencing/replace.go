@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // ErrPrecondition is what Replacement.Write returns, or wraps, when the store
@@ -62,7 +63,7 @@ func Replace(ctx context.Context, token int64, r Replacement) error {
 	}
 	id := r.WriteID
 	if id == "" {
-		id = leasing.NewID()
+		id = abstractions.NewID()
 	}
 	var before Object
 	for refusals := 0; ; {

@@ -3,7 +3,7 @@ package fencing
 import (
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // StaleError says that a resource refused a token. It matches leasing.ErrStale.

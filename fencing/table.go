@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Table remembers the highest token that each resource has seen, in a table

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 var wantToken = fmt.Sprintf("Lease.Token: 1 to %d", int64(leasing.MaxToken))

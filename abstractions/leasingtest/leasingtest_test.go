@@ -10,27 +10,28 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // worker is what a user might have: it works until its lease ends.
-func worker(ctx context.Context, m leasing.Manager) error {
-	return leasing.Do(ctx, m, "jobs/report", func(ctx context.Context, _ leasing.Lease) error {
+func worker(ctx context.Context, m abstractions.Manager) error {
+	return leasing.Do(ctx, m, "jobs/report", func(ctx context.Context, _ abstractions.Lease) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
 }
 
 func TestLose(t *testing.T) {
-	for _, reason := range []leasing.LostReason{leasing.LostTaken, leasing.LostBroken, leasing.LostGone} {
+	for _, reason := range []abstractions.LostReason{abstractions.LostTaken, abstractions.LostBroken, abstractions.LostGone} {
 		m, p := leasingtest.NewManager(t, leasing.Options{})
-		acquired := make(chan leasing.Lease, 1)
+		acquired := make(chan abstractions.Lease, 1)
 		stopped := make(chan error, 1)
 		go func() {
-			stopped <- leasing.Do(t.Context(), m, "jobs/report", func(ctx context.Context, l leasing.Lease) error {
+			stopped <- leasing.Do(t.Context(), m, "jobs/report", func(ctx context.Context, l abstractions.Lease) error {
 				acquired <- l
 				<-ctx.Done()
 				return nil
@@ -38,11 +39,11 @@ func TestLose(t *testing.T) {
 		}()
 		lease := <-acquired
 		leasingtest.Lose(t, p, lease, reason)
-		var lost *leasing.LostError
+		var lost *abstractions.LostError
 		require.ErrorAs(t, <-stopped, &lost)
 		require.Equal(t, reason, lost.Reason)
 
-		next, err := m.TryAcquire(t.Context(), "jobs/report", leasing.AcquireOptions{})
+		next, err := m.TryAcquire(t.Context(), "jobs/report", nil)
 		require.NoError(t, err, "the name is free for others")
 		require.Greater(t, next.Token(), lease.Token())
 		require.NoError(t, next.Release(t.Context()))
@@ -55,9 +56,9 @@ func TestAnOutageInVirtualTime(t *testing.T) {
 		stopped := make(chan error, 1)
 		go func() { stopped <- worker(t.Context(), m) }()
 		synctest.Wait()
-		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, leasing.ErrUnavailable))
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, abstractions.ErrUnavailable))
 		start := time.Now()
-		require.ErrorIs(t, <-stopped, leasing.ErrLost)
+		require.ErrorIs(t, <-stopped, abstractions.ErrLost)
 		require.Greater(t, time.Since(start), 29*time.Second)
 		require.Less(t, time.Since(start), 30*time.Second)
 	})
@@ -66,8 +67,8 @@ func TestAnOutageInVirtualTime(t *testing.T) {
 func TestHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")
-		request := func(id string) leasing.AcquireRequest {
-			return leasing.AcquireRequest{Name: "n", ID: id, Owner: "o", TTL: time.Minute}
+		request := func(id string) abstractions.AcquireRequest {
+			return abstractions.AcquireRequest{Name: "n", ID: id, Owner: "o", TTL: time.Minute}
 		}
 		p := leasingtest.NewProvider()
 		defer p.Close()
@@ -80,7 +81,7 @@ func TestHandlers(t *testing.T) {
 		remove()
 
 		remove = p.Use(leasingtest.LoseReply(leasingtest.Release, leasingtest.Always, boom))
-		require.ErrorIs(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}), boom)
+		require.ErrorIs(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}), boom)
 		remove()
 		_, err = p.Acquire(t.Context(), request("b"))
 		require.NoError(t, err, "the release had taken effect")
@@ -89,14 +90,14 @@ func TestHandlers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err = p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+		_, err = p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, time.Second, time.Since(start))
 		p.Clear()
 
 		p.Use(leasingtest.Delay(leasingtest.Inspect, leasingtest.Always, time.Second))
 		start = time.Now()
-		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Equal(t, "b", record.ID)
 		require.Equal(t, time.Second, time.Since(start))
@@ -107,7 +108,7 @@ func TestHandlers(t *testing.T) {
 			_, err := p.Acquire(t.Context(), request("c"))
 			require.NoError(t, err, "the break took effect at once")
 		}()
-		_, err = p.Break(t.Context(), leasing.BreakRequest{Name: "n", Immediate: true})
+		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
 		require.NoError(t, err)
 		require.Equal(t, 4, p.Count(leasingtest.Acquire))
 		require.Equal(t, leasingtest.Call{Op: leasingtest.Acquire, Name: "n", ID: "a", TTL: time.Minute, At: p.Calls()[0].At, N: 1}, p.Calls()[0])

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -51,7 +51,7 @@ type Provider struct {
 	handlers []*Handler
 	calls    []Call
 	count    map[Op]int
-	taken    map[string]leasing.LostReason // by claim ID: see Lose
+	taken    map[string]abstractions.LostReason // by claim ID: see Lose
 }
 
 // NewProvider returns a provider without handlers.
@@ -59,7 +59,7 @@ func NewProvider() *Provider {
 	return &Provider{
 		backend: memlease.New(memlease.Options{}),
 		count:   map[Op]int{},
-		taken:   map[string]leasing.LostReason{},
+		taken:   map[string]abstractions.LostReason{},
 	}
 }
 
@@ -115,7 +115,7 @@ func (p *Provider) through(ctx context.Context, call Call, apply func() error) e
 	return apply()
 }
 
-func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (grant leasing.Grant, err error) {
+func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (grant abstractions.Grant, err error) {
 	err = p.through(ctx, Call{Op: Acquire, Name: req.Name, ID: req.ID, TTL: req.TTL}, func() (err error) {
 		grant, err = p.backend.Acquire(context.WithoutCancel(ctx), req)
 		return err
@@ -123,13 +123,13 @@ func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (gra
 	return grantOr(grant, err)
 }
 
-func (p *Provider) Renew(ctx context.Context, req leasing.RenewRequest) (grant leasing.Grant, err error) {
+func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (grant abstractions.Grant, err error) {
 	err = p.through(ctx, Call{Op: Renew, Name: req.Name, ID: req.ID, TTL: req.TTL}, func() (err error) {
 		p.mu.Lock()
 		reason, taken := p.taken[req.ID]
 		p.mu.Unlock()
 		if taken {
-			return &leasing.LostError{Reason: reason}
+			return &abstractions.LostError{Reason: reason}
 		}
 		grant, err = p.backend.Renew(context.WithoutCancel(ctx), req)
 		return err
@@ -138,28 +138,28 @@ func (p *Provider) Renew(ctx context.Context, req leasing.RenewRequest) (grant l
 }
 
 // grantOr keeps a handler from returning both a grant and an error.
-func grantOr(grant leasing.Grant, err error) (leasing.Grant, error) {
+func grantOr(grant abstractions.Grant, err error) (abstractions.Grant, error) {
 	if err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	return grant, nil
 }
 
-func (p *Provider) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
-	results := make([]leasing.RenewResult, len(reqs))
+func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	results := make([]abstractions.RenewResult, len(reqs))
 	for i, req := range reqs {
 		results[i].Grant, results[i].Err = p.Renew(ctx, req)
 	}
 	return results, nil
 }
 
-func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	return p.through(ctx, Call{Op: Release, Name: req.Name, ID: req.ID}, func() error {
 		return p.backend.Release(context.WithoutCancel(ctx), req)
 	})
 }
 
-func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (result leasing.BreakResult, err error) {
+func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
 	err = p.through(ctx, Call{Op: Break, Name: req.Name}, func() (err error) {
 		result, err = p.backend.Break(context.WithoutCancel(ctx), req)
 		return err
@@ -167,7 +167,7 @@ func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (result 
 	return result, err
 }
 
-func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (record leasing.Record, err error) {
+func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (record abstractions.Record, err error) {
 	err = p.through(ctx, Call{Op: Inspect, Name: req.Name}, func() (err error) {
 		record, err = p.backend.Inspect(ctx, req)
 		return err
@@ -175,7 +175,7 @@ func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (rec
 	return record, err
 }
 
-func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (wakeups leasing.Wakeups, err error) {
+func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wakeups abstractions.Wakeups, err error) {
 	err = p.through(ctx, Call{Op: Wait, Name: req.Name, ID: req.ID}, func() (err error) {
 		wakeups, err = p.backend.Wait(ctx, req)
 		return err
@@ -183,7 +183,7 @@ func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (wakeups l
 	return wakeups, err
 }
 
-func (p *Provider) List(ctx context.Context, req leasing.ListRequest) (result leasing.ListResult, err error) {
+func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (result abstractions.ListResult, err error) {
 	err = p.through(ctx, Call{Op: List}, func() (err error) {
 		result, err = p.backend.List(ctx, req)
 		return err
@@ -196,6 +196,6 @@ func (p *Provider) Ping(ctx context.Context) error {
 }
 
 // Capabilities returns the memory provider's.
-func (p *Provider) Capabilities() leasing.Capabilities { return p.backend.Capabilities() }
+func (p *Provider) Capabilities() abstractions.Capabilities { return p.backend.Capabilities() }
 
 func (p *Provider) Close() error { return p.backend.Close() }

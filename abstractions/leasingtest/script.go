@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Always as the number of times means without end.
@@ -72,15 +73,15 @@ func script(op Op, times int, decide func(ctx context.Context, apply func() erro
 // NewManager returns a manager over a new scripted provider. Both are closed
 // at the end of the test; a lease that the test has not released fails it,
 // since Close would wait for its holder in production too.
-func NewManager(t testing.TB, options leasing.Options) (leasing.Manager, *Provider) {
+func NewManager(t testing.TB, options leasing.Options) (abstractions.Manager, *Provider) {
 	t.Helper()
 	p := NewProvider()
-	return ManagerOf(t, p, options), p
+	return NewManagerOn(t, p, options), p
 }
 
-// ManagerOf returns a manager over a provider, which several managers of a
+// NewManagerOn returns a manager over a provider, which several managers of a
 // test may share as they would a server. See NewManager.
-func ManagerOf(t testing.TB, p leasing.Provider, options leasing.Options) leasing.Manager {
+func NewManagerOn(t testing.TB, p abstractions.Provider, options leasing.Options) abstractions.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(p, options)
 	if err != nil {
@@ -93,7 +94,7 @@ func ManagerOf(t testing.TB, p leasing.Provider, options leasing.Options) leasin
 		// the test has closed it and has had the error.
 		_, closed := m.Inspect(ctx, "")
 		var left *leasing.CloseError
-		if err := m.Close(ctx); errors.As(err, &left) && len(left.InUse) > 0 && !errors.Is(closed, leasing.ErrClosed) {
+		if err := m.Close(ctx); errors.As(err, &left) && len(left.InUse) > 0 && !errors.Is(closed, abstractions.ErrClosed) {
 			t.Errorf("leasingtest: %v", err)
 		}
 	})
@@ -107,12 +108,12 @@ const closeBound = 2 * time.Second
 // Lose takes a lease away, as another holder or an operator would, and returns
 // when the lease knows: its context has ended and its Err is a
 // *leasing.LostError with the given reason.
-func Lose(t testing.TB, p *Provider, lease leasing.Lease, reason leasing.LostReason) {
+func Lose(t testing.TB, p *Provider, lease abstractions.Lease, reason abstractions.LostReason) {
 	t.Helper()
 	p.mu.Lock()
 	p.taken[lease.ID()] = reason
 	p.mu.Unlock()
-	if _, err := p.backend.Break(context.Background(), leasing.BreakRequest{
+	if _, err := p.backend.Break(context.Background(), abstractions.BreakRequest{
 		Name: lease.Name(), IfToken: lease.Token(), Immediate: true,
 	}); err != nil {
 		t.Fatalf("leasingtest: %v", err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var acquireChecks = []check{
@@ -59,7 +59,7 @@ func tellsWhoHolds(e *env) {
 
 func infiniteIsGrantedOrInvalid(e *env) {
 	req := e.request(e.name())
-	req.TTL = leasing.Infinite
+	req.TTL = abstractions.Infinite
 	if !e.caps.Infinite {
 		_, err := e.try(e.p, req)
 		e.invalid(err)
@@ -67,7 +67,7 @@ func infiniteIsGrantedOrInvalid(e *env) {
 	}
 	holder := e.acquire(e.p, req)
 	holder.isInfinite()
-	holder.renew(leasing.Infinite)
+	holder.renew(abstractions.Infinite)
 	holder.isInfinite()
 	holder.release()
 	e.isFree(req.Name)
@@ -80,7 +80,7 @@ func lateCopyDoesNotShorten(e *env) {
 	longer := 2 * e.long
 	switch limit := e.caps.MaxTTL; {
 	case e.caps.Infinite:
-		longer = leasing.Infinite
+		longer = abstractions.Infinite
 	case limit > 0:
 		longer = min(longer, limit)
 	}
@@ -90,7 +90,7 @@ func lateCopyDoesNotShorten(e *env) {
 	sent := e.now()
 	record := e.inspect(holder.req.Name)
 	e.True(record.Held)
-	if longer == leasing.Infinite {
+	if longer == abstractions.Infinite {
 		e.True(record.ExpiresAt.IsZero(), "an infinite lease has got an end")
 	} else if left, known := record.Remaining(); known {
 		holder.isRemaining(left, sent, e.now())
@@ -112,10 +112,10 @@ func (c *claim) isInfinite() {
 func refusesABrokenID(e *env) {
 	for _, immediate := range []bool{false, true} {
 		holder := e.take(e.name())
-		e.breaks(leasing.BreakRequest{Name: holder.req.Name, Immediate: immediate})
+		e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: immediate})
 		for client, p := range e.clients() {
 			_, err := e.try(p, holder.req)
-			e.is(err, leasing.ErrReleased, "immediate %v, %s", immediate, client)
+			e.is(err, abstractions.ErrReleased, "immediate %v, %s", immediate, client)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func lostReplyIsTriedAgain(e *env) {
 
 func repetitionsAreOneClaim(e *env) {
 	req := e.request(e.name())
-	claims, errs := e.together(16, func(int) leasing.AcquireRequest { return req })
+	claims, errs := e.together(16, func(int) abstractions.AcquireRequest { return req })
 	for i := range claims {
 		e.NoError(errs[i])
 		e.Equal(claims[0].token(), claims[i].token(), "one claim has one token")
@@ -164,7 +164,7 @@ func oneOfManyRacersWins(e *env) {
 // race lets many claims ask at once and returns the only winner.
 func (e *env) race(name string) *claim {
 	e.t.Helper()
-	claims, errs := e.together(24, func(int) leasing.AcquireRequest { return e.request(name) })
+	claims, errs := e.together(24, func(int) abstractions.AcquireRequest { return e.request(name) })
 	var winner *claim
 	for i, err := range errs {
 		if err != nil {
@@ -180,7 +180,7 @@ func (e *env) race(name string) *claim {
 }
 
 // together makes n attempts at once, half of them from the other client.
-func (e *env) together(n int, request func(i int) leasing.AcquireRequest) ([]*claim, []error) {
+func (e *env) together(n int, request func(i int) abstractions.AcquireRequest) ([]*claim, []error) {
 	claims, errs := make([]*claim, n), make([]error, n)
 	start := make(chan struct{})
 	var all sync.WaitGroup
@@ -208,7 +208,7 @@ func releasedIDIsRefused(e *env) {
 	holder.release()
 	for client, p := range e.clients() {
 		_, err := e.try(p, holder.req)
-		e.is(err, leasing.ErrReleased, client)
+		e.is(err, abstractions.ErrReleased, client)
 	}
 	e.isFree(holder.req.Name)
 }
@@ -219,15 +219,15 @@ func delayedAcquireDoesNotLand(e *env) {
 	e.take(remembered.Name).release()
 	taken := e.request(e.name())
 	holder := e.take(taken.Name)
-	for what, req := range map[string]leasing.AcquireRequest{"unseen name": fresh, "remembered name": remembered, "held name": taken} {
+	for what, req := range map[string]abstractions.AcquireRequest{"unseen name": fresh, "remembered name": remembered, "held name": taken} {
 		e.cleanUp(e.peer, req)
 		_, err := e.try(e.p, req) // what was sent before, and arrives now
-		if what == "held name" && errors.Is(err, leasing.ErrHeld) {
+		if what == "held name" && errors.Is(err, abstractions.ErrHeld) {
 			holder.release() // the name may be free when it arrives
 			e.cleanUp(e.peer, req)
 			_, err = e.try(e.p, req)
 		}
-		e.is(err, leasing.ErrReleased, what)
+		e.is(err, abstractions.ErrReleased, what)
 	}
 	e.isFree(fresh.Name)
 	e.isFree(remembered.Name)

@@ -1,7 +1,7 @@
 package providertest
 
 import (
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var batchChecks = []check{
@@ -13,9 +13,9 @@ var batchChecks = []check{
 }
 
 // renewBatch renews in one batch, or reports that the provider can't.
-func (e *env) renewBatch(reqs ...leasing.RenewRequest) ([]leasing.RenewResult, bool) {
+func (e *env) renewBatch(reqs ...abstractions.RenewRequest) ([]abstractions.RenewResult, bool) {
 	e.t.Helper()
-	batcher, ok := leasing.As[leasing.BatchRenewer](e.p)
+	batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p)
 	if !ok {
 		e.t.Log("no BatchRenewer here")
 		return nil, false
@@ -35,7 +35,7 @@ func batchRenewsAll(e *env) {
 	}
 	prefix := e.name()
 	claims := make([]*claim, 300)
-	reqs := make([]leasing.RenewRequest, len(claims))
+	reqs := make([]abstractions.RenewRequest, len(claims))
 	for i := range claims {
 		claims[i] = e.take(prefix + "/" + e.unique())
 		reqs[i] = claims[i].renewRequest(e.long)
@@ -56,15 +56,15 @@ func batchRenewsAll(e *env) {
 }
 
 // mixed is a batch in which only the first and the last can be renewed.
-func (e *env) mixed() (first, last *claim, reqs []leasing.RenewRequest) {
+func (e *env) mixed() (first, last *claim, reqs []abstractions.RenewRequest) {
 	first, last = e.take(e.name()), e.take(e.name())
 	released, broken, taken := e.take(e.name()), e.take(e.name()), e.take(e.name())
 	released.release()
-	e.breaks(leasing.BreakRequest{Name: broken.req.Name})
-	e.breaks(leasing.BreakRequest{Name: taken.req.Name, Immediate: true})
+	e.breaks(abstractions.BreakRequest{Name: broken.req.Name})
+	e.breaks(abstractions.BreakRequest{Name: taken.req.Name, Immediate: true})
 	e.take(taken.req.Name)
 	stranger := &claim{e: e, req: e.request(first.req.Name), grant: first.grant}
-	unseen := &claim{e: e, req: e.request(e.name()), grant: leasing.Grant{Token: 1}}
+	unseen := &claim{e: e, req: e.request(e.name()), grant: abstractions.Grant{Token: 1}}
 	for _, c := range []*claim{first, released, broken, taken, stranger, unseen, last} {
 		reqs = append(reqs, c.renewRequest(e.long))
 	}

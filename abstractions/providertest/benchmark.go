@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Benchmark measures what a provider costs: acquire and release of one name
@@ -25,7 +25,7 @@ func Benchmark(b *testing.B, h Harness) {
 }
 
 type bench struct {
-	p      leasing.Provider
+	p      abstractions.Provider
 	prefix string
 	ttl    time.Duration
 }
@@ -35,28 +35,28 @@ func newBench(b *testing.B, h Harness) *bench {
 	p := h.New(b)
 	b.Cleanup(func() { p.Close() })
 	_, long := h.ttls(p.Capabilities())
-	return &bench{p: p, prefix: "bench/" + leasing.NewID()[:8] + "/", ttl: long}
+	return &bench{p: p, prefix: "bench/" + abstractions.NewID()[:8] + "/", ttl: long}
 }
 
-func (x *bench) request(name string) leasing.AcquireRequest {
-	return leasing.AcquireRequest{Name: x.prefix + name, ID: leasing.NewID(), Owner: "bench", TTL: x.ttl}
+func (x *bench) request(name string) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: x.prefix + name, ID: abstractions.NewID(), Owner: "bench", TTL: x.ttl}
 }
 
-func (x *bench) take(b *testing.B, name string) leasing.RenewRequest {
+func (x *bench) take(b *testing.B, name string) abstractions.RenewRequest {
 	req := x.request(name)
 	grant, err := x.p.Acquire(b.Context(), req)
 	require.NoError(b, err)
-	return leasing.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: x.ttl, State: grant.State}
+	return abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: x.ttl, State: grant.State}
 }
 
 // pass acquires and releases once, with a new ID as in real use.
-func (x *bench) pass(ctx context.Context, req leasing.AcquireRequest) error {
-	req.ID = leasing.NewID()
+func (x *bench) pass(ctx context.Context, req abstractions.AcquireRequest) error {
+	req.ID = abstractions.NewID()
 	grant, err := x.p.Acquire(ctx, req)
 	if err != nil {
 		return err
 	}
-	return x.p.Release(ctx, leasing.ReleaseRequest{Name: req.Name, ID: req.ID, Token: grant.Token, State: grant.State})
+	return x.p.Release(ctx, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID, Token: grant.Token, State: grant.State})
 }
 
 func (x *bench) cycle(b *testing.B) {
@@ -95,11 +95,11 @@ func (x *bench) renew(b *testing.B) {
 
 // renewBatch reports the time of one claim, too.
 func (x *bench) renewBatch(b *testing.B) {
-	batcher, ok := leasing.As[leasing.BatchRenewer](x.p)
+	batcher, ok := abstractions.As[abstractions.BatchRenewer](x.p)
 	if !ok {
 		b.Skip("no BatchRenewer")
 	}
-	reqs := make([]leasing.RenewRequest, 256)
+	reqs := make([]abstractions.RenewRequest, 256)
 	for i := range reqs {
 		reqs[i] = x.take(b, fmt.Sprint(i))
 	}

@@ -3,7 +3,7 @@ package providertest
 import (
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var breakChecks = []check{
@@ -20,7 +20,7 @@ var breakChecks = []check{
 func breakByDefault(e *env) {
 	holder := e.take(e.name())
 	sent := e.now()
-	result := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
 	e.True(result.WasHeld)
 	e.Equal(holder.token(), result.Token)
 	if e.caps.RemainingKnown {
@@ -31,14 +31,14 @@ func breakByDefault(e *env) {
 	e.True(record.Held, "it still runs")
 	e.True(record.Breaking)
 	e.Equal(holder.token(), record.Token)
-	holder.isLost(leasing.LostBroken, leasing.LostGone)
+	holder.isLost(abstractions.LostBroken, abstractions.LostGone)
 	e.refused(holder.req.Name)
 }
 
 func breakImmediate(e *env) {
 	holder := e.take(e.name())
-	result := e.breaks(leasing.BreakRequest{Name: holder.req.Name, Immediate: true})
-	e.Equal(leasing.BreakResult{WasHeld: true, Token: holder.token()}, result)
+	result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: true})
+	e.Equal(abstractions.BreakResult{WasHeld: true, Token: holder.token()}, result)
 	next := e.take(holder.req.Name)
 	e.Greater(next.token(), holder.token())
 	holder.release()
@@ -48,26 +48,26 @@ func breakImmediate(e *env) {
 func breakAFreeName(e *env) {
 	for _, immediate := range []bool{false, true} {
 		name := e.name()
-		result := e.breaks(leasing.BreakRequest{Name: name, Immediate: immediate})
-		e.Equal(leasing.BreakResult{}, result, "never seen")
+		result := e.breaks(abstractions.BreakRequest{Name: name, Immediate: immediate})
+		e.Equal(abstractions.BreakResult{}, result, "never seen")
 		e.Zero(e.inspect(name).Token)
 		holder := e.take(name)
 		holder.release()
-		result = e.breaks(leasing.BreakRequest{Name: name, Immediate: immediate})
-		e.Equal(leasing.BreakResult{Token: holder.token()}, result, "released")
+		result = e.breaks(abstractions.BreakRequest{Name: name, Immediate: immediate})
+		e.Equal(abstractions.BreakResult{Token: holder.token()}, result, "released")
 		e.isFree(name)
 	}
 }
 
 func breakAgain(e *env) {
 	holder := e.take(e.name())
-	first := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
-	second := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	first := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
+	second := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
 	e.True(second.WasHeld)
 	e.Equal(first.Token, second.Token)
 	e.LessOrEqual(second.Remaining, first.Remaining, "a second break prolongs nothing")
-	third := e.breaks(leasing.BreakRequest{Name: holder.req.Name, Immediate: true})
-	e.Equal(leasing.BreakResult{WasHeld: true, Token: holder.token()}, third)
+	third := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: true})
+	e.Equal(abstractions.BreakResult{WasHeld: true, Token: holder.token()}, third)
 	e.isFree(holder.req.Name)
 }
 
@@ -75,16 +75,16 @@ func breakAgain(e *env) {
 // name, broken, is not to be among those that it forgets.
 func breakIsNotForgotten(e *env) {
 	holder := e.take(e.name())
-	broken := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	broken := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
 	for range 20 {
 		e.cleanUp(e.p, e.request(holder.req.Name))
 	}
-	holder.isLost(leasing.LostBroken, leasing.LostGone)
+	holder.isLost(abstractions.LostBroken, abstractions.LostGone)
 	for client, p := range e.clients() {
 		_, err := e.try(p, holder.req)
-		e.is(err, leasing.ErrReleased, client)
+		e.is(err, abstractions.ErrReleased, client)
 	}
-	again := e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	again := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
 	e.LessOrEqual(again.Remaining, broken.Remaining, "nothing has prolonged it")
 	e.True(e.inspect(holder.req.Name).Breaking)
 }
@@ -95,12 +95,12 @@ func breakInfinite(e *env) {
 		return
 	}
 	holder := e.take(e.name())
-	holder.renew(leasing.Infinite)
-	result := e.breaks(leasing.BreakRequest{Name: holder.req.Name}) // Grace 0 means the least
+	holder.renew(abstractions.Infinite)
+	result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name}) // Grace 0 means the least
 	returned := e.now()
 	e.True(result.WasHeld)
 	e.Less(result.Remaining, e.long, "an end is in sight")
-	e.sleepUntil(returned.Add(result.Remaining + e.caps.Precision + time.Second))
+	e.sleepUntil(returned.Add(result.Remaining + e.caps.Lateness.After(e.short) + time.Second))
 	e.isFree(holder.req.Name)
 }
 
@@ -111,7 +111,7 @@ func breakKeepsTheToken(e *env) {
 		holder := e.take(name)
 		e.Greater(holder.token(), last)
 		last = holder.token()
-		result := e.breaks(leasing.BreakRequest{Name: name, Immediate: true})
+		result := e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
 		e.Equal(last, result.Token)
 		e.Equal(last, e.inspect(name).Token)
 	}
@@ -122,18 +122,18 @@ func breakHitsOnlyItsLease(e *env) {
 	first.release()
 	second := e.take(first.req.Name)
 	for _, immediate := range []bool{false, true} {
-		_, err := e.tryBreak(leasing.BreakRequest{Name: first.req.Name, IfToken: first.token(), Immediate: immediate})
-		e.is(err, leasing.ErrStale)
-		_, err = e.tryBreak(leasing.BreakRequest{Name: first.req.Name, IfToken: second.token() + 1, Immediate: immediate})
-		e.is(err, leasing.ErrStale, "a token that the name has not had yet")
+		_, err := e.tryBreak(abstractions.BreakRequest{Name: first.req.Name, IfToken: first.token(), Immediate: immediate})
+		e.is(err, abstractions.ErrStale)
+		_, err = e.tryBreak(abstractions.BreakRequest{Name: first.req.Name, IfToken: second.token() + 1, Immediate: immediate})
+		e.is(err, abstractions.ErrStale, "a token that the name has not had yet")
 		second.isHeld()
 		e.False(e.inspect(first.req.Name).Breaking)
 		second.renew(e.long)
 	}
-	result := e.breaks(leasing.BreakRequest{Name: first.req.Name, IfToken: second.token(), Immediate: true})
-	e.Equal(leasing.BreakResult{WasHeld: true, Token: second.token()}, result)
-	result = e.breaks(leasing.BreakRequest{Name: first.req.Name, IfToken: second.token()})
-	e.Equal(leasing.BreakResult{Token: second.token()}, result, "already broken, and nobody has followed")
-	_, err := e.tryBreak(leasing.BreakRequest{Name: first.req.Name, IfToken: first.token()})
-	e.is(err, leasing.ErrStale, "another lease has followed, although it has ended too")
+	result := e.breaks(abstractions.BreakRequest{Name: first.req.Name, IfToken: second.token(), Immediate: true})
+	e.Equal(abstractions.BreakResult{WasHeld: true, Token: second.token()}, result)
+	result = e.breaks(abstractions.BreakRequest{Name: first.req.Name, IfToken: second.token()})
+	e.Equal(abstractions.BreakResult{Token: second.token()}, result, "already broken, and nobody has followed")
+	_, err := e.tryBreak(abstractions.BreakRequest{Name: first.req.Name, IfToken: first.token()})
+	e.is(err, abstractions.ErrStale, "another lease has followed, although it has ended too")
 }

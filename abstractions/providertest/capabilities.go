@@ -3,7 +3,7 @@ package providertest
 import (
 	"context"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var capabilityChecks = []check{
@@ -21,9 +21,9 @@ func capabilitiesAreFacts(e *env) {
 	e.notNegative("MinTTL", int64(c.MinTTL))
 	e.notNegative("MaxTTL", int64(c.MaxTTL))
 	e.notNegative("Granularity", int64(c.Granularity))
-	e.notNegative("Precision", int64(c.Precision))
+	e.notNegative("Lateness", int64(c.Lateness.Fixed))
 	e.notNegative("MaxNameBytes", int64(c.MaxNameBytes))
-	e.LessOrEqual(c.MaxNameBytes, leasing.MaxNameBytes)
+	e.LessOrEqual(c.MaxNameBytes, abstractions.MaxNameBytes)
 	if c.MaxTTL > 0 {
 		e.LessOrEqual(c.MinTTL, c.MaxTTL)
 	}
@@ -43,7 +43,7 @@ func (e *env) notNegative(field string, value int64) {
 }
 
 func pingAnswers(e *env) {
-	if pinger, ok := leasing.As[leasing.Pinger](e.p); ok {
+	if pinger, ok := abstractions.As[abstractions.Pinger](e.p); ok {
 		ctx, cancel := e.call()
 		defer cancel()
 		e.NoError(pinger.Ping(ctx))
@@ -53,7 +53,7 @@ func pingAnswers(e *env) {
 func pingTellsAnOutage(e *env) {
 	p := e.h.Unreachable(e.t)
 	e.t.Cleanup(func() { p.Close() })
-	if pinger, ok := leasing.As[leasing.Pinger](p); ok {
+	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
 		ctx, cancel := context.WithTimeout(e.t.Context(), e.short)
 		defer cancel()
 		e.unknown(pinger.Ping(ctx))
@@ -66,11 +66,11 @@ func pingTellsAnOutage(e *env) {
 func abilitiesAreAnsweredOrHidden(e *env) {
 	answers := func() map[string]bool {
 		return map[string]bool{
-			"BatchRenewer":  answered[leasing.BatchRenewer](e),
-			"Waiter":        answered[leasing.Waiter](e),
-			"Lister":        answered[leasing.Lister](e),
-			"Pinger":        answered[leasing.Pinger](e),
-			"HistoryReader": answered[leasing.HistoryReader](e),
+			"BatchRenewer":  answered[abstractions.BatchRenewer](e),
+			"Waiter":        answered[abstractions.Waiter](e),
+			"Lister":        answered[abstractions.Lister](e),
+			"Pinger":        answered[abstractions.Pinger](e),
+			"HistoryReader": answered[abstractions.HistoryReader](e),
 		}
 	}
 	first := answers()
@@ -86,7 +86,7 @@ func abilitiesAreAnsweredOrHidden(e *env) {
 }
 
 func answered[T any](e *env) bool {
-	ability, ok := leasing.As[T](e.p)
+	ability, ok := abstractions.As[T](e.p)
 	if ok {
 		e.NotNil(ability, "%T is answered, and nil", &ability)
 	} else {
@@ -96,15 +96,15 @@ func answered[T any](e *env) bool {
 }
 
 // plain is a wrapper that does not know of abilities.
-type plain struct{ leasing.Provider }
+type plain struct{ abstractions.Provider }
 
 // veiled is a wrapper that answers for nothing but Ping.
 type veiled struct{ plain }
 
-func (v veiled) Ping(context.Context) error { return leasing.ErrDenied }
+func (v veiled) Ping(context.Context) error { return abstractions.ErrDenied }
 
 func (v veiled) As(target any) bool {
-	pinger, ok := target.(*leasing.Pinger)
+	pinger, ok := target.(*abstractions.Pinger)
 	if ok {
 		*pinger = v
 	}
@@ -114,16 +114,16 @@ func (v veiled) As(target any) bool {
 // nobodyLooksThroughAWrapper shows that this provider's abilities can be
 // hidden, and that a wrapper of it has all calls to itself.
 func nobodyLooksThroughAWrapper(e *env) {
-	for _, p := range []leasing.Provider{plain{e.p}, veiled{plain{e.p}}} {
-		_, batcher := leasing.As[leasing.BatchRenewer](p)
-		_, waiter := leasing.As[leasing.Waiter](p)
-		_, lister := leasing.As[leasing.Lister](p)
-		_, historian := leasing.As[leasing.HistoryReader](p)
+	for _, p := range []abstractions.Provider{plain{e.p}, veiled{plain{e.p}}} {
+		_, batcher := abstractions.As[abstractions.BatchRenewer](p)
+		_, waiter := abstractions.As[abstractions.Waiter](p)
+		_, lister := abstractions.As[abstractions.Lister](p)
+		_, historian := abstractions.As[abstractions.HistoryReader](p)
 		e.False(batcher || waiter || lister || historian, "an ability of the wrapped provider shows")
 	}
-	_, ok := leasing.As[leasing.Pinger](plain{e.p})
+	_, ok := abstractions.As[abstractions.Pinger](plain{e.p})
 	e.False(ok)
-	pinger, ok := leasing.As[leasing.Pinger](veiled{plain{e.p}})
+	pinger, ok := abstractions.As[abstractions.Pinger](veiled{plain{e.p}})
 	e.True(ok)
-	e.ErrorIs(pinger.Ping(e.t.Context()), leasing.ErrDenied, "the wrapper's own answer")
+	e.ErrorIs(pinger.Ping(e.t.Context()), abstractions.ErrDenied, "the wrapper's own answer")
 }

@@ -3,33 +3,33 @@ package providertest
 import (
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // claim is a name held by the suite.
 type claim struct {
 	e     *env
-	p     leasing.Provider
-	req   leasing.AcquireRequest
-	grant leasing.Grant
+	p     abstractions.Provider
+	req   abstractions.AcquireRequest
+	grant abstractions.Grant
 	// sent and returned enclose the latest successful acquire or renewal.
 	sent, returned time.Time
 	ttl            time.Duration // of that
 }
 
 // request returns a new claim's request for a long lease.
-func (e *env) request(name string) leasing.AcquireRequest {
-	return leasing.AcquireRequest{Name: name, ID: leasing.NewID(), Owner: "providertest", TTL: e.long}
+func (e *env) request(name string) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "providertest", TTL: e.long}
 }
 
-func (e *env) shortRequest(name string) leasing.AcquireRequest {
+func (e *env) shortRequest(name string) abstractions.AcquireRequest {
 	req := e.request(name)
 	req.TTL = e.short
 	return req
 }
 
 // try makes one attempt. The claim says when it was made, also after a refusal.
-func (e *env) try(p leasing.Provider, req leasing.AcquireRequest) (*claim, error) {
+func (e *env) try(p abstractions.Provider, req abstractions.AcquireRequest) (*claim, error) {
 	ctx, cancel := e.call()
 	defer cancel()
 	c := &claim{e: e, p: p, req: req, ttl: req.TTL, sent: e.now()}
@@ -40,7 +40,7 @@ func (e *env) try(p leasing.Provider, req leasing.AcquireRequest) (*claim, error
 }
 
 // acquire must succeed, and give what was asked for.
-func (e *env) acquire(p leasing.Provider, req leasing.AcquireRequest) *claim {
+func (e *env) acquire(p abstractions.Provider, req abstractions.AcquireRequest) *claim {
 	e.t.Helper()
 	c, err := e.try(p, req)
 	e.NoError(err, "acquire %q", req.Name)
@@ -55,19 +55,19 @@ func (e *env) take(name string) *claim {
 }
 
 // isGranted holds a grant against what every grant of the claim must say.
-func (c *claim) isGranted(grant leasing.Grant) {
+func (c *claim) isGranted(grant abstractions.Grant) {
 	c.e.t.Helper()
 	c.e.Equal(c.req.Name, grant.Name, "Grant.Name")
 	c.e.Equal(c.req.ID, grant.ID, "Grant.ID")
 	c.e.Equal(c.ttl, grant.TTL, "Grant.TTL is the TTL that was asked for")
 	c.e.Positive(grant.Token, "Grant.Token")
-	c.e.LessOrEqual(grant.Token, int64(leasing.MaxToken), "Grant.Token")
+	c.e.LessOrEqual(grant.Token, int64(abstractions.MaxToken), "Grant.Token")
 }
 
 func (c *claim) token() int64 { return c.grant.Token }
 
-func (c *claim) renewRequest(ttl time.Duration) leasing.RenewRequest {
-	return leasing.RenewRequest{Name: c.req.Name, ID: c.req.ID, Token: c.grant.Token, TTL: ttl, State: c.grant.State}
+func (c *claim) renewRequest(ttl time.Duration) abstractions.RenewRequest {
+	return abstractions.RenewRequest{Name: c.req.Name, ID: c.req.ID, Token: c.grant.Token, TTL: ttl, State: c.grant.State}
 }
 
 // tryRenew makes one attempt, and takes note of a success.
@@ -93,13 +93,13 @@ func (c *claim) renew(ttl time.Duration) {
 }
 
 // isLost says that a renewal is refused as lost for one of the reasons.
-func (c *claim) isLost(reasons ...leasing.LostReason) {
+func (c *claim) isLost(reasons ...abstractions.LostReason) {
 	c.e.t.Helper()
 	c.e.lost(c.tryRenew(c.req.TTL), reasons...)
 }
 
-func (c *claim) releaseRequest() leasing.ReleaseRequest {
-	return leasing.ReleaseRequest{Name: c.req.Name, ID: c.req.ID, Token: c.grant.Token, State: c.grant.State}
+func (c *claim) releaseRequest() abstractions.ReleaseRequest {
+	return abstractions.ReleaseRequest{Name: c.req.Name, ID: c.req.ID, Token: c.grant.Token, State: c.grant.State}
 }
 
 // release must succeed, whatever has become of the claim.
@@ -108,7 +108,7 @@ func (c *claim) release() {
 	c.e.release(c.p, c.releaseRequest())
 }
 
-func (e *env) release(p leasing.Provider, req leasing.ReleaseRequest) {
+func (e *env) release(p abstractions.Provider, req abstractions.ReleaseRequest) {
 	e.t.Helper()
 	ctx, cancel := e.call()
 	defer cancel()
@@ -116,29 +116,29 @@ func (e *env) release(p leasing.Provider, req leasing.ReleaseRequest) {
 }
 
 // cleanUp releases an attempt of which only the request is known.
-func (e *env) cleanUp(p leasing.Provider, req leasing.AcquireRequest) {
+func (e *env) cleanUp(p abstractions.Provider, req abstractions.AcquireRequest) {
 	e.t.Helper()
-	e.release(p, leasing.ReleaseRequest{Name: req.Name, ID: req.ID})
+	e.release(p, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID})
 }
 
-func (e *env) inspect(name string) leasing.Record {
+func (e *env) inspect(name string) abstractions.Record {
 	e.t.Helper()
 	ctx, cancel := e.call()
 	defer cancel()
-	record, err := e.peer.Inspect(ctx, leasing.InspectRequest{Name: name})
+	record, err := e.peer.Inspect(ctx, abstractions.InspectRequest{Name: name})
 	e.NoError(err, "inspect %q", name)
 	e.Equal(name, record.Name, "Record.Name")
 	return record
 }
 
-func (e *env) tryBreak(req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (e *env) tryBreak(req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	ctx, cancel := e.call()
 	defer cancel()
 	return e.peer.Break(ctx, req)
 }
 
 // breaks must succeed; it is another client that breaks.
-func (e *env) breaks(req leasing.BreakRequest) leasing.BreakResult {
+func (e *env) breaks(req abstractions.BreakRequest) abstractions.BreakResult {
 	e.t.Helper()
 	result, err := e.tryBreak(req)
 	e.NoError(err, "break %q", req.Name)
@@ -163,9 +163,9 @@ func (e *env) isFree(name string) {
 }
 
 // refused says that a new claim for the name is refused, from either client.
-func (e *env) refused(name string) *leasing.HeldError {
+func (e *env) refused(name string) *abstractions.HeldError {
 	e.t.Helper()
-	var held *leasing.HeldError
+	var held *abstractions.HeldError
 	for client, p := range e.clients() {
 		_, err := e.try(p, e.request(name))
 		held = e.held(err, "%q for the %s", name, client)

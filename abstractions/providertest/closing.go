@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var leakChecks = []check{
@@ -45,12 +45,12 @@ func everyMethodIsClosed(e *env) {
 	for range 2 {
 		for _, call := range calls {
 			ctx, cancel := e.call()
-			e.is(call.do(ctx), leasing.ErrClosed, call.what)
+			e.is(call.do(ctx), abstractions.ErrClosed, call.what)
 			cancel()
 		}
 		e.Equal(e.caps, p.Capabilities(), "facts don't change")
 		if err := p.Close(); err != nil {
-			e.is(err, leasing.ErrClosed, "closed again")
+			e.is(err, abstractions.ErrClosed, "closed again")
 		}
 	}
 }
@@ -88,12 +88,12 @@ func closeDuringCalls(e *env) {
 					err = p.Release(ctx, c.releaseRequest())
 					cancel()
 				}
-				if late || errors.Is(err, leasing.ErrClosed) {
-					e.is(err, leasing.ErrClosed)
+				if late || errors.Is(err, abstractions.ErrClosed) {
+					e.is(err, abstractions.ErrClosed)
 					return
 				}
 				if err != nil {
-					e.ErrorIs(err, leasing.ErrUnavailable, "a call that Close interrupts is of unknown outcome")
+					e.ErrorIs(err, abstractions.ErrUnavailable, "a call that Close interrupts is of unknown outcome")
 				}
 			}
 		})

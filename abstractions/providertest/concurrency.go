@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var concurrencyChecks = []check{
@@ -45,7 +45,7 @@ func handoversNeverOverlap(e *env) {
 }
 
 // pass waits for the name, holds it for a moment and gives it back.
-func (s *section) pass(e *env, p leasing.Provider, i int) {
+func (s *section) pass(e *env, p abstractions.Provider, i int) {
 	c := s.enter(e, p, i)
 	e.True(s.inside.CompareAndSwap(0, c.token()), "two holders of %q", s.name)
 	e.Greater(c.token(), s.last, "the token of the next holder of %q", s.name)
@@ -56,7 +56,7 @@ func (s *section) pass(e *env, p leasing.Provider, i int) {
 	e.NoError(e.settled(func(ctx context.Context) error { return p.Release(ctx, c.releaseRequest()) }))
 }
 
-func (s *section) enter(e *env, p leasing.Provider, i int) *claim {
+func (s *section) enter(e *env, p abstractions.Provider, i int) *claim {
 	req := e.request(s.name)
 	for {
 		var c *claim
@@ -90,20 +90,20 @@ func everythingAtOnce(e *env) {
 	}
 	all.Wait()
 	for _, name := range names {
-		e.breaks(leasing.BreakRequest{Name: name, Immediate: true})
+		e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
 		e.isFree(name)
 	}
 }
 
-func (e *env) anyOutcome(p leasing.Provider, name string) {
+func (e *env) anyOutcome(p abstractions.Provider, name string) {
 	c, err := e.try(p, e.request(name))
 	if err != nil {
-		c = &claim{e: e, p: p, req: e.request(name), grant: leasing.Grant{Token: 1}}
-		e.oneOf(err, leasing.ErrHeld, leasing.ErrReleased) // broken by another between two attempts of the client's
+		c = &claim{e: e, p: p, req: e.request(name), grant: abstractions.Grant{Token: 1}}
+		e.oneOf(err, abstractions.ErrHeld, abstractions.ErrReleased) // broken by another between two attempts of the client's
 	}
 	for _, call := range e.calls(p, name, c) {
 		ctx, cancel := e.call()
-		e.oneOf(call.do(ctx), leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased)
+		e.oneOf(call.do(ctx), abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased)
 		cancel()
 	}
 }
@@ -111,7 +111,7 @@ func (e *env) anyOutcome(p leasing.Provider, name string) {
 // oneOf says that err is nil, of one of the kinds, or unknown.
 func (e *env) oneOf(err error, kinds ...error) {
 	e.t.Helper()
-	if err == nil || errors.Is(err, leasing.ErrUnavailable) {
+	if err == nil || errors.Is(err, abstractions.ErrUnavailable) {
 		return
 	}
 	for _, kind := range kinds {

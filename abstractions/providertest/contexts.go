@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var contextChecks = []check{
@@ -25,7 +25,7 @@ type call struct {
 // calls are all methods that take a context: one acquires a fresh name, the
 // others are about the holder's. On a working backend, and in this order, all
 // of them succeed.
-func (e *env) calls(p leasing.Provider, fresh string, holder *claim) []call {
+func (e *env) calls(p abstractions.Provider, fresh string, holder *claim) []call {
 	name := holder.req.Name
 	calls := []call{
 		{"Acquire", func(ctx context.Context) error {
@@ -41,7 +41,7 @@ func (e *env) calls(p leasing.Provider, fresh string, holder *claim) []call {
 			return err
 		}},
 		{"Inspect", func(ctx context.Context) error {
-			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: name})
+			_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: name})
 			return err
 		}},
 	}
@@ -49,42 +49,42 @@ func (e *env) calls(p leasing.Provider, fresh string, holder *claim) []call {
 	return append(calls,
 		call{"Release", func(ctx context.Context) error { return p.Release(ctx, holder.releaseRequest()) }},
 		call{"Break", func(ctx context.Context) error {
-			_, err := p.Break(ctx, leasing.BreakRequest{Name: name, Immediate: true})
+			_, err := p.Break(ctx, abstractions.BreakRequest{Name: name, Immediate: true})
 			return err
 		}},
 	)
 }
 
-func (e *env) abilityCalls(p leasing.Provider, holder *claim) []call {
+func (e *env) abilityCalls(p abstractions.Provider, holder *claim) []call {
 	var calls []call
 	add := func(what string, do func(ctx context.Context) error) { calls = append(calls, call{what, do}) }
-	if batcher, ok := leasing.As[leasing.BatchRenewer](p); ok {
+	if batcher, ok := abstractions.As[abstractions.BatchRenewer](p); ok {
 		add("RenewBatch", func(ctx context.Context) error {
-			results, err := batcher.RenewBatch(ctx, []leasing.RenewRequest{holder.renewRequest(e.long)})
+			results, err := batcher.RenewBatch(ctx, []abstractions.RenewRequest{holder.renewRequest(e.long)})
 			if err == nil && len(results) == 1 {
 				err = results[0].Err
 			}
 			return err
 		})
 	}
-	if waiter, ok := leasing.As[leasing.Waiter](p); ok {
+	if waiter, ok := abstractions.As[abstractions.Waiter](p); ok {
 		add("Wait", func(ctx context.Context) error {
-			_, err := waiter.Wait(ctx, leasing.WaitRequest{Name: holder.req.Name, ID: leasing.NewID()})
+			_, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: holder.req.Name, ID: abstractions.NewID()})
 			return err
 		})
 	}
-	if lister, ok := leasing.As[leasing.Lister](p); ok {
+	if lister, ok := abstractions.As[abstractions.Lister](p); ok {
 		add("List", func(ctx context.Context) error {
-			_, err := lister.List(ctx, leasing.ListRequest{Prefix: holder.req.Name})
+			_, err := lister.List(ctx, abstractions.ListRequest{Prefix: holder.req.Name})
 			return err
 		})
 	}
-	if pinger, ok := leasing.As[leasing.Pinger](p); ok {
+	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
 		add("Ping", pinger.Ping)
 	}
-	if historian, ok := leasing.As[leasing.HistoryReader](p); ok {
+	if historian, ok := abstractions.As[abstractions.HistoryReader](p); ok {
 		add("History", func(ctx context.Context) error {
-			_, err := historian.History(ctx, leasing.HistoryRequest{Name: holder.req.Name})
+			_, err := historian.History(ctx, abstractions.HistoryRequest{Name: holder.req.Name})
 			return err
 		})
 	}
@@ -134,7 +134,7 @@ func abandonedAcquire(e *env) {
 		}
 		e.cleanUp(e.p, req)
 		_, err = e.try(e.p, req)
-		e.is(err, leasing.ErrReleased)
+		e.is(err, abstractions.ErrReleased)
 		e.isFree(req.Name)
 	}
 }

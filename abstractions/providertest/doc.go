@@ -23,7 +23,7 @@
 // The suite runs on a machine that may stall at any point. What it asserts
 // about time is true however long a call takes: a contender's acquire must not
 // have *returned* within the TTL after the holder's was *sent*, and one that
-// was *sent* later than TTL plus Capabilities.Precision after the holder's had
+// was *sent* later than TTL plus Capabilities.Lateness after the holder's had
 // *returned* must not be refused. A thousandth of the TTL and two milliseconds
 // are allowed for clocks that disagree; in virtual time nothing is.
 //

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // patience is how long any one call may take before the suite gives up on it.
@@ -21,9 +21,9 @@ type env struct {
 	t     *guard
 	h     Harness
 	check string
-	p     leasing.Provider
-	peer  leasing.Provider
-	caps  leasing.Capabilities
+	p     abstractions.Provider
+	peer  abstractions.Provider
+	caps  abstractions.Capabilities
 	// short leases are watched running out, long ones must not run out.
 	short, long time.Duration
 	advanced    atomic.Int64 // by Harness.Advance, in nanoseconds
@@ -39,14 +39,14 @@ func newEnv(t *guard, h Harness, check string) *env {
 }
 
 // open opens a provider that is closed at the end of the check.
-func (e *env) open() leasing.Provider {
+func (e *env) open() abstractions.Provider {
 	p := e.h.New(e.t)
 	e.NotNil(p, "Harness.New returned nil")
 	e.t.Cleanup(func() { p.Close() })
 	return p
 }
 
-func (e *env) openPeer() leasing.Provider {
+func (e *env) openPeer() abstractions.Provider {
 	peer := e.h.Peer(e.t, e.p)
 	e.NotNil(peer, "Harness.Peer returned nil")
 	if peer != e.p {
@@ -56,8 +56,8 @@ func (e *env) openPeer() leasing.Provider {
 }
 
 // clients returns the two clients by what they are called in messages.
-func (e *env) clients() map[string]leasing.Provider {
-	return map[string]leasing.Provider{"same client": e.p, "another client": e.peer}
+func (e *env) clients() map[string]abstractions.Provider {
+	return map[string]abstractions.Provider{"same client": e.p, "another client": e.peer}
 }
 
 // name makes up a name that nobody uses.
@@ -65,7 +65,7 @@ func (e *env) name() string { return "pt/" + e.check + "/" + e.unique() }
 
 // unique returns 16 bytes, a letter first: digits alone have no upper case.
 func (e *env) unique() string {
-	return "u" + strings.ReplaceAll(leasing.NewID(), "-", "")[:15]
+	return "u" + strings.ReplaceAll(abstractions.NewID(), "-", "")[:15]
 }
 
 // call returns the context of one call.
@@ -108,7 +108,7 @@ func (e *env) settled(call func(ctx context.Context) error) error {
 		ctx, cancel := e.call()
 		err = call(ctx)
 		cancel()
-		if !errors.Is(err, leasing.ErrUnavailable) {
+		if !errors.Is(err, abstractions.ErrUnavailable) {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // kinds are the sentinels, of which an error matches one. (A throttled one is
 // unavailable too.)
 var kinds = []error{
-	leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale, leasing.ErrInvalid,
-	leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed, leasing.ErrUnsupported, leasing.ErrUnavailable,
+	abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid,
+	abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrUnsupported, abstractions.ErrUnavailable,
 }
 
 // is says that err is of that kind and of no other.
@@ -27,19 +27,19 @@ func (e *env) is(err, kind error, what ...any) {
 }
 
 // held says that err is a *HeldError about somebody else's lease.
-func (e *env) held(err error, what ...any) *leasing.HeldError {
+func (e *env) held(err error, what ...any) *abstractions.HeldError {
 	e.t.Helper()
-	e.is(err, leasing.ErrHeld, what...)
-	var held *leasing.HeldError
+	e.is(err, abstractions.ErrHeld, what...)
+	var held *abstractions.HeldError
 	e.ErrorAs(err, &held, what...)
 	return held
 }
 
 // lost says that err is a *LostError, for one of the reasons if any are given.
-func (e *env) lost(err error, reasons ...leasing.LostReason) {
+func (e *env) lost(err error, reasons ...abstractions.LostReason) {
 	e.t.Helper()
-	e.is(err, leasing.ErrLost)
-	var lost *leasing.LostError
+	e.is(err, abstractions.ErrLost)
+	var lost *abstractions.LostError
 	e.ErrorAs(err, &lost)
 	if len(reasons) > 0 {
 		e.Contains(reasons, lost.Reason, "LostError.Reason")
@@ -49,8 +49,8 @@ func (e *env) lost(err error, reasons ...leasing.LostReason) {
 // invalid says that err is an *InvalidError that says what is wrong.
 func (e *env) invalid(err error, what ...any) {
 	e.t.Helper()
-	e.is(err, leasing.ErrInvalid, what...)
-	var invalid *leasing.InvalidError
+	e.is(err, abstractions.ErrInvalid, what...)
+	var invalid *abstractions.InvalidError
 	e.ErrorAs(err, &invalid, what...)
 	e.NotEmpty(invalid.Field, what...)
 	e.NotEmpty(invalid.Want, what...)
@@ -70,11 +70,11 @@ func (e *env) unknown(err error, what ...any) {
 	e.t.Helper()
 	e.Error(err, what...)
 	for _, kind := range kinds {
-		if kind != leasing.ErrUnavailable && errors.Is(err, kind) {
+		if kind != abstractions.ErrUnavailable && errors.Is(err, kind) {
 			e.Fail(fmt.Sprintf("nobody has told the provider that: %v", err), what...)
 		}
 	}
-	if !errors.Is(err, leasing.ErrUnavailable) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, abstractions.ErrUnavailable) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		e.Fail(fmt.Sprintf("want ErrUnavailable or the context's error, not: %v", err), what...)
 	}
 }

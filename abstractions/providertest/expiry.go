@@ -3,7 +3,7 @@ package providertest
 import (
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // What happens when time passes. These checks wait.
@@ -28,7 +28,7 @@ var expiryChecks = []check{
 
 // late is when the lease must be free to others.
 func (c *claim) late() time.Time {
-	return c.returned.Add(c.ttl + c.e.caps.Precision + c.e.tolerance(c.ttl))
+	return c.returned.Add(c.ttl + c.e.caps.Lateness.After(c.ttl) + c.e.tolerance(c.ttl))
 }
 
 // runOut waits until the lease must be over.
@@ -39,7 +39,7 @@ func (c *claim) alive() bool { return c.e.now().Before(c.sent.Add(c.ttl)) }
 
 // contend asks for the name at a time, holds the answer against what is
 // allowed then, and returns the new holder if there is one.
-func (c *claim) contend(req leasing.AcquireRequest, at time.Time) *claim {
+func (c *claim) contend(req abstractions.AcquireRequest, at time.Time) *claim {
 	c.e.t.Helper()
 	c.e.sleepUntil(at)
 	next, err := c.e.try(c.e.peer, req)
@@ -61,14 +61,14 @@ func (c *claim) contend(req leasing.AcquireRequest, at time.Time) *claim {
 // about the time left against what can be true.
 func (c *claim) isRemaining(left time.Duration, sent, returned time.Time) {
 	c.e.t.Helper()
-	slack := c.e.caps.Precision + c.e.tolerance(c.ttl)
+	slack := c.e.caps.Lateness.After(c.ttl) + c.e.tolerance(c.ttl)
 	c.e.GreaterOrEqual(left, c.sent.Add(c.ttl).Sub(returned)-slack, "time left")
 	c.e.LessOrEqual(left, max(0, c.returned.Add(c.ttl).Sub(sent))+slack, "time left")
 }
 
 // runsOutTo watches the lease run out, contending all along, and returns the
 // next holder.
-func (c *claim) runsOutTo(req leasing.AcquireRequest) *claim {
+func (c *claim) runsOutTo(req abstractions.AcquireRequest) *claim {
 	c.e.t.Helper()
 	for _, part := range []float64{0, 0.25, 0.5, 0.75, 0.9, 0.97} {
 		if next := c.contend(req, c.sent.Add(time.Duration(part*float64(c.ttl)))); next != nil {
@@ -118,7 +118,7 @@ func renewAfterExpiry(e *env) {
 		holder.isHeld()
 		return
 	}
-	e.lost(err, leasing.LostExpired, leasing.LostGone)
+	e.lost(err, abstractions.LostExpired, abstractions.LostGone)
 	e.isFree(holder.req.Name)
 }
 
@@ -127,7 +127,7 @@ func releaseAfterExpiry(e *env) {
 	holder.runOut()
 	holder.release()
 	_, err := e.try(e.p, holder.req)
-	e.is(err, leasing.ErrReleased, "the ID is refused from then on")
+	e.is(err, abstractions.ErrReleased, "the ID is refused from then on")
 	e.isFree(holder.req.Name)
 }
 
@@ -135,8 +135,8 @@ func breakAfterExpiry(e *env) {
 	holder := e.acquire(e.p, e.shortRequest(e.name()))
 	holder.runOut()
 	for _, immediate := range []bool{false, true} {
-		result := e.breaks(leasing.BreakRequest{Name: holder.req.Name, IfToken: holder.token(), Immediate: immediate})
-		e.Equal(leasing.BreakResult{Token: holder.token()}, result)
+		result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, IfToken: holder.token(), Immediate: immediate})
+		e.Equal(abstractions.BreakResult{Token: holder.token()}, result)
 	}
 	e.isFree(holder.req.Name)
 }
@@ -180,7 +180,7 @@ func brokenLeaseRunsOut(e *env) {
 	e.undisturbed(func() bool {
 		name := e.name()
 		holder := e.acquire(e.p, e.shortRequest(name))
-		result := e.breaks(leasing.BreakRequest{Name: name, Grace: time.Millisecond}) // which is for infinite leases
+		result := e.breaks(abstractions.BreakRequest{Name: name, Grace: time.Millisecond}) // which is for infinite leases
 		if !holder.alive() {
 			return false
 		}
@@ -189,9 +189,9 @@ func brokenLeaseRunsOut(e *env) {
 		if e.caps.RemainingKnown {
 			holder.isRemaining(result.Remaining, holder.sent, e.now())
 		}
-		holder.isLost(leasing.LostBroken, leasing.LostGone, leasing.LostExpired)
+		holder.isLost(abstractions.LostBroken, abstractions.LostGone, abstractions.LostExpired)
 		next := holder.runsOutTo(e.request(name))
-		holder.isLost(leasing.LostBroken, leasing.LostGone, leasing.LostExpired, leasing.LostTaken)
+		holder.isLost(abstractions.LostBroken, abstractions.LostGone, abstractions.LostExpired, abstractions.LostTaken)
 		next.isHeld()
 		return true
 	})
@@ -204,10 +204,10 @@ func brokenInfiniteRunsOut(e *env) {
 	}
 	name := e.name()
 	holder := e.take(name)
-	holder.renew(leasing.Infinite)
+	holder.renew(abstractions.Infinite)
 	// From here on it is a lease of e.short that began with the break.
 	holder.sent = e.now()
-	result := e.breaks(leasing.BreakRequest{Name: name, Grace: e.short})
+	result := e.breaks(abstractions.BreakRequest{Name: name, Grace: e.short})
 	holder.returned, holder.ttl = e.now(), e.short
 	e.True(result.WasHeld)
 	e.LessOrEqual(result.Remaining, e.short)
@@ -257,10 +257,10 @@ func renewAfterTakeOver(e *env) {
 	holder := e.acquire(e.p, e.shortRequest(name))
 	holder.runOut()
 	next := e.acquire(e.peer, e.request(name))
-	holder.isLost(leasing.LostTaken, leasing.LostExpired, leasing.LostGone)
+	holder.isLost(abstractions.LostTaken, abstractions.LostExpired, abstractions.LostGone)
 	next.isHeld()
 	next.release()
-	holder.isLost(leasing.LostTaken, leasing.LostExpired, leasing.LostGone) // not even when the name is free again
+	holder.isLost(abstractions.LostTaken, abstractions.LostExpired, abstractions.LostGone) // not even when the name is free again
 	e.isFree(name)
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -19,17 +19,17 @@ type fake struct {
 	server *memlease.Provider
 	closed atomic.Bool
 
-	acquire      func(context.Context, leasing.AcquireRequest) (leasing.Grant, error)
-	renew        func(context.Context, leasing.RenewRequest) (leasing.Grant, error)
-	release      func(context.Context, leasing.ReleaseRequest) error
-	breaks       func(context.Context, leasing.BreakRequest) (leasing.BreakResult, error)
-	inspect      func(context.Context, leasing.InspectRequest) (leasing.Record, error)
-	renewBatch   func(context.Context, []leasing.RenewRequest) ([]leasing.RenewResult, error)
-	wait         func(context.Context, leasing.WaitRequest) (leasing.Wakeups, error)
-	list         func(context.Context, leasing.ListRequest) (leasing.ListResult, error)
+	acquire      func(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error)
+	renew        func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error)
+	release      func(context.Context, abstractions.ReleaseRequest) error
+	breaks       func(context.Context, abstractions.BreakRequest) (abstractions.BreakResult, error)
+	inspect      func(context.Context, abstractions.InspectRequest) (abstractions.Record, error)
+	renewBatch   func(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error)
+	wait         func(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error)
+	list         func(context.Context, abstractions.ListRequest) (abstractions.ListResult, error)
 	ping         func(context.Context) error
-	history      func(context.Context, leasing.HistoryRequest) (leasing.HistoryResult, error)
-	capabilities func() leasing.Capabilities
+	history      func(context.Context, abstractions.HistoryRequest) (abstractions.HistoryResult, error)
+	capabilities func() abstractions.Capabilities
 	as           func(target any) bool
 	close        func() error
 	forget       func(name string)
@@ -59,25 +59,25 @@ func (f *fake) forgetAtServer(name string) {
 	ctx := context.Background()
 	time.Sleep(retention)
 	for i := 0; ; i++ {
-		record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: name})
+		record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: name})
 		if record.Token == 0 {
 			return
 		}
-		f.server.Acquire(ctx, leasing.AcquireRequest{Name: fmt.Sprint("sweep", i), ID: leasing.NewID(), Owner: "x", TTL: time.Second})
+		f.server.Acquire(ctx, abstractions.AcquireRequest{Name: fmt.Sprint("sweep", i), ID: abstractions.NewID(), Owner: "x", TTL: time.Second})
 	}
 }
 
 func (f *fake) answer(target any) bool {
 	switch ability := target.(type) {
-	case *leasing.BatchRenewer:
+	case *abstractions.BatchRenewer:
 		*ability = f
-	case *leasing.Waiter:
+	case *abstractions.Waiter:
 		*ability = f
-	case *leasing.Lister:
+	case *abstractions.Lister:
 		*ability = f
-	case *leasing.Pinger:
+	case *abstractions.Pinger:
 		*ability = f
-	case *leasing.HistoryReader:
+	case *abstractions.HistoryReader:
 		*ability = f
 	default:
 		return false
@@ -87,63 +87,63 @@ func (f *fake) answer(target any) bool {
 
 func (f *fake) isClosed() error {
 	if f.closed.Load() {
-		return leasing.ErrClosed
+		return abstractions.ErrClosed
 	}
 	return nil
 }
 
-func (f *fake) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (f *fake) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := f.isClosed(); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	return f.acquire(ctx, req)
 }
 
-func (f *fake) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (f *fake) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if err := f.isClosed(); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	return f.renew(ctx, req)
 }
 
-func (f *fake) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (f *fake) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if err := f.isClosed(); err != nil {
 		return err
 	}
 	return f.release(ctx, req)
 }
 
-func (f *fake) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (f *fake) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if err := f.isClosed(); err != nil {
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	}
 	return f.breaks(ctx, req)
 }
 
-func (f *fake) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (f *fake) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	if err := f.isClosed(); err != nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
 	return f.inspect(ctx, req)
 }
 
-func (f *fake) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (f *fake) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	if err := f.isClosed(); err != nil {
 		return nil, err
 	}
 	return f.renewBatch(ctx, reqs)
 }
 
-func (f *fake) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (f *fake) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	if err := f.isClosed(); err != nil {
-		return leasing.Wakeups{}, err
+		return abstractions.Wakeups{}, err
 	}
 	return f.wait(ctx, req)
 }
 
-func (f *fake) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (f *fake) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	if err := f.isClosed(); err != nil {
-		return leasing.ListResult{}, err
+		return abstractions.ListResult{}, err
 	}
 	return f.list(ctx, req)
 }
@@ -155,62 +155,62 @@ func (f *fake) Ping(ctx context.Context) error {
 	return f.ping(ctx)
 }
 
-func (f *fake) History(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+func (f *fake) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	if err := f.isClosed(); err != nil {
-		return leasing.HistoryResult{}, err
+		return abstractions.HistoryResult{}, err
 	}
 	return f.history(ctx, req)
 }
 
-func (f *fake) Capabilities() leasing.Capabilities { return f.capabilities() }
-func (f *fake) As(target any) bool                 { return f.as(target) }
-func (f *fake) Close() error                       { return f.close() }
+func (f *fake) Capabilities() abstractions.Capabilities { return f.capabilities() }
+func (f *fake) As(target any) bool                      { return f.as(target) }
+func (f *fake) Close() error                            { return f.close() }
 
 // harness makes clients that all have the flaw. Each check gets a server.
 func harness(flaw func(f *fake)) Harness {
-	client := func(server *memlease.Provider) leasing.Provider {
+	client := func(server *memlease.Provider) abstractions.Provider {
 		f := newFake(server)
 		flaw(f)
 		return f
 	}
 	return Harness{
-		New:         func(testing.TB) leasing.Provider { return client(newServer()) },
-		Peer:        func(_ testing.TB, p leasing.Provider) leasing.Provider { return client(p.(*fake).server) },
-		Forget:      func(_ testing.TB, p leasing.Provider, name string) { p.(*fake).forget(name) },
-		Unreachable: func(testing.TB) leasing.Provider { return unreachable(flaw) },
+		New:         func(testing.TB) abstractions.Provider { return client(newServer()) },
+		Peer:        func(_ testing.TB, p abstractions.Provider) abstractions.Provider { return client(p.(*fake).server) },
+		Forget:      func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).forget(name) },
+		Unreachable: func(testing.TB) abstractions.Provider { return unreachable(flaw) },
 		Virtual:     true,
 	}.withDefaults()
 }
 
 // unreachable is a client whose server takes requests and stays silent.
-func unreachable(flaw func(f *fake)) leasing.Provider {
+func unreachable(flaw func(f *fake)) abstractions.Provider {
 	f := newFake(newServer())
 	silence := func(ctx context.Context) error {
 		<-ctx.Done()
-		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, ctx.Err())
 	}
-	f.acquire = func(ctx context.Context, _ leasing.AcquireRequest) (leasing.Grant, error) {
-		return leasing.Grant{}, silence(ctx)
+	f.acquire = func(ctx context.Context, _ abstractions.AcquireRequest) (abstractions.Grant, error) {
+		return abstractions.Grant{}, silence(ctx)
 	}
-	f.renew = func(ctx context.Context, _ leasing.RenewRequest) (leasing.Grant, error) {
-		return leasing.Grant{}, silence(ctx)
+	f.renew = func(ctx context.Context, _ abstractions.RenewRequest) (abstractions.Grant, error) {
+		return abstractions.Grant{}, silence(ctx)
 	}
-	f.release = func(ctx context.Context, _ leasing.ReleaseRequest) error { return silence(ctx) }
-	f.breaks = func(ctx context.Context, _ leasing.BreakRequest) (leasing.BreakResult, error) {
-		return leasing.BreakResult{}, silence(ctx)
+	f.release = func(ctx context.Context, _ abstractions.ReleaseRequest) error { return silence(ctx) }
+	f.breaks = func(ctx context.Context, _ abstractions.BreakRequest) (abstractions.BreakResult, error) {
+		return abstractions.BreakResult{}, silence(ctx)
 	}
-	f.inspect = func(ctx context.Context, _ leasing.InspectRequest) (leasing.Record, error) {
-		return leasing.Record{}, silence(ctx)
+	f.inspect = func(ctx context.Context, _ abstractions.InspectRequest) (abstractions.Record, error) {
+		return abstractions.Record{}, silence(ctx)
 	}
-	f.renewBatch = func(ctx context.Context, _ []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+	f.renewBatch = func(ctx context.Context, _ []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 		return nil, silence(ctx)
 	}
-	f.list = func(ctx context.Context, _ leasing.ListRequest) (leasing.ListResult, error) {
-		return leasing.ListResult{}, silence(ctx)
+	f.list = func(ctx context.Context, _ abstractions.ListRequest) (abstractions.ListResult, error) {
+		return abstractions.ListResult{}, silence(ctx)
 	}
 	f.ping = silence
-	f.history = func(ctx context.Context, _ leasing.HistoryRequest) (leasing.HistoryResult, error) {
-		return leasing.HistoryResult{}, silence(ctx)
+	f.history = func(ctx context.Context, _ abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+		return abstractions.HistoryResult{}, silence(ctx)
 	}
 	flaw(f)
 	return f

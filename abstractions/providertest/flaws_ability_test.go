@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // abilityFlaws are about the optional interfaces.
@@ -16,14 +16,14 @@ var abilityFlaws = []flaw{
 	{
 		name: "a batch stops at the first failure",
 		apply: func(f *fake) {
-			f.renewBatch = func(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
-				var results []leasing.RenewResult
+			f.renewBatch = func(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+				var results []abstractions.RenewResult
 				for _, req := range reqs {
 					grant, err := f.server.Renew(ctx, req)
 					if err != nil {
 						return results, err
 					}
-					results = append(results, leasing.RenewResult{Grant: grant})
+					results = append(results, abstractions.RenewResult{Grant: grant})
 				}
 				return results, nil
 			}
@@ -33,8 +33,8 @@ var abilityFlaws = []flaw{
 	{
 		name: "a batch answers for what was renewed only",
 		apply: func(f *fake) {
-			f.onBatch(func(results []leasing.RenewResult) []leasing.RenewResult {
-				return slices.DeleteFunc(results, func(result leasing.RenewResult) bool { return result.Err != nil })
+			f.onBatch(func(results []abstractions.RenewResult) []abstractions.RenewResult {
+				return slices.DeleteFunc(results, func(result abstractions.RenewResult) bool { return result.Err != nil })
 			})
 		},
 		failing: []string{"Trap_T66_ItemIsNeitherSuccessNorLossByAccident", "Batch_OneClaimsFailureTouchesNoOther"},
@@ -42,7 +42,7 @@ var abilityFlaws = []flaw{
 	{
 		name: "an item that is missing in a batch's answer is a success",
 		apply: func(f *fake) {
-			f.onBatch(func(results []leasing.RenewResult) []leasing.RenewResult {
+			f.onBatch(func(results []abstractions.RenewResult) []abstractions.RenewResult {
 				for i := range results {
 					results[i].Err = nil
 				}
@@ -54,8 +54,8 @@ var abilityFlaws = []flaw{
 	{
 		name: "an item that is missing in a batch's answer is lost",
 		apply: func(f *fake) {
-			f.onBatch(func(results []leasing.RenewResult) []leasing.RenewResult {
-				results[len(results)-1] = leasing.RenewResult{Err: &leasing.LostError{Reason: leasing.LostGone}}
+			f.onBatch(func(results []abstractions.RenewResult) []abstractions.RenewResult {
+				results[len(results)-1] = abstractions.RenewResult{Err: &abstractions.LostError{Reason: abstractions.LostGone}}
 				return results
 			})
 		},
@@ -64,7 +64,7 @@ var abilityFlaws = []flaw{
 	{
 		name: "a batch answers in an order of its own",
 		apply: func(f *fake) {
-			f.onBatch(func(results []leasing.RenewResult) []leasing.RenewResult {
+			f.onBatch(func(results []abstractions.RenewResult) []abstractions.RenewResult {
 				slices.Reverse(results)
 				return results
 			})
@@ -74,9 +74,9 @@ var abilityFlaws = []flaw{
 	{
 		name: "an empty batch is an error",
 		apply: func(f *fake) {
-			f.renewBatch = func(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+			f.renewBatch = func(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 				if len(reqs) == 0 {
-					return nil, leasing.ErrInvalid
+					return nil, abstractions.ErrInvalid
 				}
 				return f.server.RenewBatch(ctx, reqs)
 			}
@@ -86,8 +86,8 @@ var abilityFlaws = []flaw{
 	{
 		name: "nobody is hinted",
 		apply: func(f *fake) {
-			f.wait = func(context.Context, leasing.WaitRequest) (leasing.Wakeups, error) {
-				return leasing.Wakeups{C: make(chan struct{}, 1)}, nil
+			f.wait = func(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error) {
+				return abstractions.Wakeups{C: make(chan struct{}, 1)}, nil
 			}
 		},
 		failing: []string{"Wait_ReleaseIsHinted", "Wait_BreakIsHinted", "Trap_T32_NothingIsMissedAfterRegistration"},
@@ -95,15 +95,15 @@ var abilityFlaws = []flaw{
 	{
 		name: "a name is reserved for the first waiter, come what may",
 		apply: func(f *fake) {
-			f.wait = func(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 				queue, _ := shared.LoadOrStore(f.server, new(sync.Map))
 				queue.(*sync.Map).LoadOrStore(req.Name, req.ID)
 				return f.server.Wait(ctx, req)
 			}
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				if queue, ok := shared.Load(f.server); ok {
 					if head, ok := queue.(*sync.Map).Load(req.Name); ok && head != req.ID {
-						return leasing.Grant{}, &leasing.HeldError{}
+						return abstractions.Grant{}, &abstractions.HeldError{}
 					}
 				}
 				return f.server.Acquire(ctx, req)
@@ -114,7 +114,7 @@ var abilityFlaws = []flaw{
 	{
 		name: "a hint closes the channel",
 		apply: func(f *fake) {
-			f.wait = func(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 				wakeups, err := f.server.Wait(ctx, req)
 				once := make(chan struct{}, 1)
 				go func() {
@@ -124,7 +124,7 @@ var abilityFlaws = []flaw{
 					case <-ctx.Done():
 					}
 				}()
-				return leasing.Wakeups{C: once}, err
+				return abstractions.Wakeups{C: once}, err
 			}
 		},
 		failing: []string{"Wait_ReleaseIsHinted", "Wait_ChannelStaysOpen"},
@@ -132,13 +132,13 @@ var abilityFlaws = []flaw{
 	{
 		name: "a page begins where the one before ended, counted",
 		apply: func(f *fake) {
-			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
-				all, err := f.server.List(ctx, leasing.ListRequest{Prefix: req.Prefix, HeldOnly: req.HeldOnly, Limit: 1000})
-				slices.SortFunc(all.Records, func(a, b leasing.Record) int { return strings.Compare(a.Name, b.Name) })
+			f.list = func(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+				all, err := f.server.List(ctx, abstractions.ListRequest{Prefix: req.Prefix, HeldOnly: req.HeldOnly, Limit: 1000})
+				slices.SortFunc(all.Records, func(a, b abstractions.Record) int { return strings.Compare(a.Name, b.Name) })
 				from, _ := strconv.Atoi(req.After)
 				from = min(from, len(all.Records))
 				to := min(from+req.PageLimit(), len(all.Records))
-				page := leasing.ListResult{Records: all.Records[from:to]}
+				page := abstractions.ListResult{Records: all.Records[from:to]}
 				if to < len(all.Records) {
 					page.Next = strconv.Itoa(to)
 				}
@@ -150,7 +150,7 @@ var abilityFlaws = []flaw{
 	{
 		name: "the last name of a page is lost",
 		apply: func(f *fake) {
-			f.onList(func(req leasing.ListRequest, page *leasing.ListResult) {
+			f.onList(func(req abstractions.ListRequest, page *abstractions.ListResult) {
 				if page.Next != "" {
 					page.Records = page.Records[:len(page.Records)-1]
 				}
@@ -161,7 +161,7 @@ var abilityFlaws = []flaw{
 	{
 		name: "free names are always left out",
 		apply: func(f *fake) {
-			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+			f.list = func(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 				req.HeldOnly = true
 				return f.server.List(ctx, req)
 			}
@@ -171,7 +171,7 @@ var abilityFlaws = []flaw{
 	{
 		name: "free names are never left out",
 		apply: func(f *fake) {
-			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+			f.list = func(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 				req.HeldOnly = false
 				return f.server.List(ctx, req)
 			}
@@ -181,7 +181,7 @@ var abilityFlaws = []flaw{
 	{
 		name: "a listing does not show metadata",
 		apply: func(f *fake) {
-			f.onList(func(_ leasing.ListRequest, page *leasing.ListResult) {
+			f.onList(func(_ abstractions.ListRequest, page *abstractions.ListResult) {
 				for i := range page.Records {
 					page.Records[i].Metadata = nil
 				}
@@ -192,9 +192,9 @@ var abilityFlaws = []flaw{
 	{
 		name: "a page has no bound",
 		apply: func(f *fake) {
-			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
-				all, err := f.server.List(ctx, leasing.ListRequest{Limit: 1000})
-				all.Records = slices.DeleteFunc(all.Records, func(r leasing.Record) bool { return req.After != "" })
+			f.list = func(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+				all, err := f.server.List(ctx, abstractions.ListRequest{Limit: 1000})
+				all.Records = slices.DeleteFunc(all.Records, func(r abstractions.Record) bool { return req.After != "" })
 				return all, err
 			}
 		},
@@ -203,11 +203,11 @@ var abilityFlaws = []flaw{
 	{
 		name: "a prefix is a pattern",
 		apply: func(f *fake) {
-			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+			f.list = func(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 				prefix := req.Prefix
 				req.Prefix = prefix[:strings.LastIndex(prefix, "/")+1]
 				page, err := f.server.List(ctx, req)
-				page.Records = slices.DeleteFunc(page.Records, func(r leasing.Record) bool { return !like(r.Name, prefix+"%") })
+				page.Records = slices.DeleteFunc(page.Records, func(r abstractions.Record) bool { return !like(r.Name, prefix+"%") })
 				return page, err
 			}
 		},
@@ -216,11 +216,11 @@ var abilityFlaws = []flaw{
 	{
 		name: "a prefix is in any case",
 		apply: func(f *fake) {
-			f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+			f.list = func(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 				prefix := req.Prefix
 				req.Prefix = ""
 				page, err := f.server.List(ctx, req)
-				page.Records = slices.DeleteFunc(page.Records, func(r leasing.Record) bool {
+				page.Records = slices.DeleteFunc(page.Records, func(r abstractions.Record) bool {
 					return len(r.Name) < len(prefix) || !strings.EqualFold(r.Name[:len(prefix)], prefix)
 				})
 				return page, err
@@ -231,16 +231,16 @@ var abilityFlaws = []flaw{
 	{
 		name: "history is told backwards",
 		apply: func(f *fake) {
-			f.onHistory(func(page *leasing.HistoryResult) { slices.Reverse(page.Entries) })
+			f.onHistory(func(page *abstractions.HistoryResult) { slices.Reverse(page.Entries) })
 		},
 		failing: []string{"History_TellsWhatHappenedInOrder"},
 	},
 	{
 		name: "an expiry is told when it is found",
 		apply: func(f *fake) {
-			f.onHistory(func(page *leasing.HistoryResult) {
+			f.onHistory(func(page *abstractions.HistoryResult) {
 				for i := range page.Entries {
-					if page.Entries[i].Kind == leasing.HistoryExpired {
+					if page.Entries[i].Kind == abstractions.HistoryExpired {
 						page.Entries[i].Time = page.Entries[i].Time.Add(time.Second)
 					}
 				}
@@ -251,7 +251,7 @@ var abilityFlaws = []flaw{
 	{
 		name: "the first entry of a page of history is lost",
 		apply: func(f *fake) {
-			f.onHistory(func(page *leasing.HistoryResult) {
+			f.onHistory(func(page *abstractions.HistoryResult) {
 				if page.Next != "" {
 					page.Entries = page.Entries[1:]
 				}
@@ -261,8 +261,8 @@ var abilityFlaws = []flaw{
 	},
 }
 
-func (f *fake) onBatch(change func(results []leasing.RenewResult) []leasing.RenewResult) {
-	f.renewBatch = func(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (f *fake) onBatch(change func(results []abstractions.RenewResult) []abstractions.RenewResult) {
+	f.renewBatch = func(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 		results, err := f.server.RenewBatch(ctx, reqs)
 		if len(results) > 0 {
 			results = change(results)
@@ -271,8 +271,8 @@ func (f *fake) onBatch(change func(results []leasing.RenewResult) []leasing.Rene
 	}
 }
 
-func (f *fake) onList(change func(req leasing.ListRequest, page *leasing.ListResult)) {
-	f.list = func(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (f *fake) onList(change func(req abstractions.ListRequest, page *abstractions.ListResult)) {
+	f.list = func(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 		page, err := f.server.List(ctx, req)
 		if err == nil {
 			change(req, &page)
@@ -281,8 +281,8 @@ func (f *fake) onList(change func(req leasing.ListRequest, page *leasing.ListRes
 	}
 }
 
-func (f *fake) onHistory(change func(page *leasing.HistoryResult)) {
-	f.history = func(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
+func (f *fake) onHistory(change func(page *abstractions.HistoryResult)) {
+	f.history = func(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 		page, err := f.server.History(ctx, req)
 		change(&page)
 		return page, err

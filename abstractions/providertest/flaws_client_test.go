@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // clientFlaws are about contexts, outages, closing and capabilities.
@@ -20,7 +20,7 @@ var clientFlaws = []flaw{
 	{
 		name: "a break that was given up is sent, and says that it was not",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				result, _ := f.server.Break(context.WithoutCancel(ctx), req)
 				return result, ctx.Err()
 			}
@@ -30,10 +30,10 @@ var clientFlaws = []flaw{
 	{
 		name: "a context that has ended means held",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
 				if ctx.Err() != nil {
-					err = errors.Join(ctx.Err(), &leasing.HeldError{})
+					err = errors.Join(ctx.Err(), &abstractions.HeldError{})
 				}
 				return grant, err
 			}
@@ -43,7 +43,7 @@ var clientFlaws = []flaw{
 	{
 		name: "an abandoned acquire leaves a lease behind",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
 				if err != nil && ctx.Err() != nil {
 					req.ID = alias(req.ID)
@@ -59,11 +59,11 @@ var clientFlaws = []flaw{
 		apply: func(f *fake) {
 			var poisoned atomic.Value
 			poisoned.Store("")
-			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				if ctx.Err() != nil {
 					poisoned.Store(req.ID)
 				} else if id := poisoned.Load(); id != "" && id != req.ID {
-					return leasing.Grant{}, context.DeadlineExceeded
+					return abstractions.Grant{}, context.DeadlineExceeded
 				}
 				return f.server.Renew(ctx, req)
 			}
@@ -73,9 +73,9 @@ var clientFlaws = []flaw{
 	{
 		name: "a silent server is waited for",
 		apply: func(f *fake) {
-			f.release = func(context.Context, leasing.ReleaseRequest) error {
+			f.release = func(context.Context, abstractions.ReleaseRequest) error {
 				time.Sleep(time.Second)
-				return leasing.ErrUnavailable
+				return abstractions.ErrUnavailable
 			}
 		},
 		failing: []string{"Outage_EveryCallEndsWithItsContext", "Trap_T27_OutageIsNotTakenForAnAnswer"},
@@ -84,9 +84,9 @@ var clientFlaws = []flaw{
 	{
 		name: "an outage means lost",
 		apply: func(f *fake) {
-			f.renew = func(ctx context.Context, _ leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, _ abstractions.RenewRequest) (abstractions.Grant, error) {
 				<-ctx.Done()
-				return leasing.Grant{}, &leasing.LostError{Reason: leasing.LostGone, Err: ctx.Err()}
+				return abstractions.Grant{}, &abstractions.LostError{Reason: abstractions.LostGone, Err: ctx.Err()}
 			}
 		},
 		failing: []string{"Trap_T27_OutageIsNotTakenForAnAnswer", "Outage_EveryCallEndsWithItsContext"},
@@ -98,7 +98,7 @@ var clientFlaws = []flaw{
 	},
 	{
 		name:    "a ping fails",
-		apply:   func(f *fake) { f.ping = func(context.Context) error { return leasing.ErrUnavailable } },
+		apply:   func(f *fake) { f.ping = func(context.Context) error { return abstractions.ErrUnavailable } },
 		failing: []string{"Capabilities_PingAnswers"},
 	},
 	{
@@ -122,13 +122,13 @@ var clientFlaws = []flaw{
 		name: "closing releases what is held",
 		apply: func(f *fake) {
 			var last atomic.Value
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				last.Store(req.Name)
 				return f.server.Acquire(ctx, req)
 			}
 			f.close = func() error {
 				if name, ok := last.Load().(string); ok {
-					f.server.Break(context.Background(), leasing.BreakRequest{Name: name, Immediate: true})
+					f.server.Break(context.Background(), abstractions.BreakRequest{Name: name, Immediate: true})
 				}
 				f.closed.Store(true)
 				return nil
@@ -139,10 +139,10 @@ var clientFlaws = []flaw{
 	{
 		name: "a call that meets a closed client is told that the name is held",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				time.Sleep(time.Millisecond)
 				if f.closed.Load() {
-					return leasing.Grant{}, &leasing.HeldError{}
+					return abstractions.Grant{}, &abstractions.HeldError{}
 				}
 				return f.server.Acquire(ctx, req)
 			}
@@ -152,7 +152,7 @@ var clientFlaws = []flaw{
 	{
 		name: "closing leaves a goroutine",
 		apply: func(f *fake) {
-			f.wait = func(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 				leaked.Go(func() { time.Sleep(2 * time.Second) })
 				return f.server.Wait(ctx, req)
 			}
@@ -164,7 +164,7 @@ var clientFlaws = []flaw{
 		name: "facts change",
 		apply: func(f *fake) {
 			var asked atomic.Int64
-			f.capabilities = func() leasing.Capabilities {
+			f.capabilities = func() abstractions.Capabilities {
 				c := f.server.Capabilities()
 				c.MinTTL += time.Duration(asked.Add(1))
 				return c
@@ -176,7 +176,7 @@ var clientFlaws = []flaw{
 		name: "an ability is answered with nothing",
 		apply: func(f *fake) {
 			f.as = func(target any) bool {
-				_, waiter := target.(*leasing.Waiter)
+				_, waiter := target.(*abstractions.Waiter)
 				return waiter || f.answer(target)
 			}
 		},

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // endingFlaws are about renewal, release and break.
@@ -14,10 +14,10 @@ var endingFlaws = []flaw{
 	{
 		name: "a renewal revives what is lost",
 		apply: func(f *fake) {
-			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Renew(ctx, req)
-				if errors.Is(err, leasing.ErrLost) {
-					return leasing.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}, nil
+				if errors.Is(err, abstractions.ErrLost) {
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}, nil
 				}
 				return grant, err
 			}
@@ -30,11 +30,11 @@ var endingFlaws = []flaw{
 	{
 		name: "a stale holder gets the token of its successor",
 		apply: func(f *fake) {
-			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Renew(ctx, req)
-				if lost := (*leasing.LostError)(nil); errors.As(err, &lost) && lost.Reason == leasing.LostTaken {
-					record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
-					return leasing.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
+				if lost := (*abstractions.LostError)(nil); errors.As(err, &lost) && lost.Reason == abstractions.LostTaken {
+					record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
 				}
 				return grant, err
 			}
@@ -44,10 +44,10 @@ var endingFlaws = []flaw{
 	{
 		name: "a lost claim is reported as an outage",
 		apply: func(f *fake) {
-			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Renew(ctx, req)
-				if errors.Is(err, leasing.ErrLost) {
-					err = leasing.ErrUnavailable
+				if errors.Is(err, abstractions.ErrLost) {
+					err = abstractions.ErrUnavailable
 				}
 				return grant, err
 			}
@@ -57,9 +57,9 @@ var endingFlaws = []flaw{
 	{
 		name: "a renewal raises the token",
 		apply: func(f *fake) {
-			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				token := req.Token
-				record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+				record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 				if record.ID == req.ID {
 					req.Token = record.Token
 				}
@@ -73,15 +73,15 @@ var endingFlaws = []flaw{
 	{
 		name: "a renewal drops the metadata",
 		apply: func(f *fake) {
-			f.inspect = func(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+			f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 				record, err := f.server.Inspect(ctx, req)
-				if history, _ := f.server.History(ctx, leasing.HistoryRequest{Name: req.Name}); len(history.Entries) > 0 &&
+				if history, _ := f.server.History(ctx, abstractions.HistoryRequest{Name: req.Name}); len(history.Entries) > 0 &&
 					record.Held && !record.ExpiresAt.IsZero() && record.ExpiresAt.Sub(record.AcquiredAt) > record.TTL {
 					record.Metadata = nil
 				}
 				return record, err
 			}
-			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				time.Sleep(time.Nanosecond)
 				return f.server.Renew(ctx, req)
 			}
@@ -92,10 +92,10 @@ var endingFlaws = []flaw{
 		name: "a repeated renewal is a conflict",
 		apply: func(f *fake) {
 			var version atomic.Int64
-			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				state, _ := req.State.(int64)
 				if !version.CompareAndSwap(state, state+1) {
-					return leasing.Grant{}, &leasing.LostError{Reason: leasing.LostTaken}
+					return abstractions.Grant{}, &abstractions.LostError{Reason: abstractions.LostTaken}
 				}
 				grant, err := f.server.Renew(ctx, req)
 				grant.State = state + 1
@@ -107,17 +107,17 @@ var endingFlaws = []flaw{
 	{
 		name: "a release does nothing",
 		apply: func(f *fake) {
-			f.release = func(context.Context, leasing.ReleaseRequest) error { return nil }
+			f.release = func(context.Context, abstractions.ReleaseRequest) error { return nil }
 		},
 		failing: []string{"Release_FreesAtOnce", "Trap_T21_ReleaseKeepsTheToken", "Trap_T56_ReleasedIDIsRefused"},
 	},
 	{
 		name: "a release needs something to release",
 		apply: func(f *fake) {
-			f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
-				record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+			f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
+				record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 				if !record.Held || record.ID != req.ID {
-					return &leasing.LostError{Reason: leasing.LostGone}
+					return &abstractions.LostError{Reason: abstractions.LostGone}
 				}
 				return f.server.Release(ctx, req)
 			}
@@ -127,7 +127,7 @@ var endingFlaws = []flaw{
 	{
 		name: "a release needs the token",
 		apply: func(f *fake) {
-			f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+			f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
 				if req.Token == 0 {
 					return nil
 				}
@@ -139,8 +139,8 @@ var endingFlaws = []flaw{
 	{
 		name: "a release leaves a broken lease to run out",
 		apply: func(f *fake) {
-			f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
-				if record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name}); record.Breaking {
+			f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
+				if record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}); record.Breaking {
 					return nil
 				}
 				return f.server.Release(ctx, req)
@@ -151,11 +151,11 @@ var endingFlaws = []flaw{
 	{
 		name: "a release frees whoever holds",
 		apply: func(f *fake) {
-			f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+			f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
 				if err := f.server.Release(ctx, req); err != nil {
 					return err
 				}
-				_, err := f.server.Break(ctx, leasing.BreakRequest{Name: req.Name, Immediate: true})
+				_, err := f.server.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true})
 				return err
 			}
 		},
@@ -165,10 +165,10 @@ var endingFlaws = []flaw{
 		name: "a broken lease is renewed once its ID is forgotten",
 		apply: func(f *fake) {
 			forgotten := f.forgetsTheBroken()
-			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Renew(ctx, req)
-				if errors.Is(err, leasing.ErrLost) && forgotten(req.Name) {
-					return leasing.Grant(req), nil
+				if errors.Is(err, abstractions.ErrLost) && forgotten(req.Name) {
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}, nil
 				}
 				return grant, err
 			}
@@ -179,10 +179,10 @@ var endingFlaws = []flaw{
 		name: "a broken lease is acquired again once its ID is forgotten",
 		apply: func(f *fake) {
 			forgotten := f.forgetsTheBroken()
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
-				if record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name}); errors.Is(err, leasing.ErrReleased) && record.ID == req.ID && forgotten(req.Name) {
-					return leasing.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
+				if record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}); errors.Is(err, abstractions.ErrReleased) && record.ID == req.ID && forgotten(req.Name) {
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
 				}
 				return grant, err
 			}
@@ -192,7 +192,7 @@ var endingFlaws = []flaw{
 	{
 		name: "every break is immediate",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.Immediate = true
 				return f.server.Break(ctx, req)
 			}
@@ -202,7 +202,7 @@ var endingFlaws = []flaw{
 	{
 		name: "no break is immediate",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.Immediate = false
 				return f.server.Break(ctx, req)
 			}
@@ -212,13 +212,13 @@ var endingFlaws = []flaw{
 	{
 		name: "a broken lease is renewed on",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				if req.Immediate {
 					return f.server.Break(ctx, req)
 				}
-				record, err := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+				record, err := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 				left, _ := record.Remaining()
-				return leasing.BreakResult{WasHeld: record.Held, Token: record.Token, Remaining: left}, err
+				return abstractions.BreakResult{WasHeld: record.Held, Token: record.Token, Remaining: left}, err
 			}
 		},
 		failing: []string{"Break_ByDefaultRefusesRenewalAndLetsItRunOut", "Expiry_BrokenLeaseRunsOut", "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace", "Break_InfiniteNeedsNoGrace"},
@@ -226,7 +226,7 @@ var endingFlaws = []flaw{
 	{
 		name: "an infinite lease needs an immediate break",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.Grace = max(req.Grace, 24*time.Hour)
 				return f.server.Break(ctx, req)
 			}
@@ -236,11 +236,11 @@ var endingFlaws = []flaw{
 	{
 		name: "grace cuts a finite lease short",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				result, err := f.server.Break(ctx, req)
 				if req.Grace > 0 && req.Grace < result.Remaining {
 					time.AfterFunc(req.Grace, func() {
-						f.server.Break(context.Background(), leasing.BreakRequest{Name: req.Name, Immediate: true})
+						f.server.Break(context.Background(), abstractions.BreakRequest{Name: req.Name, Immediate: true})
 					})
 				}
 				return result, err
@@ -251,7 +251,7 @@ var endingFlaws = []flaw{
 	{
 		name: "a break always meets somebody",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				result, err := f.server.Break(ctx, req)
 				result.WasHeld = err == nil
 				return result, err
@@ -262,9 +262,9 @@ var endingFlaws = []flaw{
 	{
 		name: "a second break is refused",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
-				if record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name}); record.Breaking {
-					return leasing.BreakResult{}, leasing.ErrStale
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+				if record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name}); record.Breaking {
+					return abstractions.BreakResult{}, abstractions.ErrStale
 				}
 				return f.server.Break(ctx, req)
 			}
@@ -274,7 +274,7 @@ var endingFlaws = []flaw{
 	{
 		name: "a break hits whoever holds",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				req.IfToken = 0
 				return f.server.Break(ctx, req)
 			}
@@ -287,14 +287,14 @@ var endingFlaws = []flaw{
 // been given up since.
 func (f *fake) forgetsTheBroken() func(name string) bool {
 	since := map[string]int{}
-	f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+	f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		since[req.Name]++
 		return f.server.Release(ctx, req)
 	}
 	return func(name string) bool {
-		record, _ := f.server.Inspect(context.Background(), leasing.InspectRequest{Name: name})
+		record, _ := f.server.Inspect(context.Background(), abstractions.InspectRequest{Name: name})
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return record.Breaking && since[name] >= 10

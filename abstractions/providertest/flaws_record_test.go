@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // recordFlaws are about names, tokens and what Inspect shows.
@@ -25,7 +25,7 @@ var recordFlaws = []flaw{
 	{
 		name: "a break resets the token",
 		apply: func(f *fake) {
-			f.breaks = func(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 				result, err := f.server.Break(ctx, req)
 				result.Token = 0
 				return result, err
@@ -36,7 +36,7 @@ var recordFlaws = []flaw{
 	{
 		name: "tokens lose digits",
 		apply: func(f *fake) {
-			f.onInspect(func(record *leasing.Record) { record.Token = int64(float32(record.Token)) })
+			f.onInspect(func(record *abstractions.Record) { record.Token = int64(float32(record.Token)) })
 		},
 		failing: []string{"Trap_T65_TokenIsTheSameEverywhere"},
 	},
@@ -69,9 +69,9 @@ var recordFlaws = []flaw{
 	{
 		name: "long requests are refused",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				if len(req.Owner) > 100 {
-					return leasing.Grant{}, &leasing.InvalidError{Field: "Owner", Value: req.Owner, Want: "100 bytes"}
+					return abstractions.Grant{}, &abstractions.InvalidError{Field: "Owner", Value: req.Owner, Want: "100 bytes"}
 				}
 				return f.server.Acquire(ctx, req)
 			}
@@ -81,7 +81,7 @@ var recordFlaws = []flaw{
 	{
 		name: "a TTL of nothing is a default",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				if req.TTL == 0 {
 					req.TTL = time.Minute
 				}
@@ -93,7 +93,7 @@ var recordFlaws = []flaw{
 	{
 		name: "requests are validated after they were sent",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				sent := req
 				sent.Owner, sent.Metadata, sent.TTL = "x", nil, max(req.TTL, time.Minute)
 				if grant, err := f.server.Acquire(ctx, sent); err != nil {
@@ -107,24 +107,24 @@ var recordFlaws = []flaw{
 	{
 		name: "an unseen name has a token",
 		apply: func(f *fake) {
-			f.onInspect(func(record *leasing.Record) { record.Token = max(record.Token, 1) })
+			f.onInspect(func(record *abstractions.Record) { record.Token = max(record.Token, 1) })
 		},
 		failing: []string{"Inspect_UnseenNameIsFreeWithTokenZero", "Release_OfNothingIsNoError"},
 	},
 	{
 		name: "the owner is not shown",
 		apply: func(f *fake) {
-			f.onInspect(func(record *leasing.Record) { record.Owner = "" })
+			f.onInspect(func(record *abstractions.Record) { record.Owner = "" })
 		},
 		failing: []string{"Inspect_ShowsTheHolder"},
 	},
 	{
 		name: "an inspection prolongs the lease",
 		apply: func(f *fake) {
-			f.inspect = func(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+			f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 				record, err := f.server.Inspect(ctx, req)
 				if err == nil && record.Held {
-					f.server.Renew(ctx, leasing.RenewRequest{Name: req.Name, ID: record.ID, Token: record.Token, TTL: record.TTL + time.Second})
+					f.server.Renew(ctx, abstractions.RenewRequest{Name: req.Name, ID: record.ID, Token: record.Token, TTL: record.TTL + time.Second})
 				}
 				return record, err
 			}
@@ -134,7 +134,7 @@ var recordFlaws = []flaw{
 	{
 		name: "the case of metadata keys is lost",
 		apply: func(f *fake) {
-			f.onInspect(func(record *leasing.Record) {
+			f.onInspect(func(record *abstractions.Record) {
 				folded := make(map[string]string)
 				for key, value := range record.Metadata {
 					folded[strings.ToLower(key)] = value
@@ -148,7 +148,7 @@ var recordFlaws = []flaw{
 		name: "metadata outlives its holder",
 		apply: func(f *fake) {
 			seen := make(map[string]string)
-			f.onInspect(func(record *leasing.Record) {
+			f.onInspect(func(record *abstractions.Record) {
 				f.mu.Lock()
 				defer f.mu.Unlock()
 				for key, value := range record.Metadata {
@@ -167,14 +167,14 @@ var recordFlaws = []flaw{
 	{
 		name: "the map of the request is kept",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
 				if err == nil {
 					shared.Store(req.Name, req.Metadata)
 				}
 				return grant, err
 			}
-			f.onInspect(func(record *leasing.Record) {
+			f.onInspect(func(record *abstractions.Record) {
 				if metadata, ok := shared.Load(record.Name); ok {
 					record.Metadata = metadata.(map[string]string)
 				}
@@ -187,8 +187,8 @@ var recordFlaws = []flaw{
 // shared is what two clients of a flawed provider have in common beside the server.
 var shared sync.Map
 
-func (f *fake) onInspect(change func(record *leasing.Record)) {
-	f.inspect = func(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (f *fake) onInspect(change func(record *abstractions.Record)) {
+	f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 		record, err := f.server.Inspect(ctx, req)
 		if err == nil {
 			change(&record)
@@ -200,7 +200,7 @@ func (f *fake) onInspect(change func(record *leasing.Record)) {
 // countTokens hands out 1, 2, 3 for each name, for as long as the count lasts.
 func (f *fake) countTokens(untilRelease bool) {
 	counts := make(map[string]int64)
-	f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 		grant, err := f.server.Acquire(ctx, req)
 		if err == nil {
 			counts[req.Name]++
@@ -209,12 +209,12 @@ func (f *fake) countTokens(untilRelease bool) {
 		}
 		return grant, err
 	}
-	f.onInspect(func(record *leasing.Record) {
+	f.onInspect(func(record *abstractions.Record) {
 		if token, ok := shared.Load(record.Name); ok && record.Token > 0 {
 			record.Token = token.(int64)
 		}
 	})
-	f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+	f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
 		if untilRelease {
 			delete(counts, req.Name)
 		}
@@ -229,25 +229,25 @@ func (f *fake) countTokens(untilRelease bool) {
 // renameTo folds names on their way in; what comes back has the name that was
 // asked for, as with a provider that does not look.
 func (f *fake) renameTo(fold func(name string) string) {
-	f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 		name := req.Name
 		req.Name = fold(name)
 		grant, err := f.server.Acquire(ctx, req)
 		grant.Name = name
 		return grant, err
 	}
-	f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+	f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 		name := req.Name
 		req.Name = fold(name)
 		grant, err := f.server.Renew(ctx, req)
 		grant.Name = name
 		return grant, err
 	}
-	f.release = func(ctx context.Context, req leasing.ReleaseRequest) error {
+	f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
 		req.Name = fold(req.Name)
 		return f.server.Release(ctx, req)
 	}
-	f.inspect = func(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+	f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 		name := req.Name
 		req.Name = fold(name)
 		record, err := f.server.Inspect(ctx, req)

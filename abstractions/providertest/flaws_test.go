@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // flaw is one way in which a provider can be wrong.
@@ -31,10 +31,10 @@ var holdingFlaws = []flaw{
 	{
 		name: "a name has two holders",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
-				if held := (*leasing.HeldError)(nil); errors.As(err, &held) {
-					return leasing.Grant{Name: req.Name, ID: req.ID, Token: held.Holder.Token + 1, TTL: req.TTL}, nil
+				if held := (*abstractions.HeldError)(nil); errors.As(err, &held) {
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: held.Holder.Token + 1, TTL: req.TTL}, nil
 				}
 				return grant, err
 			}
@@ -47,10 +47,10 @@ var holdingFlaws = []flaw{
 	{
 		name: "a late copy of an acquire shortens the lease",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
-				record, err := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				record, err := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 				if err == nil && record.Held && record.ID == req.ID {
-					return f.server.Renew(ctx, leasing.RenewRequest{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL})
+					return f.server.Renew(ctx, abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL})
 				}
 				return f.server.Acquire(ctx, req)
 			}
@@ -60,11 +60,11 @@ var holdingFlaws = []flaw{
 	{
 		name: "a name is checked before it is taken",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
-				record, err := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				record, err := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 				if err == nil && !record.Held {
 					time.Sleep(time.Millisecond)
-					f.server.Break(ctx, leasing.BreakRequest{Name: req.Name, Immediate: true})
+					f.server.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true})
 				}
 				return f.server.Acquire(ctx, req)
 			}
@@ -89,10 +89,10 @@ var holdingFlaws = []flaw{
 	{
 		name: "a lease with metadata never ends",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				ttl := req.TTL
 				if len(req.Metadata) > 0 {
-					req.TTL = leasing.Infinite
+					req.TTL = abstractions.Infinite
 				}
 				grant, err := f.server.Acquire(ctx, req)
 				grant.TTL = ttl
@@ -104,7 +104,7 @@ var holdingFlaws = []flaw{
 	{
 		name: "a long renewal lasts no longer than the acquire",
 		apply: func(f *fake) {
-			f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				ttl := req.TTL
 				if req.TTL > 10*time.Second {
 					req.TTL = 10 * time.Second
@@ -119,7 +119,7 @@ var holdingFlaws = []flaw{
 	{
 		name: "infinite is an hour",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				ttl := req.TTL
 				req.TTL = min(ttl, time.Hour)
 				grant, err := f.server.Acquire(ctx, req)
@@ -132,7 +132,7 @@ var holdingFlaws = []flaw{
 	{
 		name: "a TTL is granted up to an hour only",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				req.TTL = min(req.TTL, time.Hour)
 				return f.server.Acquire(ctx, req)
 			}
@@ -142,7 +142,7 @@ var holdingFlaws = []flaw{
 	{
 		name: "a grant does not say whose it is",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
 				grant.ID = ""
 				return grant, err
@@ -153,10 +153,10 @@ var holdingFlaws = []flaw{
 	{
 		name: "a repeated acquire meets its own lease",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
-				record, _ := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 				if record.Held {
-					return leasing.Grant{}, &leasing.HeldError{Holder: record}
+					return abstractions.Grant{}, &abstractions.HeldError{Holder: record}
 				}
 				return f.server.Acquire(ctx, req)
 			}
@@ -167,7 +167,7 @@ var holdingFlaws = []flaw{
 		name: "a repeated acquire is a change of ownership",
 		apply: func(f *fake) {
 			var n atomic.Int64
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
 				grant.Token += n.Add(1)
 				return grant, err
@@ -178,10 +178,10 @@ var holdingFlaws = []flaw{
 	{
 		name: "a repeated acquire extends nothing",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
-				record, err := f.server.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				record, err := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 				if err == nil && record.Held && record.ID == req.ID {
-					return leasing.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: record.Token, TTL: req.TTL}, nil
 				}
 				return f.server.Acquire(ctx, req)
 			}
@@ -191,10 +191,10 @@ var holdingFlaws = []flaw{
 	{
 		name: "all claims of an owner are one",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
-				if held := (*leasing.HeldError)(nil); errors.As(err, &held) && held.Holder.Owner == req.Owner {
-					return leasing.Grant{Name: req.Name, ID: req.ID, Token: held.Holder.Token, TTL: req.TTL}, nil
+				if held := (*abstractions.HeldError)(nil); errors.As(err, &held) && held.Holder.Owner == req.Owner {
+					return abstractions.Grant{Name: req.Name, ID: req.ID, Token: held.Holder.Token, TTL: req.TTL}, nil
 				}
 				return grant, err
 			}
@@ -204,9 +204,9 @@ var holdingFlaws = []flaw{
 	{
 		name: "an ID that was given up is taken again",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
-				if errors.Is(err, leasing.ErrReleased) {
+				if errors.Is(err, abstractions.ErrReleased) {
 					req.ID = alias(req.ID)
 					grant, err = f.server.Acquire(ctx, req)
 				}
@@ -220,9 +220,9 @@ var holdingFlaws = []flaw{
 	{
 		name: "a refusal does not say what it is",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
-				if errors.Is(err, leasing.ErrHeld) {
+				if errors.Is(err, abstractions.ErrHeld) {
 					err = errors.New("conflict")
 				}
 				return grant, err
@@ -233,10 +233,10 @@ var holdingFlaws = []flaw{
 	{
 		name: "held and lost are the same",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
-				if errors.Is(err, leasing.ErrHeld) {
-					err = errors.Join(err, leasing.ErrLost)
+				if errors.Is(err, abstractions.ErrHeld) {
+					err = errors.Join(err, abstractions.ErrLost)
 				}
 				return grant, err
 			}
@@ -246,9 +246,9 @@ var holdingFlaws = []flaw{
 	{
 		name: "a refusal tells a wrong time",
 		apply: func(f *fake) {
-			f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 				grant, err := f.server.Acquire(ctx, req)
-				if held := (*leasing.HeldError)(nil); errors.As(err, &held) {
+				if held := (*abstractions.HeldError)(nil); errors.As(err, &held) {
 					held.Holder.ExpiresAt = held.Holder.ExpiresAt.Add(time.Second)
 				}
 				return grant, err
@@ -268,14 +268,14 @@ func (f *fake) shiftTTL(by time.Duration) {
 }
 
 func (f *fake) changeTTL(change func(time.Duration) time.Duration) {
-	f.acquire = func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+	f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 		ttl := req.TTL
 		req.TTL = change(ttl)
 		grant, err := f.server.Acquire(ctx, req)
 		grant.TTL = ttl
 		return grant, err
 	}
-	f.renew = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+	f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 		ttl := req.TTL
 		req.TTL = change(ttl)
 		grant, err := f.server.Renew(ctx, req)

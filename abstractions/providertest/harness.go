@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Harness says how to test a provider. Only New is required; the checks that
@@ -15,19 +15,19 @@ type Harness struct {
 	// shared, since the suite makes up its names (and leaves some of them
 	// behind, held for a minute more). The suite closes the provider; whatever
 	// else there is to close is for t.Cleanup, which runs when the check ends.
-	New func(t testing.TB) leasing.Provider
+	New func(t testing.TB) abstractions.Provider
 
 	// Peer opens a second client of the backend behind p, like another
 	// process's. The suite closes it. Default: p itself.
-	Peer func(t testing.TB, p leasing.Provider) leasing.Provider
+	Peer func(t testing.TB, p abstractions.Provider) abstractions.Provider
 
 	// Forget makes the backend forget a name that is free, as it does once the
 	// name has been idle for its retention.
-	Forget func(t testing.TB, p leasing.Provider, name string)
+	Forget func(t testing.TB, p abstractions.Provider, name string)
 
 	// Unreachable opens a client whose backend does not answer: best one that
 	// takes requests and stays silent, else one that is not there.
-	Unreachable func(t testing.TB) leasing.Provider
+	Unreachable func(t testing.TB) abstractions.Provider
 
 	// TTL is how long leases last that are watched running out. Default: the
 	// provider's minimum, but at least 300 ms (10 s in virtual time).
@@ -39,7 +39,7 @@ type Harness struct {
 
 	// Advance moves the clock of p's backend forward. New must give each
 	// provider a backend of its own then.
-	Advance func(p leasing.Provider, d time.Duration)
+	Advance func(p abstractions.Provider, d time.Duration)
 
 	// Slack is how long what should happen soon may take on a slow machine,
 	// such as the end of a call whose context has ended. Default 10 s.
@@ -55,7 +55,7 @@ type Harness struct {
 
 func (h Harness) withDefaults() Harness {
 	if h.Peer == nil {
-		h.Peer = func(_ testing.TB, p leasing.Provider) leasing.Provider { return p }
+		h.Peer = func(_ testing.TB, p abstractions.Provider) abstractions.Provider { return p }
 	}
 	if h.Slack == 0 {
 		h.Slack = 10 * time.Second
@@ -68,7 +68,7 @@ func (h Harness) withDefaults() Harness {
 
 // ttls returns the TTL of leases that are watched running out, and of leases
 // that must not run out while a check uses them.
-func (h Harness) ttls(c leasing.Capabilities) (short, long time.Duration) {
+func (h Harness) ttls(c abstractions.Capabilities) (short, long time.Duration) {
 	short, long = h.TTL, time.Minute
 	if short == 0 {
 		short = 300 * time.Millisecond

@@ -42,7 +42,7 @@ func inspectShowsTheHolder(e *env) {
 		e.False(record.AcquiredAt.After(record.Now), "acquired at %v, now %v", record.AcquiredAt, record.Now)
 	}
 	if !record.AcquiredAt.IsZero() && !record.ExpiresAt.IsZero() {
-		e.InDelta(req.TTL, record.ExpiresAt.Sub(record.AcquiredAt), float64(e.caps.Precision+e.tolerance(req.TTL)), "ExpiresAt - AcquiredAt")
+		e.InDelta(req.TTL, record.ExpiresAt.Sub(record.AcquiredAt), float64(e.caps.Lateness.After(req.TTL)+e.tolerance(req.TTL)), "ExpiresAt - AcquiredAt")
 	}
 }
 

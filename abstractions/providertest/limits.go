@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var limitChecks = []check{
@@ -33,7 +33,7 @@ func badRequests(e *env) {
 
 func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.Context) error {
 	calls := make(map[string]func(ctx context.Context) error)
-	acquire := func(what string, change func(r *leasing.AcquireRequest)) {
+	acquire := func(what string, change func(r *abstractions.AcquireRequest)) {
 		req := e.request(fresh)
 		change(&req)
 		calls["acquire: "+what] = func(ctx context.Context) error {
@@ -41,7 +41,7 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 			return err
 		}
 	}
-	renew := func(what string, change func(r *leasing.RenewRequest)) {
+	renew := func(what string, change func(r *abstractions.RenewRequest)) {
 		req := holder.renewRequest(e.long)
 		change(&req)
 		calls["renew: "+what] = func(ctx context.Context) error {
@@ -49,8 +49,8 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 			return err
 		}
 	}
-	breaks := func(what string, change func(r *leasing.BreakRequest)) {
-		req := leasing.BreakRequest{Name: holder.req.Name, Immediate: true}
+	breaks := func(what string, change func(r *abstractions.BreakRequest)) {
+		req := abstractions.BreakRequest{Name: holder.req.Name, Immediate: true}
 		change(&req)
 		calls["break: "+what] = func(ctx context.Context) error {
 			_, err := e.p.Break(ctx, req)
@@ -58,52 +58,52 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 		}
 	}
 	for what, ttl := range e.badTTLs() {
-		acquire(what, func(r *leasing.AcquireRequest) { r.TTL = ttl })
-		renew(what, func(r *leasing.RenewRequest) { r.TTL = ttl })
+		acquire(what, func(r *abstractions.AcquireRequest) { r.TTL = ttl })
+		renew(what, func(r *abstractions.RenewRequest) { r.TTL = ttl })
 	}
 	for what, name := range e.badNames() {
-		acquire(what, func(r *leasing.AcquireRequest) { r.Name = name })
-		renew(what, func(r *leasing.RenewRequest) { r.Name = name })
-		breaks(what, func(r *leasing.BreakRequest) { r.Name = name })
+		acquire(what, func(r *abstractions.AcquireRequest) { r.Name = name })
+		renew(what, func(r *abstractions.RenewRequest) { r.Name = name })
+		breaks(what, func(r *abstractions.BreakRequest) { r.Name = name })
 		calls["release: "+what] = func(ctx context.Context) error {
-			return e.p.Release(ctx, leasing.ReleaseRequest{Name: name, ID: holder.req.ID})
+			return e.p.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: holder.req.ID})
 		}
 		calls["inspect: "+what] = func(ctx context.Context) error {
-			_, err := e.p.Inspect(ctx, leasing.InspectRequest{Name: name})
+			_, err := e.p.Inspect(ctx, abstractions.InspectRequest{Name: name})
 			return err
 		}
 	}
 	for what, id := range badIDs {
-		acquire(what, func(r *leasing.AcquireRequest) { r.ID = id })
-		renew(what, func(r *leasing.RenewRequest) { r.ID = id })
+		acquire(what, func(r *abstractions.AcquireRequest) { r.ID = id })
+		renew(what, func(r *abstractions.RenewRequest) { r.ID = id })
 		calls["release: "+what] = func(ctx context.Context) error {
-			return e.p.Release(ctx, leasing.ReleaseRequest{Name: fresh, ID: id})
+			return e.p.Release(ctx, abstractions.ReleaseRequest{Name: fresh, ID: id})
 		}
 	}
 	for what, owner := range map[string]string{
-		"no owner": "", "long owner": strings.Repeat("x", leasing.MaxOwnerBytes+1), "control character in owner": "a\nb", "owner not UTF-8": "a\xff",
+		"no owner": "", "long owner": strings.Repeat("x", abstractions.MaxOwnerBytes+1), "control character in owner": "a\nb", "owner not UTF-8": "a\xff",
 	} {
-		acquire(what, func(r *leasing.AcquireRequest) { r.Owner = owner })
+		acquire(what, func(r *abstractions.AcquireRequest) { r.Owner = owner })
 	}
 	for what, metadata := range map[string]map[string]string{
 		"empty key": {"": "x"}, "control character in key": {"a\x01": "x"}, "NUL in value": {"a": "\x00"}, "value not UTF-8": {"a": "\xff"},
-		"too much": {"a": strings.Repeat("x", leasing.MaxMetadataBytes)},
+		"too much": {"a": strings.Repeat("x", abstractions.MaxMetadataBytes)},
 	} {
-		acquire(what, func(r *leasing.AcquireRequest) { r.Metadata = metadata })
+		acquire(what, func(r *abstractions.AcquireRequest) { r.Metadata = metadata })
 	}
-	if waiter, ok := leasing.As[leasing.Waiter](e.p); ok {
+	if waiter, ok := abstractions.As[abstractions.Waiter](e.p); ok {
 		calls["wait: no name"] = func(ctx context.Context) error {
-			_, err := waiter.Wait(ctx, leasing.WaitRequest{ID: leasing.NewID()})
+			_, err := waiter.Wait(ctx, abstractions.WaitRequest{ID: abstractions.NewID()})
 			return err
 		}
 		calls["wait: no ID"] = func(ctx context.Context) error {
-			_, err := waiter.Wait(ctx, leasing.WaitRequest{Name: fresh})
+			_, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: fresh})
 			return err
 		}
 	}
-	breaks("negative token", func(r *leasing.BreakRequest) { r.IfToken = -1 })
-	breaks("token too high", func(r *leasing.BreakRequest) { r.IfToken = leasing.MaxToken + 1 })
-	breaks("negative grace", func(r *leasing.BreakRequest) { r.Grace = -1 })
+	breaks("negative token", func(r *abstractions.BreakRequest) { r.IfToken = -1 })
+	breaks("token too high", func(r *abstractions.BreakRequest) { r.IfToken = abstractions.MaxToken + 1 })
+	breaks("negative grace", func(r *abstractions.BreakRequest) { r.Grace = -1 })
 	return calls
 }
 
@@ -116,14 +116,14 @@ func (e *env) badTTLs() map[string]time.Duration {
 		bad["TTL above the maximum"] = e.caps.MaxTTL + 1
 	}
 	if !e.caps.Infinite {
-		bad["infinite TTL"] = leasing.Infinite
+		bad["infinite TTL"] = abstractions.Infinite
 	}
 	return bad
 }
 
 func (e *env) badNames() map[string]string {
 	bad := map[string]string{
-		"no name": "", "long name": strings.Repeat("x", leasing.MaxNameBytes+1), "NUL": "a\x00b", "newline": "a\nb",
+		"no name": "", "long name": strings.Repeat("x", abstractions.MaxNameBytes+1), "NUL": "a\x00b", "newline": "a\nb",
 		"delete": "a\x7fb", "C1 control character": "a\u0085b", "not UTF-8": "a\xffb", "surrogate": "a\xed\xa0\x80b",
 	}
 	if e.caps.MaxNameBytes > 0 {
@@ -133,7 +133,7 @@ func (e *env) badNames() map[string]string {
 }
 
 var badIDs = map[string]string{
-	"no ID": "", "long ID": strings.Repeat("x", leasing.MaxIDBytes+1), "slash in ID": "a/b", "space in ID": "a b", "quote in ID": "a'b",
+	"no ID": "", "long ID": strings.Repeat("x", abstractions.MaxIDBytes+1), "slash in ID": "a/b", "space in ID": "a b", "quote in ID": "a'b",
 	"letter outside ASCII in ID": "é", "bracket in ID": "a[b", "at in ID": "a@b",
 }
 
@@ -143,9 +143,9 @@ func justAllowed(e *env) {
 		name += strings.Repeat("x", max(0, e.caps.MaxNameBytes-len(name)))
 	}
 	req := e.request(name)
-	req.ID = (strings.ReplaceAll(leasing.NewID(), "-", "") + strings.Repeat("Z9-", 22))[:leasing.MaxIDBytes]
-	req.Owner = strings.Repeat("é", leasing.MaxOwnerBytes/2)
-	req.Metadata = map[string]string{"key": strings.Repeat("v", leasing.MaxMetadataBytes-3)}
+	req.ID = (strings.ReplaceAll(abstractions.NewID(), "-", "") + strings.Repeat("Z9-", 22))[:abstractions.MaxIDBytes]
+	req.Owner = strings.Repeat("é", abstractions.MaxOwnerBytes/2)
+	req.Metadata = map[string]string{"key": strings.Repeat("v", abstractions.MaxMetadataBytes-3)}
 	holder := e.acquire(e.p, req)
 	record := e.inspect(req.Name)
 	e.Equal(req.ID, record.ID)
@@ -171,7 +171,7 @@ func everyTTL(e *env) {
 		req.TTL = ttl
 		holder := e.acquire(e.p, req) // holds Grant.TTL against it
 		if err := holder.tryRenew(ttl); err != nil {
-			e.lost(err, leasing.LostExpired, leasing.LostGone)
+			e.lost(err, abstractions.LostExpired, abstractions.LostGone)
 			e.False(holder.alive(), "lost within its TTL of %v", ttl)
 		}
 		holder.release()

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var listerChecks = []check{
@@ -17,9 +17,9 @@ var listerChecks = []check{
 }
 
 // list reads all pages.
-func (e *env) list(lister leasing.Lister, req leasing.ListRequest) []leasing.Record {
+func (e *env) list(lister abstractions.Lister, req abstractions.ListRequest) []abstractions.Record {
 	e.t.Helper()
-	var records []leasing.Record
+	var records []abstractions.Record
 	for range 1000 {
 		ctx, cancel := e.call()
 		page, err := lister.List(ctx, req)
@@ -36,7 +36,7 @@ func (e *env) list(lister leasing.Lister, req leasing.ListRequest) []leasing.Rec
 	return nil
 }
 
-func namesOf(records []leasing.Record) []string {
+func namesOf(records []abstractions.Record) []string {
 	names := make([]string, len(records))
 	for i, record := range records {
 		names[i] = record.Name
@@ -47,8 +47,8 @@ func namesOf(records []leasing.Record) []string {
 
 // listing makes n held names with a common prefix, or returns nil if the
 // provider can't list.
-func (e *env) listing(n int) (lister leasing.Lister, prefix string, claims []*claim) {
-	lister, ok := leasing.As[leasing.Lister](e.peer)
+func (e *env) listing(n int) (lister abstractions.Lister, prefix string, claims []*claim) {
+	lister, ok := abstractions.As[abstractions.Lister](e.peer)
 	if !ok {
 		e.t.Log("no Lister here")
 		return nil, "", nil
@@ -74,7 +74,7 @@ func eachNameOnce(e *env) {
 		return
 	}
 	for _, limit := range []int{0, 1, 5, 23, 24, 5000} {
-		records := e.list(lister, leasing.ListRequest{Prefix: prefix, Limit: limit})
+		records := e.list(lister, abstractions.ListRequest{Prefix: prefix, Limit: limit})
 		e.Equal(namesOfClaims(claims), namesOf(records), "limit %d", limit)
 	}
 }
@@ -87,8 +87,8 @@ func heldOnly(e *env) {
 	for _, c := range claims[:4] {
 		c.release()
 	}
-	e.Equal(namesOfClaims(claims), namesOf(e.list(lister, leasing.ListRequest{Prefix: prefix, Limit: 3})), "remembered names too")
-	e.Equal(namesOfClaims(claims[4:]), namesOf(e.list(lister, leasing.ListRequest{Prefix: prefix, Limit: 3, HeldOnly: true})))
+	e.Equal(namesOfClaims(claims), namesOf(e.list(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3})), "remembered names too")
+	e.Equal(namesOfClaims(claims[4:]), namesOf(e.list(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3, HeldOnly: true})))
 }
 
 func listedAsInspected(e *env) {
@@ -101,8 +101,8 @@ func listedAsInspected(e *env) {
 	e.acquire(e.p, req)
 	e.take(prefix + "released").release()
 	e.take(prefix + "breaking")
-	e.breaks(leasing.BreakRequest{Name: prefix + "breaking"})
-	records := e.list(lister, leasing.ListRequest{Prefix: prefix})
+	e.breaks(abstractions.BreakRequest{Name: prefix + "breaking"})
+	records := e.list(lister, abstractions.ListRequest{Prefix: prefix})
 	e.Len(records, 3)
 	for _, record := range records {
 		inspected := e.inspect(record.Name)
@@ -114,7 +114,7 @@ func listedAsInspected(e *env) {
 			e.Equal(inspected.Metadata, record.Metadata, record.Name)
 			e.Equal(inspected.Breaking, record.Breaking, record.Name)
 			// Clock and time left may be read on either side of a tick.
-			e.WithinDuration(inspected.ExpiresAt, record.ExpiresAt, 2*max(e.caps.Granularity, e.caps.Precision), record.Name)
+			e.WithinDuration(inspected.ExpiresAt, record.ExpiresAt, 2*max(e.caps.Granularity, e.caps.Lateness.Fixed), record.Name)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func pagesAreBounded(e *env) {
 	}
 	ctx, cancel := e.call()
 	defer cancel()
-	page, err := lister.List(ctx, leasing.ListRequest{})
+	page, err := lister.List(ctx, abstractions.ListRequest{})
 	e.NoError(err)
 	e.LessOrEqual(len(page.Records), 100)
 	if page.Next == "" {
@@ -136,7 +136,7 @@ func pagesAreBounded(e *env) {
 			e.Contains(names, c.req.Name)
 		}
 	}
-	page, err = lister.List(ctx, leasing.ListRequest{Prefix: e.name()})
+	page, err = lister.List(ctx, abstractions.ListRequest{Prefix: e.name()})
 	e.NoError(err)
 	e.Empty(page.Records, "nobody has such a name")
 }
@@ -147,7 +147,7 @@ func othersComeAndGo(e *env) {
 		return
 	}
 	var names []string
-	req := leasing.ListRequest{Prefix: prefix, Limit: 2}
+	req := abstractions.ListRequest{Prefix: prefix, Limit: 2}
 	for page := range 1000 {
 		ctx, cancel := e.call()
 		result, err := lister.List(ctx, req)
@@ -189,9 +189,9 @@ func prefixIsNoPattern(e *env) {
 		e.take(name)
 	}
 	for _, name := range names {
-		e.Equal([]string{name}, namesOf(e.list(lister, leasing.ListRequest{Prefix: name})), "prefix %q", name)
+		e.Equal([]string{name}, namesOf(e.list(lister, abstractions.ListRequest{Prefix: name})), "prefix %q", name)
 	}
 	for _, pattern := range []string{"%", "_", "*", "?", "a%%", "a__", "[a]", `\`, "A", "."} {
-		e.Empty(e.list(lister, leasing.ListRequest{Prefix: prefix + pattern}), "prefix %q", pattern)
+		e.Empty(e.list(lister, abstractions.ListRequest{Prefix: prefix + pattern}), "prefix %q", pattern)
 	}
 }

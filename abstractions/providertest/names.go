@@ -3,7 +3,7 @@ package providertest
 import (
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var nameChecks = []check{
@@ -40,7 +40,7 @@ func namesAreInjective(e *env) {
 }
 
 func longestNames(e *env) {
-	limit := leasing.MaxNameBytes
+	limit := abstractions.MaxNameBytes
 	if e.caps.MaxNameBytes > 0 {
 		limit = e.caps.MaxNameBytes
 	}

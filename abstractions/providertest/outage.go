@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var outageChecks = []check{
@@ -17,7 +17,7 @@ var outageChecks = []check{
 func (e *env) outage() []call {
 	p := e.h.Unreachable(e.t)
 	e.t.Cleanup(func() { p.Close() })
-	holder := &claim{e: e, p: p, req: e.request(e.name()), grant: leasing.Grant{Token: 1}}
+	holder := &claim{e: e, p: p, req: e.request(e.name()), grant: abstractions.Grant{Token: 1}}
 	return e.calls(p, e.name(), holder)
 }
 
@@ -60,5 +60,5 @@ func (e *env) mayFail(what string, err error) {
 		return
 	}
 	e.unknown(err, what)
-	e.False(errors.Is(err, leasing.ErrThrottled), "%s: nobody has said so: %v", what, err)
+	e.False(errors.Is(err, abstractions.ErrThrottled), "%s: nobody has said so: %v", what, err)
 }

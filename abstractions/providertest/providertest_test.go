@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,7 +22,7 @@ func TestSoundProviderPasses(t *testing.T) {
 
 // TestBareProviderPasses runs it on one without optional abilities.
 func TestBareProviderPasses(t *testing.T) {
-	Run(t, Harness{Virtual: true, New: func(testing.TB) leasing.Provider { return plain{newServer()} }})
+	Run(t, Harness{Virtual: true, New: func(testing.TB) abstractions.Provider { return plain{newServer()} }})
 }
 
 // TestChecksDetectFlaws breaks the provider in one way at a time and expects
@@ -75,7 +75,7 @@ func TestExceptionsMustNameChecks(t *testing.T) {
 // when Run returns, and that a missing field leaves out only what needs it.
 func TestRunEndsWithItsChecks(t *testing.T) {
 	var opened, closed atomic.Int64
-	Run(t, Harness{TTL: 20 * time.Millisecond, New: func(t testing.TB) leasing.Provider {
+	Run(t, Harness{TTL: 20 * time.Millisecond, New: func(t testing.TB) abstractions.Provider {
 		opened.Add(1)
 		t.Cleanup(func() { closed.Add(1) })
 		return newServer()
@@ -88,7 +88,7 @@ func TestRunEndsWithItsChecks(t *testing.T) {
 func TestGuardCleansUpWhateverFails(t *testing.T) {
 	var steps []string
 	r := &recorder{TB: t}
-	h := Harness{New: func(testing.TB) leasing.Provider { return newServer() }}.withDefaults()
+	h := Harness{New: func(testing.TB) abstractions.Provider { return newServer() }}.withDefaults()
 	h.run(r, check{run: func(e *env) {
 		e.t.Cleanup(func() { steps = append(steps, "last") })
 		e.t.Cleanup(func() { e.t.Fatal("clean-up") })
@@ -103,16 +103,16 @@ func TestGuardCleansUpWhateverFails(t *testing.T) {
 func TestTTLsOfABackend(t *testing.T) {
 	for _, tt := range []struct {
 		harness     Harness
-		caps        leasing.Capabilities
+		caps        abstractions.Capabilities
 		short, long time.Duration
 	}{
-		{Harness{}, leasing.Capabilities{}, 300 * time.Millisecond, time.Minute},
-		{Harness{Virtual: true}, leasing.Capabilities{}, 10 * time.Second, time.Minute},
-		{Harness{TTL: time.Second}, leasing.Capabilities{MinTTL: time.Millisecond}, time.Second, time.Minute},
-		{Harness{}, leasing.Capabilities{MinTTL: 15 * time.Second, MaxTTL: time.Minute, Granularity: time.Second}, 15 * time.Second, time.Minute},
-		{Harness{TTL: time.Hour}, leasing.Capabilities{}, time.Hour, time.Hour},
-		{Harness{TTL: 16500 * time.Millisecond}, leasing.Capabilities{MinTTL: 15 * time.Second, MaxTTL: 40 * time.Second, Granularity: time.Second}, 17 * time.Second, 40 * time.Second},
-		{Harness{}, leasing.Capabilities{MinTTL: 2 * time.Minute}, 2 * time.Minute, 2 * time.Minute},
+		{Harness{}, abstractions.Capabilities{}, 300 * time.Millisecond, time.Minute},
+		{Harness{Virtual: true}, abstractions.Capabilities{}, 10 * time.Second, time.Minute},
+		{Harness{TTL: time.Second}, abstractions.Capabilities{MinTTL: time.Millisecond}, time.Second, time.Minute},
+		{Harness{}, abstractions.Capabilities{MinTTL: 15 * time.Second, MaxTTL: time.Minute, Granularity: time.Second}, 15 * time.Second, time.Minute},
+		{Harness{TTL: time.Hour}, abstractions.Capabilities{}, time.Hour, time.Hour},
+		{Harness{TTL: 16500 * time.Millisecond}, abstractions.Capabilities{MinTTL: 15 * time.Second, MaxTTL: 40 * time.Second, Granularity: time.Second}, 17 * time.Second, 40 * time.Second},
+		{Harness{}, abstractions.Capabilities{MinTTL: 2 * time.Minute}, 2 * time.Minute, 2 * time.Minute},
 	} {
 		short, long := tt.harness.ttls(tt.caps)
 		assert.Equal(t, tt.short, short, "%+v", tt)
@@ -125,6 +125,6 @@ func TestCheckNamesAreUnique(t *testing.T) {
 	for _, c := range checks() {
 		assert.False(t, seen[c.name], c.name)
 		seen[c.name] = true
-		assert.True(t, Harness{Forget: func(testing.TB, leasing.Provider, string) {}, Unreachable: func(testing.TB) leasing.Provider { return nil }}.has(c.needs))
+		assert.True(t, Harness{Forget: func(testing.TB, abstractions.Provider, string) {}, Unreachable: func(testing.TB) abstractions.Provider { return nil }}.has(c.needs))
 	}
 }

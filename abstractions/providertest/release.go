@@ -1,7 +1,7 @@
 package providertest
 
 import (
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var releaseChecks = []check{
@@ -36,12 +36,12 @@ func releaseNeedsOnlyTheID(e *env) {
 	holder := e.take(e.name())
 	e.cleanUp(e.peer, holder.req) // as for an attempt whose outcome is unknown
 	e.isFree(holder.req.Name)
-	holder.isLost(leasing.LostGone, leasing.LostTaken)
+	holder.isLost(abstractions.LostGone, abstractions.LostTaken)
 }
 
 func releaseOfABrokenLease(e *env) {
 	holder := e.take(e.name())
-	e.breaks(leasing.BreakRequest{Name: holder.req.Name})
+	e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
 	holder.release() // its holder has heard of it, and is done
 	e.isFree(holder.req.Name)
 }
@@ -58,8 +58,8 @@ func secondRelease(e *env) {
 
 func releaseByAnotherID(e *env) {
 	holder := e.take(e.name())
-	e.release(e.peer, leasing.ReleaseRequest{
-		Name: holder.req.Name, ID: leasing.NewID(), Token: holder.token(), State: holder.grant.State,
+	e.release(e.peer, abstractions.ReleaseRequest{
+		Name: holder.req.Name, ID: abstractions.NewID(), Token: holder.token(), State: holder.grant.State,
 	})
 	holder.isHeld()
 	holder.renew(e.long)

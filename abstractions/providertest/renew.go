@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var renewChecks = []check{
@@ -37,20 +37,20 @@ func renewKeepsTheClaim(e *env) {
 func renewAfterRelease(e *env) {
 	holder := e.take(e.name())
 	holder.release()
-	holder.isLost(leasing.LostGone, leasing.LostTaken)
+	holder.isLost(abstractions.LostGone, abstractions.LostTaken)
 	e.isFree(holder.req.Name)
 }
 
 func renewAfterBreak(e *env) {
 	for _, immediate := range []bool{false, true} {
 		holder := e.take(e.name())
-		e.breaks(leasing.BreakRequest{Name: holder.req.Name, Immediate: immediate})
-		holder.isLost(leasing.LostBroken, leasing.LostGone)
+		e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: immediate})
+		holder.isLost(abstractions.LostBroken, abstractions.LostGone)
 		if !immediate {
 			continue
 		}
 		next := e.take(holder.req.Name)
-		holder.isLost(leasing.LostBroken, leasing.LostGone, leasing.LostTaken)
+		holder.isLost(abstractions.LostBroken, abstractions.LostGone, abstractions.LostTaken)
 		next.isHeld()
 	}
 }
@@ -58,11 +58,11 @@ func renewAfterBreak(e *env) {
 func renewOfAStranger(e *env) {
 	holder := e.take(e.name())
 	stranger := &claim{e: e, p: e.p, req: e.request(holder.req.Name), grant: holder.grant}
-	stranger.isLost(leasing.LostTaken, leasing.LostGone)
+	stranger.isLost(abstractions.LostTaken, abstractions.LostGone)
 	holder.isHeld()
 
-	unseen := &claim{e: e, p: e.p, req: e.request(e.name()), grant: leasing.Grant{Token: 1}}
-	unseen.isLost(leasing.LostGone)
+	unseen := &claim{e: e, p: e.p, req: e.request(e.name()), grant: abstractions.Grant{Token: 1}}
+	unseen.isLost(abstractions.LostGone)
 	record := e.inspect(unseen.req.Name)
 	e.False(record.Held)
 	e.Zero(record.Token, "a renewal that is refused makes nothing")
@@ -71,11 +71,11 @@ func renewOfAStranger(e *env) {
 func renewToInfinite(e *env) {
 	holder := e.take(e.name())
 	if !e.caps.Infinite {
-		e.invalid(holder.tryRenew(leasing.Infinite))
+		e.invalid(holder.tryRenew(abstractions.Infinite))
 		holder.isHeld()
 		return
 	}
-	holder.renew(leasing.Infinite)
+	holder.renew(abstractions.Infinite)
 	holder.isInfinite()
 	holder.renew(e.long)
 	holder.isHeld()

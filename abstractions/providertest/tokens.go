@@ -3,7 +3,7 @@ package providertest
 import (
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var tokenChecks = []check{
@@ -28,9 +28,9 @@ func tokenRises(e *env) {
 	hold(e.long).release()
 	hold(e.short).runOut()
 	hold(e.long)
-	e.breaks(leasing.BreakRequest{Name: name, Immediate: true})
+	e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
 	broken := hold(e.short)
-	e.breaks(leasing.BreakRequest{Name: name})
+	e.breaks(abstractions.BreakRequest{Name: name})
 	broken.runOut()
 	hold(e.short).runOut()
 	hold(e.long).release()
@@ -87,18 +87,18 @@ func tokenIsTheSameEverywhere(e *env) {
 		e.Equal(token, again.token(), "Acquire again")
 		holder.renew(e.long)
 		e.Equal(token, holder.token(), "Renew")
-		if lister, ok := leasing.As[leasing.Lister](e.p); ok {
-			for _, record := range e.list(lister, leasing.ListRequest{Prefix: name}) {
+		if lister, ok := abstractions.As[abstractions.Lister](e.p); ok {
+			for _, record := range e.list(lister, abstractions.ListRequest{Prefix: name}) {
 				e.Equal(token, record.Token, "List")
 			}
 		}
-		if batcher, ok := leasing.As[leasing.BatchRenewer](e.p); ok {
-			results, err := batcher.RenewBatch(e.t.Context(), []leasing.RenewRequest{holder.renewRequest(e.long)})
+		if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
+			results, err := batcher.RenewBatch(e.t.Context(), []abstractions.RenewRequest{holder.renewRequest(e.long)})
 			e.NoError(err)
 			e.Len(results, 1)
 			e.Equal(token, results[0].Grant.Token, "RenewBatch")
 		}
-		result := e.breaks(leasing.BreakRequest{Name: name, IfToken: token, Immediate: true})
+		result := e.breaks(abstractions.BreakRequest{Name: name, IfToken: token, Immediate: true})
 		e.Equal(token, result.Token, "Break")
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var waiterChecks = []check{
@@ -19,15 +19,15 @@ var waiterChecks = []check{
 // waiting is a registration.
 type waiting struct {
 	e     *env
-	p     leasing.Provider
-	req   leasing.AcquireRequest
+	p     abstractions.Provider
+	req   abstractions.AcquireRequest
 	hints <-chan struct{}
 	leave context.CancelFunc
 }
 
 // wait registers a new claim as a waiter for a name that is held, and asks for
 // it. It returns nil if the provider has no waiters.
-func (e *env) wait(p leasing.Provider, name string) *waiting {
+func (e *env) wait(p abstractions.Provider, name string) *waiting {
 	e.t.Helper()
 	w := e.register(p, name)
 	if w != nil {
@@ -38,9 +38,9 @@ func (e *env) wait(p leasing.Provider, name string) *waiting {
 }
 
 // register registers a new claim as a waiter.
-func (e *env) register(p leasing.Provider, name string) *waiting {
+func (e *env) register(p abstractions.Provider, name string) *waiting {
 	e.t.Helper()
-	waiter, ok := leasing.As[leasing.Waiter](p)
+	waiter, ok := abstractions.As[abstractions.Waiter](p)
 	if !ok {
 		e.t.Log("no Waiter here")
 		return nil
@@ -48,7 +48,7 @@ func (e *env) register(p leasing.Provider, name string) *waiting {
 	ctx, cancel := context.WithCancel(e.t.Context())
 	e.t.Cleanup(cancel)
 	w := &waiting{e: e, p: p, req: e.request(name), leave: cancel}
-	wakeups, err := waiter.Wait(ctx, leasing.WaitRequest{Name: name, ID: w.req.ID})
+	wakeups, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: name, ID: w.req.ID})
 	e.NoError(err)
 	e.NotNil(wakeups.C)
 	e.Equal(1, cap(wakeups.C), "Wakeups.C has a buffer of one")
@@ -112,7 +112,7 @@ func releaseIsHinted(e *env) {
 func breakIsHinted(e *env) {
 	holder := e.take(e.name())
 	if w := e.wait(e.peer, holder.req.Name); w != nil {
-		e.breaks(leasing.BreakRequest{Name: holder.req.Name, Immediate: true})
+		e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: true})
 		w.hinted()
 		w.served().isHeld()
 	}
@@ -185,7 +185,7 @@ func channelStaysOpen(e *env) {
 // nothingIsMissed releases around the moment in which a waiter registers: it
 // either finds the name free when it asks after that, or is hinted.
 func nothingIsMissed(e *env) {
-	if _, ok := leasing.As[leasing.Waiter](e.peer); !ok {
+	if _, ok := abstractions.As[abstractions.Waiter](e.peer); !ok {
 		e.t.Log("no Waiter here")
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	redisauth "github.com/redis/go-redis/v9/auth"
 	"github.com/stretchr/testify/require"
 )

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/stretchr/testify/require"
 )

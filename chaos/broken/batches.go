@@ -3,18 +3,18 @@ package broken
 import (
 	"context"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // mixer gives the items of a batch each other's answers.
 type mixer struct {
 	plain
-	batch leasing.BatchRenewer
+	batch abstractions.BatchRenewer
 }
 
 // newMixer breaks a provider that renews in batches; others are not broken.
-func newMixer(p leasing.Provider) leasing.Provider {
-	batch, ok := leasing.As[leasing.BatchRenewer](p)
+func newMixer(p abstractions.Provider) abstractions.Provider {
+	batch, ok := abstractions.As[abstractions.BatchRenewer](p)
 	if !ok {
 		return plain{p}
 	}
@@ -22,14 +22,14 @@ func newMixer(p leasing.Provider) leasing.Provider {
 }
 
 func (p mixer) As(target any) bool {
-	batch, ok := target.(*leasing.BatchRenewer)
+	batch, ok := target.(*abstractions.BatchRenewer)
 	if ok {
 		*batch = p
 	}
 	return ok
 }
 
-func (p mixer) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (p mixer) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results, err := p.batch.RenewBatch(ctx, reqs)
 	if len(results) > 1 {
 		results = append(results[1:], results[0])

@@ -6,18 +6,18 @@ import (
 	"errors"
 	"sync"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // careless releases whatever lease there is, whoever asks.
 type careless struct{ plain }
 
-func newCareless(p leasing.Provider) leasing.Provider { return careless{plain{p}} }
+func newCareless(p abstractions.Provider) abstractions.Provider { return careless{plain{p}} }
 
-func (p careless) Release(ctx context.Context, req leasing.ReleaseRequest) error {
-	record, err := p.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+func (p careless) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 	if err == nil && record.Held && record.ID != req.ID {
-		if _, err := p.Break(ctx, leasing.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
+		if _, err := p.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
 			return err
 		}
 	}
@@ -27,12 +27,12 @@ func (p careless) Release(ctx context.Context, req leasing.ReleaseRequest) error
 // selfish refuses the repetition of an acquire that it has granted.
 type selfish struct{ plain }
 
-func newSelfish(p leasing.Provider) leasing.Provider { return selfish{plain{p}} }
+func newSelfish(p abstractions.Provider) abstractions.Provider { return selfish{plain{p}} }
 
-func (p selfish) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
-	record, err := p.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+func (p selfish) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 	if err == nil && record.Held && record.ID == req.ID {
-		return leasing.Grant{}, &leasing.HeldError{Holder: record}
+		return abstractions.Grant{}, &abstractions.HeldError{Holder: record}
 	}
 	return p.Provider.Acquire(ctx, req)
 }
@@ -46,17 +46,17 @@ type silent struct {
 	answered map[string]int // renewals by claim
 }
 
-func newSilent(p leasing.Provider) leasing.Provider {
+func newSilent(p abstractions.Provider) abstractions.Provider {
 	return &silent{plain: plain{p}, answered: map[string]int{}}
 }
 
-func (p *silent) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *silent) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	p.mu.Lock()
 	p.answered[req.ID]++
 	skip := p.answered[req.ID]%2 == 1
 	p.mu.Unlock()
-	if skip && req.TTL != leasing.Infinite && req.Validate(p.Capabilities()) == nil && ctx.Err() == nil {
-		return leasing.Grant(req), nil
+	if skip && req.TTL != abstractions.Infinite && req.Validate(p.Capabilities()) == nil && ctx.Err() == nil {
+		return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}, nil
 	}
 	return p.Provider.Renew(ctx, req)
 }
@@ -71,7 +71,7 @@ type ghostly struct {
 	alias, claim map[string]string
 }
 
-func newGhostly(p leasing.Provider) leasing.Provider {
+func newGhostly(p abstractions.Provider) abstractions.Provider {
 	return &ghostly{plain: plain{p}, alias: map[string]string{}, claim: map[string]string{}}
 }
 
@@ -91,47 +91,47 @@ func (p *ghostly) translate(ids map[string]string, id string) string {
 func (p *ghostly) rename(id string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	alias := leasing.NewID()
+	alias := abstractions.NewID()
 	p.alias[id], p.claim[alias] = alias, id
 	return alias
 }
 
-func (p *ghostly) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *ghostly) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	id := req.ID
 	req.ID = p.below(id)
 	grant, err := p.Provider.Acquire(ctx, req)
-	if errors.Is(err, leasing.ErrReleased) {
+	if errors.Is(err, abstractions.ErrReleased) {
 		req.ID = p.rename(id)
 		grant, err = p.Provider.Acquire(ctx, req)
 	}
-	held := (*leasing.HeldError)(nil)
+	held := (*abstractions.HeldError)(nil)
 	if errors.As(err, &held) {
 		holder := held.Holder
 		holder.ID = p.above(holder.ID)
-		err = &leasing.HeldError{Holder: holder}
+		err = &abstractions.HeldError{Holder: holder}
 	}
 	return p.named(grant), err
 }
 
-func (p *ghostly) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *ghostly) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	req.ID = p.below(req.ID)
 	grant, err := p.Provider.Renew(ctx, req)
 	return p.named(grant), err
 }
 
-func (p *ghostly) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *ghostly) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	req.ID = p.below(req.ID)
 	return p.Provider.Release(ctx, req)
 }
 
-func (p *ghostly) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (p *ghostly) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	record, err := p.Provider.Inspect(ctx, req)
 	record.ID = p.above(record.ID)
 	return record, err
 }
 
 // named gives a grant the ID that its claim goes by outside.
-func (p *ghostly) named(grant leasing.Grant) leasing.Grant {
+func (p *ghostly) named(grant abstractions.Grant) abstractions.Grant {
 	grant.ID = p.above(grant.ID)
 	return grant
 }

@@ -1,6 +1,6 @@
 package broken
 
-import leasing "github.com/distributedleasing/leasing/abstractions"
+import "github.com/distributedleasing/leasing/abstractions"
 
 // Defect is one way to be broken.
 type Defect struct {
@@ -10,7 +10,7 @@ type Defect struct {
 	// workers come across the defect; "none" where they do without faults.
 	Plan string
 	// Wrap breaks a provider.
-	Wrap func(leasing.Provider) leasing.Provider
+	Wrap func(abstractions.Provider) abstractions.Provider
 }
 
 // All returns the defects.
@@ -33,9 +33,9 @@ func All() []Defect {
 
 // Correct wraps a provider without breaking it, to show that what is caught is
 // the defect and not the wrapper.
-func Correct(p leasing.Provider) leasing.Provider { return plain{p} }
+func Correct(p abstractions.Provider) abstractions.Provider { return plain{p} }
 
 // plain passes everything on and has no optional ability.
-type plain struct{ leasing.Provider }
+type plain struct{ abstractions.Provider }
 
 func (plain) As(any) bool { return false }

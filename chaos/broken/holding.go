@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // window is the time between the two steps of a racer, long enough for others
@@ -15,10 +15,10 @@ const window = 20 * time.Millisecond
 // racer looks whether a name is free, and then takes it without looking again.
 type racer struct{ plain }
 
-func newRacer(p leasing.Provider) leasing.Provider { return racer{plain{p}} }
+func newRacer(p abstractions.Provider) abstractions.Provider { return racer{plain{p}} }
 
-func (p racer) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
-	record, err := p.Inspect(ctx, leasing.InspectRequest{Name: req.Name})
+func (p racer) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
 	if err != nil || record.Held {
 		return p.Provider.Acquire(ctx, req)
 	}
@@ -27,12 +27,12 @@ func (p racer) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return leasing.Grant{}, ctx.Err()
+		return abstractions.Grant{}, ctx.Err()
 	}
 	grant, err := p.Provider.Acquire(ctx, req)
-	if errors.Is(err, leasing.ErrHeld) {
-		if _, err := p.Break(ctx, leasing.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
-			return leasing.Grant{}, err
+	if errors.Is(err, abstractions.ErrHeld) {
+		if _, err := p.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
+			return abstractions.Grant{}, err
 		}
 		return p.Provider.Acquire(ctx, req)
 	}
@@ -42,12 +42,12 @@ func (p racer) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing
 // reviver renews a lease that has ended, beside its new holder.
 type reviver struct{ plain }
 
-func newReviver(p leasing.Provider) leasing.Provider { return reviver{plain{p}} }
+func newReviver(p abstractions.Provider) abstractions.Provider { return reviver{plain{p}} }
 
-func (p reviver) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p reviver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	grant, err := p.Provider.Renew(ctx, req)
-	if errors.Is(err, leasing.ErrLost) {
-		return leasing.Grant(req), nil
+	if errors.Is(err, abstractions.ErrLost) {
+		return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}, nil
 	}
 	return grant, err
 }
@@ -59,19 +59,19 @@ type untimely struct {
 }
 
 // newHasty keeps leases for half of their time.
-func newHasty(p leasing.Provider) leasing.Provider {
+func newHasty(p abstractions.Provider) abstractions.Provider {
 	return &untimely{plain{p}, func(ttl time.Duration) time.Duration { return ttl / 2 }}
 }
 
 // newTardy keeps leases for three times their time.
-func newTardy(p leasing.Provider) leasing.Provider {
+func newTardy(p abstractions.Provider) abstractions.Provider {
 	return &untimely{plain{p}, func(ttl time.Duration) time.Duration { return 3 * ttl }}
 }
 
 // stored is the TTL that the backend is asked for.
 func (p *untimely) stored(ttl time.Duration) time.Duration {
 	c := p.Capabilities()
-	if ttl == leasing.Infinite || ttl < c.MinTTL {
+	if ttl == abstractions.Infinite || ttl < c.MinTTL {
 		return ttl
 	}
 	kept := max(p.kept(ttl), c.MinTTL)
@@ -84,14 +84,14 @@ func (p *untimely) stored(ttl time.Duration) time.Duration {
 	return kept
 }
 
-func (p *untimely) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *untimely) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	ttl := req.TTL
 	req.TTL = p.stored(ttl)
 	grant, err := p.Provider.Acquire(ctx, req)
 	return lasting(grant, ttl), err
 }
 
-func (p *untimely) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *untimely) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	ttl := req.TTL
 	req.TTL = p.stored(ttl)
 	grant, err := p.Provider.Renew(ctx, req)
@@ -99,7 +99,7 @@ func (p *untimely) Renew(ctx context.Context, req leasing.RenewRequest) (leasing
 }
 
 // lasting makes a grant claim another TTL than it has.
-func lasting(grant leasing.Grant, ttl time.Duration) leasing.Grant {
+func lasting(grant abstractions.Grant, ttl time.Duration) abstractions.Grant {
 	if grant.ID != "" {
 		grant.TTL = ttl
 	}
@@ -110,26 +110,26 @@ func lasting(grant leasing.Grant, ttl time.Duration) leasing.Grant {
 // infinite leases it is not broken.
 type immortal struct{ plain }
 
-func newImmortal(p leasing.Provider) leasing.Provider {
+func newImmortal(p abstractions.Provider) abstractions.Provider {
 	if !p.Capabilities().Infinite {
 		return plain{p}
 	}
 	return immortal{plain{p}}
 }
 
-func (p immortal) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p immortal) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	ttl := req.TTL
 	if ttl >= p.Capabilities().MinTTL {
-		req.TTL = leasing.Infinite
+		req.TTL = abstractions.Infinite
 	}
 	grant, err := p.Provider.Acquire(ctx, req)
 	return lasting(grant, ttl), err
 }
 
-func (p immortal) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p immortal) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	ttl := req.TTL
 	if ttl >= p.Capabilities().MinTTL {
-		req.TTL = leasing.Infinite
+		req.TTL = abstractions.Infinite
 	}
 	grant, err := p.Provider.Renew(ctx, req)
 	return lasting(grant, ttl), err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // versioned changes a claim's version with each renewal, as an ETag does, and
@@ -22,11 +22,11 @@ type version struct {
 	inner  any
 }
 
-func newVersioned(p leasing.Provider) leasing.Provider {
+func newVersioned(p abstractions.Provider) abstractions.Provider {
 	return &versioned{plain: plain{p}, version: map[string]int{}}
 }
 
-func (p *versioned) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *versioned) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	grant, err := p.Provider.Acquire(ctx, req)
 	if err == nil {
 		p.mu.Lock()
@@ -36,13 +36,13 @@ func (p *versioned) Acquire(ctx context.Context, req leasing.AcquireRequest) (le
 	return grant, err
 }
 
-func (p *versioned) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *versioned) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	has, _ := req.State.(version)
 	req.State = has.inner
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if has.number != p.version[req.ID] {
-		return leasing.Grant{}, &leasing.LostError{Reason: leasing.LostTaken}
+		return abstractions.Grant{}, &abstractions.LostError{Reason: abstractions.LostTaken}
 	}
 	grant, err := p.Provider.Renew(ctx, req)
 	if err == nil {
@@ -52,7 +52,7 @@ func (p *versioned) Renew(ctx context.Context, req leasing.RenewRequest) (leasin
 	return grant, err
 }
 
-func (p *versioned) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *versioned) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if has, ok := req.State.(version); ok {
 		req.State = has.inner
 	}
@@ -74,11 +74,11 @@ type numbered struct {
 	shown, real int64
 }
 
-func newForgetful(p leasing.Provider) leasing.Provider {
+func newForgetful(p abstractions.Provider) abstractions.Provider {
 	return &forgetful{plain: plain{p}, names: map[string]*numbered{}}
 }
 
-func (p *forgetful) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *forgetful) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	grant, err := p.Provider.Acquire(ctx, req)
@@ -105,7 +105,7 @@ func (p *forgetful) real(name string, shown int64) int64 {
 	return shown
 }
 
-func (p *forgetful) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *forgetful) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	shown := req.Token
@@ -117,7 +117,7 @@ func (p *forgetful) Renew(ctx context.Context, req leasing.RenewRequest) (leasin
 	return grant, err
 }
 
-func (p *forgetful) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *forgetful) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	req.Token = p.real(req.Name, req.Token)
@@ -128,7 +128,7 @@ func (p *forgetful) Release(ctx context.Context, req leasing.ReleaseRequest) err
 	return err
 }
 
-func (p *forgetful) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *forgetful) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	req.IfToken = p.real(req.Name, req.IfToken)
@@ -139,7 +139,7 @@ func (p *forgetful) Break(ctx context.Context, req leasing.BreakRequest) (leasin
 	return result, err
 }
 
-func (p *forgetful) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (p *forgetful) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	record, err := p.Provider.Inspect(ctx, req)

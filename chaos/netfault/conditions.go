@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Conditions are the state of the network between client and server. The zero
@@ -24,10 +24,10 @@ type Conditions struct {
 
 func (c Conditions) validate() error {
 	if c.Latency < 0 {
-		return &leasing.InvalidError{Field: "Conditions.Latency", Value: c.Latency, Want: "0 or more"}
+		return &abstractions.InvalidError{Field: "Conditions.Latency", Value: c.Latency, Want: "0 or more"}
 	}
 	if c.Jitter < 0 {
-		return &leasing.InvalidError{Field: "Conditions.Jitter", Value: c.Jitter, Want: "0 or more"}
+		return &abstractions.InvalidError{Field: "Conditions.Jitter", Value: c.Jitter, Want: "0 or more"}
 	}
 	return nil
 }

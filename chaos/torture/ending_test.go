@@ -12,7 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
 	"github.com/distributedleasing/leasing/fencing"
@@ -23,7 +24,7 @@ import (
 type changed struct {
 	leasing.Provider
 	caps    func(c *leasing.Capabilities)
-	acquire func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error)
+	acquire func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error)
 	close   func()
 }
 
@@ -35,7 +36,7 @@ func (c changed) Capabilities() leasing.Capabilities {
 	return caps
 }
 
-func (c changed) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (c changed) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if c.acquire != nil {
 		return c.acquire(ctx, req)
 	}
@@ -62,7 +63,7 @@ func TestNamesAreFreeWithinWhatIsStated_memory(t *testing.T) {
 		Manager: leasing.Options{DriftFactor: 0.05, DriftFloor: 30 * ms},
 	}
 	report := virtual(t, options, func(p leasing.Provider) leasing.Provider {
-		return changed{Provider: p, caps: func(c *leasing.Capabilities) { c.Precision = 7 * time.Second }}
+		return changed{Provider: p, caps: func(c *leasing.Capabilities) { c.Lateness.Fixed = 7 * time.Second }}
 	})
 	require.Empty(t, report.Violations)
 	require.Len(t, report.History.Free, report.Names)
@@ -90,7 +91,7 @@ func TestNothingIsLeftBehind_memory(t *testing.T) {
 		require.EqualValues(t, 5, opened.Load(), "the workers', one to rehearse, and one to take the names")
 		require.EqualValues(t, 5, closed.Load())
 		for _, f := range report.History.Free {
-			record, err := memory.Inspect(t.Context(), leasing.InspectRequest{Name: f.Name})
+			record, err := memory.Inspect(t.Context(), abstractions.InspectRequest{Name: f.Name})
 			require.NoError(t, err)
 			require.False(t, record.Held, f.Name)
 		}
@@ -117,15 +118,15 @@ func TestClientUnderAPlanThatCannotWorkIsClosed_memory(t *testing.T) {
 func deaf(answers bool) func(p leasing.Provider) leasing.Provider {
 	return func(p leasing.Provider) leasing.Provider {
 		var begun atomic.Bool
-		return changed{Provider: p, acquire: func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+		return changed{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 			switch {
 			case req.Owner != lastOwner || !begun.Swap(true):
 				return p.Acquire(ctx, req)
 			case answers:
-				return leasing.Grant{}, leasing.ErrHeld
+				return abstractions.Grant{}, leasing.ErrHeld
 			}
 			<-ctx.Done()
-			return leasing.Grant{}, ctx.Err()
+			return abstractions.Grant{}, ctx.Err()
 		}}
 	}
 }
@@ -222,11 +223,11 @@ func TestFenceThatDoesNothing_memory(t *testing.T) {
 func TestClocksMayDifferByTheMargin_memory(t *testing.T) {
 	for short, ok := range map[time.Duration]bool{20 * ms: true, 300 * ms: false} {
 		report := virtual(t, torture.Options{For: minute, Seed: 1, Repeatable: true, Plan: chaos.Partition(chaos.PartitionOptions{})}, func(p leasing.Provider) leasing.Provider {
-			return odd{Provider: changed{Provider: p, acquire: func(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
-				grant, err := p.Acquire(ctx, leasing.AcquireRequest{Name: req.Name, ID: req.ID, Owner: req.Owner, TTL: req.TTL - short})
+			return odd{Provider: changed{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				grant, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: req.Name, ID: req.ID, Owner: req.Owner, TTL: req.TTL - short})
 				grant.TTL = req.TTL
 				return grant, err
-			}}, renew: func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			}}, renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				asked := req.TTL
 				req.TTL -= short
 				grant, err := p.Renew(ctx, req)

@@ -13,7 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
@@ -22,11 +23,11 @@ import (
 // odd is a provider with something odd about it, and without abilities.
 type odd struct {
 	leasing.Provider
-	renew func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error)
+	renew func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error)
 	close func() error
 }
 
-func (o odd) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (o odd) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if o.renew == nil {
 		return o.Provider.Renew(ctx, req)
 	}
@@ -44,7 +45,7 @@ func (odd) As(any) bool { return false }
 
 func TestCallThatDoesNotEndWithItsContextIsFound_memory(t *testing.T) {
 	report := virtual(t, torture.Options{For: minute / 2, Seed: 1, Manager: leasing.Options{RequestTimeout: 300 * ms}}, func(p leasing.Provider) leasing.Provider {
-		return odd{Provider: p, renew: func(_ context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+		return odd{Provider: p, renew: func(_ context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 			time.Sleep(8 * time.Second)
 			return p.Renew(context.Background(), req)
 		}}
@@ -180,9 +181,9 @@ type refusing struct {
 	on atomic.Bool
 }
 
-func (r *refusing) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (r *refusing) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if r.on.Load() {
-		return leasing.Grant{}, leasing.ErrDenied
+		return abstractions.Grant{}, leasing.ErrDenied
 	}
 	return r.Provider.Acquire(ctx, req)
 }
@@ -230,7 +231,7 @@ func TestBrokenAssumptionsAreLeftOut_memory(t *testing.T) {
 			for range 20 {
 				time.Sleep(700 * ms)
 				for i := range 4 {
-					_, _ = p.Break(context.Background(), leasing.BreakRequest{Name: fmt.Sprint("torture/run/", i+1), Immediate: true})
+					_, _ = p.Break(context.Background(), abstractions.BreakRequest{Name: fmt.Sprint("torture/run/", i+1), Immediate: true})
 				}
 			}
 		}()

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // History is what a run has recorded. Times are counted from its start, on the

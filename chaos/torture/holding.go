@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // holding enters a tenure as it goes on: from its manager's events and from what

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/chaos"
 )
 

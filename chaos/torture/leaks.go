@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // nobody and rehearsing are numbers of workers that there are not.
@@ -27,7 +28,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 		return fmt.Errorf("open a client for the check of leaks: %w", err)
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
-	by := r.closed + r.options.TTL + r.options.margin() + r.caps.Precision + r.options.Patience
+	by := r.closed + r.options.TTL + r.options.margin() + r.caps.Lateness.After(r.options.TTL) + r.options.Patience
 	left, claims := r.started.names, newClaims(r.started.run, nobody)
 	refusals := map[string]error{}
 	for len(left) > 0 && r.now() < by && ctx.Err() == nil {
@@ -55,9 +56,9 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
 	defer cancel()
-	_, err := provider.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
+	_, err := provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
 	if err == nil {
-		_ = provider.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id})
+		_ = provider.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
 	}
 	return err
 }

@@ -7,7 +7,8 @@ import (
 	"os/exec"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/fencing"
 )
@@ -168,15 +169,15 @@ func (unclosed) Close() error { return nil }
 // As hands on all of the provider's abilities, of its own accord.
 func (u unclosed) As(target any) bool {
 	switch ability := target.(type) {
-	case *leasing.BatchRenewer:
+	case *abstractions.BatchRenewer:
 		return pass(u.Provider, ability)
-	case *leasing.Waiter:
+	case *abstractions.Waiter:
 		return pass(u.Provider, ability)
-	case *leasing.Pinger:
+	case *abstractions.Pinger:
 		return pass(u.Provider, ability)
-	case *leasing.Lister:
+	case *abstractions.Lister:
 		return pass(u.Provider, ability)
-	case *leasing.HistoryReader:
+	case *abstractions.HistoryReader:
 		return pass(u.Provider, ability)
 	}
 	return false

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // workerVariable makes a process a worker.

@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // recorder is a provider that enters what it is asked and what it is told.
@@ -26,9 +27,9 @@ type recorder struct {
 }
 
 var (
-	_ leasing.Provider     = (*recorder)(nil)
-	_ leasing.BatchRenewer = batchRecorder{}
-	_ leasing.Waiter       = waiterRecorder{}
+	_ leasing.Provider          = (*recorder)(nil)
+	_ abstractions.BatchRenewer = batchRecorder{}
+	_ abstractions.Waiter       = waiterRecorder{}
 )
 
 // call is an operation under way.
@@ -55,11 +56,11 @@ func (r *recorder) begin(ctx context.Context, id string, o Operation) *call {
 }
 
 // beginRenewal begins a renewal, with the token of the lease that is meant.
-func (r *recorder) beginRenewal(ctx context.Context, req leasing.RenewRequest) *call {
+func (r *recorder) beginRenewal(ctx context.Context, req abstractions.RenewRequest) *call {
 	return r.begin(ctx, req.ID, Operation{Verb: "renew", Name: req.Name, TTL: req.TTL, Token: req.Token})
 }
 
-func (c *call) end(grant leasing.Grant, err error) {
+func (c *call) end(grant abstractions.Grant, err error) {
 	o := &c.operation
 	o.Return = c.r.clock.now()
 	if !c.stop() {
@@ -94,13 +95,13 @@ func result(err error) Result {
 		return Lost
 	case errors.Is(err, leasing.ErrReleased):
 		return Released
-	case leasing.Definite(err):
+	case abstractions.NotApplied(err):
 		return Refused
 	}
 	return Unknown
 }
 
-func (r *recorder) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (r *recorder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	req.ID = r.out(req.ID)
 	c := r.begin(ctx, req.ID, Operation{Verb: "acquire", Name: req.Name, TTL: req.TTL})
 	grant, err := r.Provider.Acquire(ctx, req)
@@ -108,7 +109,7 @@ func (r *recorder) Acquire(ctx context.Context, req leasing.AcquireRequest) (lea
 	return r.grant(grant), r.failure(err)
 }
 
-func (r *recorder) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (r *recorder) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	req.ID = r.out(req.ID)
 	c := r.beginRenewal(ctx, req)
 	grant, err := r.Provider.Renew(ctx, req)
@@ -116,22 +117,22 @@ func (r *recorder) Renew(ctx context.Context, req leasing.RenewRequest) (leasing
 	return r.grant(grant), r.failure(err)
 }
 
-func (r *recorder) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	req.ID = r.out(req.ID)
 	c := r.begin(ctx, req.ID, Operation{Verb: "release", Name: req.Name})
 	err := r.Provider.Release(ctx, req)
-	c.end(leasing.Grant{}, err)
+	c.end(abstractions.Grant{}, err)
 	return r.failure(err)
 }
 
-func (r *recorder) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (r *recorder) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
 	c := r.begin(ctx, "", Operation{Verb: "break", Name: req.Name, Immediate: req.Immediate})
 	result, err := r.Provider.Break(ctx, req)
-	c.end(leasing.Grant{Token: result.Token}, err)
+	c.end(abstractions.Grant{Token: result.Token}, err)
 	return result, r.failure(err)
 }
 
-func (r *recorder) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (r *recorder) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
 	record, err := r.Provider.Inspect(ctx, req)
 	record.ID = r.in(record.ID)
 	return record, r.failure(err)
@@ -151,7 +152,7 @@ func (r *recorder) in(id string) string {
 	return id
 }
 
-func (r *recorder) grant(g leasing.Grant) leasing.Grant {
+func (r *recorder) grant(g abstractions.Grant) abstractions.Grant {
 	if g.ID != "" {
 		g.ID = r.in(g.ID)
 	}

@@ -4,24 +4,25 @@ import (
 	"context"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // As answers for the abilities that the provider below has, each recorded where
 // it changes or waits for a claim.
 func (r *recorder) As(target any) bool {
 	switch ability := target.(type) {
-	case *leasing.BatchRenewer:
-		below, ok := leasing.As[leasing.BatchRenewer](r.Provider)
-		return answer(ability, leasing.BatchRenewer(batchRecorder{r, below}), ok)
-	case *leasing.Waiter:
-		below, ok := leasing.As[leasing.Waiter](r.Provider)
-		return answer(ability, leasing.Waiter(waiterRecorder{r, below}), ok)
-	case *leasing.Pinger:
+	case *abstractions.BatchRenewer:
+		below, ok := abstractions.As[abstractions.BatchRenewer](r.Provider)
+		return answer(ability, abstractions.BatchRenewer(batchRecorder{r, below}), ok)
+	case *abstractions.Waiter:
+		below, ok := abstractions.As[abstractions.Waiter](r.Provider)
+		return answer(ability, abstractions.Waiter(waiterRecorder{r, below}), ok)
+	case *abstractions.Pinger:
 		return pass(r.Provider, ability)
-	case *leasing.Lister:
+	case *abstractions.Lister:
 		return pass(r.Provider, ability)
-	case *leasing.HistoryReader:
+	case *abstractions.HistoryReader:
 		return pass(r.Provider, ability)
 	}
 	return false
@@ -29,7 +30,7 @@ func (r *recorder) As(target any) bool {
 
 // pass hands on an ability that no check reads.
 func pass[T any](p leasing.Provider, ability *T) bool {
-	below, ok := leasing.As[T](p)
+	below, ok := abstractions.As[T](p)
 	return answer(ability, below, ok)
 }
 
@@ -42,25 +43,25 @@ func answer[T any](target *T, with T, ok bool) bool {
 
 type batchRecorder struct {
 	r     *recorder
-	below leasing.BatchRenewer
+	below abstractions.BatchRenewer
 }
 
 // RenewBatch enters each item as a renewal. One without an answer is unknown.
-func (b batchRecorder) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
-	renamed, calls := make([]leasing.RenewRequest, len(reqs)), make([]*call, len(reqs))
+func (b batchRecorder) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	renamed, calls := make([]abstractions.RenewRequest, len(reqs)), make([]*call, len(reqs))
 	for i, req := range reqs {
 		req.ID = b.r.out(req.ID)
 		renamed[i], calls[i] = req, b.r.beginRenewal(ctx, req)
 	}
 	results, err := b.below.RenewBatch(ctx, renamed)
-	named := make([]leasing.RenewResult, len(results))
+	named := make([]abstractions.RenewResult, len(results))
 	for i, c := range calls {
 		if i >= len(results) {
-			c.end(leasing.Grant{}, errUnanswered)
+			c.end(abstractions.Grant{}, errUnanswered)
 			continue
 		}
 		c.end(results[i].Grant, results[i].Err)
-		named[i] = leasing.RenewResult{Grant: b.r.grant(results[i].Grant), Err: b.r.failure(results[i].Err)}
+		named[i] = abstractions.RenewResult{Grant: b.r.grant(results[i].Grant), Err: b.r.failure(results[i].Err)}
 	}
 	return named, err
 }
@@ -71,10 +72,10 @@ var errUnanswered = fmt.Errorf("%w: the batch has no result for it", leasing.Err
 
 type waiterRecorder struct {
 	r     *recorder
-	below leasing.Waiter
+	below abstractions.Waiter
 }
 
-func (w waiterRecorder) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (w waiterRecorder) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	req.ID = w.r.out(req.ID)
 	return w.below.Wait(ctx, req)
 }

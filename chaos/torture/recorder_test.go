@@ -10,35 +10,36 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // scripted is a backend that gives the answers it is told to.
 type scripted struct {
 	leasing.Provider
-	grant   leasing.Grant
+	grant   abstractions.Grant
 	err     error
-	results []leasing.RenewResult
+	results []abstractions.RenewResult
 	asked   func(id string)
 }
 
-func (s scripted) Acquire(_ context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (s scripted) Acquire(_ context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	s.asked(req.ID)
 	return s.grant, s.err
 }
 
-func (s scripted) Inspect(context.Context, leasing.InspectRequest) (leasing.Record, error) {
+func (s scripted) Inspect(context.Context, abstractions.InspectRequest) (leasing.Record, error) {
 	return leasing.Record{ID: s.grant.ID}, s.err
 }
 
-func (s scripted) RenewBatch(_ context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (s scripted) RenewBatch(_ context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	s.asked(reqs[0].ID)
 	return s.results, s.err
 }
 
-func (s scripted) Wait(_ context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (s scripted) Wait(_ context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	s.asked(req.ID)
-	return leasing.Wakeups{}, s.err
+	return abstractions.Wakeups{}, s.err
 }
 
 // recorded is a recorder nearest the manager, worker 3's, over a scripted backend.
@@ -56,7 +57,7 @@ func recorded(s scripted) (*recorder, *book) {
 func acquire(t *testing.T, s scripted) (Operation, error) {
 	t.Helper()
 	r, b := recorded(s)
-	_, err := r.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
+	_, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
 	h := b.history()
 	require.Len(t, h.Operations, 1)
 	return h.Operations[0], err
@@ -70,7 +71,7 @@ func TestRecordedResults(t *testing.T) {
 		Lost:     {leasing.ErrLost, new(leasing.LostError)},
 		Released: {leasing.ErrReleased},
 		Refused: {
-			leasing.ErrStale, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed, leasing.ErrUnsupported,
+			leasing.ErrStale, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrNotSetUp, leasing.ErrClosed, leasing.ErrUnsupported,
 			new(leasing.ThrottledError),
 		},
 		Unknown: {leasing.ErrUnavailable, context.Canceled, context.DeadlineExceeded, errors.New("something else")},
@@ -96,12 +97,12 @@ func TestCallIsRecordedBeforeItReturns(t *testing.T) {
 		require.Equal(t, Unknown, h.Operations[0].Result)
 		require.Zero(t, h.Operations[0].Return)
 	}})
-	_, err := r.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
+	_, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
 	require.NoError(t, err)
 }
 
 func TestRecordedTTLIsTheOneGranted(t *testing.T) {
-	o, err := acquire(t, scripted{grant: leasing.Grant{Token: 1, TTL: 15 * time.Second}})
+	o, err := acquire(t, scripted{grant: abstractions.Grant{Token: 1, TTL: 15 * time.Second}})
 	require.NoError(t, err)
 	require.Equal(t, 15*time.Second, o.TTL)
 	o, _ = acquire(t, scripted{err: leasing.ErrUnavailable})
@@ -139,34 +140,34 @@ func TestManagersSeeTheirOwnIDs(t *testing.T) {
 		require.Equal(t, "mine", held.Holder.ID)
 	}
 	asked := func(id string) { require.Equal(t, ours, id) }
-	r, _ := recorded(scripted{grant: leasing.Grant{ID: ours}, err: refusal, results: []leasing.RenewResult{{Grant: leasing.Grant{ID: ours}, Err: refusal}}, asked: asked})
+	r, _ := recorded(scripted{grant: abstractions.Grant{ID: ours}, err: refusal, results: []abstractions.RenewResult{{Grant: abstractions.Grant{ID: ours}, Err: refusal}}, asked: asked})
 
-	grant, err := r.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: "mine"})
+	grant, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "mine"})
 	own(err)
 	require.Equal(t, "mine", grant.ID)
 	require.Equal(t, ours, refusal.Holder.ID, "the original may be shared")
-	record, err := r.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	record, err := r.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	own(err)
 	require.Equal(t, "mine", record.ID)
-	batcher, ok := leasing.As[leasing.BatchRenewer](r)
+	batcher, ok := abstractions.As[abstractions.BatchRenewer](r)
 	require.True(t, ok)
-	results, err := batcher.RenewBatch(t.Context(), []leasing.RenewRequest{{Name: "n", ID: "mine"}})
+	results, err := batcher.RenewBatch(t.Context(), []abstractions.RenewRequest{{Name: "n", ID: "mine"}})
 	require.ErrorIs(t, err, leasing.ErrHeld)
 	own(results[0].Err)
 	require.Equal(t, "mine", results[0].Grant.ID)
-	waiter, ok := leasing.As[leasing.Waiter](r)
+	waiter, ok := abstractions.As[abstractions.Waiter](r)
 	require.True(t, ok)
-	_, err = waiter.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "mine"})
+	_, err = waiter.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "mine"})
 	require.ErrorIs(t, err, leasing.ErrHeld)
 }
 
 // An item without a result may have been renewed, whatever the batch says.
 func TestItemWithoutAResultIsUnknown(t *testing.T) {
 	for _, err := range []error{nil, leasing.ErrDenied, leasing.ErrUnavailable} {
-		r, b := recorded(scripted{err: err, results: []leasing.RenewResult{{Grant: leasing.Grant{Token: 4}}}})
-		batcher, ok := leasing.As[leasing.BatchRenewer](r)
+		r, b := recorded(scripted{err: err, results: []abstractions.RenewResult{{Grant: abstractions.Grant{Token: 4}}}})
+		batcher, ok := abstractions.As[abstractions.BatchRenewer](r)
 		require.True(t, ok)
-		results, got := batcher.RenewBatch(t.Context(), []leasing.RenewRequest{{Name: "a", ID: "1", Token: 4}, {Name: "b", ID: "2", Token: 5}})
+		results, got := batcher.RenewBatch(t.Context(), []abstractions.RenewRequest{{Name: "a", ID: "1", Token: 4}, {Name: "b", ID: "2", Token: 5}})
 		require.Equal(t, err, got)
 		require.Len(t, results, 1)
 		h := b.history()

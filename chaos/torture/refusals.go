@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // What each grant and refusal must be by itself, whatever the order of all.

@@ -7,7 +7,8 @@ import (
 	"runtime/pprof"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Run lets workers compete for Options.For, puts everything right, and checks
@@ -152,11 +153,11 @@ func (r *run) rehearse(ctx context.Context) (err error) {
 		return err
 	}
 	name, id := r.started.names[0], newClaims(r.started.run, rehearsing).out("rehearsal")
-	_, err = provider.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
+	_, err = provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
 	if err != nil {
 		return fmt.Errorf("before anything has gone wrong: %w", err)
 	}
-	return provider.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id})
+	return provider.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
 }
 
 // act sets the workers to work.

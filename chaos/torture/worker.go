@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // resource takes writes. register is one.
@@ -130,7 +130,7 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 		label: func(id string) string { return w.client.claims.label(w.client.claims.out(id)) },
 	}
 	h.tenure.Worker, h.tenure.Name = w.index, name
-	options := leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: style.forgetful, WaitLimit: w.patience()}
+	options := &leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: style.forgetful, WaitLimit: w.patience()}
 	if style.do {
 		result := fine
 		_ = leasing.DoWith(ctx, manager, h.tenure.Name, options, func(work context.Context, l leasing.Lease) error {

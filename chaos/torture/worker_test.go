@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // held is a lease that says what it is told to.

@@ -13,7 +13,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos/netfault"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
@@ -126,12 +127,12 @@ func (b *bed) provider(address string) leasing.Provider {
 // lost after that is not the answer to something before.
 func (b *bed) warm(p leasing.Provider) {
 	b.t.Helper()
-	req := leasing.AcquireRequest{Name: b.unique + "/warm", ID: leasing.NewID(), Owner: "test", TTL: lasting}
+	req := abstractions.AcquireRequest{Name: b.unique + "/warm", ID: abstractions.NewID(), Owner: "test", TTL: lasting}
 	for range 3 {
 		grant, err := p.Acquire(b.t.Context(), req)
 		require.NoError(b.t, err)
-		require.NoError(b.t, p.Release(b.t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID, Token: grant.Token, State: grant.State}))
-		req.ID = leasing.NewID()
+		require.NoError(b.t, p.Release(b.t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID, Token: grant.Token, State: grant.State}))
+		req.ID = abstractions.NewID()
 	}
 }
 
@@ -147,7 +148,7 @@ func (b *bed) heal() {
 
 func (b *bed) inspect(p leasing.Provider) leasing.Record {
 	b.t.Helper()
-	record, err := p.Inspect(b.t.Context(), leasing.InspectRequest{Name: b.name})
+	record, err := p.Inspect(b.t.Context(), abstractions.InspectRequest{Name: b.name})
 	require.NoError(b.t, err)
 	return record
 }

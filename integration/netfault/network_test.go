@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos/netfault"
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
@@ -23,10 +24,10 @@ const (
 	lasting = time.Minute
 )
 
-func (b *bed) acquire(p leasing.Provider, id string, within time.Duration) (leasing.Grant, error) {
+func (b *bed) acquire(p leasing.Provider, id string, within time.Duration) (abstractions.Grant, error) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), within)
 	defer cancel()
-	return p.Acquire(ctx, leasing.AcquireRequest{Name: b.name, ID: id, Owner: "test", TTL: lasting})
+	return p.Acquire(ctx, abstractions.AcquireRequest{Name: b.name, ID: id, Owner: "test", TTL: lasting})
 }
 
 // definite says whether an error promises that nothing was applied.
@@ -36,7 +37,7 @@ func definite(err error) bool {
 
 func TestTrap_T13_LostReplyBlocksNotItsOwnRetry(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
-		client, other, id := b.provider(b.behind), b.provider(b.direct), leasing.NewID()
+		client, other, id := b.provider(b.behind), b.provider(b.direct), abstractions.NewID()
 		b.warm(client)
 		b.set(netfault.Conditions{RepliesLost: true})
 		_, err := b.acquire(client, id, 300*time.Millisecond)
@@ -58,7 +59,7 @@ func TestTrap_T13_LostReplyBlocksNotItsOwnRetry(t *testing.T) {
 
 func TestLostRequestIsUnknownAndTriedAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
-		client, other, id := b.provider(b.behind), b.provider(b.direct), leasing.NewID()
+		client, other, id := b.provider(b.behind), b.provider(b.direct), abstractions.NewID()
 		b.warm(client)
 		b.set(netfault.Conditions{RequestsLost: true})
 		_, err := b.acquire(client, id, 300*time.Millisecond)
@@ -81,7 +82,7 @@ func TestEveryFaultEndsACallWithItsContextAndIsOverWhenHealed(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, b *bed) {
 		for fault, begin := range faults {
-			client, id := b.provider(b.behind), leasing.NewID()
+			client, id := b.provider(b.behind), abstractions.NewID()
 			b.name = b.unique + "/" + fault
 			b.warm(client)
 			require.NoError(t, begin(b.proxy))
@@ -119,10 +120,10 @@ func TestPartitionOfTheHolder(t *testing.T) {
 		t.Parallel() // it waits for a TTL
 		client := b.provider(b.behind)
 		holder, waiter := b.manager(client), b.manager(b.provider(b.direct))
-		lease, err := holder.Acquire(t.Context(), b.name, leasing.AcquireOptions{})
+		lease, err := holder.Acquire(t.Context(), b.name, nil)
 		require.NoError(t, err)
 		b.set(netfault.Conditions{Partitioned: true})
-		next, err := waiter.Acquire(t.Context(), b.name, leasing.AcquireOptions{WaitLimit: shortest(client) + patience})
+		next, err := waiter.Acquire(t.Context(), b.name, &leasing.AcquireOptions{WaitLimit: shortest(client) + patience})
 		require.NoError(t, err)
 		require.ErrorIs(t, lease.Err(), leasing.ErrLost, "before anybody else has the name")
 		require.Greater(t, next.Token(), lease.Token())
@@ -137,13 +138,13 @@ func TestPartitionOfTheHolder(t *testing.T) {
 func TestWaiterWhoseConnectionIsDead(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
 		holder, waiter := b.manager(b.provider(b.direct)), b.manager(b.provider(b.behind))
-		lease, err := holder.Acquire(t.Context(), b.name, leasing.AcquireOptions{})
+		lease, err := holder.Acquire(t.Context(), b.name, nil)
 		require.NoError(t, err)
 		got := make(chan error, 1)
 		asked, ask := context.WithCancel(t.Context())
 		go func() {
 			ask()
-			next, err := waiter.Acquire(t.Context(), b.name, leasing.AcquireOptions{})
+			next, err := waiter.Acquire(t.Context(), b.name, nil)
 			if err == nil {
 				err = next.Release(t.Context())
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // The driver takes leave of a connection for 15 s. If it is dead that is in vain, and
@@ -17,12 +17,12 @@ func TestDeadConnectionGivesItsPlaceBack_postgres(t *testing.T) {
 	client := b.provider(b.behind + "&pool_max_conns=1")
 	b.warm(client)
 	for range 2 {
-		id := leasing.NewID()
+		id := abstractions.NewID()
 		b.proxy.HalfOpen()
 		_, err := b.acquire(client, id, 300*time.Millisecond)
 		require.Error(t, err)
 		grant, err := b.acquire(client, id, 10*time.Second)
 		require.NoError(t, err)
-		require.NoError(t, client.Release(t.Context(), leasing.ReleaseRequest{Name: b.name, ID: id, Token: grant.Token}))
+		require.NoError(t, client.Release(t.Context(), abstractions.ReleaseRequest{Name: b.name, ID: id, Token: grant.Token}))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/ncruces/go-sqlite3/driver"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/fencing"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
@@ -90,7 +90,7 @@ func work(config string) error {
 		return err
 	}
 	for {
-		lease, err := manager.Acquire(ctx, leaseName, leasing.AcquireOptions{})
+		lease, err := manager.Acquire(ctx, leaseName, nil)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/distributedleasing/leasing/auth/redisauth"
@@ -193,7 +193,7 @@ func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 		return m
 	}
 	holder, waiter := open(), open()
-	lease, err := holder.Acquire(t.Context(), "name", leasing.AcquireOptions{})
+	lease, err := holder.Acquire(t.Context(), "name", nil)
 	require.NoError(t, err)
 	type result struct {
 		lease leasing.Lease
@@ -201,7 +201,7 @@ func TestTrap_T48_RedisLeaseOutlivesItsToken(t *testing.T) {
 	}
 	next := make(chan result, 1)
 	go func() {
-		l, err := waiter.Acquire(t.Context(), "name", leasing.AcquireOptions{})
+		l, err := waiter.Acquire(t.Context(), "name", nil)
 		next <- result{l, err}
 	}()
 	require.Eventually(t, func() bool { return lease.Renewals() > 0 }, patience, 10*time.Millisecond)

@@ -13,7 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -28,15 +28,15 @@ func TestTheSDKSeesEveryInstrument(t *testing.T) {
 			TracerProvider: tracers,
 		})
 		ctx, caller := tracers.Tracer("test").Start(t.Context(), "caller")
-		lease, err := m.Acquire(ctx, "jobs/report/1", leasing.AcquireOptions{})
+		lease, err := m.Acquire(ctx, "jobs/report/1", nil)
 		require.NoError(t, err)
-		_, err = m.Acquire(ctx, "jobs/report/1", leasing.AcquireOptions{WaitLimit: time.Second})
+		_, err = m.Acquire(ctx, "jobs/report/1", &leasing.AcquireOptions{WaitLimit: time.Second})
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errors.New("reset")))
 		time.Sleep(time.Minute)
 		leasingtest.Lose(t, p, lease, leasing.LostTaken)
 		m.Subscribe(func(leasing.Event) { panic("observer") })
-		other, err := m.Acquire(ctx, "jobs/report/2", leasing.AcquireOptions{})
+		other, err := m.Acquire(ctx, "jobs/report/2", nil)
 		require.NoError(t, err)
 		require.NoError(t, other.Release(ctx))
 		caller.End()

@@ -7,17 +7,17 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // acquire looks, writes its claim into the record, and takes the lease if the
 // record is still its own: see the package documentation for why in this order.
-func (p *Provider) acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *Provider) acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	var v view
 	for range attempts {
 		var err error
 		if v, err = p.look(ctx, req.Name); err != nil {
-			return leasing.Grant{}, err
+			return abstractions.Grant{}, err
 		}
 		v, err = p.claim(ctx, v, req)
 		if err == nil {
@@ -29,12 +29,12 @@ func (p *Provider) acquire(ctx context.Context, req leasing.AcquireRequest) (lea
 		case hasCode(err, bloberror.LeaseAlreadyPresent):
 			// The record is ours and the lease is not: another program's, or one
 			// that the service has not freed yet although it shows it as expired.
-			return leasing.Grant{}, heldByUnknown(req.Name, v)
+			return abstractions.Grant{}, heldByUnknown(req.Name, v)
 		case !isMoved(err):
-			return leasing.Grant{}, err
+			return abstractions.Grant{}, err
 		}
 	}
-	return leasing.Grant{}, heldByUnknown(req.Name, v)
+	return abstractions.Grant{}, heldByUnknown(req.Name, v)
 }
 
 // look is head, where a container that is not there is created, or is as good as
@@ -49,17 +49,17 @@ func (p *Provider) look(ctx context.Context, name string) (view, error) {
 
 // claim writes the record of a claim, or finds it written. It returns ErrHeld,
 // ErrReleased, or a conflict.
-func (p *Provider) claim(ctx context.Context, v view, req leasing.AcquireRequest) (view, error) {
+func (p *Provider) claim(ctx context.Context, v view, req abstractions.AcquireRequest) (view, error) {
 	switch over, _ := v.record.over(req.ID); {
 	case over || v.record.ID == req.ID && v.isBroken():
-		return v, fmt.Errorf("%w: the ID has been given up, or was broken", leasing.ErrReleased)
+		return v, fmt.Errorf("%w: the ID has been given up, or was broken", abstractions.ErrReleased)
 	case v.found && v.record.ID == req.ID:
 		return p.claimAgain(ctx, v, seconds(req.TTL), req.Name)
 	case v.locked():
 		return v, p.evict(ctx, v, req.Name)
 	}
 	if left := v.reserved(); left > 0 {
-		return v, &leasing.HeldError{Holder: leasing.Record{Name: req.Name, Token: v.record.Token, Now: v.now}, RetryAfter: left}
+		return v, &abstractions.HeldError{Holder: abstractions.Record{Name: req.Name, Token: v.record.Token, Now: v.now}, RetryAfter: left}
 	}
 	if v.now.IsZero() { // what would the token be
 		return v, errNoClock
@@ -113,7 +113,7 @@ func (p *Provider) evict(ctx context.Context, v view, name string) error {
 		return errMoved
 	}
 	if !v.unfinished() {
-		return &leasing.HeldError{Holder: v.shown(name)}
+		return &abstractions.HeldError{Holder: v.shown(name)}
 	}
 	err := p.store.release(ctx, name, v.record.ID)
 	if isMoved(err) { // it is not that claim's
@@ -144,10 +144,10 @@ func (v view) reserved() time.Duration {
 	return min(left, reservation)
 }
 
-var errNoClock = fmt.Errorf("%w: the service's answer has no Date", leasing.ErrThrottled)
+var errNoClock = fmt.Errorf("%w: the service's answer has no Date", abstractions.ErrThrottled)
 
 func heldByUnknown(name string, v view) error {
 	record := v.shown(name)
 	record.Held, record.Unconfirmed = true, true
-	return &leasing.HeldError{Holder: record}
+	return &abstractions.HeldError{Holder: record}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // half is the error of a call that failed after a write of its own had been applied.
@@ -28,25 +28,25 @@ func halfIf(wrote bool, err error) error {
 
 // promises are the errors that say that nothing was applied: see leasing.Provider.
 var promises = []error{
-	leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale, leasing.ErrInvalid,
-	leasing.ErrDenied, leasing.ErrSetup, leasing.ErrThrottled, leasing.ErrClosed,
+	abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid,
+	abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrThrottled, abstractions.ErrClosed,
 }
 
 // halfError shows an error and hides what it promises.
 type halfError struct{ err error }
 
 func (e *halfError) Error() string {
-	return fmt.Sprintf("%v: begun, and not finished: %v", leasing.ErrUnavailable, e.err)
+	return fmt.Sprintf("%v: begun, and not finished: %v", abstractions.ErrUnavailable, e.err)
 }
 
 func (e *halfError) Is(target error) bool {
-	return target == leasing.ErrUnavailable || !slices.Contains(promises, target) && errors.Is(e.err, target)
+	return target == abstractions.ErrUnavailable || !slices.Contains(promises, target) && errors.Is(e.err, target)
 }
 
 // As finds the client library's errors, and none of the types that carry a promise.
 func (e *halfError) As(target any) bool {
 	switch target.(type) {
-	case **leasing.ThrottledError, **leasing.InvalidError, **leasing.HeldError, **leasing.LostError,
+	case **abstractions.ThrottledError, **abstractions.InvalidError, **abstractions.HeldError, **abstractions.LostError,
 		**containerError, **movedError, **foreignError:
 		return false
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,24 +50,24 @@ func TestTrap_T27_BlobNothingWasAppliedIsNotSaidAfterAWrite(t *testing.T) {
 			require.ErrorContains(t, err, fmt.Sprint(answer.status))
 			b.watch.heals()
 			_, err = b.try("n", "a")
-			require.ErrorIs(t, err, leasing.ErrReleased, "it was applied")
+			require.ErrorIs(t, err, abstractions.ErrReleased, "it was applied")
 			require.NoError(t, halfEnding(b)[what](t.Context(), g), "again")
 		}
 	}
 }
 
-func halfEnding(b *bed) map[string]func(ctx context.Context, g leasing.Grant) error {
-	return map[string]func(ctx context.Context, g leasing.Grant) error{
-		"release": func(ctx context.Context, g leasing.Grant) error { return b.Release(ctx, endOf(g)) },
-		"release by ID": func(ctx context.Context, g leasing.Grant) error {
-			return b.Release(ctx, leasing.ReleaseRequest{Name: g.Name, ID: g.ID})
+func halfEnding(b *bed) map[string]func(ctx context.Context, g abstractions.Grant) error {
+	return map[string]func(ctx context.Context, g abstractions.Grant) error{
+		"release": func(ctx context.Context, g abstractions.Grant) error { return b.Release(ctx, endOf(g)) },
+		"release by ID": func(ctx context.Context, g abstractions.Grant) error {
+			return b.Release(ctx, abstractions.ReleaseRequest{Name: g.Name, ID: g.ID})
 		},
-		"break": func(ctx context.Context, g leasing.Grant) error {
-			_, err := b.Break(ctx, leasing.BreakRequest{Name: g.Name, IfToken: g.Token})
+		"break": func(ctx context.Context, g abstractions.Grant) error {
+			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name, IfToken: g.Token})
 			return err
 		},
-		"break at once": func(ctx context.Context, g leasing.Grant) error {
-			_, err := b.Break(ctx, leasing.BreakRequest{Name: g.Name, IfToken: g.Token, Immediate: true})
+		"break at once": func(ctx context.Context, g abstractions.Grant) error {
+			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name, IfToken: g.Token, Immediate: true})
 			return err
 		},
 	}
@@ -75,11 +75,11 @@ func halfEnding(b *bed) map[string]func(ctx context.Context, g leasing.Grant) er
 
 func requireNoPromise(t testing.TB, err error, what string) {
 	t.Helper()
-	require.ErrorIs(t, err, leasing.ErrUnavailable, what)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable, what)
 	for _, promise := range promises {
 		require.NotErrorIs(t, err, promise, what)
 	}
-	var throttled *leasing.ThrottledError
+	var throttled *abstractions.ThrottledError
 	require.False(t, errors.As(err, &throttled), what)
 }
 
@@ -101,7 +101,7 @@ func TestTrap_T27_BlobBreakThatBeginsAgainAfterItsWrite(t *testing.T) {
 			}
 			return nil, nil
 		}, nil)
-		_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: g.Token})
+		_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: g.Token})
 		requireNoPromise(t, err, code)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/sas"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/service"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
@@ -47,7 +48,7 @@ func TestTrap_T48_BlobLeaseOutlivesItsToken(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
 		m := managerOf(t, p, leasing.Options{TTL: minTTL, RenewCadence: 500 * time.Millisecond})
-		lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+		lease, err := m.TryAcquire(t.Context(), "n", nil)
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return len(tokens.Issued()) >= 2 }, time.Minute, 10*time.Millisecond)
 		before := lease.Renewals()
@@ -70,11 +71,11 @@ func TestBlobTokensFailInMidLease(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	g, err := p.Acquire(t.Context(), wish("n", "a"))
 	require.NoError(t, err)
-	for status, want := range map[int]error{401: leasing.ErrDenied, 500: leasing.ErrUnavailable, 503: leasing.ErrThrottled} {
+	for status, want := range map[int]error{401: abstractions.ErrDenied, 500: abstractions.ErrUnavailable, 503: abstractions.ErrThrottled} {
 		tokens.Fail(status)
 		require.Eventually(t, func() bool { // Azurite may see a token at its very end, and deny it
 			_, err := p.Renew(t.Context(), renewal(g))
-			require.NotErrorIs(t, err, leasing.ErrLost)
+			require.NotErrorIs(t, err, abstractions.ErrLost)
 			return errors.Is(err, want)
 		}, time.Minute, 50*time.Millisecond, "%d", status)
 		tokens.Fail(0)
@@ -91,12 +92,12 @@ func TestBlobDenied(t *testing.T) {
 	o := b.options
 	o.ConnectionString = o.ConnectionString[:strings.Index(o.ConnectionString, "AccountKey=")] + "AccountKey=d3Jvbmc=" + o.ConnectionString[strings.Index(o.ConnectionString, ";BlobEndpoint"):]
 	p := opener{o, true}.open(t)
-	for what, call := range everyCall(p, leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
-		require.ErrorIs(t, call(t.Context()), leasing.ErrDenied, what)
+	for what, call := range everyCall(p, abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
+		require.ErrorIs(t, call(t.Context()), abstractions.ErrDenied, what)
 	}
 	g := b.take("n", "a")
 	b.watch.answers("", 403, "x-ms-error-code", "AuthenticationFailed")
-	require.ErrorIs(t, b.extend(g), leasing.ErrDenied)
+	require.ErrorIs(t, b.extend(g), abstractions.ErrDenied)
 	b.watch.heals()
 	require.NoError(t, b.extend(g))
 }
@@ -123,15 +124,15 @@ func TestBlobIdentities(t *testing.T) {
 		p, err := Open(t.Context(), o)
 		require.NoError(t, err, what)
 		require.NoError(t, p.Ping(t.Context()), what)
-		g, err := p.Acquire(t.Context(), wish("n", "a"+leasing.NewID()))
+		g, err := p.Acquire(t.Context(), wish("n", "a"+abstractions.NewID()))
 		require.NoError(t, err, what)
 		require.Greater(t, g.Token, last, "the same name")
 		last = g.Token
-		_, err = p.List(t.Context(), leasing.ListRequest{})
+		_, err = p.List(t.Context(), abstractions.ListRequest{})
 		require.NoError(t, err, what)
 		require.NoError(t, p.Release(t.Context(), endOf(g)))
 		require.NoError(t, p.Close())
-		require.ErrorIs(t, p.Ping(t.Context()), leasing.ErrClosed)
+		require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrClosed)
 	}
 }
 

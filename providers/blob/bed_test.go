@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
 )
@@ -64,37 +64,37 @@ func (b *bed) process() (*Provider, *watch) {
 	return opener{o, true}.open(b.t), w
 }
 
-func wish(name, id string) leasing.AcquireRequest {
-	return leasing.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: maxTTL, Metadata: map[string]string{"k": "v"}}
+func wish(name, id string) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: maxTTL, Metadata: map[string]string{"k": "v"}}
 }
 
-func (b *bed) try(name, id string) (leasing.Grant, error) {
+func (b *bed) try(name, id string) (abstractions.Grant, error) {
 	return b.Acquire(b.t.Context(), wish(name, id))
 }
 
-func (b *bed) take(name, id string) leasing.Grant {
+func (b *bed) take(name, id string) abstractions.Grant {
 	b.t.Helper()
 	g, err := b.try(name, id)
 	require.NoError(b.t, err)
 	return g
 }
 
-func renewal(g leasing.Grant) leasing.RenewRequest {
-	return leasing.RenewRequest(g)
+func renewal(g abstractions.Grant) abstractions.RenewRequest {
+	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State}
 }
 
-func endOf(g leasing.Grant) leasing.ReleaseRequest {
-	return leasing.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
+func endOf(g abstractions.Grant) abstractions.ReleaseRequest {
+	return abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
 }
 
-func (b *bed) extend(g leasing.Grant) error {
+func (b *bed) extend(g abstractions.Grant) error {
 	_, err := b.Renew(b.t.Context(), renewal(g))
 	return err
 }
 
 func (b *bed) giveUp(name, id string) {
 	b.t.Helper()
-	require.NoError(b.t, b.Release(b.t.Context(), leasing.ReleaseRequest{Name: name, ID: id}))
+	require.NoError(b.t, b.Release(b.t.Context(), abstractions.ReleaseRequest{Name: name, ID: id}))
 }
 
 func (b *bed) look(name string) view {
@@ -104,9 +104,9 @@ func (b *bed) look(name string) view {
 	return v
 }
 
-func (b *bed) shows(name string) leasing.Record {
+func (b *bed) shows(name string) abstractions.Record {
 	b.t.Helper()
-	r, err := b.Inspect(b.t.Context(), leasing.InspectRequest{Name: name})
+	r, err := b.Inspect(b.t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(b.t, err)
 	return r
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // breakLease writes into the record that the claim was broken, under the lease of
@@ -16,21 +16,21 @@ import (
 //
 // A lease that ends by itself meanwhile, and is followed by another, was the one that
 // was meant: that other one is left alone.
-func (p *Provider) breakLease(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *Provider) breakLease(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	var first view
 	wrote := false
 	for attempt := range attempts {
 		v, err := p.lookToBreak(ctx, req)
 		switch {
 		case err != nil:
-			return leasing.BreakResult{}, halfIf(wrote, err)
+			return abstractions.BreakResult{}, halfIf(wrote, err)
 		case attempt == 0:
 			first = v
 		case v.record.Token != first.record.Token && (wrote || req.IfToken == 0):
-			return leasing.BreakResult{WasHeld: wrote, Token: first.record.Token}, nil
+			return abstractions.BreakResult{WasHeld: wrote, Token: first.record.Token}, nil
 		}
 		if req.IfToken != 0 && req.IfToken != v.record.Token {
-			return leasing.BreakResult{}, leasing.ErrStale
+			return abstractions.BreakResult{}, abstractions.ErrStale
 		}
 		result, applied, err := p.breakOne(ctx, v, req)
 		wrote = wrote || applied
@@ -39,13 +39,13 @@ func (p *Provider) breakLease(ctx context.Context, req leasing.BreakRequest) (le
 			return result, halfIf(wrote, err)
 		}
 	}
-	return leasing.BreakResult{}, fmt.Errorf("%w: %w", leasing.ErrUnavailable, errContended)
+	return abstractions.BreakResult{}, fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errContended)
 }
 
 // lookToBreak is look, where a leased blob that has lost its record is shown as one
 // that another program has leased: its lease can be broken all the same, and the
 // blob stays as it is.
-func (p *Provider) lookToBreak(ctx context.Context, req leasing.BreakRequest) (view, error) {
+func (p *Provider) lookToBreak(ctx context.Context, req abstractions.BreakRequest) (view, error) {
 	v, err := p.look(ctx, req.Name)
 	if isForeign(err) && v.locked() && req.IfToken == 0 {
 		v.found, v.record = false, record{}
@@ -55,8 +55,8 @@ func (p *Provider) lookToBreak(ctx context.Context, req leasing.BreakRequest) (v
 }
 
 // breakOne reports whether it has written into the record.
-func (p *Provider) breakOne(ctx context.Context, v view, req leasing.BreakRequest) (result leasing.BreakResult, wrote bool, err error) {
-	switch free := (leasing.BreakResult{Token: v.record.Token}); {
+func (p *Provider) breakOne(ctx context.Context, v view, req abstractions.BreakRequest) (result abstractions.BreakResult, wrote bool, err error) {
+	switch free := (abstractions.BreakResult{Token: v.record.Token}); {
 	case !v.locked():
 		return free, false, p.breakExpired(ctx, v, req)
 	case v.record.ID == "": // no claim of ours has it
@@ -78,7 +78,7 @@ func (p *Provider) breakOne(ctx context.Context, v view, req leasing.BreakReques
 			return result, false, err
 		}
 		if err != nil {
-			return leasing.BreakResult{}, false, err
+			return abstractions.BreakResult{}, false, err
 		}
 		wrote = true
 	}
@@ -88,7 +88,7 @@ func (p *Provider) breakOne(ctx context.Context, v view, req leasing.BreakReques
 }
 
 // broken makes the record of a claim that is broken.
-func (r record) broken(req leasing.BreakRequest) record {
+func (r record) broken(req abstractions.BreakRequest) record {
 	if req.Immediate {
 		return r.end(broken)
 	}
@@ -98,7 +98,7 @@ func (r record) broken(req leasing.BreakRequest) record {
 
 // breakExpired has a claim that has run out stay so: its holder's renewal would
 // revive it. One that was written just now, and has no lease yet, has not run out.
-func (p *Provider) breakExpired(ctx context.Context, v view, req leasing.BreakRequest) error {
+func (p *Provider) breakExpired(ctx context.Context, v view, req abstractions.BreakRequest) error {
 	r := v.record
 	if r.ID == "" || r.Phase != claimed && r.Phase != breaking || v.isBroken() || req.IfToken == 0 && v.reserved() > 0 {
 		return nil
@@ -108,12 +108,12 @@ func (p *Provider) breakExpired(ctx context.Context, v view, req leasing.BreakRe
 }
 
 // endLease ends the lease of a claim whose record says that it was broken.
-func (p *Provider) endLease(ctx context.Context, v view, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *Provider) endLease(ctx context.Context, v view, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if req.Immediate {
-		return leasing.BreakResult{WasHeld: true, Token: v.record.Token}, p.free(ctx, req.Name, v.record.ID)
+		return abstractions.BreakResult{WasHeld: true, Token: v.record.Token}, p.free(ctx, req.Name, v.record.ID)
 	}
 	left, err := p.store.breakLease(ctx, req.Name, to.Ptr(v.record.period()), v.etag)
-	return leasing.BreakResult{WasHeld: true, Token: v.record.Token, Remaining: left}, err
+	return abstractions.BreakResult{WasHeld: true, Token: v.record.Token, Remaining: left}, err
 }
 
 // period is how long a lease still runs after a Break, unless that is the rest of its
@@ -143,9 +143,9 @@ func (p *Provider) finishBreak(ctx context.Context, v view, name string) error {
 }
 
 // breakForeign breaks a lease that another program has taken. It has no token.
-func (p *Provider) breakForeign(ctx context.Context, v view, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *Provider) breakForeign(ctx context.Context, v view, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if req.IfToken != 0 {
-		return leasing.BreakResult{}, leasing.ErrStale
+		return abstractions.BreakResult{}, abstractions.ErrStale
 	}
 	period := to.Ptr(max(1, seconds(req.Grace)))
 	if req.Immediate {
@@ -154,5 +154,5 @@ func (p *Provider) breakForeign(ctx context.Context, v view, req leasing.BreakRe
 		period = to.Ptr(seconds(maxTTL)) // or the rest of its time, if that is shorter
 	}
 	left, err := p.store.breakLease(ctx, req.Name, period, v.etag)
-	return leasing.BreakResult{WasHeld: true, Token: v.record.Token, Remaining: left}, err
+	return abstractions.BreakResult{WasHeld: true, Token: v.record.Token, Remaining: left}, err
 }

@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
 // expires is a claim that has run out.
-func (b *bed) expires(name, id string) leasing.Grant {
+func (b *bed) expires(name, id string) abstractions.Grant {
 	b.t.Helper()
 	req := wish(name, id)
 	req.TTL = minTTL
@@ -29,16 +29,16 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 				t.Parallel()
 				b := newBed(t)
 				g := b.expires("n", "a")
-				req := leasing.BreakRequest{Name: "n", Immediate: immediate}
+				req := abstractions.BreakRequest{Name: "n", Immediate: immediate}
 				if named {
 					req.IfToken = g.Token
 				}
 				r, err := b.Break(t.Context(), req)
 				require.NoError(t, err)
-				require.Equal(t, leasing.BreakResult{Token: g.Token}, r)
-				requireLost(t, b.extend(g), leasing.LostBroken)
+				require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)
+				requireLost(t, b.extend(g), abstractions.LostBroken)
 				_, err = b.try("n", "a")
-				require.ErrorIs(t, err, leasing.ErrReleased)
+				require.ErrorIs(t, err, abstractions.ErrReleased)
 				require.False(t, b.shows("n").Held)
 				b.watch.count()
 				_, err = b.Break(t.Context(), req)
@@ -60,9 +60,9 @@ func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	require.NoError(t, err)
 	b.halfBreak("n", 0)
 	require.Eventually(t, func() bool { return !b.look("n").locked() }, time.Minute, 100*time.Millisecond)
-	_, err = b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: g.Token})
+	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: g.Token})
 	require.NoError(t, err)
-	requireLost(t, b.extend(g), leasing.LostBroken)
+	requireLost(t, b.extend(g), abstractions.LostBroken)
 }
 
 // A claim that was written just now and has no lease yet has not run out: a Break of
@@ -73,7 +73,7 @@ func TestBlobBreakBesideAnAcquire(t *testing.T) {
 		b := newBed(t)
 		operator, _ := b.process()
 		b.watch.just(takeLease, func() {
-			req := leasing.BreakRequest{Name: "n"}
+			req := abstractions.BreakRequest{Name: "n"}
 			if named {
 				req.IfToken = b.shows("n").Token
 			}
@@ -83,7 +83,7 @@ func TestBlobBreakBesideAnAcquire(t *testing.T) {
 		_, err := b.try("n", "a")
 		b.watch.heals()
 		if named {
-			require.ErrorIs(t, err, leasing.ErrReleased)
+			require.ErrorIs(t, err, abstractions.ErrReleased)
 		} else {
 			require.NoError(t, err)
 		}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,16 +20,16 @@ func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
 			b := newBed(t)
 			first := b.take("n", "a")
 			operator, w := b.process()
-			var next leasing.Grant
+			var next abstractions.Grant
 			w.just(step, func() {
-				require.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+				require.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
 				next = b.take("n", "b")
 			})
-			r, err := operator.Break(t.Context(), leasing.BreakRequest{Name: "n", Immediate: immediate, Grace: time.Second})
+			r, err := operator.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: immediate, Grace: time.Second})
 			require.NoError(t, err)
 			require.NoError(t, b.extend(next), "before %s", step)
 			require.False(t, b.shows("n").Breaking)
-			require.Equal(t, leasing.BreakResult{WasHeld: step != write, Token: first.Token}, r, "before %s", step)
+			require.Equal(t, abstractions.BreakResult{WasHeld: step != write, Token: first.Token}, r, "before %s", step)
 		}
 	}
 }
@@ -41,8 +41,8 @@ func TestBlobBreakOfWhatIsReleasedMeanwhile(t *testing.T) {
 	g := b.take("n", "a")
 	operator, w := b.process()
 	w.just(breakIt, func() { b.giveUp("n", "a") })
-	r, err := operator.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	r, err := operator.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	require.Equal(t, leasing.BreakResult{WasHeld: true, Token: g.Token}, r)
+	require.Equal(t, abstractions.BreakResult{WasHeld: true, Token: g.Token}, r)
 	b.take("n", "b")
 }

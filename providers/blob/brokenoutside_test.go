@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -13,11 +13,11 @@ import (
 // back, whatever its TTL, and whenever it comes.
 func TestTrap_T20_BlobBrokenOutsideIsNotRevived(t *testing.T) {
 	t.Parallel()
-	for _, ttl := range []time.Duration{maxTTL, leasing.Infinite} {
+	for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite} {
 		for _, period := range []int32{0, 60} {
 			for _, step := range []verb{"", renewLease, look} {
 				b := newBed(t)
-				req := wish("n", leasing.NewID())
+				req := wish("n", abstractions.NewID())
 				req.TTL = ttl
 				g, err := b.Acquire(t.Context(), req)
 				require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestTrap_T20_BlobBrokenOutsideIsNotRevived(t *testing.T) {
 				}
 				_, err = b.Renew(t.Context(), stateless)
 				b.watch.heals()
-				requireLost(t, err, leasing.LostBroken)
+				requireLost(t, err, abstractions.LostBroken)
 				require.True(t, b.look("n").isBroken())
 			}
 		}
@@ -56,5 +56,5 @@ func TestTrap_T20_BlobBrokenOutsideBehindTheLook(t *testing.T) {
 	err := b.extend(g)
 	b.watch.heals()
 	require.True(t, looked)
-	requireLost(t, err, leasing.LostBroken)
+	requireLost(t, err, abstractions.LostBroken)
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // call makes a call, in a goroutine that Close waits for. It ends when ctx does: the
@@ -30,7 +30,7 @@ func call[T any](ctx context.Context, p *Provider, do func(context.Context) (T, 
 		done <- answer{value, err}
 	})
 	if !began {
-		return none, leasing.ErrClosed
+		return none, abstractions.ErrClosed
 	}
 	select {
 	case a := <-done:
@@ -73,7 +73,7 @@ func (p *Provider) beside(run func()) bool {
 // otherwise. A context's cause is not in it: that may be an error of another lease.
 func (p *Provider) ended(ctx, own context.Context) error {
 	if ctx.Err() == nil && p.lifetime.Err() != nil {
-		return fmt.Errorf("%w: the provider was closed meanwhile", leasing.ErrUnavailable)
+		return fmt.Errorf("%w: the provider was closed meanwhile", abstractions.ErrUnavailable)
 	}
 	return failure(own.Err())
 }

@@ -3,7 +3,7 @@ package bloblease
 import (
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // What the service grants (learn.microsoft.com/rest/api/storageservices/lease-blob,
@@ -21,15 +21,15 @@ const (
 	reservation = 3 * time.Second
 )
 
-func capabilitiesOf(o Options) leasing.Capabilities {
-	return leasing.Capabilities{
+func capabilitiesOf(o Options) abstractions.Capabilities {
+	return abstractions.Capabilities{
 		Provider:    "blob",
 		MinTTL:      minTTL,
 		MaxTTL:      maxTTL,
 		Granularity: time.Second,
 		Infinite:    o.Infinite,
 		Clock:       "the Blob service's clock",
-		Precision:   lag + reservation,
+		Lateness:    abstractions.Lateness{Fixed: lag + reservation},
 	}
 }
 
@@ -38,7 +38,7 @@ const infinite int32 = -1
 
 // seconds is a TTL as the service counts it, rounded up.
 func seconds(ttl time.Duration) int32 {
-	if ttl == leasing.Infinite {
+	if ttl == abstractions.Infinite {
 		return infinite
 	}
 	return int32((ttl + time.Second - 1) / time.Second)
@@ -46,7 +46,7 @@ func seconds(ttl time.Duration) int32 {
 
 func ttlOf(seconds int32) time.Duration {
 	if seconds == infinite {
-		return leasing.Infinite
+		return abstractions.Infinite
 	}
 	return time.Duration(seconds) * time.Second
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
@@ -65,20 +65,20 @@ func (o opener) open(t testing.TB) *Provider {
 	p, err := Open(t.Context(), o.Options)
 	require.NoError(t, err)
 	if o.emulator {
-		p.caps.Precision -= lag
+		p.caps.Lateness.Fixed -= lag
 	}
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }
 
-func newContainer() string { return "leases-" + leasing.NewID() }
+func newContainer() string { return "leases-" + abstractions.NewID() }
 
 func harness(o opener) providertest.Harness {
 	return providertest.Harness{
-		New:         func(t testing.TB) leasing.Provider { return o.open(t) },
-		Peer:        func(t testing.TB, _ leasing.Provider) leasing.Provider { return o.open(t) },
-		Forget:      func(t testing.TB, p leasing.Provider, name string) { forget(t, p.(*Provider), name) },
-		Unreachable: func(t testing.TB) leasing.Provider { return silent(t) },
+		New:         func(t testing.TB) abstractions.Provider { return o.open(t) },
+		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return o.open(t) },
+		Forget:      func(t testing.TB, p abstractions.Provider, name string) { forget(t, p.(*Provider), name) },
+		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 		Parallel:    24,
 	}
 }

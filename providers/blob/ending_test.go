@@ -9,7 +9,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -47,11 +47,11 @@ func TestTrap_T42_BlobCallDoesNotOutliveItsContext(t *testing.T) {
 			defer close(ended)
 			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 			defer cancel()
-			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+			_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 			require.ErrorIs(t, err, context.DeadlineExceeded) // of patience
 		}()
 		synctest.Wait()
-		for what, call := range everyCall(p, leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
+		for what, call := range everyCall(p, abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
 			from := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			require.ErrorIs(t, call(ctx), context.DeadlineExceeded, what)
@@ -69,13 +69,13 @@ func TestBlobCauseOfAContextIsNotAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := silentProvider(t, Options{AccountKey: "a2V5"})
 		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { cancel(&leasing.LostError{Reason: leasing.LostExpired}) })
-		_, err := p.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: maxTTL})
+		time.AfterFunc(time.Second, func() { cancel(&abstractions.LostError{Reason: abstractions.LostExpired}) })
+		_, err := p.Renew(ctx, abstractions.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: maxTTL})
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, leasing.ErrLost)
-		_, err = p.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: maxTTL})
+		require.NotErrorIs(t, err, abstractions.ErrLost)
+		_, err = p.Renew(ctx, abstractions.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: maxTTL})
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, leasing.ErrLost)
+		require.NotErrorIs(t, err, abstractions.ErrLost)
 		require.NoError(t, p.Close())
 	})
 }
@@ -86,7 +86,7 @@ func TestBlobCloseEndsWhatIsUnderWay(t *testing.T) {
 	for what, o := range map[string]Options{"service": {AccountKey: "a2V5"}, "tokens": {Credential: silentTokens{}}} {
 		synctest.Test(t, func(t *testing.T) {
 			p := silentProvider(t, o)
-			calls := everyCall(p, leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL})
+			calls := everyCall(p, abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL})
 			ended := make(chan error, len(calls))
 			for _, call := range calls {
 				go func() {
@@ -101,11 +101,11 @@ func TestBlobCloseEndsWhatIsUnderWay(t *testing.T) {
 			for range calls {
 				err := <-ended
 				require.True(t, isUnknown(err), "%s: %v", what, err)
-				require.NotErrorIs(t, err, leasing.ErrClosed, "it had begun")
+				require.NotErrorIs(t, err, abstractions.ErrClosed, "it had begun")
 			}
 			require.Zero(t, time.Since(began), what)
 			require.NoError(t, p.Close())
-			require.ErrorIs(t, p.Ping(t.Context()), leasing.ErrClosed)
+			require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrClosed)
 		})
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // endpoint is where an account is. It holds no secret.
@@ -38,7 +38,7 @@ func (o Options) endpoint() (endpoint, error) {
 }
 
 func badAccountURL(want string) error {
-	return &leasing.InvalidError{Field: "Options.AccountURL", Value: notShown, Want: want}
+	return &abstractions.InvalidError{Field: "Options.AccountURL", Value: notShown, Want: want}
 }
 
 // splitAccountURL takes an AccountURL apart: what is before the query, and the
@@ -59,7 +59,7 @@ func splitAccountURL(text string) (e endpoint, sas string, err error) {
 }
 
 // errPath says what paths there may be.
-var errPath = &leasing.InvalidError{Field: "path", Value: notShown, Want: "nothing or /container behind the host; where the host is an address or localhost, /account comes first"}
+var errPath = &abstractions.InvalidError{Field: "path", Value: notShown, Want: "nothing or /container behind the host; where the host is an address or localhost, /account comes first"}
 
 // newEndpoint reads the path behind a host. An emulator's host is no name with the
 // account in it, so the account is in the path

@@ -15,7 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/fencing"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
@@ -36,7 +37,7 @@ func Example() {
 	}
 	defer manager.Close(ctx)
 
-	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease abstractions.Lease) error {
 		fmt.Println("working under", lease.Name())
 		return nil
 	})

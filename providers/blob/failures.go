@@ -11,7 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // meaning is what an answer of the service says about the request.
@@ -23,8 +23,8 @@ const (
 	missing                 // not applied: there is no such blob
 	refused                 // for now, and not applied: ErrThrottled
 	denied                  // ErrDenied
-	misused                 // ErrSetup
-	deleting                // ErrSetup, or ErrThrottled where the container is created on demand
+	misused                 // ErrNotSetUp
+	deleting                // ErrNotSetUp, or ErrThrottled where the container is created on demand
 	homeless                // the same: there is no container
 )
 
@@ -98,29 +98,29 @@ func meaningOf(answer *azcore.ResponseError) meaning {
 // *movedError and *containerError: see Provider.outward.
 func failure(err error) error {
 	switch {
-	case err == nil || errors.Is(err, leasing.ErrDenied) || errors.Is(err, leasing.ErrInvalid) || errors.Is(err, leasing.ErrUnavailable):
+	case err == nil || errors.Is(err, abstractions.ErrDenied) || errors.Is(err, abstractions.ErrInvalid) || errors.Is(err, abstractions.ErrUnavailable):
 		return err
 	case errors.Is(err, context.Canceled): // the caller left: that says nothing of the service
 		return err
 	}
 	answer := (*azcore.ResponseError)(nil)
 	if !errors.As(err, &answer) {
-		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, withoutURL(err))
+		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, withoutURL(err))
 	}
 	told := &statusError{answer: answer}
 	switch meaningOf(answer) {
 	case moved, missing:
 		return &movedError{told, meaningOf(answer) == missing}
 	case refused:
-		return &leasing.ThrottledError{RetryAfter: retryAfter(answer.RawResponse), Err: told}
+		return &abstractions.ThrottledError{RetryAfter: retryAfter(answer.RawResponse), Err: told}
 	case denied:
-		return fmt.Errorf("%w: %w", leasing.ErrDenied, told)
+		return fmt.Errorf("%w: %w", abstractions.ErrDenied, told)
 	case misused:
-		return fmt.Errorf("%w: %w", leasing.ErrSetup, told)
+		return fmt.Errorf("%w: %w", abstractions.ErrNotSetUp, told)
 	case homeless, deleting:
 		return &containerError{told, meaningOf(answer)}
 	}
-	return fmt.Errorf("%w: %w", leasing.ErrUnavailable, told)
+	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, told)
 }
 
 // statusError is the service's answer in one line. The library's own text is many,
@@ -162,12 +162,12 @@ type containerError struct {
 
 func (e *containerError) Error() string {
 	if e.meaning == deleting {
-		return fmt.Sprintf("%v: %v; wait until the container is gone, 30 s or more, and create it again: az storage container create", leasing.ErrSetup, e.statusError)
+		return fmt.Sprintf("%v: %v; wait until the container is gone, 30 s or more, and create it again: az storage container create", abstractions.ErrNotSetUp, e.statusError)
 	}
-	return fmt.Sprintf("%v: %v; create the container, with az storage container create, or set Options.CreateContainer", leasing.ErrSetup, e.statusError)
+	return fmt.Sprintf("%v: %v; create the container, with az storage container create, or set Options.CreateContainer", abstractions.ErrNotSetUp, e.statusError)
 }
 
-func (e *containerError) Is(target error) bool { return target == leasing.ErrSetup }
+func (e *containerError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
 
 // foreignError is a blob of somebody else's.
 type foreignError struct {
@@ -184,10 +184,10 @@ func (e *foreignError) Error() string {
 	case e.folder:
 		why = "it is a folder"
 	}
-	return fmt.Sprintf("%v: the blob %q is not this library's, and is left alone: %s; use a container of its own for leases, or set Options.Prefix", leasing.ErrSetup, e.blob, why)
+	return fmt.Sprintf("%v: the blob %q is not this library's, and is left alone: %s; use a container of its own for leases, or set Options.Prefix", abstractions.ErrNotSetUp, e.blob, why)
 }
 
-func (e *foreignError) Is(target error) bool { return target == leasing.ErrSetup }
+func (e *foreignError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
 
 func isForeign(err error) bool {
 	var foreign *foreignError

@@ -17,12 +17,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
 var sentinels = []error{
-	leasing.ErrUnavailable, leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed, leasing.ErrInvalid, leasing.ErrHeld, leasing.ErrLost, errMoved,
+	abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrInvalid, abstractions.ErrHeld, abstractions.ErrLost, errMoved,
 }
 
 // answered is the library's error for an answer.
@@ -43,7 +43,7 @@ func means(t *testing.T, err, cause error, want ...error) {
 
 // T27: code and status decide what an answer means, never its text.
 func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
-	throttled := []error{leasing.ErrUnavailable, leasing.ErrThrottled}
+	throttled := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
 	listed := map[bloberror.Code]bool{}
 	for _, test := range []struct {
 		status int
@@ -58,25 +58,25 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 		{404, []bloberror.Code{"BlobNotFound"}, []error{errMoved}},
 		{503, []bloberror.Code{"ServerBusy"}, throttled},
 		{429, []bloberror.Code{"", "TooManyRequests"}, throttled},
-		{409, []bloberror.Code{"AccountIsDisabled"}, []error{leasing.ErrDenied}},
+		{409, []bloberror.Code{"AccountIsDisabled"}, []error{abstractions.ErrDenied}},
 		{403, []bloberror.Code{
 			"", "AccountIsDisabled", "UnauthorizedBlobOverwrite", "AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch", "InsufficientAccountPermissions",
-		}, []error{leasing.ErrDenied}},
-		{401, []bloberror.Code{"", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{leasing.ErrDenied}},
-		{404, []bloberror.Code{"ContainerNotFound"}, []error{leasing.ErrSetup}},
+		}, []error{abstractions.ErrDenied}},
+		{401, []bloberror.Code{"", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{abstractions.ErrDenied}},
+		{404, []bloberror.Code{"ContainerNotFound"}, []error{abstractions.ErrNotSetUp}},
 		{409, []bloberror.Code{
 			"ContainerBeingDeleted", "ContainerDisabled", "BlobArchived", "BlobBeingRehydrated", "BlobImmutableDueToPolicy", "BlobUsesCustomerSpecifiedEncryption",
 			"FeatureVersionMismatch", "InvalidBlobType", "OperationNotAllowedOnIncrementalCopyBlob", "OperationNotAllowedOnRootBlob", "ResourceTypeMismatch",
-		}, []error{leasing.ErrSetup}},
-		{400, []bloberror.Code{"", "InvalidHeaderValue", "InvalidInput"}, []error{leasing.ErrSetup}},
-		{409, []bloberror.Code{"", "SnapshotsPresent", "PendingCopyOperation", "Something"}, []error{leasing.ErrUnavailable}},
-		{404, []bloberror.Code{"", "ResourceNotFound"}, []error{leasing.ErrUnavailable}},
-		{408, []bloberror.Code{""}, []error{leasing.ErrUnavailable}},
-		{500, []bloberror.Code{"", "InternalError", "OperationTimedOut"}, []error{leasing.ErrUnavailable}},
-		{503, []bloberror.Code{"", "Something"}, []error{leasing.ErrUnavailable}},
-		{502, []bloberror.Code{""}, []error{leasing.ErrUnavailable}},
-		{504, []bloberror.Code{""}, []error{leasing.ErrUnavailable}},
-		{301, []bloberror.Code{""}, []error{leasing.ErrUnavailable}},
+		}, []error{abstractions.ErrNotSetUp}},
+		{400, []bloberror.Code{"", "InvalidHeaderValue", "InvalidInput"}, []error{abstractions.ErrNotSetUp}},
+		{409, []bloberror.Code{"", "SnapshotsPresent", "PendingCopyOperation", "Something"}, []error{abstractions.ErrUnavailable}},
+		{404, []bloberror.Code{"", "ResourceNotFound"}, []error{abstractions.ErrUnavailable}},
+		{408, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
+		{500, []bloberror.Code{"", "InternalError", "OperationTimedOut"}, []error{abstractions.ErrUnavailable}},
+		{503, []bloberror.Code{"", "Something"}, []error{abstractions.ErrUnavailable}},
+		{502, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
+		{504, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
+		{301, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
 	} {
 		for _, code := range test.codes {
 			listed[code] = true
@@ -98,15 +98,15 @@ func TestBlobErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 		io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, context.DeadlineExceeded, errors.New("LeaseAlreadyPresent"),
 		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
 	} {
-		means(t, failure(cause), cause, leasing.ErrUnavailable)
+		means(t, failure(cause), cause, abstractions.ErrUnavailable)
 		quoting := &url.Error{Op: "Put", URL: "https://account/leases?sig=s3cret", Err: cause}
-		means(t, failure(quoting), cause, leasing.ErrUnavailable)
+		means(t, failure(quoting), cause, abstractions.ErrUnavailable)
 		require.NotContains(t, failure(quoting).Error(), "s3cret")
 	}
 	require.NoError(t, failure(nil))
 	gone := failure(fmt.Errorf("wrapped: %w", context.Canceled))
 	means(t, gone, context.Canceled)
-	denied := fmt.Errorf("no token: %w", leasing.ErrDenied) // as package auth says it
+	denied := fmt.Errorf("no token: %w", abstractions.ErrDenied) // as package auth says it
 	require.Equal(t, denied, failure(denied))
 }
 
@@ -125,7 +125,7 @@ func TestBlobRetryAfter(t *testing.T) {
 		{[]string{"Retry-After", "Sat, 21 Nov 2026 14:00:09 GMT", "Date", "Sat, 21 Nov 2026 15:00:00 GMT"}, 0},
 		{[]string{"Retry-After", "Sat, 21 Nov 2026 14:00:09 GMT"}, 0},
 	} {
-		var throttled *leasing.ThrottledError
+		var throttled *abstractions.ThrottledError
 		require.ErrorAs(t, failure(answered(503, "ServerBusy", test.headers...)), &throttled)
 		require.Equal(t, test.want, throttled.RetryAfter, "%v", test.headers)
 	}
@@ -145,21 +145,21 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 		code   string
 		want   error
 	}{
-		{503, "ServerBusy", leasing.ErrThrottled}, {403, "AuthenticationFailed", leasing.ErrDenied}, {401, "", leasing.ErrDenied},
-		{409, "ContainerBeingDeleted", leasing.ErrSetup}, {404, "ContainerNotFound", leasing.ErrSetup}, {500, "OperationTimedOut", leasing.ErrUnavailable},
-		{412, "ConditionNotMet", leasing.ErrUnavailable}, {404, "BlobNotFound", leasing.ErrUnavailable},
+		{503, "ServerBusy", abstractions.ErrThrottled}, {403, "AuthenticationFailed", abstractions.ErrDenied}, {401, "", abstractions.ErrDenied},
+		{409, "ContainerBeingDeleted", abstractions.ErrNotSetUp}, {404, "ContainerNotFound", abstractions.ErrNotSetUp}, {500, "OperationTimedOut", abstractions.ErrUnavailable},
+		{412, "ConditionNotMet", abstractions.ErrUnavailable}, {404, "BlobNotFound", abstractions.ErrUnavailable},
 	} {
 		b.watch.answers("", test.status, "x-ms-error-code", test.code, "Date", time.Now().UTC().Format(http.TimeFormat))
 		for what, call := range everyCall(b.Provider, g) {
 			err := call(t.Context())
-			if what == "renew" && errors.Is(err, leasing.ErrLost) && test.status == 404 || test.code == "ContainerBeingDeleted" && errors.Is(err, leasing.ErrLost) {
-				require.NotErrorIs(t, err, leasing.ErrSetup)
+			if what == "renew" && errors.Is(err, abstractions.ErrLost) && test.status == 404 || test.code == "ContainerBeingDeleted" && errors.Is(err, abstractions.ErrLost) {
+				require.NotErrorIs(t, err, abstractions.ErrNotSetUp)
 				continue // there is no blob any more
 			}
 			if test.code == "BlobNotFound" && err == nil && slices.Contains([]string{"inspect", "break", "ping"}, what) {
 				continue
 			}
-			if (test.code == "ConditionNotMet" || test.code == "BlobNotFound") && what == "acquire" && errors.Is(err, leasing.ErrHeld) {
+			if (test.code == "ConditionNotMet" || test.code == "BlobNotFound") && what == "acquire" && errors.Is(err, abstractions.ErrHeld) {
 				continue
 			}
 			require.ErrorIs(t, err, test.want, "%s %s", what, test.code)

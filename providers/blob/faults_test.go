@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,10 +25,10 @@ type fault struct {
 }
 
 func isUnknown(err error) bool {
-	return errors.Is(err, leasing.ErrUnavailable) && !errors.Is(err, leasing.ErrThrottled)
+	return errors.Is(err, abstractions.ErrUnavailable) && !errors.Is(err, abstractions.ErrThrottled)
 }
 
-func isThrottled(err error) bool { return errors.Is(err, leasing.ErrThrottled) }
+func isThrottled(err error) bool { return errors.Is(err, abstractions.ErrThrottled) }
 
 var faults = []fault{
 	{name: "reply lost", applied: true, err: io.ErrUnexpectedEOF, means: isUnknown},
@@ -91,7 +91,7 @@ func each(t *testing.T, run func(t *testing.T, b *bed, name string, f fault, str
 			t.Run(name, func(t *testing.T) {
 				mine := *b
 				mine.t = t
-				hit = run(t, &mine, leasing.NewID(), f, func() func() bool { return f.strike(b.watch, n) })
+				hit = run(t, &mine, abstractions.NewID(), f, func() func() bool { return f.strike(b.watch, n) })
 				b.watch.heals()
 			})
 			if !hit {
@@ -107,7 +107,7 @@ func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
 		for _, used := range []bool{true, false} {
-			what, id, last := fmt.Sprint(name, used), leasing.NewID(), int64(0)
+			what, id, last := fmt.Sprint(name, used), abstractions.NewID(), int64(0)
 			if used {
 				g := b.take(what, "x")
 				last = g.Token
@@ -126,7 +126,7 @@ func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 			require.Equal(t, g.Token, b.shows(what).Token)
 			require.Equal(t, id, b.shows(what).ID)
 			_, err = b.try(what, "other")
-			require.ErrorIs(t, err, leasing.ErrHeld)
+			require.ErrorIs(t, err, abstractions.ErrHeld)
 			require.NoError(t, b.extend(g))
 			require.NoError(t, b.Release(t.Context(), endOf(g)))
 			require.Greater(t, b.take(what, "next").Token, g.Token)
@@ -140,7 +140,7 @@ func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 func TestTrap_T16_BlobAcquireThatIsGivenUpLeavesNothing(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
-		id := leasing.NewID()
+		id := abstractions.NewID()
 		hit := strike()
 		_, err := b.try(name, id)
 		b.watch.heals()
@@ -151,7 +151,7 @@ func TestTrap_T16_BlobAcquireThatIsGivenUpLeavesNothing(t *testing.T) {
 		b.giveUp(name, id)
 		require.False(t, b.shows(name).Held)
 		_, err = b.try(name, id)
-		require.ErrorIs(t, err, leasing.ErrReleased)
+		require.ErrorIs(t, err, abstractions.ErrReleased)
 		b.take(name, "next")
 		return true
 	})
@@ -177,7 +177,7 @@ func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
 		require.NoError(t, b.Release(t.Context(), endOf(g)), "late")
 		require.NoError(t, b.extend(next))
 		_, err = b.try(name, "a")
-		require.ErrorIs(t, err, leasing.ErrReleased)
+		require.ErrorIs(t, err, abstractions.ErrReleased)
 		return true
 	})
 }
@@ -187,12 +187,12 @@ func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
 func TestTrap_T15_BlobRenewalIsRepeated(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
-		req := wish(name, leasing.NewID())
+		req := wish(name, abstractions.NewID())
 		req.TTL = minTTL
 		g, err := b.Acquire(t.Context(), req)
 		require.NoError(t, err)
 		any := false
-		for _, ttl := range []time.Duration{minTTL, maxTTL, leasing.Infinite, 30 * time.Second} {
+		for _, ttl := range []time.Duration{minTTL, maxTTL, abstractions.Infinite, 30 * time.Second} {
 			longer := renewal(g)
 			longer.TTL = ttl
 			hit := strike()
@@ -210,10 +210,10 @@ func TestTrap_T15_BlobRenewalIsRepeated(t *testing.T) {
 			require.Equal(t, ttl, again.TTL)
 			native := b.look(name).record.Seconds
 			require.True(t, native == infinite || native >= seconds(min(ttl, maxTTL)))
-			require.Equal(t, ttl == leasing.Infinite, native == infinite)
+			require.Equal(t, ttl == abstractions.Infinite, native == infinite)
 		}
 		_, err = b.try(name, "other")
-		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.ErrorIs(t, err, abstractions.ErrHeld)
 		require.NoError(t, b.Release(t.Context(), endOf(g)))
 		return any
 	})
@@ -225,8 +225,8 @@ func TestTrap_T63_BlobBreakIsRepeated(t *testing.T) {
 	each(t, func(t *testing.T, b *bed, name string, f fault, strike func() func() bool) bool {
 		any := false
 		for _, immediate := range []bool{false, true} {
-			g := b.take(name, leasing.NewID())
-			req := leasing.BreakRequest{Name: name, IfToken: g.Token, Immediate: immediate}
+			g := b.take(name, abstractions.NewID())
+			req := abstractions.BreakRequest{Name: name, IfToken: g.Token, Immediate: immediate}
 			b.watch.count()
 			hit := strike()
 			_, err := b.Break(t.Context(), req)
@@ -240,18 +240,18 @@ func TestTrap_T63_BlobBreakIsRepeated(t *testing.T) {
 			r, err := b.Break(t.Context(), req)
 			require.NoError(t, err)
 			require.Equal(t, g.Token, r.Token)
-			requireLost(t, b.extend(g), leasing.LostBroken)
+			requireLost(t, b.extend(g), abstractions.LostBroken)
 			_, err = b.try(name, g.ID)
-			require.ErrorIs(t, err, leasing.ErrReleased)
+			require.ErrorIs(t, err, abstractions.ErrReleased)
 			if !immediate {
 				require.True(t, b.shows(name).Breaking)
 				_, err := b.try(name, "other")
-				require.ErrorIs(t, err, leasing.ErrHeld)
+				require.ErrorIs(t, err, abstractions.ErrHeld)
 				require.NoError(t, b.Release(t.Context(), endOf(g)))
 			}
-			next := b.take(name, leasing.NewID())
+			next := b.take(name, abstractions.NewID())
 			_, err = b.Break(t.Context(), req)
-			require.ErrorIs(t, err, leasing.ErrStale)
+			require.ErrorIs(t, err, abstractions.ErrStale)
 			require.NoError(t, b.extend(next))
 			require.NoError(t, b.Release(t.Context(), endOf(next)))
 		}
@@ -259,9 +259,9 @@ func TestTrap_T63_BlobBreakIsRepeated(t *testing.T) {
 	})
 }
 
-func requireLost(t testing.TB, err error, reason leasing.LostReason) {
+func requireLost(t testing.TB, err error, reason abstractions.LostReason) {
 	t.Helper()
-	var lost *leasing.LostError
+	var lost *abstractions.LostError
 	require.ErrorAs(t, err, &lost)
 	require.Equal(t, reason, lost.Reason)
 }
@@ -284,20 +284,20 @@ func TestTrap_T14_BlobLibraryDoesNotRetry(t *testing.T) {
 }
 
 // everyCall are all methods that take a context, on a claim that is held.
-func everyCall(p *Provider, g leasing.Grant) map[string]func(ctx context.Context) error {
+func everyCall(p *Provider, g abstractions.Grant) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := p.Acquire(ctx, wish(g.Name, "another")); return err },
 		"renew":   func(ctx context.Context) error { _, err := p.Renew(ctx, renewal(g)); return err },
 		"release": func(ctx context.Context) error { return p.Release(ctx, endOf(g)) },
 		"break": func(ctx context.Context) error {
-			_, err := p.Break(ctx, leasing.BreakRequest{Name: g.Name})
+			_, err := p.Break(ctx, abstractions.BreakRequest{Name: g.Name})
 			return err
 		},
 		"inspect": func(ctx context.Context) error {
-			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: g.Name})
+			_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: g.Name})
 			return err
 		},
-		"list":  func(ctx context.Context) error { _, err := p.List(ctx, leasing.ListRequest{}); return err },
+		"list":  func(ctx context.Context) error { _, err := p.List(ctx, abstractions.ListRequest{}); return err },
 		"ping":  p.Ping,
 		"sweep": func(ctx context.Context) error { _, err := p.Sweep(ctx, ""); return err },
 	}

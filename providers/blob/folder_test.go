@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,8 +18,8 @@ func TestTrap_T46_BlobFolderIsNotLeased(t *testing.T) {
 		b.upload(name, "", mark)
 		before := b.properties(name)
 		for _, what := range []string{"acquire", "renew", "release", "break", "inspect"} {
-			err := everyCall(b.Provider, leasing.Grant{Name: name, ID: "a", Token: 1, TTL: maxTTL})[what](t.Context())
-			require.ErrorIs(t, err, leasing.ErrSetup, what)
+			err := everyCall(b.Provider, abstractions.Grant{Name: name, ID: "a", Token: 1, TTL: maxTTL})[what](t.Context())
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp, what)
 			require.ErrorContains(t, err, "folder", what)
 		}
 		after := b.properties(name)

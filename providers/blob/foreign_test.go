@@ -7,7 +7,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,11 +35,11 @@ func TestTrap_T46_BlobOfSomebodyElseIsLeftAlone(t *testing.T) {
 	properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
 	require.NoError(t, err)
 	b.watch.count()
-	g := leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}
+	g := abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}
 	for what, call := range everyCall(b.Provider, g) {
 		if err := call(t.Context()); what != "list" && what != "ping" && what != "sweep" {
-			require.ErrorIs(t, err, leasing.ErrSetup, what)
-			require.NotErrorIs(t, err, leasing.ErrUnavailable)
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp, what)
+			require.NotErrorIs(t, err, abstractions.ErrUnavailable)
 			require.ErrorContains(t, err, "Options.Prefix", what)
 		}
 	}
@@ -56,7 +56,7 @@ func TestTrap_T46_BlobThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	b := newBed(t)
 	b.watch.just(create, func() { b.upload("n", "theirs", nil) })
 	_, err := b.try("n", "a")
-	require.ErrorIs(t, err, leasing.ErrSetup)
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.Equal(t, "theirs", b.content("n"))
 }
 
@@ -66,7 +66,7 @@ func TestBlobKeepsWhatIsNotOurs(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.upload("n", "", map[string]string{"their": "entry"})
-	id := leasing.NewID()
+	id := abstractions.NewID()
 	g := b.take("n", id)
 	require.Equal(t, map[string]string{"their": "entry"}, foreignMetadata(b.look("n")))
 	_, err := b.admin.NewBlockBlobClient(b.blobName("n")).UploadBuffer(t.Context(), []byte("content"), &blockblob.UploadBufferOptions{
@@ -92,10 +92,10 @@ func TestBlobRecordThatIsNotUnderstood(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, value := range []string{"", "2.abc", "1.!", "1.bm8", "1z.bm8", "1.eyJ0b2tlbiI6LTF9", "1.eyJ0b2tlbiI6OTAwNzE5OTI1NDc0MDk5Mn0"} {
-		name := leasing.NewID()
+		name := abstractions.NewID()
 		b.upload(name, "", map[string]string{"leasing": value})
 		_, err := b.try(name, "a")
-		require.ErrorIs(t, err, leasing.ErrSetup, value)
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp, value)
 	}
 }
 
@@ -115,20 +115,20 @@ func TestBlobLeaseBrokenInThePortal(t *testing.T) {
 		b := newBed(t)
 		g := b.take("n", "a")
 		b.portalBreaks("n", period)
-		requireLost(t, b.extend(g), leasing.LostBroken)
+		requireLost(t, b.extend(g), abstractions.LostBroken)
 		_, err := b.try("n", "a")
-		require.ErrorIs(t, err, leasing.ErrReleased)
+		require.ErrorIs(t, err, abstractions.ErrReleased)
 		if period > 0 {
 			require.True(t, b.shows("n").Breaking)
 			_, err := b.try("n", "b")
-			require.ErrorIs(t, err, leasing.ErrHeld)
+			require.ErrorIs(t, err, abstractions.ErrHeld)
 			b.giveUp("n", "a")
 		}
 		require.Greater(t, b.take("n", "b").Token, g.Token)
-		requireLost(t, b.extend(g), map[int32]leasing.LostReason{0: leasing.LostBroken, 60: leasing.LostGone}[period])
+		requireLost(t, b.extend(g), map[int32]abstractions.LostReason{0: abstractions.LostBroken, 60: abstractions.LostGone}[period])
 		b.giveUp("n", "b")
 		_, err = b.try("n", "a")
-		require.ErrorIs(t, err, leasing.ErrReleased, "and from then on")
+		require.ErrorIs(t, err, abstractions.ErrReleased, "and from then on")
 	}
 }
 
@@ -145,17 +145,17 @@ func TestBlobLeasedByAnotherProgram(t *testing.T) {
 		_, err = client.AcquireLease(t.Context(), 60, nil)
 		require.NoError(t, err)
 		_, err = b.try(name, "b")
-		var held *leasing.HeldError
+		var held *abstractions.HeldError
 		require.ErrorAs(t, err, &held, name)
 		require.True(t, held.Holder.Held && held.Holder.Unconfirmed)
 		require.True(t, b.shows(name).Unconfirmed)
-		_, err = b.Break(t.Context(), leasing.BreakRequest{Name: name, IfToken: max(1, b.shows(name).Token), Immediate: true})
-		require.ErrorIs(t, err, leasing.ErrStale, "that lease has no token")
-		r, err := b.Break(t.Context(), leasing.BreakRequest{Name: name})
+		_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: name, IfToken: max(1, b.shows(name).Token), Immediate: true})
+		require.ErrorIs(t, err, abstractions.ErrStale, "that lease has no token")
+		r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: name})
 		require.NoError(t, err)
 		require.True(t, r.WasHeld)
 		require.Positive(t, r.Remaining)
-		r, err = b.Break(t.Context(), leasing.BreakRequest{Name: name, Immediate: true})
+		r, err = b.Break(t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
 		require.NoError(t, err)
 		require.True(t, r.WasHeld)
 		b.take(name, "b")
@@ -169,7 +169,7 @@ func TestBlobLeaseThatIsTakenAlthoughItLookedFree(t *testing.T) {
 	b := newBed(t)
 	b.watch.answers(takeLease, 409, "x-ms-error-code", "LeaseAlreadyPresent")
 	_, err := b.try("n", "a")
-	var held *leasing.HeldError
+	var held *abstractions.HeldError
 	require.ErrorAs(t, err, &held)
 	require.True(t, held.Holder.Unconfirmed)
 	b.watch.heals()
@@ -188,7 +188,7 @@ func TestBlobMetadataIsBounded(t *testing.T) {
 		"letters": {"k": strings.Repeat("é", 2000)}, "keys": manyKeys(),
 	} {
 		req.Metadata = metadata
-		req.ID = strings.Repeat("Z", 50) + leasing.NewID()[:8]
+		req.ID = strings.Repeat("Z", 50) + abstractions.NewID()[:8]
 		g, err := b.Acquire(t.Context(), req)
 		require.NoError(t, err, what)
 		require.Equal(t, metadata, b.shows(req.Name).Metadata, what)
@@ -199,7 +199,7 @@ func TestBlobMetadataIsBounded(t *testing.T) {
 	req = wish("full", "a")
 	req.Metadata = map[string]string{"k": strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz", 100)[:2000] + randomText(1500)}
 	_, err := b.Acquire(t.Context(), req)
-	var invalid *leasing.InvalidError
+	var invalid *abstractions.InvalidError
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, "Metadata", invalid.Field)
 	require.Equal(t, []verb{look}, b.watch.count())
@@ -216,7 +216,7 @@ func manyKeys() map[string]string {
 func randomText(n int) string {
 	var b strings.Builder
 	for b.Len() < n {
-		b.WriteString(leasing.NewID())
+		b.WriteString(abstractions.NewID())
 	}
 	return b.String()[:n]
 }

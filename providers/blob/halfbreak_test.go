@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,15 +22,15 @@ func (b *bed) halfBreak(name string, grace time.Duration) {
 		}
 		return nil, nil
 	}, nil)
-	_, err := operator.Break(b.t.Context(), leasing.BreakRequest{Name: name, Grace: grace})
+	_, err := operator.Break(b.t.Context(), abstractions.BreakRequest{Name: name, Grace: grace})
 	require.True(b.t, isUnknown(err), "%v", err)
 	require.Equal(b.t, lease.StateTypeLeased, b.look(name).lease)
 }
 
-func (b *bed) takeEndless(name, id string) leasing.Grant {
+func (b *bed) takeEndless(name, id string) abstractions.Grant {
 	b.t.Helper()
 	req := wish(name, id)
-	req.TTL = leasing.Infinite
+	req.TTL = abstractions.Infinite
 	g, err := b.Acquire(b.t.Context(), req)
 	require.NoError(b.t, err)
 	return g
@@ -48,19 +49,19 @@ func TestTrap_T16_BlobHalfABreakIsFinishedByWhoComesNext(t *testing.T) {
 			switch by {
 			case "acquire":
 				_, err := b.try("n", "b")
-				require.ErrorIs(t, err, leasing.ErrHeld)
+				require.ErrorIs(t, err, abstractions.ErrHeld)
 			case "renewal without state":
 				req := renewal(g)
 				req.State = nil
 				_, err := b.Renew(t.Context(), req)
-				requireLost(t, err, leasing.LostBroken)
+				requireLost(t, err, abstractions.LostBroken)
 			case "renewal":
-				requireLost(t, b.extend(g), leasing.LostBroken)
+				requireLost(t, b.extend(g), abstractions.LostBroken)
 			}
 			require.Equal(t, lease.StateTypeBreaking, b.look("n").lease)
 			require.True(t, b.shows("n").Breaking)
-			requireLost(t, b.extend(g), leasing.LostBroken)
-			var next leasing.Grant
+			requireLost(t, b.extend(g), abstractions.LostBroken)
+			var next abstractions.Grant
 			began := b.look("n").now
 			require.Eventually(t, func() bool {
 				var err error
@@ -83,8 +84,8 @@ func TestTrap_T16_BlobHalfABreakKeepsItsGrace(t *testing.T) {
 	b.takeEndless("infinite", "a")
 	b.halfBreak("infinite", 30*time.Second)
 	_, err := b.try("infinite", "b")
-	require.ErrorIs(t, err, leasing.ErrHeld)
-	r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "infinite", Grace: time.Minute})
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "infinite", Grace: time.Minute})
 	require.NoError(t, err)
 	require.Greater(t, r.Remaining, 10*time.Second)
 	require.LessOrEqual(t, r.Remaining, 30*time.Second)
@@ -92,9 +93,9 @@ func TestTrap_T16_BlobHalfABreakKeepsItsGrace(t *testing.T) {
 	b.take("finite", "a")
 	b.halfBreak("finite", 0)
 	_, err = b.try("finite", "b")
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	require.Equal(t, lease.StateTypeBreaking, b.look("finite").lease)
-	r, err = b.Break(t.Context(), leasing.BreakRequest{Name: "finite"})
+	r, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "finite"})
 	require.NoError(t, err)
 	require.Greater(t, r.Remaining, 30*time.Second)
 }
@@ -109,9 +110,9 @@ func TestTrap_T16_BlobHalfABreakThatIsNotFinishedYet(t *testing.T) {
 	b.watch.answers(breakIt, http.StatusInternalServerError)
 	err := b.extend(g)
 	require.True(t, isUnknown(err), "%v", err)
-	require.NotErrorIs(t, err, leasing.ErrLost)
+	require.NotErrorIs(t, err, abstractions.ErrLost)
 	b.watch.heals()
-	requireLost(t, b.extend(g), leasing.LostBroken)
+	requireLost(t, b.extend(g), abstractions.LostBroken)
 	require.NotEqual(t, lease.StateTypeLeased, b.look("n").lease)
 }
 
@@ -120,7 +121,7 @@ func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	m := managerOf(t, b.Provider, leasing.Options{})
-	held, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{TTL: leasing.Infinite, RenewCadence: 500 * time.Millisecond})
+	held, err := m.TryAcquire(t.Context(), "n", &abstractions.AcquireOptions{TTL: abstractions.Infinite, RenewCadence: 500 * time.Millisecond})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return b.look("n").endless && held.Renewals() > 1 }, 30*time.Second, 100*time.Millisecond)
 	b.halfBreak("n", time.Second)
@@ -129,7 +130,7 @@ func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		require.Fail(t, "no loss")
 	}
-	requireLost(t, held.Err(), leasing.LostBroken)
+	requireLost(t, held.Err(), abstractions.LostBroken)
 	require.Eventually(t, func() bool {
 		_, err := b.try("n", "b")
 		return err == nil
@@ -147,7 +148,7 @@ func TestTrap_T63_BlobBreakOfAnInfiniteLeaseThatIsAboutToEnd(t *testing.T) {
 	require.True(t, isUnknown(b.extend(g)))
 	b.watch.heals()
 	require.True(t, b.look("n").endless)
-	r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Greater(t, r.Remaining, 30*time.Second)
 }

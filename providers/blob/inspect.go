@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
-func (p *Provider) inspect(ctx context.Context, name string) (leasing.Record, error) {
+func (p *Provider) inspect(ctx context.Context, name string) (abstractions.Record, error) {
 	v, err := p.look(ctx, name)
 	if err != nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
 	return v.shown(name), nil
 }
@@ -21,8 +21,8 @@ func (p *Provider) inspect(ctx context.Context, name string) (leasing.Record, er
 // shown is a view in the words of package leasing. Who holds the lease is certain:
 // nobody takes it but under the record that names him. Only a lease that another
 // program has taken is not, and one whose release is under way.
-func (v view) shown(name string) leasing.Record {
-	r := leasing.Record{Name: name, Token: v.record.Token, Now: v.now}
+func (v view) shown(name string) abstractions.Record {
+	r := abstractions.Record{Name: name, Token: v.record.Token, Now: v.now}
 	if !v.locked() {
 		return r
 	}

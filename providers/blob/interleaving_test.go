@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +25,7 @@ func TestTrap_T56_BlobReleaseBetweenTheRequestsOfItsAcquire(t *testing.T) {
 			}
 			cleaner, _ := b.process()
 			b.watch.just(step, func() {
-				require.NoError(t, cleaner.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+				require.NoError(t, cleaner.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
 			})
 			_, err := b.try("n", "a")
 			b.watch.heals()
@@ -33,7 +33,7 @@ func TestTrap_T56_BlobReleaseBetweenTheRequestsOfItsAcquire(t *testing.T) {
 				require.NoError(t, err, "there is no such step")
 				continue
 			}
-			require.ErrorIs(t, err, leasing.ErrReleased, "before %s", step)
+			require.ErrorIs(t, err, abstractions.ErrReleased, "before %s", step)
 			require.False(t, b.shows("n").Held)
 			b.take("n", "b")
 		}
@@ -46,24 +46,24 @@ func TestTrap_T56_BlobLateRequestsDoNothing(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	ctx := t.Context()
-	for _, end := range []func(g leasing.Grant){
-		func(g leasing.Grant) { require.NoError(t, b.Release(ctx, endOf(g))) },
-		func(g leasing.Grant) {
-			_, err := b.Break(ctx, leasing.BreakRequest{Name: g.Name, Immediate: true})
+	for _, end := range []func(g abstractions.Grant){
+		func(g abstractions.Grant) { require.NoError(t, b.Release(ctx, endOf(g))) },
+		func(g abstractions.Grant) {
+			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name, Immediate: true})
 			require.NoError(t, err)
 		},
-		func(g leasing.Grant) {
-			_, err := b.Break(ctx, leasing.BreakRequest{Name: g.Name})
+		func(g abstractions.Grant) {
+			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name})
 			require.NoError(t, err)
 			require.NoError(t, b.Release(ctx, endOf(g)))
 		},
 	} {
-		name := leasing.NewID()
+		name := abstractions.NewID()
 		b.take(name, "x")
 		b.giveUp(name, "x")
 		sent := b.watch.records()
 		g := b.take(name, "a")
-		for _, ttl := range []time.Duration{maxTTL, leasing.Infinite, maxTTL} {
+		for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite, maxTTL} {
 			g.TTL = ttl
 			var err error
 			g, err = b.Renew(ctx, renewal(g))
@@ -139,10 +139,10 @@ func TestTrap_T18_BlobTwoClaimsInEveryOrder(t *testing.T) {
 			require.NotEqual(t, mine == nil, theirs == nil, "%s: %v, %v", step, mine, theirs)
 			holder := "a"
 			if mine != nil {
-				require.ErrorIs(t, mine, leasing.ErrHeld)
+				require.ErrorIs(t, mine, abstractions.ErrHeld)
 				holder = "b"
 			} else {
-				require.ErrorIs(t, theirs, leasing.ErrHeld)
+				require.ErrorIs(t, theirs, abstractions.ErrHeld)
 			}
 			require.Equal(t, holder, b.shows("n").ID)
 		}
@@ -156,13 +156,13 @@ func TestBlobReservationEnds(t *testing.T) {
 	b := newBed(t)
 	b.watch.answers(takeLease, 500)
 	_, err := b.try("n", "dead")
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	b.watch.heals()
 	minted := b.shows("n")
 	require.False(t, minted.Held)
 
 	_, err = b.try("n", "b")
-	var held *leasing.HeldError
+	var held *abstractions.HeldError
 	require.ErrorAs(t, err, &held)
 	require.False(t, held.Holder.Held, "it is free, and reserved")
 	require.Positive(t, held.RetryAfter)
@@ -171,7 +171,7 @@ func TestBlobReservationEnds(t *testing.T) {
 	g := b.take("n", "b")
 	require.Greater(t, g.Token, minted.Token)
 	_, err = b.try("n", "dead")
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	require.NoError(t, b.extend(g))
 }
 
@@ -182,11 +182,11 @@ func TestTrap_T16_BlobReleaseThatEndsHalfWayIsFinishedByTheNext(t *testing.T) {
 	b := newBed(t)
 	for _, by := range []string{"acquire", "break", "break at once", "release"} {
 		req := wish(by, "a")
-		req.TTL = leasing.Infinite
+		req.TTL = abstractions.Infinite
 		g, err := b.Acquire(t.Context(), req)
 		require.NoError(t, err)
 		b.watch.answers(freeLease, 500)
-		require.ErrorIs(t, b.Release(t.Context(), endOf(g)), leasing.ErrUnavailable)
+		require.ErrorIs(t, b.Release(t.Context(), endOf(g)), abstractions.ErrUnavailable)
 		b.watch.heals()
 		require.True(t, b.look(by).locked())
 		require.True(t, b.shows(by).Unconfirmed)
@@ -196,9 +196,9 @@ func TestTrap_T16_BlobReleaseThatEndsHalfWayIsFinishedByTheNext(t *testing.T) {
 			b.giveUp(by, "a")
 			require.False(t, b.shows(by).Held)
 		default:
-			r, err := b.Break(t.Context(), leasing.BreakRequest{Name: by, Immediate: by == "break at once"})
+			r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: by, Immediate: by == "break at once"})
 			require.NoError(t, err)
-			require.Equal(t, leasing.BreakResult{Token: g.Token}, r)
+			require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)
 		}
 		next := b.take(by, "b")
 		require.Greater(t, next.Token, g.Token)
@@ -216,14 +216,14 @@ func TestTrap_T63_BlobBreakBetweenTwoHolders(t *testing.T) {
 			b := newBed(t)
 			first := b.take("n", "a")
 			rival, _ := b.process()
-			var next leasing.Grant
+			var next abstractions.Grant
 			b.watch.just(step, func() {
-				require.NoError(t, rival.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+				require.NoError(t, rival.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
 				var err error
 				next, err = rival.Acquire(t.Context(), wish("n", "b"))
 				require.NoError(t, err)
 			})
-			_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: first.Token, Immediate: immediate})
+			_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: first.Token, Immediate: immediate})
 			b.watch.heals()
 			if (step == breakIt) == immediate && step != write {
 				continue // there is no such step
@@ -231,7 +231,7 @@ func TestTrap_T63_BlobBreakBetweenTwoHolders(t *testing.T) {
 			if step != write {
 				require.NoError(t, err, "it had been broken by then")
 			} else {
-				require.ErrorIs(t, err, leasing.ErrStale, "before %s", step)
+				require.ErrorIs(t, err, abstractions.ErrStale, "before %s", step)
 			}
 			_, err = rival.Renew(t.Context(), renewal(next))
 			require.NoError(t, err)
@@ -263,16 +263,16 @@ func TestTrap_T20_BlobRenewalBesideATakeOver(t *testing.T) {
 			}
 			if step == write {
 				require.NoError(t, renewed, "nobody had claimed it")
-				require.ErrorIs(t, err, leasing.ErrHeld)
+				require.ErrorIs(t, err, abstractions.ErrHeld)
 				require.Equal(t, "a", b.shows("n").ID)
 				return
 			}
 			require.NoError(t, err)
-			requireLost(t, renewed, leasing.LostTaken)
+			requireLost(t, renewed, abstractions.LostTaken)
 			require.NoError(t, b.extend(next))
 			require.NoError(t, b.Release(t.Context(), endOf(next)))
 			_, err = holder.Renew(t.Context(), renewal(g))
-			requireLost(t, err, leasing.LostTaken)
+			requireLost(t, err, abstractions.LostTaken)
 		})
 	}
 }
@@ -291,13 +291,13 @@ func TestBlobContentionEnds(t *testing.T) {
 		return answering(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
 	}, nil)
 	_, err := b.try("free", "b")
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	err = b.extend(g)
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
-	require.NotErrorIs(t, err, leasing.ErrLost)
-	require.ErrorIs(t, b.Release(t.Context(), endOf(g)), leasing.ErrUnavailable)
-	_, err = b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.NotErrorIs(t, err, abstractions.ErrLost)
+	require.ErrorIs(t, b.Release(t.Context(), endOf(g)), abstractions.ErrUnavailable)
+	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.LessOrEqual(t, len(b.watch.count()), 50)
 	b.watch.heals()
 	_, err = rival.Renew(t.Context(), renewal(g))
@@ -313,7 +313,7 @@ func TestTrap_T02_BlobServiceWithoutAClock(t *testing.T) {
 		return answer, nil
 	})
 	_, err := b.try("n", "a")
-	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.Equal(t, []verb{look}, b.watch.count())
 }
 
@@ -327,7 +327,7 @@ func TestTrap_T02_BlobClientsClockDecidesNothing(t *testing.T) {
 		require.WithinDuration(t, time.Now().Add(skew), time.UnixMicro(g.Token), time.Minute)
 		require.WithinDuration(t, b.shows("n").Now, b.shows("n").AcquiredAt, time.Minute)
 		_, err := b.try("n", "b")
-		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.ErrorIs(t, err, abstractions.ErrHeld)
 		require.NoError(t, b.extend(g))
 		require.NoError(t, b.Release(t.Context(), endOf(g)))
 		b.watch.set(func(v verb, r *http.Request) (*http.Response, error) {
@@ -340,7 +340,7 @@ func TestTrap_T02_BlobClientsClockDecidesNothing(t *testing.T) {
 		require.Error(t, err)
 		b.watch.set(nil, nil)
 		_, err = b.try("n", "b")
-		var held *leasing.HeldError
+		var held *abstractions.HeldError
 		require.True(t, errors.As(err, &held), "reserved, by the service's clock")
 		b.passes(reservation)
 		require.Greater(t, b.take("n", "b").Token, g.Token)

@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // listed is a blob of a page.
@@ -54,12 +54,12 @@ func listedView(item *container.BlobItem, now time.Time) view {
 	return v
 }
 
-func (p *Provider) list(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (p *Provider) list(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	found, next, _, err := p.store.page(ctx, req.Prefix, req.After, req.PageLimit())
 	if err != nil {
-		return leasing.ListResult{}, p.listFailure(err, req.After)
+		return abstractions.ListResult{}, p.listFailure(err, req.After)
 	}
-	result := leasing.ListResult{Next: next}
+	result := abstractions.ListResult{Next: next}
 	for _, one := range found {
 		// Nobody ever held a name whose latest token is 0.
 		if record := one.view.shown(one.name); record.Held || record.Token > 0 && !req.HeldOnly {
@@ -75,7 +75,7 @@ func (p *Provider) listFailure(err error, after string) error {
 	case errors.As(err, &homeless) && homeless.meaning != deleting && p.createContainer:
 		return nil
 	case after != "" && hasCode(err, bloberror.OutOfRangeInput, bloberror.InvalidQueryParameterValue, bloberror.OutOfRangeQueryParameterValue, bloberror.InvalidInput):
-		return &leasing.InvalidError{Field: "After", Value: after, Want: "Next of the page before"}
+		return &abstractions.InvalidError{Field: "After", Value: after, Want: "Next of the page before"}
 	}
 	return err
 }

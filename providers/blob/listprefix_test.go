@@ -3,7 +3,7 @@ package bloblease
 import (
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +19,7 @@ func TestBlobListPrefixThatEndsWithADot(t *testing.T) {
 		"v1.": {"v1.", "v1..", "v1.2"}, "v1..": {"v1.."}, ".": {"."}, "v1.2": {"v1.2"},
 		"v1": {"v1", "v1-", "v1.", "v1..", "v1.2", "v12"},
 	} {
-		page, err := b.List(t.Context(), leasing.ListRequest{Prefix: prefix})
+		page, err := b.List(t.Context(), abstractions.ListRequest{Prefix: prefix})
 		require.NoError(t, err)
 		var got []string
 		for _, r := range page.Records {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -77,14 +77,14 @@ func FuzzTrap_T25_BlobNames(f *testing.F) {
 		f.Add(seed, "a", 3)
 	}
 	f.Fuzz(func(t *testing.T, name, other string, n int) {
-		if leasing.ValidateName(name) != nil {
+		if abstractions.ValidateName(name) != nil {
 			return
 		}
 		encoded := encode(name)
 		require.LessOrEqual(t, len(encoded), maxEncoded)
 		require.False(t, strings.HasSuffix(encoded, "."))
 		require.NotContains(t, encoded, "/")
-		if leasing.ValidateName(other) == nil {
+		if abstractions.ValidateName(other) == nil {
 			require.Equal(t, name == other, encoded == encode(other))
 		}
 		back, ok := naming{prefix: "p/"}.name("p/"+encoded, name)
@@ -97,7 +97,7 @@ func FuzzTrap_T25_BlobNames(f *testing.F) {
 }
 
 func TestBlobLeaseIDs(t *testing.T) {
-	id := leasing.NewID()
+	id := abstractions.NewID()
 	require.Equal(t, id, leaseID(id), "the lease ID is the claim's, so that the holder can write under it")
 	seen := map[string]bool{}
 	for _, odd := range []string{strings.ToUpper(id), "a", "b", "A", id[:35], id + "0", strings.ReplaceAll(id, "-", "") + "-", strings.Repeat("Z9-", 21)} {

@@ -12,11 +12,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/distributedleasing/leasing/auth"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Forever as a retention never forgets.
-const Forever = leasing.Infinite
+const Forever = abstractions.Infinite
 
 // The defaults of Options.
 const (
@@ -155,12 +155,12 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(&fields)
-	if named := (*leasing.InvalidError)(nil); errors.As(err, &named) {
+	if named := (*abstractions.InvalidError)(nil); errors.As(err, &named) {
 		return named
 	}
 	if err != nil {
 		// The error names a field or an offset, never a value of another field.
-		return &leasing.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of bloblease.Options: " + err.Error()}
+		return &abstractions.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of bloblease.Options: " + err.Error()}
 	}
 	return nil
 }
@@ -196,5 +196,5 @@ func (o Options) source() (string, error) {
 	if len(given) > 0 {
 		value = "with " + strings.Join(given, " and ")
 	}
-	return "", &leasing.InvalidError{Field: "Options", Value: value, Want: "exactly one of URL, AccountURL and ConnectionString"}
+	return "", &abstractions.InvalidError{Field: "Options", Value: value, Want: "exactly one of URL, AccountURL and ConnectionString"}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/stretchr/testify/require"
 )
@@ -146,7 +146,7 @@ func TestBlobOptionsThatDoNotWork(t *testing.T) {
 		{Options{URL: "azblob:///leases?connection_string_env=LEASING_NO_SUCH_VARIABLE"}, "Options.URL parameter connection_string_env"},
 	} {
 		err := opens(t, test.o)
-		var invalid *leasing.InvalidError
+		var invalid *abstractions.InvalidError
 		require.ErrorAs(t, err, &invalid, "%s %s", test.field, test.o.URL)
 		require.Equal(t, test.field, invalid.Field, "%v", err)
 		require.NotEmpty(t, invalid.Want)
@@ -168,7 +168,7 @@ func TestBlobOptionsAsJSON(t *testing.T) {
 		`{"ttl": 3}`: "Options", `{"retention": 3}`: "Options", `{"timeout": "x"}`: "Options", `[]`: "Options",
 		`{"Authentication": {"Mode": "x"}}`: "auth.Options.Mode", `{"Authentication": {"Mod": "x"}}`: "auth.Options",
 	} {
-		var invalid *leasing.InvalidError
+		var invalid *abstractions.InvalidError
 		require.ErrorAs(t, json.Unmarshal([]byte(text), &Options{}), &invalid, text)
 		require.Equal(t, field, invalid.Field)
 	}
@@ -182,14 +182,14 @@ func TestBlobCapabilities(t *testing.T) {
 	p, err := Open(t.Context(), Options{AccountURL: account, Container: "leases", Auth: identity})
 	require.NoError(t, err)
 	require.Equal(t, c, p.Capabilities())
-	_, err = p.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: "a", Owner: "o", TTL: leasing.Infinite})
-	require.ErrorIs(t, err, leasing.ErrInvalid)
-	_, err = p.Break(t.Context(), leasing.BreakRequest{Name: "n", Grace: 61 * time.Second})
-	require.ErrorIs(t, err, leasing.ErrInvalid)
+	_, err = p.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "a", Owner: "o", TTL: abstractions.Infinite})
+	require.ErrorIs(t, err, abstractions.ErrInvalid)
+	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: 61 * time.Second})
+	require.ErrorIs(t, err, abstractions.ErrInvalid)
 	require.NoError(t, p.Close())
 	require.NoError(t, p.Close())
 	_, err = Open(within(t, -1), Options{})
 	require.Error(t, err)
 	_, err = OpenURL(t.Context(), "azblob://account")
-	require.ErrorIs(t, err, leasing.ErrInvalid)
+	require.ErrorIs(t, err, abstractions.ErrInvalid)
 }

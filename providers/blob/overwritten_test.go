@@ -8,13 +8,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
 // overwrites puts content into a name's blob under its lease, without its metadata:
 // the record is gone.
-func (b *bed) overwrites(g leasing.Grant, content string) {
+func (b *bed) overwrites(g abstractions.Grant, content string) {
 	b.t.Helper()
 	_, err := b.admin.NewBlockBlobClient(b.blobName(g.Name)).UploadBuffer(b.t.Context(), []byte(content), &blockblob.UploadBufferOptions{
 		Metadata:         map[string]*string{"their": to.Ptr("entry")},
@@ -36,20 +36,20 @@ func (b *bed) properties(name string) blob.GetPropertiesResponse {
 func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{"content", ""} {
-		for _, ttl := range []time.Duration{maxTTL, leasing.Infinite} {
-			for what, end := range map[string]func(b *bed, g leasing.Grant) error{
-				"release": func(b *bed, g leasing.Grant) error { return b.Release(t.Context(), endOf(g)) },
-				"release by ID": func(b *bed, g leasing.Grant) error {
-					return b.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: g.ID})
+		for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite} {
+			for what, end := range map[string]func(b *bed, g abstractions.Grant) error{
+				"release": func(b *bed, g abstractions.Grant) error { return b.Release(t.Context(), endOf(g)) },
+				"release by ID": func(b *bed, g abstractions.Grant) error {
+					return b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: g.ID})
 				},
-				"break at once": func(b *bed, _ leasing.Grant) error {
-					r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", Immediate: true})
+				"break at once": func(b *bed, _ abstractions.Grant) error {
+					r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
 					require.True(t, err != nil || r.WasHeld)
 					return err
 				},
 			} {
 				b := newBed(t)
-				req := wish("n", leasing.NewID())
+				req := wish("n", abstractions.NewID())
 				req.TTL = ttl
 				g, err := b.Acquire(t.Context(), req)
 				require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
 				}
 				require.Equal(t, before.ETag, after.ETag, "nothing was written")
 				require.Equal(t, content, b.content("n"))
-				require.ErrorIs(t, err, leasing.ErrSetup, "it is left alone")
+				require.ErrorIs(t, err, abstractions.ErrNotSetUp, "it is left alone")
 			}
 		}
 	}
@@ -80,9 +80,9 @@ func TestBlobBreakOfAnothersLeaseWhereNobodyEverHadTheName(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.AcquireLease(t.Context(), -1, nil)
 	require.NoError(t, err)
-	r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", Immediate: true})
+	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
 	require.NoError(t, err)
-	require.Equal(t, leasing.BreakResult{WasHeld: true}, r)
+	require.Equal(t, abstractions.BreakResult{WasHeld: true}, r)
 	b.take("n", "b")
 }
 
@@ -96,10 +96,10 @@ func TestTrap_T46_BlobLeaseOfOthersOnTheirOwnBlob(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.AcquireLease(t.Context(), 60, nil)
 	require.NoError(t, err)
-	require.ErrorIs(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}), leasing.ErrSetup)
-	_, err = b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: 1, Immediate: true})
-	require.ErrorIs(t, err, leasing.ErrSetup)
+	require.ErrorIs(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}), abstractions.ErrNotSetUp)
+	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: 1, Immediate: true})
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	_, err = b.try("n", "a")
-	require.ErrorIs(t, err, leasing.ErrSetup)
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.Equal(t, lease.StateTypeLeased, *b.properties("n").LeaseState)
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Provider is a leasing.Provider over Azure Blob Storage. Make one with Open or
@@ -19,7 +19,7 @@ import (
 // and waiters poll.
 type Provider struct {
 	store           store
-	caps            leasing.Capabilities
+	caps            abstractions.Capabilities
 	timeout         time.Duration
 	retention       time.Duration
 	createContainer bool
@@ -34,34 +34,34 @@ type Provider struct {
 }
 
 var (
-	_ leasing.Provider = (*Provider)(nil)
-	_ leasing.Lister   = (*Provider)(nil)
-	_ leasing.Pinger   = (*Provider)(nil)
+	_ abstractions.Provider = (*Provider)(nil)
+	_ abstractions.Lister   = (*Provider)(nil)
+	_ abstractions.Pinger   = (*Provider)(nil)
 )
 
 // Capabilities returns what is documented at the package.
-func (p *Provider) Capabilities() leasing.Capabilities { return p.caps }
+func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Acquire makes one attempt to take a name: see leasing.Provider.
-func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	req.Metadata = maps.Clone(req.Metadata) // a call may end before what it has begun does
-	return call(ctx, p, func(ctx context.Context) (leasing.Grant, error) { return p.acquire(ctx, req) })
+	return call(ctx, p, func(ctx context.Context) (abstractions.Grant, error) { return p.acquire(ctx, req) })
 }
 
 // Renew extends a claim: see leasing.Provider. One that has run out is revived if
 // nobody has asked for the name since.
-func (p *Provider) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
-	return call(ctx, p, func(ctx context.Context) (leasing.Grant, error) { return p.renew(ctx, req) })
+	return call(ctx, p, func(ctx context.Context) (abstractions.Grant, error) { return p.renew(ctx, req) })
 }
 
 // Release gives a claim up: see leasing.Provider.
-func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if err := req.Validate(p.caps); err != nil {
 		return err
 	}
@@ -73,28 +73,28 @@ func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) erro
 // longest break period of the service, and is rounded up to seconds. Where another
 // program has the lease, or the record was overwritten, a Break without a token ends
 // that lease, and no other.
-func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	err := req.Validate(p.caps)
 	if err == nil && req.Grace > maxTTL {
-		err = &leasing.InvalidError{Field: "Grace", Value: req.Grace, Want: "at most 60s, the longest break period of the Blob service"}
+		err = &abstractions.InvalidError{Field: "Grace", Value: req.Grace, Want: "at most 60s, the longest break period of the Blob service"}
 	}
 	if err != nil {
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	}
-	return call(ctx, p, func(ctx context.Context) (leasing.BreakResult, error) { return p.breakLease(ctx, req) })
+	return call(ctx, p, func(ctx context.Context) (abstractions.BreakResult, error) { return p.breakLease(ctx, req) })
 }
 
 // Inspect shows a record: see leasing.Provider.
-func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
-	return call(ctx, p, func(ctx context.Context) (leasing.Record, error) { return p.inspect(ctx, req.Name) })
+	return call(ctx, p, func(ctx context.Context) (abstractions.Record, error) { return p.inspect(ctx, req.Name) })
 }
 
 // List lists records, in the order of their blobs' names: see leasing.Lister.
-func (p *Provider) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
-	return call(ctx, p, func(ctx context.Context) (leasing.ListResult, error) { return p.list(ctx, req) })
+func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	return call(ctx, p, func(ctx context.Context) (abstractions.ListResult, error) { return p.list(ctx, req) })
 }
 
 // Ping asks whether the service answers, knows the container and lets us read:
@@ -120,11 +120,11 @@ func (p *Provider) Close() error {
 // outward is an error as callers see it.
 func (p *Provider) outward(err error) error {
 	if homeless, ok := isHomeless(err); ok && p.createContainer {
-		return &leasing.ThrottledError{Err: homeless.statusError} // the next acquire creates it, once it is gone
+		return &abstractions.ThrottledError{Err: homeless.statusError} // the next acquire creates it, once it is gone
 	}
 	var moved *movedError
 	if errors.As(err, &moved) { // an answer to a request that has no condition
-		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, moved.statusError)
+		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, moved.statusError)
 	}
 	return err
 }

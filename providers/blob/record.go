@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // phase is how far the claim of a record has come. What is not here, the
@@ -54,9 +54,9 @@ const brokenMark = "!"
 
 // claim makes the record of the next claim of a name. brokenNow says that the
 // service has the latest lease as broken.
-func (r record) claim(req leasing.AcquireRequest, now time.Time, brokenNow bool) record {
+func (r record) claim(req abstractions.AcquireRequest, now time.Time, brokenNow bool) record {
 	next := record{
-		Name: r.Name, Token: leasing.NextToken(r.Token, now), Ended: r.Ended,
+		Name: r.Name, Token: abstractions.NextToken(r.Token, now), Ended: r.Ended,
 		ID: req.ID, Owner: req.Owner, Seconds: seconds(req.TTL), Since: now.Unix(), Metadata: maps.Clone(req.Metadata),
 	}
 	switch {
@@ -130,7 +130,7 @@ func (r record) encode(others map[string]*string) (map[string]*string, error) {
 		value = asDeflate + base64.RawURLEncoding.EncodeToString(deflate(text))
 	}
 	if len(value) > room {
-		return nil, &leasing.InvalidError{
+		return nil, &abstractions.InvalidError{
 			Field: "Metadata", Value: fmt.Sprintf("%d bytes", len(value)),
 			Want: fmt.Sprintf("no more than %d bytes when encoded with owner and ID: a blob's metadata has 8 KB", room),
 		}
@@ -180,7 +180,7 @@ func parseRecord(text string) (record, error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &r)
 	}
-	if err != nil || r.Token < 0 || r.Token > leasing.MaxToken {
+	if err != nil || r.Token < 0 || r.Token > abstractions.MaxToken {
 		return record{}, errRecord
 	}
 	return r, nil

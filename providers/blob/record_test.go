@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
 func TestBlobRecordComesBackAsItWent(t *testing.T) {
 	r := record{
-		Name: "n", Token: leasing.MaxToken, ID: "id", Phase: breaking, Owner: "o €", Seconds: infinite, Since: 1795273365,
+		Name: "n", Token: abstractions.MaxToken, ID: "id", Phase: breaking, Owner: "o €", Seconds: infinite, Since: 1795273365,
 		Metadata: map[string]string{"Case": "1", "case": "2", "<>&": "\u2028"}, Ended: []string{"a", "b!"},
 	}
 	their := "x"
@@ -52,7 +52,7 @@ func FuzzBlobRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := parseRecord(text)
 		if err == nil {
-			require.LessOrEqual(t, r.Token, int64(leasing.MaxToken))
+			require.LessOrEqual(t, r.Token, int64(abstractions.MaxToken))
 			require.GreaterOrEqual(t, r.Token, int64(0))
 		}
 	})
@@ -64,7 +64,7 @@ func TestTrap_T56_BlobRecordRemembersEndedIDs(t *testing.T) {
 	now := time.Unix(1795273365, 0)
 	for i := range 12 {
 		id := fmt.Sprint("id", i)
-		r = r.claim(leasing.AcquireRequest{ID: id, TTL: minTTL}, now, false)
+		r = r.claim(abstractions.AcquireRequest{ID: id, TTL: minTTL}, now, false)
 		how := released
 		if i%2 == 1 {
 			how = broken
@@ -78,11 +78,11 @@ func TestTrap_T56_BlobRecordRemembersEndedIDs(t *testing.T) {
 	}
 	require.EqualValues(t, now.UnixMicro()+11, r.Token)
 
-	r = r.claim(leasing.AcquireRequest{ID: "runs out", TTL: minTTL}, now, false)
-	r = r.claim(leasing.AcquireRequest{ID: "broken in the portal", TTL: minTTL}, now, false)
+	r = r.claim(abstractions.AcquireRequest{ID: "runs out", TTL: minTTL}, now, false)
+	r = r.claim(abstractions.AcquireRequest{ID: "broken in the portal", TTL: minTTL}, now, false)
 	over, _ := r.over("runs out")
 	require.False(t, over, "a claim that has run out may ask again")
-	r = r.claim(leasing.AcquireRequest{ID: "next", TTL: minTTL}, now, true)
+	r = r.claim(abstractions.AcquireRequest{ID: "next", TTL: minTTL}, now, true)
 	over, wasBroken := r.over("broken in the portal")
 	require.True(t, over && wasBroken)
 	over, _ = r.refuse("never").over("never")
@@ -90,10 +90,10 @@ func TestTrap_T56_BlobRecordRemembersEndedIDs(t *testing.T) {
 }
 
 func TestBlobSeconds(t *testing.T) {
-	for ttl, want := range map[time.Duration]int32{minTTL: 15, minTTL + 1: 16, 15500 * time.Millisecond: 16, maxTTL: 60, leasing.Infinite: infinite} {
+	for ttl, want := range map[time.Duration]int32{minTTL: 15, minTTL + 1: 16, 15500 * time.Millisecond: 16, maxTTL: 60, abstractions.Infinite: infinite} {
 		require.Equal(t, want, seconds(ttl))
 	}
-	require.Equal(t, leasing.Infinite, ttlOf(infinite))
+	require.Equal(t, abstractions.Infinite, ttlOf(infinite))
 	require.Equal(t, infinite, longer(15, infinite))
 	require.EqualValues(t, 30, longer(15, 30))
 	require.EqualValues(t, 60, nextDuration(infinite, 15))

@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // release writes into the record that the claim is over, and then gives its lease
 // up. From the first write on, no request of the claim that was delayed can take
 // the name: it would need the ETag before. Two requests, if the grant's state is
 // the latest; without one a look comes before them.
-func (p *Provider) release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *Provider) release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if s := stateOf(req.State, req.Name, req.ID, req.Token); s != nil {
 		_, err := p.store.write(ctx, req.Name, s.view, s.view.record.end(released), req.ID)
 		if err == nil {
@@ -35,10 +35,10 @@ func (p *Provider) release(ctx context.Context, req leasing.ReleaseRequest) erro
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %w", leasing.ErrUnavailable, errContended)
+	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errContended)
 }
 
-func (p *Provider) releaseOne(ctx context.Context, v view, req leasing.ReleaseRequest) error {
+func (p *Provider) releaseOne(ctx context.Context, v view, req abstractions.ReleaseRequest) error {
 	if !v.found && v.locked() { // the record was overwritten, perhaps under this claim's lease
 		if err := p.store.release(ctx, req.Name, req.ID); err == nil {
 			return errMoved
@@ -72,7 +72,7 @@ func (p *Provider) releaseOne(ctx context.Context, v view, req leasing.ReleaseRe
 // freeOverwritten gives a lease up under which somebody has replaced the record by
 // content of his own. What has no record any more can't refuse an ID, and need not:
 // all that is on its way for that claim meets another ETag.
-func (p *Provider) freeOverwritten(ctx context.Context, req leasing.ReleaseRequest, foreign error) error {
+func (p *Provider) freeOverwritten(ctx context.Context, req abstractions.ReleaseRequest, foreign error) error {
 	err := p.store.release(ctx, req.Name, req.ID)
 	if isMoved(err) { // it is somebody else's lease
 		return foreign
@@ -83,7 +83,7 @@ func (p *Provider) freeOverwritten(ctx context.Context, req leasing.ReleaseReque
 // refuse remembers an ID for a name that was never seen: its acquire may still be
 // on its way. Where there is no container it can't be: an acquire creates one
 // only after it was told that there is none.
-func (p *Provider) refuse(ctx context.Context, v view, req leasing.ReleaseRequest) error {
+func (p *Provider) refuse(ctx context.Context, v view, req abstractions.ReleaseRequest) error {
 	if v.homeless {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // renew is one request: the service's own renewal, which begins the lease's
@@ -23,7 +23,7 @@ import (
 // An infinite lease is renewed only if the record is the one in the state, so that no
 // state which has become old lets a holder take a finite lease for an infinite one.
 // It is not acquired again, which would bring one back that was broken.
-func (p *Provider) renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *Provider) renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	s, need := stateOf(req.State, req.Name, req.ID, req.Token), seconds(req.TTL)
 	if s == nil || !s.renewable(need) {
 		return p.renewAfterLook(ctx, req, need)
@@ -34,12 +34,12 @@ func (p *Provider) renew(ctx context.Context, req leasing.RenewRequest) (leasing
 	}
 	err := p.store.renew(ctx, req.Name, req.ID, unchanged)
 	if err == nil {
-		return leasing.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: s}, nil
+		return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: s}, nil
 	}
 	if _, homeless := isHomeless(err); homeless || isMoved(err) {
 		return p.renewAfterLook(ctx, req, need)
 	}
-	return leasing.Grant{}, err
+	return abstractions.Grant{}, err
 }
 
 // renewable reports whether the service's renewal does for the time that is needed.
@@ -64,21 +64,21 @@ func covers(duration, need int32) bool {
 // renewAfterLook finds out what has become of the claim. What it says of a loss is
 // certain. A lease that has run out is taken again: its record is still the
 // claim's, so nobody has owned the name since.
-func (p *Provider) renewAfterLook(ctx context.Context, req leasing.RenewRequest, need int32) (leasing.Grant, error) {
+func (p *Provider) renewAfterLook(ctx context.Context, req abstractions.RenewRequest, need int32) (abstractions.Grant, error) {
 	for range attempts {
 		v, err := p.store.head(ctx, req.Name)
 		if homeless, ok := isHomeless(err); ok { // so are all leases
-			return leasing.Grant{}, &leasing.LostError{Reason: leasing.LostGone, Err: homeless.statusError}
+			return abstractions.Grant{}, &abstractions.LostError{Reason: abstractions.LostGone, Err: homeless.statusError}
 		}
 		if err != nil {
-			return leasing.Grant{}, err
+			return abstractions.Grant{}, err
 		}
 		if reason := v.loss(req.ID, req.Token); reason != "" {
 			if v.record.ID == req.ID {
 				err = p.finishBreak(ctx, v, req.Name)
 			}
 			if err == nil {
-				return leasing.Grant{}, &leasing.LostError{Reason: reason}
+				return abstractions.Grant{}, &abstractions.LostError{Reason: reason}
 			}
 		} else {
 			v, err = p.renewOne(ctx, v, req, need)
@@ -87,16 +87,16 @@ func (p *Provider) renewAfterLook(ctx context.Context, req leasing.RenewRequest,
 			return granted(req.Name, req.ID, req.TTL, v), nil
 		}
 		if !isMoved(err) {
-			return leasing.Grant{}, err
+			return abstractions.Grant{}, err
 		}
 	}
-	return leasing.Grant{}, fmt.Errorf("%w: %w", leasing.ErrUnavailable, errContended)
+	return abstractions.Grant{}, fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errContended)
 }
 
 // renewOne gives a claim that lives another duration, if it needs one, and makes it
 // last. A finite lease may have a shorter duration than its record says, if the
 // call that changed it ended half way, so it is acquired anew.
-func (p *Provider) renewOne(ctx context.Context, v view, req leasing.RenewRequest, need int32) (view, error) {
+func (p *Provider) renewOne(ctx context.Context, v view, req abstractions.RenewRequest, need int32) (view, error) {
 	if duration := nextDuration(v.record.Seconds, need); duration != v.record.Seconds {
 		var err error
 		if v, err = p.setDuration(ctx, v, duration, req.Name); err != nil {
@@ -117,19 +117,19 @@ func nextDuration(duration, need int32) int32 {
 }
 
 // loss says how a claim has ended, or nothing if it has not.
-func (v view) loss(id string, token int64) leasing.LostReason {
+func (v view) loss(id string, token int64) abstractions.LostReason {
 	over, wasBroken := v.record.over(id)
 	switch {
 	case wasBroken:
-		return leasing.LostBroken
+		return abstractions.LostBroken
 	case over || !v.exists || !v.found:
-		return leasing.LostGone
+		return abstractions.LostGone
 	case v.record.ID == id && v.isBroken():
-		return leasing.LostBroken
+		return abstractions.LostBroken
 	case v.record.ID == id && (token == 0 || v.record.Token == token):
 		return ""
 	case v.record.ID == "":
-		return leasing.LostGone
+		return abstractions.LostGone
 	}
-	return leasing.LostTaken
+	return abstractions.LostTaken
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +24,7 @@ func TestBlobRequests(t *testing.T) {
 	first := b.take("n", "a")
 	sends("first time", look, create, takeLease)
 	_, err := b.try("n", "b")
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	sends("held", look)
 	require.NoError(t, b.extend(first))
 	sends("renew", renewLease)
@@ -58,15 +58,15 @@ func TestBlobRequests(t *testing.T) {
 
 	third := b.take("n", "c")
 	b.watch.count()
-	_, err = b.Break(ctx, leasing.BreakRequest{Name: "n"})
+	_, err = b.Break(ctx, abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	sends("break", look, write, breakIt)
-	require.ErrorIs(t, b.extend(third), leasing.ErrLost)
+	require.ErrorIs(t, b.extend(third), abstractions.ErrLost)
 	sends("renewal that finds a loss", renewLease, look)
-	_, err = b.Break(ctx, leasing.BreakRequest{Name: "n", Immediate: true})
+	_, err = b.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: true})
 	require.NoError(t, err)
 	sends("break at once", look, write, freeLease)
-	_, err = b.List(ctx, leasing.ListRequest{})
+	_, err = b.List(ctx, abstractions.ListRequest{})
 	require.NoError(t, err)
 	sends("list", other)
 }
@@ -88,8 +88,8 @@ func TestBlobRequestsOfOtherTTLs(t *testing.T) {
 		{20 * time.Second, 20, []verb{look, write, takeLease}},
 		{20 * time.Second, 20, []verb{renewLease}},
 		{15 * time.Second, 20, []verb{renewLease}},
-		{leasing.Infinite, infinite, []verb{look, write, takeLease}},
-		{leasing.Infinite, infinite, []verb{renewLease}},
+		{abstractions.Infinite, infinite, []verb{look, write, takeLease}},
+		{abstractions.Infinite, infinite, []verb{renewLease}},
 		{15 * time.Second, 60, []verb{look, write, takeLease}},
 		{15 * time.Second, 60, []verb{renewLease}},
 	} {
@@ -110,7 +110,7 @@ func TestBlobRequestsWhereTheContainerIsMade(t *testing.T) {
 	require.Equal(t, []verb{look}, b.watch.count(), "a release makes none")
 	require.False(t, b.shows("n").Held)
 	require.NoError(t, b.Ping(t.Context()))
-	page, err := b.List(t.Context(), leasing.ListRequest{})
+	page, err := b.List(t.Context(), abstractions.ListRequest{})
 	require.NoError(t, err)
 	require.Empty(t, page.Records)
 	b.watch.count()
@@ -127,7 +127,7 @@ func TestBlobLateCopyDoesNotShorten(t *testing.T) {
 	req.TTL = minTTL
 	g, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
-	for _, ttl := range []time.Duration{maxTTL, leasing.Infinite} {
+	for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite} {
 		g.TTL = ttl
 		g, err = b.Renew(t.Context(), renewal(g))
 		require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestBlobLateCopyDoesNotShorten(t *testing.T) {
 		require.Equal(t, seconds(ttl), b.look("n").record.Seconds)
 		properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
 		require.NoError(t, err)
-		require.Equal(t, ttl == leasing.Infinite, *properties.LeaseDuration == lease.DurationTypeInfinite)
+		require.Equal(t, ttl == abstractions.Infinite, *properties.LeaseDuration == lease.DurationTypeInfinite)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestTrap_T15_BlobOldStateTrustsNoLongerLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	req := wish("n", "a")
-	req.TTL = leasing.Infinite
+	req.TTL = abstractions.Infinite
 	endless, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
 	finite := endless

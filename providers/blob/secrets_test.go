@@ -14,7 +14,7 @@ import (
 	"time"
 
 	azlog "github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
@@ -119,10 +119,10 @@ func TestTrap_T49_BlobSecretsAreNotShown(t *testing.T) {
 func showEverything(t *testing.T, s *shown, p *Provider) (last error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for what, call := range everyCall(p, leasing.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
+	for what, call := range everyCall(p, abstractions.Grant{Name: "n", ID: "a", Token: 1, TTL: maxTTL}) {
 		err := call(ctx)
 		require.Error(t, err, what)
-		s.show(err, &leasing.Error{Op: what, Err: err})
+		s.show(err, &abstractions.Error{Op: what, Err: err})
 		last = err
 	}
 	s.show(p.Capabilities())
@@ -143,7 +143,7 @@ func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
 		o.Container = b.options.Container
 		p, err := Open(t.Context(), o)
 		require.NoError(t, err)
-		require.ErrorIs(t, showEverything(t, s, p), leasing.ErrDenied)
+		require.ErrorIs(t, showEverything(t, s, p), abstractions.ErrDenied)
 		require.False(t, s.has(canary))
 		require.False(t, s.has(canaryKey))
 	}
@@ -159,7 +159,7 @@ func TestTrap_T49_BlobTransportOfTheUsersOwn(t *testing.T) {
 	o.ClientOptions.Transport = &http.Client{Transport: &http.Transport{}}
 	p, err := Open(t.Context(), o)
 	require.NoError(t, err)
-	require.ErrorIs(t, showEverything(t, s, p), leasing.ErrUnavailable)
+	require.ErrorIs(t, showEverything(t, s, p), abstractions.ErrUnavailable)
 	require.False(t, s.has(canary))
 	require.True(t, s.has("127.0.0.1:1"))
 }

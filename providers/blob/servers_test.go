@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +23,7 @@ func (f *fenced) write(token int64) bool {
 	return true
 }
 
-func managerOf(t testing.TB, p leasing.Provider, o leasing.Options) leasing.Manager {
+func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) abstractions.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(p, o)
 	require.NoError(t, err)
@@ -41,19 +42,19 @@ func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 	server := azuritetest.Start(t, azuritetest.Options{})
 	b := bedOf(t, Options{ConnectionString: server.ConnectionString(), Container: newContainer(), CreateContainer: true})
 	m := managerOf(t, b, leasing.Options{TTL: minTTL})
-	lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+	lease, err := m.TryAcquire(t.Context(), "n", nil)
 	require.NoError(t, err)
 	var resource fenced
 	require.True(t, resource.write(lease.Token()))
 	server.Restart(t)
 	other, _ := b.process()
-	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", leasing.AcquireOptions{})
+	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
 	require.NoError(t, err)
 	require.Greater(t, next.Token(), lease.Token())
 	require.True(t, resource.write(next.Token()))
 	require.False(t, resource.write(lease.Token()))
 	<-lease.Done()
-	requireLost(t, context.Cause(lease.Context()), leasing.LostTaken)
+	requireLost(t, context.Cause(lease.Context()), abstractions.LostTaken)
 	require.NoError(t, next.Release(t.Context()))
 }
 
@@ -69,7 +70,7 @@ func TestBlobServiceThatForgotALease(t *testing.T) {
 	require.NoError(t, b.extend(g))
 	require.True(t, b.look("n").locked())
 	_, err := b.try("n", "b")
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 }
 
 // The service freezes, and comes back: a short pause is no loss, a long one is, before
@@ -79,7 +80,7 @@ func TestBlobServiceThatFreezes(t *testing.T) {
 	server := azuritetest.Start(t, azuritetest.Options{})
 	b := bedOn(t, server)
 	m := managerOf(t, b, leasing.Options{TTL: minTTL, RequestTimeout: time.Second})
-	lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{RenewCadence: time.Second})
+	lease, err := m.TryAcquire(t.Context(), "n", &abstractions.AcquireOptions{RenewCadence: time.Second})
 	require.NoError(t, err)
 	server.Pause(t)
 	<-time.After(3 * time.Second)
@@ -90,10 +91,10 @@ func TestBlobServiceThatFreezes(t *testing.T) {
 
 	server.Pause(t)
 	<-lease.Done()
-	requireLost(t, context.Cause(lease.Context()), leasing.LostExpired)
+	requireLost(t, context.Cause(lease.Context()), abstractions.LostExpired)
 	server.Resume(t)
 	other, _ := b.process()
-	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", leasing.AcquireOptions{})
+	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
 	require.NoError(t, err)
 	require.Greater(t, next.Token(), lease.Token())
 	require.NoError(t, next.Release(t.Context()))
@@ -123,25 +124,25 @@ func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 		g := b.take("n", "a")
 		_, err := b.admin.Delete(t.Context(), nil)
 		require.NoError(t, err)
-		requireLost(t, b.extend(g), leasing.LostGone)
+		requireLost(t, b.extend(g), abstractions.LostGone)
 		_, err = b.try("n", "b")
 		if !onDemand {
-			require.ErrorIs(t, err, leasing.ErrSetup)
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 			require.ErrorContains(t, err, "az storage container create")
-			require.ErrorIs(t, b.Ping(t.Context()), leasing.ErrSetup)
-			_, err = b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
-			require.ErrorIs(t, err, leasing.ErrSetup)
+			require.ErrorIs(t, b.Ping(t.Context()), abstractions.ErrNotSetUp)
+			_, err = b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 			_, err = b.admin.Create(t.Context(), nil)
 			require.NoError(t, err)
 		} else if err != nil {
-			require.ErrorIs(t, err, leasing.ErrThrottled, "the service is not done with deleting it")
+			require.ErrorIs(t, err, abstractions.ErrThrottled, "the service is not done with deleting it")
 		}
-		var next leasing.Grant
+		var next abstractions.Grant
 		require.Eventually(t, func() bool {
 			next, err = b.try("n", "b")
 			return err == nil && next.Token > g.Token
 		}, time.Minute, 100*time.Millisecond)
-		requireLost(t, b.extend(g), leasing.LostTaken)
+		requireLost(t, b.extend(g), abstractions.LostTaken)
 		require.NoError(t, b.Release(t.Context(), endOf(g)), "late, by one that is no holder")
 		require.NoError(t, b.extend(next))
 	}
@@ -154,12 +155,12 @@ func TestBlobContainerBeingDeleted(t *testing.T) {
 		b := bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), CreateContainer: onDemand})
 		g := b.take("n", "a")
 		b.watch.answers("", 409, "x-ms-error-code", "ContainerBeingDeleted")
-		requireLost(t, b.extend(g), leasing.LostGone)
+		requireLost(t, b.extend(g), abstractions.LostGone)
 		_, err := b.try("n", "b")
 		if onDemand {
-			require.ErrorIs(t, err, leasing.ErrThrottled, "it is made again as soon as it is gone")
+			require.ErrorIs(t, err, abstractions.ErrThrottled, "it is made again as soon as it is gone")
 		} else {
-			require.ErrorIs(t, err, leasing.ErrSetup)
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		}
 	}
 }
@@ -175,9 +176,9 @@ func TestBlobWaiterOutlivesAnOutage(t *testing.T) {
 	m := managerOf(t, other, leasing.Options{MaxPoll: 200 * time.Millisecond})
 	got := make(chan error, 1)
 	go func() {
-		lease, err := m.Acquire(t.Context(), "n", leasing.AcquireOptions{})
+		lease, err := m.Acquire(t.Context(), "n", nil)
 		if err == nil && lease.Token() <= g.Token {
-			err = leasing.ErrStale
+			err = abstractions.ErrStale
 		}
 		if err == nil {
 			err = lease.Release(t.Context())
@@ -209,11 +210,11 @@ func TestBlobManagersTakeTurns(t *testing.T) {
 		m := managerOf(t, p, leasing.Options{TTL: minTTL, MinPoll: 10 * time.Millisecond, MaxPoll: 100 * time.Millisecond})
 		go func() {
 			for range rounds {
-				errs <- leasing.Do(t.Context(), m, "n", func(_ context.Context, lease leasing.Lease) error {
+				errs <- leasing.Do(t.Context(), m, "n", func(_ context.Context, lease abstractions.Lease) error {
 					mu.Lock()
 					defer mu.Unlock()
 					if lease.Token() <= resource.latest || !resource.write(lease.Token()) {
-						return leasing.ErrStale
+						return abstractions.ErrStale
 					}
 					return nil
 				})

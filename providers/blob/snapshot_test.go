@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,7 +15,7 @@ func TestTrap_T28_BlobSweepGoesOnAfterASnapshot(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for _, name := range []string{"a", "b", "c"} {
-		b.giveUp(name, leasing.NewID())
+		b.giveUp(name, abstractions.NewID())
 	}
 	_, err := b.admin.NewBlobClient(b.blobName("a")).CreateSnapshot(t.Context(), nil)
 	require.NoError(t, err)
@@ -38,5 +38,5 @@ func TestBlobSweepThatIsDenied(t *testing.T) {
 		return nil, nil
 	}, nil)
 	_, err := b.Sweep(t.Context(), "")
-	require.ErrorIs(t, err, leasing.ErrDenied)
+	require.ErrorIs(t, err, abstractions.ErrDenied)
 }

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // state is a grant's own. While its claim lives, the service's lease has at least
@@ -16,8 +16,8 @@ type state struct {
 	endless  atomic.Bool // a finite lease may have become infinite since
 }
 
-func granted(name, id string, ttl time.Duration, v view) leasing.Grant {
-	return leasing.Grant{Name: name, ID: id, Token: v.record.Token, TTL: ttl, State: &state{name: name, id: id, view: v}}
+func granted(name, id string, ttl time.Duration, v view) abstractions.Grant {
+	return abstractions.Grant{Name: name, ID: id, Token: v.record.Token, TTL: ttl, State: &state{name: name, id: id, view: v}}
 }
 
 // stateOf is the state in a request, or nil if it is another claim's.

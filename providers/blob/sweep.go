@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // SweepResult says what a Sweep did.
@@ -72,5 +72,5 @@ var keptBlob = []bloberror.Code{
 // later holders will be greater although nothing remembers this one.
 func (v view) idle(now time.Time, retention time.Duration) bool {
 	return !v.locked() && v.size == 0 && len(v.others) == 0 && !v.modified.IsZero() &&
-		now.Sub(v.modified) > retention && leasing.NextToken(0, now) > v.record.Token
+		now.Sub(v.modified) > retention && abstractions.NextToken(0, now) > v.record.Token
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,11 +22,11 @@ func TestTrap_T28_BlobSweep(t *testing.T) {
 	}
 	held := b.take("held", "a")
 	req := wish("infinite", "a")
-	req.TTL = leasing.Infinite
+	req.TTL = abstractions.Infinite
 	_, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
 	b.take("breaking", "a")
-	_, err = b.Break(t.Context(), leasing.BreakRequest{Name: "breaking"})
+	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "breaking"})
 	require.NoError(t, err)
 	b.upload("theirs", "content", nil)
 	b.take("ours with content", "a")
@@ -62,7 +62,7 @@ func TestTrap_T28_BlobSweepBesideAnAcquire(t *testing.T) {
 		b.giveUp("n", "a")
 		b.watch.count()
 		rival, _ := b.process()
-		var g leasing.Grant
+		var g abstractions.Grant
 		b.watch.set(func(_ verb, r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodDelete {
 				var err error
@@ -118,17 +118,17 @@ func TestBlobListAmongOthers(t *testing.T) {
 		require.NoError(t, err)
 	}
 	b.take("n/outside", "a")
-	page, err := p.List(t.Context(), leasing.ListRequest{})
+	page, err := p.List(t.Context(), abstractions.ListRequest{})
 	require.NoError(t, err)
 	require.Len(t, page.Records, 7)
 	require.Empty(t, page.Next)
 	require.Equal(t, "n/0", page.Records[0].Name)
 	require.Equal(t, "owner of a", page.Records[0].Owner)
-	page, err = b.List(t.Context(), leasing.ListRequest{Prefix: "n/"})
+	page, err = b.List(t.Context(), abstractions.ListRequest{Prefix: "n/"})
 	require.NoError(t, err)
 	require.Len(t, page.Records, 1, "two prefixes, two sets of names")
 	b.watch.answers(other, 400, "x-ms-error-code", "OutOfRangeInput")
-	_, err = b.List(t.Context(), leasing.ListRequest{After: "x"})
-	require.ErrorIs(t, err, leasing.ErrInvalid)
+	_, err = b.List(t.Context(), abstractions.ListRequest{After: "x"})
+	require.ErrorIs(t, err, abstractions.ErrInvalid)
 	b.watch.heals()
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,7 +24,7 @@ func TestTrap_T28_BlobForgottenWithinASecond(t *testing.T) {
 	b := newBed(t)
 	var last int64
 	for range 5 {
-		g := b.take("n", leasing.NewID())
+		g := b.take("n", abstractions.NewID())
 		require.Greater(t, g.Token, last)
 		last = g.Token
 		require.NoError(t, b.Release(t.Context(), endOf(g)))
@@ -37,11 +37,11 @@ func TestTrap_T28_BlobForgottenWithinASecond(t *testing.T) {
 func TestTrap_T65_BlobLargeTokens(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	r := record{Token: leasing.MaxToken - 2}
+	r := record{Token: abstractions.MaxToken - 2}
 	_, err := b.store.create(t.Context(), "n", r)
 	require.NoError(t, err)
 	g := b.take("n", "a")
-	require.EqualValues(t, leasing.MaxToken-1, g.Token)
+	require.EqualValues(t, abstractions.MaxToken-1, g.Token)
 	require.Equal(t, g.Token, b.shows("n").Token)
 	require.NoError(t, b.extend(g))
 }

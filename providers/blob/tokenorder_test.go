@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,14 +18,14 @@ func TestTrap_T28_BlobTokensOfOneProcessRiseWithinASecond(t *testing.T) {
 		var last int64
 		for _, after := range []time.Duration{100, 600, 700, 600, 999} {
 			at := mine.instant(date, date.Add(ahead+after*time.Millisecond))
-			token := leasing.NextToken(0, at)
+			token := abstractions.NextToken(0, at)
 			mine.given(token, date)
 			require.Greater(t, token, last, "%v, %v", ahead, after)
 			require.Equal(t, date, at.UTC().Truncate(time.Second), "it stays in the service's second")
 			last = token
 		}
 		next := date.Add(time.Second)
-		require.Greater(t, leasing.NextToken(0, mine.instant(next, next.Add(ahead))), last)
+		require.Greater(t, abstractions.NextToken(0, mine.instant(next, next.Add(ahead))), last)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestTrap_T28_BlobForgottenWithinASecondByAClockThatIsOff(t *testing.T) {
 		b.watch.ages(skew)
 		var last int64
 		for range 10 {
-			g := b.take("n", leasing.NewID())
+			g := b.take("n", abstractions.NewID())
 			require.Greater(t, g.Token, last)
 			last = g.Token
 			require.NoError(t, b.Release(t.Context(), endOf(g)))

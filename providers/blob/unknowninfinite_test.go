@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,7 +28,7 @@ func TestTrap_T16_BlobInfiniteLeaseThatNobodyKnowsOfGetsAnEnd(t *testing.T) {
 			return answer, nil
 		})
 		endless := renewal(g)
-		endless.TTL = leasing.Infinite
+		endless.TTL = abstractions.Infinite
 		_, err = b.Renew(t.Context(), endless)
 		require.True(t, isUnknown(err), "%v", err)
 		b.watch.heals()

@@ -12,11 +12,11 @@ import (
 
 	"github.com/distributedleasing/leasing/auth"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 func badURL(want string) error {
-	return &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: want}
+	return &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: want}
 }
 
 // schemes are those of URLs, and what they stand for.
@@ -49,7 +49,7 @@ func (o Options) withURL() (Options, error) {
 		return o, badURL("name=value&... after the ?, no fragment, and a key with / written as %2F, + as %2B and = as %3D")
 	}
 	if given := o.identities(); len(given) > 0 || o.Container != "" {
-		return o, &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: "no Container, Auth, Credential, AccountKey and SAS beside it: the URL has them; or AccountURL"}
+		return o, &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: "no Container, Auth, Credential, AccountKey and SAS beside it: the URL has them; or AccountURL"}
 	}
 	authority, path, _ := strings.Cut(rest, "/")
 	o.URL = ""
@@ -92,7 +92,7 @@ func (o Options) withAddress(scheme, authority, path, cloud string) (Options, er
 	if suffix := suffixes[cloudOr(cloud)]; accountName.MatchString(authority) && scheme == "https" && authority != "localhost" {
 		authority += suffix
 	} else if cloud != "" && o.Auth.IsZero() {
-		return o, &leasing.InvalidError{Field: "Options.URL parameter cloud", Value: cloud, Want: "nothing: the host says where the account is"}
+		return o, &abstractions.InvalidError{Field: "Options.URL parameter cloud", Value: cloud, Want: "nothing: the host says where the account is"}
 	}
 	e, err := newEndpoint(scheme, authority, path)
 	if err != nil {
@@ -132,7 +132,7 @@ func credentials(text string) (user, key string, err error) {
 }
 
 func badParameter(key, value, want string) error {
-	return &leasing.InvalidError{Field: "Options.URL parameter " + key, Value: value, Want: want}
+	return &abstractions.InvalidError{Field: "Options.URL parameter " + key, Value: value, Want: want}
 }
 
 // elsewhere are parameters that hold secrets, and where those go.
@@ -197,7 +197,7 @@ func (o *Options) set(key, value string) (err error) {
 		}
 	default:
 		if !slices.Contains(authParameters, key) {
-			return &leasing.InvalidError{Field: "Options.URL parameter", Value: key, Want: "one of those that Options.URL documents"}
+			return &abstractions.InvalidError{Field: "Options.URL parameter", Value: key, Want: "one of those that Options.URL documents"}
 		}
 	}
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // maxRetention keeps instants within what Go can count.
@@ -41,11 +41,11 @@ func (o Options) complete() (Options, endpoint, error) {
 	defaultTo(&o.Timeout, DefaultTimeout)
 	switch {
 	case len(o.Container) > 63 || !containerName.MatchString(o.Container):
-		return o, e, &leasing.InvalidError{Field: "Options.Container", Value: o.Container, Want: "3 to 63 lower-case letters, digits and single hyphens between them"}
+		return o, e, &abstractions.InvalidError{Field: "Options.Container", Value: o.Container, Want: "3 to 63 lower-case letters, digits and single hyphens between them"}
 	case len(o.Prefix) > maxPrefix || !prefixName.MatchString(o.Prefix) || strings.Contains(o.Prefix, "./"):
-		return o, e, &leasing.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: fmt.Sprintf(`at most %d letters, digits and "-_./", a letter or digit before each slash, such as "leases/"`, maxPrefix)}
+		return o, e, &abstractions.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: fmt.Sprintf(`at most %d letters, digits and "-_./", a letter or digit before each slash, such as "leases/"`, maxPrefix)}
 	case !reflect.ValueOf(o.ClientOptions.Retry).IsZero():
-		return o, e, &leasing.InvalidError{Field: "Options.ClientOptions.Retry", Value: notShown, Want: "nothing: a request is made once, and package leasing tries again"}
+		return o, e, &abstractions.InvalidError{Field: "Options.ClientOptions.Retry", Value: notShown, Want: "nothing: a request is made once, and package leasing tries again"}
 	}
 	return o, e, o.validateDurations()
 }
@@ -62,14 +62,14 @@ func (o Options) completeAccount() (Options, endpoint, error) {
 	o.SAS = strings.TrimPrefix(o.SAS+sas, "?")
 	defaultTo(&o.Container, e.container)
 	if e.container != "" && e.container != o.Container {
-		return o, e, &leasing.InvalidError{Field: "Options.Container", Value: o.Container, Want: fmt.Sprintf("%q, which Options.AccountURL names; or nothing", e.container)}
+		return o, e, &abstractions.InvalidError{Field: "Options.Container", Value: o.Container, Want: fmt.Sprintf("%q, which Options.AccountURL names; or nothing", e.container)}
 	}
 	if given := o.identities(); len(given) != 1 {
 		value := "with none"
 		if len(given) > 0 {
 			value = "with " + strings.Join(given, " and ")
 		}
-		return o, e, &leasing.InvalidError{Field: "Options", Value: value, Want: "exactly one of Auth, Credential, AccountKey and SAS beside AccountURL"}
+		return o, e, &abstractions.InvalidError{Field: "Options", Value: value, Want: "exactly one of Auth, Credential, AccountKey and SAS beside AccountURL"}
 	}
 	return o, e, o.validateIdentity(e)
 }
@@ -86,7 +86,7 @@ func (o Options) validateIdentity(e endpoint) error {
 		return o.Auth.Validate()
 	case o.AccountKey != "":
 		if key, err := base64.StdEncoding.DecodeString(o.AccountKey); err != nil || len(key) == 0 {
-			return &leasing.InvalidError{Field: "Options.AccountKey", Value: notShown, Want: "one of the account's keys, in base64"}
+			return &abstractions.InvalidError{Field: "Options.AccountKey", Value: notShown, Want: "one of the account's keys, in base64"}
 		}
 		return nil
 	}
@@ -98,7 +98,7 @@ func (o Options) validateIdentity(e endpoint) error {
 func validateSAS(sas string) error {
 	query, err := url.ParseQuery(sas)
 	if err != nil || query.Get("sv") == "" || query.Get("sig") == "" {
-		return &leasing.InvalidError{Field: "Options.SAS", Value: notShown, Want: `a shared access signature: "sv=...&sig=..."`}
+		return &abstractions.InvalidError{Field: "Options.SAS", Value: notShown, Want: `a shared access signature: "sv=...&sig=..."`}
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func validateSAS(sas string) error {
 // string for, but for its errors.
 func (o Options) validateConnectionString() error {
 	if given := o.identities(); len(given) > 0 {
-		return &leasing.InvalidError{Field: "Options", Value: "ConnectionString with " + strings.Join(given, " and "), Want: "ConnectionString alone: it says who we are"}
+		return &abstractions.InvalidError{Field: "Options", Value: "ConnectionString with " + strings.Join(given, " and "), Want: "ConnectionString alone: it says who we are"}
 	}
 	for part := range strings.SplitSeq(strings.TrimRight(o.ConnectionString, "; \n"), ";") {
 		if name, _, found := strings.Cut(part, "="); !found || name == "" {
@@ -118,7 +118,7 @@ func (o Options) validateConnectionString() error {
 }
 
 func badConnectionString() error {
-	return &leasing.InvalidError{
+	return &abstractions.InvalidError{
 		Field: "Options.ConnectionString", Value: notShown,
 		Want: "AccountName=...;AccountKey=..., or BlobEndpoint=...;SharedAccessSignature=..., as the portal shows it",
 	}
@@ -137,7 +137,7 @@ func (o Options) validateDurations() error {
 		if d.forever && d.value == Forever || d.value >= d.least && d.value <= d.most {
 			continue
 		}
-		return &leasing.InvalidError{Field: "Options." + d.field, Value: d.value, Want: fmt.Sprintf("%v to %v; or 0 for the default", d.least, d.most)}
+		return &abstractions.InvalidError{Field: "Options." + d.field, Value: d.value, Want: fmt.Sprintf("%v to %v; or 0 for the default", d.least, d.most)}
 	}
 	return nil
 }

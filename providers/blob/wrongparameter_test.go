@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,7 +18,7 @@ func TestTrap_T49_BlobConnectionStringInPlaceOfItsVariable(t *testing.T) {
 		"BlobEndpoint=https://a.blob.core.windows.net;SharedAccessSignature=sv=1&sig=" + canaryKey,
 	} {
 		_, err := OpenURL(t.Context(), "azblob:///leases?connection_string_env="+url.QueryEscape(secret))
-		require.ErrorIs(t, err, leasing.ErrInvalid)
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
 		require.NotContains(t, err.Error(), canaryKey[:8])
 		require.NotContains(t, err.Error(), canary)
 		require.ErrorContains(t, err, "connection_string_env")

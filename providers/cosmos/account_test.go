@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -20,7 +20,7 @@ func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 		b.account.Record()
 		p := b.process(func(o *Options) { o.Create, o.Container = true, "made" })
 		_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
-		require.ErrorIs(t, err, leasing.ErrSetup)
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		require.ErrorContains(t, err, "AllowMultipleWriteRegions")
 		require.Equal(t, []fake.Verb{fake.ReadAccount, fake.ReadContainer}, b.verbs(), "nothing was created")
 
@@ -34,11 +34,11 @@ func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 		time.Sleep(6 * time.Minute) // azcosmos looks again every five
 		b.inspect("m")
 		synctest.Wait()
-		_, err = b.Inspect(t.Context(), leasing.InspectRequest{Name: "m"})
-		require.ErrorIs(t, err, leasing.ErrSetup)
+		_, err = b.Inspect(t.Context(), abstractions.InspectRequest{Name: "m"})
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 
 		b.account.WriteRegions(false) // the operator has heard of it
-		_, err = b.Inspect(t.Context(), leasing.InspectRequest{Name: "m"})
+		_, err = b.Inspect(t.Context(), abstractions.InspectRequest{Name: "m"})
 		require.NoError(t, err)
 	})
 }

@@ -5,21 +5,21 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // acquire makes two requests, a read and a write, or one where the name is held.
-func (p *Provider) acquire(ctx context.Context, t *items, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *Provider) acquire(ctx context.Context, t *items, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	s, err := t.rewrite(ctx, req.Name, nil, func(s snapshot, _ meaning) (*document, error) { return p.acquired(s, req) })
 	if err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	p.watch.forget(req.Name)
 	return grantOf(s, req.TTL), nil
 }
 
 // acquired is what becomes of a document.
-func (p *Provider) acquired(s snapshot, req leasing.AcquireRequest) (*document, error) {
+func (p *Provider) acquired(s snapshot, req abstractions.AcquireRequest) (*document, error) {
 	if s.doc == nil {
 		return p.take(&document{Version: formatVersion, Name: req.Name}, s, req), nil
 	}
@@ -39,13 +39,13 @@ func (p *Provider) acquired(s snapshot, req leasing.AcquireRequest) (*document, 
 	if watched || p.expiry.over(s) {
 		return p.take(s.doc.clone(), s, req), nil
 	}
-	return nil, &leasing.HeldError{Holder: p.expiry.record(req.Name, s), RetryAfter: left}
+	return nil, &abstractions.HeldError{Holder: p.expiry.record(req.Name, s), RetryAfter: left}
 }
 
-var errEnded = fmt.Errorf("%w, or broken: this ID can't hold the name any more", leasing.ErrReleased)
+var errEnded = fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
 
 // take gives the name to a new holder. One that was to be broken stays refused.
-func (p *Provider) take(next *document, s snapshot, req leasing.AcquireRequest) *document {
+func (p *Provider) take(next *document, s snapshot, req abstractions.AcquireRequest) *document {
 	if h := next.Holder; h != nil && h.Breaking {
 		next.end(broken)
 	}
@@ -58,7 +58,7 @@ func (p *Provider) take(next *document, s snapshot, req leasing.AcquireRequest) 
 // it has: the document says the longer of the two. It is written also where nothing
 // changes. The read may come from a replica that lags, and the claim have been broken
 // since: only the write shows that it lives.
-func (p *Provider) again(s snapshot, req leasing.AcquireRequest) *document {
+func (p *Provider) again(s snapshot, req abstractions.AcquireRequest) *document {
 	h := s.doc.Holder
 	next := s.doc.clone()
 	if h.infinite() {
@@ -71,8 +71,8 @@ func (p *Provider) again(s snapshot, req leasing.AcquireRequest) *document {
 }
 
 // grantOf is the grant of whoever holds the name now.
-func grantOf(s snapshot, ttl time.Duration) leasing.Grant {
-	return leasing.Grant{Name: s.doc.Name, ID: s.doc.Holder.ID, Token: s.doc.Token, TTL: ttl, State: &s}
+func grantOf(s snapshot, ttl time.Duration) abstractions.Grant {
+	return abstractions.Grant{Name: s.doc.Name, ID: s.doc.Holder.ID, Token: s.doc.Token, TTL: ttl, State: &s}
 }
 
 // stateOf is what a grant's State remembers of the document; nil if it is no

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,12 +17,12 @@ type freeAt struct {
 }
 
 // breakOne breaks a claim that is trusted, unless it is broken at once.
-func (a *attack) breakOne(g leasing.Grant, immediate bool) {
+func (a *attack) breakOne(g abstractions.Grant, immediate bool) {
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
 	defer cancel()
 	began := time.Now()
-	r, err := a.bed.process(a.options).Break(ctx, leasing.BreakRequest{Name: a.name, IfToken: g.Token, Immediate: immediate})
-	if errors.Is(err, leasing.ErrStale) || err == nil && !r.WasHeld {
+	r, err := a.bed.process(a.options).Break(ctx, abstractions.BreakRequest{Name: a.name, IfToken: g.Token, Immediate: immediate})
+	if errors.Is(err, abstractions.ErrStale) || err == nil && !r.WasHeld {
 		a.note(freeAt{g.ID, began, time.Now()})
 	}
 }
@@ -31,8 +31,8 @@ func (a *attack) breakAny() {
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
 	defer cancel()
 	began := time.Now()
-	r, err := a.bed.process(a.options).Break(ctx, leasing.BreakRequest{Name: a.name})
-	require.NotErrorIs(a.t, err, leasing.ErrStale)
+	r, err := a.bed.process(a.options).Break(ctx, abstractions.BreakRequest{Name: a.name})
+	require.NotErrorIs(a.t, err, abstractions.ErrStale)
 	if err == nil && !r.WasHeld {
 		a.note(freeAt{"", began, time.Now()})
 	}

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -108,8 +108,8 @@ func (a *attack) take(p *Provider, id string, turn turn) {
 	g, err := p.Acquire(ctx, wish(a.name, id, turn.ttl))
 	cancel()
 	if err != nil {
-		if !errors.Is(err, leasing.ErrHeld) {
-			a.giveUp(p, leasing.ReleaseRequest{Name: a.name, ID: id})
+		if !errors.Is(err, abstractions.ErrHeld) {
+			a.giveUp(p, abstractions.ReleaseRequest{Name: a.name, ID: id})
 		}
 		return
 	}
@@ -125,7 +125,7 @@ func (a *attack) take(p *Provider, id string, turn turn) {
 		time.Sleep(min(turn.every, time.Until(s.to)))
 		prolong := p.Renew
 		if n < turn.again {
-			prolong = func(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+			prolong = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 				return p.Acquire(ctx, wish(req.Name, req.ID, req.TTL))
 			}
 		}
@@ -138,7 +138,7 @@ func (a *attack) take(p *Provider, id string, turn turn) {
 }
 
 // finish ends a turn.
-func (a *attack) finish(p *Provider, g leasing.Grant, end ending, s *stay) {
+func (a *attack) finish(p *Provider, g abstractions.Grant, end ending, s *stay) {
 	switch end {
 	case runsOut:
 		time.Sleep(time.Until(s.to))
@@ -159,7 +159,7 @@ func (a *attack) finish(p *Provider, g leasing.Grant, end ending, s *stay) {
 
 // prolong renews a claim that is trusted, or acquires it again, and reports whether it
 // was lost.
-func (a *attack) prolong(verb func(context.Context, leasing.RenewRequest) (leasing.Grant, error), p *Provider, g leasing.Grant, s *stay) (leasing.Grant, bool) {
+func (a *attack) prolong(verb func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error), p *Provider, g abstractions.Grant, s *stay) (abstractions.Grant, bool) {
 	sent := time.Now()
 	if !sent.Before(s.to) {
 		return g, true
@@ -175,7 +175,7 @@ func (a *attack) prolong(verb func(context.Context, leasing.RenewRequest) (leasi
 	case err == nil: // too late: it is given back, and not trusted again
 		a.giveUp(p, giveUp(next))
 		return g, true
-	case errors.Is(err, leasing.ErrLost), errors.Is(err, leasing.ErrReleased), errors.Is(err, leasing.ErrHeld):
+	case errors.Is(err, abstractions.ErrLost), errors.Is(err, abstractions.ErrReleased), errors.Is(err, abstractions.ErrHeld):
 		s.to = earlier(s.to, now)
 		return g, true
 	}
@@ -183,7 +183,7 @@ func (a *attack) prolong(verb func(context.Context, leasing.RenewRequest) (leasi
 }
 
 // giveUp releases until it is certain.
-func (a *attack) giveUp(p *Provider, req leasing.ReleaseRequest) {
+func (a *attack) giveUp(p *Provider, req abstractions.ReleaseRequest) {
 	for {
 		ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
 		err := p.Release(ctx, req)
@@ -191,7 +191,7 @@ func (a *attack) giveUp(p *Provider, req leasing.ReleaseRequest) {
 		if err == nil {
 			return
 		}
-		require.ErrorIs(a.t, err, leasing.ErrUnavailable)
+		require.ErrorIs(a.t, err, abstractions.ErrUnavailable)
 		time.Sleep(100 * time.Millisecond)
 	}
 }
@@ -211,7 +211,7 @@ func (a *attack) check() {
 		require.False(a.t, after.from.Before(before.to), "%s and %s both believe to hold the name", before.id, after.id)
 		require.Greater(a.t, after.token, before.token, "the token of %s after %s", after.id, before.id)
 	}
-	time.Sleep(minTTL + 5*time.Second + a.bed.caps.Precision + 10*time.Second) // what is late has come, what was held has run out
+	time.Sleep(minTTL + 5*time.Second + a.bed.caps.Lateness.Fixed + 10*time.Second) // what is late has come, what was held has run out
 	g := a.bed.acquire(a.name, "last")
 	for _, s := range a.stays {
 		require.Greater(a.t, g.Token, s.token)

@@ -10,7 +10,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -74,41 +75,41 @@ func openTest(t testing.TB, o Options) *Provider {
 	return p
 }
 
-func wish(name, id string, ttl time.Duration) leasing.AcquireRequest {
-	return leasing.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
+func wish(name, id string, ttl time.Duration) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
 }
 
-func (b *bed) try(name, id string) (leasing.Grant, error) {
+func (b *bed) try(name, id string) (abstractions.Grant, error) {
 	return b.Acquire(b.t.Context(), wish(name, id, time.Minute))
 }
 
-func (b *bed) acquire(name, id string) leasing.Grant {
+func (b *bed) acquire(name, id string) abstractions.Grant {
 	b.t.Helper()
 	g, err := b.try(name, id)
 	require.NoError(b.t, err)
 	return g
 }
 
-func renewal(g leasing.Grant) leasing.RenewRequest {
-	return leasing.RenewRequest(g)
+func renewal(g abstractions.Grant) abstractions.RenewRequest {
+	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State}
 }
 
-func (b *bed) renew(g leasing.Grant) (leasing.Grant, error) {
+func (b *bed) renew(g abstractions.Grant) (abstractions.Grant, error) {
 	return b.Renew(b.t.Context(), renewal(g))
 }
 
-func giveUp(g leasing.Grant) leasing.ReleaseRequest {
-	return leasing.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
+func giveUp(g abstractions.Grant) abstractions.ReleaseRequest {
+	return abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
 }
 
-func (b *bed) release(g leasing.Grant) {
+func (b *bed) release(g abstractions.Grant) {
 	b.t.Helper()
 	require.NoError(b.t, b.Release(b.t.Context(), giveUp(g)))
 }
 
-func (b *bed) inspect(name string) leasing.Record {
+func (b *bed) inspect(name string) abstractions.Record {
 	b.t.Helper()
-	r, err := b.Inspect(b.t.Context(), leasing.InspectRequest{Name: name})
+	r, err := b.Inspect(b.t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(b.t, err)
 	return r
 }
@@ -166,23 +167,23 @@ func (b *bed) lost(verb fake.Verb, do func() error) {
 // requireUnknown says that an error leaves open what has happened.
 func requireUnknown(t testing.TB, err error) {
 	t.Helper()
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	for _, certain := range []error{
-		leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale, leasing.ErrInvalid,
-		leasing.ErrDenied, leasing.ErrSetup, leasing.ErrThrottled, leasing.ErrClosed,
+		abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid,
+		abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrThrottled, abstractions.ErrClosed,
 	} {
 		require.NotErrorIs(t, err, certain)
 	}
 }
 
-func requireLost(t testing.TB, reason leasing.LostReason, err error) {
+func requireLost(t testing.TB, reason abstractions.LostReason, err error) {
 	t.Helper()
-	var lost *leasing.LostError
+	var lost *abstractions.LostError
 	require.ErrorAs(t, err, &lost)
 	require.Equal(t, reason, lost.Reason)
 }
 
-func managerOf(t testing.TB, p leasing.Provider, o leasing.Options) leasing.Manager {
+func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) abstractions.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(p, o)
 	require.NoError(t, err)

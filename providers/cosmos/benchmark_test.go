@@ -4,7 +4,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 )
@@ -15,7 +15,7 @@ func BenchmarkProvider(b *testing.B) {
 	account.AddContainer(testDatabase, testContainer, "/id")
 	server := httptest.NewServer(account)
 	b.Cleanup(server.Close)
-	providertest.Benchmark(b, providertest.Harness{New: func(t testing.TB) leasing.Provider {
+	providertest.Benchmark(b, providertest.Harness{New: func(t testing.TB) abstractions.Provider {
 		return openTest(t, Options{Endpoint: server.URL, Key: testKey, Database: testDatabase, Container: testContainer})
 	}})
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
-func (p *Provider) breakLease(ctx context.Context, t *items, req leasing.BreakRequest) (leasing.BreakResult, error) {
-	var result leasing.BreakResult
+func (p *Provider) breakLease(ctx context.Context, t *items, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	var result abstractions.BreakResult
 	var meant int64
 	_, err := t.rewrite(ctx, req.Name, nil, func(s snapshot, _ meaning) (next *document, verdict error) {
 		if req.IfToken == 0 {
@@ -21,7 +21,7 @@ func (p *Provider) breakLease(ctx context.Context, t *items, req leasing.BreakRe
 		return next, verdict
 	})
 	if err != nil {
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	}
 	return result, nil
 }
@@ -38,15 +38,15 @@ func aim(s snapshot, meant *int64) error {
 		*meant = s.doc.Token
 	case *meant != s.doc.Token:
 		return fmt.Errorf("%w: the lease with token %d has ended, and one with token %d was met in its place, which is left alone: look again",
-			leasing.ErrUnavailable, *meant, s.doc.Token)
+			abstractions.ErrUnavailable, *meant, s.doc.Token)
 	}
 	return nil
 }
 
 // broken is what becomes of a document. Something is always written, but where a later
 // token says that the lease that is meant has ended: tokens only rise.
-func (p *Provider) broken(s snapshot, req leasing.BreakRequest) (*document, leasing.BreakResult, error) {
-	var result leasing.BreakResult
+func (p *Provider) broken(s snapshot, req abstractions.BreakRequest) (*document, abstractions.BreakResult, error) {
+	var result abstractions.BreakResult
 	if s.doc != nil {
 		result.Token = s.doc.Token
 	}
@@ -55,7 +55,7 @@ func (p *Provider) broken(s snapshot, req leasing.BreakRequest) (*document, leas
 		if result.Token > req.IfToken {
 			next = nil
 		}
-		return next, result, fmt.Errorf("%w: the latest is %d", leasing.ErrStale, result.Token)
+		return next, result, fmt.Errorf("%w: the latest is %d", abstractions.ErrStale, result.Token)
 	}
 	h := next.Holder
 	if h == nil {

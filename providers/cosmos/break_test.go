@@ -3,7 +3,7 @@ package cosmoslease
 import (
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -11,17 +11,17 @@ import (
 // T63: the lease that an operator has met ends by itself before the write, and another
 // one follows. That one is left alone, also without a token.
 func TestTrap_T63_ABreakDoesNotGoOnToTheNextLease(t *testing.T) {
-	for name, follow := range map[string]func(b *bed, g leasing.Grant) leasing.Grant{
-		"another":         func(b *bed, g leasing.Grant) leasing.Grant { b.release(g); return b.acquire("n", "b") },
-		"a later renewal": func(b *bed, g leasing.Grant) leasing.Grant { g, _ = b.renew(g); return g },
-		"nobody":          func(b *bed, g leasing.Grant) leasing.Grant { b.release(g); return g },
+	for name, follow := range map[string]func(b *bed, g abstractions.Grant) abstractions.Grant{
+		"another":         func(b *bed, g abstractions.Grant) abstractions.Grant { b.release(g); return b.acquire("n", "b") },
+		"a later renewal": func(b *bed, g abstractions.Grant) abstractions.Grant { g, _ = b.renew(g); return g },
+		"nobody":          func(b *bed, g abstractions.Grant) abstractions.Grant { b.release(g); return g },
 	} {
 		for _, immediate := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, b *bed) {
 					g := b.acquire("n", "a")
 					operator := b.process()
-					var last leasing.Grant
+					var last abstractions.Grant
 					followed := false
 					b.account.Before(func(op fake.Operation) fake.Fault {
 						if op.Verb == fake.ReplaceItem && !followed {
@@ -30,7 +30,7 @@ func TestTrap_T63_ABreakDoesNotGoOnToTheNextLease(t *testing.T) {
 						}
 						return fake.Fault{}
 					})
-					r, err := operator.Break(t.Context(), leasing.BreakRequest{Name: "n", Immediate: immediate})
+					r, err := operator.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: immediate})
 					_, lost := b.renew(last)
 					switch name {
 					case "another":
@@ -38,11 +38,11 @@ func TestTrap_T63_ABreakDoesNotGoOnToTheNextLease(t *testing.T) {
 						require.NoError(t, lost)
 					case "nobody":
 						require.NoError(t, err)
-						require.Equal(t, leasing.BreakResult{Token: g.Token}, r)
+						require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)
 					default:
 						require.NoError(t, err)
 						require.True(t, r.WasHeld)
-						requireLost(t, leasing.LostBroken, lost)
+						requireLost(t, abstractions.LostBroken, lost)
 					}
 				})
 			})

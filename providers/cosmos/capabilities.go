@@ -3,7 +3,7 @@ package cosmoslease
 import (
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 const (
@@ -14,15 +14,15 @@ const (
 	maxTTL = 100 * 365 * 24 * time.Hour
 )
 
-func capabilitiesOf(e expiry) leasing.Capabilities {
-	return leasing.Capabilities{
+func capabilitiesOf(e expiry) abstractions.Capabilities {
+	return abstractions.Capabilities{
 		Provider:       "cosmos",
 		MinTTL:         minTTL,
 		MaxTTL:         maxTTL,
 		Granularity:    time.Millisecond,
 		Infinite:       true,
 		Clock:          "Cosmos DB's clocks, _ts and Date",
-		Precision:      e.precision(),
+		Lateness:       abstractions.Lateness{Fixed: e.precision()},
 		RemainingKnown: true,
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +26,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 			requireUnknown(t, <-ended)
 			require.Zero(t, time.Since(began), verb)
 			_, err := b.try("n", "a")
-			require.ErrorIs(t, err, leasing.ErrClosed)
+			require.ErrorIs(t, err, abstractions.ErrClosed)
 		})
 	}
 }

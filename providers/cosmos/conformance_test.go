@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
@@ -25,15 +25,15 @@ func TestConformanceFake(t *testing.T) {
 	}
 	providertest.Run(t, providertest.Harness{
 		Virtual: true,
-		New:     func(t testing.TB) leasing.Provider { return bedOf(t).process() },
-		Peer:    func(t testing.TB, _ leasing.Provider) leasing.Provider { return bedOf(t).process() },
-		Forget: func(t testing.TB, p leasing.Provider, _ string) {
+		New:     func(t testing.TB) abstractions.Provider { return bedOf(t).process() },
+		Peer:    func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return bedOf(t).process() },
+		Forget: func(t testing.TB, p abstractions.Provider, _ string) {
 			time.Sleep(DefaultRetention + 10*time.Second)
 			n, err := p.(*Provider).Sweep(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 1, n)
 		},
-		Unreachable: func(t testing.TB) leasing.Provider {
+		Unreachable: func(t testing.TB) abstractions.Provider {
 			b := newBed(t, fake.Options{})
 			b.account.Before(func(fake.Operation) fake.Fault { return fake.Fault{Delay: time.Hour} })
 			return b.Provider

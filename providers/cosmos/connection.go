@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // connection finds the container, when it is first needed: azcosmos reads the
@@ -71,14 +71,14 @@ func (c *connection) several() bool {
 // another one accepts a different one, and one of them is undone later
 // (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies).
 var errSeveralRegions = fmt.Errorf("%w: the account takes writes in several regions, where an ETag does not keep two holders apart: "+
-	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients are sure to use the same one", leasing.ErrSetup)
+	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients are sure to use the same one", abstractions.ErrNotSetUp)
 
 // find begins an attempt, or joins the one under way.
 func (c *connection) find() (*finding, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, leasing.ErrClosed
+		return nil, abstractions.ErrClosed
 	}
 	if c.finding == nil {
 		f := &finding{done: make(chan struct{})}
@@ -94,8 +94,8 @@ func (c *connection) attempt(f *finding) {
 	ctx, cancel := context.WithTimeout(c.wire.lifetime, c.timeout)
 	defer cancel()
 	f.items, f.err = c.open(ctx)
-	if f.err != nil && ctx.Err() != nil && !errors.Is(f.err, leasing.ErrUnavailable) {
-		f.err = fmt.Errorf("%w: %w", leasing.ErrUnavailable, f.err)
+	if f.err != nil && ctx.Err() != nil && !errors.Is(f.err, abstractions.ErrUnavailable) {
+		f.err = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, f.err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *connection) beside(run func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return leasing.ErrClosed
+		return abstractions.ErrClosed
 	}
 	c.workers.Go(run)
 	return nil

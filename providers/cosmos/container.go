@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // container reads the container, creates it where it may, and returns its
@@ -127,7 +127,7 @@ const partitionKeyVersion = 2
 // suits refuses containers that can't do what is asked of them.
 func (o Options) suits(p *azcosmos.ContainerProperties) ([]string, error) {
 	refuse := func(what string) ([]string, error) {
-		return nil, fmt.Errorf("%w: container %s/%s %s", leasing.ErrSetup, o.Database, o.Container, what)
+		return nil, fmt.Errorf("%w: container %s/%s %s", abstractions.ErrNotSetUp, o.Database, o.Container, what)
 	}
 	paths := p.PartitionKeyDefinition.Paths
 	if len(paths) != 1 {

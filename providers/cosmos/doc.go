@@ -57,7 +57,7 @@
 //
 // _ts and Date are whole seconds of two clocks, so a lease that is not renewed blocks
 // its name for 2 to 4 seconds beyond its TTL, up to 6 where the clocks disagree
-// (Capabilities.Precision), or for about a hundredth of the TTL where a waiter has
+// (Capabilities.Lateness), or for about a hundredth of the TTL where a waiter has
 // watched it from its last renewal on. The shortest TTL is 5 s. A step of the
 // service's clocks by more than ClockSkew would free names early, or late.
 //

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 const (
@@ -72,16 +72,16 @@ func parse(item []byte, name string) (snapshot, error) {
 	var d document
 	var s system
 	if err := json.Unmarshal(item, &d); err != nil {
-		return snapshot{}, fmt.Errorf("%w: the document of %q is none of this library's: %w", leasing.ErrSetup, name, err)
+		return snapshot{}, fmt.Errorf("%w: the document of %q is none of this library's: %w", abstractions.ErrNotSetUp, name, err)
 	}
 	if err := json.Unmarshal(item, &s); err != nil || s.ETag == "" {
-		return snapshot{}, fmt.Errorf("%w: the document of %q has no _etag and _ts", leasing.ErrSetup, name)
+		return snapshot{}, fmt.Errorf("%w: the document of %q has no _etag and _ts", abstractions.ErrNotSetUp, name)
 	}
 	if d.Version != formatVersion {
-		return snapshot{}, fmt.Errorf("%w: the document of %q has version %d, this code knows %d", leasing.ErrSetup, name, d.Version, formatVersion)
+		return snapshot{}, fmt.Errorf("%w: the document of %q has version %d, this code knows %d", abstractions.ErrNotSetUp, name, d.Version, formatVersion)
 	}
 	if name != "" && d.Name != name {
-		return snapshot{}, fmt.Errorf("%w: the document of %q belongs to %q", leasing.ErrSetup, name, d.Name)
+		return snapshot{}, fmt.Errorf("%w: the document of %q belongs to %q", abstractions.ErrNotSetUp, name, d.Name)
 	}
 	return snapshot{doc: &d, id: s.ID, etag: s.ETag, ts: time.Unix(s.TS, 0).UTC()}, nil
 }
@@ -133,7 +133,7 @@ func (d *document) ended(id string) (endKind, bool) {
 }
 
 // newHolder is the holder that an acquire makes.
-func newHolder(req leasing.AcquireRequest, now time.Time) *holder {
+func newHolder(req abstractions.AcquireRequest, now time.Time) *holder {
 	return &holder{
 		ID: req.ID, Owner: req.Owner, Metadata: maps.Clone(req.Metadata),
 		TTL: milliseconds(req.TTL), Acquired: now.UnixMilli(),
@@ -145,14 +145,14 @@ func (h *holder) infinite() bool { return h.TTL == 0 }
 // ttl is leasing.Infinite for an infinite lease.
 func (h *holder) ttl() time.Duration {
 	if h.infinite() {
-		return leasing.Infinite
+		return abstractions.Infinite
 	}
 	return time.Duration(h.TTL) * time.Millisecond
 }
 
 // milliseconds rounds up; 0 is for ever.
 func milliseconds(d time.Duration) int64 {
-	if d == leasing.Infinite {
+	if d == abstractions.Infinite {
 		return 0
 	}
 	return int64((d-1)/time.Millisecond) + 1

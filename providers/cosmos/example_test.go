@@ -16,7 +16,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/fencing"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
@@ -38,7 +39,7 @@ func Example() {
 	}
 	defer manager.Close(ctx)
 
-	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease abstractions.Lease) error {
 		fmt.Println("working under", lease.Name())
 		return nil
 	})
@@ -89,7 +90,7 @@ func ExampleProvider_Sweep() {
 		log.Fatal(err)
 	}
 	defer manager.Close(ctx)
-	err = leasing.Do(ctx, manager, "leasing/sweep", func(ctx context.Context, _ leasing.Lease) error {
+	err = leasing.Do(ctx, manager, "leasing/sweep", func(ctx context.Context, _ abstractions.Lease) error {
 		forgotten, err := provider.Sweep(ctx)
 		fmt.Println("forgotten:", forgotten)
 		return err

@@ -3,7 +3,7 @@ package cosmoslease
 import (
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // resolution is that of the service's times, _ts and Date.
@@ -69,8 +69,8 @@ func (s snapshot) keepEnd(next *document) {
 }
 
 // record is what package leasing shows of a snapshot.
-func (e expiry) record(name string, s snapshot) leasing.Record {
-	r := leasing.Record{Name: name, Now: s.now}
+func (e expiry) record(name string, s snapshot) abstractions.Record {
+	r := abstractions.Record{Name: name, Now: s.now}
 	if s.doc == nil {
 		return r
 	}

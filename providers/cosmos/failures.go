@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // meaning is what a status of Cosmos DB says about the request.
@@ -20,8 +20,8 @@ const (
 	unknown     meaning = iota // it may have been applied: ErrUnavailable
 	refused                    // for now, and not applied: ErrThrottled
 	denied                     // ErrDenied
-	misused                    // ErrSetup
-	noContainer                // ErrSetup: there is none, or no database
+	misused                    // ErrNotSetUp
+	noContainer                // ErrNotSetUp: there is none, or no database
 	missing                    // there is no such item
 	conflict                   // somebody has created or changed the item
 )
@@ -77,13 +77,13 @@ func meaningOf(err error) meaning {
 }
 
 // errNoContainer is part of what a call without a container returns.
-var errNoContainer = fmt.Errorf("%w: there is no such container", leasing.ErrSetup)
+var errNoContainer = fmt.Errorf("%w: there is no such container", abstractions.ErrNotSetUp)
 
 // known are the errors of package leasing that say something already: package
 // auth's do, of a token that could not be had.
 var known = []error{
-	leasing.ErrUnavailable, leasing.ErrClosed, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrInvalid,
-	leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale,
+	abstractions.ErrUnavailable, abstractions.ErrClosed, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid,
+	abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale,
 }
 
 // failure turns an error of the client library into one of package leasing,
@@ -97,15 +97,15 @@ func failure(err error) error {
 	}
 	switch meaningOf(err) {
 	case refused:
-		return &leasing.ThrottledError{RetryAfter: retryAfter(err), Err: err}
+		return &abstractions.ThrottledError{RetryAfter: retryAfter(err), Err: err}
 	case denied:
-		return fmt.Errorf("%w: %w", leasing.ErrDenied, err)
+		return fmt.Errorf("%w: %w", abstractions.ErrDenied, err)
 	case misused:
-		return fmt.Errorf("%w: %w", leasing.ErrSetup, err)
+		return fmt.Errorf("%w: %w", abstractions.ErrNotSetUp, err)
 	case noContainer:
 		return fmt.Errorf("%w: %w", errNoContainer, err)
 	}
-	return fmt.Errorf("%w: %w", leasing.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
 }
 
 // said reports whether an error is one of package leasing.
@@ -117,14 +117,14 @@ func said(err error) bool {
 // have been of a write that had been sent twice, and applied the first time: nothing
 // that follows says that the call has done nothing. azcosmos' error stays reachable.
 func unsure(err error) error {
-	if !errors.Is(err, leasing.ErrThrottled) && !errors.Is(err, leasing.ErrDenied) && !errors.Is(err, leasing.ErrSetup) {
+	if !errors.Is(err, abstractions.ErrThrottled) && !errors.Is(err, abstractions.ErrDenied) && !errors.Is(err, abstractions.ErrNotSetUp) {
 		return err
 	}
 	var answered *azcore.ResponseError
 	if errors.As(err, &answered) {
-		return fmt.Errorf("%w: after a write that was refused: %w", leasing.ErrUnavailable, answered)
+		return fmt.Errorf("%w: after a write that was refused: %w", abstractions.ErrUnavailable, answered)
 	}
-	return fmt.Errorf("%w: after a write that was refused: %v", leasing.ErrUnavailable, err)
+	return fmt.Errorf("%w: after a write that was refused: %v", abstractions.ErrUnavailable, err)
 }
 
 // retryAfter is how long the service asks to wait: learn.microsoft.com/rest/api/

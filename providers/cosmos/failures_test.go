@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
-var kinds = []error{leasing.ErrUnavailable, leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed}
+var kinds = []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed}
 
 // answer is an error of azcosmos. Its text says everything at once.
 func answer(code int, header http.Header) error {
@@ -37,8 +37,8 @@ func means(t *testing.T, err, cause error, want ...error) {
 // T27: status and substatus decide what an error means, never its text, and not
 // every 404, 409 or 403 means the same.
 func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
-	unavailable, throttled := []error{leasing.ErrUnavailable}, []error{leasing.ErrUnavailable, leasing.ErrThrottled}
-	setup, refusedIdentity := []error{leasing.ErrSetup}, []error{leasing.ErrDenied}
+	unavailable, throttled := []error{abstractions.ErrUnavailable}, []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
+	setup, refusedIdentity := []error{abstractions.ErrNotSetUp}, []error{abstractions.ErrDenied}
 	for _, test := range []struct {
 		code, sub int
 		meaning   meaning
@@ -66,19 +66,19 @@ func TestErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
 	} {
 		require.Equal(t, unknown, meaningOf(cause))
-		means(t, failure(cause), cause, leasing.ErrUnavailable)
+		means(t, failure(cause), cause, abstractions.ErrUnavailable)
 	}
 	require.NoError(t, failure(nil))
 	gone := fmt.Errorf("wrapped: %w", context.Canceled)
 	means(t, failure(gone), gone)
-	for _, said := range []error{leasing.ErrDenied, leasing.ErrClosed, &leasing.ThrottledError{}, fmt.Errorf("x: %w", leasing.ErrUnavailable)} {
+	for _, said := range []error{abstractions.ErrDenied, abstractions.ErrClosed, &abstractions.ThrottledError{}, fmt.Errorf("x: %w", abstractions.ErrUnavailable)} {
 		require.Equal(t, said, failure(said), "once is enough")
 	}
 }
 
 func TestRetryAfterIsReadInMilliseconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "1500": 1500 * time.Millisecond, "12.5": 12500 * time.Microsecond, "x": 0, "-1": 0, "99999999999": 0} {
-		var throttled *leasing.ThrottledError
+		var throttled *abstractions.ThrottledError
 		require.ErrorAs(t, failure(answer(429, http.Header{"X-Ms-Retry-After-Ms": {text}})), &throttled)
 		require.Equal(t, want, throttled.RetryAfter, text)
 	}
@@ -95,11 +95,11 @@ func TestADocumentThatIsNotOursIsLeftAlone(t *testing.T) {
 		"of another shape":    `{"_etag": "x", "_ts": 1, "v": 1, "name": "n", "token": "7"}`,
 	} {
 		_, err := parse([]byte(body), "n")
-		require.ErrorIs(t, err, leasing.ErrSetup, name)
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp, name)
 	}
 	s, err := parse([]byte(`{"_etag": "x", "_ts": 1, "v": 1, "name": "n", "token": 9007199254740991}`), "n")
 	require.NoError(t, err)
-	require.EqualValues(t, leasing.MaxToken, s.doc.Token, "T65")
+	require.EqualValues(t, abstractions.MaxToken, s.doc.Token, "T65")
 }
 
 // Without the service's time nothing can be said of a lease.

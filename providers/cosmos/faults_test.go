@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -33,7 +33,7 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 		b.lost(fake.ReplaceItem, func() error { _, err := b.renew(g); return err })
 		_, err := b.renew(g)
 		require.NoError(t, err)
-		breaks := leasing.BreakRequest{Name: "n", IfToken: g.Token}
+		breaks := abstractions.BreakRequest{Name: "n", IfToken: g.Token}
 		b.lost(fake.ReplaceItem, func() error { _, err := b.Break(t.Context(), breaks); return err })
 		r, err := b.Break(t.Context(), breaks)
 		require.NoError(t, err)
@@ -45,11 +45,11 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 		_, err = b.renew(next)
 		require.NoError(t, err, "the repetition does not touch the next holder")
 
-		breaks = leasing.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true}
+		breaks = abstractions.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true}
 		b.lost(fake.ReplaceItem, func() error { _, err := b.Break(t.Context(), breaks); return err })
 		last := b.acquire("n", "c")
 		_, err = b.Break(t.Context(), breaks)
-		require.ErrorIs(t, err, leasing.ErrStale)
+		require.ErrorIs(t, err, abstractions.ErrStale)
 		_, err = b.renew(last)
 		require.NoError(t, err)
 	})
@@ -66,9 +66,9 @@ func TestTrap_T16_NothingLeaksFromAnAttempt(t *testing.T) {
 					_, err := b.try("n", "a")
 					b.account.Before(nil)
 					requireUnknown(t, err)
-					require.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+					require.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
 					_, err = b.try("n", "a")
-					require.ErrorIs(t, err, leasing.ErrReleased)
+					require.ErrorIs(t, err, abstractions.ErrReleased)
 					b.release(b.acquire("n", "b"))
 				})
 			})
@@ -81,7 +81,7 @@ func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
 	for name, prepare := range map[string]func(b *bed){
 		"new name": func(*bed) {},
 		"free":     func(b *bed) { b.release(b.acquire("n", "before")) },
-		"expired":  func(b *bed) { b.acquire("n", "before"); time.Sleep(time.Minute + b.caps.Precision) },
+		"expired":  func(b *bed) { b.acquire("n", "before"); time.Sleep(time.Minute + b.caps.Lateness.Fixed) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
@@ -98,11 +98,11 @@ func TestTrap_T56_ADelayedAcquireDoesNotLandAfterItsRelease(t *testing.T) {
 				_, err := b.Acquire(ctx, wish("n", "a", time.Minute))
 				requireUnknown(t, err)
 				b.account.Before(nil)
-				require.NoError(t, b.process().Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+				require.NoError(t, b.process().Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
 				time.Sleep(time.Minute)
 				require.False(t, b.inspect("n").Held, "a ghost")
 				_, err = b.try("n", "a")
-				require.ErrorIs(t, err, leasing.ErrReleased)
+				require.ErrorIs(t, err, abstractions.ErrReleased)
 			})
 		})
 	}
@@ -115,7 +115,7 @@ func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 		b.acquire("n", "before")
 		watcher := b.process()
 		_, err := watcher.Acquire(t.Context(), wish("n", "a", time.Minute))
-		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.ErrorIs(t, err, abstractions.ErrHeld)
 		time.Sleep(time.Minute + time.Second) // over for the watcher alone
 		require.True(t, b.inspect("n").Held)
 		b.account.Before(on(fake.ReplaceItem, fake.Fault{Delay: 20 * time.Second, Late: true}))
@@ -124,21 +124,21 @@ func TestTrap_T56_ADelayedTakeOverDoesNotLandAfterItsRelease(t *testing.T) {
 		_, err = watcher.Acquire(ctx, wish("n", "a", time.Minute))
 		requireUnknown(t, err)
 		b.account.Before(nil)
-		require.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}))
+		require.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
 		time.Sleep(time.Minute)
 		require.False(t, b.inspect("n").Held, "a ghost")
 	})
 }
 
 // verbsOf are all calls that write, on a held name.
-func verbsOf(b *bed, g leasing.Grant) map[string]func() error {
+func verbsOf(b *bed, g abstractions.Grant) map[string]func() error {
 	ctx := b.t.Context()
 	return map[string]func() error{
 		"acquire": func() error { _, err := b.try("free", "x"); return err },
 		"renew":   func() error { _, err := b.renew(g); return err },
 		"release": func() error { return b.Release(ctx, giveUp(g)) },
 		"break": func() error {
-			_, err := b.Break(ctx, leasing.BreakRequest{Name: g.Name, Immediate: true})
+			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name, Immediate: true})
 			return err
 		},
 	}
@@ -151,9 +151,9 @@ func TestEveryStatusOnEveryVerb(t *testing.T) {
 		status, substatus int
 		want              error
 	}{
-		{401, 0, leasing.ErrDenied}, {403, 0, leasing.ErrDenied}, {408, 0, nil}, {410, 0, nil}, {410, 1002, nil}, {404, 1024, nil},
-		{413, 0, leasing.ErrSetup}, {429, 3200, leasing.ErrThrottled}, {449, 0, nil}, {500, 0, nil}, {502, 0, nil}, {503, 0, nil}, {504, 0, nil},
-		{404, 1003, leasing.ErrSetup}, {400, 0, leasing.ErrSetup}, {404, 1002, nil},
+		{401, 0, abstractions.ErrDenied}, {403, 0, abstractions.ErrDenied}, {408, 0, nil}, {410, 0, nil}, {410, 1002, nil}, {404, 1024, nil},
+		{413, 0, abstractions.ErrNotSetUp}, {429, 3200, abstractions.ErrThrottled}, {449, 0, nil}, {500, 0, nil}, {502, 0, nil}, {503, 0, nil}, {504, 0, nil},
+		{404, 1003, abstractions.ErrNotSetUp}, {400, 0, abstractions.ErrNotSetUp}, {404, 1002, nil},
 	} {
 		for _, verb := range []string{"acquire", "renew", "release", "break"} {
 			for _, applied := range []bool{false, true} {
@@ -176,7 +176,7 @@ func TestEveryStatusOnEveryVerb(t *testing.T) {
 							require.True(t, b.inspect("held").Held, "nothing was done")
 							require.False(t, b.inspect("free").Held, "nothing was done")
 						}
-						if throttled := (*leasing.ThrottledError)(nil); errors.As(err, &throttled) {
+						if throttled := (*abstractions.ThrottledError)(nil); errors.As(err, &throttled) {
 							require.Equal(t, 250*time.Millisecond, throttled.RetryAfter)
 						}
 						require.NoError(t, call(), "again")
@@ -198,15 +198,15 @@ func TestEveryStatusOnReads(t *testing.T) {
 					func() error { _, err := b.try("held", "x"); return err },
 					func() error { _, err := b.try("free", "x"); return err },
 					func() error {
-						_, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "held"})
+						_, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "held"})
 						return err
 					},
 					func() error { return b.Ping(t.Context()) },
-					func() error { _, err := b.Break(t.Context(), leasing.BreakRequest{Name: "held"}); return err },
+					func() error { _, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "held"}); return err },
 				} {
 					err := call()
 					require.Error(t, err)
-					for _, wrong := range []error{leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale} {
+					for _, wrong := range []error{abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale} {
 						require.NotErrorIs(t, err, wrong)
 					}
 				}

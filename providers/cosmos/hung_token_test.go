@@ -9,7 +9,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -67,7 +67,7 @@ func TestCloseDoesNotWaitForAToken(t *testing.T) {
 	withHanging(t, 1000, func(t *testing.T, p *Provider) {
 		ended := make(chan error, 1)
 		go func() {
-			_, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			_, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			ended <- err
 		}()
 		synctest.Wait()

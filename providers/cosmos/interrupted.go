@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // interrupted is the error of a call whose context has ended, whose outcome is
@@ -15,7 +15,7 @@ import (
 func interrupted(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if cause != ctx.Err() && said(cause) { //nolint:errorlint // the very same
-		return fmt.Errorf("%w: %w: %v", leasing.ErrUnavailable, ctx.Err(), cause)
+		return fmt.Errorf("%w: %w: %v", abstractions.ErrUnavailable, ctx.Err(), cause)
 	}
 	return failure(cause)
 }

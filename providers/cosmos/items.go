@@ -10,7 +10,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // items are the documents of a container. Each method makes one request.
@@ -44,7 +44,7 @@ func (t *items) read(ctx context.Context, name string) (snapshot, error) {
 // lease.
 func dated(s snapshot, header http.Header) (snapshot, error) {
 	if s.now = dateOf(header); s.now.IsZero() {
-		return s, fmt.Errorf("%w: a reply without a Date", leasing.ErrUnavailable)
+		return s, fmt.Errorf("%w: a reply without a Date", abstractions.ErrUnavailable)
 	}
 	return s, nil
 }

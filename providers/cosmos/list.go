@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // maxQueries bounds the requests for a page, which may be incomplete then. The
@@ -24,17 +24,17 @@ type queryPage struct {
 
 // list asks for the documents whose names begin with a prefix. The prefix is a
 // parameter, never part of the query's text. The order is the service's.
-func (p *Provider) list(ctx context.Context, t *items, req leasing.ListRequest) (leasing.ListResult, error) {
+func (p *Provider) list(ctx context.Context, t *items, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	after, err := base64.RawURLEncoding.DecodeString(req.After)
 	if err != nil || !headerText(after) {
-		return leasing.ListResult{}, &leasing.InvalidError{Field: "After", Value: req.After, Want: "Next of the page before"}
+		return abstractions.ListResult{}, &abstractions.InvalidError{Field: "After", Value: req.After, Want: "Next of the page before"}
 	}
-	var page leasing.ListResult
+	var page abstractions.ListResult
 	next, limit := string(after), req.PageLimit()
 	for range maxQueries {
 		found, err := t.named(ctx, req.Prefix, next, limit-len(page.Records))
 		if err != nil {
-			return leasing.ListResult{}, err
+			return abstractions.ListResult{}, err
 		}
 		for _, s := range found.documents {
 			if r := p.expiry.record(s.doc.Name, s); listed(r, req) {
@@ -51,7 +51,7 @@ func (p *Provider) list(ctx context.Context, t *items, req leasing.ListRequest) 
 
 // listed is false for what somebody else has put into the container, and for names
 // that nobody ever held.
-func listed(r leasing.Record, req leasing.ListRequest) bool {
+func listed(r abstractions.Record, req abstractions.ListRequest) bool {
 	return strings.HasPrefix(r.Name, req.Prefix) && (r.Held || !req.HeldOnly && r.Token > 0)
 }
 
@@ -93,7 +93,7 @@ func (t *items) documents(items [][]byte, header http.Header) ([]snapshot, error
 	found := make([]snapshot, 0, len(items))
 	for _, item := range items {
 		s, err := parse(item, "")
-		if err != nil || leasing.ValidateName(s.doc.Name) != nil || s.id != t.naming.id(s.doc.Name) {
+		if err != nil || abstractions.ValidateName(s.doc.Name) != nil || s.id != t.naming.id(s.doc.Name) {
 			continue
 		}
 		if s, err = dated(s, header); err != nil {

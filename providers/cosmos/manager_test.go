@@ -6,7 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -28,7 +29,7 @@ func TestAShortOutageIsNoLoss(t *testing.T) {
 	for name, fault := range outages {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
-				lease, err := managerOf(t, b.Provider, leasing.Options{}).TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+				lease, err := managerOf(t, b.Provider, leasing.Options{}).TryAcquire(t.Context(), "n", nil)
 				require.NoError(t, err)
 				for range 3 {
 					b.account.Before(func(op fake.Operation) fake.Fault { return fault })
@@ -53,12 +54,12 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBed(t, fake.Options{})
-				lease, err := managerOf(t, b.Provider, leasing.Options{TTL: 10 * time.Second}).TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+				lease, err := managerOf(t, b.Provider, leasing.Options{TTL: 10 * time.Second}).TryAcquire(t.Context(), "n", nil)
 				require.NoError(t, err)
 				other := b.process()
-				waiting := make(chan leasing.Lease, 1)
+				waiting := make(chan abstractions.Lease, 1)
 				go func() {
-					next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", leasing.AcquireOptions{})
+					next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
 					require.NoError(t, err)
 					waiting <- next
 				}()
@@ -79,7 +80,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 					t.Fatalf("%s got in while %v is left", next.ID(), lease.Remaining())
 				}
 				lost := time.Now()
-				require.ErrorIs(t, context.Cause(lease.Context()), leasing.ErrLost)
+				require.ErrorIs(t, context.Cause(lease.Context()), abstractions.ErrLost)
 				next := <-waiting
 				require.Greater(t, next.Token(), lease.Token())
 				require.LessOrEqual(t, time.Since(lost), soon)
@@ -93,14 +94,14 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 func TestWaitersOfManyProcessesAreServed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		var last int64
-		first, err := managerOf(t, b.Provider, leasing.Options{}).TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+		first, err := managerOf(t, b.Provider, leasing.Options{}).TryAcquire(t.Context(), "n", nil)
 		require.NoError(t, err)
 		served := make(chan int64)
 		for range 5 {
 			p := b.process()
 			go func() {
 				m := managerOf(t, p, leasing.Options{})
-				err := leasing.Do(t.Context(), m, "n", func(_ context.Context, lease leasing.Lease) error {
+				err := leasing.Do(t.Context(), m, "n", func(_ context.Context, lease abstractions.Lease) error {
 					served <- lease.Token()
 					time.Sleep(time.Second)
 					return nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -31,7 +31,7 @@ func TestTrap_T25_NamesAreWrittenAsDocumented(t *testing.T) {
 }
 
 func drawName(t *rapid.T, label string) string {
-	return rapid.StringN(1, -1, leasing.MaxNameBytes).Filter(func(s string) bool { return leasing.ValidateName(s) == nil }).Draw(t, label)
+	return rapid.StringN(1, -1, abstractions.MaxNameBytes).Filter(func(s string) bool { return abstractions.ValidateName(s) == nil }).Draw(t, label)
 }
 
 // No two names share a document, and no ID needs an escape in a URL or breaks a

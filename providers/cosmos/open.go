@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 )
 
@@ -88,7 +88,7 @@ func (o Options) client(w *wire) (*azcosmos.Client, error) {
 	}
 	key, err := azcosmos.NewKeyCredential(o.Key)
 	if err != nil {
-		return nil, &leasing.InvalidError{Field: "Options.Key", Value: notShown, Want: "the account's key, which is in base64"}
+		return nil, &abstractions.InvalidError{Field: "Options.Key", Value: notShown, Want: "the account's key, which is in base64"}
 	}
 	return azcosmos.NewClientWithKey(endpoint, key, &options)
 }

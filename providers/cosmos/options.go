@@ -11,12 +11,12 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 )
 
 // Forever as a retention never forgets.
-const Forever = leasing.Infinite
+const Forever = abstractions.Infinite
 
 // The defaults of Options.
 const (
@@ -150,12 +150,12 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(&fieldsOf)
-	if named := (*leasing.InvalidError)(nil); errors.As(err, &named) {
+	if named := (*abstractions.InvalidError)(nil); errors.As(err, &named) {
 		return named // package auth's: it shows no secret
 	}
 	if err != nil {
 		// The error names a field or an offset, never a value of another field.
-		return &leasing.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of cosmoslease.Options: " + err.Error()}
+		return &abstractions.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of cosmoslease.Options: " + err.Error()}
 	}
 	return nil
 }
@@ -207,5 +207,5 @@ func one(of string, fields []field) (string, error) {
 	if len(given) > 0 {
 		value = "with " + strings.Join(given, " and ")
 	}
-	return "", &leasing.InvalidError{Field: "Options", Value: value, Want: "exactly one of " + of}
+	return "", &abstractions.InvalidError{Field: "Options", Value: value, Want: "exactly one of " + of}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/stretchr/testify/require"
 )
@@ -57,7 +57,7 @@ func TestBadOptionsAreInvalidAndSayWhich(t *testing.T) {
 		o := good()
 		test.change(&o)
 		_, err := Open(t.Context(), o)
-		var invalid *leasing.InvalidError
+		var invalid *abstractions.InvalidError
 		require.ErrorAs(t, err, &invalid, test.field)
 		require.Equal(t, test.field, invalid.Field)
 		require.NotEmpty(t, invalid.Want)
@@ -65,7 +65,7 @@ func TestBadOptionsAreInvalidAndSayWhich(t *testing.T) {
 	o := good()
 	o.Key, o.Auth.Mode = "", auth.ServicePrincipal
 	_, err := Open(t.Context(), o)
-	require.ErrorIs(t, err, leasing.ErrInvalid, "package auth's")
+	require.ErrorIs(t, err, abstractions.ErrInvalid, "package auth's")
 }
 
 func TestOptionsAreReadFromURLs(t *testing.T) {
@@ -98,14 +98,14 @@ func TestBadURLsAreInvalid(t *testing.T) {
 		"cosmos://h/db/c", "cosmos://:a2V5@h/db/c?auth=Auto", "cosmos://:a2V5@h/db/c?key=x", "cosmos://:a2V5@h/db/c?throughput=x", "cosmos://",
 	} {
 		_, err := OpenURL(t.Context(), url)
-		require.ErrorIs(t, err, leasing.ErrInvalid, url)
+		require.ErrorIs(t, err, abstractions.ErrInvalid, url)
 	}
 	_, err := Open(t.Context(), Options{URL: "cosmos://:a2V5@h/db/c", Key: testKey})
-	require.ErrorIs(t, err, leasing.ErrInvalid, "two keys")
+	require.ErrorIs(t, err, abstractions.ErrInvalid, "two keys")
 	_, err = Open(t.Context(), Options{URL: "cosmos://:a2V5@h/db/c", Database: "other"})
-	require.ErrorIs(t, err, leasing.ErrInvalid, "two databases")
+	require.ErrorIs(t, err, abstractions.ErrInvalid, "two databases")
 	_, err = Open(t.Context(), Options{URL: "cosmos://h/db/c?auth=Auto", Auth: auth.Options{Mode: auth.ManagedIdentity}})
-	require.ErrorIs(t, err, leasing.ErrInvalid, "two modes")
+	require.ErrorIs(t, err, abstractions.ErrInvalid, "two modes")
 }
 
 func TestConnectionStrings(t *testing.T) {
@@ -122,10 +122,10 @@ func TestConnectionStrings(t *testing.T) {
 	}
 	for _, text := range []string{"x", "AccountEndpoint=https://h", "AccountKey=" + testKey, "AccountEndpoint=https://h;AccountKey=;", "AccountEndpoint=https://h;AccountKey"} {
 		_, err := Open(t.Context(), Options{ConnectionString: text, Database: "db", Container: "c"})
-		require.ErrorIs(t, err, leasing.ErrInvalid, text)
+		require.ErrorIs(t, err, abstractions.ErrInvalid, text)
 	}
 	_, err := Open(t.Context(), Options{ConnectionString: "AccountEndpoint=https://h;AccountKey=" + testKey, Key: testKey, Database: "db", Container: "c"})
-	require.ErrorIs(t, err, leasing.ErrInvalid, "a key beside it")
+	require.ErrorIs(t, err, abstractions.ErrInvalid, "a key beside it")
 }
 
 func TestOptionsAreReadFromJSON(t *testing.T) {
@@ -142,7 +142,7 @@ func TestOptionsAreReadFromJSON(t *testing.T) {
 	for _, text := range []string{
 		`{"nothing": 1}`, `{"retention": 3}`, `{"retention": "x"}`, `[]`, `{"Authentication": {"Mode": "nothing"}}`, `{"Authentication": {"nothing": 1}}`,
 	} {
-		require.ErrorIs(t, json.Unmarshal([]byte(text), &Options{}), leasing.ErrInvalid, text)
+		require.ErrorIs(t, json.Unmarshal([]byte(text), &Options{}), abstractions.ErrInvalid, text)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, DefaultRetention, p.retention)
 	require.Equal(t, DefaultTimeout, p.timeout)
 	require.Equal(t, DefaultClockSkew, p.expiry.skew)
-	require.Equal(t, 6*time.Second, p.Capabilities().Precision)
+	require.Equal(t, 6*time.Second, p.Capabilities().Lateness.Fixed)
 	o := good()
 	o.Retention = Forever
 	require.Zero(t, openTest(t, o).retention)

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Provider is a leasing.Provider over Azure Cosmos DB. Make one with Open or
@@ -21,39 +21,39 @@ type Provider struct {
 	tokens     tokens
 	expiry     expiry
 	retention  time.Duration // 0 for ever
-	caps       leasing.Capabilities
+	caps       abstractions.Capabilities
 	timeout    time.Duration
 	closed     atomic.Bool
 }
 
 var (
-	_ leasing.Provider = (*Provider)(nil)
-	_ leasing.Lister   = (*Provider)(nil)
-	_ leasing.Pinger   = (*Provider)(nil)
+	_ abstractions.Provider = (*Provider)(nil)
+	_ abstractions.Lister   = (*Provider)(nil)
+	_ abstractions.Pinger   = (*Provider)(nil)
 )
 
 // Capabilities returns what is documented at the package.
-func (p *Provider) Capabilities() leasing.Capabilities { return p.caps }
+func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Acquire makes one attempt to take a name: see leasing.Provider.
-func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
-	return call(ctx, p, func(ctx context.Context, t *items) (leasing.Grant, error) { return p.acquire(ctx, t, req) })
+	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.Grant, error) { return p.acquire(ctx, t, req) })
 }
 
 // Renew extends a claim: see leasing.Provider. A claim that has run out lives on if
 // its document has not been written since.
-func (p *Provider) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
-	return call(ctx, p, func(ctx context.Context, t *items) (leasing.Grant, error) { return p.renew(ctx, t, req) })
+	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.Grant, error) { return p.renew(ctx, t, req) })
 }
 
 // Release gives a claim up: see leasing.Provider.
-func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if err := req.Validate(p.caps); err != nil {
 		return err
 	}
@@ -62,30 +62,32 @@ func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) erro
 }
 
 // Break ends somebody's claim: see leasing.Provider.
-func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	}
-	return call(ctx, p, func(ctx context.Context, t *items) (leasing.BreakResult, error) { return p.breakLease(ctx, t, req) })
+	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.BreakResult, error) {
+		return p.breakLease(ctx, t, req)
+	})
 }
 
 // Inspect shows a record: see leasing.Provider. It makes one request.
-func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
-	return call(ctx, p, func(ctx context.Context, t *items) (leasing.Record, error) {
+	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.Record, error) {
 		s, err := t.read(ctx, req.Name)
 		if err != nil {
-			return leasing.Record{}, err
+			return abstractions.Record{}, err
 		}
 		return p.expiry.record(req.Name, s), nil
 	})
 }
 
 // List lists records by a query: see leasing.Lister.
-func (p *Provider) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
-	return call(ctx, p, func(ctx context.Context, t *items) (leasing.ListResult, error) { return p.list(ctx, t, req) })
+func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.ListResult, error) { return p.list(ctx, t, req) })
 }
 
 // Ping reads a document that does not exist: see leasing.Pinger. It costs a request
@@ -119,7 +121,7 @@ func call[T any](ctx context.Context, p *Provider, do func(ctx context.Context, 
 	var none T
 	switch {
 	case p.closed.Load():
-		return none, leasing.ErrClosed
+		return none, abstractions.ErrClosed
 	case ctx.Err() != nil:
 		return none, interrupted(ctx)
 	}
@@ -155,7 +157,7 @@ func (p *Provider) bounded(ctx context.Context) (context.Context, context.Cancel
 // ended says that a call which Close has interrupted has an unknown outcome.
 func (p *Provider) ended(err error) error {
 	if errors.Is(err, context.Canceled) && p.closed.Load() {
-		return fmt.Errorf("%w: the provider was closed meanwhile", leasing.ErrUnavailable)
+		return fmt.Errorf("%w: the provider was closed meanwhile", abstractions.ErrUnavailable)
 	}
 	return failure(err)
 }
@@ -181,7 +183,7 @@ func attempt[T any](ctx context.Context, p *Provider, do func(ctx context.Contex
 	}
 	if value, err = do(ctx, t); errors.Is(err, errNoContainer) {
 		// The service may take a moment to know of a new container.
-		return none, fmt.Errorf("%w: the container was created and is not seen yet", leasing.ErrUnavailable)
+		return none, fmt.Errorf("%w: the container was created and is not seen yet", abstractions.ErrUnavailable)
 	}
 	return value, err
 }

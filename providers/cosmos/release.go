@@ -3,7 +3,7 @@ package cosmoslease
 import (
 	"context"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // release makes one request with the state of a grant, and two without.
@@ -12,7 +12,7 @@ import (
 // claim holds: an acquire of it that is still on its way either finds it there, or
 // has an ETag that is no more. The other holder's end stays where it was, and its
 // next renewal reads the new ETag.
-func (p *Provider) release(ctx context.Context, t *items, req leasing.ReleaseRequest) error {
+func (p *Provider) release(ctx context.Context, t *items, req abstractions.ReleaseRequest) error {
 	_, err := t.rewrite(ctx, req.Name, stateOf(req.State, req.Name, req.ID), func(s snapshot, _ meaning) (*document, error) {
 		return without(s, req), nil
 	})
@@ -23,7 +23,7 @@ func (p *Provider) release(ctx context.Context, t *items, req leasing.ReleaseReq
 }
 
 // without is a document in which an ID has ended; nil if it has already.
-func without(s snapshot, req leasing.ReleaseRequest) *document {
+func without(s snapshot, req abstractions.ReleaseRequest) *document {
 	if s.doc == nil {
 		next := &document{Version: formatVersion, Name: req.Name}
 		next.remember(released, req.ID)

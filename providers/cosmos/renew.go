@@ -4,28 +4,28 @@ import (
 	"context"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // renew makes one request: a replacement of the version that the claim has written
 // last. If it succeeds nobody else has written since, so that even a claim that had
 // run out had no successor: it lives on.
-func (p *Provider) renew(ctx context.Context, t *items, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *Provider) renew(ctx context.Context, t *items, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	known := stateOf(req.State, req.Name, req.ID)
 	if known != nil && known.doc.Token != req.Token {
 		known = nil
 	}
 	s, err := t.rewrite(ctx, req.Name, known, func(s snapshot, before meaning) (*document, error) {
 		if s.doc == nil && before == conflict {
-			return nil, fmt.Errorf("%w: a read does not show the document that a write has met", leasing.ErrUnavailable)
+			return nil, fmt.Errorf("%w: a read does not show the document that a write has met", abstractions.ErrUnavailable)
 		}
 		if s.doc == nil && before == missing {
-			return nil, &leasing.LostError{Reason: leasing.LostGone}
+			return nil, &abstractions.LostError{Reason: abstractions.LostGone}
 		}
 		return renewed(s, req)
 	})
 	if err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	return grantOf(s, req.TTL), nil
 }
@@ -33,26 +33,26 @@ func (p *Provider) renew(ctx context.Context, t *items, req leasing.RenewRequest
 // renewed is what becomes of a document, or how the claim was lost. What a read shows
 // of a time before the claim was made is what a replica that lags has, or what is left
 // after the document was deleted: that it can be written shows which.
-func renewed(s snapshot, req leasing.RenewRequest) (*document, error) {
+func renewed(s snapshot, req abstractions.RenewRequest) (*document, error) {
 	if s.doc == nil {
-		return s.unchanged(req.Name), &leasing.LostError{Reason: leasing.LostGone}
+		return s.unchanged(req.Name), &abstractions.LostError{Reason: abstractions.LostGone}
 	}
 	if kind, ended := s.doc.ended(req.ID); ended {
 		if kind == broken {
-			return nil, &leasing.LostError{Reason: leasing.LostBroken}
+			return nil, &abstractions.LostError{Reason: abstractions.LostBroken}
 		}
-		return nil, &leasing.LostError{Reason: leasing.LostGone}
+		return nil, &abstractions.LostError{Reason: abstractions.LostGone}
 	}
 	h := s.doc.Holder
 	switch {
 	case s.doc.Token < req.Token:
 		return s.unchanged(req.Name), forgotten(h)
 	case h == nil:
-		return nil, &leasing.LostError{Reason: leasing.LostGone}
+		return nil, &abstractions.LostError{Reason: abstractions.LostGone}
 	case h.ID != req.ID || s.doc.Token != req.Token:
-		return nil, &leasing.LostError{Reason: leasing.LostTaken}
+		return nil, &abstractions.LostError{Reason: abstractions.LostTaken}
 	case h.Breaking:
-		return nil, &leasing.LostError{Reason: leasing.LostBroken}
+		return nil, &abstractions.LostError{Reason: abstractions.LostBroken}
 	}
 	next := s.doc.clone()
 	next.Holder.TTL, next.Holder.Ends = milliseconds(req.TTL), 0
@@ -62,7 +62,7 @@ func renewed(s snapshot, req leasing.RenewRequest) (*document, error) {
 // forgotten is how a claim was lost of which the document knows nothing.
 func forgotten(h *holder) error {
 	if h != nil {
-		return &leasing.LostError{Reason: leasing.LostTaken}
+		return &abstractions.LostError{Reason: abstractions.LostTaken}
 	}
-	return &leasing.LostError{Reason: leasing.LostGone}
+	return &abstractions.LostError{Reason: abstractions.LostGone}
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -52,11 +52,11 @@ func TestAReadThatMissesTheDocumentIsNoLoss(t *testing.T) {
 func TestTrap_T23_AnEarlierGrantOfTheSameIDIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
-		time.Sleep(time.Minute + b.caps.Precision)
+		time.Sleep(time.Minute + b.caps.Lateness.Fixed)
 		next := b.acquire("n", "a")
 		require.Greater(t, next.Token, g.Token)
 		_, err := b.renew(g)
-		requireLost(t, leasing.LostTaken, err)
+		requireLost(t, abstractions.LostTaken, err)
 		_, err = b.renew(next)
 		require.NoError(t, err)
 	})
@@ -74,10 +74,10 @@ func TestALeaseThatRanOutLivesOnIfNobodyHasTakenIt(t *testing.T) {
 		time.Sleep(time.Hour)
 		other := b.acquire("n", "b")
 		_, err = b.renew(g)
-		requireLost(t, leasing.LostTaken, err)
+		requireLost(t, abstractions.LostTaken, err)
 		b.release(other)
 		_, err = b.renew(g)
-		requireLost(t, leasing.LostGone, err)
+		requireLost(t, abstractions.LostGone, err)
 	})
 }
 
@@ -86,11 +86,11 @@ func TestABrokenLeaseIsNotRevived(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
 		time.Sleep(time.Hour)
-		r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
-		require.Equal(t, leasing.BreakResult{Token: g.Token}, r)
+		require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)
 		_, err = b.renew(g)
-		requireLost(t, leasing.LostBroken, err)
+		requireLost(t, abstractions.LostBroken, err)
 	})
 }
 
@@ -141,7 +141,7 @@ func TestABreakProlongsNothing(t *testing.T) {
 		before := b.inspect("n")
 		for range 3 {
 			time.Sleep(15 * time.Second)
-			r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+			r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 			require.NoError(t, err)
 			require.True(t, r.WasHeld)
 			record := b.inspect("n")
@@ -157,13 +157,13 @@ func TestABreakProlongsNothing(t *testing.T) {
 func TestTrap_T56_ABrokenIDIsRefusedForGood(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "a")
-		_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
 		time.Sleep(2 * time.Minute)
 		_, err = b.try("n", "a")
-		require.ErrorIs(t, err, leasing.ErrReleased, "it has run out")
+		require.ErrorIs(t, err, abstractions.ErrReleased, "it has run out")
 		b.release(b.acquire("n", "b"))
 		_, err = b.try("n", "a")
-		require.ErrorIs(t, err, leasing.ErrReleased, "and others have had it")
+		require.ErrorIs(t, err, abstractions.ErrReleased, "and others have had it")
 	})
 }

@@ -3,7 +3,7 @@ package cosmoslease
 import (
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +22,7 @@ func TestRequestsPerOperation(t *testing.T) {
 		g := b.acquire("n", "b")
 		require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs(), "acquire")
 		_, err := b.try("n", "c")
-		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.ErrorIs(t, err, abstractions.ErrHeld)
 		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "acquire what is held")
 		next, err := b.renew(g)
 		require.NoError(t, err)
@@ -31,24 +31,24 @@ func TestRequestsPerOperation(t *testing.T) {
 		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "inspect")
 		require.NoError(t, b.Ping(ctx))
 		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "ping")
-		_, err = b.List(ctx, leasing.ListRequest{})
+		_, err = b.List(ctx, abstractions.ListRequest{})
 		require.NoError(t, err)
 		require.Equal(t, []fake.Verb{fake.QueryItems}, b.verbs(), "list")
-		_, err = b.Break(ctx, leasing.BreakRequest{Name: "n"})
+		_, err = b.Break(ctx, abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs(), "break")
 		_, err = b.renew(next)
-		requireLost(t, leasing.LostBroken, err)
+		requireLost(t, abstractions.LostBroken, err)
 		require.Equal(t, []fake.Verb{fake.ReplaceItem, fake.ReadItem}, b.verbs(), "renew what is lost")
-		_, err = b.Break(ctx, leasing.BreakRequest{Name: "n"})
+		_, err = b.Break(ctx, abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs(), "break what is broken")
-		_, err = b.Break(ctx, leasing.BreakRequest{Name: "never seen"})
+		_, err = b.Break(ctx, abstractions.BreakRequest{Name: "never seen"})
 		require.NoError(t, err)
 		require.Equal(t, []fake.Verb{fake.ReadItem, fake.CreateItem}, b.verbs(), "break what nobody holds")
-		require.NoError(t, b.Release(ctx, leasing.ReleaseRequest{Name: "other", ID: "x"}))
+		require.NoError(t, b.Release(ctx, abstractions.ReleaseRequest{Name: "other", ID: "x"}))
 		require.Equal(t, []fake.Verb{fake.ReadItem, fake.CreateItem}, b.verbs(), "clean up an attempt")
-		require.NoError(t, b.Release(ctx, leasing.ReleaseRequest{Name: "other", ID: "x"}))
+		require.NoError(t, b.Release(ctx, abstractions.ReleaseRequest{Name: "other", ID: "x"}))
 		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "again")
 	})
 }
@@ -82,7 +82,7 @@ func TestACleanUpBesideAHolderDoesNotDisturbIt(t *testing.T) {
 		g := b.acquire("n", "a")
 		before := b.inspect("n")
 		for _, id := range []string{"b", "c"} {
-			require.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: id}))
+			require.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: id}))
 			after := b.inspect("n")
 			require.Equal(t, before.ExpiresAt, after.ExpiresAt)
 			require.Equal(t, g.Token, after.Token)
@@ -93,7 +93,7 @@ func TestACleanUpBesideAHolderDoesNotDisturbIt(t *testing.T) {
 		b.release(next)
 		for _, id := range []string{"a", "b", "c"} {
 			_, err := b.try("n", id)
-			require.ErrorIs(t, err, leasing.ErrReleased, id)
+			require.ErrorIs(t, err, abstractions.ErrReleased, id)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -77,7 +77,7 @@ func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
 		b.release(b.acquire("n", "x"))
 		r := &resent{lost: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, status: 429}
 		_, err := b.through(r).Acquire(t.Context(), wish("n", "a", time.Minute))
-		require.ErrorIs(t, err, leasing.ErrThrottled)
+		require.ErrorIs(t, err, abstractions.ErrThrottled)
 		require.Equal(t, 2, r.writes)
 		require.False(t, b.inspect("n").Held)
 	})
@@ -125,8 +125,8 @@ func TestAfterARefusedWriteNothingIsCertain(t *testing.T) {
 func TestTheCauseOfACancellationIsNoAnswer(t *testing.T) {
 	other := errors.New("a cause of the caller's")
 	for _, cause := range []error{
-		&leasing.LostError{Reason: leasing.LostExpired}, leasing.ErrHeld, &leasing.ThrottledError{}, leasing.ErrClosed, leasing.ErrDenied,
-		leasing.ErrSetup, leasing.ErrStale, leasing.ErrReleased, other,
+		&abstractions.LostError{Reason: abstractions.LostExpired}, abstractions.ErrHeld, &abstractions.ThrottledError{}, abstractions.ErrClosed, abstractions.ErrDenied,
+		abstractions.ErrNotSetUp, abstractions.ErrStale, abstractions.ErrReleased, other,
 	} {
 		for _, verb := range []fake.Verb{fake.ReplaceItem, fake.ReadItem} {
 			inBubble(t, func(t *testing.T, b *bed) {
@@ -152,7 +152,7 @@ func TestTheCauseOfACancellationIsNoAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) { // at the first use
 		ctx, cancel := context.WithCancelCause(t.Context())
 		b.account.Before(func(fake.Operation) fake.Fault {
-			cancel(leasing.ErrLost)
+			cancel(abstractions.ErrLost)
 			return fake.Fault{Delay: time.Second}
 		})
 		_, err := b.Acquire(ctx, wish("n", "a", time.Minute))
@@ -163,9 +163,9 @@ func TestTheCauseOfACancellationIsNoAnswer(t *testing.T) {
 // Nothing that a credential's error says of a context's cause is an answer.
 func TestACredentialDoesNotHandOnTheCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(leasing.ErrLost)
+	cancel(abstractions.ErrLost)
 	err := cut(ctx, context.Cause(ctx))
-	require.NotErrorIs(t, err, leasing.ErrLost)
+	require.NotErrorIs(t, err, abstractions.ErrLost)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, cut(ctx, nil))
 	require.Equal(t, io.EOF, cut(t.Context(), io.EOF))
@@ -180,12 +180,12 @@ func (causes) Do(req *http.Request) (*http.Response, error) {
 
 func TestARequestDoesNotHandOnTheCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(leasing.ErrLost)
+	cancel(abstractions.ErrLost)
 	for _, method := range []string{http.MethodGet, http.MethodPut} {
 		req, err := http.NewRequestWithContext(ctx, method, "http://localhost/dbs", http.NoBody)
 		require.NoError(t, err)
 		_, err = newWire(t.Context(), causes{}).Do(req) //nolint:bodyclose // there is none
-		require.NotErrorIs(t, err, leasing.ErrLost)
+		require.NotErrorIs(t, err, abstractions.ErrLost)
 		require.ErrorIs(t, err, context.Canceled)
 	}
 }

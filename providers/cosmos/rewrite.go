@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // maxConflicts bounds how often a call begins again because somebody else was
@@ -36,7 +36,7 @@ func (t *items) rewrite(ctx context.Context, name string, known *snapshot, becom
 			return s, after(before, err)
 		}
 		if taken && s.doc == nil {
-			return s, fmt.Errorf("%w: the document of %q can neither be created nor read", leasing.ErrUnavailable, name)
+			return s, fmt.Errorf("%w: the document of %q can neither be created nor read", abstractions.ErrUnavailable, name)
 		}
 		next, verdict := become(s, before)
 		if next == nil {
@@ -54,7 +54,7 @@ func (t *items) rewrite(ctx context.Context, name string, known *snapshot, becom
 		}
 		return snapshot{doc: next, etag: etag, now: s.now}, verdict
 	}
-	return snapshot{}, fmt.Errorf("%w: others have changed the document of %q %d times in a row", leasing.ErrUnavailable, name, maxConflicts)
+	return snapshot{}, fmt.Errorf("%w: others have changed the document of %q %d times in a row", abstractions.ErrUnavailable, name, maxConflicts)
 }
 
 // after is an error after a write was, or was not, refused.

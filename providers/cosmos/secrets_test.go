@@ -12,7 +12,7 @@ import (
 	"time"
 
 	azlog "github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
@@ -57,11 +57,11 @@ func (s *shown) hides(t *testing.T, secrets ...string) {
 // everything shows the errors of all calls, and closes the provider.
 func (s *shown) everything(t *testing.T, p *Provider) {
 	g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
-	s.show(g, err, &leasing.Error{Op: "acquire", Err: err})
-	_, err = p.Renew(t.Context(), leasing.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: time.Minute})
+	s.show(g, err, &abstractions.Error{Op: "acquire", Err: err})
+	_, err = p.Renew(t.Context(), abstractions.RenewRequest{Name: "n", ID: "a", Token: 1, TTL: time.Minute})
 	s.show(err)
-	s.show(p.Release(t.Context(), leasing.ReleaseRequest{Name: "n", ID: "a"}), p.Ping(t.Context()))
-	_, err = p.List(t.Context(), leasing.ListRequest{})
+	s.show(p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}), p.Ping(t.Context()))
+	_, err = p.List(t.Context(), abstractions.ListRequest{})
 	s.show(err, p, p.Capabilities())
 	require.NoError(t, p.Close())
 }
@@ -137,7 +137,7 @@ func TestTrap_T49_AKeyInTheWrongPlaceIsNotShown(t *testing.T) {
 		"?auth=" + strings.Repeat("k", 40), "?" + strings.Repeat("k", 40) + "=", "?key=" + secret,
 	} {
 		_, err := OpenURL(t.Context(), "cosmos://account.documents.azure.com/db/c"+rest)
-		require.ErrorIs(t, err, leasing.ErrInvalid)
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
 		s := newShown()
 		s.show(err)
 		s.hides(t, strings.TrimRight(secret, "="), strings.Repeat("k", 40))

@@ -9,7 +9,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -23,9 +24,9 @@ func TestAMissingContainerIsCreatedOnDemand(t *testing.T) {
 		var all sync.WaitGroup
 		for _, p := range []*Provider{b.process(create), b.process(create), b.process(create)} {
 			all.Go(func() {
-				_, err := p.Acquire(t.Context(), wish("n", leasing.NewID(), time.Minute))
+				_, err := p.Acquire(t.Context(), wish("n", abstractions.NewID(), time.Minute))
 				if err != nil {
-					require.ErrorIs(t, err, leasing.ErrHeld)
+					require.ErrorIs(t, err, abstractions.ErrHeld)
 				}
 			})
 		}
@@ -46,9 +47,9 @@ func TestAMissingContainerIsSaidWithWhatToRun(t *testing.T) {
 				p := b.process(func(o *Options) { o.Database, o.Container = account.db, account.container })
 				for range 2 {
 					_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
-					require.ErrorIs(t, err, leasing.ErrSetup)
+					require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 					require.ErrorContains(t, err, "az cosmosdb sql container create -g GROUP -a ACCOUNT -d "+account.db+" -n "+account.container+" -p /id --partition-key-version 2")
-					require.ErrorIs(t, p.Ping(t.Context()), leasing.ErrSetup)
+					require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrNotSetUp)
 				}
 				b.account.AddContainer(account.db, account.container, "/id")
 				_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
@@ -93,7 +94,7 @@ func TestAnIdentityThatMayNotCreateIsToldWhatToRun(t *testing.T) {
 			o.Key, o.Credential, o.Create, o.Container = "", &bearer{life: time.Hour}, true, "missing"
 		})
 		_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
-		require.ErrorIs(t, err, leasing.ErrSetup)
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		require.ErrorContains(t, err, "this identity may not create one")
 		require.ErrorContains(t, err, "az cosmosdb sql container create")
 	})
@@ -113,7 +114,7 @@ func TestContainersThatDoNotSuitAreRefused(t *testing.T) {
 			b.account.AddContainer(testDatabase, "odd", path)
 			p := b.process(func(o *Options) { o.Container = "odd"; change(o) })
 			_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
-			require.ErrorIs(t, err, leasing.ErrSetup, path)
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp, path)
 		})
 	}
 	for _, path := range []string{"/id", "/pk", "/deep/er/path"} {
@@ -135,22 +136,22 @@ func TestAContainerDeletedUnderAHolder(t *testing.T) {
 	for _, create := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			m := managerOf(t, b.Provider, leasing.Options{TTL: 20 * time.Second})
-			lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+			lease, err := m.TryAcquire(t.Context(), "n", nil)
 			require.NoError(t, err)
 			b.account.DropContainer(testDatabase, testContainer)
 			time.Sleep(2 * time.Second)
 			other := b.process(func(o *Options) { o.Create = create })
 			if !create {
 				_, err := other.Acquire(t.Context(), wish("n", "b", time.Minute))
-				require.ErrorIs(t, err, leasing.ErrSetup)
+				require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 				b.account.AddContainer(testDatabase, testContainer, "/id")
 			}
 			next, err := other.Acquire(t.Context(), wish("n", "b", time.Minute))
 			require.NoError(t, err)
 			require.Greater(t, next.Token, lease.Token())
 			<-lease.Done()
-			require.ErrorIs(t, context.Cause(lease.Context()), leasing.ErrLost)
-			record, err := other.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			require.ErrorIs(t, context.Cause(lease.Context()), abstractions.ErrLost)
+			record, err := other.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
 			require.Equal(t, "b", record.ID)
 		})
@@ -169,11 +170,11 @@ func TestAContainerIsCreatedAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, next.Token, first.Token)
 		_, err = p.Renew(t.Context(), renewal(first))
-		requireLost(t, leasing.LostTaken, err)
+		requireLost(t, abstractions.LostTaken, err)
 
 		b.account.DropContainer(testDatabase, testContainer)
 		_, err = p.Renew(t.Context(), renewal(next))
-		requireLost(t, leasing.LostGone, err)
+		requireLost(t, abstractions.LostGone, err)
 	})
 }
 
@@ -197,7 +198,7 @@ func TestAContainerWithOldPartitionKeysIsRefused(t *testing.T) {
 		inBubble(t, func(t *testing.T, b *bed) {
 			b.account.SetPartitionKeyVersion(testDatabase, testContainer, version)
 			_, err := b.try("n", "a")
-			require.ErrorIs(t, err, leasing.ErrSetup)
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 			require.ErrorContains(t, err, "101 bytes")
 			b.account.SetPartitionKeyVersion(testDatabase, testContainer, 2)
 			b.acquire("n", "a")

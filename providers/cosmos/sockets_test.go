@@ -14,7 +14,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
@@ -51,12 +51,12 @@ func (goodToken) GetToken(_ context.Context, o policy.TokenRequestOptions) (azco
 func TestConformanceNPM(t *testing.T) {
 	h := socketHarness(Options{URL: required(t, "LEASING_TEST_COSMOS_NPM"), ClockSkew: time.Millisecond})
 	plain := h.New
-	h.New = func(t testing.TB) leasing.Provider {
+	h.New = func(t testing.TB) abstractions.Provider {
 		p := plain(t).(*Provider)
 		p.connection.wire.next = notFound{p.connection.wire.next}
 		return p
 	}
-	h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return h.New(t) }
+	h.Peer = func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return h.New(t) }
 	providertest.Run(t, h)
 }
 
@@ -93,11 +93,11 @@ func TestConformanceAccount(t *testing.T) {
 }
 
 func socketHarness(o Options) providertest.Harness {
-	open := func(t testing.TB) leasing.Provider { return openTest(t, o) }
+	open := func(t testing.TB) abstractions.Provider { return openTest(t, o) }
 	return providertest.Harness{
 		New:  open,
-		Peer: func(t testing.TB, _ leasing.Provider) leasing.Provider { return open(t) },
-		Unreachable: func(t testing.TB) leasing.Provider {
+		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t) },
+		Unreachable: func(t testing.TB) abstractions.Provider {
 			return openTest(t, Options{Endpoint: silent(t), Key: testKey, Database: "d", Container: "c"})
 		},
 		Parallel: 16,

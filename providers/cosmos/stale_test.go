@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -18,20 +18,20 @@ func (b *bed) lagging(writes int) {
 // A claim that was broken is not granted again by a read that shows it as it was,
 // however long it was to run.
 func TestAStaleReadGrantsNothing(t *testing.T) {
-	for name, ttl := range map[string]time.Duration{"infinite": leasing.Infinite, "longer than asked for": 2 * time.Minute, "shorter": 10 * time.Second} {
+	for name, ttl := range map[string]time.Duration{"infinite": abstractions.Infinite, "longer than asked for": 2 * time.Minute, "shorter": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bed) {
 				ctx := t.Context()
 				g, err := b.Acquire(ctx, wish("n", "a", ttl))
 				require.NoError(t, err)
-				_, err = b.process().Break(ctx, leasing.BreakRequest{Name: "n", IfToken: g.Token, Immediate: true})
+				_, err = b.process().Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: g.Token, Immediate: true})
 				require.NoError(t, err)
 				other := b.process()
 				next, err := other.Acquire(ctx, wish("n", "b", time.Minute))
 				require.NoError(t, err)
 				b.lagging(2)
 				_, err = b.try("n", "a")
-				require.ErrorIs(t, err, leasing.ErrReleased)
+				require.ErrorIs(t, err, abstractions.ErrReleased)
 				b.account.Before(nil)
 				require.Equal(t, "b", b.inspect("n").ID)
 				_, err = other.Renew(ctx, renewal(next))
@@ -44,7 +44,7 @@ func TestAStaleReadGrantsNothing(t *testing.T) {
 // An acquire of what its own claim holds is shown by a write, and shortens nothing.
 func TestAnAcquireOfWhatIsHeldWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
-		for _, ttl := range []time.Duration{leasing.Infinite, time.Hour} {
+		for _, ttl := range []time.Duration{abstractions.Infinite, time.Hour} {
 			name := ttl.String()
 			g, err := b.Acquire(t.Context(), wish(name, "a", ttl))
 			require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 					g := b.acquire("n", "b")
 					operator := b.process()
 					b.lagging(lag)
-					req := leasing.BreakRequest{Name: "n", Immediate: immediate}
+					req := abstractions.BreakRequest{Name: "n", Immediate: immediate}
 					if byToken {
 						req.IfToken = g.Token
 					}
@@ -88,7 +88,7 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 					require.True(t, r.WasHeld)
 					require.Equal(t, g.Token, r.Token)
 					_, err = b.renew(g)
-					requireLost(t, leasing.LostBroken, err)
+					requireLost(t, abstractions.LostBroken, err)
 				})
 			}
 		}
@@ -99,13 +99,13 @@ func TestAStaleReadBreaksTheLeaseThatThereIs(t *testing.T) {
 func TestAStaleReadOfABrokenLeaseIsNotTheLast(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
-		_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
 		b.release(g)
 		next := b.acquire("n", "b")
 		operator := b.process()
 		b.lagging(2)
-		_, err = operator.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+		_, err = operator.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 		requireUnknown(t, err)
 		_, err = b.renew(next)
 		require.NoError(t, err)
@@ -118,15 +118,15 @@ func TestABreakThatIsNotMeantDisturbsNobody(t *testing.T) {
 		g := b.acquire("n", "a")
 		before := b.inspect("n")
 		time.Sleep(10 * time.Second)
-		_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: g.Token + 7})
-		require.ErrorIs(t, err, leasing.ErrStale)
+		_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: g.Token + 7})
+		require.ErrorIs(t, err, abstractions.ErrStale)
 		require.Equal(t, before.ExpiresAt, b.inspect("n").ExpiresAt)
 		_, err = b.renew(g)
 		require.NoError(t, err)
-		r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "never seen"})
+		r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "never seen"})
 		require.NoError(t, err)
-		require.Equal(t, leasing.BreakResult{}, r)
-		_, err = b.Break(t.Context(), leasing.BreakRequest{Name: "nor this", IfToken: 7})
-		require.ErrorIs(t, err, leasing.ErrStale)
+		require.Equal(t, abstractions.BreakResult{}, r)
+		_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "nor this", IfToken: 7})
+		require.ErrorIs(t, err, abstractions.ErrStale)
 	})
 }

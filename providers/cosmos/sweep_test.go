@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -18,7 +18,7 @@ func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 		other := b.process(func(o *Options) { o.Prefix = "other" })
 		_, err := other.Acquire(t.Context(), wish("theirs", "a", time.Minute))
 		require.NoError(t, err)
-		infinite := wish("infinite", "a", leasing.Infinite)
+		infinite := wish("infinite", "a", abstractions.Infinite)
 		_, err = b.Acquire(t.Context(), infinite)
 		require.NoError(t, err)
 		_, err = b.Acquire(t.Context(), wish("long", "a", 100*time.Hour))
@@ -29,7 +29,7 @@ func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 				b.release(g) // the others run out
 			}
 		}
-		require.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: "never held", ID: "x"}))
+		require.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "never held", ID: "x"}))
 		n, err := b.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n, "not idle yet")
@@ -38,13 +38,13 @@ func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 		n, err = b.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 250, n, "249 of the 250, and the one that nobody held")
-		list, err := b.List(t.Context(), leasing.ListRequest{})
+		list, err := b.List(t.Context(), abstractions.ListRequest{})
 		require.NoError(t, err)
 		require.Len(t, list.Records, 3)
 		_, err = b.renew(late)
 		require.NoError(t, err)
 		require.True(t, b.inspect("infinite").Held)
-		record, err := other.Inspect(t.Context(), leasing.InspectRequest{Name: "theirs"})
+		record, err := other.Inspect(t.Context(), abstractions.InspectRequest{Name: "theirs"})
 		require.NoError(t, err)
 		require.NotZero(t, record.Token)
 	})
@@ -114,26 +114,26 @@ func TestForeignDocumentsAreNeitherListedNorSwept(t *testing.T) {
 			_, err := items.container.CreateItem(t.Context(), pkOf(body), []byte(body), nil)
 			require.NoError(t, err)
 		}
-		page, err := b.List(t.Context(), leasing.ListRequest{})
+		page, err := b.List(t.Context(), abstractions.ListRequest{})
 		require.NoError(t, err)
 		require.Len(t, page.Records, 1)
-		_, err = b.List(t.Context(), leasing.ListRequest{After: "%"})
-		require.ErrorIs(t, err, leasing.ErrInvalid)
-		_, err = b.List(t.Context(), leasing.ListRequest{After: "AAo"})
-		require.ErrorIs(t, err, leasing.ErrInvalid, "a line break would end the header")
+		_, err = b.List(t.Context(), abstractions.ListRequest{After: "%"})
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		_, err = b.List(t.Context(), abstractions.ListRequest{After: "AAo"})
+		require.ErrorIs(t, err, abstractions.ErrInvalid, "a line break would end the header")
 	})
 }
 
 // Neither a listing nor a sweep hides that it is incomplete.
 func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
 	for status, want := range map[fake.Fault]error{
-		{Status: 429}: leasing.ErrThrottled, {Status: 500}: leasing.ErrUnavailable, {Status: 403}: leasing.ErrDenied, {Status: 404}: leasing.ErrSetup,
-		{Status: 404, Substatus: 1003}: leasing.ErrSetup, {Status: 404, Substatus: 1002}: leasing.ErrUnavailable, {Status: 400}: leasing.ErrSetup, {Drop: true}: leasing.ErrUnavailable,
+		{Status: 429}: abstractions.ErrThrottled, {Status: 500}: abstractions.ErrUnavailable, {Status: 403}: abstractions.ErrDenied, {Status: 404}: abstractions.ErrNotSetUp,
+		{Status: 404, Substatus: 1003}: abstractions.ErrNotSetUp, {Status: 404, Substatus: 1002}: abstractions.ErrUnavailable, {Status: 400}: abstractions.ErrNotSetUp, {Drop: true}: abstractions.ErrUnavailable,
 	} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			b.acquire("n", "a")
 			b.account.Before(on(fake.QueryItems, status))
-			_, err := b.List(t.Context(), leasing.ListRequest{})
+			_, err := b.List(t.Context(), abstractions.ListRequest{})
 			require.ErrorIs(t, err, want, "%+v", status)
 			_, err = b.Sweep(t.Context())
 			require.ErrorIs(t, err, want, "%+v", status)

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // tokens are the fencing tokens that a provider gives. A document that remembers the
@@ -28,7 +28,7 @@ func (t *tokens) next(stored int64, date, local time.Time) int64 {
 	if t.latest >= at.UnixMicro() && t.latest < future {
 		at = time.UnixMicro(t.latest + 1)
 	}
-	token := leasing.NextToken(stored, at)
+	token := abstractions.NextToken(stored, at)
 	if token < future {
 		t.latest = max(t.latest, token)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -71,7 +71,7 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 					require.NoError(t, err)
 					require.Greater(t, taken.Token, g.Token)
 					_, err = b.renew(g)
-					requireLost(t, leasing.LostTaken, err)
+					requireLost(t, abstractions.LostTaken, err)
 				})
 			})
 		}
@@ -91,13 +91,13 @@ func TestALeaseWhoseDocumentWasDeletedIsLost(t *testing.T) {
 				g := b.acquire("n", "a")
 				g.Token += time.Hour.Microseconds() // of a clock that was ahead
 				b.account.AddContainer(testDatabase, testContainer, "/id")
-				_, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"}) // what the session has seen is gone
+				_, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"}) // what the session has seen is gone
 				requireUnknown(t, err)
 				follow(b)
 				_, err = b.renew(g)
-				reason := leasing.LostGone
+				reason := abstractions.LostGone
 				if name == "an earlier one" {
-					reason = leasing.LostTaken
+					reason = abstractions.LostTaken
 				}
 				requireLost(t, reason, err)
 			})

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // schemes are what a URL may begin with, and what its endpoint then does.
@@ -55,7 +55,7 @@ func pairs(rawQuery string) bool {
 }
 
 func badURL(want string) error {
-	return &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: want}
+	return &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: want}
 }
 
 // withKey reads the key that stands before the @, if there is one.
@@ -104,7 +104,7 @@ var parameters = []string{
 // set sets the field with that tag.
 func (o *Options) set(key string, values []string) error {
 	if !slices.Contains(parameters, key) {
-		return &leasing.InvalidError{Field: "Options.URL parameter", Value: word(key), Want: "one of " + strings.Join(parameters, ", ")}
+		return &abstractions.InvalidError{Field: "Options.URL parameter", Value: word(key), Want: "one of " + strings.Join(parameters, ", ")}
 	}
 	value, want := values[len(values)-1], "one value"
 	var err error
@@ -112,7 +112,7 @@ func (o *Options) set(key string, values []string) error {
 		want, err = o.setOne(key, value)
 	}
 	if err != nil || len(values) != 1 {
-		return &leasing.InvalidError{Field: "Options.URL parameter " + key, Value: word(value), Want: want}
+		return &abstractions.InvalidError{Field: "Options.URL parameter " + key, Value: word(value), Want: want}
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (o *Options) setOne(key, value string) (want string, err error) {
 // parser needs the parts in one order, and panics without a key.
 func (o Options) withConnectionString() (Options, error) {
 	if o.Key != "" || !o.Auth.IsZero() || o.Credential != nil {
-		return o, &leasing.InvalidError{Field: "Options.ConnectionString", Value: notShown, Want: "no Key, Auth and Credential beside it: it has a key"}
+		return o, &abstractions.InvalidError{Field: "Options.ConnectionString", Value: notShown, Want: "no Key, Auth and Credential beside it: it has a key"}
 	}
 	for part := range strings.SplitSeq(o.ConnectionString, ";") {
 		name, value, found := strings.Cut(strings.TrimSpace(part), "=")
@@ -179,7 +179,7 @@ func (o Options) withConnectionString() (Options, error) {
 	return o, nil
 }
 
-var errConnectionString error = &leasing.InvalidError{
+var errConnectionString error = &abstractions.InvalidError{
 	Field: "Options.ConnectionString", Value: notShown, Want: "AccountEndpoint=https://...;AccountKey=...;",
 }
 

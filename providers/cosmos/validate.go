@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 const (
@@ -53,7 +53,7 @@ func defaultTo[T comparable](field *T, value T) {
 // network.
 func (o Options) validateEndpoint() error {
 	refuse := func(want string) error {
-		return &leasing.InvalidError{Field: "Options.Endpoint", Value: notShown, Want: want}
+		return &abstractions.InvalidError{Field: "Options.Endpoint", Value: notShown, Want: want}
 	}
 	u, err := url.Parse(o.Endpoint)
 	switch {
@@ -76,19 +76,19 @@ func (o Options) validateKey() error {
 		return nil
 	}
 	if key, err := base64.StdEncoding.DecodeString(o.Key); err != nil || len(key) == 0 {
-		return &leasing.InvalidError{Field: "Options.Key", Value: notShown, Want: "the account's key, which is in base64"}
+		return &abstractions.InvalidError{Field: "Options.Key", Value: notShown, Want: "the account's key, which is in base64"}
 	}
 	return nil
 }
 
 func (o Options) validateNames() error {
 	for _, n := range []struct{ field, value string }{{"Database", o.Database}, {"Container", o.Container}} {
-		if n.value == "" || len(n.value) > maxResourceBytes || strings.ContainsAny(n.value, `/\?#%"`) || leasing.ValidateName(n.value) != nil || strings.TrimSpace(n.value) != n.value {
-			return &leasing.InvalidError{Field: "Options." + n.field, Value: n.value, Want: fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and space around it`, maxResourceBytes)}
+		if n.value == "" || len(n.value) > maxResourceBytes || strings.ContainsAny(n.value, `/\?#%"`) || abstractions.ValidateName(n.value) != nil || strings.TrimSpace(n.value) != n.value {
+			return &abstractions.InvalidError{Field: "Options." + n.field, Value: n.value, Want: fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and space around it`, maxResourceBytes)}
 		}
 	}
-	if len(o.Prefix) > maxPrefixBytes || o.Prefix != "" && leasing.ValidateName(o.Prefix) != nil {
-		return &leasing.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", maxPrefixBytes)}
+	if len(o.Prefix) > maxPrefixBytes || o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil {
+		return &abstractions.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: fmt.Sprintf("at most %d bytes of UTF-8 without control characters", maxPrefixBytes)}
 	}
 	return nil
 }
@@ -97,16 +97,16 @@ func (o Options) validateNames() error {
 func (o Options) validateContainer() error {
 	if o.PartitionKeyPath != "" {
 		if _, err := parsePath(o.PartitionKeyPath); err != nil {
-			return &leasing.InvalidError{Field: "Options.PartitionKeyPath", Value: o.PartitionKeyPath, Want: "a path such as /id or /pk, but not " + err.Error()}
+			return &abstractions.InvalidError{Field: "Options.PartitionKeyPath", Value: o.PartitionKeyPath, Want: "a path such as /id or /pk, but not " + err.Error()}
 		}
 	}
 	switch {
 	case o.Throughput != 0 && !o.Create:
-		return &leasing.InvalidError{Field: "Options.Throughput", Value: o.Throughput, Want: "0, or Create to be set as well"}
+		return &abstractions.InvalidError{Field: "Options.Throughput", Value: o.Throughput, Want: "0, or Create to be set as well"}
 	case o.Autoscale && o.Throughput == 0:
-		return &leasing.InvalidError{Field: "Options.Autoscale", Value: true, Want: "Throughput to be set as well"}
+		return &abstractions.InvalidError{Field: "Options.Autoscale", Value: true, Want: "Throughput to be set as well"}
 	case o.Throughput != 0 && (o.Throughput < 400 || o.Throughput > 1_000_000):
-		return &leasing.InvalidError{Field: "Options.Throughput", Value: o.Throughput, Want: "400 to 1000000 request units per second; or 0 for none"}
+		return &abstractions.InvalidError{Field: "Options.Throughput", Value: o.Throughput, Want: "400 to 1000000 request units per second; or 0 for none"}
 	}
 	return nil
 }
@@ -125,10 +125,10 @@ func (o Options) validateDurations() error {
 		if d.forever && d.value == Forever || d.value >= d.least && d.value <= d.most {
 			continue
 		}
-		return &leasing.InvalidError{Field: "Options." + d.field, Value: d.value, Want: fmt.Sprintf("%v to %v; or 0 for the default", d.least, d.most)}
+		return &abstractions.InvalidError{Field: "Options." + d.field, Value: d.value, Want: fmt.Sprintf("%v to %v; or 0 for the default", d.least, d.most)}
 	}
 	if o.ExpireDocuments && o.Retention == Forever {
-		return &leasing.InvalidError{Field: "Options.ExpireDocuments", Value: true, Want: "false, or a Retention that ends"}
+		return &abstractions.InvalidError{Field: "Options.ExpireDocuments", Value: true, Want: "false, or a Retention that ends"}
 	}
 	return nil
 }
@@ -140,5 +140,5 @@ func (o Options) validateConsistency() error {
 	if o.Consistency == "" || slices.Contains(levels, o.Consistency) {
 		return nil
 	}
-	return &leasing.InvalidError{Field: "Options.Consistency", Value: o.Consistency, Want: strings.Join(levels, ", ") + "; or nothing for the account's own"}
+	return &abstractions.InvalidError{Field: "Options.Consistency", Value: o.Consistency, Want: strings.Join(levels, ", ") + "; or nothing for the account's own"}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(testing.TB) leasing.Provider {
+func open(testing.TB) abstractions.Provider {
 	return memlease.New(memlease.Options{History: 100})
 }
 
@@ -25,15 +25,15 @@ func TestConformanceInVirtualTime(t *testing.T) {
 }
 
 // forget lets the retention pass, and the sweep of other names' acquires find the name.
-func forget(t testing.TB, p leasing.Provider, name string) {
+func forget(t testing.TB, p abstractions.Provider, name string) {
 	time.Sleep(memlease.DefaultRetention)
 	for i := 0; ; i++ {
-		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: name})
+		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
 		if record.Token == 0 {
 			return
 		}
-		_, err = p.Acquire(t.Context(), leasing.AcquireRequest{Name: fmt.Sprint(name, i), ID: leasing.NewID(), Owner: "test", TTL: time.Second})
+		_, err = p.Acquire(t.Context(), abstractions.AcquireRequest{Name: fmt.Sprint(name, i), ID: abstractions.NewID(), Owner: "test", TTL: time.Second})
 		require.NoError(t, err)
 	}
 }
@@ -50,7 +50,7 @@ type clocked struct {
 
 func TestConformanceOnAClockOfItsOwn(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
-		New: func(testing.TB) leasing.Provider {
+		New: func(testing.TB) abstractions.Provider {
 			c := new(clocked)
 			c.Provider = memlease.New(memlease.Options{
 				History: 100,
@@ -58,13 +58,13 @@ func TestConformanceOnAClockOfItsOwn(t *testing.T) {
 			})
 			return c
 		},
-		Advance: func(p leasing.Provider, d time.Duration) { p.(*clocked).ahead.Add(int64(d)) },
+		Advance: func(p abstractions.Provider, d time.Duration) { p.(*clocked).ahead.Add(int64(d)) },
 		TTL:     time.Hour,
 	})
 }
 
 func BenchmarkProvider(b *testing.B) {
 	providertest.Benchmark(b, providertest.Harness{
-		New: func(testing.TB) leasing.Provider { return memlease.New(memlease.Options{}) },
+		New: func(testing.TB) abstractions.Provider { return memlease.New(memlease.Options{}) },
 	})
 }

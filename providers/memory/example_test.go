@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -20,15 +20,15 @@ func Example() {
 	}
 	defer provider.Close()
 
-	first := leasing.AcquireRequest{Name: "jobs/report", ID: leasing.NewID(), Owner: "worker 1", TTL: time.Minute}
-	second := leasing.AcquireRequest{Name: "jobs/report", ID: leasing.NewID(), Owner: "worker 2", TTL: time.Minute}
+	first := abstractions.AcquireRequest{Name: "jobs/report", ID: abstractions.NewID(), Owner: "worker 1", TTL: time.Minute}
+	second := abstractions.AcquireRequest{Name: "jobs/report", ID: abstractions.NewID(), Owner: "worker 2", TTL: time.Minute}
 
 	one, err := provider.Acquire(ctx, first)
 	fmt.Println("worker 1:", err)
 	_, err = provider.Acquire(ctx, second)
-	fmt.Println("worker 2 is refused:", errors.Is(err, leasing.ErrHeld))
+	fmt.Println("worker 2 is refused:", errors.Is(err, abstractions.ErrHeld))
 
-	err = provider.Release(ctx, leasing.ReleaseRequest{Name: first.Name, ID: first.ID, Token: one.Token})
+	err = provider.Release(ctx, abstractions.ReleaseRequest{Name: first.Name, ID: first.ID, Token: one.Token})
 	fmt.Println("worker 1 releases:", err)
 	two, err := provider.Acquire(ctx, second)
 	fmt.Println("worker 2:", err, "with a higher token:", two.Token > one.Token)

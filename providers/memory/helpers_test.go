@@ -6,28 +6,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
-func request(name string, ttl time.Duration) leasing.AcquireRequest {
-	return leasing.AcquireRequest{Name: name, ID: leasing.NewID(), Owner: "test", TTL: ttl}
+func request(name string, ttl time.Duration) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "test", TTL: ttl}
 }
 
-func (p *Provider) mustAcquire(t testing.TB, req leasing.AcquireRequest) leasing.Grant {
+func (p *Provider) mustAcquire(t testing.TB, req abstractions.AcquireRequest) abstractions.Grant {
 	t.Helper()
 	grant, err := p.Acquire(t.Context(), req)
 	require.NoError(t, err)
 	return grant
 }
 
-func (p *Provider) mustRelease(t testing.TB, req leasing.AcquireRequest) {
+func (p *Provider) mustRelease(t testing.TB, req abstractions.AcquireRequest) {
 	t.Helper()
-	require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}))
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}))
 }
 
-func (p *Provider) mustInspect(t testing.TB, name string) leasing.Record {
+func (p *Provider) mustInspect(t testing.TB, name string) abstractions.Record {
 	t.Helper()
-	record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: name})
+	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(t, err)
 	return record
 }

@@ -7,21 +7,21 @@ import (
 	"strconv"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // List returns a page of records: see leasing.Lister. Names that were never
 // held are not listed. The order is that of the shards, and within one that of
 // the names, so that a page costs a part of the names and not all of them.
-func (p *Provider) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	if err := p.usable(ctx); err != nil {
-		return leasing.ListResult{}, err
+		return abstractions.ListResult{}, err
 	}
 	position, after, err := parsePosition(req.After)
 	if err != nil {
-		return leasing.ListResult{}, err
+		return abstractions.ListResult{}, err
 	}
-	var page leasing.ListResult
+	var page abstractions.ListResult
 	for ; position < shards; position, after = position+1, "" {
 		s := &p.shards[position]
 		for _, name := range s.names(req.Prefix, after) {
@@ -47,7 +47,7 @@ func parsePosition(next string) (position int, after string, err error) {
 	number, after, found := strings.Cut(next, ":")
 	position, err = strconv.Atoi(number)
 	if !found || err != nil || position < 0 || position >= shards {
-		return 0, "", &leasing.InvalidError{Field: "After", Value: next, Want: "Next of the page before"}
+		return 0, "", &abstractions.InvalidError{Field: "After", Value: next, Want: "Next of the page before"}
 	}
 	return position, after, nil
 }
@@ -67,12 +67,12 @@ func (s *shard) names(prefix, after string) []string {
 	return names
 }
 
-func (p *Provider) read(s *shard, name string) (leasing.Record, bool) {
+func (p *Provider) read(s *shard, name string) (abstractions.Record, bool) {
 	s.Lock()
 	defer s.Unlock()
 	r := s.get(name)
 	if r == nil {
-		return leasing.Record{}, false
+		return abstractions.Record{}, false
 	}
 	return p.show(r, p.now()), true
 }

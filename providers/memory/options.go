@@ -9,14 +9,14 @@ import (
 	"strconv"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // DefaultRetention is how long a free name is remembered by default.
 const DefaultRetention = time.Hour
 
 // Forever as a retention forgets nothing.
-const Forever = leasing.Infinite
+const Forever = abstractions.Infinite
 
 // Options configure a Provider. The zero value is good.
 //
@@ -40,13 +40,13 @@ type Options struct {
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Retention < 0 {
-		return o, &leasing.InvalidError{Field: "Options.Retention", Value: o.Retention, Want: "0 (the default) or more"}
+		return o, &abstractions.InvalidError{Field: "Options.Retention", Value: o.Retention, Want: "0 (the default) or more"}
 	}
 	if o.History < 0 {
-		return o, &leasing.InvalidError{Field: "Options.History", Value: o.History, Want: "a number of entries, or 0 for none"}
+		return o, &abstractions.InvalidError{Field: "Options.History", Value: o.History, Want: "a number of entries, or 0 for none"}
 	}
 	if o.HistoryRenewals && o.History == 0 {
-		return o, &leasing.InvalidError{Field: "Options.HistoryRenewals", Value: true, Want: "History to be set as well"}
+		return o, &abstractions.InvalidError{Field: "Options.HistoryRenewals", Value: true, Want: "History to be set as well"}
 	}
 	if o.Retention == 0 {
 		o.Retention = DefaultRetention
@@ -67,7 +67,7 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&fields); err != nil {
-		return &leasing.InvalidError{Field: "Options", Value: string(data), Want: "retention, history and history_renewals: " + err.Error()}
+		return &abstractions.InvalidError{Field: "Options", Value: string(data), Want: "retention, history and history_renewals: " + err.Error()}
 	}
 	if fields.Retention != nil {
 		if err := o.set("retention", *fields.Retention); err != nil {
@@ -112,15 +112,15 @@ func parseURL(rawURL string) (Options, error) {
 	var options Options
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Scheme != "memory" || u.Host != "" || u.User != nil || u.Opaque != "" || u.Path != "" && u.Path != "/" || u.Fragment != "" {
-		return options, &leasing.InvalidError{Field: "URL", Value: rawURL, Want: "memory://, with options as a query if need be"}
+		return options, &abstractions.InvalidError{Field: "URL", Value: rawURL, Want: "memory://, with options as a query if need be"}
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return options, &leasing.InvalidError{Field: "URL", Value: rawURL, Want: "a well-formed query"}
+		return options, &abstractions.InvalidError{Field: "URL", Value: rawURL, Want: "a well-formed query"}
 	}
 	for key, values := range query {
 		if len(values) > 1 {
-			return options, &leasing.InvalidError{Field: key, Value: fmt.Sprint(values), Want: "one value"}
+			return options, &abstractions.InvalidError{Field: key, Value: fmt.Sprint(values), Want: "one value"}
 		}
 		if err := options.set(key, values[0]); err != nil {
 			return options, err
@@ -147,10 +147,10 @@ func (o *Options) set(field, value string) (err error) {
 		want = "true or false"
 		o.HistoryRenewals, err = strconv.ParseBool(value)
 	default:
-		return &leasing.InvalidError{Field: "parameter", Value: field, Want: "retention, history or history_renewals"}
+		return &abstractions.InvalidError{Field: "parameter", Value: field, Want: "retention, history or history_renewals"}
 	}
 	if err != nil {
-		return &leasing.InvalidError{Field: field, Value: value, Want: want}
+		return &abstractions.InvalidError{Field: field, Value: value, Want: want}
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 func TestOptionsInJSONAndURL(t *testing.T) {
@@ -41,7 +41,7 @@ func TestBadOptionsNameTheField(t *testing.T) {
 	} {
 		var options Options
 		err := json.Unmarshal([]byte(text), &options)
-		require.ErrorIs(t, err, leasing.ErrInvalid, text)
+		require.ErrorIs(t, err, abstractions.ErrInvalid, text)
 		require.ErrorContains(t, err, field, text)
 	}
 	for url, field := range map[string]string{
@@ -51,11 +51,11 @@ func TestBadOptionsNameTheField(t *testing.T) {
 		"memory://?history=1&history=2": "history", "memory://?retain=1s": "retain",
 	} {
 		_, err := OpenURL(t.Context(), url)
-		require.ErrorIs(t, err, leasing.ErrInvalid, url)
+		require.ErrorIs(t, err, abstractions.ErrInvalid, url)
 		require.ErrorContains(t, err, field, url)
 	}
 	_, err := Open(t.Context(), Options{Retention: -1})
-	require.ErrorIs(t, err, leasing.ErrInvalid)
+	require.ErrorIs(t, err, abstractions.ErrInvalid)
 	require.Panics(t, func() { New(Options{Retention: -1}) })
 }
 

@@ -7,21 +7,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 func TestListRefusesAPositionItDidNotGive(t *testing.T) {
 	p := New(Options{})
 	for _, after := range []string{"x", "64:", "-1:a", "1"} {
-		_, err := p.List(t.Context(), leasing.ListRequest{After: after})
-		require.ErrorIs(t, err, leasing.ErrInvalid, after)
+		_, err := p.List(t.Context(), abstractions.ListRequest{After: after})
+		require.ErrorIs(t, err, abstractions.ErrInvalid, after)
 	}
 }
 
 func TestListLeavesOutNamesThatWereNeverHeld(t *testing.T) {
 	p := New(Options{})
 	p.mustRelease(t, request("a", time.Second)) // only remembers the ID
-	page, err := p.List(t.Context(), leasing.ListRequest{})
+	page, err := p.List(t.Context(), abstractions.ListRequest{})
 	require.NoError(t, err)
 	require.Empty(t, page)
 }
@@ -33,21 +33,21 @@ func TestHistoryIsBounded(t *testing.T) {
 		p.mustAcquire(t, req)
 		p.mustRelease(t, req)
 	}
-	page, err := p.History(t.Context(), leasing.HistoryRequest{Name: "a", Limit: 2})
+	page, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "a", Limit: 2})
 	require.NoError(t, err)
 	require.Len(t, page.Entries, 2)
-	require.Equal(t, leasing.HistoryReleased, page.Entries[0].Kind)
+	require.Equal(t, abstractions.HistoryReleased, page.Entries[0].Kind)
 	p.mustAcquire(t, request("a", time.Minute)) // drops the oldest between two pages
-	rest, err := p.History(t.Context(), leasing.HistoryRequest{Name: "a", After: page.Next})
+	rest, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "a", After: page.Next})
 	require.NoError(t, err)
 	require.Len(t, rest.Entries, 2, "the page goes on where the other ended")
 	require.Empty(t, rest.Next)
 	require.Greater(t, rest.Entries[1].Token, rest.Entries[0].Token)
 
-	_, err = p.History(t.Context(), leasing.HistoryRequest{Name: "a", After: "x"})
-	require.ErrorIs(t, err, leasing.ErrInvalid)
-	_, err = p.History(t.Context(), leasing.HistoryRequest{})
-	require.ErrorIs(t, err, leasing.ErrInvalid)
+	_, err = p.History(t.Context(), abstractions.HistoryRequest{Name: "a", After: "x"})
+	require.ErrorIs(t, err, abstractions.ErrInvalid)
+	_, err = p.History(t.Context(), abstractions.HistoryRequest{})
+	require.ErrorIs(t, err, abstractions.ErrInvalid)
 }
 
 func TestHistoryOfRenewalsByOption(t *testing.T) {
@@ -55,9 +55,9 @@ func TestHistoryOfRenewalsByOption(t *testing.T) {
 		p := New(Options{History: 10, HistoryRenewals: renewals})
 		req := request("a", time.Minute)
 		grant := p.mustAcquire(t, req)
-		_, err := p.Renew(t.Context(), leasing.RenewRequest{Name: "a", ID: req.ID, Token: grant.Token, TTL: time.Minute})
+		_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: req.ID, Token: grant.Token, TTL: time.Minute})
 		require.NoError(t, err)
-		page, err := p.History(t.Context(), leasing.HistoryRequest{Name: "a"})
+		page, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "a"})
 		require.NoError(t, err)
 		require.Equal(t, renewals, len(page.Entries) == 2, fmt.Sprint(page.Entries))
 	}
@@ -65,8 +65,8 @@ func TestHistoryOfRenewalsByOption(t *testing.T) {
 
 func TestNoHistoryUnlessAskedFor(t *testing.T) {
 	p := New(Options{})
-	_, ok := leasing.As[leasing.HistoryReader](p)
+	_, ok := abstractions.As[abstractions.HistoryReader](p)
 	require.False(t, ok)
-	_, err := p.History(t.Context(), leasing.HistoryRequest{Name: "a"})
-	require.ErrorIs(t, err, leasing.ErrUnsupported)
+	_, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "a"})
+	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 const (
@@ -15,7 +15,7 @@ const (
 	minTTL = time.Millisecond
 )
 
-var capabilities = leasing.Capabilities{
+var capabilities = abstractions.Capabilities{
 	Provider:       "memory",
 	MinTTL:         minTTL,
 	Infinite:       true,
@@ -37,12 +37,12 @@ type Provider struct {
 }
 
 var (
-	_ leasing.Provider      = (*Provider)(nil)
-	_ leasing.BatchRenewer  = (*Provider)(nil)
-	_ leasing.Waiter        = (*Provider)(nil)
-	_ leasing.Lister        = (*Provider)(nil)
-	_ leasing.Pinger        = (*Provider)(nil)
-	_ leasing.HistoryReader = (*Provider)(nil)
+	_ abstractions.Provider      = (*Provider)(nil)
+	_ abstractions.BatchRenewer  = (*Provider)(nil)
+	_ abstractions.Waiter        = (*Provider)(nil)
+	_ abstractions.Lister        = (*Provider)(nil)
+	_ abstractions.Pinger        = (*Provider)(nil)
+	_ abstractions.HistoryReader = (*Provider)(nil)
 )
 
 // New makes a provider. It panics on options for which Open returns an error.
@@ -66,15 +66,15 @@ func newProvider(options Options) *Provider {
 // leasing.HistoryReader if history is kept.
 func (p *Provider) As(target any) bool {
 	switch ability := target.(type) {
-	case *leasing.BatchRenewer:
+	case *abstractions.BatchRenewer:
 		*ability = p
-	case *leasing.Waiter:
+	case *abstractions.Waiter:
 		*ability = p
-	case *leasing.Lister:
+	case *abstractions.Lister:
 		*ability = p
-	case *leasing.Pinger:
+	case *abstractions.Pinger:
 		*ability = p
-	case *leasing.HistoryReader:
+	case *abstractions.HistoryReader:
 		if p.options.History == 0 {
 			return false
 		}
@@ -86,7 +86,7 @@ func (p *Provider) As(target any) bool {
 }
 
 // Capabilities returns what is documented at the package.
-func (p *Provider) Capabilities() leasing.Capabilities { return capabilities }
+func (p *Provider) Capabilities() abstractions.Capabilities { return capabilities }
 
 // Ping reports whether the provider is open.
 func (p *Provider) Ping(ctx context.Context) error { return p.usable(ctx) }
@@ -101,14 +101,14 @@ func (p *Provider) Close() error {
 // usable is the first question of every method, asked before anything is changed.
 func (p *Provider) usable(ctx context.Context) error {
 	if p.closed.Load() {
-		return leasing.ErrClosed
+		return abstractions.ErrClosed
 	}
 	return ctx.Err()
 }
 
 // admit asks it, and whether the request can work.
 func admit[R interface {
-	Validate(leasing.Capabilities) error
+	Validate(abstractions.Capabilities) error
 }](ctx context.Context, p *Provider, req R) error {
 	if err := p.usable(ctx); err != nil {
 		return err
@@ -130,7 +130,7 @@ type moment struct {
 // instant counts nanoseconds since the provider was made.
 type instant int64
 
-const never = instant(leasing.Infinite)
+const never = instant(abstractions.Infinite)
 
 func (p *Provider) now() moment {
 	wall := p.options.Now()
@@ -139,7 +139,7 @@ func (p *Provider) now() moment {
 
 // plus returns the end of a TTL.
 func (i instant) plus(ttl time.Duration) instant {
-	if ttl == leasing.Infinite {
+	if ttl == abstractions.Infinite {
 		return never
 	}
 	return min(i, never-1-instant(ttl)) + instant(ttl)

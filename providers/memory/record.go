@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // shard is the part of the names that share a lock.
@@ -71,9 +71,9 @@ func (s *shard) need(name string, now moment, retention time.Duration) *record {
 func (r *record) held(now moment) bool { return r.id != "" && now.at < r.expires }
 
 // begin makes id the holder under a new token.
-func (r *record) begin(req leasing.AcquireRequest, floor int64, now moment) {
+func (r *record) begin(req abstractions.AcquireRequest, floor int64, now moment) {
 	r.id, r.owner, r.ttl = req.ID, req.Owner, req.TTL
-	r.token = leasing.NextToken(max(r.token, floor), now.wall)
+	r.token = abstractions.NextToken(max(r.token, floor), now.wall)
 	r.metadata = nil
 	if len(req.Metadata) > 0 {
 		r.metadata = maps.Clone(req.Metadata)
@@ -116,37 +116,37 @@ func (r *record) retired(id string) (retired, bool) {
 func (r *record) broken(id string) bool { return r.breaking && r.id == id }
 
 // lost says why the claim can't be renewed, or returns nil if it can.
-func (r *record) lost(req leasing.RenewRequest, now moment) error {
+func (r *record) lost(req abstractions.RenewRequest, now moment) error {
 	if r == nil {
-		return &leasing.LostError{Reason: leasing.LostGone}
+		return &abstractions.LostError{Reason: abstractions.LostGone}
 	}
 	if gone, known := r.retired(req.ID); known {
 		if gone.broken {
-			return &leasing.LostError{Reason: leasing.LostBroken}
+			return &abstractions.LostError{Reason: abstractions.LostBroken}
 		}
-		return &leasing.LostError{Reason: leasing.LostGone}
+		return &abstractions.LostError{Reason: abstractions.LostGone}
 	}
 	switch {
 	case r.broken(req.ID):
-		return &leasing.LostError{Reason: leasing.LostBroken}
+		return &abstractions.LostError{Reason: abstractions.LostBroken}
 	case r.id == req.ID && r.token == req.Token:
 		if r.held(now) {
 			return nil
 		}
-		return &leasing.LostError{Reason: leasing.LostExpired}
+		return &abstractions.LostError{Reason: abstractions.LostExpired}
 	case r.token > req.Token:
-		return &leasing.LostError{Reason: leasing.LostTaken}
+		return &abstractions.LostError{Reason: abstractions.LostTaken}
 	default:
-		return &leasing.LostError{Reason: leasing.LostGone}
+		return &abstractions.LostError{Reason: abstractions.LostGone}
 	}
 }
 
 // show returns the record as others may see it.
-func (p *Provider) show(r *record, now moment) leasing.Record {
+func (p *Provider) show(r *record, now moment) abstractions.Record {
 	if !r.held(now) {
-		return leasing.Record{Name: r.name, Token: r.token, Now: p.time(now.at)}
+		return abstractions.Record{Name: r.name, Token: r.token, Now: p.time(now.at)}
 	}
-	shown := leasing.Record{
+	shown := abstractions.Record{
 		Name:       r.name,
 		Held:       true,
 		ID:         r.id,
@@ -164,6 +164,6 @@ func (p *Provider) show(r *record, now moment) leasing.Record {
 	return shown
 }
 
-func (r *record) grant(ttl time.Duration) leasing.Grant {
-	return leasing.Grant{Name: r.name, ID: r.id, Token: r.token, TTL: ttl}
+func (r *record) grant(ttl time.Duration) abstractions.Grant {
+	return abstractions.Grant{Name: r.name, ID: r.id, Token: r.token, TTL: ttl}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // TestTrap_T28_OneOffNamesAreForgotten uses 100 new names per second for two
@@ -49,7 +49,7 @@ func TestARecordIsKeptForItsRetention(t *testing.T) {
 		time.Sleep(time.Minute - 7*time.Second) // a sweep takes 6.4 s
 		sweep()
 		_, err := p.Acquire(t.Context(), req)
-		require.ErrorIs(t, err, leasing.ErrReleased, "the refused ID is remembered")
+		require.ErrorIs(t, err, abstractions.ErrReleased, "the refused ID is remembered")
 		p.mustRelease(t, req) // begins the retention again
 		time.Sleep(30 * time.Second)
 		sweep()

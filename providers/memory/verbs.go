@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Acquire makes one attempt to take a name: see leasing.Provider.
-func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := admit(ctx, p, req); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	s := p.shardOf(req.Name)
 	s.Lock()
@@ -19,18 +19,18 @@ func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (lea
 	now := p.now()
 	r := s.need(req.Name, now, p.options.Retention)
 	if _, gone := r.retired(req.ID); gone || r.broken(req.ID) {
-		return leasing.Grant{}, leasing.ErrReleased
+		return abstractions.Grant{}, abstractions.ErrReleased
 	}
 	if r.held(now) {
 		if r.id != req.ID {
-			return leasing.Grant{}, &leasing.HeldError{Holder: p.show(r, now)}
+			return abstractions.Grant{}, &abstractions.HeldError{Holder: p.show(r, now)}
 		}
 		r.prolong(req.TTL, now)
 		return r.grant(req.TTL), nil
 	}
 	p.noteExpiry(r)
 	r.begin(req, s.floor, now)
-	p.note(r, leasing.HistoryAcquired, now)
+	p.note(r, abstractions.HistoryAcquired, now)
 	return r.grant(req.TTL), nil
 }
 
@@ -44,16 +44,16 @@ func (r *record) prolong(ttl time.Duration, now moment) {
 
 // Renew extends a claim: see leasing.Provider. A claim that has expired is
 // lost, also if nobody has taken the name since.
-func (p *Provider) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if err := p.usable(ctx); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	return p.renew(req)
 }
 
-func (p *Provider) renew(req leasing.RenewRequest) (leasing.Grant, error) {
+func (p *Provider) renew(req abstractions.RenewRequest) (abstractions.Grant, error) {
 	if err := req.Validate(capabilities); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	s := p.shardOf(req.Name)
 	s.Lock()
@@ -61,21 +61,21 @@ func (p *Provider) renew(req leasing.RenewRequest) (leasing.Grant, error) {
 	now := p.now()
 	r := s.get(req.Name)
 	if err := r.lost(req, now); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	r.expires, r.ttl = now.at.plus(req.TTL), req.TTL
 	if p.options.HistoryRenewals {
-		p.note(r, leasing.HistoryRenewed, now)
+		p.note(r, abstractions.HistoryRenewed, now)
 	}
 	return r.grant(req.TTL), nil
 }
 
 // RenewBatch renews one after the other: see leasing.BatchRenewer.
-func (p *Provider) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	if err := p.usable(ctx); err != nil {
 		return nil, err
 	}
-	results := make([]leasing.RenewResult, len(reqs))
+	results := make([]abstractions.RenewResult, len(reqs))
 	for i := range reqs {
 		results[i].Grant, results[i].Err = p.renew(reqs[i])
 	}
@@ -83,7 +83,7 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) 
 }
 
 // Release gives a claim up: see leasing.Provider.
-func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if err := admit(ctx, p, req); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) erro
 		return nil
 	}
 	if r.held(now) {
-		p.note(r, leasing.HistoryReleased, now)
+		p.note(r, abstractions.HistoryReleased, now)
 		s.wake(req.Name)
 	} else {
 		p.noteExpiry(r)
@@ -107,9 +107,9 @@ func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) erro
 }
 
 // Break ends somebody's claim: see leasing.Provider.
-func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if err := admit(ctx, p, req); err != nil {
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	}
 	s := p.shardOf(req.Name)
 	s.Lock()
@@ -120,21 +120,21 @@ func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (leasing
 		r = &record{name: req.Name}
 	}
 	if req.IfToken != 0 && req.IfToken != r.token {
-		return leasing.BreakResult{}, fmt.Errorf("%w: %d was to be broken, the latest is %d", leasing.ErrStale, req.IfToken, r.token)
+		return abstractions.BreakResult{}, fmt.Errorf("%w: %d was to be broken, the latest is %d", abstractions.ErrStale, req.IfToken, r.token)
 	}
 	if !r.held(now) {
-		return leasing.BreakResult{Token: r.token}, nil
+		return abstractions.BreakResult{Token: r.token}, nil
 	}
 	remaining := p.breakHeld(r, req, now)
 	s.wake(req.Name)
-	return leasing.BreakResult{WasHeld: true, Token: r.token, Remaining: remaining}, nil
+	return abstractions.BreakResult{WasHeld: true, Token: r.token, Remaining: remaining}, nil
 }
 
 // breakHeld breaks the lease there is and returns how long it still runs.
-func (p *Provider) breakHeld(r *record, req leasing.BreakRequest, now moment) time.Duration {
+func (p *Provider) breakHeld(r *record, req abstractions.BreakRequest, now moment) time.Duration {
 	r.retire(r.id, true, now)
 	if !r.breaking {
-		p.note(r, leasing.HistoryBroken, now)
+		p.note(r, abstractions.HistoryBroken, now)
 	}
 	if req.Immediate {
 		r.end(now)
@@ -148,9 +148,9 @@ func (p *Provider) breakHeld(r *record, req leasing.BreakRequest, now moment) ti
 }
 
 // Inspect shows a record: see leasing.Provider.
-func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	if err := admit(ctx, p, req); err != nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
 	s := p.shardOf(req.Name)
 	s.Lock()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // TestTrap_T13_LateRepetitionShortensNothing repeats an acquire after the lease
@@ -18,8 +18,8 @@ func TestTrap_T13_LateRepetitionShortensNothing(t *testing.T) {
 		p := New(Options{})
 		req := request("a", time.Second)
 		grant := p.mustAcquire(t, req)
-		for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
-			_, err := p.Renew(t.Context(), leasing.RenewRequest{Name: "a", ID: req.ID, Token: grant.Token, TTL: ttl})
+		for _, ttl := range []time.Duration{time.Minute, abstractions.Infinite} {
+			_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: req.ID, Token: grant.Token, TTL: ttl})
 			require.NoError(t, err)
 			require.Equal(t, grant, p.mustAcquire(t, req))
 			require.Equal(t, ttl, p.mustInspect(t, "a").TTL)
@@ -32,7 +32,7 @@ func TestTrap_T13_LateRepetitionShortensNothing(t *testing.T) {
 // TestTrap_T56_LastIDsAreRefused shows that several delayed requests are kept out.
 func TestTrap_T56_LastIDsAreRefused(t *testing.T) {
 	p := New(Options{})
-	var given []leasing.AcquireRequest
+	var given []abstractions.AcquireRequest
 	for range 4 {
 		req := request("a", time.Minute)
 		p.mustRelease(t, req)
@@ -41,7 +41,7 @@ func TestTrap_T56_LastIDsAreRefused(t *testing.T) {
 	}
 	for _, req := range given {
 		_, err := p.Acquire(t.Context(), req)
-		require.ErrorIs(t, err, leasing.ErrReleased)
+		require.ErrorIs(t, err, abstractions.ErrReleased)
 	}
 	p.mustAcquire(t, request("a", time.Minute))
 }
@@ -49,25 +49,25 @@ func TestTrap_T56_LastIDsAreRefused(t *testing.T) {
 func TestReasonsOfLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{})
-		reason := func(req leasing.AcquireRequest, grant leasing.Grant) leasing.LostReason {
-			_, err := p.Renew(t.Context(), leasing.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: time.Minute})
-			var lost *leasing.LostError
+		reason := func(req abstractions.AcquireRequest, grant abstractions.Grant) abstractions.LostReason {
+			_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: time.Minute})
+			var lost *abstractions.LostError
 			require.ErrorAs(t, err, &lost)
 			return lost.Reason
 		}
 		first := request("a", time.Second)
 		grant := p.mustAcquire(t, first)
 		time.Sleep(time.Second)
-		require.Equal(t, leasing.LostExpired, reason(first, grant))
+		require.Equal(t, abstractions.LostExpired, reason(first, grant))
 		second := request("a", time.Minute)
 		grant2 := p.mustAcquire(t, second)
-		require.Equal(t, leasing.LostTaken, reason(first, grant))
-		_, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a", Immediate: true})
+		require.Equal(t, abstractions.LostTaken, reason(first, grant))
+		_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", Immediate: true})
 		require.NoError(t, err)
-		require.Equal(t, leasing.LostBroken, reason(second, grant2))
+		require.Equal(t, abstractions.LostBroken, reason(second, grant2))
 		p.mustAcquire(t, request("a", time.Minute))
-		require.Equal(t, leasing.LostBroken, reason(second, grant2), "also when somebody has followed")
-		require.Equal(t, leasing.LostGone, reason(request("unseen", time.Minute), leasing.Grant{Token: 1}))
+		require.Equal(t, abstractions.LostBroken, reason(second, grant2), "also when somebody has followed")
+		require.Equal(t, abstractions.LostGone, reason(request("unseen", time.Minute), abstractions.Grant{Token: 1}))
 	})
 }
 
@@ -81,8 +81,8 @@ func TestSameIDAfterExpiryIsANewClaim(t *testing.T) {
 		time.Sleep(time.Second)
 		second := p.mustAcquire(t, req)
 		require.Greater(t, second.Token, first.Token)
-		_, err := p.Renew(t.Context(), leasing.RenewRequest{Name: "a", ID: req.ID, Token: first.Token, TTL: time.Second})
-		require.ErrorIs(t, err, leasing.ErrLost)
+		_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: req.ID, Token: first.Token, TTL: time.Second})
+		require.ErrorIs(t, err, abstractions.ErrLost)
 	})
 }
 
@@ -94,8 +94,8 @@ func TestEndOfATTL(t *testing.T) {
 	}{
 		{0, 1, 1},
 		{5, time.Second, instant(time.Second + 5)},
-		{5, leasing.Infinite, never},
-		{5, leasing.Infinite - 1, never - 1},
+		{5, abstractions.Infinite, never},
+		{5, abstractions.Infinite - 1, never - 1},
 		{never - 10, 20, never - 1},
 	} {
 		require.Equal(t, tt.want, tt.from.plus(tt.ttl), "%d + %v", tt.from, tt.ttl)
@@ -104,7 +104,7 @@ func TestEndOfATTL(t *testing.T) {
 
 func TestACycleAllocatesNothing(t *testing.T) {
 	p := New(Options{})
-	reqs := make([]leasing.AcquireRequest, 100)
+	reqs := make([]abstractions.AcquireRequest, 100)
 	for i := range reqs {
 		reqs[i] = request("a", time.Minute)
 	}
@@ -132,7 +132,7 @@ func TestNamesAreSpreadOverTheShards(t *testing.T) {
 // that providertest.Benchmark counts.
 func BenchmarkCycle(b *testing.B) {
 	p := New(Options{})
-	reqs := make([]leasing.AcquireRequest, 1000)
+	reqs := make([]abstractions.AcquireRequest, 1000)
 	for i := range reqs {
 		reqs[i] = request("a", time.Minute)
 	}
@@ -142,7 +142,7 @@ func BenchmarkCycle(b *testing.B) {
 		if _, err := p.Acquire(b.Context(), req); err != nil {
 			b.Fatal(err)
 		}
-		if err := p.Release(b.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}); err != nil {
+		if err := p.Release(b.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}); err != nil {
 			b.Fatal(err)
 		}
 	}

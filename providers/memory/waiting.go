@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // waiter is one registration.
@@ -15,18 +15,18 @@ type waiter struct {
 // Wait registers a waiter: see leasing.Waiter. A release or a break hints to
 // the one that has waited longest; an expiry hints to nobody, since whoever
 // waits was told the remaining time.
-func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	if err := p.usable(ctx); err != nil {
-		return leasing.Wakeups{}, err
+		return abstractions.Wakeups{}, err
 	}
 	if err := req.Validate(capabilities); err != nil {
-		return leasing.Wakeups{}, err
+		return abstractions.Wakeups{}, err
 	}
 	w := &waiter{hints: make(chan struct{}, 1)}
 	s := p.shardOf(req.Name)
 	s.enqueue(req.Name, w)
 	context.AfterFunc(ctx, func() { s.dequeue(req.Name, w) })
-	return leasing.Wakeups{C: w.hints}, nil
+	return abstractions.Wakeups{C: w.hints}, nil
 }
 
 func (s *shard) enqueue(name string, w *waiter) {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 func (p *Provider) mustWait(ctx context.Context, t testing.TB) <-chan struct{} {
 	t.Helper()
-	wakeups, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: leasing.NewID()})
+	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: abstractions.NewID()})
 	require.NoError(t, err)
 	return wakeups.C
 }
@@ -76,7 +76,7 @@ func TestWaitersLeaveNothingBehind(t *testing.T) {
 		leave()
 		synctest.Wait()
 		require.Empty(t, p.shardOf("a").waiters)
-		_, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: leasing.NewID()})
+		_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: abstractions.NewID()})
 		require.ErrorIs(t, err, context.Canceled)
 		require.Empty(t, p.shardOf("a").waiters)
 	})

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -46,34 +46,34 @@ func watched(t testing.TB, s *redistest.Server) (*redis.Client, *watch) {
 	return client, w
 }
 
-func (b *bed) try(name, id string, ttl time.Duration) (leasing.Grant, error) {
+func (b *bed) try(name, id string, ttl time.Duration) (abstractions.Grant, error) {
 	return b.Acquire(b.t.Context(), wish(name, id, ttl))
 }
 
-func wish(name, id string, ttl time.Duration) leasing.AcquireRequest {
-	return leasing.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
+func wish(name, id string, ttl time.Duration) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
 }
 
-func (b *bed) acquire(name, id string, ttl time.Duration) leasing.Grant {
+func (b *bed) acquire(name, id string, ttl time.Duration) abstractions.Grant {
 	b.t.Helper()
 	g, err := b.try(name, id, ttl)
 	require.NoError(b.t, err)
 	return g
 }
 
-func (b *bed) renew(g leasing.Grant, ttl time.Duration) error {
-	_, err := b.Renew(b.t.Context(), leasing.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttl})
+func (b *bed) renew(g abstractions.Grant, ttl time.Duration) error {
+	_, err := b.Renew(b.t.Context(), abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttl})
 	return err
 }
 
 func (b *bed) release(name, id string) {
 	b.t.Helper()
-	require.NoError(b.t, b.Release(b.t.Context(), leasing.ReleaseRequest{Name: name, ID: id}))
+	require.NoError(b.t, b.Release(b.t.Context(), abstractions.ReleaseRequest{Name: name, ID: id}))
 }
 
-func (b *bed) breakNow(name string) leasing.BreakResult {
+func (b *bed) breakNow(name string) abstractions.BreakResult {
 	b.t.Helper()
-	r, err := b.Break(b.t.Context(), leasing.BreakRequest{Name: name, Immediate: true})
+	r, err := b.Break(b.t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
 	require.NoError(b.t, err)
 	return r
 }

@@ -3,7 +3,7 @@ package redislease
 import (
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 const (
@@ -18,15 +18,15 @@ const (
 )
 
 // capabilitiesOf are those of a mode; longest is Options.MaxTTL.
-func capabilitiesOf(mode Mode, longest time.Duration) leasing.Capabilities {
-	c := leasing.Capabilities{
+func capabilitiesOf(mode Mode, longest time.Duration) abstractions.Capabilities {
+	c := abstractions.Capabilities{
 		Provider:       "redis",
 		MinTTL:         minTTL,
 		MaxTTL:         maxTTL,
 		Granularity:    time.Millisecond, // of PEXPIRE
 		Infinite:       true,
 		Clock:          "the Redis server's clock",
-		Precision:      time.Millisecond,
+		Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
 		RemainingKnown: true,
 		Queues:         true,
 	}

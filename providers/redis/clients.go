@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -154,5 +154,5 @@ func badParameter(parser string, err error) error {
 	if bad := (*url.Error)(nil); errors.As(err, &bad) {
 		text = "the URL is malformed"
 	}
-	return &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: fmt.Sprintf("what %s understands: %s", parser, text)}
+	return &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: fmt.Sprintf("what %s understands: %s", parser, text)}
 }

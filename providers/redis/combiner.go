@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -77,7 +77,7 @@ func (ls *lanes) laneFor(ctx context.Context, op *operation) (*lane, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.closed {
-		return nil, leasing.ErrClosed
+		return nil, abstractions.ErrClosed
 	}
 	l := ls.byMaster[master]
 	if l == nil {
@@ -108,7 +108,7 @@ func (ls *lanes) masterFor(ctx context.Context, key string) (*redis.Client, erro
 	ls.mu.Lock()
 	if ls.closed {
 		ls.mu.Unlock()
-		return nil, leasing.ErrClosed
+		return nil, abstractions.ErrClosed
 	}
 	ls.workers.Go(func() {
 		master, err := cluster.MasterForKey(ctx, key)
@@ -146,7 +146,7 @@ func (l *lane) close() {
 		l.overdue.Stop()
 	}
 	for _, r := range l.pending {
-		r.fail(leasing.ErrClosed) // it was not sent
+		r.fail(abstractions.ErrClosed) // it was not sent
 	}
 	l.pending = nil
 	for ; l.idle > 0; l.idle-- {
@@ -298,7 +298,7 @@ func (l *lane) queue(r *request) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return leasing.ErrClosed
+		return abstractions.ErrClosed
 	}
 	l.pending = append(l.pending, r)
 	if l.busy() < maxFlights && (l.idle > 0 || l.workers < maxStuck) {
@@ -396,7 +396,7 @@ func (l *lane) work() {
 }
 
 // errUnsent is for a request that its sender had given up before it was its turn.
-var errUnsent = fmt.Errorf("%w: the request was not sent in time", leasing.ErrUnavailable)
+var errUnsent = fmt.Errorf("%w: the request was not sent in time", abstractions.ErrUnavailable)
 
 // inTime leaves out the requests that their senders have given up: they are not
 // sent after that.

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -183,14 +183,14 @@ func TestCloseRefusesWhatWaitsAndAwaitsWhatRuns(t *testing.T) {
 		closed := make(chan struct{})
 		go func() { d.close(); close(closed) }()
 		synctest.Wait()
-		require.ErrorIs(t, <-waiting, leasing.ErrClosed)
+		require.ErrorIs(t, <-waiting, abstractions.ErrClosed)
 		for _, r := range <-batch {
-			require.ErrorIs(t, r.err, leasing.ErrClosed)
+			require.ErrorIs(t, r.err, abstractions.ErrClosed)
 		}
 		_, err := operate(within(t, time.Minute), d, 10)
-		require.ErrorIs(t, err, leasing.ErrClosed)
+		require.ErrorIs(t, err, abstractions.ErrClosed)
 		for _, r := range d.lanes.doAll(within(t, time.Minute), numberedUpTo(300)) {
-			require.ErrorIs(t, r.err, leasing.ErrClosed)
+			require.ErrorIs(t, r.err, abstractions.ErrClosed)
 		}
 		select {
 		case <-closed:
@@ -218,7 +218,7 @@ func TestCloseWhileCallersComeAndGo(t *testing.T) {
 				for {
 					got, err := operate(within(t, time.Minute), d, n)
 					if err != nil {
-						assert.ErrorIs(t, err, leasing.ErrClosed)
+						assert.ErrorIs(t, err, abstractions.ErrClosed)
 						return
 					}
 					assert.EqualValues(t, n, got)

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -275,7 +275,7 @@ func TestTrap_T66_WhoLeavesEarlyHarmsNobody(t *testing.T) {
 		leave()
 		err := <-left
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, leasing.ErrUnavailable, "it says nothing of Redis")
+		require.NotErrorIs(t, err, abstractions.ErrUnavailable, "it says nothing of Redis")
 		require.Zero(t, time.Since(began), "who leaves does not wait")
 		h.letGo()
 		others.Wait()
@@ -298,14 +298,14 @@ func TestTrap_T66_WhatHasNoReplyIsUnknown(t *testing.T) {
 				p := &puppet{answer: func(context.Context, int, []any) ([]any, error) { return replies, nil }}
 				s := &single{node: puppetNode(t, p), naming: naming{prefix: "leasing"}}
 				ctx := within(t, time.Second)
-				results, err := s.renew(ctx, []leasing.RenewRequest{{Name: "n", ID: "1", Token: 1, TTL: time.Second}})
+				results, err := s.renew(ctx, []abstractions.RenewRequest{{Name: "n", ID: "1", Token: 1, TTL: time.Second}})
 				require.NoError(t, err)
 				requireUncertain(t, results[0].Err)
 				require.Zero(t, results[0].Grant)
-				requireUncertain(t, s.release(ctx, leasing.ReleaseRequest{Name: "n", ID: "1"}))
-				_, err = s.acquire(ctx, leasing.AcquireRequest{Name: "n", ID: "1"}, claim{ttl: time.Second})
+				requireUncertain(t, s.release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "1"}))
+				_, err = s.acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: "1"}, claim{ttl: time.Second})
 				requireUncertain(t, err)
-				_, err = s.breakLease(ctx, leasing.BreakRequest{Name: "n"})
+				_, err = s.breakLease(ctx, abstractions.BreakRequest{Name: "n"})
 				requireUncertain(t, err)
 				_, err = s.inspect(ctx, "n")
 				requireUncertain(t, err)
@@ -317,10 +317,10 @@ func TestTrap_T66_WhatHasNoReplyIsUnknown(t *testing.T) {
 // requireUncertain is for an error that does not say that nothing happened.
 func requireUncertain(t *testing.T, err error) {
 	t.Helper()
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	for _, certain := range []error{
-		leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale, leasing.ErrInvalid,
-		leasing.ErrDenied, leasing.ErrSetup, leasing.ErrThrottled, leasing.ErrClosed,
+		abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid,
+		abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrThrottled, abstractions.ErrClosed,
 	} {
 		require.NotErrorIs(t, err, certain)
 	}
@@ -348,9 +348,9 @@ func TestTrap_T66_AFailedCallIsEveryItemsFailure(t *testing.T) {
 		reset := errors.New("connection reset")
 		p := &puppet{answer: func(context.Context, int, []any) ([]any, error) { return nil, reset }}
 		s := &single{node: puppetNode(t, p), naming: naming{prefix: "leasing"}}
-		reqs := make([]leasing.RenewRequest, 300)
+		reqs := make([]abstractions.RenewRequest, 300)
 		for i := range reqs {
-			reqs[i] = leasing.RenewRequest{Name: "n", ID: "1", Token: 1, TTL: time.Second}
+			reqs[i] = abstractions.RenewRequest{Name: "n", ID: "1", Token: 1, TTL: time.Second}
 		}
 		results, err := s.renew(within(t, time.Second), reqs)
 		require.NoError(t, err)

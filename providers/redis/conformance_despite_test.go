@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -145,8 +145,8 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 // forgetOn deletes what servers remember of a name, once its token is in the past: a
 // server whose clock was thought to be behind may have given out one that is ahead, and
 // keeps that for so much longer.
-func forgetOn(servers []*redistest.Server) func(t testing.TB, _ leasing.Provider, name string) {
-	return func(t testing.TB, _ leasing.Provider, name string) {
+func forgetOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
+	return func(t testing.TB, _ abstractions.Provider, name string) {
 		key := naming{prefix: DefaultPrefix}.keys(name).fence
 		for _, server := range servers {
 			fence, err := server.Client(t).Get(t.Context(), key).Result()

@@ -4,7 +4,7 @@ import (
 	"net"
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -23,19 +23,19 @@ func TestConformanceCluster(t *testing.T) {
 
 // harness opens providers by URL. admin forgets names behind their backs.
 func harness(url string, admin redis.UniversalClient, unreachable string) providertest.Harness {
-	open := func(t testing.TB, url string) leasing.Provider {
+	open := func(t testing.TB, url string) abstractions.Provider {
 		p, err := OpenURL(t.Context(), url)
 		require.NoError(t, err)
 		t.Cleanup(func() { p.Close() })
 		return p
 	}
 	return providertest.Harness{
-		New:  func(t testing.TB) leasing.Provider { return open(t, url) },
-		Peer: func(t testing.TB, _ leasing.Provider) leasing.Provider { return open(t, url) },
-		Forget: func(t testing.TB, _ leasing.Provider, name string) {
+		New:  func(t testing.TB) abstractions.Provider { return open(t, url) },
+		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
+		Forget: func(t testing.TB, _ abstractions.Provider, name string) {
 			require.NoError(t, admin.Del(t.Context(), naming{prefix: DefaultPrefix}.keys(name).fence).Err())
 		},
-		Unreachable: func(t testing.TB) leasing.Provider { return open(t, unreachable) },
+		Unreachable: func(t testing.TB) abstractions.Provider { return open(t, unreachable) },
 	}
 }
 

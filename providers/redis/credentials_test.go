@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9/auth"
 	"github.com/stretchr/testify/require"
@@ -31,21 +31,21 @@ func TestCredentialsSignConnectionsIn(t *testing.T) {
 		want        error
 	}{
 		"accepted":            {signIn{password: "secret"}, nil},
-		"of another":          {signIn{password: "other"}, leasing.ErrDenied},
-		"not to be had":       {signIn{err: fmt.Errorf("%w: no identity", leasing.ErrDenied)}, leasing.ErrDenied},
-		"not to be had today": {signIn{err: fmt.Errorf("%w: Entra ID is away", leasing.ErrUnavailable)}, leasing.ErrUnavailable},
+		"of another":          {signIn{password: "other"}, abstractions.ErrDenied},
+		"not to be had":       {signIn{err: fmt.Errorf("%w: no identity", abstractions.ErrDenied)}, abstractions.ErrDenied},
+		"not to be had today": {signIn{err: fmt.Errorf("%w: Entra ID is away", abstractions.ErrUnavailable)}, abstractions.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := Open(t.Context(), Options{URL: "redis://" + server.Addr(), Credentials: test.credentials})
 			require.NoError(t, err)
 			defer p.Close()
-			_, err = p.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: leasing.NewID(), Owner: "me", TTL: time.Second})
+			_, err = p.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: abstractions.NewID(), Owner: "me", TTL: time.Second})
 			if test.want == nil {
 				require.NoError(t, err)
 				return
 			}
 			require.ErrorIs(t, err, test.want)
-			require.Equal(t, errors.Is(test.want, leasing.ErrUnavailable), errors.Is(err, leasing.ErrUnavailable), "%v", err)
+			require.Equal(t, errors.Is(test.want, abstractions.ErrUnavailable), errors.Is(err, abstractions.ErrUnavailable), "%v", err)
 		})
 	}
 }
@@ -59,7 +59,7 @@ func TestCredentialsAreForAURLWithoutAny(t *testing.T) {
 	} {
 		o.Credentials = signIn{password: "s3cret"}
 		_, err := Open(t.Context(), o)
-		var invalid *leasing.InvalidError
+		var invalid *abstractions.InvalidError
 		require.ErrorAs(t, err, &invalid)
 		require.Equal(t, "Options.Credentials", invalid.Field)
 		s := newShown()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // differ refuses servers that are the same under two addresses.
@@ -17,7 +17,7 @@ func differ(ctx context.Context, r *redlock) error {
 			return r.label(i, err)
 		}
 		if other, found := seen[id]; found {
-			return &leasing.InvalidError{Field: "Options", Value: fmt.Sprintf("with servers %d and %d", other+1, i+1), Want: "each server once: those are the same"}
+			return &abstractions.InvalidError{Field: "Options", Value: fmt.Sprintf("with servers %d and %d", other+1, i+1), Want: "each server once: those are the same"}
 		}
 		seen[id] = i
 	}

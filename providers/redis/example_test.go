@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -31,7 +32,7 @@ func Example() {
 	}
 	defer manager.Close(ctx)
 
-	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease abstractions.Lease) error {
 		fmt.Println("working under", lease.Name())
 		return nil
 	})

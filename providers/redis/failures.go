@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -18,7 +18,7 @@ const (
 	unknown meaning = iota // it may have been applied: ErrUnavailable
 	refused                // for now, and not applied: ErrThrottled
 	denied                 // ErrDenied
-	misused                // ErrSetup
+	misused                // ErrNotSetUp
 )
 
 // codes gives the first word of Redis' errors, which is their code
@@ -66,22 +66,22 @@ func meaningOf(err error) meaning {
 // keeping both in its chain.
 func failure(err error) error {
 	switch {
-	case err == nil || errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrClosed) || errors.Is(err, leasing.ErrDenied):
+	case err == nil || errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrClosed) || errors.Is(err, abstractions.ErrDenied):
 		return err
 	case errors.Is(err, redis.ErrClosed): // the user closed the client
-		return fmt.Errorf("%w: %w", leasing.ErrClosed, err)
+		return fmt.Errorf("%w: %w", abstractions.ErrClosed, err)
 	case errors.Is(err, context.Canceled): // the caller left: that says nothing of Redis
 		return err
 	}
 	switch meaningOf(err) {
 	case refused:
-		return &leasing.ThrottledError{Err: err}
+		return &abstractions.ThrottledError{Err: err}
 	case denied:
-		return fmt.Errorf("%w: %w", leasing.ErrDenied, err)
+		return fmt.Errorf("%w: %w", abstractions.ErrDenied, err)
 	case misused:
-		return fmt.Errorf("%w: %w; the keys under Options.Prefix must be this library's alone", leasing.ErrSetup, err)
+		return fmt.Errorf("%w: %w; the keys under Options.Prefix must be this library's alone", abstractions.ErrNotSetUp, err)
 	}
-	return fmt.Errorf("%w: %w", leasing.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
 }
 
 // quarantinedError is a node of Redlock that lost its data and casts no vote for
@@ -94,4 +94,4 @@ func (e *quarantinedError) Error() string {
 	return fmt.Sprintf("the node came back empty and casts no vote for another %v", e.left)
 }
 
-func (e *quarantinedError) Is(target error) bool { return target == leasing.ErrUnavailable }
+func (e *quarantinedError) Is(target error) bool { return target == abstractions.ErrUnavailable }

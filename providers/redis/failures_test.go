@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
-var sentinels = []error{leasing.ErrUnavailable, leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed}
+var sentinels = []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed}
 
 // means checks which of the sentinels an error is, and that it still has its cause.
 func means(t *testing.T, err, cause error, want ...error) {
@@ -33,16 +33,16 @@ func means(t *testing.T, err, cause error, want ...error) {
 // from a server, as go-redis reads them.
 func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
 	client := redistest.Start(t, redistest.Options{}).Client(t)
-	throttled := []error{leasing.ErrUnavailable, leasing.ErrThrottled}
+	throttled := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
 	listed := map[string]bool{}
 	for _, test := range []struct {
 		codes []string
 		want  []error
 	}{
 		{[]string{"ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "MOVED", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}, throttled},
-		{[]string{"DENIED", "NOAUTH", "NOPERM", "WRONGPASS"}, []error{leasing.ErrDenied}},
-		{[]string{"WRONGTYPE", "CROSSSLOT", "NOPROTO"}, []error{leasing.ErrSetup}},
-		{[]string{"ERR", "NOSCRIPT", "EXECABORT", "BUSYGROUP", "SOMETHING", "oom", "Oom"}, []error{leasing.ErrUnavailable}},
+		{[]string{"DENIED", "NOAUTH", "NOPERM", "WRONGPASS"}, []error{abstractions.ErrDenied}},
+		{[]string{"WRONGTYPE", "CROSSSLOT", "NOPROTO"}, []error{abstractions.ErrNotSetUp}},
+		{[]string{"ERR", "NOSCRIPT", "EXECABORT", "BUSYGROUP", "SOMETHING", "oom", "Oom"}, []error{abstractions.ErrUnavailable}},
 	} {
 		for _, code := range test.codes {
 			listed[code] = true
@@ -70,9 +70,9 @@ func TestErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
 		errors.New("OOM but of no server"), errors.New("NOPERM"), redis.TxFailedErr, redis.Nil,
 	} {
-		means(t, failure(cause), cause, leasing.ErrUnavailable)
+		means(t, failure(cause), cause, abstractions.ErrUnavailable)
 	}
-	means(t, failure(redis.ErrClosed), redis.ErrClosed, leasing.ErrClosed)
+	means(t, failure(redis.ErrClosed), redis.ErrClosed, abstractions.ErrClosed)
 	require.NoError(t, failure(nil))
 
 	gone := failure(fmt.Errorf("wrapped: %w", context.Canceled))
@@ -89,19 +89,19 @@ func TestStrangeRepliesLeaveTheOutcomeUnknown(t *testing.T) {
 	} {
 		r := reply{value: value}
 		_, err := r.acquired("name")
-		require.ErrorIs(t, err, leasing.ErrUnavailable, "%v", value)
-		require.NotErrorIs(t, err, leasing.ErrHeld)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable, "%v", value)
+		require.NotErrorIs(t, err, abstractions.ErrHeld)
 		err = r.renewed()
-		require.ErrorIs(t, err, leasing.ErrUnavailable, "%v", value)
-		require.NotErrorIs(t, err, leasing.ErrLost)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable, "%v", value)
+		require.NotErrorIs(t, err, abstractions.ErrLost)
 		_, err = r.broken()
-		require.ErrorIs(t, err, leasing.ErrUnavailable, "%v", value)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable, "%v", value)
 		_, err = r.record("name")
-		require.ErrorIs(t, err, leasing.ErrUnavailable, "%v", value)
-		require.ErrorIs(t, r.done(), leasing.ErrUnavailable, "%v", value)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable, "%v", value)
+		require.ErrorIs(t, r.done(), abstractions.ErrUnavailable, "%v", value)
 	}
 	err := (&list{status: statusQuarantined, rest: []any{int64(1500)}}).unexpected()
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
-	require.NotErrorIs(t, err, leasing.ErrThrottled)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.NotErrorIs(t, err, abstractions.ErrThrottled)
 	require.ErrorContains(t, err, (1500 * time.Millisecond).String())
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
 	require.True(t, b.exists(b.keys("n").lease), "it was applied")
 	g := b.acquire("n", "a", time.Minute)
 	require.NoError(t, b.renew(g, time.Minute))
-	r, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Equal(t, g.Token, r.Token)
 
@@ -46,23 +47,23 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 	require.Greater(t, b.left(b.keys("n").lease), time.Minute, "it was applied")
 	require.NoError(t, b.renew(g, time.Hour))
 	b.lost(func() error {
-		_, err := b.Break(ctx, leasing.BreakRequest{Name: "n", IfToken: g.Token})
+		_, err := b.Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: g.Token})
 		return err
 	})
-	r, err := b.Break(ctx, leasing.BreakRequest{Name: "n", IfToken: g.Token})
+	r, err := b.Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: g.Token})
 	require.NoError(t, err)
 	require.True(t, r.WasHeld)
-	b.lost(func() error { return b.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "a"}) })
+	b.lost(func() error { return b.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"}) })
 	next := b.acquire("n", "b", time.Minute)
 	b.release("n", "a")
 	require.NoError(t, b.renew(next, time.Minute), "the repetition does not touch the next holder")
 	b.lost(func() error {
-		_, err := b.Break(ctx, leasing.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true})
+		_, err := b.Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true})
 		return err
 	})
 	last := b.acquire("n", "c", time.Minute)
-	_, err = b.Break(ctx, leasing.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true})
-	require.ErrorIs(t, err, leasing.ErrStale)
+	_, err = b.Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true})
+	require.ErrorIs(t, err, abstractions.ErrStale)
 	require.NoError(t, b.renew(last, time.Minute))
 }
 
@@ -84,7 +85,7 @@ func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
 	b.server.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := b.Break(ctx, leasing.BreakRequest{Name: "n", Immediate: true})
+	_, err := b.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: true})
 	requireUncertain(t, err)
 	b.server.Resume()
 	require.EqualValues(t, 1, breaks.Load())
@@ -100,7 +101,7 @@ func TestTrap_T56_ADelayedAcquireAfterItsReleaseIsRefused(t *testing.T) {
 	b.server.Resume() // the acquire lands, or has landed
 	b.release("n", "a")
 	_, err = b.try("n", "a", time.Minute) // a late copy
-	require.ErrorIs(t, err, leasing.ErrReleased)
+	require.ErrorIs(t, err, abstractions.ErrReleased)
 	b.eventually(func() bool {
 		g, err := b.try("n", "b", time.Minute)
 		require.NoError(t, err)
@@ -111,19 +112,24 @@ func TestTrap_T56_ADelayedAcquireAfterItsReleaseIsRefused(t *testing.T) {
 func TestTrap_T42_AFrozenServerHoldsNoCallUpBeyondItsContext(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	g := b.acquire("n", "a", time.Minute)
-	_, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	_, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	b.server.Pause()
 	for name, call := range map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := b.Acquire(ctx, wish("m", "b", time.Minute)); return err },
 		"renew": func(ctx context.Context) error {
-			_, err := b.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "a", Token: g.Token, TTL: time.Minute})
+			_, err := b.Renew(ctx, abstractions.RenewRequest{Name: "n", ID: "a", Token: g.Token, TTL: time.Minute})
 			return err
 		},
-		"release": func(ctx context.Context) error { return b.Release(ctx, leasing.ReleaseRequest{Name: "m", ID: "b"}) },
-		"break":   func(ctx context.Context) error { _, err := b.Break(ctx, leasing.BreakRequest{Name: "m"}); return err },
+		"release": func(ctx context.Context) error {
+			return b.Release(ctx, abstractions.ReleaseRequest{Name: "m", ID: "b"})
+		},
+		"break": func(ctx context.Context) error {
+			_, err := b.Break(ctx, abstractions.BreakRequest{Name: "m"})
+			return err
+		},
 		"inspect": func(ctx context.Context) error {
-			_, err := b.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+			_, err := b.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 			return err
 		},
 		"ping": b.Ping,
@@ -158,7 +164,7 @@ func (f *fenced) write(token int64) bool {
 func TestAShortPauseIsNoLoss(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	m := managerOf(t, b, leasing.Options{TTL: 3 * time.Second})
-	lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+	lease, err := m.TryAcquire(t.Context(), "n", nil)
 	require.NoError(t, err)
 	for range 2 {
 		before := lease.Renewals()
@@ -188,7 +194,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			b := newBed(t, redistest.Options{Persist: true})
 			m := managerOf(t, b, leasing.Options{TTL: time.Second})
-			lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+			lease, err := m.TryAcquire(t.Context(), "n", nil)
 			require.NoError(t, err)
 			resource := &fenced{}
 			require.True(t, resource.write(lease.Token()))
@@ -198,11 +204,11 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("no loss")
 			}
-			requireLost(t, leasing.LostExpired, context.Cause(lease.Context()))
+			requireLost(t, abstractions.LostExpired, context.Cause(lease.Context()))
 			require.Zero(t, lease.Remaining())
 			fail.end(b)
 			other, _ := b.process()
-			next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", leasing.AcquireOptions{})
+			next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
 			require.NoError(t, err)
 			require.Greater(t, next.Token(), lease.Token())
 			require.True(t, resource.write(next.Token()))
@@ -226,19 +232,19 @@ func TestTrap_T54_AServerThatLostItsDataStillRaisesTokens(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
 			m := managerOf(t, b, leasing.Options{TTL: 2 * time.Second})
-			lease, err := m.TryAcquire(t.Context(), "n", leasing.AcquireOptions{})
+			lease, err := m.TryAcquire(t.Context(), "n", nil)
 			require.NoError(t, err)
 			write := newResource(t)
 			require.NoError(t, write(lease.Token()))
 			other, _ := b.process()
 			waiter := managerOf(t, other, leasing.Options{})
 			type outcome struct {
-				lease leasing.Lease
+				lease abstractions.Lease
 				err   error
 			}
 			got := make(chan outcome, 1)
 			go func() {
-				next, err := waiter.Acquire(t.Context(), "n", leasing.AcquireOptions{})
+				next, err := waiter.Acquire(t.Context(), "n", nil)
 				got <- outcome{next, err}
 			}()
 			b.eventually(func() bool { return len(b.queued("n")) == 1 })
@@ -247,13 +253,13 @@ func TestTrap_T54_AServerThatLostItsDataStillRaisesTokens(t *testing.T) {
 			require.NoError(t, next.err)
 			require.Greater(t, next.lease.Token(), lease.Token())
 			require.NoError(t, write(next.lease.Token()))
-			require.ErrorIs(t, write(lease.Token()), leasing.ErrStale)
+			require.ErrorIs(t, write(lease.Token()), abstractions.ErrStale)
 			select {
 			case <-lease.Done():
 			case <-time.After(time.Minute):
 				t.Fatal("no loss")
 			}
-			require.ErrorIs(t, context.Cause(lease.Context()), leasing.ErrLost)
+			require.ErrorIs(t, context.Cause(lease.Context()), abstractions.ErrLost)
 			require.NoError(t, next.lease.Err())
 			require.NoError(t, next.lease.Release(t.Context()))
 		})
@@ -272,12 +278,12 @@ func TestSentinelFailoverInTheMiddle(t *testing.T) {
 	defer cancel()
 	var last int64
 	again := func() {
-		lease, err := m.Acquire(ctx, "n", leasing.AcquireOptions{})
+		lease, err := m.Acquire(ctx, "n", nil)
 		require.NoError(t, err)
 		require.Greater(t, lease.Token(), last)
 		last = lease.Token()
 		if err := lease.Release(ctx); err != nil {
-			require.True(t, errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrLost), err)
+			require.True(t, errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrLost), err)
 		}
 	}
 	for range 20 {

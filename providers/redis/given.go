@@ -3,7 +3,7 @@ package redislease
 import (
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -31,7 +31,7 @@ func (o Options) modeOfClients(field string) (Mode, error) {
 	if o.Mode == "" || o.Mode == mode || o.Mode == Sentinel && mode == Single {
 		return mode, nil
 	}
-	return "", &leasing.InvalidError{Field: "Options.Mode", Value: string(o.Mode), Want: fmt.Sprintf("%s, which Options.%s is; or nothing", mode, field)}
+	return "", &abstractions.InvalidError{Field: "Options.Mode", Value: string(o.Mode), Want: fmt.Sprintf("%s, which Options.%s is; or nothing", mode, field)}
 }
 
 // modeOfClient accepts the kinds of clients that send all requests for a name to
@@ -47,7 +47,7 @@ func modeOfClient(client redis.UniversalClient) (Mode, error) {
 			return Cluster, nil
 		}
 	}
-	return "", &leasing.InvalidError{Field: "Options.Client", Value: fmt.Sprintf("%T", client), Want: "a *redis.Client or *redis.ClusterClient"}
+	return "", &abstractions.InvalidError{Field: "Options.Client", Value: fmt.Sprintf("%T", client), Want: "a *redis.Client or *redis.ClusterClient"}
 }
 
 // independent refuses clients that are no Redlock. One of sentinels is not: a
@@ -61,10 +61,10 @@ func independent(clients []redis.UniversalClient) error {
 		field := fmt.Sprintf("Options.Clients[%d]", i)
 		c, ok := client.(*redis.Client)
 		if !ok || c == nil {
-			return &leasing.InvalidError{Field: field, Value: fmt.Sprintf("%T", client), Want: "a *redis.Client of one server"}
+			return &abstractions.InvalidError{Field: field, Value: fmt.Sprintf("%T", client), Want: "a *redis.Client of one server"}
 		}
 		if addrs[i] = c.Options().Addr; addrs[i] == failoverAddr {
-			return &leasing.InvalidError{Field: field, Value: "a client of sentinels", Want: "a *redis.Client of one server: a replica that takes over would vote without knowing all"}
+			return &abstractions.InvalidError{Field: field, Value: "a client of sentinels", Want: "a *redis.Client of one server: a replica that takes over would vote without knowing all"}
 		}
 	}
 	return distinct("Options.Clients", addrs)

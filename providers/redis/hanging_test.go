@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -17,31 +17,31 @@ func everyCall(p *Provider) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"acquire": func(ctx context.Context) error { _, err := p.Acquire(ctx, req); return err },
 		"renew": func(ctx context.Context) error {
-			_, err := p.Renew(ctx, leasing.RenewRequest{Name: "name", ID: req.ID, Token: 1, TTL: time.Minute})
+			_, err := p.Renew(ctx, abstractions.RenewRequest{Name: "name", ID: req.ID, Token: 1, TTL: time.Minute})
 			return err
 		},
 		"renew many": func(ctx context.Context) error {
-			one := leasing.RenewRequest{Name: "name", ID: req.ID, Token: 1, TTL: time.Minute}
-			results, err := p.RenewBatch(ctx, []leasing.RenewRequest{one, one})
+			one := abstractions.RenewRequest{Name: "name", ID: req.ID, Token: 1, TTL: time.Minute}
+			results, err := p.RenewBatch(ctx, []abstractions.RenewRequest{one, one})
 			if err == nil {
 				err = results[1].Err
 			}
 			return err
 		},
 		"release": func(ctx context.Context) error {
-			return p.Release(ctx, leasing.ReleaseRequest{Name: "name", ID: req.ID})
+			return p.Release(ctx, abstractions.ReleaseRequest{Name: "name", ID: req.ID})
 		},
 		"break": func(ctx context.Context) error {
-			_, err := p.Break(ctx, leasing.BreakRequest{Name: "name", Immediate: true})
+			_, err := p.Break(ctx, abstractions.BreakRequest{Name: "name", Immediate: true})
 			return err
 		},
 		"inspect": func(ctx context.Context) error {
-			_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "name"})
+			_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "name"})
 			return err
 		},
-		"list": func(ctx context.Context) error { _, err := p.List(ctx, leasing.ListRequest{}); return err },
+		"list": func(ctx context.Context) error { _, err := p.List(ctx, abstractions.ListRequest{}); return err },
 		"wait": func(ctx context.Context) error {
-			_, err := p.Wait(ctx, leasing.WaitRequest{Name: "name", ID: req.ID})
+			_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "name", ID: req.ID})
 			return err
 		},
 		"ping": p.Ping,
@@ -66,8 +66,8 @@ func eachEnds(t *testing.T, p *Provider) {
 			err := call(ctx)
 			require.Less(t, time.Since(began), soon, "%s: %s", name, kind)
 			require.Error(t, err, "%s: %s", name, kind)
-			require.NotErrorIs(t, err, leasing.ErrThrottled, "%s: nobody has said so", name)
-			require.NotErrorIs(t, err, leasing.ErrLost, name)
+			require.NotErrorIs(t, err, abstractions.ErrThrottled, "%s: nobody has said so", name)
+			require.NotErrorIs(t, err, abstractions.ErrLost, name)
 		}
 		timer.Stop()
 		cancel()
@@ -131,7 +131,7 @@ func TestFrozenMasterOfAClusterHoldsUpItsOwnNamesOnly(t *testing.T) {
 		_, err := p.Acquire(ctx, claimOf(name))
 		cancel()
 		if addr == cluster.Servers[1].Addr() {
-			require.ErrorIs(t, err, leasing.ErrUnavailable)
+			require.ErrorIs(t, err, abstractions.ErrUnavailable)
 			continue
 		}
 		require.NoError(t, err, addr)

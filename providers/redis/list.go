@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -26,7 +26,7 @@ const (
 // listing is one page of a listing by SCAN: over the fences, since each name that
 // is known has one.
 type listing struct {
-	req     leasing.ListRequest
+	req     abstractions.ListRequest
 	naming  naming
 	servers int    // in an order that stays the same
 	which   string // tells other servers apart, where they change
@@ -37,7 +37,7 @@ type listing struct {
 	// be told there.
 	own func(ctx context.Context, at *position, names []string) ([]string, error)
 	// records returns what is known of names, in order.
-	records func(ctx context.Context, at *position, names []string) ([]leasing.Record, error)
+	records func(ctx context.Context, at *position, names []string) ([]abstractions.Record, error)
 }
 
 // scanned is the reply to a SCAN; the next cursor is 0 at the end.
@@ -50,8 +50,8 @@ type scanned struct {
 // all the time, often as many as it was asked for, sometimes more, and twice if the
 // server shrinks its table meanwhile
 // (redis.io/docs/latest/commands/scan, "Scan guarantees").
-func (l *listing) page(ctx context.Context) (leasing.ListResult, error) {
-	var page leasing.ListResult
+func (l *listing) page(ctx context.Context) (abstractions.ListResult, error) {
+	var page abstractions.ListResult
 	at, err := l.begin()
 	if err != nil {
 		return page, err
@@ -63,7 +63,7 @@ func (l *listing) page(ctx context.Context) (leasing.ListResult, error) {
 	count := clampScan(limit)
 	for scans := 0; ; scans++ {
 		if err := l.fill(ctx, &page, &at, limit); err != nil {
-			return leasing.ListResult{}, err
+			return abstractions.ListResult{}, err
 		}
 		switch {
 		case len(at.Names) == 0 && at.Server == l.servers:
@@ -76,7 +76,7 @@ func (l *listing) page(ctx context.Context) (leasing.ListResult, error) {
 		}
 		found, err := l.step(ctx, &at, seen, count)
 		if err != nil {
-			return leasing.ListResult{}, err
+			return abstractions.ListResult{}, err
 		}
 		count = nextScan(count, found, limit-len(page.Records))
 	}
@@ -95,11 +95,11 @@ func (l *listing) begin() (position, error) {
 // wanted is false for names with another prefix, and for what somebody else has
 // put beside our keys.
 func (l *listing) wanted(name string) bool {
-	return strings.HasPrefix(name, l.req.Prefix) && leasing.InspectRequest{Name: name}.Validate(leasing.Capabilities{}) == nil
+	return strings.HasPrefix(name, l.req.Prefix) && abstractions.InspectRequest{Name: name}.Validate(abstractions.Capabilities{}) == nil
 }
 
 // fill adds records of names that were found to the page.
-func (l *listing) fill(ctx context.Context, page *leasing.ListResult, at *position, limit int) error {
+func (l *listing) fill(ctx context.Context, page *abstractions.ListResult, at *position, limit int) error {
 	n := min(len(at.Names), limit-len(page.Records))
 	if n == 0 {
 		return nil
@@ -164,10 +164,10 @@ func nextScan(count, found, room int) int {
 
 func clampScan(count int) int { return min(max(count, minScan), maxScan) }
 
-func (s *single) list(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (s *single) list(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	masters, err := s.node.masters(ctx)
 	if err != nil {
-		return leasing.ListResult{}, err
+		return abstractions.ListResult{}, err
 	}
 	l := listing{req: req, naming: s.naming, servers: len(masters), records: s.records}
 	if s.node.cluster != nil {
@@ -181,8 +181,8 @@ func (s *single) list(ctx context.Context, req leasing.ListRequest) (leasing.Lis
 }
 
 // records asks for all of the names in as few calls as possible.
-func (s *single) records(ctx context.Context, _ *position, names []string) ([]leasing.Record, error) {
-	records := make([]leasing.Record, len(names))
+func (s *single) records(ctx context.Context, _ *position, names []string) ([]abstractions.Record, error) {
+	records := make([]abstractions.Record, len(names))
 	for i, reply := range s.node.inspectAll(ctx, s.naming, names) {
 		var err error
 		if records[i], err = reply.record(names[i]); err != nil {

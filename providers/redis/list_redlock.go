@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // listTimeout is how long a listing waits for one server of Redlock.
@@ -17,7 +17,7 @@ const listTimeout = time.Second
 // record. A server that does not answer, or casts no vote since it has lost its
 // data, is left out for the rest of the listing: names that it has told before
 // may then be told again.
-func (r *redlock) list(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (r *redlock) list(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	u := union{r: r, match: r.naming.pattern(req.Prefix)}
 	l := listing{req: req, naming: r.naming, servers: len(r.nodes), scan: u.scan, own: u.own, records: u.records}
 	return l.page(ctx)
@@ -58,7 +58,7 @@ func (u *union) leaveOut(ctx context.Context, at *position, server int, err erro
 	case ctx.Err() != nil:
 		return failure(context.Cause(ctx))
 	case left < u.r.quorum:
-		return fmt.Errorf("%w: no majority answers: %w", leasing.ErrUnavailable, errors.Join(u.errs...))
+		return fmt.Errorf("%w: no majority answers: %w", abstractions.ErrUnavailable, errors.Join(u.errs...))
 	}
 	return nil
 }
@@ -83,14 +83,14 @@ func (u *union) own(ctx context.Context, at *position, names []string) ([]string
 }
 
 // records are what a majority says.
-func (u *union) records(ctx context.Context, at *position, names []string) ([]leasing.Record, error) {
+func (u *union) records(ctx context.Context, at *position, names []string) ([]abstractions.Record, error) {
 	known, err := u.ask(ctx, at, len(u.r.nodes), names)
 	if err != nil {
 		return nil, err
 	}
-	records := make([]leasing.Record, len(names))
+	records := make([]abstractions.Record, len(names))
 	for i, name := range names {
-		var heard []leasing.Record
+		var heard []abstractions.Record
 		for server, record := range known[i] {
 			if !at.mute(server) {
 				heard = append(heard, record)
@@ -103,10 +103,10 @@ func (u *union) records(ctx context.Context, at *position, names []string) ([]le
 
 // ask asks the first so many servers what they know of names: a record for each
 // name and server. Those of servers that are left out are empty.
-func (u *union) ask(ctx context.Context, at *position, servers int, names []string) ([][]leasing.Record, error) {
-	known := make([][]leasing.Record, len(names))
+func (u *union) ask(ctx context.Context, at *position, servers int, names []string) ([][]abstractions.Record, error) {
+	known := make([][]abstractions.Record, len(names))
 	for i := range known {
-		known[i] = make([]leasing.Record, servers)
+		known[i] = make([]abstractions.Record, servers)
 	}
 	for server, replies := range u.replies(ctx, *at, servers, names) {
 		for i, reply := range replies {
@@ -124,7 +124,7 @@ func (u *union) ask(ctx context.Context, at *position, servers int, names []stri
 	for server := range servers {
 		for i := range known {
 			if at.mute(server) {
-				known[i][server] = leasing.Record{}
+				known[i][server] = abstractions.Record{}
 			}
 		}
 	}

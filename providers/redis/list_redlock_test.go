@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -33,14 +33,14 @@ func TestListOfRedlockIsAUnion(t *testing.T) {
 	hold(t, each[2], "three")
 	want := append(all, "two", "three")
 	for _, limit := range []int{7, 100, 1000} {
-		names, _ := listAll(t, p, leasing.ListRequest{Limit: limit}, nothing)
+		names, _ := listAll(t, p, abstractions.ListRequest{Limit: limit}, nothing)
 		require.ElementsMatch(t, want, names, limit)
 	}
-	page, err := p.List(t.Context(), leasing.ListRequest{Limit: 1000, HeldOnly: true})
+	page, err := p.List(t.Context(), abstractions.ListRequest{Limit: 1000, HeldOnly: true})
 	require.NoError(t, err)
 	require.Len(t, page.Records, len(all), "a majority says who holds, and names two claims for the others")
 	for _, record := range page.Records {
-		inspected, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: record.Name})
+		inspected, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: record.Name})
 		require.NoError(t, err)
 		require.Equal(t, inspected.ID, record.ID)
 		require.Equal(t, inspected.Token, record.Token)
@@ -60,7 +60,7 @@ func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 				hold(t, p, want...)
 				fault(servers[i])
 				began := time.Now()
-				names, pages := listAll(t, p, leasing.ListRequest{Limit: 5}, nothing)
+				names, pages := listAll(t, p, abstractions.ListRequest{Limit: 5}, nothing)
 				require.ElementsMatch(t, want, names)
 				require.Less(t, time.Since(began), 20*time.Second, "%d pages", pages)
 				if name == "frozen" {
@@ -80,10 +80,10 @@ func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
 		req := claimOf("released")
 		_, err := p.Acquire(t.Context(), req)
 		require.NoError(t, err)
-		require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}))
+		require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}))
 		p.topology.(*redlock).after.all.Wait()
 		hold(t, p, "held")
-		names, _ := listAll(t, p, leasing.ListRequest{}, nothing)
+		names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
 		require.ElementsMatch(t, []string{"released", "held"}, names, i)
 	}
 }
@@ -94,7 +94,7 @@ func TestListOfRedlockLosesNoNameWhenAServerFailsMeanwhile(t *testing.T) {
 	want := someNames("all/", 40)
 	hold(t, p, want...)
 	page := 0
-	names, _ := listAll(t, p, leasing.ListRequest{Limit: 5}, func() {
+	names, _ := listAll(t, p, abstractions.ListRequest{Limit: 5}, func() {
 		if page++; page == 3 {
 			servers[0].Kill()
 		}
@@ -107,8 +107,8 @@ func TestListOfRedlockNeedsAMajority(t *testing.T) {
 	hold(t, p, "name")
 	servers[0].Kill()
 	servers[2].Kill()
-	_, err := p.List(t.Context(), leasing.ListRequest{})
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	_, err := p.List(t.Context(), abstractions.ListRequest{})
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.ErrorContains(t, err, "no majority")
 	require.ErrorContains(t, err, "server 1 of 3")
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -18,7 +18,7 @@ import (
 func hold(t testing.TB, p *Provider, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		_, err := p.Acquire(t.Context(), leasing.AcquireRequest{Name: name, ID: leasing.NewID(), Owner: "o", TTL: time.Minute})
+		_, err := p.Acquire(t.Context(), abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "o", TTL: time.Minute})
 		require.NoError(t, err)
 	}
 }
@@ -32,7 +32,7 @@ func someNames(prefix string, n int) []string {
 }
 
 // listAll reads all pages, and calls between before each but the first.
-func listAll(t testing.TB, p *Provider, req leasing.ListRequest, between func()) (names []string, pages int) {
+func listAll(t testing.TB, p *Provider, req abstractions.ListRequest, between func()) (names []string, pages int) {
 	t.Helper()
 	for pages = 1; ; pages++ {
 		page, err := p.List(t.Context(), req)
@@ -70,10 +70,10 @@ func TestListAmongOthersKeys(t *testing.T) {
 	hold(t, p, few...)
 	hold(t, p, many...)
 
-	names, pages := listAll(t, p, leasing.ListRequest{Prefix: "few/"}, nothing)
+	names, pages := listAll(t, p, abstractions.ListRequest{Prefix: "few/"}, nothing)
 	require.ElementsMatch(t, few, names)
 	require.LessOrEqual(t, pages, 3)
-	names, pages = listAll(t, p, leasing.ListRequest{Limit: 1000}, nothing)
+	names, pages = listAll(t, p, abstractions.ListRequest{Limit: 1000}, nothing)
 	require.ElementsMatch(t, append(few, many...), names)
 	require.LessOrEqual(t, pages, 5)
 }
@@ -84,7 +84,7 @@ func TestListCarriesOverWhatHasNoRoom(t *testing.T) {
 	want := someNames("name/", 300)
 	hold(t, p, want...)
 	var longest int
-	req := leasing.ListRequest{Limit: 1}
+	req := abstractions.ListRequest{Limit: 1}
 	var names []string
 	for {
 		page, err := p.List(t.Context(), req)
@@ -120,7 +120,7 @@ func TestListWhileTheTableChanges(t *testing.T) {
 			grown++
 		}
 	}
-	names, _ := listAll(t, p, leasing.ListRequest{Limit: 20}, grow)
+	names, _ := listAll(t, p, abstractions.ListRequest{Limit: 20}, grow)
 	require.ElementsMatch(t, want, names)
 
 	shrink := func() {
@@ -131,7 +131,7 @@ func TestListWhileTheTableChanges(t *testing.T) {
 			}
 		}
 	}
-	names, _ = listAll(t, p, leasing.ListRequest{Limit: 20}, shrink)
+	names, _ = listAll(t, p, abstractions.ListRequest{Limit: 20}, shrink)
 	slices.Sort(names)
 	require.Equal(t, want, slices.Compact(names))
 }
@@ -145,23 +145,23 @@ func TestListSkipsWhatIsNoName(t *testing.T) {
 		require.NoError(t, client.Set(t.Context(), key, "1 ", 0).Err())
 	}
 	hold(t, p, "mine", "other")
-	require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "never held", ID: leasing.NewID()}))
-	names, _ := listAll(t, p, leasing.ListRequest{}, nothing)
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "never held", ID: abstractions.NewID()}))
+	names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
 	require.ElementsMatch(t, []string{"mine", "other"}, names)
-	names, _ = listAll(t, openTest(t, Options{URL: server.URL(), Prefix: "leasing2"}), leasing.ListRequest{}, nothing)
+	names, _ = listAll(t, openTest(t, Options{URL: server.URL(), Prefix: "leasing2"}), abstractions.ListRequest{}, nothing)
 	require.Empty(t, names)
 }
 
 func TestListRefusesAStrangeAfter(t *testing.T) {
 	p := openTest(t, Options{URL: redistest.Start(t, redistest.Options{}).URL()})
 	for _, after := range []string{"x", "0", "eyJzIjo5fQ", position{Server: -1}.text(), position{Server: 2}.text(), position{Which: "other"}.text(), strings.Repeat("x", 5000)} {
-		_, err := p.List(t.Context(), leasing.ListRequest{After: after})
-		require.ErrorIs(t, err, leasing.ErrInvalid, after)
+		_, err := p.List(t.Context(), abstractions.ListRequest{After: after})
+		require.ErrorIs(t, err, abstractions.ErrInvalid, after)
 		require.ErrorContains(t, err, "After")
 		require.Less(t, len(err.Error()), 300)
 	}
 	hold(t, p, "a", "b")
-	page, err := p.List(t.Context(), leasing.ListRequest{Prefix: "a", After: position{Server: 1, Names: []string{"b", "a"}}.text()})
+	page, err := p.List(t.Context(), abstractions.ListRequest{Prefix: "a", After: position{Server: 1, Names: []string{"b", "a"}}.text()})
 	require.NoError(t, err)
 	require.Len(t, page.Records, 1, "another prefix than the page before had")
 }
@@ -172,23 +172,23 @@ func TestListOfACluster(t *testing.T) {
 	want := someNames("name/", 300)
 	hold(t, p, want...)
 	for _, limit := range []int{7, 100, 1000} {
-		names, _ := listAll(t, p, leasing.ListRequest{Limit: limit}, nothing)
+		names, _ := listAll(t, p, abstractions.ListRequest{Limit: limit}, nothing)
 		require.ElementsMatch(t, want, names, limit)
 	}
-	page, err := p.List(t.Context(), leasing.ListRequest{Limit: 250})
+	page, err := p.List(t.Context(), abstractions.ListRequest{Limit: 250})
 	require.NoError(t, err)
 	at, err := parsePosition(page.Next, fingerprintOf(t, p))
 	require.NoError(t, err)
 	at.Which = "before"
-	_, err = p.List(t.Context(), leasing.ListRequest{Limit: 250, After: at.text()})
-	require.ErrorIs(t, err, leasing.ErrInvalid, "another server has become a master: its cursors are not the former's")
+	_, err = p.List(t.Context(), abstractions.ListRequest{Limit: 250, After: at.text()})
+	require.ErrorIs(t, err, abstractions.ErrInvalid, "another server has become a master: its cursors are not the former's")
 	require.ErrorContains(t, err, "from the start")
 
 	cluster.Servers[1].Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err = listUntil(ctx, p)
-	require.ErrorIs(t, err, leasing.ErrUnavailable, "no part of a listing is left out without a word")
+	require.ErrorIs(t, err, abstractions.ErrUnavailable, "no part of a listing is left out without a word")
 }
 
 func fingerprintOf(t *testing.T, p *Provider) string {
@@ -205,7 +205,7 @@ func fingerprintOf(t *testing.T, p *Provider) string {
 
 // listUntil reads all pages, or until an error.
 func listUntil(ctx context.Context, p *Provider) (n int, err error) {
-	var req leasing.ListRequest
+	var req abstractions.ListRequest
 	for {
 		page, err := p.List(ctx, req)
 		if n += len(page.Records); err != nil || page.Next == "" {
@@ -216,7 +216,7 @@ func listUntil(ctx context.Context, p *Provider) (n int, err error) {
 }
 
 // scriptedListing is of one server, whose SCANs tell these names, one after the other.
-func scriptedListing(req leasing.ListRequest, scans [][]string) *listing {
+func scriptedListing(req abstractions.ListRequest, scans [][]string) *listing {
 	n := naming{prefix: DefaultPrefix}
 	return &listing{
 		req: req, naming: n, servers: 1,
@@ -228,9 +228,9 @@ func scriptedListing(req leasing.ListRequest, scans [][]string) *listing {
 			part.next = (at.Cursor + 1) % uint64(len(scans))
 			return part, nil
 		},
-		records: func(_ context.Context, _ *position, names []string) (records []leasing.Record, err error) {
+		records: func(_ context.Context, _ *position, names []string) (records []abstractions.Record, err error) {
 			for _, name := range names {
-				records = append(records, leasing.Record{Name: name, Token: int64(len(name)) - 1})
+				records = append(records, abstractions.Record{Name: name, Token: int64(len(name)) - 1})
 			}
 			return records, nil
 		},
@@ -249,13 +249,13 @@ func pageOf(t *testing.T, l *listing) (names []string, next string) {
 
 // What SCAN tells twice is on a page once.
 func TestPageHasNoNameTwice(t *testing.T) {
-	names, next := pageOf(t, scriptedListing(leasing.ListRequest{}, [][]string{{"aa", "aa", "bb"}, {"bb", "cc", "aa"}, nil, {"dd"}}))
+	names, next := pageOf(t, scriptedListing(abstractions.ListRequest{}, [][]string{{"aa", "aa", "bb"}, {"bb", "cc", "aa"}, nil, {"dd"}}))
 	require.Equal(t, []string{"aa", "bb", "cc", "dd"}, names)
 	require.Empty(t, next)
 
 	carried := [][]string{{"aa", "bb", "cc"}, {"cc", "dd"}}
-	_, next = pageOf(t, scriptedListing(leasing.ListRequest{Limit: 2}, carried))
-	names, next = pageOf(t, scriptedListing(leasing.ListRequest{Limit: 2, After: next}, carried))
+	_, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2}, carried))
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2, After: next}, carried))
 	require.Equal(t, []string{"cc", "dd"}, names, "also one that was carried over")
 	require.Empty(t, next)
 }
@@ -265,20 +265,20 @@ func TestPageHasNoNameTwice(t *testing.T) {
 func TestPageHasABound(t *testing.T) {
 	scans := make([][]string, 3*maxScans)
 	scans[1], scans[maxScans+1] = []string{"aa"}, []string{"bb"}
-	names, next := pageOf(t, scriptedListing(leasing.ListRequest{}, scans))
+	names, next := pageOf(t, scriptedListing(abstractions.ListRequest{}, scans))
 	require.Equal(t, []string{"aa"}, names)
 	require.NotEmpty(t, next)
-	names, next = pageOf(t, scriptedListing(leasing.ListRequest{After: next}, scans))
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{After: next}, scans))
 	require.Equal(t, []string{"bb"}, names)
 	require.NotEmpty(t, next)
-	names, next = pageOf(t, scriptedListing(leasing.ListRequest{After: next}, scans))
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{After: next}, scans))
 	require.Empty(t, names)
 	require.Empty(t, next)
 
 	forgotten := [][]string{{"a", "b", "cc", "d", "ee", "ff"}} // of one letter: their token is 0
-	names, next = pageOf(t, scriptedListing(leasing.ListRequest{Limit: 2}, forgotten))
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2}, forgotten))
 	require.Equal(t, []string{"cc", "ee"}, names)
-	names, next = pageOf(t, scriptedListing(leasing.ListRequest{Limit: 2, After: next}, forgotten))
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2, After: next}, forgotten))
 	require.Equal(t, []string{"ff"}, names)
 	require.Empty(t, next)
 }

@@ -3,19 +3,19 @@ package redislease
 import (
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // mode is what is behind the options' source.
 func (o Options) mode(field string, l location) (Mode, error) {
 	if field != "URL" {
 		if o.TLS != nil {
-			return "", &leasing.InvalidError{Field: "Options.TLS", Value: notShown, Want: "nothing: a client has its own"}
+			return "", &abstractions.InvalidError{Field: "Options.TLS", Value: notShown, Want: "nothing: a client has its own"}
 		}
 		return o.modeOfClients(field)
 	}
 	if o.TLS != nil && (l.scheme != "rediss" || l.query.Has("skip_verify")) {
-		return "", &leasing.InvalidError{Field: "Options.TLS", Value: notShown, Want: "a URL that begins with rediss://, and without skip_verify"}
+		return "", &abstractions.InvalidError{Field: "Options.TLS", Value: notShown, Want: "a URL that begins with rediss://, and without skip_verify"}
 	}
 	mode := o.Mode
 	switch {
@@ -30,25 +30,25 @@ func (o Options) mode(field string, l location) (Mode, error) {
 // suits says whether a URL can be of a mode.
 func (l location) suits(mode Mode, master string) error {
 	if len(l.hosts) == 0 && mode != Single {
-		return &leasing.InvalidError{Field: "Options.Mode", Value: string(mode), Want: "single for a unix socket"}
+		return &abstractions.InvalidError{Field: "Options.Mode", Value: string(mode), Want: "single for a unix socket"}
 	}
 	switch mode {
 	case Single:
 		if len(l.hosts) > 1 {
-			return &leasing.InvalidError{Field: "Options.Mode", Value: string(mode), Want: "one host in the URL, or cluster, sentinel or redlock"}
+			return &abstractions.InvalidError{Field: "Options.Mode", Value: string(mode), Want: "one host in the URL, or cluster, sentinel or redlock"}
 		}
 	case Cluster:
 		if number := l.path; number != "" && number != "/" && number != "/0" {
-			return &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: "database 0: a Cluster has no other"}
+			return &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: "database 0: a Cluster has no other"}
 		}
 	case Sentinel:
 		if master == "" {
-			return &leasing.InvalidError{Field: "Options.Master", Value: master, Want: "what the sentinels call the master"}
+			return &abstractions.InvalidError{Field: "Options.Master", Value: master, Want: "what the sentinels call the master"}
 		}
 	case Redlock:
 		return l.redlock()
 	default:
-		return &leasing.InvalidError{Field: "Options.Mode", Value: string(mode), Want: "single, cluster, sentinel or redlock; several hosts may be any but single"}
+		return &abstractions.InvalidError{Field: "Options.Mode", Value: string(mode), Want: "single, cluster, sentinel or redlock; several hosts may be any but single"}
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func odd(field string, n int) error {
 	if n >= 3 && n%2 == 1 {
 		return nil
 	}
-	return &leasing.InvalidError{
+	return &abstractions.InvalidError{
 		Field: field, Value: fmt.Sprintf("with %d", n),
 		Want: "3, 5 or another odd number of servers for Redlock; one server is mode single, and safer so",
 	}
@@ -76,7 +76,7 @@ func distinct(field string, addrs []string) error {
 	seen := make(map[string]bool, len(addrs))
 	for _, addr := range addrs {
 		if seen[addr] {
-			return &leasing.InvalidError{Field: field, Value: addr, Want: "each server once"}
+			return &abstractions.InvalidError{Field: field, Value: addr, Want: "each server once"}
 		}
 		seen[addr] = true
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // naming turns names into keys and back. All keys of a name have one hash tag,
@@ -51,7 +51,7 @@ func (n naming) renewalKeys(name string) keys {
 // milliseconds; "0" is for ever. A new lease's is kept half as long again, so
 // that few renewals have to extend it.
 func (k keys) keep(ttl time.Duration, fresh bool) string {
-	if k.retention == 0 || ttl == leasing.Infinite {
+	if k.retention == 0 || ttl == abstractions.Infinite {
 		return "0"
 	}
 	keep := ttl + k.retention

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -26,7 +26,7 @@ type node struct {
 }
 
 // errNoReply is for an operation that a call has no reply for.
-var errNoReply = fmt.Errorf("%w: Redis did not reply to this operation", leasing.ErrUnavailable)
+var errNoReply = fmt.Errorf("%w: Redis did not reply to this operation", abstractions.ErrUnavailable)
 
 // unknownScript tells the scripts that a node of Redlock did not know them, and so
 // may have been started again: see scripts/prelude.lua.
@@ -46,7 +46,7 @@ func newNode(client redis.UniversalClient, n naming, quarantine time.Duration) *
 		d.marker, d.header[1] = n.node(), milliseconds(quarantine)
 	}
 	d.lanes.node = d
-	d.waiters.init(d, n.channel(leasing.NewID()))
+	d.waiters.init(d, n.channel(abstractions.NewID()))
 	return d
 }
 
@@ -218,8 +218,8 @@ func (d *node) take(cmd *redis.Cmd, ops []*operation) {
 // lost, that it was refused now says nothing of that.
 func (d *node) failure(err error) error {
 	failed := failure(err)
-	if d.repeats && errors.Is(failed, leasing.ErrThrottled) {
-		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, err)
+	if d.repeats && errors.Is(failed, abstractions.ErrThrottled) {
+		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
 	}
 	return failed
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -34,13 +34,13 @@ func TestTrap_T44_AServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
 				b.reconnected()
 				err := b.renew(g, time.Minute)
 				if how == "restart empty" {
-					requireLost(t, leasing.LostGone, err)
+					requireLost(t, abstractions.LostGone, err)
 				} else {
 					require.NoError(t, err)
 				}
 				forget(b)
 				b.reconnected()
-				_, err = b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+				_, err = b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 				require.NoError(t, err)
 				forget(b)
 				b.reconnected()
@@ -78,7 +78,7 @@ func TestTrap_T44_ScriptsForgottenInTheMiddleOfPipelines(t *testing.T) {
 					return
 				}
 				assert.NoError(t, b.renew(g, time.Minute))
-				assert.NoError(t, b.Release(t.Context(), leasing.ReleaseRequest{Name: name, ID: id}))
+				assert.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: id}))
 			}
 		})
 	}
@@ -87,12 +87,12 @@ func TestTrap_T44_ScriptsForgottenInTheMiddleOfPipelines(t *testing.T) {
 
 func TestAnswersOfALargeBatchAreInOrder(t *testing.T) {
 	b := newBed(t, redistest.Options{})
-	require.ErrorIs(t, b.renew(leasing.Grant{Name: "n", ID: "a", Token: 1}, time.Minute), leasing.ErrLost) // the script is known now
+	require.ErrorIs(t, b.renew(abstractions.Grant{Name: "n", ID: "a", Token: 1}, time.Minute), abstractions.ErrLost) // the script is known now
 	for _, n := range []int{255, 256, 257, 1000} {
-		reqs := make([]leasing.RenewRequest, n)
+		reqs := make([]abstractions.RenewRequest, n)
 		var all sync.WaitGroup
 		for i := range reqs {
-			reqs[i] = leasing.RenewRequest{Name: fmt.Sprint(n, "/", i), ID: fmt.Sprint(i), Token: 1, TTL: time.Minute}
+			reqs[i] = abstractions.RenewRequest{Name: fmt.Sprint(n, "/", i), ID: fmt.Sprint(i), Token: 1, TTL: time.Minute}
 			if i%3 == 0 {
 				all.Go(func() {
 					g, err := b.try(reqs[i].Name, reqs[i].ID, 30*time.Second)
@@ -113,7 +113,7 @@ func TestAnswersOfALargeBatchAreInOrder(t *testing.T) {
 				require.Equal(t, reqs[i].Name, r.Grant.Name)
 				require.Equal(t, reqs[i].Token, r.Grant.Token)
 			} else {
-				requireLost(t, leasing.LostGone, r.Err)
+				requireLost(t, abstractions.LostGone, r.Err)
 			}
 		}
 	}
@@ -142,13 +142,13 @@ func clusterBed(t *testing.T) (*redistest.Cluster, *Provider, [][]string) {
 
 func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 	c, p, names := clusterBed(t)
-	var reqs []leasing.RenewRequest
+	var reqs []abstractions.RenewRequest
 	var master []int
 	for i := range names {
 		for _, name := range names[i] {
 			g, err := p.Acquire(t.Context(), wish(name, "a", time.Minute))
 			require.NoError(t, err)
-			reqs = append(reqs, leasing.RenewRequest{Name: name, ID: "a", Token: g.Token, TTL: time.Minute})
+			reqs = append(reqs, abstractions.RenewRequest{Name: name, ID: "a", Token: g.Token, TTL: time.Minute})
 			master = append(master, i)
 		}
 	}
@@ -172,7 +172,7 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_, err := p.Inspect(ctx, leasing.InspectRequest{Name: names[frozen][0]})
+		_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: names[frozen][0]})
 		hung <- err
 	}()
 	for i := range names {
@@ -180,7 +180,7 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 			continue
 		}
 		for _, name := range names[i][:20] {
-			require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: name, ID: "a"}))
+			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: "a"}))
 		}
 	}
 	select {

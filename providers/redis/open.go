@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -28,7 +28,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		}
 	}
 	if options.Credentials != nil && (field != "URL" || l.user != "" || l.password != "") {
-		return nil, &leasing.InvalidError{Field: "Options.Credentials", Value: notShown, Want: "nothing with Client or Clients, or with a user or password in the URL"}
+		return nil, &abstractions.InvalidError{Field: "Options.Credentials", Value: notShown, Want: "nothing with Client or Clients, or with a user or password in the URL"}
 	}
 	if options.Mode, err = options.mode(field, l); err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // operation is one operation: its script, keys and arguments, in the order in
@@ -34,7 +34,7 @@ type claim struct {
 	channel string
 }
 
-func newClaim(req leasing.AcquireRequest) (claim, error) {
+func newClaim(req abstractions.AcquireRequest) (claim, error) {
 	metadata, err := encodeMetadata(req.Metadata)
 	return claim{
 		id: req.ID, ttl: req.TTL,
@@ -46,7 +46,7 @@ func acquireOp(k keys, c claim) operation {
 	return operation{script: acquireScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{c.id, milliseconds(c.ttl), k.keep(c.ttl, true), c.tail, c.channel}}
 }
 
-func renewOp(n naming, r leasing.RenewRequest) operation {
+func renewOp(n naming, r abstractions.RenewRequest) operation {
 	k := n.renewalKeys(r.Name)
 	return operation{script: renewScript, keys: [3]string{k.lease, k.fence}, args: [7]string{head(r.ID, r.Token), milliseconds(r.TTL), k.keep(r.TTL, false)}}
 }
@@ -55,7 +55,7 @@ func releaseOp(k keys, id string) operation {
 	return operation{script: releaseScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{id, k.keep(0, false)}}
 }
 
-func breakOp(k keys, r leasing.BreakRequest) operation {
+func breakOp(k keys, r abstractions.BreakRequest) operation {
 	immediate := "0"
 	if r.Immediate {
 		immediate = "1"
@@ -79,7 +79,7 @@ func digits(n int64) string { return strconv.FormatInt(n, 10) }
 
 // milliseconds is a duration as the scripts want it, rounded up; "0" is for ever.
 func milliseconds(d time.Duration) string {
-	if d == leasing.Infinite {
+	if d == abstractions.Infinite {
 		return "0"
 	}
 	return digits(int64((d-1)/time.Millisecond) + 1)

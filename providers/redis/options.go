@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
 )
@@ -26,7 +26,7 @@ const (
 )
 
 // Forever as a retention never forgets.
-const Forever = leasing.Infinite
+const Forever = abstractions.Infinite
 
 // The defaults of Options.
 const (
@@ -155,7 +155,7 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&fields); err != nil {
 		// The error names a field or an offset, never a value of another field.
-		return &leasing.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of redislease.Options: " + err.Error()}
+		return &abstractions.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of redislease.Options: " + err.Error()}
 	}
 	return nil
 }
@@ -191,5 +191,5 @@ func (o Options) source() (string, error) {
 	if len(given) > 0 {
 		value = "with " + strings.Join(given, " and ")
 	}
-	return "", &leasing.InvalidError{Field: "Options", Value: value, Want: "exactly one of URL, Client and Clients"}
+	return "", &abstractions.InvalidError{Field: "Options", Value: value, Want: "exactly one of URL, Client and Clients"}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -27,7 +27,7 @@ func TestOptionsFromJSON(t *testing.T) {
 	for _, bad := range []string{`{"ttl": "3s"}`, `{"retention": 3}`, `{"retention": "3"}`, `{"bootstrap": "yes"}`, `{"Client": {}}`, `{"tls": {}}`, `[]`, `{`} {
 		require.Error(t, json.Unmarshal([]byte(bad), &Options{}), bad)
 	}
-	require.ErrorIs(t, (&Options{}).UnmarshalJSON([]byte(`{"ttl": "3s"}`)), leasing.ErrInvalid)
+	require.ErrorIs(t, (&Options{}).UnmarshalJSON([]byte(`{"ttl": "3s"}`)), abstractions.ErrInvalid)
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"ttl": "3s"}`), &Options{}), "ttl")
 }
 
@@ -129,7 +129,7 @@ func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 		{Options{Client: struct{ redis.UniversalClient }{client}}, []string{"Options.Client", "*redis.Client"}},
 	} {
 		_, err := Open(t.Context(), test.options)
-		require.ErrorIs(t, err, leasing.ErrInvalid, "%v", test.names)
+		require.ErrorIs(t, err, abstractions.ErrInvalid, "%v", test.names)
 		for _, name := range test.names {
 			require.ErrorContains(t, err, name)
 		}
@@ -162,7 +162,7 @@ func TestTrap_T43_RedlockNeedsAMajorityOfIndependentServers(t *testing.T) {
 		`Clients[0] "<nil>"`:               {Clients: append([]redis.UniversalClient{nil}, clients("a:1", "b:1")...)},
 	} {
 		_, err := Open(t.Context(), options)
-		require.ErrorIs(t, err, leasing.ErrInvalid, want)
+		require.ErrorIs(t, err, abstractions.ErrInvalid, want)
 		require.ErrorContains(t, err, want)
 	}
 	for _, options := range []Options{{Clients: clients("a:1", "b:1", "c:1")}, {URL: "redis://a:1,a:2,a:3?mode=redlock"}, {URL: "redis://a,b,c,d,e?mode=redlock"}} {

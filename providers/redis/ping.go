@@ -3,7 +3,7 @@ package redislease
 import (
 	"context"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -54,7 +54,7 @@ func (ls *lanes) beside(run func()) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.closed {
-		return leasing.ErrClosed
+		return abstractions.ErrClosed
 	}
 	ls.workers.Go(run)
 	return nil

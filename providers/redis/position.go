@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // position is where a listing goes on, as ListResult.Next tells it: at a cursor of
@@ -53,5 +53,5 @@ func parsePosition(after, which string) (position, error) {
 }
 
 func badAfter(after, want string) error {
-	return &leasing.InvalidError{Field: "After", Value: after, Want: want}
+	return &abstractions.InvalidError{Field: "After", Value: after, Want: want}
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Provider is a leasing.Provider over Redis. Make one with Open or OpenURL. It
@@ -15,65 +15,65 @@ import (
 // leasing.Lister and leasing.Pinger.
 type Provider struct {
 	topology topology
-	caps     leasing.Capabilities
+	caps     abstractions.Capabilities
 	timeout  time.Duration
 	owned    []func() error // closes the clients that Open made
 	closed   atomic.Bool
 }
 
 var (
-	_ leasing.Provider     = (*Provider)(nil)
-	_ leasing.BatchRenewer = (*Provider)(nil)
-	_ leasing.Waiter       = (*Provider)(nil)
-	_ leasing.Lister       = (*Provider)(nil)
-	_ leasing.Pinger       = (*Provider)(nil)
+	_ abstractions.Provider     = (*Provider)(nil)
+	_ abstractions.BatchRenewer = (*Provider)(nil)
+	_ abstractions.Waiter       = (*Provider)(nil)
+	_ abstractions.Lister       = (*Provider)(nil)
+	_ abstractions.Pinger       = (*Provider)(nil)
 )
 
 // topology is one node that decides, or several that vote. Requests have been
 // validated, contexts have a deadline.
 type topology interface {
-	acquire(ctx context.Context, req leasing.AcquireRequest, c claim) (leasing.Grant, error)
-	renew(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error)
-	release(ctx context.Context, req leasing.ReleaseRequest) error
-	breakLease(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error)
-	inspect(ctx context.Context, name string) (leasing.Record, error)
-	list(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error)
-	wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error)
+	acquire(ctx context.Context, req abstractions.AcquireRequest, c claim) (abstractions.Grant, error)
+	renew(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error)
+	release(ctx context.Context, req abstractions.ReleaseRequest) error
+	breakLease(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error)
+	inspect(ctx context.Context, name string) (abstractions.Record, error)
+	list(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error)
+	wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error)
 	ping(ctx context.Context) error
 	close()
 }
 
 // Capabilities returns what is documented at the package.
-func (p *Provider) Capabilities() leasing.Capabilities { return p.caps }
+func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Acquire makes one attempt to take a name: see leasing.Provider.
-func (p *Provider) Acquire(ctx context.Context, req leasing.AcquireRequest) (leasing.Grant, error) {
+func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	c, err := newClaim(req)
 	if err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	ctx, cancel, err := p.begin(ctx)
 	if err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	defer cancel()
 	return p.topology.acquire(ctx, req, c)
 }
 
 // Renew extends a claim: see leasing.Provider. A claim that has run out is lost.
-func (p *Provider) Renew(ctx context.Context, req leasing.RenewRequest) (leasing.Grant, error) {
-	results, err := p.RenewBatch(ctx, []leasing.RenewRequest{req})
+func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	results, err := p.RenewBatch(ctx, []abstractions.RenewRequest{req})
 	if err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	return results[0].Grant, results[0].Err
 }
 
 // RenewBatch renews many claims: see leasing.BatchRenewer.
-func (p *Provider) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	for _, req := range reqs {
 		if err := req.Validate(p.caps); err != nil {
 			return p.renewValid(ctx, reqs)
@@ -88,9 +88,9 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) 
 }
 
 // renewValid renews those of a batch that can be.
-func (p *Provider) renewValid(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
-	results := make([]leasing.RenewResult, len(reqs))
-	var valid []leasing.RenewRequest
+func (p *Provider) renewValid(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	results := make([]abstractions.RenewResult, len(reqs))
+	var valid []abstractions.RenewRequest
 	var at []int
 	for i, req := range reqs {
 		if results[i].Err = req.Validate(p.caps); results[i].Err == nil {
@@ -105,7 +105,7 @@ func (p *Provider) renewValid(ctx context.Context, reqs []leasing.RenewRequest) 
 		results[at[i]] = result
 	}
 	for _, i := range at {
-		if err != nil && results[i] == (leasing.RenewResult{}) {
+		if err != nil && results[i] == (abstractions.RenewResult{}) {
 			results[i].Err = err
 		}
 	}
@@ -113,7 +113,7 @@ func (p *Provider) renewValid(ctx context.Context, reqs []leasing.RenewRequest) 
 }
 
 // Release gives a claim up: see leasing.Provider.
-func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if err := req.Validate(p.caps); err != nil {
 		return err
 	}
@@ -126,26 +126,26 @@ func (p *Provider) Release(ctx context.Context, req leasing.ReleaseRequest) erro
 }
 
 // Break ends somebody's claim: see leasing.Provider.
-func (p *Provider) Break(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	}
 	ctx, cancel, err := p.begin(ctx)
 	if err != nil {
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	}
 	defer cancel()
 	return p.topology.breakLease(ctx, req)
 }
 
 // Inspect shows a record: see leasing.Provider.
-func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
+func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
 	ctx, cancel, err := p.begin(ctx)
 	if err != nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
 	defer cancel()
 	return p.topology.inspect(ctx, req.Name)
@@ -154,25 +154,25 @@ func (p *Provider) Inspect(ctx context.Context, req leasing.InspectRequest) (lea
 // List lists records by SCAN: see leasing.Lister. Redis may tell a name twice
 // if it shrinks its table between two pages
 // (redis.io/docs/latest/commands/scan, "Scan guarantees").
-func (p *Provider) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
+func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	ctx, cancel, err := p.begin(ctx)
 	if err != nil {
-		return leasing.ListResult{}, err
+		return abstractions.ListResult{}, err
 	}
 	defer cancel()
 	return p.topology.list(ctx, req)
 }
 
 // Wait registers a waiter: see leasing.Waiter.
-func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	if err := req.Validate(p.caps); err != nil {
-		return leasing.Wakeups{}, err
+		return abstractions.Wakeups{}, err
 	}
 	if p.closed.Load() {
-		return leasing.Wakeups{}, leasing.ErrClosed
+		return abstractions.Wakeups{}, abstractions.ErrClosed
 	}
 	if ctx.Err() != nil {
-		return leasing.Wakeups{}, failure(context.Cause(ctx))
+		return abstractions.Wakeups{}, failure(context.Cause(ctx))
 	}
 	return p.topology.wait(ctx, req)
 }
@@ -208,7 +208,7 @@ func (p *Provider) Close() error {
 func (p *Provider) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	switch {
 	case p.closed.Load():
-		return nil, nil, leasing.ErrClosed
+		return nil, nil, abstractions.ErrClosed
 	case ctx.Err() != nil:
 		return nil, nil, failure(context.Cause(ctx))
 	}

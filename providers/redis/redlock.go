@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -168,7 +168,7 @@ func (r *redlock) ping(ctx context.Context) error {
 	pongs := make(chan pong, len(r.nodes))
 	for i, d := range r.nodes {
 		if !r.after.start(func() { pongs <- pong{i, d.ping(ctx)} }) {
-			return leasing.ErrClosed
+			return abstractions.ErrClosed
 		}
 	}
 	errs, answered := make([]error, len(r.nodes)), 0

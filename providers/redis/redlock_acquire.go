@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // attempt is one acquire.
@@ -17,7 +17,7 @@ type attempt struct {
 	*poll
 	tally
 	rivals   *rivals
-	req      leasing.AcquireRequest
+	req      abstractions.AcquireRequest
 	keys     keys
 	claim    claim
 	began    time.Time
@@ -37,9 +37,9 @@ type ask struct {
 	try, token int64 // with a confirmation: what is confirmed
 }
 
-var errTooLate = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", leasing.ErrUnavailable)
+var errTooLate = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", abstractions.ErrUnavailable)
 
-func (r *redlock) acquire(ctx context.Context, req leasing.AcquireRequest, c claim) (leasing.Grant, error) {
+func (r *redlock) acquire(ctx context.Context, req abstractions.AcquireRequest, c claim) (abstractions.Grant, error) {
 	n := len(r.nodes)
 	a := &attempt{
 		poll:   r.newPoll(ctx, r.patience(req.TTL)),
@@ -52,14 +52,14 @@ func (r *redlock) acquire(ctx context.Context, req leasing.AcquireRequest, c cla
 	defer a.timer.Stop()
 	defer a.afterwards()
 	if err := a.askQueue(ctx); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	a.callVotes(func(v *vote) bool { return v.stance == noAnswer })
 	token, err := a.pursue(ctx)
 	if err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
-	return leasing.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL, State: a.tenure(token)}, nil
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL, State: a.tenure(token)}, nil
 }
 
 // pursue leads to the token, or to the reason why there is none; then no vote is
@@ -87,7 +87,7 @@ func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 		case queued:
 			err = a.refused()
 		case ended:
-			err = fmt.Errorf("%w, or broken: this ID can't hold the name any more", leasing.ErrReleased)
+			err = fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
 			a.undo(true)
 		case unreachable:
 			err = a.unreached()
@@ -324,7 +324,7 @@ func (v *vote) voted(r reply, name string) (clock int64) {
 	if l == nil {
 		v.unsure = certainty(err) == nil && !errors.Is(err, errUnsent)
 		if err == nil {
-			v.err = fmt.Errorf("%w: the script replied %d", leasing.ErrUnavailable, n)
+			v.err = fmt.Errorf("%w: the script replied %d", abstractions.ErrUnavailable, n)
 		}
 		return 0
 	}
@@ -334,11 +334,11 @@ func (v *vote) voted(r reply, name string) (clock int64) {
 	case statusHeld:
 		record, err := l.record(name)
 		if v.err = err; err == nil {
-			v.stance, v.held = forOther, &leasing.HeldError{Holder: record}
+			v.stance, v.held = forOther, &abstractions.HeldError{Holder: record}
 		}
 	case statusReserved:
 		token, left := l.int(), l.millis()
-		v.stance, v.held = forWaiter, &leasing.HeldError{Holder: leasing.Record{Name: name, Token: token}, RetryAfter: left}
+		v.stance, v.held = forWaiter, &abstractions.HeldError{Holder: abstractions.Record{Name: name, Token: token}, RetryAfter: left}
 	case statusEnded:
 		v.stance = overOver
 	default:

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +26,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	isUnknown(t, err)
 	_, err = p.keep(g, time.Minute)
 	isUnknown(t, err)
-	_, err = p.Inspect(t.Context(), leasing.InspectRequest{Name: "a"})
+	_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "a"})
 	isUnknown(t, err)
 	isUnknown(t, p.Ping(t.Context()))
 	require.ErrorContains(t, err, r.servers[1].Addr())
@@ -111,7 +111,7 @@ func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
 	x.wires[0].cut(lostRequest) // x holds 1 and 2
 	g := x.take("a", "x", time.Minute)
 	_, err := y.try("a", "y", time.Minute)
-	held := (*leasing.HeldError)(nil)
+	held := (*abstractions.HeldError)(nil)
 	require.ErrorAs(t, err, &held)
 	require.Equal(t, "x", held.Holder.ID)
 	require.Equal(t, g.Token, held.Holder.Token)
@@ -142,7 +142,7 @@ func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
 				cancel()
 			}()
 		}
-		_, err := p.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: "x", Owner: "me", TTL: time.Minute})
+		_, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: "x", Owner: "me", TTL: time.Minute})
 		isUnfinished(t, ctx, err)
 		r.eventually(func() bool { return r.holder(0, name) == "" })
 		open()
@@ -161,7 +161,7 @@ func isUnfinished(t *testing.T, ctx context.Context, err error) {
 	case <-time.After(100 * time.Millisecond):
 		require.Fail(t, "the call ended long before its context")
 	}
-	require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, leasing.ErrUnavailable), err)
+	require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, abstractions.ErrUnavailable), err)
 }
 
 // A confirmation that does not arrive is no confirmation: the next majority finds a
@@ -191,10 +191,10 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 		}
 		g, err := p.try("a", fmt.Sprint("x", round), time.Minute)
 		if err != nil {
-			if !errors.Is(err, leasing.ErrHeld) { // a release before may be on its way to one node
+			if !errors.Is(err, abstractions.ErrHeld) { // a release before may be on its way to one node
 				isUnknown(t, err)
 			}
-			g = leasing.Grant{Name: "a", ID: fmt.Sprint("x", round)} // to be cleaned up
+			g = abstractions.Grant{Name: "a", ID: fmt.Sprint("x", round)} // to be cleaned up
 			require.NoError(t, r.process().giveUp(g))
 			continue
 		}
@@ -335,7 +335,7 @@ func TestRedlockSplitVotesAreResolved(t *testing.T) {
 					winners.Store(i, true)
 					return
 				}
-				assert.ErrorIs(t, err, leasing.ErrHeld)
+				assert.ErrorIs(t, err, abstractions.ErrHeld)
 			})
 		}
 		all.Wait()
@@ -365,9 +365,9 @@ func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
 	p := r.process()
 	p.wires[1].on(releaseScript, lostRequest)
 	p.wires[2].on(releaseScript, lostRequest)
-	isUnknown(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "a", ID: "x"}))
+	isUnknown(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a", ID: "x"}))
 	_, err := p.try("a", "x", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrReleased)
+	require.ErrorIs(t, err, abstractions.ErrReleased)
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
 	p.take("a", "y", time.Minute)
 }
@@ -402,8 +402,8 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	require.NoError(t, err, "a lease is kept where there is no room for another")
 	require.NoError(t, r.admins[2].ConfigSet(t.Context(), "maxmemory", "0").Err())
 	_, err = p.try("b", "x", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrThrottled)
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.ErrorContains(t, err, r.servers[0].Addr())
 	require.Empty(t, r.holder(2, "b"), "undone before it was said that nothing was done")
 
@@ -415,7 +415,7 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	require.NoError(t, r.admins[1].ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.NoError(t, r.admins[1].Set(t.Context(), r.keys("d").lease, "y\n1\n1\n1 1 0 0 0\n60000\nme\n", time.Minute).Err())
 	_, err = p.try("d", "x", time.Minute)
-	held := (*leasing.HeldError)(nil) // since two have room, and don't agree
+	held := (*abstractions.HeldError)(nil) // since two have room, and don't agree
 	require.ErrorAs(t, err, &held)
 	require.True(t, held.Holder.Unconfirmed, "the third may be for either")
 	require.Positive(t, held.RetryAfter)

@@ -1,6 +1,6 @@
 package redislease
 
-import leasing "github.com/distributedleasing/leasing/abstractions"
+import "github.com/distributedleasing/leasing/abstractions"
 
 // How the attempts of one claim agree on its token.
 //
@@ -44,9 +44,9 @@ type vote struct {
 	before  int64  // the node's token before that
 	freed   string // the ID whose release has freed the node, if it was free
 
-	held   *leasing.HeldError // forOther and forWaiter
-	err    error              // noVote
-	unsure bool               // noVote: the request may have been applied
+	held   *abstractions.HeldError // forOther and forWaiter
+	err    error                   // noVote
+	unsure bool                    // noVote: the request may have been applied
 }
 
 // hides says that the node may hold the claim without our knowing.

@@ -3,7 +3,7 @@ package redislease
 import (
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -40,7 +40,7 @@ func passed(v vote) vote {
 }
 
 func other(id string) vote {
-	return vote{stance: forOther, held: &leasing.HeldError{Holder: leasing.Record{ID: id, Held: true}}}
+	return vote{stance: forOther, held: &abstractions.HeldError{Holder: abstractions.Record{ID: id, Held: true}}}
 }
 
 var (

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // bootstrap lets new nodes vote at once: it gives all of them their marker if all
@@ -33,7 +33,7 @@ func (r *redlock) mark(ctx context.Context, set bool) (known int, err error) {
 		known += int(n)
 	}
 	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("%w: %w", leasing.ErrUnavailable, context.Cause(ctx))
+		return 0, fmt.Errorf("%w: %w", abstractions.ErrUnavailable, context.Cause(ctx))
 	}
 	return known, nil
 }

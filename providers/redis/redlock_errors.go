@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // nodesError is what kept a majority from being reached, node by node.
@@ -24,10 +24,12 @@ func (e *nodesError) Error() string {
 			texts = append(texts, err.Error())
 		}
 	}
-	return fmt.Sprintf("%v: no majority: %s", leasing.ErrUnavailable, strings.Join(texts, "; "))
+	return fmt.Sprintf("%v: no majority: %s", abstractions.ErrUnavailable, strings.Join(texts, "; "))
 }
 
-func (e *nodesError) Is(target error) bool { return !e.certain && target == leasing.ErrUnavailable }
+func (e *nodesError) Is(target error) bool {
+	return !e.certain && target == abstractions.ErrUnavailable
+}
 
 func (e *nodesError) Unwrap() []error {
 	var errs []error
@@ -42,7 +44,7 @@ func (e *nodesError) Unwrap() []error {
 // certainty returns the sentinel of an error of a node that says that it did
 // nothing; nil if it does not say so.
 func certainty(err error) error {
-	for _, sentinel := range [...]error{leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrClosed} {
+	for _, sentinel := range [...]error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed} {
 		if errors.Is(err, sentinel) {
 			return sentinel
 		}
@@ -70,8 +72,8 @@ func (r *redlock) failed(errs []error, applied bool) error {
 		return e
 	}
 	e.certain = true
-	if errors.Is(reasons[0], leasing.ErrThrottled) {
-		return &leasing.ThrottledError{Err: e}
+	if errors.Is(reasons[0], abstractions.ErrThrottled) {
+		return &abstractions.ThrottledError{Err: e}
 	}
 	return e
 }

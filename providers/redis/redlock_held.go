@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // outvoted goes on where somebody's votes will be gone in a moment, and otherwise
@@ -33,7 +33,7 @@ func (a *attempt) outvoted(ctx context.Context) error {
 }
 
 // holder is the claim that a majority names, and what they say of it.
-func (a *attempt) holder() (id string, records []leasing.Record) {
+func (a *attempt) holder() (id string, records []abstractions.Record) {
 	for i := range a.votes {
 		if a.votes[i].stance != forOther {
 			continue
@@ -131,10 +131,10 @@ func (a *attempt) refused() error {
 		// Nodes that have not answered may have let go already, or be the last to do so:
 		// that they are half and half is the least wrong.
 		free := a.count(func(v *vote) bool { return v.stance == forUs }) + a.count(pending)/2
-		return &leasing.HeldError{Holder: a.r.merged(records, free)}
+		return &abstractions.HeldError{Holder: a.r.merged(records, free)}
 	}
 	// A split vote, or too few answers to tell.
-	held := &leasing.HeldError{Holder: leasing.Record{Name: a.req.Name}}
+	held := &abstractions.HeldError{Holder: abstractions.Record{Name: a.req.Name}}
 	for i := range a.votes {
 		if v := &a.votes[i]; v.stance == forOther && a.elsewhere() {
 			held.Holder = v.held.Holder
@@ -154,5 +154,5 @@ func (a *attempt) turn() error {
 			return v.held
 		}
 	}
-	return &leasing.HeldError{Holder: leasing.Record{Name: a.req.Name}}
+	return &abstractions.HeldError{Holder: abstractions.Record{Name: a.req.Name}}
 }

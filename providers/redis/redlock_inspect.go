@@ -5,16 +5,16 @@ import (
 	"slices"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // inspect asks all nodes, and waits for those that usually answer: with all of them
 // heard it is certain who holds the name.
-func (r *redlock) inspect(ctx context.Context, name string) (leasing.Record, error) {
+func (r *redlock) inspect(ctx context.Context, name string) (abstractions.Record, error) {
 	k := r.naming.keys(name)
 	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return inspectOp(k) }, (*poll).all)
 	errs := make([]error, len(r.nodes))
-	var records []leasing.Record
+	var records []abstractions.Record
 	for i, reply := range p.replies {
 		record, err := reply.record(name)
 		if errs[i] = err; err == nil {
@@ -25,15 +25,15 @@ func (r *redlock) inspect(ctx context.Context, name string) (leasing.Record, err
 	case len(records) >= r.quorum:
 		return r.record(name, records), nil
 	case ctx.Err() != nil:
-		return leasing.Record{}, failure(context.Cause(ctx))
+		return abstractions.Record{}, failure(context.Cause(ctx))
 	}
-	return leasing.Record{}, r.failed(errs, false)
+	return abstractions.Record{}, r.failed(errs, false)
 }
 
 // record is what a majority of records comes to.
-func (r *redlock) record(name string, records []leasing.Record) leasing.Record {
+func (r *redlock) record(name string, records []abstractions.Record) abstractions.Record {
 	unheard := len(r.nodes) - len(records)
-	var holders []leasing.Record
+	var holders []abstractions.Record
 	for _, record := range records {
 		if same := ofClaim(records, record.ID); record.Held && len(same) > len(holders) {
 			holders = same
@@ -48,10 +48,10 @@ func (r *redlock) record(name string, records []leasing.Record) leasing.Record {
 	for i, record := range records {
 		tokens[i] = record.Token
 	}
-	return leasing.Record{Name: name, Token: r.latest(tokens), Now: records[0].Now}
+	return abstractions.Record{Name: name, Token: r.latest(tokens), Now: records[0].Now}
 }
 
-func ofClaim(records []leasing.Record, id string) (same []leasing.Record) {
+func ofClaim(records []abstractions.Record, id string) (same []abstractions.Record) {
 	for _, record := range records {
 		if record.Held && record.ID == id {
 			same = append(same, record)
@@ -63,7 +63,7 @@ func ofClaim(records []leasing.Record, id string) (same []leasing.Record) {
 // merged is one record of what several nodes have of a claim, while others are free or
 // may be soon. Its times are by the clock of the node that will be the one to make a
 // majority free; when it was acquired is what the token says.
-func (r *redlock) merged(records []leasing.Record, free int) leasing.Record {
+func (r *redlock) merged(records []abstractions.Record, free int) abstractions.Record {
 	tokens, breaking := make([]int64, len(records)), 0
 	for i, one := range records {
 		tokens[i] = one.Token
@@ -71,7 +71,7 @@ func (r *redlock) merged(records []leasing.Record, free int) leasing.Record {
 			breaking++
 		}
 	}
-	slices.SortStableFunc(records, func(a, b leasing.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+	slices.SortStableFunc(records, func(a, b abstractions.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	record := records[min(max(r.quorum-free, 1), len(records))-1]
 	record.Token = r.latest(tokens)
 	record.Breaking = len(r.nodes)-breaking < r.quorum

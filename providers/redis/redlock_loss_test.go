@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -53,7 +53,7 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 					break // it may have been granted after that
 				}
 				require.Error(t, err, "a second majority: %v", next)
-				require.NotErrorIs(t, err, leasing.ErrReleased)
+				require.NotErrorIs(t, err, abstractions.ErrReleased)
 			}
 			next := two.obtain("a", "y", longest)
 			require.Greater(t, next.Token, g.Token)
@@ -89,7 +89,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 		"vote":    same.voteOp("", 0),
 		"confirm": same.confirmOp(g.Token + 1000),
 		"relock":  relockOp(k, "x", g.Token, time.Hour, same.claim.tail, g.Token, same.try),
-		"break":   breakOp(k, leasing.BreakRequest{Name: "a", Immediate: true}),
+		"break":   breakOp(k, abstractions.BreakRequest{Name: "a", Immediate: true}),
 		"inspect": inspectOp(k),
 	} {
 		require.NoError(t, p.redlock.nodes[1].lanes.do(ctx, &op))
@@ -122,7 +122,7 @@ func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 	require.Equal(t, "x", p.look("a").ID)
 	flush()
 	_, err = p.try("a", "y", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	flush()
 	require.NoError(t, p.giveUp(g))
 	flush()
@@ -210,7 +210,7 @@ func TestRedlockBootstrap(t *testing.T) {
 		require.NoError(t, bootstrap(r))
 		r.process().take("a", "x", time.Minute)
 		require.NoError(t, bootstrap(r), "again")
-		require.ErrorIs(t, second(r.process().try("a", "y", time.Minute)), leasing.ErrHeld)
+		require.ErrorIs(t, second(r.process().try("a", "y", time.Minute)), abstractions.ErrHeld)
 	})
 	t.Run("without it they wait", func(t *testing.T) {
 		r := newcomers(t, 3, Options{MaxTTL: 500 * time.Millisecond})
@@ -225,7 +225,7 @@ func TestRedlockBootstrap(t *testing.T) {
 	t.Run("all have to answer", func(t *testing.T) {
 		r := newcomers(t, 3, Options{})
 		r.servers[2].Kill()
-		require.ErrorIs(t, bootstrap(r), leasing.ErrUnavailable)
+		require.ErrorIs(t, bootstrap(r), abstractions.ErrUnavailable)
 		require.NoError(t, r.admins[2].Close())
 		r.servers[2].RestartEmpty()
 		r.admins[2] = r.servers[2].Client(t)

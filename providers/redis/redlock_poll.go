@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // errSilent is for a node that has not answered in time.
-var errSilent = fmt.Errorf("%w: no answer in time", leasing.ErrUnavailable)
+var errSilent = fmt.Errorf("%w: no answer in time", abstractions.ErrUnavailable)
 
 // poll is a question to all nodes at the same time.
 type poll struct {

@@ -8,14 +8,14 @@ import (
 	"slices"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // release tells all nodes, and is over when a majority has done it: then nobody can
 // renew the lease, and others can get it. What a node that does not hear of it
 // still holds runs out, or is freed by the next who asks (see relay). Nodes that cast no
 // vote for now can't make it free, so those that do are waited for.
-func (r *redlock) release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (r *redlock) release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	k := r.naming.keys(req.Name)
 	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return releaseOp(k, req.ID) }, func(p *poll) bool {
 		return p.didVoting() >= r.quorum
@@ -36,7 +36,7 @@ func (r *redlock) release(ctx context.Context, req leasing.ReleaseRequest) error
 // the latest lease, has another token. A majority decides. A minority that has the
 // token may have been broken all the same, which takes nothing from the holder but
 // those nodes.
-func (r *redlock) breakLease(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (r *redlock) breakLease(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	k := r.naming.keys(req.Name)
 	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return breakOp(k, req) }, (*poll).all)
 	b := breakage{r: r, errs: make([]error, len(r.nodes))}
@@ -47,17 +47,17 @@ func (r *redlock) breakLease(ctx context.Context, req leasing.BreakRequest) (lea
 	case len(b.results) >= r.quorum:
 		return b.result(), nil
 	case len(r.nodes)-b.stale < r.quorum:
-		return leasing.BreakResult{}, fmt.Errorf("%w: a majority has another", leasing.ErrStale)
+		return abstractions.BreakResult{}, fmt.Errorf("%w: a majority has another", abstractions.ErrStale)
 	case ctx.Err() != nil:
-		return leasing.BreakResult{}, failure(context.Cause(ctx))
+		return abstractions.BreakResult{}, failure(context.Cause(ctx))
 	}
-	return leasing.BreakResult{}, r.failed(b.errs, len(b.results) > 0 || unsure(b.errs))
+	return abstractions.BreakResult{}, r.failed(b.errs, len(b.results) > 0 || unsure(b.errs))
 }
 
 // breakage is what the nodes say to a break.
 type breakage struct {
 	r       *redlock
-	results []leasing.BreakResult
+	results []abstractions.BreakResult
 	stale   int
 	errs    []error
 }
@@ -67,7 +67,7 @@ func (b *breakage) count(i int, answer reply) {
 	switch {
 	case err == nil:
 		b.results = append(b.results, result)
-	case errors.Is(err, leasing.ErrStale):
+	case errors.Is(err, abstractions.ErrStale):
 		b.stale++
 	default:
 		b.errs[i] = err
@@ -75,7 +75,7 @@ func (b *breakage) count(i int, answer reply) {
 }
 
 // result is what a majority of results comes to.
-func (b *breakage) result() leasing.BreakResult {
+func (b *breakage) result() abstractions.BreakResult {
 	var held, free []int64 // tokens
 	var left []time.Duration
 	for _, result := range b.results {
@@ -88,9 +88,9 @@ func (b *breakage) result() leasing.BreakResult {
 	}
 	unheard := len(b.r.nodes) - len(b.results)
 	if len(held) == 0 || len(held)+unheard < b.r.quorum {
-		return leasing.BreakResult{Token: b.r.latest(append(held, free...))}
+		return abstractions.BreakResult{Token: b.r.latest(append(held, free...))}
 	}
-	return leasing.BreakResult{WasHeld: true, Token: b.r.latest(held), Remaining: b.r.freed(left)}
+	return abstractions.BreakResult{WasHeld: true, Token: b.r.latest(held), Remaining: b.r.freed(left)}
 }
 
 // latest is the token of a name whose nodes have these, of which some may be missing.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // tenure is the state of a grant: what it takes to lock a node again that has lost
@@ -32,18 +32,18 @@ func (t *tenure) renewed(sent time.Time, ttl time.Duration) *tenure {
 
 // renewal is one item of a batch.
 type renewal struct {
-	req       leasing.RenewRequest
+	req       abstractions.RenewRequest
 	state     *tenure // nil if it is unknown
 	ok, lost  int     // nodes
 	newer     int     // of those that have lost it, free ones with a newer token
-	reason    leasing.LostReason
+	reason    abstractions.LostReason
 	errs      []error // by node: errSilent, or how it failed; nil for others
 	undecided bool
 }
 
 // renew asks all nodes to renew all claims, and is over when each has been granted or
 // refused by a majority: a node that hangs does not keep the others waiting.
-func (r *redlock) renew(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (r *redlock) renew(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	sent := time.Now()
 	n := len(r.nodes)
 	b := &batch{r: r, items: make([]renewal, len(reqs)), open: len(reqs), errs: slices.Repeat([]error{errSilent}, n*len(reqs))}
@@ -56,7 +56,7 @@ func (r *redlock) renew(ctx context.Context, reqs []leasing.RenewRequest) ([]lea
 	if len(reqs) > 0 {
 		b.run(ctx, r.patience(shortest), sent)
 	}
-	results := make([]leasing.RenewResult, len(reqs))
+	results := make([]abstractions.RenewResult, len(reqs))
 	for i := range b.items {
 		results[i] = b.result(ctx, i, sent)
 	}
@@ -155,7 +155,7 @@ func (b *batch) count(i, node int, answer reply) {
 	}
 	err := answer.renewed()
 	item.errs[node] = err
-	lost := (*leasing.LostError)(nil)
+	lost := (*abstractions.LostError)(nil)
 	switch {
 	case err == nil:
 		item.ok++
@@ -174,42 +174,42 @@ func (b *batch) count(i, node int, answer reply) {
 const nodeNewer = "newer"
 
 // lose takes a node's word that the lease is lost.
-func (item *renewal) lose(reason leasing.LostReason) {
+func (item *renewal) lose(reason abstractions.LostReason) {
 	item.lost++
 	if reason == nodeNewer {
 		item.newer++
-		reason = leasing.LostExpired
+		reason = abstractions.LostExpired
 	}
 	item.reason = moreTelling(item.reason, reason)
 }
 
 // why is the reason for a loss.
-func (item *renewal) why(quorum int) leasing.LostReason {
-	if item.reason == leasing.LostExpired && item.newer >= quorum {
-		return leasing.LostTaken
+func (item *renewal) why(quorum int) abstractions.LostReason {
+	if item.reason == abstractions.LostExpired && item.newer >= quorum {
+		return abstractions.LostTaken
 	}
 	return item.reason
 }
 
 // result is an item's.
-func (b *batch) result(ctx context.Context, i int, sent time.Time) leasing.RenewResult {
+func (b *batch) result(ctx context.Context, i int, sent time.Time) abstractions.RenewResult {
 	item := &b.items[i]
 	req := &item.req
 	switch {
 	case item.ok >= b.r.quorum && time.Since(sent) >= validity(req.TTL):
-		return leasing.RenewResult{Err: errTooLate}
+		return abstractions.RenewResult{Err: errTooLate}
 	case item.ok >= b.r.quorum:
-		grant := leasing.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
+		grant := abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
 		if item.state != nil {
 			grant.State = item.state.renewed(sent, req.TTL)
 		}
-		return leasing.RenewResult{Grant: grant}
+		return abstractions.RenewResult{Grant: grant}
 	case !item.undecided:
-		return leasing.RenewResult{Err: &leasing.LostError{Reason: item.why(b.r.quorum)}}
+		return abstractions.RenewResult{Err: &abstractions.LostError{Reason: item.why(b.r.quorum)}}
 	case ctx.Err() != nil:
-		return leasing.RenewResult{Err: failure(context.Cause(ctx))}
+		return abstractions.RenewResult{Err: failure(context.Cause(ctx))}
 	}
-	return leasing.RenewResult{Err: b.unknown(item)}
+	return abstractions.RenewResult{Err: b.unknown(item)}
 }
 
 // unknown is the error for an item on which there is no majority either way.
@@ -219,8 +219,8 @@ func (b *batch) unknown(item *renewal) error {
 
 // moreTelling returns the reason that explains more: a node that was broken says why
 // another one is taken by now.
-func moreTelling(a, b leasing.LostReason) leasing.LostReason {
-	for _, reason := range [...]leasing.LostReason{leasing.LostBroken, leasing.LostTaken, leasing.LostGone} {
+func moreTelling(a, b abstractions.LostReason) abstractions.LostReason {
+	for _, reason := range [...]abstractions.LostReason{abstractions.LostBroken, abstractions.LostTaken, abstractions.LostGone} {
 		if a == reason || b == reason {
 			return reason
 		}

@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
 // isLost says that a renewal is lost for that reason.
-func isLost(t testing.TB, err error, reason leasing.LostReason) {
+func isLost(t testing.TB, err error, reason abstractions.LostReason) {
 	t.Helper()
-	lost := (*leasing.LostError)(nil)
+	lost := (*abstractions.LostError)(nil)
 	require.ErrorAs(t, err, &lost)
 	require.Equal(t, reason, lost.Reason)
 }
@@ -80,7 +80,7 @@ func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	require.Empty(t, r.holder(1, "a"))
 	newer(0)
 	_, err = p.keep(g, time.Minute)
-	isLost(t, err, leasing.LostTaken)
+	isLost(t, err, abstractions.LostTaken)
 }
 
 // The request of a renewal is on its way for so long that the lease was released
@@ -96,7 +96,7 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := p.Renew(ctx, leasing.RenewRequest{Name: "a", ID: "x", Token: g.Token, TTL: time.Minute, State: g.State})
+	_, err := p.Renew(ctx, abstractions.RenewRequest{Name: "a", ID: "x", Token: g.Token, TTL: time.Minute, State: g.State})
 	isUnknown(t, err)
 	q := r.process()
 	require.NoError(t, q.giveUp(g))
@@ -105,7 +105,7 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 	p.settle()
 	require.Equal(t, 3, r.holders("a", ""))
 	_, err = p.keep(g, time.Minute)
-	isLost(t, err, leasing.LostGone)
+	isLost(t, err, abstractions.LostGone)
 }
 
 // With its time over, somebody may have held the name on nodes that have lost that
@@ -122,14 +122,14 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 		fence(i, g.Token)
 	}
 	_, err := p.keep(g, time.Minute)
-	isLost(t, err, leasing.LostExpired)
+	isLost(t, err, abstractions.LostExpired)
 	r.servers[2].Kill() // so that those two decide
 	fence(0, g.Token+1) // somebody got one node, in vain
 	_, err = p.keep(g, time.Minute)
-	isLost(t, err, leasing.LostExpired)
+	isLost(t, err, abstractions.LostExpired)
 	fence(1, g.Token+1) // a majority
 	_, err = p.keep(g, time.Minute)
-	isLost(t, err, leasing.LostTaken)
+	isLost(t, err, abstractions.LostTaken)
 	require.Empty(t, r.holder(0, "a")+r.holder(1, "a"))
 }
 
@@ -147,7 +147,7 @@ func TestRedlockRenewalWithoutState(t *testing.T) {
 	require.NoError(t, r.admins[0].Del(t.Context(), k).Err())
 	require.NoError(t, r.admins[1].Del(t.Context(), k).Err())
 	_, err = q.keep(g, time.Minute)
-	isLost(t, err, leasing.LostExpired)
+	isLost(t, err, abstractions.LostExpired)
 }
 
 // It is lost when a majority says so, and not before: nodes that don't answer might
@@ -166,20 +166,20 @@ func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 	isUnknown(t, err)
 	require.NoError(t, r.admins[2].Set(t.Context(), r.keys("a").lease, "!x\n1\n1\n1 1 0 0 0\n60000\nme\n", time.Minute).Err())
 	_, err = p.keep(g, time.Minute)
-	isLost(t, err, leasing.LostBroken)
+	isLost(t, err, abstractions.LostBroken)
 }
 
 // A frozen minority does not delay a batch, and each item is decided by itself.
 func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 	r := newRing(t, 3, Options{})
 	p := r.process()
-	var reqs []leasing.RenewRequest
+	var reqs []abstractions.RenewRequest
 	for i := range 600 {
 		g := p.take(fmt.Sprint("a", i), "x", time.Minute)
-		reqs = append(reqs, leasing.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: time.Minute, State: g.State})
+		reqs = append(reqs, abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: time.Minute, State: g.State})
 	}
-	require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "a7", ID: "x"}))
-	_, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a300"})
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a7", ID: "x"}))
+	_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a300"})
 	require.NoError(t, err)
 	r.servers[1].Pause()
 	for range 3 {
@@ -190,9 +190,9 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 		for i, result := range results {
 			switch i {
 			case 7:
-				isLost(t, result.Err, leasing.LostGone)
+				isLost(t, result.Err, abstractions.LostGone)
 			case 300:
-				isLost(t, result.Err, leasing.LostBroken)
+				isLost(t, result.Err, abstractions.LostBroken)
 			default:
 				require.NoError(t, result.Err)
 				require.Equal(t, reqs[i].Token, result.Grant.Token)
@@ -207,7 +207,7 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 	r.voting(1)
 	results, err := p.RenewBatch(t.Context(), reqs)
 	require.NoError(t, err)
-	isLost(t, results[7].Err, leasing.LostGone)
+	isLost(t, results[7].Err, abstractions.LostGone)
 	require.NoError(t, results[8].Err)
 }
 
@@ -233,17 +233,17 @@ func TestRedlockBreakNeedsAMajority(t *testing.T) {
 		g := p.take("a", "x", time.Minute)
 		r.eventually(func() bool { return r.holders("a", "x") == 3 })
 		p.wires[2].cut(lostRequest)
-		result, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a", IfToken: g.Token, Immediate: immediate})
+		result, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", IfToken: g.Token, Immediate: immediate})
 		require.NoError(t, err)
 		require.True(t, result.WasHeld)
 		require.Equal(t, g.Token, result.Token)
 		require.Equal(t, immediate, result.Remaining == 0)
 		p.wires[2].cut(nil)
 		_, err = p.keep(g, time.Minute)
-		isLost(t, err, leasing.LostBroken)
+		isLost(t, err, abstractions.LostBroken)
 		p.wires[1].cut(lostRequest)
 		p.wires[2].cut(lostRequest)
-		_, err = p.Break(t.Context(), leasing.BreakRequest{Name: "a", Immediate: immediate})
+		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "a", Immediate: immediate})
 		isUnknown(t, err)
 	}
 }
@@ -264,12 +264,12 @@ func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 	record := p.look("a")
 	require.Equal(t, "x", record.ID)
 	require.Equal(t, g.Token, record.Token)
-	_, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a", IfToken: g.Token + 9, Immediate: true})
-	require.ErrorIs(t, err, leasing.ErrStale)
+	_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", IfToken: g.Token + 9, Immediate: true})
+	require.ErrorIs(t, err, abstractions.ErrStale)
 	require.Equal(t, 2, r.holders("a", "x"))
-	result, err := p.Break(t.Context(), leasing.BreakRequest{Name: "a", IfToken: g.Token, Immediate: true})
+	result, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", IfToken: g.Token, Immediate: true})
 	require.NoError(t, err)
-	require.Equal(t, leasing.BreakResult{WasHeld: true, Token: g.Token}, result)
+	require.Equal(t, abstractions.BreakResult{WasHeld: true, Token: g.Token}, result)
 }
 
 func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
@@ -291,26 +291,26 @@ func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
 func TestRedlockMergedRecords(t *testing.T) {
 	r := newRedlock(make3Nodes(t), naming{prefix: DefaultPrefix}, redlockOptions{maxTTL: time.Minute})
 	now := time.Now()
-	record := func(id string, left time.Duration, token int64) leasing.Record {
-		return leasing.Record{Name: "a", Held: true, ID: id, Token: token, Now: now, ExpiresAt: now.Add(left)}
+	record := func(id string, left time.Duration, token int64) abstractions.Record {
+		return abstractions.Record{Name: "a", Held: true, ID: id, Token: token, Now: now, ExpiresAt: now.Add(left)}
 	}
-	free := leasing.Record{Name: "a", Token: 7, Now: now}
+	free := abstractions.Record{Name: "a", Token: 7, Now: now}
 	for what, c := range map[string]struct {
-		records []leasing.Record
+		records []abstractions.Record
 		left    time.Duration
 		token   int64
 		held    bool
 		sure    bool
 	}{
-		"all":                     {[]leasing.Record{record("x", 3, 9), record("x", 1, 9), record("x", 2, 9)}, 2, 9, true, true},
-		"one is free":             {[]leasing.Record{record("x", 3, 9), free, record("x", 2, 9)}, 2, 9, true, true},
-		"one is dead":             {[]leasing.Record{record("x", 3, 9), record("x", 2, 9)}, 3, 9, true, true},
-		"one has another token":   {[]leasing.Record{record("x", 3, 11), record("x", 3, 9), record("x", 3, 9)}, 3, 9, true, true},
-		"or a lower one":          {[]leasing.Record{record("x", 3, 8), record("x", 3, 9), record("x", 3, 9)}, 3, 9, true, true},
-		"one of three":            {[]leasing.Record{record("x", 3, 9), free, free}, 0, 7, false, true},
-		"one of two":              {[]leasing.Record{record("x", 3, 9), free}, 3, 9, true, false},
-		"three claims":            {[]leasing.Record{record("x", 3, 9), record("y", 3, 11), record("z", 3, 10)}, 0, 10, false, true},
-		"two of them by majority": {[]leasing.Record{record("x", 3, 9), record("y", 2, 11), record("y", 1, 11)}, 1, 11, true, true},
+		"all":                     {[]abstractions.Record{record("x", 3, 9), record("x", 1, 9), record("x", 2, 9)}, 2, 9, true, true},
+		"one is free":             {[]abstractions.Record{record("x", 3, 9), free, record("x", 2, 9)}, 2, 9, true, true},
+		"one is dead":             {[]abstractions.Record{record("x", 3, 9), record("x", 2, 9)}, 3, 9, true, true},
+		"one has another token":   {[]abstractions.Record{record("x", 3, 11), record("x", 3, 9), record("x", 3, 9)}, 3, 9, true, true},
+		"or a lower one":          {[]abstractions.Record{record("x", 3, 8), record("x", 3, 9), record("x", 3, 9)}, 3, 9, true, true},
+		"one of three":            {[]abstractions.Record{record("x", 3, 9), free, free}, 0, 7, false, true},
+		"one of two":              {[]abstractions.Record{record("x", 3, 9), free}, 3, 9, true, false},
+		"three claims":            {[]abstractions.Record{record("x", 3, 9), record("y", 3, 11), record("z", 3, 10)}, 0, 10, false, true},
+		"two of them by majority": {[]abstractions.Record{record("x", 3, 9), record("y", 2, 11), record("y", 1, 11)}, 1, 11, true, true},
 	} {
 		got := r.record("a", c.records)
 		require.Equal(t, c.held, got.Held, what)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -142,37 +142,37 @@ type process struct {
 	wires []*wire // to the servers
 }
 
-func (p *process) try(name, id string, ttl time.Duration) (leasing.Grant, error) {
-	return p.Acquire(p.t.Context(), leasing.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl})
+func (p *process) try(name, id string, ttl time.Duration) (abstractions.Grant, error) {
+	return p.Acquire(p.t.Context(), abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl})
 }
 
-func (p *process) take(name, id string, ttl time.Duration) leasing.Grant {
+func (p *process) take(name, id string, ttl time.Duration) abstractions.Grant {
 	p.t.Helper()
 	g, err := p.try(name, id, ttl)
 	require.NoError(p.t, err)
-	require.Equal(p.t, leasing.Grant{Name: name, ID: id, Token: g.Token, TTL: ttl, State: g.State}, g)
+	require.Equal(p.t, abstractions.Grant{Name: name, ID: id, Token: g.Token, TTL: ttl, State: g.State}, g)
 	return g
 }
 
-func (p *process) keep(g leasing.Grant, ttl time.Duration) (leasing.Grant, error) {
-	return p.Renew(p.t.Context(), leasing.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttl, State: g.State})
+func (p *process) keep(g abstractions.Grant, ttl time.Duration) (abstractions.Grant, error) {
+	return p.Renew(p.t.Context(), abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttl, State: g.State})
 }
 
-func (p *process) giveUp(g leasing.Grant) error {
-	return p.Release(p.t.Context(), leasing.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State})
+func (p *process) giveUp(g abstractions.Grant) error {
+	return p.Release(p.t.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State})
 }
 
-func (p *process) look(name string) leasing.Record {
+func (p *process) look(name string) abstractions.Record {
 	p.t.Helper()
-	record, err := p.Inspect(p.t.Context(), leasing.InspectRequest{Name: name})
+	record, err := p.Inspect(p.t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(p.t, err)
 	return record
 }
 
 // obtain asks until the name is free.
-func (p *process) obtain(name, id string, ttl time.Duration) leasing.Grant {
+func (p *process) obtain(name, id string, ttl time.Duration) abstractions.Grant {
 	p.t.Helper()
-	var g leasing.Grant
+	var g abstractions.Grant
 	require.Eventually(p.t, func() bool {
 		var err error
 		g, err = p.try(name, id, ttl)
@@ -304,8 +304,8 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // isUnknown says that an error leaves open what has become of the request.
 func isUnknown(t testing.TB, err error) {
 	t.Helper()
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
-	for _, certain := range []error{leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrStale, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrThrottled, leasing.ErrClosed} {
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	for _, certain := range []error{abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrThrottled, abstractions.ErrClosed} {
 		require.NotErrorIs(t, err, certain)
 	}
 }

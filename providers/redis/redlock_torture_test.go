@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -78,15 +78,15 @@ func (h *history) check(t *testing.T) {
 
 // live acquires the name once, keeps it for a while, and releases it or not.
 func (p *process) live(ctx context.Context, name string, ttl time.Duration) (held term) {
-	id := leasing.NewID()
+	id := abstractions.NewID()
 	var sent time.Time
-	g, err := leasing.Grant{}, errors.New("not yet")
+	g, err := abstractions.Grant{}, errors.New("not yet")
 	for err != nil {
 		if ctx.Err() != nil {
 			return term{}
 		}
 		sent = time.Now()
-		g, err = p.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, Owner: "me", TTL: ttl})
+		g, err = p.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "me", TTL: ttl})
 		if err != nil {
 			<-time.After(rand.N(20 * time.Millisecond))
 		}
@@ -99,10 +99,10 @@ func (p *process) live(ctx context.Context, name string, ttl time.Duration) (hel
 			return held
 		}
 		bounded, cancel := context.WithDeadline(ctx, held.end)
-		next, err := p.Renew(bounded, leasing.RenewRequest{Name: name, ID: id, Token: g.Token, TTL: ttl, State: g.State})
+		next, err := p.Renew(bounded, abstractions.RenewRequest{Name: name, ID: id, Token: g.Token, TTL: ttl, State: g.State})
 		cancel()
 		switch {
-		case errors.Is(err, leasing.ErrLost):
+		case errors.Is(err, abstractions.ErrLost):
 			held.end = time.Now()
 			return held
 		case err == nil && time.Now().Before(held.end):
@@ -113,7 +113,7 @@ func (p *process) live(ctx context.Context, name string, ttl time.Duration) (hel
 		if now := time.Now(); now.Before(held.end) {
 			held.end = now
 		}
-		_ = p.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id, Token: g.Token, State: g.State})
+		_ = p.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id, Token: g.Token, State: g.State})
 	}
 	return held
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -80,7 +80,7 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAnAttemptUnderWay(t *testing.T) {
 				r.eventually(func() bool { return r.holder(0, name) == "x" })
 				r.eventually(func() bool { return p.wires[1].flying.Load()*p.wires[2].flying.Load() > 0 })
 				_, err := q.try(name, "x", time.Minute)
-				require.ErrorIs(t, err, leasing.ErrHeld)
+				require.ErrorIs(t, err, abstractions.ErrHeld)
 				require.NoError(t, y.giveUp(g))
 				openSecond()
 				<-done
@@ -133,12 +133,12 @@ func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 	p := r.process()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
+	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
 	require.NoError(t, err)
 	p.take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
 	p.settle()
-	_, err = p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
+	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
 	require.NoError(t, err)
 	brief, leave := context.WithCancel(t.Context())
 	p.wires[0].on(voteScript, func(send func() error) error {
@@ -147,7 +147,7 @@ func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 		<-time.After(headStart / 2)
 		return err
 	})
-	_, err = p.Acquire(brief, leasing.AcquireRequest{Name: "a", ID: "x", Owner: "me", TTL: time.Minute})
+	_, err = p.Acquire(brief, abstractions.AcquireRequest{Name: "a", ID: "x", Owner: "me", TTL: time.Minute})
 	require.ErrorIs(t, err, context.Canceled)
 	p.settle()
 	require.Equal(t, 3, r.holders("a", "x"))
@@ -301,12 +301,12 @@ func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	third.wires[0].on(undoScript, delayed(gate))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	_, err := third.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "z"})
+	_, err := third.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "z"})
 	require.NoError(t, err)
 	brief, leave := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer leave()
-	_, err = third.Acquire(brief, leasing.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	_, err = third.Acquire(brief, abstractions.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	require.Equal(t, "z", r.holder(0, "a"), "not undone yet")
 	require.NoError(t, holder.giveUp(g))
 	r.eventually(func() bool { return r.holders("a", "") == 2 })
@@ -334,7 +334,7 @@ func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 	q.wires[3].on(voteScript, delayed(gate))
 	q.wires[4].on(voteScript, delayed(gate))
 	_, err = q.try("a", "y", time.Minute)
-	held := (*leasing.HeldError)(nil)
+	held := (*abstractions.HeldError)(nil)
 	require.ErrorAs(t, err, &held)
 	left, known := held.Holder.Remaining()
 	require.True(t, known)
@@ -366,10 +366,10 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
 	losses["flushed"](r, 0)
-	for end, free := range map[string]func(g leasing.Grant) error{
+	for end, free := range map[string]func(g abstractions.Grant) error{
 		"release": holder.giveUp,
-		"break": func(g leasing.Grant) error {
-			_, err := holder.Break(t.Context(), leasing.BreakRequest{Name: g.Name, Immediate: true})
+		"break": func(g abstractions.Grant) error {
+			_, err := holder.Break(t.Context(), abstractions.BreakRequest{Name: g.Name, Immediate: true})
 			return err
 		},
 	} {
@@ -391,9 +391,9 @@ func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 	losses["flushed"](r, 0)
 	holder.take("a", "x", time.Minute)
 	hints := waiter.waits("a", "y")
-	_, err := holder.Break(t.Context(), leasing.BreakRequest{Name: "a"})
+	_, err := holder.Break(t.Context(), abstractions.BreakRequest{Name: "a"})
 	require.NoError(t, err)
-	_, err = holder.Break(t.Context(), leasing.BreakRequest{Name: "b", Immediate: true})
+	_, err = holder.Break(t.Context(), abstractions.BreakRequest{Name: "b", Immediate: true})
 	require.NoError(t, err)
 	holder.settle()
 	require.Empty(t, hints)
@@ -414,9 +414,9 @@ func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
 	require.NoError(t, holder.giveUp(g), "a release needs no memory")
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
 	_, err := holder.try("a", "x", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrReleased)
+	require.ErrorIs(t, err, abstractions.ErrReleased)
 	_, err = waiter.try("a", "y", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	for server := range r.servers {
 		r.roomy(server)
 	}
@@ -447,7 +447,7 @@ func TestRedlockSplitVotesAreResolvedWithoutAMinority(t *testing.T) {
 				for i, p := range processes {
 					all.Go(func() {
 						if _, err := p.try(name, fmt.Sprint("x", i), time.Minute); err != nil {
-							assert.ErrorIs(t, err, leasing.ErrHeld)
+							assert.ErrorIs(t, err, abstractions.ErrHeld)
 							return
 						}
 						winners.Add(1)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // wait registers with the first node whose subscription works: the queue for a name
 // is at one node, which is the same for all processes while they can all reach it.
-func (r *redlock) wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (r *redlock) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	k := r.naming.keys(req.Name)
 	var errs []error
 	for i, d := range r.nodes {
@@ -27,14 +27,14 @@ func (r *redlock) wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wa
 			return d.waiters.register(ctx, k, req.ID)
 		}
 		errs = append(errs, err)
-		if errors.Is(err, leasing.ErrClosed) {
-			return leasing.Wakeups{}, leasing.ErrClosed
+		if errors.Is(err, abstractions.ErrClosed) {
+			return abstractions.Wakeups{}, abstractions.ErrClosed
 		}
 		if ctx.Err() != nil {
-			return leasing.Wakeups{}, failure(context.Cause(ctx))
+			return abstractions.Wakeups{}, failure(context.Cause(ctx))
 		}
 	}
-	return leasing.Wakeups{}, &nodesError{errs: errs}
+	return abstractions.Wakeups{}, &nodesError{errs: errs}
 }
 
 // listens waits for a node's subscription, unless that was in vain a short while ago.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,10 +15,10 @@ func (p *process) waits(name, id string) <-chan struct{} {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
 	p.t.Cleanup(cancel)
-	w, err := p.Wait(ctx, leasing.WaitRequest{Name: name, ID: id})
+	w, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})
 	require.NoError(p.t, err)
 	_, err = p.try(name, id, time.Minute)
-	require.ErrorIs(p.t, err, leasing.ErrHeld)
+	require.ErrorIs(p.t, err, abstractions.ErrHeld)
 	return w.C
 }
 
@@ -41,7 +41,7 @@ func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 	require.NoError(t, holder.giveUp(g))
 	hinted(t, one)
 	_, err := holder.try("a", "w", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrHeld, "it is the waiter's turn")
+	require.ErrorIs(t, err, abstractions.ErrHeld, "it is the waiter's turn")
 	g = first.obtain("a", "y", time.Minute)
 	require.NoError(t, first.giveUp(g))
 	hinted(t, two)
@@ -72,7 +72,7 @@ func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w, err := waiter.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "y"})
+	w, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "y"})
 	require.NoError(t, err)
 	waiter.wires[0].on(voteScript, func(send func() error) error {
 		<-time.After(10 * headStart)
@@ -81,7 +81,7 @@ func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 		return send()
 	})
 	if _, err = waiter.try("a", "y", time.Minute); err != nil {
-		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.ErrorIs(t, err, abstractions.ErrHeld)
 		hinted(t, w.C)
 	}
 }
@@ -98,8 +98,8 @@ func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 	third.wires[0].on(undoScript, delayed(gate))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := third.Acquire(ctx, leasing.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	_, err := third.Acquire(ctx, abstractions.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	require.Equal(t, "z", r.holder(0, "a"), "not undone yet")
 	require.NoError(t, holder.giveUp(g))
 	r.eventually(func() bool { return r.holders("a", "") == 2 })
@@ -119,10 +119,10 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	_, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
+	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
 	isUnknown(t, err)
 	require.NotErrorIs(t, err, errSilent)
-	_, err = p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "x"})
+	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
 	isUnknown(t, err)
 	require.ErrorIs(t, err, errSilent, "they are not waited for again so soon")
 	require.NoError(t, ctx.Err())
@@ -155,7 +155,7 @@ func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
 		require.NoError(t, r.admins[0].Set(t.Context(), r.keys(name).fence, reserved, time.Hour).Err())
 		_, err = p.try(name, "x", time.Minute)
 		if err != nil {
-			require.ErrorIs(t, err, leasing.ErrHeld)
+			require.ErrorIs(t, err, abstractions.ErrHeld)
 			refused++
 		}
 		p.settle()

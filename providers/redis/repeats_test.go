@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -104,13 +104,13 @@ func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 		for range 2 { // the second time the server knows the script
 			_, err := p.Acquire(t.Context(), claimOf("name"))
 			require.NoError(t, err)
-			_, err = p.Break(t.Context(), leasing.BreakRequest{Name: "name", Immediate: true})
+			_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "name", Immediate: true})
 			require.NoError(t, err)
 		}
 		_, err := p.Acquire(t.Context(), claimOf("name"))
 		require.NoError(t, err)
 		l.begin(breakScript, "ERR not again")
-		_, err = p.Break(t.Context(), leasing.BreakRequest{Name: "name", Immediate: true})
+		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "name", Immediate: true})
 		require.Equal(t, 1, l.end())
 		requireUncertain(t, err)
 		_, err = p.Acquire(t.Context(), claimOf("name"))
@@ -125,16 +125,16 @@ func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
 			req := claimOf("name")
 			_, err := p.Acquire(t.Context(), req) // the server knows the script
 			require.NoError(t, err)
-			require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}))
+			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}))
 			l.begin(acquireScript, code+" not now")
-			req.ID = leasing.NewID()
+			req.ID = abstractions.NewID()
 			_, err = p.Acquire(t.Context(), req)
 			require.Greater(t, l.end(), 1)
 			requireUncertain(t, err)
-			record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: req.Name})
+			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: req.Name})
 			require.NoError(t, err)
 			require.Equal(t, req.ID, record.ID)
-			require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}))
+			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}))
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // The statuses of scripts/prelude.lua.
@@ -72,7 +72,7 @@ func (r reply) number() (n int64, other *list, err error) {
 			return 0, l, nil
 		}
 	}
-	return 0, nil, fmt.Errorf("%w: the script replied %T", leasing.ErrUnavailable, r.value)
+	return 0, nil, fmt.Errorf("%w: the script replied %T", abstractions.ErrUnavailable, r.value)
 }
 
 // unexpected is the error for a reply that none of the cases before it was for.
@@ -87,19 +87,19 @@ func (l *list) unexpected() error {
 			return &quarantinedError{left: left}
 		}
 	}
-	return fmt.Errorf("%w: the script replied with status %d", leasing.ErrUnavailable, l.status)
+	return fmt.Errorf("%w: the script replied with status %d", abstractions.ErrUnavailable, l.status)
 }
 
 // record reads the particulars of statusHeld.
-func (l *list) record(name string) (leasing.Record, error) {
+func (l *list) record(name string) (abstractions.Record, error) {
 	stored, left, now := l.text(), l.int(), l.instant()
 	if l.bad {
-		return leasing.Record{}, errForm
+		return abstractions.Record{}, errForm
 	}
 	r, err := parseLease(stored)
 	r.Name, r.Held, r.Now = name, true, now
 	if left < 0 {
-		r.TTL = leasing.Infinite
+		r.TTL = abstractions.Infinite
 	} else {
 		// Redis counts in milliseconds, and time stands still while a script runs.
 		r.ExpiresAt = now.Truncate(time.Millisecond).Add(millis(left))
@@ -107,10 +107,10 @@ func (l *list) record(name string) (leasing.Record, error) {
 	return r, err
 }
 
-var errForm = fmt.Errorf("%w: the lease is stored in a form that is not known here", leasing.ErrUnavailable)
+var errForm = fmt.Errorf("%w: the lease is stored in a form that is not known here", abstractions.ErrUnavailable)
 
 // parseLease reads what scripts/acquire.lua writes.
-func parseLease(stored string) (r leasing.Record, err error) {
+func parseLease(stored string) (r abstractions.Record, err error) {
 	stored, r.Breaking = strings.CutPrefix(stored, "!")
 	lines := strings.SplitN(stored, "\n", 7)
 	if len(lines) != 7 {
@@ -124,7 +124,7 @@ func parseLease(stored string) (r leasing.Record, err error) {
 	}
 	r.ID, r.Token, r.AcquiredAt, r.Owner = lines[0], numbers[0], time.UnixMicro(numbers[1]), lines[5]
 	if r.TTL = millis(numbers[2]); r.TTL == 0 {
-		r.TTL = leasing.Infinite
+		r.TTL = abstractions.Infinite
 	}
 	r.Metadata, err = decodeMetadata(lines[6])
 	return r, err
@@ -144,7 +144,7 @@ func decodeMetadata(text string) (map[string]string, error) {
 	}
 	var metadata map[string]string
 	if err := json.Unmarshal([]byte(text), &metadata); err != nil {
-		return nil, fmt.Errorf("%w: the metadata are no JSON object of texts", leasing.ErrUnavailable)
+		return nil, fmt.Errorf("%w: the metadata are no JSON object of texts", abstractions.ErrUnavailable)
 	}
 	return metadata, nil
 }

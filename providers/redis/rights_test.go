@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -27,27 +27,27 @@ func exercise(t *testing.T, p *Provider) error {
 	grant := e.acquire(first)
 	first.TTL += time.Second
 	e.acquire(first) // a repetition prolongs it
-	for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
+	for _, ttl := range []time.Duration{time.Minute, abstractions.Infinite} {
 		first.TTL = ttl
-		if ttl != leasing.Infinite || p.caps.Infinite {
+		if ttl != abstractions.Infinite || p.caps.Infinite {
 			_, err := p.Renew(ctx, renewOf(first, grant))
 			e.note(err)
 		}
 	}
 	leaveSecond := e.wait(second)
 	leaveThird := e.wait(third)
-	_, err := p.Inspect(ctx, leasing.InspectRequest{Name: "name"})
+	_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "name"})
 	e.note(err)
-	_, err = p.Break(ctx, leasing.BreakRequest{Name: "name", Grace: time.Minute})
+	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "name", Grace: time.Minute})
 	e.note(err)
-	e.note(p.Release(ctx, leasing.ReleaseRequest{Name: "name", ID: first.ID}))
+	e.note(p.Release(ctx, abstractions.ReleaseRequest{Name: "name", ID: first.ID}))
 	leaveSecond() // whose turn it is
 	e.get(third)
 	leaveThird()
-	_, err = p.Break(ctx, leasing.BreakRequest{Name: "name", Immediate: true})
+	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "name", Immediate: true})
 	e.note(err)
-	e.note(p.Release(ctx, leasing.ReleaseRequest{Name: "name", ID: third.ID}))
-	_, err = p.List(ctx, leasing.ListRequest{})
+	e.note(p.Release(ctx, abstractions.ReleaseRequest{Name: "name", ID: third.ID}))
+	_, err = p.List(ctx, abstractions.ListRequest{})
 	e.note(err)
 	return errors.Join(e.errs...)
 }
@@ -59,24 +59,24 @@ type exercising struct {
 }
 
 func (e *exercising) note(err error) {
-	if !errors.Is(err, leasing.ErrHeld) {
+	if !errors.Is(err, abstractions.ErrHeld) {
 		e.errs = append(e.errs, err)
 	}
 }
 
-func (e *exercising) acquire(req leasing.AcquireRequest) leasing.Grant {
+func (e *exercising) acquire(req abstractions.AcquireRequest) abstractions.Grant {
 	grant, err := e.p.Acquire(e.ctx, req)
 	e.note(err)
 	return grant
 }
 
 // get asks until the claim has the name, or for some time where nobody may give it up.
-func (e *exercising) get(req leasing.AcquireRequest) {
+func (e *exercising) get(req abstractions.AcquireRequest) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for range 100 {
 		_, err := e.p.Acquire(e.ctx, req)
-		if !errors.Is(err, leasing.ErrHeld) {
+		if !errors.Is(err, abstractions.ErrHeld) {
 			e.note(err)
 			return
 		}
@@ -85,10 +85,10 @@ func (e *exercising) get(req leasing.AcquireRequest) {
 }
 
 // wait has a claim wait for a name that is held.
-func (e *exercising) wait(req leasing.AcquireRequest) (leave func()) {
+func (e *exercising) wait(req abstractions.AcquireRequest) (leave func()) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	timer := time.AfterFunc(3*time.Second, cancel)
-	_, err := e.p.Wait(ctx, leasing.WaitRequest{Name: req.Name, ID: req.ID})
+	_, err := e.p.Wait(ctx, abstractions.WaitRequest{Name: req.Name, ID: req.ID})
 	timer.Stop()
 	e.note(err)
 	e.acquire(req)
@@ -165,7 +165,7 @@ func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 			p, err := Open(t.Context(), Options{URL: asUser(server)})
 			require.NoError(t, err)
 			if _, err := p.Acquire(t.Context(), claimOf("finite")); err != nil {
-				require.ErrorIs(t, err, leasing.ErrDenied)
+				require.ErrorIs(t, err, abstractions.ErrDenied)
 				lease := p.topology.(*single).naming.keys("finite").lease
 				exists, err := server.Client(t).Exists(t.Context(), lease).Result()
 				require.NoError(t, err)
@@ -174,7 +174,7 @@ func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 			allExpire(t, server)
 			err = exercise(t, p)
 			if !slices.Contains(unnoticed, right) {
-				require.ErrorIs(t, err, leasing.ErrDenied)
+				require.ErrorIs(t, err, abstractions.ErrDenied)
 			}
 			require.NoError(t, p.Close())
 			require.NotEmpty(t, refusals(t, server), "nobody needs it")

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
-func requireLost(t *testing.T, reason leasing.LostReason, err error) {
+func requireLost(t *testing.T, reason abstractions.LostReason, err error) {
 	t.Helper()
-	var lost *leasing.LostError
+	var lost *abstractions.LostError
 	require.ErrorAs(t, err, &lost)
 	require.Equal(t, reason, lost.Reason)
 }
@@ -25,33 +25,33 @@ func TestTrap_T20_WhatHasEndedIsNotRenewed(t *testing.T) {
 	k := b.keys("n")
 	g := b.acquire("n", "a", 100*time.Millisecond)
 	b.gone(k.lease)
-	requireLost(t, leasing.LostExpired, b.renew(g, time.Minute))
+	requireLost(t, abstractions.LostExpired, b.renew(g, time.Minute))
 	require.False(t, b.exists(k.lease), "not revived")
 
 	next := b.acquire("n", "b", time.Minute)
-	requireLost(t, leasing.LostTaken, b.renew(g, time.Hour))
+	requireLost(t, abstractions.LostTaken, b.renew(g, time.Hour))
 	require.LessOrEqual(t, b.left(k.lease), time.Minute)
 	b.release("n", "b")
-	requireLost(t, leasing.LostTaken, b.renew(g, time.Minute))
-	requireLost(t, leasing.LostGone, b.renew(next, time.Minute))
+	requireLost(t, abstractions.LostTaken, b.renew(g, time.Minute))
+	requireLost(t, abstractions.LostGone, b.renew(next, time.Minute))
 
 	broken := b.acquire("n", "c", time.Minute)
-	_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	requireLost(t, leasing.LostBroken, b.renew(broken, time.Hour))
+	requireLost(t, abstractions.LostBroken, b.renew(broken, time.Hour))
 	require.LessOrEqual(t, b.left(k.lease), time.Minute)
 	b.breakNow("n")
-	requireLost(t, leasing.LostBroken, b.renew(broken, time.Hour))
+	requireLost(t, abstractions.LostBroken, b.renew(broken, time.Hour))
 
 	old := b.acquire("n", "d", 100*time.Millisecond)
 	b.gone(k.lease)
 	again := b.acquire("n", "d", time.Minute)
 	require.Greater(t, again.Token, old.Token)
-	require.ErrorIs(t, b.renew(old, time.Minute), leasing.ErrLost, "the claim with the old token is over")
+	require.ErrorIs(t, b.renew(old, time.Minute), abstractions.ErrLost, "the claim with the old token is over")
 	require.NoError(t, b.renew(again, time.Minute))
 
 	require.NoError(t, b.admin.FlushAll(t.Context()).Err())
-	requireLost(t, leasing.LostGone, b.renew(again, time.Minute))
+	requireLost(t, abstractions.LostGone, b.renew(again, time.Minute))
 }
 
 func TestTrap_T63_ABreakMeansOneLease(t *testing.T) {
@@ -60,8 +60,8 @@ func TestTrap_T63_ABreakMeansOneLease(t *testing.T) {
 	b.release("n", "a")
 	second := b.acquire("n", "b", time.Minute)
 	for _, immediate := range []bool{true, false} {
-		_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: first.Token, Immediate: immediate})
-		require.ErrorIs(t, err, leasing.ErrStale)
+		_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: first.Token, Immediate: immediate})
+		require.ErrorIs(t, err, abstractions.ErrStale)
 		require.NoError(t, b.renew(second, time.Minute))
 	}
 }
@@ -70,23 +70,23 @@ func TestABreakLetsALeaseRunOut(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
 	g := b.acquire("n", "a", time.Minute)
-	r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", Grace: time.Hour})
+	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: time.Hour})
 	require.NoError(t, err)
 	require.True(t, r.WasHeld)
 	require.Equal(t, g.Token, r.Token)
 	require.InDelta(t, time.Minute, r.Remaining, float64(10*time.Second), "grace is for infinite leases")
-	record, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	record, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.True(t, record.Held && record.Breaking)
 	require.Equal(t, "a", record.ID)
-	again, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	again, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Equal(t, g.Token, again.Token)
 	require.Positive(t, again.Remaining)
 	_, err = b.try("n", "a", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrReleased)
+	require.ErrorIs(t, err, abstractions.ErrReleased)
 	_, err = b.try("n", "b", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrHeld, "until it has run out")
+	require.ErrorIs(t, err, abstractions.ErrHeld, "until it has run out")
 	b.release("n", "a") // its holder has heard of it
 	require.False(t, b.exists(k.lease))
 	require.Greater(t, b.acquire("n", "b", time.Minute).Token, g.Token)
@@ -95,11 +95,11 @@ func TestABreakLetsALeaseRunOut(t *testing.T) {
 func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
-	for n, grace := range []time.Duration{0, time.Nanosecond, time.Hour, leasing.Infinite - 1, leasing.Infinite} {
+	for n, grace := range []time.Duration{0, time.Nanosecond, time.Hour, abstractions.Infinite - 1, abstractions.Infinite} {
 		id := fmt.Sprint(n)
-		require.NoError(t, b.renew(b.acquire("n", id, time.Minute), leasing.Infinite))
+		require.NoError(t, b.renew(b.acquire("n", id, time.Minute), abstractions.Infinite))
 		require.EqualValues(t, -1, b.left(k.lease))
-		r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", Grace: grace})
+		r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: grace})
 		require.NoError(t, err, grace)
 		require.True(t, r.WasHeld)
 		if grace < time.Second {
@@ -116,7 +116,7 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "a", time.Minute)
 	require.Positive(t, b.left(b.keys("n").lease))
-	_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Positive(t, b.left(b.keys("n").lease))
 
@@ -130,24 +130,24 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 			defer cancel()
 			g, err := p.Acquire(ctx, wish("n", "a", time.Minute))
 			if err != nil {
-				require.ErrorIs(t, err, leasing.ErrDenied, "definite")
+				require.ErrorIs(t, err, abstractions.ErrDenied, "definite")
 				require.False(t, b.exists(b.keys("n").lease))
 				return
 			}
 			require.Positive(t, b.left(b.keys("n").lease))
-			_, err = p.Renew(ctx, leasing.RenewRequest{Name: "n", ID: "a", Token: g.Token, TTL: time.Hour})
+			_, err = p.Renew(ctx, abstractions.RenewRequest{Name: "n", ID: "a", Token: g.Token, TTL: time.Hour})
 			if err != nil {
-				require.ErrorIs(t, err, leasing.ErrDenied)
+				require.ErrorIs(t, err, abstractions.ErrDenied)
 			}
 			require.Positive(t, b.left(b.keys("n").lease))
-			err = p.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "a"})
+			err = p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"})
 			if err != nil {
-				require.ErrorIs(t, err, leasing.ErrDenied)
+				require.ErrorIs(t, err, abstractions.ErrDenied)
 				require.True(t, b.exists(b.keys("n").lease), "not half done")
 			} else {
 				require.False(t, b.exists(b.keys("n").lease))
 				_, err = b.try("n", "a", time.Minute)
-				require.ErrorIs(t, err, leasing.ErrReleased, "not half done")
+				require.ErrorIs(t, err, abstractions.ErrReleased, "not half done")
 			}
 		})
 	}
@@ -169,23 +169,23 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 				require.NoError(t, err)
 				ctx, leave := context.WithCancel(t.Context())
 				for _, waiter := range []string{"w1", "w2"} {
-					_, err := b.Wait(ctx, leasing.WaitRequest{Name: name, ID: waiter + end})
+					_, err := b.Wait(ctx, abstractions.WaitRequest{Name: name, ID: waiter + end})
 					require.NoError(t, err)
 					_, err = b.try(name, waiter+end, time.Minute)
-					require.ErrorIs(t, err, leasing.ErrHeld)
+					require.ErrorIs(t, err, abstractions.ErrHeld)
 				}
 				if end == "break" {
-					_, err = p.Break(t.Context(), leasing.BreakRequest{Name: name, Immediate: true})
+					_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
 				} else {
-					err = p.Release(t.Context(), leasing.ReleaseRequest{Name: name, ID: id})
+					err = p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: id})
 				}
 				require.NoError(t, err)
 				require.False(t, b.exists(b.keys(name).lease))
 				_, err = p.Acquire(t.Context(), wish(name, id, time.Minute))
-				require.ErrorIs(t, err, leasing.ErrReleased)
+				require.ErrorIs(t, err, abstractions.ErrReleased)
 				b.eventually(func() bool { // the reservation, if there is one, ends
 					second, err := b.try(name, "b-"+end, time.Minute)
-					require.True(t, err == nil || errors.Is(err, leasing.ErrHeld), err)
+					require.True(t, err == nil || errors.Is(err, abstractions.ErrHeld), err)
 					return err == nil && second.Token > g.Token
 				})
 				leave()
@@ -201,7 +201,7 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 			key := b.keys("n").lease + suffix
 			require.NoError(t, b.admin.RPush(t.Context(), key, "theirs").Err())
 			for verb, err := range everything(b, "n", "a") {
-				require.ErrorIs(t, err, leasing.ErrSetup, verb)
+				require.ErrorIs(t, err, abstractions.ErrNotSetUp, verb)
 				require.ErrorContains(t, err, "Options.Prefix")
 			}
 			require.EqualValues(t, -1, b.left(key))
@@ -213,7 +213,7 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 			b.set(key, "theirs", 0)
 			for verb, err := range everything(b, "n", "a") {
 				if suffix == "" && verb == "renew" {
-					requireLost(t, leasing.LostTaken, err)
+					requireLost(t, abstractions.LostTaken, err)
 				} else if verb != "release" || err != nil {
 					require.Error(t, err, verb)
 				}
@@ -227,14 +227,14 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 		key := b.keys("n").queue
 		require.NoError(t, b.admin.RPush(t.Context(), key, "theirs").Err())
 		g := b.acquire("n", "a", time.Minute)
-		_, err := b.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "b"})
+		_, err := b.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "b"})
 		require.NoError(t, err)
 		_, err = b.try("n", "b", time.Minute)
-		require.ErrorIs(t, err, leasing.ErrSetup)
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		require.NoError(t, b.renew(g, time.Minute))
 		b.release("n", "a")
 		_, err = b.try("n", "a", time.Minute)
-		require.ErrorIs(t, err, leasing.ErrReleased)
+		require.ErrorIs(t, err, abstractions.ErrReleased)
 		require.Greater(t, b.acquire("n", "b", time.Minute).Token, g.Token)
 		b.breakNow("n")
 		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
@@ -244,13 +244,13 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 // everything is what each verb answers.
 func everything(b *bed, name, id string) map[string]error {
 	_, acquire := b.try(name, id, time.Minute)
-	_, now := b.Break(b.t.Context(), leasing.BreakRequest{Name: name, Immediate: true})
-	_, later := b.Break(b.t.Context(), leasing.BreakRequest{Name: name})
-	_, inspect := b.Inspect(b.t.Context(), leasing.InspectRequest{Name: name})
+	_, now := b.Break(b.t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
+	_, later := b.Break(b.t.Context(), abstractions.BreakRequest{Name: name})
+	_, inspect := b.Inspect(b.t.Context(), abstractions.InspectRequest{Name: name})
 	return map[string]error{
 		"acquire": acquire,
-		"renew":   b.renew(leasing.Grant{Name: name, ID: id, Token: 1}, time.Minute),
-		"release": b.Release(b.t.Context(), leasing.ReleaseRequest{Name: name, ID: id}),
+		"renew":   b.renew(abstractions.Grant{Name: name, ID: id, Token: 1}, time.Minute),
+		"release": b.Release(b.t.Context(), abstractions.ReleaseRequest{Name: name, ID: id}),
 		"break":   now, "break, deferred": later, "inspect": inspect,
 	}
 }
@@ -260,23 +260,23 @@ func TestWithoutMemoryNothingIsHalfDone(t *testing.T) {
 	g := b.acquire("n", "a", time.Minute)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	_, err := b.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "waiter"})
+	_, err := b.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "waiter"})
 	require.NoError(t, err)
 	require.NoError(t, b.admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
 
 	_, err = b.try("other", "b", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.False(t, b.exists(b.keys("other").fence))
 	_, err = b.try("n", "waiter", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrHeld, "although there is no room in the queue")
+	require.ErrorIs(t, err, abstractions.ErrHeld, "although there is no room in the queue")
 	require.Empty(t, b.queued("n"))
 	require.NoError(t, b.renew(g, time.Hour))
 	b.release("n", "a")
 	require.False(t, b.exists(b.keys("n").lease))
 	_, err = b.try("n", "a", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrReleased)
+	require.ErrorIs(t, err, abstractions.ErrReleased)
 	_, err = b.try("n", "waiter", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.NoError(t, b.admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	require.Greater(t, b.acquire("n", "waiter", time.Minute).Token, g.Token)
 }

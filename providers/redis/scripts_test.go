@@ -8,27 +8,27 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
 
 // endings are the ways in which a lease can end.
-var endings = map[string]func(b *bed, g leasing.Grant){
-	"release": func(b *bed, g leasing.Grant) { b.release(g.Name, g.ID) },
-	"expiry":  func(b *bed, g leasing.Grant) { b.gone(b.keys(g.Name).lease) },
-	"break":   func(b *bed, g leasing.Grant) { b.breakNow(g.Name) },
-	"break, deferred": func(b *bed, g leasing.Grant) {
-		_, err := b.Break(b.t.Context(), leasing.BreakRequest{Name: g.Name})
+var endings = map[string]func(b *bed, g abstractions.Grant){
+	"release": func(b *bed, g abstractions.Grant) { b.release(g.Name, g.ID) },
+	"expiry":  func(b *bed, g abstractions.Grant) { b.gone(b.keys(g.Name).lease) },
+	"break":   func(b *bed, g abstractions.Grant) { b.breakNow(g.Name) },
+	"break, deferred": func(b *bed, g abstractions.Grant) {
+		_, err := b.Break(b.t.Context(), abstractions.BreakRequest{Name: g.Name})
 		require.NoError(b.t, err)
 		b.gone(b.keys(g.Name).lease)
 	},
-	"flush": func(b *bed, _ leasing.Grant) { require.NoError(b.t, b.admin.FlushAll(b.t.Context()).Err()) },
-	"deletion of the fence": func(b *bed, g leasing.Grant) {
+	"flush": func(b *bed, _ abstractions.Grant) { require.NoError(b.t, b.admin.FlushAll(b.t.Context()).Err()) },
+	"deletion of the fence": func(b *bed, g abstractions.Grant) {
 		require.NoError(b.t, b.admin.Del(b.t.Context(), b.keys(g.Name).fence).Err())
 		b.release(g.Name, g.ID)
 	},
-	"restart": func(b *bed, _ leasing.Grant) { b.server.Restart() },
+	"restart": func(b *bed, _ abstractions.Grant) { b.server.Restart() },
 }
 
 func TestTrap_T21_TokensRiseWhateverEndsALease(t *testing.T) {
@@ -54,7 +54,7 @@ func TestTrap_T22_ARenewalAndARepetitionKeepTheToken(t *testing.T) {
 		require.NoError(t, b.renew(g, time.Minute))
 		require.Equal(t, g, b.acquire("n", "a", time.Minute))
 	}
-	r, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Equal(t, g.Token, r.Token)
 }
@@ -85,7 +85,7 @@ func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
 	require.NoError(t, b.renew(g, time.Hour))
 	require.Positive(t, b.left(k.fence), "not for ever")
 	keptLong("renewal of what was kept for ever")
-	_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	keptLong("a break")
 	b.release("n", "a")
@@ -102,17 +102,17 @@ func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
 func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
-	b.set(k.fence, strconv.FormatInt(leasing.MaxToken-1, 10)+" ", 0)
+	b.set(k.fence, strconv.FormatInt(abstractions.MaxToken-1, 10)+" ", 0)
 	g := b.acquire("n", "a", time.Minute)
-	require.EqualValues(t, leasing.MaxToken, g.Token)
+	require.EqualValues(t, abstractions.MaxToken, g.Token)
 	for what, look := range map[string]func() (int64, error){
 		"a repetition": func() (int64, error) { g, err := b.try("n", "a", time.Minute); return g.Token, err },
 		"inspection": func() (int64, error) {
-			r, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			return r.Token, err
 		},
 		"a break": func() (int64, error) {
-			r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: leasing.MaxToken})
+			r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: abstractions.MaxToken})
 			return r.Token, err
 		},
 	} {
@@ -124,24 +124,24 @@ func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 		}
 		token, err := look()
 		require.NoError(t, err, what)
-		require.EqualValues(t, leasing.MaxToken, token, what)
+		require.EqualValues(t, abstractions.MaxToken, token, what)
 	}
 	_, err := b.try("n", "b", time.Minute)
-	var held *leasing.HeldError
+	var held *abstractions.HeldError
 	require.ErrorAs(t, err, &held)
-	require.EqualValues(t, leasing.MaxToken, held.Holder.Token)
-	_, err = b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: leasing.MaxToken - 1})
-	require.ErrorIs(t, err, leasing.ErrStale)
-	r, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n", IfToken: leasing.MaxToken, Immediate: true})
+	require.EqualValues(t, abstractions.MaxToken, held.Holder.Token)
+	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: abstractions.MaxToken - 1})
+	require.ErrorIs(t, err, abstractions.ErrStale)
+	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: abstractions.MaxToken, Immediate: true})
 	require.NoError(t, err)
-	require.EqualValues(t, leasing.MaxToken, r.Token)
-	record, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	require.EqualValues(t, abstractions.MaxToken, r.Token)
+	record, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
-	require.EqualValues(t, leasing.MaxToken, record.Token, "of a free name")
+	require.EqualValues(t, abstractions.MaxToken, record.Token, "of a free name")
 
 	before := b.get(k.fence)
 	_, err = b.try("n", "c", time.Minute)
-	require.ErrorIs(t, err, leasing.ErrUnavailable, "there is no token after the last")
+	require.ErrorIs(t, err, abstractions.ErrUnavailable, "there is no token after the last")
 	require.False(t, b.exists(k.lease))
 	require.Equal(t, before, b.get(k.fence))
 }
@@ -151,7 +151,7 @@ func TestTrap_T56_EndedIDsAreRemembered(t *testing.T) {
 	refused := func(id string) {
 		t.Helper()
 		_, err := b.try("n", id, time.Minute)
-		require.ErrorIs(t, err, leasing.ErrReleased)
+		require.ErrorIs(t, err, abstractions.ErrReleased)
 		require.False(t, b.exists(b.keys("n").lease))
 	}
 	b.release("n", "never-held")
@@ -194,13 +194,13 @@ func TestTheLastEightAreRemembered(t *testing.T) {
 		}
 		for _, id := range all[len(all)-8:] {
 			_, err := b.try(name, id, time.Minute)
-			require.ErrorIs(t, err, leasing.ErrReleased, "%s of %d", id, length)
+			require.ErrorIs(t, err, abstractions.ErrReleased, "%s of %d", id, length)
 		}
 		require.Less(t, len(b.get(b.keys(name).fence)), 16+12*(64+2), "and not many more")
 	}
 	var all []string
 	for range 20 {
-		all = append(all, leasing.NewID())
+		all = append(all, abstractions.NewID())
 		b.acquire("all released", all[len(all)-1], time.Minute)
 		b.release("all released", all[len(all)-1])
 	}
@@ -220,7 +220,7 @@ func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
 		for _, id := range ids {
 			g, err := b.try(name, id, time.Minute)
 			if id == ended {
-				require.ErrorIs(t, err, leasing.ErrReleased)
+				require.ErrorIs(t, err, abstractions.ErrReleased)
 				continue
 			}
 			require.NoError(t, err, "%s after %s", id, ended)
@@ -228,11 +228,11 @@ func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
 				if other == id {
 					continue
 				}
-				_, err = b.Renew(t.Context(), leasing.RenewRequest{Name: name, ID: other, Token: g.Token, TTL: time.Minute})
-				require.ErrorIs(t, err, leasing.ErrLost, other)
+				_, err = b.Renew(t.Context(), abstractions.RenewRequest{Name: name, ID: other, Token: g.Token, TTL: time.Minute})
+				require.ErrorIs(t, err, abstractions.ErrLost, other)
 				_, err = b.try(name, other, time.Minute)
 				if other != ended {
-					require.ErrorIs(t, err, leasing.ErrHeld, other)
+					require.ErrorIs(t, err, abstractions.ErrHeld, other)
 				}
 			}
 			b.admin.Del(t.Context(), b.keys(name).lease)
@@ -254,7 +254,7 @@ func TestTrap_T25_StrangeNamesAreNamesOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2*len(names), size)
 	for i, name := range names {
-		r, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: name})
+		r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint(i), r.ID, name)
 		require.Equal(t, tokens[name], r.Token)
@@ -277,7 +277,7 @@ func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
 	require.Greater(t, b.left(k.lease), 59*time.Minute, "it may be a late copy")
 	require.Greater(t, b.left(k.fence), b.left(k.lease)+DefaultRetention-time.Second)
 
-	require.NoError(t, b.renew(g, leasing.Infinite))
+	require.NoError(t, b.renew(g, abstractions.Infinite))
 	b.acquire("n", "a", time.Minute)
 	require.EqualValues(t, -1, b.left(k.lease))
 	require.EqualValues(t, -1, b.left(k.fence))
@@ -299,7 +299,7 @@ func TestTheFenceOutlivesItsLease(t *testing.T) {
 	g := b.acquire("n", "a", 100*time.Millisecond)
 	check("acquire")
 	for _, ttl := range []time.Duration{
-		time.Minute, 5 * time.Hour, leasing.Infinite, time.Second, 24 * time.Hour, time.Minute,
+		time.Minute, 5 * time.Hour, abstractions.Infinite, time.Second, 24 * time.Hour, time.Minute,
 	} {
 		require.NoError(t, b.renew(g, ttl))
 		if ttl == time.Minute && b.left(k.fence) > 24*time.Hour {
@@ -308,7 +308,7 @@ func TestTheFenceOutlivesItsLease(t *testing.T) {
 		check(fmt.Sprint("renewal to ", ttl))
 	}
 	b.admin.Del(t.Context(), k.fence)
-	for _, ttl := range []time.Duration{time.Minute, leasing.Infinite} {
+	for _, ttl := range []time.Duration{time.Minute, abstractions.Infinite} {
 		b.admin.Del(t.Context(), k.fence)
 		require.NoError(t, b.renew(g, ttl))
 		require.Equal(t, fmt.Sprintf("%d ", g.Token), b.get(k.fence), "restored")
@@ -323,7 +323,7 @@ func TestTheFenceOutlivesItsLease(t *testing.T) {
 	check("a stranger's release after a deletion")
 	require.True(t, strings.HasPrefix(b.get(k.fence), fmt.Sprint(g.Token)))
 	b.admin.Del(t.Context(), k.fence)
-	_, err := b.Break(t.Context(), leasing.BreakRequest{Name: "n"})
+	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	check("a break after a deletion")
 	require.Equal(t, fmt.Sprintf("%d a! ", g.Token), b.get(k.fence))
@@ -346,7 +346,7 @@ func TestTrap_T28_AOneOffNameLeavesOneKeyForATime(t *testing.T) {
 			b.release(name, id) // of an acquire that never came
 		case 3:
 			g := b.acquire(name, id, time.Minute)
-			require.NoError(t, b.renew(g, leasing.Infinite))
+			require.NoError(t, b.renew(g, abstractions.Infinite))
 			b.breakNow(name)
 		}
 	}

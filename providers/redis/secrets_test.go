@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -98,7 +98,7 @@ func tryEverything(t *testing.T, s *shown, p *Provider) (last error) {
 		if name != "wait" { // which goes on trying
 			err := call(ctx)
 			require.Error(t, err, name)
-			s.show(err, &leasing.Error{Op: name, Err: err})
+			s.show(err, &abstractions.Error{Op: name, Err: err})
 			last = err
 		}
 	}
@@ -114,11 +114,11 @@ func TestTrap_T49_WrongPasswordIsDeniedAndNotShown(t *testing.T) {
 		s := newShown()
 		p, err := Open(t.Context(), Options{URL: strings.Replace(server.URL(), ":right@", user+":s3cret@", 1)})
 		require.NoError(t, err)
-		require.ErrorIs(t, tryEverything(t, s, p), leasing.ErrDenied)
+		require.ErrorIs(t, tryEverything(t, s, p), abstractions.ErrDenied)
 		require.NotContains(t, s.String(), "s3cret")
 	}
 	_, err := openTest(t, Options{URL: "redis://" + server.Addr()}).Acquire(t.Context(), claimOf("name"))
-	require.ErrorIs(t, err, leasing.ErrDenied, "none at all")
+	require.ErrorIs(t, err, abstractions.ErrDenied, "none at all")
 	require.ErrorContains(t, err, "NOAUTH")
 }
 

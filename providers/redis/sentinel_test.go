@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/fencing"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -34,13 +35,13 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	k := p.topology.(*single).naming.keys("name")
 	require.NoError(t, second.Client(t).Del(t.Context(), k.lease, k.fence).Err())
 
-	var grant leasing.Grant
+	var grant abstractions.Grant
 	require.Eventually(t, func() bool {
 		grant, err = p.Acquire(t.Context(), claimOf("name"))
 		return err == nil
 	}, time.Minute, 50*time.Millisecond, "%v", err)
 	require.Greater(t, grant.Token, first.Token)
-	names, _ := listAll(t, p, leasing.ListRequest{Prefix: "name"}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{Prefix: "name"}, nothing)
 	require.Equal(t, []string{"name"}, names)
 }
 
@@ -87,10 +88,10 @@ func TestTrap_T54_SentinelFailoverUnderContention(t *testing.T) {
 	old.Kill()
 	sentinel.WaitForFailover(old)
 	c.serves("after a failover")
-	require.ErrorIs(t, write(paused.Token), leasing.ErrStale)
+	require.ErrorIs(t, write(paused.Token), abstractions.ErrStale)
 	sentinel.Failover()
 	c.serves("after another")
-	require.ErrorIs(t, write(paused.Token), leasing.ErrStale)
+	require.ErrorIs(t, write(paused.Token), abstractions.ErrStale)
 	cancel()
 	all.Wait()
 	t.Logf("%d writes, %d refused", c.written, c.refused)
@@ -107,9 +108,9 @@ type contention struct {
 	written, refused int
 }
 
-func (c *contention) contend(ctx context.Context, m leasing.Manager, i int) {
+func (c *contention) contend(ctx context.Context, m abstractions.Manager, i int) {
 	for ctx.Err() == nil {
-		lease, err := m.Acquire(ctx, "name", leasing.AcquireOptions{})
+		lease, err := m.Acquire(ctx, "name", nil)
 		if err != nil {
 			continue
 		}
@@ -125,7 +126,7 @@ func (c *contention) writes(token int64) {
 	defer c.mu.Unlock()
 	err := c.write(token)
 	if err != nil {
-		assert.ErrorIs(c.t, err, leasing.ErrStale)
+		assert.ErrorIs(c.t, err, abstractions.ErrStale)
 		assert.Less(c.t, token, c.last)
 		c.refused++
 		return
@@ -157,5 +158,5 @@ func TestSentinelWithoutThatMaster(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	p := openTest(t, Options{URL: "redis://" + strings.Join(sentinel.Addrs(), ",") + "?master=another"})
 	_, err := p.Acquire(t.Context(), claimOf("name"))
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 }

@@ -10,18 +10,18 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
-func claimOf(name string) leasing.AcquireRequest {
-	return leasing.AcquireRequest{Name: name, ID: leasing.NewID(), Owner: "o", TTL: time.Minute, Metadata: map[string]string{"k": "v"}}
+func claimOf(name string) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "o", TTL: time.Minute, Metadata: map[string]string{"k": "v"}}
 }
 
-func renewOf(req leasing.AcquireRequest, grant leasing.Grant) leasing.RenewRequest {
-	return leasing.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: req.TTL, State: grant.State}
+func renewOf(req abstractions.AcquireRequest, grant abstractions.Grant) abstractions.RenewRequest {
+	return abstractions.RenewRequest{Name: req.Name, ID: req.ID, Token: grant.Token, TTL: req.TTL, State: grant.State}
 }
 
 // works takes a name and gives it back.
@@ -31,7 +31,7 @@ func works(t *testing.T, p *Provider) {
 	_, err := p.Acquire(t.Context(), req)
 	require.NoError(t, err)
 	require.NoError(t, p.Ping(t.Context()))
-	require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: req.Name, ID: req.ID}))
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}))
 }
 
 func TestTLS(t *testing.T) {
@@ -46,12 +46,12 @@ func TestTLS(t *testing.T) {
 		"another name":                   {URL: server.URL(), TLS: wrong},
 	} {
 		_, err := openTest(t, options).Acquire(t.Context(), claimOf("name"))
-		require.ErrorIs(t, err, leasing.ErrUnavailable, name)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable, name)
 		var bad *tls.CertificateVerificationError
 		require.ErrorAs(t, err, &bad, name)
 	}
 	_, err := openTest(t, Options{URL: "redis://:secret@" + server.Addr()}).Acquire(t.Context(), claimOf("name"))
-	require.ErrorIs(t, err, leasing.ErrUnavailable, "no TLS")
+	require.ErrorIs(t, err, abstractions.ErrUnavailable, "no TLS")
 }
 
 func TestUnixSocket(t *testing.T) {
@@ -80,7 +80,7 @@ func TestDatabasesAndPrefixesAreApart(t *testing.T) {
 		require.Contains(t, info, db+":"+keys)
 	}
 	_, err := openTest(t, Options{URL: host + "/3"}).Acquire(t.Context(), claimOf("name"))
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 }
 
 // A server without memory, or without enough replicas, refuses; and goes on with
@@ -95,10 +95,10 @@ func TestServerThatRefusesForNow(t *testing.T) {
 	refuses := func() {
 		t.Helper()
 		_, err = p.Acquire(t.Context(), claimOf("new"))
-		require.ErrorIs(t, err, leasing.ErrThrottled)
-		record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "new"})
+		require.ErrorIs(t, err, abstractions.ErrThrottled)
+		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "new"})
 		require.NoError(t, err)
-		require.Equal(t, leasing.Record{Name: "new", Now: record.Now}, record, "nothing is left of the attempt")
+		require.Equal(t, abstractions.Record{Name: "new", Now: record.Now}, record, "nothing is left of the attempt")
 	}
 
 	require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -109,8 +109,8 @@ func TestServerThatRefusesForNow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, grant.Token, again.Token)
 	_, err = p.Acquire(t.Context(), claimOf("held"))
-	require.ErrorIs(t, err, leasing.ErrHeld)
-	require.NoError(t, p.Release(t.Context(), leasing.ReleaseRequest{Name: "held", ID: held.ID}), "and can be given up")
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "held", ID: held.ID}), "and can be given up")
 	require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
 
 	require.NoError(t, admin.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
@@ -125,7 +125,7 @@ func TestReplicaRefuses(t *testing.T) {
 	p := openTest(t, Options{URL: servers[1].URL()})
 	require.NoError(t, servers[1].Client(t).ReplicaOf(t.Context(), "127.0.0.1", fmt.Sprint(servers[0].Port())).Err())
 	_, err := p.Acquire(t.Context(), claimOf("name"))
-	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.NoError(t, servers[1].Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err())
 	works(t, p)
 }
@@ -148,8 +148,8 @@ func TestForeignKeysAreASetupError(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorIs(t, err, leasing.ErrSetup)
-			require.NotErrorIs(t, err, leasing.ErrUnavailable)
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+			require.NotErrorIs(t, err, abstractions.ErrUnavailable)
 			require.ErrorContains(t, err, "Options.Prefix")
 		})
 	}
@@ -178,7 +178,7 @@ func TestUsersOwnClients(t *testing.T) {
 	p = openTest(t, Options{Client: own})
 	works(t, p)
 	hold(t, p, someNames("name/", 30)...)
-	names, _ := listAll(t, p, leasing.ListRequest{}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
 	require.Len(t, names, 31)
 	require.Equal(t, "redis-cluster", p.Capabilities().Provider)
 }
@@ -198,7 +198,7 @@ func TestClientThatReadsFromReplicasOfACluster(t *testing.T) {
 	for range 30 {
 		works(t, p)
 	}
-	names, _ := listAll(t, p, leasing.ListRequest{}, nothing)
+	names, _ := listAll(t, p, abstractions.ListRequest{}, nothing)
 	require.Equal(t, []string{"works"}, names)
 }
 
@@ -215,7 +215,7 @@ func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
 func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
 	servers := redistest.StartMany(t, 2, redistest.Options{})
 	_, err := OpenURL(t.Context(), fmt.Sprintf("redis://%s,%s,localhost:%d?mode=redlock&bootstrap=true", servers[0].Addr(), servers[1].Addr(), servers[0].Port()))
-	require.ErrorIs(t, err, leasing.ErrInvalid)
+	require.ErrorIs(t, err, abstractions.ErrInvalid)
 	require.ErrorContains(t, err, "servers 1 and 3")
 	exists, err := servers[1].Client(t).Exists(t.Context(), naming{prefix: DefaultPrefix}.node()).Result()
 	require.NoError(t, err)
@@ -228,7 +228,7 @@ func TestBootstrapOfRedlockNeedsAllServers(t *testing.T) {
 	url := redlockURL(servers) + "&bootstrap=true&timeout=2s"
 	servers[2].Kill()
 	_, err := OpenURL(t.Context(), url)
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.ErrorContains(t, err, "server 3 of 3")
 	servers[2].Restart()
 	works(t, openTest(t, Options{URL: url}))
@@ -244,8 +244,8 @@ func TestRefusedConnectionIsNoHang(t *testing.T) {
 	for _, url := range []string{"redis://" + addr, "redis://" + addr + "?mode=cluster", "redis://" + addr + "?master=m"} {
 		began := time.Now()
 		_, err := openTest(t, Options{URL: url}).Acquire(t.Context(), claimOf("name"))
-		require.ErrorIs(t, err, leasing.ErrUnavailable)
-		require.NotErrorIs(t, err, leasing.ErrThrottled)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.NotErrorIs(t, err, abstractions.ErrThrottled)
 		require.Less(t, time.Since(began), 5*time.Second, url)
 	}
 }

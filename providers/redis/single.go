@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // single is the topology of one node that decides alone: a server, the master
@@ -14,18 +14,18 @@ type single struct {
 	naming naming
 }
 
-func (s *single) acquire(ctx context.Context, req leasing.AcquireRequest, c claim) (leasing.Grant, error) {
+func (s *single) acquire(ctx context.Context, req abstractions.AcquireRequest, c claim) (abstractions.Grant, error) {
 	c.channel = s.node.waiters.channelOf(req.ID)
 	op := acquireOp(s.naming.keys(req.Name), c)
 	if err := s.node.lanes.do(ctx, &op); err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	token, err := op.reply.acquired(req.Name)
 	if err != nil {
-		return leasing.Grant{}, err
+		return abstractions.Grant{}, err
 	}
 	s.node.waiters.served(req.ID)
-	return leasing.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL}, nil
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL}, nil
 }
 
 // acquired reads the reply to an acquire.
@@ -40,31 +40,31 @@ func (r reply) acquired(name string) (token int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		return 0, &leasing.HeldError{Holder: record}
+		return 0, &abstractions.HeldError{Holder: record}
 	case statusReserved:
 		token, left := l.int(), l.millis()
 		if !l.bad {
-			return 0, &leasing.HeldError{Holder: leasing.Record{Name: name, Token: token}, RetryAfter: left}
+			return 0, &abstractions.HeldError{Holder: abstractions.Record{Name: name, Token: token}, RetryAfter: left}
 		}
 	case statusEnded:
-		return 0, fmt.Errorf("%w, or broken: this ID can't hold the name any more", leasing.ErrReleased)
+		return 0, fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
 	}
 	return 0, l.unexpected()
 }
 
-func (s *single) renew(ctx context.Context, reqs []leasing.RenewRequest) ([]leasing.RenewResult, error) {
+func (s *single) renew(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	ops := make([]operation, len(reqs))
 	for i, req := range reqs {
 		ops[i] = renewOp(s.naming, req)
 	}
 	replies := s.node.lanes.doAll(ctx, ops)
-	results := make([]leasing.RenewResult, len(reqs))
+	results := make([]abstractions.RenewResult, len(reqs))
 	for i, req := range reqs {
 		if err := replies[i].renewed(); err != nil {
 			results[i].Err = err
 			continue
 		}
-		results[i].Grant = leasing.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
+		results[i].Grant = abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
 	}
 	return results, nil
 }
@@ -77,13 +77,13 @@ func (r reply) renewed() error {
 	}
 	if l.status == statusLost {
 		if reason := l.text(); !l.bad {
-			return &leasing.LostError{Reason: leasing.LostReason(reason)}
+			return &abstractions.LostError{Reason: abstractions.LostReason(reason)}
 		}
 	}
 	return l.unexpected()
 }
 
-func (s *single) release(ctx context.Context, req leasing.ReleaseRequest) error {
+func (s *single) release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	op := releaseOp(s.naming.keys(req.Name), req.ID)
 	if err := s.node.lanes.do(ctx, &op); err != nil {
 		return err
@@ -100,61 +100,61 @@ func (r reply) done() error {
 	return l.unexpected()
 }
 
-func (s *single) breakLease(ctx context.Context, req leasing.BreakRequest) (leasing.BreakResult, error) {
+func (s *single) breakLease(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	op := breakOp(s.naming.keys(req.Name), req)
 	if err := s.node.lanes.do(ctx, &op); err != nil {
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	}
 	return op.reply.broken()
 }
 
 // broken reads the reply to a break.
-func (r reply) broken() (leasing.BreakResult, error) {
+func (r reply) broken() (abstractions.BreakResult, error) {
 	_, l, err := r.number()
 	if l == nil {
-		return leasing.BreakResult{}, err
+		return abstractions.BreakResult{}, err
 	}
 	switch l.status {
 	case statusBroken:
-		result := leasing.BreakResult{WasHeld: l.int() == 1, Token: l.int(), Remaining: l.millis()}
+		result := abstractions.BreakResult{WasHeld: l.int() == 1, Token: l.int(), Remaining: l.millis()}
 		if !l.bad {
 			return result, nil
 		}
 	case statusStale:
 		if token := l.int(); !l.bad {
-			return leasing.BreakResult{}, fmt.Errorf("%w: the latest is %d", leasing.ErrStale, token)
+			return abstractions.BreakResult{}, fmt.Errorf("%w: the latest is %d", abstractions.ErrStale, token)
 		}
 	}
-	return leasing.BreakResult{}, l.unexpected()
+	return abstractions.BreakResult{}, l.unexpected()
 }
 
-func (s *single) inspect(ctx context.Context, name string) (leasing.Record, error) {
+func (s *single) inspect(ctx context.Context, name string) (abstractions.Record, error) {
 	op := inspectOp(s.naming.keys(name))
 	if err := s.node.lanes.do(ctx, &op); err != nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
 	return op.reply.record(name)
 }
 
 // record reads the reply to an inspection.
-func (r reply) record(name string) (leasing.Record, error) {
+func (r reply) record(name string) (abstractions.Record, error) {
 	_, l, err := r.number()
 	if l == nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
 	switch l.status {
 	case statusHeld:
 		return l.record(name)
 	case statusFree:
-		record := leasing.Record{Name: name, Token: l.int(), Now: l.instant()}
+		record := abstractions.Record{Name: name, Token: l.int(), Now: l.instant()}
 		if !l.bad {
 			return record, nil
 		}
 	}
-	return leasing.Record{}, l.unexpected()
+	return abstractions.Record{}, l.unexpected()
 }
 
-func (s *single) wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (s *single) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return s.node.waiters.register(ctx, s.naming.keys(req.Name), req.ID)
 }
 

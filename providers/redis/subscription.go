@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -72,9 +72,9 @@ func (s *subscription) wait(ctx context.Context) error {
 		defer s.mu.Unlock()
 		return s.denied
 	case <-s.closing:
-		return leasing.ErrClosed
+		return abstractions.ErrClosed
 	case <-ctx.Done():
-		return fmt.Errorf("%w: no subscription to wake-ups yet: %w", leasing.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: no subscription to wake-ups yet: %w", abstractions.ErrUnavailable, context.Cause(ctx))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -41,7 +41,7 @@ func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreHinted(t *testing.T
 		for _, s := range seats {
 			s.hinted()
 			_, err := s.ask()
-			require.ErrorIs(t, err, leasing.ErrHeld)
+			require.ErrorIs(t, err, abstractions.ErrHeld)
 		}
 		require.Len(t, b.queued("n"), 3)
 	}
@@ -95,12 +95,12 @@ func TestWaitingForASubscriptionIsBounded(t *testing.T) {
 	s.heartbeat = time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err = p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "a"})
+	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "a"})
 	requireUncertain(t, err)
 
 	unbounded := make(chan error, 1)
 	go func() {
-		_, err := p.Wait(context.Background(), leasing.WaitRequest{Name: "n", ID: "a"})
+		_, err := p.Wait(context.Background(), abstractions.WaitRequest{Name: "n", ID: "a"})
 		unbounded <- err
 	}()
 	select {
@@ -111,7 +111,7 @@ func TestWaitingForASubscriptionIsBounded(t *testing.T) {
 	}
 
 	go func() {
-		_, err := p.Wait(context.Background(), leasing.WaitRequest{Name: "n", ID: "a"})
+		_, err := p.Wait(context.Background(), abstractions.WaitRequest{Name: "n", ID: "a"})
 		unbounded <- err
 	}()
 	began := time.Now()

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // location is where a URL says that Redis is. It is taken apart here, and not by
@@ -81,7 +81,7 @@ func pairs(rawQuery string) bool {
 }
 
 func badURL(want string) error {
-	return &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: want}
+	return &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: want}
 }
 
 // credentials reads what stands before the @.
@@ -194,7 +194,7 @@ var elsewhere = map[string]string{
 // be go-redis'.
 func (o *Options) set(key string, values []string) (known bool, err error) {
 	if want, found := elsewhere[key]; found {
-		return true, &leasing.InvalidError{Field: "Options.URL parameter", Value: key, Want: want}
+		return true, &abstractions.InvalidError{Field: "Options.URL parameter", Value: key, Want: want}
 	}
 	if !slices.Contains(parameters, key) {
 		return false, nil
@@ -204,7 +204,7 @@ func (o *Options) set(key string, values []string) (known bool, err error) {
 		want, err = o.setOne(key, value)
 	}
 	if err != nil || len(values) != 1 {
-		return true, &leasing.InvalidError{Field: "Options.URL parameter " + key, Value: value, Want: want}
+		return true, &abstractions.InvalidError{Field: "Options.URL parameter " + key, Value: value, Want: want}
 	}
 	return true, nil
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
@@ -174,7 +174,7 @@ func FuzzURL(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := locate(text)
 		if err != nil {
-			require.ErrorIs(t, err, leasing.ErrInvalid)
+			require.ErrorIs(t, err, abstractions.ErrInvalid)
 			return
 		}
 		require.Equal(t, l.scheme == "unix", len(l.hosts) == 0)

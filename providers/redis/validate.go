@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 const (
@@ -50,7 +50,7 @@ func (o Options) validateModeOnly() error {
 		{"Bootstrap", o.Bootstrap, o.Bootstrap, Redlock},
 	} {
 		if f.set && o.Mode != f.mode {
-			return &leasing.InvalidError{Field: "Options." + f.field, Value: f.value, Want: fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode)}
+			return &abstractions.InvalidError{Field: "Options." + f.field, Value: f.value, Want: fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode)}
 		}
 	}
 	return nil
@@ -71,7 +71,7 @@ func (o Options) validateDurations() error {
 		if d.zero && d.value == 0 || d.forever && d.value == Forever || d.value >= d.least && d.value <= d.most {
 			continue
 		}
-		return &leasing.InvalidError{Field: "Options." + d.field, Value: d.value, Want: fmt.Sprintf("%v to %v; or 0 for the default", d.least, d.most)}
+		return &abstractions.InvalidError{Field: "Options." + d.field, Value: d.value, Want: fmt.Sprintf("%v to %v; or 0 for the default", d.least, d.most)}
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func validatePrefix(prefix string) error {
 	default:
 		return nil
 	}
-	return &leasing.InvalidError{Field: "Options.Prefix", Value: prefix, Want: fmt.Sprintf("1 to %d bytes of UTF-8 without braces and control characters", maxPrefixBytes)}
+	return &abstractions.InvalidError{Field: "Options.Prefix", Value: prefix, Want: fmt.Sprintf("1 to %d bytes of UTF-8 without braces and control characters", maxPrefixBytes)}
 }
 
 func defaultTo[T comparable](field *T, value T) {

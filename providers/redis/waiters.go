@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // waiters are this process' claims that wait at a node. In Redis each name has a
@@ -47,22 +47,22 @@ func (ws *waiters) init(d *node, channel string) {
 
 // register returns the hints for a claim once this process listens. The claim
 // joins the queue with its next acquire.
-func (ws *waiters) register(ctx context.Context, k keys, id string) (leasing.Wakeups, error) {
+func (ws *waiters) register(ctx context.Context, k keys, id string) (abstractions.Wakeups, error) {
 	if err := ws.subscription.wait(ctx); err != nil {
-		return leasing.Wakeups{}, err
+		return abstractions.Wakeups{}, err
 	}
 	w := &waiter{keys: k, hints: make(chan struct{}, 1)}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.closed {
-		return leasing.Wakeups{}, leasing.ErrClosed
+		return abstractions.Wakeups{}, abstractions.ErrClosed
 	}
 	if before := ws.byID[id]; before != nil {
 		w.queued = before.queued // its place is the new registration's now
 	}
 	ws.byID[id] = w
 	context.AfterFunc(ctx, func() { ws.leave(id, w) })
-	return leasing.Wakeups{C: w.hints}, nil
+	return abstractions.Wakeups{C: w.hints}, nil
 }
 
 // channelOf returns the channel on which to wake a claim, if it is registered

@@ -7,14 +7,15 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
-func managerOf(t testing.TB, p leasing.Provider, o leasing.Options) leasing.Manager {
+func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) abstractions.Manager {
 	t.Helper()
 	m, err := leasing.NewManager(p, o)
 	require.NoError(t, err)
@@ -36,10 +37,10 @@ type tape struct {
 	tokens []int64
 }
 
-func (r *tape) serve(m leasing.Manager, who string) {
+func (r *tape) serve(m abstractions.Manager, who string) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
-	lease, err := m.Acquire(ctx, "n", leasing.AcquireOptions{})
+	lease, err := m.Acquire(ctx, "n", nil)
 	if !assert.NoError(r.t, err, who) {
 		return
 	}
@@ -107,10 +108,10 @@ func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
 		"app on >secret " + Rights + " -subscribe", "default on nopass ~* &* +@all",
 	}})
 	p := openTest(t, Options{URL: asApp(b.server)})
-	_, err := p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "a"})
-	require.ErrorIs(t, err, leasing.ErrDenied)
-	_, err = p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "a"})
-	require.ErrorIs(t, err, leasing.ErrDenied)
+	_, err := p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "a"})
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+	_, err = p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "a"})
+	require.ErrorIs(t, err, abstractions.ErrDenied)
 
 	m := managerOf(t, p, leasing.Options{})
 	b.acquire("n", "holder", time.Minute)
@@ -142,10 +143,10 @@ func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	for _, s := range seats {
 		s.leave()
 		_, err := s.ask()
-		require.ErrorIs(t, err, leasing.ErrClosed)
+		require.ErrorIs(t, err, abstractions.ErrClosed)
 	}
-	_, err = p.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "late"})
-	require.ErrorIs(t, err, leasing.ErrClosed)
+	_, err = p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "late"})
+	require.ErrorIs(t, err, abstractions.ErrClosed)
 	require.NoError(t, p.Close())
 	require.NoError(t, client.Close())
 	goleak.VerifyNone(t, before)

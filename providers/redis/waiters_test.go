@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +31,7 @@ func (b *bed) register(p *Provider, name, id string) *seat {
 	b.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
 	b.t.Cleanup(leave)
-	w, err := p.Wait(ctx, leasing.WaitRequest{Name: name, ID: id})
+	w, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})
 	require.NoError(b.t, err)
 	return &seat{b: b, p: p, name: name, id: id, hints: w.C, leave: leave}
 }
@@ -41,13 +41,13 @@ func (b *bed) join(p *Provider, name, id string) *seat {
 	b.t.Helper()
 	s := b.register(p, name, id)
 	_, err := s.ask()
-	require.ErrorIs(b.t, err, leasing.ErrHeld)
+	require.ErrorIs(b.t, err, abstractions.ErrHeld)
 	require.Contains(b.t, b.queued(name), id)
 	require.Positive(b.t, b.left(b.keys(name).queue), "not for ever")
 	return s
 }
 
-func (s *seat) ask() (leasing.Grant, error) {
+func (s *seat) ask() (abstractions.Grant, error) {
 	return s.p.Acquire(s.b.t.Context(), wish(s.name, s.id, time.Minute))
 }
 
@@ -61,12 +61,12 @@ func (s *seat) hinted() {
 }
 
 // served takes the name when told to, and maybe told again when.
-func (s *seat) served() leasing.Grant {
+func (s *seat) served() abstractions.Grant {
 	s.b.t.Helper()
 	s.hinted()
 	for {
 		g, err := s.ask()
-		var held *leasing.HeldError
+		var held *abstractions.HeldError
 		if !errors.As(err, &held) {
 			require.NoError(s.b.t, err)
 			s.leave()
@@ -100,13 +100,13 @@ func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
 	}
 	require.Equal(t, []string{"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8"}, b.queued("n"))
 	_, err := seats[4].ask()
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	require.Equal(t, "w4", b.queued("n")[4], "who asks again keeps its place")
 	for _, s := range seats {
 		b.release("n", g.ID)
 		require.Equal(t, s.id, b.reservedFor("n"))
 		_, err := b.try("n", "stranger", time.Minute)
-		var held *leasing.HeldError
+		var held *abstractions.HeldError
 		if errors.As(err, &held) { // in time to see the reservation
 			require.False(t, held.Holder.Held)
 			require.Equal(t, g.Token, held.Holder.Token)
@@ -132,18 +132,18 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 			g := b.acquire("n", "holder", time.Minute)
 			s := b.join(b.Provider, "n", "w")
 			end(b)
-			r, err := b.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+			r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
 			require.False(t, r.Held, "a reservation is no grant")
 			s.hinted()
 			require.True(t, strings.HasSuffix(b.get(b.keys("n").fence), ":w "))
 			b.eventually(func() bool { // w does not come
 				barged, err := b.try("n", "stranger", time.Minute)
-				require.True(t, err == nil || errors.Is(err, leasing.ErrHeld), err)
+				require.True(t, err == nil || errors.Is(err, abstractions.ErrHeld), err)
 				return err == nil && barged.Token > g.Token
 			})
 			_, err = s.ask()
-			require.ErrorIs(t, err, leasing.ErrHeld)
+			require.ErrorIs(t, err, abstractions.ErrHeld)
 			require.Equal(t, []string{"w"}, b.queued("n"), "it waits again")
 		})
 	}
@@ -262,7 +262,7 @@ func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
 	require.Equal(t, []string{"w", "other"}, b.queued("n"))
 	first.leave()
 	_, err := second.ask()
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	require.Equal(t, []string{"w", "other"}, b.queued("n"))
 	second.leave()
 	b.eventually(func() bool { return len(b.queued("n")) == 1 })
@@ -291,7 +291,7 @@ func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
 	require.NoError(t, b.admin.Publish(t.Context(), channel, "w -5 leasing:{n}:fence").Err())
 	s.hinted()
 	_, err := s.ask()
-	require.ErrorIs(t, err, leasing.ErrHeld, "a hint is no grant")
+	require.ErrorIs(t, err, abstractions.ErrHeld, "a hint is no grant")
 	b.release("n", "holder")
 	s.served()
 	size, err := b.admin.DBSize(t.Context()).Result()

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -56,19 +56,19 @@ func TestForgottenClaimThatWasBrokenIsRefused(t *testing.T) {
 		req := claimOf("n", time.Minute)
 		claim, err := s.Acquire(ctx, req)
 		require.NoError(t, err)
-		_, err = s.Break(ctx, leasing.BreakRequest{Name: "n"})
+		_, err = s.Break(ctx, abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
 		for range remembered {
-			_, err = s.Release(ctx, leasing.ReleaseRequest{Name: "n", ID: leasing.NewID()})
+			_, err = s.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: abstractions.NewID()})
 			require.NoError(t, err)
 		}
 		for _, when := range []string{"while it runs out", "after it has"} {
 			_, err = s.Acquire(ctx, req)
-			require.ErrorIs(t, err, leasing.ErrReleased, when)
+			require.ErrorIs(t, err, abstractions.ErrReleased, when)
 			_, err = s.Renew(ctx, renewalOf(claim))
-			lost := (*leasing.LostError)(nil)
+			lost := (*abstractions.LostError)(nil)
 			require.ErrorAs(t, err, &lost, when)
-			require.Equal(t, leasing.LostBroken, lost.Reason, when)
+			require.Equal(t, abstractions.LostBroken, lost.Reason, when)
 			expire(ctx, t, s, "n")
 		}
 	})
@@ -100,7 +100,7 @@ func (m *model) refresh() {
 	kept := m.ids[:min(len(m.ids), 2)]
 	m.ids = append([]string(nil), kept...)
 	for len(m.ids) < 5 {
-		m.ids = append(m.ids, leasing.NewID())
+		m.ids = append(m.ids, abstractions.NewID())
 	}
 	m.random.Shuffle(len(m.ids), func(i, j int) { m.ids[i], m.ids[j] = m.ids[j], m.ids[i] })
 }
@@ -121,30 +121,30 @@ func (m *model) next(ctx context.Context, t testing.TB, s *Store) request {
 	if holder.id != "" && m.random.IntN(2) == 0 {
 		id = holder.id
 	}
-	ttl := pick(m.random, []time.Duration{time.Hour, time.Hour, time.Hour, 2 * time.Hour, leasing.Infinite})
+	ttl := pick(m.random, []time.Duration{time.Hour, time.Hour, time.Hour, 2 * time.Hour, abstractions.Infinite})
 	what := pick(m.random, []string{"acquire", "acquire", "acquire", "release", "release", "renew", "renew", "renew", "renew", "break", "end", "expire", "expire"})
 	r := request{what: fmt.Sprint(what, " ", name, " ", id, " ", ttl), name: name}
 	switch what {
 	case "acquire":
 		r.run = func(ctx context.Context, _ testing.TB, s *Store) string {
-			claim, err := s.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, Owner: "of " + id, TTL: ttl, Metadata: map[string]string{"id": id}})
+			claim, err := s.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "of " + id, TTL: ttl, Metadata: map[string]string{"id": id}})
 			return fate(claim.ID, claim.TTL, err)
 		}
 	case "release":
 		r.run = func(ctx context.Context, _ testing.TB, s *Store) string {
-			released, err := s.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id})
+			released, err := s.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
 			return fate(released.WasHeld, 0, err)
 		}
 	case "renew":
 		r.run = func(ctx context.Context, t testing.TB, s *Store) string {
-			record, err := s.Inspect(ctx, leasing.InspectRequest{Name: name})
+			record, err := s.Inspect(ctx, abstractions.InspectRequest{Name: name})
 			require.NoError(t, err)
-			claim, err := s.Renew(ctx, leasing.RenewRequest{Name: name, ID: id, Token: record.Token, TTL: ttl})
+			claim, err := s.Renew(ctx, abstractions.RenewRequest{Name: name, ID: id, Token: record.Token, TTL: ttl})
 			return fate(claim.ID, claim.TTL, err)
 		}
 	case "break", "end":
 		r.run = func(ctx context.Context, _ testing.TB, s *Store) string {
-			broken, err := s.Break(ctx, leasing.BreakRequest{Name: name, Immediate: what == "end", Grace: time.Hour})
+			broken, err := s.Break(ctx, abstractions.BreakRequest{Name: name, Immediate: what == "end", Grace: time.Hour})
 			return fate(broken.WasHeld, broken.Remaining.Round(time.Minute), err)
 		}
 	case "expire":
@@ -160,11 +160,11 @@ func pick[T any](random *rand.Rand, list []T) T { return list[random.IntN(len(li
 
 func fate(what any, ttl time.Duration, err error) string {
 	text := fmt.Sprint(what, " ", ttl)
-	var lost *leasing.LostError
+	var lost *abstractions.LostError
 	if errors.As(err, &lost) {
 		text += " lost " + string(lost.Reason)
 	}
-	for _, sentinel := range []error{leasing.ErrHeld, leasing.ErrReleased, leasing.ErrLost, leasing.ErrUnavailable} {
+	for _, sentinel := range []error{abstractions.ErrHeld, abstractions.ErrReleased, abstractions.ErrLost, abstractions.ErrUnavailable} {
 		text += fmt.Sprint(" ", errors.Is(err, sentinel))
 	}
 	return text
@@ -183,7 +183,7 @@ func (m *model) show(ctx context.Context, t testing.TB, s *Store, name string) s
 func historyOf(ctx context.Context, t testing.TB, s *Store, name string) (entries []string) {
 	var tokens []int64
 	for after := ""; ; {
-		page, err := s.History(ctx, leasing.HistoryRequest{Name: name, Limit: 7, After: after})
+		page, err := s.History(ctx, abstractions.HistoryRequest{Name: name, Limit: 7, After: after})
 		require.NoError(t, err)
 		for _, e := range page.Entries {
 			if len(tokens) == 0 || tokens[len(tokens)-1] != e.Token {

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // backend is a dialect at work: what a database must be able to do. Another
 // one is added by implementing it in a file of its own, and naming it in
 // Dialect and Open. Its errors come with their meaning (see failures.go).
 type backend interface {
-	capabilities() leasing.Capabilities
+	capabilities() abstractions.Capabilities
 
 	// apply makes one change to one name, atomically: between reading the row
 	// that the rule sees and writing what the rule wants, nobody else writes
@@ -23,7 +23,7 @@ type backend interface {
 	// locked in the order of their names. Names are distinct. With wait it
 	// waits for rows that others have locked; without it leaves them out, and
 	// their verdicts are unknown.
-	renew(ctx context.Context, reqs []leasing.RenewRequest, wait bool) ([]verdict, error)
+	renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]verdict, error)
 
 	read(ctx context.Context, name string) (row, error)
 	list(ctx context.Context, q listQuery) ([]row, error)
@@ -57,8 +57,8 @@ type op struct {
 	// take and give, unless nil, are the requests behind the rule. A dialect
 	// may answer their commonest outcome in a cheaper way (an acquire of a
 	// free name, a release by its holder) and leave the rest to the rule.
-	take *leasing.AcquireRequest
-	give *leasing.ReleaseRequest
+	take *abstractions.AcquireRequest
+	give *abstractions.ReleaseRequest
 }
 
 // outcome is what an op met and did.
@@ -91,7 +91,7 @@ type historyQuery struct {
 
 type event struct {
 	seq int64
-	leasing.HistoryEntry
+	abstractions.HistoryEntry
 }
 
 type swept struct {

@@ -3,18 +3,18 @@ package sqllease
 import (
 	"context"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // RenewBatch renews many claims in one statement: see leasing.BatchRenewer. On
 // PostgreSQL a row that another transaction has locked is left out, so that it
 // doesn't hold the others up; its outcome is reported as unknown.
-func (s *Store) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]RenewedClaim, error) {
+func (s *Store) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]RenewedClaim, error) {
 	results := make([]RenewedClaim, len(reqs))
 	err := s.call(ctx, "renew", "", func(ctx context.Context) error {
 		rounds := s.rounds(reqs, results)
 		for _, round := range rounds {
-			batch := make([]leasing.RenewRequest, len(round))
+			batch := make([]abstractions.RenewRequest, len(round))
 			for i, n := range round {
 				batch[i] = reqs[n]
 			}
@@ -40,7 +40,7 @@ func (s *Store) RenewBatch(ctx context.Context, reqs []leasing.RenewRequest) ([]
 // rounds parts the valid requests so that no name occurs twice in a round: a
 // statement changes each row once. There is one round unless somebody renews
 // two claims to one name.
-func (s *Store) rounds(reqs []leasing.RenewRequest, results []RenewedClaim) (rounds [][]int) {
+func (s *Store) rounds(reqs []abstractions.RenewRequest, results []RenewedClaim) (rounds [][]int) {
 	seen := make(map[string]int, len(reqs)) // how often
 	for i, req := range reqs {
 		if err := req.Validate(s.capabilities); err != nil {

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
 )
 
 func TestConformance(t *testing.T) {
-	for dialect, unreachable := range map[string]func(testing.TB) leasing.Provider{
+	for dialect, unreachable := range map[string]func(testing.TB) abstractions.Provider{
 		"postgres": silentPostgres, "sqlite": lockedSqlite,
 	} {
 		t.Run(dialect, func(t *testing.T) {
@@ -26,20 +26,20 @@ func TestConformance(t *testing.T) {
 }
 
 // harness gives each provider tables of its own.
-func harness(dialect string, unreachable func(testing.TB) leasing.Provider, parameters ...string) providertest.Harness {
+func harness(dialect string, unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
 	var tables sync.Map // how to open another client, by provider
 	return providertest.Harness{
-		New: func(t testing.TB) leasing.Provider {
+		New: func(t testing.TB) abstractions.Provider {
 			open := databases[dialect](t)
 			p := open(parameters...)
 			tables.Store(p, open)
 			return p
 		},
-		Peer: func(t testing.TB, p leasing.Provider) leasing.Provider {
+		Peer: func(t testing.TB, p abstractions.Provider) abstractions.Provider {
 			open, _ := tables.Load(p)
 			return open.(func(...string) *Provider)(parameters...)
 		},
-		Forget: func(t testing.TB, p leasing.Provider, name string) {
+		Forget: func(t testing.TB, p abstractions.Provider, name string) {
 			_, err := p.(*Provider).store.backend.sweep(bounded(t), "", 1000, time.Microsecond)
 			require.NoError(t, err)
 		},
@@ -48,7 +48,7 @@ func harness(dialect string, unreachable func(testing.TB) leasing.Provider, para
 }
 
 // silentPostgres takes connections and says nothing.
-func silentPostgres(t testing.TB) leasing.Provider {
+func silentPostgres(t testing.TB) abstractions.Provider {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
@@ -56,7 +56,7 @@ func silentPostgres(t testing.TB) leasing.Provider {
 }
 
 // lockedSqlite is a file that somebody else keeps for himself, also from readers.
-func lockedSqlite(t testing.TB) leasing.Provider {
+func lockedSqlite(t testing.TB) abstractions.Provider {
 	open := databases["sqlite"](t)
 	p := open()
 	path := pathOf(t, p)

@@ -98,7 +98,7 @@
 // [SetupError] with the statements to run. At run time a role needs USAGE on the
 // schema, SELECT, INSERT, UPDATE and DELETE on the tables, and SELECT on
 // "lease_schema". Any use of tables of another version is refused as
-// leasing.ErrSetup. It is written for PostgreSQL 12 and later, with a database
+// leasing.ErrNotSetUp. It is written for PostgreSQL 12 and later, with a database
 // in UTF8, and SQLite 3.38 and later.
 //
 // Behind a pooler in transaction mode (PgBouncer) set [Options].NoWakeups, and

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
@@ -33,7 +34,7 @@ func Example() {
 	}
 	defer manager.Close(ctx)
 
-	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease abstractions.Lease) error {
 		fmt.Println("working under", lease.Name())
 		return nil
 	})
@@ -58,25 +59,25 @@ func ExampleStore() {
 	defer provider.Close()
 	store := provider.Store()
 
-	claim, err := store.Acquire(ctx, leasing.AcquireRequest{Name: "jobs/import", ID: leasing.NewID(), Owner: "worker-1", TTL: 30 * time.Second})
+	claim, err := store.Acquire(ctx, abstractions.AcquireRequest{Name: "jobs/import", ID: abstractions.NewID(), Owner: "worker-1", TTL: 30 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("expires in", claim.ExpiresAt.Sub(claim.ServerTime).Round(time.Millisecond))
 
-	_, err = store.Acquire(ctx, leasing.AcquireRequest{Name: "jobs/import", ID: leasing.NewID(), Owner: "worker-2", TTL: 30 * time.Second})
-	var held *leasing.HeldError
+	_, err = store.Acquire(ctx, abstractions.AcquireRequest{Name: "jobs/import", ID: abstractions.NewID(), Owner: "worker-2", TTL: 30 * time.Second})
+	var held *abstractions.HeldError
 	if errors.As(err, &held) {
 		fmt.Println("held by", held.Holder.Owner)
 	}
 
-	claim, err = store.Renew(ctx, leasing.RenewRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token, TTL: time.Minute})
+	claim, err = store.Renew(ctx, abstractions.RenewRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token, TTL: time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("expires in", claim.ExpiresAt.Sub(claim.ServerTime).Round(time.Millisecond))
 
-	released, err := store.Release(ctx, leasing.ReleaseRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token})
+	released, err := store.Release(ctx, abstractions.ReleaseRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token})
 	fmt.Println("was held:", released.WasHeld, err)
 	// Output:
 	// expires in 30s

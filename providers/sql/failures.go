@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // meaning is what an error of a database says about the request.
@@ -15,7 +15,7 @@ const (
 	unknown   meaning = iota // it may have been applied: ErrUnavailable
 	refused                  // for now, and rolled back: ErrThrottled
 	denied                   // ErrDenied
-	missing                  // ErrSetup
+	missing                  // ErrNotSetUp
 	untenable                // the request can't work as it is: ErrInvalid
 )
 
@@ -103,16 +103,16 @@ func explain(ctx context.Context, b backend, err error) error {
 	}
 	switch m {
 	case refused:
-		err = &leasing.ThrottledError{Err: err}
+		err = &abstractions.ThrottledError{Err: err}
 	case denied:
-		err = fmt.Errorf("%w: %w", leasing.ErrDenied, err)
+		err = fmt.Errorf("%w: %w", abstractions.ErrDenied, err)
 	case missing:
-		err = fmt.Errorf("%w: %w; check the URL, Schema and Table, and call Migrate, or set sqllease.Options.Migrate", leasing.ErrSetup, err)
+		err = fmt.Errorf("%w: %w; check the URL, Schema and Table, and call Migrate, or set sqllease.Options.Migrate", abstractions.ErrNotSetUp, err)
 	case untenable:
-		err = fmt.Errorf("%w: %w", leasing.ErrInvalid, err)
+		err = fmt.Errorf("%w: %w", abstractions.ErrInvalid, err)
 	default:
 		if !errors.Is(ended, context.Canceled) { // the caller left: that says nothing of the database
-			err = fmt.Errorf("%w: %w", leasing.ErrUnavailable, err)
+			err = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
 		}
 	}
 	if ended != nil && !errors.Is(err, ended) {
@@ -124,8 +124,8 @@ func explain(ctx context.Context, b backend, err error) error {
 // leasingError reports whether err says already what it means.
 func leasingError(err error) bool {
 	for _, sentinel := range [...]error{
-		leasing.ErrHeld, leasing.ErrLost, leasing.ErrReleased, leasing.ErrClosed, leasing.ErrUnavailable,
-		leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrStale, leasing.ErrUnsupported,
+		abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrClosed, abstractions.ErrUnavailable,
+		abstractions.ErrInvalid, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrStale, abstractions.ErrUnsupported,
 	} {
 		if errors.Is(err, sentinel) {
 			return true

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
@@ -16,7 +16,7 @@ import (
 
 // T27: codes decide, never texts.
 func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
-	sentinels := []error{leasing.ErrUnavailable, leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrSetup, leasing.ErrInvalid}
+	sentinels := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid}
 	state := func(code string) error {
 		return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code, Message: "permission denied, held, lost, database is locked"})
 	}
@@ -80,16 +80,16 @@ func TestEndOfTheContextShows(t *testing.T) {
 
 	err := explain(cancelled, b, sqlite3.INTERRUPT)
 	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorIs(t, err, leasing.ErrUnavailable, "the caller left; nobody said that the database is down")
+	require.NotErrorIs(t, err, abstractions.ErrUnavailable, "the caller left; nobody said that the database is down")
 
 	err = explain(late, b, sqlite3.INTERRUPT)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 
 	err = explain(late, b, sqlite3.BUSY)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NotErrorIs(t, err, leasing.ErrThrottled, "it is not known for how long the lock stayed")
+	require.NotErrorIs(t, err, abstractions.ErrThrottled, "it is not known for how long the lock stayed")
 
-	held := &leasing.HeldError{}
+	held := &abstractions.HeldError{}
 	require.Equal(t, error(held), explain(late, b, held), "an answer is an answer")
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // recording says what goes into the history table.
@@ -26,20 +26,20 @@ func (r recording) of(o *outcome) (expired bool, kind, id, owner string) {
 // History returns a page of what happened to a name: see
 // leasing.HistoryReader. Without Options.History it is leasing.ErrUnsupported.
 // The history of a name outlives its row; Sweep deletes both in time.
-func (s *Store) History(ctx context.Context, req leasing.HistoryRequest) (leasing.HistoryResult, error) {
-	var page leasing.HistoryResult
+func (s *Store) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+	var page abstractions.HistoryResult
 	err := s.call(ctx, "history", req.Name, func(ctx context.Context) error {
 		if !s.record.changes {
-			return leasing.ErrUnsupported
+			return abstractions.ErrUnsupported
 		}
 		q := historyQuery{name: req.Name, limit: req.PageLimit() + 1}
-		if err := (leasing.InspectRequest{Name: req.Name}).Validate(s.capabilities); err != nil {
+		if err := (abstractions.InspectRequest{Name: req.Name}).Validate(s.capabilities); err != nil {
 			return err
 		}
 		if req.After != "" {
 			var err error
 			if q.after, err = strconv.ParseInt(req.After, 10, 64); err != nil {
-				return &leasing.InvalidError{Field: "After", Value: req.After, Want: "Next of the page before"}
+				return &abstractions.InvalidError{Field: "After", Value: req.After, Want: "Next of the page before"}
 			}
 		}
 		events, err := s.backend.history(ctx, q)

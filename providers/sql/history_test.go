@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,7 +27,7 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 		_, err = store.Release(ctx, releaseOf(second))
 		require.NoError(t, err)
 		third := acquire()
-		_, err = store.Break(ctx, leasing.BreakRequest{Name: "n"})
+		_, err = store.Break(ctx, abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
 		setBack(ctx, t, store, "n", time.Hour)
 		fourth := acquire()
@@ -35,21 +35,21 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 		_, err = store.Release(ctx, releaseOf(fourth))
 		require.NoError(t, err)
 
-		page, err := p.History(ctx, leasing.HistoryRequest{Name: "n"})
+		page, err := p.History(ctx, abstractions.HistoryRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Empty(t, page.Next)
 		want := []struct {
-			kind  leasing.HistoryKind
+			kind  abstractions.HistoryKind
 			claim Claim
 		}{
-			{leasing.HistoryAcquired, first},
-			{leasing.HistoryExpired, first}, // as the next change found
-			{leasing.HistoryAcquired, second},
-			{leasing.HistoryReleased, second},
-			{leasing.HistoryAcquired, third},
-			{leasing.HistoryBroken, third}, // and it ran out: that is no news
-			{leasing.HistoryAcquired, fourth},
-			{leasing.HistoryExpired, fourth}, // released too late
+			{abstractions.HistoryAcquired, first},
+			{abstractions.HistoryExpired, first}, // as the next change found
+			{abstractions.HistoryAcquired, second},
+			{abstractions.HistoryReleased, second},
+			{abstractions.HistoryAcquired, third},
+			{abstractions.HistoryBroken, third}, // and it ran out: that is no news
+			{abstractions.HistoryAcquired, fourth},
+			{abstractions.HistoryExpired, fourth}, // released too late
 		}
 		require.Len(t, page.Entries, len(want))
 		for i, entry := range page.Entries {
@@ -74,10 +74,10 @@ func TestHistoryIsPartOfTheChange(t *testing.T) {
 		_, err = p.Acquire(ctx, claimOf("m", time.Minute))
 		require.Error(t, err)
 
-		record, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.True(t, record.Held)
-		record, err = p.Inspect(ctx, leasing.InspectRequest{Name: "m"})
+		record, err = p.Inspect(ctx, abstractions.InspectRequest{Name: "m"})
 		require.NoError(t, err)
 		require.False(t, record.Held)
 	})
@@ -89,11 +89,11 @@ func TestHistoryIsOptional(t *testing.T) {
 		claim, err := without.Store().Acquire(ctx, claimOf("n", time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, without.Release(ctx, releaseOf(claim)))
-		page, err := with.History(ctx, leasing.HistoryRequest{Name: "n"})
+		page, err := with.History(ctx, abstractions.HistoryRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Empty(t, page.Entries)
-		_, err = with.History(ctx, leasing.HistoryRequest{Name: "n", After: "x"})
-		require.ErrorIs(t, err, leasing.ErrInvalid)
+		_, err = with.History(ctx, abstractions.HistoryRequest{Name: "n", After: "x"})
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
 	})
 }
 
@@ -107,7 +107,7 @@ func TestHistoryIsInOrder(t *testing.T) {
 				for range 25 {
 					claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
 					if err != nil {
-						require.ErrorIs(t, err, leasing.ErrHeld)
+						require.ErrorIs(t, err, abstractions.ErrHeld)
 						continue
 					}
 					require.NoError(t, p.Release(ctx, releaseOf(claim)))

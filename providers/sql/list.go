@@ -5,13 +5,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // List returns a page of records in the order of their names' bytes: see
 // leasing.Lister. Names that were never held are not listed.
-func (s *Store) List(ctx context.Context, req leasing.ListRequest) (leasing.ListResult, error) {
-	var page leasing.ListResult
+func (s *Store) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	var page abstractions.ListResult
 	err := s.call(ctx, "list", "", func(ctx context.Context) error {
 		if err := validatePrefix("Prefix", req.Prefix); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (s *Store) List(ctx context.Context, req leasing.ListRequest) (leasing.List
 // validatePrefix refuses what no database text can be.
 func validatePrefix(field, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return &leasing.InvalidError{Field: field, Value: text, Want: "UTF-8 without NUL"}
+		return &abstractions.InvalidError{Field: field, Value: text, Want: "UTF-8 without NUL"}
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -110,7 +110,7 @@ func (l *listener) settle(err error) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	if l.w.closed {
-		err = leasing.ErrClosed
+		err = abstractions.ErrClosed
 	}
 	select {
 	case <-l.state.settled:

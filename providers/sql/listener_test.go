@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,7 +20,7 @@ func TestTrap_T32_WaitersAreWokenAfterAReconnect(t *testing.T) {
 	p, other := open(), open()
 	claim, err := other.Store().Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	wakeups, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "w"})
+	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.NoError(t, err)
 
 	require.Equal(t, 1, terminateListeners(t, p))
@@ -63,9 +63,9 @@ func TestHintsAreForTheNameAlone(t *testing.T) {
 	require.NoError(t, err)
 	b, err := p.Store().Acquire(ctx, claimOf("b", time.Minute))
 	require.NoError(t, err)
-	first, err := p.Wait(ctx, leasing.WaitRequest{Name: "a", ID: "w"})
+	first, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "w"})
 	require.NoError(t, err)
-	second, err := p.Wait(ctx, leasing.WaitRequest{Name: "b", ID: "w"})
+	second, err := p.Wait(ctx, abstractions.WaitRequest{Name: "b", ID: "w"})
 	require.NoError(t, err)
 	require.NoError(t, p.Release(ctx, releaseOf(b)))
 	hinted(t, second)
@@ -81,7 +81,7 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	p.wakeups.silence = 100 * time.Millisecond
 	waiting, stop := context.WithCancel(ctx)
 	for range 3 {
-		_, err := p.Wait(waiting, leasing.WaitRequest{Name: "n", ID: "w"})
+		_, err := p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "w"})
 		require.NoError(t, err)
 	}
 	stop()
@@ -91,7 +91,7 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	// The next waiter gets a new one, which lives through silence.
 	claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	wakeups, err := p.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "w"})
+	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.NoError(t, err)
 	wasChecked(t, t.Name())
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
@@ -104,24 +104,24 @@ func TestWaitTellsThatItCannotListen(t *testing.T) {
 	defer p.Close()
 	p.store.ready.Store(true) // the check of the tables would fail first
 	for range 3 {
-		_, err = p.Wait(bounded(t), leasing.WaitRequest{Name: "n", ID: "w"})
-		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		_, err = p.Wait(bounded(t), abstractions.WaitRequest{Name: "n", ID: "w"})
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	}
 	require.Empty(t, p.wakeups.waiters)
 	require.NoError(t, p.Close())
 	_, err = p.wakeups.wait(t.Context(), t.Context(), "n")
-	require.ErrorIs(t, err, leasing.ErrClosed)
+	require.ErrorIs(t, err, abstractions.ErrClosed)
 }
 
 // As hides what can't be done: T53 and T64 from the provider's side.
 func TestAbilitiesAreTold(t *testing.T) {
 	type abilities struct{ batch, list, ping, wait, history bool }
-	told := func(p leasing.Provider) (a abilities) {
-		_, a.batch = leasing.As[leasing.BatchRenewer](p)
-		_, a.list = leasing.As[leasing.Lister](p)
-		_, a.ping = leasing.As[leasing.Pinger](p)
-		_, a.wait = leasing.As[leasing.Waiter](p)
-		_, a.history = leasing.As[leasing.HistoryReader](p)
+	told := func(p abstractions.Provider) (a abilities) {
+		_, a.batch = abstractions.As[abstractions.BatchRenewer](p)
+		_, a.list = abstractions.As[abstractions.Lister](p)
+		_, a.ping = abstractions.As[abstractions.Pinger](p)
+		_, a.wait = abstractions.As[abstractions.Waiter](p)
+		_, a.history = abstractions.As[abstractions.HistoryReader](p)
 		return a
 	}
 	opened := func(o Options) *Provider {
@@ -142,10 +142,10 @@ func TestAbilitiesAreTold(t *testing.T) {
 
 	hidden := opened(Options{DB: foreign, Dialect: Postgres})
 	hidden.store.ready.Store(true)
-	_, err := hidden.Wait(t.Context(), leasing.WaitRequest{Name: "n", ID: "w"})
-	require.ErrorIs(t, err, leasing.ErrUnsupported)
-	_, err = hidden.History(t.Context(), leasing.HistoryRequest{Name: "n"})
-	require.ErrorIs(t, err, leasing.ErrUnsupported)
+	_, err := hidden.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "w"})
+	require.ErrorIs(t, err, abstractions.ErrUnsupported)
+	_, err = hidden.History(t.Context(), abstractions.HistoryRequest{Name: "n"})
+	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 }
 
 // foreignDriver is a PostgreSQL driver that isn't pgx.
@@ -160,7 +160,7 @@ func TestNoWakeupsNotifiesNobody(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), databases["postgres"](t)
 	listening, silent := open(), open("no_wakeups", "true")
-	wakeups, err := listening.Wait(ctx, leasing.WaitRequest{Name: "n", ID: "w"})
+	wakeups, err := listening.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.NoError(t, err)
 	for _, p := range []*Provider{silent, listening} {
 		require.Empty(t, wakeups.C)

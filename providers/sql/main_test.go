@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/ncruces/go-sqlite3"
@@ -127,21 +127,21 @@ func bounded(t testing.TB) context.Context {
 }
 
 // claimOf is an acquire of a claim of its own.
-func claimOf(name string, ttl time.Duration) leasing.AcquireRequest {
-	return leasing.AcquireRequest{Name: name, ID: leasing.NewID(), Owner: "tester", TTL: ttl}
+func claimOf(name string, ttl time.Duration) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "tester", TTL: ttl}
 }
 
-func renewalOf(claim Claim) leasing.RenewRequest {
-	return leasing.RenewRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token, TTL: claim.TTL}
+func renewalOf(claim Claim) abstractions.RenewRequest {
+	return abstractions.RenewRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token, TTL: claim.TTL}
 }
 
-func releaseOf(claim Claim) leasing.ReleaseRequest {
-	return leasing.ReleaseRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token}
+func releaseOf(claim Claim) abstractions.ReleaseRequest {
+	return abstractions.ReleaseRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token}
 }
 
-func lostBecause(t testing.TB, err error, reason leasing.LostReason) {
+func lostBecause(t testing.TB, err error, reason abstractions.LostReason) {
 	t.Helper()
-	var lost *leasing.LostError
+	var lost *abstractions.LostError
 	require.ErrorAs(t, err, &lost)
 	require.Equal(t, reason, lost.Reason)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Open makes a provider. Unless Options.Migrate is set it makes no request:
@@ -93,7 +93,7 @@ func postgresFrom(o Options, field, where string) (pgDatabase, error) {
 	}
 	db, err := openPgx(where)
 	if err != nil { // its text and fields may quote the password
-		return nil, &leasing.InvalidError{Field: "Options." + field, Value: notShown, Want: "what pgconn.ParseConfig understands"}
+		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: notShown, Want: "what pgconn.ParseConfig understands"}
 	}
 	return db, nil
 }
@@ -103,11 +103,11 @@ func sqliteFrom(o Options, field, where string) (*sqliteDatabase, error) {
 		return &sqliteDatabase{db: o.DB}, nil
 	}
 	if where == "" || strings.Contains(where, ":memory:") || strings.HasPrefix(where, "file:") {
-		return nil, &leasing.InvalidError{Field: "Options." + field, Value: where, Want: "the path of a file; for leases in memory use memlease"}
+		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "the path of a file; for leases in memory use memlease"}
 	}
 	path, err := filepath.Abs(where)
 	if err != nil {
-		return nil, &leasing.InvalidError{Field: "Options." + field, Value: where, Want: "a path: " + err.Error()}
+		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "a path: " + err.Error()}
 	}
 	return openSqlite(filepath.ToSlash(path), o.Synchronous)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -22,7 +22,7 @@ const (
 )
 
 // Forever as a retention keeps what it is about.
-const Forever = leasing.Infinite
+const Forever = abstractions.Infinite
 
 // The defaults of Options.
 const (
@@ -114,7 +114,7 @@ func (o Options) source() (field string, dialect Dialect, err error) {
 		}
 	}
 	if len(given) != 1 {
-		return "", "", &leasing.InvalidError{
+		return "", "", &abstractions.InvalidError{
 			Field: "Options", Value: "with " + orNone(strings.Join(given, " and ")),
 			Want: "exactly one of URL, DSN, DB and Pool",
 		}
@@ -126,11 +126,11 @@ func (o Options) source() (field string, dialect Dialect, err error) {
 	case o.URL != "":
 		dialect, err = dialectOf(o.URL)
 		if err == nil && o.Dialect != "" && o.Dialect != dialect {
-			err = &leasing.InvalidError{Field: "Options.Dialect", Value: string(o.Dialect), Want: "the URL's, " + string(dialect) + "; or nothing"}
+			err = &abstractions.InvalidError{Field: "Options.Dialect", Value: string(o.Dialect), Want: "the URL's, " + string(dialect) + "; or nothing"}
 		}
 	}
 	if err == nil && (dialect != Postgres && dialect != SQLite || o.Pool != nil && dialect != Postgres) {
-		err = &leasing.InvalidError{Field: "Options.Dialect", Value: string(dialect), Want: "postgres or sqlite, the kind of database behind Options." + given[0]}
+		err = &abstractions.InvalidError{Field: "Options.Dialect", Value: string(dialect), Want: "postgres or sqlite, the kind of database behind Options." + given[0]}
 	}
 	return given[0], dialect, err
 }
@@ -145,7 +145,7 @@ func orNone(s string) string {
 // complete validates the options and fills in the defaults.
 func (o Options) complete(dialect Dialect) (Options, error) {
 	if dialect == SQLite && o.Schema != "" {
-		return o, &leasing.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: "nothing: SQLite has no schemas; use Table"}
+		return o, &abstractions.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: "nothing: SQLite has no schemas; use Table"}
 	}
 	defaultTo(&o.Schema, DefaultSchema)
 	defaultTo(&o.Table, DefaultTable)
@@ -158,7 +158,7 @@ func (o Options) complete(dialect Dialect) (Options, error) {
 		longest      int
 	}{{"Schema", o.Schema, 63}, {"Table", o.Table, 40}} { // PostgreSQL's limit, less "_history_by_name"
 		if len(name.value) > name.longest || !identifier.MatchString(name.value) {
-			return o, &leasing.InvalidError{Field: "Options." + name.field, Value: name.value, Want: fmt.Sprintf("a letter or underscore, then letters, digits and underscores, at most %d", name.longest)}
+			return o, &abstractions.InvalidError{Field: "Options." + name.field, Value: name.value, Want: fmt.Sprintf("a letter or underscore, then letters, digits and underscores, at most %d", name.longest)}
 		}
 	}
 	for _, d := range []struct {
@@ -166,14 +166,14 @@ func (o Options) complete(dialect Dialect) (Options, error) {
 		value time.Duration
 	}{{"Retention", o.Retention}, {"HistoryRetention", o.HistoryRetention}, {"Timeout", o.Timeout}} {
 		if d.value < time.Millisecond {
-			return o, &leasing.InvalidError{Field: "Options." + d.field, Value: d.value, Want: "at least 1ms; or 0 for the default"}
+			return o, &abstractions.InvalidError{Field: "Options." + d.field, Value: d.value, Want: "at least 1ms; or 0 for the default"}
 		}
 	}
 	if o.Synchronous != "full" && o.Synchronous != "normal" {
-		return o, &leasing.InvalidError{Field: "Options.Synchronous", Value: o.Synchronous, Want: "full or normal"}
+		return o, &abstractions.InvalidError{Field: "Options.Synchronous", Value: o.Synchronous, Want: "full or normal"}
 	}
 	if o.HistoryRenewals && !o.History {
-		return o, &leasing.InvalidError{Field: "Options.HistoryRenewals", Value: true, Want: "History to be set as well"}
+		return o, &abstractions.InvalidError{Field: "Options.HistoryRenewals", Value: true, Want: "History to be set as well"}
 	}
 	return o, nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +31,7 @@ func TestOptionsFromJSON(t *testing.T) {
 	for _, bad := range []string{`{"ttl": "3s"}`, `{"retention": 3}`, `{"retention": "3"}`, `{"migrate": "yes"}`, `{"DB": {}}`, `[]`, `{`} {
 		require.Error(t, json.Unmarshal([]byte(bad), &Options{}), bad)
 	}
-	require.ErrorIs(t, (&Options{}).UnmarshalJSON([]byte(`{"ttl": "3s"}`)), leasing.ErrInvalid)
+	require.ErrorIs(t, (&Options{}).UnmarshalJSON([]byte(`{"ttl": "3s"}`)), abstractions.ErrInvalid)
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"ttl": "3s"}`), &Options{}), "ttl")
 }
 
@@ -110,7 +110,7 @@ func TestBadOptionsNameTheField(t *testing.T) {
 		{Options{URL: "sqlite://x", HistoryRenewals: true}, []string{"HistoryRenewals", "History"}},
 	} {
 		_, err := Open(t.Context(), test.options)
-		require.ErrorIs(t, err, leasing.ErrInvalid, test.names)
+		require.ErrorIs(t, err, abstractions.ErrInvalid, test.names)
 		for _, name := range test.names {
 			require.ErrorContains(t, err, name)
 		}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // postgres is the backend on PostgreSQL. Each change is one statement and so
@@ -22,18 +22,18 @@ type postgres struct {
 	lane   lane
 }
 
-var postgresCapabilities = leasing.Capabilities{
+var postgresCapabilities = abstractions.Capabilities{
 	Provider:       "postgres",
 	MaxTTL:         maxTTL,
 	MinTTL:         100 * time.Millisecond,
 	Granularity:    time.Microsecond,
 	Infinite:       true,
 	Clock:          "the PostgreSQL server's clock",
-	Precision:      time.Millisecond,
+	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
 	RemainingKnown: true,
 }
 
-func (p *postgres) capabilities() leasing.Capabilities { return postgresCapabilities }
+func (p *postgres) capabilities() abstractions.Capabilities { return postgresCapabilities }
 
 func (p *postgres) meaning(err error) meaning { return sqlStateMeaning(err) }
 
@@ -90,7 +90,7 @@ func (p *postgres) start(ctx context.Context, op op) (before row, done *outcome,
 	return before, nil, err
 }
 
-func (p *postgres) take(ctx context.Context, req *leasing.AcquireRequest) (row, *outcome, error) {
+func (p *postgres) take(ctx context.Context, req *abstractions.AcquireRequest) (row, *outcome, error) {
 	var before, after pgRow
 	args := []any{req.Name, req.ID, req.Owner, micros(req.TTL), encodeMetadata(req.Metadata), p.record.changes}
 	err := p.db.query(ctx, p.sql.acquire, args, func(scan scan) error {
@@ -107,7 +107,7 @@ func (p *postgres) take(ctx context.Context, req *leasing.AcquireRequest) (row, 
 	return found, &outcome{before: found, after: after.row(req.Name)}, nil
 }
 
-func (p *postgres) give(ctx context.Context, req *leasing.ReleaseRequest) (*outcome, error) {
+func (p *postgres) give(ctx context.Context, req *abstractions.ReleaseRequest) (*outcome, error) {
 	channel, payload := p.wake.address(req.Name)
 	var done *outcome
 	args := []any{req.Name, req.ID, p.record.changes, channel, payload}
@@ -166,7 +166,7 @@ type renewItem struct {
 	TTL   *int64 `json:"ttl_us"`
 }
 
-func (p *postgres) renew(ctx context.Context, reqs []leasing.RenewRequest, wait bool) ([]verdict, error) {
+func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]verdict, error) {
 	items := make([]renewItem, len(reqs))
 	for i, req := range reqs {
 		items[i] = renewItem{N: i, Name: req.Name, ID: req.ID, Token: req.Token, TTL: micros(req.TTL)}
@@ -234,7 +234,7 @@ func (r *pgRow) row(name string) row {
 	if r.acquired != nil {
 		found.acquiredAt = r.acquired.UTC()
 	}
-	left := leasing.Infinite
+	left := abstractions.Infinite
 	if r.expires != nil {
 		left, found.ends = min(r.expires.Sub(r.now), math.MaxInt64-1), r.expires.UTC()
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -53,7 +53,7 @@ func (p *postgres) migrate(ctx context.Context) error {
 		return err
 	}
 	if encoding != "UTF8" {
-		return fmt.Errorf("%w: the database is encoded in %s; leases need one in UTF8", leasing.ErrSetup, encoding)
+		return fmt.Errorf("%w: the database is encoded in %s; leases need one in UTF8", abstractions.ErrNotSetUp, encoding)
 	}
 	statements := p.allStatements(!there)
 	err = p.db.begin(ctx, func(q querier) error { return p.create(ctx, q, statements) })

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -66,7 +66,7 @@ func TestTrap_T47_ClockIsReadUnderTheLock(t *testing.T) {
 		var done sync.WaitGroup
 		done.Go(call)
 		waitBlocked(t, p, 1)
-		record, err := store.Inspect(ctx, leasing.InspectRequest{Name: name})
+		record, err := store.Inspect(ctx, abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
 		unlock()
 		done.Wait()
@@ -100,13 +100,13 @@ func TestTrap_T47_ClockIsReadUnderTheLock(t *testing.T) {
 	waitExpired(ctx, t, store, "short")
 	unlock()
 	done.Wait()
-	lostBecause(t, err, leasing.LostExpired)
+	lostBecause(t, err, abstractions.LostExpired)
 }
 
 func waitExpired(ctx context.Context, t testing.TB, s *Store, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		record, err := s.Inspect(ctx, leasing.InspectRequest{Name: name})
+		record, err := s.Inspect(ctx, abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
 		return !record.Held
 	}, 20*time.Second, 10*time.Millisecond)
@@ -127,15 +127,15 @@ func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	unlock()
 	done.Wait()
 	require.NoError(t, err)
-	_, err = store.Acquire(ctx, leasing.AcquireRequest{Name: "n", ID: "somebody", Owner: "o", TTL: time.Minute})
-	require.ErrorIs(t, err, leasing.ErrReleased)
+	_, err = store.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: "somebody", Owner: "o", TTL: time.Minute})
+	require.ErrorIs(t, err, abstractions.ErrReleased)
 
 	unlock = lockRow(t, p, "n", "UPDATE {lease} SET id = 'thief', token = token + 1, version = version + 1 WHERE name = $1")
 	done.Go(func() { _, err = store.Renew(ctx, renewalOf(claim)) })
 	waitBlocked(t, p, 1)
 	unlock()
 	done.Wait()
-	lostBecause(t, err, leasing.LostTaken)
+	lostBecause(t, err, abstractions.LostTaken)
 }
 
 // Contenders that waited for a row that was then taken are refused.
@@ -154,7 +154,7 @@ func TestAcquireSeesWhoCameFirst(t *testing.T) {
 	waitBlocked(t, p, 1)
 	unlock()
 	done.Wait()
-	var held *leasing.HeldError
+	var held *abstractions.HeldError
 	require.ErrorAs(t, err, &held)
 	require.Equal(t, "first", held.Holder.ID)
 }
@@ -174,7 +174,7 @@ func TestRefusedAcquireWritesNothing(t *testing.T) {
 	}
 	before := stamp()
 	_, err = p.Acquire(ctx, claimOf("n", time.Minute))
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	require.Equal(t, before, stamp())
 }
 
@@ -184,24 +184,24 @@ func TestTrap_T66_LockedRowOfABatchIsUnknown(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), databases["postgres"](t)
 	p, store := open(), open().Store()
-	var requests []leasing.RenewRequest
+	var requests []abstractions.RenewRequest
 	for i := range 20 {
 		claim, err := store.Acquire(ctx, claimOf(fmt.Sprint("n", i), time.Minute))
 		require.NoError(t, err)
 		requests = append(requests, renewalOf(claim))
 	}
-	requests = append(requests, leasing.RenewRequest{Name: "never seen", ID: "x", Token: 1, TTL: time.Minute})
+	requests = append(requests, abstractions.RenewRequest{Name: "never seen", ID: "x", Token: 1, TTL: time.Minute})
 	unlock := lockRow(t, p, "n7", justLock)
 	results, err := store.RenewBatch(ctx, requests)
 	require.NoError(t, err)
 	for i, result := range results {
 		switch i {
 		case 7:
-			require.ErrorIs(t, result.Err, leasing.ErrUnavailable)
-			require.NotErrorIs(t, result.Err, leasing.ErrThrottled)
-			require.NotErrorIs(t, result.Err, leasing.ErrLost)
+			require.ErrorIs(t, result.Err, abstractions.ErrUnavailable)
+			require.NotErrorIs(t, result.Err, abstractions.ErrThrottled)
+			require.NotErrorIs(t, result.Err, abstractions.ErrLost)
 		case 20:
-			lostBecause(t, result.Err, leasing.LostGone)
+			lostBecause(t, result.Err, abstractions.LostGone)
 		default:
 			require.NoError(t, result.Err)
 			exactly(t, time.Minute, result.Claim)
@@ -218,15 +218,15 @@ func TestBatchesLockInOneOrder(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), databases["postgres"](t)
 	store := open().Store()
-	var forwards, backwards []leasing.RenewRequest
+	var forwards, backwards []abstractions.RenewRequest
 	for i := range 50 {
 		claim, err := store.Acquire(ctx, claimOf(fmt.Sprintf("n%02d", i), time.Minute))
 		require.NoError(t, err)
 		forwards = append(forwards, renewalOf(claim))
-		backwards = append([]leasing.RenewRequest{renewalOf(claim)}, backwards...)
+		backwards = append([]abstractions.RenewRequest{renewalOf(claim)}, backwards...)
 	}
 	var all sync.WaitGroup
-	for _, requests := range [][]leasing.RenewRequest{forwards, backwards, forwards, backwards} {
+	for _, requests := range [][]abstractions.RenewRequest{forwards, backwards, forwards, backwards} {
 		all.Go(func() {
 			for range 20 {
 				// Waiting for the rows, which a batch doesn't: skipping would hide a deadlock.
@@ -262,7 +262,7 @@ func TestTrap_T12_RenewalsDoNotStarveBehindAcquires(t *testing.T) {
 	waitBlocked(t, p, 2)
 	_, err = store.Renew(ctx, renewalOf(claim))
 	require.NoError(t, err)
-	results, err := store.RenewBatch(ctx, []leasing.RenewRequest{renewalOf(claim)})
+	results, err := store.RenewBatch(ctx, []abstractions.RenewRequest{renewalOf(claim)})
 	require.NoError(t, err)
 	require.NoError(t, results[0].Err)
 	unlock()
@@ -281,7 +281,7 @@ func TestTrap_T33_StuckRequestEndsWithItsContext(t *testing.T) {
 	defer unlock()
 	_, err = store.Renew(t.Context(), renewalOf(claim))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	ctx, cancel := context.WithCancel(bounded(t))
 	time.AfterFunc(100*time.Millisecond, cancel)
 	_, err = store.Release(ctx, releaseOf(claim))
@@ -339,45 +339,45 @@ func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
 	request.Metadata = map[string]string{"a": `"\`}
 	claim, err := p.Store().Acquire(ctx, request)
 	require.NoError(t, err)
-	record, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Equal(t, request.Metadata, record.Metadata)
 
-	waiter, ok := leasing.As[leasing.Waiter](p)
+	waiter, ok := abstractions.As[abstractions.Waiter](p)
 	require.True(t, ok, "all of these are pgx")
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	wakeups, err := waiter.Wait(waiting, leasing.WaitRequest{Name: "n", ID: "w"})
+	wakeups, err := waiter.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.NoError(t, err)
 
 	_, err = p.Store().Renew(ctx, renewalOf(claim))
 	require.NoError(t, err)
-	_, err = p.Store().Release(ctx, leasing.ReleaseRequest{Name: "n", ID: "a-stranger"})
+	_, err = p.Store().Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a-stranger"})
 	require.NoError(t, err)
 	require.Empty(t, wakeups.C)
 	_, err = p.Store().Release(ctx, releaseOf(claim))
 	require.NoError(t, err)
 	hinted(t, wakeups)
 
-	infinite, err := p.Store().Acquire(ctx, claimOf("i", leasing.Infinite))
+	infinite, err := p.Store().Acquire(ctx, claimOf("i", abstractions.Infinite))
 	require.NoError(t, err)
 	require.True(t, infinite.ExpiresAt.IsZero())
-	broken, err := p.Break(ctx, leasing.BreakRequest{Name: "i", Grace: time.Minute})
+	broken, err := p.Break(ctx, abstractions.BreakRequest{Name: "i", Grace: time.Minute})
 	require.NoError(t, err)
 	require.InDelta(t, time.Minute, broken.Remaining, float64(time.Second))
-	list, err := p.List(ctx, leasing.ListRequest{HeldOnly: true})
+	list, err := p.List(ctx, abstractions.ListRequest{HeldOnly: true})
 	require.NoError(t, err)
 	require.Len(t, list.Records, 1)
 	_, err = p.Sweep(ctx)
 	require.NoError(t, err)
-	history, err := p.History(ctx, leasing.HistoryRequest{Name: "n"})
+	history, err := p.History(ctx, abstractions.HistoryRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Len(t, history.Entries, 2)
 	require.NoError(t, p.Close())
 	require.NoError(t, ping())
 }
 
-func hinted(t testing.TB, w leasing.Wakeups) {
+func hinted(t testing.TB, w abstractions.Wakeups) {
 	t.Helper()
 	select {
 	case <-w.C:

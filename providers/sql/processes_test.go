@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -87,7 +87,7 @@ func takeTurns(rawURL, guard string) error {
 	for range childRounds {
 		request := claimOf("one at a time", 20*time.Second)
 		grant, err := p.Acquire(ctx, request)
-		for errors.Is(err, leasing.ErrHeld) {
+		for errors.Is(err, abstractions.ErrHeld) {
 			<-time.After(time.Millisecond) // another process decides when it is free
 			grant, err = p.Acquire(ctx, request)
 		}
@@ -101,7 +101,7 @@ func takeTurns(rawURL, guard string) error {
 		file.Close()
 		fmt.Println(grant.Token)
 		os.Remove(guard)
-		if err := p.Release(ctx, leasing.ReleaseRequest{Name: request.Name, ID: request.ID, Token: grant.Token}); err != nil {
+		if err := p.Release(ctx, abstractions.ReleaseRequest{Name: request.Name, ID: request.ID, Token: grant.Token}); err != nil {
 			return err
 		}
 	}

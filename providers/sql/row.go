@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // row is what the table says of one name, together with the moment at which it
@@ -49,8 +49,8 @@ func (r *row) setLeft(left time.Duration) {
 }
 
 // record shows the row to others.
-func (r *row) record() leasing.Record {
-	record := leasing.Record{Name: r.name, Token: r.token, Now: r.now}
+func (r *row) record() abstractions.Record {
+	record := abstractions.Record{Name: r.name, Token: r.token, Now: r.now}
 	if !r.held() {
 		return record
 	}
@@ -65,7 +65,7 @@ func (r *row) record() leasing.Record {
 // expiresAt is zero for an infinite lease.
 func (r *row) expiresAt() time.Time {
 	switch {
-	case r.left == leasing.Infinite:
+	case r.left == abstractions.Infinite:
 		return time.Time{}
 	case r.unsettled || r.ends.IsZero():
 		return r.now.Add(r.left)
@@ -130,7 +130,7 @@ func decodeMetadata(text string) map[string]string {
 // micros is d in the unit of both databases, rounded up: never early. nil
 // stands for an infinite lease.
 func micros(d time.Duration) *int64 {
-	if d == leasing.Infinite {
+	if d == abstractions.Infinite {
 		return nil
 	}
 	us := int64(d / time.Microsecond)
@@ -141,8 +141,8 @@ func micros(d time.Duration) *int64 {
 }
 
 func fromMicros(us *int64) time.Duration {
-	if us == nil || *us > int64(leasing.Infinite/time.Microsecond) {
-		return leasing.Infinite
+	if us == nil || *us > int64(abstractions.Infinite/time.Microsecond) {
+		return abstractions.Infinite
 	}
 	return time.Duration(*us) * time.Microsecond
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // The rules are pure: from a row and a request they make a change. A dialect
@@ -22,8 +22,8 @@ type change struct {
 	expiry   expiry
 	in       time.Duration // with expireIn
 
-	note leasing.HistoryKind // what to record, if anything
-	wake bool                // waiters should ask again
+	note abstractions.HistoryKind // what to record, if anything
+	wake bool                     // waiters should ask again
 }
 
 // expiry says what becomes of the deadline.
@@ -37,15 +37,15 @@ const (
 
 func (c *change) expireAfter(d time.Duration) {
 	c.expiry, c.in = expireIn, d
-	if d == leasing.Infinite {
+	if d == abstractions.Infinite {
 		c.expiry = expireNever
 	}
 }
 
 // acquire takes the name if it is free, or prolongs the claim if it is ours.
-func (r *row) acquire(req leasing.AcquireRequest) change {
+func (r *row) acquire(req abstractions.AcquireRequest) change {
 	if known, _ := r.ended.find(req.ID); known || r.broken(req.ID) {
-		return change{err: leasing.ErrReleased}
+		return change{err: abstractions.ErrReleased}
 	}
 	if r.held() && r.id != req.ID {
 		return r.refuse()
@@ -62,7 +62,7 @@ func (r *row) acquire(req leasing.AcquireRequest) change {
 		return c
 	}
 	c.id, c.ttl, c.breaking = req.ID, req.TTL, false
-	c.newToken, c.note = true, leasing.HistoryAcquired
+	c.newToken, c.note = true, abstractions.HistoryAcquired
 	c.expireAfter(req.TTL)
 	return c
 }
@@ -70,7 +70,7 @@ func (r *row) acquire(req leasing.AcquireRequest) change {
 // refuse answers that somebody else holds the name. Where the deadline was
 // written by a clock that is no longer the present one, it is written anew.
 func (r *row) refuse() change {
-	c := change{err: &leasing.HeldError{Holder: r.record()}}
+	c := change{err: &abstractions.HeldError{Holder: r.record()}}
 	if r.unsettled {
 		c.write, c.row = true, *r
 		c.expireAfter(r.left)
@@ -89,22 +89,22 @@ func (r *row) release(id string) change {
 	if r.id == id {
 		c.free()
 		if r.held() {
-			c.note, c.wake = leasing.HistoryReleased, true
+			c.note, c.wake = abstractions.HistoryReleased, true
 		}
 	}
 	return c
 }
 
 func (c *change) free() {
-	c.id, c.owner, c.metadata, c.ttl, c.breaking = "", "", "{}", leasing.Infinite, false
+	c.id, c.owner, c.metadata, c.ttl, c.breaking = "", "", "{}", abstractions.Infinite, false
 	c.acquiredAt = time.Time{}
 	c.expiry = expireNever
 }
 
 // end breaks the lease there is. It also tells for how long it still runs.
-func (r *row) end(req leasing.BreakRequest) (change, time.Duration) {
+func (r *row) end(req abstractions.BreakRequest) (change, time.Duration) {
 	if req.IfToken != 0 && req.IfToken != r.token {
-		return change{err: fmt.Errorf("%w: %d was to be broken, the latest is %d", leasing.ErrStale, req.IfToken, r.token)}, 0
+		return change{err: fmt.Errorf("%w: %d was to be broken, the latest is %d", abstractions.ErrStale, req.IfToken, r.token)}, 0
 	}
 	if !r.held() {
 		return change{}, 0
@@ -112,14 +112,14 @@ func (r *row) end(req leasing.BreakRequest) (change, time.Duration) {
 	c := change{write: true, row: *r, wake: true}
 	c.ended = r.ended.add(r.id, true)
 	if !r.breaking {
-		c.note = leasing.HistoryBroken
+		c.note = abstractions.HistoryBroken
 	}
 	if req.Immediate {
 		c.free()
 		return c, 0
 	}
 	left := r.left
-	if left == leasing.Infinite {
+	if left == abstractions.Infinite {
 		left = max(req.Grace, time.Millisecond)
 		c.expireAfter(left)
 	}
@@ -132,21 +132,21 @@ func (r *row) end(req leasing.BreakRequest) (change, time.Duration) {
 func (r *row) broken(id string) bool { return r.breaking && r.id == id }
 
 // lost says why a claim can't be renewed, or nil if it can.
-func (r *row) lost(req leasing.RenewRequest) error {
+func (r *row) lost(req abstractions.RenewRequest) error {
 	known, broken := r.ended.find(req.ID)
 	switch {
 	case broken, r.broken(req.ID):
-		return &leasing.LostError{Reason: leasing.LostBroken}
+		return &abstractions.LostError{Reason: abstractions.LostBroken}
 	case known, r.version == 0:
-		return &leasing.LostError{Reason: leasing.LostGone}
+		return &abstractions.LostError{Reason: abstractions.LostGone}
 	case r.id == req.ID && r.token == req.Token:
 		if r.held() {
 			return nil
 		}
-		return &leasing.LostError{Reason: leasing.LostExpired}
+		return &abstractions.LostError{Reason: abstractions.LostExpired}
 	case r.token > req.Token:
-		return &leasing.LostError{Reason: leasing.LostTaken}
+		return &abstractions.LostError{Reason: abstractions.LostTaken}
 	default: // the database has lost what it once granted
-		return &leasing.LostError{Reason: leasing.LostGone}
+		return &abstractions.LostError{Reason: abstractions.LostGone}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,11 +27,11 @@ func TestEndedRemembersTheLatest(t *testing.T) {
 }
 
 func TestTTLIsRoundedUpToMicroseconds(t *testing.T) {
-	require.Nil(t, micros(leasing.Infinite))
+	require.Nil(t, micros(abstractions.Infinite))
 	require.EqualValues(t, 1, *micros(1))
 	require.EqualValues(t, 1000, *micros(time.Millisecond))
 	require.EqualValues(t, 1001, *micros(time.Millisecond + 1))
-	for _, ttl := range []time.Duration{time.Microsecond, time.Hour, maxTTL, leasing.Infinite} {
+	for _, ttl := range []time.Duration{time.Microsecond, time.Hour, maxTTL, abstractions.Infinite} {
 		require.Equal(t, ttl, fromMicros(micros(ttl)))
 	}
 }
@@ -42,8 +42,8 @@ func TestClockThatWentBackKeepsNothingForEver(t *testing.T) {
 	r.setLeft(time.Hour)
 	require.Equal(t, time.Minute, r.left)
 
-	c := r.acquire(leasing.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
-	var held *leasing.HeldError
+	c := r.acquire(abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
+	var held *abstractions.HeldError
 	require.ErrorAs(t, c.err, &held)
 	left, known := held.Holder.Remaining()
 	require.True(t, known)
@@ -55,21 +55,21 @@ func TestClockThatWentBackKeepsNothingForEver(t *testing.T) {
 
 	r.unsettled = false
 	r.setLeft(time.Minute)
-	require.False(t, r.acquire(leasing.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second}).write, "to be refused changes nothing")
+	require.False(t, r.acquire(abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second}).write, "to be refused changes nothing")
 }
 
 // T07: the TTL of a renewal is the requested one. A repeated acquire is
 // another thing: it may be old, and never shortens.
 func TestTrap_T07_OldAcquireDoesNotShortenTheLease(t *testing.T) {
-	r := row{name: "n", version: 1, id: "mine", token: 7, ttl: leasing.Infinite, left: leasing.Infinite}
-	c := r.acquire(leasing.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
+	r := row{name: "n", version: 1, id: "mine", token: 7, ttl: abstractions.Infinite, left: abstractions.Infinite}
+	c := r.acquire(abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
 	require.NoError(t, c.err)
 	require.Equal(t, expireAsBefore, c.expiry)
-	require.Equal(t, leasing.Infinite, c.ttl)
+	require.Equal(t, abstractions.Infinite, c.ttl)
 	require.False(t, c.newToken)
 
 	r.ttl, r.left = time.Second, 500*time.Millisecond
-	c = r.acquire(leasing.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
+	c = r.acquire(abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
 	require.Equal(t, expireIn, c.expiry)
 	require.Equal(t, time.Second, c.in)
 }
@@ -79,23 +79,23 @@ func TestWhyAClaimIsLost(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		row    row
-		reason leasing.LostReason
+		reason abstractions.LostReason
 	}{
 		{"it is ours", live, ""},
-		{"it ran out", row{version: 1, id: "mine", token: 7}, leasing.LostExpired},
-		{"no row", row{}, leasing.LostGone},
-		{"released", row{version: 1, token: 7, ended: ended{"mine"}}, leasing.LostGone},
-		{"released, and taken since", row{version: 1, id: "theirs", token: 9, ended: ended{"mine"}, left: 1}, leasing.LostGone},
-		{"broken", row{version: 1, id: "mine", token: 7, left: 1, ended: ended{"mine!"}, breaking: true}, leasing.LostBroken},
-		{"broken and free", row{version: 1, token: 7, ended: ended{"mine!"}}, leasing.LostBroken},
-		{"taken", row{version: 1, id: "theirs", token: 9, left: 1}, leasing.LostTaken},
-		{"taken and left since", row{version: 1, token: 9}, leasing.LostTaken},
-		{"taken under our ID after it ran out", row{version: 1, id: "mine", token: 9, left: 1}, leasing.LostTaken},
-		{"the database went back in time", row{version: 1, id: "theirs", token: 5, left: 1}, leasing.LostGone},
-		{"the database went back in time, to a free name", row{version: 1, token: 7}, leasing.LostGone},
+		{"it ran out", row{version: 1, id: "mine", token: 7}, abstractions.LostExpired},
+		{"no row", row{}, abstractions.LostGone},
+		{"released", row{version: 1, token: 7, ended: ended{"mine"}}, abstractions.LostGone},
+		{"released, and taken since", row{version: 1, id: "theirs", token: 9, ended: ended{"mine"}, left: 1}, abstractions.LostGone},
+		{"broken", row{version: 1, id: "mine", token: 7, left: 1, ended: ended{"mine!"}, breaking: true}, abstractions.LostBroken},
+		{"broken and free", row{version: 1, token: 7, ended: ended{"mine!"}}, abstractions.LostBroken},
+		{"taken", row{version: 1, id: "theirs", token: 9, left: 1}, abstractions.LostTaken},
+		{"taken and left since", row{version: 1, token: 9}, abstractions.LostTaken},
+		{"taken under our ID after it ran out", row{version: 1, id: "mine", token: 9, left: 1}, abstractions.LostTaken},
+		{"the database went back in time", row{version: 1, id: "theirs", token: 5, left: 1}, abstractions.LostGone},
+		{"the database went back in time, to a free name", row{version: 1, token: 7}, abstractions.LostGone},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := test.row.lost(leasing.RenewRequest{ID: "mine", Token: 7})
+			err := test.row.lost(abstractions.RenewRequest{ID: "mine", Token: 7})
 			if test.reason == "" {
 				require.NoError(t, err)
 				return

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // schemaVersion is the version of the tables that this code reads and writes.
@@ -21,7 +21,7 @@ const (
 type naming struct{ schema, table string }
 
 // SetupError is returned by Migrate if the role may not create the tables, and
-// matches leasing.ErrSetup. Somebody who may has to run Statements once.
+// matches leasing.ErrNotSetUp. Somebody who may has to run Statements once.
 type SetupError struct {
 	Role       string // of the database that lacks the right; "" on SQLite
 	Statements []string
@@ -33,18 +33,18 @@ func (e *SetupError) Error() string {
 	if e.Role != "" {
 		who = fmt.Sprintf("role %q", e.Role)
 	}
-	return fmt.Sprintf("%v: %s may not create the tables (%v); run this as somebody who may:\n%s;", leasing.ErrSetup, who, e.Err, strings.Join(e.Statements, ";\n"))
+	return fmt.Sprintf("%v: %s may not create the tables (%v); run this as somebody who may:\n%s;", abstractions.ErrNotSetUp, who, e.Err, strings.Join(e.Statements, ";\n"))
 }
 
-// Is makes the error match leasing.ErrSetup.
-func (e *SetupError) Is(target error) bool { return target == leasing.ErrSetup }
+// Is makes the error match leasing.ErrNotSetUp.
+func (e *SetupError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
 // Migrate creates the tables, or brings them up to date. It does nothing if
 // they are, needs rights to create only if they aren't, and may be called by
 // several processes at a time. Tables made by newer code are left alone, and
-// reported as leasing.ErrSetup.
+// reported as leasing.ErrNotSetUp.
 func (s *Store) Migrate(ctx context.Context) error {
 	ctx, done, err := s.open(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Store) check(ctx context.Context) error {
 		return err
 	}
 	if found < schemaVersion {
-		return fmt.Errorf("%w: the tables are missing, or of the old version %d instead of %d: call Migrate, or set sqllease.Options.Migrate", leasing.ErrSetup, found, schemaVersion)
+		return fmt.Errorf("%w: the tables are missing, or of the old version %d instead of %d: call Migrate, or set sqllease.Options.Migrate", abstractions.ErrNotSetUp, found, schemaVersion)
 	}
 	if err := checkNotNewer(found); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Store) check(ctx context.Context) error {
 
 func checkNotNewer(found int) error {
 	if found > schemaVersion {
-		return fmt.Errorf("%w: the tables are of version %d, and this code knows versions up to %d: use a newer release of providers/sql", leasing.ErrSetup, found, schemaVersion)
+		return fmt.Errorf("%w: the tables are of version %d, and this code knows versions up to %d: use a newer release of providers/sql", abstractions.ErrNotSetUp, found, schemaVersion)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,16 +24,16 @@ func TestSqliteFolderThatIsMissingIsASetupError(t *testing.T) {
 	p, err := OpenURL(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "missing", "x.db"))
 	require.NoError(t, err)
 	defer p.Close()
-	require.ErrorIs(t, p.Migrate(t.Context()), leasing.ErrSetup)
+	require.ErrorIs(t, p.Migrate(t.Context()), abstractions.ErrNotSetUp)
 }
 
 func TestMissingTablesAskForMigrate(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, p := bounded(t), open("migrate", "false")
 		_, err := p.Acquire(ctx, claimOf("n", time.Second))
-		require.ErrorIs(t, err, leasing.ErrSetup)
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		require.ErrorContains(t, err, "Migrate")
-		require.ErrorIs(t, p.Ping(ctx), leasing.ErrSetup)
+		require.ErrorIs(t, p.Ping(ctx), abstractions.ErrNotSetUp)
 
 		require.NoError(t, p.Migrate(ctx))
 		_, err = p.Acquire(ctx, claimOf("n", time.Second))
@@ -48,7 +48,7 @@ func TestMigrateAgainChangesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, p.Migrate(ctx))
 		require.NoError(t, p.store.backend.migrate(ctx), "under the lock too")
-		record, err := p.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Equal(t, claim.ID, record.ID)
 	})
@@ -62,12 +62,12 @@ func TestNewerTablesAreLeftAlone(t *testing.T) {
 		old := open("migrate", "false")
 		_, err := old.Acquire(ctx, claimOf("n", time.Second))
 		for _, err := range []error{err, old.Migrate(ctx), old.store.backend.migrate(ctx)} {
-			require.ErrorIs(t, err, leasing.ErrSetup)
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 			require.ErrorContains(t, err, "version 99")
 			require.ErrorContains(t, err, "up to 1")
 		}
 		execute(ctx, t, p.store.backend, "DELETE FROM {schema} WHERE version = 99")
-		record, err := old.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+		record, err := old.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Zero(t, record.Token, "nothing was changed")
 	})
@@ -93,7 +93,7 @@ func TestMigrateTogether(t *testing.T) {
 			if err == nil {
 				winners++
 			} else {
-				require.ErrorIs(t, err, leasing.ErrHeld)
+				require.ErrorIs(t, err, abstractions.ErrHeld)
 			}
 		}
 		require.Equal(t, 1, winners)
@@ -115,7 +115,7 @@ func TestRoleWithoutRightsIsToldTheStatements(t *testing.T) {
 	defer limited.Close()
 
 	err = limited.Migrate(ctx)
-	require.ErrorIs(t, err, leasing.ErrSetup)
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	var setup *SetupError
 	require.ErrorAs(t, err, &setup)
 	require.Equal(t, role, setup.Role)
@@ -134,21 +134,21 @@ func TestRoleWithoutRightsIsToldTheStatements(t *testing.T) {
 	require.NoError(t, err)
 	_, err = limited.Sweep(ctx)
 	require.NoError(t, err)
-	history, err := limited.History(ctx, leasing.HistoryRequest{Name: "n"})
+	history, err := limited.History(ctx, abstractions.HistoryRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Len(t, history.Entries, 2)
 
 	execPostgres(t, "REVOKE ALL ON "+schema+".lease FROM "+role)
 	_, err = limited.Acquire(ctx, claimOf("n", time.Minute))
-	require.ErrorIs(t, err, leasing.ErrDenied)
-	require.NotErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+	require.NotErrorIs(t, err, abstractions.ErrUnavailable)
 }
 
 func TestTablesThatWereDroppedAreASetupError(t *testing.T) {
 	ctx, p := bounded(t), databases["postgres"](t)()
 	execute(ctx, t, p.store.backend, "DROP TABLE {lease}")
 	_, err := p.Acquire(ctx, claimOf("n", time.Minute))
-	require.ErrorIs(t, err, leasing.ErrSetup)
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }
 
 func TestDatabaseMustBeUTF8(t *testing.T) {
@@ -164,7 +164,7 @@ func TestDatabaseMustBeUTF8(t *testing.T) {
 	require.NoError(t, err)
 	defer p.Close()
 	err = p.Migrate(ctx)
-	require.ErrorIs(t, err, leasing.ErrSetup)
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.ErrorContains(t, err, "LATIN1")
 }
 
@@ -172,7 +172,7 @@ func TestFileThatIsNoDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text.db")
 	require.NoError(t, os.WriteFile(path, []byte("this is a text, and long enough to be taken for the header of a database file, which is a hundred bytes long"), 0o600))
 	_, err := OpenURL(t.Context(), "sqlite://"+path+"?migrate=true")
-	require.ErrorIs(t, err, leasing.ErrSetup)
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }
 
 func TestStatementsCreateTheTables(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // sqlite is the backend on an SQLite file. Every change is a transaction that
@@ -22,18 +22,18 @@ type sqlite struct {
 // maxTTL keeps deadlines within what both databases and Go can count.
 const maxTTL = 100 * 365 * 24 * time.Hour
 
-var sqliteCapabilities = leasing.Capabilities{
+var sqliteCapabilities = abstractions.Capabilities{
 	Provider:       "sqlite",
 	MinTTL:         100 * time.Millisecond,
 	MaxTTL:         maxTTL,
 	Granularity:    time.Microsecond,
 	Infinite:       true,
 	Clock:          "the host's clock",
-	Precision:      time.Millisecond,
+	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
 	RemainingKnown: true,
 }
 
-func (s *sqlite) capabilities() leasing.Capabilities { return sqliteCapabilities }
+func (s *sqlite) capabilities() abstractions.Capabilities { return sqliteCapabilities }
 
 func (s *sqlite) meaning(err error) meaning { return sqliteMeaning(err) }
 
@@ -66,7 +66,7 @@ func (s *sqlite) write(ctx context.Context, q querier, o *outcome, ends deadline
 	after := to.row
 	after.version = max(o.before.version+1, now.wall.UnixMicro())
 	if to.newToken {
-		after.token, after.acquiredAt = leasing.NextToken(o.before.token, now.wall), now.wall.UTC()
+		after.token, after.acquiredAt = abstractions.NextToken(o.before.token, now.wall), now.wall.UTC()
 	}
 	switch to.expiry {
 	case expireNever:
@@ -93,7 +93,7 @@ func (s *sqlite) note(ctx context.Context, q querier, o *outcome) error {
 	if expired {
 		b := &o.before
 		at := b.now.Add(b.left).UnixMicro()
-		if err := run(ctx, q, s.sql.note, b.name, at, string(leasing.HistoryExpired), b.id, b.owner, b.token); err != nil {
+		if err := run(ctx, q, s.sql.note, b.name, at, string(abstractions.HistoryExpired), b.id, b.owner, b.token); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (s *sqlite) note(ctx context.Context, q querier, o *outcome) error {
 }
 
 // renew always waits: the write lock is that of the whole file.
-func (s *sqlite) renew(ctx context.Context, reqs []leasing.RenewRequest, _ bool) ([]verdict, error) {
+func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]verdict, error) {
 	var items strings.Builder
 	encoder := json.NewEncoder(&items)
 	list := make([][4]any, len(reqs))
@@ -139,7 +139,7 @@ func (s *sqlite) renew(ctx context.Context, reqs []leasing.RenewRequest, _ bool)
 	return verdicts, err
 }
 
-func (s *sqlite) renewed(req leasing.RenewRequest, now instant) verdict {
+func (s *sqlite) renewed(req abstractions.RenewRequest, now instant) verdict {
 	v := verdict{renewed: true, known: true}
 	v.name, v.id, v.token, v.ttl, v.left = req.Name, req.ID, req.Token, req.TTL, req.TTL
 	v.now = now.wall.UTC()
@@ -149,7 +149,7 @@ func (s *sqlite) renewed(req leasing.RenewRequest, now instant) verdict {
 
 // settle reads what stood in the way of those that were not renewed, and
 // records the others.
-func (s *sqlite) settle(ctx context.Context, q querier, reqs []leasing.RenewRequest, verdicts []verdict, now instant) error {
+func (s *sqlite) settle(ctx context.Context, q querier, reqs []abstractions.RenewRequest, verdicts []verdict, now instant) error {
 	for i, req := range reqs {
 		v := &verdicts[i]
 		if v.renewed && !s.record.renewals {
@@ -163,7 +163,7 @@ func (s *sqlite) settle(ctx context.Context, q querier, reqs []leasing.RenewRequ
 			v.row, v.known = found, true
 			continue
 		}
-		if err := run(ctx, q, s.sql.note, req.Name, now.wall.UnixMicro(), string(leasing.HistoryRenewed), found.id, found.owner, found.token); err != nil {
+		if err := run(ctx, q, s.sql.note, req.Name, now.wall.UnixMicro(), string(abstractions.HistoryRenewed), found.id, found.owner, found.token); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // instant is one reading of the host's clocks.
@@ -54,7 +54,7 @@ func ceilMicro(t time.Time) int64 {
 func (d deadline) left(now instant) time.Duration {
 	switch {
 	case d.wall == nil:
-		return leasing.Infinite
+		return abstractions.Infinite
 	case d.boot != "" && d.boot == now.boot:
 		return time.Duration(d.sinceBoot)*time.Microsecond - now.sinceBoot
 	default:
@@ -79,7 +79,7 @@ const slewed = 20 * time.Millisecond
 // reading, or zero if the clock has been stepped since.
 func (d deadline) shown(now instant) time.Time {
 	left := d.left(now)
-	if left == leasing.Infinite {
+	if left == abstractions.Infinite {
 		return time.Time{}
 	}
 	wall := time.UnixMicro(*d.wall).UTC()

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -48,13 +48,13 @@ func TestTrap_T02_StepsOfTheWallClockDecideNothing(t *testing.T) {
 
 			clock.Store(later(morning, ttl-time.Nanosecond, step))
 			_, err = store.Acquire(ctx, claimOf("n", ttl))
-			require.ErrorIs(t, err, leasing.ErrHeld)
-			record, err := store.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+			require.ErrorIs(t, err, abstractions.ErrHeld)
+			record, err := store.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
 			left, known := record.Remaining()
 			require.True(t, known)
 			require.InDelta(t, 0, left, float64(time.Microsecond))
-			list, err := store.List(ctx, leasing.ListRequest{HeldOnly: true})
+			list, err := store.List(ctx, abstractions.ListRequest{HeldOnly: true})
 			require.NoError(t, err)
 			require.Len(t, list.Records, 1)
 			_, err = store.Renew(ctx, renewalOf(claim))
@@ -62,11 +62,11 @@ func TestTrap_T02_StepsOfTheWallClockDecideNothing(t *testing.T) {
 
 			end := *later(morning, 2*ttl+time.Microsecond, step)
 			clock.Store(&end)
-			list, err = store.List(ctx, leasing.ListRequest{HeldOnly: true})
+			list, err = store.List(ctx, abstractions.ListRequest{HeldOnly: true})
 			require.NoError(t, err)
 			require.Empty(t, list.Records)
 			_, err = store.Renew(ctx, renewalOf(claim))
-			lostBecause(t, err, leasing.LostExpired)
+			lostBecause(t, err, abstractions.LostExpired)
 			next, err := store.Acquire(ctx, claimOf("n", ttl))
 			require.NoError(t, err)
 			require.Greater(t, next.Token, claim.Token)
@@ -87,8 +87,8 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	second := *rebooted(morning, 50*time.Second, 10*time.Hour)
 	clock.Store(&second)
 	_, err = store.Acquire(ctx, claimOf("n", ttl))
-	require.ErrorIs(t, err, leasing.ErrHeld)
-	record, err := store.Inspect(ctx, leasing.InspectRequest{Name: "n"})
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	record, err := store.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Equal(t, claim.ID, record.ID)
 
@@ -96,7 +96,7 @@ func TestAfterARebootTheWallClockDecides(t *testing.T) {
 	// stands against a step of the wall clock from now on.
 	clock.Store(later(second, 9*time.Second, 24*time.Hour))
 	_, err = store.Acquire(ctx, claimOf("n", ttl))
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	clock.Store(later(second, 10*time.Second+10*time.Microsecond, -24*time.Hour))
 	next, err := store.Acquire(ctx, claimOf("n", ttl))
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestRebootIntoThePast(t *testing.T) {
 	past := instant{wall: time.Unix(100, 0), boot: "boot-2 time:[1]", sinceBoot: time.Second}
 	clock.Store(&past)
 	_, err = store.Acquire(ctx, claimOf("n", time.Minute))
-	var held *leasing.HeldError
+	var held *abstractions.HeldError
 	require.ErrorAs(t, err, &held)
 	left, _ := held.Holder.Remaining()
 	require.Equal(t, time.Minute, left)
@@ -142,10 +142,10 @@ func TestWithoutABootClock(t *testing.T) {
 	back := *later(start, 30*time.Second, -24*time.Hour)
 	clock.Store(&back)
 	_, err = store.Acquire(ctx, claimOf("n", time.Minute))
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	clock.Store(later(back, time.Minute-time.Microsecond, 0))
 	_, err = store.Acquire(ctx, claimOf("n", time.Minute))
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	clock.Store(later(back, time.Minute+time.Microsecond, 0))
 	_, err = store.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestTimeNamespacesOfOneBoot(t *testing.T) {
 	other.boot, other.sinceBoot = "boot-1 time:[2]", time.Hour*1000
 	clock.Store(&other)
 	_, err = store.Acquire(ctx, claimOf("n", time.Minute))
-	require.ErrorIs(t, err, leasing.ErrHeld)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	after, err := store.backend.read(ctx, "n")
 	require.NoError(t, err)
 	require.Equal(t, before.version, after.version)
@@ -177,7 +177,7 @@ func TestTimeNamespacesOfOneBoot(t *testing.T) {
 func TestDeadlinesOfTheLongestLeases(t *testing.T) {
 	now := instant{wall: morning.wall, boot: "b", sinceBoot: math.MaxInt64 / 8}
 	require.GreaterOrEqual(t, deadlineIn(now, maxTTL).left(now), maxTTL)
-	require.Equal(t, leasing.Infinite, deadlineIn(now, leasing.Infinite).left(now))
+	require.Equal(t, abstractions.Infinite, deadlineIn(now, abstractions.Infinite).left(now))
 	require.Equal(t, time.Second, deadlineIn(instant{wall: time.Unix(5, 0)}, time.Second).left(instant{wall: time.Unix(5, 0)}))
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +25,7 @@ func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
 	begun := time.Now()
 	_, err = p.Store().Renew(t.Context(), renewalOf(claim))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, leasing.ErrUnavailable)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.Less(t, time.Since(begun), mostPatience/2, "it did not wait until the patience was at an end")
 
 	ctx, cancel := context.WithCancel(bounded(t))
@@ -35,19 +35,19 @@ func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
 		waiters.Go(func() {
 			_, err := p.Store().Acquire(ctx, claimOf("m", time.Minute))
 			require.ErrorIs(t, err, context.Canceled)
-			require.NotErrorIs(t, err, leasing.ErrUnavailable)
+			require.NotErrorIs(t, err, abstractions.ErrUnavailable)
 		})
 	}
 	waiters.Wait()
 
-	record, err := p.Inspect(t.Context(), leasing.InspectRequest{Name: "n"})
+	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.True(t, record.Held)
 
 	require.NoError(t, conn.Exec("ROLLBACK"))
 	_, err = p.Store().Renew(bounded(t), renewalOf(claim))
 	require.NoError(t, err)
-	record, err = p.Inspect(t.Context(), leasing.InspectRequest{Name: "m"})
+	record, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "m"})
 	require.NoError(t, err)
 	require.False(t, record.Held, "none of those who left got in")
 }
@@ -85,7 +85,7 @@ func TestOwnSqliteDatabase(t *testing.T) {
 
 	claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	results, err := p.Store().RenewBatch(ctx, []leasing.RenewRequest{renewalOf(claim)})
+	results, err := p.Store().RenewBatch(ctx, []abstractions.RenewRequest{renewalOf(claim)})
 	require.NoError(t, err)
 	require.NoError(t, results[0].Err)
 	rows, err := db.QueryContext(ctx, "SELECT name FROM locks")
@@ -94,7 +94,7 @@ func TestOwnSqliteDatabase(t *testing.T) {
 
 	conn := rawSqlite(t, p, "BEGIN IMMEDIATE")
 	_, err = p.Store().Renew(ctx, renewalOf(claim))
-	require.ErrorIs(t, err, leasing.ErrThrottled)
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.NoError(t, conn.Exec("ROLLBACK"))
 	_, err = p.Store().Renew(ctx, renewalOf(claim))
 	require.NoError(t, err)
@@ -108,16 +108,16 @@ func TestTrap_T66_BatchTellsEachClaimItsOwn(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, store := bounded(t), open("history", "true", "history_renewals", "true").Store()
 		fates := []string{"live", "released", "broken", "taken", "never", "expired", "live"}
-		var requests []leasing.RenewRequest
+		var requests []abstractions.RenewRequest
 		for i, fate := range fates {
 			claim, err := store.Acquire(ctx, claimOf(fmt.Sprint(fate, i), time.Minute))
 			require.NoError(t, err)
-			name := leasing.BreakRequest{Name: claim.Name, Immediate: true}
+			name := abstractions.BreakRequest{Name: claim.Name, Immediate: true}
 			switch fate {
 			case "released":
 				_, err = store.Release(ctx, releaseOf(claim))
 			case "broken":
-				_, err = store.Break(ctx, leasing.BreakRequest{Name: claim.Name})
+				_, err = store.Break(ctx, abstractions.BreakRequest{Name: claim.Name})
 			case "taken":
 				setBack(ctx, t, store, claim.Name, time.Hour)
 				_, err = store.Acquire(ctx, claimOf(claim.Name, time.Minute))
@@ -131,7 +131,7 @@ func TestTrap_T66_BatchTellsEachClaimItsOwn(t *testing.T) {
 			require.NoError(t, err)
 			requests = append(requests, renewalOf(claim))
 		}
-		requests = append(requests, requests[0], leasing.RenewRequest{Name: requests[6].Name, ID: "other", Token: 1, TTL: time.Minute}, leasing.RenewRequest{Name: "", ID: "x", TTL: time.Minute})
+		requests = append(requests, requests[0], abstractions.RenewRequest{Name: requests[6].Name, ID: "other", Token: 1, TTL: time.Minute}, abstractions.RenewRequest{Name: "", ID: "x", TTL: time.Minute})
 		results, err := store.RenewBatch(ctx, requests)
 		require.NoError(t, err)
 		require.Len(t, results, len(requests))
@@ -141,12 +141,12 @@ func TestTrap_T66_BatchTellsEachClaimItsOwn(t *testing.T) {
 			require.Equal(t, requests[i].Token, results[i].Claim.Token)
 			exactly(t, time.Minute, results[i].Claim)
 		}
-		for i, reason := range map[int]leasing.LostReason{
-			1: leasing.LostGone, 2: leasing.LostBroken, 3: leasing.LostTaken, 4: leasing.LostGone, 5: leasing.LostExpired, 8: leasing.LostTaken,
+		for i, reason := range map[int]abstractions.LostReason{
+			1: abstractions.LostGone, 2: abstractions.LostBroken, 3: abstractions.LostTaken, 4: abstractions.LostGone, 5: abstractions.LostExpired, 8: abstractions.LostTaken,
 		} {
 			lostBecause(t, results[i].Err, reason)
 		}
-		require.ErrorIs(t, results[9].Err, leasing.ErrInvalid)
+		require.ErrorIs(t, results[9].Err, abstractions.ErrInvalid)
 		require.Contains(t, fmt.Sprint(historyOf(ctx, t, store, "live0")), "renewed")
 	})
 }
@@ -156,7 +156,7 @@ func TestTrap_T66_BatchTellsEachClaimItsOwn(t *testing.T) {
 func TestLargeBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, store := bounded(t), open().Store()
-		var requests []leasing.RenewRequest
+		var requests []abstractions.RenewRequest
 		for i := range 1000 {
 			claim, err := store.Acquire(ctx, claimOf(fmt.Sprintf("batch/%d", i), time.Hour))
 			require.NoError(t, err)

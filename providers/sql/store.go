@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Store is the low-level access to the tables: each method makes one attempt
@@ -21,7 +21,7 @@ import (
 // it sent the request.
 type Store struct {
 	backend      backend
-	capabilities leasing.Capabilities
+	capabilities abstractions.Capabilities
 	record       recording
 
 	timeout                     time.Duration
@@ -58,7 +58,7 @@ type Released struct {
 
 // Broken says what a Break met.
 type Broken struct {
-	leasing.BreakResult
+	abstractions.BreakResult
 	ServerTime time.Time
 }
 
@@ -70,7 +70,7 @@ type RenewedClaim struct {
 }
 
 // Acquire makes one attempt to take a name: see leasing.Provider.
-func (s *Store) Acquire(ctx context.Context, req leasing.AcquireRequest) (Claim, error) {
+func (s *Store) Acquire(ctx context.Context, req abstractions.AcquireRequest) (Claim, error) {
 	var claim Claim
 	err := s.call(ctx, "acquire", req.Name, func(ctx context.Context) error {
 		if err := req.Validate(s.capabilities); err != nil {
@@ -90,13 +90,13 @@ func (s *Store) Acquire(ctx context.Context, req leasing.AcquireRequest) (Claim,
 
 // Renew extends a claim by req.TTL from now: see leasing.Provider. A claim that
 // has run out is lost, even if nobody has taken the name since.
-func (s *Store) Renew(ctx context.Context, req leasing.RenewRequest) (Claim, error) {
+func (s *Store) Renew(ctx context.Context, req abstractions.RenewRequest) (Claim, error) {
 	var claim Claim
 	err := s.call(ctx, "renew", req.Name, func(ctx context.Context) error {
 		if err := req.Validate(s.capabilities); err != nil {
 			return err
 		}
-		verdicts, err := s.backend.renew(ctx, []leasing.RenewRequest{req}, true)
+		verdicts, err := s.backend.renew(ctx, []abstractions.RenewRequest{req}, true)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Store) Renew(ctx context.Context, req leasing.RenewRequest) (Claim, err
 }
 
 // Release gives a claim up and refuses its ID from then on: see leasing.Provider.
-func (s *Store) Release(ctx context.Context, req leasing.ReleaseRequest) (Released, error) {
+func (s *Store) Release(ctx context.Context, req abstractions.ReleaseRequest) (Released, error) {
 	var released Released
 	err := s.call(ctx, "release", req.Name, func(ctx context.Context) error {
 		if err := req.Validate(s.capabilities); err != nil {
@@ -128,7 +128,7 @@ func (s *Store) Release(ctx context.Context, req leasing.ReleaseRequest) (Releas
 }
 
 // Break ends somebody's claim: see leasing.Provider.
-func (s *Store) Break(ctx context.Context, req leasing.BreakRequest) (Broken, error) {
+func (s *Store) Break(ctx context.Context, req abstractions.BreakRequest) (Broken, error) {
 	var broken Broken
 	err := s.call(ctx, "break", req.Name, func(ctx context.Context) error {
 		if err := req.Validate(s.capabilities); err != nil {
@@ -140,7 +140,7 @@ func (s *Store) Break(ctx context.Context, req leasing.BreakRequest) (Broken, er
 			return c
 		}})
 		if err = first(err, done.err); err == nil {
-			broken.BreakResult = leasing.BreakResult{WasHeld: done.before.held(), Token: done.before.token, Remaining: remaining}
+			broken.BreakResult = abstractions.BreakResult{WasHeld: done.before.held(), Token: done.before.token, Remaining: remaining}
 			broken.ServerTime = done.after.now
 		}
 		return err
@@ -150,8 +150,8 @@ func (s *Store) Break(ctx context.Context, req leasing.BreakRequest) (Broken, er
 
 // Inspect returns the record of a name and writes nothing. Its Now is the
 // database's clock.
-func (s *Store) Inspect(ctx context.Context, req leasing.InspectRequest) (leasing.Record, error) {
-	var record leasing.Record
+func (s *Store) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	var record abstractions.Record
 	err := s.call(ctx, "inspect", req.Name, func(ctx context.Context) error {
 		if err := req.Validate(s.capabilities); err != nil {
 			return err
@@ -161,7 +161,7 @@ func (s *Store) Inspect(ctx context.Context, req leasing.InspectRequest) (leasin
 		return err
 	})
 	if err != nil {
-		return leasing.Record{}, err
+		return abstractions.Record{}, err
 	}
 	return record, nil
 }
@@ -199,7 +199,7 @@ func (s *Store) call(ctx context.Context, verb, name string, do func(context.Con
 // deadline.
 func (s *Store) open(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if s.closed.Load() {
-		return ctx, nil, leasing.ErrClosed
+		return ctx, nil, abstractions.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return ctx, nil, err
@@ -220,7 +220,7 @@ func (s *Store) wrap(verb, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &leasing.Error{Op: verb, Provider: s.capabilities.Provider, Name: name, Err: err}
+	return &abstractions.Error{Op: verb, Provider: s.capabilities.Provider, Name: name, Err: err}
 }
 
 // first returns the first error there is.
@@ -241,15 +241,15 @@ func (r *row) claim(id string, ttl time.Duration) Claim {
 var errBusy = errors.New("another transaction has the row locked")
 
 // claim is what the verdict means for the claimant.
-func (v *verdict) claim(req leasing.RenewRequest) (Claim, error) {
+func (v *verdict) claim(req abstractions.RenewRequest) (Claim, error) {
 	if v.renewed {
 		return v.row.claim(req.ID, req.TTL), nil
 	}
 	if !v.known {
-		return Claim{}, fmt.Errorf("%w: %w", leasing.ErrUnavailable, errBusy)
+		return Claim{}, fmt.Errorf("%w: %w", abstractions.ErrUnavailable, errBusy)
 	}
 	if err := v.lost(req); err != nil {
 		return Claim{}, err
 	}
-	return Claim{}, fmt.Errorf("%w: the row changed while it was read", leasing.ErrUnavailable)
+	return Claim{}, fmt.Errorf("%w: the row changed while it was read", abstractions.ErrUnavailable)
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +19,7 @@ func TestCallsReturnServerTimeAndExpiry(t *testing.T) {
 		exactly(t, 30*time.Second, claim)
 		require.Equal(t, claim.ServerTime.UnixMicro(), claim.Token)
 
-		record, err := store.Inspect(ctx, leasing.InspectRequest{Name: request.Name})
+		record, err := store.Inspect(ctx, abstractions.InspectRequest{Name: request.Name})
 		require.NoError(t, err)
 		require.True(t, record.Held)
 		require.Equal(t, request.Metadata, record.Metadata)
@@ -34,7 +34,7 @@ func TestCallsReturnServerTimeAndExpiry(t *testing.T) {
 		require.True(t, again.ExpiresAt.After(claim.ExpiresAt))
 
 		_, err = store.Acquire(ctx, claimOf(request.Name, time.Second))
-		var held *leasing.HeldError
+		var held *abstractions.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, request.ID, held.Holder.ID)
 
@@ -45,7 +45,7 @@ func TestCallsReturnServerTimeAndExpiry(t *testing.T) {
 		exactly(t, time.Minute, renewed)
 		require.Equal(t, claim.Token, renewed.Token)
 
-		renewal.TTL = leasing.Infinite
+		renewal.TTL = abstractions.Infinite
 		renewed, err = store.Renew(ctx, renewal)
 		require.NoError(t, err)
 		require.True(t, renewed.ExpiresAt.IsZero())
@@ -59,9 +59,9 @@ func TestCallsReturnServerTimeAndExpiry(t *testing.T) {
 		require.False(t, released.WasHeld)
 
 		_, err = store.Acquire(ctx, request)
-		require.ErrorIs(t, err, leasing.ErrReleased)
+		require.ErrorIs(t, err, abstractions.ErrReleased)
 		_, err = store.Renew(ctx, renewalOf(claim))
-		lostBecause(t, err, leasing.LostGone)
+		lostBecause(t, err, abstractions.LostGone)
 
 		next, err := store.Acquire(ctx, claimOf(request.Name, time.Second))
 		require.NoError(t, err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
 )
 
@@ -63,7 +63,7 @@ func TestSweepKeepsWhatIsStillNeeded(t *testing.T) {
 		for _, name := range []string{"free", "held", "infinite", "expired", "recent", "token ahead", "expired lately"} {
 			ttl := time.Minute
 			if name == "infinite" {
-				ttl = leasing.Infinite
+				ttl = abstractions.Infinite
 			}
 			claim, err := store.Acquire(ctx, claimOf(name, ttl))
 			require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestSweepKeepsWhatIsStillNeeded(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		_, err := store.Release(ctx, leasing.ReleaseRequest{Name: "tombstone", ID: "x"})
+		_, err := store.Release(ctx, abstractions.ReleaseRequest{Name: "tombstone", ID: "x"})
 		require.NoError(t, err)
 		setBack(ctx, t, store, "expired", 2*time.Hour)
 		setBack(ctx, t, store, "expired lately", 30*time.Minute)
@@ -106,7 +106,7 @@ func TestSweepGoesThroughTheWholeTable(t *testing.T) {
 		ctx, p := bounded(t), open("retention", "1h")
 		const names = 2*sweepBatch + 1
 		for i := range names { // a release of what never was leaves a row too
-			require.NoError(t, p.Release(ctx, leasing.ReleaseRequest{Name: fmt.Sprint("n", i), ID: "x"}))
+			require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: fmt.Sprint("n", i), ID: "x"}))
 		}
 		idle(t, p, 2*time.Hour)
 		swept, err := p.Sweep(ctx)

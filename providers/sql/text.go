@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // notShown stands for what may hold a password.
@@ -29,7 +29,7 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&fields); err != nil {
 		// The error names a field or an offset, never a value of another field.
-		return &leasing.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of sqllease.Options: " + err.Error()}
+		return &abstractions.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of sqllease.Options: " + err.Error()}
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func dialectOf(rawURL string) (Dialect, error) {
 	case found && scheme == "sqlite":
 		return SQLite, nil
 	}
-	return "", &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: "postgres://... or sqlite://..."}
+	return "", &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: "postgres://... or sqlite://..."}
 }
 
 // withURL takes over what the URL's query says, and returns what is left of
@@ -64,7 +64,7 @@ func (o Options) withURL(dialect Dialect) (Options, string, error) {
 	before, rawQuery, _ := strings.Cut(o.URL, "?")
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil || strings.Contains(o.URL, "#") {
-		return o, "", &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: "a well-formed query and no fragment"}
+		return o, "", &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: "a well-formed query and no fragment"}
 	}
 	for key, values := range query {
 		known, err := o.set(key, values)
@@ -74,13 +74,13 @@ func (o Options) withURL(dialect Dialect) (Options, string, error) {
 		if known {
 			delete(query, key)
 		} else if dialect == SQLite {
-			return o, "", &leasing.InvalidError{Field: "Options.URL parameter", Value: key, Want: "one of " + strings.Join(urlParameters, ", ")}
+			return o, "", &abstractions.InvalidError{Field: "Options.URL parameter", Value: key, Want: "one of " + strings.Join(urlParameters, ", ")}
 		}
 	}
 	if dialect == SQLite {
 		path, err := url.PathUnescape(strings.TrimPrefix(before, "sqlite://"))
 		if err != nil {
-			return o, "", &leasing.InvalidError{Field: "Options.URL", Value: notShown, Want: "a well-formed path"}
+			return o, "", &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: "a well-formed path"}
 		}
 		return o, path, nil
 	}
@@ -104,7 +104,7 @@ func (o *Options) set(key string, values []string) (known bool, err error) {
 		want, err = o.setOne(key, value)
 	}
 	if err != nil || len(values) != 1 {
-		return true, &leasing.InvalidError{Field: "Options.URL parameter " + key, Value: value, Want: want}
+		return true, &abstractions.InvalidError{Field: "Options.URL parameter " + key, Value: value, Want: want}
 	}
 	return true, nil
 }

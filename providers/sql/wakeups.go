@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -56,11 +56,11 @@ func digest(text string) string {
 
 // Wait registers a waiter: see leasing.Waiter. It fails where the database
 // can't be listened to at present; polling does then.
-func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.Wakeups, error) {
+func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	var c <-chan struct{}
 	err := p.store.call(ctx, "wait", req.Name, func(bounded context.Context) (err error) {
 		if !p.wakeups.canListen() {
-			return leasing.ErrUnsupported
+			return abstractions.ErrUnsupported
 		}
 		if err := req.Validate(p.store.capabilities); err != nil {
 			return err
@@ -68,7 +68,7 @@ func (p *Provider) Wait(ctx context.Context, req leasing.WaitRequest) (leasing.W
 		c, err = p.wakeups.wait(ctx, bounded, req.Name)
 		return err
 	})
-	return leasing.Wakeups{C: c}, err
+	return abstractions.Wakeups{C: c}, err
 }
 
 // wait registers until ctx ends. It returns once the hints are listened for,
@@ -98,7 +98,7 @@ func (w *wakeups) add(payload string, me *waiter) (*listening, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return nil, leasing.ErrClosed
+		return nil, abstractions.ErrClosed
 	}
 	if w.waiters[payload] == nil {
 		w.waiters[payload] = make(map[*waiter]struct{})

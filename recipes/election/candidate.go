@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // ErrResigned is the cause with which Resign ends a term.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	"github.com/distributedleasing/leasing/recipes/election"
 )

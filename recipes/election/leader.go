@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Leader is who leads, as the backend knew it a moment ago. The zero Leader is

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -45,7 +45,7 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 }
 
 func (s *stage) manager(owner string) leasing.Manager {
-	return leasingtest.ManagerOf(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl})
+	return leasingtest.NewManagerOn(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl})
 }
 
 func (s *stage) note(format string, args ...any) {

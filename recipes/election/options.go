@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Options describe a candidate.

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // term is a lease that the candidate held, from its election to its release.
@@ -55,7 +55,7 @@ func (c *Candidate) campaign(ctx context.Context) error {
 // serve waits to be elected and serves a term. Without a term the error says
 // why there was none.
 func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
-	err = leasing.DoWith(ctx, c.manager, c.options.Name, c.options.Lease, func(ctx context.Context, lease leasing.Lease) error {
+	err = leasing.DoWith(ctx, c.manager, c.options.Name, &c.options.Lease, func(ctx context.Context, lease leasing.Lease) error {
 		served = &term{lease: lease}
 		c.lead(lease)
 		began := time.Now()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // cleanUpBound is how long a failed acquire takes at most to release what it
@@ -22,7 +22,7 @@ const cleanUpBound = 5 * time.Second
 // error is that of the acquire that failed, joined with those of the releases
 // that followed. If a lease was lost while others were waited for, it matches
 // leasing.ErrLost and holds a *MemberError.
-func Acquire(ctx context.Context, manager leasing.Manager, names []string, options leasing.AcquireOptions) (*Set, error) {
+func Acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
 	names, err := canonical(names)
 	if err != nil {
 		return nil, err
@@ -30,11 +30,15 @@ func Acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
-	if options.NoAutoRenew {
+	each := leasing.AcquireOptions{}
+	if options != nil {
+		each = *options
+	}
+	if each.NoAutoRenew {
 		return nil, &leasing.InvalidError{Field: "AcquireOptions.NoAutoRenew", Value: true, Want: "false: leases are renewed while later names are waited for"}
 	}
 	set := newSet(ctx)
-	if err := set.acquireAll(ctx, manager, names, options); err != nil {
+	if err := set.acquireAll(ctx, manager, names, each); err != nil {
 		return nil, set.abandon(ctx, err)
 	}
 	return set, nil
@@ -48,7 +52,7 @@ func Acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 // context.Cause tells which. The leases are renewed until fn has returned.
 //
 // Do returns fn's error, joined with those of lost leases and of releases.
-func Do(ctx context.Context, manager leasing.Manager, names []string, options leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) (err error) {
+func Do(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) (err error) {
 	if fn == nil {
 		return &leasing.InvalidError{Field: "fn", Value: nil, Want: "a function"}
 	}
@@ -95,7 +99,7 @@ func (s *Set) acquireAll(ctx context.Context, manager leasing.Manager, names []s
 		if limit > 0 {
 			options.WaitLimit = remaining(limit, time.Since(began))
 		}
-		lease, err := manager.Acquire(wait, name, options)
+		lease, err := manager.Acquire(wait, name, &options)
 		if err != nil {
 			return err
 		}

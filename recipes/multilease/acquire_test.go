@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -33,7 +33,7 @@ func TestNamesAreAcquiredInOneOrderAndReleasedInReverse(t *testing.T) {
 func TestTrap_T41_AFailedAcquireKeepsNothing(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.theirs("c")
-		_, err := Acquire(t.Context(), s.ours, []string{"a", "b", "c", "d"}, leasing.AcquireOptions{WaitLimit: leasing.NoWait})
+		_, err := Acquire(t.Context(), s.ours, []string{"a", "b", "c", "d"}, &leasing.AcquireOptions{WaitLimit: leasing.NoWait})
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, "them", held.Holder.Owner)
@@ -48,7 +48,7 @@ func TestTrap_T41_ACancelledAcquireKeepsNothing(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.theirs("b")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		result := s.acquiring(ctx, leasing.AcquireOptions{}, "a", "b")
+		result := s.acquiring(ctx, nil, "a", "b")
 		require.Equal(t, []string{"ours", "them"}, s.holders("a", "b"))
 		cancel(errStop)
 		err := receive(t, result)
@@ -77,8 +77,8 @@ func TestTrap_T41_EarlyLeasesAreRenewedWhileLaterOnesAreWaitedFor(t *testing.T) 
 func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.theirs("c")
-		result := s.acquiring(t.Context(), leasing.AcquireOptions{}, "a", "b", "c")
-		_, err := s.them.Break(t.Context(), "a", leasing.BreakOptions{Immediate: true})
+		result := s.acquiring(t.Context(), nil, "a", "b", "c")
+		_, err := s.them.Break(t.Context(), "a", &leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		err = receive(t, result)
 		var member *MemberError
@@ -94,7 +94,7 @@ func TestTrap_T41_ALeaseLostWhileOthersAreWaitedForFailsTheAcquire(t *testing.T)
 // The last acquire may succeed in the very moment in which an early lease dies.
 func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		a, err := s.ours.TryAcquire(t.Context(), "a", leasing.AcquireOptions{})
+		a, err := s.ours.TryAcquire(t.Context(), "a", nil)
 		require.NoError(t, err)
 		set := newSet(t.Context())
 		set.add(a)
@@ -116,9 +116,9 @@ func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 // A manager that renews nothing fails the acquire rather than the promise.
 func TestTrap_T41_AManagerWithoutRenewalFailsTheAcquire(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		s.ours = leasingtest.ManagerOf(t, s.provider, leasing.Options{TTL: ttl, NoAutoRenew: true})
+		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{TTL: ttl, NoAutoRenew: true})
 		s.theirs("b")
-		result := s.acquiring(t.Context(), leasing.AcquireOptions{}, "a", "b")
+		result := s.acquiring(t.Context(), nil, "a", "b")
 		began := time.Now()
 		require.ErrorIs(t, receive(t, result), leasing.ErrLost)
 		require.LessOrEqual(t, time.Since(began), ttl)
@@ -130,7 +130,7 @@ func TestTheWaitLimitIsOneForAllNames(t *testing.T) {
 		a := s.theirs("a")
 		s.theirs("b")
 		began := time.Now()
-		result := s.acquiring(t.Context(), leasing.AcquireOptions{WaitLimit: 20 * time.Second}, "a", "b")
+		result := s.acquiring(t.Context(), &leasing.AcquireOptions{WaitLimit: 20 * time.Second}, "a", "b")
 		time.Sleep(15 * time.Second)
 		require.NoError(t, a.Release(t.Context()))
 		require.ErrorIs(t, receive(t, result), leasing.ErrHeld)
@@ -141,7 +141,7 @@ func TestTheWaitLimitIsOneForAllNames(t *testing.T) {
 func TestAUsedUpWaitLimitStillTakesWhatIsFree(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, 2*time.Second))
-		set, err := Acquire(t.Context(), s.ours, []string{"a", "b"}, leasing.AcquireOptions{WaitLimit: 2 * time.Second})
+		set, err := Acquire(t.Context(), s.ours, []string{"a", "b"}, &leasing.AcquireOptions{WaitLimit: 2 * time.Second})
 		require.NoError(t, err)
 		require.NoError(t, set.Release(t.Context()))
 	})
@@ -157,7 +157,7 @@ func TestTheDeadlineIsOneForAllNames(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		result := s.acquiring(ctx, leasing.AcquireOptions{}, "a", "b")
+		result := s.acquiring(ctx, nil, "a", "b")
 		time.Sleep(15 * time.Second)
 		require.NoError(t, a.Release(t.Context()))
 		require.ErrorIs(t, receive(t, result), context.DeadlineExceeded)
@@ -171,7 +171,7 @@ func TestTheErrorOfAFailedAcquireTellsOfReleasesThatFailed(t *testing.T) {
 		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))
 		s.theirs("b")
 		began := time.Now()
-		_, err := Acquire(t.Context(), s.ours, []string{"a", "b"}, leasing.AcquireOptions{WaitLimit: leasing.NoWait})
+		_, err := Acquire(t.Context(), s.ours, []string{"a", "b"}, &leasing.AcquireOptions{WaitLimit: leasing.NoWait})
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.ErrorIs(t, err, refused)
 		require.LessOrEqual(t, time.Since(began), cleanUpBound+2*time.Second)
@@ -185,11 +185,11 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"names[1]": func() error { return s.try("a", "") },
 			"names[2]": func() error { return s.try("a", "b", "c\n") },
 			"AcquireOptions.NoAutoRenew": func() error {
-				_, err := Acquire(t.Context(), s.ours, []string{"a"}, leasing.AcquireOptions{NoAutoRenew: true})
+				_, err := Acquire(t.Context(), s.ours, []string{"a"}, &leasing.AcquireOptions{NoAutoRenew: true})
 				return err
 			},
-			"manager": func() error { _, err := Acquire(t.Context(), nil, []string{"a"}, leasing.AcquireOptions{}); return err },
-			"fn":      func() error { return Do(t.Context(), s.ours, []string{"a"}, leasing.AcquireOptions{}, nil) },
+			"manager": func() error { _, err := Acquire(t.Context(), nil, []string{"a"}, nil); return err },
+			"fn":      func() error { return Do(t.Context(), s.ours, []string{"a"}, nil, nil) },
 		} {
 			err := call()
 			require.ErrorIs(t, err, leasing.ErrInvalid, field)
@@ -200,7 +200,7 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 }
 
 func (s *stage) try(names ...string) error {
-	_, err := Acquire(s.t.Context(), s.ours, names, leasing.AcquireOptions{})
+	_, err := Acquire(s.t.Context(), s.ours, names, nil)
 	return err
 }
 
@@ -231,7 +231,7 @@ func TestOverlappingSetsNeitherDeadlockNorOverlap(t *testing.T) {
 			for i, want := range wants {
 				manager := []leasing.Manager{s.ours, s.them}[i%2]
 				wg.Go(func() {
-					if err := Do(ctx, manager, want, leasing.AcquireOptions{}, work); err != nil {
+					if err := Do(ctx, manager, want, nil, work); err != nil {
 						t.Errorf("%v: %v", want, err)
 					}
 				})

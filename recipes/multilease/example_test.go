@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	"github.com/distributedleasing/leasing/recipes/multilease"
 )
@@ -18,7 +18,7 @@ func ExampleDo() {
 	ctx := context.Background()
 	defer func() { _ = manager.Close(ctx) }()
 
-	err = multilease.Do(ctx, manager, []string{"account/9", "account/7"}, leasing.AcquireOptions{},
+	err = multilease.Do(ctx, manager, []string{"account/9", "account/7"}, nil,
 		func(ctx context.Context, set *multilease.Set) error {
 			for _, lease := range set.Leases() {
 				fmt.Println("holding", lease.Name())

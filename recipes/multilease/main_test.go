@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -28,8 +28,8 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t, provider: leasingtest.NewProvider()}
-		s.ours = leasingtest.ManagerOf(t, s.provider, leasing.Options{Owner: "ours", TTL: ttl})
-		s.them = leasingtest.ManagerOf(t, s.provider, leasing.Options{Owner: "them", TTL: ttl})
+		s.ours = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "ours", TTL: ttl})
+		s.them = leasingtest.NewManagerOn(t, s.provider, leasing.Options{Owner: "them", TTL: ttl})
 		play(t, s)
 	})
 }
@@ -37,7 +37,7 @@ func onStage(t *testing.T, play func(t *testing.T, s *stage)) {
 // theirs takes a name for the others.
 func (s *stage) theirs(name string) leasing.Lease {
 	s.t.Helper()
-	lease, err := s.them.TryAcquire(s.t.Context(), name, leasing.AcquireOptions{})
+	lease, err := s.them.TryAcquire(s.t.Context(), name, nil)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
@@ -45,14 +45,14 @@ func (s *stage) theirs(name string) leasing.Lease {
 
 func (s *stage) acquire(names ...string) *Set {
 	s.t.Helper()
-	set, err := Acquire(s.t.Context(), s.ours, names, leasing.AcquireOptions{})
+	set, err := Acquire(s.t.Context(), s.ours, names, nil)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = set.Release(context.Background()) })
 	return set
 }
 
 // acquiring acquires in the background.
-func (s *stage) acquiring(ctx context.Context, options leasing.AcquireOptions, names ...string) <-chan error {
+func (s *stage) acquiring(ctx context.Context, options *leasing.AcquireOptions, names ...string) <-chan error {
 	result := make(chan error, 1)
 	go func() {
 		set, err := Acquire(ctx, s.ours, names, options)

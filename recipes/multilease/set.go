@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Set is several leases held together. It is safe for concurrent use.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // ErrTimeout is the cause with which the context of a run ends after
@@ -48,7 +48,7 @@ func (e *PanicError) Unwrap() error {
 
 // hopeless reports whether a later tick would fare no better.
 func hopeless(err error) bool {
-	for _, sentinel := range [...]error{leasing.ErrClosed, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrSetup} {
+	for _, sentinel := range [...]error{leasing.ErrClosed, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrNotSetUp} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

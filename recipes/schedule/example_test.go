@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/fencing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	"github.com/distributedleasing/leasing/recipes/schedule"

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -62,7 +63,7 @@ func newStage(t *testing.T) *stage {
 }
 
 func (s *stage) manager(owner string) leasing.Manager {
-	return leasingtest.ManagerOf(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl})
+	return leasingtest.NewManagerOn(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl})
 }
 
 // process is a Run under way.
@@ -185,7 +186,7 @@ func (s *stage) until(d time.Duration) {
 
 func (s *stage) record(lease string) leasing.Record {
 	s.t.Helper()
-	record, err := s.provider.Inspect(context.Background(), leasing.InspectRequest{Name: lease})
+	record, err := s.provider.Inspect(context.Background(), abstractions.InspectRequest{Name: lease})
 	require.NoError(s.t, err)
 	return record
 }
@@ -194,7 +195,7 @@ func (s *stage) record(lease string) leasing.Record {
 // renews it.
 func (s *stage) crashed(lease string) {
 	s.t.Helper()
-	_, err := s.provider.Acquire(context.Background(), leasing.AcquireRequest{Name: lease, ID: leasing.NewID(), Owner: "crashed", TTL: ttl})
+	_, err := s.provider.Acquire(context.Background(), abstractions.AcquireRequest{Name: lease, ID: abstractions.NewID(), Owner: "crashed", TTL: ttl})
 	require.NoError(s.t, err)
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 const (
@@ -33,7 +33,7 @@ func (r *runner) marked(ctx context.Context, tick time.Time) (bool, error) {
 // mark marks a tick. It waits, since that is one claim with one ID however
 // often it has to ask: a reply that was lost does not stand in its own way.
 func (r *runner) mark(ctx context.Context, tick time.Time) error {
-	lease, err := r.manager.Acquire(ctx, r.markName(tick), leasing.AcquireOptions{WaitLimit: markLimit})
+	lease, err := r.manager.Acquire(ctx, r.markName(tick), &leasing.AcquireOptions{WaitLimit: markLimit})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 	"github.com/distributedleasing/leasing/fencing"
 )
@@ -214,7 +214,7 @@ func TestATickThatCannotBeStartedOnceItIsMarkedIsMissed(t *testing.T) {
 			t.Error("started")
 			return nil
 		}}
-		lease, err := m.TryAcquire(t.Context(), name, leasing.AcquireOptions{})
+		lease, err := m.TryAcquire(t.Context(), name, nil)
 		require.NoError(t, err)
 		defer lease.Release(t.Context())
 		var missed *MissedError

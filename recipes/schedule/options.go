@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Options describe a schedule. All processes should have the same, or as many

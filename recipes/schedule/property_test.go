@@ -11,7 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -162,7 +163,7 @@ func (w *world) do(s step) {
 			w.broken[id] = true
 		}
 		w.mu.Unlock()
-		_, _ = w.provider.Break(context.Background(), leasing.BreakRequest{Name: name, Immediate: true})
+		_, _ = w.provider.Break(context.Background(), abstractions.BreakRequest{Name: name, Immediate: true})
 	case "restart":
 		w.stops[s.Process](errStop)
 		w.start(s.Process)

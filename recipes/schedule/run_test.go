@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -26,7 +26,7 @@ func TestTheJobsContextTellsWhyItEnded(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		p, cause := causes(s, Options{})
 		s.until(61 * time.Minute)
-		_, err := s.manager("operator").Break(t.Context(), name, leasing.BreakOptions{Immediate: true})
+		_, err := s.manager("operator").Break(t.Context(), name, &leasing.BreakOptions{Immediate: true})
 		require.NoError(t, err)
 		require.ErrorIs(t, <-cause, leasing.ErrLost)
 		synctest.Wait()
@@ -188,7 +188,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 
 func TestRunEndsAtOnceWhereItMayNotWork(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		for _, refusal := range []error{leasing.ErrDenied, leasing.ErrSetup} {
+		for _, refusal := range []error{leasing.ErrDenied, leasing.ErrNotSetUp} {
 			remove := s.provider.Use(leasingtest.Fail(leasingtest.Inspect, 1, refusal))
 			p := s.run("a", Options{}, nil)
 			remove()

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Tick is one of the times at which the job runs.
@@ -74,9 +74,10 @@ func (r *runner) rehearse(ctx context.Context) error {
 	if err := r.checkNext(r.now()); err != nil {
 		return err
 	}
+	lease := r.lease(r.now())
 	ended, end := context.WithCancel(ctx)
 	end()
-	if _, err := r.manager.TryAcquire(ended, r.Name, r.lease(r.now())); hopeless(err) {
+	if _, err := r.manager.TryAcquire(ended, r.Name, &lease); hopeless(err) {
 		return err
 	}
 	if _, err := r.manager.Inspect(ctx, r.Name); hopeless(err) {

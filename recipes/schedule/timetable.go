@@ -3,7 +3,7 @@ package schedule
 import (
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // next returns the first tick after t, or the zero time.

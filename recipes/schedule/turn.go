@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // result is what came of a look at a tick.
@@ -36,7 +36,7 @@ func (r *runner) look(ctx context.Context, tick time.Time) (result result) {
 	began := false
 	options := r.lease(tick)
 	options.WaitLimit = leasing.NoWait
-	err := leasing.DoWith(ctx, r.manager, r.Name, options, func(ctx context.Context, lease leasing.Lease) error {
+	err := leasing.DoWith(ctx, r.manager, r.Name, &options, func(ctx context.Context, lease leasing.Lease) error {
 		began = true
 		result = r.turn(ctx, Tick{At: tick, Lease: lease})
 		return nil // so that DoWith's error is that of the lease

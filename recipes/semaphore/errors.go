@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // FullError says that no permit was free. It matches leasing.ErrHeld.

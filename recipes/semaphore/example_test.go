@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	"github.com/distributedleasing/leasing/recipes/semaphore"
 )

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -43,7 +44,7 @@ func (s *stage) process(owner string, options Options) *Semaphore {
 	if options.Name == "" {
 		options.Name = name
 	}
-	semaphore, err := New(leasingtest.ManagerOf(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl}), options)
+	semaphore, err := New(leasingtest.NewManagerOn(s.t, s.provider, leasing.Options{Owner: owner, TTL: ttl}), options)
 	require.NoError(s.t, err)
 	return semaphore
 }
@@ -123,7 +124,7 @@ func release(t *testing.T, permits ...*Permit) {
 // held is how many slots the backend knows to be held.
 func (s *stage) held() (n int) {
 	s.t.Helper()
-	page, err := s.provider.List(context.Background(), leasing.ListRequest{Prefix: name + "/slot/", HeldOnly: true, Limit: 1000})
+	page, err := s.provider.List(context.Background(), abstractions.ListRequest{Prefix: name + "/slot/", HeldOnly: true, Limit: 1000})
 	require.NoError(s.t, err)
 	return len(page.Records)
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // MaxPermits bounds Options.Permits. A waiting process has to look at every

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Permit is one of a semaphore's permits, held. It is the leasing.Lease of a

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // grace is how long the one look that is owed to a caller with a short wait

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 const (
@@ -114,7 +114,7 @@ func (s *Semaphore) request(values context.Context, r *search, slot int) (leasin
 	ctx, cancel := context.WithCancel(context.WithoutCancel(values))
 	defer cancel()
 	defer context.AfterFunc(r.ctx, cancel)()
-	return s.manager.TryAcquire(ctx, s.options.slotName(slot), s.lease)
+	return s.manager.TryAcquire(ctx, s.options.slotName(slot), &s.lease)
 }
 
 // watch waits for a slot, for a while. It leaves the judgement of which errors
@@ -125,7 +125,7 @@ func (s *Semaphore) watch(r *search, slot int) {
 		stay = leasing.Infinite // there is no other
 	}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, stay, errElsewhere)
-	lease, err := s.manager.Acquire(ctx, s.options.slotName(slot), s.lease)
+	lease, err := s.manager.Acquire(ctx, s.options.slotName(slot), &s.lease)
 	over := ctx.Err() != nil
 	cancel()
 	if err != nil && !over {

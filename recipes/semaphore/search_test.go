@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -35,7 +35,7 @@ func TestTheCostOfWaiting(t *testing.T) {
 				if !c.push {
 					provider = withoutPush{s.provider}
 				}
-				ours, err := New(leasingtest.ManagerOf(t, provider, leasing.Options{}), Options{Name: name, Permits: c.permits})
+				ours, err := New(leasingtest.NewManagerOn(t, provider, leasing.Options{}), Options{Name: name, Permits: c.permits})
 				require.NoError(t, err)
 				before := s.asked()
 				ctx, cancel := context.WithCancelCause(t.Context())
@@ -166,7 +166,7 @@ func TestABusyProcessLetsOthersIn(t *testing.T) {
 				if !push {
 					provider = withoutPush{s.provider}
 				}
-				other, err := New(leasingtest.ManagerOf(t, provider, leasing.Options{}), Options{Name: name, Permits: permits})
+				other, err := New(leasingtest.NewManagerOn(t, provider, leasing.Options{}), Options{Name: name, Permits: permits})
 				require.NoError(t, err)
 				for range 5 {
 					began := time.Now()
@@ -288,7 +288,7 @@ func TestTrap_T41_ALeaseThatNobodyWaitsForIsReleased(t *testing.T) {
 			slot, ok := a.slots.next(time.Now())
 			a.mu.Unlock()
 			require.True(t, ok)
-			lease, err := a.manager.TryAcquire(t.Context(), a.options.slotName(slot), a.lease)
+			lease, err := a.manager.TryAcquire(t.Context(), a.options.slotName(slot), &a.lease)
 			require.NoError(t, err)
 			a.mu.Lock()
 			a.slots.hold(slot)

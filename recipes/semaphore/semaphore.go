@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // Semaphore hands out permits. It is safe for concurrent use. It owns nothing
@@ -85,7 +85,7 @@ func (s *Semaphore) try(ctx context.Context) (*Permit, error) {
 		if !ok {
 			break
 		}
-		lease, err := s.manager.TryAcquire(ctx, s.options.slotName(slot), s.lease)
+		lease, err := s.manager.TryAcquire(ctx, s.options.slotName(slot), &s.lease)
 		s.mu.Lock()
 		if err == nil {
 			s.slots.hold(slot)

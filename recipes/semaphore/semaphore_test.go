@@ -11,7 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 	"github.com/distributedleasing/leasing/fencing"
 )
@@ -87,7 +88,7 @@ func TestALostPermitEndsItsContextAndIsAvailableAgain(t *testing.T) {
 // A holder that has crashed takes its permit along until the TTL has passed.
 func TestThePermitOfACrashedHolderComesBackAfterItsTTL(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		_, err := s.provider.Acquire(t.Context(), leasing.AcquireRequest{Name: name + "/slot/0", ID: leasing.NewID(), Owner: "crashed", TTL: ttl})
+		_, err := s.provider.Acquire(t.Context(), abstractions.AcquireRequest{Name: name + "/slot/0", ID: abstractions.NewID(), Owner: "crashed", TTL: ttl})
 		require.NoError(t, err)
 		crashed := time.Now()
 		permit := s.got(s.waiting(t.Context(), s.process("a", Options{Permits: 1})))

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/chaos/torture"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	"github.com/distributedleasing/leasing/samples/internal/place"

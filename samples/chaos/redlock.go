@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/chaos/netfault"
 	"github.com/distributedleasing/leasing/chaos/torture"
 	redislease "github.com/distributedleasing/leasing/providers/redis"

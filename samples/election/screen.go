@@ -11,7 +11,7 @@ import (
 
 	"github.com/fatih/color"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // screen prints the timeline, line by line, so that it reads the same on a

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // patience bounds each wait: far more than anything takes here.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/recipes/election"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/samples/internal/show"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/samples/internal/journal"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
@@ -137,11 +137,11 @@ func (w *worker) stall(ctx context.Context, message string, lease leasing.Lease)
 
 // options are those of the lease for a message. Without renewal it is as if none
 // got through.
-func (w *worker) options(message string) leasing.AcquireOptions {
+func (w *worker) options(message string) *leasing.AcquireOptions {
 	if w.log.mayStall(message) {
-		return leasing.AcquireOptions{TTL: short, NoAutoRenew: true}
+		return &leasing.AcquireOptions{TTL: short, NoAutoRenew: true}
 	}
-	return leasing.AcquireOptions{TTL: 15 * time.Second}
+	return &leasing.AcquireOptions{TTL: 15 * time.Second}
 }
 
 func wait(ctx context.Context, d time.Duration) error {

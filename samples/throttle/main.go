@@ -29,7 +29,7 @@ import (
 	"fmt"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/recipes/semaphore"
 	"github.com/distributedleasing/leasing/samples/internal/show"
 )

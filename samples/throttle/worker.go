@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/recipes/semaphore"
 	"github.com/distributedleasing/leasing/samples/internal/show"
 )

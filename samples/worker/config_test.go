@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 func no(string) (string, bool) { return "", false }
@@ -42,7 +42,7 @@ func TestFileIsLaidUnderTheCommandLine(t *testing.T) {
 	require.Equal(t, "n o l", s.Name+" "+s.Owner+" "+s.Ledger)
 	require.Equal(t, map[string]string{"a": "b"}, s.Metadata)
 	require.Equal(t, []duration{duration(3 * time.Second), duration(4 * time.Second)}, []duration{s.Pace, s.Show})
-	require.Equal(t, leasing.Options{Owner: "o", TTL: 5 * time.Second, RenewFraction: 0.5, RenewCadence: time.Second, MaxPoll: 2 * time.Second, Fit: true}, s.options())
+	require.Equal(t, leasing.Options{Owner: "o", TTL: 5 * time.Second, RenewFraction: 0.5, RenewCadence: time.Second, MaxPoll: 2 * time.Second, RaiseToMinTTL: true}, s.options())
 
 	s, err = configure(t, text, no, "-name", "N", "-owner", "O", "-ledger", "L", "-ttl", "6s", "-pace", "7s", "-show", "8s", "-output", "json")
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 const (
@@ -124,8 +124,8 @@ func (p *play) introduce() {
 	if !p.backend.RemainingKnown {
 		p.act("%s does not tell those who wait how long a lease still runs", p.backend.Provider)
 	}
-	if p.backend.Precision > time.Second {
-		p.act("it may take %s up to %v more to free a lease that has run out", p.backend.Provider, p.backend.Precision)
+	if p.backend.Lateness.After(p.ttl) > time.Second {
+		p.act("it may take %s up to %v more to free a lease that has run out", p.backend.Provider, p.backend.Lateness.After(p.ttl))
 	}
 }
 
@@ -163,7 +163,7 @@ func (p *play) dismissTheHolder(ctx context.Context) error {
 
 // successor waits for somebody to have the lease after the holder.
 func (p *play) successor(ctx context.Context, holder report, since time.Time) error {
-	err := p.until(ctx, p.ttl+p.backend.Precision, "a successor of "+holder.Worker, func(r report) bool {
+	err := p.until(ctx, p.ttl+p.backend.Lateness.After(p.ttl), "a successor of "+holder.Worker, func(r report) bool {
 		return r.Kind == acquired && r.Token > holder.Token
 	})
 	if err == nil {

@@ -40,7 +40,7 @@ func (p *play) check(r report) error {
 		if term.Worker != r.Holder.Owner || r.Holder.Metadata["pid"] == "" {
 			return fmt.Errorf("%s shows that %s; that is the token of %s", r.Worker, r.Holder.line(), term.Worker)
 		}
-		if p.backend.RemainingKnown && (r.Holder.Left == nil || *r.Holder.Left > p.ttl+p.backend.Precision) {
+		if p.backend.RemainingKnown && (r.Holder.Left == nil || *r.Holder.Left > p.ttl+p.backend.Lateness.After(p.ttl)) {
 			return fmt.Errorf("%s shows that %s; it was granted for %v", r.Worker, r.Holder.line(), p.ttl)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // on is a play whose three workers run, without their processes.
@@ -20,7 +20,7 @@ func on(t *testing.T) *play {
 		c.all[name], c.running[name] = &exec.Cmd{}, true
 	}
 	p := &play{
-		crew: c, out: io.Discard, ttl: 3 * time.Second, backend: leasing.Capabilities{RemainingKnown: true, Precision: time.Second},
+		crew: c, out: io.Discard, ttl: 3 * time.Second, backend: leasing.Capabilities{RemainingKnown: true, Lateness: leasing.Lateness{Fixed: time.Second}},
 		items: map[int64]int{}, shown: map[string]map[int64]bool{},
 	}
 	p.Name, p.Ledger = "n", filepath.Join(t.TempDir(), "ledger.db")

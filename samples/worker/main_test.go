@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
@@ -119,7 +119,7 @@ func breakLease(t *testing.T, s settings) {
 	provider, err := s.open(t.Context())
 	require.NoError(t, err)
 	defer provider.Close()
-	result, err := provider.Break(t.Context(), leasing.BreakRequest{Name: s.Name, Immediate: true})
+	result, err := provider.Break(t.Context(), abstractions.BreakRequest{Name: s.Name, Immediate: true})
 	require.NoError(t, err)
 	require.True(t, result.WasHeld)
 }

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // measure acquires, renews and releases a lease that nobody else wants, one
@@ -57,7 +57,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 func once(ctx context.Context, manager leasing.Manager, name string) (took [3]time.Duration, err error) {
 	var lease leasing.Lease
 	for i, step := range []func() error{
-		func() (err error) { lease, err = manager.TryAcquire(ctx, name, leasing.AcquireOptions{}); return err },
+		func() (err error) { lease, err = manager.TryAcquire(ctx, name, nil); return err },
 		func() error { return lease.Renew(ctx) },
 		func() error { return lease.Release(ctx) },
 	} {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 const (
@@ -90,7 +90,7 @@ func (s settings) complete(given config) (settings, error) {
 // only longer leases get their shortest.
 func (s settings) options() leasing.Options {
 	return leasing.Options{
-		Owner: s.Owner, TTL: time.Duration(s.Leasing.TTL), Fit: true,
+		Owner: s.Owner, TTL: time.Duration(s.Leasing.TTL), RaiseToMinTTL: true,
 		RenewFraction: s.Leasing.RenewFraction, RenewCadence: time.Duration(s.Leasing.RenewCadence), MaxPoll: time.Duration(s.Leasing.MaxPoll),
 	}
 }

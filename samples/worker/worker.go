@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 )
 
 // worker competes for the lease, and works while it has it. This file is what an
@@ -73,7 +73,7 @@ func (w *worker) term(ctx context.Context) error {
 	watcher.Go(func() { w.watch(waiting) })
 	defer watcher.Wait()
 	defer haveIt()
-	return leasing.DoWith(ctx, w.manager, w.Name, leasing.AcquireOptions{Metadata: w.metadata()},
+	return leasing.DoWith(ctx, w.manager, w.Name, &leasing.AcquireOptions{Metadata: w.metadata()},
 		func(ctx context.Context, lease leasing.Lease) error {
 			haveIt()
 			watcher.Wait()
@@ -167,7 +167,7 @@ func (w *worker) say(r report) {
 	w.print(r)
 }
 
-// ttlOn is the TTL as a backend grants it: see leasing.Options.Fit.
+// ttlOn is the TTL as a backend grants it: see leasing.Options.RaiseToMinTTL.
 func (s settings) ttlOn(backend leasing.Capabilities) time.Duration {
 	ttl := max(time.Duration(s.Leasing.TTL), backend.MinTTL)
 	if backend.MaxTTL > 0 {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	redislease "github.com/distributedleasing/leasing/providers/redis"

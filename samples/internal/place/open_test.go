@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
@@ -45,7 +45,7 @@ func opens(t *testing.T, name, rawURL string) {
 	require.NoError(t, err)
 	defer provider.Close()
 	require.Equal(t, name, provider.Capabilities().Provider)
-	pinger, ok := leasing.As[leasing.Pinger](provider)
+	pinger, ok := abstractions.As[abstractions.Pinger](provider)
 	require.True(t, ok)
 	require.NoError(t, pinger.Ping(t.Context()))
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
@@ -81,7 +81,7 @@ func use(t *testing.T, p place.Place) {
 	t.Helper()
 	manager, closeManager, err := p.Manager(t.Context(), leasing.Options{})
 	require.NoError(t, err)
-	lease, err := manager.Acquire(t.Context(), "test/lease", leasing.AcquireOptions{})
+	lease, err := manager.Acquire(t.Context(), "test/lease", nil)
 	require.NoError(t, err)
 	require.NoError(t, lease.Release(t.Context()))
 	require.NoError(t, closeManager())

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
 
@@ -62,11 +62,11 @@ type leasingLocker struct {
 }
 
 func (l *leasingLocker) Try(ctx context.Context, name string) (Lock, error) {
-	return leased(l.manager.TryAcquire(ctx, name, leasing.AcquireOptions{}))
+	return leased(l.manager.TryAcquire(ctx, name, nil))
 }
 
 func (l *leasingLocker) Acquire(ctx context.Context, name string) (Lock, error) {
-	return leased(l.manager.Acquire(ctx, name, leasing.AcquireOptions{}))
+	return leased(l.manager.Acquire(ctx, name, nil))
 }
 
 func leased(lease leasing.Lease, err error) (Lock, error) {

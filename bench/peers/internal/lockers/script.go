@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
 
@@ -54,12 +54,12 @@ func (l *scriptLocker) learn(ctx context.Context, config Config) (err error) {
 	name := "bench-learn:" + rand.Text()
 	var id string
 	for range 2 {
-		ear.heard, id = nil, leasing.NewID()
-		grant, err := provider.Acquire(ctx, leasing.AcquireRequest{Name: name, ID: id, TTL: config.TTL, Owner: "bench"})
+		ear.heard, id = nil, abstractions.NewID()
+		grant, err := provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, TTL: config.TTL, Owner: "bench"})
 		if err != nil {
 			return err
 		}
-		if err := provider.Release(ctx, leasing.ReleaseRequest{Name: name, ID: id, Token: grant.Token, State: grant.State}); err != nil {
+		if err := provider.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id, Token: grant.Token, State: grant.State}); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 )
 

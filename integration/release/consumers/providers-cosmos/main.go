@@ -9,7 +9,7 @@ import (
 	"log"
 	"os"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 )
 

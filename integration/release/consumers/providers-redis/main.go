@@ -9,7 +9,7 @@ import (
 	"log"
 	"os"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 )
 

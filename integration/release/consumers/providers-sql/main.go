@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	leasing "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -25,7 +25,7 @@ func TestItPrintsAURLThatOpens(t *testing.T) {
 	for _, url := range []string{strings.TrimSpace(line), strings.Replace(strings.TrimSpace(line), "/db/one", "/db/two", 1)} {
 		p, err := cosmoslease.OpenURL(t.Context(), url)
 		require.NoError(t, err)
-		_, err = p.Acquire(t.Context(), leasing.AcquireRequest{Name: "n", ID: leasing.NewID(), Owner: "o", TTL: leasing.Infinite})
+		_, err = p.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: abstractions.NewID(), Owner: "o", TTL: abstractions.Infinite})
 		require.NoError(t, err)
 		require.NoError(t, p.Close())
 	}

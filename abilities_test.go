@@ -1,0 +1,117 @@
+package leasing_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+// counting answers for batches itself and hides everything else.
+type counting struct {
+	*leasingtest.Provider
+	answers bool
+}
+
+func (c counting) As(target any) bool {
+	batch, ok := target.(*abstractions.BatchRenewer)
+	if ok && c.answers {
+		*batch = c.Provider
+	}
+	return ok && c.answers
+}
+
+func TestTrap_T64_WrapperAnswersForItself(t *testing.T) {
+	p := leasingtest.NewProvider()
+	_, ok := abstractions.As[abstractions.Lister](p)
+	require.True(t, ok, "a provider without As answers by its methods")
+	_, ok = abstractions.As[abstractions.Lister](counting{p, true})
+	require.False(t, ok, "what a wrapper does not answer is hidden, though its methods would fit")
+	_, ok = abstractions.As[abstractions.BatchRenewer](counting{p, false})
+	require.False(t, ok)
+	batch, ok := abstractions.As[abstractions.BatchRenewer](counting{p, true})
+	require.True(t, ok)
+	require.Equal(t, p, batch)
+}
+
+func TestList(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		for i := range 250 {
+			l, err := m.Acquire(t.Context(), fmt.Sprintf("a/%03d", i), nil)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, l.Release(t.Context())) }()
+		}
+		seen := map[string]bool{}
+		for record, err := range m.List(t.Context(), &leasing.ListOptions{Prefix: "a/", HeldOnly: true}) {
+			require.NoError(t, err)
+			require.True(t, record.Held)
+			seen[record.Name] = true
+		}
+		require.Len(t, seen, 250)
+		require.GreaterOrEqual(t, p.Count(leasingtest.List), 3, "page by page")
+		before := p.Count(leasingtest.List)
+		for range m.List(t.Context(), &leasing.ListOptions{Prefix: "a/"}) {
+			break
+		}
+		require.Equal(t, before+1, p.Count(leasingtest.List))
+
+		p.Use(leasingtest.Fail(leasingtest.List, 1, errNetwork))
+		n := 0
+		for _, err := range m.List(t.Context(), nil) {
+			require.ErrorIs(t, err, leasing.ErrUnavailable)
+			n++
+		}
+		require.Equal(t, 1, n)
+		plain := leasingtest.NewManagerOn(t, polling{p}, leasing.Options{})
+		for _, err := range plain.List(t.Context(), nil) {
+			require.ErrorIs(t, err, leasing.ErrUnsupported)
+		}
+		require.Equal(t, "memory", plain.Capabilities().Provider)
+	})
+}
+
+// sloppy answers batches badly.
+type sloppy struct {
+	*leasingtest.Provider
+	answer func(results []abstractions.RenewResult) []abstractions.RenewResult
+}
+
+func (s sloppy) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	results, err := s.Provider.RenewBatch(ctx, reqs)
+	return s.answer(results), err
+}
+
+func TestTrap_T66_MissingItemOfABatchIsNeitherSuccessNorLoss(t *testing.T) {
+	for what, answer := range map[string]func([]abstractions.RenewResult) []abstractions.RenewResult{
+		"cut short": func(r []abstractions.RenewResult) []abstractions.RenewResult { return r[:len(r)/2] },
+		"empty":     func(r []abstractions.RenewResult) []abstractions.RenewResult { clear(r); return r },
+		"nil":       func(r []abstractions.RenewResult) []abstractions.RenewResult { return nil },
+		"swapped":   func(r []abstractions.RenewResult) []abstractions.RenewResult { r[0], r[1] = r[1], r[0]; return r },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := leasingtest.NewProvider()
+			m := leasingtest.NewManagerOn(t, sloppy{p, answer}, leasing.Options{})
+			var told journal
+			defer m.Subscribe(told.observe)()
+			var leases []leasing.Lease
+			for i := range 32 {
+				l, err := m.Acquire(t.Context(), fmt.Sprintf("a/b/%d", i), &leasing.AcquireOptions{RenewCadence: 10 * time.Second})
+				require.NoError(t, err)
+				leases = append(leases, l)
+			}
+			time.Sleep(10 * time.Minute)
+			require.NotEmpty(t, told.only(leasing.EventRenewalFailed), what)
+			for _, l := range leases {
+				require.NoError(t, l.Err(), "%s: retried in smaller requests, then alone", what)
+				require.NoError(t, l.Release(t.Context()))
+			}
+		})
+	}
+}

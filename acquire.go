@@ -1,0 +1,163 @@
+package leasing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"go.opentelemetry.io/otel/trace"
+)
+
+var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", ErrUnavailable)
+
+// claim is one application's wish for a name: one ID, kept over all its
+// requests, so that each of them is the same claim to the backend.
+type claim struct {
+	name, id string
+	plan     plan
+	scope    *scope
+	values   context.Context // the caller's: the lease keeps its values
+	caller   *trace.SpanContext
+
+	// unknown is set when a request's outcome is not known; it may have taken
+	// the name, or may yet take it, for a TTL from lastSent.
+	unknown  bool
+	lastSent instant
+}
+
+func (m *manager) TryAcquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
+	once := orZero(options)
+	once.WaitLimit = NoWait
+	return m.Acquire(ctx, name, &once)
+}
+
+func (m *manager) Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
+	l, err := m.acquire(ctx, name, options)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (m *manager) acquire(ctx context.Context, name string, options *AcquireOptions) (*lease, error) {
+	if err := m.enter(); err != nil {
+		return nil, m.wrap("acquire", name, err)
+	}
+	defer m.leave()
+	plan, err := m.options.plan("AcquireOptions", options, m.caps)
+	if err == nil {
+		err = m.caps.ValidateName(name)
+	}
+	if err != nil {
+		return nil, m.wrap("acquire", name, err)
+	}
+	c := &claim{name: name, id: abstractions.NewID(), plan: plan, scope: m.telemetry.scope(name), values: ctx, caller: callerOf(ctx)}
+	spanCtx, span := m.telemetry.start(ctx, "lease.acquire")
+	defer span.End()
+
+	began := m.clock.mono()
+	l, err := m.pursue(spanCtx, c)
+	m.telemetry.acquired(c.scope, m.clock.mono()-began, err)
+	if err != nil {
+		err = m.wrap("acquire", name, err)
+		m.telemetry.describe(span, name, c.id, 0, plan.ttl, err)
+		return nil, err
+	}
+	m.telemetry.describe(span, name, c.id, l.token, plan.ttl, nil)
+	return l, nil
+}
+
+// pursue asks once, or waits.
+func (m *manager) pursue(ctx context.Context, c *claim) (*lease, error) {
+	if c.plan.waitLimit != NoWait {
+		return m.queues.wait(ctx, c)
+	}
+	l, err := m.ask(ctx, c)
+	if err != nil && c.unknown {
+		m.abandon(c, nil)
+	}
+	return l, err
+}
+
+// ask makes one request for a claim. Trust in what it grants is counted from
+// before the request goes out.
+func (m *manager) ask(ctx context.Context, c *claim) (*lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	window := m.drift.window(c.plan.firstTTL)
+	reqCtx, cancel := bounded(ctx, min(window, m.options.RequestTimeout))
+	sent := m.clock.now()
+	grant, err := m.provider.Acquire(reqCtx, abstractions.AcquireRequest{
+		Name: c.name, ID: c.id, Owner: m.options.Owner, TTL: c.plan.firstTTL, Metadata: c.plan.metadata,
+	})
+	cut := cutOff(reqCtx, err)
+	cancel()
+	if err == nil {
+		err = c.check(grant)
+	}
+	if err != nil {
+		if cut || !abstractions.NotApplied(err) {
+			c.unknown, c.lastSent = true, sent
+		}
+		return nil, err
+	}
+	var doubt instant
+	if c.unknown {
+		doubt = c.lastSent.add(c.plan.firstTTL)
+	}
+	c.unknown, c.lastSent = true, sent // ours, until a lease takes it over
+	now := m.clock.now()
+	l := m.newLease(c, grant, sent)
+	l.doubt = doubt
+	switch {
+	case l.until.left(now) <= 0:
+		return nil, errGrantTooLate
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case !l.begin(now):
+		return nil, ErrClosed
+	}
+	c.unknown = false
+	return l, nil
+}
+
+// cutOff reports whether err is the cause of a context that has ended. Then it
+// tells nothing of the request, whatever sentinel it matches: the context may
+// be that of another lease, which was lost, or of a manager that is closed.
+func cutOff(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+}
+
+// check refuses a grant that is not what was asked for.
+func (c *claim) check(g abstractions.Grant) error {
+	if g.ID != c.id || g.Name != c.name || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
+		return fmt.Errorf("%w: the provider granted %q, ID %s, token %d, TTL %v", ErrUnavailable, g.Name, g.ID, g.Token, g.TTL)
+	}
+	return nil
+}
+
+// abandon cleans up behind a claim that was given up with a request's outcome
+// unknown. settled is called when the name has been released, or that failed.
+func (m *manager) abandon(c *claim, settled func()) {
+	m.cleanUp(&cleanup{name: c.name, id: c.id, until: c.lastSent.add(c.plan.firstTTL)}, settled)
+}
+
+// gaveUp is the error of a wait that ended without the lease: why it ended,
+// and what had stood in the way.
+func gaveUp(end, last error) error {
+	if last == nil || errors.Is(last, end) {
+		return end
+	}
+	return fmt.Errorf("%w; the last answer was: %w", end, last)
+}
+
+func callerOf(ctx context.Context) *trace.SpanContext {
+	sc := trace.SpanContextFromContext(ctx)
+	if !sc.IsValid() {
+		return nil
+	}
+	valid := sc // on the heap only here
+	return &valid
+}

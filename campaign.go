@@ -1,0 +1,195 @@
+package leasing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// waitGrace is how long a request that is under way when the wait limit passes
+// may still take.
+const waitGrace = time.Second
+
+// pushedPolls is how many times MaxPoll the pause between two requests may
+// grow to where the backend pushes wake-ups.
+const pushedPolls = 10
+
+// maxThrottle bounds the pause that a backend may ask for.
+const maxThrottle = time.Minute
+
+// errWaitLimit is the cause of a context that ends waitGrace after the limit.
+var errWaitLimit = fmt.Errorf("%w: no answer within the wait limit", ErrUnavailable)
+
+// waitLimit returns a channel that tells when the limit has passed, and the
+// context for requests until then. 0 is no limit.
+func waitLimit(ctx context.Context, limit time.Duration) (context.Context, <-chan time.Time, func()) {
+	if limit <= 0 {
+		return ctx, nil, func() {}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, addSaturated(limit, waitGrace), errWaitLimit)
+	timer := time.NewTimer(limit)
+	return ctx, timer.C, func() { timer.Stop(); cancel() }
+}
+
+// campaign is the head of a queue at work.
+type campaign struct {
+	m     *manager
+	c     *claim
+	q     *queue
+	t     *ticket
+	limit <-chan time.Time // tells when the wait limit has passed
+
+	asked bool
+	last  error // what stands in the way, as the backend last answered
+	late  int   // answers in a row that the lease should have run out
+	// pushless is set when the provider has ended its hints: from then on the head polls.
+	pushless bool
+	hints    <-chan struct{} // of the provider's Waiter; nil while there are none
+	// unsubscribe ends the registration behind hints.
+	unsubscribe context.CancelFunc
+}
+
+// run asks until the name is ours, the wait ends, or asking can't help.
+func (h *campaign) run(ctx context.Context) (*lease, error) {
+	m := h.m
+	defer func() {
+		if h.unsubscribe != nil {
+			h.unsubscribe()
+		}
+	}()
+	pause := m.queues.entrance(h.q, h.t)
+	if pause == 0 {
+		if m.queues.contended(h.c.name) {
+			h.subscribe(ctx) // now, which saves the request that has to follow it
+		}
+		// Most acquires end here, so what only waiting needs comes after.
+		if l, err := h.ask(ctx); l != nil || err != nil {
+			return l, err
+		}
+	} else {
+		h.last = m.queues.heldHere(h.q)
+	}
+	m.telemetry.waiters(h.c.scope, +1)
+	m.queues.waiting.Add(1)
+	defer func() {
+		m.telemetry.waiters(h.c.scope, -1)
+		m.queues.waiting.Add(-1)
+	}()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(m.open, func() { cancel(ErrClosed) })()
+	freed := m.queues.listen(h.t)
+	for n := 0; ; n++ {
+		if pause == 0 {
+			if errors.Is(h.last, ErrHeld) && h.subscribe(ctx) { // a release just before it was not hinted
+				if l, err := h.ask(ctx); l != nil || err != nil {
+					return l, err
+				}
+			}
+			pause = h.pause(n)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case _, ok := <-h.hints:
+			if !ok {
+				h.hints, h.pushless = nil, true
+			}
+		case <-freed:
+		case <-ctx.Done():
+		case <-h.limit:
+			timer.Stop()
+			if !h.asked {
+				return m.ask(ctx, h.c)
+			}
+			return nil, h.last
+		}
+		timer.Stop()
+		pause = 0
+		if l, err := h.ask(ctx); l != nil || err != nil {
+			return l, err
+		}
+	}
+}
+
+// ask asks once. With neither lease nor error the wait goes on.
+func (h *campaign) ask(ctx context.Context) (*lease, error) {
+	h.asked = true
+	l, err := h.m.ask(ctx, h.c)
+	switch {
+	case err == nil:
+		return l, nil
+	case ctx.Err() != nil:
+		if end := context.Cause(ctx); !errors.Is(end, errWaitLimit) || h.last == nil {
+			return nil, gaveUp(end, h.last)
+		}
+		return nil, h.last
+	case permanent(err):
+		return nil, err
+	}
+	h.last = err
+	if held := (*HeldError)(nil); errors.As(err, &held) {
+		h.m.queues.takenByOthers(h.q)
+	}
+	return nil, nil
+}
+
+// subscribe asks the provider for hints. It reports whether a registration is
+// new. Without one, or when it fails, the head polls.
+func (h *campaign) subscribe(ctx context.Context) bool {
+	if h.m.waiter == nil || h.hints != nil || h.pushless {
+		return false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(min(h.m.options.RequestTimeout, h.m.options.MaxPoll), cancel)
+	wakeups, err := h.m.waiter.Wait(ctx, abstractions.WaitRequest{Name: h.c.name, ID: h.c.id})
+	if !timer.Stop() || err != nil {
+		cancel()
+		return false
+	}
+	h.hints, h.unsubscribe = wakeups.C, cancel
+	return true
+}
+
+// pause is how long to wait for a hint after the n-th answer: a jittered,
+// doubling back-off, or until the holder's time is up, whichever is sooner. With
+// hints it begins where it ends without.
+func (h *campaign) pause(n int) time.Duration {
+	first, limit := h.m.options.MinPoll, h.m.options.MaxPoll
+	if h.hints != nil {
+		first, limit = limit, min(limit, forever/pushedPolls)*pushedPolls
+	}
+	pause := limit
+	if n = min(n, 16); first < limit>>n {
+		pause = first << n
+	}
+	pause -= time.Duration(h.m.options.Random() * float64(pause) / 2)
+	if throttled := (*ThrottledError)(nil); errors.As(h.last, &throttled) {
+		return max(pause, min(throttled.RetryAfter, maxThrottle))
+	}
+	held := (*HeldError)(nil)
+	if !errors.As(h.last, &held) {
+		return pause
+	}
+	if held.RetryAfter > 0 {
+		pause = min(pause, held.RetryAfter)
+	}
+	if left, known := held.Holder.Remaining(); known && held.Holder.Held {
+		if left > 0 {
+			h.late = 0
+		}
+		pause = min(pause, addSaturated(left, chase(h.late, h.m.options.Random())))
+		h.late++
+	}
+	return pause
+}
+
+// chase is how long after the end of the holder's time to ask: a millisecond
+// or two, so that waiters of many processes don't meet, and doubling while the
+// backend still shows a lease whose time is up.
+func chase(late int, random float64) time.Duration {
+	return time.Duration((1+random)*float64(time.Millisecond)) << min(late, 8)
+}

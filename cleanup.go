@@ -1,0 +1,141 @@
+package leasing
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// cleanup gives up a claim that nobody holds but that the backend may believe
+// in, or may yet come to believe in: an acquire whose outcome stayed unknown, a
+// renewal that came after the loss, a release that was not answered. A release
+// by ID is repeated until the claim's TTL has passed, since a request that was
+// delayed on its way may land after the first one.
+type cleanup struct {
+	name, id string
+	token    int64
+	state    any
+	// from is when to begin; the zero instant is now. What somebody may still
+	// be using is not given up before the backend would have freed it.
+	from  instant
+	until instant
+
+	m *manager
+	// settled is called once, when the first try is over.
+	settled  func()
+	tries    int
+	answered bool // at least once
+
+	entry // in the schedule
+	mu    sync.Mutex
+	next  instant // when to try; forever while a try is under way
+	done  bool
+}
+
+// cleanUp starts a clean-up. settled, unless nil, is called when its first try
+// is over, or at once if the manager has ended.
+func (m *manager) cleanUp(c *cleanup, settled func()) {
+	c.m, c.settled = m, settled
+	m.mu.Lock()
+	if m.lifetime.Err() != nil {
+		m.mu.Unlock()
+		c.settle()
+		return
+	}
+	m.cleanups++
+	m.owed++
+	m.mu.Unlock()
+	now := m.clock.now()
+	c.plan(now, max(0, c.from.left(now)))
+}
+
+// plan sets the next try.
+func (c *cleanup) plan(now instant, in time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = now.add(in)
+	c.m.schedule.set(c, c.next.mono, 0)
+}
+
+func (c *cleanup) onDue(now instant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done {
+		return
+	}
+	left := c.next.left(now)
+	if left == forever || left > 0 && (!c.m.isClosing() || c.from.left(now) > 0) { // under way, or woken by a resume
+		c.m.schedule.set(c, addSaturated(now.mono, left), 0)
+		return
+	}
+	c.next = instant{forever, forever} // until the try is over
+	c.m.schedule.set(c, forever, 0)
+	c.m.engine.gatherCleanup(c)
+}
+
+// try releases the claim once and plans the next try, if there is to be one.
+func (c *cleanup) try() {
+	m := c.m
+	if m.isClosing() && c.until.mono == forever { // Close does not wait for ever
+		c.until = m.clock.now().add(m.options.TTL)
+	}
+	bound := min(m.options.RequestTimeout, max(minRetry, c.until.left(m.clock.now())))
+	ctx, cancel := context.WithTimeout(m.lifetime, bound)
+	err := m.provider.Release(ctx, abstractions.ReleaseRequest{Name: c.name, ID: c.id, Token: c.token, State: c.state})
+	cancel()
+	c.settle()
+
+	now := m.clock.now()
+	left := c.until.left(now)
+	answered := err == nil || permanent(err)
+	if answered && !c.answered {
+		c.answered = true
+		m.mu.Lock()
+		m.owed--
+		m.mu.Unlock()
+	}
+	if left <= 0 || answered && (left == forever || m.isClosing()) {
+		c.finish()
+		return
+	}
+	c.tries++
+	c.plan(now, c.pause(answered, left))
+}
+
+// repeats is how often a release that was answered is repeated, at growing
+// intervals as counted back from the end of the TTL, when the last is sent.
+const repeats = 4
+
+func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
+	switch {
+	case !answered: // backs off like a renewal, up to a second
+		return min(retryPause(c.tries, left, left, c.m.options.Random()), time.Second)
+	case c.tries >= repeats:
+		return left
+	}
+	return left / 3
+}
+
+func (c *cleanup) settle() {
+	if c.settled != nil {
+		c.settled()
+		c.settled = nil
+	}
+}
+
+func (c *cleanup) finish() {
+	m := c.m
+	c.mu.Lock()
+	c.done = true
+	m.schedule.remove(c)
+	c.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cleanups--
+	if !c.answered {
+		m.owed--
+	}
+	m.checkIdle()
+}

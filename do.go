@@ -1,0 +1,63 @@
+package leasing
+
+import (
+	"context"
+	"errors"
+
+	"github.com/distributedleasing/leasing/internal/sealed"
+)
+
+// Do acquires name, waiting as Manager.Acquire does, runs fn under the lease,
+// and releases it when fn has returned, or has panicked.
+//
+// The context that fn gets ends when the lease is lost, when the manager is
+// closed, when Release is called on the lease, or when ctx ends; context.Cause
+// tells which. Unless the lease is lost it is renewed until fn has returned,
+// so that nobody else gets in while fn still cleans up: fn should return soon
+// after its context ends.
+//
+// Do returns fn's error, joined with the *LostError if the lease was lost
+// meanwhile (fn may have run unprotected, even if it returned nil), and with
+// the error of the release.
+func Do(ctx context.Context, m Manager, name string, fn func(ctx context.Context, lease Lease) error) error {
+	return DoWith(ctx, m, name, nil, fn)
+}
+
+// DoWith is Do with options. With WaitLimit NoWait it asks for the name once.
+func DoWith(ctx context.Context, m Manager, name string, options *AcquireOptions, fn func(ctx context.Context, lease Lease) error) (err error) {
+	if m == nil {
+		return &Error{Op: "do", Name: name, Err: &InvalidError{Field: "manager", Value: nil, Want: "a Manager"}}
+	}
+	if fn == nil {
+		return &Error{Op: "do", Name: name, Err: &InvalidError{Field: "fn", Value: nil, Want: "a function"}}
+	}
+	acquired, err := m.Acquire(ctx, name, options)
+	if err != nil {
+		return err
+	}
+	l := sealed.Self(acquired).(*lease) // also of a wrapper that embeds one
+	work, cancel := context.WithCancelCause(l.ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer func() {
+		stop()
+		released, lost := l.Release(ctx), (*LostError)(nil)
+		if released != nil && !(errors.As(released, &lost) && errors.Is(err, error(lost))) {
+			err = errors.Join(err, released)
+		}
+	}()
+	return fn(work, leaseInDo{l})
+}
+
+// leaseInDo is the lease as the function in a Do sees it: it can end the work,
+// but the release has to wait for the function to return.
+type leaseInDo struct{ *lease }
+
+func (l leaseInDo) Release(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase < releasing {
+		l.endWork(ErrReleased)
+	}
+	return nil
+}

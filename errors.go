@@ -1,0 +1,50 @@
+package leasing
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// CloseError is what Manager.Close had to leave behind when its context ended.
+type CloseError struct {
+	// InUse names the leases whose holders had not released them. They are no
+	// longer renewed.
+	InUse []string
+	// Unreleased counts claims whose release the backend has not answered.
+	Unreleased int
+	// Err is the cause of the context.
+	Err error
+}
+
+func (e *CloseError) Error() string {
+	text := fmt.Sprint(e.Err)
+	if len(e.InUse) > 0 {
+		text += fmt.Sprintf(": %d leases were still in use and are left to run out: %s", len(e.InUse), listed(e.InUse))
+	}
+	if e.Unreleased > 0 {
+		text += fmt.Sprintf(": %d claims could not be released at the backend", e.Unreleased)
+	}
+	return text
+}
+
+func (e *CloseError) Unwrap() error { return e.Err }
+
+// listed shows the first few of many names.
+func listed(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+}
+
+// permanent reports whether asking again can't help until somebody acts.
+func permanent(err error) bool {
+	for _, sentinel := range [...]error{ErrReleased, ErrInvalid, ErrDenied, ErrNotSetUp, ErrClosed, ErrUnsupported} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,130 @@
+package leasing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// open stands for opening the provider of your choice: see the modules under providers.
+func open() leasing.Manager {
+	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{Owner: "worker-1"})
+	if err != nil {
+		panic(err)
+	}
+	return manager
+}
+
+// What most programs need: run a function while holding a name.
+func ExampleDo() {
+	ctx, manager := context.Background(), open()
+	defer manager.Close(ctx)
+
+	err := leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+		fmt.Println("holding", lease.Name(), "with a token:", lease.Token() > 0)
+		return nil // work until ctx ends at the latest
+	})
+	fmt.Println(err)
+	// Output:
+	// holding jobs/daily-maintenance with a token: true
+	// <nil>
+}
+
+// A job that somebody else is doing already need not be waited for.
+func ExampleDoWith_once() {
+	ctx, manager := context.Background(), open()
+	defer manager.Close(ctx)
+	job := func(ctx context.Context, _ leasing.Lease) error {
+		// Inside the job the same name is taken.
+		return leasing.DoWith(ctx, manager, "jobs/report", &leasing.AcquireOptions{WaitLimit: leasing.NoWait},
+			func(context.Context, leasing.Lease) error { return nil })
+	}
+
+	err := leasing.Do(ctx, manager, "jobs/report", job)
+	var held *leasing.HeldError
+	if errors.As(err, &held) {
+		fmt.Println("left to", held.Holder.Owner)
+	}
+	// Output: left to worker-1
+}
+
+// A lease that is held for longer than one function runs.
+func ExampleManager_acquire() {
+	ctx, manager := context.Background(), open()
+	defer manager.Close(ctx)
+
+	lease, err := manager.Acquire(ctx, "schema/migrations", &leasing.AcquireOptions{
+		TTL:       10 * time.Minute,
+		WaitLimit: time.Minute,
+		Metadata:  map[string]string{"version": "42"},
+	})
+	if err != nil {
+		fmt.Println(err) // leasing.ErrHeld: somebody else is at it
+		return
+	}
+	defer lease.Release(ctx)
+
+	select {
+	case <-lease.Done(): // lost: stop, somebody else may begin
+		fmt.Println(lease.Err())
+	default:
+		record, _ := manager.Inspect(ctx, "schema/migrations")
+		fmt.Println(record.Owner, "migrates to version", record.Metadata["version"])
+	}
+	// Output: worker-1 migrates to version 42
+}
+
+// Two who want the same name: the second waits its turn.
+func ExampleManager_acquire_waiting() {
+	ctx, manager := context.Background(), open()
+	defer manager.Close(ctx)
+	first, _ := manager.Acquire(ctx, "cursor/orders", nil)
+	time.AfterFunc(10*time.Millisecond, func() { first.Release(ctx) })
+
+	second, err := manager.Acquire(ctx, "cursor/orders", nil)
+	fmt.Println(err, second.Token() > first.Token())
+	second.Release(ctx)
+	// Output: <nil> true
+}
+
+// Ending somebody's lease, as an operator: this very one, and no later one.
+func ExampleManager_break() {
+	ctx, manager := context.Background(), open()
+	defer manager.Close(ctx)
+	stuck, _ := manager.Acquire(ctx, "jobs/stuck", nil)
+
+	record, _ := manager.Inspect(ctx, "jobs/stuck")
+	_, err := manager.Break(ctx, "jobs/stuck", &leasing.BreakOptions{IfToken: record.Token, Immediate: true})
+	fmt.Println(err)
+	fmt.Println(errors.Is(stuck.Renew(ctx), leasing.ErrLost), stuck.Err())
+	// Output:
+	// <nil>
+	// true lease lost: broken
+}
+
+// Events of all leases of a manager.
+func ExampleManager_subscribe() {
+	ctx, manager := context.Background(), open()
+	manager.Subscribe(func(e leasing.Event) { fmt.Println(e.Kind, e.Name) })
+
+	lease, _ := manager.Acquire(ctx, "jobs/report", nil)
+	lease.Release(ctx)
+	manager.Close(ctx) // tells what has not been told yet
+	// Output:
+	// acquired jobs/report
+	// released jobs/report
+}
+
+// A health check that takes no lease.
+func ExampleHealthHandler() {
+	manager := open()
+	defer manager.Close(context.Background())
+	http.Handle("/healthz/leases", leasing.HealthHandler(manager))
+	fmt.Println(manager.Health(context.Background()).Status)
+	// Output: healthy
+}

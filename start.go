@@ -1,0 +1,256 @@
+package leasing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/sealed"
+)
+
+// manager is the one implementation of Manager. Each of its parts has a file:
+// schedule (what is due), engine (renewal requests), queues (waiters),
+// observers, telemetry.
+type manager struct {
+	sealed.Manager
+	provider  Provider
+	batch     abstractions.BatchRenewer // nil without
+	waiter    abstractions.Waiter       // nil without
+	queued    bool                      // the backend keeps a queue of waiters
+	caps      Capabilities
+	options   Options
+	drift     drift
+	clock     *clock
+	schedule  *schedule
+	engine    *engine
+	queues    queues
+	observers observers
+	telemetry *telemetry
+
+	// lifetime is the context of all that the manager does by itself. It ends
+	// when Close has done what it could; goroutines then end too.
+	lifetime   context.Context
+	end        context.CancelFunc
+	goroutines sync.WaitGroup
+
+	// open ends as soon as Close begins; closing is its channel.
+	open    context.Context
+	shut    context.CancelFunc
+	closing <-chan struct{}
+	done    chan struct{} // closed when Close has finished
+	result  error         // of Close, once done
+
+	mu       sync.Mutex
+	calls    int // Acquires under way
+	cleanups int
+	owed     int // those whose release has not been answered yet
+	leases   []*lease
+	idle     chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
+
+	asleep  atomic.Int64 // boot less mono at the loop's last look
+	failing atomic.Int64
+	lost    atomic.Int64
+}
+
+// NewManager returns a manager of leases at the given provider. It starts one
+// goroutine (two on Linux, where a second waits for a resume from suspend) and
+// sends nothing. Close it when done; it does not close the provider.
+//
+// It returns an *InvalidError that names the option which can't work.
+func NewManager(provider Provider, options Options) (Manager, error) {
+	return newManager(provider, options, systemClock)
+}
+
+func newManager(provider Provider, options Options, newClock func() *clock) (*manager, error) {
+	if provider == nil {
+		return nil, &Error{Op: "new manager", Err: &InvalidError{Field: "provider", Value: nil, Want: "a provider; nil can't hold leases"}}
+	}
+	caps := provider.Capabilities()
+	options, err := options.withDefaults(caps)
+	if err != nil {
+		return nil, &Error{Op: "new manager", Provider: caps.Provider, Err: err}
+	}
+	m := &manager{
+		provider: provider,
+		caps:     caps,
+		options:  options,
+		drift:    options.drift(),
+		clock:    newClock(),
+		schedule: newSchedule(),
+		done:     make(chan struct{}),
+	}
+	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
+	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)
+	m.queued = m.waiter != nil && m.caps.Queues
+	m.lifetime, m.end = context.WithCancel(context.Background())
+	m.open, m.shut = context.WithCancel(context.Background())
+	m.closing = m.open.Done()
+	m.telemetry = newTelemetry(options, caps.Provider)
+	m.engine = newEngine(m)
+	m.queues.init(m)
+	m.observers.init(m)
+	m.goroutines.Go(m.run)
+	return m, nil
+}
+
+func (m *manager) Capabilities() Capabilities { return m.caps }
+
+func (m *manager) Inspect(ctx context.Context, name string) (Record, error) {
+	req := abstractions.InspectRequest{Name: name}
+	var record Record
+	err := m.call(ctx, "inspect", name, req.Validate(m.caps), func(ctx context.Context) (err error) {
+		record, err = m.provider.Inspect(ctx, req)
+		return err
+	})
+	return record, err
+}
+
+func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (BreakResult, error) {
+	options := orZero(given)
+	req := abstractions.BreakRequest{Name: name, IfToken: options.IfToken, Immediate: options.Immediate, Grace: options.Grace, Actor: cmp.Or(options.Actor, m.options.Owner), Reason: options.Reason}
+	if req.Grace == 0 {
+		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, forever/2))
+	}
+	ctx, span := m.telemetry.start(ctx, "lease.break")
+	defer span.End()
+	var result BreakResult
+	err := m.call(ctx, "break", name, req.Validate(m.caps), func(ctx context.Context) (err error) {
+		result, err = m.provider.Break(ctx, req)
+		return err
+	})
+	m.telemetry.describe(span, name, "", result.Token, 0, err)
+	if err == nil && result.WasHeld {
+		m.observers.publish(nil, Event{Kind: EventBroken, Time: time.Now(), Coalesced: 1, Name: name, Token: result.Token})
+	}
+	return result, err
+}
+
+func (m *manager) List(ctx context.Context, given *ListOptions) iter.Seq2[Record, error] {
+	options := orZero(given)
+	return func(yield func(Record, error) bool) {
+		lister, ok := abstractions.As[abstractions.Lister](m.provider)
+		if !ok {
+			yield(Record{}, m.wrap("list", "", ErrUnsupported))
+			return
+		}
+		req := abstractions.ListRequest{Prefix: options.Prefix, HeldOnly: options.HeldOnly}
+		for {
+			var page abstractions.ListResult
+			err := m.call(ctx, "list", "", nil, func(ctx context.Context) (err error) {
+				page, err = lister.List(ctx, req)
+				return err
+			})
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			for _, record := range page.Records {
+				if !yield(record, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			req.After = page.Next
+		}
+	}
+}
+
+func (m *manager) Subscribe(observer Observer) (unsubscribe func()) {
+	return m.observers.subscribe(observer)
+}
+
+// call makes one request for an application: refused if the manager is closed
+// or the request invalid, bounded, and with its error wrapped.
+func (m *manager) call(ctx context.Context, op, name string, invalid error, request func(context.Context) error) error {
+	if m.isClosing() {
+		return m.wrap(op, name, ErrClosed)
+	}
+	if invalid != nil {
+		return m.wrap(op, name, invalid)
+	}
+	ctx, cancel := bounded(ctx, m.options.RequestTimeout)
+	defer cancel()
+	return m.wrap(op, name, request(ctx))
+}
+
+// wrap says where an error comes from, once.
+func (m *manager) wrap(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var wrapped *Error
+	if errors.As(err, &wrapped) {
+		return err
+	}
+	return &Error{Op: op, Provider: m.caps.Provider, Name: name, Err: err}
+}
+
+func (m *manager) isClosing() bool {
+	return m.open.Err() != nil
+}
+
+// spawn runs f in a goroutine that Close waits for, unless the manager has ended.
+func (m *manager) spawn(f func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lifetime.Err() != nil {
+		return false
+	}
+	m.goroutines.Go(f)
+	return true
+}
+
+// enter counts a call as under way, or refuses it.
+func (m *manager) enter() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.isClosing() {
+		return ErrClosed
+	}
+	m.calls++
+	return nil
+}
+
+func (m *manager) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls--
+	m.checkIdle()
+}
+
+// register takes a new lease under management, unless Close has begun.
+func (m *manager) register(l *lease) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.isClosing() {
+		return false
+	}
+	m.leases = append(m.leases, l)
+	l.slot = len(m.leases) - 1
+	return true
+}
+
+func (m *manager) unregister(l *lease) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.leases[len(m.leases)-1]
+	m.leases[l.slot], last.slot = last, l.slot
+	m.leases[len(m.leases)-1] = nil
+	m.leases = m.leases[:len(m.leases)-1]
+	m.checkIdle()
+}
+
+// checkIdle tells Close when nothing is under way any more. Needs mu.
+func (m *manager) checkIdle() {
+	if m.idle != nil && m.calls == 0 && m.cleanups == 0 && len(m.leases) == 0 {
+		close(m.idle)
+		m.idle = nil
+	}
+}

@@ -1,0 +1,331 @@
+package leasing_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+// recorder is OpenTelemetry's API with nothing behind it but maps: sums and
+// counts by instrument and attributes, and the spans that have ended. The
+// SDK's own view of the same is checked in the integration module.
+type recorder struct {
+	mu    sync.Mutex
+	sums  map[string]float64
+	spans []*span
+}
+
+func newRecorder() *recorder { return &recorder{sums: map[string]float64{}} }
+
+func (r *recorder) add(name string, value float64, set attribute.Set) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sums[name+"{"+set.Encoded(attribute.DefaultEncoder())+"}"] += value
+}
+
+// sum adds up an instrument over all attribute sets that contain the given text.
+func (r *recorder) sum(name, with string) (total float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, value := range r.sums {
+		if strings.HasPrefix(key, name+"{") && strings.Contains(key, with) {
+			total += value
+		}
+	}
+	return total
+}
+
+type meters struct {
+	metricnoop.MeterProvider
+	r *recorder
+}
+
+func (m meters) Meter(string, ...metric.MeterOption) metric.Meter { return &meter{r: m.r} }
+
+type tracers struct {
+	tracenoop.TracerProvider
+	r *recorder
+}
+
+func (t tracers) Tracer(string, ...trace.TracerOption) trace.Tracer { return tracer{r: t.r} }
+
+type meter struct {
+	metricnoop.Meter
+	r *recorder
+}
+
+type histogram struct {
+	metricnoop.Float64Histogram
+	r    *recorder
+	name string
+}
+
+func (h histogram) Enabled(context.Context) bool { return true }
+func (h histogram) Record(_ context.Context, _ float64, options ...metric.RecordOption) {
+	h.r.add(h.name, 1, metric.NewRecordConfig(options).Attributes())
+}
+
+func (m *meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return histogram{r: m.r, name: name}, nil
+}
+
+type upCounter struct {
+	metricnoop.Int64Counter
+	r    *recorder
+	name string
+}
+
+func (c upCounter) Enabled(context.Context) bool { return true }
+func (c upCounter) Add(_ context.Context, n int64, options ...metric.AddOption) {
+	c.r.add(c.name, float64(n), metric.NewAddConfig(options).Attributes())
+}
+
+type upDownCounter struct {
+	metricnoop.Int64UpDownCounter
+	r    *recorder
+	name string
+}
+
+func (c upDownCounter) Enabled(context.Context) bool { return true }
+func (c upDownCounter) Add(_ context.Context, n int64, options ...metric.AddOption) {
+	c.r.add(c.name, float64(n), metric.NewAddConfig(options).Attributes())
+}
+
+func (m *meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return upCounter{r: m.r, name: name}, nil
+}
+
+func (m *meter) Int64UpDownCounter(name string, _ ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	return upDownCounter{r: m.r, name: name}, nil
+}
+
+type span struct {
+	tracenoop.Span
+	r          *recorder
+	name       string
+	parent     trace.SpanContext
+	links      []trace.Link
+	attributes map[attribute.Key]attribute.Value
+	status     codes.Code
+	err        error
+	context    trace.SpanContext
+}
+
+type tracer struct {
+	tracenoop.Tracer
+	r *recorder
+}
+
+func (t tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	id := byte(len(t.r.spans) + 1)
+	config := trace.NewSpanStartConfig(options...)
+	s := &span{
+		r: t.r, name: name, parent: trace.SpanContextFromContext(ctx), links: config.Links(),
+		attributes: map[attribute.Key]attribute.Value{},
+		context:    trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{id}}),
+	}
+	t.r.spans = append(t.r.spans, s)
+	return trace.ContextWithSpan(ctx, s), s
+}
+
+func (s *span) IsRecording() bool                           { return true }
+func (s *span) SpanContext() trace.SpanContext              { return s.context }
+func (s *span) SetStatus(code codes.Code, _ string)         { s.status = code }
+func (s *span) RecordError(e error, _ ...trace.EventOption) { s.err = e }
+func (s *span) SetAttributes(kvs ...attribute.KeyValue) {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	for _, kv := range kvs {
+		s.attributes[kv.Key] = kv.Value
+	}
+}
+
+func (r *recorder) named(name string) (spans []*span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.spans {
+		if s.name == name {
+			spans = append(spans, s)
+		}
+	}
+	return spans
+}
+
+func measured(t *testing.T, options leasing.Options, test func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder)) {
+	r := newRecorder()
+	options.MeterProvider, options.TracerProvider = meters{r: r}, tracers{r: r}
+	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) { test(t, m, p, r) })
+}
+
+// However a lease ends, it is counted out again.
+func TestTrap_T37_ActiveCountReturnsToZero(t *testing.T) {
+	measured(t, leasing.Options{NoAutoRenew: true}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		take := func(name string) leasing.Lease {
+			l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Second})
+			require.NoError(t, err)
+			require.EqualValues(t, 1, r.sum("leasing.active.count", ""))
+			return l
+		}
+		ends := map[string]func(l leasing.Lease){
+			"released": func(l leasing.Lease) { require.NoError(t, l.Release(t.Context())) },
+			"expired":  func(l leasing.Lease) { time.Sleep(2 * time.Second) },
+			"taken":    func(l leasing.Lease) { leasingtest.Lose(t, p, l, leasing.LostTaken) },
+			"release unanswered": func(l leasing.Lease) {
+				defer p.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, errNetwork))()
+				require.Error(t, l.Release(t.Context()))
+			},
+			"released twice": func(l leasing.Lease) {
+				require.NoError(t, l.Release(t.Context()))
+				require.NoError(t, l.Release(t.Context()))
+			},
+			"lost, then released": func(l leasing.Lease) {
+				leasingtest.Lose(t, p, l, leasing.LostBroken)
+				require.Error(t, l.Release(t.Context()))
+			},
+		}
+		for how, end := range ends {
+			end(take("a/" + how))
+			require.Zero(t, r.sum("leasing.active.count", ""), how)
+		}
+		require.EqualValues(t, len(ends), r.sum("leasing.acquire.success", ""))
+		require.EqualValues(t, len(ends), r.sum("leasing.held.duration", ""))
+		require.EqualValues(t, 3, r.sum("leasing.lost", ""))
+		require.EqualValues(t, 1, r.sum("leasing.lost", "leasing.lost.reason=expired"))
+		require.EqualValues(t, 3, r.sum("leasing.release.duration", ""))
+		require.EqualValues(t, 1, r.sum("leasing.release.duration", "leasing.result=unavailable"))
+
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		l := take("a/forsaken")
+		require.Error(t, m.Close(ctx))
+		require.Zero(t, r.sum("leasing.active.count", ""), "left in use at Close")
+		require.ErrorIs(t, l.Err(), leasing.ErrClosed)
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		l := acquire(t, m, nil)
+		_, err := m.TryAcquire(t.Context(), name, nil)
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		p.Use(leasingtest.Fail(leasingtest.Renew, 2, errNetwork))
+		time.Sleep(30 * time.Second)
+
+		waiting := make(chan error, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			go func() {
+				_, err := m.Acquire(ctx, name, nil)
+				waiting <- err
+			}()
+		}
+		synctest.Wait()
+		require.EqualValues(t, 3, r.sum("leasing.waiters", "leasing.scope=jobs/report"))
+		cancel()
+		for range 3 {
+			require.Error(t, <-waiting)
+		}
+		require.Zero(t, r.sum("leasing.waiters", ""))
+		require.NoError(t, l.Release(t.Context()))
+
+		const scope = "leasing.provider=memory,leasing.scope=jobs/report"
+		for sum, want := range map[string]float64{
+			"leasing.acquire.duration{leasing.provider=memory,leasing.result=ok,leasing.scope=jobs/report}":          1,
+			"leasing.acquire.duration{leasing.provider=memory,leasing.result=held,leasing.scope=jobs/report}":        2,
+			"leasing.acquire.success{" + scope + "}":                                                                 1,
+			"leasing.acquire.failure{error.type=held," + scope + "}":                                                 2, // one of them the head of the queue
+			"leasing.acquire.failure{error.type=canceled," + scope + "}":                                             2,
+			"leasing.renewal.failure{error.type=unavailable," + scope + "}":                                          2,
+			"leasing.renewal.success{" + scope + "}":                                                                 1,
+			"leasing.renewal.margin{" + scope + "}":                                                                  1,
+			"leasing.renewal.duration{leasing.provider=memory,leasing.result=unavailable,leasing.scope=jobs/report}": 2,
+			"leasing.release.duration{leasing.provider=memory,leasing.result=ok,leasing.scope=jobs/report}":          1,
+			"leasing.held.duration{" + scope + "}":                                                                   1,
+		} {
+			require.EqualValues(t, want, r.sums[sum], sum)
+		}
+	})
+}
+
+func TestScopesAreBounded(t *testing.T) {
+	require.Equal(t, "a", leasing.ScopeOf("a"))
+	require.Equal(t, "a/b", leasing.ScopeOf("a/b"))
+	require.Equal(t, "a/b", leasing.ScopeOf("a/b/c/d"))
+	require.Equal(t, "/", leasing.ScopeOf("//"))
+	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
+		for i := range leasing.MaxScopes + 100 {
+			l, err := m.TryAcquire(t.Context(), fmt.Sprintf("reply/%d", i), nil)
+			require.NoError(t, err)
+			require.NoError(t, l.Release(t.Context()))
+		}
+		require.EqualValues(t, 100, r.sum("leasing.acquire.success", "leasing.scope=_other"))
+	})
+}
+
+func TestSpans(t *testing.T) {
+	measured(t, leasing.Options{RenewBatch: 1}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		ctx, caller := tracer{r: r}.Start(t.Context(), "caller")
+		l, err := m.Acquire(ctx, name, nil)
+		require.NoError(t, err)
+		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork))
+		time.Sleep(25 * time.Second)
+		_, err = m.Break(t.Context(), name, &leasing.BreakOptions{IfToken: 1})
+		require.ErrorIs(t, err, leasing.ErrStale)
+		require.NoError(t, l.Release(t.Context()))
+
+		acquired := r.named("lease.acquire")
+		require.Len(t, acquired, 1)
+		require.Equal(t, caller.SpanContext(), acquired[0].parent)
+		require.Equal(t, name, acquired[0].attributes["lease.name"].AsString())
+		require.Equal(t, l.ID(), acquired[0].attributes["lease.id"].AsString())
+		require.Equal(t, l.Token(), acquired[0].attributes["lease.token"].AsInt64())
+		require.InDelta(t, 30, acquired[0].attributes["lease.duration"].AsFloat64(), 0)
+		renewed := r.named("lease.renew")
+		require.Len(t, renewed, 2)
+		require.Equal(t, codes.Error, renewed[0].status)
+		require.ErrorIs(t, renewed[0].err, leasing.ErrUnavailable)
+		require.Equal(t, codes.Unset, renewed[1].status)
+		for _, s := range append(renewed, r.named("lease.release")...) {
+			require.Len(t, s.links, 1, s.name)
+			require.Equal(t, caller.SpanContext(), s.links[0].SpanContext, s.name)
+		}
+		require.Len(t, r.named("lease.break"), 1)
+	})
+}
+
+func TestSpanOfABatch(t *testing.T) {
+	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		ctx, caller := tracer{r: r}.Start(t.Context(), "caller")
+		for i := range 10 {
+			l, err := m.Acquire(ctx, fmt.Sprint("a/b/", i), &leasing.AcquireOptions{RenewCadence: 10 * time.Second})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, l.Release(t.Context())) }()
+		}
+		time.Sleep(10*time.Second + 1)
+		for _, s := range r.named("lease.renew") {
+			require.NotEmpty(t, s.links)
+			require.Equal(t, caller.SpanContext(), s.links[0].SpanContext)
+			if count := s.attributes["lease.count"].AsInt64(); count > 1 {
+				return
+			}
+		}
+		require.Fail(t, "no renewals shared a request")
+	})
+}

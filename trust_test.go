@@ -1,0 +1,187 @@
+package leasing
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestWindow(t *testing.T) {
+	standard := drift{0.01, 2 * time.Millisecond}
+	for ttl, want := range map[time.Duration]time.Duration{
+		30 * time.Second:       30*time.Second - 300*time.Millisecond - 2*time.Millisecond,
+		300 * time.Millisecond: 295 * time.Millisecond,
+		2 * time.Millisecond:   -20 * time.Microsecond,
+		Infinite:               forever,
+	} {
+		require.Equal(t, want, standard.window(ttl), ttl)
+	}
+}
+
+func TestTrustIsShorterThanTheTTLByTheDrift(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drift{rapid.Float64Range(1e-6, 0.49).Draw(t, "factor"), time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "floor"))}
+		ttl := time.Duration(rapid.Int64Range(1, int64(1000*time.Hour)).Draw(t, "ttl"))
+		window := d.window(ttl)
+		if window >= ttl || float64(ttl-window) < float64(ttl)*d.factor {
+			t.Fatalf("window %v of %v", window, ttl)
+		}
+		sent := instant{time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "mono")), time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "boot"))}
+		until := sent.add(window)
+		if until.left(sent) != window {
+			t.Fatalf("left %v of %v", until.left(sent), window)
+		}
+		asleep := time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "asleep"))
+		if left := until.left(instant{sent.mono, sent.boot + asleep}); left != window-asleep {
+			t.Fatalf("left %v after %v asleep", left, asleep)
+		}
+	})
+}
+
+func TestTrap_T10_JitterIsProportional(t *testing.T) {
+	for _, cadence := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
+		require.Equal(t, cadence, jittered(cadence, 0))
+		require.InDelta(t, float64(cadence)*0.9, float64(jittered(cadence, 1)), 2)
+	}
+	require.Equal(t, forever, jittered(forever, 0.5))
+}
+
+func TestAttemptBound(t *testing.T) {
+	require.Equal(t, time.Second, attemptBound(3*time.Second, time.Minute))
+	require.Equal(t, time.Minute, attemptBound(time.Hour, time.Minute))
+	require.Equal(t, time.Minute, attemptBound(forever, time.Minute))
+}
+
+func TestRetryPause(t *testing.T) {
+	require.Equal(t, 600*time.Millisecond, retryPause(1, 30*time.Second, 12*time.Second, 0))
+	require.Equal(t, 300*time.Millisecond, retryPause(1, 30*time.Second, 12*time.Second, 1))
+	require.Equal(t, 1200*time.Millisecond, retryPause(2, 30*time.Second, 12*time.Second, 0), "doubles, up to a tenth of what is left")
+	require.Equal(t, 1200*time.Millisecond, retryPause(5, 30*time.Second, 12*time.Second, 0))
+	require.Equal(t, time.Second, retryPause(1, 24*time.Hour, 12*time.Hour, 0), "the first comes soon, however long the lease")
+	require.Equal(t, minRetry, retryPause(1, 300*time.Millisecond, 10*time.Millisecond, 1))
+	require.Positive(t, retryPause(math.MaxInt32, time.Hour, forever, 0))
+}
+
+func TestTrap_T54_TokenIsNoMereCount(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	require.Equal(t, now.UnixMicro(), abstractions.NextToken(0, now), "a store that forgot does not begin again")
+	require.Equal(t, now.UnixMicro()+1, abstractions.NextToken(now.UnixMicro(), now), "two in one microsecond")
+	ahead := now.Add(time.Hour).UnixMicro()
+	require.Equal(t, ahead+1, abstractions.NextToken(ahead, now), "a clock that was set back does not lower it")
+}
+
+func TestTrap_T65_TokensFitIntoFloats(t *testing.T) {
+	last := abstractions.NextToken(0, time.Date(2254, 12, 31, 0, 0, 0, 0, time.UTC))
+	require.LessOrEqual(t, last, int64(MaxToken))
+	require.Equal(t, int64(MaxToken), int64(float64(MaxToken)))
+}
+
+func TestNewID(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		id := abstractions.NewID()
+		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, id)
+		require.False(t, seen[id])
+		seen[id] = true
+	}
+}
+
+// Whether an error is certain and whether asking again can help are different
+// questions, and both have one answer for each sentinel.
+func TestErrorClasses(t *testing.T) {
+	for _, test := range []struct {
+		err                 error
+		definite, permanent bool
+		kind                string
+	}{
+		{&HeldError{}, true, false, "held"},
+		{&LostError{Reason: LostTaken}, true, false, "lost"},
+		{ErrReleased, true, true, "released"},
+		{ErrClosed, true, true, "closed"},
+		{ErrUnavailable, false, false, "unavailable"},
+		{&ThrottledError{}, true, false, "throttled"},
+		{&InvalidError{}, true, true, "invalid"},
+		{ErrDenied, true, true, "denied"},
+		{ErrNotSetUp, true, true, "setup"},
+		{ErrStale, true, false, "stale"},
+		{ErrUnsupported, true, true, "unsupported"},
+		{errors.New("of the SDK"), false, false, "other"},
+	} {
+		wrapped := error(&Error{Op: "renew", Name: "n", Provider: "p", Err: test.err})
+		require.Equal(t, test.definite, abstractions.NotApplied(wrapped), test.err)
+		require.Equal(t, test.permanent, permanent(wrapped), test.err)
+		require.Equal(t, test.kind, errorType(wrapped))
+		require.ErrorIs(t, wrapped, test.err)
+	}
+	require.ErrorIs(t, &ThrottledError{}, ErrUnavailable)
+}
+
+func TestErrorTexts(t *testing.T) {
+	now := time.Now()
+	sdk := errors.New("sdk says no")
+	for want, err := range map[string]error{
+		`leasing: acquire "a/b" (redis): held by another: "host/1", token 7, for another 1.5s unless renewed`: &Error{Op: "acquire", Name: "a/b", Provider: "redis", Err: &HeldError{
+			Holder: Record{Held: true, Owner: "host/1", Token: 7, Now: now, ExpiresAt: now.Add(1500 * time.Millisecond)}}},
+		`held by another`:                                       &HeldError{Holder: Record{Held: true, Owner: "earlier", Unconfirmed: true}},
+		`held by another: reserved for a waiter`:                &HeldError{RetryAfter: time.Second},
+		`lease lost: expired: sdk says no`:                      &LostError{Reason: LostExpired, Err: sdk},
+		`throttled by the backend, retry after 2s: sdk says no`: &ThrottledError{RetryAfter: 2 * time.Second, Err: sdk},
+		`invalid TTL Infinite: want less`:                       &InvalidError{Field: "TTL", Value: Infinite, Want: "less"},
+		`leasing: close: closed`:                                &Error{Op: "close", Err: ErrClosed},
+	} {
+		require.Equal(t, want, err.Error())
+	}
+}
+
+func TestRecordRemaining(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		record Record
+		left   time.Duration
+		known  bool
+	}{
+		{Record{}, 0, true},
+		{Record{Held: true}, 0, false},
+		{Record{Held: true, Now: now, ExpiresAt: now.Add(time.Second)}, time.Second, true},
+		{Record{Held: true, Now: now, ExpiresAt: now.Add(-time.Second)}, 0, true},
+		{Record{Held: true, Now: now}, 0, false},
+	} {
+		left, known := test.record.Remaining()
+		require.Equal(t, test.left, left)
+		require.Equal(t, test.known, known)
+	}
+}
+
+func TestPageLimits(t *testing.T) {
+	require.Equal(t, 100, abstractions.ListRequest{}.PageLimit())
+	require.Equal(t, 7, abstractions.ListRequest{Limit: 7}.PageLimit())
+	require.Equal(t, 1000, abstractions.HistoryRequest{Limit: 1 << 30}.PageLimit())
+}
+
+func TestRequestLimits(t *testing.T) {
+	c := Capabilities{Provider: "p", MinTTL: time.Second, MaxNameBytes: 10}
+	id := abstractions.NewID()
+	for want, err := range map[string]error{
+		"1 to 10 bytes, not 11":           abstractions.ReleaseRequest{Name: "12345678901", ID: id}.Validate(c),
+		"ID \"\": want 1 to 64":           abstractions.ReleaseRequest{Name: "n"}.Validate(c),
+		"letters, digits and hyphens":     abstractions.ReleaseRequest{Name: "n", ID: "a b"}.Validate(c),
+		"Owner \"\"":                      abstractions.AcquireRequest{Name: "n", ID: id, TTL: time.Second}.Validate(c),
+		"TTL 0s: want more than 0":        abstractions.AcquireRequest{Name: "n", ID: id, Owner: "o"}.Validate(c),
+		"TTL 1ms: want at least 1s":       abstractions.RenewRequest{Name: "n", ID: id, TTL: time.Millisecond}.Validate(c),
+		"IfToken -1":                      abstractions.BreakRequest{Name: "n", IfToken: -1}.Validate(c),
+		"Grace -1ns":                      abstractions.BreakRequest{Name: "n", Grace: -1}.Validate(c),
+		"Name \"\"":                       abstractions.InspectRequest{}.Validate(c),
+		"Name \"\\x00\"":                  abstractions.WaitRequest{Name: "\x00", ID: id}.Validate(c),
+		"Name \"\\u0085\": want no contr": abstractions.BreakRequest{Name: "\u0085"}.Validate(c),
+	} {
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, want)
+	}
+	require.NoError(t, ValidateName("Ünïcödé/漢字"))
+	require.NoError(t, abstractions.AcquireRequest{Name: "n", ID: id, Owner: "o", TTL: time.Hour, Metadata: map[string]string{"k": "line\nbreak"}}.Validate(c))
+}
