@@ -1,0 +1,111 @@
+package providerkit
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The bounds of the memory of ended IDs. A copy of an acquire may be delivered
+// long after the first, when its claim has been released; the name must refuse it
+// then. A name that changes hands about once a second refuses every ID for
+// EndedFor. A busier one refuses the last EndedMost, whatever their age, so that a
+// record stays below 4 KB. The last EndedLeast are refused for as long as the
+// record is kept.
+const (
+	EndedLeast = 8
+	EndedMost  = 64
+	EndedFor   = time.Minute
+)
+
+// EndedID is the ID of a claim that was released or broken.
+type EndedID struct {
+	ID     string
+	Broken bool
+	// At is when it ended, in seconds since 1970 by the backend's clock; 0 if
+	// the backend tells no time.
+	At int64
+}
+
+// Ended are the IDs that a name refuses, the oldest first.
+type Ended []EndedID
+
+// Find reports whether a claim has ended, and whether it was broken.
+func (e Ended) Find(id string) (known, broken bool) {
+	for i := range e {
+		if e[i].ID == id {
+			return true, e[i].Broken
+		}
+	}
+	return false, false
+}
+
+// Add returns the list with one more ID, and without those that are over its
+// bounds. An ID that is in it already stays as it was. Like append, Add may write
+// behind the end of e: a list that others read at the same time is cloned first.
+func (e Ended) Add(id string, broken bool, now time.Time) Ended {
+	if known, _ := e.Find(id); known {
+		return e
+	}
+	var at int64
+	if !now.IsZero() {
+		at = now.Unix()
+	}
+	drop := 0
+	for len(e)-drop >= EndedLeast && (len(e)-drop >= EndedMost || e[drop].At < at-int64(EndedFor/time.Second)) {
+		drop++
+	}
+	return append(e[drop:], EndedID{ID: id, Broken: broken, At: at})
+}
+
+// brokenMark follows the ID of a claim that was broken, and timeMark stands before
+// the time. IDs have letters, digits and hyphens.
+const (
+	brokenMark = "!"
+	timeMark   = "@"
+)
+
+// String is the stored form: "ID@seconds" or "ID!@seconds" of each, with a space in
+// between, the latest first.
+func (e Ended) String() string {
+	var text []byte
+	for i := len(e) - 1; i >= 0; i-- {
+		if len(text) > 0 {
+			text = append(text, ' ')
+		}
+		text = append(text, e[i].ID...)
+		if e[i].Broken {
+			text = append(text, brokenMark...)
+		}
+		if e[i].At != 0 {
+			text = strconv.AppendInt(append(text, timeMark...), e[i].At, 10)
+		}
+	}
+	return string(text)
+}
+
+// ParseEnded reads the stored form. An ID without a time is as old as can be.
+func ParseEnded(text string) Ended {
+	fields := strings.Fields(text)
+	if len(fields) == 0 {
+		return nil
+	}
+	e := make(Ended, 0, len(fields)+1)
+	for _, field := range slices.Backward(fields) {
+		id, seconds, _ := strings.Cut(field, timeMark)
+		at, _ := strconv.ParseInt(seconds, 10, 64)
+		id, broken := strings.CutSuffix(id, brokenMark)
+		e = append(e, EndedID{ID: id, Broken: broken, At: at})
+	}
+	return e
+}
+
+// MarshalText and UnmarshalText make the stored form the one in JSON too.
+func (e Ended) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText reads the stored form.
+func (e *Ended) UnmarshalText(text []byte) error {
+	*e = ParseEnded(string(text))
+	return nil
+}

@@ -1,0 +1,100 @@
+package providerkit
+
+import (
+	"maps"
+	"time"
+
+	abstractions "github.com/distributedleasing/leasing/abstractions"
+)
+
+// DefaultRetention is how long a name is remembered by default after its last use:
+// long enough for every request that was delayed, and short enough for names that
+// are used once, of which a backend may see a hundred a second.
+const DefaultRetention = time.Hour
+
+// Record is what a backend stores of a name, and what is true at the moment at
+// which it was read. The zero value, with a Name, is a name that was never seen.
+//
+// The rules Acquire, Renew, Release and Break change a record in place and say in a
+// Change what is to be written. They read no clock and send nothing. A caller that
+// needs the record as it was clones it first.
+type Record struct {
+	Name  string
+	Token int64  // of the latest holder; 0 if the name was never held
+	ID    string // of the holder, also after its lease has run out; "" if it left or was broken
+	Owner string
+	TTL   time.Duration
+	// Metadata is replaced, never changed.
+	Metadata   map[string]string
+	AcquiredAt time.Time // by the backend's clock
+	// Breaking says that the lease was broken, by whom and why, and runs out.
+	Breaking              bool
+	BrokenBy, BreakReason string
+	Ended                 Ended
+	// IdleSince is when an ID ended last.
+	IdleSince time.Time
+
+	// What follows is not stored as it is.
+
+	// Now is the backend's clock, read no earlier than the request was sent; zero if
+	// the backend tells no time. Tokens then count, so that a record must be kept,
+	// or at least its token: see Forgettable.
+	Now time.Time
+	// Left is how long the lease still runs by that clock: Infinite for ever, and 0
+	// or less since it has run out. The rules set it to what is left after the write.
+	Left time.Duration
+	// Unsettled says that the deadline was written by a clock that has been set
+	// back since, or that has ended with an earlier boot of the host: see SetLeft.
+	Unsettled bool
+	// Floor is a token that the next one has to exceed beside Token: of a record
+	// that was forgotten, or of a TokenClock.
+	Floor int64
+}
+
+// Held reports whether the name is taken.
+func (r *Record) Held() bool { return r.ID != "" && r.Left > 0 }
+
+// SetLeft sets Left by a deadline that some clock of the host has written. A lease
+// has no more left than its TTL, unless that clock went back: then its holder, who
+// renewed before now, trusts it for at most one TTL from now. The next contender
+// has that written down.
+func (r *Record) SetLeft(left time.Duration) {
+	r.Left = left
+	if left > r.TTL {
+		r.Left, r.Unsettled = r.TTL, true
+	}
+}
+
+// Show is the record as others may see it.
+func (r *Record) Show() abstractions.Record {
+	shown := abstractions.Record{Name: r.Name, Token: r.Token, Now: r.Now}
+	if !r.Held() {
+		return shown
+	}
+	shown.Held, shown.ID, shown.Owner, shown.TTL = true, r.ID, r.Owner, r.TTL
+	shown.Metadata, shown.AcquiredAt = maps.Clone(r.Metadata), r.AcquiredAt
+	shown.Breaking, shown.BrokenBy, shown.BreakReason = r.Breaking, r.BrokenBy, r.BreakReason
+	if r.Left != abstractions.Infinite && !r.Now.IsZero() {
+		shown.ExpiresAt = r.Now.Add(r.Left)
+	}
+	return shown
+}
+
+// Grant is the answer to a claim that an Acquire or Renew has just succeeded for.
+func (r *Record) Grant(ttl time.Duration) abstractions.Grant {
+	return abstractions.Grant{Name: r.Name, ID: r.ID, Token: r.Token, TTL: ttl}
+}
+
+// Forgettable reports whether the record may be deleted: the name has been free
+// and no ID has ended for the retention, and its next token is greater by the clock
+// alone. Without a clock a record is kept for ever.
+func (r *Record) Forgettable(retention time.Duration) bool {
+	if r.Held() || r.Now.IsZero() || retention == abstractions.Infinite || r.Token >= r.Now.UnixMicro() {
+		return false
+	}
+	idle := r.Now.Sub(r.IdleSince)
+	if r.ID != "" {
+		idle = min(idle, -r.Left)
+	}
+	return idle >= retention
+}

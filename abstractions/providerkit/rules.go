@@ -1,0 +1,209 @@
+package providerkit
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	abstractions "github.com/distributedleasing/leasing/abstractions"
+)
+
+// Change is what a rule made of a record.
+type Change struct {
+	// Err is the answer to the caller, whether or not there is something to write.
+	Err error
+	// Write says that the record changed.
+	Write bool
+	// Deadline says that the end of the lease changed as well: it is Record.Left
+	// after the write. Otherwise the stored deadline stays as it is.
+	Deadline bool
+	// Wake says that waiters should ask for the name again.
+	Wake bool
+	// Expired and Note are for a history, in this order; one without a Kind is none.
+	Expired, Note abstractions.HistoryEntry
+}
+
+// Acquire takes the name if it is free, and prolongs the claim if it holds the name
+// already. A repetition never shortens the lease and changes nothing else: it may
+// be a late copy that arrives after a renewal for longer, or with other metadata.
+func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
+	if r.ended(req.ID) {
+		return Change{Err: abstractions.ErrReleased}
+	}
+	if !r.Held() {
+		return r.take(req)
+	}
+	if r.ID != req.ID {
+		return r.refuse()
+	}
+	if req.TTL <= r.Left {
+		return Change{}
+	}
+	return r.prolong(req.TTL)
+}
+
+// take makes a free name the claim's, under a new fencing token.
+func (r *Record) take(req abstractions.AcquireRequest) Change {
+	token := abstractions.NextToken(max(r.Token, r.Floor), r.Now)
+	if token > abstractions.MaxToken {
+		return Change{Err: fmt.Errorf("%w: no fencing token is left after %d, which no clock has made", abstractions.ErrSetup, max(r.Token, r.Floor))}
+	}
+	c := Change{Write: true, Deadline: true}
+	r.runOut(&c)
+	r.Token, r.ID, r.Owner, r.TTL = token, req.ID, req.Owner, req.TTL
+	r.setMetadata(req.Metadata)
+	r.AcquiredAt, r.Left, r.Unsettled = r.Now, req.TTL, false
+	r.note(&c.Note, abstractions.HistoryAcquired)
+	return c
+}
+
+// runOut ends the lease of a holder whose time is over, if there is one. The ID of
+// a broken one stays refused.
+func (r *Record) runOut(c *Change) {
+	if r.ID == "" {
+		return
+	}
+	if r.Breaking {
+		r.end(r.ID, true)
+	} else {
+		r.note(&c.Expired, abstractions.HistoryExpired)
+		c.Expired.Time = r.Now.Add(r.Left)
+	}
+	r.free()
+}
+
+// refuse answers that somebody else holds the name. A deadline by a clock that is
+// no longer the present one is written anew, by the present one.
+func (r *Record) refuse() Change {
+	c := Change{Err: &abstractions.HeldError{Holder: r.Show()}, Write: r.Unsettled, Deadline: r.Unsettled}
+	r.Unsettled = false
+	return c
+}
+
+func (r *Record) prolong(ttl time.Duration) Change {
+	r.TTL, r.Left, r.Unsettled = ttl, ttl, false
+	return Change{Write: true, Deadline: true}
+}
+
+// Renew extends a claim that holds the name. One that has expired is lost, even if
+// nobody has taken the name since.
+func (r *Record) Renew(req abstractions.RenewRequest) Change {
+	if reason := r.lost(req.ID, req.Token); reason != "" {
+		return Change{Err: &abstractions.LostError{Reason: reason}}
+	}
+	c := r.prolong(req.TTL)
+	if req.Metadata != nil {
+		r.setMetadata(req.Metadata)
+	}
+	r.note(&c.Note, abstractions.HistoryRenewed)
+	return c
+}
+
+// lost says why a claim can't be renewed; "" if it can.
+func (r *Record) lost(id string, token int64) abstractions.LostReason {
+	known, broken := r.Ended.Find(id)
+	switch {
+	case broken, r.Breaking && r.ID == id:
+		return abstractions.LostBroken
+	case known:
+		return abstractions.LostGone
+	case r.ID == id && r.Token == token:
+		if r.Held() {
+			return ""
+		}
+		return abstractions.LostExpired
+	case r.Token > token:
+		return abstractions.LostTaken
+	default: // the backend has lost what it once granted
+		return abstractions.LostGone
+	}
+}
+
+// Release frees the name if the claim holds it, and refuses the ID from then on,
+// also on a name that was never seen: its acquire may still be on the way.
+func (r *Record) Release(req abstractions.ReleaseRequest) Change {
+	if r.ID == req.ID {
+		return r.leave()
+	}
+	if known, _ := r.Ended.Find(req.ID); known {
+		return Change{}
+	}
+	r.end(req.ID, false)
+	return Change{Write: true}
+}
+
+// leave ends the claim of the latest holder.
+func (r *Record) leave() Change {
+	c := Change{Write: true, Deadline: true}
+	if r.Held() {
+		c.Wake = true
+		r.note(&c.Note, abstractions.HistoryReleased)
+	} else if !r.Breaking {
+		r.note(&c.Expired, abstractions.HistoryExpired)
+		c.Expired.Time = r.Now.Add(r.Left)
+	}
+	r.end(r.ID, r.Breaking)
+	r.free()
+	return c
+}
+
+// Break ends the lease there is, whoever holds it. An immediate one frees the name;
+// otherwise the lease runs out, and an infinite one lasts for the grace yet.
+func (r *Record) Break(req abstractions.BreakRequest) (abstractions.BreakResult, Change) {
+	if req.IfToken != 0 && req.IfToken != r.Token {
+		err := fmt.Errorf("%w: %d was to be broken, the latest is %d", abstractions.ErrStale, req.IfToken, r.Token)
+		return abstractions.BreakResult{}, Change{Err: err}
+	}
+	result := abstractions.BreakResult{WasHeld: r.Held(), Token: r.Token}
+	if !result.WasHeld {
+		return result, Change{}
+	}
+	if r.Breaking && !req.Immediate { // the first one said who and why
+		result.Remaining = r.Left
+		return result, Change{}
+	}
+	c := Change{Write: true, Deadline: r.Unsettled}
+	r.note(&c.Note, abstractions.HistoryBroken)
+	c.Note.Actor, c.Note.Reason = req.Actor, req.Reason
+	r.end(r.ID, true)
+	if req.Immediate {
+		r.free()
+		c.Deadline, c.Wake = true, true
+		return result, c
+	}
+	if r.Left == abstractions.Infinite { // waiters learn that it ends
+		r.Left = max(req.Grace, time.Millisecond)
+		c.Deadline, c.Wake = true, true
+	}
+	r.Breaking, r.BrokenBy, r.BreakReason, r.Unsettled = true, req.Actor, req.Reason, false
+	result.Remaining = r.Left
+	return result, c
+}
+
+// ended reports whether a claim can't hold the name any more. That a lease is
+// running out after a Break says so too, although its ID may have been forgotten.
+func (r *Record) ended(id string) bool {
+	known, _ := r.Ended.Find(id)
+	return known || r.Breaking && r.ID == id
+}
+
+// end refuses an ID from now on.
+func (r *Record) end(id string, broken bool) {
+	r.Ended, r.IdleSince = r.Ended.Add(id, broken, r.Now), r.Now
+}
+
+func (r *Record) free() {
+	r.ID, r.Owner, r.TTL, r.Left, r.Metadata, r.AcquiredAt = "", "", 0, 0, nil, time.Time{}
+	r.Breaking, r.BrokenBy, r.BreakReason, r.Unsettled = false, "", "", false
+}
+
+func (r *Record) setMetadata(metadata map[string]string) {
+	r.Metadata = nil
+	if len(metadata) > 0 {
+		r.Metadata = maps.Clone(metadata)
+	}
+}
+
+func (r *Record) note(entry *abstractions.HistoryEntry, kind abstractions.HistoryKind) {
+	*entry = abstractions.HistoryEntry{Time: r.Now, Kind: kind, ID: r.ID, Owner: r.Owner, Token: r.Token}
+}
