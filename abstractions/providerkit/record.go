@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	abstractions "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // DefaultRetention is how long a name is remembered by default after its last use:

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"time"
 
-	abstractions "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // Change is what a rule made of a record.
@@ -46,7 +46,7 @@ func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
 func (r *Record) take(req abstractions.AcquireRequest) Change {
 	token := abstractions.NextToken(max(r.Token, r.Floor), r.Now)
 	if token > abstractions.MaxToken {
-		return Change{Err: fmt.Errorf("%w: no fencing token is left after %d, which no clock has made", abstractions.ErrSetup, max(r.Token, r.Floor))}
+		return Change{Err: fmt.Errorf("%w: no fencing token is left after %d, which no clock has made", abstractions.ErrNotSetUp, max(r.Token, r.Floor))}
 	}
 	c := Change{Write: true, Deadline: true}
 	r.runOut(&c)

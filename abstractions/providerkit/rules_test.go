@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	abstractions "github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -76,7 +76,7 @@ func TestTokensOfANewHolder(t *testing.T) {
 	r := Record{Name: "n", Token: abstractions.MaxToken, Now: noon}
 	before := r
 	c := r.Acquire(acquire("mine", time.Minute))
-	require.ErrorIs(t, c.Err, abstractions.ErrSetup, "asking again does not help")
+	require.ErrorIs(t, c.Err, abstractions.ErrNotSetUp, "asking again does not help")
 	require.False(t, c.Write)
 	require.Equal(t, before, r)
 }
