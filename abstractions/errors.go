@@ -174,7 +174,16 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 // NotApplied reports whether an error of a provider says for certain that the request
 // was not applied and will not be: it matches one of the nine that [Provider] names,
 // or ErrUnsupported. After any other error the outcome is unknown.
+//
+// An error with a method NotApplied() bool in its chain says it by itself, whatever
+// it matches: one of a dial that failed matches ErrUnavailable and was not applied,
+// and one of a call that stopped half-way may wrap ErrDenied and was. See package
+// providerkit.
 func NotApplied(err error) bool {
+	var mark interface{ NotApplied() bool }
+	if errors.As(err, &mark) {
+		return mark.NotApplied()
+	}
 	for _, sentinel := range [...]error{
 		ErrHeld, ErrLost, ErrReleased, ErrStale, ErrInvalid, ErrDenied, ErrNotSetUp, ErrThrottled, ErrClosed, ErrUnsupported,
 	} {

@@ -1,0 +1,157 @@
+package providerkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Class is what an error of a client library says about the request. A driver has
+// a table from its backend's codes to classes; what is not listed is Unknown.
+type Class uint8
+
+// The classes, and the error of package abstractions that each becomes.
+const (
+	Unknown  Class = iota // it may have been applied, or may yet be: ErrUnavailable
+	Unsent                // it has not reached the backend: ErrUnavailable, not applied
+	Refused               // for now, and not applied: ErrThrottled
+	Denied                // ErrDenied
+	NotSetUp              // ErrNotSetUp
+	Invalid               // the request can't work as it is: ErrInvalid
+	Closed                // the user has closed the client: ErrClosed
+)
+
+// Meaning is what a driver makes of an error of its client library.
+type Meaning struct {
+	Class Class
+	// RetryAfter, for Refused, is how long the backend asks to wait; 0 if it does not say.
+	RetryAfter time.Duration
+	// Text, unless "", stands for the error's own text, which may have many lines,
+	// or quote a secret. The error stays reachable by errors.As.
+	Text string
+	// Advice, unless "", says what to do about it.
+	Advice string
+}
+
+// error is err with its meaning.
+func (m Meaning) error(err error) error {
+	if m.Text != "" {
+		err = &chain{m.Text, []error{err}}
+	}
+	if m.Advice != "" {
+		err = &chain{err.Error() + "; " + m.Advice, []error{err}}
+	}
+	switch m.Class {
+	case Unsent:
+		return MarkNotApplied(say(abstractions.ErrUnavailable, err))
+	case Refused:
+		return &abstractions.ThrottledError{RetryAfter: m.RetryAfter, Err: err}
+	case Denied:
+		return say(abstractions.ErrDenied, err)
+	case NotSetUp:
+		return say(abstractions.ErrNotSetUp, err)
+	case Invalid:
+		return say(abstractions.ErrInvalid, err)
+	case Closed:
+		return say(abstractions.ErrClosed, err)
+	}
+	return say(abstractions.ErrUnavailable, err)
+}
+
+// NotSent reports whether err is of a connection that was never established: the
+// dial failed, or the host's name is unknown. A driver whose client library makes
+// one attempt gives it the class Unsent. One that retries by itself must not: an
+// earlier attempt may have arrived.
+func NotSent(err error) bool {
+	var dns *net.DNSError
+	var op *net.OpError
+	return errors.As(err, &dns) || errors.As(err, &op) && op.Op == "dial"
+}
+
+// MarkNotApplied marks an error as proof that the request was not applied and never
+// will be, whatever else the error matches: abstractions.NotApplied reports true.
+func MarkNotApplied(err error) error { return notApplied{err} }
+
+type notApplied struct{ error }
+
+func (e notApplied) NotApplied() bool { return true }
+func (e notApplied) Unwrap() error    { return e.error }
+
+// Partial is the error of a call that failed after a request of its own may have
+// been applied. "Throttled", "denied" and the like are true of the request that
+// failed and not of the call, so none of them can be found in it: the outcome is
+// unknown. The client library's own errors stay reachable.
+func Partial(err error) error {
+	if _, already := err.(*partial); err == nil || already { //nolint:errorlint // around another error it would not be seen first
+		return err
+	}
+	return &partial{err}
+}
+
+type partial struct{ err error }
+
+func (e *partial) NotApplied() bool { return false }
+
+func (e *partial) Error() string {
+	text := strings.TrimPrefix(e.err.Error(), abstractions.ErrUnavailable.Error()+": ")
+	return fmt.Sprintf("%v: begun, and not finished: %s", abstractions.ErrUnavailable, text)
+}
+
+func (e *partial) Is(target error) bool {
+	return target == abstractions.ErrUnavailable || !abstractions.NotApplied(target) && errors.Is(e.err, target)
+}
+
+// As finds what promises nothing.
+func (e *partial) As(target any) bool {
+	if !errors.As(e.err, target) {
+		return false
+	}
+	found := reflect.ValueOf(target).Elem()
+	if err, ok := found.Interface().(error); ok && abstractions.NotApplied(err) {
+		found.SetZero()
+		return false
+	}
+	return true
+}
+
+// known reports whether an error says already what it means to a caller.
+func known(err error) bool {
+	return abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable)
+}
+
+// chain is a text for several errors.
+type chain struct {
+	text string
+	errs []error
+}
+
+func (c *chain) Error() string   { return c.text }
+func (c *chain) Unwrap() []error { return c.errs }
+
+// say puts head before err, in the text and in the chain, unless it is there.
+func say(head, err error) error {
+	if errors.Is(err, head) {
+		return err
+	}
+	text := err.Error()
+	if !strings.HasPrefix(text, head.Error()) {
+		text = head.Error() + ": " + text
+	}
+	return &chain{text, []error{head, err}}
+}
+
+// withoutCause is err without the cause of a context that has ended: it may be an
+// error of another lease, and says nothing of this one. It stays as text.
+func withoutCause(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(ctx.Err(), cause) || !errors.Is(err, cause) {
+		return err
+	}
+	return errors.New(err.Error())
+}

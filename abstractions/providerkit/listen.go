@@ -1,0 +1,143 @@
+package providerkit
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Bounds of a loop. Nothing depends on them: waiters poll as well.
+const (
+	connectTimeout = 10 * time.Second // to connect, and to answer a ping
+	defaultSilence = 15 * time.Second
+	minPause       = 100 * time.Millisecond // between attempts to connect
+	maxPause       = 5 * time.Second
+)
+
+// loop is the goroutine of a Wakeups' connection.
+type loop struct {
+	w     *Wakeups
+	ctx   context.Context
+	stop  context.CancelFunc
+	state *state // guarded by w.mu
+}
+
+// state is whether the loop listens, which is known, and no longer changes, when
+// settled is closed.
+type state struct {
+	settled chan struct{}
+	err     error // nil if it listens
+}
+
+func (s *state) isSettled() bool {
+	select {
+	case <-s.settled:
+		return true
+	default:
+		return false
+	}
+}
+
+func newLoop(w *Wakeups) *loop {
+	l := &loop{w: w, state: &state{settled: make(chan struct{})}}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	return l
+}
+
+func (l *loop) run() {
+	defer l.stop()
+	again := false
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		conn, err := l.connect()
+		l.settle(err)
+		if err == nil {
+			if again {
+				l.w.wakeAll()
+			}
+			pause = minPause
+			err = l.receive(conn)
+			conn.Close()
+			l.settle(err)
+		}
+		if l.ctx.Err() != nil || l.idle() {
+			return
+		}
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-l.ctx.Done():
+		}
+		timer.Stop()
+		again = true
+	}
+}
+
+func (l *loop) connect() (Connection, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, connectTimeout)
+	defer cancel()
+	return l.w.Connect(ctx)
+}
+
+// receive passes messages on until the connection is lost, or nobody waits.
+func (l *loop) receive(conn Connection) error {
+	silence, take := l.w.Silence, l.w.Message
+	if silence <= 0 {
+		silence = defaultSilence
+	}
+	if take == nil {
+		take = l.w.Wake
+	}
+	for {
+		ctx, cancel := context.WithTimeout(l.ctx, silence)
+		message, err := conn.Receive(ctx)
+		silent := ctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			take(message)
+		case l.ctx.Err() != nil || !silent || l.idle():
+			return err
+		default:
+			if err := l.ping(conn); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// ping finds out about a connection whose other end is gone without a word.
+func (l *loop) ping(conn Connection) error {
+	ctx, cancel := context.WithTimeout(l.ctx, connectTimeout)
+	defer cancel()
+	return conn.Ping(ctx)
+}
+
+// settle says whether the loop listens. While it does not, waiters that come are
+// told so at once.
+func (l *loop) settle(err error) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if l.w.closed {
+		err = abstractions.ErrClosed
+	}
+	if l.state.isSettled() {
+		l.state = &state{settled: make(chan struct{})}
+	}
+	l.state.err = err
+	close(l.state.settled)
+}
+
+// idle makes way for another loop if nobody waits.
+func (l *loop) idle() bool {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if l.w.loop == l && len(l.w.queues) > 0 {
+		return false
+	}
+	if l.w.loop == l {
+		l.w.loop = nil
+	}
+	return true
+}

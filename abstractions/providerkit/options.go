@@ -1,0 +1,329 @@
+package providerkit
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// What all providers have in common, beside DefaultRetention: the tags
+// option:"timeout" and option:"retention" stand for these.
+const (
+	DefaultTimeout = 10 * time.Second
+	MaxTimeout     = time.Hour
+	// MaxRetention keeps instants within what Go can count.
+	MaxRetention = 10 * 365 * 24 * time.Hour
+)
+
+// The functions below read and show options, a struct of fields such as
+//
+//	Table     string        `json:"table" option:"default=lease,maxlen=40"`
+//	Retention time.Duration `json:"retention" option:"retention,min=1m"`
+//
+// A field without a name in its json tag, or with "-", is set in Go alone. The
+// tag option has, separated by commas:
+//
+//	secret            the field is not shown, and not set by a URL's query
+//	default=V         V stands for the zero value
+//	min=V, max=V      the bounds of a number or duration; zero is always accepted
+//	forever           a duration may be abstractions.Infinite: "forever"
+//	maxlen=N          the most bytes of a string
+//	oneof=A|B         the values of a string
+//	timeout           DefaultTimeout, 1ms to MaxTimeout
+//	retention         DefaultRetention, 1ms to MaxRetention, or forever
+//
+// Fields are strings, booleans, integers, durations, lists of strings (with commas
+// in a URL), and whatever reads itself from text. In JSON they may be any type.
+
+type field struct {
+	name  string // in Go
+	key   string // in JSON and URLs; "" if only Go sets it
+	value reflect.Value
+	tag   map[string]string
+}
+
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	presets      = map[string]string{
+		"timeout":   fmt.Sprintf("default=%v,min=1ms,max=%v", DefaultTimeout, MaxTimeout),
+		"retention": fmt.Sprintf("default=%v,min=1ms,max=%v,forever", DefaultRetention, MaxRetention),
+	}
+)
+
+// fieldsOf returns the fields of a struct, or of what a pointer points to.
+func fieldsOf(options any) []field {
+	v := reflect.Indirect(reflect.ValueOf(options))
+	var fields []field
+	for f, value := range v.Fields() {
+		if f.IsExported() {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			tag := map[string]string{}
+			readTag(tag, f.Tag.Get("option"))
+			fields = append(fields, field{f.Name, strings.Trim(key, "-"), value, tag})
+		}
+	}
+	return fields
+}
+
+func readTag(tag map[string]string, text string) {
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		if preset, ok := presets[name]; ok {
+			readTag(tag, preset)
+			continue
+		}
+		tag[name] = value
+	}
+}
+
+func (f field) has(word string) bool { _, ok := f.tag[word]; return ok }
+
+func (f field) secret() bool { return f.has("secret") || f.value.Type() == reflect.TypeFor[Secret]() }
+
+// set reads a value from text. want says what it has to be like.
+func (f field) set(text string) (want string, err error) {
+	v := f.value
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return "another value", u.UnmarshalText([]byte(text))
+	}
+	switch {
+	case v.Type() == durationType && f.has("forever"):
+		want = `a duration such as "90m", or "forever"`
+	case v.Type() == durationType:
+		want = `a duration such as "90m"`
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		var b bool
+		b, err = strconv.ParseBool(text)
+		v.SetBool(b)
+		want = "true or false"
+	case reflect.Int, reflect.Int64:
+		var n int64
+		switch {
+		case v.Type() != durationType:
+			n, err = strconv.ParseInt(text, 10, v.Type().Bits())
+			want = "a number"
+		case text == "forever" && f.has("forever"):
+			n = int64(abstractions.Infinite)
+		default:
+			var d time.Duration
+			d, err = time.ParseDuration(text)
+			n = int64(d)
+		}
+		v.SetInt(n)
+	case reflect.Slice:
+		v.Set(reflect.ValueOf(strings.Split(text, ",")))
+	default:
+		err = fmt.Errorf("providerkit: field %s has no text", f.name)
+	}
+	return want, err
+}
+
+// UnmarshalJSON reads options, a pointer to a struct. A field that is not known,
+// stands twice, or has a value that can't be is an error that names it.
+func UnmarshalJSON(data []byte, options any) error {
+	fields := fieldsOf(options)
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if start, _ := decoder.Token(); start != json.Delim('{') || !json.Valid(data) {
+		return invalid("", NotShown, "a JSON object of "+typeName(options))
+	}
+	seen := map[string]bool{}
+	for decoder.More() {
+		token, _ := decoder.Token()
+		var raw json.RawMessage
+		_ = decoder.Decode(&raw) // it is valid
+		key, _ := token.(string)
+		at := slices.IndexFunc(fields, func(f field) bool { return f.key != "" && f.key == key })
+		if at < 0 || seen[key] {
+			return invalid(" in JSON", Shown(key), "each of "+strings.Join(keys(fields, true), ", ")+" once at most")
+		}
+		seen[key] = true
+		if err := fields[at].unmarshal(raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f field) unmarshal(raw json.RawMessage) error {
+	if string(raw) == "null" {
+		return nil
+	}
+	if f.value.Type() != durationType {
+		err := json.Unmarshal(raw, f.value.Addr().Interface())
+		if named := (*abstractions.InvalidError)(nil); err == nil || errors.As(err, &named) {
+			return err // of a type that reads itself: it names the field
+		}
+		return invalid("."+f.name, NotShown, "a JSON "+f.value.Type().String()+` in "`+f.key+`"`)
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = "a number" // no duration
+	}
+	if want, err := f.set(text); err != nil {
+		return invalid("."+f.name, Shown(string(raw)), want)
+	}
+	return nil
+}
+
+// invalid is an error about options; what stands behind "Options" in its field.
+func invalid(what string, value any, want string) error {
+	return &abstractions.InvalidError{Field: "Options" + what, Value: value, Want: want}
+}
+
+// keys are the names of the fields in JSON, or those that a URL may set.
+func keys(fields []field, secrets bool) []string {
+	var all []string
+	for _, f := range fields {
+		if f.key != "" && (secrets || f.inQuery()) {
+			all = append(all, f.key)
+		}
+	}
+	return all
+}
+
+// Complete fills in the defaults of options, a pointer to a struct, and checks
+// their bounds. An error names the field, the value and the bound.
+func Complete(options any) error {
+	for _, f := range fieldsOf(options) {
+		if value := f.tag["default"]; value != "" && f.value.IsZero() {
+			if _, err := f.set(value); err != nil {
+				panic(fmt.Sprintf("providerkit: the default of field %s: %v", f.name, err))
+			}
+		}
+		if want := f.check(); want != "" {
+			value := f.value.Interface()
+			switch {
+			case f.secret():
+				value = NotShown
+			case f.value.Kind() == reflect.String:
+				value = f.value.String()
+			}
+			return invalid("."+f.name, value, want)
+		}
+	}
+	return nil
+}
+
+// check returns what a value should be that can't be as it is.
+func (f field) check() (want string) {
+	switch v := f.value; {
+	case v.IsZero():
+	case v.Kind() == reflect.String:
+		if most := f.bound("maxlen", v.Len()); v.Len() > most {
+			return fmt.Sprintf("at most %d bytes", most)
+		}
+		if all := f.tag["oneof"]; all != "" && !slices.Contains(strings.Split(all, "|"), v.String()) {
+			return strings.ReplaceAll(all, "|", " or ")
+		}
+	case v.Kind() == reflect.Int, v.Kind() == reflect.Int64:
+		n := int(v.Int())
+		least, most := f.bound("min", 0), f.bound("max", max(n, 0))
+		if n >= least && n <= most || f.has("forever") && v.Int() == int64(abstractions.Infinite) {
+			return ""
+		}
+		want = f.shown(least) + " or more"
+		if f.has("max") {
+			want = f.shown(least) + " to " + f.shown(most)
+		}
+		if f.has("forever") {
+			want += ", or forever"
+		}
+		return want + "; or 0 for the default"
+	}
+	return ""
+}
+
+// bound is a number or duration in a tag.
+func (f field) bound(name string, otherwise int) int {
+	text, ok := f.tag[name]
+	if !ok {
+		return otherwise
+	}
+	if d, err := time.ParseDuration(text); err == nil && f.value.Type() == durationType {
+		return int(d)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(fmt.Sprintf("providerkit: %s of field %s: %v", name, f.name, err))
+	}
+	return n
+}
+
+func (f field) shown(n int) string {
+	if f.value.Type() == durationType {
+		return time.Duration(n).String()
+	}
+	return strconv.Itoa(n)
+}
+
+// ExactlyOne returns the one of the named fields of options that is set. None, or
+// more than one, is an error.
+func ExactlyOne(options any, names ...string) (string, error) {
+	var given []string
+	for _, f := range fieldsOf(options) {
+		if slices.Contains(names, f.name) && !f.value.IsZero() {
+			given = append(given, f.name)
+		}
+	}
+	if len(given) == 1 {
+		return given[0], nil
+	}
+	last := len(names) - 1
+	want := "exactly one of " + strings.Join(names[:last], ", ") + " and " + names[last]
+	if len(given) == 0 {
+		return "", invalid("", words("with none set"), want)
+	}
+	return "", invalid("", words("with "+strings.Join(given, " and ")), want)
+}
+
+// Describe shows the fields of options that are set, and no secret. Of a value that
+// only Go can set it shows the type.
+func Describe(options any) string {
+	var set []string
+	for _, f := range fieldsOf(options) {
+		if !f.value.IsZero() {
+			set = append(set, f.name+": "+f.text())
+		}
+	}
+	return typeName(options) + "{" + strings.Join(set, ", ") + "}"
+}
+
+func (f field) text() string {
+	v := f.value
+	switch {
+	case f.secret():
+		return string(NotShown)
+	case v.Type() == durationType && v.Int() == int64(abstractions.Infinite):
+		return "forever"
+	case f.key == "":
+		if v.Kind() == reflect.Interface {
+			v = v.Elem()
+		}
+		return v.Type().String()
+	case v.Kind() == reflect.String:
+		return strconv.Quote(v.String())
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func typeName(options any) string { return strings.TrimPrefix(fmt.Sprintf("%T", options), "*") }
+
+// Format is Describe for all verbs of package fmt, also within other values.
+func Format(f fmt.State, options any) { _, _ = fmt.Fprint(f, Describe(options)) }
+
+// MarshalJSON is Describe as a JSON text: options that hold secrets are not for
+// writing down.
+func MarshalJSON(options any) ([]byte, error) { return json.Marshal(Describe(options)) }

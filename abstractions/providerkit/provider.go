@@ -1,0 +1,196 @@
+package providerkit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Driver is a provider's half that knows its backend. Its methods are those of
+// abstractions.Provider, with less to do: requests are valid, contexts have not
+// ended and have a deadline (unless Config.Timeout is 0), and errors may be the
+// client library's own. One that is of package abstractions already, such as a
+// *HeldError, is passed on as it is.
+//
+// A driver may implement abstractions.BatchRenewer, Lister, Waiter, Pinger and
+// HistoryReader too, under the same rules; the items of a batch are valid, and
+// there is at least one. Waiter's context is the caller's own: it may have no
+// deadline, since the registration lasts until it ends. A driver that has an
+// ability only sometimes answers for it with a method As, as wrappers do: see
+// abstractions.As.
+//
+// Close is called once. Without Config.Detach calls may be under way.
+type Driver interface {
+	abstractions.Provider
+	// Classify says what an error of the client library means. It is not asked
+	// about errors of package abstractions.
+	Classify(err error) Meaning
+}
+
+// Config says how a Provider treats its driver.
+type Config struct {
+	// Timeout bounds a call whose context has no deadline, and Close. 0 is for a
+	// driver that never blocks: its contexts are passed on as they are.
+	Timeout time.Duration
+	// Detach makes each call in a goroutine of its own, for a client library that
+	// does not always heed contexts. The call ends with its context; what goes on
+	// behind it has a context that has ended. Close ends the contexts of all calls,
+	// and waits for those goroutines before it closes the driver.
+	Detach bool
+}
+
+// Provider is an abstractions.Provider over a driver: see the package. It is safe
+// for concurrent use. A provider embeds it and overrides none of its verbs: As
+// hands out the Provider itself.
+type Provider struct {
+	driver Driver
+	caps   abstractions.Capabilities
+	config Config
+	calls  calls
+
+	lifetime context.Context // of detached calls
+	end      context.CancelFunc
+
+	// The driver's abilities; nil for those that it lacks.
+	batch   abstractions.BatchRenewer
+	lister  abstractions.Lister
+	waiter  abstractions.Waiter
+	pinger  abstractions.Pinger
+	history abstractions.HistoryReader
+}
+
+// New makes a Provider, which owns the driver.
+func New(d Driver, c Config) *Provider {
+	p := &Provider{driver: d, caps: d.Capabilities(), config: c, calls: calls{idle: make(chan struct{})}}
+	p.lifetime, p.end = context.WithCancel(context.Background())
+	p.batch, _ = abstractions.As[abstractions.BatchRenewer](d)
+	p.lister, _ = abstractions.As[abstractions.Lister](d)
+	p.waiter, _ = abstractions.As[abstractions.Waiter](d)
+	p.pinger, _ = abstractions.As[abstractions.Pinger](d)
+	p.history, _ = abstractions.As[abstractions.HistoryReader](d)
+	return p
+}
+
+// As answers for the optional abilities: those that the driver has.
+func (p *Provider) As(target any) bool {
+	switch ability := target.(type) {
+	case *abstractions.BatchRenewer:
+		return answer(ability, p.batch != nil, p)
+	case *abstractions.Lister:
+		return answer(ability, p.lister != nil, p)
+	case *abstractions.Waiter:
+		return answer(ability, p.waiter != nil, p)
+	case *abstractions.Pinger:
+		return answer(ability, p.pinger != nil, p)
+	case *abstractions.HistoryReader:
+		return answer(ability, p.history != nil, p)
+	}
+	return false
+}
+
+// answer sets target to p if the driver has the ability.
+func answer[T any](target *T, has bool, p *Provider) bool {
+	if has {
+		*target = any(p).(T)
+	}
+	return has
+}
+
+// Format shows the backend's name, for all verbs: a provider may hold secrets.
+func (p *Provider) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "provider %s", p.caps.Provider) }
+
+// Capabilities returns the driver's.
+func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
+
+// Acquire makes one attempt to take a name: see abstractions.Provider.
+func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	if p.config.Detach {
+		req.Metadata = maps.Clone(req.Metadata) // the call may outlive its caller
+	}
+	return run(ctx, p, "acquire", req.Name, req.Validate(p.caps), req, Driver.Acquire)
+}
+
+// Renew extends a claim: see abstractions.Provider.
+func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	return run(ctx, p, "renew", req.Name, req.Validate(p.caps), req, Driver.Renew)
+}
+
+// Release gives a claim up: see abstractions.Provider.
+func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	_, err := run(ctx, p, "release", req.Name, req.Validate(p.caps), req,
+		func(d Driver, ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
+			return none, d.Release(ctx, req)
+		})
+	return err
+}
+
+// Break ends somebody's claim: see abstractions.Provider.
+func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	return run(ctx, p, "break", req.Name, req.Validate(p.caps), req, Driver.Break)
+}
+
+// Inspect shows a record: see abstractions.Provider.
+func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	return run(ctx, p, "inspect", req.Name, req.Validate(p.caps), req, Driver.Inspect)
+}
+
+// List lists records: see abstractions.Lister.
+func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	invalid := cmp.Or(validText("Prefix", req.Prefix), validText("After", req.After))
+	return able(ctx, p, p.lister != nil, "list", "", invalid, func(ctx context.Context) (abstractions.ListResult, error) {
+		return p.lister.List(ctx, req)
+	})
+}
+
+// Ping tells whether the backend answers: see abstractions.Pinger.
+func (p *Provider) Ping(ctx context.Context) error {
+	_, err := able(ctx, p, p.pinger != nil, "ping", "", nil, func(ctx context.Context) (none struct{}, err error) {
+		return none, p.pinger.Ping(ctx)
+	})
+	return err
+}
+
+// History reads what happened to a name: see abstractions.HistoryReader.
+func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+	invalid := abstractions.InspectRequest{Name: req.Name}.Validate(p.caps)
+	return able(ctx, p, p.history != nil, "history", req.Name, invalid, func(ctx context.Context) (abstractions.HistoryResult, error) {
+		return p.history.History(ctx, req)
+	})
+}
+
+// Wait registers a waiter: see abstractions.Waiter.
+func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wakeups abstractions.Wakeups, err error) {
+	if err = p.begin(ctx, req.Validate(p.caps)); err == nil {
+		defer p.calls.end()
+		if p.waiter == nil {
+			err = abstractions.ErrUnsupported
+		} else {
+			wakeups, err = p.waiter.Wait(ctx, req)
+		}
+		err = p.explain(ctx, ctx, err)
+	}
+	return wakeups, p.wrap("wait", req.Name, err)
+}
+
+func validText(field, text string) error {
+	if utf8.ValidString(text) && !strings.ContainsRune(text, 0) {
+		return nil
+	}
+	return &abstractions.InvalidError{Field: field, Value: text, Want: "UTF-8 without NUL"}
+}
+
+// able makes a call that takes an ability.
+func able[T any](ctx context.Context, p *Provider, has bool, op, name string, invalid error, do func(context.Context) (T, error)) (T, error) {
+	if !has {
+		invalid = abstractions.ErrUnsupported
+	}
+	return run(ctx, p, op, name, invalid, do, func(_ Driver, ctx context.Context, do func(context.Context) (T, error)) (T, error) {
+		return do(ctx)
+	})
+}

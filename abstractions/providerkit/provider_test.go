@@ -1,0 +1,491 @@
+package providerkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// both runs a test with calls in their caller's goroutine, and detached.
+func both(t *testing.T, test func(t *testing.T, detach bool)) {
+	for _, detach := range []bool{false, true} {
+		t.Run(fmt.Sprintf("Detach=%t", detach), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, detach) })
+		})
+	}
+}
+
+func open(t *testing.T, d Driver, detach bool) *Provider {
+	p := New(d, Config{Timeout: 5 * time.Second, Detach: detach})
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func TestEveryCallSaysWhatItWas(t *testing.T) {
+	both(t, func(t *testing.T, detach bool) {
+		d := &ableFake{fake: &fake{do: func(context.Context) error { return errClient }}}
+		for what, call := range verbs(open(t, d, detach)) {
+			err := call(t.Context())
+			var failed *abstractions.Error
+			require.ErrorAs(t, err, &failed, what)
+			require.Contains(t, what, failed.Op)
+			require.Equal(t, "fake", failed.Provider)
+			require.ErrorIs(t, err, errClient, what)
+			require.ErrorIs(t, err, abstractions.ErrUnavailable, what)
+			require.False(t, abstractions.NotApplied(err), what)
+			require.Contains(t, err.Error(), ": backend unavailable: E42", what)
+		}
+	})
+}
+
+func TestCallsSucceed(t *testing.T) {
+	both(t, func(t *testing.T, detach bool) {
+		d := &ableFake{fake: &fake{do: func(ctx context.Context) error {
+			deadline, ok := ctx.Deadline()
+			if !ok || time.Until(deadline) > 5*time.Second {
+				return errors.New("no deadline")
+			}
+			return nil
+		}}}
+		for what, call := range verbs(open(t, d, detach)) {
+			ctx, cancel := context.WithCancel(t.Context())
+			if what == "wait" { // whose context is the caller's own
+				ctx, cancel = context.WithTimeout(ctx, time.Second)
+			}
+			require.NoError(t, call(ctx), what)
+			cancel()
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			require.NoError(t, call(ctx), what)
+			cancel()
+		}
+	})
+}
+
+func TestInvalidRequestsAreNotSent(t *testing.T) {
+	both(t, func(t *testing.T, detach bool) {
+		d := &ableFake{fake: &fake{do: func(context.Context) error { panic("sent") }}}
+		p := open(t, d, detach)
+		_, err := p.Acquire(t.Context(), abstractions.AcquireRequest{Name: "a", ID: "x", Owner: "o"})
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		_, err = p.Renew(t.Context(), abstractions.RenewRequest{ID: "x", TTL: 1})
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		require.ErrorIs(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a"}), abstractions.ErrInvalid)
+		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "a", Grace: -1})
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "\n"})
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		_, err = p.Wait(t.Context(), abstractions.WaitRequest{Name: "a"})
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		_, err = p.History(t.Context(), abstractions.HistoryRequest{})
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		for _, req := range []abstractions.ListRequest{{Prefix: "\xff"}, {After: "a\x00"}} {
+			_, err = p.List(t.Context(), req)
+			require.ErrorIs(t, err, abstractions.ErrInvalid)
+		}
+	})
+}
+
+// A batch with items that can't work sends the others.
+func TestBatchItemsThatCannotWorkHaveTheirOwnErrors(t *testing.T) {
+	both(t, func(t *testing.T, detach bool) {
+		d := &ableFake{fake: &fake{}}
+		good := func(name string) abstractions.RenewRequest {
+			return abstractions.RenewRequest{Name: name, ID: "x", TTL: time.Minute}
+		}
+		var sent []abstractions.RenewRequest
+		d.renew = func(_ context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+			sent = reqs
+			var results []abstractions.RenewResult
+			for _, req := range reqs {
+				r := abstractions.RenewResult{Grant: abstractions.Grant{Name: req.Name, ID: req.ID}}
+				if req.Name == "b" {
+					r = abstractions.RenewResult{Err: &abstractions.LostError{Reason: abstractions.LostTaken}}
+				}
+				results = append(results, r)
+			}
+			return results, nil
+		}
+		p := open(t, d, detach)
+		results, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{good("a"), {}, good("b"), {Name: "c"}, good("d")})
+		require.NoError(t, err)
+		require.Len(t, results, 5)
+		require.Equal(t, []abstractions.RenewRequest{good("a"), good("b"), good("d")}, sent)
+		require.Equal(t, "a", results[0].Grant.Name)
+		require.ErrorIs(t, results[1].Err, abstractions.ErrInvalid)
+		require.ErrorIs(t, results[2].Err, abstractions.ErrLost)
+		require.ErrorIs(t, results[3].Err, abstractions.ErrInvalid)
+		require.ErrorContains(t, results[3].Err, `renew "c"`)
+		require.Equal(t, "d", results[4].Grant.Name)
+
+		sent = nil
+		results, err = p.RenewBatch(t.Context(), []abstractions.RenewRequest{{}})
+		require.NoError(t, err)
+		require.ErrorIs(t, results[0].Err, abstractions.ErrInvalid)
+		require.Nil(t, sent)
+	})
+}
+
+// T66: an item without an answer is of unknown outcome, and neither renewed nor lost.
+func TestTrap_T66_MissingItemsOfABatchAreUnknown(t *testing.T) {
+	both(t, func(t *testing.T, detach bool) {
+		d := &ableFake{fake: &fake{}}
+		reqs := []abstractions.RenewRequest{{Name: "a", ID: "x", TTL: time.Minute}, {Name: "b", ID: "y", TTL: time.Minute}}
+		answered := abstractions.RenewResult{Grant: abstractions.Grant{Name: "a", ID: "x"}}
+		p := open(t, d, detach)
+		for _, got := range [][]abstractions.RenewResult{nil, {}, {answered}, {answered, {}}, {answered, answered}, {answered, {}, answered}} {
+			for _, batchErr := range []error{nil, errClient} {
+				d.renew = func(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+					return slices.Clone(got), batchErr
+				}
+				results, err := p.RenewBatch(t.Context(), reqs)
+				require.NoError(t, err)
+				require.Len(t, results, 2)
+				require.ErrorIs(t, results[1].Err, abstractions.ErrUnavailable)
+				require.False(t, abstractions.NotApplied(results[1].Err))
+				if batchErr != nil {
+					require.ErrorIs(t, results[1].Err, errClient)
+				}
+				if len(got) > 0 {
+					require.NoError(t, results[0].Err)
+				}
+			}
+		}
+	})
+}
+
+func TestEndedContextTouchesNothing(t *testing.T) {
+	both(t, func(t *testing.T, detach bool) {
+		d := &ableFake{fake: &fake{do: func(context.Context) error { panic("touched") }}}
+		p := open(t, d, detach)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(abstractions.ErrLost)
+		for what, call := range verbs(p) {
+			err := call(ctx)
+			require.ErrorIs(t, err, context.Canceled, what)
+			require.NotErrorIs(t, err, abstractions.ErrLost, what)
+			require.True(t, abstractions.NotApplied(err), "nothing was sent")
+		}
+	})
+}
+
+// T88, R10: what ended a context says nothing of the lease that a call was about,
+// however the client library reports it.
+func TestTrap_T88_CauseOfAContextIsNoAnswer(t *testing.T) {
+	causes := []error{
+		abstractions.ErrReleased, abstractions.ErrClosed, &abstractions.LostError{Reason: abstractions.LostTaken},
+		&abstractions.HeldError{}, fmt.Errorf("the other lease: %w", abstractions.ErrLost), errors.New("my own"),
+	}
+	reports := map[string]func(ctx context.Context) error{
+		"the cause": context.Cause,
+		"wrapped":   func(ctx context.Context) error { return fmt.Errorf("Get: %w", context.Cause(ctx)) },
+		"called unknown": func(ctx context.Context) error {
+			return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, context.Cause(ctx))
+		},
+		"begun":             func(ctx context.Context) error { return Partial(context.Cause(ctx)) },
+		"the context's":     func(ctx context.Context) error { return ctx.Err() },
+		"the library's own": func(context.Context) error { return errClient },
+	}
+	for what, report := range reports {
+		for _, cause := range causes {
+			both(t, func(t *testing.T, detach bool) {
+				d := &ableFake{fake: &fake{do: func(ctx context.Context) error {
+					<-ctx.Done()
+					return report(ctx)
+				}}}
+				p := open(t, d, detach)
+				for verb, call := range verbs(p) {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					go func() { time.Sleep(time.Second); cancel(cause) }()
+					err := call(ctx)
+					require.ErrorIs(t, err, context.Canceled, "%s, %s", verb, what)
+					require.ErrorIs(t, err, abstractions.ErrUnavailable, "%s, %s", verb, what)
+					require.NotErrorIs(t, err, cause, "%s, %s", verb, what)
+					require.False(t, abstractions.NotApplied(err), "%s, %s: %v", verb, what, err)
+				}
+			})
+		}
+	}
+}
+
+// An answer that came is one, also if the context has ended since.
+func TestAnswerOutlivesTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fake{do: func(ctx context.Context) error {
+			<-ctx.Done()
+			return &abstractions.LostError{Reason: abstractions.LostTaken}
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := open(t, d, false).Renew(ctx, abstractions.RenewRequest{Name: "a", ID: "x", TTL: time.Minute})
+		require.ErrorIs(t, err, abstractions.ErrLost)
+	})
+}
+
+func TestCallWithoutADeadlineIsBounded(t *testing.T) {
+	both(t, func(t *testing.T, detach bool) {
+		d := &ableFake{fake: &fake{do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}}
+		p := open(t, d, detach)
+		for what, call := range verbs(p) {
+			if what == "wait" {
+				continue
+			}
+			began := time.Now()
+			err := call(t.Context())
+			require.ErrorIs(t, err, context.DeadlineExceeded, what)
+			require.ErrorIs(t, err, abstractions.ErrUnavailable, what)
+			require.Equal(t, 5*time.Second, time.Since(began))
+		}
+	})
+}
+
+// T42: a detached call ends with its context, also where the client library heeds none.
+func TestTrap_T42_DetachedCallEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := make(chan struct{})
+		d := &fake{do: func(context.Context) error { <-hung; return nil }}
+		p := New(d, Config{Timeout: 5 * time.Second, Detach: true})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := p.Acquire(ctx, newClaim())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+
+		began := time.Now()
+		err = p.Close()
+		require.ErrorContains(t, err, "1 calls have not ended")
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.Equal(t, 5*time.Second, time.Since(began))
+		close(hung)
+	})
+}
+
+// The driver may still read the metadata after its caller has changed the map.
+func TestDetachedCallHasItsOwnMetadata(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := make(chan string, 1)
+		d := &metadataDriver{seen: seen}
+		p := open(t, d, true)
+		req := newClaim()
+		req.Metadata = map[string]string{"k": "v"}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := p.Acquire(ctx, req)
+		require.Error(t, err)
+		req.Metadata["k"] = "changed"
+		require.Equal(t, "v", <-seen)
+	})
+}
+
+type metadataDriver struct {
+	fake
+	seen chan string
+}
+
+func (d *metadataDriver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	<-ctx.Done()
+	time.Sleep(time.Second)
+	d.seen <- req.Metadata["k"]
+	return abstractions.Grant{}, ctx.Err()
+}
+
+func TestAfterCloseEveryCallIsClosed(t *testing.T) {
+	both(t, func(t *testing.T, detach bool) {
+		closes := 0
+		d := &ableFake{fake: &fake{do: func(context.Context) error { panic("called") }, closed: func() error { closes++; return errClient }}}
+		p := New(d, Config{Timeout: time.Second, Detach: detach})
+		require.ErrorIs(t, p.Close(), errClient)
+		require.NoError(t, p.Close())
+		require.Equal(t, 1, closes)
+		for what, call := range verbs(p) {
+			require.ErrorIs(t, call(t.Context()), abstractions.ErrClosed, what)
+		}
+		require.Equal(t, "fake", p.Capabilities().Provider)
+	})
+}
+
+// Close ends detached calls at once. Their outcome is unknown, and neither "closed",
+// which would promise that nothing was done, nor the caller's doing.
+func TestCloseEndsDetachedCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p *Provider
+		ended := 0
+		d := &fake{
+			do:     func(ctx context.Context) error { <-ctx.Done(); ended++; return ctx.Err() },
+			closed: func() error { require.Equal(t, 1, ended, "the driver is closed last"); return nil },
+		}
+		p = New(d, Config{Timeout: time.Minute, Detach: true})
+		failed := make(chan error)
+		go func() { _, err := p.Acquire(t.Context(), newClaim()); failed <- err }()
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, p.Close())
+		require.Zero(t, time.Since(began))
+		err := <-failed
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.NotErrorIs(t, err, abstractions.ErrClosed)
+		require.NotErrorIs(t, err, context.Canceled)
+		require.False(t, abstractions.NotApplied(err))
+	})
+}
+
+// Without Detach the driver's own Close ends what is under way, and Close waits for it.
+func TestCloseWaitsForCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop := make(chan struct{})
+		d := &fake{
+			do:     func(context.Context) error { <-stop; time.Sleep(time.Second); return nil },
+			closed: func() error { close(stop); return nil },
+		}
+		p := New(d, Config{Timeout: time.Minute})
+		done := make(chan error)
+		go func() { done <- p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a", ID: "x"}) }()
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, p.Close())
+		require.Equal(t, time.Second, time.Since(began))
+		require.NoError(t, <-done)
+	})
+}
+
+// T69: a panic of a driver, or of the user's context, leaves nothing behind.
+func TestTrap_T69_PanicsLeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(&ableFake{fake: &fake{do: func(context.Context) error { panic("driver") }}}, Config{Timeout: time.Second})
+		for what, call := range verbs(p) {
+			require.Panics(t, func() { _ = call(t.Context()) }, what)
+			require.Panics(t, func() { _ = call(nil) }, what) //nolint:staticcheck // on purpose
+		}
+		began := time.Now()
+		require.NoError(t, p.Close())
+		require.Zero(t, time.Since(began))
+	})
+}
+
+func TestAbilitiesAreTheDrivers(t *testing.T) {
+	full := open(t, &ableFake{fake: &fake{}}, false)
+	bare := open(t, &fake{}, false)
+	has := func(p *Provider) (all []bool) {
+		_, a := abstractions.As[abstractions.BatchRenewer](p)
+		_, b := abstractions.As[abstractions.Lister](p)
+		_, c := abstractions.As[abstractions.Waiter](p)
+		_, d := abstractions.As[abstractions.Pinger](p)
+		_, e := abstractions.As[abstractions.HistoryReader](p)
+		return []bool{a, b, c, d, e}
+	}
+	require.Equal(t, []bool{true, true, true, true, true}, has(full))
+	require.Equal(t, make([]bool, 5), has(bare))
+	require.Equal(t, []bool{false, false, false, true, false}, has(open(t, sometimes{&ableFake{fake: &fake{}}}, false)))
+	_, err := bare.List(t.Context(), abstractions.ListRequest{})
+	require.ErrorIs(t, err, abstractions.ErrUnsupported)
+	_, err = bare.RenewBatch(t.Context(), nil)
+	require.ErrorIs(t, err, abstractions.ErrUnsupported)
+	_, err = bare.Wait(t.Context(), abstractions.WaitRequest{Name: "a", ID: "x"})
+	require.ErrorIs(t, err, abstractions.ErrUnsupported)
+}
+
+// sometimes is a driver that answers for its abilities.
+type sometimes struct{ *ableFake }
+
+func (s sometimes) As(target any) bool {
+	pinger, ok := target.(*abstractions.Pinger)
+	if ok {
+		*pinger = s
+	}
+	return ok
+}
+
+func TestProviderShowsOnlyItsBackend(t *testing.T) {
+	type Outer struct{ *Provider }
+	p := open(t, &fake{}, false)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		require.Equal(t, "provider fake", fmt.Sprintf(verb, p))
+		require.Equal(t, "provider fake", fmt.Sprintf(verb, Outer{p}))
+	}
+}
+
+// A provider in memory answers in nanoseconds: what is around it allocates nothing.
+func TestCallAllocatesNothing(t *testing.T) {
+	p := New(&fake{}, Config{})
+	defer p.Close()
+	ctx, req := context.Background(), newClaim()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if _, err := p.Acquire(ctx, req); err != nil {
+			panic(err)
+		}
+		if err := p.Release(ctx, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}); err != nil {
+			panic(err)
+		}
+	}))
+	runtime.KeepAlive(p)
+}
+
+func TestConcurrentSafe_CallsAndClose(t *testing.T) {
+	for range 200 {
+		p := New(&fake{do: func(context.Context) error { runtime.Gosched(); return nil }}, Config{Timeout: time.Minute})
+		done := make(chan error, 4)
+		for range cap(done) {
+			go func() {
+				for {
+					if err := p.Ping(context.Background()); !errors.Is(err, abstractions.ErrUnsupported) {
+						done <- err
+						return
+					}
+					if _, err := p.Acquire(context.Background(), newClaim()); err != nil {
+						done <- err
+						return
+					}
+				}
+			}()
+		}
+		require.NoError(t, p.Close())
+		for range cap(done) {
+			require.ErrorIs(t, <-done, abstractions.ErrClosed)
+		}
+	}
+}
+
+// T71, C5: a dial that failed has sent nothing, whatever else it says.
+func TestTrap_T71_ErrorsOfADialAreDefinite(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	var dialer net.Dialer
+	_, refused := dialer.DialContext(t.Context(), "tcp", addr)
+	ended, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	_, timeout := dialer.DialContext(ended, "tcp", addr)
+	dns := &net.DNSError{Err: "no such host", Name: "nowhere.invalid", IsNotFound: true}
+
+	d := &fake{class: func(err error) Meaning {
+		if NotSent(err) {
+			return Meaning{Class: Unsent}
+		}
+		return Meaning{}
+	}}
+	p := open(t, d, false)
+	for _, dial := range []error{refused, timeout, dns, fmt.Errorf("pool: %w", refused)} {
+		require.True(t, NotSent(dial), dial)
+		d.do = func(context.Context) error { return dial }
+		_, err := p.Acquire(t.Context(), newClaim())
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.NotErrorIs(t, err, abstractions.ErrThrottled)
+		require.True(t, abstractions.NotApplied(err), err)
+		d.do = func(context.Context) error { return Partial(dial) }
+		_, err = p.Acquire(t.Context(), newClaim())
+		require.False(t, abstractions.NotApplied(err), "an earlier request was sent")
+	}
+	for _, sent := range []error{&net.OpError{Op: "read", Err: errClient}, &net.OpError{Op: "write", Err: errClient}, errClient, context.Canceled} {
+		require.False(t, NotSent(sent), sent)
+	}
+}

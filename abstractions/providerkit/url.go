@@ -1,0 +1,124 @@
+package providerkit
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// URL is a URL taken apart, by hand: package net/url knows no lists of hosts, and
+// quotes the URL in its errors, with the password.
+type URL struct {
+	Scheme   string
+	User     string // unescaped
+	Password Secret // unescaped
+	Host     string // between // or @ and the path: host:port, several with commas, or ""
+	Path     string // as written, with its slash
+	Query    url.Values
+
+	beforeQuery Secret
+}
+
+// Format shows the scheme alone: where a URL has come apart a password may be
+// anywhere.
+func (u URL) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%s://%s", u.Scheme, NotShown) }
+
+// ParseURL takes Options.URL apart, which has one of the schemes. What an @, a /, a
+// ? or a # would do to it that stands in a password and was not escaped is an
+// error. No error shows anything of the URL.
+func ParseURL(text string, schemes ...string) (URL, error) {
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found || !slices.Contains(schemes, scheme) {
+		return URL{}, BadURL(strings.Join(schemes, "://..., ") + "://...")
+	}
+	rest, rawQuery, _ := strings.Cut(rest, "?")
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil || !pairs(rawQuery) || strings.Contains(rest, "#") {
+		return URL{}, BadURL("name=value&... after the ?, no fragment, and a password with ? written as %3F, # as %23")
+	}
+	u := URL{Scheme: scheme, Host: rest, Query: query, beforeQuery: NewSecret(scheme + "://" + rest)}
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		u.Host, u.Path = rest[:i], rest[i:]
+	}
+	at := strings.LastIndexByte(u.Host, '@')
+	if at < 0 {
+		if u.Host != "" && strings.Contains(u.Path, "@") {
+			return URL{}, BadURL("a password with / written as %2F; or @ in a path as %40")
+		}
+		return u, nil
+	}
+	rawUser, rawPassword, _ := strings.Cut(u.Host[:at], ":")
+	user, err := url.PathUnescape(rawUser)
+	password, err2 := url.PathUnescape(rawPassword)
+	if err != nil || err2 != nil {
+		return URL{}, BadURL("a user and password with % written as %25")
+	}
+	u.User, u.Password, u.Host = user, NewSecret(password), u.Host[at+1:]
+	return u, nil
+}
+
+// pairs reports whether a query could not be the end of a password.
+func pairs(rawQuery string) bool {
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		if pair != "" && !strings.Contains(pair, "=") || strings.ContainsAny(pair, "@#") {
+			return false
+		}
+	}
+	return true
+}
+
+// With is the URL as it was written, with another query.
+func (u URL) With(query url.Values) Secret {
+	text := u.beforeQuery.Reveal()
+	if len(query) > 0 {
+		text += "?" + query.Encode()
+	}
+	return NewSecret(text)
+}
+
+// BadURL is the error of an Options.URL that can't be: it shows nothing of it.
+func BadURL(want string) error { return invalid(".URL", NotShown, want) }
+
+// BadParameter is the error of a parameter in an Options.URL. value is shown unless
+// it may be a secret.
+func BadParameter(key, value, want string) error {
+	return invalid(".URL parameter "+key, Shown(value), want)
+}
+
+// SetQuery sets the fields of options, a pointer to a struct, that a URL's query
+// names, and returns the parameters that are none of theirs.
+func SetQuery(options any, query url.Values) (rest url.Values, err error) {
+	fields := fieldsOf(options)
+	rest = maps.Clone(query)
+	for _, key := range slices.Sorted(maps.Keys(query)) {
+		at := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
+		if key == "" || at < 0 {
+			continue
+		}
+		f, values := fields[at], query[key]
+		if !f.inQuery() {
+			return nil, invalid(".URL parameter "+key, NotShown, "it in Options."+f.name+", or before the host: a query is shown in places where those are not")
+		}
+		if len(values) != 1 {
+			return nil, invalid(".URL parameter "+key, NotShown, "one value")
+		}
+		if want, err := f.set(values[0]); err != nil {
+			return nil, BadParameter(key, values[0], want)
+		}
+		delete(rest, key)
+	}
+	return rest, nil
+}
+
+// UnknownParameter is the error of parameters that nobody knows; nil if there are none.
+func UnknownParameter(options any, rest url.Values) error {
+	for _, key := range slices.Sorted(maps.Keys(rest)) {
+		return invalid(".URL parameter", Shown(key), "one of "+strings.Join(keys(fieldsOf(options), false), ", "))
+	}
+	return nil
+}
+
+// inQuery reports whether a URL's query may set the field.
+func (f field) inQuery() bool { return !f.secret() && f.name != "URL" }

@@ -1,0 +1,164 @@
+package providerkit
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Wakeups hands hints to the waiters of this process: from its own calls of Wake,
+// and over one connection that listens for all of them if there is Connect. The
+// connection begins with the first waiter, is made again whenever it fails, and
+// ends when nobody has waited for a while. Fields are set before the first use.
+// The zero Wakeups hints within the process.
+type Wakeups struct {
+	// Connect opens a connection that listens. ctx bounds that, and no more.
+	Connect func(ctx context.Context) (Connection, error)
+	// Message takes what a connection receives; by default, Wake does. Messages
+	// come one after the other.
+	Message func(text string)
+	// Silence is after how long without a message the connection is pinged.
+	// Default 15s.
+	Silence time.Duration
+
+	mu      sync.Mutex
+	queues  map[string][]*waiter
+	count   atomic.Int64 // waiters
+	loop    *loop        // nil while nobody needs one
+	running sync.WaitGroup
+	closed  bool
+}
+
+// Connection listens for the messages to this process. Its methods are called by
+// one goroutine.
+type Connection interface {
+	// Receive returns the next message. It ends when ctx does, and then the
+	// connection is still good.
+	Receive(ctx context.Context) (message string, err error)
+	// Ping returns nil once the other end has answered. A message that comes
+	// before the answer is Receive's next.
+	Ping(ctx context.Context) error
+	Close()
+}
+
+// waiter is one registration.
+type waiter struct{ hints chan struct{} } // buffer of one
+
+// Wait registers a waiter under a key until ctx ends, and returns its hints. It
+// fails if the connection can't be made at present, without a wait for the next
+// attempt: the waiter polls then.
+func (w *Wakeups) Wait(ctx context.Context, key string) (abstractions.Wakeups, error) {
+	me := &waiter{hints: make(chan struct{}, 1)}
+	state, err := w.add(key, me)
+	if err == nil && state != nil {
+		bounded, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		select {
+		case <-state.settled:
+			err = state.err
+		case <-bounded.Done():
+			err = bounded.Err()
+		}
+		if err != nil {
+			w.remove(key, me)
+		}
+	}
+	if err != nil {
+		return abstractions.Wakeups{}, err
+	}
+	context.AfterFunc(ctx, func() { w.remove(key, me) })
+	return abstractions.Wakeups{C: me.hints}, nil
+}
+
+func (w *Wakeups) add(key string, me *waiter) (*state, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, abstractions.ErrClosed
+	}
+	if w.queues == nil {
+		w.queues = make(map[string][]*waiter)
+	}
+	w.queues[key] = append(w.queues[key], me)
+	w.count.Add(1)
+	if w.Connect == nil {
+		return nil, nil
+	}
+	if w.loop == nil {
+		w.loop = newLoop(w)
+		w.running.Go(w.loop.run)
+	}
+	return w.loop.state, nil
+}
+
+// remove ends a registration. A hint that was not taken goes to the next waiter.
+func (w *Wakeups) remove(key string, me *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	queue := w.queues[key]
+	if i := slices.Index(queue, me); i >= 0 {
+		queue = slices.Delete(queue, i, i+1)
+		w.count.Add(-1)
+	}
+	w.queues[key] = queue
+	if len(queue) == 0 {
+		delete(w.queues, key)
+	}
+	select {
+	case <-me.hints:
+		w.hint(key)
+	default:
+	}
+}
+
+// Wake hints to the one that has waited longest under a key. It costs next to
+// nothing where nobody waits.
+func (w *Wakeups) Wake(key string) {
+	if w.count.Load() == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hint(key)
+}
+
+// hint hints to the head of a queue. Caller holds mu.
+func (w *Wakeups) hint(key string) {
+	if queue := w.queues[key]; len(queue) > 0 {
+		select {
+		case queue[0].hints <- struct{}{}:
+		default: // it has a hint to follow already
+		}
+	}
+}
+
+// wakeAll hints to the head of each queue: messages may have been missed.
+func (w *Wakeups) wakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.queues {
+		w.hint(key)
+	}
+}
+
+// Listening reports whether messages reach this process at present.
+func (w *Wakeups) Listening() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.loop != nil && w.loop.state.isSettled() && w.loop.state.err == nil
+}
+
+// Close ends the connection, waits for its goroutine, and refuses waiters.
+func (w *Wakeups) Close() {
+	w.mu.Lock()
+	w.closed = true
+	if w.loop != nil {
+		w.loop.stop()
+	}
+	w.mu.Unlock()
+	w.running.Wait()
+}
