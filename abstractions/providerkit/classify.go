@@ -76,39 +76,39 @@ func NotSent(err error) bool {
 
 // MarkNotApplied marks an error as proof that the request was not applied and never
 // will be, whatever else the error matches: abstractions.NotApplied reports true.
-func MarkNotApplied(err error) error { return notApplied{err} }
+func MarkNotApplied(err error) error { return notAppliedError{err} }
 
-type notApplied struct{ error }
+type notAppliedError struct{ error }
 
-func (e notApplied) NotApplied() bool { return true }
-func (e notApplied) Unwrap() error    { return e.error }
+func (e notAppliedError) NotApplied() bool { return true }
+func (e notAppliedError) Unwrap() error    { return e.error }
 
 // Partial is the error of a call that failed after a request of its own may have
 // been applied. "Throttled", "denied" and the like are true of the request that
 // failed and not of the call, so none of them can be found in it: the outcome is
 // unknown. The client library's own errors stay reachable.
 func Partial(err error) error {
-	if _, already := err.(*partial); err == nil || already { //nolint:errorlint // around another error it would not be seen first
+	if _, already := err.(*partialError); err == nil || already { //nolint:errorlint // around another error it would not be seen first
 		return err
 	}
-	return &partial{err}
+	return &partialError{err}
 }
 
-type partial struct{ err error }
+type partialError struct{ err error }
 
-func (e *partial) NotApplied() bool { return false }
+func (e *partialError) NotApplied() bool { return false }
 
-func (e *partial) Error() string {
+func (e *partialError) Error() string {
 	text := strings.TrimPrefix(e.err.Error(), abstractions.ErrUnavailable.Error()+": ")
 	return fmt.Sprintf("%v: begun, and not finished: %s", abstractions.ErrUnavailable, text)
 }
 
-func (e *partial) Is(target error) bool {
+func (e *partialError) Is(target error) bool {
 	return target == abstractions.ErrUnavailable || !abstractions.NotApplied(target) && errors.Is(e.err, target)
 }
 
 // As finds what promises nothing.
-func (e *partial) As(target any) bool {
+func (e *partialError) As(target any) bool {
 	if !errors.As(e.err, target) {
 		return false
 	}

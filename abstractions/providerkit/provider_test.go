@@ -363,7 +363,7 @@ func TestTrap_T69_PanicsLeaveNothingBehind(t *testing.T) {
 		p := New(&ableFake{fake: &fake{do: func(context.Context) error { panic("driver") }}}, Config{Timeout: time.Second})
 		for what, call := range verbs(p) {
 			require.Panics(t, func() { _ = call(t.Context()) }, what)
-			require.Panics(t, func() { _ = call(nil) }, what) //nolint:staticcheck // on purpose
+			require.Panics(t, func() { _ = call(nil) }, what)
 		}
 		began := time.Now()
 		require.NoError(t, p.Close())
