@@ -43,6 +43,9 @@ type Record struct {
 	// Left is how long the lease still runs by that clock: Infinite for ever, and 0
 	// or less since it has run out. The rules set it to what is left after the write.
 	Left time.Duration
+	// Slack is by how much less than Left the lease may really have, where the
+	// backend's time is not exact. It never has more.
+	Slack time.Duration
 	// Unsettled says that the deadline was written by a clock that has been set
 	// back since, or that has ended with an earlier boot of the host: see SetLeft.
 	Unsettled bool

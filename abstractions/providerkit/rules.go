@@ -36,10 +36,10 @@ func (r *Record) Acquire(req abstractions.AcquireRequest) Change {
 	if r.ID != req.ID {
 		return r.refuse()
 	}
-	if req.TTL <= r.Left {
+	if req.TTL <= r.Left-r.Slack {
 		return Change{}
 	}
-	return r.prolong(req.TTL)
+	return r.prolong(max(req.TTL, min(r.TTL, r.Left)))
 }
 
 // take makes a free name the claim's, under a new fencing token.
@@ -75,7 +75,11 @@ func (r *Record) runOut(c *Change) {
 // refuse answers that somebody else holds the name. A deadline by a clock that is
 // no longer the present one is written anew, by the present one.
 func (r *Record) refuse() Change {
-	c := Change{Err: &abstractions.HeldError{Holder: r.Show()}, Write: r.Unsettled, Deadline: r.Unsettled}
+	held := &abstractions.HeldError{Holder: r.Show()}
+	if r.Now.IsZero() && r.Left != abstractions.Infinite {
+		held.RetryAfter = r.Left
+	}
+	c := Change{Err: held, Write: r.Unsettled, Deadline: r.Unsettled}
 	r.Unsettled = false
 	return c
 }

@@ -81,6 +81,13 @@ func TestTokensOfANewHolder(t *testing.T) {
 	require.Equal(t, before, r)
 }
 
+func TestANameThatNobodyHasIsFree(t *testing.T) {
+	r := Record{Name: "n", Now: noon, Left: time.Minute}
+	require.False(t, r.Held())
+	require.False(t, r.Show().Held)
+	require.NoError(t, r.Acquire(acquire("mine", time.Minute)).Err)
+}
+
 func TestAcquireRefuses(t *testing.T) {
 	r := held()
 	c := r.Acquire(acquire("theirs", time.Minute))
@@ -89,6 +96,11 @@ func TestAcquireRefuses(t *testing.T) {
 	require.Equal(t, r.Show(), refused.Holder)
 	require.False(t, c.Write)
 	require.Equal(t, held(), r)
+	require.Zero(t, refused.RetryAfter, "the holder's time says it")
+
+	r.Now = time.Time{}
+	require.ErrorAs(t, r.Acquire(acquire("theirs", time.Minute)).Err, &refused)
+	require.Equal(t, time.Minute, refused.RetryAfter, "where there is no clock")
 }
 
 // T13: a repetition grants the TTL anew. It may be old and never shortens the lease,
@@ -113,6 +125,26 @@ func TestTrap_T13_RepeatedAcquire(t *testing.T) {
 		before := r
 		require.Equal(t, Change{}, r.Acquire(acquire("mine", time.Minute)), "left: %v", left)
 		require.Equal(t, before, r)
+	}
+}
+
+// A lease of a backend whose time is not exact may have less left than it seems: a
+// repetition prolongs it, to what it seemed to have at least.
+func TestRepeatedAcquireWhereTheTimeIsNotExact(t *testing.T) {
+	for _, test := range []struct{ ttl, left, asked, want time.Duration }{
+		{time.Minute, 62 * time.Second, time.Minute, time.Minute},
+		{time.Minute, 50 * time.Second, 48 * time.Second, 50 * time.Second},
+		{time.Minute, 50 * time.Second, 47 * time.Second, 0},
+		{abstractions.Infinite, abstractions.Infinite, time.Minute, 0},
+	} {
+		r := held()
+		r.TTL, r.Left, r.Slack = test.ttl, test.left, 3*time.Second
+		c := r.Acquire(acquire("mine", test.asked))
+		require.NoError(t, c.Err)
+		require.Equal(t, test.want != 0, c.Deadline)
+		if c.Deadline {
+			require.Equal(t, test.want, r.Left)
+		}
 	}
 }
 
