@@ -52,8 +52,8 @@ type sighting struct {
 // Lease is what a read shows of a holder.
 type Lease struct {
 	Name string
-	// Write tells the holder's writes apart: an ETag, or a number that each of them
-	// raises and nobody else's.
+	// Write tells the holder's writes apart: an ETag, or an ID that each of them makes
+	// up and no other write changes.
 	Write string
 	TTL   time.Duration // from its last write
 	// Ends is when the TTL is over, by the clock of the service's writes: the time of

@@ -2,6 +2,7 @@ package providerkit
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -54,6 +55,14 @@ type Record struct {
 	Floor int64
 }
 
+// Clone returns a copy that a rule may change. Metadata, which no rule changes, is
+// shared.
+func (r *Record) Clone() Record {
+	next := *r
+	next.Ended = slices.Clone(r.Ended)
+	return next
+}
+
 // Held reports whether the name is taken.
 func (r *Record) Held() bool { return r.ID != "" && r.Left > 0 }
 
@@ -62,10 +71,8 @@ func (r *Record) Held() bool { return r.ID != "" && r.Left > 0 }
 // renewed before now, trusts it for at most one TTL from now. The next contender
 // has that written down.
 func (r *Record) SetLeft(left time.Duration) {
-	r.Left = left
-	if left > r.TTL {
-		r.Left, r.Unsettled = r.TTL, true
-	}
+	r.Left = min(left, r.TTL)
+	r.Unsettled = r.Unsettled || left-time.Millisecond > r.TTL // deadlines are rounded up
 }
 
 // Show is the record as others may see it.

@@ -1,0 +1,361 @@
+package providerkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// ErrConflict is what a Store returns if what is stored has another version than the
+// one that was to be replaced. Nothing was written.
+var ErrConflict = errors.New("another version is stored")
+
+// Store is a backend that can compare and set: what a driver supplies to Records.
+// A Get shows every Put that was acknowledged before it began.
+type Store interface {
+	// Get returns what is stored under a key: an Item without a Version if nothing
+	// is. The times are told also then.
+	Get(ctx context.Context, key string) (Item, error)
+	// Put stores data, if the stored version is still ifVersion ("": if there is
+	// nothing), and otherwise returns ErrConflict. After any other error it may have
+	// been stored.
+	Put(ctx context.Context, key string, data []byte, ifVersion string) (version string, err error)
+}
+
+// ListingStore is a Store that can list and delete, for List and Sweep.
+type ListingStore interface {
+	Store
+	// List returns up to limit items whose keys follow after, in their order.
+	List(ctx context.Context, after string, limit int) ([]Item, error)
+	// Delete deletes an item, if its version is still ifVersion, and otherwise
+	// returns ErrConflict. An item that is gone is no error.
+	Delete(ctx context.Context, key, ifVersion string) error
+}
+
+// Item is what a Store tells of a key.
+type Item struct {
+	Key     string
+	Data    []byte
+	Version string // such as an ETag; "" if nothing is stored
+	// Written is the service's time of the last Put, and Now that of the reply. Both
+	// are zero if the service tells no time.
+	Written, Now time.Time
+}
+
+// Records are leases over a Store, one item each: the verbs of a provider without
+// its shell. A driver embeds them.
+//
+// Each verb reads the record, applies its rule, and writes the record on condition
+// that it is still the one that was read; otherwise it begins again. So whatever
+// happened to earlier requests, be it that their replies were lost or that a client
+// library sent them twice, the read shows what came of them.
+//
+// A renewal or release with the state of the latest grant saves the read. If its
+// write succeeds nobody else has written since, so that even a claim that had run
+// out had no successor: it lives on.
+type Records struct {
+	Store Store
+	// Key encodes a name: see Naming.Encode.
+	Key func(name string) string
+	// Expiry decides when leases are over, by the service's times. If it is nil the
+	// store belongs to one host, whose clock decides; grants have no state then.
+	Expiry *Expiry
+	// Clock is the host's clock. Default HostClock.
+	Clock func() HostTime
+
+	tokens TokenClock
+}
+
+// snapshot is a record as it is stored.
+type snapshot struct {
+	record  Record
+	written time.Time
+	deadline
+	version string
+	host    HostTime
+	// at is when this process read it, on its monotonic clock.
+	at time.Time
+}
+
+// Acquire makes one attempt to take a name: see abstractions.Provider.
+func (s *Records) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	after, err := s.change(ctx, req.Name, nil, func(r *Record) Change { return r.Acquire(req) })
+	if err != nil {
+		return abstractions.Grant{}, err
+	}
+	if s.Expiry != nil {
+		s.Expiry.Forget(req.Name)
+		s.tokens.Given(after.record.Token, after.record.Now)
+	}
+	return s.grant(after, req.TTL), nil
+}
+
+// Renew extends a claim: see abstractions.Provider.
+func (s *Records) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	known := stateOf(req.State, req.Name, req.ID)
+	if known != nil && known.record.Token != req.Token {
+		known = nil
+	}
+	after, err := s.change(ctx, req.Name, known, func(r *Record) Change { return r.Renew(req) })
+	if err != nil {
+		return abstractions.Grant{}, err
+	}
+	return s.grant(after, req.TTL), nil
+}
+
+// Release gives a claim up: see abstractions.Provider.
+func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	_, err := s.change(ctx, req.Name, stateOf(req.State, req.Name, req.ID), func(r *Record) Change { return r.Release(req) })
+	return err
+}
+
+// Break ends somebody's claim: see abstractions.Provider. It ends the lease that it
+// meets first, and not one that follows while it is at work.
+func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	var result abstractions.BreakResult
+	var met Record // the lease that is meant, once a write has failed
+	_, err := s.change(ctx, req.Name, nil, func(r *Record) (c Change) {
+		if met.ID != "" && !(r.Held() && r.ID == met.ID && r.Token == met.Token) {
+			_, broken := r.Ended.Find(met.ID) // by our own write, perhaps, whose reply was lost
+			result = abstractions.BreakResult{WasHeld: broken, Token: met.Token}
+			return Change{}
+		}
+		if r.Held() {
+			met = r.Clone()
+		}
+		result, c = r.Break(req)
+		if c.Err == nil && !result.WasHeld && r.ID != "" && s.Expiry != nil { // its holder could revive it
+			c = Change{Write: true, Deadline: true}
+			r.end(r.ID, true)
+			r.free()
+		}
+		return c
+	})
+	if err != nil {
+		return abstractions.BreakResult{}, err
+	}
+	return result, nil
+}
+
+// Inspect shows a record: see abstractions.Provider.
+func (s *Records) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	found, err := s.read(ctx, req.Name)
+	if err != nil {
+		return abstractions.Record{}, err
+	}
+	return found.record.Show(), nil
+}
+
+// List returns a page of records: see abstractions.Lister. The Store is a
+// ListingStore. An item that is no record is left out; Inspect says what it is.
+func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	items, err := s.Store.(ListingStore).List(ctx, req.After, req.PageLimit())
+	if err != nil {
+		return abstractions.ListResult{}, err
+	}
+	var page abstractions.ListResult
+	for _, item := range items {
+		found, err := s.parse(item, "")
+		if err != nil || found.record.Token == 0 || !strings.HasPrefix(found.record.Name, req.Prefix) {
+			continue
+		}
+		if shown := found.record.Show(); shown.Held || !req.HeldOnly {
+			page.Records = append(page.Records, shown)
+		}
+	}
+	if len(items) == req.PageLimit() {
+		page.Next = items[len(items)-1].Key
+	}
+	return page, nil
+}
+
+// sweepPage is how many items a sweep lists at a time.
+const sweepPage = 100
+
+// Sweep deletes the records that are Forgettable, each on condition that it is still
+// the same, and returns how many. The Store is a ListingStore. It goes on where
+// after, a key, ends, or begins if that is empty; it looks at one page, and returns
+// the last key, or "" at the end.
+func (s *Records) Sweep(ctx context.Context, retention time.Duration, after string) (forgotten int, last string, err error) {
+	store := s.Store.(ListingStore)
+	items, err := store.List(ctx, after, sweepPage)
+	for _, item := range items {
+		last = item.Key
+		found, err := s.parse(item, "")
+		if err != nil || !found.record.Forgettable(retention) {
+			continue
+		}
+		switch err := store.Delete(ctx, item.Key, item.Version); {
+		case err == nil:
+			forgotten++
+		case !errors.Is(err, ErrConflict):
+			return forgotten, last, err
+		}
+	}
+	if len(items) < sweepPage {
+		last = ""
+	}
+	return forgotten, last, err
+}
+
+// maxConflicts bounds how often a call begins again because somebody else was faster.
+// Each time somebody has got on.
+const maxConflicts = 16
+
+var errContended = fmt.Errorf("%w: others changed the record %d times in a row", abstractions.ErrUnavailable, maxConflicts)
+
+// change applies a rule. known, unless nil, is what the caller takes for the latest
+// version; it saves the first read.
+func (s *Records) change(ctx context.Context, name string, known *snapshot, rule func(*Record) Change) (after *snapshot, err error) {
+	for range maxConflicts {
+		if known == nil {
+			if known, err = s.read(ctx, name); err != nil {
+				return nil, err
+			}
+		} else {
+			known = known.revived()
+		}
+		found := known
+		known = nil
+		c := rule(&found.record)
+		if !c.Write {
+			return found, c.Err
+		}
+		err = s.write(ctx, found, c.Deadline)
+		if err == nil {
+			return found, c.Err
+		}
+		if !errors.Is(err, ErrConflict) {
+			return nil, err
+		}
+	}
+	return nil, errContended
+}
+
+// write stores a snapshot whose record a rule has changed. If the outcome is
+// ambiguous it looks what is stored.
+func (s *Records) write(ctx context.Context, found *snapshot, deadline bool) error {
+	s.setDeadline(found, deadline)
+	data, err := encode(&found.record, found.deadline)
+	if err != nil {
+		return err
+	}
+	key := s.Key(found.record.Name)
+	version, err := s.Store.Put(ctx, key, data, found.version)
+	if err != nil && !errors.Is(err, ErrConflict) && !abstractions.NotApplied(err) && ctx.Err() == nil {
+		if item, failed := s.Store.Get(ctx, key); failed == nil && same(item.Data, data) {
+			version, err = item.Version, nil
+		}
+	}
+	found.version, found.at = version, time.Now()
+	return err
+}
+
+// setDeadline makes the deadline of a record that is about to be written. A write
+// that is not the holder's prolongs nothing, although it has a later time.
+func (s *Records) setDeadline(found *snapshot, changed bool) {
+	d, r := &found.deadline, &found.record
+	switch {
+	case r.ID == "":
+		found.deadline = deadline{}
+	case changed && s.Expiry == nil:
+		host := found.host.Deadline(r.Left)
+		d.Host = &host
+	case changed:
+		d.Write, d.Lasts, d.Ends = abstractions.NewID(), micros(r.Left), 0
+	case s.Expiry != nil && d.Ends == 0 && d.Lasts != 0 && !found.written.IsZero():
+		d.Ends = unixMicro(found.written) + d.Lasts
+	}
+}
+
+func (s *Records) read(ctx context.Context, name string) (*snapshot, error) {
+	item, err := s.Store.Get(ctx, s.Key(name))
+	if err != nil {
+		return nil, err
+	}
+	return s.parse(item, name)
+}
+
+// parse makes a snapshot of an item, as of now. Without a name it is one of a list.
+func (s *Records) parse(item Item, name string) (*snapshot, error) {
+	found := &snapshot{record: Record{Name: name}, written: item.Written, version: item.Version, at: time.Now()}
+	if item.Version != "" {
+		var err error
+		if found.record, found.deadline, err = decode(item.Data, name); err != nil {
+			return nil, err
+		}
+	}
+	r := &found.record
+	if s.Expiry == nil {
+		s.settle(found)
+		return found, nil
+	}
+	r.Now = item.Now
+	if !item.Now.IsZero() && s.Expiry.Resolution >= time.Second {
+		r.Floor = s.tokens.Floor(item.Now, found.at)
+	}
+	if r.ID == "" {
+		return found, nil
+	}
+	l := Lease{Name: r.Name, Write: found.Write, TTL: fromMicros(found.Lasts), Now: item.Now}
+	switch {
+	case found.Ends != 0:
+		l.Ends = timeOf(found.Ends)
+	case !item.Written.IsZero() && l.TTL != abstractions.Infinite:
+		l.Ends = item.Written.Add(l.TTL)
+	}
+	watch := s.Expiry
+	if name == "" { // one of many
+		watch = &Expiry{Resolution: s.Expiry.Resolution, Skew: s.Expiry.Skew}
+	}
+	r.Left, r.Slack = watch.Left(l)
+	return found, nil
+}
+
+// settle completes a snapshot by the host's clock.
+func (s *Records) settle(found *snapshot) {
+	clock := s.Clock
+	if clock == nil {
+		clock = HostClock
+	}
+	found.host = clock()
+	r := &found.record
+	r.Now = found.host.Wall.UTC()
+	if r.ID != "" && found.Host != nil {
+		r.Unsettled = found.Host.OtherBoot(found.host)
+		r.SetLeft(found.Host.Left(found.host))
+	}
+}
+
+func (s *Records) grant(after *snapshot, ttl time.Duration) abstractions.Grant {
+	grant := after.record.Grant(ttl)
+	if s.Expiry != nil {
+		grant.State = after
+	}
+	return grant
+}
+
+// stateOf is what a grant's State remembers; nil if it is no grant's of that claim.
+func stateOf(state any, name, id string) *snapshot {
+	known, ok := state.(*snapshot)
+	if !ok || known == nil || known.record.Name != name || known.record.ID != id || known.record.Breaking {
+		return nil
+	}
+	return known
+}
+
+// revived is a copy of a grant's state, as of now, of a lease that lives if nobody
+// has written since.
+func (s *snapshot) revived() *snapshot {
+	next := *s
+	next.record = s.record.Clone()
+	next.record.Left = max(1, fromMicros(s.Lasts))
+	if !s.record.Now.IsZero() {
+		next.record.Now = s.record.Now.Add(time.Since(s.at))
+	}
+	return &next
+}

@@ -1,0 +1,355 @@
+package providerkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// shelf is a Store in memory. Its clock shows whole seconds.
+type shelf struct {
+	mu        sync.Mutex
+	items     map[string]Item
+	puts      int
+	gets      int
+	clockless bool
+	// before and after, unless nil, run once, around the next Put.
+	before, after func() error
+}
+
+func (s *shelf) now() time.Time {
+	if s.clockless {
+		return time.Time{}
+	}
+	return time.Now().UTC().Truncate(time.Second)
+}
+
+func (s *shelf) Get(_ context.Context, key string) (Item, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gets++
+	item := s.items[key]
+	item.Now = s.now()
+	return item, nil
+}
+
+func (s *shelf) Put(_ context.Context, key string, data []byte, ifVersion string) (string, error) {
+	if before := s.before; before != nil {
+		s.before = nil
+		if err := before(); err != nil {
+			return "", err
+		}
+	}
+	s.mu.Lock()
+	s.puts++
+	if s.items[key].Version != ifVersion {
+		s.mu.Unlock()
+		return "", fmt.Errorf("412: %w", ErrConflict)
+	}
+	version := fmt.Sprint("v", s.puts)
+	s.items[key] = Item{Key: key, Data: slices.Clone(data), Version: version, Written: s.now()}
+	s.mu.Unlock()
+	if after := s.after; after != nil {
+		s.after = nil
+		return "", after()
+	}
+	return version, nil
+}
+
+func (s *shelf) List(_ context.Context, after string, limit int) ([]Item, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var items []Item
+	for key, item := range s.items {
+		if key > after {
+			item.Now = s.now()
+			items = append(items, item)
+		}
+	}
+	slices.SortFunc(items, func(a, b Item) int { return strings.Compare(a.Key, b.Key) })
+	return items[:min(limit, len(items))], nil
+}
+
+func (s *shelf) Delete(_ context.Context, key, ifVersion string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.items[key].Version != ifVersion {
+		return ErrConflict
+	}
+	delete(s.items, key)
+	return nil
+}
+
+func shelved(resolution time.Duration) (*Records, *shelf) {
+	s := &shelf{items: map[string]Item{}}
+	return &Records{Store: s, Key: func(name string) string { return "k/" + name }, Expiry: &Expiry{Resolution: resolution, Skew: 2 * time.Second}}, s
+}
+
+func (s *Records) mustAcquire(t testing.TB, id string, ttl time.Duration) abstractions.Grant {
+	t.Helper()
+	grant, err := s.Acquire(t.Context(), acquire(id, ttl))
+	require.NoError(t, err)
+	return grant
+}
+
+func renewal(grant abstractions.Grant) abstractions.RenewRequest {
+	return abstractions.RenewRequest{Name: grant.Name, ID: grant.ID, Token: grant.Token, TTL: grant.TTL, State: grant.State}
+}
+
+// T13, T14: a Put whose reply was lost was applied, or was not: a look tells.
+func TestTrap_T14_AmbiguousWritesAreReadBack(t *testing.T) {
+	lost := errors.New("connection reset")
+	s, store := shelved(time.Second)
+	store.after = func() error { return lost }
+	grant := s.mustAcquire(t, "mine", time.Minute)
+	store.after = func() error { return lost }
+	_, err := s.Renew(t.Context(), renewal(grant))
+	require.NoError(t, err)
+	store.before = func() error { return lost }
+	_, err = s.Renew(t.Context(), renewal(grant))
+	require.ErrorIs(t, err, lost, "the renewal before, which is what is stored, is not this one")
+	store.after = func() error { return lost }
+	require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine", State: grant.State}))
+	record, err := s.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.False(t, record.Held)
+	require.Equal(t, grant.Token, record.Token)
+}
+
+// A client library that sends a request again is told of a conflict, by its own
+// first one. No verb takes that for somebody else's.
+func TestTrap_T14_WritesThatWereSentTwice(t *testing.T) {
+	for _, verb := range []string{"acquire", "renew", "release", "break", "break now"} {
+		t.Run(verb, func(t *testing.T) {
+			s, store := shelved(time.Second)
+			var grant abstractions.Grant
+			if verb != "acquire" {
+				grant = s.mustAcquire(t, "mine", time.Minute)
+			}
+			store.after = func() error { return ErrConflict }
+			switch verb {
+			case "acquire":
+				grant = s.mustAcquire(t, "mine", time.Minute)
+			case "renew":
+				_, err := s.Renew(t.Context(), renewal(grant))
+				require.NoError(t, err)
+			case "release":
+				require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine", State: grant.State}))
+			default:
+				now := verb == "break now"
+				result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: now})
+				require.NoError(t, err)
+				require.True(t, result.WasHeld)
+				require.Equal(t, grant.Token, result.Token)
+				require.Equal(t, now, result.Remaining == 0)
+			}
+			record, err := s.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+			require.NoError(t, err)
+			require.Equal(t, verb != "release" && verb != "break now", record.Held)
+			require.Equal(t, grant.Token, record.Token)
+		})
+	}
+}
+
+// T63: a break ends the lease that it met, and not the one that follows meanwhile.
+func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
+	s, store := shelved(time.Second)
+	first := s.mustAcquire(t, "mine", time.Minute)
+	store.before = func() error {
+		if err := s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine"}); err != nil {
+			return err
+		}
+		s.mustAcquire(t, "theirs", time.Minute)
+		return nil
+	}
+	result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+	require.NoError(t, err)
+	require.Equal(t, abstractions.BreakResult{Token: first.Token}, result)
+	record, err := s.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.Equal(t, "theirs", record.ID)
+	require.False(t, record.Breaking)
+}
+
+// An immediate break of a lease that runs out already frees it, also at the second try.
+func TestImmediateBreakAfterAnother(t *testing.T) {
+	s, store := shelved(time.Second)
+	s.mustAcquire(t, "mine", time.Minute)
+	_, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	store.before = func() error { return s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "other"}) }
+	result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+	require.NoError(t, err)
+	require.True(t, result.WasHeld)
+	s.mustAcquire(t, "theirs", time.Minute)
+}
+
+func TestARenewalTakesOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := shelved(time.Second)
+		grant := s.mustAcquire(t, "mine", time.Minute)
+		gets := store.gets
+		for range 3 {
+			time.Sleep(30 * time.Second)
+			var err error
+			grant, err = s.Renew(t.Context(), renewal(grant))
+			require.NoError(t, err)
+		}
+		require.Equal(t, gets, store.gets)
+		adopted := renewal(grant)
+		adopted.State = nil
+		adopted.Metadata = map[string]string{"a": "b"}
+		_, err := s.Renew(t.Context(), adopted)
+		require.NoError(t, err)
+		require.Equal(t, gets+1, store.gets, "without a state")
+		_, err = s.Renew(t.Context(), renewal(grant))
+		require.NoError(t, err, "the state is old: that costs a read, and no lease")
+		record, err := s.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"a": "b"}, record.Metadata, "T15: an old state brings nothing back")
+		wrong := renewal(grant)
+		wrong.Token++
+		_, err = s.Renew(t.Context(), wrong)
+		lostBecause(t, err, abstractions.LostGone)
+	})
+}
+
+// What runs out is free, and lives on only if nobody has noticed.
+func TestAClaimThatRanOut(t *testing.T) {
+	for name, meanwhile := range map[string]func(*testing.T, *Records){
+		"nobody": func(*testing.T, *Records) {},
+		"taken":  func(t *testing.T, s *Records) { s.mustAcquire(t, "theirs", time.Hour) },
+		"foreign": func(t *testing.T, s *Records) {
+			_ = s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "x"})
+		},
+		"break": func(t *testing.T, s *Records) {
+			result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+			require.NoError(t, err)
+			require.False(t, result.WasHeld)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := shelved(time.Second)
+				grant := s.mustAcquire(t, "mine", time.Minute)
+				time.Sleep(2 * time.Minute)
+				meanwhile(t, s)
+				_, err := s.Renew(t.Context(), renewal(grant))
+				if name == "nobody" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, abstractions.ErrLost)
+			})
+		})
+	}
+}
+
+// A write of somebody else, with a later time of the service's, prolongs no lease: by
+// the service's times, and to a watcher who has no clock.
+func TestForeignWritesProlongNothing(t *testing.T) {
+	for _, clockless := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s, store := shelved(time.Second)
+			store.clockless = clockless
+			s.mustAcquire(t, "mine", time.Minute)
+			_, err := s.Acquire(t.Context(), acquire("theirs", time.Minute)) // begins to watch
+			var held *abstractions.HeldError
+			require.ErrorAs(t, err, &held)
+			require.Equal(t, clockless, held.RetryAfter > 0)
+			for i := range 6 {
+				time.Sleep(10 * time.Second)
+				require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: fmt.Sprint("x", i)}))
+			}
+			time.Sleep(5 * time.Second)
+			next := s.mustAcquire(t, "theirs", time.Minute)
+			if clockless {
+				require.EqualValues(t, 2, next.Token)
+			}
+		})
+	}
+}
+
+func TestSweepForgetsWhatIsIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := shelved(time.Second)
+		for i := range 250 {
+			req := acquire("mine", time.Minute)
+			req.Name = fmt.Sprintf("n%03d", i)
+			_, err := s.Acquire(t.Context(), req)
+			require.NoError(t, err)
+			if i%2 == 0 {
+				require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: "mine"}))
+			}
+		}
+		time.Sleep(time.Hour)
+		s.mustAcquire(t, "mine", time.Minute)
+		all, after := 0, ""
+		for {
+			forgotten, last, err := s.Sweep(t.Context(), time.Hour, after)
+			require.NoError(t, err)
+			all += forgotten
+			if after = last; after == "" {
+				break
+			}
+		}
+		require.Equal(t, 125, all, "the others ran out a minute later")
+		require.Len(t, store.items, 126)
+	})
+}
+
+func TestRecordsOfOthersAreLeftAlone(t *testing.T) {
+	for _, text := range []string{"", "{", "null", "7", `{"v":2,"name":"n"}`, `{"v":1,"name":"other"}`, `{"v":1}`, `{"v":1,"name":"n","token":9007199254740992}`} {
+		s, store := shelved(time.Second)
+		store.items["k/n"] = Item{Key: "k/n", Data: []byte(text), Version: "v0"}
+		_, err := s.Acquire(t.Context(), acquire("mine", time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp, text)
+		require.Zero(t, store.puts)
+		page, err := s.List(t.Context(), abstractions.ListRequest{})
+		require.NoError(t, err)
+		require.Empty(t, page.Records)
+	}
+}
+
+func TestAContendedRecordIsGivenUp(t *testing.T) {
+	s, store := shelved(time.Second)
+	var again func() error
+	again = func() error { store.before = again; return ErrConflict }
+	store.before = again
+	_, err := s.Acquire(t.Context(), acquire("mine", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+}
+
+func TestTheCodecKeepsAll(t *testing.T) {
+	r := held()
+	r.Metadata, r.Ended = map[string]string{"a": "ä"}, Ended{{ID: "x", Broken: true, At: 7}}
+	r.Breaking, r.BrokenBy, r.BreakReason, r.IdleSince = true, "anna", "stuck", noon
+	d := deadline{Write: "w", Lasts: 60_000_000, Ends: noon.UnixMicro()}
+	data, err := encode(&r, d)
+	require.NoError(t, err)
+	back, again, err := decode(data, "n")
+	require.NoError(t, err)
+	r.Now, r.Left = time.Time{}, 0
+	require.Equal(t, r, back)
+	require.Equal(t, d, again)
+	require.True(t, same([]byte(" "+string(data)), data))
+	r.Token++
+	other, err := encode(&r, d)
+	require.NoError(t, err)
+	require.False(t, same(other, data))
+
+	for _, ttl := range []time.Duration{time.Microsecond, time.Hour, abstractions.Infinite} {
+		require.Equal(t, ttl, fromMicros(micros(ttl)))
+	}
+	require.EqualValues(t, 2, micros(time.Microsecond+1))
+}
