@@ -342,7 +342,7 @@ func (s *Records) grant(after *snapshot, ttl time.Duration) abstractions.Grant {
 // stateOf is what a grant's State remembers; nil if it is no grant's of that claim.
 func stateOf(state any, name, id string) *snapshot {
 	known, ok := state.(*snapshot)
-	if !ok || known == nil || known.record.Name != name || known.record.ID != id || known.record.Breaking {
+	if !ok || known == nil || known.record.Name != name || known.record.ID != id {
 		return nil
 	}
 	return known

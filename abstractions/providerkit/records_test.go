@@ -353,3 +353,72 @@ func TestTheCodecKeepsAll(t *testing.T) {
 	}
 	require.EqualValues(t, 2, micros(time.Microsecond+1))
 }
+
+// T84: a state of an earlier grant of the claim says nothing of a later one.
+func TestTrap_T84_AnOldStateBesideANewToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := shelved(time.Second)
+		first := s.mustAcquire(t, "mine", time.Minute)
+		time.Sleep(2 * time.Minute)
+		req := renewal(s.mustAcquire(t, "mine", time.Minute))
+		require.Greater(t, req.Token, first.Token)
+		req.State = first.State
+		_, err := s.Renew(t.Context(), req)
+		require.NoError(t, err)
+	})
+}
+
+// A grant's state is immutable: requests may use it at the same time.
+func TestTwoReleasesWithOneState_ConcurrentSafe(t *testing.T) {
+	s, _ := shelved(time.Second)
+	for i := range 3 {
+		require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: fmt.Sprint("x", i)}))
+	}
+	grant := s.mustAcquire(t, "mine", time.Minute)
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			_ = s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine", Token: grant.Token, State: grant.State})
+		})
+	}
+	wait.Wait()
+}
+
+func TestOnlyNamesThatAreAskedForAreWatched(t *testing.T) {
+	s, _ := shelved(time.Second)
+	s.mustAcquire(t, "mine", time.Minute)
+	_, err := s.List(t.Context(), abstractions.ListRequest{})
+	require.NoError(t, err)
+	require.Empty(t, s.Expiry.seen)
+	_, err = s.Acquire(t.Context(), acquire("theirs", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	require.Len(t, s.Expiry.seen, 1)
+	_, err = s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+	require.NoError(t, err)
+	s.mustAcquire(t, "theirs", time.Minute)
+	require.Empty(t, s.Expiry.seen)
+}
+
+// T21: what was deleted and taken again within a second of the service's has a
+// greater token.
+func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := shelved(time.Second)
+		var last int64
+		for i := range 10 {
+			grant := s.mustAcquire(t, fmt.Sprint("id", i), time.Minute)
+			require.Greater(t, grant.Token, last)
+			last = grant.Token
+			require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: grant.ID}))
+			if i%3 != 0 { // otherwise the record gives the next one, which the clock has to know
+				clear(store.items)
+			}
+			if i == 4 {
+				r := Record{Name: "n", Token: last + 1000} // of another host
+				data, err := encode(&r, deadline{})
+				require.NoError(t, err)
+				store.items["k/n"] = Item{Key: "k/n", Data: data, Version: "other"}
+			}
+		}
+	})
+}

@@ -359,8 +359,12 @@ func TestClockThatWentBackKeepsNothingForEver(t *testing.T) {
 	require.Equal(t, time.Minute, left)
 	require.True(t, c.Write && c.Deadline, "the deadline is written down by the clock of now")
 	require.Equal(t, time.Minute, r.Left)
-	r.SetLeft(time.Minute)
-	require.False(t, r.Acquire(acquire("theirs", time.Second)).Write, "to be refused changes nothing")
+	r.SetLeft(time.Minute + time.Microsecond)
+	require.Equal(t, time.Minute, r.Left)
+	require.False(t, r.Acquire(acquire("theirs", time.Second)).Write, "to be refused changes nothing, and deadlines are rounded up")
+	r.Unsettled = true
+	r.SetLeft(time.Second)
+	require.True(t, r.Acquire(acquire("theirs", time.Second)).Write, "of an earlier boot")
 }
 
 func TestForgettable(t *testing.T) {
