@@ -14,11 +14,11 @@ var errNoAnswer = fmt.Errorf("%w: the batch has no answer for this claim", abstr
 // work gets an error of its own; the others are sent.
 func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results, valid := p.validated(reqs)
-	renewed, err := able(ctx, p, p.batch != nil, "renew", "", nil, func(own context.Context) ([]abstractions.RenewResult, error) {
+	renewed, err := able(ctx, p, "renew", "", nil, func(own context.Context, d abstractions.BatchRenewer) ([]abstractions.RenewResult, error) {
 		if len(valid) == 0 {
 			return nil, nil
 		}
-		renewed, err := p.batch.RenewBatch(own, valid)
+		renewed, err := d.RenewBatch(own, valid)
 		if len(renewed) != len(valid) {
 			renewed = append(renewed, make([]abstractions.RenewResult, len(valid))...)[:len(valid)]
 		}

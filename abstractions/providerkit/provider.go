@@ -56,24 +56,12 @@ type Provider struct {
 
 	lifetime context.Context // of detached calls
 	end      context.CancelFunc
-
-	// The driver's abilities; nil for those that it lacks.
-	batch   abstractions.BatchRenewer
-	lister  abstractions.Lister
-	waiter  abstractions.Waiter
-	pinger  abstractions.Pinger
-	history abstractions.HistoryReader
 }
 
 // New makes a Provider, which owns the driver.
 func New(d Driver, c Config) *Provider {
 	p := &Provider{driver: d, caps: d.Capabilities(), config: c, calls: calls{idle: make(chan struct{})}}
 	p.lifetime, p.end = context.WithCancel(context.Background())
-	p.batch, _ = abstractions.As[abstractions.BatchRenewer](d)
-	p.lister, _ = abstractions.As[abstractions.Lister](d)
-	p.waiter, _ = abstractions.As[abstractions.Waiter](d)
-	p.pinger, _ = abstractions.As[abstractions.Pinger](d)
-	p.history, _ = abstractions.As[abstractions.HistoryReader](d)
 	return p
 }
 
@@ -81,23 +69,24 @@ func New(d Driver, c Config) *Provider {
 func (p *Provider) As(target any) bool {
 	switch ability := target.(type) {
 	case *abstractions.BatchRenewer:
-		return answer(ability, p.batch != nil, p)
+		return answer(p, ability)
 	case *abstractions.Lister:
-		return answer(ability, p.lister != nil, p)
+		return answer(p, ability)
 	case *abstractions.Waiter:
-		return answer(ability, p.waiter != nil, p)
+		return answer(p, ability)
 	case *abstractions.Pinger:
-		return answer(ability, p.pinger != nil, p)
+		return answer(p, ability)
 	case *abstractions.HistoryReader:
-		return answer(ability, p.history != nil, p)
+		return answer(p, ability)
 	}
 	return false
 }
 
-// answer sets target to p if the driver has the ability.
-func answer[T any](target *T, has bool, p *Provider) bool {
+// answer sets ability to p if the driver has it.
+func answer[T any](p *Provider, ability *T) bool {
+	_, has := abstractions.As[T](p.driver)
 	if has {
-		*target = any(p).(T)
+		*ability = any(p).(T)
 	}
 	return has
 }
@@ -143,15 +132,15 @@ func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest)
 // List lists records: see abstractions.Lister.
 func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	invalid := cmp.Or(validText("Prefix", req.Prefix), validText("After", req.After))
-	return able(ctx, p, p.lister != nil, "list", "", invalid, func(ctx context.Context) (abstractions.ListResult, error) {
-		return p.lister.List(ctx, req)
+	return able(ctx, p, "list", "", invalid, func(ctx context.Context, d abstractions.Lister) (abstractions.ListResult, error) {
+		return d.List(ctx, req)
 	})
 }
 
 // Ping tells whether the backend answers: see abstractions.Pinger.
 func (p *Provider) Ping(ctx context.Context) error {
-	_, err := able(ctx, p, p.pinger != nil, "ping", "", nil, func(ctx context.Context) (none struct{}, err error) {
-		return none, p.pinger.Ping(ctx)
+	_, err := able(ctx, p, "ping", "", nil, func(ctx context.Context, d abstractions.Pinger) (none struct{}, err error) {
+		return none, d.Ping(ctx)
 	})
 	return err
 }
@@ -159,8 +148,8 @@ func (p *Provider) Ping(ctx context.Context) error {
 // History reads what happened to a name: see abstractions.HistoryReader.
 func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	invalid := abstractions.InspectRequest{Name: req.Name}.Validate(p.caps)
-	return able(ctx, p, p.history != nil, "history", req.Name, invalid, func(ctx context.Context) (abstractions.HistoryResult, error) {
-		return p.history.History(ctx, req)
+	return able(ctx, p, "history", req.Name, invalid, func(ctx context.Context, d abstractions.HistoryReader) (abstractions.HistoryResult, error) {
+		return d.History(ctx, req)
 	})
 }
 
@@ -168,10 +157,9 @@ func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest)
 func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wakeups abstractions.Wakeups, err error) {
 	if err = p.begin(ctx, req.Validate(p.caps)); err == nil {
 		defer p.calls.end()
-		if p.waiter == nil {
-			err = abstractions.ErrUnsupported
-		} else {
-			wakeups, err = p.waiter.Wait(ctx, req)
+		err = abstractions.ErrUnsupported
+		if d, has := abstractions.As[abstractions.Waiter](p.driver); has {
+			wakeups, err = d.Wait(ctx, req)
 		}
 		err = p.explain(ctx, ctx, err)
 	}
@@ -185,12 +173,11 @@ func validText(field, text string) error {
 	return &abstractions.InvalidError{Field: field, Value: text, Want: "UTF-8 without NUL"}
 }
 
-// able makes a call that takes an ability.
-func able[T any](ctx context.Context, p *Provider, has bool, op, name string, invalid error, do func(context.Context) (T, error)) (T, error) {
+// able makes a call that takes the ability D of the driver.
+func able[D, T any](ctx context.Context, p *Provider, op, name string, invalid error, do func(context.Context, D) (T, error)) (T, error) {
+	d, has := abstractions.As[D](p.driver)
 	if !has {
 		invalid = abstractions.ErrUnsupported
 	}
-	return run(ctx, p, op, name, invalid, do, func(_ Driver, ctx context.Context, do func(context.Context) (T, error)) (T, error) {
-		return do(ctx)
-	})
+	return run(ctx, p, op, name, invalid, d, func(_ Driver, ctx context.Context, d D) (T, error) { return do(ctx, d) })
 }
