@@ -26,6 +26,7 @@ const Infinite = time.Duration(math.MaxInt64)
 //     [ErrStale], [ErrInvalid], [ErrDenied], [ErrNotSetUp], [ErrThrottled] or
 //     [ErrClosed] means that the outcome is unknown: the request may have
 //     been applied, or may yet be. Those nine mean that it was not.
+//     An error may say it by itself: see [NotApplied].
 //   - After Close every method returns [ErrClosed].
 type Provider interface {
 	// Acquire makes one attempt to take req.Name for req.ID.
