@@ -33,11 +33,12 @@ type Provider interface {
 	//
 	// It is idempotent by ID: while the claim of req.ID lives, acquiring it
 	// again returns the same token and grants TTL anew from now, but never
-	// shortens the claim: the request may be a late copy, and the claim have
-	// been renewed to a longer TTL since. An ID that was released or broken is
+	// shortens the claim and changes nothing else: the request may be a late
+	// copy, and the claim have been renewed to a longer TTL, or with other
+	// metadata, since. An ID that was released or broken is
 	// refused with ErrReleased, even if it never held the name (a delayed
 	// request must not land after its own clean-up). A provider remembers at
-	// least the last such ID of each name, and better a few.
+	// least the last eight such IDs of each name: see providerkit.Ended.
 	//
 	// If somebody else holds the name it returns a *HeldError with what the
 	// backend knows of the holder. A new holder's token is greater than every

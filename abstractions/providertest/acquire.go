@@ -115,7 +115,7 @@ func refusesABrokenID(e *env) {
 		e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: immediate})
 		for client, p := range e.clients() {
 			_, err := e.try(p, holder.req)
-			e.is(err, abstractions.ErrReleased, "immediate %v, %s", immediate, client)
+			e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was broken (immediate: %v), by the %s", immediate, client)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func lostReplyIsTriedAgain(e *env) {
 	first := e.take(e.name())
 	for client, p := range e.clients() { // as if its reply had been lost
 		again, err := e.try(p, first.req)
-		e.NoError(err, client)
+		e.NoError(err, "an acquire with the ID of the present holder, by the %s", client)
 		again.isGranted(again.grant)
 		e.Equal(first.token(), again.token(), "the same claim has the same token: %s", client)
 	}
@@ -208,7 +208,7 @@ func releasedIDIsRefused(e *env) {
 	holder.release()
 	for client, p := range e.clients() {
 		_, err := e.try(p, holder.req)
-		e.is(err, abstractions.ErrReleased, client)
+		e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, by the %s", client)
 	}
 	e.isFree(holder.req.Name)
 }

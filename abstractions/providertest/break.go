@@ -82,7 +82,7 @@ func breakIsNotForgotten(e *env) {
 	holder.isLost(abstractions.LostBroken, abstractions.LostGone)
 	for client, p := range e.clients() {
 		_, err := e.try(p, holder.req)
-		e.is(err, abstractions.ErrReleased, client)
+		e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was broken and runs out, by the %s", client)
 	}
 	again := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
 	e.LessOrEqual(again.Remaining, broken.Remaining, "nothing has prolonged it")

@@ -13,6 +13,7 @@ var contextChecks = []check{
 	{name: "Context_CancelledBeforeTheCallChangesNothing", run: cancelledBefore},
 	{name: "Context_DeadlinePassedBeforeTheCallChangesNothing", run: deadlineBefore},
 	{name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", run: abandonedAcquire},
+	{name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", run: causeSaysNothing},
 	{name: "Trap_T66_AbandonedCallsHarmNoOthers", run: abandonedCallsHarmNoOthers},
 }
 
@@ -101,6 +102,35 @@ func deadlineBefore(e *env) {
 	ctx, cancel := context.WithDeadline(e.t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	e.callsEnd(ctx, context.DeadlineExceeded)
+}
+
+// causeSaysNothing ends contexts as other leases and managers end theirs, before
+// the call and during it. By those errors a provider would say that the request
+// was not applied, or that this claim has ended.
+func causeSaysNothing(e *env) {
+	causes := []error{
+		&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrClosed,
+		&abstractions.HeldError{}, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied,
+	}
+	for _, cause := range causes {
+		ctx, cancel := context.WithCancelCause(e.t.Context())
+		cancel(cause)
+		e.callsEnd(ctx, context.Canceled)
+	}
+	holder := e.take(e.name())
+	begun := time.Now()
+	holder.renew(e.long)
+	took := max(time.Since(begun), 100*time.Microsecond)
+	for i := range 24 {
+		ctx, cancel := context.WithCancelCause(e.t.Context())
+		timer := time.AfterFunc(took*time.Duration(i)/16, func() { cancel(causes[i%len(causes)]) })
+		if _, err := e.p.Renew(ctx, holder.renewRequest(e.long)); err != nil {
+			e.unknown(err, "a renewal whose context ends with the cause %q", causes[i%len(causes)])
+		}
+		timer.Stop()
+		cancel(nil)
+	}
+	holder.isHeld()
 }
 
 func (e *env) callsEnd(ctx context.Context, cause error) {

@@ -18,7 +18,9 @@ var kinds = []error{
 // is says that err is of that kind and of no other.
 func (e *env) is(err, kind error, what ...any) {
 	e.t.Helper()
-	e.Error(err, what...)
+	if err == nil {
+		e.Fail(fmt.Sprintf("want an error that matches %q: the request was granted", kind), what...)
+	}
 	for _, other := range kinds {
 		if errors.Is(err, other) != (other == kind) {
 			e.Fail(fmt.Sprintf("want an error that matches %q and no other sentinel, not: %v", kind, err), what...)

@@ -41,6 +41,19 @@ var clientFlaws = []flaw{
 		failing: []string{"Context_CancelledBeforeTheCallChangesNothing"},
 	},
 	{
+		name: "a renewal that is given up tells the cause of its context",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+				grant, err := f.server.Renew(ctx, req)
+				if ctx.Err() != nil {
+					err = errors.Join(ctx.Err(), context.Cause(ctx))
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T88_CauseOfAContextSaysNothingOfTheClaim"},
+	},
+	{
 		name: "an abandoned acquire leaves a lease behind",
 		apply: func(f *fake) {
 			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {

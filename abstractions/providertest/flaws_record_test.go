@@ -13,6 +13,39 @@ import (
 // recordFlaws are about names, tokens and what Inspect shows.
 var recordFlaws = []flaw{
 	{
+		name: "a renewal forgets the metadata that it brings",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+				req.Metadata = nil
+				return f.server.Renew(ctx, req)
+			}
+		},
+		failing: []string{"Model_RandomRequestsMeetTheRules"},
+	},
+	{
+		name: "a break does not say by whom",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+				req.Actor = ""
+				return f.server.Break(ctx, req)
+			}
+		},
+		failing: []string{"Model_RandomRequestsMeetTheRules"},
+	},
+	{
+		name: "a renewal does not ask for the token",
+		apply: func(f *fake) {
+			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+				record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
+				if record.ID == req.ID {
+					req.Token = record.Token
+				}
+				return f.server.Renew(ctx, req)
+			}
+		},
+		failing: []string{"Model_RandomRequestsMeetTheRules"},
+	},
+	{
 		name:    "tokens count from 1 after each release",
 		apply:   func(f *fake) { f.countTokens(true) },
 		failing: []string{"Trap_T21_ReleaseKeepsTheToken", "Token_RisesThroughEveryEndOfALease"},

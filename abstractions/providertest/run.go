@@ -28,7 +28,7 @@ func checks() []check {
 		acquireChecks, renewChecks, releaseChecks, breakChecks, inspectChecks,
 		tokenChecks, nameChecks, limitChecks, contextChecks, outageChecks, closeChecks,
 		capabilityChecks, batchChecks, waiterChecks, listerChecks, historyChecks,
-		concurrencyChecks,
+		concurrencyChecks, modelChecks,
 	)
 }
 

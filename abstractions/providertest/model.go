@@ -1,0 +1,350 @@
+package providertest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// The rules of package providerkit are the executable form of the contract. The
+// check draws random requests, sends each to the provider, applies the rules to
+// a record of its own, and compares answers, records and histories.
+var modelChecks = []check{
+	{name: "Model_RandomRequestsMeetTheRules", run: modelRequests, waits: true},
+}
+
+const (
+	modelNames = 6  // each with a story of its own
+	modelSteps = 60 // of a story
+	// modelClaims is how many of the latest claims take part. The memory of ended
+	// IDs must reach back over all of them: see Provider.Acquire.
+	modelClaims = 4
+)
+
+func modelRequests(e *env) {
+	for range modelNames {
+		m := newModel(e)
+		for range modelSteps {
+			if !m.step() {
+				break
+			}
+		}
+		m.compareHistory()
+		m.compareListing()
+	}
+}
+
+// model is one name, as the rules have it.
+type model struct {
+	e      *env
+	random *rand.Rand
+	name   string
+	record providerkit.Record
+	// The lease ends between these moments, by env.now, unless it is infinite.
+	earliest, latest time.Time
+	claims           []*modelClaim // the latest last
+	made             int
+	notes            []abstractions.HistoryEntry
+	story            []string
+}
+
+// modelClaim is a claim that takes part, whether or not it was ever granted.
+type modelClaim struct {
+	req    abstractions.AcquireRequest
+	token  int64 // as granted last; 1 before
+	states []any // of its grants
+}
+
+func newModel(e *env) *model {
+	seed := rand.Uint64()
+	m := &model{e: e, random: rand.New(rand.NewPCG(seed, 0)), name: e.name()}
+	m.record.Name = m.name
+	m.story = []string{fmt.Sprintf("seed %d, name %s", seed, m.name)}
+	return m
+}
+
+// step sends one request. It returns false when the story has to end, since a
+// lease is about to run out by itself.
+func (m *model) step() bool {
+	m.look()
+	if m.record.Held() && m.record.Left != abstractions.Infinite && m.earliest.Sub(m.e.now()) < m.record.TTL/4 {
+		return false
+	}
+	c := m.claim()
+	switch draw := m.random.IntN(14); {
+	case draw < 4:
+		m.acquire(c, m.ttl())
+	case draw < 8:
+		m.renew(c, m.ttl())
+	case draw < 10:
+		m.release(c)
+	case draw < 12:
+		m.breaks()
+	default:
+		m.runOut(c)
+	}
+	return m.compareRecord()
+}
+
+// look reads the clock for the rules.
+func (m *model) look() {
+	m.record.Now = m.e.now()
+	if m.record.ID != "" && m.record.Left != abstractions.Infinite {
+		m.record.Left = m.latest.Sub(m.record.Now)
+	}
+}
+
+// claim draws the holder, a claim from before, or a new one.
+func (m *model) claim() *modelClaim {
+	for _, c := range m.claims {
+		if c.req.ID == m.record.ID && m.random.IntN(2) == 0 {
+			return c
+		}
+	}
+	if len(m.claims) > 0 && m.random.IntN(3) > 0 {
+		return m.claims[m.random.IntN(len(m.claims))]
+	}
+	m.made++
+	c := &modelClaim{req: m.e.request(m.name), token: 1}
+	c.req.Owner, c.req.Metadata = fmt.Sprintf("owner %d", m.made), m.metadata()
+	m.claims = append(m.claims, c)
+	for i, old := range m.claims {
+		if len(m.claims) > modelClaims && old.req.ID != m.record.ID {
+			m.claims = append(m.claims[:i:i], m.claims[i+1:]...)
+			break
+		}
+	}
+	return c
+}
+
+func (m *model) metadata() map[string]string {
+	return pick(m.random, []map[string]string{nil, {}, {"k": "v"}, {"K": `"'\ü%s`, "k": ""}})
+}
+
+// ttl draws one that does not run out during a story.
+func (m *model) ttl() time.Duration {
+	half := max(m.e.long/2, m.e.caps.MinTTL)
+	if unit := m.e.caps.Granularity; unit > 0 {
+		half = half / unit * unit
+	}
+	ttls := []time.Duration{m.e.long, m.e.long, half}
+	if m.e.caps.Infinite {
+		ttls = append(ttls, abstractions.Infinite)
+	}
+	return pick(m.random, ttls)
+}
+
+func pick[T any](random *rand.Rand, list []T) T { return list[random.IntN(len(list))] }
+
+// tell adds a line to the story that a failure shows.
+func (m *model) tell(format string, args ...any) {
+	m.story = append(m.story, fmt.Sprintf(format, args...))
+}
+
+func duration(d time.Duration) string {
+	if d == abstractions.Infinite {
+		return "ever"
+	}
+	return d.String()
+}
+
+func (m *model) whole() string { return strings.Join(m.story, "\n  ") }
+
+// client draws one of the two.
+func (m *model) client() abstractions.Provider {
+	return pick(m.random, []abstractions.Provider{m.e.p, m.e.peer})
+}
+
+// prolonged moves the end of the lease to ttl after a request, or leaves it
+// where it is if that is later.
+func (m *model) prolonged(sent, returned time.Time, ttl time.Duration, anew bool) {
+	if m.record.Left == abstractions.Infinite {
+		return
+	}
+	if anew {
+		m.earliest, m.latest = time.Time{}, time.Time{}
+	}
+	if end := sent.Add(ttl); end.After(m.earliest) {
+		m.earliest = end
+	}
+	if end := returned.Add(ttl); end.After(m.latest) {
+		m.latest = end
+	}
+}
+
+func (m *model) acquire(c *modelClaim, ttl time.Duration) {
+	req := c.req
+	req.TTL = ttl
+	m.tell("acquire by %s for %s", req.ID, duration(ttl))
+	before := m.record.Token
+	repeated := m.record.Held() && m.record.ID == req.ID
+	want := m.apply(m.record.Acquire(req))
+	var grant abstractions.Grant
+	sent, returned, err := m.call(func(ctx context.Context) (err error) {
+		grant, err = m.client().Acquire(ctx, req)
+		return err
+	})
+	if !m.sameError(want, err) {
+		return
+	}
+	m.e.Equal(abstractions.Grant{Name: m.name, ID: req.ID, Token: grant.Token, TTL: ttl, State: grant.State}, grant, m.whole())
+	if repeated {
+		m.e.Equal(before, grant.Token, m.whole())
+	} else {
+		m.e.Greater(grant.Token, before, m.whole())
+	}
+	m.record.Token = grant.Token
+	m.granted(c, grant)
+	m.prolonged(sent, returned, ttl, !repeated)
+	for i := range m.notes { // the rules have made up a token
+		if m.notes[i].ID == req.ID && m.notes[i].Kind == abstractions.HistoryAcquired {
+			m.notes[i].Token = grant.Token
+		}
+	}
+}
+
+func (m *model) granted(c *modelClaim, grant abstractions.Grant) {
+	c.token, c.states = grant.Token, append(c.states, grant.State)
+}
+
+// state draws what a request may carry: the latest, one before a lost reply, or
+// none, as of a claim that another process has adopted.
+func (m *model) state(c *modelClaim) any {
+	if len(c.states) == 0 || m.random.IntN(4) == 0 {
+		return nil
+	}
+	return c.states[len(c.states)-1-m.random.IntN(min(2, len(c.states)))]
+}
+
+func (m *model) renew(c *modelClaim, ttl time.Duration) {
+	req := abstractions.RenewRequest{Name: m.name, ID: c.req.ID, Token: c.token, TTL: ttl, State: m.state(c)}
+	if m.random.IntN(8) == 0 {
+		req.Token += pick(m.random, []int64{-1, 1})
+		req.Token = max(req.Token, 1)
+	}
+	if m.random.IntN(3) == 0 {
+		req.Metadata = m.metadata()
+	}
+	m.tell("renew of %s with token %d for %s, metadata %v", req.ID, req.Token, duration(ttl), req.Metadata)
+	want := m.apply(m.record.Renew(req))
+	var grant abstractions.Grant
+	sent, returned, err := m.call(func(ctx context.Context) (err error) {
+		grant, err = m.sendRenewal(ctx, req)
+		return err
+	})
+	if !m.sameError(want, err) {
+		return
+	}
+	m.e.Equal(abstractions.Grant{Name: m.name, ID: req.ID, Token: c.token, TTL: ttl, State: grant.State}, grant, m.whole())
+	m.granted(c, grant)
+	m.prolonged(sent, returned, ttl, true)
+}
+
+// sendRenewal renews alone or, where the provider can, in a batch of one.
+func (m *model) sendRenewal(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	p := m.client()
+	batcher, ok := abstractions.As[abstractions.BatchRenewer](p)
+	if !ok || m.random.IntN(2) == 0 {
+		return p.Renew(ctx, req)
+	}
+	results, err := batcher.RenewBatch(ctx, []abstractions.RenewRequest{req})
+	if err != nil {
+		return abstractions.Grant{}, err
+	}
+	m.e.Len(results, 1, m.whole())
+	return results[0].Grant, results[0].Err
+}
+
+func (m *model) release(c *modelClaim) {
+	req := abstractions.ReleaseRequest{Name: m.name, ID: c.req.ID, Token: c.token, State: m.state(c)}
+	if len(c.states) == 0 {
+		req.Token = 0
+	}
+	m.tell("release of %s", req.ID)
+	want := m.apply(m.record.Release(req))
+	_, _, err := m.call(func(ctx context.Context) error { return m.client().Release(ctx, req) })
+	m.sameError(want, err)
+}
+
+func (m *model) breaks() {
+	req := abstractions.BreakRequest{
+		Name: m.name, Immediate: m.random.IntN(2) == 0, Grace: m.e.long,
+		Actor: pick(m.random, []string{"", "ops/änne"}), Reason: pick(m.random, []string{"", `host "n1" is gone; it's late`}),
+		IfToken: pick(m.random, []int64{0, 0, m.record.Token, m.record.Token + 1, 1}),
+	}
+	m.tell("break %+v", req)
+	infinite := m.record.Held() && m.record.Left == abstractions.Infinite
+	result, change := m.record.Break(req)
+	want := m.apply(change)
+	var got abstractions.BreakResult
+	sent, returned, err := m.call(func(ctx context.Context) (err error) {
+		got, err = m.client().Break(ctx, req)
+		return err
+	})
+	if !m.sameError(want, err) {
+		return
+	}
+	if infinite && m.record.Breaking {
+		m.prolonged(sent, returned, req.Grace, true)
+	}
+	if result.Remaining > 0 {
+		m.e.Positive(got.Remaining, m.whole())
+		if m.e.caps.RemainingKnown {
+			m.remains(got.Remaining, sent, returned)
+		}
+		result.Remaining = got.Remaining
+	}
+	m.e.Equal(result, got, m.whole())
+}
+
+// runOut lets the lease run out, where that takes no long time.
+func (m *model) runOut(c *modelClaim) {
+	e := m.e
+	switch {
+	case e.h.Virtual || e.h.Advance != nil:
+	case e.short > time.Second || m.record.Breaking:
+		return
+	case m.record.Held():
+		for _, holder := range m.claims {
+			if holder.req.ID == m.record.ID {
+				m.renew(holder, e.short)
+			}
+		}
+	default:
+		m.acquire(c, e.short)
+	}
+	if !m.record.Held() || m.record.Left == abstractions.Infinite || m.record.TTL != e.short && !e.h.Virtual && e.h.Advance == nil {
+		return
+	}
+	m.tell("runs out")
+	e.sleepUntil(m.latest.Add(e.caps.Lateness.After(m.record.TTL) + e.tolerance(m.record.TTL)))
+	m.look()
+}
+
+// apply takes note of what the rules want in a history, and returns their answer.
+func (m *model) apply(c providerkit.Change) error {
+	for _, note := range []abstractions.HistoryEntry{c.Expired, c.Note} {
+		if note.Kind != "" && note.Kind != abstractions.HistoryRenewed {
+			m.notes = append(m.notes, note)
+		}
+	}
+	return c.Err
+}
+
+func (m *model) call(request func(ctx context.Context) error) (sent, returned time.Time, err error) {
+	sent = m.e.now()
+	err = m.e.settled(request)
+	return sent, m.e.now(), err
+}
+
+// sameError compares answers, and reports whether both are a success.
+func (m *model) sameError(want, got error) bool {
+	m.tell("  → %v", got)
+	m.e.Equal(answer(want), answer(got), m.whole())
+	return want == nil
+}

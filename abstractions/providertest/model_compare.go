@@ -1,0 +1,105 @@
+package providertest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// answer is what of an error the rules decide.
+func answer(err error) string {
+	lost, held := (*abstractions.LostError)(nil), (*abstractions.HeldError)(nil)
+	switch {
+	case err == nil:
+		return "done"
+	case errors.As(err, &lost):
+		return "lost: " + string(lost.Reason)
+	case errors.As(err, &held):
+		if held.Holder.Held && held.Holder.ID != "" {
+			return fmt.Sprintf("held by %s with token %d", held.Holder.ID, held.Holder.Token)
+		}
+		return "held"
+	case errors.Is(err, abstractions.ErrReleased):
+		return "released"
+	case errors.Is(err, abstractions.ErrStale):
+		return "stale"
+	}
+	return err.Error()
+}
+
+// compareRecord inspects the name. It returns false if that came too late to tell.
+func (m *model) compareRecord() bool {
+	asked := m.e.now()
+	client := m.client()
+	ctx, cancel := m.e.call()
+	defer cancel()
+	got, err := client.Inspect(ctx, abstractions.InspectRequest{Name: m.name})
+	m.e.NoError(err, m.whole())
+	answered := m.e.now()
+	finite := m.record.Held() && m.record.Left != abstractions.Infinite
+	if finite && answered.After(m.earliest) {
+		return false
+	}
+	m.sameRecord(got)
+	if finite && m.e.caps.RemainingKnown {
+		left, known := got.Remaining()
+		m.e.True(known, m.whole())
+		m.remains(left, asked, answered)
+	}
+	return true
+}
+
+// sameRecord compares what the rules decide. Times are the backend's.
+func (m *model) sameRecord(got abstractions.Record) {
+	m.e.False(got.Unconfirmed, m.whole())
+	want := m.record.Show()
+	if !want.Held {
+		got = abstractions.Record{Name: got.Name, Held: got.Held, Token: got.Token}
+	}
+	if maps.Equal(want.Metadata, got.Metadata) {
+		want.Metadata = got.Metadata // none is nil or empty
+	}
+	want.AcquiredAt, want.ExpiresAt, want.Now = got.AcquiredAt, got.ExpiresAt, got.Now
+	m.e.Equal(want, got, m.whole())
+}
+
+// remains checks the time that is left of the lease, as told between two moments.
+func (m *model) remains(left time.Duration, sent, returned time.Time) {
+	slack := m.e.tolerance(m.record.TTL) + m.e.caps.Lateness.After(m.record.TTL) + m.e.caps.Granularity
+	m.e.GreaterOrEqual(left, m.earliest.Sub(returned)-slack, m.whole())
+	m.e.LessOrEqual(left, m.latest.Sub(sent)+slack, m.whole())
+}
+
+// compareHistory compares all but times and renewals, where a history is kept.
+func (m *model) compareHistory() {
+	reader, ok := abstractions.As[abstractions.HistoryReader](m.e.p)
+	if !ok {
+		return
+	}
+	entries := m.e.history(reader, m.name, 7)
+	m.e.Len(entries, len(m.notes), m.whole())
+	for i, want := range m.notes {
+		want.Time = entries[i].Time
+		m.e.Equal(want, entries[i], "entry %d of the history of %s", i, m.whole())
+	}
+}
+
+// compareListing compares the record in a listing.
+func (m *model) compareListing() {
+	lister, ok := abstractions.As[abstractions.Lister](m.e.p)
+	if !ok {
+		return
+	}
+	records := m.e.list(lister, abstractions.ListRequest{Prefix: m.name})
+	if m.record.Token == 0 && len(records) == 0 {
+		return // IDs that ended before any was granted need not make a name
+	}
+	m.e.Len(records, 1, m.whole())
+	if m.look(); m.record.Held() && m.record.Left != abstractions.Infinite && m.e.now().After(m.earliest) {
+		return
+	}
+	m.sameRecord(records[0])
+}
