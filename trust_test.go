@@ -129,6 +129,8 @@ func TestErrorTexts(t *testing.T) {
 			Holder: Record{Held: true, Owner: "host/1", Token: 7, Now: now, ExpiresAt: now.Add(1500 * time.Millisecond)}}},
 		`held by another`:                                       &HeldError{Holder: Record{Held: true, Owner: "earlier", Unconfirmed: true}},
 		`held by another: reserved for a waiter`:                &HeldError{RetryAfter: time.Second},
+		`lease lost: broken`:                                    &LostError{Reason: LostBroken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostBroken}}},
+		`lease lost: taken: sdk says no`:                        &LostError{Reason: LostTaken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostTaken, Err: sdk}}},
 		`lease lost: expired: sdk says no`:                      &LostError{Reason: LostExpired, Err: sdk},
 		`throttled by the backend, retry after 2s: sdk says no`: &ThrottledError{RetryAfter: 2 * time.Second, Err: sdk},
 		`invalid TTL Infinite: want less`:                       &InvalidError{Field: "TTL", Value: Infinite, Want: "less"},

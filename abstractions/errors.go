@@ -117,9 +117,13 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	text := ErrLost.Error() + ": " + string(e.Reason)
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
+	text, cause := ErrLost.Error()+": "+string(e.Reason), e.Err
+	var same *LostError // of the provider, which has said so in its own words
+	if errors.As(cause, &same) && same.Reason == e.Reason {
+		cause = same.Err
+	}
+	if cause != nil {
+		text += ": " + cause.Error()
 	}
 	return text
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/chaos"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
@@ -103,7 +104,7 @@ func TestConformanceWithEverythingTwice_memory(t *testing.T) {
 
 // forget lets the retention pass, and the sweep of other names' acquires find the name.
 func forget(t testing.TB, p leasing.Provider, name string) {
-	time.Sleep(memlease.DefaultRetention)
+	time.Sleep(providerkit.DefaultRetention)
 	for i := 0; ; i++ {
 		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)

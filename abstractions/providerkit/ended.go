@@ -33,9 +33,15 @@ type Ended []EndedID
 
 // Find reports whether a claim has ended, and whether it was broken.
 func (e Ended) Find(id string) (known, broken bool) {
-	for i := range e {
-		if e[i].ID == id {
-			return true, e[i].Broken
+	if id == "" {
+		return false, false
+	}
+	last := len(id) - 1
+	for i := range e { // in memory this loop is most of an acquire: few IDs get to the second line
+		if other := e[i].ID; len(other) == len(id) && other[last] == id[last] && other[0] == id[0] {
+			if other == id {
+				return true, e[i].Broken
+			}
 		}
 	}
 	return false, false
@@ -48,6 +54,11 @@ func (e Ended) Add(id string, broken bool, now time.Time) Ended {
 	if known, _ := e.Find(id); known {
 		return e
 	}
+	return e.add(id, broken, now)
+}
+
+// add is Add of an ID that is not in the list.
+func (e Ended) add(id string, broken bool, now time.Time) Ended {
 	var at int64
 	if !now.IsZero() {
 		at = now.Unix()

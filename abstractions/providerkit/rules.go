@@ -146,7 +146,11 @@ func (r *Record) leave() Change {
 		r.note(&c.Expired, abstractions.HistoryExpired)
 		c.Expired.Time = r.Now.Add(r.Left)
 	}
-	r.end(r.ID, r.Breaking)
+	if r.Breaking {
+		r.end(r.ID, true)
+	} else { // it holds the name, so it has not ended before
+		r.Ended, r.IdleSince = r.Ended.add(r.ID, false, r.Now), r.Now
+	}
 	r.free()
 	return c
 }

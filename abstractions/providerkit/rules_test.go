@@ -367,7 +367,8 @@ func TestClockThatWentBackKeepsNothingForEver(t *testing.T) {
 	require.True(t, r.Acquire(acquire("theirs", time.Second)).Write, "of an earlier boot")
 }
 
-func TestForgettable(t *testing.T) {
+// T54: a record is kept until its token is in the past, whatever else is true of it.
+func TestTrap_T54_ARecordWithATokenAheadOfTheClockIsKept(t *testing.T) {
 	idle := func(since time.Duration) Record {
 		return Record{Name: "n", Token: 7, IdleSince: noon.Add(-since), Now: noon}
 	}

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
@@ -26,7 +29,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 
 // forget lets the retention pass, and the sweep of other names' acquires find the name.
 func forget(t testing.TB, p abstractions.Provider, name string) {
-	time.Sleep(memlease.DefaultRetention)
+	time.Sleep(providerkit.DefaultRetention)
 	for i := 0; ; i++ {
 		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
@@ -40,6 +43,21 @@ func forget(t testing.TB, p abstractions.Provider, name string) {
 
 func TestConformanceInRealTime(t *testing.T) {
 	providertest.Run(t, providertest.Harness{New: open})
+}
+
+// A manager can hold a lease of the shortest TTL with its default margins.
+func TestTheShortestTTLWorksWithTheDefaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t)
+		manager, err := leasing.NewManager(p, leasing.Options{TTL: p.Capabilities().MinTTL})
+		require.NoError(t, err)
+		lease, err := manager.Acquire(t.Context(), "n", nil)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.NoError(t, lease.Err())
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, manager.Close(t.Context()))
+	})
 }
 
 // clocked is a provider whose clock runs ahead of the machine's.

@@ -35,8 +35,8 @@ func (p *Provider) mustInspect(t testing.TB, name string) abstractions.Record {
 // names is how many records there are.
 func (p *Provider) names() int {
 	n := 0
-	for i := range p.shards {
-		s := &p.shards[i]
+	for i := range p.memory.shards {
+		s := &p.memory.shards[i]
 		s.Lock()
 		n += len(s.records)
 		s.Unlock()

@@ -13,45 +13,27 @@ type history struct {
 	dropped int // how many older ones there were: the number of entries[0]
 }
 
-// note records a change of the record as it stands.
-func (p *Provider) note(r *record, kind abstractions.HistoryKind, now moment) {
-	p.noteAt(r, kind, now.at)
-}
-
-// noteExpiry records that the lease ran out, if it did and that is news.
-func (p *Provider) noteExpiry(r *record) {
-	if r.id != "" && !r.breaking {
-		p.noteAt(r, abstractions.HistoryExpired, r.expires)
-	}
-}
-
-func (p *Provider) noteAt(r *record, kind abstractions.HistoryKind, at instant) {
-	if p.options.History == 0 {
+// note keeps an entry, if it is one.
+func (m *memory) note(r *record, entry abstractions.HistoryEntry) {
+	if entry.Kind == "" || entry.Kind == abstractions.HistoryRenewed && !m.options.HistoryRenewals {
 		return
 	}
 	if r.history == nil {
 		r.history = new(history)
 	}
 	h := r.history
-	if excess := len(h.entries) + 1 - p.options.History; excess > 0 {
+	if excess := len(h.entries) + 1 - m.options.History; excess > 0 {
 		h.entries = append(h.entries[:0], h.entries[excess:]...)
 		h.dropped += excess
 	}
-	h.entries = append(h.entries, abstractions.HistoryEntry{Time: p.time(at), Kind: kind, ID: r.id, Owner: r.owner, Token: r.token})
+	h.entries = append(h.entries, entry)
 }
 
-// History returns a page of what happened to a name: see
-// leasing.HistoryReader. It is ErrUnsupported unless Options.History is set.
-func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
-	if err := p.usable(ctx); err != nil {
-		return abstractions.HistoryResult{}, err
-	}
-	if p.options.History == 0 {
-		return abstractions.HistoryResult{}, abstractions.ErrUnsupported
-	}
-	if err := (abstractions.InspectRequest{Name: req.Name}).Validate(capabilities); err != nil {
-		return abstractions.HistoryResult{}, err
-	}
+// historian is a memory that keeps history.
+type historian struct{ *memory }
+
+// History returns a page of what happened to a name.
+func (m historian) History(_ context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	after := 0
 	if req.After != "" {
 		var err error
@@ -59,10 +41,10 @@ func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest)
 			return abstractions.HistoryResult{}, &abstractions.InvalidError{Field: "After", Value: req.After, Want: "Next of the page before"}
 		}
 	}
-	s := p.shardOf(req.Name)
+	s := m.shardOf(req.Name)
 	s.Lock()
 	defer s.Unlock()
-	r := s.get(req.Name)
+	r := s.records[req.Name]
 	if r == nil || r.history == nil {
 		return abstractions.HistoryResult{}, nil
 	}

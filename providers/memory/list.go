@@ -10,27 +10,24 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// List returns a page of records: see leasing.Lister. Names that were never
-// held are not listed. The order is that of the shards, and within one that of
-// the names, so that a page costs a part of the names and not all of them.
-func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	if err := p.usable(ctx); err != nil {
-		return abstractions.ListResult{}, err
-	}
+// List returns a page of records. Names that were never held are not listed. The
+// order is that of the shards, and within one that of the names, so that a page
+// costs a part of the names and not all of them.
+func (m *memory) List(_ context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	position, after, err := parsePosition(req.After)
 	if err != nil {
 		return abstractions.ListResult{}, err
 	}
 	var page abstractions.ListResult
 	for ; position < shards; position, after = position+1, "" {
-		s := &p.shards[position]
+		s := &m.shards[position]
 		for _, name := range s.names(req.Prefix, after) {
 			if len(page.Records) == req.PageLimit() {
 				page.Next = fmt.Sprintf("%d:%s", position, after)
 				return page, nil
 			}
 			after = name
-			if shown, ok := p.read(s, name); ok && (shown.Held || !req.HeldOnly) {
+			if shown, ok := m.show(s, name); ok && (shown.Held || !req.HeldOnly) {
 				page.Records = append(page.Records, shown)
 			}
 		}
@@ -58,7 +55,7 @@ func (s *shard) names(prefix, after string) []string {
 	var names []string
 	s.Lock()
 	for name, r := range s.records {
-		if name > after && r.token > 0 && strings.HasPrefix(name, prefix) {
+		if name > after && r.Token > 0 && strings.HasPrefix(name, prefix) {
 			names = append(names, name)
 		}
 	}
@@ -67,12 +64,10 @@ func (s *shard) names(prefix, after string) []string {
 	return names
 }
 
-func (p *Provider) read(s *shard, name string) (abstractions.Record, bool) {
+// show is not ok if the name was forgotten meanwhile.
+func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool) {
 	s.Lock()
 	defer s.Unlock()
-	r := s.get(name)
-	if r == nil {
-		return abstractions.Record{}, false
-	}
-	return p.show(r, p.now()), true
+	r, ok := m.find(s, name, m.now())
+	return r.Show(), ok
 }

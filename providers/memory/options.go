@@ -1,22 +1,13 @@
 package memlease
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
-
-// DefaultRetention is how long a free name is remembered by default.
-const DefaultRetention = time.Hour
-
-// Forever as a retention forgets nothing.
-const Forever = abstractions.Infinite
 
 // Options configure a Provider. The zero value is good.
 //
@@ -25,31 +16,34 @@ const Forever = abstractions.Infinite
 type Options struct {
 	// Retention is how long a name is remembered after its lease has ended.
 	// A request that was delayed for longer than that may land after its own
-	// clean-up. Default DefaultRetention; or Forever.
-	Retention time.Duration
+	// clean-up. Default an hour; or abstractions.Infinite.
+	Retention time.Duration `json:"retention" option:"retention"`
 	// History is how many of the latest changes to a name are kept; 0 means
-	// none, and the provider is no leasing.HistoryReader then.
-	History int
+	// none, and the provider is no abstractions.HistoryReader then.
+	History int `json:"history" option:"min=0"`
 	// HistoryRenewals records renewals too.
-	HistoryRenewals bool
+	HistoryRenewals bool `json:"history_renewals"`
 	// Now is the provider's clock. It is called under a lock, must be safe for
 	// concurrent use and should not go back. Default time.Now. It is not a
 	// part of JSON or URL.
-	Now func() time.Time
+	Now func() time.Time `json:"-"`
 }
 
-func (o Options) withDefaults() (Options, error) {
-	if o.Retention < 0 {
-		return o, &abstractions.InvalidError{Field: "Options.Retention", Value: o.Retention, Want: "0 (the default) or more"}
-	}
-	if o.History < 0 {
-		return o, &abstractions.InvalidError{Field: "Options.History", Value: o.History, Want: "a number of entries, or 0 for none"}
+// Format shows the options that are set.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
+
+// MarshalJSON shows the same.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
+
+// UnmarshalJSON reads options; a field it does not know is an error.
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
+
+func (o Options) complete() (Options, error) {
+	if err := providerkit.Complete(&o); err != nil {
+		return o, err
 	}
 	if o.HistoryRenewals && o.History == 0 {
 		return o, &abstractions.InvalidError{Field: "Options.HistoryRenewals", Value: true, Want: "History to be set as well"}
-	}
-	if o.Retention == 0 {
-		o.Retention = DefaultRetention
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -57,40 +51,14 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// UnmarshalJSON reads options; a field it does not know is an error.
-func (o *Options) UnmarshalJSON(data []byte) error {
-	var fields struct {
-		Retention       *string `json:"retention"`
-		History         *int    `json:"history"`
-		HistoryRenewals *bool   `json:"history_renewals"`
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&fields); err != nil {
-		return &abstractions.InvalidError{Field: "Options", Value: string(data), Want: "retention, history and history_renewals: " + err.Error()}
-	}
-	if fields.Retention != nil {
-		if err := o.set("retention", *fields.Retention); err != nil {
-			return err
-		}
-	}
-	if fields.History != nil {
-		o.History = *fields.History
-	}
-	if fields.HistoryRenewals != nil {
-		o.HistoryRenewals = *fields.HistoryRenewals
-	}
-	return nil
-}
-
 // Open makes a provider. Unlike New it reports options that can't work as
-// errors that match leasing.ErrInvalid, and like every provider's Open it does
+// errors that match abstractions.ErrInvalid, and like every provider's Open it does
 // nothing if ctx has ended.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	options, err := options.withDefaults()
+	options, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
@@ -110,47 +78,16 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 
 func parseURL(rawURL string) (Options, error) {
 	var options Options
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Scheme != "memory" || u.Host != "" || u.User != nil || u.Opaque != "" || u.Path != "" && u.Path != "/" || u.Fragment != "" {
-		return options, &abstractions.InvalidError{Field: "URL", Value: rawURL, Want: "memory://, with options as a query if need be"}
-	}
-	query, err := url.ParseQuery(u.RawQuery)
+	u, err := providerkit.ParseURL(rawURL, "memory")
 	if err != nil {
-		return options, &abstractions.InvalidError{Field: "URL", Value: rawURL, Want: "a well-formed query"}
+		return options, err
 	}
-	for key, values := range query {
-		if len(values) > 1 {
-			return options, &abstractions.InvalidError{Field: key, Value: fmt.Sprint(values), Want: "one value"}
-		}
-		if err := options.set(key, values[0]); err != nil {
-			return options, err
-		}
+	if u.User != "" || u.Host != "" || u.Path != "" && u.Path != "/" {
+		return options, providerkit.BadURL("memory://, with options as a query if need be")
 	}
-	return options, nil
-}
-
-// set sets a field by its name in JSON and URLs.
-func (o *Options) set(field, value string) (err error) {
-	var want string
-	switch field {
-	case "retention":
-		want = `a Go duration such as "90m", or "forever"`
-		if value == "forever" {
-			o.Retention = Forever
-		} else {
-			o.Retention, err = time.ParseDuration(value)
-		}
-	case "history":
-		want = "a number of entries"
-		o.History, err = strconv.Atoi(value)
-	case "history_renewals":
-		want = "true or false"
-		o.HistoryRenewals, err = strconv.ParseBool(value)
-	default:
-		return &abstractions.InvalidError{Field: "parameter", Value: field, Want: "retention, history or history_renewals"}
+	rest, err := providerkit.SetQuery(&options, u.Query)
+	if err == nil {
+		err = providerkit.UnknownParameter(&options, rest)
 	}
-	if err != nil {
-		return &abstractions.InvalidError{Field: field, Value: value, Want: want}
-	}
-	return nil
+	return options, err
 }

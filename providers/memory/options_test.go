@@ -16,11 +16,10 @@ func TestOptionsInJSONAndURL(t *testing.T) {
 		json, url string
 		want      Options
 	}{
-		{`{}`, "memory:", Options{}},
 		{`{}`, "memory://", Options{}},
 		{`{}`, "memory:///", Options{}},
 		{`{"retention": "90m"}`, "memory://?retention=90m", Options{Retention: 90 * time.Minute}},
-		{`{"retention": "forever"}`, "memory://?retention=forever", Options{Retention: Forever}},
+		{`{"retention": "forever"}`, "memory://?retention=forever", Options{Retention: abstractions.Infinite}},
 		{`{"history": 10, "history_renewals": true}`, "memory://?history=10&history_renewals=true", Options{History: 10, HistoryRenewals: true}},
 	} {
 		var options Options
@@ -31,13 +30,13 @@ func TestOptionsInJSONAndURL(t *testing.T) {
 		require.Equal(t, tt.want, options, tt.url)
 		p, err := OpenURL(t.Context(), tt.url)
 		require.NoError(t, err, tt.url)
-		require.Equal(t, tt.want.History, p.options.History)
+		require.Equal(t, tt.want.History, p.memory.options.History)
 	}
 }
 
 func TestBadOptionsNameTheField(t *testing.T) {
 	for text, field := range map[string]string{
-		`{"retention": "soon"}`: "retention", `{"retention": 5}`: "retention", `{"histroy": 1}`: "histroy", `[]`: "Options", `{"history": "x"}`: "history",
+		`{"retention": "soon"}`: "Retention", `{"retention": 5}`: "Retention", `{"histroy": 1}`: "histroy", `[]`: "Options", `{"history": "x"}`: "History",
 	} {
 		var options Options
 		err := json.Unmarshal([]byte(text), &options)

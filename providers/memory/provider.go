@@ -3,16 +3,16 @@ package memlease
 import (
 	"context"
 	"hash/maphash"
-	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 const (
 	shards = 64 // a power of two
-	// minTTL keeps a lease longer than the noise of scheduling.
-	minTTL = time.Millisecond
+	// minTTL is one that package leasing's default margins leave time in.
+	minTTL = 10 * time.Millisecond
 )
 
 var capabilities = abstractions.Capabilities{
@@ -23,31 +23,20 @@ var capabilities = abstractions.Capabilities{
 	RemainingKnown: true,
 }
 
+type shell = providerkit.Provider // so that the embedded field is not exported
+
 // Provider keeps leases in memory. Make one with New, Open or OpenURL and
 // share it between the managers that are to exclude each other. It is safe for
-// concurrent use.
+// concurrent use. After Close every method returns abstractions.ErrClosed, for
+// everybody who shares it.
 type Provider struct {
-	options Options
-	// start is when the provider was made; instants are counted from it, so
-	// that comparisons use the clock's monotonic reading where it has one.
-	start  time.Time
-	seed   maphash.Seed
-	closed atomic.Bool
-	shards [shards]shard
+	*shell
+	memory *memory
 }
-
-var (
-	_ abstractions.Provider      = (*Provider)(nil)
-	_ abstractions.BatchRenewer  = (*Provider)(nil)
-	_ abstractions.Waiter        = (*Provider)(nil)
-	_ abstractions.Lister        = (*Provider)(nil)
-	_ abstractions.Pinger        = (*Provider)(nil)
-	_ abstractions.HistoryReader = (*Provider)(nil)
-)
 
 // New makes a provider. It panics on options for which Open returns an error.
 func New(options Options) *Provider {
-	options, err := options.withDefaults()
+	options, err := options.complete()
 	if err != nil {
 		panic("memlease: " + err.Error())
 	}
@@ -55,76 +44,57 @@ func New(options Options) *Provider {
 }
 
 func newProvider(options Options) *Provider {
-	p := &Provider{options: options, start: options.Now(), seed: maphash.MakeSeed()}
-	for i := range p.shards {
-		p.shards[i].records = make(map[string]*record)
+	start := options.Now()
+	m := &memory{options: options, start: start, base: start.Round(0), seed: maphash.MakeSeed()}
+	for i := range m.shards {
+		m.shards[i].records = make(map[string]*record)
 	}
-	return p
+	if options.History == 0 {
+		return &Provider{providerkit.New(m, providerkit.Config{}), m}
+	}
+	return &Provider{providerkit.New(historian{m}, providerkit.Config{}), m}
 }
 
-// As answers for the optional abilities: all of them, and
-// leasing.HistoryReader if history is kept.
-func (p *Provider) As(target any) bool {
-	switch ability := target.(type) {
-	case *abstractions.BatchRenewer:
-		*ability = p
-	case *abstractions.Waiter:
-		*ability = p
-	case *abstractions.Lister:
-		*ability = p
-	case *abstractions.Pinger:
-		*ability = p
-	case *abstractions.HistoryReader:
-		if p.options.History == 0 {
-			return false
-		}
-		*ability = p
-	default:
-		return false
-	}
-	return true
+// memory is the provider's driver.
+type memory struct {
+	options Options
+	// start is when the provider was made; instants are counted from it, so
+	// that comparisons use the clock's monotonic reading where it has one.
+	start   time.Time
+	base    time.Time // start without that
+	seed    maphash.Seed
+	wakeups providerkit.Wakeups
+	shards  [shards]shard
 }
 
-// Capabilities returns what is documented at the package.
-func (p *Provider) Capabilities() abstractions.Capabilities { return capabilities }
+var (
+	_ abstractions.BatchRenewer  = (*memory)(nil)
+	_ abstractions.Waiter        = (*memory)(nil)
+	_ abstractions.Lister        = (*memory)(nil)
+	_ abstractions.Pinger        = (*memory)(nil)
+	_ abstractions.HistoryReader = historian{}
+)
 
-// Ping reports whether the provider is open.
-func (p *Provider) Ping(ctx context.Context) error { return p.usable(ctx) }
+func (m *memory) Capabilities() abstractions.Capabilities { return capabilities }
 
-// Close ends the provider for everybody who shares it: every method returns
-// leasing.ErrClosed from then on. Closing again does nothing.
-func (p *Provider) Close() error {
-	p.closed.Store(true)
+// Classify is asked about nothing: there is no client library.
+func (m *memory) Classify(error) providerkit.Meaning { return providerkit.Meaning{} }
+
+func (m *memory) Ping(context.Context) error { return nil }
+
+func (m *memory) Close() error {
+	m.wakeups.Close()
 	return nil
 }
 
-// usable is the first question of every method, asked before anything is changed.
-func (p *Provider) usable(ctx context.Context) error {
-	if p.closed.Load() {
-		return abstractions.ErrClosed
-	}
-	return ctx.Err()
+// Wait registers a waiter. A release or a break hints to the one that has waited
+// longest; an expiry hints to nobody, since a waiter was told the remaining time.
+func (m *memory) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return m.wakeups.Wait(ctx, req.Name)
 }
 
-// admit asks it, and whether the request can work.
-func admit[R interface {
-	Validate(abstractions.Capabilities) error
-}](ctx context.Context, p *Provider, req R) error {
-	if err := p.usable(ctx); err != nil {
-		return err
-	}
-	return req.Validate(capabilities)
-}
-
-func (p *Provider) shardOf(name string) *shard {
-	return &p.shards[maphash.String(p.seed, name)%shards]
-}
-
-// moment is one reading of the clock. It is taken under the lock of a name, so
-// that the moments of a name's changes never go back.
-type moment struct {
-	at   instant
-	wall time.Time
+func (m *memory) shardOf(name string) *shard {
+	return &m.shards[maphash.String(m.seed, name)%shards]
 }
 
 // instant counts nanoseconds since the provider was made.
@@ -132,10 +102,9 @@ type instant int64
 
 const never = instant(abstractions.Infinite)
 
-func (p *Provider) now() moment {
-	wall := p.options.Now()
-	return moment{at: instant(wall.Sub(p.start)), wall: wall}
-}
+// now reads the clock. Caller holds the lock of a shard, so that the instants of a
+// name's changes never go back.
+func (m *memory) now() instant { return instant(m.options.Now().Sub(m.start)) }
 
 // plus returns the end of a TTL.
 func (i instant) plus(ttl time.Duration) instant {
@@ -143,10 +112,4 @@ func (i instant) plus(ttl time.Duration) instant {
 		return never
 	}
 	return min(i, never-1-instant(ttl)) + instant(ttl)
-}
-
-// time returns an instant as Record shows it: comparable with the others of
-// this provider whatever the wall clock did since.
-func (p *Provider) time(i instant) time.Time {
-	return p.start.Add(time.Duration(i)).Round(0)
 }

@@ -123,8 +123,8 @@ func TestNamesAreSpreadOverTheShards(t *testing.T) {
 	for i := range 100 * shards {
 		p.mustAcquire(t, request(fmt.Sprint("a/", i), time.Minute))
 	}
-	for i := range p.shards {
-		require.InDelta(t, 100, len(p.shards[i].records), 70)
+	for i := range p.memory.shards {
+		require.InDelta(t, 100, len(p.memory.shards[i].records), 70)
 	}
 }
 

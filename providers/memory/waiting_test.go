@@ -65,19 +65,3 @@ func TestTrap_T60_HintOfALeavingWaiterGoesToTheNext(t *testing.T) {
 		require.False(t, hinted(first))
 	})
 }
-
-func TestWaitersLeaveNothingBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := New(Options{})
-		ctx, leave := context.WithCancel(t.Context())
-		for range 10 {
-			p.mustWait(ctx, t)
-		}
-		leave()
-		synctest.Wait()
-		require.Empty(t, p.shardOf("a").waiters)
-		_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: abstractions.NewID()})
-		require.ErrorIs(t, err, context.Canceled)
-		require.Empty(t, p.shardOf("a").waiters)
-	})
-}
