@@ -19,6 +19,7 @@ type claim struct {
 	scope    *scope
 	values   context.Context // the caller's: the lease keeps its values
 	caller   *trace.SpanContext
+	once     bool // do not wait
 
 	// unknown is set when a request's outcome is not known; it may have taken
 	// the name, or may yet take it, for a TTL from lastSent.
@@ -27,32 +28,37 @@ type claim struct {
 }
 
 func (m *manager) TryAcquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	once := orZero(options)
-	once.WaitLimit = NoWait
-	return m.Acquire(ctx, name, &once)
+	return orNil(m.acquire(ctx, name, options, true))
 }
 
 func (m *manager) Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	l, err := m.acquire(ctx, name, options)
+	return orNil(m.acquire(ctx, name, options, false))
+}
+
+// orNil keeps a nil *lease from becoming a Lease that is not nil.
+func orNil(l *lease, err error) (Lease, error) {
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-func (m *manager) acquire(ctx context.Context, name string, options *AcquireOptions) (*lease, error) {
+func (m *manager) acquire(ctx context.Context, name string, options *AcquireOptions, once bool) (*lease, error) {
 	if err := m.enter(); err != nil {
 		return nil, m.wrap("acquire", name, err)
 	}
 	defer m.leave()
 	plan, err := m.options.plan("AcquireOptions", options, m.caps)
+	if err == nil && once {
+		err = plan.refuseWaitLimit("TryAcquire asks once")
+	}
 	if err == nil {
 		err = m.caps.ValidateName(name)
 	}
 	if err != nil {
 		return nil, m.wrap("acquire", name, err)
 	}
-	c := &claim{name: name, id: abstractions.NewID(), plan: plan, scope: m.telemetry.scope(name), values: ctx, caller: callerOf(ctx)}
+	c := &claim{name: name, id: abstractions.NewID(), plan: plan, scope: m.telemetry.scope(name), values: ctx, caller: callerOf(ctx), once: once}
 	spanCtx, span := m.telemetry.start(ctx, "lease.acquire")
 	defer span.End()
 
@@ -70,7 +76,7 @@ func (m *manager) acquire(ctx context.Context, name string, options *AcquireOpti
 
 // pursue asks once, or waits.
 func (m *manager) pursue(ctx context.Context, c *claim) (*lease, error) {
-	if c.plan.waitLimit != NoWait {
+	if !c.once {
 		return m.queues.wait(ctx, c)
 	}
 	l, err := m.ask(ctx, c)

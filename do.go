@@ -19,19 +19,34 @@ import (
 // Do returns fn's error, joined with the *LostError if the lease was lost
 // meanwhile (fn may have run unprotected, even if it returned nil), and with
 // the error of the release.
+//
+// A lease has one holder, and a second call in the same process is another one:
+// a Do of name within a Do of name waits for itself, until ctx ends. The error
+// is then a *HeldError whose ByThisManager is set.
 func Do(ctx context.Context, m Manager, name string, fn func(ctx context.Context, lease Lease) error) error {
 	return DoWith(ctx, m, name, nil, fn)
 }
 
-// DoWith is Do with options. With WaitLimit NoWait it asks for the name once.
-func DoWith(ctx context.Context, m Manager, name string, options *AcquireOptions, fn func(ctx context.Context, lease Lease) error) (err error) {
+// DoWith is Do with options; nil means the defaults of the manager.
+func DoWith(ctx context.Context, m Manager, name string, options *AcquireOptions, fn func(ctx context.Context, lease Lease) error) error {
+	return do(ctx, m, name, fn, func() (Lease, error) { return m.Acquire(ctx, name, options) })
+}
+
+// TryDo is DoWith that asks for the name once and does not wait, as
+// Manager.TryAcquire does: the error matches ErrHeld if somebody else has it, and
+// fn is then not called.
+func TryDo(ctx context.Context, m Manager, name string, options *AcquireOptions, fn func(ctx context.Context, lease Lease) error) error {
+	return do(ctx, m, name, fn, func() (Lease, error) { return m.TryAcquire(ctx, name, options) })
+}
+
+func do(ctx context.Context, m Manager, name string, fn func(ctx context.Context, lease Lease) error, acquire func() (Lease, error)) (err error) {
 	if m == nil {
 		return &Error{Op: "do", Name: name, Err: &InvalidError{Field: "manager", Value: nil, Want: "a Manager"}}
 	}
 	if fn == nil {
 		return &Error{Op: "do", Name: name, Err: &InvalidError{Field: "fn", Value: nil, Want: "a function"}}
 	}
-	acquired, err := m.Acquire(ctx, name, options)
+	acquired, err := acquire()
 	if err != nil {
 		return err
 	}

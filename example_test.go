@@ -36,13 +36,12 @@ func ExampleDo() {
 }
 
 // A job that somebody else is doing already need not be waited for.
-func ExampleDoWith_once() {
+func ExampleTryDo() {
 	ctx, manager := context.Background(), open()
 	defer manager.Close(ctx)
 	job := func(ctx context.Context, _ leasing.Lease) error {
 		// Inside the job the same name is taken.
-		return leasing.DoWith(ctx, manager, "jobs/report", &leasing.AcquireOptions{WaitLimit: leasing.NoWait},
-			func(context.Context, leasing.Lease) error { return nil })
+		return leasing.TryDo(ctx, manager, "jobs/report", nil, func(context.Context, leasing.Lease) error { return nil })
 	}
 
 	err := leasing.Do(ctx, manager, "jobs/report", job)

@@ -8,9 +8,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NoWait as AcquireOptions.WaitLimit makes Acquire and Do try once.
-const NoWait time.Duration = -1
-
 // Options configure a Manager. The zero value is good.
 type Options struct {
 	// Owner is who holds this manager's leases, for people to read; it

@@ -112,6 +112,14 @@ type plan struct {
 	observer    Observer
 }
 
+// refuseWaitLimit is for calls that do not wait.
+func (p plan) refuseWaitLimit(why string) error {
+	if p.waitLimit == 0 {
+		return nil
+	}
+	return &InvalidError{Field: "AcquireOptions.WaitLimit", Value: p.waitLimit, Want: "0: " + why}
+}
+
 // orZero returns the options of a call, of which nil means the defaults.
 func orZero[T any](options *T) (zero T) {
 	if options == nil {
@@ -128,8 +136,8 @@ func (o *Options) plan(of string, given *AcquireOptions, c Capabilities) (plan, 
 	if a.MaxRenewals < 0 {
 		return p, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for no limit, or more"}
 	}
-	if a.WaitLimit < 0 && a.WaitLimit != NoWait {
-		return p, &InvalidError{Field: "AcquireOptions.WaitLimit", Value: a.WaitLimit, Want: "0 for no limit, NoWait, or more than 0"}
+	if a.WaitLimit < 0 {
+		return p, &InvalidError{Field: "AcquireOptions.WaitLimit", Value: a.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
 	}
 	if err := abstractions.ValidateMetadata(a.Metadata); err != nil {
 		return p, err
@@ -201,6 +209,12 @@ func (o *Options) cadence(of string, a AcquireOptions, p plan) (time.Duration, e
 		fraction, every, source = a.RenewFraction, a.RenewCadence, of
 	}
 	switch {
+	case (fraction != 0 || every != 0) && (o.NoAutoRenew || a.NoAutoRenew && source == of):
+		invalid := &InvalidError{Field: source + ".RenewFraction", Value: fraction, Want: "0 with NoAutoRenew, which leaves renewal to Lease.Renew"}
+		if fraction == 0 {
+			invalid.Field, invalid.Value = source+".RenewCadence", every
+		}
+		return 0, invalid
 	case fraction != 0 && every != 0:
 		return 0, &InvalidError{Field: source + ".RenewFraction", Value: fraction, Want: "0 when RenewCadence is set: use one of them"}
 	case fraction != 0 && !(fraction > 0 && fraction < 1):

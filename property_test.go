@@ -89,8 +89,11 @@ func (w *world) do(s step) {
 	case "acquire", "try":
 		w.calls.Go(func() {
 			defer cancel()
-			limit := map[bool]time.Duration{true: leasing.NoWait}[s.What == "try"]
-			l, err := m.Acquire(ctx, name, &leasing.AcquireOptions{TTL: w.ttl, WaitLimit: limit, NoAutoRenew: s.Manual})
+			ask := m.Acquire
+			if s.What == "try" {
+				ask = m.TryAcquire
+			}
+			l, err := ask(ctx, name, &leasing.AcquireOptions{TTL: w.ttl, NoAutoRenew: s.Manual})
 			if err == nil {
 				w.hold(l)
 			}

@@ -203,8 +203,7 @@ func TestDo(t *testing.T) {
 	t.Run("once", func(t *testing.T) {
 		virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 			acquire(t, m, nil)
-			err := leasing.DoWith(t.Context(), m, name, &leasing.AcquireOptions{WaitLimit: leasing.NoWait},
-				func(context.Context, leasing.Lease) error { panic("not reached") })
+			err := leasing.TryDo(t.Context(), m, name, nil, func(context.Context, leasing.Lease) error { panic("not reached") })
 			require.ErrorIs(t, err, leasing.ErrHeld)
 		})
 	})

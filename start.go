@@ -112,14 +112,21 @@ func (m *manager) Inspect(ctx context.Context, name string) (Record, error) {
 
 func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (BreakResult, error) {
 	options := orZero(given)
-	req := abstractions.BreakRequest{Name: name, IfToken: options.IfToken, Immediate: options.Immediate, Grace: options.Grace, Actor: cmp.Or(options.Actor, m.options.Owner), Reason: options.Reason}
-	if req.Grace == 0 {
+	req := abstractions.BreakRequest{
+		Name: name, IfToken: options.IfToken, Immediate: options.Immediate, Grace: options.Grace,
+		Actor: cmp.Or(options.Actor, m.options.Owner), Reason: options.Reason,
+	}
+	invalid := req.Validate(m.caps)
+	switch {
+	case req.Immediate && req.Grace != 0:
+		invalid = &InvalidError{Field: "BreakOptions.Grace", Value: req.Grace, Want: "0 with Immediate, which leaves no grace"}
+	case req.Grace == 0 && !req.Immediate:
 		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, forever/2))
 	}
 	ctx, span := m.telemetry.start(ctx, "lease.break")
 	defer span.End()
 	var result BreakResult
-	err := m.call(ctx, "break", name, req.Validate(m.caps), func(ctx context.Context) (err error) {
+	err := m.call(ctx, "break", name, invalid, func(ctx context.Context) (err error) {
 		result, err = m.provider.Break(ctx, req)
 		return err
 	})

@@ -25,7 +25,7 @@ type Manager interface {
 	// ErrDenied, ErrNotSetUp, ErrReleased, ErrUnsupported and ErrClosed do.
 	Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error)
 
-	// TryAcquire asks once and does not wait; options.WaitLimit is ignored.
+	// TryAcquire asks once and does not wait; options.WaitLimit must be 0.
 	// It does not queue behind the waiters of this manager, so it may pass
 	// them; a backend with a waiters' queue of its own may refuse it in favour
 	// of the queue's head.
@@ -80,7 +80,7 @@ type AcquireOptions struct {
 	// it runs out and is lost with LostRenewalLimit. Not for an infinite lease.
 	MaxRenewals int
 	// WaitLimit, unless 0, is how long Acquire waits at most. It always asks
-	// at least once; NoWait means exactly once.
+	// at least once. Calls that do not wait refuse it.
 	WaitLimit time.Duration
 	// Metadata is shown to whoever inspects the name: at most MaxMetadataBytes.
 	Metadata map[string]string

@@ -4,7 +4,7 @@
 //
 //	func TestStopsWhenTheLeaseIsLost(t *testing.T) {
 //		manager, provider := leasingtest.NewManager(t, leasing.Options{})
-//		lease, err := manager.Acquire(t.Context(), "jobs/report", leasing.AcquireOptions{})
+//		lease, err := manager.Acquire(t.Context(), "jobs/report", nil)
 //		...
 //		leasingtest.Lose(t, provider, lease, leasing.LostTaken)
 //		<-lease.Done() // and now: does the work stop?

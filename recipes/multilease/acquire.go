@@ -15,14 +15,25 @@ import (
 const cleanUpBound = 5 * time.Second
 
 // Acquire waits for all names as Manager.Acquire does for one, with the same
-// options for each lease. options.WaitLimit is for all of them together; with
-// NoWait each name is asked for once. options.NoAutoRenew is refused.
+// options for each lease. options.WaitLimit is for all of them together.
+// options.NoAutoRenew is refused.
 //
 // If it fails it holds nothing, except what the backend can't be told of; the
 // error is that of the acquire that failed, joined with those of the releases
 // that followed. If a lease was lost while others were waited for, it matches
 // leasing.ErrLost and holds a *MemberError.
 func Acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
+	return acquire(ctx, manager, names, options, false)
+}
+
+// TryAcquire is Acquire that asks for each name once and does not wait;
+// options.WaitLimit must be 0. The error matches leasing.ErrHeld if somebody else
+// has one of the names.
+func TryAcquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
+	return acquire(ctx, manager, names, options, true)
+}
+
+func acquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, once bool) (*Set, error) {
 	names, err := canonical(names)
 	if err != nil {
 		return nil, err
@@ -38,7 +49,7 @@ func Acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 		return nil, &leasing.InvalidError{Field: "AcquireOptions.NoAutoRenew", Value: true, Want: "false: leases are renewed while later names are waited for"}
 	}
 	set := newSet(ctx)
-	if err := set.acquireAll(ctx, manager, names, each); err != nil {
+	if err := set.acquireAll(ctx, manager, names, each, once); err != nil {
 		return nil, set.abandon(ctx, err)
 	}
 	return set, nil
@@ -52,11 +63,20 @@ func Acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 // context.Cause tells which. The leases are renewed until fn has returned.
 //
 // Do returns fn's error, joined with those of lost leases and of releases.
-func Do(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) (err error) {
+func Do(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) error {
+	return do(ctx, fn, func() (*Set, error) { return Acquire(ctx, manager, names, options) })
+}
+
+// TryDo is Do that asks for each name once and does not wait: see TryAcquire.
+func TryDo(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *Set) error) error {
+	return do(ctx, fn, func() (*Set, error) { return TryAcquire(ctx, manager, names, options) })
+}
+
+func do(ctx context.Context, fn func(ctx context.Context, set *Set) error, acquire func() (*Set, error)) (err error) {
 	if fn == nil {
 		return &leasing.InvalidError{Field: "fn", Value: nil, Want: "a function"}
 	}
-	set, err := Acquire(ctx, manager, names, options)
+	set, err := acquire()
 	if err != nil {
 		return err
 	}
@@ -90,31 +110,26 @@ func canonical(names []string) ([]string, error) {
 
 // acquireAll acquires the names in order. The wait for each ends with ctx, and
 // with the set, if a lease that it has already is lost.
-func (s *Set) acquireAll(ctx context.Context, manager leasing.Manager, names []string, options leasing.AcquireOptions) error {
+func (s *Set) acquireAll(ctx context.Context, manager leasing.Manager, names []string, options leasing.AcquireOptions, once bool) error {
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
 	limit, began := options.WaitLimit, time.Now()
 	for _, name := range names {
+		ask := manager.Acquire
 		if limit > 0 {
-			options.WaitLimit = remaining(limit, time.Since(began))
+			options.WaitLimit = max(0, limit-time.Since(began))
 		}
-		lease, err := manager.Acquire(wait, name, &options)
+		if once || limit > 0 && options.WaitLimit == 0 { // used up: what is free can still be had
+			ask = manager.TryAcquire
+		}
+		lease, err := ask(wait, name, &options)
 		if err != nil {
 			return err
 		}
 		s.add(lease)
 	}
 	return s.Err()
-}
-
-// remaining is what is left of a wait limit. When it is used up, a name that is
-// free can still be had, but is not waited for.
-func remaining(limit, used time.Duration) time.Duration {
-	if used >= limit {
-		return leasing.NoWait
-	}
-	return limit - used
 }
 
 // abandon gives up what a failed acquire had, although ctx may have ended.

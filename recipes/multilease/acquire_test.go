@@ -33,7 +33,7 @@ func TestNamesAreAcquiredInOneOrderAndReleasedInReverse(t *testing.T) {
 func TestTrap_T41_AFailedAcquireKeepsNothing(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.theirs("c")
-		_, err := Acquire(t.Context(), s.ours, []string{"a", "b", "c", "d"}, &leasing.AcquireOptions{WaitLimit: leasing.NoWait})
+		_, err := TryAcquire(t.Context(), s.ours, []string{"a", "b", "c", "d"}, nil)
 		var held *leasing.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, "them", held.Holder.Owner)
@@ -105,7 +105,7 @@ func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 			}
 			return err
 		})
-		err = set.acquireAll(t.Context(), s.ours, []string{"b"}, leasing.AcquireOptions{})
+		err = set.acquireAll(t.Context(), s.ours, []string{"b"}, leasing.AcquireOptions{}, false)
 		require.ErrorIs(t, err, leasing.ErrLost)
 		require.ErrorIs(t, set.abandon(t.Context(), err), leasing.ErrLost)
 		synctest.Wait()
@@ -144,10 +144,33 @@ func TestAUsedUpWaitLimitStillTakesWhatIsFree(t *testing.T) {
 		set, err := Acquire(t.Context(), s.ours, []string{"a", "b"}, &leasing.AcquireOptions{WaitLimit: 2 * time.Second})
 		require.NoError(t, err)
 		require.NoError(t, set.Release(t.Context()))
+
+		s.provider.Use(leasingtest.Delay(leasingtest.Acquire, 1, 2*time.Second))
+		s.theirs("b")
+		began := time.Now()
+		_, err = Acquire(t.Context(), s.ours, []string{"a", "b"}, &leasing.AcquireOptions{WaitLimit: time.Second})
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.LessOrEqual(t, time.Since(began), 2*time.Second, "and what is held is not waited for")
 	})
-	require.Equal(t, time.Second, remaining(3*time.Second, 2*time.Second))
-	require.Equal(t, leasing.NoWait, remaining(3*time.Second, 3*time.Second))
-	require.Equal(t, leasing.NoWait, remaining(3*time.Second, time.Minute))
+}
+
+func TestTryAsksForEachNameOnce(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		b, began := s.theirs("b"), time.Now()
+		err := TryDo(t.Context(), s.ours, []string{"a", "b"}, nil, func(context.Context, *Set) error { panic("not reached") })
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.Zero(t, time.Since(began))
+		require.Equal(t, []string{"-", "them"}, s.holders("a", "b"))
+		require.NoError(t, b.Release(t.Context()))
+		require.NoError(t, TryDo(t.Context(), s.ours, []string{"a", "b"}, nil, func(context.Context, *Set) error {
+			require.Equal(t, []string{"ours", "ours"}, s.holders("a", "b"))
+			return nil
+		}))
+		_, err = TryAcquire(t.Context(), s.ours, []string{"a"}, &leasing.AcquireOptions{WaitLimit: time.Second})
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		require.ErrorContains(t, err, "AcquireOptions.WaitLimit")
+		require.Equal(t, []string{"-", "-"}, s.holders("a", "b"))
+	})
 }
 
 func TestTheDeadlineIsOneForAllNames(t *testing.T) {
@@ -171,7 +194,7 @@ func TestTheErrorOfAFailedAcquireTellsOfReleasesThatFailed(t *testing.T) {
 		s.provider.Use(leasingtest.Fail(leasingtest.Release, leasingtest.Always, refused))
 		s.theirs("b")
 		began := time.Now()
-		_, err := Acquire(t.Context(), s.ours, []string{"a", "b"}, &leasing.AcquireOptions{WaitLimit: leasing.NoWait})
+		_, err := TryAcquire(t.Context(), s.ours, []string{"a", "b"}, nil)
 		require.ErrorIs(t, err, leasing.ErrHeld)
 		require.ErrorIs(t, err, refused)
 		require.LessOrEqual(t, time.Since(began), cleanUpBound+2*time.Second)

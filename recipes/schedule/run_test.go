@@ -157,7 +157,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"Options.StartWithin":     with(func(o *Options) { o.StartWithin = -1 }),
 		"Options.Jitter":          with(func(o *Options) { o.Jitter = defaultStartWithin }),
 		"Options.Timeout":         with(func(o *Options) { o.Timeout = -1 }),
-		"Options.Lease.WaitLimit": with(func(o *Options) { o.Lease.WaitLimit = leasing.NoWait }),
+		"Options.Lease.WaitLimit": with(func(o *Options) { o.Lease.WaitLimit = 1 }),
 		"Options.Next 1": with(func(o *Options) {
 			o.Every, o.Next = 0, func(time.Time) time.Time { return time.Unix(1, 0) }
 		}),

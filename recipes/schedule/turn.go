@@ -35,11 +35,10 @@ func (r *runner) look(ctx context.Context, tick time.Time) (result result) {
 	}
 	began := false
 	options := r.lease(tick)
-	options.WaitLimit = leasing.NoWait
-	err := leasing.DoWith(ctx, r.manager, r.Name, &options, func(ctx context.Context, lease leasing.Lease) error {
+	err := leasing.TryDo(ctx, r.manager, r.Name, &options, func(ctx context.Context, lease leasing.Lease) error {
 		began = true
 		result = r.turn(ctx, Tick{At: tick, Lease: lease})
-		return nil // so that DoWith's error is that of the lease
+		return nil // so that TryDo's error is that of the lease
 	})
 	switch {
 	case !began:

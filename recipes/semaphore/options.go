@@ -24,8 +24,8 @@ type Options struct {
 	Permits int
 
 	// Lease configures the lease of each permit: its TTL, say, or Metadata.
-	// Its WaitLimit is how long Acquire and Do wait at most; with
-	// leasing.NoWait they do what TryAcquire does.
+	// Its WaitLimit is how long Acquire and Do wait at most; TryAcquire and TryDo
+	// do not wait.
 	Lease leasing.AcquireOptions
 
 	// Tries is how many slots TryAcquire asks for at most. With more permits
@@ -65,8 +65,8 @@ func (o Options) validate(c leasing.Capabilities) error {
 	switch {
 	case o.Permits < 1 || o.Permits > MaxPermits:
 		return &leasing.InvalidError{Field: "Options.Permits", Value: o.Permits, Want: fmt.Sprintf("1 to %d", MaxPermits)}
-	case o.Lease.WaitLimit < 0 && o.Lease.WaitLimit != leasing.NoWait:
-		return &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0 for no limit, NoWait, or more than 0"}
+	case o.Lease.WaitLimit < 0:
+		return &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
 	case o.Tries < 0:
 		return &leasing.InvalidError{Field: "Options.Tries", Value: o.Tries, Want: "1 or more; or 0 for the default"}
 	case o.Watch < 0:

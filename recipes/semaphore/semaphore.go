@@ -50,9 +50,6 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if s.options.Lease.WaitLimit == leasing.NoWait {
-		return s.TryAcquire(ctx)
-	}
 	return s.wait(ctx, s.options.Lease.WaitLimit)
 }
 
@@ -117,11 +114,20 @@ func (s *Semaphore) try(ctx context.Context) (*Permit, error) {
 //
 // Do returns fn's error, joined with the *leasing.LostError if the permit was
 // lost meanwhile, and with the error of the release.
-func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) (err error) {
+func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) error {
+	return do(ctx, s.Acquire, fn)
+}
+
+// TryDo is Do that does not wait: see TryAcquire.
+func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) error {
+	return do(ctx, s.TryAcquire, fn)
+}
+
+func do(ctx context.Context, acquire func(context.Context) (*Permit, error), fn func(ctx context.Context, permit *Permit) error) (err error) {
 	if fn == nil {
 		return &leasing.InvalidError{Field: "fn", Value: nil, Want: "a function"}
 	}
-	permit, err := s.Acquire(ctx)
+	permit, err := acquire(ctx)
 	if err != nil {
 		return err
 	}

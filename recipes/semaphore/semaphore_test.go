@@ -279,16 +279,19 @@ func TestTryAcquireAsksForEachSlotOnceAndForNoMoreThanTries(t *testing.T) {
 	})
 }
 
-func TestNoWaitMakesAcquireTryOnce(t *testing.T) {
+func TestTryDo(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		a := s.process("a", Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: leasing.NoWait}})
-		permit, err := a.Acquire(t.Context())
+		a := s.process("a", Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: time.Hour}})
+		permit, err := a.TryAcquire(t.Context())
 		require.NoError(t, err)
 		s.take(a)
-		_, err = a.Acquire(t.Context())
-		require.ErrorIs(t, err, leasing.ErrHeld)
-		require.ErrorIs(t, a.Do(t.Context(), func(context.Context, *Permit) error { return nil }), leasing.ErrHeld)
+		began := time.Now()
+		require.ErrorIs(t, a.TryDo(t.Context(), func(context.Context, *Permit) error { panic("not reached") }), leasing.ErrHeld)
+		require.Zero(t, time.Since(began))
 		release(t, permit)
+		ran := false
+		require.NoError(t, a.TryDo(t.Context(), func(context.Context, *Permit) error { ran = true; return nil }))
+		require.True(t, ran)
 	})
 }
 
