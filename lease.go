@@ -65,6 +65,7 @@ type lease struct {
 	failure   error
 	unknown   bool    // one of the failures may have been applied, or may yet be
 	doubt     instant // until when an earlier request of the acquire may land
+	change    *metadataChange
 }
 
 // newLease makes a lease of a grant whose request was sent at the given instant.
@@ -102,19 +103,24 @@ func (l *lease) begin(now instant) bool {
 	return true
 }
 
-func (l *lease) Name() string                { return l.name }
-func (l *lease) ID() string                  { return l.id }
-func (l *lease) Owner() string               { return l.m.options.Owner }
-func (l *lease) Token() int64                { return l.token }
-func (l *lease) Metadata() map[string]string { return maps.Clone(l.plan.metadata) }
-func (l *lease) Context() context.Context    { return l.ctx }
-func (l *lease) Done() <-chan struct{}       { return l.ctx.Done() }
-func (l *lease) AcquiredAt() time.Time       { return l.m.clock.time(l.acquired.mono) }
+func (l *lease) Name() string             { return l.name }
+func (l *lease) ID() string               { return l.id }
+func (l *lease) Owner() string            { return l.m.options.Owner }
+func (l *lease) Token() int64             { return l.token }
+func (l *lease) Context() context.Context { return l.ctx }
+func (l *lease) Done() <-chan struct{}    { return l.ctx.Done() }
+func (l *lease) AcquiredAt() time.Time    { return l.m.clock.time(l.acquired.mono) }
 
 func (l *lease) TTL() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.granted
+}
+
+func (l *lease) Metadata() map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.plan.metadata)
 }
 
 func (l *lease) Renewals() int {

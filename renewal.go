@@ -26,7 +26,7 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 		return abstractions.RenewRequest{}, 0, false
 	}
 	l.lastSent = sent
-	req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.plan.ttl, State: l.state}
+	req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.plan.ttl, State: l.state, Metadata: l.carryMetadata()}
 	l.mu.Unlock()
 	return req, attemptBound(left, l.m.options.RequestTimeout), true
 }
@@ -109,6 +109,7 @@ func (l *lease) renewed(sent, now instant, grant abstractions.Grant, renewals ta
 	l.until = sent.add(l.m.drift.window(grant.TTL))
 	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
 	l.renewals++
+	l.metadataRenewed(sent)
 	l.recovered()
 	l.planRenewal(sent)
 	l.settleRenewal()
@@ -132,6 +133,7 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 		l.m.failing.Add(1)
 	}
 	l.failure = err
+	l.metadataFailed(l.lastSent, err)
 	l.unknown = l.unknown || !abstractions.NotApplied(err)
 	if l.plan.cadence != forever {
 		pause := min(retryPause(l.failures, l.plan.firstTTL, left, l.m.options.Random()), l.plan.cadence)

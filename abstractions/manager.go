@@ -125,6 +125,7 @@ type Lease interface {
 	// renewal: 0 once it has ended, Infinite for an infinite lease.
 	Remaining() time.Duration
 	Renewals() int // successful ones
+	// Metadata is what the backend has confirmed last: see SetMetadata.
 	Metadata() map[string]string
 
 	// Context ends when the lease does, or when its release begins. Its cause
@@ -142,6 +143,13 @@ type Lease interface {
 	// the lease held is returned and, with auto-renewal, retried by the manager.
 	// When ctx ends Renew returns, and the attempt goes on in the background.
 	Renew(ctx context.Context) error
+
+	// SetMetadata renews the lease now and replaces its metadata, which others see
+	// once it has succeeded; nil clears it. It counts as a renewal. After a failure
+	// that leaves the lease held, and unless the backend refused the metadata for
+	// good, the next renewals carry them too, until one succeeds; Metadata shows the
+	// old ones until then. Of several calls the last one counts.
+	SetMetadata(ctx context.Context, metadata map[string]string) error
 
 	// Release gives the lease up. Call it when the work is over, not before:
 	// others may get in from then on. It cancels Context, stops renewing and

@@ -1,0 +1,120 @@
+package leasing
+
+import (
+	"context"
+	"maps"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// metadataChange is what SetMetadata wants of the renewals of a lease; one whose
+// metadata never changes has none. It is guarded by the lease's mu.
+//
+// A request that carried a change and was not answered may have been applied, or
+// may yet be. So a change stays wanted until a renewal with it has succeeded or was
+// refused, and what is confirmed goes along with every renewal until no unanswered
+// request is left that could undo it.
+type metadataChange struct {
+	wanted  map[string]string // nil if there is nothing to change
+	version int               // of wanted: counts the calls of SetMetadata
+
+	carried   map[string]string // by the renewal under way; nil if it carries none
+	carriedAs int               // its version
+	sent      int               // the latest version that a renewal carried
+	granted   int               // the latest version that the backend confirmed
+	refused   int               // the latest version that it refused, and why
+	refusal   error
+	doubt     instant // until when an unanswered request may land; zero if there is none
+}
+
+// SetMetadata is a renewal that carries metadata. It shares everything with Renew.
+func (l *lease) SetMetadata(ctx context.Context, metadata map[string]string) error {
+	if err := abstractions.ValidateMetadata(metadata); err != nil {
+		return l.m.wrap("renew", l.name, err)
+	}
+	version := l.wantMetadata(metadata)
+	for attempt := 1; ; attempt++ {
+		err := l.Renew(ctx)
+		l.mu.Lock()
+		change := *l.change
+		l.mu.Unlock()
+		switch {
+		case change.granted >= version:
+			return nil
+		case change.refused >= version:
+			return l.m.wrap("renew", l.name, change.refusal)
+		case err != nil && (change.sent >= version || attempt > 1):
+			return err
+		}
+		// The renewal that Renew joined was sent before the change was wanted.
+	}
+}
+
+// wantMetadata has the next renewals carry metadata, and returns its version.
+func (l *lease) wantMetadata(metadata map[string]string) (version int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.change == nil {
+		l.change = new(metadataChange)
+	}
+	l.change.version++
+	l.change.wanted = maps.Clone(metadata)
+	if metadata == nil {
+		l.change.wanted = map[string]string{}
+	}
+	return l.change.version
+}
+
+// carryMetadata returns what a renewal carries. Caller holds mu.
+func (l *lease) carryMetadata() map[string]string {
+	c := l.change
+	if c == nil {
+		return nil
+	}
+	c.carried = nil
+	switch {
+	case c.wanted != nil:
+		c.carried, c.carriedAs, c.sent = c.wanted, c.version, c.version
+	case c.doubt != instant{}:
+		c.carried, c.carriedAs = maps.Clone(l.plan.metadata), c.granted
+		if c.carried == nil {
+			c.carried = map[string]string{}
+		}
+	}
+	return c.carried
+}
+
+// metadataRenewed notes the success of a renewal sent at the given instant. Caller
+// holds mu.
+func (l *lease) metadataRenewed(sent instant) {
+	c := l.change
+	if c == nil || c.carried == nil {
+		return
+	}
+	l.plan.metadata, c.granted = c.carried, c.carriedAs
+	if c.carriedAs == c.version {
+		c.wanted = nil
+	}
+	if c.doubt.left(sent) <= 0 {
+		c.doubt = instant{}
+	}
+}
+
+// metadataFailed notes a failed renewal sent at the given instant. Metadata that the
+// backend refuses is dropped: it must not cost the lease. Caller holds mu.
+func (l *lease) metadataFailed(sent instant, err error) {
+	c := l.change
+	switch {
+	case c == nil || c.carried == nil:
+	case !abstractions.NotApplied(err):
+		c.doubt = sent.add(l.plan.firstTTL)
+	case !permanent(err):
+	case c.wanted == nil:
+		c.doubt = instant{}
+	default:
+		c.refused, c.refusal = c.carriedAs, err
+		if c.carriedAs == c.version {
+			c.wanted = nil
+		}
+	}
+}
