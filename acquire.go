@@ -17,9 +17,9 @@ type claim struct {
 	name, id string
 	plan     plan
 	scope    *scope
+	adopt    int64           // the token of a claim that is adopted; 0 for one of our own
 	values   context.Context // the caller's: the lease keeps its values
 	caller   *trace.SpanContext
-	once     bool // do not wait
 
 	// unknown is set when a request's outcome is not known; it may have taken
 	// the name, or may yet take it, for a TTL from lastSent.
@@ -28,56 +28,49 @@ type claim struct {
 }
 
 func (m *manager) TryAcquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	return orNil(m.acquire(ctx, name, options, true))
+	return m.obtain(ctx, "acquire", m.once, name, abstractions.NewID(), options)
 }
 
 func (m *manager) Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	return orNil(m.acquire(ctx, name, options, false))
+	return m.obtain(ctx, "acquire", m.queues.wait, name, abstractions.NewID(), options)
 }
 
-// orNil keeps a nil *lease from becoming a Lease that is not nil.
-func orNil(l *lease, err error) (Lease, error) {
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
-func (m *manager) acquire(ctx context.Context, name string, options *AcquireOptions, once bool) (*lease, error) {
+// obtain is what every way to a lease shares: pursue is how this one goes.
+func (m *manager) obtain(ctx context.Context, op string, pursue pursuit, name, id string, options *AcquireOptions) (Lease, error) {
 	if err := m.enter(); err != nil {
-		return nil, m.wrap("acquire", name, err)
+		return nil, m.wrap(op, name, err)
 	}
 	defer m.leave()
 	plan, err := m.options.plan("AcquireOptions", options, m.caps)
-	if err == nil && once {
-		err = plan.refuseWaitLimit("TryAcquire asks once")
-	}
 	if err == nil {
 		err = m.caps.ValidateName(name)
 	}
 	if err != nil {
-		return nil, m.wrap("acquire", name, err)
+		return nil, m.wrap(op, name, err)
 	}
-	c := &claim{name: name, id: abstractions.NewID(), plan: plan, scope: m.telemetry.scope(name), values: ctx, caller: callerOf(ctx), once: once}
-	spanCtx, span := m.telemetry.start(ctx, "lease.acquire")
+	c := &claim{name: name, id: id, plan: plan, scope: m.telemetry.scope(name), values: ctx, caller: callerOf(ctx)}
+	spanCtx, span := m.telemetry.start(ctx, "lease."+op)
 	defer span.End()
 
 	began := m.clock.mono()
-	l, err := m.pursue(spanCtx, c)
+	l, err := pursue(spanCtx, c)
 	m.telemetry.acquired(c.scope, m.clock.mono()-began, err)
 	if err != nil {
-		err = m.wrap("acquire", name, err)
-		m.telemetry.describe(span, name, c.id, 0, plan.ttl, err)
+		err = m.wrap(op, name, err)
+		m.telemetry.describe(span, name, id, 0, plan.ttl, err)
 		return nil, err
 	}
-	m.telemetry.describe(span, name, c.id, l.token, plan.ttl, nil)
+	m.telemetry.describe(span, name, id, l.token, plan.ttl, nil)
 	return l, nil
 }
 
-// pursue asks once, or waits.
-func (m *manager) pursue(ctx context.Context, c *claim) (*lease, error) {
-	if !c.once {
-		return m.queues.wait(ctx, c)
+// pursuit is a way to get the lease that a claim wants.
+type pursuit func(ctx context.Context, c *claim) (*lease, error)
+
+// once asks and does not wait.
+func (m *manager) once(ctx context.Context, c *claim) (*lease, error) {
+	if err := c.plan.refuseWaitLimit(); err != nil {
+		return nil, err
 	}
 	l, err := m.ask(ctx, c)
 	if err != nil && c.unknown {
@@ -114,6 +107,14 @@ func (m *manager) ask(ctx context.Context, c *claim) (*lease, error) {
 		doubt = c.lastSent.add(c.plan.firstTTL)
 	}
 	c.unknown, c.lastSent = true, sent // ours, until a lease takes it over
+	l, err := m.take(ctx, c, grant, sent, doubt)
+	c.unknown = err != nil
+	return l, err
+}
+
+// take makes a lease of the grant of a request that was sent at the given instant,
+// unless it comes too late. Other requests for the claim may land until doubt.
+func (m *manager) take(ctx context.Context, c *claim, grant abstractions.Grant, sent, doubt instant) (*lease, error) {
 	now := m.clock.now()
 	l := m.newLease(c, grant, sent)
 	l.doubt = doubt
@@ -122,10 +123,10 @@ func (m *manager) ask(ctx context.Context, c *claim) (*lease, error) {
 		return nil, errGrantTooLate
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case !l.begin(now):
-		return nil, ErrClosed
 	}
-	c.unknown = false
+	if err := l.begin(now); err != nil {
+		return nil, err
+	}
 	return l, nil
 }
 
@@ -138,7 +139,7 @@ func cutOff(ctx context.Context, err error) bool {
 
 // check refuses a grant that is not what was asked for.
 func (c *claim) check(g abstractions.Grant) error {
-	if g.ID != c.id || g.Name != c.name || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
+	if g.ID != c.id || g.Name != c.name || c.adopt != 0 && g.Token != c.adopt || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
 		return fmt.Errorf("%w: the provider granted %q, ID %s, token %d, TTL %v", ErrUnavailable, g.Name, g.ID, g.Token, g.TTL)
 	}
 	return nil

@@ -31,6 +31,8 @@ type (
 	BreakResult = abstractions.BreakResult
 	// ListOptions configure a List.
 	ListOptions = abstractions.ListOptions
+	// Handover is a lease on its way from one process to another.
+	Handover = abstractions.Handover
 	// Record is what a backend knows about a name at one moment.
 	Record = abstractions.Record
 	// Health is a report on a manager and its backend.
@@ -63,6 +65,9 @@ const (
 	EventRenewalFailed = abstractions.EventRenewalFailed
 	EventLost          = abstractions.EventLost
 	EventReleased      = abstractions.EventReleased
+	// EventHandedOver: HandOver ended the lease in this process; others still find
+	// the name taken.
+	EventHandedOver = abstractions.EventHandedOver
 	// EventBroken: this manager's Break ended somebody's lease.
 	EventBroken = abstractions.EventBroken
 )

@@ -23,7 +23,7 @@ const (
 	working   phase = iota
 	ending          // its context is cancelled, its work may still go on, renewals do
 	releasing       // the backend is being told
-	ended           // released or lost: see outcome
+	ended           // released, lost or handed over: see outcome
 )
 
 // lease is the one implementation of Lease.
@@ -37,6 +37,7 @@ type lease struct {
 	scope    *scope
 	caller   *trace.SpanContext // who acquired it; nil if not traced
 	observer *subscription      // nil without AcquireOptions.Observer
+	adopted  bool
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 
@@ -71,7 +72,7 @@ type lease struct {
 // newLease makes a lease of a grant whose request was sent at the given instant.
 func (m *manager) newLease(c *claim, grant abstractions.Grant, sent instant) *lease {
 	l := &lease{
-		m: m, name: c.name, id: c.id, token: grant.Token,
+		m: m, name: c.name, id: c.id, token: grant.Token, adopted: c.adopt != 0,
 		plan: c.plan, acquired: sent, scope: c.scope, caller: c.caller,
 		granted: grant.TTL, state: grant.State,
 		sent: sent, until: sent.add(m.drift.window(grant.TTL)),
@@ -88,19 +89,19 @@ func (m *manager) newLease(c *claim, grant abstractions.Grant, sent instant) *le
 	return l
 }
 
-// begin puts a new lease to work, unless the manager is being closed.
-func (l *lease) begin(now instant) bool {
+// begin puts a new lease to work, unless the manager is being closed or has it already.
+func (l *lease) begin(now instant) error {
 	l.mu.Lock() // before anybody else can find it, so that Acquired is the first event
 	defer l.mu.Unlock()
-	if !l.m.register(l) {
-		return false
+	if err := l.m.register(l); err != nil {
+		return err
 	}
 	e := l.event(EventAcquired, now.mono)
 	e.Remaining = l.until.left(now)
 	l.m.observers.publish(l.observer, e)
 	l.m.telemetry.active(l.scope, +1)
 	l.reschedule(now)
-	return true
+	return nil
 }
 
 func (l *lease) Name() string             { return l.name }
@@ -250,13 +251,16 @@ func (l *lease) unlockIfExpired(now instant) {
 }
 
 // endedError is what a renewal of an ended lease returns.
-func (l *lease) endedError() error {
+func (l *lease) endedError() error { return l.endedFor("renew") }
+
+// endedFor is what an operation on an ended lease returns.
+func (l *lease) endedFor(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.outcome != nil && errors.Is(l.outcome, ErrLost) {
-		return l.m.wrap("renew", l.name, l.outcome)
+		return l.m.wrap(op, l.name, l.outcome)
 	}
-	return l.m.wrap("renew", l.name, ErrReleased)
+	return l.m.wrap(op, l.name, ErrReleased)
 }
 
 // event is an Event about the lease. Needs mu.

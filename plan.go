@@ -113,11 +113,11 @@ type plan struct {
 }
 
 // refuseWaitLimit is for calls that do not wait.
-func (p plan) refuseWaitLimit(why string) error {
+func (p plan) refuseWaitLimit() error {
 	if p.waitLimit == 0 {
 		return nil
 	}
-	return &InvalidError{Field: "AcquireOptions.WaitLimit", Value: p.waitLimit, Want: "0: " + why}
+	return &InvalidError{Field: "AcquireOptions.WaitLimit", Value: p.waitLimit, Want: "0: this call does not wait"}
 }
 
 // orZero returns the options of a call, of which nil means the defaults.

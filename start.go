@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -233,15 +234,23 @@ func (m *manager) leave() {
 }
 
 // register takes a new lease under management, unless Close has begun.
-func (m *manager) register(l *lease) bool {
+func (m *manager) register(l *lease) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.isClosing() {
-		return false
+		return ErrClosed
+	}
+	if l.adopted && m.has(l.id) {
+		return errHeldAlready(l.id)
 	}
 	m.leases = append(m.leases, l)
 	l.slot = len(m.leases) - 1
-	return true
+	return nil
+}
+
+// has reports whether the manager looks after a claim. Caller holds mu.
+func (m *manager) has(id string) bool {
+	return slices.ContainsFunc(m.leases, func(l *lease) bool { return l.id == id })
 }
 
 func (m *manager) unregister(l *lease) {

@@ -257,6 +257,12 @@ func (t *telemetry) released(s *scope, took, heldFor time.Duration, err error) {
 	}
 }
 
+func (t *telemetry) handedOver(s *scope, heldFor time.Duration) {
+	if t.heldDuration.Enabled(background) {
+		t.heldDuration.Record(background, heldFor.Seconds(), s.base.record...)
+	}
+}
+
 func (t *telemetry) active(s *scope, change int64) {
 	if t.activeCount.Enabled(background) {
 		t.activeCount.Add(background, change, s.base.add...)

@@ -3,8 +3,8 @@ package abstractions
 import "time"
 
 // Observer is called with events, off the renewal path: in order for each
-// lease, one at a time for each subscription. Acquired, Lost, Released and
-// Broken events are never dropped. While an observer is slow, consecutive
+// lease, one at a time for each subscription. Acquired, Lost, Released, HandedOver
+// and Broken events are never dropped. While an observer is slow, consecutive
 // Renewed events of a lease become one, and so do RenewalFailed events: the
 // latest, with Coalesced telling how many it stands for. An observer that
 // panics or hangs is counted in Health and harms no lease.
@@ -20,6 +20,9 @@ const (
 	EventRenewalFailed EventKind = "renewal_failed"
 	EventLost          EventKind = "lost"
 	EventReleased      EventKind = "released"
+	// EventHandedOver: HandOver ended the lease in this process; others still find
+	// the name taken.
+	EventHandedOver EventKind = "handed_over"
 	// EventBroken: this manager's Break ended somebody's lease.
 	EventBroken EventKind = "broken"
 )

@@ -31,6 +31,22 @@ type Manager interface {
 	// of the queue's head.
 	TryAcquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error)
 
+	// Adopt goes on with a lease under the ID and token that another process had: one
+	// that called Lease.HandOver, or that crashed and had stored them. It renews once,
+	// counts trust from before that request and only from it, and does not wait;
+	// options.WaitLimit must be 0. Without options.Metadata the lease keeps its
+	// metadata, of which Lease.Metadata then knows nothing.
+	//
+	// The error matches ErrLost if the lease has ended meanwhile. After any other one
+	// it may have been renewed, and nobody holds it: adopt it again, or let it run out.
+	//
+	// Adoption does not stop anybody. After HandOver nobody else trusts the lease. A
+	// process from which ID and token were taken otherwise must be known to be gone:
+	// while it lives both trust the lease, under one token, so that no fence can tell
+	// them apart; and if the adopter's TTL is shorter than the other's, a third may
+	// get the name while the other still trusts it.
+	Adopt(ctx context.Context, handover Handover, options *AcquireOptions) (Lease, error)
+
 	// Inspect returns the backend's record of a name without disturbing it.
 	Inspect(ctx context.Context, name string) (Record, error)
 
@@ -108,6 +124,15 @@ type ListOptions struct {
 	HeldOnly bool
 }
 
+// Handover names a lease that goes from one process to another, as Manager.Adopt
+// takes it. A process that wants to go on after a crash stores one, made of its
+// lease's Name, ID and Token. Whoever knows it can renew and release the lease.
+type Handover struct {
+	Name  string `json:"name"`
+	ID    string `json:"id"`
+	Token int64  `json:"token"`
+}
+
 // Lease is a name held. It is safe for concurrent use.
 type Lease interface {
 	Name() string
@@ -119,7 +144,7 @@ type Lease interface {
 	// TTL is as granted. An infinite lease begins with the manager's TTL and is
 	// Infinite from its first renewal on, which is sent at once.
 	TTL() time.Duration
-	// AcquiredAt is when the acquire was sent, by this process's clock.
+	// AcquiredAt is when the acquire, or Adopt, was sent, by this process's clock.
 	AcquiredAt() time.Time
 	// Remaining is how long the lease can be trusted without a further
 	// renewal: 0 once it has ended, Infinite for an infinite lease.
@@ -163,6 +188,17 @@ type Lease interface {
 	// Inside Do it only cancels the context; Do releases when the function has
 	// returned.
 	Release(ctx context.Context) error
+
+	// HandOver ends the lease in this process without releasing it, for another
+	// process to go on under the same token: see Manager.Adopt. Call it when the work
+	// is over, not before, as with Release. It renews first, which gives the other one
+	// a whole TTL to adopt the lease. If that fails, the error is returned and the
+	// lease is still held. Then it cancels Context, with a cause that matches
+	// ErrReleased: when HandOver returns, nobody here trusts the lease, and nothing
+	// more is sent for it. A lease that nobody adopts runs out;
+	// an infinite one stays until somebody breaks it.
+	// Inside Do it is refused, since the function has not returned.
+	HandOver(ctx context.Context) (Handover, error)
 
 	sealed.LeaseInterface
 }

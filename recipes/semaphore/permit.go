@@ -89,6 +89,19 @@ func (p *Permit) Release(ctx context.Context) error {
 	return err
 }
 
+// HandOver ends the permit here without giving it up: see leasing.Lease. It is
+// adopted with Manager.Adopt, as the lease of its slot. Inside Do it is refused.
+func (p *Permit) HandOver(ctx context.Context) (leasing.Handover, error) {
+	if p.within {
+		return leasing.Handover{}, &leasing.InvalidError{Field: "permit", Value: p.Name(), Want: "one that Acquire returned: inside Do the function still works"}
+	}
+	handover, err := p.slotLease.HandOver(ctx)
+	if err == nil {
+		p.gone.Do(func() { p.semaphore.returned(p.slot) })
+	}
+	return handover, err
+}
+
 // inDo is the permit as the function in a Do sees it.
 func (p *Permit) inDo() *Permit {
 	inside := *p

@@ -387,3 +387,28 @@ func TestAClosedManagerEndsWaitsForItsOwnPermits(t *testing.T) {
 		require.NoError(t, <-closed)
 	})
 }
+
+// A permit that goes to another process is none of this one's any more.
+func TestAPermitIsHandedOver(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a, b := s.process("a", Options{Permits: 1}), s.process("b", Options{Permits: 1})
+		permit, err := a.Acquire(t.Context())
+		require.NoError(t, err)
+		handover, err := permit.HandOver(t.Context())
+		require.NoError(t, err)
+		require.ErrorIs(t, permit.Err(), leasing.ErrReleased)
+		_, err = b.TryAcquire(t.Context())
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		lease, err := b.manager.Adopt(t.Context(), handover, nil)
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		again, err := a.TryAcquire(t.Context())
+		require.NoError(t, err, "the semaphore knows that the slot can be asked for again")
+		release(t, again)
+		require.NoError(t, a.Do(t.Context(), func(ctx context.Context, inside *Permit) error {
+			_, err := inside.HandOver(ctx)
+			require.ErrorIs(t, err, leasing.ErrInvalid)
+			return ctx.Err()
+		}))
+	})
+}

@@ -1,0 +1,104 @@
+package leasing
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// errHandedOver is the cause with which HandOver ends the work under a lease.
+var errHandedOver = fmt.Errorf("%w: handed over", ErrReleased)
+
+// HandOver renews until a renewal that was sent since has succeeded and none is
+// under way, so that no request of this process can follow the receiver's.
+func (l *lease) HandOver(ctx context.Context) (Handover, error) {
+	began := l.m.clock.now()
+	for {
+		l.mu.Lock()
+		now := l.m.clock.now()
+		if l.phase >= releasing || l.until.left(now) <= 0 {
+			l.unlockIfExpired(now)
+			return Handover{}, l.endedFor("hand over")
+		}
+		renewed := l.sent.mono >= began.mono && (l.granted == Infinite) == (l.plan.ttl == Infinite)
+		last := l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals
+		if !l.renewing && (last || renewed) {
+			l.unlockHandedOver(now)
+			return Handover{Name: l.name, ID: l.id, Token: l.token}, nil
+		}
+		l.mu.Unlock()
+		if err := l.Renew(ctx); err != nil {
+			return Handover{}, err
+		}
+	}
+}
+
+// unlockHandedOver ends the lease in this process alone. Caller holds mu, which is
+// unlocked.
+func (l *lease) unlockHandedOver(now instant) {
+	l.endWork(errHandedOver)
+	l.finish(nil)
+	l.m.observers.publish(l.observer, l.event(EventHandedOver, now.mono))
+	l.mu.Unlock()
+	l.m.telemetry.handedOver(l.scope, now.mono-l.acquired.mono)
+	l.m.retire(l)
+}
+
+func (l leaseInDo) HandOver(context.Context) (Handover, error) {
+	return Handover{}, l.m.wrap("hand over", l.name, &InvalidError{Field: "lease", Value: "of a Do", Want: "one that Acquire returned: inside Do the function still works"})
+}
+
+func (m *manager) Adopt(ctx context.Context, h Handover, options *AcquireOptions) (Lease, error) {
+	if err := m.checkHandover(h); err != nil {
+		return nil, m.wrap("adopt", h.Name, err)
+	}
+	adopt := func(ctx context.Context, c *claim) (*lease, error) {
+		c.adopt = h.Token
+		return m.adopt(ctx, c)
+	}
+	return m.obtain(ctx, "adopt", adopt, h.Name, h.ID, options)
+}
+
+func (m *manager) checkHandover(h Handover) error {
+	if err := (abstractions.ReleaseRequest{Name: h.Name, ID: h.ID}).Validate(m.caps); err != nil {
+		return err
+	}
+	if h.Token <= 0 || h.Token > MaxToken {
+		return &InvalidError{Field: "Handover.Token", Value: h.Token, Want: "the lease's fencing token"}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.has(h.ID) {
+		return errHeldAlready(h.ID)
+	}
+	return nil
+}
+
+func errHeldAlready(id string) error {
+	return &InvalidError{Field: "Handover.ID", Value: id, Want: "a lease that this manager does not hold already"}
+}
+
+// adopt makes one request. Unlike an acquire it cleans nothing up after a failure:
+// the claim is not its own.
+func (m *manager) adopt(ctx context.Context, c *claim) (*lease, error) {
+	if err := c.plan.refuseWaitLimit(); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	reqCtx, cancel := bounded(ctx, min(m.drift.window(c.plan.firstTTL), m.options.RequestTimeout))
+	defer cancel()
+	sent := m.clock.now()
+	grant, err := m.provider.Renew(reqCtx, abstractions.RenewRequest{
+		Name: c.name, ID: c.id, Token: c.adopt, TTL: c.plan.firstTTL, Metadata: c.plan.metadata,
+	})
+	if err == nil {
+		err = c.check(grant)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.take(ctx, c, grant, sent, sent.add(c.plan.firstTTL))
+}
