@@ -189,18 +189,23 @@ func (l *lease) lose(now instant, reason LostReason, err error) {
 	if reason == LostExpired && l.failures == 0 && l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals {
 		reason = LostRenewalLimit
 	}
-	lost := &LostError{Reason: reason, Err: err}
-	uncertain := l.unknown && reason == LostExpired
+	l.loseAs(now, &LostError{Reason: reason, Err: err})
+}
+
+// loseAs is lose for a loss of which the backend told. Needs mu; unlocks.
+func (l *lease) loseAs(now instant, lost *LostError) {
+	uncertain := l.unknown && lost.Reason == LostExpired
 	l.endWork(lost)
 	l.finish(lost)
 	e := l.event(EventLost, now.mono)
-	e.Reason, e.Err, e.LastRenewal = reason, lost, l.m.clock.time(l.sent.mono)
+	e.Reason, e.BrokenBy, e.BreakReason = lost.Reason, lost.BrokenBy, lost.BreakReason
+	e.Err, e.LastRenewal = lost, l.m.clock.time(l.sent.mono)
 	l.m.observers.publish(l.observer, e)
 	orphan := l.orphan(l.lastSent)
 	l.mu.Unlock()
 
 	l.m.lost.Add(1)
-	l.m.telemetry.lost(l.scope, reason, now.mono-l.acquired.mono)
+	l.m.telemetry.lost(l.scope, lost.Reason, now.mono-l.acquired.mono)
 	l.m.retire(l)
 	if uncertain { // a renewal that nobody heard of may hold the name for another TTL
 		l.m.cleanUp(orphan, nil)

@@ -19,6 +19,7 @@ func logEvents(logger *slog.Logger, provider string) Observer {
 		case EventLost:
 			level = slog.LevelWarn
 			attrs = append(attrs, slog.String("reason", string(e.Reason)), slog.Time("last_renewal", e.LastRenewal))
+			attrs = append(attrs, whoBroke(e)...)
 		case EventRenewalFailed:
 			level = slog.LevelWarn
 			attrs = append(attrs, slog.Int("attempt", e.Attempt), slog.Duration("remaining", e.Remaining), slog.Bool("will_retry", e.WillRetry))
@@ -28,10 +29,21 @@ func logEvents(logger *slog.Logger, provider string) Observer {
 			}
 		case EventBroken:
 			level = slog.LevelWarn
+			attrs = append(attrs, whoBroke(e)...)
 		}
 		if e.Err != nil {
 			attrs = append(attrs, slog.String("error", e.Err.Error()))
 		}
 		logger.LogAttrs(context.Background(), level, "leasing: lease "+string(e.Kind), attrs...)
 	}
+}
+
+func whoBroke(e Event) (attrs []slog.Attr) {
+	if e.BrokenBy != "" {
+		attrs = append(attrs, slog.String("broken_by", e.BrokenBy))
+	}
+	if e.BreakReason != "" {
+		attrs = append(attrs, slog.String("break_reason", e.BreakReason))
+	}
+	return attrs
 }

@@ -74,17 +74,13 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 		}
 		return l.endedError()
 	}
-	switch lost := (*LostError)(nil); {
+	switch {
 	case err == nil:
 		l.renewed(sent, now, grant, renewals)
 		return nil
 	case errors.Is(err, ErrLost):
-		reason := LostGone
-		if errors.As(err, &lost) {
-			reason = cmp.Or(lost.Reason, LostGone)
-		}
 		m.telemetry.renewalFailed(l.scope, took, resultLost)
-		l.loseAndSettle(now, reason, unwrapLost(err))
+		l.loseAndSettle(now, lossOf(err))
 		return l.endedError()
 	default:
 		return l.renewalFailed(now, err, took)
@@ -148,7 +144,7 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 	l.m.observers.publish(l.observer, e)
 	l.m.telemetry.renewalFailed(l.scope, took, errorType(err))
 	if left <= 0 {
-		l.loseAndSettle(now, LostExpired, err)
+		l.loseAndSettle(now, &LostError{Reason: LostExpired, Err: err})
 		return l.endedError()
 	}
 	l.settleRenewal()
@@ -159,8 +155,8 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 
 // loseAndSettle ends the lease, and only then lets those go on who wait for the
 // renewal: what they look at next shows the loss. Needs mu; unlocks.
-func (l *lease) loseAndSettle(now instant, reason LostReason, err error) {
-	l.lose(now, reason, err)
+func (l *lease) loseAndSettle(now instant, lost *LostError) {
+	l.loseAs(now, lost)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settleRenewal()
@@ -254,10 +250,16 @@ func (l *lease) joinRenewal(ctx context.Context) error {
 	return l.m.wrap("renew", l.name, failure)
 }
 
-// unwrapLost returns what stood behind a provider's report of a loss.
-func unwrapLost(err error) error {
-	if lost, ok := err.(*LostError); ok { //nolint:errorlint // only the bare form adds nothing of its own
-		return lost.Err
+// lossOf returns the loss that a provider reports, and what stood behind it.
+func lossOf(err error) *LostError {
+	told := (*LostError)(nil)
+	if !errors.As(err, &told) {
+		return &LostError{Reason: LostGone, Err: err}
 	}
-	return err
+	loss := *told
+	loss.Reason = cmp.Or(told.Reason, LostGone)
+	if err != error(told) { // only the bare form adds nothing of its own
+		loss.Err = err
+	}
+	return &loss
 }

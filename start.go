@@ -132,8 +132,11 @@ func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (
 		return err
 	})
 	m.telemetry.describe(span, name, "", result.Token, 0, err)
+	m.telemetry.broke(span, req, err == nil && result.WasHeld)
 	if err == nil && result.WasHeld {
-		m.observers.publish(nil, Event{Kind: EventBroken, Time: time.Now(), Coalesced: 1, Name: name, Token: result.Token})
+		m.observers.publish(nil, Event{
+			Kind: EventBroken, Time: time.Now(), Coalesced: 1, Name: name, Token: result.Token, BrokenBy: req.Actor, BreakReason: req.Reason,
+		})
 	}
 	return result, err
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -52,6 +53,7 @@ type telemetry struct {
 	renewalFailure  metric.Int64Counter
 	renewalMargin   metric.Float64Histogram
 	lostCount       metric.Int64Counter
+	brokenCount     metric.Int64Counter
 	releaseDuration metric.Float64Histogram
 	activeCount     metric.Int64UpDownCounter
 	waiterCount     metric.Int64UpDownCounter
@@ -78,6 +80,7 @@ func newTelemetry(o Options, provider string) *telemetry {
 		renewalFailure:  counter(meter, "leasing.renewal.failure", "Attempts to renew that failed."),
 		renewalMargin:   histogram(meter, "leasing.renewal.margin", "Trust that was left in a lease when a renewal came back.", requests),
 		lostCount:       counter(meter, "leasing.lost", "Leases that ended without a release."),
+		brokenCount:     counter(meter, "leasing.broken", "Leases of anybody that this manager broke."),
 		releaseDuration: histogram(meter, "leasing.release.duration", "Time from beginning a release to its end at the backend.", requests),
 		activeCount:     upDown(meter, "leasing.active.count", "Leases held."),
 		waiterCount:     upDown(meter, "leasing.waiters", "Acquires that wait."),
@@ -245,6 +248,18 @@ func (t *telemetry) lost(s *scope, reason LostReason, heldFor time.Duration) {
 	}
 	if t.heldDuration.Enabled(background) {
 		t.heldDuration.Record(background, heldFor.Seconds(), s.base.record...)
+	}
+}
+
+// broke describes a break and counts it. Who and why are for people: in the span, not
+// in the metric, where each would make a time series.
+func (t *telemetry) broke(span trace.Span, req abstractions.BreakRequest, wasHeld bool) {
+	if wasHeld && t.brokenCount.Enabled(background) {
+		t.brokenCount.Add(background, 1, t.scope(req.Name).base.add...)
+	}
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("lease.break.actor", req.Actor), attribute.String("lease.break.reason", req.Reason),
+			attribute.Bool("lease.break.immediate", req.Immediate))
 	}
 }
 

@@ -112,12 +112,22 @@ const (
 // LostError matches ErrLost. It is the cause of a lost lease's context.
 type LostError struct {
 	Reason LostReason
+	// BrokenBy and BreakReason say who broke the lease and why, if that is how it
+	// was lost and the backend tells.
+	BrokenBy, BreakReason string
 	// Err, unless nil, is what stood behind it: the last failed renewal, say.
 	Err error
 }
 
 func (e *LostError) Error() string {
-	text, cause := ErrLost.Error()+": "+string(e.Reason), e.Err
+	text := ErrLost.Error() + ": " + string(e.Reason)
+	if e.BrokenBy != "" {
+		text += fmt.Sprintf(" by %q", e.BrokenBy)
+	}
+	if e.BreakReason != "" {
+		text += fmt.Sprintf(" (%s)", e.BreakReason)
+	}
+	cause := e.Err
 	var same *LostError // of the provider, which has said so in its own words
 	if errors.As(cause, &same) && same.Reason == e.Reason {
 		cause = same.Err

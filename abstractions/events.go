@@ -48,6 +48,9 @@ type Event struct {
 	Err error
 	// Reason is why the lease was lost (Lost).
 	Reason LostReason
+	// BrokenBy and BreakReason are those of the break (Broken; Lost, if the backend
+	// tells): see BreakOptions.
+	BrokenBy, BreakReason string
 	// LastRenewal is when the last successful acquire or renewal was sent (Lost).
 	LastRenewal time.Time
 	// Renewals counts the successful ones so far.

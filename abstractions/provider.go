@@ -50,7 +50,8 @@ type Provider interface {
 	// It reports a *LostError only when it is certain that the claim has ended.
 	// A claim that has expired is lost, or revived only if provably nobody
 	// has owned the name in between; one that was released, broken or taken
-	// over is lost.
+	// over is lost. While a broken lease runs out the error says who broke it and
+	// why, if the BreakRequest did.
 	Renew(ctx context.Context, req RenewRequest) (Grant, error)
 
 	// Release gives the claim up if it is still req.ID's and refuses that ID

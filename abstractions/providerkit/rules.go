@@ -93,7 +93,11 @@ func (r *Record) prolong(ttl time.Duration) Change {
 // nobody has taken the name since.
 func (r *Record) Renew(req abstractions.RenewRequest) Change {
 	if reason := r.lost(req.ID, req.Token); reason != "" {
-		return Change{Err: &abstractions.LostError{Reason: reason}}
+		lost := &abstractions.LostError{Reason: reason}
+		if r.Breaking && r.ID == req.ID {
+			lost.BrokenBy, lost.BreakReason = r.BrokenBy, r.BreakReason
+		}
+		return Change{Err: lost}
 	}
 	c := r.prolong(req.TTL)
 	if req.Metadata != nil {

@@ -1,0 +1,68 @@
+package leasing_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+// Who broke a lease, and why, is told wherever a break is told of, and in no metric.
+func TestBreakSaysWhoAndWhy(t *testing.T) {
+	var out bytes.Buffer
+	options := leasing.Options{Owner: "operator's console", Logger: slog.New(slog.NewTextHandler(&out, nil))}
+	measured(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		var told journal
+		defer m.Subscribe(told.observe)()
+		l := acquire(t, m, nil)
+		_, err := m.Break(t.Context(), name, &leasing.BreakOptions{Actor: "alice", Reason: "node 7 is gone"})
+		require.NoError(t, err)
+
+		broken := told.only(leasing.EventBroken)
+		require.Len(t, broken, 1)
+		require.Equal(t, "alice", broken[0].BrokenBy)
+		require.Equal(t, "node 7 is gone", broken[0].BreakReason)
+		record, err := m.Inspect(t.Context(), name)
+		require.NoError(t, err)
+		require.Equal(t, "alice", record.BrokenBy)
+
+		ended(t, l, time.Minute)
+		var lost *leasing.LostError
+		require.ErrorAs(t, context.Cause(l.Context()), &lost)
+		require.Equal(t, leasing.LostError{Reason: leasing.LostBroken, BrokenBy: "alice", BreakReason: "node 7 is gone"}, *lost)
+		require.EqualError(t, l.Err(), `lease lost: broken by "alice" (node 7 is gone)`)
+		gone := told.only(leasing.EventLost)
+		require.Equal(t, "alice", gone[0].BrokenBy)
+		require.Equal(t, "node 7 is gone", gone[0].BreakReason)
+
+		time.Sleep(time.Minute)
+		next := acquire(t, m, nil)
+		_, err = m.Break(t.Context(), name, &leasing.BreakOptions{Immediate: true})
+		require.NoError(t, err)
+		require.Equal(t, "operator's console", told.only(leasing.EventBroken)[1].BrokenBy, "the manager's owner by default")
+		require.ErrorIs(t, next.Renew(t.Context()), leasing.ErrLost)
+		_, err = m.Break(t.Context(), name, nil)
+		require.NoError(t, err, "nobody has it")
+		synctest.Wait()
+
+		require.Contains(t, out.String(), `level=WARN msg="leasing: lease broken" provider=memory name=jobs/report/daily`)
+		require.Contains(t, out.String(), `level=WARN msg="leasing: lease lost"`)
+		require.Contains(t, out.String(), `broken_by=alice break_reason="node 7 is gone"`)
+		require.Equal(t, "alice", r.named("lease.break")[0].attributes["lease.break.actor"].AsString())
+		require.Equal(t, "node 7 is gone", r.named("lease.break")[0].attributes["lease.break.reason"].AsString())
+		require.EqualValues(t, 2, r.sum("leasing.broken", "leasing.scope=jobs/report"))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for series := range r.sums {
+			require.NotContains(t, series, "alice")
+			require.NotContains(t, series, "node 7")
+		}
+	})
+}
