@@ -258,6 +258,10 @@ func lossOf(err error) *LostError {
 	}
 	loss := *told
 	loss.Reason = cmp.Or(told.Reason, LostGone)
+	where := (*Error)(nil)
+	if errors.As(err, &where) && error(where) == err {
+		err = where.Err // which operation failed is known here
+	}
 	if err != error(told) { // only the bare form adds nothing of its own
 		loss.Err = err
 	}
