@@ -25,6 +25,7 @@ func (c signIn) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.Unsu
 func (c signIn) String() string { return "credentials with " + c.password }
 
 func TestCredentialsSignConnectionsIn(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Password: "secret"})
 	for name, test := range map[string]struct {
 		credentials signIn
@@ -51,6 +52,7 @@ func TestCredentialsSignConnectionsIn(t *testing.T) {
 }
 
 func TestCredentialsAreForAURLWithoutAny(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Password: "secret"})
 	for _, o := range []Options{
 		{URL: "redis://:secret@" + server.Addr()},

@@ -32,6 +32,7 @@ func means(t *testing.T, err, cause error, want ...error) {
 // T27: the code of Redis' error decides, never what follows it. The errors come
 // from a server, as go-redis reads them.
 func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
+	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
 	throttled := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
 	listed := map[string]bool{}

@@ -25,6 +25,7 @@ func (b *bed) lost(do func() error) {
 }
 
 func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.lost(func() error { _, err := b.try("n", "a", time.Minute); return err })
 	require.True(t, b.exists(b.keys("n").lease), "it was applied")
@@ -40,6 +41,7 @@ func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
 }
 
 func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	ctx := t.Context()
 	g := b.acquire("n", "a", time.Minute)
@@ -70,6 +72,7 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 // An immediate break whose outcome is unknown must not be sent twice by the
 // provider itself: the second would hit the next holder.
 func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "a", time.Minute)
 	var breaks atomic.Int64
@@ -92,6 +95,7 @@ func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
 }
 
 func TestTrap_T56_ADelayedAcquireAfterItsReleaseIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.server.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -110,6 +114,7 @@ func TestTrap_T56_ADelayedAcquireAfterItsReleaseIsRefused(t *testing.T) {
 }
 
 func TestTrap_T42_AFrozenServerHoldsNoCallUpBeyondItsContext(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	g := b.acquire("n", "a", time.Minute)
 	_, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
@@ -162,6 +167,7 @@ func (f *fenced) write(token int64) bool {
 }
 
 func TestAShortPauseIsNoLoss(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	m := managerOf(t, b, leasing.Options{TTL: 3 * time.Second})
 	lease, err := m.TryAcquire(t.Context(), "n", nil)
@@ -179,6 +185,7 @@ func TestAShortPauseIsNoLoss(t *testing.T) {
 }
 
 func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
+	t.Parallel()
 	for how, fail := range map[string]struct{ begin, end func(b *bed) }{
 		"frozen": {begin: func(b *bed) { b.server.Pause() }, end: func(b *bed) { b.server.Resume() }},
 		"paused": {
@@ -222,6 +229,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 // the package documentation. The token rises, the resource refuses the former holder,
 // who hears of it, and who was waiting is served although the queue is lost too.
 func TestTrap_T54_AServerThatLostItsDataStillRaisesTokens(t *testing.T) {
+	t.Parallel()
 	for how, lose := range map[string]func(b *bed){
 		"restarted empty": func(b *bed) {
 			b.server.Kill()
@@ -267,6 +275,7 @@ func TestTrap_T54_AServerThatLostItsDataStillRaisesTokens(t *testing.T) {
 }
 
 func TestSentinelFailoverInTheMiddle(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartSentinel(t)
 	url := "redis://" + c.Addrs()[0]
 	for _, addr := range c.Addrs()[1:] {

@@ -78,6 +78,7 @@ func eachEnds(t *testing.T, p *Provider) {
 // T42: a call ends with its context although the server is frozen and the client,
 // the user's own, heeds no deadline.
 func TestTrap_T42_CallsEndWithTheirContextOnAFrozenServer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	t.Run("a user's client", func(t *testing.T) {
 		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: hanging}))
@@ -99,6 +100,7 @@ func frozen(t *testing.T, p *Provider, server *redistest.Server) {
 
 // The first call to a Cluster has to ask for its slots.
 func TestTrap_T42_FirstCallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	client := closed(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: hanging}))
 	p := openTest(t, Options{Client: client})
@@ -115,6 +117,7 @@ func TestTrap_T42_FirstCallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
 
 // A frozen master of a Cluster holds up its own names only.
 func TestFrozenMasterOfAClusterHoldsUpItsOwnNamesOnly(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	p := openTest(t, Options{URL: clusterURL(cluster)})
 	works(t, p)

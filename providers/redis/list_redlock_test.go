@@ -21,6 +21,7 @@ func listed(t *testing.T) (servers []*redistest.Server, p *Provider, each []*Pro
 
 // Each name is told once, whichever of the servers know it.
 func TestListOfRedlockIsAUnion(t *testing.T) {
+	t.Parallel()
 	_, p, each := listed(t)
 	all := someNames("all/", 60)
 	hold(t, p, all...)
@@ -50,6 +51,7 @@ func TestListOfRedlockIsAUnion(t *testing.T) {
 // A minority that is down, or frozen, or has lost its data is left out, and costs
 // no page more than once.
 func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(*redistest.Server){
 		"killed": (*redistest.Server).Kill, "frozen": (*redistest.Server).Pause, "empty": (*redistest.Server).RestartEmpty,
 	} {
@@ -74,6 +76,7 @@ func TestListOfRedlockGoesOnWithoutAMinority(t *testing.T) {
 // A server that has lost its data hears of releases. That it knows a name, and casts no
 // vote, is not in the way of those who do.
 func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
+	t.Parallel()
 	for i := range 3 {
 		servers, p, _ := listed(t)
 		require.NoError(t, servers[i].Client(t).FlushAll(t.Context()).Err())
@@ -90,6 +93,7 @@ func TestListOfRedlockTellsWhatAServerInQuarantineHasHeardOf(t *testing.T) {
 
 // One that fails in the middle may make names come twice, but none is left out.
 func TestListOfRedlockLosesNoNameWhenAServerFailsMeanwhile(t *testing.T) {
+	t.Parallel()
 	servers, p, _ := listed(t)
 	want := someNames("all/", 40)
 	hold(t, p, want...)
@@ -103,6 +107,7 @@ func TestListOfRedlockLosesNoNameWhenAServerFailsMeanwhile(t *testing.T) {
 }
 
 func TestListOfRedlockNeedsAMajority(t *testing.T) {
+	t.Parallel()
 	servers, p, _ := listed(t)
 	hold(t, p, "name")
 	servers[0].Kill()

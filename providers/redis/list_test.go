@@ -54,6 +54,7 @@ func nothing() {}
 // A few names among many keys of others are found in few pages, and many names
 // with pages that are filled.
 func TestListAmongOthersKeys(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
 	for from := 0; from < 30000; from += 1000 {
@@ -80,6 +81,7 @@ func TestListAmongOthersKeys(t *testing.T) {
 
 // What a SCAN tells beyond the page is told on the next, without a second SCAN.
 func TestListCarriesOverWhatHasNoRoom(t *testing.T) {
+	t.Parallel()
 	p := openTest(t, Options{URL: redistest.Start(t, redistest.Options{}).URL()})
 	want := someNames("name/", 300)
 	hold(t, p, want...)
@@ -106,6 +108,7 @@ func TestListCarriesOverWhatHasNoRoom(t *testing.T) {
 // Names that are there all the time are told once while the table of keys grows,
 // and at least once while it shrinks.
 func TestListWhileTheTableChanges(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
 	p := openTest(t, Options{URL: server.URL()})
@@ -138,6 +141,7 @@ func TestListWhileTheTableChanges(t *testing.T) {
 
 // Under the prefix there may be what is no name of ours; on a page it is not told.
 func TestListSkipsWhatIsNoName(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	p := openTest(t, Options{URL: server.URL()})
 	client := server.Client(t)
@@ -153,6 +157,7 @@ func TestListSkipsWhatIsNoName(t *testing.T) {
 }
 
 func TestListRefusesAStrangeAfter(t *testing.T) {
+	t.Parallel()
 	p := openTest(t, Options{URL: redistest.Start(t, redistest.Options{}).URL()})
 	for _, after := range []string{"x", "0", "eyJzIjo5fQ", position{Server: -1}.text(), position{Server: 2}.text(), position{Which: "other"}.text(), strings.Repeat("x", 5000)} {
 		_, err := p.List(t.Context(), abstractions.ListRequest{After: after})
@@ -167,6 +172,7 @@ func TestListRefusesAStrangeAfter(t *testing.T) {
 }
 
 func TestListOfACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	p := openTest(t, Options{URL: clusterURL(cluster)})
 	want := someNames("name/", 300)

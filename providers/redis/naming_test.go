@@ -74,6 +74,7 @@ func FuzzTrap_T25_Keys(f *testing.F) {
 
 // All keys of a name are on one server of a Cluster, as the servers count.
 func TestKeysOfANameShareASlotOnACluster(t *testing.T) {
+	t.Parallel()
 	client := redistest.StartCluster(t, 3).Client(t)
 	n := naming{prefix: "leasing"}
 	slots := map[int64]bool{}
@@ -113,6 +114,7 @@ func slot(key string) int64 {
 
 // A prefix is taken literally by MATCH, whatever it is made of.
 func TestTrap_T25_PatternsMatchWhatBeginsSo(t *testing.T) {
+	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	names := map[string]bool{}

@@ -15,6 +15,7 @@ import (
 )
 
 func TestTrap_T44_AServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
+	t.Parallel()
 	for how, forget := range map[string]func(b *bed){
 		"flush":         func(b *bed) { require.NoError(b.t, b.admin.ScriptFlush(b.t.Context()).Err()) },
 		"restart":       func(b *bed) { b.server.Restart() },
@@ -61,6 +62,7 @@ func (b *bed) reconnected() {
 }
 
 func TestTrap_T44_ScriptsForgottenInTheMiddleOfPipelines(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	flush := func([]redis.Cmder) { assert.NoError(t, b.admin.ScriptFlush(t.Context()).Err()) }
 	b.watch.doBefore(func(cmds []redis.Cmder) {
@@ -86,6 +88,7 @@ func TestTrap_T44_ScriptsForgottenInTheMiddleOfPipelines(t *testing.T) {
 }
 
 func TestAnswersOfALargeBatchAreInOrder(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	require.ErrorIs(t, b.renew(abstractions.Grant{Name: "n", ID: "a", Token: 1}, time.Minute), abstractions.ErrLost) // the script is known now
 	for _, n := range []int{255, 256, 257, 1000} {
@@ -141,6 +144,7 @@ func clusterBed(t *testing.T) (*redistest.Cluster, *Provider, [][]string) {
 }
 
 func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	c, p, names := clusterBed(t)
 	var reqs []abstractions.RenewRequest
 	var master []int
@@ -192,6 +196,7 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 }
 
 func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
+	t.Parallel()
 	_, p, names := clusterBed(t)
 	lanes := &p.topology.(*single).node.lanes
 	var ops []operation

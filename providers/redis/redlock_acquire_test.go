@@ -16,6 +16,7 @@ import (
 )
 
 func TestRedlockNeedsAMajority(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	r.servers[2].Kill()
@@ -35,6 +36,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 
 // Most often nodes make up the same token, and there is no second round.
 func TestRedlockOneRoundIsEnough(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	p.take("first", "x", time.Minute) // nothing is known of clocks yet
@@ -55,6 +57,7 @@ func TestRedlockOneRoundIsEnough(t *testing.T) {
 
 // A process whose idea of the nodes' clocks is wrong does no harm to tokens.
 func TestRedlockTokensStayNearTheClock(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	last := p.take("a", "x", time.Minute)
@@ -73,6 +76,7 @@ func TestRedlockTokensStayNearTheClock(t *testing.T) {
 }
 
 func TestTrap_T43_RedlockDeadOrFrozenMinorityDelaysNobody(t *testing.T) {
+	t.Parallel()
 	for what, stop := range map[string]func(r *ring){
 		"killed": func(r *ring) { r.servers[0].Kill() },
 		"frozen": func(r *ring) { r.servers[0].Pause() },
@@ -106,6 +110,7 @@ func TestTrap_T43_RedlockDeadOrFrozenMinorityDelaysNobody(t *testing.T) {
 }
 
 func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	x, y := r.process(), r.process()
 	x.wires[0].cut(lostRequest) // x holds 1 and 2
@@ -128,6 +133,7 @@ func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
 
 // A caller who leaves in the middle leaves nothing behind, on a context that has ended.
 func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	for name, patience := range map[string]time.Duration{"leaves": time.Minute, "has no more time": 500 * time.Millisecond} {
@@ -167,6 +173,7 @@ func isUnfinished(t *testing.T, ctx context.Context, err error) {
 // A confirmation that does not arrive is no confirmation: the next majority finds a
 // token that is at least as high as any that was given out.
 func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	for i := range r.servers { // tokens that differ, and are ahead of the clock
 		key := r.keys("a").fence
@@ -217,6 +224,7 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 // The undo of an attempt is late, and the claim has won with the next one, of which a
 // node knows no more than that it has asked.
 func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	gate := make(chan struct{})
@@ -242,6 +250,7 @@ func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
 // A copy of the acquire of a lease that is held fails half-way. Its undo takes
 // nothing from the holder.
 func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
+	t.Parallel()
 	for _, renewed := range []bool{false, true} {
 		r := newRing(t, 3, Options{})
 		p, q := r.process(), r.process()
@@ -273,6 +282,7 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
 // A copy of the acquire has got a node that the holder had not, and its undo comes
 // after a renewal has counted that node.
 func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p, q := r.process(), r.process()
 	p.wires[2].cut(lostRequest)
@@ -296,6 +306,7 @@ func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
 // The reply of a node comes when the call has returned. What it holds by then is
 // given the token that was agreed on.
 func TestRedlockStragglersAreTold(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	gate := make(chan struct{})
@@ -313,6 +324,7 @@ func TestRedlockStragglersAreTold(t *testing.T) {
 
 // When nobody has a majority the one who has the first node gets it.
 func TestRedlockSplitVotesAreResolved(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	processes := make([]*process, 6)
 	for i := range processes {
@@ -348,6 +360,7 @@ func TestRedlockSplitVotesAreResolved(t *testing.T) {
 // The release has reached one node only when the next one asks. It passes the release
 // on, and has not to wait for the TTL.
 func TestRedlockReleaseIsPassedOn(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	x, y := r.process(), r.process()
 	g := x.take("a", "x", time.Minute)
@@ -361,6 +374,7 @@ func TestRedlockReleaseIsPassedOn(t *testing.T) {
 }
 
 func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	p.wires[1].on(releaseScript, lostRequest)
@@ -374,6 +388,7 @@ func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
 
 // What comes back after its own time is no lease.
 func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 25 * time.Second})
 	p := r.process()
 	gate := make(chan struct{})
@@ -389,6 +404,7 @@ func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
 // A node in quarantine, and one that is full, did nothing. Two of them keep a
 // majority from being reached; only if they agree on the reason it is certain.
 func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	full := func(i int) {

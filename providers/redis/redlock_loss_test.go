@@ -36,6 +36,7 @@ func (r *ring) snapshot() {
 
 // The classic: client 1 holds A and B; B loses that; client 2 gets B and C.
 func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) {
+	t.Parallel()
 	for what, lose := range losses {
 		t.Run(what, func(t *testing.T) {
 			const longest = 3 * time.Second
@@ -67,6 +68,7 @@ func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) 
 // A server that may have lost its data grants, confirms and renews nothing, also what it
 // still has: it does not know what has become of that.
 func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	g := p.take("a", "x", time.Minute)
@@ -106,6 +108,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 
 // Scripts that are forgotten are no data that is lost.
 func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	flush := func() {
@@ -134,6 +137,7 @@ func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
 // The token rises although nodes lose what they know, one after the other, and
 // although all of them forget a name that has been idle for long.
 func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
+	t.Parallel()
 	const longest = 300 * time.Millisecond
 	r := newRing(t, 3, Options{MaxTTL: longest, Retention: 50 * time.Millisecond})
 	p := r.process()
@@ -163,6 +167,7 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 // A lease outlives the loss of one node after the other, if there is time between
 // them: the renewal takes a node again when it votes.
 func TestRedlockLeaseOutlivesOneNodeAfterTheOther(t *testing.T) {
+	t.Parallel()
 	const longest = time.Second
 	r := newRing(t, 3, Options{MaxTTL: longest})
 	p := r.process()
@@ -183,6 +188,7 @@ func TestRedlockLeaseOutlivesOneNodeAfterTheOther(t *testing.T) {
 }
 
 func TestRedlockBootstrap(t *testing.T) {
+	t.Parallel()
 	ready := func(r *ring) []bool {
 		var ready []bool
 		for i := range r.servers {

@@ -22,6 +22,7 @@ func isLost(t testing.TB, err error, reason abstractions.LostReason) {
 // A node that has lost the lease, or never had it, is taken again by the renewal, so
 // that another one may fail next.
 func TestRedlockRenewalLocksAgain(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	p.wires[2].cut(lostRequest)
@@ -48,6 +49,7 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 
 // A renewal raises a node's fence to its token, and lowers none.
 func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	g := p.take("a", "x", time.Minute)
@@ -64,6 +66,7 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 
 // Somebody had the node since, even in vain: then it is not taken again.
 func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	g := p.take("a", "x", time.Minute)
@@ -86,6 +89,7 @@ func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 // The request of a renewal is on its way for so long that the lease was released
 // meanwhile, on this node as on the others.
 func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	g := p.take("a", "x", time.Minute)
@@ -111,6 +115,7 @@ func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
 // With its time over, somebody may have held the name on nodes that have lost that
 // since. So only what nodes still hold is renewed.
 func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	g := p.obtain("a", "x", 200*time.Millisecond)
@@ -136,6 +141,7 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 // Without the state of a grant, as after a restart of the holder, what nodes hold is
 // renewed all the same.
 func TestRedlockRenewalWithoutState(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p, q := r.process(), r.process()
 	g := p.take("a", "x", time.Minute)
@@ -153,6 +159,7 @@ func TestRedlockRenewalWithoutState(t *testing.T) {
 // It is lost when a majority says so, and not before: nodes that don't answer might
 // still have it.
 func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 5, Options{})
 	p := r.process()
 	g := p.take("a", "x", time.Minute)
@@ -171,6 +178,7 @@ func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 
 // A frozen minority does not delay a batch, and each item is decided by itself.
 func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	var reqs []abstractions.RenewRequest
@@ -212,6 +220,7 @@ func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
 }
 
 func TestRedlockReleaseNeedsAMajority(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	g := p.take("a", "x", time.Minute)
@@ -227,6 +236,7 @@ func TestRedlockReleaseNeedsAMajority(t *testing.T) {
 }
 
 func TestRedlockBreakNeedsAMajority(t *testing.T) {
+	t.Parallel()
 	for _, immediate := range []bool{false, true} {
 		r := newRing(t, 3, Options{})
 		p := r.process()
@@ -251,6 +261,7 @@ func TestRedlockBreakNeedsAMajority(t *testing.T) {
 // A node that somebody got in vain has another token than the others. The majority
 // decides which lease is meant.
 func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	p.wires[0].cut(lostRequest)
@@ -273,6 +284,7 @@ func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 }
 
 func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	p.take("a", "x", time.Minute)

@@ -14,6 +14,7 @@ import (
 // A claim is asked for by several callers at the same time, some of whose requests
 // are slow or lost: it has one token.
 func TestTrap_T13_RedlockClaimHasOneToken(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	slow := func(send func() error) error {
 		<-time.After(rand.N(3 * time.Millisecond))
@@ -50,6 +51,7 @@ func TestTrap_T13_RedlockClaimHasOneToken(t *testing.T) {
 // A later attempt of the claim has asked a node before. So this one asks again, also
 // the node that has answered its first question only now.
 func TestRedlockOvertakenAttemptAsksAgain(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	p.take("before", "x", time.Minute) // so that servers know the script
@@ -80,6 +82,7 @@ func TestRedlockOvertakenAttemptAsksAgain(t *testing.T) {
 // A node hangs, and requests wait behind those that do. They are not sent any more when
 // nobody waits for them.
 func TestTrap_T56_RedlockRequestsAreNotSentTooLate(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: stuck / 4})
 	for round := 0; !r.withdrawn(fmt.Sprint("a", round)); round++ {
 		require.Less(t, round, 20, "the machine is too slow")
@@ -116,6 +119,7 @@ func (r *ring) withdrawn(name string) bool {
 
 // A claim that is asked for again has its whole TTL from then on, and not less than it had.
 func TestTrap_T13_RedlockRepetitionProlongs(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	p.take("a", "x", 10*time.Second)

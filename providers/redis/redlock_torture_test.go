@@ -21,6 +21,7 @@ const tortured = 20 * time.Second
 // the other is killed, frozen or loses what it knows. At no time two of them trust in
 // their lease, by one clock, and each has a higher token than the one before.
 func TestTrap_T18_RedlockTorture(t *testing.T) {
+	t.Parallel()
 	const longest = 600 * time.Millisecond
 	r := newRing(t, 3, Options{MaxTTL: longest})
 	r.snapshot()

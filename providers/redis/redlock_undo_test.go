@@ -44,6 +44,7 @@ func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
 // others; the other finds those held and gives way. If it took back what the first has
 // counted, that might win with a minority, without a second round that would find out.
 func TestTrap_T55_RedlockUndoTakesNothingFromAnAttemptUnderWay(t *testing.T) {
+	t.Parallel()
 	for _, same := range []bool{true, false} {
 		t.Run(fmt.Sprint("same process ", same), func(t *testing.T) {
 			r := newRing(t, 3, Options{})
@@ -103,6 +104,7 @@ func TestTrap_T55_RedlockUndoTakesNothingFromAnAttemptUnderWay(t *testing.T) {
 // is held by somebody else. The lease may still have a majority: what is left of it
 // stays.
 func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
+	t.Parallel()
 	for what, spoil := range map[string]func(r *ring, i int){
 		"quarantined": losses["flushed"],
 		"full":        (*ring).full,
@@ -129,6 +131,7 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 // The caller leaves while only the node is asked where the claim is a waiter: nothing is
 // known of the others.
 func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,6 +159,7 @@ func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 // What an undo finds at a node decides what it takes back. Its attempt is number try; of
 // its own process the ones before it are equal in what is below tryStep.
 func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
+	t.Parallel()
 	const try, before, another, later = 9*tryStep + 7, 8*tryStep + 7, 8*tryStep + 8, 10*tryStep + 7
 	r := newRing(t, 3, Options{})
 	p := r.process()
@@ -197,6 +201,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 // Somebody else has a node, and what became of our votes is not known: they may be a
 // majority.
 func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{NodeTimeout: 200 * time.Millisecond})
 	p := r.process()
 	r.other(1, "a")
@@ -210,6 +215,7 @@ func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
 // A node whose token was not below that of an attempt does not confirm it: somebody may
 // have held the name with it.
 func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	k := r.keys("a")
@@ -245,6 +251,7 @@ func (r *ring) roomy(server int) {
 // claim all the same, so its vote is taken back, and until then it is not certain that
 // nothing was done.
 func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	ahead := time.Now().Add(time.Hour).UnixMicro() // so that tokens differ
 	require.NoError(t, r.admins[0].Set(t.Context(), r.keys("a").fence, fmt.Sprint(ahead, " "), 0).Err())
@@ -266,6 +273,7 @@ func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 
 // The claim has a token, of which the nodes that can vote don't know both.
 func TestTrap_T13_RedlockTokenIsKeptWhereANodeCastsNoVote(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p, q := r.process(), r.process()
 	for i := range 3 { // so that attempts of q are later
@@ -291,6 +299,7 @@ func TestTrap_T13_RedlockTokenIsKeptWhereANodeCastsNoVote(t *testing.T) {
 // The votes are taken back where there is no room for a place in the queue, and who was
 // to be woken is.
 func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter, third := r.process(), r.process(), r.process()
 	g := holder.take("a", "x", time.Minute)
@@ -322,6 +331,7 @@ func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 // A renewal has reached a part of the nodes, and somebody asks who does not hear all of
 // those. The time left is not that of the others alone.
 func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 5, Options{})
 	p, q := r.process(), r.process()
 	g := p.take("a", "x", 10*time.Second)
@@ -344,6 +354,7 @@ func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 // A node that has lost its data hears of a release. The name is free when those have
 // heard of it that can vote.
 func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	g := p.take("a", "x", time.Minute)
@@ -363,6 +374,7 @@ func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 // Who waits at a node that casts no vote is woken by it all the same, and nothing stays
 // there for ever.
 func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
 	losses["flushed"](r, 0)
@@ -386,6 +398,7 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 
 // A deferred break, or one for nothing, leaves waiters and keys alone there.
 func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
 	losses["flushed"](r, 0)
@@ -403,6 +416,7 @@ func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 
 // A node without memory refuses a waiter all the same, and the others hear of it.
 func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
 	g := holder.take("a", "x", time.Minute)
@@ -427,6 +441,7 @@ func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
 // Two nodes answer, and are for different claims. The one that has the first of them gets
 // the name, and the other hears that it is not free, not that there is an outage.
 func TestRedlockSplitVotesAreResolvedWithoutAMinority(t *testing.T) {
+	t.Parallel()
 	for what, stop := range map[string]func(r *ring){
 		"killed": func(r *ring) { r.servers[0].Kill() },
 		"frozen": func(r *ring) { r.servers[0].Pause() },

@@ -33,6 +33,7 @@ func hinted(t testing.TB, hints <-chan struct{}) {
 
 // The queue is at the first node that can be reached.
 func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, first, second := r.process(), r.process(), r.process()
 	r.servers[0].Kill()
@@ -51,6 +52,7 @@ func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 // The node that has the queue has lost the lease, so a waiter gets that node and no
 // other. Its place in the queue is kept for the release.
 func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
 	g := holder.take("a", "x", time.Minute)
@@ -66,6 +68,7 @@ func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
 // The node that has the queue is slow: the others have refused the waiter, and then
 // comes the release. So nobody will wake it.
 func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
 	g := holder.take("a", "x", time.Minute)
@@ -88,6 +91,7 @@ func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
 
 // The release comes while somebody else has the queue's node, in vain.
 func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter, third := r.process(), r.process(), r.process()
 	g := holder.take("a", "x", time.Minute)
@@ -112,6 +116,7 @@ func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
 
 // A process whose subscription fails everywhere polls.
 func TestRedlockWaitNeedsANode(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	for _, server := range r.servers {
@@ -131,6 +136,7 @@ func TestRedlockWaitNeedsANode(t *testing.T) {
 // A majority that is a little faster than the node that has the queue does not pass
 // over the waiter whose turn it is.
 func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
+	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
 	p.take("first", "x", time.Minute)

@@ -100,6 +100,7 @@ func repeating(t *testing.T, test func(t *testing.T, p *Provider, l *lossy)) {
 
 // A break that is done twice would hit the next holder.
 func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
+	t.Parallel()
 	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
 		for range 2 { // the second time the server knows the script
 			_, err := p.Acquire(t.Context(), claimOf("name"))
@@ -120,6 +121,7 @@ func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 
 // That a repetition was refused does not mean that nothing was done.
 func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
+	t.Parallel()
 	repeating(t, func(t *testing.T, p *Provider, l *lossy) {
 		for _, code := range []string{"CLUSTERDOWN", "TRYAGAIN", "LOADING"} {
 			req := claimOf("name")

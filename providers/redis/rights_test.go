@@ -126,6 +126,7 @@ func suffice(t *testing.T, url string, servers ...*redistest.Server) {
 }
 
 func TestRightsSuffice(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, userWith(Rights))
 	suffice(t, asUser(server), server)
 
@@ -134,11 +135,13 @@ func TestRightsSuffice(t *testing.T) {
 }
 
 func TestRightsSufficeOnRedlock(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartMany(t, 3, userWith(Rights, RedlockRights))
 	suffice(t, redlockOf(asUser(servers[0]), asUser(servers[1]), asUser(servers[2]))+"&bootstrap=true", servers...)
 }
 
 func TestRightsSufficeOnACluster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	for _, server := range cluster.Servers {
 		args := []any{"ACL", "SETUSER", "app", "on", ">secret"}
@@ -157,6 +160,7 @@ var unnoticed = []string{"&leasing:wake:*", "+subscribe", "+publish", "+zpopmin"
 // T17: a right that is missing is told as such, and leaves no lease of nobody and
 // no key for ever. None of the rights is there without need.
 func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
+	t.Parallel()
 	rights := strings.Fields(Rights)
 	for i, right := range rights {
 		t.Run(right, func(t *testing.T) {

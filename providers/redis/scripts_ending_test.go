@@ -21,6 +21,7 @@ func requireLost(t *testing.T, reason abstractions.LostReason, err error) {
 }
 
 func TestTrap_T20_WhatHasEndedIsNotRenewed(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
 	g := b.acquire("n", "a", 100*time.Millisecond)
@@ -55,6 +56,7 @@ func TestTrap_T20_WhatHasEndedIsNotRenewed(t *testing.T) {
 }
 
 func TestTrap_T63_ABreakMeansOneLease(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	first := b.acquire("n", "a", time.Minute)
 	b.release("n", "a")
@@ -67,6 +69,7 @@ func TestTrap_T63_ABreakMeansOneLease(t *testing.T) {
 }
 
 func TestABreakLetsALeaseRunOut(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
 	g := b.acquire("n", "a", time.Minute)
@@ -93,6 +96,7 @@ func TestABreakLetsALeaseRunOut(t *testing.T) {
 }
 
 func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
 	for n, grace := range []time.Duration{0, time.Nanosecond, time.Hour, abstractions.Infinite - 1, abstractions.Infinite} {
@@ -113,6 +117,7 @@ func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
 }
 
 func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "a", time.Minute)
 	require.Positive(t, b.left(b.keys("n").lease))
@@ -157,6 +162,7 @@ func asApp(s *redistest.Server) string { return "redis://app:secret@" + s.Addr()
 
 // Who may not publish frees a name all the same, and remembers whose it was.
 func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
+	t.Parallel()
 	for _, missing := range []string{"+publish", "+zpopmin", "+zrange"} {
 		t.Run(missing, func(t *testing.T) {
 			user := strings.ReplaceAll(Rights, missing+" ", "")
@@ -195,6 +201,7 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 }
 
 func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
+	t.Parallel()
 	for _, suffix := range []string{"", fenceSuffix} {
 		t.Run("lease"+suffix, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
@@ -256,6 +263,7 @@ func everything(b *bed, name, id string) map[string]error {
 }
 
 func TestWithoutMemoryNothingIsHalfDone(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	g := b.acquire("n", "a", time.Minute)
 	ctx, leave := context.WithCancel(t.Context())

@@ -32,6 +32,7 @@ var endings = map[string]func(b *bed, g abstractions.Grant){
 }
 
 func TestTrap_T21_TokensRiseWhateverEndsALease(t *testing.T) {
+	t.Parallel()
 	for how, end := range endings {
 		t.Run(how, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
@@ -48,6 +49,7 @@ func TestTrap_T21_TokensRiseWhateverEndsALease(t *testing.T) {
 }
 
 func TestTrap_T22_ARenewalAndARepetitionKeepTheToken(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	g := b.acquire("n", "a", time.Minute)
 	for range 3 {
@@ -61,6 +63,7 @@ func TestTrap_T22_ARenewalAndARepetitionKeepTheToken(t *testing.T) {
 
 // A clock that was ahead, on a master that has failed say, leaves a token in the future.
 func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
 	ahead := 10 * time.Hour
@@ -100,6 +103,7 @@ func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
 }
 
 func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
 	b.set(k.fence, strconv.FormatInt(abstractions.MaxToken-1, 10)+" ", 0)
@@ -147,6 +151,7 @@ func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 }
 
 func TestTrap_T56_EndedIDsAreRemembered(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	refused := func(id string) {
 		t.Helper()
@@ -178,6 +183,7 @@ func TestTrap_T56_EndedIDsAreRemembered(t *testing.T) {
 }
 
 func TestTheLastEightAreRemembered(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	for _, length := range []int{1, 5, 36, 64} {
 		name := fmt.Sprint("length/", length)
@@ -212,6 +218,7 @@ func TestTheLastEightAreRemembered(t *testing.T) {
 }
 
 func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	ids := []string{"a", "a-", "aa", "aaa", "a-a", "A"}
 	for _, ended := range ids {
@@ -241,6 +248,7 @@ func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
 }
 
 func TestTrap_T25_StrangeNamesAreNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	names := []string{
 		"{", "}", "{}", "%", "%7B", "%257B", "*", "?", "[a]", "a", "a:fence", "a:queue", "a}:fence", "{a}", "a b",
@@ -267,6 +275,7 @@ func TestTrap_T25_StrangeNamesAreNamesOfTheirOwn(t *testing.T) {
 }
 
 func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
 	g := b.acquire("n", "a", time.Minute)
@@ -284,6 +293,7 @@ func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
 }
 
 func TestTheFenceOutlivesItsLease(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
 	check := func(after string) {
@@ -332,6 +342,7 @@ func TestTheFenceOutlivesItsLease(t *testing.T) {
 }
 
 func TestTrap_T28_AOneOffNameLeavesOneKeyForATime(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	for n := range 20 {
 		name, id := fmt.Sprint("reply/", n), fmt.Sprint(n)

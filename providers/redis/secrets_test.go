@@ -109,6 +109,7 @@ func tryEverything(t *testing.T, s *shown, p *Provider) (last error) {
 
 // A server that refuses the password does not repeat it, and neither do we.
 func TestTrap_T49_WrongPasswordIsDeniedAndNotShown(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{Password: "right"})
 	for _, user := range []string{"", "nobody"} {
 		s := newShown()

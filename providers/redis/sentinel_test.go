@@ -21,6 +21,7 @@ import (
 // T54: the token rises through a failover, also where the new master has not heard of
 // the latest, and the same provider goes on.
 func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	p := openTest(t, Options{URL: "redis://" + strings.Join(sentinel.Addrs(), ",") + "?master=" + sentinel.MasterName})
 	require.Equal(t, "redis", p.Capabilities().Provider)
@@ -64,6 +65,7 @@ func newResource(t testing.TB) (write func(token int64) error) {
 // has seen, or it is refused there (a failover may lose the lease of one who still trusts
 // in it); and who was paused is refused.
 func TestTrap_T54_SentinelFailoverUnderContention(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	open := func() *Provider {
 		return openTest(t, Options{URL: "redis://" + strings.Join(sentinel.Addrs(), ",") + "?master=" + sentinel.MasterName})
@@ -155,6 +157,7 @@ func (c *contention) serves(when string) {
 
 // A master name that the sentinels don't know is an outage, as far as can be known.
 func TestSentinelWithoutThatMaster(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	p := openTest(t, Options{URL: "redis://" + strings.Join(sentinel.Addrs(), ",") + "?master=another"})
 	_, err := p.Acquire(t.Context(), claimOf("name"))

@@ -35,6 +35,7 @@ func works(t *testing.T, p *Provider) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{TLS: true, Password: "secret"})
 	works(t, openTest(t, Options{URL: server.URL(), TLS: server.TLSConfig()}))
 	works(t, openTest(t, Options{URL: server.URL() + "?skip_verify=true"}))
@@ -55,6 +56,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestUnixSocket(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "a b.sock")
 	redistest.Start(t, redistest.Options{Password: "se/cret", Args: []string{"--unixsocket", socket}})
@@ -63,6 +65,7 @@ func TestUnixSocket(t *testing.T) {
 
 // Databases and prefixes keep names apart.
 func TestDatabasesAndPrefixesAreApart(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	host := "redis://" + server.Addr()
 	var tokens []int64
@@ -86,6 +89,7 @@ func TestDatabasesAndPrefixesAreApart(t *testing.T) {
 // A server without memory, or without enough replicas, refuses; and goes on with
 // what is held as far as it can.
 func TestServerThatRefusesForNow(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	admin := server.Client(t)
 	p := openTest(t, Options{URL: server.URL()})
@@ -121,6 +125,7 @@ func TestServerThatRefusesForNow(t *testing.T) {
 
 // A replica takes no writes; a user's client may have been given one.
 func TestReplicaRefuses(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartMany(t, 2, redistest.Options{})
 	p := openTest(t, Options{URL: servers[1].URL()})
 	require.NoError(t, servers[1].Client(t).ReplicaOf(t.Context(), "127.0.0.1", fmt.Sprint(servers[0].Port())).Err())
@@ -133,6 +138,7 @@ func TestReplicaRefuses(t *testing.T) {
 // Somebody else's keys under our names are left alone, and harm no other name, also
 // not those whose requests share the call.
 func TestForeignKeysAreASetupError(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	admin := server.Client(t)
 	p := openTest(t, Options{URL: server.URL()})
@@ -165,6 +171,7 @@ func TestForeignKeysAreASetupError(t *testing.T) {
 // Clients of the user's own, as he has them: with retries, without the context's
 // deadlines, reading from replicas.
 func TestUsersOwnClients(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	plain := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer plain.Close()
@@ -185,6 +192,7 @@ func TestUsersOwnClients(t *testing.T) {
 
 // A client that reads from replicas still sends all to the masters: a script may write.
 func TestClientThatReadsFromReplicasOfACluster(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartMany(t, 2, redistest.Options{})
 	require.NoError(t, servers[1].Client(t).ReplicaOf(t.Context(), "127.0.0.1", fmt.Sprint(servers[0].Port())).Err())
 	client := redis.NewClusterClient(&redis.ClusterOptions{
@@ -204,6 +212,7 @@ func TestClientThatReadsFromReplicasOfACluster(t *testing.T) {
 
 // T44: a server that was started again does not know the scripts.
 func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	p := openTest(t, Options{URL: server.URL()})
 	works(t, p)
@@ -213,6 +222,7 @@ func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
 
 // T43: a Redlock of one server under three names would have a majority of its own.
 func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartMany(t, 2, redistest.Options{})
 	_, err := OpenURL(t.Context(), fmt.Sprintf("redis://%s,%s,localhost:%d?mode=redlock&bootstrap=true", servers[0].Addr(), servers[1].Addr(), servers[0].Port()))
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
@@ -224,6 +234,7 @@ func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
 
 // A bootstrap needs all servers, and Open fails without.
 func TestBootstrapOfRedlockNeedsAllServers(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartMany(t, 3, redistest.Options{})
 	url := redlockURL(servers) + "&bootstrap=true&timeout=2s"
 	servers[2].Kill()
@@ -237,6 +248,7 @@ func TestBootstrapOfRedlockNeedsAllServers(t *testing.T) {
 
 // A refused connection is known at once: retries are package leasing's.
 func TestRefusedConnectionIsNoHang(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := listener.Addr().String()

@@ -27,6 +27,7 @@ func (b *bed) subscribers() int64 {
 }
 
 func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreHinted(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "holder", time.Minute)
 	other, _ := b.process()
@@ -54,6 +55,7 @@ func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreHinted(t *testing.T
 
 // What is released while nobody listens is hinted once somebody does again.
 func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{Persist: true})
 	b.acquire("n", "holder", time.Minute)
 	s := b.join(b.Provider, "n", "w")
@@ -73,6 +75,7 @@ func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
 }
 
 func TestOneProcessHasOneSubscription(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	require.Zero(t, b.subscribers(), "none before somebody waits")
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -85,6 +88,7 @@ func TestOneProcessHasOneSubscription(t *testing.T) {
 }
 
 func TestWaitingForASubscriptionIsBounded(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // and says nothing
 	require.NoError(t, err)
 	defer listener.Close()

@@ -60,6 +60,7 @@ func (r *tape) rising() {
 }
 
 func TestAHundredWaitersOfAManagerAreServedOnceAndInOrder(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	m := managerOf(t, b, leasing.Options{})
 	b.acquire("n", "holder", time.Minute)
@@ -81,6 +82,7 @@ func TestAHundredWaitersOfAManagerAreServedOnceAndInOrder(t *testing.T) {
 }
 
 func TestManagersOfManyProcessesAllGetTheirTurn(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "holder", time.Minute)
 	r := &tape{t: t}
@@ -104,6 +106,7 @@ func TestManagersOfManyProcessesAllGetTheirTurn(t *testing.T) {
 }
 
 func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{Users: []string{
 		"app on >secret " + Rights + " -subscribe", "default on nopass ~* &* +@all",
 	}})

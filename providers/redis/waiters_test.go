@@ -87,6 +87,7 @@ func (b *bed) reservedFor(name string) string {
 }
 
 func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	var processes []*Provider
 	for range 3 {
@@ -123,6 +124,7 @@ func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
 }
 
 func TestAReservationRefusesOthersForAWhile(t *testing.T) {
+	t.Parallel()
 	for how, end := range map[string]func(b *bed){
 		"release": func(b *bed) { b.release("n", "holder") },
 		"break":   func(b *bed) { b.breakNow("n") },
@@ -150,6 +152,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 }
 
 func TestWhoGetsTheNameWithoutATurnLeavesTheQueue(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	g := b.acquire("n", "holder", 100*time.Millisecond)
 	s, other := b.join(b.Provider, "n", "w"), b.join(b.Provider, "n", "other")
@@ -164,6 +167,7 @@ func TestWhoGetsTheNameWithoutATurnLeavesTheQueue(t *testing.T) {
 }
 
 func TestAReservationFromTheFutureIsNone(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.set(b.keys("n").fence, fmt.Sprintf("7 a @%d:w ", b.clock()/1000+3600_000), time.Hour)
 	b.acquire("n", "b", time.Minute)
@@ -177,6 +181,7 @@ func deaf(p *Provider) { nodeOf(p).waiters.subscription.close() }
 func numb(p *Provider) { nodeOf(p).waiters.subscription.message = func(string) {} }
 
 func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "holder", time.Minute)
 	for n := range 3 {
@@ -192,6 +197,7 @@ func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
 }
 
 func TestAFrozenProcessCostsOneGrace(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "holder", time.Minute)
 	frozen, _ := b.process()
@@ -212,6 +218,7 @@ func TestAFrozenProcessCostsOneGrace(t *testing.T) {
 }
 
 func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "holder", time.Minute)
 	first, second := b.join(b.Provider, "n", "first"), b.join(b.Provider, "n", "second")
@@ -230,6 +237,7 @@ func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
 
 // An acquire that is under way when its waiter leaves puts it back into the queue.
 func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "holder", time.Minute)
 	late := b.join(b.Provider, "n", "late")
@@ -249,6 +257,7 @@ func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 }
 
 func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "holder", time.Minute)
 	first := b.join(b.Provider, "n", "w")
@@ -276,6 +285,7 @@ func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
 }
 
 func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "holder", time.Minute)
 	s := b.join(b.Provider, "n", "w")
@@ -317,6 +327,7 @@ func TestAHintForLaterComesLater(t *testing.T) {
 }
 
 func TestHandingOverCostsFewCommands(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "w0", time.Minute)
 	const rounds = 20
