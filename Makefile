@@ -49,7 +49,7 @@ test: toolchain ## Every module's tests with -race against real servers, then th
 	@scripts/with-servers $(SERVERS) -- scripts/test
 
 .PHONY: torture
-torture: toolchain ## Every provider for 2 minutes under the ready-made plans, then worker processes; FOR=10m, PROVIDERS='redis cosmos', FOLDER=timelines
+torture: toolchain ## Every provider for 2 minutes under the ready-made plans, worker processes, the slow suites; FOR=10m, PROVIDERS='redis cosmos', FOLDER=timelines
 	@scripts/with-servers $(filter-out redlock cosmosnpm,$(SERVERS)) -- scripts/torture $(FOR) $(FOLDER) $(PROVIDERS)
 
 .PHONY: bench

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
@@ -54,7 +55,7 @@ func pingTellsAnOutage(e *env) {
 	p := e.h.Unreachable(e.t)
 	e.t.Cleanup(func() { p.Close() })
 	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
-		ctx, cancel := context.WithTimeout(e.t.Context(), e.short)
+		ctx, cancel := context.WithTimeout(e.t.Context(), min(e.short, time.Second/2))
 		defer cancel()
 		e.unknown(pinger.Ping(ctx))
 	}

@@ -20,7 +20,7 @@ import (
 func sweeps(t *testing.T) (from, to uint64) {
 	text := os.Getenv("LEASING_TEST_SWEEP")
 	if text == "" {
-		return 0, 40
+		return 0, 15
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
 	require.NoError(t, err)

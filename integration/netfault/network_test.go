@@ -137,6 +137,7 @@ func TestPartitionOfTheHolder(t *testing.T) {
 // it looks again by itself.
 func TestWaiterWhoseConnectionIsDead(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bed) {
+		t.Parallel() // it waits for a poll
 		holder, waiter := b.manager(b.provider(b.direct)), b.manager(b.provider(b.behind))
 		lease, err := holder.Acquire(t.Context(), b.name, nil)
 		require.NoError(t, err)

@@ -122,7 +122,7 @@ func meanwhile(t *testing.T, do func(ctx context.Context)) {
 	})
 }
 
-// slow leaves a suite to `make test-slow`.
+// slow leaves a suite to `make torture`.
 func slow(t *testing.T) {
 	if os.Getenv("LEASING_TEST_SLOW") == "" {
 		t.Skip("takes up to three minutes; with LEASING_TEST_SLOW=1 it runs")

@@ -35,6 +35,7 @@ func alive(pid int) bool {
 }
 
 func TestPausedServerIsSilentUntilResumed(t *testing.T) {
+	t.Parallel()
 	s := Start(t, Options{})
 	client := s.Client(t)
 	set(t, client, "key", "value")
@@ -46,6 +47,7 @@ func TestPausedServerIsSilentUntilResumed(t *testing.T) {
 }
 
 func TestKilledServerIsGoneUntilRestarted(t *testing.T) {
+	t.Parallel()
 	s := Start(t, Options{})
 	client := s.Client(t)
 	set(t, client, "key", "value")
@@ -61,6 +63,7 @@ func TestKilledServerIsGoneUntilRestarted(t *testing.T) {
 }
 
 func TestPersistentServerKeepsWhatItAcknowledged(t *testing.T) {
+	t.Parallel()
 	s := Start(t, Options{Persist: true, Password: "secret"})
 	client := s.Client(t)
 	for name, again := range map[string]func(){
@@ -78,6 +81,7 @@ func TestPersistentServerKeepsWhatItAcknowledged(t *testing.T) {
 }
 
 func TestRestartWaitsForThePort(t *testing.T) {
+	t.Parallel()
 	s := Start(t, Options{})
 	client := s.Client(t)
 	s.Kill()
