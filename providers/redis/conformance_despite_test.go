@@ -142,7 +142,7 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 	}
 	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
 	h.Forget = forgetOn(well)
-	h.TTL = time.Second // there is nobody left to make up for a server that is slow
+	h.TTL = 2 * time.Second // there is nobody left to make up for a server that is slow
 	providertest.Run(t, h)
 }
 
