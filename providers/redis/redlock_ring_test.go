@@ -50,7 +50,7 @@ func (r *ring) process() *process {
 	p := &process{t: r.t}
 	o := r.options
 	for _, server := range r.servers {
-		client, w := server.Client(r.t), &wire{}
+		client, w := server.Client(r.t), &wire{ended: r.t.Context().Done()}
 		client.AddHook(w)
 		o.Clients = append(o.Clients, client)
 		p.wires = append(p.wires, w)
@@ -227,7 +227,8 @@ func delayed(gate <-chan struct{}) fault {
 
 // wire is a hook between a client and its server.
 type wire struct {
-	flying atomic.Int64 // calls under way
+	flying atomic.Int64    // calls under way
+	ended  <-chan struct{} // closed with the test, which may leave calls held up
 	mu     sync.Mutex
 	faults map[*program]fault
 }
@@ -276,7 +277,16 @@ func (w *wire) around(ctx context.Context, cmds []redis.Cmder, send func(ctx con
 	if f == nil {
 		return send(ctx)
 	}
-	err := f(func() error { return send(context.WithoutCancel(context.Background())) }) // however late
+	done := make(chan error, 1)
+	go func() {
+		done <- f(func() error { return send(context.WithoutCancel(context.Background())) }) // however late
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-w.ended:
+		err = errLostOnTheWay
+	}
 	if err != nil {
 		for _, cmd := range cmds {
 			cmd.SetErr(err)
