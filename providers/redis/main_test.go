@@ -10,7 +10,7 @@ import (
 // TestMain runs many tests at a time, however few the processors: they wait for
 // servers and for leases to run out. The flag -parallel still rules.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,
