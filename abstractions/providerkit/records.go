@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -66,8 +67,12 @@ type Records struct {
 	Expiry *Expiry
 	// Clock is the host's clock. Default HostClock.
 	Clock func() HostTime
+	// Retention is how long a name is remembered, if the Store is a ListingStore:
+	// see Record.Forgettable. 0 is for ever.
+	Retention time.Duration
 
-	tokens TokenClock
+	tokens   TokenClock
+	releases atomic.Int64
 }
 
 // snapshot is a record as it is stored.
@@ -107,9 +112,12 @@ func (s *Records) Renew(ctx context.Context, req abstractions.RenewRequest) (abs
 	return s.grant(after, req.TTL), nil
 }
 
-// Release gives a claim up: see abstractions.Provider.
+// Release gives a claim up: see abstractions.Provider. Some releases sweep a little.
 func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	_, err := s.change(ctx, req.Name, stateOf(req.State, req.Name, req.ID), func(r *Record) Change { return r.Release(req) })
+	if err == nil {
+		s.sweepALittle(ctx, s.Key(req.Name))
+	}
 	return err
 }
 
@@ -171,35 +179,6 @@ func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstr
 		page.Next = items[len(items)-1].Key
 	}
 	return page, nil
-}
-
-// sweepPage is how many items a sweep lists at a time.
-const sweepPage = 100
-
-// Sweep deletes the records that are Forgettable, each on condition that it is still
-// the same, and returns how many. The Store is a ListingStore. It goes on where
-// after, a key, ends, or begins if that is empty; it looks at one page, and returns
-// the last key, or "" at the end.
-func (s *Records) Sweep(ctx context.Context, retention time.Duration, after string) (forgotten int, last string, err error) {
-	store := s.Store.(ListingStore)
-	items, err := store.List(ctx, after, sweepPage)
-	for _, item := range items {
-		last = item.Key
-		found, err := s.parse(item, "")
-		if err != nil || !found.record.Forgettable(retention) {
-			continue
-		}
-		switch err := store.Delete(ctx, item.Key, item.Version); {
-		case err == nil:
-			forgotten++
-		case !errors.Is(err, ErrConflict):
-			return forgotten, last, err
-		}
-	}
-	if len(items) < sweepPage {
-		last = ""
-	}
-	return forgotten, last, err
 }
 
 // maxConflicts bounds how often a call begins again because somebody else was faster.

@@ -1,0 +1,314 @@
+package filelease
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+func opened(t testing.TB, folder string) *Provider {
+	t.Helper()
+	p, err := Open(t.Context(), Options{Folder: folder, Create: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func request(name, id string) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "test", TTL: time.Minute}
+}
+
+func (p *Provider) mustAcquire(t testing.TB, name, id string) abstractions.Grant {
+	t.Helper()
+	grant, err := p.Acquire(t.Context(), request(name, id))
+	require.NoError(t, err)
+	return grant
+}
+
+func TestOptionsInJSONAndURL(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a b")
+	var options Options
+	require.NoError(t, json.Unmarshal([]byte(`{"folder": "/x", "create": true, "retention": "forever", "timeout": "2s"}`), &options))
+	require.Equal(t, Options{Folder: "/x", Create: true, Retention: abstractions.Infinite, Timeout: 2 * time.Second}, options)
+	p, err := OpenURL(t.Context(), "file://"+strings.ReplaceAll(folder, " ", "%20")+"?create=true&retention=10m")
+	require.NoError(t, err)
+	require.DirExists(t, folder)
+	require.Equal(t, 10*time.Minute, p.records.Retention)
+	require.NoError(t, p.Close())
+	for url, field := range map[string]string{
+		"": "URL", "file://": "URL", "file://host/x": "URL", "redis:///x": "URL", "file:///x?creat=1": "creat", "file:///x?retention=1": "retention",
+		"file:///x?timeout=-1s": "Timeout",
+	} {
+		_, err := OpenURL(t.Context(), url)
+		require.ErrorIs(t, err, abstractions.ErrInvalid, url)
+		require.ErrorContains(t, err, field, url)
+	}
+	_, err = Open(t.Context(), Options{})
+	require.ErrorIs(t, err, abstractions.ErrInvalid)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	missing := filepath.Join(t.TempDir(), "missing")
+	_, err = Open(ended, Options{Folder: missing, Create: true})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoDirExists(t, missing)
+}
+
+// T87: what can't pass is no outage.
+func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	_, err := Open(t.Context(), Options{Folder: missing})
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.ErrorContains(t, err, "Options.Create")
+
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = Open(t.Context(), Options{Folder: file})
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+
+	gone := t.TempDir()
+	p := opened(t, gone)
+	p.mustAcquire(t, "n", "mine")
+	require.NoError(t, os.RemoveAll(gone))
+	require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrNotSetUp)
+	_, err = p.Acquire(t.Context(), request("n", "theirs"))
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp, "a folder that is gone is no free name")
+
+	d := &driver{folder: &folder{}}
+	for err, class := range map[error]providerkit.Class{
+		syscall.EACCES: providerkit.Denied, syscall.EROFS: providerkit.Denied, syscall.ENOENT: providerkit.NotSetUp, errNoLocks: providerkit.NotSetUp,
+		syscall.ENOSPC: providerkit.Refused, syscall.EMFILE: providerkit.Refused, syscall.EIO: providerkit.Unknown,
+	} {
+		require.Equal(t, class, d.Classify(&os.PathError{Op: "open", Path: "x", Err: err}).Class, err)
+	}
+}
+
+func TestNetworkFileSystemsAreRefused(t *testing.T) {
+	folder := t.TempDir()
+	opened(t, folder)
+	var stat syscall.Statfs_t
+	require.NoError(t, syscall.Statfs(folder, &stat))
+	network[uint32(stat.Type)] = "this one"
+	defer delete(network, uint32(stat.Type))
+	_, err := Open(t.Context(), Options{Folder: folder})
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.ErrorContains(t, err, "this one")
+}
+
+// T19: what a crash leaves behind blocks nobody: an empty record, the half-written
+// new one of a writer that was killed, a damaged one of an earlier boot.
+func TestTrap_T19_CrashesBlockNobody(t *testing.T) {
+	folder := t.TempDir()
+	p := opened(t, folder)
+	old := p.mustAcquire(t, "n", "mine")
+	path := filepath.Join(folder, "n"+suffix)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for i := range locks {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, lockFolder, fmt.Sprint(i, ".new")), whole[:20], 0o600))
+	}
+	_, err = p.Renew(t.Context(), abstractions.RenewRequest{Name: "n", ID: "mine", Token: old.Token, TTL: time.Minute})
+	require.NoError(t, err)
+
+	require.NoError(t, os.WriteFile(path, whole[:len(whole)/2], 0o600))
+	_, err = p.Acquire(t.Context(), request("n", "theirs"))
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp, "damaged in this boot: its holder may live")
+	require.ErrorContains(t, err, `"n"`)
+	p.mustAcquire(t, "other", "theirs")
+	list, err := p.List(t.Context(), abstractions.ListRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Records, 1)
+
+	for _, rest := range []int{0, len(whole) / 2} {
+		require.NoError(t, os.WriteFile(path, whole[:rest], 0o600))
+		require.NoError(t, os.Chtimes(path, time.Time{}, providerkit.HostClock().Wall.Add(-providerkit.HostClock().SinceBoot-time.Hour)))
+		grant := p.mustAcquire(t, "n", "theirs")
+		require.Greater(t, grant.Token, old.Token)
+		require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "theirs"}))
+	}
+}
+
+// A name whose file is that of another, on a file system that folds case, is refused.
+func TestTwoNamesOfOneFile(t *testing.T) {
+	folder := t.TempDir()
+	p := opened(t, folder)
+	p.mustAcquire(t, "Jobs", "mine")
+	require.NoError(t, os.Link(filepath.Join(folder, "Jobs"+suffix), filepath.Join(folder, "jobs"+suffix)))
+	_, err := p.Acquire(t.Context(), request("jobs", "theirs"))
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.ErrorContains(t, err, `"Jobs"`)
+}
+
+// T33: a lock that a stopped process has is no reason to hang.
+func TestTrap_T33_AStoppedWriterHoldsUpNobodyForLong(t *testing.T) {
+	folder := t.TempDir()
+	p := opened(t, folder)
+	p.mustAcquire(t, "n", "mine")
+	var held []*os.File
+	for i := range locks {
+		lock, err := os.Create(filepath.Join(folder, lockFolder, fmt.Sprint(i)))
+		require.NoError(t, err)
+		require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+		held = append(held, lock)
+	}
+	for range 3 { // also behind one another
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		err := p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "mine"})
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+	}
+	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+	require.NoError(t, err, "reads take no lock")
+	require.True(t, record.Held)
+	for _, lock := range held {
+		require.NoError(t, lock.Close())
+	}
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine"}))
+}
+
+// A lock whose file was deleted excludes nobody who comes later, so it is none.
+func TestADeletedLockIsNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	require.NoError(t, os.Remove(path))
+	locked, err := tryLock(file)
+	require.NoError(t, err)
+	require.False(t, locked)
+}
+
+// T02, T23: of many that ask at once, through several providers, one gets the name.
+func TestManyAskAtOnce_ConcurrentSafe(t *testing.T) {
+	folder := t.TempDir()
+	var wait sync.WaitGroup
+	grants := make(chan abstractions.Grant, 32)
+	for i := range 4 {
+		p := opened(t, folder)
+		for j := range 8 {
+			wait.Go(func() {
+				grant, err := p.Acquire(t.Context(), request("n", fmt.Sprint(i, "-", j)))
+				if err == nil {
+					grants <- grant
+				} else if !errors.Is(err, abstractions.ErrHeld) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wait.Wait()
+	require.Len(t, grants, 1)
+}
+
+// T73: a process that releases once has swept.
+func TestTrap_T73_OneReleaseSweeps(t *testing.T) {
+	folder := t.TempDir()
+	p := opened(t, folder)
+	for i := range 50 {
+		name := fmt.Sprint("reply/", i)
+		p.mustAcquire(t, name, "mine")
+		require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: "mine"}))
+	}
+	other, err := Open(t.Context(), Options{Folder: folder, Retention: time.Millisecond})
+	require.NoError(t, err)
+	time.Sleep(2 * time.Millisecond)
+	other.mustAcquire(t, "last", "mine")
+	require.NoError(t, other.Release(t.Context(), abstractions.ReleaseRequest{Name: "last", ID: "mine"}))
+	require.NoError(t, other.Close())
+	files, err := filepath.Glob(filepath.Join(folder, "*"+suffix))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(files), 1)
+}
+
+// childVariable makes the test binary the program of a child process, which takes a
+// name in the folder that it names, again and again.
+const childVariable = "FILELEASE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(childVariable); folder != "" {
+		child(folder)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func child(folder string) {
+	ctx := context.Background()
+	p, err := Open(ctx, Options{Folder: folder})
+	for err == nil {
+		req := request("n", abstractions.NewID())
+		req.TTL = 150 * time.Millisecond
+		var grant abstractions.Grant
+		if grant, err = p.Acquire(ctx, req); errors.Is(err, abstractions.ErrHeld) {
+			time.Sleep(time.Millisecond)
+			err = nil
+			continue
+		}
+		if err == nil {
+			fmt.Println(grant.Token)
+			err = p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: req.ID, Token: grant.Token})
+		}
+	}
+	fmt.Println("failed:", err)
+	os.Exit(1)
+}
+
+// T19, T54: processes are killed at any instruction, and the next ones go on. No two
+// are given the same token.
+func TestTrap_T19_KilledWriters(t *testing.T) {
+	folder := t.TempDir()
+	opened(t, folder)
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var wait sync.WaitGroup
+	for range 3 {
+		wait.Go(func() {
+			for i := range 12 {
+				command := exec.CommandContext(t.Context(), os.Args[0])
+				command.Env = append(os.Environ(), childVariable+"="+folder)
+				output, err := command.StdoutPipe()
+				if err != nil || command.Start() != nil {
+					t.Error("no child", err)
+					return
+				}
+				lines := bufio.NewReader(output)
+				for range 3 + i%5 { // then it is killed, wherever it is
+					line, err := lines.ReadString('\n')
+					mu.Lock()
+					if err != nil || strings.HasPrefix(line, "failed") || seen[line] {
+						t.Error(line, err)
+					}
+					seen[line] = true
+					mu.Unlock()
+				}
+				_ = command.Process.Kill()
+				rest, _ := io.ReadAll(lines)
+				_ = command.Wait()
+				if strings.Contains(string(rest), "failed") {
+					t.Error(string(rest))
+				}
+			}
+		})
+	}
+	wait.Wait()
+	require.Greater(t, len(seen), 100)
+}

@@ -1,0 +1,151 @@
+package filelease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+const (
+	suffix     = ".lease"
+	longestKey = 255 - len(suffix) // of a file's name
+	lockFolder = ".locks"          // no key begins with a dot
+	locks      = 256
+)
+
+// folder is a providerkit.ListingStore of files. The version of an item is its text.
+type folder struct {
+	path   string
+	queues [locks]sync.Mutex // let one goroutine at a time ask for each lock
+}
+
+func (f *folder) open(create bool) error {
+	if create {
+		if err := os.MkdirAll(f.path, 0o777); err != nil {
+			return err
+		}
+	}
+	if err := check(f.path); err != nil {
+		return err
+	}
+	return os.MkdirAll(filepath.Join(f.path, lockFolder), 0o777)
+}
+
+func (f *folder) file(key string) string { return filepath.Join(f.path, key+suffix) }
+
+// Get reads a file, which a rename has put there as a whole.
+func (f *folder) Get(_ context.Context, key string) (providerkit.Item, error) {
+	data, err := os.ReadFile(f.file(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return providerkit.Item{}, check(f.path)
+	}
+	if err == nil && !json.Valid(data) && f.beforeBoot(key) {
+		data = nil
+	}
+	return providerkit.Item{Key: key, Data: data, Version: string(data)}, err
+}
+
+// beforeBoot reports whether a file was written in an earlier boot of the host, whose
+// holders are dead.
+func (f *folder) beforeBoot(key string) bool {
+	info, err := os.Stat(f.file(key))
+	now := providerkit.HostClock()
+	return err == nil && now.Boot != "" && info.ModTime().Before(now.Wall.Add(-now.SinceBoot))
+}
+
+// Put replaces a file.
+func (f *folder) Put(ctx context.Context, key string, data []byte, ifVersion string) (version string, err error) {
+	return string(data), f.locked(ctx, key, ifVersion, func(beside string) error {
+		if err := write(beside, data); err != nil {
+			return err
+		}
+		return os.Rename(beside, f.file(key))
+	})
+}
+
+// Delete deletes a file.
+func (f *folder) Delete(ctx context.Context, key, ifVersion string) error {
+	return f.locked(ctx, key, ifVersion, func(string) error { return os.Remove(f.file(key)) })
+}
+
+// locked does something with a file while nobody else does, if it still has that
+// version. beside is a name for a new one.
+func (f *folder) locked(ctx context.Context, key, ifVersion string, do func(beside string) error) error {
+	n := crc32.ChecksumIEEE([]byte(key)) % locks
+	f.queues[n].Lock() // the shell ends a call whose context ends meanwhile
+	defer f.queues[n].Unlock()
+	path := filepath.Join(f.path, lockFolder, strconv.Itoa(int(n)))
+	lock, err := lockFile(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // which unlocks it
+	stored, err := f.Get(ctx, key)
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	if stored.Version != ifVersion {
+		return providerkit.ErrConflict
+	}
+	return do(path + ".new")
+}
+
+// lockFile asks for a lock now and then: a wait in the kernel heeds no context.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o666) // to read it is enough to lock it
+		if err != nil {
+			return nil, err
+		}
+		locked, err := tryLock(file)
+		if locked {
+			return file, nil
+		}
+		_ = file.Close()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// write makes a new file and syncs it: after a crash of the host the renamed file is
+// whole. A writer that was killed may have left one.
+func write(path string, data []byte) error {
+	_ = os.Remove(path)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// List reads the files that follow a key, in the order of their names.
+func (f *folder) List(ctx context.Context, after string, limit int) (items []providerkit.Item, err error) {
+	entries, err := os.ReadDir(f.path)
+	for _, entry := range entries {
+		key, ok := strings.CutSuffix(entry.Name(), suffix)
+		if !ok || after != "" && entry.Name() <= after+suffix || len(items) == limit {
+			continue
+		}
+		item, failed := f.Get(ctx, key)
+		item.Key = key // also of one that was deleted meanwhile
+		items, err = append(items, item), errors.Join(err, failed, ctx.Err())
+	}
+	return items, err
+}

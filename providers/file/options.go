@@ -1,0 +1,60 @@
+package filelease
+
+import (
+	"context"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// Options configure a Provider. Folder is required.
+type Options struct {
+	// Folder holds the records, and nothing else.
+	Folder string `json:"folder"`
+	// Create makes the folder if it is missing.
+	Create bool `json:"create"`
+	// Retention is how long a name is remembered after its last use. A request that
+	// was delayed for longer than that may land after its own clean-up. Default an
+	// hour; or abstractions.Infinite.
+	Retention time.Duration `json:"retention" option:"retention"`
+	// Timeout bounds a call whose context has no deadline. Default 10 s.
+	Timeout time.Duration `json:"timeout" option:"timeout"`
+}
+
+// UnmarshalJSON reads options; a field it does not know is an error.
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
+
+func (o Options) complete() (Options, error) {
+	folder, err := filepath.Abs(o.Folder) // the working directory may change
+	if o.Folder == "" || err != nil {
+		return o, &abstractions.InvalidError{Field: "Options.Folder", Value: o.Folder, Want: "the path of a folder"}
+	}
+	o.Folder = folder
+	return o, providerkit.Complete(&o)
+}
+
+// OpenURL opens the folder of a URL, with options as a query:
+// "file:///var/lib/myapp/leases?create=true&retention=10m".
+func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
+	var options Options
+	u, err := providerkit.ParseURL(rawURL, "file")
+	if err != nil {
+		return nil, err
+	}
+	folder, err := url.PathUnescape(u.Path)
+	if err != nil || folder == "" || u.Host != "" || u.User != "" {
+		return nil, providerkit.BadURL("file:///path/of/the/folder, with options as a query")
+	}
+	rest, err := providerkit.SetQuery(&options, u.Query)
+	if err == nil {
+		err = providerkit.UnknownParameter(&options, rest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	options.Folder = folder
+	return Open(ctx, options)
+}

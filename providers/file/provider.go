@@ -1,0 +1,86 @@
+package filelease
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+var capabilities = abstractions.Capabilities{
+	Provider:       "file",
+	MinTTL:         100 * time.Millisecond,
+	MaxTTL:         100 * 365 * 24 * time.Hour, // deadlines stay within what Go can count
+	Granularity:    time.Microsecond,
+	Infinite:       true,
+	Clock:          "the host's clock",
+	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
+	RemainingKnown: true,
+}
+
+type shell = providerkit.Provider // so that the embedded field is not exported
+
+// Provider keeps leases in a folder. It is safe for concurrent use.
+type Provider struct {
+	*shell
+	records *providerkit.Records
+}
+
+// Open opens a folder. If ctx has ended it does nothing.
+func Open(ctx context.Context, options Options) (*Provider, error) {
+	options, err := options.complete()
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{path: options.Folder}
+	records := &providerkit.Records{Store: f, Key: providerkit.Naming{Max: longestKey}.Encode, Retention: options.Retention}
+	p := &Provider{providerkit.New(&driver{records, f}, providerkit.Config{Timeout: options.Timeout, Detach: true}), records}
+	err = providerkit.Call(ctx, p.shell, "open", "", func(context.Context) error { return f.open(options.Create) })
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// Sweep forgets the names that have been free and unused for Options.Retention, and
+// returns how many.
+func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
+	return providerkit.Sweep(ctx, p.shell, p.records)
+}
+
+// driver is what a provider of files adds to the kit's records.
+type driver struct {
+	*providerkit.Records
+	folder *folder
+}
+
+func (d *driver) Ping(context.Context) error { return check(d.folder.path) }
+
+func (d *driver) Capabilities() abstractions.Capabilities { return capabilities }
+
+func (d *driver) Close() error { return nil }
+
+// Classify says what an error of the file system means. A rename is all that applies
+// a request, so what is refused before it was not applied.
+func (d *driver) Classify(err error) providerkit.Meaning {
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return providerkit.Meaning{Class: providerkit.Denied, Advice: "the process needs the right to write in " + d.folder.path}
+	case errors.Is(err, fs.ErrNotExist):
+		return providerkit.Meaning{Class: providerkit.NotSetUp, Advice: "create the folder, or set Options.Create"}
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, errNetwork), errors.Is(err, errNoLocks):
+		return providerkit.Meaning{Class: providerkit.NotSetUp}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return providerkit.Meaning{Class: providerkit.Refused}
+	}
+	return providerkit.Meaning{}
+}
+
+var (
+	errNetwork = errors.New("leases need a local disk, and this is a network file system or one in user space")
+	errNoLocks = errors.New("this system has no flock(2)")
+)
