@@ -169,13 +169,19 @@ func TestTrap_T33_AStoppedWriterHoldsUpNobodyForLong(t *testing.T) {
 		require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 		held = append(held, lock)
 	}
-	for range 3 { // also behind one another
+	patient, giveUp := context.WithTimeout(t.Context(), time.Minute)
+	first := make(chan error, 1)
+	go func() { first <- p.Release(patient, abstractions.ReleaseRequest{Name: "n", ID: "other"}) }()
+	for range 3 { // behind that one, which asks for the lock
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		err := p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "mine"})
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		cancel()
 	}
+	require.Empty(t, first)
+	giveUp()
+	require.ErrorIs(t, <-first, context.Canceled)
 	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err, "reads take no lock")
 	require.True(t, record.Held)
@@ -192,6 +198,9 @@ func TestADeletedLockIsNone(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
 	require.NoError(t, os.Remove(path))
+	another, err := os.Create(path)
+	require.NoError(t, err)
+	defer func() { _ = another.Close() }()
 	locked, err := tryLock(file)
 	require.NoError(t, err)
 	require.False(t, locked)
@@ -217,6 +226,25 @@ func TestManyAskAtOnce_ConcurrentSafe(t *testing.T) {
 	}
 	wait.Wait()
 	require.Len(t, grants, 1)
+}
+
+func TestPagesAreInTheOrderOfFiles(t *testing.T) {
+	p := opened(t, t.TempDir())
+	for _, name := range []string{"a", "a-b", "a.b", "b"} {
+		p.mustAcquire(t, name, "mine")
+	}
+	var names []string
+	for req := (abstractions.ListRequest{Limit: 1}); ; {
+		page, err := p.List(t.Context(), req)
+		require.NoError(t, err)
+		for _, record := range page.Records {
+			names = append(names, record.Name)
+		}
+		if req.After = page.Next; req.After == "" {
+			break
+		}
+	}
+	require.ElementsMatch(t, []string{"a", "a-b", "a.b", "b"}, names)
 }
 
 // T73: a process that releases once has swept.
