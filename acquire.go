@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"go.opentelemetry.io/otel/trace"
@@ -25,6 +26,9 @@ type claim struct {
 	// the name, or may yet take it, for a TTL from lastSent.
 	unknown  bool
 	lastSent instant
+	// abandoned is set when the wish was given up with an outcome unknown.
+	abandoned atomic.Bool
+	overdue   overdue
 }
 
 func (m *manager) TryAcquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
@@ -37,6 +41,7 @@ func (m *manager) Acquire(ctx context.Context, name string, options *AcquireOpti
 
 // obtain is what every way to a lease shares: pursue is how this one goes.
 func (m *manager) obtain(ctx context.Context, op string, pursue pursuit, name, id string, options *AcquireOptions) (Lease, error) {
+	ctx = orBackground(ctx)
 	if err := m.enter(); err != nil {
 		return nil, m.wrap(op, name, err)
 	}
@@ -54,6 +59,12 @@ func (m *manager) obtain(ctx context.Context, op string, pursue pursuit, name, i
 
 	began := m.clock.mono()
 	l, err := pursue(spanCtx, c)
+	delivered := false
+	defer func() {
+		if l != nil && !delivered { // the telemetry panicked: nobody holds the lease
+			m.goTracked(func() { _ = l.Release(background) })
+		}
+	}()
 	m.telemetry.acquired(c.scope, m.clock.mono()-began, err)
 	if err != nil {
 		err = m.wrap(op, name, err)
@@ -61,6 +72,7 @@ func (m *manager) obtain(ctx context.Context, op string, pursue pursuit, name, i
 		return nil, err
 	}
 	m.telemetry.describe(span, name, id, l.token, plan.ttl, nil)
+	delivered = true
 	return l, nil
 }
 
@@ -72,11 +84,12 @@ func (m *manager) once(ctx context.Context, c *claim) (*lease, error) {
 	if err := c.plan.refuseWaitLimit(); err != nil {
 		return nil, err
 	}
-	l, err := m.ask(ctx, c)
-	if err != nil && c.unknown {
-		m.abandon(c, nil)
-	}
-	return l, err
+	defer func() {
+		if c.unknown {
+			m.abandon(c, nil)
+		}
+	}()
+	return m.ask(ctx, c)
 }
 
 // ask makes one request for a claim. Trust in what it grants is counted from
@@ -87,10 +100,11 @@ func (m *manager) ask(ctx context.Context, c *claim) (*lease, error) {
 	}
 	window := m.drift.window(c.plan.firstTTL)
 	reqCtx, cancel := bounded(ctx, min(window, m.options.RequestTimeout))
+	req := abstractions.AcquireRequest{Name: c.name, ID: c.id, Owner: m.options.Owner, TTL: c.plan.firstTTL, Metadata: c.plan.metadata}
 	sent := m.clock.now()
-	grant, err := m.provider.Acquire(reqCtx, abstractions.AcquireRequest{
-		Name: c.name, ID: c.id, Owner: m.options.Owner, TTL: c.plan.firstTTL, Metadata: c.plan.metadata,
-	})
+	grant, err := request(reqCtx, m, &c.overdue, func(ctx context.Context) (abstractions.Grant, error) {
+		return m.provider.Acquire(ctx, req)
+	}, m.grantedTooLate(c))
 	cut := cutOff(reqCtx, err)
 	cancel()
 	if err == nil {
@@ -148,7 +162,23 @@ func (c *claim) check(g abstractions.Grant) error {
 // abandon cleans up behind a claim that was given up with a request's outcome
 // unknown. settled is called when the name has been released, or that failed.
 func (m *manager) abandon(c *claim, settled func()) {
+	c.abandoned.Store(true)
 	m.cleanUp(&cleanup{name: c.name, id: c.id, until: c.lastSent.add(c.plan.firstTTL)}, settled)
+}
+
+// grantedTooLate takes the reply to a request that had not returned when its
+// context ended: it may have been applied as late as now.
+func (m *manager) grantedTooLate(c *claim) func(abstractions.Grant, error) {
+	return func(_ abstractions.Grant, err error) {
+		if !c.abandoned.Load() || err != nil && abstractions.NotApplied(err) {
+			return
+		}
+		if m.lifetime.Err() != nil {
+			_ = m.releaseOnce(background, &overdue{}, abstractions.ReleaseRequest{Name: c.name, ID: c.id}) // nobody is left to retry it
+			return
+		}
+		m.cleanUp(&cleanup{name: c.name, id: c.id, until: m.clock.now().add(c.plan.firstTTL)}, nil)
+	}
 }
 
 // gaveUp is the error of a wait that ended without the lease: why it ended,

@@ -45,6 +45,8 @@ type campaign struct {
 	asked bool
 	last  error // what stands in the way, as the backend last answered
 	late  int   // answers in a row that the lease should have run out
+	pace  int   // of the back-off: each step doubles the pause
+	token int64 // of the holder, as the backend last answered
 	// pushless is set when the provider has ended its hints: from then on the head polls.
 	pushless bool
 	hints    <-chan struct{} // of the provider's Waiter; nil while there are none
@@ -82,14 +84,14 @@ func (h *campaign) run(ctx context.Context) (*lease, error) {
 	defer cancel(nil)
 	defer context.AfterFunc(m.open, func() { cancel(ErrClosed) })()
 	freed := m.queues.listen(h.t)
-	for n := 0; ; n++ {
+	for {
 		if pause == 0 {
 			if errors.Is(h.last, ErrHeld) && h.subscribe(ctx) { // a release just before it was not hinted
 				if l, err := h.ask(ctx); l != nil || err != nil {
 					return l, err
 				}
 			}
-			pause = h.pause(n)
+			pause = h.pause()
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -127,12 +129,13 @@ func (h *campaign) ask(ctx context.Context) (*lease, error) {
 			return nil, gaveUp(end, h.last)
 		}
 		return nil, h.last
-	case permanent(err):
+	case permanent(err), errors.Is(err, errPanicked):
 		return nil, err
 	}
 	h.last = err
 	if held := (*HeldError)(nil); errors.As(err, &held) {
-		h.m.queues.takenByOthers(h.q)
+		h.m.queues.takenByOthers(h.q, held.Holder.ID)
+		h.observe(held.Holder.Token)
 	}
 	return nil, nil
 }
@@ -145,7 +148,10 @@ func (h *campaign) subscribe(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(min(h.m.options.RequestTimeout, h.m.options.MaxPoll), cancel)
-	wakeups, err := h.m.waiter.Wait(ctx, abstractions.WaitRequest{Name: h.c.name, ID: h.c.id})
+	req := abstractions.WaitRequest{Name: h.c.name, ID: h.c.id}
+	wakeups, err := request(ctx, h.m, &h.c.overdue, func(ctx context.Context) (abstractions.Wakeups, error) {
+		return h.m.waiter.Wait(ctx, req)
+	}, nil)
 	if !timer.Stop() || err != nil {
 		cancel()
 		return false
@@ -154,19 +160,30 @@ func (h *campaign) subscribe(ctx context.Context) bool {
 	return true
 }
 
-// pause is how long to wait for a hint after the n-th answer: a jittered,
-// doubling back-off, or until the holder's time is up, whichever is sooner. With
-// hints it begins where it ends without.
-func (h *campaign) pause(n int) time.Duration {
+// observe sets the pace after an answer that somebody has the name. Where nothing
+// wakes the head, it asks more often while the name changes hands, a few times
+// for each lease: the moments in which it is free are short (see streak).
+func (h *campaign) observe(token int64) {
+	if token != h.token && h.token != 0 && h.hints == nil {
+		h.pace = max(0, h.pace-3)
+	}
+	h.token = token
+}
+
+// pause is how long to wait for a hint: a jittered, doubling back-off, or until
+// the holder's time is up, whichever is sooner. With hints it begins where it ends
+// without.
+func (h *campaign) pause() time.Duration {
 	first, limit := h.m.options.MinPoll, h.m.options.MaxPoll
 	if h.hints != nil {
 		first, limit = limit, min(limit, forever/pushedPolls)*pushedPolls
 	}
 	pause := limit
-	if n = min(n, 16); first < limit>>n {
+	if n := min(h.pace, 16); first < limit>>n {
 		pause = first << n
 	}
-	pause -= time.Duration(h.m.options.Random() * float64(pause) / 2)
+	h.pace++
+	pause -= time.Duration(h.m.random() * float64(pause) / 2)
 	if throttled := (*ThrottledError)(nil); errors.As(h.last, &throttled) {
 		return max(pause, min(throttled.RetryAfter, maxThrottle))
 	}
@@ -181,7 +198,7 @@ func (h *campaign) pause(n int) time.Duration {
 		if left > 0 {
 			h.late = 0
 		}
-		pause = min(pause, addSaturated(left, chase(h.late, h.m.options.Random())))
+		pause = min(pause, addSaturated(left, chase(h.late, h.m.random())))
 		h.late++
 	}
 	return pause

@@ -28,10 +28,11 @@ type cleanup struct {
 	tries    int
 	answered bool // at least once
 
-	entry // in the schedule
-	mu    sync.Mutex
-	next  instant // when to try; forever while a try is under way
-	done  bool
+	overdue overdue
+	entry   // in the schedule
+	mu      sync.Mutex
+	next    instant // when to try; forever while a try is under way
+	done    bool
 }
 
 // cleanUp starts a clean-up. settled, unless nil, is called when its first try
@@ -78,17 +79,14 @@ func (c *cleanup) onDue(now instant) {
 // try releases the claim once and plans the next try, if there is to be one.
 func (c *cleanup) try() {
 	m := c.m
-	if m.isClosing() && c.until.mono == forever { // Close does not wait for ever
-		c.until = m.clock.now().add(m.options.TTL)
-	}
-	bound := min(m.options.RequestTimeout, max(minRetry, c.until.left(m.clock.now())))
+	bound := min(m.options.RequestTimeout, max(minRetry, c.deadline().left(m.clock.now())))
 	ctx, cancel := context.WithTimeout(m.lifetime, bound)
-	err := m.provider.Release(ctx, abstractions.ReleaseRequest{Name: c.name, ID: c.id, Token: c.token, State: c.state})
+	err := m.giveUp(ctx, &c.overdue, abstractions.ReleaseRequest{Name: c.name, ID: c.id, Token: c.token, State: c.state})
 	cancel()
 	c.settle()
 
 	now := m.clock.now()
-	left := c.until.left(now)
+	left := c.deadline().left(now)
 	answered := err == nil || permanent(err)
 	if answered && !c.answered {
 		c.answered = true
@@ -97,11 +95,20 @@ func (c *cleanup) try() {
 		m.mu.Unlock()
 	}
 	if left <= 0 || answered && (left == forever || m.isClosing()) {
-		c.finish()
+		c.finish(now)
 		return
 	}
 	c.tries++
 	c.plan(now, c.pause(answered, left))
+}
+
+// deadline is when to stop: when the claim has run out or, while the manager is
+// being closed and the backend does not answer, when Close need not wait any more.
+func (c *cleanup) deadline() instant {
+	if !c.answered && c.m.isClosing() && c.m.giveUpAt.mono < c.until.mono {
+		return c.m.giveUpAt
+	}
+	return c.until
 }
 
 // repeats is how often a release that was answered is repeated, at growing
@@ -111,7 +118,7 @@ const repeats = 4
 func (c *cleanup) pause(answered bool, left time.Duration) time.Duration {
 	switch {
 	case !answered: // backs off like a renewal, up to a second
-		return min(retryPause(c.tries, left, left, c.m.options.Random()), time.Second)
+		return min(retryPause(c.tries, left, left, c.m.random()), time.Second)
 	case c.tries >= repeats:
 		return left
 	}
@@ -125,7 +132,7 @@ func (c *cleanup) settle() {
 	}
 }
 
-func (c *cleanup) finish() {
+func (c *cleanup) finish(now instant) {
 	m := c.m
 	c.mu.Lock()
 	c.done = true
@@ -134,7 +141,7 @@ func (c *cleanup) finish() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cleanups--
-	if !c.answered {
+	if !c.answered && c.until.left(now) <= 0 { // nothing is owed: the backend has freed it by itself
 		m.owed--
 	}
 	m.checkIdle()

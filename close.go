@@ -2,60 +2,148 @@ package leasing
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 )
 
+// Close reports what it waits for after closeWarning, and again after a
+// growing pause of at most closeWarningMax.
+const (
+	closeWarning    = 2 * time.Second
+	closeWarningMax = 30 * time.Second
+)
+
 func (m *manager) Close(ctx context.Context) error {
+	ctx = orBackground(ctx)
+	_, bounded := ctx.Deadline()
+	given := ctx.Done()
 	m.mu.Lock()
 	first := !m.isClosing()
-	m.shut()
 	var idle chan struct{}
 	if first {
+		m.giveUpAt = m.clock.now().add(m.options.RequestTimeout)
+		m.shut()
 		idle = make(chan struct{})
 		m.idle = idle
 		m.checkIdle()
 	}
 	m.mu.Unlock()
 	if first {
-		return m.close(ctx, idle)
+		return m.close(ctx, bounded, idle)
 	}
 	select {
 	case <-m.done:
 		return m.result
-	case <-ctx.Done():
+	case <-given:
 		return &Error{Op: "close", Provider: m.caps.Provider, Err: context.Cause(ctx)}
 	}
 }
 
 // close runs once.
-func (m *manager) close(ctx context.Context, idle <-chan struct{}) error {
-	for _, l := range m.snapshot() {
+func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{}) error {
+	defer close(m.done)
+	leases := m.snapshot()
+	for _, l := range leases {
 		l.mu.Lock()
 		l.endWork(errClosedRelease)
 		l.mu.Unlock()
 	}
 	m.hurryCleanups()
-	var inUse []string
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		inUse = m.forsake(context.Cause(ctx))
+	left := CloseError{}
+	if !m.awaitIdle(ctx, m.closeBound(bounded, leases), idle) {
+		left.Err = context.Cause(ctx)
+		if left.Err == nil {
+			left.Err = errOutlasted
+		}
+		left.InUse, left.Unreleased = m.abandonLeases(left.Err)
 	}
-	unreleased := m.endLifetime()
+	left.Unreleased += m.endLifetime()
 	m.awaitGoroutines(ctx)
 	m.observers.flush(m.options.ObserverTimeout)
 	m.clock.close()
-	if len(inUse) > 0 || unreleased > 0 {
-		slices.Sort(inUse)
-		left := &CloseError{InUse: inUse, Unreleased: unreleased, Err: context.Cause(ctx)}
-		m.result = &Error{Op: "close", Provider: m.caps.Provider, Err: left}
+	if len(left.InUse) > 0 || left.Unreleased > 0 {
+		if left.Err == nil {
+			left.Err = fmt.Errorf("%w: no answer within %v", ErrUnavailable, m.options.RequestTimeout)
+		}
+		slices.Sort(left.InUse)
+		m.result = &Error{Op: "close", Provider: m.caps.Provider, Err: &left}
 	}
-	close(m.done)
 	return m.result
 }
 
-// endLifetime ends what the manager does by itself, and tells how many
+// closeBound is how long Close waits for holders: for as long as its context says
+// or, without a deadline, for as long as the leases were trusted when it began.
+// Holders that have not released by then have forgotten to.
+func (m *manager) closeBound(bounded bool, leases []*lease) time.Duration {
+	if bounded {
+		return forever
+	}
+	now, longest := m.clock.now(), 2*m.options.RequestTimeout // for calls and clean-ups, which are bounded themselves
+	for _, l := range leases {
+		l.mu.Lock()
+		left := l.until.left(now)
+		l.mu.Unlock()
+		if left == forever { // an infinite lease
+			left = m.options.TTL
+		}
+		longest = max(longest, left)
+	}
+	return longest
+}
+
+// awaitIdle waits until nothing is under way any more, for as long as ctx lives
+// and for at most bound, and says in the log what it waits for.
+func (m *manager) awaitIdle(ctx context.Context, bound time.Duration, idle <-chan struct{}) bool {
+	began := time.Now()
+	end := time.NewTimer(bound)
+	defer end.Stop()
+	pause := closeWarning
+	warn := time.NewTimer(pause)
+	defer warn.Stop()
+	for {
+		select {
+		case <-idle:
+			return true
+		case <-ctx.Done():
+		case <-end.C:
+		case <-warn.C:
+			m.warnOfClose(time.Since(began))
+			pause = min(4*pause, closeWarningMax)
+			warn.Reset(pause)
+			continue
+		}
+		select {
+		case <-idle: // at the same time
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+func (m *manager) warnOfClose(waited time.Duration) {
+	var inUse, ending []string
+	for _, l := range m.snapshot() {
+		l.mu.Lock()
+		if l.phase < releasing {
+			inUse = append(inUse, l.name)
+		} else {
+			ending = append(ending, l.name)
+		}
+		l.mu.Unlock()
+	}
+	slices.Sort(inUse)
+	slices.Sort(ending)
+	m.mu.Lock()
+	calls, cleanups := m.calls, m.cleanups
+	m.mu.Unlock()
+	m.log(slog.LevelWarn, "leasing: Close is waiting", "waited", waited.Round(time.Millisecond), "in_use", listed(inUse),
+		"releasing", listed(ending), "acquiring", calls, "clean_ups", cleanups)
+}
+
+// endLifetime ends what the manager does by itself, and returns how many
 // clean-ups it drops that have not been answered even once.
 func (m *manager) endLifetime() (unreleased int) {
 	m.mu.Lock()
@@ -79,21 +167,25 @@ func (m *manager) hurryCleanups() {
 	}
 }
 
-// forsake stops renewing the leases that are still in use and returns their
-// names. It does not release them: somebody else would get in beside the
-// holder, who may need the rest of the TTL to notice.
-func (m *manager) forsake(cause error) (inUse []string) {
+// abandonLeases stops renewing the leases that are still in use and returns
+// their names. It does not release them: somebody else would get in beside the
+// holder, who may need the rest of the TTL to notice. It counts the others, whose
+// release goes on without the manager.
+func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 	now := m.clock.now()
 	for _, l := range m.snapshot() {
 		l.mu.Lock()
-		if l.phase >= releasing { // no longer in use; its release goes on without us
+		if l.phase >= releasing {
+			unanswered++
 			l.mu.Unlock()
 			continue
 		}
 		inUse = append(inUse, l.name)
-		l.lose(now, LostClosed, cause)
+		lost := l.lose(now, LostClosed, cause)
+		l.mu.Unlock()
+		lost.report()
 	}
-	return inUse
+	return inUse, unanswered
 }
 
 // awaitGoroutines waits for the requests under way, whose context has ended.
@@ -101,19 +193,18 @@ func (m *manager) forsake(cause error) (inUse []string) {
 func (m *manager) awaitGoroutines(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() { m.goroutines.Wait(); close(ended) }()
-	patience := time.NewTimer(m.options.RequestTimeout)
-	defer patience.Stop()
+	timer := time.NewTimer(m.options.RequestTimeout)
+	defer timer.Stop()
 	select {
 	case <-ended:
 		return
 	case <-ctx.Done():
-	case <-patience.C:
+	case <-timer.C:
 	}
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseGrace)
-	defer cancel()
+	timer.Reset(releaseGrace)
 	select {
 	case <-ended:
-	case <-bound.Done():
-		m.options.Logger.Error("leasing: the provider has not returned from a request whose context has ended", "provider", m.caps.Provider)
+	case <-timer.C:
+		m.log(slog.LevelError, "leasing: the provider has not returned from a request whose context has ended")
 	}
 }

@@ -1,8 +1,10 @@
 package leasing_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,7 +21,9 @@ func TestCloseWaitsForHolders(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		l := acquire(t, m, nil)
 		closed := make(chan error, 1)
-		go func() { closed <- m.Close(context.Background()) }()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { closed <- m.Close(ctx) }()
 		ended(t, l, time.Second)
 		require.ErrorIs(t, l.Err(), leasing.ErrReleased)
 		require.ErrorIs(t, l.Err(), leasing.ErrClosed)
@@ -183,5 +187,147 @@ func TestTrap_T40_NothingIsRenewedThatNobodyOwns(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, renewed, p.Count(leasingtest.Renew))
 		require.Zero(t, m.Health(t.Context()).Held)
+	})
+}
+
+// Renewals hang, and are queued behind one that does, when the manager closes.
+func TestTrap_T68_QueuedRenewalIsSettledAtClose(t *testing.T) {
+	for _, way := range []string{"close", "release", "expiry"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := leasingtest.NewProvider()
+			m, err := leasing.NewManager(polling{p}, leasing.Options{RenewConcurrency: 1})
+			require.NoError(t, err)
+			p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
+			var leases []leasing.Lease
+			for i := range 10 {
+				l, err := m.Acquire(t.Context(), fmt.Sprint(i), nil)
+				require.NoError(t, err)
+				leases = append(leases, l)
+			}
+			time.Sleep(18500 * time.Millisecond) // most are due, one is sent
+			answers := make(chan error, len(leases))
+			for _, l := range leases {
+				go func() { answers <- l.Renew(context.Background()) }()
+			}
+			synctest.Wait()
+			switch way {
+			case "close":
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
+				require.ErrorIs(t, m.Close(ctx), context.DeadlineExceeded)
+			case "release":
+				for _, l := range leases {
+					require.NoError(t, l.Release(t.Context()))
+				}
+			case "expiry":
+				time.Sleep(12 * time.Second)
+			}
+			synctest.Wait()
+			require.Len(t, answers, len(leases), "%s: nobody waits for a request that will not start", way)
+			for range leases {
+				require.Error(t, <-answers)
+			}
+			for _, l := range leases {
+				_ = l.Release(t.Context())
+			}
+			_ = m.Close(t.Context()) // in the first way it tells again what was in use then
+		})
+	}
+}
+
+func TestTrap_T70_CloseWithoutADeadlineEndsByItself(t *testing.T) {
+	for _, ttl := range []time.Duration{5 * time.Second, 10 * time.Minute, leasing.Infinite} {
+		var out bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&out, nil))
+		virtual(t, leasing.Options{Logger: logger}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+			forgotten := acquire(t, m, &leasing.AcquireOptions{TTL: ttl})
+			synctest.Wait()
+			bound := max(20*time.Second, min(forgotten.Remaining(), 10*time.Minute))
+			if ttl == leasing.Infinite {
+				bound = 30 * time.Second
+			}
+			start := time.Now()
+			err := m.Close(context.Background())
+			require.Equal(t, bound, time.Since(start))
+			var left *leasing.CloseError
+			require.ErrorAs(t, err, &left)
+			require.Equal(t, []string{name}, left.InUse)
+			require.Zero(t, left.Unreleased)
+			require.ErrorIs(t, forgotten.Renew(t.Context()), leasing.ErrLost)
+			require.Same(t, err, m.Close(context.Background()), "again")
+		})
+		require.Contains(t, out.String(), `msg="leasing: Close is waiting" provider=memory waited=2s in_use=`+name)
+		require.Contains(t, out.String(), "waited=10s", "again")
+	}
+}
+
+func TestTrap_T70_CloseIsNotNilWhileAReleaseIsUnanswered(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		p.Use(leasingtest.Hang(leasingtest.Release, leasingtest.Always))
+		go func() { _ = l.Release(context.Background()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := m.Close(ctx)
+		var left *leasing.CloseError
+		require.ErrorAs(t, err, &left)
+		require.Equal(t, 1, left.Unreleased)
+		require.Empty(t, left.InUse)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		p.Clear()
+	})
+}
+
+// An acquire that never had an answer holds Close up for one request's time,
+// not for a TTL.
+func TestTrap_T71_CloseAfterAnAcquireOnADeadBackend(t *testing.T) {
+	for how, fault := range map[string]func(leasingtest.Op) leasingtest.Handler{
+		"refuses": func(op leasingtest.Op) leasingtest.Handler {
+			return leasingtest.Fail(op, leasingtest.Always, errNetwork)
+		},
+		"hangs": func(op leasingtest.Op) leasingtest.Handler { return leasingtest.Hang(op, leasingtest.Always) },
+	} {
+		virtual(t, leasing.Options{TTL: time.Hour, RequestTimeout: 3 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+			p.Use(fault(leasingtest.Acquire))
+			p.Use(fault(leasingtest.Release))
+			_, err := m.TryAcquire(t.Context(), name, nil)
+			require.Error(t, err)
+			time.Sleep(time.Second)
+			start := time.Now()
+			err = m.Close(context.Background())
+			require.LessOrEqual(t, time.Since(start), 3*time.Second+100*time.Millisecond, how)
+			var left *leasing.CloseError
+			require.ErrorAs(t, err, &left, how)
+			require.Equal(t, 1, left.Unreleased, how)
+			require.ErrorIs(t, err, leasing.ErrUnavailable, how)
+			p.Clear()
+		})
+	}
+}
+
+// refusedDial is what a provider returns when it could not connect.
+type refusedDial struct{}
+
+func (refusedDial) Error() string        { return "connection refused" }
+func (refusedDial) NotApplied() bool     { return true }
+func (refusedDial) Is(target error) bool { return target == leasing.ErrUnavailable }
+
+func TestTrap_T71_NothingSentIsNothingToCleanUp(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		remove := p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, refusedDial{}))
+		_, err := m.TryAcquire(t.Context(), name, nil)
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		_, err = m.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: 5 * time.Second})
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		require.Greater(t, p.Count(leasingtest.Acquire), 5, "the wait went on")
+		remove()
+		l := acquire(t, m, nil)
+		p.Use(leasingtest.Fail(leasingtest.Release, 3, refusedDial{}))
+		require.NoError(t, l.Release(t.Context()))
+		require.Equal(t, 4, p.Count(leasingtest.Release), "a release that was not sent is sent again, and no acquire is cleaned up")
+		start := time.Now()
+		require.NoError(t, m.Close(t.Context()))
+		require.Zero(t, time.Since(start))
 	})
 }

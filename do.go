@@ -46,6 +46,7 @@ func do(ctx context.Context, m Manager, name string, fn func(ctx context.Context
 	if fn == nil {
 		return &Error{Op: "do", Name: name, Err: &InvalidError{Field: "fn", Value: nil, Want: "a function"}}
 	}
+	ctx = orBackground(ctx)
 	acquired, err := acquire()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package leasing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +13,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// engine sends the requests that the manager makes by itself, renewals and
-// clean-ups, a bounded number of each at a time. The bound spares the backend;
-// it costs no lease: a job that has waited for a place for a quarter of the
-// time that its request may take is sent without one, so hung requests don't
-// keep healthy ones from being sent.
+// engine sends the requests that the manager makes by itself, a bounded number
+// at a time of each kind: renewals, renewals of leases whose last renewal
+// failed, and clean-ups. The first bound spares the backend, and costs no lease: a
+// job that has waited for a place for a quarter of the time that its request
+// may take is overdue, and is sent without one. The second bound holds for
+// overdue jobs too: while a server hangs, goroutines and requests stay few, however many
+// leases there are. So leases whose renewals hang don't keep others from being renewed.
 type engine struct {
 	m *manager
 	// gathered and due are what came due since the last dispatch. Only the
@@ -25,24 +28,43 @@ type engine struct {
 	due      []*cleanup
 
 	mu       sync.Mutex
-	renewals lane
-	cleanups lane
+	renewals queueOfJobs
+	retries  queueOfJobs
+	cleanups queueOfJobs
 }
 
-// lane is a queue for a number of places.
-type lane struct {
-	jobs    []*job
-	running int
-	limit   int
+// queueOfJobs is the jobs of a kind and the workers that do them.
+type queueOfJobs struct {
+	jobs    []*job // in the order in which they came; some have been started
+	overdue []*job // in the order in which they became so; some have been started
+	workers int
+	limit   int // of workers
+	most    int // of workers while jobs are overdue
 }
 
 // job is one request: renewals that share it, or a clean-up.
 type job struct {
 	leases  []*lease
 	cleanup *cleanup
-	patient time.Duration // how long it may wait for a place
-	overdue *time.Timer   // tells when it has; nil while it need not wait
+	wait    time.Duration // how long it may wait for a place
+	timer   *time.Timer   // makes it overdue; nil while it need not wait
 	started bool
+}
+
+// overduePart is the part of the time that its request may take for which a
+// job waits for a place; and the part that its request gets while other jobs of
+// its kind are overdue and have no place.
+const overduePart = 4
+
+// mostJobs is how many requests of a kind run at a time where jobs are overdue,
+// or overdueFactor times the usual number if that is more.
+const (
+	mostJobs      = 256
+	overdueFactor = 16
+)
+
+func newQueueOfJobs(limit int) queueOfJobs {
+	return queueOfJobs{limit: limit, most: max(mostJobs, overdueFactor*limit)}
 }
 
 // batchKey groups renewals that may share a request: a batch is bounded by its
@@ -56,8 +78,9 @@ type batchKey struct {
 
 func newEngine(m *manager) *engine {
 	e := &engine{m: m, gathered: map[batchKey][]*lease{}}
-	e.renewals.limit = m.options.RenewConcurrency
-	e.cleanups.limit = max(1, m.options.RenewConcurrency/4)
+	e.renewals = newQueueOfJobs(m.options.RenewConcurrency)
+	e.retries = newQueueOfJobs(m.options.RenewConcurrency)
+	e.cleanups = newQueueOfJobs(max(1, m.options.RenewConcurrency/4))
 	return e
 }
 
@@ -87,124 +110,149 @@ func (e *engine) dispatch() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for key, leases := range e.gathered {
-		patient := time.Duration(1) << max(key.bound-1, 0) / patience
+		q, wait := &e.renewals, time.Duration(1)<<max(key.bound-1, 0)/overduePart
+		if key.failures > 0 {
+			q = &e.retries
+		}
 		for batch := range slices.Chunk(leases, e.batchSize(key)) {
-			e.renewals.jobs = append(e.renewals.jobs, &job{leases: batch, patient: patient})
+			q.jobs = append(q.jobs, &job{leases: batch, wait: wait})
 		}
 		delete(e.gathered, key)
 	}
 	for _, c := range e.due {
-		e.cleanups.jobs = append(e.cleanups.jobs, &job{cleanup: c, patient: e.m.options.RequestTimeout})
+		e.cleanups.jobs = append(e.cleanups.jobs, &job{cleanup: c, wait: e.m.options.RequestTimeout})
 	}
 	e.due = nil
-	for _, l := range [...]*lane{&e.renewals, &e.cleanups} {
-		e.fill(l)
-		e.arm(l)
+	for _, q := range [...]*queueOfJobs{&e.renewals, &e.retries, &e.cleanups} {
+		e.fill(q)
+		e.arm(q)
 	}
 }
 
-// arm sees to it that those who are left to wait, the newest at the end, don't
-// wait for too long; and it drops those at the front that did. Needs mu.
-func (e *engine) arm(l *lane) {
-	for _, j := range slices.Backward(l.jobs) {
-		if j.overdue != nil {
-			break
-		}
-		j.overdue = time.AfterFunc(j.patient, func() { e.insist(l, j) })
-	}
-	for len(l.jobs) > 0 && l.jobs[0].started {
-		l.jobs[0] = nil
-		l.jobs = l.jobs[1:]
-	}
-}
-
-// fill gives the free places of a lane to jobs. Needs mu.
-func (e *engine) fill(l *lane) {
-	for l.running < l.limit && e.m.lifetime.Err() == nil {
-		j := l.next()
+// fill starts workers for the free places. Caller holds mu.
+func (e *engine) fill(q *queueOfJobs) {
+	for q.workers < q.limit && e.m.lifetime.Err() == nil {
+		j := q.take()
 		if j == nil {
 			return
 		}
-		e.start(l, j)
+		e.startWorker(q, j)
 	}
 }
 
-// insist starts a job that has waited for too long.
-func (e *engine) insist(l *lane, j *job) {
+// arm starts the timers of the jobs that are left to wait, the newest at the
+// end. Caller holds mu.
+func (e *engine) arm(q *queueOfJobs) {
+	for _, j := range slices.Backward(q.jobs) {
+		if j.timer != nil {
+			break
+		}
+		j.timer = time.AfterFunc(j.wait, func() { e.becomeOverdue(q, j) })
+	}
+	q.jobs = dropStarted(q.jobs)
+}
+
+func (e *engine) becomeOverdue(q *queueOfJobs, j *job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !j.started {
-		e.start(l, j)
+	switch {
+	case j.started || e.m.lifetime.Err() != nil:
+	case q.workers < q.most:
+		e.startWorker(q, j)
+	default:
+		q.overdue = append(q.overdue, j)
 	}
 }
 
-// start gives a job a goroutine. Needs mu.
-func (e *engine) start(l *lane, j *job) {
-	j.begin()
-	if e.m.spawn(func() { e.work(l, j) }) {
-		l.running++
+// startWorker begins with a job in a goroutine. Caller holds mu.
+func (e *engine) startWorker(q *queueOfJobs, j *job) {
+	j.start()
+	if e.m.spawn(func() { e.work(q, j) }) {
+		q.workers++
 	}
 }
 
-func (j *job) begin() {
+func (j *job) start() {
 	j.started = true
-	if j.overdue != nil {
-		j.overdue.Stop()
+	if j.timer != nil {
+		j.timer.Stop()
 	}
 }
 
-// next takes the first job that has not been started. Needs mu.
-func (l *lane) next() (j *job) {
-	for len(l.jobs) > 0 {
-		j, l.jobs[0] = l.jobs[0], nil
-		l.jobs = l.jobs[1:]
-		if !j.started {
+// take removes the first job that waits, an overdue one before others. Caller
+// holds the engine's mu.
+func (q *queueOfJobs) take() *job {
+	q.overdue = dropStarted(q.overdue)
+	q.jobs = dropStarted(q.jobs)
+	for _, waiting := range [...]*[]*job{&q.overdue, &q.jobs} {
+		if len(*waiting) > 0 {
+			j := (*waiting)[0]
+			(*waiting)[0] = nil
+			*waiting = (*waiting)[1:]
 			return j
 		}
 	}
-	l.jobs = nil
 	return nil
 }
 
-// work does jobs until there are none, or more at a time than the lane allows.
-func (e *engine) work(l *lane, j *job) {
+// dropStarted removes the jobs at the front that have been started.
+func dropStarted(jobs []*job) []*job {
+	for len(jobs) > 0 && jobs[0].started {
+		jobs[0] = nil
+		jobs = jobs[1:]
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	return jobs
+}
+
+// work does jobs until there are none, or more workers than there may be.
+func (e *engine) work(q *queueOfJobs, j *job) {
 	for j != nil {
-		e.do(j)
-		j = e.following(l)
+		e.do(j, e.share(q))
+		j = e.following(q)
 	}
 }
 
-func (e *engine) following(l *lane) *job {
+func (e *engine) following(q *queueOfJobs) *job {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l.running <= l.limit && e.m.lifetime.Err() == nil {
-		if j := l.next(); j != nil {
-			j.begin()
+	q.overdue = dropStarted(q.overdue)
+	if e.m.lifetime.Err() == nil && (q.workers <= q.limit || len(q.overdue) > 0) {
+		if j := q.take(); j != nil {
+			j.start()
 			return j
 		}
 	}
-	l.running--
+	q.workers--
 	return nil
 }
 
-func (e *engine) do(j *job) {
+// share returns which part of its time a request gets.
+func (e *engine) share(q *queueOfJobs) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(q.overdue) > 0 {
+		return overduePart
+	}
+	return 1
+}
+
+func (e *engine) do(j *job, part time.Duration) {
 	switch {
 	case j.cleanup != nil:
 		j.cleanup.try()
 	case len(j.leases) == 1:
-		_ = j.leases[0].renewAlone(e.m.lifetime) // the lease has noted it
+		_ = j.leases[0].renewAlone(e.m.lifetime, part) // the lease has noted it
 	default:
-		e.renewBatch(j.leases)
+		e.renewBatch(j.leases, part)
 	}
 }
 
-// patience is the part of the time that its request may take for which a job
-// waits for a place.
-const patience = 4
-
 // renewBatch renews several leases in one request. An item that the provider
 // does not answer for is unknown, like any other failure.
-func (e *engine) renewBatch(leases []*lease) {
+func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	sent := e.m.clock.now()
 	bound := e.m.options.RequestTimeout
 	live := leases[:0]
@@ -219,11 +267,13 @@ func (e *engine) renewBatch(leases []*lease) {
 	if len(live) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(e.m.lifetime, bound)
+	ctx, cancel := context.WithTimeout(e.m.lifetime, bound/part)
 	defer cancel()
 	ctx, span := e.m.telemetry.startBatch(ctx, live)
 	defer span.End()
-	results, err := e.m.batch.RenewBatch(ctx, reqs)
+	results, err := request(ctx, e.m, &live[0].overdue, func(ctx context.Context) ([]abstractions.RenewResult, error) {
+		return e.m.batch.RenewBatch(ctx, reqs)
+	}, batchTooLate(live))
 	switch {
 	case err == nil:
 		err = errNoAnswer
@@ -240,6 +290,19 @@ func (e *engine) renewBatch(leases []*lease) {
 	}
 	for s, n := range renewals {
 		e.m.telemetry.renewals(s, now.mono-sent.mono, n)
+	}
+}
+
+// batchTooLate takes the replies to a batch that was given up as failed.
+func batchTooLate(leases []*lease) func([]abstractions.RenewResult, error) {
+	return func(results []abstractions.RenewResult, err error) {
+		for i, l := range leases {
+			if i < len(results) {
+				l.renewedTooLate(results[i].Grant, results[i].Err)
+			} else {
+				l.renewedTooLate(abstractions.Grant{}, cmp.Or(err, errNoAnswer))
+			}
+		}
 	}
 }
 

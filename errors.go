@@ -6,14 +6,18 @@ import (
 	"strings"
 )
 
-// CloseError is what Manager.Close had to leave behind when its context ended.
+// errOutlasted is why a Close without a deadline ends.
+var errOutlasted = errors.New("leases were held for longer than they were trusted when Close began")
+
+// CloseError is what Manager.Close had to leave behind when its context ended,
+// or, where that has no deadline, when it had waited for long enough.
 type CloseError struct {
 	// InUse names the leases whose holders had not released them. They are no
 	// longer renewed.
 	InUse []string
 	// Unreleased counts claims whose release the backend has not answered.
 	Unreleased int
-	// Err is the cause of the context.
+	// Err is the cause of the context, or says what was not worth waiting for.
 	Err error
 }
 

@@ -43,7 +43,7 @@ func (m *Machine) set(in time.Duration) {
 	m.arm()
 }
 
-// arm fires the alarm when the boot clock gets there. Needs mu.
+// arm fires the alarm when the boot clock gets there. Caller holds mu.
 func (m *Machine) arm() {
 	if m.timer != nil {
 		m.timer.Stop()

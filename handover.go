@@ -15,34 +15,36 @@ var errHandedOver = fmt.Errorf("%w: handed over", ErrReleased)
 func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 	began := l.m.clock.now()
 	for {
-		l.mu.Lock()
 		now := l.m.clock.now()
-		if l.phase >= releasing || l.until.left(now) <= 0 {
-			l.unlockIfExpired(now)
+		l.mu.Lock()
+		lost := l.expire(now)
+		if l.phase >= releasing {
+			l.mu.Unlock()
+			lost.report()
 			return Handover{}, l.endedFor("hand over")
 		}
 		renewed := l.sent.mono >= began.mono && (l.granted == Infinite) == (l.plan.ttl == Infinite)
 		last := l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals
-		if !l.renewing && (last || renewed) {
-			l.unlockHandedOver(now)
-			return Handover{Name: l.name, ID: l.id, Token: l.token}, nil
+		ready := !l.renewing && (last || renewed)
+		if ready && l.overdue.count.Load() > 0 {
+			l.mu.Unlock()
+			return Handover{}, l.m.wrap("hand over", l.name, errOverdue)
+		}
+		if ready {
+			l.endWork(errHandedOver)
+			l.finish(nil)
+			l.m.observers.publish(l.observer, l.event(EventHandedOver, now.mono))
 		}
 		l.mu.Unlock()
+		if ready {
+			l.m.retire(l)
+			l.m.telemetry.handedOver(l.scope, now.mono-l.acquired.mono)
+			return Handover{Name: l.name, ID: l.id, Token: l.token}, nil
+		}
 		if err := l.Renew(ctx); err != nil {
 			return Handover{}, err
 		}
 	}
-}
-
-// unlockHandedOver ends the lease in this process alone. Caller holds mu, which is
-// unlocked.
-func (l *lease) unlockHandedOver(now instant) {
-	l.endWork(errHandedOver)
-	l.finish(nil)
-	l.m.observers.publish(l.observer, l.event(EventHandedOver, now.mono))
-	l.mu.Unlock()
-	l.m.telemetry.handedOver(l.scope, now.mono-l.acquired.mono)
-	l.m.retire(l)
 }
 
 func (l leaseInDo) HandOver(context.Context) (Handover, error) {
@@ -91,9 +93,10 @@ func (m *manager) adopt(ctx context.Context, c *claim) (*lease, error) {
 	reqCtx, cancel := bounded(ctx, min(m.drift.window(c.plan.firstTTL), m.options.RequestTimeout))
 	defer cancel()
 	sent := m.clock.now()
-	grant, err := m.provider.Renew(reqCtx, abstractions.RenewRequest{
-		Name: c.name, ID: c.id, Token: c.adopt, TTL: c.plan.firstTTL, Metadata: c.plan.metadata,
-	})
+	req := abstractions.RenewRequest{Name: c.name, ID: c.id, Token: c.adopt, TTL: c.plan.firstTTL, Metadata: c.plan.metadata}
+	grant, err := request(reqCtx, m, &c.overdue, func(ctx context.Context) (abstractions.Grant, error) {
+		return m.provider.Renew(ctx, req)
+	}, nil)
 	if err == nil {
 		err = c.check(grant)
 	}

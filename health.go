@@ -22,7 +22,7 @@ func (m *manager) Health(ctx context.Context) Health {
 	h.Held = len(m.leases)
 	m.mu.Unlock()
 	began := time.Now()
-	err := m.call(ctx, "ping", "", nil, m.ping)
+	_, err := call(ctx, m, "ping", "", nil, m.ping)
 	h.Ping = time.Since(began)
 	switch {
 	case err != nil:
@@ -33,12 +33,11 @@ func (m *manager) Health(ctx context.Context) Health {
 	return h
 }
 
-func (m *manager) ping(ctx context.Context) error {
+func (m *manager) ping(ctx context.Context) (Record, error) {
 	if pinger, ok := abstractions.As[abstractions.Pinger](m.provider); ok {
-		return pinger.Ping(ctx)
+		return Record{}, pinger.Ping(ctx)
 	}
-	_, err := m.provider.Inspect(ctx, abstractions.InspectRequest{Name: pingName})
-	return err
+	return m.provider.Inspect(ctx, abstractions.InspectRequest{Name: pingName})
 }
 
 // HealthHandler serves a manager's Health as JSON: with status 200 while it is

@@ -2,7 +2,6 @@ package leasing
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -41,8 +40,9 @@ type lease struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 
-	entry     // in the schedule
-	slot  int // in manager.leases, under manager.mu
+	entry           // in the schedule
+	overdue overdue // requests about it
+	slot    int     // in manager.leases, under manager.mu
 
 	mu      sync.Mutex
 	phase   phase
@@ -69,6 +69,12 @@ type lease struct {
 	change    *metadataChange
 }
 
+// The methods that change a lease's state do so under its lock and call
+// nothing there but this package and the standard library: not the application's
+// code (contexts, instruments, Random), not the provider's, and not the methods
+// of its errors. What is to follow a change they return, for the caller to do
+// when the lock is free.
+
 // newLease makes a lease of a grant whose request was sent at the given instant.
 func (m *manager) newLease(c *claim, grant abstractions.Grant, sent instant) *lease {
 	l := &lease{
@@ -82,7 +88,7 @@ func (m *manager) newLease(c *claim, grant abstractions.Grant, sent instant) *le
 	if c.plan.observer != nil {
 		l.observer = m.observers.forLease(c.plan.observer)
 	}
-	l.planRenewal(sent)
+	l.planRenewal(sent, m.random())
 	if c.plan.ttl == Infinite && grant.TTL != Infinite {
 		l.nextRenew = sent // an infinite lease is made by its first renewal
 	}
@@ -91,6 +97,15 @@ func (m *manager) newLease(c *claim, grant abstractions.Grant, sent instant) *le
 
 // begin puts a new lease to work, unless the manager is being closed or has it already.
 func (l *lease) begin(now instant) error {
+	l.m.telemetry.active(l.scope, +1)
+	err := l.start(now)
+	if err != nil {
+		l.m.telemetry.active(l.scope, -1)
+	}
+	return err
+}
+
+func (l *lease) start(now instant) error {
 	l.mu.Lock() // before anybody else can find it, so that Acquired is the first event
 	defer l.mu.Unlock()
 	if err := l.m.register(l); err != nil {
@@ -99,7 +114,6 @@ func (l *lease) begin(now instant) error {
 	e := l.event(EventAcquired, now.mono)
 	e.Remaining = l.until.left(now)
 	l.m.observers.publish(l.observer, e)
-	l.m.telemetry.active(l.scope, +1)
 	l.reschedule(now)
 	return nil
 }
@@ -131,39 +145,41 @@ func (l *lease) Renewals() int {
 }
 
 func (l *lease) Remaining() time.Duration {
+	now := l.m.clock.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.phase >= releasing {
 		return 0
 	}
-	return max(0, l.until.left(l.m.clock.now()))
+	return max(0, l.until.left(now))
 }
 
 func (l *lease) Err() error {
+	now := l.m.clock.now()
 	l.mu.Lock()
-	l.unlockIfExpired(l.m.clock.now())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cause
+	lost := l.expire(now)
+	cause := l.cause
+	l.mu.Unlock()
+	lost.report()
+	return cause
 }
 
 // onDue is the loop's call: trust has run out, or a renewal is due.
 func (l *lease) onDue(now instant) {
 	l.mu.Lock()
-	left := l.until.left(now)
-	if l.phase >= releasing || left <= 0 {
-		l.unlockIfExpired(now)
-		return
+	lost := l.expire(now)
+	if l.phase < releasing {
+		if !l.renewing && l.nextRenew.left(now) <= l.slack() {
+			l.renewing = true
+			l.m.engine.gather(l, l.until.left(now))
+		}
+		l.reschedule(now)
 	}
-	if !l.renewing && l.nextRenew.left(now) <= l.slack() {
-		l.renewing = true
-		l.m.engine.gather(l, left)
-	}
-	l.reschedule(now)
 	l.mu.Unlock()
+	lost.report()
 }
 
-// reschedule says when the loop must look at the lease again. Needs mu.
+// reschedule says when the loop must look at the lease again. Caller holds mu.
 func (l *lease) reschedule(now instant) {
 	due, early := l.until.left(now), time.Duration(0)
 	if renew := l.nextRenew.left(now); !l.renewing && renew < due {
@@ -184,36 +200,68 @@ func (l *lease) slack() time.Duration {
 	return l.plan.cadence / 32
 }
 
-// lose ends the lease without a release. Needs mu; unlocks. Nothing in it waits.
-func (l *lease) lose(now instant, reason LostReason, err error) {
+// loss is what is still to do about a lease that has just been lost. A nil one
+// is nothing.
+type loss struct {
+	lease  *lease
+	reason LostReason
+	held   time.Duration
+	orphan *cleanup // of a renewal that nobody has heard of, which may hold the name for another TTL
+}
+
+// expire ends a lease whose trust has run out. Caller holds mu, and reports the loss.
+func (l *lease) expire(now instant) *loss {
+	if l.phase >= releasing || l.until.left(now) > 0 {
+		return nil
+	}
+	return l.lose(now, LostExpired, l.failure)
+}
+
+// lose ends the lease without a release. Caller holds mu, and reports the loss.
+func (l *lease) lose(now instant, reason LostReason, err error) *loss {
 	if reason == LostExpired && l.failures == 0 && l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals {
 		reason = LostRenewalLimit
 	}
-	l.loseAs(now, &LostError{Reason: reason, Err: err})
+	return l.loseAs(now, &LostError{Reason: reason, Err: err})
 }
 
-// loseAs is lose for a loss of which the backend told. Needs mu; unlocks.
-func (l *lease) loseAs(now instant, lost *LostError) {
-	uncertain := l.unknown && lost.Reason == LostExpired
+// loseAs is lose for a loss of which the backend told. Caller holds mu, and
+// reports the loss.
+func (l *lease) loseAs(now instant, lost *LostError) *loss {
+	ended := &loss{lease: l, reason: lost.Reason, held: now.mono - l.acquired.mono}
+	if l.unknown && lost.Reason == LostExpired {
+		ended.orphan = l.orphan(l.lastSent)
+	}
 	l.endWork(lost)
 	l.finish(lost)
 	e := l.event(EventLost, now.mono)
 	e.Reason, e.BrokenBy, e.BreakReason = lost.Reason, lost.BrokenBy, lost.BreakReason
 	e.Err, e.LastRenewal = lost, l.m.clock.time(l.sent.mono)
 	l.m.observers.publish(l.observer, e)
-	orphan := l.orphan(l.lastSent)
-	l.mu.Unlock()
+	return ended
+}
 
-	l.m.lost.Add(1)
-	l.m.telemetry.lost(l.scope, lost.Reason, now.mono-l.acquired.mono)
-	l.m.retire(l)
-	if uncertain { // a renewal that nobody heard of may hold the name for another TTL
-		l.m.cleanUp(orphan, nil)
+// report does what follows a loss. Nothing in it waits.
+func (x *loss) report() {
+	if x == nil {
+		return
 	}
+	m := x.lease.m
+	defer func() { // a renewal may be queued still, and never be sent
+		x.lease.mu.Lock()
+		defer x.lease.mu.Unlock()
+		x.lease.settleRenewal()
+	}()
+	m.lost.Add(1)
+	if x.orphan != nil {
+		m.cleanUp(x.orphan, nil)
+	}
+	m.retire(x.lease)
+	m.telemetry.lost(x.lease.scope, x.reason, x.held)
 }
 
 // orphan is the clean-up after a renewal, sent at the given instant, that the
-// backend may have granted to a lease which is lost. Needs mu.
+// backend may have granted to a lease which is lost. Caller holds mu.
 func (l *lease) orphan(sent instant) *cleanup {
 	c := &cleanup{name: l.name, id: l.id, token: l.token, state: l.state, until: sent.add(l.plan.ttl)}
 	if l.granted != Infinite {
@@ -222,8 +270,8 @@ func (l *lease) orphan(sent instant) *cleanup {
 	return c
 }
 
-// endWork cancels the lease's context. Needs mu. Cancelling calls nothing of
-// ours, and what a user has hung on the context runs in goroutines.
+// endWork cancels the lease's context. Caller holds mu: cancelling calls nothing
+// of ours, and what a user has hung on the context runs in goroutines.
 func (l *lease) endWork(cause error) {
 	if l.cause == nil {
 		l.cause = cause
@@ -232,7 +280,7 @@ func (l *lease) endWork(cause error) {
 	l.phase = max(l.phase, ending)
 }
 
-// finish enters the last phase. Needs mu.
+// finish enters the last phase. Caller holds mu.
 func (l *lease) finish(outcome error) {
 	l.phase, l.outcome = ended, outcome
 	l.m.schedule.remove(l)
@@ -241,18 +289,9 @@ func (l *lease) finish(outcome error) {
 
 // retire takes an ended lease out of the manager's books.
 func (m *manager) retire(l *lease) {
-	m.telemetry.active(l.scope, -1)
 	m.queues.ended(l)
 	m.unregister(l)
-}
-
-// unlockIfExpired ends a lease whose trust has run out. Needs mu; unlocks.
-func (l *lease) unlockIfExpired(now instant) {
-	if l.phase < releasing && l.until.left(now) <= 0 {
-		l.lose(now, LostExpired, l.failure)
-		return
-	}
-	l.mu.Unlock()
+	m.telemetry.active(l.scope, -1)
 }
 
 // endedError is what a renewal of an ended lease returns.
@@ -261,14 +300,15 @@ func (l *lease) endedError() error { return l.endedFor("renew") }
 // endedFor is what an operation on an ended lease returns.
 func (l *lease) endedFor(op string) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.outcome != nil && errors.Is(l.outcome, ErrLost) {
-		return l.m.wrap(op, l.name, l.outcome)
+	outcome := l.outcome
+	l.mu.Unlock()
+	if lost, ok := outcome.(*LostError); ok { //nolint:errorlint // as lose has set it
+		return l.m.wrap(op, l.name, lost)
 	}
 	return l.m.wrap(op, l.name, ErrReleased)
 }
 
-// event is an Event about the lease. Needs mu.
+// event is an Event about the lease. Caller holds mu.
 func (l *lease) event(kind EventKind, now time.Duration) Event {
 	return Event{
 		Kind: kind, Time: l.m.clock.time(now), Coalesced: 1,

@@ -102,13 +102,13 @@ func (l *lease) metadataRenewed(sent instant) {
 
 // metadataFailed notes a failed renewal sent at the given instant. Metadata that the
 // backend refuses is dropped: it must not cost the lease. Caller holds mu.
-func (l *lease) metadataFailed(sent instant, err error) {
+func (l *lease) metadataFailed(sent instant, err error, v verdict) {
 	c := l.change
 	switch {
 	case c == nil || c.carried == nil:
-	case !abstractions.NotApplied(err):
+	case v.applied:
 		c.doubt = sent.add(l.plan.firstTTL)
-	case !permanent(err):
+	case !v.permanent:
 	case c.wanted == nil:
 		c.doubt = instant{}
 	default:

@@ -314,7 +314,9 @@ func TestTrap_T38_PanickingLoggerIsIsolated(t *testing.T) {
 func TestTrap_T60_PanicOfAProviderDoesNotBlockTheName(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		remove := p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error { panic("bug") })
-		require.Panics(t, func() { _, _ = m.Acquire(t.Context(), name, nil) }) // net/http would recover it
+		_, err := m.Acquire(t.Context(), name, nil)
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		require.ErrorContains(t, err, "the provider panicked: bug")
 		remove()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

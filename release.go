@@ -15,43 +15,59 @@ const releaseGrace = time.Second
 // errClosedRelease is the cause with which Close ends the work under a lease.
 var errClosedRelease = fmt.Errorf("%w: manager %w", ErrReleased, ErrClosed)
 
+var errReleasePanicked = fmt.Errorf("%w: the release was cut off by a panic", ErrUnavailable)
+
 func (l *lease) Release(ctx context.Context) error {
-	l.mu.Lock()
+	ctx = orBackground(ctx)
 	now := l.m.clock.now()
-	if l.phase < releasing && l.until.left(now) <= 0 {
-		l.lose(now, LostExpired, l.failure)
-		l.mu.Lock()
+	l.mu.Lock()
+	lost := l.expire(now)
+	before, outcome := l.phase, l.outcome
+	switch {
+	case before < releasing:
+		l.endWork(ErrReleased)
+		l.phase = releasing
+		l.m.schedule.remove(l)
+		l.settleRenewal() // it is not waited for any more
+	case before == releasing && l.done == nil:
+		l.done = make(chan struct{})
 	}
-	switch l.phase {
+	done := l.done
+	l.mu.Unlock()
+	lost.report()
+	switch before {
 	case releasing:
-		return l.awaitRelease(ctx)
+		return l.awaitRelease(ctx, done)
 	case ended:
-		outcome := l.outcome
-		l.mu.Unlock()
 		l.releaseAfterClose(ctx, outcome)
 		return l.m.wrap("release", l.name, outcome)
 	}
-	l.endWork(ErrReleased)
-	l.phase = releasing
-	l.m.schedule.remove(l)
-	bound := l.granted
-	req := abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}
-	l.mu.Unlock()
+	return l.releaseNow(ctx, now)
+}
 
-	l.m.queues.ending(l)
-	ctx, span := l.m.telemetry.startLinked(ctx, "lease.release", l)
-	defer span.End()
+// releaseNow tells the backend. Nobody else does, and whatever happens on the
+// way (the context, the telemetry and the logger are the application's code) it
+// leaves the lease ended.
+func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
+	bound := l.granted // none changes it any more
 	if bound == Infinite {
 		bound = l.plan.firstTTL
 	}
-	err := l.m.release(ctx, req, bound)
-	if err != nil && (!abstractions.NotApplied(err) || errors.Is(err, ErrThrottled)) {
-		l.m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: req.State, until: now.add(l.plan.ttl)}, nil)
-	} else if l.doubt.left(now) > 0 {
-		l.m.cleanUp(&cleanup{name: l.name, id: l.id, until: l.doubt}, nil)
-	}
+	err = errReleasePanicked
+	defer func() {
+		if err != nil && !refused(err) {
+			l.m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: l.state, until: now.add(l.plan.ttl)}, nil)
+		} else if l.doubt.left(now) > 0 {
+			l.m.cleanUp(&cleanup{name: l.name, id: l.id, until: l.doubt}, nil)
+		}
+		err = l.released(now.mono, err)
+	}()
+	l.m.queues.ending(l)
+	ctx, span := l.m.telemetry.startLinked(ctx, "lease.release", l)
+	defer span.End()
+	err = l.m.release(ctx, &l.overdue, abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}, bound)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, err)
-	return l.released(now.mono, err)
+	return err
 }
 
 // released reports the end of a release.
@@ -67,18 +83,13 @@ func (l *lease) released(began time.Duration, err error) error {
 		close(l.done)
 	}
 	l.mu.Unlock()
-	l.m.telemetry.released(l.scope, now-began, now-l.acquired.mono, err)
 	l.m.retire(l)
+	l.m.telemetry.released(l.scope, now-began, now-l.acquired.mono, err)
 	return err
 }
 
-// awaitRelease waits for the release under way. Needs mu; unlocks.
-func (l *lease) awaitRelease(ctx context.Context) error {
-	if l.done == nil {
-		l.done = make(chan struct{})
-	}
-	done := l.done
-	l.mu.Unlock()
+// awaitRelease waits for the release under way.
+func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -92,7 +103,7 @@ func (l *lease) awaitRelease(ctx context.Context) error {
 // release gives a claim up at the backend, trying again until it answers or
 // the bound has passed, after which the backend will have freed the name by
 // itself. The request does not end with ctx: see Lease.Release.
-func (m *manager) release(ctx context.Context, req abstractions.ReleaseRequest, bound time.Duration) error {
+func (m *manager) release(ctx context.Context, pending *overdue, req abstractions.ReleaseRequest, bound time.Duration) error {
 	detached, cancel := bounded(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	if ctx.Done() != nil {
@@ -100,20 +111,26 @@ func (m *manager) release(ctx context.Context, req abstractions.ReleaseRequest, 
 		defer stop()
 	}
 	for n := 1; ; n++ {
-		err := m.releaseOnce(detached, req)
-		if err == nil || abstractions.NotApplied(err) && !errors.Is(err, ErrThrottled) {
+		err := m.releaseOnce(detached, pending, req)
+		if err == nil || refused(err) {
 			return err
 		}
-		if !sleep(detached, retryPause(n, bound, bound, m.options.Random())) {
+		if !sleep(detached, retryPause(n, bound, bound, m.random())) {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}
 }
 
-func (m *manager) releaseOnce(ctx context.Context, req abstractions.ReleaseRequest) error {
+// refused reports whether the backend has answered that it did nothing, and would
+// do so again. A request that was not sent, or throttled, is worth another try.
+func refused(err error) bool {
+	return abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable)
+}
+
+func (m *manager) releaseOnce(ctx context.Context, pending *overdue, req abstractions.ReleaseRequest) error {
 	ctx, cancel := bounded(ctx, m.options.RequestTimeout)
 	defer cancel()
-	return m.provider.Release(ctx, req)
+	return m.giveUp(ctx, pending, req)
 }
 
 // releaseAfterClose frees a lease whose holder has outlasted Close: it was left
@@ -126,7 +143,7 @@ func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseGrace)
 	defer cancel()
 	// The holder hears that the lease was lost in any case.
-	_ = l.m.releaseOnce(ctx, abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state})
+	_ = l.m.releaseOnce(ctx, &l.overdue, abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state})
 }
 
 // sleep pauses for d, or returns false when ctx ends.

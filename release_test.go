@@ -137,7 +137,11 @@ func windUp(t *testing.T, stops ...string) {
 							return err
 						}
 					case "close":
-						go func() { closed <- m.Close(context.Background()) }()
+						go func() {
+							ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+							defer cancel()
+							closed <- m.Close(ctx)
+						}()
 					}
 					<-ctx.Done()
 					time.Sleep(5 * time.Minute) // cleaning up

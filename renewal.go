@@ -19,36 +19,78 @@ var (
 // how long it may take. It is not ok if the lease has ended meanwhile.
 func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound time.Duration, ok bool) {
 	l.mu.Lock()
-	left := l.until.left(sent)
-	if l.phase >= releasing || left <= 0 {
+	lost := l.expire(sent)
+	if ok = l.phase < releasing; ok {
+		l.lastSent = sent
+		req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.plan.ttl, State: l.state, Metadata: l.carryMetadata()}
+		bound = attemptBound(l.until.left(sent), l.m.options.RequestTimeout)
+	} else {
 		l.settleRenewal()
-		l.unlockIfExpired(sent)
-		return abstractions.RenewRequest{}, 0, false
 	}
-	l.lastSent = sent
-	req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.plan.ttl, State: l.state, Metadata: l.carryMetadata()}
 	l.mu.Unlock()
-	return req, attemptBound(left, l.m.options.RequestTimeout), true
+	lost.report()
+	return req, bound, ok
 }
 
-// renewAlone makes one attempt for one lease.
-func (l *lease) renewAlone(ctx context.Context) error {
+// renewAlone makes one attempt for one lease. It takes at most the given part
+// of the time that it might have: see lane.share.
+func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	sent := l.m.clock.now()
 	req, bound, ok := l.beginRenewal(sent)
 	if !ok {
 		return l.endedError()
 	}
-	ctx, cancel := bounded(ctx, bound)
+	ctx, cancel := bounded(ctx, bound/part)
 	defer cancel()
 	ctx, span := l.m.telemetry.startLinked(ctx, "lease.renew", l)
 	defer span.End()
-	grant, err := l.m.provider.Renew(ctx, req)
+	grant, err := request(ctx, l.m, &l.overdue, func(ctx context.Context) (abstractions.Grant, error) {
+		return l.m.provider.Renew(ctx, req)
+	}, l.renewedTooLate)
 	if cutOff(ctx, err) {
 		err = fmt.Errorf("%w: %v", ErrUnavailable, err)
 	}
 	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, l.plan.ttl, err)
 	return err
+}
+
+// renewedTooLate takes the reply to a request that was given up as failed. Only
+// a claim that lives on in the backend after the lease has ended is to be cleaned up.
+func (l *lease) renewedTooLate(_ abstractions.Grant, err error) {
+	v, now := judge(err), l.m.clock.now() // it may have been applied just now
+	l.mu.Lock()
+	orphan := l.outlived(v, now)
+	l.mu.Unlock()
+	if orphan != nil {
+		l.m.cleanUp(orphan, nil)
+	}
+}
+
+// verdict is what an error of a renewal says. The methods of errors are the
+// provider's code, so they are asked before a lock is taken.
+type verdict struct {
+	ok         bool
+	lost       *LostError    // if the lease is certainly lost
+	applied    bool          // the request was applied, or may have been, or may yet be
+	permanent  bool          // asking again can't help
+	throttled  bool          // the backend refused for now
+	retryAfter time.Duration // as it asks then
+}
+
+func judge(err error) verdict {
+	v := verdict{ok: err == nil, applied: err == nil || !abstractions.NotApplied(err)}
+	if err == nil {
+		return v
+	}
+	v.permanent = permanent(err)
+	if errors.Is(err, ErrLost) {
+		v.lost = lossOf(err)
+	}
+	if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
+		v.throttled, v.retryAfter = true, throttled.RetryAfter
+	}
+	return v
 }
 
 // finishRenewal is where every renewal ends, the engine's and the
@@ -60,31 +102,60 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	if err == nil {
 		err = l.checkGrant(grant, sent, now)
 	}
-	took := now.mono - sent.mono
+	v, random, took := judge(err), m.random(), now.mono-sent.mono
 
+	var lost *loss
+	var orphan *cleanup
+	var margin time.Duration
 	l.mu.Lock()
-	if l.phase >= releasing {
-		var lost *LostError
-		orphaned := errors.As(l.outcome, &lost) && lost.Reason != LostClosed && (err == nil || !abstractions.NotApplied(err))
-		orphan := l.orphan(sent)
-		l.settleRenewal()
-		l.mu.Unlock()
-		if orphaned {
-			m.cleanUp(orphan, nil)
-		}
-		return l.endedError()
-	}
+	late := l.phase >= releasing
 	switch {
-	case err == nil:
-		l.renewed(sent, now, grant, renewals)
-		return nil
-	case errors.Is(err, ErrLost):
-		m.telemetry.renewalFailed(l.scope, took, resultLost)
-		l.loseAndSettle(now, lossOf(err))
-		return l.endedError()
+	case late:
+		orphan = l.outlived(v, sent)
+		l.settleRenewal()
+	case v.ok:
+		margin = l.renewed(sent, now, grant, random)
+	case v.lost != nil:
+		lost = l.loseAs(now, v.lost)
 	default:
-		return l.renewalFailed(now, err, took)
+		lost = l.renewalFailed(now, err, v, random)
 	}
+	l.mu.Unlock()
+
+	if orphan != nil {
+		m.cleanUp(orphan, nil)
+	}
+	lost.report()
+	switch {
+	case late:
+		return l.endedError()
+	case v.ok:
+		m.telemetry.renewed(l.scope, margin)
+		if renewals == nil {
+			m.telemetry.renewals(l.scope, took, 1)
+		} else {
+			renewals[l.scope]++
+		}
+		return nil
+	case v.lost != nil:
+		m.telemetry.renewalFailed(l.scope, took, resultLost)
+	default:
+		m.telemetry.renewalFailed(l.scope, took, errorType(err))
+	}
+	if lost != nil {
+		return l.endedError()
+	}
+	return m.wrap("renew", l.name, err)
+}
+
+// outlived returns the clean-up after a renewal that may live on in the backend
+// while its lease was lost; nil if there is none to do. Caller holds mu.
+func (l *lease) outlived(v verdict, sent instant) *cleanup {
+	lost, ok := l.outcome.(*LostError) //nolint:errorlint // as lose has set it
+	if !ok || lost.Reason == LostClosed || !v.applied {
+		return nil
+	}
+	return l.orphan(sent)
 }
 
 // checkGrant refuses an answer that is not for this lease, or that came so
@@ -99,42 +170,37 @@ func (l *lease) checkGrant(g abstractions.Grant, sent, now instant) error {
 	return nil
 }
 
-// renewed moves the trust. Needs mu; unlocks.
-func (l *lease) renewed(sent, now instant, grant abstractions.Grant, renewals tally) {
-	margin := l.until.left(now)
+// renewed moves the trust, and returns what was left of it. Caller holds mu.
+func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random float64) (margin time.Duration) {
+	margin = l.until.left(now)
 	l.until = sent.add(l.m.drift.window(grant.TTL))
 	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
 	l.renewals++
 	l.metadataRenewed(sent)
 	l.recovered()
-	l.planRenewal(sent)
+	l.planRenewal(sent, random)
 	l.settleRenewal()
 	l.reschedule(now)
 	e := l.event(EventRenewed, now.mono)
 	e.Remaining = l.until.left(now)
 	l.m.observers.publish(l.observer, e)
-	l.mu.Unlock()
-	l.m.telemetry.renewed(l.scope, margin)
-	if renewals == nil {
-		l.m.telemetry.renewals(l.scope, now.mono-sent.mono, 1)
-	} else {
-		renewals[l.scope]++
-	}
+	return margin
 }
 
-// renewalFailed plans the retry. Needs mu; unlocks.
-func (l *lease) renewalFailed(now instant, err error, took time.Duration) error {
+// renewalFailed plans the retry, unless trust is over. Caller holds mu, and
+// reports the loss.
+func (l *lease) renewalFailed(now instant, err error, v verdict, random float64) *loss {
 	left := l.until.left(now)
 	if l.failures++; l.failures == 1 {
 		l.m.failing.Add(1)
 	}
 	l.failure = err
-	l.metadataFailed(l.lastSent, err)
-	l.unknown = l.unknown || !abstractions.NotApplied(err)
+	l.metadataFailed(l.lastSent, err, v)
+	l.unknown = l.unknown || v.applied
 	if l.plan.cadence != forever {
-		pause := min(retryPause(l.failures, l.plan.firstTTL, left, l.m.options.Random()), l.plan.cadence)
-		if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
-			pause = min(max(pause, throttled.RetryAfter), max(left/3, minRetry), max(l.plan.cadence, minRetry))
+		pause := min(retryPause(l.failures, l.plan.firstTTL, left, random), l.plan.cadence)
+		if v.throttled {
+			pause = min(max(pause, v.retryAfter), max(left/3, minRetry), max(l.plan.cadence, minRetry))
 		}
 		l.nextRenew = now.add(pause)
 	}
@@ -142,27 +208,15 @@ func (l *lease) renewalFailed(now instant, err error, took time.Duration) error 
 	e.Remaining, e.Attempt, e.Err = max(left, 0), l.failures, err
 	e.WillRetry = l.plan.cadence != forever && l.nextRenew.left(now) < left
 	l.m.observers.publish(l.observer, e)
-	l.m.telemetry.renewalFailed(l.scope, took, errorType(err))
 	if left <= 0 {
-		l.loseAndSettle(now, &LostError{Reason: LostExpired, Err: err})
-		return l.endedError()
+		return l.lose(now, LostExpired, err)
 	}
 	l.settleRenewal()
 	l.reschedule(now)
-	l.mu.Unlock()
-	return l.m.wrap("renew", l.name, err)
+	return nil
 }
 
-// loseAndSettle ends the lease, and only then lets those go on who wait for the
-// renewal: what they look at next shows the loss. Needs mu; unlocks.
-func (l *lease) loseAndSettle(now instant, lost *LostError) {
-	l.loseAs(now, lost)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.settleRenewal()
-}
-
-// recovered notes that the last renewal did not fail. Needs mu.
+// recovered notes that the last renewal did not fail. Caller holds mu.
 func (l *lease) recovered() {
 	if l.failures > 0 {
 		l.m.failing.Add(-1)
@@ -170,8 +224,9 @@ func (l *lease) recovered() {
 	l.failures, l.failure, l.unknown = 0, nil, false
 }
 
-// planRenewal sets the next renewal, counted from when the last was sent. Needs mu.
-func (l *lease) planRenewal(sent instant) {
+// planRenewal sets the next renewal, counted from when the last was sent. Caller
+// holds mu.
+func (l *lease) planRenewal(sent instant, random float64) {
 	if l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals {
 		l.nextRenew = instant{forever, forever}
 		return
@@ -180,10 +235,11 @@ func (l *lease) planRenewal(sent instant) {
 	if l.granted < l.plan.ttl && l.plan.ttl != Infinite && cadence != forever { // less than was asked for
 		cadence = min(cadence, time.Duration(defaultFraction*float64(l.granted)))
 	}
-	l.nextRenew = sent.add(jittered(cadence, l.m.options.Random()))
+	l.nextRenew = sent.add(jittered(cadence, random))
 }
 
-// settleRenewal lets those go on who wait for the renewal under way. Needs mu.
+// settleRenewal lets those go on who wait for the renewal under way: what they
+// look at next shows what became of it. Caller holds mu.
 func (l *lease) settleRenewal() {
 	l.renewing = false
 	if l.settled != nil {
@@ -195,30 +251,62 @@ func (l *lease) settleRenewal() {
 // Renew is the application's own renewal. It shares everything with the
 // engine's but who waits for it.
 func (l *lease) Renew(ctx context.Context) error {
+	ctx = orBackground(ctx)
+	var cut error
+	if ctx.Err() != nil {
+		cut = context.Cause(ctx)
+	}
+	now := l.m.clock.now()
 	l.mu.Lock()
-	if l.phase >= releasing || l.until.left(l.m.clock.now()) <= 0 {
-		l.unlockIfExpired(l.m.clock.now())
+	lost := l.expire(now)
+	settled, err := l.joinRenewal(ctx, cut, now)
+	l.mu.Unlock()
+	lost.report()
+	switch {
+	case err != nil:
+		return l.m.wrap("renew", l.name, err)
+	case settled == nil:
 		return l.endedError()
 	}
-	if l.renewing {
-		return l.joinRenewal(ctx)
-	}
-	if n := l.plan.maxRenewals; n > 0 && l.renewals >= n {
-		l.mu.Unlock()
-		return l.m.wrap("renew", l.name, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: n, Want: "more, to renew again: all are used up"})
-	}
-	if ctx.Err() != nil {
-		l.mu.Unlock()
+	select {
+	case <-settled:
+	case <-ctx.Done():
 		return l.m.wrap("renew", l.name, context.Cause(ctx))
 	}
-	// The attempt is everybody's who may join it, so it does not end with ctx.
-	if !l.m.spawn(func() { l.renewDetached(ctx) }) {
-		l.mu.Unlock()
-		return l.m.wrap("renew", l.name, ErrClosed)
+	l.mu.Lock()
+	failure, over := l.failure, l.phase >= releasing
+	l.mu.Unlock()
+	if over {
+		return l.endedError()
 	}
-	l.renewing = true
-	l.reschedule(l.m.clock.now())
-	return l.joinRenewal(ctx)
+	return l.m.wrap("renew", l.name, failure)
+}
+
+// joinRenewal returns a channel that is closed when the renewal under way has
+// come to something, and begins one if there is none, unless ctx is cut. There is
+// no channel if the lease has ended. Caller holds mu.
+func (l *lease) joinRenewal(ctx context.Context, cut error, now instant) (<-chan struct{}, error) {
+	if l.phase >= releasing {
+		return nil, nil
+	}
+	if !l.renewing {
+		switch n := l.plan.maxRenewals; {
+		case n > 0 && l.renewals >= n:
+			return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: n, Want: "more, to renew again: all are used up"}
+		case cut != nil:
+			return nil, cut
+		}
+		// The attempt is everybody's who may join it, so it does not end with ctx.
+		if !l.m.spawn(func() { l.renewDetached(ctx) }) {
+			return nil, ErrClosed
+		}
+		l.renewing = true
+		l.reschedule(now)
+	}
+	if l.settled == nil {
+		l.settled = make(chan struct{})
+	}
+	return l.settled, nil
 }
 
 // renewDetached makes an attempt that ends with the manager, and not with ctx.
@@ -226,28 +314,13 @@ func (l *lease) renewDetached(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(l.m.lifetime, cancel)()
-	_ = l.renewAlone(ctx) // those who joined it read what came of it
-}
-
-// joinRenewal waits for the renewal under way. Needs mu; unlocks.
-func (l *lease) joinRenewal(ctx context.Context) error {
-	if l.settled == nil {
-		l.settled = make(chan struct{})
-	}
-	settled := l.settled
-	l.mu.Unlock()
-	select {
-	case <-settled:
-	case <-ctx.Done():
-		return l.m.wrap("renew", l.name, context.Cause(ctx))
-	}
-	l.mu.Lock()
-	failure, ended := l.failure, l.phase >= releasing
-	l.mu.Unlock()
-	if ended {
-		return l.endedError()
-	}
-	return l.m.wrap("renew", l.name, failure)
+	defer func() {
+		if p := recover(); p != nil { // the values of ctx are the application's, which telemetry asks for
+			now := l.m.clock.now()
+			_ = l.finishRenewal(now, now, abstractions.Grant{}, fmt.Errorf("%w: the context of Renew panicked: %v", ErrUnavailable, p), nil)
+		}
+	}()
+	_ = l.renewAlone(ctx, 1) // those who joined it read what came of it
 }
 
 // lossOf returns the loss that a provider reports, and what stood behind it.

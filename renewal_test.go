@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -82,7 +83,8 @@ func TestTrap_T03_LossDoesNotWaitForAHungRenewal(t *testing.T) {
 			l := acquire(t, m, &leasing.AcquireOptions{TTL: ttl, Observer: told.observe})
 			require.Equal(t, l.AcquiredAt().Add(leasing.Window(ttl)), ended(t, l, ttl))
 			requireLost(t, l, leasing.LostExpired)
-			require.Equal(t, leasing.EventLost, told.kinds()[1])
+			require.Len(t, told.only(leasing.EventLost), 1)
+			require.NotEmpty(t, told.only(leasing.EventRenewalFailed), "and the attempt that hung had failed before")
 			close(release)
 		})
 	}
@@ -419,4 +421,56 @@ func TestAnswerForAnotherLeaseIsNoRenewal(t *testing.T) {
 		ended(t, l, time.Minute)
 		requireLost(t, l, leasing.LostExpired)
 	})
+}
+
+// While a server hangs, goroutines and requests stay few, whatever the number of
+// leases, and whether or not renewals can share a request.
+func TestTrap_T89_GoroutinesStayBoundedWhileTheServerHangs(t *testing.T) {
+	for _, batch := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := leasingtest.NewProvider()
+			var backend leasing.Provider = p
+			if !batch {
+				backend = polling{p}
+			}
+			m := leasingtest.NewManagerOn(t, backend, leasing.Options{})
+			const n = 20_000
+			for i := range n {
+				_, err := m.Acquire(t.Context(), fmt.Sprint("hung/", i), nil)
+				require.NoError(t, err)
+			}
+			var inFlight, most atomic.Int64
+			p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
+				if call.Op == leasingtest.Renew && call.Name[0] == 'h' {
+					if now := inFlight.Add(1); now > most.Load() {
+						most.Store(now)
+					}
+					defer inFlight.Add(-1)
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return apply()
+			})
+			var healthy []leasing.Lease
+			for i := range 50 {
+				l, err := m.Acquire(t.Context(), fmt.Sprint("ok/", i), nil)
+				require.NoError(t, err)
+				healthy = append(healthy, l)
+			}
+			goroutines := 0
+			for range 1200 {
+				time.Sleep(50 * time.Millisecond)
+				goroutines = max(goroutines, runtime.NumGoroutine())
+			}
+			t.Logf("batches %v: at most %d requests and %d goroutines", batch, most.Load(), goroutines)
+			require.LessOrEqual(t, most.Load(), int64(600))
+			require.Less(t, goroutines, 1500)
+			require.EqualValues(t, n, m.Health(t.Context()).Lost)
+			for _, l := range healthy {
+				require.NoError(t, l.Err(), "%s is starved", l.Name())
+				require.NoError(t, l.Release(t.Context()))
+			}
+			p.Clear()
+		})
+	}
 }

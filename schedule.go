@@ -87,7 +87,7 @@ func (s *schedule) take(now time.Duration, into []scheduled) []scheduled {
 	return s.collect(0, now, into)
 }
 
-// collect adds what is due at i and, no sooner, below. Needs mu.
+// collect adds what is due at i and, no sooner, below. Caller holds mu.
 func (s *schedule) collect(i int, now time.Duration, into []scheduled) []scheduled {
 	if i >= len(s.heap) {
 		return into
@@ -140,7 +140,7 @@ func (s *schedule) poke() {
 	}
 }
 
-// fix puts a slot in the place of the one at i, and then where it belongs. Needs mu.
+// fix puts a slot in the place of the one at i, and then where it belongs. Caller holds mu.
 func (s *schedule) fix(i int, place slot) {
 	if i > 0 && place.due < s.heap[(i-1)/fan].due {
 		s.up(i, place)
@@ -149,7 +149,7 @@ func (s *schedule) fix(i int, place slot) {
 	s.down(i, place)
 }
 
-// up moves a hole from i towards the root until the slot fits in. Needs mu.
+// up moves a hole from i towards the root until the slot fits in. Caller holds mu.
 func (s *schedule) up(i int, place slot) {
 	for i > 0 {
 		parent := (i - 1) / fan
@@ -162,7 +162,7 @@ func (s *schedule) up(i int, place slot) {
 	s.put(i, place)
 }
 
-// down moves a hole from i towards the leaves until the slot fits in. Needs mu.
+// down moves a hole from i towards the leaves until the slot fits in. Caller holds mu.
 func (s *schedule) down(i int, place slot) {
 	for {
 		first := fan*i + 1

@@ -53,7 +53,10 @@ type manager struct {
 	leases   []*lease
 	idle     chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
 
+	giveUpAt instant // when unanswered clean-ups no longer hold Close up; set before closing
+
 	asleep  atomic.Int64 // boot less mono at the loop's last look
+	overdue overdue      // of requests that belong to no claim
 	failing atomic.Int64
 	lost    atomic.Int64
 }
@@ -84,6 +87,7 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 		clock:    newClock(),
 		schedule: newSchedule(),
 		done:     make(chan struct{}),
+		overdue:  overdue{limit: 256},
 	}
 	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)
@@ -103,12 +107,9 @@ func (m *manager) Capabilities() Capabilities { return m.caps }
 
 func (m *manager) Inspect(ctx context.Context, name string) (Record, error) {
 	req := abstractions.InspectRequest{Name: name}
-	var record Record
-	err := m.call(ctx, "inspect", name, req.Validate(m.caps), func(ctx context.Context) (err error) {
-		record, err = m.provider.Inspect(ctx, req)
-		return err
+	return call(ctx, m, "inspect", name, req.Validate(m.caps), func(ctx context.Context) (Record, error) {
+		return m.provider.Inspect(ctx, req)
 	})
-	return record, err
 }
 
 func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (BreakResult, error) {
@@ -124,12 +125,10 @@ func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (
 	case req.Grace == 0 && !req.Immediate:
 		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, forever/2))
 	}
-	ctx, span := m.telemetry.start(ctx, "lease.break")
+	ctx, span := m.telemetry.start(orBackground(ctx), "lease.break")
 	defer span.End()
-	var result BreakResult
-	err := m.call(ctx, "break", name, invalid, func(ctx context.Context) (err error) {
-		result, err = m.provider.Break(ctx, req)
-		return err
+	result, err := call(ctx, m, "break", name, invalid, func(ctx context.Context) (BreakResult, error) {
+		return m.provider.Break(ctx, req)
 	})
 	m.telemetry.describe(span, name, "", result.Token, 0, err)
 	m.telemetry.broke(span, req, err == nil && result.WasHeld)
@@ -151,10 +150,8 @@ func (m *manager) List(ctx context.Context, given *ListOptions) iter.Seq2[Record
 		}
 		req := abstractions.ListRequest{Prefix: options.Prefix, HeldOnly: options.HeldOnly}
 		for {
-			var page abstractions.ListResult
-			err := m.call(ctx, "list", "", nil, func(ctx context.Context) (err error) {
-				page, err = lister.List(ctx, req)
-				return err
+			page, err := call(ctx, m, "list", "", nil, func(ctx context.Context) (abstractions.ListResult, error) {
+				return lister.List(ctx, req)
 			})
 			if err != nil {
 				yield(Record{}, err)
@@ -179,16 +176,18 @@ func (m *manager) Subscribe(observer Observer) (unsubscribe func()) {
 
 // call makes one request for an application: refused if the manager is closed
 // or the request invalid, bounded, and with its error wrapped.
-func (m *manager) call(ctx context.Context, op, name string, invalid error, request func(context.Context) error) error {
+func call[T any](ctx context.Context, m *manager, op, name string, invalid error, ask func(context.Context) (T, error)) (T, error) {
+	var none T
 	if m.isClosing() {
-		return m.wrap(op, name, ErrClosed)
+		return none, m.wrap(op, name, ErrClosed)
 	}
 	if invalid != nil {
-		return m.wrap(op, name, invalid)
+		return none, m.wrap(op, name, invalid)
 	}
-	ctx, cancel := bounded(ctx, m.options.RequestTimeout)
+	ctx, cancel := bounded(orBackground(ctx), m.options.RequestTimeout)
 	defer cancel()
-	return m.wrap(op, name, request(ctx))
+	value, err := request(ctx, m, &m.overdue, ask, nil)
+	return value, m.wrap(op, name, err)
 }
 
 // wrap says where an error comes from, once.
@@ -216,6 +215,13 @@ func (m *manager) spawn(f func()) bool {
 	}
 	m.goroutines.Go(f)
 	return true
+}
+
+// goTracked runs f in a goroutine that Close waits for, if it still can.
+func (m *manager) goTracked(f func()) {
+	if !m.spawn(f) {
+		go f()
+	}
 }
 
 // enter counts a call as under way, or refuses it.
@@ -266,7 +272,7 @@ func (m *manager) unregister(l *lease) {
 	m.checkIdle()
 }
 
-// checkIdle tells Close when nothing is under way any more. Needs mu.
+// checkIdle tells Close when nothing is under way any more. Caller holds mu.
 func (m *manager) checkIdle() {
 	if m.idle != nil && m.calls == 0 && m.cleanups == 0 && len(m.leases) == 0 {
 		close(m.idle)

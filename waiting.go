@@ -17,10 +17,7 @@ type queues struct {
 
 	mu     sync.Mutex
 	byName map[string]*queue
-	// fought are names that others held when we last asked, and when that was:
-	// who asks for one again soon had better subscribe first. Empty where the
-	// provider pushes no wake-ups.
-	fought map[string]time.Time
+	recent map[string]*streak
 }
 
 // queue is the waiters for one name. It exists while there are any, or while
@@ -30,10 +27,6 @@ type queue struct {
 	tickets []*ticket // the first is the head
 	blocked bool      // an earlier head's last request is not settled yet
 	holder  *lease    // ours, of this name, as far as the queue knows
-
-	handOvers  int       // in a row from one of us to the next
-	since      time.Time // the first of them
-	yieldUntil time.Time // others get their turn until then
 }
 
 // ticket is a place in a queue.
@@ -43,46 +36,29 @@ type ticket struct {
 	freed chan struct{} // hints that our own lease of the name has ended; buffered; nil until asked for
 }
 
-// After handOverLimit hand-overs in a row within this manager, and no sooner
-// than handOverPolls x MaxPoll after the first of them, the next head leaves the
-// name alone for a MaxPoll, in which every other process that polls asks once.
-const (
-	handOverLimit = 8
-	handOverPolls = 4
-)
-
-// maxFought bounds queues.fought.
-const maxFought = 1024
-
 func (qs *queues) init(m *manager) {
 	qs.m = m
 	qs.byName = map[string]*queue{}
-	qs.fought = map[string]time.Time{}
+	qs.recent = map[string]*streak{}
 }
 
 // wait queues for the name and, as its head, asks until the claim has it.
-func (qs *queues) wait(ctx context.Context, c *claim) (*lease, error) {
+func (qs *queues) wait(ctx context.Context, c *claim) (l *lease, err error) {
 	ctx, limit, stop := waitLimit(ctx, c.plan.waitLimit)
 	defer stop()
 	q, t := qs.join(c.name)
-	returned := false
-	defer func() {
-		if !returned { // the provider panicked: those behind must not wait for us
-			qs.leave(q, t, nil, false)
+	defer func() { // also after a panic of the application's code: those behind must not wait for us
+		unresolved := l == nil && c.unknown
+		head := qs.leave(q, t, l, unresolved)
+		if unresolved {
+			qs.m.abandon(c, func() {
+				if head {
+					qs.unblock(q)
+				}
+			})
 		}
 	}()
-	l, err := qs.await(ctx, c, q, t, limit)
-	returned = true
-	unresolved := l == nil && c.unknown
-	head := qs.leave(q, t, l, unresolved)
-	if unresolved {
-		qs.m.abandon(c, func() {
-			if head {
-				qs.unblock(q)
-			}
-		})
-	}
-	return l, err
+	return qs.await(ctx, c, q, t, limit)
 }
 
 func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limit <-chan time.Time) (*lease, error) {
@@ -140,7 +116,9 @@ func (qs *queues) leave(q *queue, t *ticket, won *lease, unresolved bool) (wasHe
 	q.tickets = slices.Delete(q.tickets, i, i+1)
 	if won != nil {
 		q.holder = won
-		q.yieldUntil = time.Time{}
+		if !qs.m.queued {
+			qs.remember(q.name).current = won.id
+		}
 	}
 	if t.head && unresolved {
 		q.blocked = true
@@ -156,7 +134,7 @@ func (qs *queues) unblock(q *queue) {
 	qs.promote(q)
 }
 
-// promote gives the first in the queue its turn, or ends an empty queue. Needs mu.
+// promote gives the first in the queue its turn, or ends an empty queue. Caller holds mu.
 func (qs *queues) promote(q *queue) {
 	switch {
 	case q.blocked:
@@ -180,74 +158,71 @@ func (qs *queues) ending(l *lease) {
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if q := qs.byName[l.name]; q != nil && q.holder == l && len(q.tickets) > 0 && q.tickets[0].freed != nil {
-		poke(q.tickets[0].freed)
+	if q := qs.byName[l.name]; q != nil && q.holder == l {
+		q.wakeHead()
 	}
 }
 
 // ended hands the name of a lease of ours that has ended to the head of its
-// queue, unless it is the others' turn: then the head goes on as if it had
-// heard nothing, and competes with them on equal terms.
+// queue, unless it is the others' turn: then the head has to wait for a moment.
 func (qs *queues) ended(l *lease) {
+	acquired := qs.m.clock.time(l.acquired.mono)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.byName[l.name]
-	if q == nil {
-		return
-	}
-	switch q.holder {
-	case l:
-		q.holder = nil
-	case nil:
-	default:
+	if q != nil && q.holder != l && q.holder != nil {
 		return // another of us has it already
 	}
-	now := time.Now()
-	if q.handOvers++; q.handOvers == 1 {
-		q.since = now
+	var pause time.Duration
+	if !qs.m.queued {
+		pause = qs.remember(l.name).extend(acquired, time.Now(), qs.m.options.MinPoll, qs.m.options.MaxPoll)
 	}
-	maxPoll := qs.m.options.MaxPoll
-	if !qs.m.queued && q.handOvers > handOverLimit && now.Sub(q.since)/handOverPolls > maxPoll {
-		q.handOvers = 0
-		q.yieldUntil = now.Add(maxPoll)
-		return
+	switch {
+	case q == nil:
+	case pause > 0:
+		q.holder = nil
+		time.AfterFunc(pause, func() { qs.wakeHead(q) })
+	default:
+		q.holder = nil
+		q.wakeHead()
 	}
+}
+
+func (qs *queues) wakeHead(q *queue) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q.wakeHead()
+}
+
+// wakeHead has the head ask, if it listens. Caller holds the queues' mu.
+func (q *queue) wakeHead() {
 	if len(q.tickets) > 0 && q.tickets[0].freed != nil {
 		poke(q.tickets[0].freed)
 	}
 }
 
-// takenByOthers notes that the row of hand-overs among us is broken.
-func (qs *queues) takenByOthers(q *queue) {
+// takenByOthers notes that the claim of the given ID, of another manager, has the name.
+func (qs *queues) takenByOthers(q *queue, id string) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if q.holder != nil {
 		return
 	}
-	q.handOvers = 0
-	if qs.m.waiter == nil {
-		return
+	if s := qs.remember(q.name); s.current != id {
+		s.contested(time.Now())
 	}
-	if len(qs.fought) == maxFought {
-		for name := range qs.fought { // any
-			delete(qs.fought, name)
-			break
-		}
-	}
-	qs.fought[q.name] = time.Now()
 }
 
 // contended reports whether others held the name when we last asked, a short
-// while ago.
+// while ago: then a claim had better register as a waiter before it asks.
 func (qs *queues) contended(name string) bool {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	at, ok := qs.fought[name]
-	if ok && time.Since(at) > pushedPolls*qs.m.options.MaxPoll {
-		delete(qs.fought, name)
+	if qs.m.waiter == nil {
 		return false
 	}
-	return ok
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	s := qs.recent[name]
+	return s != nil && time.Since(s.fought) <= pushedPolls*qs.m.options.MaxPoll
 }
 
 // heldHere describes the holder if it is a lease of this manager.
@@ -270,14 +245,20 @@ func (qs *queues) heldHere(q *queue) error {
 func (qs *queues) entrance(q *queue, t *ticket) (pause time.Duration) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if q.holder == nil && q.yieldUntil.IsZero() {
-		return 0
+	s := qs.recent[q.name]
+	if q.holder == nil {
+		if s == nil || s.yielding.IsZero() {
+			return 0
+		}
+		pause = time.Until(s.yielding)
+		s.yielding = time.Time{}
+	} else {
+		pause = qs.m.options.MaxPoll
 	}
-	t.freed = make(chan struct{}, 1)
-	if q.holder != nil {
-		return qs.m.options.MaxPoll
+	if pause > 0 {
+		t.freed = make(chan struct{}, 1)
 	}
-	return max(0, time.Until(q.yieldUntil))
+	return max(0, pause)
 }
 
 // listen returns the channel that hints at the end of our own lease.

@@ -77,6 +77,12 @@ type Manager interface {
 	// the leases still in use are no longer renewed and run out (to release
 	// them would let somebody else in beside their holders; an infinite one
 	// stays held until its holder releases it), and a *CloseError names them.
+	// Without a deadline Close waits for as long as the leases were trusted
+	// when it began (an infinite one counts as the manager's TTL), and then does
+	// the same: give it a deadline if work takes longer to wind up. What it waits
+	// for it reports as warnings to Options.Logger after two seconds, and again
+	// from time to time. Releases that the backend does not answer hold it up for
+	// Options.RequestTimeout; then a *CloseError counts them.
 	// The provider stays open: whoever opened it closes it.
 	// Close may be called again, and from several goroutines: all wait for the
 	// first, whose ctx decides when to give up, or until their own ctx ends.

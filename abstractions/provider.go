@@ -229,6 +229,11 @@ type Capabilities struct {
 	// becomes free is reserved for the first of them, for a short while. The
 	// waiters of one process need not make room for those of others then.
 	Queues bool
+	// HeedsContext says that every call ends soon after its context, whatever the
+	// backend and its client library do. The manager then makes calls in the
+	// goroutines of its callers; otherwise in others, which it can leave behind
+	// when a call hangs, at the price of a microsecond or two for each.
+	HeedsContext bool
 	// MaxNameBytes is the longest name; 0 means MaxNameBytes (512).
 	MaxNameBytes int
 }

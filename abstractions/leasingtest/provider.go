@@ -195,7 +195,11 @@ func (p *Provider) Ping(ctx context.Context) error {
 	return p.through(ctx, Call{Op: Ping}, func() error { return p.backend.Ping(ctx) })
 }
 
-// Capabilities returns the memory provider's.
-func (p *Provider) Capabilities() abstractions.Capabilities { return p.backend.Capabilities() }
+// Capabilities returns the memory provider's, but for HeedsContext: handlers may not.
+func (p *Provider) Capabilities() abstractions.Capabilities {
+	c := p.backend.Capabilities()
+	c.HeedsContext = false
+	return c
+}
 
 func (p *Provider) Close() error { return p.backend.Close() }

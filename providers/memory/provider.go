@@ -21,6 +21,7 @@ var capabilities = abstractions.Capabilities{
 	Infinite:       true,
 	Clock:          "the process's monotonic clock",
 	RemainingKnown: true,
+	HeedsContext:   true,
 }
 
 type shell = providerkit.Provider // so that the embedded field is not exported

@@ -1,0 +1,78 @@
+package leasing
+
+import "time"
+
+// A program that takes one name again and again leaves no moment in which a
+// process that polls could find it free. So a manager remembers its streak of
+// each name and, when that has lasted for a while, leaves the name alone for a
+// moment: a quarter of a lease's time, at least MinPoll and at most MaxPoll.
+// Waiters that see the name change hands poll about that often (see
+// campaign.pace). A streak may last for streakAlone such moments while nobody
+// is seen to want the name, which costs a lone process 1 % of its time; it begins
+// with streakFirst and grows. It may last for streakShared of them once
+// others were seen to hold the name. Where the backend keeps a queue of waiters,
+// there are no such moments: it reserves the name for the first of them.
+const (
+	streakFirst  = 10
+	streakAlone  = 100
+	streakShared = 2
+)
+
+// maxRecent bounds queues.recent.
+const maxRecent = 1024
+
+// streak is what a manager remembers of a name that it has held, or found held
+// by others, a short while ago.
+type streak struct {
+	current  string    // ID of our latest lease
+	since    time.Time // the first lease of the row, with no moment between them
+	ended    time.Time // the latest
+	leases   int       // in the row
+	moments  int       // for which the row may last
+	yielding time.Time // others get their turn until then
+	fought   time.Time // when we last asked and others had it
+}
+
+// remember returns the streak of a name. Caller holds mu.
+func (qs *queues) remember(name string) *streak {
+	s := qs.recent[name]
+	if s == nil {
+		if len(qs.recent) >= maxRecent {
+			for other := range qs.recent { // any
+				delete(qs.recent, other)
+				break
+			}
+		}
+		s = &streak{moments: streakFirst}
+		qs.recent[name] = s
+	}
+	return s
+}
+
+// extend adds a lease of ours to the row, and returns for how long to leave the
+// name alone; 0 is not at all.
+func (s *streak) extend(acquired, ended time.Time, shortest, longest time.Duration) (pause time.Duration) {
+	if s.leases == 0 || acquired.Sub(s.ended) >= s.moment(shortest, longest) {
+		s.since, s.leases = acquired, 0
+	}
+	s.leases++
+	s.ended = ended
+	moment := s.moment(shortest, longest)
+	if ended.Sub(s.since)/time.Duration(s.moments) < moment {
+		return 0
+	}
+	s.moments = min(s.moments+max(1, s.moments/4), streakAlone)
+	s.leases = 0
+	s.yielding = ended.Add(moment)
+	return moment
+}
+
+// moment is how long the name is left alone.
+func (s *streak) moment(shortest, longest time.Duration) time.Duration {
+	return min(max(s.ended.Sub(s.since)/time.Duration(4*max(1, s.leases)), shortest), longest)
+}
+
+// contested notes that others have the name.
+func (s *streak) contested(now time.Time) {
+	s.fought, s.leases, s.moments = now, 0, streakShared
+}
