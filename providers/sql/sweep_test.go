@@ -3,6 +3,7 @@ package sqllease
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,7 +192,7 @@ func TestSweepWaitsForNobody(t *testing.T) {
 // goes on where the one before has ended.
 func TestTrap_T73_ShortProcessesSweepToo(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
-		const names, processes, releases = 5 * sweepBatch, 7, 3
+		const names, processes, releases = 3 * sweepBatch, 8, 3
 		ctx, first := bounded(t), open()
 		statement := `INSERT INTO {lease} (name, token, id, owner, metadata, breaking, broken_by, break_reason, ended, version)
 SELECT 'reply/' || n, 1, '', '', '{}', false, '', '', '', 1 FROM generate_series(1, ` + strconv.Itoa(names) + `) AS n`
@@ -201,6 +202,8 @@ INSERT INTO {lease} (name, token, id, owner, metadata, breaking, broken_by, brea
 SELECT 'reply/' || n, 1, '', '', '{}', 0, '', '', '', 1, 0, '', 0 FROM series`
 		}
 		execute(ctx, t, first.driver.backend, statement)
+		// As many names come first that are kept, as their tokens are ahead of the clock.
+		execute(ctx, t, first.driver.backend, strings.NewReplacer("reply/", "kept/", "n, 1,", "n, 4503599627370496,").Replace(statement))
 		for range processes {
 			p := open("migrate", "false")
 			calls := 0
@@ -214,7 +217,7 @@ SELECT 'reply/' || n, 1, '', '', '{}', 0, '', '', '', 1, 0, '', 0 FROM series`
 			}
 			require.NoError(t, p.Close())
 		}
-		require.Equal(t, 1, countRows(t, first, "{lease}"), "the name that was used")
+		require.Equal(t, names+1, countRows(t, first, "{lease}"), "those that are kept, and the name that was used")
 	})
 }
 
