@@ -2,50 +2,49 @@ package sqllease
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // backend is a dialect at work: what a database must be able to do. Another
 // one is added by implementing it in a file of its own, and naming it in
-// Dialect and Open. Its errors come with their meaning (see failures.go).
+// Dialect and Open. See failures.go for its errors.
 type backend interface {
-	capabilities() abstractions.Capabilities
-
 	// apply makes one change to one name, atomically: between reading the row
 	// that the rule sees and writing what the rule wants, nobody else writes
 	// it. New deadlines and tokens are computed from the database's clock, read
 	// no earlier than the row was locked for writing.
-	apply(ctx context.Context, op op) (outcome, error)
+	apply(ctx context.Context, op op) (applied, error)
 
 	// renew extends the claims that are live, in one statement, with the rows
 	// locked in the order of their names. Names are distinct. With wait it
 	// waits for rows that others have locked; without it leaves them out, and
-	// their verdicts are unknown.
-	renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]verdict, error)
+	// their results are not known.
+	renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]renewal, error)
 
-	read(ctx context.Context, name string) (row, error)
-	list(ctx context.Context, q listQuery) ([]row, error)
+	read(ctx context.Context, name string) (providerkit.Record, error)
+	list(ctx context.Context, q listQuery) ([]providerkit.Record, error)
 	history(ctx context.Context, q historyQuery) ([]event, error)
 
-	// sweep looks at the next limit names after one, in order, and deletes
-	// those that may be forgotten. The last name is "" at the end of the table.
-	sweep(ctx context.Context, after string, limit int, idle time.Duration) (swept, error)
-	// sweepHistory deletes up to limit of the oldest entries, if older than age.
-	sweepHistory(ctx context.Context, limit int, age time.Duration) (deleted int, err error)
+	// sweep looks at the next limit names, in order, and deletes those that may be
+	// forgotten after they were idle for so long. It begins after a name, or where the latest sweep without one
+	// ended, of whichever process. The last name is "" at the end of the table.
+	sweep(ctx context.Context, after *string, limit int, idle time.Duration) (swept, error)
+	// sweepHistory deletes up to limit of the oldest entries, if they are too old.
+	sweepHistory(ctx context.Context, limit int) (deleted int, err error)
 
 	// version is the schema's: 0 if there is none.
 	version(ctx context.Context) (int, error)
-	// migrate brings the schema from any older version to ours while nobody
-	// else does.
+	// migrate makes the schema while nobody else does.
 	migrate(ctx context.Context) error
 	// statements are what migrate runs on an empty database.
 	statements() []string
 
-	ping(ctx context.Context) error
-	// meaning classifies an error of the client library.
-	meaning(err error) meaning
+	// class is what an error of the client library says about the request.
+	class(err error) providerkit.Class
 	// close ends what the provider itself opened.
 	close() error
 }
@@ -53,27 +52,65 @@ type backend interface {
 // op is one change to one name.
 type op struct {
 	name string
-	rule func(*row) change
-	// take and give, unless nil, are the requests behind the rule. A dialect
+	rule func(*providerkit.Record) providerkit.Change
+	// acquire and release, unless nil, are the requests behind the rule. A dialect
 	// may answer their commonest outcome in a cheaper way (an acquire of a
 	// free name, a release by its holder) and leave the rest to the rule.
-	take *abstractions.AcquireRequest
-	give *abstractions.ReleaseRequest
+	acquire *abstractions.AcquireRequest
+	release *abstractions.ReleaseRequest
 }
 
-// outcome is what an op met and did.
-type outcome struct {
-	change
-	before row // as the rule saw it; with a shortcut only now is set
-	// after is the row as written. Without a write it is before.
-	after row
+// applied is what an op did.
+type applied struct {
+	providerkit.Change
+	after providerkit.Record // as written; as read if nothing was
 }
 
-// verdict is what renew found out about one claim.
-type verdict struct {
-	row     // as renewed, or as it stood in the way
-	renewed bool
-	known   bool // false if the row was not looked at
+// renewal is what renew found out about one claim.
+type renewal struct {
+	providerkit.Record // as renewed, or as it stood in the way
+	renewed            bool
+	known              bool // false if the row was not looked at
+}
+
+// errBusy: the row was left out because another transaction has it locked.
+var errBusy = fmt.Errorf("%w: another transaction has the row locked", abstractions.ErrUnavailable)
+
+// grant is the answer to the claimant.
+func (r *renewal) grant(req abstractions.RenewRequest) (abstractions.Grant, error) {
+	if r.renewed {
+		return grant(&r.Record, req.TTL), nil
+	}
+	if !r.known {
+		return abstractions.Grant{}, errBusy
+	}
+	if err := r.Renew(req).Err; err != nil {
+		return abstractions.Grant{}, err
+	}
+	return abstractions.Grant{}, fmt.Errorf("%w: the row changed while it was read", abstractions.ErrUnavailable)
+}
+
+// times is the state of a grant.
+type times struct{ now, expires time.Time }
+
+// Times returns the database's clock when a grant of this provider was made, and
+// when others may take the name unless the claim is renewed: zero for an infinite
+// lease. ok is false for a grant of another provider. (A record has both times too.)
+//
+// Both are the database's: never compare them with this machine's clock. A holder
+// counts the TTL from the instant before it sent the request.
+func Times(leasing abstractions.Grant) (serverTime, expiresAt time.Time, ok bool) {
+	t, ok := leasing.State.(times)
+	return t.now, t.expires, ok
+}
+
+func grant(r *providerkit.Record, ttl time.Duration) abstractions.Grant {
+	g, t := r.Grant(ttl), times{now: r.Now}
+	if r.Left != abstractions.Infinite {
+		t.expires = r.Now.Add(r.Left)
+	}
+	g.State = t
+	return g
 }
 
 type listQuery struct {
@@ -97,10 +134,4 @@ type event struct {
 type swept struct {
 	last    string // name that was looked at
 	deleted int
-}
-
-// expired reports whether the change puts an end to a lease that has run out
-// unnoticed, which the history should tell. One that was broken is no news.
-func (o *outcome) expired() bool {
-	return o.before.ranOut() && !o.before.breaking && (o.newToken || o.id == "")
 }

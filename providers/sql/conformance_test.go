@@ -40,10 +40,11 @@ func harness(dialect string, unreachable func(testing.TB) abstractions.Provider,
 			return open.(func(...string) *Provider)(parameters...)
 		},
 		Forget: func(t testing.TB, p abstractions.Provider, name string) {
-			_, err := p.(*Provider).store.backend.sweep(bounded(t), "", 1000, time.Microsecond)
+			_, err := p.(*Provider).driver.backend.sweep(bounded(t), new(string), 1000, time.Microsecond)
 			require.NoError(t, err)
 		},
 		Unreachable: unreachable,
+		Model:       true,
 	}
 }
 

@@ -17,8 +17,9 @@
 //   - The fencing token is max(stored + 1, the database's clock in
 //     microseconds). It rises through release, expiry, Break, restarts and the
 //     forgetting of names.
-//   - A released or broken ID is refused from then on: each name remembers the
-//     last 8, for as long as the name is remembered ([Options].Retention).
+//   - A released or broken ID is refused from then on. Each name remembers the
+//     last 8 for as long as the name is remembered ([Options].Retention), and up
+//     to 64 for a minute.
 //   - A request waits for locks no longer than its context allows, or
 //     [Options].Timeout where that has no deadline. Close waits for requests
 //     under way.
@@ -39,8 +40,10 @@
 // at most its TTL left from when the first contender asks.
 //
 // An SQLite file is used by the processes of one host, on a local file system
-// (its locks don't work over networks), and nobody deletes or replaces it while
-// it is open. A process that is stopped in the middle of a transaction, which
+// (its locks don't work over networks). A file with hard links is refused, since each
+// of its names would have locks of its own; so are requests to a file that was
+// deleted or replaced while it was open. Containers share the folder, by one mount,
+// and not the file alone. A process that is stopped in the middle of a transaction, which
 // takes about one sync of the disk, keeps the others out until it goes on or is
 // killed. On Linux deadlines are kept on CLOCK_BOOTTIME beside the wall
 // clock, with the ID of the boot. In the same boot that clock alone decides, and
@@ -63,19 +66,21 @@
 //	acquired_at timestamptz
 //	expires_at  timestamptz  NULL for an infinite lease
 //	breaking    boolean      broken, and running out
-//	ended       text[]       IDs that were released, or broken ("ID!"), latest first
+//	broken_by, break_reason  text
+//	ended       text         IDs that were released ("ID@second"), or broken ("ID!@second"), latest first
 //	version     bigint       rises with every change; the clock in microseconds, or more
 //
 // A name is held while id is not empty and expires_at is NULL or to come. SQLite
 // has the same in its types (times in microseconds), and boot and boot_us for
 // the BOOTTIME deadline. Beside the table "lease" are "lease_history" and
-// "lease_schema", which says the version; on PostgreSQL they are in the schema
+// "lease_schema", which says the version and where sweeping goes on; on PostgreSQL they are in the schema
 // "infra". Both names are options.
 //
 // Acquire and release take one round trip, and renewals share a statement
 // however many they are. An acquire of a name that is held writes nothing. A
 // batch of renewals leaves out rows that another transaction has locked, and
-// reports them as unknown. The pool keeps one connection for renewals.
+// reports them as unknown. The pool keeps one connection for renewals; where there
+// is only one, requests don't wait for a row that is locked, and are refused for now.
 //
 // On PostgreSQL through pgx, release and Break notify those who wait, on a
 // channel that carries no names, and one connection per provider listens while
@@ -87,18 +92,21 @@
 //
 // A request that is refused for now, and certainly not applied, is
 // leasing.ErrThrottled: deadlocks and serialization failures, too many
-// connections, a full disk, a server that starts up or is read-only, an SQLite
-// file that is locked. Whatever else goes wrong on the way is
-// leasing.ErrUnavailable, and may have been applied.
+// connections, a full disk of PostgreSQL's, a server that starts up or is read-only,
+// an SQLite file that is locked, a process without file descriptors. Tables that are
+// missing or not ours are leasing.ErrNotSetUp, a missing right is leasing.ErrDenied.
+// Whatever else goes wrong on the way is leasing.ErrUnavailable, and may have been
+// applied; so may a change on a full disk of SQLite's.
 //
 // # Setting up
 //
 // [Provider.Migrate] creates the tables or brings them up to date, one process
 // at a time. It needs the right to create; a role that lacks it gets a
 // [SetupError] with the statements to run. At run time a role needs USAGE on the
-// schema, SELECT, INSERT, UPDATE and DELETE on the tables, and SELECT on
+// schema, SELECT, INSERT, UPDATE and DELETE on the tables, and SELECT and UPDATE on
 // "lease_schema". Any use of tables of another version is refused as
-// leasing.ErrNotSetUp. It is written for PostgreSQL 12 and later, with a database
+// leasing.ErrNotSetUp: an open provider notices within 10 seconds that newer code has
+// migrated them. Tables of another application are left alone. It is written for PostgreSQL 12 and later, with a database
 // in UTF8, and SQLite 3.38 and later.
 //
 // Behind a pooler in transaction mode (PgBouncer) set [Options].NoWakeups, and

@@ -44,8 +44,8 @@ func Example() {
 	// <nil>
 }
 
-// The low-level calls tell the database's time, and leave renewal to the caller.
-func ExampleStore() {
+// A grant tells when it ends by the database's clock, which others can read too.
+func ExampleTimes() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "sqllease")
 	if err != nil {
@@ -57,33 +57,22 @@ func ExampleStore() {
 		log.Fatal(err)
 	}
 	defer provider.Close()
-	store := provider.Store()
 
-	claim, err := store.Acquire(ctx, abstractions.AcquireRequest{Name: "jobs/import", ID: abstractions.NewID(), Owner: "worker-1", TTL: 30 * time.Second})
+	grant, err := provider.Acquire(ctx, abstractions.AcquireRequest{Name: "jobs/import", ID: abstractions.NewID(), Owner: "worker-1", TTL: 30 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("expires in", claim.ExpiresAt.Sub(claim.ServerTime).Round(time.Millisecond))
+	serverTime, expiresAt, _ := sqllease.Times(grant)
+	fmt.Println("expires in", expiresAt.Sub(serverTime))
 
-	_, err = store.Acquire(ctx, abstractions.AcquireRequest{Name: "jobs/import", ID: abstractions.NewID(), Owner: "worker-2", TTL: 30 * time.Second})
+	_, err = provider.Acquire(ctx, abstractions.AcquireRequest{Name: "jobs/import", ID: abstractions.NewID(), Owner: "worker-2", TTL: 30 * time.Second})
 	var held *abstractions.HeldError
 	if errors.As(err, &held) {
 		fmt.Println("held by", held.Holder.Owner)
 	}
-
-	claim, err = store.Renew(ctx, abstractions.RenewRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token, TTL: time.Minute})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("expires in", claim.ExpiresAt.Sub(claim.ServerTime).Round(time.Millisecond))
-
-	released, err := store.Release(ctx, abstractions.ReleaseRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token})
-	fmt.Println("was held:", released.WasHeld, err)
 	// Output:
 	// expires in 30s
 	// held by worker-1
-	// expires in 1m0s
-	// was held: true <nil>
 }
 
 // Options come from JSON as well, and never show a password.
@@ -97,17 +86,17 @@ func ExampleOptions() {
 	}`), &options)
 	fmt.Println(options, err)
 	// Output:
-	// sqllease.Options{URL: postgres, Schema: "ops", Table: "", Retention: 72h0m0s, History: true} <nil>
+	// sqllease.Options{URL: (not shown), Schema: "ops", Retention: 72h0m0s, History: true} <nil>
 }
 
 // Tables made by an administrator, or by a migration tool of your own.
-func ExampleStore_Statements() {
+func ExampleProvider_Statements() {
 	provider, err := sqllease.OpenURL(context.Background(), "postgres://app@db/app?schema=ops&table=locks")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer provider.Close()
-	fmt.Println(provider.Store().Statements()[0])
+	fmt.Println(provider.Statements()[0])
 	// Output:
 	// CREATE SCHEMA IF NOT EXISTS "ops"
 }

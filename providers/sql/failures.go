@@ -1,135 +1,125 @@
 package sqllease
 
 import (
-	"context"
 	"errors"
-	"fmt"
+	"io/fs"
+	"syscall"
 
-	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// meaning is what an error of a database says about the request.
-type meaning uint8
-
-const (
-	unknown   meaning = iota // it may have been applied: ErrUnavailable
-	refused                  // for now, and rolled back: ErrThrottled
-	denied                   // ErrDenied
-	missing                  // ErrNotSetUp
-	untenable                // the request can't work as it is: ErrInvalid
-)
-
-// sqlStates gives PostgreSQL's error codes their meaning: of the whole code,
+// sqlStates gives PostgreSQL's error codes their class: of the whole code,
 // else of its class, the first two characters. What is not listed is unknown.
 // See https://www.postgresql.org/docs/current/errcodes-appendix.html.
 //
-// A code is "refused" only where the server reports it instead of committing.
+// A code is Refused only where the server reports it instead of committing.
 // A cancelled statement (57014) and a server that shuts down (57P01, 57P02)
 // are not: the report may pass the commit by.
-var sqlStates = map[string]meaning{
-	"08":    unknown,   // connection exceptions
-	"22021": untenable, // character_not_in_repertoire
-	"22P05": untenable, // untranslatable_character: the database is not in UTF-8
-	"25006": refused,   // read_only_sql_transaction: a standby, or a failover under way
-	"28":    denied,    // invalid authorization, wrong password
-	"3D000": missing,   // no such database
-	"3F000": missing,   // no such schema
-	"40001": refused,   // serialization_failure: roles may set a stricter isolation level
-	"40003": unknown,   // statement_completion_unknown
-	"40P01": refused,   // deadlock_detected
-	"42501": denied,    // insufficient_privilege
-	"42703": missing,   // no such column
-	"42P01": missing,   // no such table
-	"53":    refused,   // out of connections, memory or disk
-	"55P03": refused,   // lock_not_available: lock_timeout
-	"57014": unknown,   // query_canceled: statement_timeout, pg_cancel_backend
-	"57P01": unknown,   // admin_shutdown
-	"57P02": unknown,   // crash_shutdown
-	"57P03": refused,   // cannot_connect_now: starting up or shutting down
+var sqlStates = map[string]providerkit.Class{
+	"08":    providerkit.Unknown,  // connection exceptions
+	"22021": providerkit.Invalid,  // character_not_in_repertoire
+	"22P05": providerkit.Invalid,  // untranslatable_character: the database is not in UTF-8
+	"23":    providerkit.NotSetUp, // constraints that our tables don't have: a table of somebody else
+	"25006": providerkit.Refused,  // read_only_sql_transaction: a standby, or a failover under way
+	"28":    providerkit.Denied,   // invalid authorization, wrong password
+	"3D000": providerkit.NotSetUp, // no such database
+	"3F000": providerkit.NotSetUp, // no such schema
+	"40001": providerkit.Refused,  // serialization_failure: roles may set a stricter isolation level
+	"40003": providerkit.Unknown,  // statement_completion_unknown
+	"40P01": providerkit.Refused,  // deadlock_detected
+	"42":    providerkit.NotSetUp, // no such table or column, no key to conflict with, a view
+	"42501": providerkit.Denied,   // insufficient_privilege
+	"53":    providerkit.Refused,  // out of connections, memory or disk
+	"55000": providerkit.NotSetUp, // object_not_in_prerequisite_state: a view
+	"55P03": providerkit.Refused,  // lock_not_available: lock_timeout, or a pool of one connection
+	"57014": providerkit.Unknown,  // query_canceled: statement_timeout, pg_cancel_backend
+	"57P01": providerkit.Unknown,  // admin_shutdown
+	"57P02": providerkit.Unknown,  // crash_shutdown
+	"57P03": providerkit.Refused,  // cannot_connect_now: starting up or shutting down
 }
 
-func sqlStateMeaning(err error) meaning {
+func sqlStateClass(err error) providerkit.Class {
 	// pgx and lib/pq both implement it.
 	var coded interface{ SQLState() string }
-	if !errors.As(err, &coded) {
-		return unknown
+	if errors.As(err, &coded) {
+		state := coded.SQLState()
+		if class, listed := sqlStates[state]; listed {
+			return class
+		}
+		if len(state) == 5 {
+			return sqlStates[state[:2]]
+		}
 	}
-	state := coded.SQLState()
-	if m, listed := sqlStates[state]; listed {
-		return m
+	// Neither pgx nor database/sql repeats a statement that may have been sent.
+	if refused := (*pgconn.ConnectError)(nil); errors.As(err, &refused) || providerkit.NotSent(err) {
+		return providerkit.Unsent
 	}
-	if len(state) == 5 {
-		return sqlStates[state[:2]]
-	}
-	return unknown
+	return providerkit.Unknown
 }
 
-// sqliteCodes gives SQLite's primary result codes their meaning. See
+// sqliteCodes gives SQLite's primary result codes their class. See
 // https://sqlite.org/rescode.html. All but I/O errors leave a transaction that
 // is then rolled back; BUSY at COMMIT too leaves it open.
-var sqliteCodes = map[int]meaning{
-	3:  denied,  // PERM
-	5:  refused, // BUSY: another process holds the write lock
-	6:  refused, // LOCKED
-	8:  denied,  // READONLY
-	9:  unknown, // INTERRUPT: the context ended
-	10: unknown, // IOERR
-	11: unknown, // CORRUPT
-	13: refused, // FULL
-	14: missing, // CANTOPEN: no such folder
-	15: refused, // PROTOCOL: lost a race for the lock
-	17: refused, // SCHEMA: changed by somebody else
-	23: denied,  // AUTH
-	26: missing, // NOTADB
+//
+// A full disk is Unknown: the log may have the commit already when the write of
+// what pads it to a sector fails, and a restart would find it there.
+var sqliteCodes = map[int]providerkit.Class{
+	1:  providerkit.NotSetUp, // ERROR: no such table or column; our statements have no other mistake
+	3:  providerkit.Denied,   // PERM
+	5:  providerkit.Refused,  // BUSY: another process holds the write lock
+	6:  providerkit.Refused,  // LOCKED
+	8:  providerkit.Denied,   // READONLY
+	9:  providerkit.Unknown,  // INTERRUPT: the context ended
+	10: providerkit.Unknown,  // IOERR, a full disk with some drivers
+	11: providerkit.Unknown,  // CORRUPT
+	13: providerkit.Unknown,  // FULL, with others
+	14: providerkit.Unknown,  // CANTOPEN: see openingFailures
+	15: providerkit.Refused,  // PROTOCOL: lost a race for the lock
+	17: providerkit.Refused,  // SCHEMA: changed by somebody else
+	19: providerkit.NotSetUp, // CONSTRAINT: a table of somebody else
+	20: providerkit.NotSetUp, // MISMATCH: likewise
+	23: providerkit.Denied,   // AUTH
+	26: providerkit.NotSetUp, // NOTADB
 }
 
-func sqliteMeaning(err error) meaning {
-	if code, ok := sqliteCode(err); ok {
-		return sqliteCodes[code&0xff]
-	}
-	return unknown
+// openingFailures tell why a file could not be opened, where the driver lets the
+// system's error through. Nothing was written then.
+var openingFailures = []struct {
+	err   error
+	class providerkit.Class
+}{
+	{syscall.EMFILE, providerkit.Refused}, // too many open files
+	{syscall.ENFILE, providerkit.Refused},
+	{fs.ErrPermission, providerkit.Denied},
+	{syscall.EROFS, providerkit.Denied},
+	{fs.ErrNotExist, providerkit.NotSetUp}, // no such folder
+	{syscall.ENOTDIR, providerkit.NotSetUp},
+	{syscall.EISDIR, providerkit.NotSetUp},
 }
 
-// explain turns an error of the client library into one of package leasing,
-// keeping both in its chain, and the context's if that has ended.
-func explain(ctx context.Context, b backend, err error) error {
-	ended := ctx.Err()
-	if err == nil || leasingError(err) {
-		return err
+const sqliteCantOpen = 14
+
+func sqliteClass(err error) providerkit.Class {
+	code, ok := sqliteCode(err)
+	if !ok {
+		return providerkit.Unknown
 	}
-	m := b.meaning(err)
-	if m == refused && ended != nil {
-		m = unknown // an SQLite lock that the caller stopped waiting for, say
-	}
-	switch m {
-	case refused:
-		err = &abstractions.ThrottledError{Err: err}
-	case denied:
-		err = fmt.Errorf("%w: %w", abstractions.ErrDenied, err)
-	case missing:
-		err = fmt.Errorf("%w: %w; check the URL, Schema and Table, and call Migrate, or set sqllease.Options.Migrate", abstractions.ErrNotSetUp, err)
-	case untenable:
-		err = fmt.Errorf("%w: %w", abstractions.ErrInvalid, err)
-	default:
-		if !errors.Is(ended, context.Canceled) { // the caller left: that says nothing of the database
-			err = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
+	if code&0xff == sqliteCantOpen {
+		for _, failure := range openingFailures {
+			if errors.Is(err, failure.err) {
+				return failure.class
+			}
 		}
 	}
-	if ended != nil && !errors.Is(err, ended) {
-		err = fmt.Errorf("%w: %w", ended, err)
-	}
-	return err
+	return sqliteCodes[code&0xff]
 }
 
-// leasingError reports whether err says already what it means.
-func leasingError(err error) bool {
-	for _, sentinel := range [...]error{
-		abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrClosed, abstractions.ErrUnavailable,
-		abstractions.ErrInvalid, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrStale, abstractions.ErrUnsupported,
-	} {
-		if errors.Is(err, sentinel) {
-			return true
-		}
+// Classify says what an error of a driver means.
+func (d *driver) Classify(err error) providerkit.Meaning {
+	m := providerkit.Meaning{Class: d.backend.class(err)}
+	if m.Class == providerkit.NotSetUp {
+		m.Advice = "check the URL, Schema and Table, and call Migrate, or set sqllease.Options.Migrate"
 	}
-	return false
+	return m
 }

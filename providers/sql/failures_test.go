@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/ncruces/go-sqlite3"
 	"github.com/stretchr/testify/require"
@@ -43,21 +46,32 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 		{&postgres{}, state("28P01"), sentinels[2:3]},
 		{&postgres{}, state("42P01"), sentinels[3:4]},
 		{&postgres{}, state("3F000"), sentinels[3:4]},
+		{&postgres{}, state("42P10"), sentinels[3:4]},
+		{&postgres{}, state("42809"), sentinels[3:4]},
+		{&postgres{}, state("23502"), sentinels[3:4]},
 		{&postgres{}, state("3D000"), sentinels[3:4]},
 		{&postgres{}, state("22021"), sentinels[4:]},
 		{&sqlite{}, errors.New("database is locked"), sentinels[:1]},
-		{&sqlite{}, sqlite3.ERROR, sentinels[:1]},
+		{&sqlite{}, sqlite3.ERROR, sentinels[3:4]},
+		{&sqlite{}, sqlite3.CONSTRAINT_NOTNULL, sentinels[3:4]},
 		{&sqlite{}, sqlite3.INTERRUPT, sentinels[:1]},
 		{&sqlite{}, sqlite3.IOERR_FSYNC, sentinels[:1]},
 		{&sqlite{}, fmt.Errorf("wrapped: %w", sqlite3.BUSY), sentinels[:2]},
 		{&sqlite{}, sqlite3.BUSY_SNAPSHOT, sentinels[:2]},
-		{&sqlite{}, sqlite3.FULL, sentinels[:2]},
+		{&sqlite{}, sqlite3.FULL, sentinels[:1]},
+		{&sqlite{}, sqlite3.IOERR_WRITE, sentinels[:1]},
 		{&sqlite{}, sqlite3.READONLY, sentinels[2:3]},
-		{&sqlite{}, sqlite3.CANTOPEN, sentinels[3:4]},
+		{&sqlite{}, sqlite3.CANTOPEN, sentinels[:1]},
+		{&sqlite{}, cantOpen(syscall.EMFILE), sentinels[:2]},
+		{&sqlite{}, cantOpen(syscall.ENFILE), sentinels[:2]},
+		{&sqlite{}, cantOpen(syscall.EACCES), sentinels[2:3]},
+		{&sqlite{}, cantOpen(syscall.EROFS), sentinels[2:3]},
+		{&sqlite{}, cantOpen(syscall.ENOENT), sentinels[3:4]},
+		{&sqlite{}, cantOpen(syscall.EISDIR), sentinels[3:4]},
 		{&sqlite{}, sqlite3.NOTADB, sentinels[3:4]},
 		{&sqlite{}, foreignCode(5), sentinels[:2]},
 	} {
-		err := explain(t.Context(), test.backend, test.err)
+		err := explained(t, test.backend, test.err)
 		for _, sentinel := range sentinels {
 			require.Equal(t, slices.Contains(test.want, sentinel), errors.Is(err, sentinel), "%v: %v", test.err, sentinel)
 		}
@@ -65,31 +79,40 @@ func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
+// explained is what a call of a provider returns if its database fails so.
+func explained(t *testing.T, b backend, err error) error {
+	d := &driver{backend: b, caps: sqliteCapabilities}
+	p := &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: time.Minute}), driver: d}
+	return providerkit.Call(t.Context(), p.shell, "test", "", func(context.Context) error { return err })
+}
+
+// cantOpen is the error of ncruces' driver about a file that the system does not open.
+func cantOpen(errno syscall.Errno) error { return errors.Join(sqlite3.CANTOPEN_FULLPATH, errno) }
+
 // foreignCode is an error of another SQLite driver.
 type foreignCode int
 
 func (c foreignCode) Error() string { return "some driver's" }
 func (c foreignCode) Code() int     { return int(c) }
 
-func TestEndOfTheContextShows(t *testing.T) {
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+// T71: a connection that was never made has carried no request.
+func TestTrap_T71_NoConnectionIsDefinite(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nobody := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	for _, rawURL := range []string{"postgres://u@" + nobody + "/d", "postgres://u@nowhere.invalid/d"} {
+		p, err := OpenURL(t.Context(), rawURL)
+		require.NoError(t, err)
+		p.driver.checked.Store(time.Now().UnixNano()) // as if it had been there before
+		_, err = p.Acquire(t.Context(), claimOf("n", time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.True(t, abstractions.NotApplied(err), "%v", err)
+		require.NoError(t, p.Close())
+	}
+	p := silentPostgres(t).(*Provider) // which takes connections
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	b := &sqlite{}
-
-	err := explain(cancelled, b, sqlite3.INTERRUPT)
-	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorIs(t, err, abstractions.ErrUnavailable, "the caller left; nobody said that the database is down")
-
-	err = explain(late, b, sqlite3.INTERRUPT)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = p.Acquire(ctx, claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-
-	err = explain(late, b, sqlite3.BUSY)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NotErrorIs(t, err, abstractions.ErrThrottled, "it is not known for how long the lock stayed")
-
-	held := &abstractions.HeldError{}
-	require.Equal(t, error(held), explain(late, b, held), "an answer is an answer")
 }

@@ -2,55 +2,48 @@ package sqllease
 
 import (
 	"context"
+	"math/rand/v2"
 	"strconv"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// recording says what goes into the history table.
-type recording struct{ changes, renewals bool }
-
-// of returns what to record of an outcome: whether the lease that was found
-// had run out, and what was done (kind "": nothing), by which claim.
-func (r recording) of(o *outcome) (expired bool, kind, id, owner string) {
-	if !r.changes {
-		return false, "", "", ""
-	}
-	id, owner = o.before.id, o.before.owner
-	if o.newToken {
-		id, owner = o.id, o.owner
-	}
-	return o.expired(), string(o.note), id, owner
+// recording says what goes into the history table, and for how long.
+type recording struct {
+	changes, renewals bool
+	retention         time.Duration // 0 for ever
 }
 
-// History returns a page of what happened to a name: see
-// leasing.HistoryReader. Without Options.History it is leasing.ErrUnsupported.
-// The history of a name outlives its row; Sweep deletes both in time.
-func (s *Store) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
-	var page abstractions.HistoryResult
-	err := s.call(ctx, "history", req.Name, func(ctx context.Context) error {
-		if !s.record.changes {
-			return abstractions.ErrUnsupported
+// trim is how many of the oldest entries a request that writes up to n new ones
+// looks at, to delete those that are too old: mostly none. On average it is more
+// than n, so that the history does not outgrow its retention, whoever writes it.
+func (r recording) trim(n int) int {
+	if !r.changes || r.retention == 0 || rand.IntN(sweepEvery) >= n {
+		return 0
+	}
+	return max(sweepBatch, 2*n)
+}
+
+// History returns a page of what happened to a name. The history of a name outlives
+// its row.
+func (d *driver) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
+	q := historyQuery{name: req.Name, limit: req.PageLimit() + 1} // one more than the page has
+	if req.After != "" {
+		if q.after, err = strconv.ParseInt(req.After, 10, 64); err != nil {
+			return page, &abstractions.InvalidError{Field: "After", Value: req.After, Want: "Next of the page before"}
 		}
-		q := historyQuery{name: req.Name, limit: req.PageLimit() + 1}
-		if err := (abstractions.InspectRequest{Name: req.Name}).Validate(s.capabilities); err != nil {
-			return err
-		}
-		if req.After != "" {
-			var err error
-			if q.after, err = strconv.ParseInt(req.After, 10, 64); err != nil {
-				return &abstractions.InvalidError{Field: "After", Value: req.After, Want: "Next of the page before"}
-			}
-		}
-		events, err := s.backend.history(ctx, q)
-		if len(events) == q.limit {
-			events = events[:len(events)-1]
-			page.Next = strconv.FormatInt(events[len(events)-1].seq, 10)
-		}
-		for _, e := range events {
-			page.Entries = append(page.Entries, e.HistoryEntry)
-		}
-		return err
-	})
+	}
+	if err := d.check(ctx); err != nil {
+		return page, err
+	}
+	events, err := d.backend.history(ctx, q)
+	if len(events) == q.limit {
+		events = events[:len(events)-1]
+		page.Next = strconv.FormatInt(events[len(events)-1].seq, 10)
+	}
+	for _, e := range events {
+		page.Entries = append(page.Entries, e.HistoryEntry)
+	}
 	return page, err
 }

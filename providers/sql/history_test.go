@@ -13,26 +13,25 @@ import (
 func TestHistoryTellsWhatHappened(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, p := bounded(t), open("history", "true")
-		store := p.Store()
-		acquire := func() Claim {
-			claim, err := store.Acquire(ctx, claimOf("n", time.Minute))
+		acquire := func() abstractions.Grant {
+			claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 			require.NoError(t, err)
 			return claim
 		}
 		first := acquire()
-		_, err := store.Renew(ctx, renewalOf(first))
+		_, err := p.Renew(ctx, renewalOf(first))
 		require.NoError(t, err)
-		setBack(ctx, t, store, "n", time.Hour)
+		setBack(ctx, t, p, "n", time.Hour)
 		second := acquire()
-		_, err = store.Release(ctx, releaseOf(second))
+		err = p.Release(ctx, releaseOf(second))
 		require.NoError(t, err)
 		third := acquire()
-		_, err = store.Break(ctx, abstractions.BreakRequest{Name: "n"})
+		_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n", Actor: "ada", Reason: "stuck"})
 		require.NoError(t, err)
-		setBack(ctx, t, store, "n", time.Hour)
+		setBack(ctx, t, p, "n", time.Hour)
 		fourth := acquire()
-		setBack(ctx, t, store, "n", time.Hour)
-		_, err = store.Release(ctx, releaseOf(fourth))
+		setBack(ctx, t, p, "n", time.Hour)
+		err = p.Release(ctx, releaseOf(fourth))
 		require.NoError(t, err)
 
 		page, err := p.History(ctx, abstractions.HistoryRequest{Name: "n"})
@@ -40,7 +39,7 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 		require.Empty(t, page.Next)
 		want := []struct {
 			kind  abstractions.HistoryKind
-			claim Claim
+			claim abstractions.Grant
 		}{
 			{abstractions.HistoryAcquired, first},
 			{abstractions.HistoryExpired, first}, // as the next change found
@@ -58,7 +57,9 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 			require.Equal(t, want[i].claim.Token, entry.Token, i)
 			require.Equal(t, "tester", entry.Owner)
 		}
-		require.Equal(t, first.ServerTime.Truncate(time.Microsecond), page.Entries[0].Time)
+		granted, _, _ := Times(first)
+		require.Equal(t, granted.Truncate(time.Microsecond), page.Entries[0].Time)
+		require.Equal(t, "ada stuck", page.Entries[5].Actor+" "+page.Entries[5].Reason)
 		require.True(t, page.Entries[1].Time.Before(page.Entries[2].Time.Add(-50*time.Minute)), "at the time at which it ran out")
 	})
 }
@@ -67,9 +68,9 @@ func TestHistoryTellsWhatHappened(t *testing.T) {
 func TestHistoryIsPartOfTheChange(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, p := bounded(t), open("history", "true")
-		claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+		claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 		require.NoError(t, err)
-		execute(ctx, t, p.store.backend, "DROP TABLE {history}")
+		execute(ctx, t, p.driver.backend, "DROP TABLE {history}")
 		require.Error(t, p.Release(ctx, releaseOf(claim)))
 		_, err = p.Acquire(ctx, claimOf("m", time.Minute))
 		require.Error(t, err)
@@ -86,7 +87,7 @@ func TestHistoryIsPartOfTheChange(t *testing.T) {
 func TestHistoryIsOptional(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, without, with := bounded(t), open(), open("history", "true")
-		claim, err := without.Store().Acquire(ctx, claimOf("n", time.Minute))
+		claim, err := without.Acquire(ctx, claimOf("n", time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, without.Release(ctx, releaseOf(claim)))
 		page, err := with.History(ctx, abstractions.HistoryRequest{Name: "n"})
@@ -105,7 +106,7 @@ func TestHistoryIsInOrder(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for range 25 {
-					claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+					claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 					if err != nil {
 						require.ErrorIs(t, err, abstractions.ErrHeld)
 						continue
@@ -115,7 +116,7 @@ func TestHistoryIsInOrder(t *testing.T) {
 			})
 		}
 		all.Wait()
-		entries := historyOf(ctx, t, p.store, "n") // checks the tokens
+		entries := historyOf(ctx, t, p, "n") // checks the tokens
 		require.NotEmpty(t, entries)
 		for i, entry := range entries {
 			require.Contains(t, entry, []string{"acquired", "released"}[i%2], fmt.Sprint(i))

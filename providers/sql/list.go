@@ -2,43 +2,27 @@ package sqllease
 
 import (
 	"context"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// List returns a page of records in the order of their names' bytes: see
-// leasing.Lister. Names that were never held are not listed.
-func (s *Store) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	var page abstractions.ListResult
-	err := s.call(ctx, "list", "", func(ctx context.Context) error {
-		if err := validatePrefix("Prefix", req.Prefix); err != nil {
-			return err
-		}
-		if err := validatePrefix("After", req.After); err != nil {
-			return err
-		}
-		limit := req.PageLimit()
-		rows, err := s.backend.list(ctx, listQuery{prefix: req.Prefix, after: req.After, heldOnly: req.HeldOnly, limit: limit + 1})
-		if len(rows) > limit {
-			rows = rows[:limit]
-			page.Next = rows[limit-1].name
-		}
-		for i := range rows {
-			page.Records = append(page.Records, rows[i].record())
-		}
-		return err
-	})
-	return page, err
-}
-
-// validatePrefix refuses what no database text can be.
-func validatePrefix(field, text string) error {
-	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return &abstractions.InvalidError{Field: field, Value: text, Want: "UTF-8 without NUL"}
+// List returns a page of records in the order of their names' bytes. Names that
+// were never held are not listed.
+func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (page abstractions.ListResult, err error) {
+	if err := d.check(ctx); err != nil {
+		return page, err
 	}
-	return nil
+	limit := req.PageLimit()
+	found, err := d.backend.list(ctx, listQuery{prefix: req.Prefix, after: req.After, heldOnly: req.HeldOnly, limit: limit + 1})
+	if len(found) > limit {
+		found = found[:limit]
+		page.Next = found[limit-1].Name
+	}
+	for i := range found {
+		page.Records = append(page.Records, found[i].Show())
+	}
+	return page, err
 }
 
 // after returns the first text that comes after all those that begin with

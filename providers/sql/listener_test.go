@@ -3,7 +3,7 @@ package sqllease
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"testing"
 	"time"
@@ -18,7 +18,7 @@ func TestTrap_T32_WaitersAreWokenAfterAReconnect(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), databases["postgres"](t)
 	p, other := open(), open()
-	claim, err := other.Store().Acquire(ctx, claimOf("n", time.Minute))
+	claim, err := other.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
 	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func terminateListeners(t testing.TB, p *Provider) (ended int) {
 	conn := connectPostgres(t)
 	defer conn.Close(context.Background())
 	err := conn.QueryRow(context.Background(),
-		"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", p.wakeups.channel).Scan(&ended)
+		"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", p.driver.wakeups.channel).Scan(&ended)
 	require.NoError(t, err)
 	return ended
 }
@@ -59,9 +59,9 @@ func TestHintsAreForTheNameAlone(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), databases["postgres"](t)
 	p := open()
-	a, err := p.Store().Acquire(ctx, claimOf("a", time.Minute))
+	a, err := p.Acquire(ctx, claimOf("a", time.Minute))
 	require.NoError(t, err)
-	b, err := p.Store().Acquire(ctx, claimOf("b", time.Minute))
+	b, err := p.Acquire(ctx, claimOf("b", time.Minute))
 	require.NoError(t, err)
 	first, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "w"})
 	require.NoError(t, err)
@@ -78,18 +78,17 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), databases["postgres"](t)
 	p := open("application_name", t.Name())
-	p.wakeups.silence = 100 * time.Millisecond
+	p.driver.wakeups.Silence = 100 * time.Millisecond
 	waiting, stop := context.WithCancel(ctx)
 	for range 3 {
 		_, err := p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "w"})
 		require.NoError(t, err)
 	}
 	stop()
-	p.wakeups.running.Wait()
-	require.Nil(t, p.wakeups.current)
+	require.Eventually(t, func() bool { return !p.driver.wakeups.Listening() }, 20*time.Second, 10*time.Millisecond)
 
 	// The next waiter gets a new one, which lives through silence.
-	claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
 	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.NoError(t, err)
@@ -102,14 +101,12 @@ func TestWaitTellsThatItCannotListen(t *testing.T) {
 	p, err := OpenURL(t.Context(), "postgres://u@127.0.0.1:1/d")
 	require.NoError(t, err)
 	defer p.Close()
-	p.store.ready.Store(true) // the check of the tables would fail first
 	for range 3 {
 		_, err = p.Wait(bounded(t), abstractions.WaitRequest{Name: "n", ID: "w"})
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	}
-	require.Empty(t, p.wakeups.waiters)
 	require.NoError(t, p.Close())
-	_, err = p.wakeups.wait(t.Context(), t.Context(), "n")
+	_, err = p.driver.wakeups.wait(t.Context(), "n")
 	require.ErrorIs(t, err, abstractions.ErrClosed)
 }
 
@@ -141,7 +138,6 @@ func TestAbilitiesAreTold(t *testing.T) {
 	require.Equal(t, abilities{true, true, true, false, true}, told(opened(Options{URL: "sqlite://x.db?history=1"})))
 
 	hidden := opened(Options{DB: foreign, Dialect: Postgres})
-	hidden.store.ready.Store(true)
 	_, err := hidden.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 	_, err = hidden.History(t.Context(), abstractions.HistoryRequest{Name: "n"})
@@ -151,9 +147,9 @@ func TestAbilitiesAreTold(t *testing.T) {
 // foreignDriver is a PostgreSQL driver that isn't pgx.
 type foreignDriver struct{}
 
-func (foreignDriver) Open(string) (driver.Conn, error)               { return nil, errors.New("not here") }
-func (d foreignDriver) Connect(context.Context) (driver.Conn, error) { return d.Open("") }
-func (d foreignDriver) Driver() driver.Driver                        { return d }
+func (foreignDriver) Open(string) (sqldriver.Conn, error)               { return nil, errors.New("not here") }
+func (d foreignDriver) Connect(context.Context) (sqldriver.Conn, error) { return d.Open("") }
+func (d foreignDriver) Driver() sqldriver.Driver                        { return d }
 
 // NoWakeups sends nothing either, so that no pooler is disturbed.
 func TestNoWakeupsNotifiesNobody(t *testing.T) {
@@ -164,7 +160,7 @@ func TestNoWakeupsNotifiesNobody(t *testing.T) {
 	require.NoError(t, err)
 	for _, p := range []*Provider{silent, listening} {
 		require.Empty(t, wakeups.C)
-		claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+		claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, p.Release(ctx, releaseOf(claim)))
 	}

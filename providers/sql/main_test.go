@@ -131,11 +131,11 @@ func claimOf(name string, ttl time.Duration) abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "tester", TTL: ttl}
 }
 
-func renewalOf(claim Claim) abstractions.RenewRequest {
+func renewalOf(claim abstractions.Grant) abstractions.RenewRequest {
 	return abstractions.RenewRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token, TTL: claim.TTL}
 }
 
-func releaseOf(claim Claim) abstractions.ReleaseRequest {
+func releaseOf(claim abstractions.Grant) abstractions.ReleaseRequest {
 	return abstractions.ReleaseRequest{Name: claim.Name, ID: claim.ID, Token: claim.Token}
 }
 
@@ -160,7 +160,7 @@ func rawSqlite(t testing.TB, p *Provider, statements string) *sqlite3.Conn {
 // pathOf is p's file.
 func pathOf(t testing.TB, p *Provider) (path string) {
 	t.Helper()
-	err := p.store.backend.(*sqlite).db.db.QueryRow("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
+	err := p.driver.backend.(*sqlite).db.db.QueryRow("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
 	require.NoError(t, err)
 	return path
 }

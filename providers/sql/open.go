@@ -3,11 +3,13 @@ package sqllease
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Open makes a provider. Unless Options.Migrate is set it makes no request:
@@ -17,20 +19,11 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	field, dialect, err := options.source()
+	field, where, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	where := options.DSN
-	if field == "URL" {
-		if options, where, err = options.withURL(dialect); err != nil {
-			return nil, err
-		}
-	}
-	if options, err = options.complete(dialect); err != nil {
-		return nil, err
-	}
-	p, err := open(options, dialect, field, where)
+	p, err := open(options, field, where)
 	if err != nil || !options.Migrate {
 		return p, err
 	}
@@ -45,38 +38,34 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-func open(o Options, dialect Dialect, field, where string) (*Provider, error) {
+func open(o Options, field, where string) (*Provider, error) {
 	naming := naming{schema: o.Schema, table: o.Table}
-	record := recording{changes: o.History, renewals: o.HistoryRenewals}
-	if dialect == SQLite {
+	record := recording{changes: o.History, renewals: o.HistoryRenewals, retention: finite(o.HistoryRetention)}
+	d := &driver{record: record, retention: finite(o.Retention), random: rand.IntN}
+	if o.Dialect == SQLite {
 		db, err := sqliteFrom(o, field, where)
 		if err != nil {
 			return nil, err
 		}
-		return newProvider(o, &sqlite{db: db, sql: newSqliteSQL(o.Table), naming: naming, record: record, clock: hostClock}, nil), nil
+		d.caps = sqliteCapabilities
+		d.backend = &sqlite{db: db, sql: newSqliteSQL(o.Table), naming: naming, record: record, clock: providerkit.HostClock}
+	} else {
+		db, err := postgresFrom(o, field, where)
+		if err != nil {
+			return nil, err
+		}
+		if !o.NoWakeups {
+			d.wakeups = newWakeups(naming, db.listen())
+		}
+		d.caps = postgresCapabilities
+		d.backend = &postgres{
+			db: db, sql: newPostgresSQL(o, db.size() != 1), naming: naming, record: record, wake: d.wakeups, limit: newPoolLimit(db.size()),
+		}
 	}
-	db, err := postgresFrom(o, field, where)
-	if err != nil {
-		return nil, err
-	}
-	var wakeups *wakeups
-	if !o.NoWakeups {
-		wakeups = newWakeups(naming, db.listen())
-	}
-	return newProvider(o, &postgres{
-		db: db, sql: newPostgresSQL(o.Schema, o.Table), naming: naming, record: record, wake: wakeups, lane: newLane(db.size()),
-	}, wakeups), nil
+	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), driver: d}, nil
 }
 
-func newProvider(o Options, b backend, w *wakeups) *Provider {
-	store := &Store{
-		backend: b, capabilities: b.capabilities(), record: recording{changes: o.History, renewals: o.HistoryRenewals},
-		timeout: o.Timeout, retention: finite(o.Retention), historyRetention: finite(o.HistoryRetention),
-	}
-	return &Provider{store: store, wakeups: w}
-}
-
-// finite turns Forever into 0, the store's word for it.
+// finite turns Forever into 0, the word for it of what follows.
 func finite(d time.Duration) time.Duration {
 	if d == Forever {
 		return 0
@@ -93,7 +82,7 @@ func postgresFrom(o Options, field, where string) (pgDatabase, error) {
 	}
 	db, err := openPgx(where)
 	if err != nil { // its text and fields may quote the password
-		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: notShown, Want: "what pgconn.ParseConfig understands"}
+		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgconn.ParseConfig understands"}
 	}
 	return db, nil
 }
@@ -102,7 +91,7 @@ func sqliteFrom(o Options, field, where string) (*sqliteDatabase, error) {
 	if field == "DB" {
 		return &sqliteDatabase{db: o.DB}, nil
 	}
-	if where == "" || strings.Contains(where, ":memory:") || strings.HasPrefix(where, "file:") {
+	if where == "" || strings.ContainsRune(where, 0) || strings.Contains(where, ":memory:") || strings.HasPrefix(where, "file:") {
 		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "the path of a file; for leases in memory use memlease"}
 	}
 	path, err := filepath.Abs(where)

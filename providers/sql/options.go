@@ -3,12 +3,12 @@ package sqllease
 import (
 	"database/sql"
 	"fmt"
-	"log/slog"
+	"net/url"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -24,13 +24,10 @@ const (
 // Forever as a retention keeps what it is about.
 const Forever = abstractions.Infinite
 
-// The defaults of Options.
+// The defaults of Options.Schema and Options.Table.
 const (
-	DefaultSchema           = "infra" // on PostgreSQL
-	DefaultTable            = "lease"
-	DefaultRetention        = 24 * time.Hour
-	DefaultHistoryRetention = 30 * 24 * time.Hour
-	DefaultTimeout          = 10 * time.Second
+	DefaultSchema = "infra" // on PostgreSQL
+	DefaultTable  = "lease"
 )
 
 // Options configure a provider. Exactly one of URL, DSN, DB and Pool says
@@ -38,17 +35,17 @@ const (
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
-// or logging them, shows neither URL nor DSN: they may hold a password.
+// logging them, or making JSON of them shows neither URL nor DSN: they may hold a password.
 type Options struct {
 	// URL is "postgres://user:password@host:port/database?sslmode=...", with
-	// pgx's parameters, or "sqlite:///folder/file.db", or "sqlite://file.db"
+	// pgx's parameters and a password whose special characters are escaped, or "sqlite:///folder/file.db", or "sqlite://file.db"
 	// relative to the working directory. Its query may set the fields below
 	// that have a tag, from Schema on.
-	URL string `json:"url"`
+	URL string `json:"url" option:"secret"`
 	// DSN is what the driver understands: keywords and values for pgx
 	// ("host=db user=app", see pgconn.ParseConfig), or the path of an SQLite file.
-	DSN     string  `json:"dsn"`
-	Dialect Dialect `json:"dialect"`
+	DSN     string  `json:"dsn" option:"secret"`
+	Dialect Dialect `json:"dialect" option:"oneof=postgres|sqlite"`
 	// DB is a database of your own. It stays open when the provider closes.
 	// Wake-ups need pgx's driver: see Provider. An SQLite database needs WAL
 	// mode and a busy timeout of its own.
@@ -59,26 +56,26 @@ type Options struct {
 	Pool *pgxpool.Pool `json:"-"`
 
 	// Schema is where the tables are on PostgreSQL. Default DefaultSchema.
-	Schema string `json:"schema"`
+	Schema string `json:"schema" option:"maxlen=63"`
 	// Table is the table of leases, and the beginning of the names of the
 	// others. Default DefaultTable.
-	Table string `json:"table"`
+	Table string `json:"table" option:"default=lease,maxlen=40"`
 	// Migrate lets Open call Migrate. Otherwise Open makes no request.
 	Migrate bool `json:"migrate"`
 
 	// Retention is how long a name is remembered after its last use: see
-	// Store.Sweep. A request that was delayed for longer may land after its
-	// own clean-up. Default DefaultRetention; Forever never forgets.
-	Retention time.Duration `json:"retention"`
+	// Provider.Sweep. A request that was delayed for longer may land after its
+	// own clean-up. Default 1 h; Forever never forgets.
+	Retention time.Duration `json:"retention" option:"retention"`
 	// History records acquired, expired, released and broken leases, each in
 	// the transaction of the change; HistoryRenewals renewals too.
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
-	// HistoryRetention is how long. Default DefaultHistoryRetention; or Forever.
-	HistoryRetention time.Duration `json:"history_retention"`
+	// HistoryRetention is how long. Default 30 days; or Forever.
+	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
-	// Timeout bounds a request whose context has no deadline. Default DefaultTimeout.
-	Timeout time.Duration `json:"timeout"`
+	// Timeout bounds a request whose context has no deadline. Default 10 s.
+	Timeout time.Duration `json:"timeout" option:"timeout"`
 	// NoWakeups sends no notifications on PostgreSQL and listens for none:
 	// they need a connection that stays the same, which poolers like PgBouncer
 	// don't give, and at thousands of releases a second their queue's lock.
@@ -87,102 +84,90 @@ type Options struct {
 	// "full" or "normal". With normal the last changes may be lost when the
 	// power fails, and their holders with them; it saves a sync per change.
 	// Default "full".
-	Synchronous string `json:"synchronous"`
+	Synchronous string `json:"synchronous" option:"default=full,oneof=full|normal"`
 }
 
-// String shows what is no secret.
-func (o Options) String() string {
-	source, dialect, _ := o.source()
-	return fmt.Sprintf("sqllease.Options{%s: %s, Schema: %q, Table: %q, Retention: %v, History: %t}", source, dialect, o.Schema, o.Table, o.Retention, o.History)
-}
+// Format shows what is no secret, for all verbs.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// GoString is String.
-func (o Options) GoString() string { return o.String() }
+// MarshalJSON shows what Format does: options that hold secrets are not for writing down.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
-// LogValue is String.
-func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
+// UnmarshalJSON reads options. Fields it doesn't know are an error, and so are
+// durations that are not written as text.
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// source returns the field that says where the database is, and what kind.
-func (o Options) source() (field string, dialect Dialect, err error) {
-	var given []string
-	for _, s := range []struct {
-		field string
-		set   bool
-	}{{"URL", o.URL != ""}, {"DSN", o.DSN != ""}, {"DB", o.DB != nil}, {"Pool", o.Pool != nil}} {
-		if s.set {
-			given = append(given, s.field)
-		}
+// complete validates the options, and fills in the defaults. It returns the field
+// that says where the database is, and that as the driver understands it.
+func (o *Options) complete() (field, where string, err error) {
+	if field, err = providerkit.ExactlyOne(o, "URL", "DSN", "DB", "Pool"); err != nil {
+		return field, "", err
 	}
-	if len(given) != 1 {
-		return "", "", &abstractions.InvalidError{
-			Field: "Options", Value: "with " + orNone(strings.Join(given, " and ")),
-			Want: "exactly one of URL, DSN, DB and Pool",
-		}
-	}
-	dialect = o.Dialect
-	switch {
-	case o.Pool != nil && dialect == "":
+	dialect := o.Dialect
+	switch field {
+	case "URL":
+		dialect, where, err = o.readURL()
+	case "Pool":
 		dialect = Postgres
-	case o.URL != "":
-		dialect, err = dialectOf(o.URL)
-		if err == nil && o.Dialect != "" && o.Dialect != dialect {
-			err = &abstractions.InvalidError{Field: "Options.Dialect", Value: string(o.Dialect), Want: "the URL's, " + string(dialect) + "; or nothing"}
-		}
+	default:
+		where = o.DSN
 	}
-	if err == nil && (dialect != Postgres && dialect != SQLite || o.Pool != nil && dialect != Postgres) {
-		err = &abstractions.InvalidError{Field: "Options.Dialect", Value: string(dialect), Want: "postgres or sqlite, the kind of database behind Options." + given[0]}
+	if err != nil {
+		return field, "", err
 	}
-	return given[0], dialect, err
+	if o.Dialect == "" {
+		o.Dialect = dialect
+	}
+	if o.Dialect == "" || o.Dialect != dialect {
+		return field, "", invalid("Dialect", o.Dialect, "that of the database behind Options."+field+", postgres or sqlite")
+	}
+	if err := providerkit.Complete(o); err != nil {
+		return field, "", err
+	}
+	return field, where, o.validate()
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none"
+// readURL sets the fields that the URL's query names. What is left of the URL is for
+// the driver: a postgres URL, or the path of an SQLite file.
+func (o *Options) readURL() (dialect Dialect, where string, err error) {
+	u, err := providerkit.ParseURL(o.URL, "postgres", "postgresql", "sqlite")
+	if err != nil {
+		return "", "", err
 	}
-	return s
+	rest, err := providerkit.SetQuery(o, u.Query)
+	if err != nil {
+		return "", "", err
+	}
+	if u.Scheme != "sqlite" {
+		return Postgres, u.With(rest).Reveal(), nil
+	}
+	if where, err = url.PathUnescape(u.Host + u.Path); err != nil {
+		return SQLite, "", providerkit.BadURL("a path with % written as %25")
+	}
+	return SQLite, where, providerkit.UnknownParameter(o, rest)
 }
 
-// complete validates the options and fills in the defaults.
-func (o Options) complete(dialect Dialect) (Options, error) {
-	if dialect == SQLite && o.Schema != "" {
-		return o, &abstractions.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: "nothing: SQLite has no schemas; use Table"}
+// validate is about what no tag says.
+func (o *Options) validate() error {
+	if o.Dialect == SQLite && o.Schema != "" {
+		return invalid("Schema", o.Schema, "nothing: SQLite has no schemas; use Table")
 	}
-	defaultTo(&o.Schema, DefaultSchema)
-	defaultTo(&o.Table, DefaultTable)
-	defaultTo(&o.Retention, DefaultRetention)
-	defaultTo(&o.HistoryRetention, DefaultHistoryRetention)
-	defaultTo(&o.Timeout, DefaultTimeout)
-	defaultTo(&o.Synchronous, "full")
-	for _, name := range []struct {
-		field, value string
-		longest      int
-	}{{"Schema", o.Schema, 63}, {"Table", o.Table, 40}} { // PostgreSQL's limit, less "_history_by_name"
-		if len(name.value) > name.longest || !identifier.MatchString(name.value) {
-			return o, &abstractions.InvalidError{Field: "Options." + name.field, Value: name.value, Want: fmt.Sprintf("a letter or underscore, then letters, digits and underscores, at most %d", name.longest)}
+	if o.Schema == "" {
+		o.Schema = DefaultSchema
+	}
+	for field, value := range map[string]string{"Schema": o.Schema, "Table": o.Table} {
+		if !identifier.MatchString(value) {
+			return invalid(field, value, "a letter or underscore, then letters, digits and underscores")
 		}
-	}
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{{"Retention", o.Retention}, {"HistoryRetention", o.HistoryRetention}, {"Timeout", o.Timeout}} {
-		if d.value < time.Millisecond {
-			return o, &abstractions.InvalidError{Field: "Options." + d.field, Value: d.value, Want: "at least 1ms; or 0 for the default"}
-		}
-	}
-	if o.Synchronous != "full" && o.Synchronous != "normal" {
-		return o, &abstractions.InvalidError{Field: "Options.Synchronous", Value: o.Synchronous, Want: "full or normal"}
 	}
 	if o.HistoryRenewals && !o.History {
-		return o, &abstractions.InvalidError{Field: "Options.HistoryRenewals", Value: true, Want: "History to be set as well"}
+		return invalid("HistoryRenewals", true, "History to be set as well")
 	}
-	return o, nil
+	return nil
+}
+
+func invalid(field string, value any, want string) error {
+	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
 }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-func defaultTo[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}

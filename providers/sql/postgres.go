@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // postgres is the backend on PostgreSQL. Each change is one statement and so
@@ -19,7 +20,7 @@ type postgres struct {
 	naming naming
 	record recording
 	wake   *wakeups // nil if the name's waiters can't be told
-	lane   lane
+	limit  poolLimit
 }
 
 var postgresCapabilities = abstractions.Capabilities{
@@ -33,94 +34,82 @@ var postgresCapabilities = abstractions.Capabilities{
 	RemainingKnown: true,
 }
 
-func (p *postgres) capabilities() abstractions.Capabilities { return postgresCapabilities }
+func (p *postgres) class(err error) providerkit.Class { return sqlStateClass(err) }
 
-func (p *postgres) meaning(err error) meaning { return sqlStateMeaning(err) }
-
-func (p *postgres) apply(ctx context.Context, op op) (o outcome, err error) {
-	err = p.lane.pass(ctx, func() error {
-		o, err = p.attempt(ctx, op)
+func (p *postgres) apply(ctx context.Context, op op) (done applied, err error) {
+	err = p.limit.do(ctx, func() error {
+		done, err = p.attempt(ctx, op)
 		return err
 	})
-	return o, err
+	return done, err
 }
 
 // attempt reads the row, asks the rule, and writes what it wants under the
 // condition that the row's version is still the same; if not it begins again.
 // Who loses that race lost it to a change that was made.
-func (p *postgres) attempt(ctx context.Context, op op) (outcome, error) {
-	before, done, err := p.start(ctx, op)
-	if done != nil || err != nil {
-		return deref(done), err
+func (p *postgres) attempt(ctx context.Context, op op) (applied, error) {
+	found, done, err := p.shortcut(ctx, op)
+	if err != nil || done.after.Name != "" {
+		return done, err
 	}
 	for {
-		o := outcome{change: op.rule(&before), before: before, after: before}
-		if !o.write {
-			return o, nil
+		done := applied{after: found.Record}
+		done.Change = op.rule(&done.after)
+		if !done.Write {
+			return done, nil
 		}
-		written, err := p.write(ctx, &o)
+		written, err := p.write(ctx, &done, &found)
 		if written || err != nil {
-			return o, err
+			return done, err
 		}
-		if before, err = p.find(ctx, op.name); err != nil {
-			return outcome{}, err
+		if found, err = p.find(ctx, op.name); err != nil {
+			return applied{}, err
 		}
 	}
 }
 
-func deref(o *outcome) outcome {
-	if o == nil {
-		return outcome{}
-	}
-	return *o
-}
-
-// start answers the op with a shortcut if there is one that fits, or else
-// returns the row to begin with.
-func (p *postgres) start(ctx context.Context, op op) (before row, done *outcome, err error) {
+// shortcut answers the op in one statement if that fits. Otherwise it returns the
+// row to begin with, and nothing done.
+func (p *postgres) shortcut(ctx context.Context, op op) (found row, done applied, err error) {
 	switch {
-	case op.take != nil:
-		return p.take(ctx, op.take)
-	case op.give != nil:
-		if done, err := p.give(ctx, op.give); done != nil || err != nil {
-			return row{}, done, err
+	case op.acquire != nil:
+		return p.acquire(ctx, op.acquire)
+	case op.release != nil:
+		if done, err = p.release(ctx, op.release); err != nil || done.after.Name != "" {
+			return found, done, err
 		}
 	}
-	before, err = p.find(ctx, op.name)
-	return before, nil, err
+	found, err = p.find(ctx, op.name)
+	return found, applied{}, err
 }
 
-func (p *postgres) take(ctx context.Context, req *abstractions.AcquireRequest) (row, *outcome, error) {
-	var before, after pgRow
-	args := []any{req.Name, req.ID, req.Owner, micros(req.TTL), encodeMetadata(req.Metadata), p.record.changes}
+func (p *postgres) acquire(ctx context.Context, req *abstractions.AcquireRequest) (row, applied, error) {
+	var before pgRow
+	var after struct {
+		version, token    int64
+		acquired, expires *int64
+	}
+	args := []any{req.Name, req.ID, req.Owner, micros(req.TTL), encodeMetadata(req.Metadata), p.record.changes, p.record.trim(1)}
 	err := p.db.query(ctx, p.sql.acquire, args, func(scan scan) error {
 		return scan(append(before.columns(), &after.version, &after.token, &after.acquired, &after.expires)...)
 	})
-	if err != nil {
-		return row{}, nil, err
+	if err != nil || after.version == 0 {
+		return before.complete(req.Name), applied{}, err
 	}
-	found := before.row(req.Name)
-	if after.version == 0 {
-		return found, nil, nil
-	}
-	after.id, after.owner, after.ttl, after.now = req.ID, req.Owner, micros(req.TTL), *after.acquired
-	return found, &outcome{before: found, after: after.row(req.Name)}, nil
+	done := applied{after: providerkit.Record{Name: req.Name, ID: req.ID, Token: after.token, TTL: req.TTL}}
+	written(&done.after, *after.acquired, after.expires)
+	return row{}, done, nil
 }
 
-func (p *postgres) give(ctx context.Context, req *abstractions.ReleaseRequest) (*outcome, error) {
+func (p *postgres) release(ctx context.Context, req *abstractions.ReleaseRequest) (applied, error) {
 	channel, payload := p.wake.address(req.Name)
-	var done *outcome
-	args := []any{req.Name, req.ID, p.record.changes, channel, payload}
+	var done applied
+	args := []any{req.Name, req.ID, p.record.changes, channel, payload, p.record.trim(1)}
 	err := p.db.query(ctx, p.sql.release, args, func(scan scan) error {
-		var after pgRow
+		done.after.Name = req.Name
+		var now, woken int64
 		var ranOut bool
-		var woken int64
-		if err := scan(&after.now, &after.token, &ranOut, &woken); err != nil {
-			return err
-		}
-		done = &outcome{after: after.row(req.Name)}
-		done.wake = !ranOut
-		return nil
+		return scan(&now, &done.after.Token, &ranOut, &woken)
 	})
 	return done, err
 }
@@ -128,116 +117,131 @@ func (p *postgres) give(ctx context.Context, req *abstractions.ReleaseRequest) (
 func (p *postgres) find(ctx context.Context, name string) (row, error) {
 	var r pgRow
 	err := p.db.query(ctx, p.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
-	return r.row(name), err
+	return r.complete(name), err
 }
 
 // write makes the change. It reports false if the row has changed since it was read.
-func (p *postgres) write(ctx context.Context, o *outcome) (written bool, err error) {
-	to := &o.change
+func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bool, err error) {
+	to := &done.after
 	var channel, payload string
-	if to.wake {
-		channel, payload = p.wake.address(to.name)
+	if done.Wake {
+		channel, payload = p.wake.address(to.Name)
 	}
-	expired, note, noteID, noteOwner := p.record.of(o)
+	var lasts *int64
+	if done.Deadline && to.ID != "" {
+		lasts = micros(to.Left)
+	}
+	var note abstractions.HistoryEntry
+	limit := 0
+	if p.record.changes {
+		note, limit = done.Note, p.record.trim(1)
+	}
 	args := []any{
-		to.name, o.before.version, to.newToken, to.id, to.owner, micros(to.ttl), to.metadata,
-		int(to.expiry), micros(to.in), to.breaking, to.ended.String(),
-		expired, note, noteID, noteOwner, channel, payload,
+		to.Name, before.version, to.Token != before.Token, to.ID, to.Owner, ttlColumn(to), encodeMetadata(to.Metadata),
+		done.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, to.Ended.String(),
+		p.record.changes && done.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, limit, channel, payload,
 	}
-	var after pgRow
-	var woken int64
+	var now, woken int64
+	var acquired, expires *int64
 	err = p.db.query(ctx, p.sql.write, args, func(scan scan) error {
-		written = true
-		return scan(&after.now, &after.version, &after.token, &after.acquired, &after.expires, &woken)
+		ok = true
+		return scan(&now, &to.Token, &acquired, &expires, &woken)
 	})
-	if written && err == nil {
-		after.id, after.owner, after.ttl = to.id, to.owner, micros(to.ttl)
-		o.after = after.row(to.name)
+	if ok && err == nil {
+		written(to, now, expires)
 	}
-	return written, err
+	return ok, err
+}
+
+// written sets the times of a record by the clock of the statement that wrote it.
+func written(r *providerkit.Record, now int64, expires *int64) {
+	r.Now, r.Left = time.UnixMicro(now).UTC(), leftUntil(now, expires)
+}
+
+func leftUntil(now int64, expires *int64) time.Duration {
+	if expires == nil {
+		return abstractions.Infinite
+	}
+	const most = math.MaxInt64/int64(time.Microsecond) - 1
+	return time.Duration(min(*expires-now, most)) * time.Microsecond
 }
 
 // renewItem is one claim in the argument of renew.sql.
 type renewItem struct {
-	N     int    `json:"n"`
-	Name  string `json:"name"`
-	ID    string `json:"id"`
-	Token int64  `json:"token"`
-	TTL   *int64 `json:"ttl_us"`
+	N        int             `json:"n"`
+	Name     string          `json:"name"`
+	ID       string          `json:"id"`
+	Token    int64           `json:"token"`
+	TTL      *int64          `json:"ttl_us"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]verdict, error) {
+func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]renewal, error) {
 	items := make([]renewItem, len(reqs))
-	for i, req := range reqs {
+	for i := range reqs {
+		req := &reqs[i]
 		items[i] = renewItem{N: i, Name: req.Name, ID: req.ID, Token: req.Token, TTL: micros(req.TTL)}
+		if metadata := replacement(req); metadata != nil {
+			items[i].Metadata = json.RawMessage(*metadata)
+		}
 	}
 	list, err := json.Marshal(items)
 	if err != nil {
 		return nil, err
 	}
-	statement := p.sql.renewNow
+	statement, limit := p.sql.renewNow, 0
 	if wait {
 		statement = p.sql.renew
 	}
-	verdicts := make([]verdict, len(reqs))
-	err = p.db.query(ctx, statement, []any{string(list), p.record.renewals}, func(scan scan) error {
+	if p.record.renewals {
+		limit = p.record.trim(len(reqs))
+	}
+	renewals := make([]renewal, len(reqs))
+	err = p.db.query(ctx, statement, []any{string(list), p.record.renewals, limit}, func(scan scan) error {
 		var n int
-		var v verdict
-		var r pgRow
-		if err := scan(&n, &v.renewed, &v.known, &r.now, &r.version, &r.token, &r.id, &r.ttl, &r.expires, &r.breaking, &r.ended); err != nil {
+		var r renewal
+		var found pgRow
+		if err := scan(append([]any{&n, &r.renewed, &r.known}, found.columns()...)...); err != nil {
 			return err
 		}
-		if n < 0 || n >= len(verdicts) {
+		if n < 0 || n >= len(renewals) {
 			return errors.New("sqllease: an answer to no request")
 		}
-		if v.renewed {
-			r.ttl = micros(reqs[n].TTL)
+		r.Record = found.complete(reqs[n].Name).Record
+		if r.renewed {
+			r.Record = renewed(reqs[n], r.Now)
 		}
-		v.row = r.row(reqs[n].Name)
-		verdicts[n] = v
+		renewals[n] = r
 		return nil
 	})
-	return verdicts, err
+	return renewals, err
 }
-
-func (p *postgres) ping(ctx context.Context) error { return run(ctx, p.db, "SELECT 1") }
 
 func (p *postgres) close() error {
 	p.wake.close()
 	return p.db.close()
 }
 
-// pgRow is what statements return of a row.
+// pgRow is what statements return of a row. Times are in microseconds since 1970.
 type pgRow struct {
-	now               time.Time
-	version, token    int64
-	id, owner         string
-	ttl               *int64
-	metadata          string
-	acquired, expires *time.Time
-	breaking          bool
-	ended             string
+	row
+	now                    int64
+	ttl, acquired, expires *int64
+	metadata, ended        string
 }
 
-// columns are those of read.sql, in order.
+// columns are the clock and those of the fragment "row", in order.
 func (r *pgRow) columns() []any {
 	return []any{
-		&r.now, &r.version, &r.token, &r.id, &r.owner, &r.ttl, &r.metadata, &r.acquired, &r.expires, &r.breaking, &r.ended,
+		&r.now, &r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.expires, &r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended,
 	}
 }
 
-func (r *pgRow) row(name string) row {
-	found := row{
-		name: name, version: r.version, token: r.token, id: r.id, owner: r.owner, ttl: fromMicros(r.ttl),
-		metadata: r.metadata, breaking: r.breaking, ended: parseEnded(r.ended), now: r.now.UTC(),
+func (r *pgRow) complete(name string) row {
+	r.Name, r.Now = name, time.UnixMicro(r.now).UTC()
+	r.settle(r.ttl, r.acquired, r.metadata, r.ended)
+	if r.ID != "" {
+		r.SetLeft(leftUntil(r.now, r.expires))
 	}
-	if r.acquired != nil {
-		found.acquiredAt = r.acquired.UTC()
-	}
-	left := abstractions.Infinite
-	if r.expires != nil {
-		left, found.ends = min(r.expires.Sub(r.now), math.MaxInt64-1), r.expires.UTC()
-	}
-	found.setLeft(left)
-	return found
+	return r.row
 }

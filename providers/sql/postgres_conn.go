@@ -68,7 +68,7 @@ func (d *pgxDatabase) query(ctx context.Context, statement string, args []any, e
 	if err != nil {
 		return err
 	}
-	defer giveBack(conn)
+	defer releaseConn(conn)
 	return pgxRunner{conn}.query(ctx, statement, args, each)
 }
 
@@ -77,21 +77,21 @@ func (d *pgxDatabase) begin(ctx context.Context, do func(querier) error) error {
 	if err != nil {
 		return err
 	}
-	defer giveBack(conn)
+	defer releaseConn(conn)
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return do(pgxRunner{tx}) })
 }
 
-// parting is how long the driver may try to take leave in peace.
-const parting = time.Second
+// closeGrace bounds how long a cancelled query may keep its place in the pool. pgx
+// keeps it until the server has confirmed the cancellation, up to 15 s on a dead
+// connection (pgx v5.12, pgconn.asyncClose); a pool of one could renew nothing meanwhile.
+const closeGrace = time.Second
 
-// giveBack returns a connection to its pool. One whose query was given up is closed by
-// then, but takes its place in the pool until the driver has asked the server to stop,
-// and heard that it did: if the connection is dead, for 15 s (pgx v5.12 pgconn,
-// asyncClose). So long nobody could renew a lease who has no other.
-func giveBack(conn *pgxpool.Conn) {
+// releaseConn returns a connection to its pool. A dead one loses its socket after
+// closeGrace.
+func releaseConn(conn *pgxpool.Conn) {
 	if conn.Conn().IsClosed() {
 		socket := conn.Conn().PgConn().Conn()
-		time.AfterFunc(parting, func() { _ = socket.Close() })
+		time.AfterFunc(closeGrace, func() { _ = socket.Close() })
 	}
 	conn.Release()
 }
@@ -219,7 +219,9 @@ func openPgx(dsn string) (*pgxDatabase, error) {
 	if _, set := config.ConnConfig.RuntimeParams["application_name"]; !set {
 		config.ConnConfig.RuntimeParams["application_name"] = "leasing"
 	}
-	defaultTo(&config.ConnConfig.ConnectTimeout, connectTimeout)
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
 	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, config.ConnConfig.DialFunc)
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {

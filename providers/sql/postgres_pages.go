@@ -3,23 +3,26 @@ package sqllease
 import (
 	"context"
 	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // query runs a statement that may wait for renewals, who go first.
 func (p *postgres) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return p.lane.pass(ctx, func() error { return p.db.query(ctx, statement, args, each) })
+	return p.limit.do(ctx, func() error { return p.db.query(ctx, statement, args, each) })
 }
 
-func (p *postgres) read(ctx context.Context, name string) (found row, err error) {
-	err = p.lane.pass(ctx, func() error {
+func (p *postgres) read(ctx context.Context, name string) (providerkit.Record, error) {
+	var found row
+	err := p.limit.do(ctx, func() (err error) {
 		found, err = p.find(ctx, name)
 		return err
 	})
-	return found, err
+	return found.Record, err
 }
 
-func (p *postgres) list(ctx context.Context, q listQuery) ([]row, error) {
-	var rows []row
+func (p *postgres) list(ctx context.Context, q listQuery) ([]providerkit.Record, error) {
+	var records []providerkit.Record
 	var end *string
 	if bound, bounded := after(q.prefix); bounded {
 		end = &bound
@@ -28,45 +31,30 @@ func (p *postgres) list(ctx context.Context, q listQuery) ([]row, error) {
 	err := p.query(ctx, p.sql.list, args, func(scan scan) error {
 		var r pgRow
 		var name string
-		if err := scan(append(r.columns(), &name)...); err != nil {
-			return err
-		}
-		rows = append(rows, r.row(name))
-		return nil
+		err := scan(append(r.columns(), &name)...)
+		records = append(records, r.complete(name).Record)
+		return err
 	})
-	return rows, err
+	return records, err
 }
 
-func (p *postgres) history(ctx context.Context, q historyQuery) ([]event, error) {
-	var events []event
-	err := p.query(ctx, p.sql.history, []any{q.name, q.after, q.limit}, func(scan scan) error {
-		var e event
-		if err := scan(&e.seq, &e.Time, (*string)(&e.Kind), &e.ID, &e.Owner, &e.Token); err != nil {
-			return err
-		}
-		e.Time = e.Time.UTC()
-		events = append(events, e)
-		return nil
+func (p *postgres) history(ctx context.Context, q historyQuery) (events []event, err error) {
+	err = p.limit.do(ctx, func() error {
+		events, err = readHistory(ctx, p.db, p.sql.history, q)
+		return err
 	})
 	return events, err
 }
 
-func (p *postgres) sweep(ctx context.Context, after string, limit int, idle time.Duration) (swept, error) {
+func (p *postgres) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (swept, error) {
 	var s swept
 	err := p.query(ctx, p.sql.sweep, []any{after, limit, *micros(idle)}, func(scan scan) error {
-		var seen int
-		if err := scan(&seen, &s.last, &s.deleted); err != nil {
-			return err
-		}
-		if seen < limit {
-			s.last = ""
-		}
-		return nil
+		return scan(&s.last, &s.deleted)
 	})
 	return s, err
 }
 
-func (p *postgres) sweepHistory(ctx context.Context, limit int, age time.Duration) (deleted int, err error) {
-	err = p.query(ctx, p.sql.sweepHistory, []any{limit, *micros(age)}, func(scan scan) error { return scan(&deleted) })
+func (p *postgres) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
+	err = p.query(ctx, p.sql.sweepHistory, []any{limit}, func(scan scan) error { return scan(&deleted) })
 	return deleted, err
 }

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -25,13 +26,17 @@ func (p *postgres) allStatements(withSchema bool) []string {
 func (p *postgres) version(ctx context.Context) (int, error) { return p.versionBy(ctx, p.db) }
 
 func (p *postgres) versionBy(ctx context.Context, q querier) (version int, err error) {
-	var there bool
-	err = q.query(ctx, tableExists, []any{p.naming.schema, p.naming.table + schemaSuffix}, func(scan scan) error { return scan(&there) })
+	there, err := p.exists(ctx, q, p.naming.table+schemaSuffix)
 	if err != nil || !there {
 		return 0, err
 	}
 	err = q.query(ctx, p.sql.version, nil, func(scan scan) error { return scan(&version) })
 	return version, err
+}
+
+func (p *postgres) exists(ctx context.Context, q querier, table string) (there bool, err error) {
+	err = q.query(ctx, tableExists, []any{p.naming.schema, table}, func(scan scan) error { return scan(&there) })
+	return there, err
 }
 
 // The catalogue can be read by everybody, also without rights on the schema.
@@ -40,11 +45,11 @@ const (
 	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 	WHERE n.nspname = $1::text AND c.relname = $2::text)`
 	situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1::text), current_user::text,
-	pg_catalog.pg_encoding_to_char((SELECT encoding FROM pg_catalog.pg_database WHERE datname = current_database()))`
+	pg_catalog.pg_encoding_to_char((SELECT encoding FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))`
 )
 
-// migrate runs in one transaction under an advisory lock of its own, so that
-// processes that start together do it one after the other.
+// migrate runs in one transaction under an advisory lock of the schema, so that
+// processes that start together do it one after the other, whatever their tables.
 func (p *postgres) migrate(ctx context.Context) error {
 	var there bool
 	var role, encoding string
@@ -57,19 +62,24 @@ func (p *postgres) migrate(ctx context.Context) error {
 	}
 	statements := p.allStatements(!there)
 	err = p.db.begin(ctx, func(q querier) error { return p.create(ctx, q, statements) })
-	if err != nil && sqlStateMeaning(err) == denied {
+	if err != nil && sqlStateClass(err) == providerkit.Denied {
 		return &SetupError{Role: role, Statements: append(statements, p.grants(role)...), Err: err}
 	}
 	return err
 }
 
 func (p *postgres) create(ctx context.Context, q querier, statements []string) error {
-	if err := run(ctx, q, "SELECT pg_advisory_xact_lock($1::bigint)", p.naming.lockKey()); err != nil {
+	if err := run(ctx, q, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", p.naming.lockKey()); err != nil {
 		return err
 	}
 	found, err := p.versionBy(ctx, q)
-	if err != nil || found >= schemaVersion {
-		return errors.Join(err, checkNotNewer(found))
+	if err != nil || found != 0 {
+		return errors.Join(err, checkVersion(found))
+	}
+	for _, suffix := range []string{"", historySuffix} {
+		if there, err := p.exists(ctx, q, p.naming.table+suffix); err != nil || there {
+			return errors.Join(err, errForeign(p.naming.schema+"."+p.naming.table+suffix))
+		}
 	}
 	for _, statement := range statements {
 		if err := run(ctx, q, statement); err != nil {
@@ -89,7 +99,7 @@ func (p *postgres) grants(role string) []string {
 	return []string{
 		"GRANT USAGE ON SCHEMA " + schema + " TO " + to,
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + tables[:len(tables)-2] + " TO " + to,
-		"GRANT SELECT ON " + pgx.Identifier{p.naming.schema, p.naming.table + schemaSuffix}.Sanitize() + " TO " + to,
+		"GRANT SELECT, UPDATE (swept) ON " + pgx.Identifier{p.naming.schema, p.naming.table + schemaSuffix}.Sanitize() + " TO " + to,
 	}
 }
 
@@ -98,9 +108,10 @@ func run(ctx context.Context, q querier, statement string, args ...any) error {
 	return q.query(ctx, statement, args, func(scan) error { return nil })
 }
 
-// lockKey is the advisory lock that guards migrations of these tables.
+// lockKey is the advisory lock that guards migrations in the schema: CREATE SCHEMA
+// IF NOT EXISTS fails too if it meets another one.
 func (n naming) lockKey() int64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "github.com/distributedleasing/leasing %q %q", n.schema, n.table)
+	fmt.Fprintf(h, "github.com/distributedleasing/leasing %q", n.schema)
 	return int64(h.Sum64())
 }

@@ -5,7 +5,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -20,60 +22,84 @@ type postgresSQL struct {
 	create                                         []string
 }
 
-func newPostgresSQL(schema, table string) postgresSQL {
-	lease := pgx.Identifier{schema, table}.Sanitize()
-	history := pgx.Identifier{schema, table + historySuffix}.Sanitize()
-	versions := pgx.Identifier{schema, table + schemaSuffix}.Sanitize()
-	names := map[string]string{
-		"lease":         lease,
-		"history":       history,
-		"history_index": pgx.Identifier{table + historySuffix + "_by_name"}.Sanitize(),
+// newPostgresSQL fills in the statements. Where a connection must never wait for a
+// row lock, a locked row is an error (55P03, lock_not_available).
+func newPostgresSQL(o Options, waits bool) postgresSQL {
+	versions := pgx.Identifier{o.Schema, o.Table + schemaSuffix}.Sanitize()
+	holes := map[string]string{
+		"lease":         pgx.Identifier{o.Schema, o.Table}.Sanitize(),
+		"history":       pgx.Identifier{o.Schema, o.Table + historySuffix}.Sanitize(),
+		"history_index": pgx.Identifier{o.Table + historySuffix + "_by_name"}.Sanitize(),
 		"schema":        versions,
-		"remembered":    strconv.Itoa(remembered),
-		"skip":          "",
+		"version":       strconv.Itoa(schemaVersion),
+		"now":           "pg_catalog.clock_timestamp()",
+		"history_us":    strconv.FormatInt(finite(o.HistoryRetention).Microseconds(), 10),
+		"ended_least":   strconv.Itoa(providerkit.EndedLeast),
+		"ended_most":    strconv.Itoa(providerkit.EndedMost),
+		"ended_for":     strconv.Itoa(int(providerkit.EndedFor / time.Second)),
+		"lock":          "FOR UPDATE OF l",
+	}
+	if !waits {
+		holes["lock"] += " NOWAIT"
 	}
 	s := postgresSQL{
-		read:         postgresText("read", names),
-		write:        postgresText("write", names),
-		acquire:      postgresText("acquire", names),
-		release:      postgresText("release", names),
-		renew:        postgresText("renew", names),
-		list:         postgresText("list", names),
-		history:      postgresText("history", names),
-		sweep:        postgresText("sweep", names),
-		sweepHistory: postgresText("sweep_history", names),
-		version:      "SELECT coalesce(max(version), 0) FROM " + versions,
+		read:         postgresText("read", holes),
+		write:        postgresText("write", holes),
+		acquire:      postgresText("acquire", holes),
+		release:      postgresText("release", holes),
+		renew:        postgresText("renew", holes),
+		list:         postgresText("list", holes),
+		history:      postgresText("history", holes),
+		sweep:        postgresText("sweep", holes),
+		sweepHistory: postgresText("sweep_history", holes),
+		version:      "SELECT coalesce(pg_catalog.max(version), 0) FROM " + versions,
+		create:       strings.Split(postgresText("schema", holes), ";\n"),
 	}
-	names["skip"] = "SKIP LOCKED"
-	s.renewNow = postgresText("renew", names)
-	for _, statement := range strings.Split(postgresText("schema_1", names), ";\n") {
-		s.create = append(s.create, strings.TrimSpace(statement))
-	}
+	holes["lock"] = "FOR UPDATE OF l SKIP LOCKED"
+	s.renewNow = postgresText("renew", holes)
 	return s
 }
 
 var (
 	sqlComment = regexp.MustCompile(`(?m)^--.*\n`)
-	sqlHole    = regexp.MustCompile(`\{\{[^}]*\}\}`)
+	sqlHole    = regexp.MustCompile(`\{\{([^{}:]*):?([^{}]*)\}\}`)
 )
 
-// postgresText reads a file and fills its holes: {{name}} with what names
-// has for it, {{micros:t}} with the time t in microseconds since 1970.
-func postgresText(file string, names map[string]string) string {
+// postgresText reads a file and fills its holes, the inner ones first: with what
+// holes has for a name, or with one of fragments.
+func postgresText(file string, holes map[string]string) string {
 	text, err := postgresFiles.ReadFile("postgres/" + file + ".sql")
 	if err != nil {
 		panic(err) // it is embedded
 	}
-	statement := sqlComment.ReplaceAllString(string(text), "")
-	return sqlHole.ReplaceAllStringFunc(statement, func(hole string) string {
-		hole = hole[2 : len(hole)-2]
-		if instant, ok := strings.CutPrefix(hole, "micros:"); ok {
-			return "(extract(epoch FROM " + instant + ") * 1000000)::bigint"
-		}
-		text, known := names[hole]
-		if !known {
-			panic("sqllease: " + file + ".sql: nothing for " + hole)
-		}
-		return text
-	})
+	statement := strings.TrimSpace(sqlComment.ReplaceAllString(string(text), ""))
+	for sqlHole.MatchString(statement) {
+		statement = sqlHole.ReplaceAllStringFunc(statement, func(hole string) string {
+			parts := sqlHole.FindStringSubmatch(hole)
+			if fragment, known := fragments[parts[1]]; known {
+				return strings.ReplaceAll(fragment, "?", parts[2])
+			}
+			text, known := holes[parts[1]]
+			if !known {
+				panic("sqllease: " + file + ".sql: nothing for " + hole)
+			}
+			return text
+		})
+	}
+	return statement
+}
+
+// fragments stand for {{name:argument}}, with the argument for each question mark.
+var fragments = map[string]string{
+	// A time in microseconds since 1970: as text its form depends on DateStyle.
+	"micros": "(extract(epoch FROM ?) * 1000000)::bigint",
+	// The columns of pgRow, of a row that may be missing.
+	"row": `coalesce(?.version, 0), coalesce(?.token, 0), coalesce(?.id, ''), coalesce(?.owner, ''), ?.ttl_us, coalesce(?.metadata::text, '{}'),
+	{{micros:?.acquired_at}}, {{micros:?.expires_at}}, coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), coalesce(?.ended, '')`,
+	// Of so many of the oldest entries of the history, deletes those that are too old.
+	"trim": `trimmed AS (
+	DELETE FROM {{history}} WHERE at < {{now}} - {{history_us}} * interval '1 microsecond'
+		AND seq IN (SELECT seq FROM {{history}} ORDER BY seq LIMIT ?::int FOR UPDATE SKIP LOCKED)
+	RETURNING 1
+)`,
 }

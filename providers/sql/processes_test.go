@@ -69,7 +69,11 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 }
 
 func child(rawURL string) (exitCode int) {
-	if err := takeTurns(rawURL, os.Args[1]); err != nil {
+	work := func() error { return takeTurns(rawURL, os.Args[1]) }
+	if rawURL == "open" {
+		work = func() error { return openOnly(os.Args[1], os.Args[2]) }
+	}
+	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
 		return 1
 	}

@@ -1,123 +1,137 @@
 package sqllease
 
 import (
+	"cmp"
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Provider is a leasing.Provider over a [Store]. Make one with Open or OpenURL.
-// It is safe for concurrent use.
+type shell = providerkit.Provider
+
+// Provider is a leasing provider over tables. Make one with Open or OpenURL. It is
+// safe for concurrent use. Without a manager, which renews leases and tells of
+// their loss, each method makes one attempt; see also [Times].
 //
 // Its optional abilities are leasing.BatchRenewer, leasing.Lister and
 // leasing.Pinger; leasing.HistoryReader if Options.History is set; and
 // leasing.Waiter on PostgreSQL through pgx, unless Options.NoWakeups is set.
+// A claim that has run out is lost, even if nobody has taken the name since.
 type Provider struct {
-	store   *Store
-	wakeups *wakeups // nil if nobody can be woken
+	*shell
+	driver *driver
 }
 
-var (
-	_ abstractions.Provider      = (*Provider)(nil)
-	_ abstractions.BatchRenewer  = (*Provider)(nil)
-	_ abstractions.Waiter        = (*Provider)(nil)
-	_ abstractions.Lister        = (*Provider)(nil)
-	_ abstractions.Pinger        = (*Provider)(nil)
-	_ abstractions.HistoryReader = (*Provider)(nil)
-)
+// driver is the verbs over a backend.
+type driver struct {
+	backend   backend
+	caps      abstractions.Capabilities
+	record    recording
+	retention time.Duration   // 0 for ever
+	wakeups   *wakeups        // nil if nobody can be woken
+	random    func(n int) int // from 0 to n-1
+	checked   atomic.Int64    // when the tables were last found to be of our version
+}
 
 // As answers for the optional abilities: see leasing.As.
-func (p *Provider) As(target any) bool {
+func (d *driver) As(target any) bool {
 	switch ability := target.(type) {
 	case *abstractions.BatchRenewer:
-		*ability = p
+		*ability = d
 	case *abstractions.Lister:
-		*ability = p
+		*ability = d
 	case *abstractions.Pinger:
-		*ability = p
+		*ability = d
 	case *abstractions.Waiter:
-		if !p.wakeups.canListen() {
+		if !d.wakeups.canListen() {
 			return false
 		}
-		*ability = p
+		*ability = d
 	case *abstractions.HistoryReader:
-		if !p.store.record.changes {
+		if !d.record.changes {
 			return false
 		}
-		*ability = p
+		*ability = d
 	default:
 		return false
 	}
 	return true
 }
 
-// Store is the low-level access to the same tables. It closes with the provider.
-func (p *Provider) Store() *Store { return p.store }
+func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
-// Capabilities returns what is documented at the package.
-func (p *Provider) Capabilities() abstractions.Capabilities { return p.store.capabilities }
-
-// Migrate creates the tables or brings them up to date: see Store.Migrate.
-func (p *Provider) Migrate(ctx context.Context) error { return p.store.Migrate(ctx) }
-
-// Sweep forgets names that are no longer used: see Store.Sweep.
-func (p *Provider) Sweep(ctx context.Context) (Swept, error) { return p.store.Sweep(ctx) }
-
-// Close closes the Store.
-func (p *Provider) Close() error { return p.store.Close() }
-
-// Acquire makes one attempt to take a name: see leasing.Provider.
-func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	claim, err := p.store.Acquire(ctx, req)
-	return claim.grant(), err
-}
-
-// Renew extends a claim: see leasing.Provider and Store.Renew.
-func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	claim, err := p.store.Renew(ctx, req)
-	return claim.grant(), err
-}
-
-// RenewBatch renews many claims: see leasing.BatchRenewer and Store.RenewBatch.
-func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	claims, err := p.store.RenewBatch(ctx, reqs)
-	results := make([]abstractions.RenewResult, len(claims))
-	for i, claim := range claims {
-		results[i] = abstractions.RenewResult{Grant: claim.Claim.grant(), Err: claim.Err}
+func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	done, err := d.apply(ctx, op{
+		name: req.Name, acquire: &req,
+		rule: func(r *providerkit.Record) providerkit.Change { return r.Acquire(req) },
+	})
+	if err != nil {
+		return abstractions.Grant{}, err
 	}
-	return results, err
+	return grant(&done.after, req.TTL), nil
 }
 
-// Release gives a claim up: see leasing.Provider.
-func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	_, err := p.store.Release(ctx, req)
+// apply makes a change, if the tables are ours. The error may be the rule's answer.
+func (d *driver) apply(ctx context.Context, op op) (applied, error) {
+	if err := d.check(ctx); err != nil {
+		return applied{}, err
+	}
+	done, err := d.backend.apply(ctx, op)
+	return done, cmp.Or(err, done.Err)
+}
+
+func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	if err := d.check(ctx); err != nil {
+		return abstractions.Grant{}, err
+	}
+	renewals, err := d.backend.renew(ctx, []abstractions.RenewRequest{req}, true)
+	if err != nil {
+		return abstractions.Grant{}, err
+	}
+	return renewals[0].grant(req)
+}
+
+func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	_, err := d.apply(ctx, op{
+		name: req.Name, release: &req,
+		rule: func(r *providerkit.Record) providerkit.Change { return r.Release(req) },
+	})
+	if err == nil {
+		d.sweepSome(ctx)
+	}
 	return err
 }
 
-// Break ends somebody's claim: see leasing.Provider.
-func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	broken, err := p.store.Break(ctx, req)
-	return broken.BreakResult, err
+func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
+	_, err = d.apply(ctx, op{name: req.Name, rule: func(r *providerkit.Record) (c providerkit.Change) {
+		result, c = r.Break(req)
+		return c
+	}})
+	return result, err
 }
 
-// Inspect shows a record: see leasing.Provider.
-func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	return p.store.Inspect(ctx, req)
+func (d *driver) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	if err := d.check(ctx); err != nil {
+		return abstractions.Record{}, err
+	}
+	found, err := d.backend.read(ctx, req.Name)
+	return found.Show(), err
 }
 
-// List lists records: see leasing.Lister and Store.List.
-func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	return p.store.List(ctx, req)
+// Ping asks for the version of the tables, whether or not that is due.
+func (d *driver) Ping(ctx context.Context) error {
+	d.checked.Store(0)
+	return d.check(ctx)
 }
 
-// History tells what happened to a name: see leasing.HistoryReader and Store.History.
-func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
-	return p.store.History(ctx, req)
+// Wait registers a waiter. It fails where the database can't be listened to at
+// present; the waiter polls then.
+func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return d.wakeups.wait(ctx, req.Name)
 }
 
-// Ping asks whether the database answers: see leasing.Pinger.
-func (p *Provider) Ping(ctx context.Context) error { return p.store.Ping(ctx) }
-
-func (c Claim) grant() abstractions.Grant {
-	return abstractions.Grant{Name: c.Name, ID: c.ID, Token: c.Token, TTL: c.TTL}
-}
+// Close closes what Open opened; what the user brought along stays open.
+func (d *driver) Close() error { return d.backend.close() }

@@ -4,17 +4,24 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // schemaVersion is the version of the tables that this code reads and writes.
-const schemaVersion = 1
+// Version 1 was never released, so nothing migrates from it.
+const schemaVersion = 2
+
+// checkAgain is for how long tables that were found to be of our version are taken
+// to be so still: a newer release may have migrated them meanwhile.
+const checkAgain = 10 * time.Second
 
 // Beside the table of leases, "lease", stand these.
 const (
 	historySuffix = "_history"
-	schemaSuffix  = "_schema" // one row for each version that was installed
+	schemaSuffix  = "_schema" // one row for the version that was installed
 )
 
 // naming says where the tables are.
@@ -43,51 +50,59 @@ func (e *SetupError) Unwrap() error { return e.Err }
 
 // Migrate creates the tables, or brings them up to date. It does nothing if
 // they are, needs rights to create only if they aren't, and may be called by
-// several processes at a time. Tables made by newer code are left alone, and
-// reported as leasing.ErrNotSetUp.
-func (s *Store) Migrate(ctx context.Context) error {
-	ctx, done, err := s.open(ctx)
-	if err != nil {
-		return s.wrap("migrate", "", err)
+// several processes at a time. Tables of another application, and those made by
+// newer code, are left alone and reported as leasing.ErrNotSetUp.
+func (p *Provider) Migrate(ctx context.Context) error {
+	return providerkit.Call(ctx, p.shell, "migrate", "", p.driver.migrate)
+}
+
+func (d *driver) migrate(ctx context.Context) error {
+	found, err := d.backend.version(ctx)
+	if err == nil && found == 0 {
+		err = d.backend.migrate(ctx)
+	} else if err == nil {
+		err = checkVersion(found)
 	}
-	defer done()
-	found, err := s.backend.version(ctx)
 	if err == nil {
-		err = checkNotNewer(found)
+		d.checked.Store(time.Now().UnixNano())
 	}
-	if err == nil && found < schemaVersion {
-		err = s.backend.migrate(ctx)
-	}
-	s.ready.Store(err == nil)
-	return s.failed(ctx, "migrate", "", err)
+	return err
 }
 
 // Statements returns what Migrate runs on an empty database, for those who
 // create tables with tools of their own.
-func (s *Store) Statements() []string { return s.backend.statements() }
+func (p *Provider) Statements() []string { return p.driver.backend.statements() }
 
-// check makes sure, once, that the tables are there and of our version.
-func (s *Store) check(ctx context.Context) error {
-	if s.ready.Load() {
+// check makes sure, now and then, that the tables are there and of our version.
+func (d *driver) check(ctx context.Context) error {
+	now, last := time.Now().UnixNano(), d.checked.Load()
+	if now-last < int64(checkAgain) || last != 0 && !d.checked.CompareAndSwap(last, now) { // another call checks
 		return nil
 	}
-	found, err := s.backend.version(ctx)
+	found, err := d.backend.version(ctx)
+	if err == nil {
+		err = checkVersion(found)
+	}
 	if err != nil {
-		return err
+		now = 0
 	}
-	if found < schemaVersion {
-		return fmt.Errorf("%w: the tables are missing, or of the old version %d instead of %d: call Migrate, or set sqllease.Options.Migrate", abstractions.ErrNotSetUp, found, schemaVersion)
-	}
-	if err := checkNotNewer(found); err != nil {
-		return err
-	}
-	s.ready.Store(true)
-	return nil
+	d.checked.Store(now)
+	return err
 }
 
-func checkNotNewer(found int) error {
-	if found > schemaVersion {
+func checkVersion(found int) error {
+	switch {
+	case found == 0:
+		return fmt.Errorf("%w: the tables are missing: call Migrate, or set sqllease.Options.Migrate", abstractions.ErrNotSetUp)
+	case found < schemaVersion:
+		return fmt.Errorf("%w: the tables are of the old version %d, which this code, of version %d, can't migrate: drop them, or set another Table", abstractions.ErrNotSetUp, found, schemaVersion)
+	case found > schemaVersion:
 		return fmt.Errorf("%w: the tables are of version %d, and this code knows versions up to %d: use a newer release of providers/sql", abstractions.ErrNotSetUp, found, schemaVersion)
 	}
 	return nil
+}
+
+// errForeign is the error of a table that stands where ours should be made.
+func errForeign(table string) error {
+	return fmt.Errorf("%w: there is a table %s that leasing has not made: set another Schema or Table", abstractions.ErrNotSetUp, table)
 }

@@ -1,9 +1,11 @@
 package sqllease
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,10 +46,10 @@ func TestMissingTablesAskForMigrate(t *testing.T) {
 func TestMigrateAgainChangesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, p := bounded(t), open()
-		claim, err := p.Store().Acquire(ctx, claimOf("n", time.Minute))
+		claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, p.Migrate(ctx))
-		require.NoError(t, p.store.backend.migrate(ctx), "under the lock too")
+		require.NoError(t, p.driver.backend.migrate(ctx), "under the lock too")
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Equal(t, claim.ID, record.ID)
@@ -57,16 +59,16 @@ func TestMigrateAgainChangesNothing(t *testing.T) {
 func TestNewerTablesAreLeftAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, p := bounded(t), open()
-		execute(ctx, t, p.store.backend, "INSERT INTO {schema} (version) VALUES (99)")
+		execute(ctx, t, p.driver.backend, "INSERT INTO {schema} (version) VALUES (99)")
 
 		old := open("migrate", "false")
 		_, err := old.Acquire(ctx, claimOf("n", time.Second))
-		for _, err := range []error{err, old.Migrate(ctx), old.store.backend.migrate(ctx)} {
+		for _, err := range []error{err, old.Migrate(ctx), old.driver.backend.migrate(ctx)} {
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 			require.ErrorContains(t, err, "version 99")
-			require.ErrorContains(t, err, "up to 1")
+			require.ErrorContains(t, err, "up to 2")
 		}
-		execute(ctx, t, p.store.backend, "DELETE FROM {schema} WHERE version = 99")
+		execute(ctx, t, p.driver.backend, "DELETE FROM {schema} WHERE version = 99")
 		record, err := old.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		require.Zero(t, record.Token, "nothing was changed")
@@ -126,11 +128,11 @@ func TestRoleWithoutRightsIsToldTheStatements(t *testing.T) {
 
 	execPostgres(t, setup.Statements...)
 	require.NoError(t, limited.Migrate(ctx), "there is nothing left to do")
-	claim, err := limited.Store().Acquire(ctx, claimOf("n", time.Minute))
+	claim, err := limited.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	_, err = limited.Store().Renew(ctx, renewalOf(claim))
+	_, err = limited.Renew(ctx, renewalOf(claim))
 	require.NoError(t, err)
-	_, err = limited.Store().Release(ctx, releaseOf(claim))
+	err = limited.Release(ctx, releaseOf(claim))
 	require.NoError(t, err)
 	_, err = limited.Sweep(ctx)
 	require.NoError(t, err)
@@ -146,7 +148,7 @@ func TestRoleWithoutRightsIsToldTheStatements(t *testing.T) {
 
 func TestTablesThatWereDroppedAreASetupError(t *testing.T) {
 	ctx, p := bounded(t), databases["postgres"](t)()
-	execute(ctx, t, p.store.backend, "DROP TABLE {lease}")
+	execute(ctx, t, p.driver.backend, "DROP TABLE {lease}")
 	_, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }
@@ -178,11 +180,98 @@ func TestFileThatIsNoDatabase(t *testing.T) {
 func TestStatementsCreateTheTables(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
 		ctx, p := bounded(t), open("migrate", "false")
-		for _, statement := range p.Store().Statements() {
-			execute(ctx, t, p.store.backend, statement)
+		for _, statement := range p.Statements() {
+			execute(ctx, t, p.driver.backend, statement)
 		}
 		require.NoError(t, p.Migrate(ctx))
 		_, err := p.Acquire(ctx, claimOf("n", time.Second))
 		require.NoError(t, err)
 	})
+}
+
+// T87: tables of another application are left alone, and asking again does not help.
+func TestTrap_T87_ForeignTablesAreLeftAlone(t *testing.T) {
+	for _, taken := range []string{"lease", "lease_history"} {
+		onEach(t, func(t *testing.T, open func(...string) *Provider) {
+			ctx, p := bounded(t), open("migrate", "false")
+			if b, ok := p.driver.backend.(*postgres); ok {
+				execPostgres(t, "CREATE SCHEMA "+b.naming.schema, "CREATE TABLE "+b.naming.schema+"."+taken+" (name text, n int)",
+					"COMMENT ON TABLE "+b.naming.schema+"."+taken+" IS 'rented flats'")
+			} else {
+				execute(ctx, t, p.driver.backend, "CREATE TABLE "+taken+" (name text, n int)")
+			}
+			err := p.Migrate(ctx)
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+			require.ErrorContains(t, err, taken)
+			_, err = p.Acquire(ctx, claimOf("n", time.Minute))
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+			if b, ok := p.driver.backend.(*postgres); ok {
+				var comment string
+				err := b.db.query(ctx, "SELECT obj_description(('"+b.naming.schema+"."+taken+"')::regclass, 'pg_class')", nil, func(scan scan) error { return scan(&comment) })
+				require.NoError(t, err)
+				require.Equal(t, "rented flats", comment)
+			}
+			_, err = open("table", "other").Acquire(ctx, claimOf("n", time.Minute))
+			require.NoError(t, err, "beside them")
+		})
+	}
+}
+
+// T87: tables that were replaced while they were in use are told as what they are.
+func TestTrap_T87_TablesThatChangedAreNotSetUp(t *testing.T) {
+	for name, statements := range map[string][]string{
+		"dropped":     {"DROP TABLE {lease}"},
+		"without key": {"ALTER TABLE {lease} RENAME TO old", "CREATE TABLE {lease} AS SELECT * FROM {old}"},
+		"a view":      {"ALTER TABLE {lease} RENAME TO old", "CREATE VIEW {lease} AS SELECT * FROM {old} WHERE name <> '' LIMIT 1000"},
+		"other":       {"DROP TABLE {lease}", "CREATE TABLE {lease} (name text PRIMARY KEY, n int)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, open func(...string) *Provider) {
+				ctx, p := bounded(t), open()
+				old := "old"
+				if b, ok := p.driver.backend.(*postgres); ok {
+					old = b.naming.schema + ".old"
+				}
+				_, err := p.Acquire(ctx, claimOf("n", time.Minute))
+				require.NoError(t, err)
+				for _, statement := range statements {
+					execute(ctx, t, p.driver.backend, strings.ReplaceAll(statement, "{old}", old))
+				}
+				_, err = p.Acquire(ctx, claimOf("m", time.Minute))
+				require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+				require.NotErrorIs(t, err, abstractions.ErrUnavailable)
+			})
+		})
+	}
+}
+
+// An open provider sees that newer code has migrated the tables.
+func TestNewerSchemaIsNoticedByAnOpenProvider(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, p := bounded(t), open()
+		grant, err := p.Acquire(ctx, claimOf("n", time.Minute))
+		require.NoError(t, err)
+		execute(ctx, t, p.driver.backend, "INSERT INTO {schema} (version) VALUES (99)")
+		p.driver.checked.Add(-int64(checkAgain)) // as if that had passed
+		_, err = p.Renew(ctx, renewalOf(grant))
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+		require.ErrorContains(t, err, "version 99")
+		require.ErrorIs(t, p.Release(ctx, releaseOf(grant)), abstractions.ErrNotSetUp, "and it stays so")
+		require.ErrorIs(t, p.Ping(ctx), abstractions.ErrNotSetUp)
+	})
+}
+
+// Several applications that start together make their tables in one new schema.
+func TestMigrateSeveralTablesIntoOneNewSchema(t *testing.T) {
+	for range 5 {
+		ctx, open := bounded(t), databases["postgres"](t)
+		results := make(chan error)
+		for i := range 8 {
+			p := open("migrate", "false", "table", fmt.Sprint("t", i))
+			go func() { results <- p.Migrate(ctx) }()
+		}
+		for range 8 {
+			require.NoError(t, <-results)
+		}
+	}
 }

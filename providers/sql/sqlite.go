@@ -1,12 +1,14 @@
 package sqllease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // sqlite is the backend on an SQLite file. Every change is a transaction that
@@ -16,7 +18,7 @@ type sqlite struct {
 	sql    sqliteSQL
 	naming naming
 	record recording
-	clock  func() instant
+	clock  func() providerkit.HostTime
 }
 
 // maxTTL keeps deadlines within what both databases and Go can count.
@@ -33,195 +35,161 @@ var sqliteCapabilities = abstractions.Capabilities{
 	RemainingKnown: true,
 }
 
-func (s *sqlite) capabilities() abstractions.Capabilities { return sqliteCapabilities }
+func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
 
-func (s *sqlite) meaning(err error) meaning { return sqliteMeaning(err) }
-
-func (s *sqlite) apply(ctx context.Context, op op) (o outcome, err error) {
+func (s *sqlite) apply(ctx context.Context, op op) (done applied, err error) {
 	err = s.db.write(ctx, false, func(q querier) error {
 		now := s.clock()
-		before, ends, err := s.find(ctx, q, op.name, now)
+		found, err := s.find(ctx, q, op.name, now)
 		if err != nil {
 			return err
 		}
-		o = outcome{change: op.rule(&before), before: before, after: before}
-		if !o.write {
+		done = applied{Change: op.rule(&found.Record), after: found.Record}
+		if !done.Write {
 			return nil
 		}
-		return s.write(ctx, q, &o, ends, now)
-	})
-	return o, err
-}
-
-func (s *sqlite) find(ctx context.Context, q querier, name string, now instant) (row, deadline, error) {
-	r := sqliteFound{row: row{name: name}}
-	err := q.query(ctx, s.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
-	r.settle(now)
-	return r.row, r.deadline, err
-}
-
-// write writes the change; ends is the deadline so far.
-func (s *sqlite) write(ctx context.Context, q querier, o *outcome, ends deadline, now instant) error {
-	to := &o.change
-	after := to.row
-	after.version = max(o.before.version+1, now.wall.UnixMicro())
-	if to.newToken {
-		after.token, after.acquiredAt = abstractions.NextToken(o.before.token, now.wall), now.wall.UTC()
-	}
-	switch to.expiry {
-	case expireNever:
-		ends = deadline{}
-	case expireIn:
-		ends = deadlineIn(now, to.in)
-	}
-	after.now, after.unsettled = now.wall.UTC(), false
-	after.setLeft(ends.left(now))
-	after.ends = ends.shown(now)
-	o.after = after
-	args := []any{
-		after.name, after.version, after.token, after.id, after.owner, micros(after.ttl), after.metadata,
-		unixMicro(after.acquiredAt), ends.wall, ends.boot, ends.sinceBoot, number(after.breaking), after.ended.String(),
-	}
-	if err := run(ctx, q, s.sql.write, args...); err != nil {
-		return err
-	}
-	return s.note(ctx, q, o)
-}
-
-func (s *sqlite) note(ctx context.Context, q querier, o *outcome) error {
-	expired, kind, id, owner := s.record.of(o)
-	if expired {
-		b := &o.before
-		at := b.now.Add(b.left).UnixMicro()
-		if err := run(ctx, q, s.sql.note, b.name, at, string(abstractions.HistoryExpired), b.id, b.owner, b.token); err != nil {
+		if done.Deadline {
+			found.ends = now.Deadline(found.Left)
+		}
+		found.version = max(found.version+1, now.Wall.UnixMicro())
+		if err := run(ctx, q, s.sql.write, found.values()...); err != nil {
 			return err
 		}
-	}
-	if kind == "" {
+		return cmp.Or(s.note(ctx, q, op.name, done.Expired), s.note(ctx, q, op.name, done.Note))
+	})
+	return done, err
+}
+
+func (s *sqlite) find(ctx context.Context, q querier, name string, now providerkit.HostTime) (sqliteRow, error) {
+	var r sqliteRow
+	r.Name = name
+	err := q.query(ctx, s.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
+	r.settle(now)
+	return r, err
+}
+
+// note writes an entry of the history, if it is one.
+func (s *sqlite) note(ctx context.Context, q querier, name string, e abstractions.HistoryEntry) error {
+	if e.Kind == "" || !s.record.changes {
 		return nil
 	}
-	return run(ctx, q, s.sql.note, o.after.name, o.after.now.UnixMicro(), kind, id, owner, o.after.token)
+	err := run(ctx, q, s.sql.note, name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason)
+	if limit := s.record.trim(1); err == nil && limit > 0 {
+		_, err = s.trim(ctx, q, limit)
+	}
+	return err
 }
 
 // renew always waits: the write lock is that of the whole file.
-func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]verdict, error) {
-	var items strings.Builder
-	encoder := json.NewEncoder(&items)
-	list := make([][4]any, len(reqs))
+func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]renewal, error) {
+	list := make([][5]any, len(reqs))
 	index := make(map[string]int, len(reqs))
-	for i, req := range reqs {
-		list[i] = [4]any{req.Name, req.ID, req.Token, micros(req.TTL)}
+	for i := range reqs {
+		req := &reqs[i]
+		list[i] = [5]any{req.Name, req.ID, req.Token, micros(req.TTL), replacement(req)}
 		index[req.Name] = i
 	}
-	if err := encoder.Encode(list); err != nil {
+	var items strings.Builder
+	if err := json.NewEncoder(&items).Encode(list); err != nil {
 		return nil, err
 	}
-	verdicts := make([]verdict, len(reqs))
+	renewals := make([]renewal, len(reqs))
 	err := s.db.write(ctx, true, func(q querier) error {
 		now := s.clock()
-		args := []any{
-			items.String(), now.wall.UnixMicro(), now.sinceBoot.Microseconds(), now.boot,
-			ceilMicro(now.wall), *micros(now.sinceBoot),
-		}
+		ends := now.Deadline(0)
+		args := []any{items.String(), now.Wall.UnixMicro(), now.SinceBoot.Microseconds(), now.Boot, ends.Wall, ends.SinceBoot}
 		err := q.query(ctx, s.sql.renew, args, func(scan scan) error {
 			var name string
 			if err := scan(&name); err != nil {
 				return err
 			}
-			verdicts[index[name]] = s.renewed(reqs[index[name]], now)
+			i := index[name]
+			renewals[i] = renewal{Record: renewed(reqs[i], now.Wall.UTC()), renewed: true, known: true}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		return s.settle(ctx, q, reqs, verdicts, now)
+		return s.explain(ctx, q, reqs, renewals, now)
 	})
-	return verdicts, err
+	return renewals, err
 }
 
-func (s *sqlite) renewed(req abstractions.RenewRequest, now instant) verdict {
-	v := verdict{renewed: true, known: true}
-	v.name, v.id, v.token, v.ttl, v.left = req.Name, req.ID, req.Token, req.TTL, req.TTL
-	v.now = now.wall.UTC()
-	v.ends = deadlineIn(now, req.TTL).shown(now)
-	return v
+func renewed(req abstractions.RenewRequest, now time.Time) providerkit.Record {
+	return providerkit.Record{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, Left: req.TTL, Now: now}
 }
 
-// settle reads what stood in the way of those that were not renewed, and
+// explain reads what stood in the way of those that were not renewed, and
 // records the others.
-func (s *sqlite) settle(ctx context.Context, q querier, reqs []abstractions.RenewRequest, verdicts []verdict, now instant) error {
+func (s *sqlite) explain(ctx context.Context, q querier, reqs []abstractions.RenewRequest, renewals []renewal, now providerkit.HostTime) error {
 	for i, req := range reqs {
-		v := &verdicts[i]
-		if v.renewed && !s.record.renewals {
+		r := &renewals[i]
+		if r.renewed && !s.record.renewals {
 			continue
 		}
-		found, _, err := s.find(ctx, q, req.Name, now)
+		found, err := s.find(ctx, q, req.Name, now)
 		if err != nil {
 			return err
 		}
-		if !v.renewed {
-			v.row, v.known = found, true
+		if !r.renewed {
+			r.Record, r.known = found.Record, true
 			continue
 		}
-		if err := run(ctx, q, s.sql.note, req.Name, now.wall.UnixMicro(), string(abstractions.HistoryRenewed), found.id, found.owner, found.token); err != nil {
+		note := abstractions.HistoryEntry{Time: now.Wall, Kind: abstractions.HistoryRenewed, ID: found.ID, Owner: found.Owner, Token: found.Token}
+		if err := s.note(ctx, q, req.Name, note); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *sqlite) read(ctx context.Context, name string) (row, error) {
-	r := sqliteFound{row: row{name: name}}
-	err := s.db.read(ctx, s.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
-	r.settle(s.clock())
-	return r.row, err
-}
-
-// ping reads from the file, so that it notices that the file is gone or broken.
-func (s *sqlite) ping(ctx context.Context) error {
-	return s.db.read(ctx, s.sql.version, nil, func(scan scan) error {
-		var version int
-		return scan(&version)
-	})
+func (s *sqlite) read(ctx context.Context, name string) (providerkit.Record, error) {
+	r, err := s.find(ctx, databaseReader{s.db}, name, s.clock())
+	return r.Record, err
 }
 
 func (s *sqlite) close() error { return s.db.close() }
 
-// sqliteFound is a row as it is stored.
-type sqliteFound struct {
+// sqliteRow is a row as it is stored.
+type sqliteRow struct {
 	row
-	ttlMicros, acquired *int64
-	deadline            deadline
-	stopped             string // row.ended
+	ends            providerkit.HostDeadline
+	ttl, acquired   *int64
+	metadata, ended string
 }
 
-// columns are those of sqliteRow, in order.
-func (r *sqliteFound) columns() []any {
+// columns are those of sqliteColumns, in order.
+func (r *sqliteRow) columns() []any {
 	return []any{
-		&r.version, &r.token, &r.id, &r.owner, &r.ttlMicros, &r.metadata, &r.acquired, &r.deadline.wall, &r.deadline.boot, &r.deadline.sinceBoot,
-		&r.breaking, &r.stopped,
+		&r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.ends.Wall, &r.ends.Boot, &r.ends.SinceBoot,
+		&r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended,
 	}
 }
 
-// settle completes the row with what depends on the clocks.
-func (r *sqliteFound) settle(now instant) {
-	r.now = now.wall.UTC()
-	r.ttl = fromMicros(r.ttlMicros)
-	r.row.ended = parseEnded(r.stopped)
-	if r.acquired != nil {
-		r.acquiredAt = time.UnixMicro(*r.acquired).UTC()
+// settle completes the record with what depends on the clocks.
+func (r *sqliteRow) settle(now providerkit.HostTime) {
+	r.row.settle(r.ttl, r.acquired, r.metadata, r.ended)
+	r.Now = now.Wall.UTC()
+	if r.ID != "" {
+		r.Unsettled = r.ends.OtherBoot(now)
+		r.SetLeft(r.ends.Left(now))
 	}
-	r.unsettled = r.deadline.wall != nil && r.deadline.otherBoot(now)
-	r.setLeft(r.deadline.left(now))
-	r.ends = r.deadline.shown(now)
 }
 
-func unixMicro(t time.Time) *int64 {
-	if t.IsZero() {
-		return nil
+// values are the parameters of sqliteSQL.write.
+func (r *sqliteRow) values() []any {
+	var acquired *int64
+	if !r.AcquiredAt.IsZero() {
+		us := r.AcquiredAt.UnixMicro()
+		acquired = &us
 	}
-	us := t.UnixMicro()
-	return &us
+	if r.ID == "" {
+		r.ends = providerkit.HostDeadline{}
+	}
+	return []any{
+		r.Name, r.version, r.Token, r.ID, r.Owner, ttlColumn(&r.Record), encodeMetadata(r.Metadata), acquired, r.ends.Wall, r.ends.Boot, r.ends.SinceBoot,
+		number(r.Breaking), r.BrokenBy, r.BreakReason, r.Ended.String(),
+	}
 }
 
 func number(b bool) int64 {

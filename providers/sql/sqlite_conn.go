@@ -6,10 +6,12 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"net/url"
+	"sync/atomic"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/driver"
+	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
 )
 
 // sqliteDatabase serialises the writers of this process and keeps their
@@ -17,9 +19,10 @@ import (
 type sqliteDatabase struct {
 	db     *sql.DB
 	own    bool
-	turn   turn
-	writer *sqliteWriter // guarded by turn; nil until needed, and on a user's database
-	streak streak
+	lock   fairLock
+	writer *sqliteWriter // guarded by lock; nil until needed, and on a user's database
+	burst  writeBurst
+	opened atomic.Pointer[sqliteFile] // nil until the file was found
 }
 
 // sqliteWriter is a connection with its prepared statements.
@@ -36,8 +39,8 @@ func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
 	d := &sqliteDatabase{own: true}
 	var err error
-	d.db, err = driver.Open(name, func(conn *sqlite3.Conn) error {
-		if err := conn.BusyHandler((&patience{streak: &d.streak}).wait); err != nil {
+	d.db, err = sqlitedriver.Open(name, func(conn *sqlite3.Conn) error {
+		if err := conn.BusyHandler((&busyHandler{burst: &d.burst}).wait); err != nil {
 			return err
 		}
 		if err := useWAL(conn); err != nil {
@@ -70,12 +73,12 @@ func useWAL(conn *sqlite3.Conn) error {
 // write runs do in a transaction that holds the write lock from its beginning.
 // If do fails, or COMMIT does, it is rolled back.
 func (d *sqliteDatabase) write(ctx context.Context, urgent bool, do func(querier) error) error {
-	if err := d.turn.take(ctx, urgent); err != nil {
+	if err := d.lock.lock(ctx, urgent); err != nil {
 		return err
 	}
-	defer d.turn.pass()
-	d.streak.begin(ctx)
-	defer d.streak.end()
+	defer d.lock.unlock()
+	d.burst.begin(ctx)
+	defer d.burst.end()
 	w, err := d.connect(ctx)
 	if err != nil {
 		return err
@@ -86,12 +89,15 @@ func (d *sqliteDatabase) write(ctx context.Context, urgent bool, do func(querier
 		if !d.own { // other drivers may report an interrupt though it has begun
 			_ = w.exec(context.WithoutCancel(ctx), "ROLLBACK")
 		}
-		healthy = sqliteMeaning(err) == refused || ctx.Err() != nil
+		healthy = sqliteClass(err) == providerkit.Refused || ctx.Err() != nil
 		return err
 	}
 	// The lock is ours: what follows takes microseconds, and an interrupt
 	// in the middle would only cost the work done. COMMIT asks ctx again.
-	if err = do(w.detached(ctx)); err == nil {
+	if err = d.opened.Load().verify(); err == nil {
+		err = do(w.detached(ctx))
+	}
+	if err == nil {
 		err = w.exec(ctx, "COMMIT")
 	}
 	if err == nil {
@@ -186,10 +192,10 @@ func (d *sqliteDatabase) close() error {
 	if !d.own {
 		return nil
 	}
-	if err := d.turn.take(context.Background(), true); err != nil {
+	if err := d.lock.lock(context.Background(), true); err != nil {
 		return err
 	}
-	defer d.turn.pass()
+	defer d.lock.unlock()
 	if d.writer != nil {
 		d.leave(d.writer, false)
 	}

@@ -4,103 +4,126 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-func (s *sqlite) list(ctx context.Context, q listQuery) ([]row, error) {
-	var rows []row
+func (s *sqlite) list(ctx context.Context, q listQuery) ([]providerkit.Record, error) {
+	var records []providerkit.Record
 	var end *string
 	if bound, bounded := after(q.prefix); bounded {
 		end = &bound
 	}
 	now := s.clock()
 	args := []any{
-		q.prefix, q.after, end, number(q.heldOnly), now.wall.UnixMicro(), now.sinceBoot.Microseconds(), now.boot, q.limit,
+		q.prefix, q.after, end, number(q.heldOnly), now.Wall.UnixMicro(), now.SinceBoot.Microseconds(), now.Boot, q.limit,
 	}
 	err := s.db.read(ctx, s.sql.list, args, func(scan scan) error {
-		var r sqliteFound
-		if err := scan(append([]any{&r.name}, r.columns()...)...); err != nil {
-			return err
-		}
-		r.settle(now)
-		rows = append(rows, r.row)
-		return nil
+		r, err := sqliteNamed(scan, now)
+		records = append(records, r.Record)
+		return err
 	})
-	return rows, err
+	return records, err
+}
+
+// sqliteNamed scans a row that begins with the name.
+func sqliteNamed(scan scan, now providerkit.HostTime) (r sqliteRow, err error) {
+	err = scan(append([]any{&r.Name}, r.columns()...)...)
+	r.settle(now)
+	return r, err
 }
 
 func (s *sqlite) history(ctx context.Context, q historyQuery) ([]event, error) {
+	return readHistory(ctx, databaseReader{s.db}, s.sql.history, q)
+}
+
+// readHistory runs a statement that is the same in both dialects.
+func readHistory(ctx context.Context, on querier, statement string, q historyQuery) ([]event, error) {
 	var events []event
-	err := s.db.read(ctx, s.sql.history, []any{q.name, q.after, q.limit}, func(scan scan) error {
+	err := on.query(ctx, statement, []any{q.name, q.after, q.limit}, func(scan scan) error {
 		var e event
 		var at int64
-		if err := scan(&e.seq, &at, (*string)(&e.Kind), &e.ID, &e.Owner, &e.Token); err != nil {
-			return err
-		}
+		err := scan(&e.seq, &at, (*string)(&e.Kind), &e.ID, &e.Owner, &e.Token, &e.Actor, &e.Reason)
 		e.Time = time.UnixMicro(at).UTC()
 		events = append(events, e)
-		return nil
+		return err
 	})
 	return events, err
 }
 
-func (s *sqlite) sweep(ctx context.Context, after string, limit int, idle time.Duration) (swept, error) {
-	var done swept
-	err := s.db.write(ctx, false, func(q querier) error {
-		var seen int
-		var forgotten []string
-		now := s.clock()
-		err := q.query(ctx, s.sql.page, []any{after, limit}, func(scan scan) error {
-			var r sqliteFound
-			if err := scan(append([]any{&r.name}, r.columns()...)...); err != nil {
+func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (done swept, err error) {
+	err = s.db.write(ctx, false, func(q querier) error {
+		from := after
+		if from == nil {
+			from = new(string)
+			if err := q.query(ctx, s.sql.hand, nil, func(scan scan) error { return scan(from) }); err != nil {
 				return err
 			}
-			r.settle(now)
-			seen++
-			done.last = r.name
-			if r.forgettable(idle) {
-				forgotten = append(forgotten, r.name)
-			}
-			return nil
-		})
-		for _, name := range forgotten {
-			err = errors.Join(err, run(ctx, q, s.sql.forget, name))
 		}
-		if seen < limit {
-			done.last = ""
+		if done, err = s.sweepPage(ctx, q, *from, limit, idle); err != nil || after != nil {
+			return err
 		}
-		done.deleted = len(forgotten)
-		return err
+		return run(ctx, q, s.sql.moveHand, done.last)
 	})
 	return done, err
 }
 
-// forgettable reports whether the name is free, has been idle for so long, and
-// the clock has passed its token.
-func (r *row) forgettable(idle time.Duration) bool {
-	clock := r.now.UnixMicro()
-	return (r.id == "" || r.left <= -idle) && r.version <= clock-idle.Microseconds() && r.token < clock
+func (s *sqlite) sweepPage(ctx context.Context, q querier, after string, limit int, idle time.Duration) (swept, error) {
+	var done swept
+	var seen int
+	var forgotten []string
+	now := s.clock()
+	err := q.query(ctx, s.sql.page, []any{after, limit}, func(scan scan) error {
+		r, err := sqliteNamed(scan, now)
+		seen++
+		done.last = r.Name
+		r.IdleSince = time.UnixMicro(r.version)
+		if r.Forgettable(idle) {
+			forgotten = append(forgotten, r.Name)
+		}
+		return err
+	})
+	for _, name := range forgotten {
+		err = errors.Join(err, run(ctx, q, s.sql.forget, name))
+	}
+	if seen < limit {
+		done.last = ""
+	}
+	done.deleted = len(forgotten)
+	return done, err
 }
 
-func (s *sqlite) sweepHistory(ctx context.Context, limit int, age time.Duration) (deleted int, err error) {
+func (s *sqlite) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
 	err = s.db.write(ctx, false, func(q querier) error {
-		before := s.clock().wall.Add(-age).UnixMicro()
-		return q.query(ctx, s.sql.sweepHistory, []any{limit, before}, func(scan) error {
-			deleted++
-			return nil
-		})
+		deleted, err = s.trim(ctx, q, limit)
+		return err
+	})
+	return deleted, err
+}
+
+// trim deletes entries of the history that are too old, within a transaction.
+func (s *sqlite) trim(ctx context.Context, q querier, limit int) (deleted int, err error) {
+	before := s.clock().Wall.Add(-s.record.retention).UnixMicro()
+	err = q.query(ctx, s.sql.trim, []any{limit, before}, func(scan) error {
+		deleted++
+		return nil
 	})
 	return deleted, err
 }
 
 func (s *sqlite) statements() []string { return s.sql.create }
 
+// version also makes sure that the file is still the one that was opened.
 func (s *sqlite) version(ctx context.Context) (int, error) {
-	return s.versionBy(ctx, databaseReader{s.db})
+	version, err := s.versionBy(ctx, databaseReader{s.db})
+	if err == nil {
+		err = s.db.verifyFile(ctx)
+	}
+	return version, err
 }
 
 func (s *sqlite) versionBy(ctx context.Context, q querier) (version int, err error) {
-	var tables int
-	err = q.query(ctx, s.sql.exists, []any{s.naming.table + schemaSuffix}, func(scan scan) error { return scan(&tables) })
+	tables, err := s.tables(ctx, q, s.naming.table+schemaSuffix)
 	if err != nil || tables == 0 {
 		return 0, err
 	}
@@ -108,13 +131,24 @@ func (s *sqlite) versionBy(ctx context.Context, q querier) (version int, err err
 	return version, err
 }
 
+// tables counts the tables and views of a name, which SQLite compares without case.
+func (s *sqlite) tables(ctx context.Context, q querier, name string) (n int, err error) {
+	err = q.query(ctx, s.sql.exists, []any{name}, func(scan scan) error { return scan(&n) })
+	return n, err
+}
+
 // migrate holds the write lock, so that processes that start together do it
 // one after the other.
 func (s *sqlite) migrate(ctx context.Context) error {
 	err := s.db.write(ctx, false, func(q querier) error {
 		found, err := s.versionBy(ctx, q)
-		if err != nil || found >= schemaVersion {
-			return errors.Join(err, checkNotNewer(found))
+		if err != nil || found != 0 {
+			return errors.Join(err, checkVersion(found))
+		}
+		for _, suffix := range []string{"", historySuffix} {
+			if n, err := s.tables(ctx, q, s.naming.table+suffix); err != nil || n > 0 {
+				return errors.Join(err, errForeign(s.naming.table+suffix))
+			}
 		}
 		for _, statement := range s.sql.create {
 			if err := run(ctx, q, statement); err != nil {
@@ -123,7 +157,7 @@ func (s *sqlite) migrate(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err != nil && sqliteMeaning(err) == denied {
+	if err != nil && sqliteClass(err) == providerkit.Denied {
 		return &SetupError{Statements: s.sql.create, Err: err}
 	}
 	return err

@@ -1,17 +1,21 @@
 package sqllease
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
-// sqliteSQL is the statements for one table. Names are quoted by newNaming's
-// rule: they hold letters, digits and underscores only.
+// sqliteSQL is the statements for one table, whose name has letters, digits and
+// underscores only.
 type sqliteSQL struct {
 	read, write, renew, list, history, note string
-	page, forget, sweepHistory              string
+	page, forget, trim, hand, moveHand      string
 	exists, version                         string
 	create                                  []string
 }
 
-const sqliteRow = `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, boot, boot_us, breaking, ended`
+// sqliteColumns are in the order of sqliteRow.columns. An expires_us of 0 is never.
+const sqliteColumns = `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, boot, boot_us, breaking, broken_by, break_reason, ended`
 
 func newSqliteSQL(table string) sqliteSQL {
 	fill := strings.NewReplacer(
@@ -19,37 +23,40 @@ func newSqliteSQL(table string) sqliteSQL {
 		"{{history}}", `"`+table+historySuffix+`"`,
 		"{{history_index}}", `"`+table+historySuffix+`_by_name"`,
 		"{{schema}}", `"`+table+schemaSuffix+`"`,
-		"{{row}}", sqliteRow,
+		"{{row}}", sqliteColumns,
+		"{{version}}", strconv.Itoa(schemaVersion),
 	).Replace
 	s := sqliteSQL{
 		read: fill(`SELECT {{row}} FROM {{lease}} WHERE name = ?1`),
-		write: fill(`INSERT INTO {{lease}} (name, {{row}}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
-ON CONFLICT (name) DO UPDATE SET (version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, boot, boot_us, breaking, ended) =
-(?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`),
-		// ?1: a JSON array of [name, id, token, ttl_us]; ?2 and ?3: the wall
+		write: fill(`INSERT INTO {{lease}} (name, {{row}}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+ON CONFLICT (name) DO UPDATE SET ({{row}}) = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)`),
+		// ?1: a JSON array of [name, id, token, ttl_us, metadata]; ?2 and ?3: the wall
 		// clock and the boot clock in microseconds, ?5 and ?6: the same rounded
 		// up, to count deadlines from; ?4: the boot.
 		renew: fill(`UPDATE {{lease}} AS l SET
 	ttl_us = r.value ->> 3,
-	expires_us = ?5 + (r.value ->> 3),
-	boot = ?4,
+	metadata = coalesce(r.value ->> 4, metadata),
+	expires_us = coalesce(?5 + (r.value ->> 3), 0),
+	boot = CASE WHEN r.value ->> 3 IS NULL THEN '' ELSE ?4 END,
 	boot_us = coalesce(?6 + (r.value ->> 3), 0),
 	version = max(version + 1, ?2)
 FROM json_each(?1) AS r
 WHERE l.name = r.value ->> 0 AND l.id = r.value ->> 1 AND l.token = r.value ->> 2 AND NOT l.breaking
-	AND (l.expires_us IS NULL OR CASE WHEN l.boot <> '' AND l.boot = ?4 THEN l.boot_us > ?3 ELSE l.expires_us > ?2 END)
+	AND (l.expires_us = 0 OR CASE WHEN l.boot <> '' AND l.boot = ?4 THEN l.boot_us > ?3 ELSE l.expires_us > ?2 END)
 RETURNING name`),
 		list: fill(`SELECT name, {{row}} FROM {{lease}}
 WHERE name >= ?1 AND name > ?2 AND (?3 IS NULL OR name < ?3) AND token > 0
-	AND (NOT ?4 OR id <> '' AND (expires_us IS NULL OR CASE WHEN boot <> '' AND boot = ?7 THEN boot_us > ?6 ELSE expires_us > ?5 END))
+	AND (NOT ?4 OR id <> '' AND (expires_us = 0 OR CASE WHEN boot <> '' AND boot = ?7 THEN boot_us > ?6 ELSE expires_us > ?5 END))
 ORDER BY name LIMIT ?8`),
-		history: fill(`SELECT seq, at_us, kind, id, owner, token FROM {{history}} WHERE name = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3`),
-		note:    fill(`INSERT INTO {{history}} (name, at_us, kind, id, owner, token) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`),
-		page:    fill(`SELECT name, {{row}} FROM {{lease}} WHERE name > ?1 ORDER BY name LIMIT ?2`),
-		forget:  fill(`DELETE FROM {{lease}} WHERE name = ?1`),
-		sweepHistory: fill(`DELETE FROM {{history}} WHERE at_us < ?2 AND seq IN (SELECT seq FROM {{history}} ORDER BY seq LIMIT ?1)
+		history:  fill(`SELECT seq, at_us, kind, id, owner, token, actor, reason FROM {{history}} WHERE name = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3`),
+		note:     fill(`INSERT INTO {{history}} (name, at_us, kind, id, owner, token, actor, reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`),
+		page:     fill(`SELECT name, {{row}} FROM {{lease}} WHERE name > ?1 ORDER BY name LIMIT ?2`),
+		forget:   fill(`DELETE FROM {{lease}} WHERE name = ?1`),
+		hand:     fill(`SELECT swept FROM {{schema}} WHERE version = {{version}}`),
+		moveHand: fill(`UPDATE {{schema}} SET swept = ?1 WHERE version = {{version}}`),
+		trim: fill(`DELETE FROM {{history}} WHERE at_us < ?2 AND seq IN (SELECT seq FROM {{history}} ORDER BY seq LIMIT ?1)
 RETURNING 1`),
-		exists:  `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1`,
+		exists:  `SELECT count(*) FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1 COLLATE NOCASE`,
 		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
 	}
 	for _, statement := range strings.Split(sqliteSchema, ";\n") {
@@ -59,32 +66,37 @@ RETURNING 1`),
 }
 
 const sqliteSchema = `CREATE TABLE {{lease}} (
-	name        TEXT PRIMARY KEY NOT NULL COLLATE BINARY,
-	version     INTEGER NOT NULL,
-	token       INTEGER NOT NULL,
-	id          TEXT NOT NULL,
-	owner       TEXT NOT NULL,
-	ttl_us      INTEGER,
-	metadata    TEXT NOT NULL,
-	acquired_us INTEGER,
-	expires_us  INTEGER,
-	boot        TEXT NOT NULL,
-	boot_us     INTEGER NOT NULL,
-	breaking    INTEGER NOT NULL,
-	ended       TEXT NOT NULL
+	name         TEXT PRIMARY KEY NOT NULL COLLATE BINARY,
+	version      INTEGER NOT NULL,
+	token        INTEGER NOT NULL,
+	id           TEXT NOT NULL,
+	owner        TEXT NOT NULL,
+	ttl_us       INTEGER,
+	metadata     TEXT NOT NULL,
+	acquired_us  INTEGER,
+	expires_us   INTEGER NOT NULL,
+	boot         TEXT NOT NULL,
+	boot_us      INTEGER NOT NULL,
+	breaking     INTEGER NOT NULL,
+	broken_by    TEXT NOT NULL,
+	break_reason TEXT NOT NULL,
+	ended        TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE {{history}} (
-	seq   INTEGER PRIMARY KEY AUTOINCREMENT,
-	name  TEXT NOT NULL COLLATE BINARY,
-	at_us INTEGER NOT NULL,
-	kind  TEXT NOT NULL,
-	id    TEXT NOT NULL,
-	owner TEXT NOT NULL,
-	token INTEGER NOT NULL
+	seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+	name   TEXT NOT NULL COLLATE BINARY,
+	at_us  INTEGER NOT NULL,
+	kind   TEXT NOT NULL,
+	id     TEXT NOT NULL,
+	owner  TEXT NOT NULL,
+	token  INTEGER NOT NULL,
+	actor  TEXT NOT NULL,
+	reason TEXT NOT NULL
 ) STRICT;
 CREATE INDEX {{history_index}} ON {{history}} (name, seq);
 CREATE TABLE {{schema}} (
 	version    INTEGER PRIMARY KEY NOT NULL,
+	swept      TEXT NOT NULL DEFAULT '',
 	applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
 ) STRICT;
-INSERT INTO {{schema}} (version) VALUES (1)`
+INSERT INTO {{schema}} (version) VALUES ({{version}})`

@@ -2,13 +2,15 @@ package sqllease
 
 import (
 	"context"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // sweepBatch is how many rows one sweeping transaction looks at.
 const sweepBatch = 500
 
-// sweepEvery is after how many releases a Store sweeps one batch by itself.
-// It looks at more rows than those releases can have left behind.
+// sweepEvery is after how many releases, on average, a batch is swept, and after
+// how many new entries the history is. A batch is more than those can leave behind.
 const sweepEvery = 250
 
 // Swept counts what a Sweep deleted.
@@ -21,17 +23,18 @@ type Swept struct {
 // Options.Retention, and history older than Options.HistoryRetention. It goes
 // through the tables once, in short transactions, and stops when ctx ends.
 //
-// A Store sweeps a little by itself too: every 250th release looks at 500 names
-// and 500 entries, which keeps up with applications that release what they
-// acquire. Those that let leases run out instead should call Sweep now and then.
+// Providers sweep a little by themselves too: one release in 250 looks at 500
+// names, where the latest such release of any process ended, and one new entry in
+// 250 at the 500 oldest entries. That keeps up with applications that release what
+// they acquire. Those that let leases run out instead should call Sweep now and then.
 //
 // A name is forgotten only while its fencing token lies behind the database's
 // clock, so that its next holder gets a greater one nevertheless.
-func (s *Store) Sweep(ctx context.Context) (Swept, error) {
+func (p *Provider) Sweep(ctx context.Context) (Swept, error) {
 	var total Swept
-	for after, more := "", s.retention > 0; more; more = after != "" {
-		err := s.call(ctx, "sweep", "", func(ctx context.Context) error {
-			done, err := s.backend.sweep(ctx, after, sweepBatch, s.retention)
+	for after, more := "", p.driver.retention > 0; more; more = after != "" {
+		err := p.sweep(ctx, func(ctx context.Context) error {
+			done, err := p.driver.backend.sweep(ctx, &after, sweepBatch, p.driver.retention)
 			after, total.Names = done.last, total.Names+done.deleted
 			return err
 		})
@@ -39,9 +42,9 @@ func (s *Store) Sweep(ctx context.Context) (Swept, error) {
 			return total, err
 		}
 	}
-	for more := s.historyRetention > 0; more; {
-		err := s.call(ctx, "sweep", "", func(ctx context.Context) error {
-			deleted, err := s.backend.sweepHistory(ctx, sweepBatch, s.historyRetention)
+	for more := p.driver.record.retention > 0; more; {
+		err := p.sweep(ctx, func(ctx context.Context) error {
+			deleted, err := p.driver.backend.sweepHistory(ctx, sweepBatch)
 			more, total.History = deleted == sweepBatch, total.History+deleted
 			return err
 		})
@@ -52,20 +55,21 @@ func (s *Store) Sweep(ctx context.Context) (Swept, error) {
 	return total, nil
 }
 
-// sweepALittle is called by every release, and sweeps with some of them: the
-// work is over then, and no trust runs while it waits. Its errors are nobody's;
-// the next share may succeed.
-func (s *Store) sweepALittle(ctx context.Context) {
-	if s.releases.Add(1)%sweepEvery != 0 || !s.sweeping.TryLock() {
-		return
-	}
-	defer s.sweeping.Unlock()
-	if s.retention > 0 {
-		if done, err := s.backend.sweep(ctx, s.swept, sweepBatch, s.retention); err == nil {
-			s.swept = done.last
+// sweep runs a part of Sweep.
+func (p *Provider) sweep(ctx context.Context, part func(context.Context) error) error {
+	return providerkit.Call(ctx, p.shell, "sweep", "", func(ctx context.Context) error {
+		if err := p.driver.check(ctx); err != nil {
+			return err
 		}
-	}
-	if s.record.changes && s.historyRetention > 0 {
-		_, _ = s.backend.sweepHistory(ctx, sweepBatch, s.historyRetention)
+		return part(ctx)
+	})
+}
+
+// sweepSome is called by every release, and sweeps with some of them, at random:
+// processes that release once and end take part too. No trust runs while it waits.
+// Its error is dropped; a later share may succeed.
+func (d *driver) sweepSome(ctx context.Context) {
+	if d.retention > 0 && d.random(sweepEvery) == 0 {
+		_, _ = d.backend.sweep(ctx, nil, sweepBatch, d.retention)
 	}
 }

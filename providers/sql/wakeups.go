@@ -5,40 +5,30 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5"
 )
 
 // wakeups sends hints that a name may be free with NOTIFY, in the transaction
-// that frees it, and receives them with LISTEN: see listener.
+// that frees it, and receives them with LISTEN.
 type wakeups struct {
+	providerkit.Wakeups
 	channel string
-	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
-	silence time.Duration                            // after which the connection is checked
-
-	mu      sync.Mutex
-	waiters map[string]map[*waiter]struct{} // by payload
-	current *listener                       // nil while nobody needs one
-	running sync.WaitGroup                  // listeners
-	closed  bool
 }
 
-// waiter is one registration.
-type waiter struct{ c chan struct{} }
-
+// newWakeups takes a function that connects, nil if the driver can't listen.
 func newWakeups(n naming, connect func(context.Context) (*pgx.Conn, error)) *wakeups {
-	return &wakeups{
-		channel: "leasing_" + digest(fmt.Sprintf("%q %q", n.schema, n.table)),
-		connect: connect,
-		silence: listenSilence,
-		waiters: make(map[string]map[*waiter]struct{}),
+	w := &wakeups{channel: "leasing_" + digest(fmt.Sprintf("%q %q", n.schema, n.table))}
+	if connect != nil {
+		w.Connect = func(ctx context.Context) (providerkit.Connection, error) { return w.listen(ctx, connect) }
 	}
+	return w
 }
 
-func (w *wakeups) canListen() bool { return w != nil && w.connect != nil }
+func (w *wakeups) canListen() bool { return w != nil && w.Connect != nil }
 
 // address is where a hint about a name goes: a channel of the tables, with a
 // payload that is short and tells the name to nobody. No channel, no hint.
@@ -54,107 +44,46 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Wait registers a waiter: see leasing.Waiter. It fails where the database
-// can't be listened to at present; polling does then.
-func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	var c <-chan struct{}
-	err := p.store.call(ctx, "wait", req.Name, func(bounded context.Context) (err error) {
-		if !p.wakeups.canListen() {
-			return abstractions.ErrUnsupported
-		}
-		if err := req.Validate(p.store.capabilities); err != nil {
-			return err
-		}
-		c, err = p.wakeups.wait(ctx, bounded, req.Name)
-		return err
-	})
-	return abstractions.Wakeups{C: c}, err
-}
-
-// wait registers until ctx ends. It returns once the hints are listened for,
-// or bounded ends.
-func (w *wakeups) wait(ctx, bounded context.Context, name string) (<-chan struct{}, error) {
+func (w *wakeups) wait(ctx context.Context, name string) (abstractions.Wakeups, error) {
 	_, payload := w.address(name)
-	me := &waiter{c: make(chan struct{}, 1)}
-	state, err := w.add(payload, me)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-state.settled:
-		err = state.err
-	case <-bounded.Done():
-		err = bounded.Err()
-	}
-	if err != nil {
-		w.remove(payload, me)
-		return nil, err
-	}
-	context.AfterFunc(ctx, func() { w.remove(payload, me) })
-	return me.c, nil
+	return w.Wait(ctx, payload)
 }
 
-func (w *wakeups) add(payload string, me *waiter) (*listening, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return nil, abstractions.ErrClosed
-	}
-	if w.waiters[payload] == nil {
-		w.waiters[payload] = make(map[*waiter]struct{})
-	}
-	w.waiters[payload][me] = struct{}{}
-	if w.current == nil {
-		w.current = newListener(w)
-		w.running.Go(w.current.run)
-	}
-	return w.current.state, nil
-}
-
-func (w *wakeups) remove(payload string, me *waiter) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.waiters[payload], me)
-	if len(w.waiters[payload]) == 0 {
-		delete(w.waiters, payload)
-	}
-}
-
-// everybody as a payload means all waiters.
-const everybody = ""
-
-// wake hints those who wait for a payload.
-func (w *wakeups) wake(payload string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if payload != everybody {
-		hint(w.waiters[payload])
-		return
-	}
-	for _, waiters := range w.waiters {
-		hint(waiters)
-	}
-}
-
-func hint(waiters map[*waiter]struct{}) {
-	for waiter := range waiters {
-		select {
-		case waiter.c <- struct{}{}:
-		default: // it has a hint already
-		}
-	}
-}
-
-// close ends the listener and waits for it.
 func (w *wakeups) close() {
-	if w == nil {
-		return
+	if w != nil {
+		w.Close()
 	}
-	w.mu.Lock()
-	w.closed = true
-	if w.current != nil {
-		w.current.stop()
+}
+
+func (w *wakeups) listen(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) (providerkit.Connection, error) {
+	conn, err := connect(ctx)
+	if err != nil {
+		return nil, err
 	}
-	w.mu.Unlock()
-	w.running.Wait()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.channel}.Sanitize()); err != nil {
+		hangUp(conn)
+		return nil, err
+	}
+	return listener{conn}, nil
+}
+
+// listener is a connection that listens for all the waiters of a provider.
+type listener struct{ conn *pgx.Conn }
+
+func (l listener) Receive(ctx context.Context) (string, error) {
+	notification, err := l.conn.WaitForNotification(ctx)
+	if err != nil {
+		return "", err
+	}
+	return notification.Payload, nil
+}
+
+func (l listener) Ping(ctx context.Context) error { return l.conn.Ping(ctx) }
+
+func (l listener) Close() { hangUp(l.conn) }
+
+func hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn.Close(ctx)
 }

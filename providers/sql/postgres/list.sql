@@ -1,9 +1,8 @@
 -- A page of the names from $1 on that come after $2 and before $3, if given.
 WITH c AS MATERIALIZED (
-	SELECT clock_timestamp() AS now
+	SELECT {{now}} AS now
 )
-SELECT c.now, l.version, l.token, l.id, l.owner, l.ttl_us, l.metadata::text, l.acquired_at, l.expires_at,
-	l.breaking, array_to_string(l.ended, ' '), l.name
+SELECT {{micros:c.now}}, {{row:l}}, l.name
 FROM {{lease}} AS l, c
 WHERE l.name >= $1::text AND l.name > $2::text AND ($3::text IS NULL OR l.name < $3::text) AND l.token > 0
 	AND (NOT $4::boolean OR l.id <> '' AND (l.expires_at IS NULL OR l.expires_at > c.now))

@@ -1,11 +1,18 @@
 -- Looks at $2 names after $1 and forgets those that are free, have been idle
 -- for $3 microseconds, and whose token the clock has passed: the next one will
--- be greater though its predecessor is forgotten. Somebody's locked row is left
--- for the next time.
-WITH page AS MATERIALIZED (
-	SELECT name FROM {{lease}} WHERE name > $1::text ORDER BY name LIMIT $2::int
+-- be greater though its predecessor is forgotten. Without $1 it goes on where the
+-- latest such statement ended, of any process, unless one is under way. A row that
+-- somebody has locked is left for the next time.
+WITH hand AS MATERIALIZED (
+	SELECT swept FROM {{schema}} WHERE version = {{version}} AND $1::text IS NULL FOR UPDATE SKIP LOCKED
+), page AS MATERIALIZED (
+	SELECT name FROM {{lease}} WHERE name > coalesce($1::text, (SELECT swept FROM hand)) ORDER BY name LIMIT $2::int
+), last AS MATERIALIZED (
+	SELECT CASE WHEN pg_catalog.count(*) < $2::int THEN '' ELSE pg_catalog.max(name) END AS name FROM page
+), moved AS (
+	UPDATE {{schema}} AS s SET swept = last.name FROM hand, last WHERE s.version = {{version}}
 ), c AS MATERIALIZED (
-	SELECT clock_timestamp() AS now
+	SELECT {{now}} AS now
 ), idle AS MATERIALIZED (
 	SELECT l.name FROM {{lease}} AS l, page, c
 	WHERE l.name = page.name AND (l.id = '' OR l.expires_at <= c.now - $3::bigint * interval '1 microsecond')
@@ -14,4 +21,4 @@ WITH page AS MATERIALIZED (
 ), gone AS (
 	DELETE FROM {{lease}} AS l USING idle WHERE l.name = idle.name RETURNING 1
 )
-SELECT (SELECT count(*) FROM page), coalesce((SELECT max(name) FROM page), ''), (SELECT count(*) FROM gone)
+SELECT last.name, (SELECT pg_catalog.count(*) FROM gone) FROM last

@@ -1,0 +1,81 @@
+package sqllease
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// row is a record together with what the table alone knows.
+type row struct {
+	providerkit.Record
+	version int64 // rises with every change; 0 if there is no row
+}
+
+// rowOf makes a record of columns that both dialects have in the same form.
+func (r *row) settle(ttl, acquired *int64, metadata, ended string) {
+	r.TTL = fromMicros(ttl)
+	r.Metadata, r.Ended = decodeMetadata(metadata), providerkit.ParseEnded(ended)
+	if acquired != nil {
+		r.AcquiredAt = time.UnixMicro(*acquired).UTC()
+	}
+}
+
+// ttlColumn is NULL for an infinite lease, and for a free name.
+func ttlColumn(r *providerkit.Record) *int64 {
+	if r.ID == "" {
+		return nil
+	}
+	return micros(r.TTL)
+}
+
+func encodeMetadata(metadata map[string]string) string {
+	if len(metadata) == 0 {
+		return "{}"
+	}
+	text, _ := json.Marshal(metadata) // strings always encode
+	return string(text)
+}
+
+// replacement is the metadata of a renewal; nil if it keeps what there is.
+func replacement(req *abstractions.RenewRequest) *string {
+	if req.Metadata == nil {
+		return nil
+	}
+	text := encodeMetadata(req.Metadata)
+	return &text
+}
+
+// decodeMetadata returns nil for none, and for what somebody else wrote there.
+func decodeMetadata(text string) map[string]string {
+	if text == "{}" {
+		return nil
+	}
+	var metadata map[string]string
+	if json.Unmarshal([]byte(text), &metadata) != nil || len(metadata) == 0 {
+		return nil
+	}
+	return metadata
+}
+
+// micros is d in the unit of both databases, rounded up: never early. nil
+// stands for an infinite lease.
+func micros(d time.Duration) *int64 {
+	if d == abstractions.Infinite {
+		return nil
+	}
+	us := int64(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	return &us
+}
+
+func fromMicros(us *int64) time.Duration {
+	if us == nil || *us > int64(abstractions.Infinite/time.Microsecond) {
+		return abstractions.Infinite
+	}
+	return time.Duration(*us) * time.Microsecond
+}

@@ -1,0 +1,34 @@
+CREATE TABLE {{lease}} (
+	name         text COLLATE "C" PRIMARY KEY,
+	token        bigint NOT NULL,
+	id           text NOT NULL,
+	owner        text NOT NULL,
+	ttl_us       bigint,
+	metadata     jsonb NOT NULL,
+	acquired_at  timestamptz,
+	expires_at   timestamptz,
+	breaking     boolean NOT NULL,
+	broken_by    text NOT NULL,
+	break_reason text NOT NULL,
+	ended        text NOT NULL,
+	version      bigint NOT NULL
+) WITH (fillfactor = 70);
+COMMENT ON TABLE {{lease}} IS 'Leases, one row per name, kept after release: see github.com/distributedleasing/leasing/providers/sql. Held while id is not empty and expires_at is in the future or NULL.';
+CREATE TABLE {{history}} (
+	seq    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	name   text COLLATE "C" NOT NULL,
+	at     timestamptz NOT NULL,
+	kind   text NOT NULL,
+	id     text NOT NULL,
+	owner  text NOT NULL,
+	token  bigint NOT NULL,
+	actor  text NOT NULL DEFAULT '',
+	reason text NOT NULL DEFAULT ''
+);
+CREATE INDEX {{history_index}} ON {{history}} (name, seq);
+CREATE TABLE {{schema}} (
+	version    int PRIMARY KEY,
+	swept      text COLLATE "C" NOT NULL DEFAULT '',
+	applied_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+INSERT INTO {{schema}} (version) VALUES ({{version}})

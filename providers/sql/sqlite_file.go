@@ -1,0 +1,71 @@
+package sqllease
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// sqliteFile is a database file as it was found at first.
+type sqliteFile struct {
+	path string
+	info os.FileInfo
+}
+
+// verifyFile makes sure that the file is the one that this process has open, under its
+// only name. SQLite's write-ahead log and its locks are files of their own, named after
+// the database: users of two hard links would not meet, nor see each other's changes
+// (https://sqlite.org/howtocorrupt.html, 2.5).
+func (d *sqliteDatabase) verifyFile(ctx context.Context) error {
+	if file := d.opened.Load(); file != nil {
+		return file.verify()
+	}
+	var path string
+	err := d.read(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'", nil, func(scan scan) error { return scan(&path) })
+	if err != nil || path == "" { // a database in memory
+		return err
+	}
+	file := &sqliteFile{path: path}
+	if file.info, err = os.Stat(path); err != nil {
+		return file.gone(err)
+	}
+	if n := links(file.info); n > 1 {
+		return fmt.Errorf("%w: %s has %d names (hard links), under each of which SQLite keeps other locks: remove all but one", abstractions.ErrNotSetUp, path, n)
+	}
+	d.opened.CompareAndSwap(nil, file)
+	return nil
+}
+
+// verify refuses a file that is no longer at its path: others find another one
+// there. A hard link that is made now harms nobody, since no process opens it.
+func (f *sqliteFile) verify() error {
+	if f == nil {
+		return nil
+	}
+	info, err := os.Stat(f.path)
+	if err == nil && !os.SameFile(info, f.info) {
+		err = fmt.Errorf("another file is at %s", f.path)
+	}
+	if err != nil {
+		return f.gone(err)
+	}
+	return nil
+}
+
+func (f *sqliteFile) gone(err error) error {
+	return fmt.Errorf("%w: the database file was deleted, moved or replaced while it was open (%w): put it back, or start anew", abstractions.ErrNotSetUp, err)
+}
+
+// links is how many names a file has: Nlink of syscall.Stat_t, whose type differs
+// between systems; 1 where there is none.
+func links(info os.FileInfo) uint64 {
+	if stat := reflect.Indirect(reflect.ValueOf(info.Sys())); stat.Kind() == reflect.Struct {
+		if n := stat.FieldByName("Nlink"); n.IsValid() && n.CanUint() {
+			return n.Uint()
+		}
+	}
+	return 1
+}

@@ -1,0 +1,145 @@
+package sqllease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// T18: under each name of a file SQLite keeps a log and locks of its own, so that two
+// processes that use two names would hold the same lease.
+func TestTrap_T18_HardLinksOfAFileAreRefused(t *testing.T) {
+	ctx, folder := bounded(t), t.TempDir()
+	first, second := filepath.Join(folder, "a.db"), filepath.Join(folder, "b.db")
+	p := openTest(t, "sqlite://"+first, nil)
+	grant, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	require.NoError(t, os.Link(first, second))
+
+	for _, path := range []string{first, second} {
+		other := openTest(t, "sqlite://"+path, []string{"migrate", "false"})
+		_, err = other.Acquire(ctx, claimOf("n", time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp, path)
+		require.ErrorContains(t, err, "2 names")
+		require.ErrorIs(t, other.Ping(ctx), abstractions.ErrNotSetUp)
+		require.ErrorIs(t, other.Migrate(ctx), abstractions.ErrNotSetUp)
+	}
+	_, err = p.Renew(ctx, renewalOf(grant))
+	require.NoError(t, err, "a process that has the file open is alone with it")
+
+	require.NoError(t, os.Remove(second))
+	again := openTest(t, "sqlite://"+first, nil)
+	_, err = again.Acquire(ctx, claimOf("n", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+}
+
+// T18: a file that was deleted or replaced is another one to those who come later.
+func TestTrap_T18_FileThatIsGoneIsNoticed(t *testing.T) {
+	for what, change := range map[string]func(path string) error{
+		"deleted":  os.Remove,
+		"moved":    func(path string) error { return os.Rename(path, path+".old") },
+		"replaced": func(path string) error { return os.Rename(path+".new", path) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			ctx, path := bounded(t), filepath.Join(t.TempDir(), "leases.db")
+			p := openTest(t, "sqlite://"+path, nil)
+			require.NoError(t, openTest(t, "sqlite://"+path+".new", nil).Close())
+			grant, err := p.Acquire(ctx, claimOf("n", time.Minute))
+			require.NoError(t, err)
+			require.NoError(t, p.Ping(ctx))
+
+			require.NoError(t, change(path))
+			_, err = p.Renew(ctx, renewalOf(grant))
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+			require.NotErrorIs(t, err, abstractions.ErrLost)
+			_, err = p.Acquire(ctx, claimOf("m", time.Minute))
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+			require.ErrorIs(t, p.Ping(ctx), abstractions.ErrNotSetUp)
+		})
+	}
+}
+
+// A NUL would end the name for SQLite, which would open another file.
+func TestPathWithNULIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	for _, options := range []Options{{DSN: path + "\x00.backup", Dialect: SQLite}, {URL: "sqlite://" + path + "%00.backup"}} {
+		_, err := Open(t.Context(), options)
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+	}
+	require.NoFileExists(t, path)
+}
+
+// T87: what the system says about opening the file decides whether to wait: with no
+// right or no folder there is no use, without descriptors there may be.
+func TestTrap_T87_WhyAFileIsNotOpened(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.Chmod(folder, 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(folder), 0o755))
+	closed := filepath.Join(folder, "closed")
+	require.NoError(t, os.Mkdir(closed, 0o700))
+	locked := filepath.Join(folder, "locked.db")
+	require.NoError(t, openTest(t, "sqlite://"+locked, nil).Close())
+	require.NoError(t, os.Chmod(locked, 0o600))
+	for what, test := range map[string]struct {
+		path string
+		want error
+	}{
+		"no right to the file":   {locked, abstractions.ErrDenied},
+		"no right to the folder": {filepath.Join(closed, "x.db"), abstractions.ErrDenied},
+		"read-only folder":       {filepath.Join(folder, "x.db"), abstractions.ErrDenied},
+		"no folder":              {filepath.Join(folder, "missing", "x.db"), abstractions.ErrNotSetUp},
+		"a folder":               {folder, abstractions.ErrNotSetUp},
+		"no descriptors":         {filepath.Join(folder, "x.db"), abstractions.ErrThrottled},
+	} {
+		t.Run(what, func(t *testing.T) {
+			child := exec.CommandContext(bounded(t), os.Args[0], what, test.path)
+			child.Env = append(os.Environ(), childVariable+"=open")
+			output, err := child.CombinedOutput()
+			require.NoError(t, err, string(output))
+			require.Contains(t, string(output), test.want.Error())
+			if !errors.Is(test.want, abstractions.ErrThrottled) {
+				require.NotContains(t, string(output), abstractions.ErrUnavailable.Error())
+			}
+		})
+	}
+}
+
+// openOnly is the program of the child process above: it prints why the file can't be
+// used.
+func openOnly(what, path string) error {
+	p, err := OpenURL(context.Background(), "sqlite://"+path)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if os.Getuid() == 0 { // to whom all is permitted
+		if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
+			return err
+		}
+	}
+	if strings.Contains(what, "descriptors") {
+		if _, _, err := os.Pipe(); err != nil { // starts the poller of the runtime, which has one too
+			return err
+		}
+		var limit syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			return err
+		}
+		limit.Cur = 3 // all open already, and more
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			return err
+		}
+	}
+	fmt.Println(p.Ping(context.Background()))
+	return nil
+}

@@ -1,0 +1,96 @@
+package sqllease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+func TestGrantsTellServerTimeAndExpiry(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, p := bounded(t), open()
+		request := claimOf("jobs/daily", 30*time.Second)
+		request.Metadata = map[string]string{"host": "a<b>\u2028", "empty": ""}
+
+		claim, err := p.Acquire(ctx, request)
+		require.NoError(t, err)
+		exactly(t, 30*time.Second, claim)
+		serverTime, expiresAt, ok := Times(claim)
+		require.True(t, ok)
+		require.Equal(t, serverTime.UnixMicro(), claim.Token)
+
+		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: request.Name})
+		require.NoError(t, err)
+		require.True(t, record.Held)
+		require.Equal(t, request.Metadata, record.Metadata)
+		require.Equal(t, request.Owner, record.Owner)
+		require.Equal(t, 30*time.Second, record.TTL)
+		require.WithinDuration(t, serverTime, record.AcquiredAt, time.Microsecond)
+		require.WithinDuration(t, expiresAt, record.ExpiresAt, time.Millisecond)
+
+		again, err := p.Acquire(ctx, request)
+		require.NoError(t, err)
+		require.Equal(t, claim.Token, again.Token)
+		_, later, _ := Times(again)
+		require.True(t, later.After(expiresAt))
+
+		_, err = p.Acquire(ctx, claimOf(request.Name, time.Second))
+		var held *abstractions.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, request.ID, held.Holder.ID)
+
+		renewal := renewalOf(claim)
+		renewal.TTL = time.Minute
+		renewed, err := p.Renew(ctx, renewal)
+		require.NoError(t, err)
+		exactly(t, time.Minute, renewed)
+		require.Equal(t, claim.Token, renewed.Token)
+
+		renewal.TTL = abstractions.Infinite
+		renewed, err = p.Renew(ctx, renewal)
+		require.NoError(t, err)
+		_, never, ok := Times(renewed)
+		require.True(t, ok && never.IsZero())
+		_, _, ok = Times(abstractions.Grant{})
+		require.False(t, ok)
+
+		require.NoError(t, p.Release(ctx, releaseOf(claim)))
+		require.NoError(t, p.Release(ctx, releaseOf(claim)))
+
+		_, err = p.Acquire(ctx, request)
+		require.ErrorIs(t, err, abstractions.ErrReleased)
+		_, err = p.Renew(ctx, renewalOf(claim))
+		lostBecause(t, err, abstractions.LostGone)
+
+		next, err := p.Acquire(ctx, claimOf(request.Name, time.Second))
+		require.NoError(t, err)
+		require.Greater(t, next.Token, claim.Token)
+	})
+}
+
+// exactly checks that the claim lasts its TTL: not less, and by no more than
+// the databases' unit.
+func exactly(t testing.TB, ttl time.Duration, claim abstractions.Grant) {
+	t.Helper()
+	serverTime, expiresAt, ok := Times(claim)
+	require.True(t, ok)
+	lasts := expiresAt.Sub(serverTime)
+	require.GreaterOrEqual(t, lasts, ttl)
+	require.Less(t, lasts, ttl+time.Microsecond)
+}
+
+func serverTime(t testing.TB, grant abstractions.Grant) time.Time {
+	t.Helper()
+	now, _, ok := Times(grant)
+	require.True(t, ok)
+	return now
+}
+
+func expiry(t testing.TB, grant abstractions.Grant) time.Time {
+	t.Helper()
+	_, end, ok := Times(grant)
+	require.True(t, ok)
+	return end
+}
