@@ -33,16 +33,12 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: toolchain ## Leader election under kill and pause; BACKEND=postgres or redlock; redis, blob or cosmos: three workers, one is killed
-ifneq (,$(filter redis blob cosmos,$(BACKEND)))
-	@BACKEND=$(BACKEND) $(on_backend) go run -C samples ./worker -demo -config worker/configs/local.json
-else
-	@$(on_backend) go run -C samples ./election -backend $(BACKEND)
-endif
+demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis, redlock, blob or cosmos
+	@$(on_backend) go run -C samples ./scenarios election -backend $(BACKEND)
 
 .PHONY: samples
 samples: toolchain ## The five examples, one after the other; URL=redis://... for a server
-	@for s in daily fanout migrate reply throttle; do echo "== $$s"; go run -C samples ./$$s $(if $(URL),-url '$(URL)') || exit 1; done
+	@go run -C samples ./scenarios all -url '$(URL)'
 
 .PHONY: test
 test: toolchain ## Every module's tests with -race against real servers, then the release check

@@ -90,8 +90,7 @@ func setUp(ctx context.Context, provider string) (*backend, error) {
 		return ownRedlock(ctx)
 	case provider == "sqlite":
 		return inPlace(ctx, "")
-	case hasScheme(provider, "sqlite", "postgres", "postgresql"),
-		hasScheme(provider, "redis", "rediss") && !strings.Contains(provider, ","):
+	case strings.HasPrefix(provider, "sqlite://"), strings.HasPrefix(provider, "postgres"):
 		return inPlace(ctx, provider)
 	}
 	if !strings.Contains(provider, "://") {
@@ -101,16 +100,7 @@ func setUp(ctx context.Context, provider string) (*backend, error) {
 	return where{URL: provider}.on(nil, func() error { return nil }), nil
 }
 
-func hasScheme(url string, schemes ...string) bool {
-	for _, scheme := range schemes {
-		if strings.HasPrefix(url, scheme+"://") {
-			return true
-		}
-	}
-	return false
-}
-
-// inPlace makes tables or a prefix of the run's own, and removes them after it.
+// inPlace makes tables of the run's own, and removes them after it.
 func inPlace(ctx context.Context, url string) (*backend, error) {
 	p, clear, err := place.SetUp(ctx, "chaos", url)
 	if err != nil {

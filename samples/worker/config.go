@@ -2,147 +2,127 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
-)
 
-const (
-	defaultName = "sample/worker"
-	defaultTTL  = 30 * time.Second
-	defaultPace = time.Second
-	defaultShow = 2 * time.Second
+	"github.com/distributedleasing/leasing"
+	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
 // config is the file: what an application reads at its start. To move to another
-// backend change Provider; the sections of the others may stay.
+// backend change Provider; the options of the others may stay.
 //
-// In its strings ${NAME} stands for the environment variable NAME, and
-// ${NAME:-text} for text where that is not set, so that a file need not hold
-// secrets. In the sections of other backends nothing is looked up.
+// In Provider, and in the options of that one, ${NAME} stands for the environment
+// variable NAME, and ${NAME:-text} for text where that is not set, so that a file
+// need not hold secrets.
 type config struct {
-	Provider string          // one of backends
-	Section  json.RawMessage `json:"-"` // of the provider
+	Provider string                     // one of backends
+	Backends map[string]json.RawMessage // options, by provider
 
 	Name     string
 	Owner    string
 	Metadata map[string]string // beside host and pid
-	Ledger   string
-	Leasing  leasingConfig
-	Pace     duration
-	Show     duration
+	TTL      duration
 }
 
-// leasingConfig is the part of leasing.Options that a file may set.
-type leasingConfig struct {
-	TTL           duration
-	RenewFraction float64
-	RenewCadence  duration
-	MaxPoll       duration
+// backends are all there are. This table, and the imports, are all that the
+// program knows of any of them; an application has the one line that it needs.
+var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provider, error){
+	"sqlite":   fromJSON(sqllease.Open),
+	"postgres": fromJSON(sqllease.Open),
+	"redis":    fromJSON(redislease.Open),
+	"redlock":  fromJSON(redislease.Open),
+	"blob":     fromJSON(bloblease.Open),
+	"cosmos":   fromJSON(cosmoslease.Open),
+}
+
+// fromJSON reads a provider's options from their JSON and opens it.
+func fromJSON[O any, P leasing.Provider](open func(context.Context, O) (P, error)) func(context.Context, json.RawMessage) (leasing.Provider, error) {
+	return func(ctx context.Context, section json.RawMessage) (leasing.Provider, error) {
+		var options O
+		if err := json.Unmarshal(section, &options); err != nil {
+			return nil, err
+		}
+		provider, err := open(ctx, options)
+		if err != nil {
+			return nil, err // no interface that holds a nil pointer
+		}
+		return provider, nil
+	}
 }
 
 // duration is a time.Duration as text: "30s".
 type duration time.Duration
 
+// UnmarshalText reads it.
 func (d *duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	*d = duration(parsed)
 	return err
 }
 
-// parse reads a file.
-func parse(data []byte, env lookup) (config, error) {
-	var c config
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(data, &members); err != nil {
-		return c, err
-	}
-	provider, err := expand("Provider", members["Provider"], env)
-	if err != nil {
-		return c, err
-	}
-	if len(provider) > 0 {
-		if err := json.Unmarshal(provider, &c.Provider); err != nil {
-			return c, err
-		}
-	}
-	chosen, found := backends[c.Provider]
-	if !found {
-		return c, fmt.Errorf(`"Provider" is %q: there are %s`, c.Provider, strings.Join(slices.Sorted(maps.Keys(backends)), ", "))
-	}
-	section, found := members[chosen.section]
-	if !found {
-		return c, fmt.Errorf(`"Provider" is %q, and there is no section %q`, c.Provider, chosen.section)
-	}
-	if section, err = expand(chosen.section, section, env); err != nil {
-		return c, err
-	}
-	for _, b := range backends {
-		delete(members, b.section)
-	}
-	if err := c.decode(members, env); err != nil {
-		return c, err
-	}
-	c.Section = section
-	return c, nil
-}
+// lookup looks an environment variable up.
+type lookup func(name string) (value string, found bool)
 
-// decode reads all but the sections. A member that it does not know is an error.
-func (c *config) decode(members map[string]json.RawMessage, env lookup) error {
-	for name, value := range members {
-		expanded, err := expand(name, value, env)
-		if err != nil {
-			return err
-		}
-		members[name] = expanded
-	}
-	rest, err := json.Marshal(members)
+// read reads a file. A member that it does not know is an error.
+func read(file string, env lookup) (c config, err error) {
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return c, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(rest))
+	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	return decoder.Decode(c)
-}
-
-// with lays what the command line gives over the file's, and fills in defaults.
-func (c config) with(given config) config {
-	c.Name = first(given.Name, c.Name, defaultName)
-	c.Owner = first(given.Owner, c.Owner, hostAndProcess())
-	c.Ledger = first(given.Ledger, c.Ledger)
-	c.Leasing.TTL = first(given.Leasing.TTL, c.Leasing.TTL, duration(defaultTTL))
-	c.Pace = first(given.Pace, c.Pace, duration(defaultPace))
-	c.Show = first(given.Show, c.Show, duration(defaultShow))
-	return c
-}
-
-func (c config) validate() error {
-	if c.Pace < 0 || c.Show < 0 {
-		return errors.New("pace and show: want more than 0")
+	if err := decoder.Decode(&c); err != nil {
+		return c, err
 	}
-	return nil // the rest is the library's to check, before anything is sent
+	if c.Provider, err = expand(c.Provider, env); err != nil {
+		return c, err
+	}
+	if backends[c.Provider] == nil || c.Backends[c.Provider] == nil {
+		return c, fmt.Errorf(`"Provider" is %q: there are %v, and the file has options of %v`,
+			c.Provider, slices.Sorted(maps.Keys(backends)), slices.Sorted(maps.Keys(c.Backends)))
+	}
+	section, err := expand(string(c.Backends[c.Provider]), env)
+	c.Backends = map[string]json.RawMessage{c.Provider: json.RawMessage(section)}
+	return c, err
 }
 
-// first returns the first that is set.
-func first[T comparable](values ...T) (value T) {
-	var unset T
-	for _, value = range values {
-		if value != unset {
-			break
+// expand replaces references to environment variables in JSON. Errors name what is
+// missing; values are never shown.
+func expand(text string, env lookup) (expanded string, err error) {
+	expanded = os.Expand(text, func(reference string) string {
+		name, fallback, hasDefault := strings.Cut(reference, ":-")
+		value, found := env(name)
+		if !found && !hasDefault {
+			err = fmt.Errorf("the environment variable %s is not set", name)
 		}
-	}
-	return value
+		quoted, _ := json.Marshal(cmp.Or(value, fallback)) // a string can't fail
+		return string(quoted[1 : len(quoted)-1])
+	})
+	return expanded, err
 }
 
-func hostAndProcess() string {
+// over lays what is set over the file's, and fills in defaults.
+func (c config) over(file config) config {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "worker"
 	}
-	return fmt.Sprintf("%s-%d", host, os.Getpid())
+	file.Name = cmp.Or(c.Name, file.Name, "sample/worker")
+	file.Owner = cmp.Or(c.Owner, file.Owner, fmt.Sprintf("%s-%d", host, os.Getpid()))
+	file.TTL = cmp.Or(c.TTL, file.TTL, duration(30*time.Second))
+	own := map[string]string{"host": host, "pid": fmt.Sprint(os.Getpid())}
+	maps.Copy(own, file.Metadata)
+	file.Metadata = own
+	return file
 }

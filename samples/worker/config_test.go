@@ -12,8 +12,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-func no(string) (string, bool) { return "", false }
-
+// vars are an environment of pairs.
 func vars(pairs ...string) lookup {
 	return func(name string) (string, bool) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -30,91 +29,60 @@ func configure(t *testing.T, text string, env lookup, args ...string) (settings,
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.json")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	return settingsOf(append([]string{"-config", file}, args...), env)
+	return parse(append([]string{"-config", file}, args...), env)
 }
 
 func TestFileIsLaidUnderTheCommandLine(t *testing.T) {
-	const text = `{"Provider": "sqlite", "SQLite": {"url": "sqlite://a.db"}, "Redis": 7,
-		"Name": "n", "Owner": "o", "Ledger": "l", "Metadata": {"a": "b"}, "Pace": "3s", "Show": "4s",
-		"Leasing": {"TTL": "5s", "RenewFraction": 0.5, "RenewCadence": "1s", "MaxPoll": "2s"}}`
-	s, err := configure(t, text, no)
+	const text = `{"Provider": "sqlite", "Backends": {"sqlite": {"url": "sqlite://a.db"}, "redis": {"url": "${NONE}"}},
+		"Name": "n", "Owner": "o", "Metadata": {"a": "b"}, "TTL": "5s"}`
+	s, err := configure(t, text, vars())
 	require.NoError(t, err)
-	require.Equal(t, "n o l", s.Name+" "+s.Owner+" "+s.Ledger)
-	require.Equal(t, map[string]string{"a": "b"}, s.Metadata)
-	require.Equal(t, []duration{duration(3 * time.Second), duration(4 * time.Second)}, []duration{s.Pace, s.Show})
-	require.Equal(t, leasing.Options{Owner: "o", TTL: 5 * time.Second, RenewFraction: 0.5, RenewCadence: time.Second, MaxPoll: 2 * time.Second, RaiseToMinTTL: true}, s.options())
-
-	s, err = configure(t, text, no, "-name", "N", "-owner", "O", "-ledger", "L", "-ttl", "6s", "-pace", "7s", "-show", "8s", "-output", "json")
+	require.Equal(t, "n o b", s.Name+" "+s.Owner+" "+s.Metadata["a"])
+	require.Equal(t, duration(5*time.Second), s.TTL)
+	require.NotEmpty(t, s.Metadata["pid"])
+	s, err = configure(t, text, vars(), "-name", "N", "-owner", "O", "-ttl", "6s", "-pace", "7s")
 	require.NoError(t, err)
-	require.Equal(t, "N O L json", s.Name+" "+s.Owner+" "+s.Ledger+" "+s.output)
-	require.Equal(t, []duration{duration(6 * time.Second), duration(7 * time.Second), duration(8 * time.Second)}, []duration{s.Leasing.TTL, s.Pace, s.Show})
-	require.Equal(t, 0.5, s.Leasing.RenewFraction)
+	require.Equal(t, "N O", s.Name+" "+s.Owner)
+	require.Equal(t, []time.Duration{6 * time.Second, 7 * time.Second}, []time.Duration{time.Duration(s.TTL), s.pace})
 }
 
-func TestDefaults(t *testing.T) {
-	s, err := settingsOf(nil, vars(urlVariable, "sqlite://a.db"))
+func TestURLFromTheEnvironment(t *testing.T) {
+	s, err := parse(nil, vars(urlVariable, "sqlite://a.db"))
 	require.NoError(t, err)
-	require.Equal(t, "sqlite://a.db", s.url)
-	require.Equal(t, defaultName, s.Name)
+	require.Equal(t, "sqlite://a.db sample/worker", s.url+" "+s.Name)
 	require.NotEmpty(t, s.Owner)
-	require.Empty(t, s.Ledger)
-	require.Equal(t, defaultTTL, s.options().TTL)
+	require.Equal(t, duration(30*time.Second), s.TTL)
 }
 
-func TestVariablesOfOtherBackendsAreNotLookedUp(t *testing.T) {
-	const text = `{"Provider": "${WHERE:-sqlite}", "SQLite": {"url": "sqlite://${FILE:-a.db}"}, "Redis": {"url": "${REDIS}"}, "Name": "${NAME}"}`
-	s, err := configure(t, text, vars("NAME", "n"))
-	require.NoError(t, err)
-	require.Equal(t, "sqlite n", s.Provider+" "+s.Name)
-	require.JSONEq(t, `{"url": "sqlite://a.db"}`, string(s.Section))
-	s, err = configure(t, text, vars("NAME", "n", "WHERE", "redis", "REDIS", `redis://:"\$@h`))
-	require.NoError(t, err)
-	require.JSONEq(t, `{"url": "redis://:\"\\$@h"}`, string(s.Section), "a value is no JSON")
-}
-
-func TestReferences(t *testing.T) {
-	env := vars("A", "1", "EMPTY", "", "SELF", "${A}")
+func TestReferencesToTheEnvironment(t *testing.T) {
+	env := vars("A", "1", "EMPTY", "", "SELF", "${A}", "QUOTE", `"\`)
 	for in, want := range map[string]string{
-		`"${A}${A}"`: `"11"`, `"x${A:-2}y"`: `"x1y"`, `"${B:-2}"`: `"2"`, `"${B:-}"`: `""`, `"${EMPTY:-2}"`: `"2"`,
-		`"$A {A} ${1} ${a-b}"`: `"$A {A} ${1} ${a-b}"`, `"${SELF}"`: `"${A}"`,
-		`12345678901234567890`: `12345678901234567890`, `[{"${A}": ["${A}", true, null]}]`: `[{"${A}": ["1", true, null]}]`,
+		"${A}${A}": "11", "x${A:-2}y": "x1y", "${B:-2}": "2", "${B:-}": "", "${EMPTY:-2}": "2", "${SELF}": "${A}", "${QUOTE}": `\"\\`,
 	} {
-		got, err := expand("x", []byte(in), env)
+		got, err := expand(in, env)
 		require.NoError(t, err, in)
-		require.JSONEq(t, want, string(got), in)
+		require.Equal(t, want, got, in)
 	}
-	_, err := expand("Blob", []byte(`{"list": ["a", "${NO_SUCH}"]}`), env)
-	require.EqualError(t, err, "Blob.list[1]: the environment variable NO_SUCH is not set")
+	_, err := expand(`{"list": ["a", "${NO_SUCH}"]}`, env)
+	require.EqualError(t, err, "the environment variable NO_SUCH is not set")
 }
 
 func TestFilesThatCanNotWorkAreRefusedWithoutTheirSecrets(t *testing.T) {
 	for text, want := range map[string]string{
-		`{`:                     "unexpected end",
-		`{}`:                    `"Provider" is "": there are `,
-		`{"Provider": "etcd"}`:  `"Provider" is "etcd": there are `,
-		`{"Provider": "redis"}`: `no section "Redis"`,
-		`{"Provider": "sqlite", "SQLite": {}, "TTL": 1}`:                            `unknown field "TTL"`,
-		`{"Provider": "sqlite", "SQLite": {}, "Pace": "1"}`:                         "missing unit",
-		`{"Provider": "sqlite", "SQLite": {}, "Pace": "-1s"}`:                       "want more than 0",
-		`{"Provider": "sqlite", "SQLite": {}, "Name": "${NONE}"}`:                   "Name: the environment variable NONE is not set",
-		`{"Provider": "redis", "Redis": {"url": "redis://:geheim@${HOST}"}}`:        "Redis.url: the environment variable HOST is not set",
-		`{"Provider": "redis", "Redis": {"url": "${URL}"}}`:                         "Redis.url: the environment variable URL is not set",
-		`{"Provider": "sqlite", "SQLite": {}, "Leasing": {"Fit": true}}`:            `unknown field "Fit"`,
-		`{"Provider": "sqlite", "SQLite": {}, "Metadata": {"a": 1}}`:                "cannot unmarshal number",
-		`{"Provider": "sqlite", "SQLite": {}, "Leasing": {"TTL": "geheim-geheim"}}`: "invalid duration",
+		`{`:                     "unexpected EOF",
+		`{}`:                    `"Provider" is ""`,
+		`{"Provider": "etcd"}`:  `"Provider" is "etcd"`,
+		`{"Provider": "redis"}`: `options of []`,
+		`{"TTL": "1"}`:          "missing unit",
+		`{"Pace": 1}`:           `unknown field "Pace"`,
+		`{"Provider": "redis", "Backends": {"redis": {"url": "redis://:geheim@${HOST}"}}}`:         "HOST is not set",
+		`{"Provider": "redis", "Backends": {"redis": {"url": "redis://:geheim@host:port"}}}`:       "Options.URL",
+		`{"Provider": "redis", "Backends": {"redis": {"url": "redis://h", "passwort": "geheim"}}}`: "passwort",
 	} {
-		_, err := configure(t, text, no)
-		require.ErrorContains(t, err, want, text)
-	}
-	for text, want := range map[string]string{
-		`{"Provider": "redis", "Redis": {"url": "redis://:geheim@host:port"}}`:          "Options.URL",
-		`{"Provider": "redis", "Redis": {"url": "redis://h", "passwort": "geheim"}}`:    "passwort",
-		`{"Provider": "postgres", "Postgres": {"url": "postgres://me:geheim@h:port/"}}`: "Options.URL",
-		`{"Provider": "redis", "Redis": {"url": "redis://:geheim@a,b,c?mode=redlock"}}`: `"Provider" is "redis", but the section "Redis" opens redlock, not redis or redis-cluster`,
-	} {
-		s, err := configure(t, text, no)
-		require.NoError(t, err, text)
-		_, err = s.open(t.Context())
+		s, err := configure(t, text, vars())
+		if err == nil {
+			_, err = s.open(t.Context())
+		}
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), "geheim")
 	}
@@ -122,23 +90,25 @@ func TestFilesThatCanNotWorkAreRefusedWithoutTheirSecrets(t *testing.T) {
 
 func TestCommandLinesThatCanNotWork(t *testing.T) {
 	for want, args := range map[string][]string{
-		"which backend?": {}, "give one of them": {"-provider", "a://b", "-config", "c"},
-		"what is \"start\"": {"-provider", "a://b", "start"}, "there are text and json": {"-provider", "a://b", "-output", "xml"},
+		"which backend?": {}, "or -config with a file": {"-provider", "a://b", "-config", "configs/sqlite.json"},
+		"what is \"start\"": {"-provider", "a://b", "start"}, "-pace 0s": {"-provider", "a://b", "-pace", "0s"},
 		"no such file": {"-config", "configs/none.json"},
 	} {
-		_, err := settingsOf(args, no)
+		_, err := parse(args, vars())
 		require.ErrorContains(t, err, want)
 	}
 }
 
 // The example files say what they should, and their providers take it.
 func TestExampleFiles(t *testing.T) {
-	env := func(name string) (string, bool) { return exampleValues[name], exampleValues[name] != "" }
+	env := vars("BACKEND", "redis", "LEASING_TEST_REDIS", "redis://127.0.0.1:1",
+		"DATABASE_URL", "postgres://app@127.0.0.1:1/app", "REDIS_PASSWORD", "geheim",
+		"AZURE_TENANT_ID", "11111111-2222-3333-4444-555555555555", "AZURE_CLIENT_ID", "11111111-2222-3333-4444-666666666666", "AZURE_CLIENT_SECRET", "geheim")
 	files, err := filepath.Glob(filepath.Join("configs", "*.json"))
 	require.NoError(t, err)
 	require.Greater(t, len(files), len(backends))
 	for _, file := range files {
-		s, err := settingsOf([]string{"-config", file}, env)
+		s, err := parse([]string{"-config", file}, env)
 		require.NoError(t, err, file)
 		if s.Provider == "sqlite" {
 			continue // would make a file here
@@ -150,10 +120,4 @@ func TestExampleFiles(t *testing.T) {
 		require.NoError(t, err, file)
 		require.NoError(t, provider.Close())
 	}
-}
-
-var exampleValues = map[string]string{
-	"BACKEND": "redis", "LEASING_TEST_REDIS": "redis://127.0.0.1:1",
-	"DATABASE_URL": "postgres://app@127.0.0.1:1/app", "REDIS_PASSWORD": "geheim",
-	"AZURE_TENANT_ID": "11111111-2222-3333-4444-555555555555", "AZURE_CLIENT_ID": "11111111-2222-3333-4444-666666666666", "AZURE_CLIENT_SECRET": "geheim",
 }

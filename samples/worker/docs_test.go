@@ -24,15 +24,15 @@ func pages(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	more, err := filepath.Glob(filepath.Join(docs, "*", "*.md"))
 	require.NoError(t, err)
-	pages := map[string]string{"README.md": read(t, "README.md")}
+	pages := map[string]string{"README.md": page(t, "README.md")}
 	for _, file := range append(files, more...) {
-		pages[file] = read(t, file)
+		pages[file] = page(t, file)
 	}
 	require.Greater(t, len(pages), len(backends), "pages")
 	return pages
 }
 
-func read(t *testing.T, file string) string {
+func page(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestPagesOfProviders(t *testing.T) {
 	chdir := func(file string) string { return filepath.Join(docs, "providers", file+".md") }
 	texts := map[string]string{}
 	for name := range backends {
-		texts[name] = read(t, chdir(name))
+		texts[name] = page(t, chdir(name))
 	}
 	t.Chdir(t.TempDir()) // where files may be made
 	require.NoError(t, os.MkdirAll("var/lib/app", 0o700))
@@ -69,10 +69,10 @@ func TestPagesOfProviders(t *testing.T) {
 		for _, block := range blocks {
 			section := strings.ReplaceAll(block[1], "sqlite:///", "sqlite://")
 			require.True(t, json.Valid([]byte(section)), section)
-			provider, err := backends[name].open(t.Context(), json.RawMessage(section))
+			provider, err := backends[name](t.Context(), json.RawMessage(section))
 			works(t, provider, err, section)
 			if err == nil {
-				require.Contains(t, backends[name].is, provider.Capabilities().Provider)
+				require.Contains(t, provider.Capabilities().Provider, name) // "redis-cluster" is one of redis
 			}
 		}
 		urls := openedURL.FindAllStringSubmatch(text, -1)
@@ -95,7 +95,7 @@ func TestLinksOfPages(t *testing.T) {
 			info, err := os.Stat(path)
 			require.NoError(t, err, "%s links to %s", file, l[1])
 			if anchor != "" && !info.IsDir() {
-				require.Contains(t, anchors(read(t, path)), anchor, "%s links to %s", file, l[1])
+				require.Contains(t, anchors(page(t, path)), anchor, "%s links to %s", file, l[1])
 			}
 		}
 	}

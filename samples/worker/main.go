@@ -12,69 +12,117 @@
 // holder with Ctrl-C, and it gives the lease up: another takes over at once. Kill
 // it, and another takes over when the lease has run out.
 //
-// With -ledger each item is a row in an SQLite file that all of them can reach.
-// The file checks the fencing token, so a holder that was paused for too long
-// can't write after its successor has.
-//
-// With -measure 100 it prints how long acquire, renew and release take from where it
-// runs. With -demo it starts three of itself and does that to them: see README.md.
+// With -measure it prints how long requests take from here.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
 // urlVariable is read where no flag says which backend: a command line can be
 // read by everyone on the machine, and the URL may hold a password.
 const urlVariable = "LEASING_PROVIDER"
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
-
-// run is main: it returns the exit code.
-func run(args []string, out io.Writer) int {
+func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	s, err := settingsOf(args, os.LookupEnv)
-	if err == nil {
-		err = do(ctx, s, out)
+	err := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
 	}
-	switch {
-	case err == nil:
-		return 0
-	case err == flag.ErrHelp: //nolint:errorlint // as package flag returns it
-		return 2
-	}
-	fmt.Fprintln(os.Stderr, "worker:", err)
-	return 1
 }
 
-// do does what the settings say.
-func do(ctx context.Context, s settings, out io.Writer) error {
-	if s.demo {
-		return demo(ctx, s, out)
+// settings are the command line, and the file it names.
+type settings struct {
+	config
+	url     string // of the provider, if no file says it
+	pace    time.Duration
+	measure int
+}
+
+func parse(args []string, env lookup) (s settings, err error) {
+	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
+	flags.StringVar(&s.url, "provider", "", "URL of the backend: sqlite://file, postgres://..., redis://..., ... (default: the variable "+urlVariable+")")
+	file := flags.String("config", "", "JSON file that says the backend, and all the rest: see worker/configs")
+	flags.StringVar(&s.Name, "name", "", "of the lease (default: the file's, or sample/worker)")
+	flags.StringVar(&s.Owner, "owner", "", "who this is, for people to read (default: host and process)")
+	flags.DurationVar((*time.Duration)(&s.TTL), "ttl", 0, "how long the lease lasts without renewal (default: the file's, or 30s)")
+	flags.DurationVar(&s.pace, "pace", time.Second, "how long an item takes, and how often those who wait look")
+	flags.IntVar(&s.measure, "measure", 0, "acquire, renew and release so many times, and print how long that takes")
+	if err := flags.Parse(args); err != nil {
+		return s, err
 	}
-	if s.measure > 0 {
-		return measure(ctx, s, out)
+	var c config
+	if *file != "" {
+		if c, err = read(*file, env); err != nil {
+			return s, fmt.Errorf("%s: %w", *file, err)
+		}
+	} else if s.url == "" {
+		s.url, _ = env(urlVariable)
 	}
-	print := textTo(out)
-	if s.output == outputJSON {
-		print = jsonTo(out)
+	s.config = s.over(c)
+	switch {
+	case flags.NArg() > 0:
+		return s, fmt.Errorf("what is %q? All settings are flags", flags.Arg(0))
+	case (s.url == "") == (*file == ""):
+		return s, errors.New("which backend? Give -provider with a URL, or -config with a file, or set " + urlVariable)
+	case s.pace <= 0:
+		return s, fmt.Errorf("-pace %v: want more than 0", s.pace)
 	}
-	if s.stdin {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
+	return s, nil
+}
+
+// run does what the command line says, until ctx ends.
+func run(ctx context.Context, args []string, env lookup, out io.Writer) (err error) {
+	s, err := parse(args, env)
+	if err != nil {
+		return err
+	}
+	provider, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, provider.Close()) }()
+	// RaiseToMinTTL lets one TTL do for every backend: those with only longer
+	// leases get their shortest.
+	manager, err := leasing.NewManager(provider, leasing.Options{
+		Owner: s.Owner, TTL: time.Duration(s.TTL), RaiseToMinTTL: true, NoAutoRenew: s.measure > 0,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		go func() { // ends with the process
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			cancel()
-		}()
+		err = errors.Join(err, manager.Close(closing))
+	}()
+	if s.measure > 0 {
+		return measure(ctx, manager, s.Name, s.measure, out)
 	}
-	return work(ctx, s, print)
+	return newWorker(s, manager, out).compete(ctx)
+}
+
+// open opens the provider that the URL names, or the file chooses.
+func (s settings) open(ctx context.Context) (leasing.Provider, error) {
+	if s.url != "" {
+		return place.Open(ctx, s.url)
+	}
+	provider, err := backends[s.Provider](ctx, s.Backends[s.Provider])
+	if err != nil {
+		return nil, fmt.Errorf("options of %s: %w", s.Provider, err)
+	}
+	return provider, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,24 +16,11 @@ import (
 // measure acquires, renews and releases a lease that nobody else wants, one
 // after the other, and prints how long each takes from here: of your backend,
 // your network, your tier.
-func measure(ctx context.Context, s settings, out io.Writer) (err error) {
-	provider, err := s.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, provider.Close()) }()
-	options := s.options()
-	options.NoAutoRenew = true
-	manager, err := leasing.NewManager(provider, options)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, manager.Close(context.WithoutCancel(ctx))) }()
-
-	name := s.Name + "-" + strings.ToLower(rand.Text()[:8])
+func measure(ctx context.Context, manager leasing.Manager, name string, cycles int, out io.Writer) error {
+	name += "-" + strings.ToLower(rand.Text()[:8])
 	verbs := []string{"acquire", "renew", "release"}
 	took := map[string][]time.Duration{}
-	for range s.measure + 1 {
+	for range cycles + 1 {
 		cycle, err := once(ctx, manager, name)
 		if err != nil {
 			return err
@@ -44,7 +30,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		}
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(table, "%s, %d times\tmedian\t99 %%\tfirst\n", manager.Capabilities().Provider, s.measure)
+	fmt.Fprintf(table, "%s, %d times\tmedian\t99 %%\tfirst\n", manager.Capabilities().Provider, cycles)
 	for _, verb := range verbs {
 		first := took[verb][0] // which connects, and asks for a token
 		rest := slices.Sorted(slices.Values(took[verb][1:]))

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"os"
-	"strconv"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,49 +19,27 @@ import (
 type worker struct {
 	settings
 	manager leasing.Manager
-	book    *ledger // nil without -ledger
-	print   printer
+
+	mu  sync.Mutex // of out
+	out io.Writer
 }
 
-// work is a worker's whole life: until ctx ends, or something is wrong that
-// trying again can't help.
-func work(ctx context.Context, s settings, print printer) (err error) {
-	provider, err := s.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, provider.Close()) }()
-	manager, err := leasing.NewManager(provider, s.options())
-	if err != nil {
-		return err
-	}
-	w := &worker{settings: s, manager: manager, print: print}
+func newWorker(s settings, manager leasing.Manager, out io.Writer) *worker {
+	w := &worker{settings: s, manager: manager, out: out}
 	manager.Subscribe(w.observe)
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		err = errors.Join(err, manager.Close(closing))
-	}()
-	if w.book, err = openLedger(ctx, s.Ledger); err != nil {
-		return err
-	}
-	defer w.book.close()
-
-	backend := manager.Capabilities()
-	w.say(report{Kind: competing, Text: fmt.Sprintf("competes for %q on %s, a lease of %v", s.Name, backend.Provider, s.ttlOn(backend))})
-	return w.compete(ctx)
+	return w
 }
 
-// compete stands for one term after the other.
+// compete stands for one term after the other, until ctx ends or something is
+// wrong that trying again can't help.
 func (w *worker) compete(ctx context.Context) error {
+	w.say("competes for %q on %s", w.Name, w.manager.Capabilities().Provider)
 	for {
 		err := w.term(ctx)
-		switch {
-		case ctx.Err() != nil: // asked to stop
-			return unless(err, leasing.ErrLost, context.Canceled)
-		case errors.Is(err, leasing.ErrLost), errors.Is(err, leasing.ErrStale):
-			continue // the work has stopped; compete again
-		case err != nil:
+		if errors.Is(err, leasing.ErrLost) || errors.Is(err, ctx.Err()) {
+			err = nil // the work has stopped
+		}
+		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -73,7 +52,7 @@ func (w *worker) term(ctx context.Context) error {
 	watcher.Go(func() { w.watch(waiting) })
 	defer watcher.Wait()
 	defer haveIt()
-	return leasing.DoWith(ctx, w.manager, w.Name, &leasing.AcquireOptions{Metadata: w.metadata()},
+	return leasing.DoWith(ctx, w.manager, w.Name, &leasing.AcquireOptions{Metadata: w.Metadata},
 		func(ctx context.Context, lease leasing.Lease) error {
 			haveIt()
 			watcher.Wait()
@@ -82,34 +61,26 @@ func (w *worker) term(ctx context.Context) error {
 }
 
 // items is the work: one item after the other until ctx ends, which it does in
-// time before anybody else can have the lease.
+// time before anybody else can have the lease. What an item writes belongs behind a
+// fence: see package fencing, and the samples in ../scenarios.
 func (w *worker) items(ctx context.Context, lease leasing.Lease) error {
-	w.say(report{Kind: acquired, Token: lease.Token(), Left: lease.Remaining()})
-	pace := time.NewTicker(time.Duration(w.Pace))
+	w.say("HAS THE LEASE, token %d, for %s unless renewed", lease.Token(), seconds(lease.Remaining()))
+	pace := time.NewTicker(w.pace)
 	defer pace.Stop()
-	for item := int64(1); ; item++ {
+	for item := 1; ; item++ {
 		select {
 		case <-pace.C: // here an item would be worked on
+			w.say("did item %-3d the lease has %s left", item, seconds(lease.Remaining()))
 		case <-ctx.Done():
-			w.say(report{Kind: stopping, Token: lease.Token(), Text: context.Cause(ctx).Error()})
+			w.say("stops its work: %v", context.Cause(ctx))
 			return nil
-		}
-		row, err := w.book.write(ctx, w.Name, lease.Token(), w.Owner)
-		switch {
-		case err == nil:
-			w.say(report{Kind: did, Token: lease.Token(), Item: first(row, item), Left: lease.Remaining()})
-		case errors.Is(err, leasing.ErrStale): // somebody has had the lease since
-			w.say(report{Kind: refused, Token: lease.Token(), Text: err.Error()})
-			return err
-		case ctx.Err() == nil:
-			return err
 		}
 	}
 }
 
 // watch shows who holds the lease while this worker waits for it.
 func (w *worker) watch(ctx context.Context) {
-	look := time.NewTimer(time.Duration(w.Show) / 4) // by then one that is free is ours
+	look := time.NewTimer(w.pace / 4) // by then one that is free is ours
 	defer look.Stop()
 	for {
 		select {
@@ -122,66 +93,57 @@ func (w *worker) watch(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			w.say(report{Kind: troubled, Text: err.Error()})
+			w.say("trouble: %v", err)
 		case record.Held:
-			w.say(waitingFor(record))
+			w.say("waits: %s", holder(record))
 		}
-		look.Reset(time.Duration(w.Show))
+		look.Reset(w.pace)
 	}
 }
 
-// observe tells the events of this worker's leases. The first of them, acquired,
-// is told by the work itself.
-func (w *worker) observe(e leasing.Event) {
-	r := report{Token: e.Token, Left: e.Remaining, Item: int64(e.Renewals)}
-	switch e.Kind {
-	case leasing.EventRenewed:
-		r.Kind = renewed
-	case leasing.EventRenewalFailed:
-		r.Kind, r.Text = troubled, "renewal failed: "+e.Err.Error()
-	case leasing.EventLost:
-		r.Kind, r.Text = lost, e.Err.Error()
-	case leasing.EventReleased:
-		r.Kind = released
-		if e.Err != nil {
-			r.Text = e.Err.Error()
-		}
+// holder is what the backend knows of whoever has the lease.
+func holder(record leasing.Record) string {
+	if record.Unconfirmed {
+		return "somebody has just taken it; who, is not written yet"
+	}
+	text := fmt.Sprintf("%s has the lease, token %d, ", record.Owner, record.Token)
+	left, known := record.Remaining()
+	switch {
+	case !known:
+		text += "for how long the backend does not tell"
+	case record.Breaking:
+		text += "broken, it ends in " + seconds(left)
 	default:
-		return
+		text += "for " + seconds(left) + " unless renewed"
 	}
-	w.say(r)
+	for _, key := range slices.Sorted(maps.Keys(record.Metadata)) {
+		text += ", " + key + "=" + record.Metadata[key]
+	}
+	return text
 }
 
-// metadata is what others can read about this worker while it holds the lease.
-func (w *worker) metadata() map[string]string {
-	metadata := map[string]string{"pid": strconv.Itoa(os.Getpid())}
-	if host, err := os.Hostname(); err == nil {
-		metadata["host"] = host
+// observe tells the events of this worker's leases.
+func (w *worker) observe(e leasing.Event) {
+	switch {
+	case e.Kind == leasing.EventRenewed:
+		w.say("renewed the lease, %s left again (%d so far)", seconds(e.Remaining), e.Renewals)
+	case e.Kind == leasing.EventRenewalFailed:
+		w.say("trouble: renewal failed: %v", e.Err)
+	case e.Kind == leasing.EventLost:
+		w.say("HAS LOST THE LEASE: %v", e.Err)
+	case e.Kind == leasing.EventReleased && e.Err != nil:
+		w.say("could not tell the backend that it gives the lease up: %v", e.Err)
+	case e.Kind == leasing.EventReleased:
+		w.say("has given the lease up")
 	}
-	maps.Copy(metadata, w.Metadata)
-	return metadata
 }
 
-func (w *worker) say(r report) {
-	r.Time, r.Worker = time.Now(), w.Owner
-	w.print(r)
+// say prints a line.
+func (w *worker) say(format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, _ = fmt.Fprintf(w.out, "%s %s  %s\n", time.Now().Format("15:04:05.000"), w.Owner, text)
 }
 
-// ttlOn is the TTL as a backend grants it: see leasing.Options.RaiseToMinTTL.
-func (s settings) ttlOn(backend leasing.Capabilities) time.Duration {
-	ttl := max(time.Duration(s.Leasing.TTL), backend.MinTTL)
-	if backend.MaxTTL > 0 {
-		ttl = min(ttl, backend.MaxTTL)
-	}
-	return ttl
-}
-
-// unless returns err, or nil if it matches one of those that are expected.
-func unless(err error, expected ...error) error {
-	for _, e := range expected {
-		if errors.Is(err, e) {
-			return nil
-		}
-	}
-	return err
-}
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }

@@ -1,9 +1,11 @@
-// Package place is where a sample keeps its leases and its data: an SQLite
-// file, a PostgreSQL database or a Redis server, named by a URL.
+// Package place is where a run of a sample keeps its leases and its data.
 //
-// A run of a sample has a scope of its own there (a prefix of names, on
-// PostgreSQL a schema), which is removed at its end. So samples may run beside
-// each other, and on a server that has other things to do.
+// The leases are on the backend that a URL names. The data is in an SQL
+// database: the same one where the backend is one, else a temporary SQLite file.
 //
-// Open is for programs that need leases alone, on any backend.
+// A run has a scope of its own (a prefix of names; on PostgreSQL a schema), which
+// is removed at its end. Runs may share a server with each other and with
+// applications.
+//
+// Open is for programs that need leases alone.
 package place

@@ -19,7 +19,7 @@ func TestOpenOnPostgres(t *testing.T) {
 	p, clear, err := place.SetUp(t.Context(), "test", server(t, "LEASING_TEST_POSTGRES"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, clear()) }()
-	u, err := url.Parse(p.URL)
+	u, err := url.Parse(p.Leases)
 	require.NoError(t, err)
 	query := u.Query()
 	query.Set("schema", p.Scope)

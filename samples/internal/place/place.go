@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,24 +16,59 @@ import (
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
-// Place is one run's. Worker processes get it as JSON, through their
-// environment: a URL's password is not on any command line.
+// Place is one run's. Worker processes get it as JSON in their environment, which
+// other users can't read: a URL may hold a password.
 type Place struct {
-	URL   string // sqlite:///path, postgres://..., redis://... or rediss://...
-	Scope string // letters, digits and underscores
+	Leases string // URL of the provider
+	Data   string // URL of the database: sqlite:///path or postgres://...
+	Scope  string // letters, digits and underscores
 }
 
-// Provider opens the leases of the run.
-func (p Place) Provider(ctx context.Context) (leasing.Provider, error) {
-	switch scheme(p.URL) {
-	case "redis", "rediss":
-		return redislease.Open(ctx, redislease.Options{URL: p.URL, Prefix: p.Scope})
-	case "postgres", "postgresql":
-		return sqllease.Open(ctx, sqllease.Options{URL: p.URL, Schema: p.Scope})
-	case "sqlite":
-		return sqllease.Open(ctx, sqllease.Options{URL: p.URL, Table: p.Table("lease")})
+// SetUp makes the place of a run of the named sample, and returns what removes
+// it. Without a URL it is a temporary SQLite file.
+func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, error) {
+	p := Place{Leases: rawURL, Data: rawURL, Scope: "sample_" + sample + "_" + strings.ToLower(rand.Text()[:8])}
+	remove := func() error { return nil }
+	if !p.sql() {
+		folder, err := os.MkdirTemp("", "leasing-"+sample+"-")
+		if err != nil {
+			return p, nil, err
+		}
+		remove = func() error { return os.RemoveAll(folder) }
+		file := url.URL{Path: filepath.ToSlash(filepath.Join(folder, "sample.db"))}
+		p.Data = "sqlite://" + file.EscapedPath()
+		if rawURL == "" {
+			p.Leases = p.Data
+		}
 	}
-	return nil, fmt.Errorf("the samples keep their data beside their leases, and know no such place as %q; there are redis://, rediss://, postgres:// and sqlite://", scheme(p.URL))
+	provider, err := p.Provider(ctx)
+	if err != nil {
+		return p, nil, errors.Join(err, remove())
+	}
+	if p.Data == rawURL {
+		remove = func() error { return p.drop(context.WithoutCancel(ctx)) }
+	}
+	if tables, ok := provider.(*sqllease.Provider); ok {
+		err = tables.Migrate(ctx)
+	}
+	if err = errors.Join(err, provider.Close()); err != nil {
+		return p, nil, errors.Join(err, remove())
+	}
+	return p, remove, nil
+}
+
+// Provider opens the leases of the run. Redis forgets their names a minute after
+// their end.
+func (p Place) Provider(ctx context.Context) (leasing.Provider, error) {
+	switch scheme(p.Leases) {
+	case "redis", "rediss":
+		return redislease.Open(ctx, redislease.Options{URL: p.Leases, Prefix: p.Scope, Retention: time.Minute})
+	case "postgres", "postgresql":
+		return sqllease.Open(ctx, sqllease.Options{URL: p.Leases, Schema: p.Scope})
+	case "sqlite":
+		return sqllease.Open(ctx, sqllease.Options{URL: p.Leases, Table: p.Table("lease")})
+	}
+	return Open(ctx, p.Leases)
 }
 
 // Manager opens the leases and makes a manager for them, and returns what
@@ -55,21 +89,16 @@ func (p Place) Manager(ctx context.Context, options leasing.Options) (leasing.Ma
 	}, nil
 }
 
-// OnRedis says that there is no database/sql here.
-func (p Place) OnRedis() bool { return strings.HasPrefix(scheme(p.URL), "redis") }
+// Lease returns the name of a lease of this run. Backends without a scope of the
+// run's own keep names for a while.
+func (p Place) Lease(name string) string { return name + "/" + p.Scope }
 
-// String is the kind of backend. The URL may hold a password.
-func (p Place) String() string {
-	switch {
-	case p.OnRedis():
-		return "Redis"
-	case p.onPostgres():
-		return "PostgreSQL"
-	}
-	return "an SQLite file"
+// sql says that leases and data share a database.
+func (p Place) sql() bool {
+	return strings.HasPrefix(p.Data, "sqlite://") || p.postgres()
 }
 
-func (p Place) onPostgres() bool { return strings.HasPrefix(scheme(p.URL), "postgres") }
+func (p Place) postgres() bool { return strings.HasPrefix(scheme(p.Data), "postgres") }
 
 // isScheme is a URL's scheme (RFC 3986, section 3.1).
 var isScheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*$`)
@@ -81,39 +110,4 @@ func scheme(rawURL string) string {
 		return "" // not what may be a password
 	}
 	return scheme
-}
-
-// SetUp makes the place of a run of the named sample, and returns what removes
-// it. Without a URL it is an SQLite file in a temporary folder.
-func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, error) {
-	p := Place{URL: rawURL, Scope: "sample_" + sample + "_" + strings.ToLower(rand.Text()[:8])}
-	remove := func() error { return p.clear(context.WithoutCancel(ctx)) }
-	if rawURL == "" {
-		folder, err := os.MkdirTemp("", "leasing-"+sample+"-")
-		if err != nil {
-			return p, nil, err
-		}
-		file := url.URL{Path: filepath.ToSlash(filepath.Join(folder, "sample.db"))}
-		p.URL = "sqlite://" + file.EscapedPath()
-		remove = func() error { return os.RemoveAll(folder) }
-	}
-	provider, err := p.Provider(ctx)
-	if err != nil {
-		if rawURL != "" {
-			return p, nil, err // it may be no place at all
-		}
-		return p, nil, errors.Join(err, remove())
-	}
-	if err := migrate(ctx, provider); err != nil {
-		return p, nil, errors.Join(err, remove())
-	}
-	return p, remove, nil
-}
-
-// migrate makes the tables of the leases. Redis needs nothing of the kind.
-func migrate(ctx context.Context, provider leasing.Provider) (err error) {
-	if tables, ok := provider.(*sqllease.Provider); ok {
-		err = tables.Migrate(ctx)
-	}
-	return errors.Join(err, provider.Close())
 }

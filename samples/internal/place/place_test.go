@@ -1,7 +1,6 @@
 package place_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,51 +28,40 @@ func TestTemporaryFileOnSQLiteIsRemoved(t *testing.T) {
 
 func TestClearOnSQLiteLeavesTheRestOfTheFile(t *testing.T) {
 	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "mine.db"))
-	mine, err := place.Place{URL: url, Scope: "mine"}.SQL()
+	mine, err := place.Place{Data: url, Scope: "sample"}.Open()
 	require.NoError(t, err)
 	defer mine.Close()
-	_, err = mine.ExecContext(t.Context(), "CREATE TABLE sample_test (a)")
-	require.NoError(t, err)
+	require.NoError(t, mine.Exec(t.Context(), "CREATE TABLE @test (a text)"))
 	p, clear, err := place.SetUp(t.Context(), "test", url)
 	require.NoError(t, err)
 	use(t, p)
 	require.NoError(t, clear())
-	var tables, name string
-	require.NoError(t, mine.QueryRowContext(t.Context(), "SELECT COUNT(*), MIN(name) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'").Scan(&tables, &name))
-	require.Equal(t, "1 sample_test", tables+" "+name)
+	require.Equal(t, []string{"sample_test"}, column(t, mine, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"))
 }
 
 func TestClearOnPostgres(t *testing.T) {
 	p, clear, err := place.SetUp(t.Context(), "test", server(t, "LEASING_TEST_POSTGRES"))
 	require.NoError(t, err)
 	use(t, p)
-	db, err := p.SQL()
+	db, err := p.Open()
 	require.NoError(t, err)
 	defer db.Close()
-	count := func() (n int) {
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM pg_namespace WHERE nspname = $1", p.Scope).Scan(&n))
-		return n
-	}
-	require.Equal(t, 1, count())
+	schemas := "SELECT nspname FROM pg_namespace WHERE nspname = '" + p.Scope + "'"
+	require.Len(t, column(t, db, schemas), 1)
 	require.NoError(t, clear())
-	require.Equal(t, 0, count())
+	require.Empty(t, column(t, db, schemas))
 }
 
-func TestClearOnRedisLeavesOtherKeys(t *testing.T) {
-	p, clear, err := place.SetUp(t.Context(), "test", server(t, "LEASING_TEST_REDIS"))
-	require.NoError(t, err)
-	use(t, p)
-	client, err := p.Redis()
-	require.NoError(t, err)
-	defer client.Close()
-	other := p.Scope + "_other"
-	require.NoError(t, client.Set(t.Context(), other, "1", 0).Err())
-	defer client.Del(context.Background(), other)
-	require.NoError(t, client.Set(t.Context(), p.Key("data"), "1", 0).Err())
-	require.NoError(t, clear())
-	left, err := client.Keys(t.Context(), "*"+p.Scope+"*").Result()
-	require.NoError(t, err)
-	require.Equal(t, []string{other}, left)
+// column returns the only column of a query's rows.
+func column(t *testing.T, data *place.Data, query string) (all []string) {
+	t.Helper()
+	require.NoError(t, data.Each(t.Context(), query, func(scan func(...any) error) error {
+		var value string
+		err := scan(&value)
+		all = append(all, value)
+		return err
+	}))
+	return all
 }
 
 // use takes a lease.
@@ -94,30 +82,13 @@ func server(t *testing.T, variable string) string {
 	return url
 }
 
-func TestOtherSchemesAreRefusedWithoutTheirPassword(t *testing.T) {
-	for _, url := range []string{"mysql://me:geheim@host/db", "geheim", "redis://me:geheim@host:port:port", "postgres://me:geheim@host:port/"} {
-		_, _, err := place.SetUp(t.Context(), "test", url)
-		require.Error(t, err, url)
-		require.NotContains(t, err.Error(), "geheim", url)
-	}
-	for _, scheme := range []string{"mysql", "azblob", "cosmos"} { // those with leases and no place for data too
-		_, _, err := place.SetUp(t.Context(), "test", scheme+"://host/a")
-		require.ErrorContains(t, err, `"`+scheme+`"; there are redis://`)
-	}
-}
-
-func TestSQLText(t *testing.T) {
-	const text = "INSERT INTO @notes (a, b) SELECT ?, ? FROM @outbox"
-	on := func(url string) string { return place.Place{URL: url, Scope: "s"}.SQLText(text, "notes", "outbox") }
-	require.Equal(t, "INSERT INTO s_notes (a, b) SELECT ?, ? FROM s_outbox", on("sqlite:///f"))
-	require.Equal(t, "INSERT INTO s.notes (a, b) SELECT $1, $2 FROM s.outbox", on("postgres://h/d"))
-}
-
 func TestWhatIsNoPlaceLeavesNoFile(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, url := range []string{"geheim", "mysql://host/db", "redis://host:port"} {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Chdir(os.Getenv("TMPDIR"))
+	for _, url := range []string{"geheim", "mysql://me:geheim@host/db", "redis://host:port", "postgres://me:geheim@host:port/"} {
 		_, _, err := place.SetUp(t.Context(), "test", url)
 		require.Error(t, err, url)
+		require.NotContains(t, err.Error(), "geheim")
 	}
 	left, err := os.ReadDir(".")
 	require.NoError(t, err)

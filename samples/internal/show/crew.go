@@ -9,29 +9,31 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"time"
 
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
 // Crew is the worker processes. Its methods are for one goroutine.
 type Crew struct {
-	place   place.Place
-	all     []*exec.Cmd // that were ever started
-	workers map[string]*member
-	running int
-	reports chan Report
-	over    chan struct{} // closed when nobody reads reports any more
-	readers sync.WaitGroup
+	scenario string
+	place    place.Place
+	all      []*exec.Cmd // that were ever started
+	workers  map[string]*member
+	running  int
+	reports  chan Report
+	over     chan struct{} // closed when nobody reads reports any more
+	readers  sync.WaitGroup
 }
 
 type member struct {
-	cmd    *exec.Cmd
-	cues   io.WriteCloser
-	killed bool
+	cmd               *exec.Cmd
+	cues              io.WriteCloser
+	killed, dismissed bool
 }
 
-func newCrew(p place.Place) *Crew {
-	return &Crew{place: p, workers: map[string]*member{}, reports: make(chan Report), over: make(chan struct{})}
+func newCrew(scenario string, p place.Place) *Crew {
+	return &Crew{scenario: scenario, place: p, workers: map[string]*member{}, reports: make(chan Report), over: make(chan struct{})}
 }
 
 // Start starts a worker: this program once more. The argument is Worker.Arg.
@@ -40,7 +42,7 @@ func (c *Crew) Start(name, arg string) error {
 	if err != nil {
 		return err
 	}
-	config, err := json.Marshal(Worker{Name: name, Place: c.place, Arg: arg})
+	config, err := json.Marshal(map[string]any{"Name": name, "Arg": arg, "Scenario": c.scenario, "Place": c.place})
 	if err != nil {
 		return err
 	}
@@ -70,13 +72,12 @@ func (c *Crew) read(name string, cmd *exec.Cmd, output io.Reader) {
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		var r Report
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			r = Report{Kind: Failed, Text: fmt.Sprintf("said %q", lines.Text())}
+			r = Report{Worker: name, Kind: Failed, At: time.Now(), Text: fmt.Sprintf("said %q", lines.Text())}
 		}
-		r.Worker = name
 		c.pass(r)
 	}
 	_ = cmd.Wait() // ProcessState says more
-	c.pass(Report{Worker: name, Kind: Exited, Text: cmd.ProcessState.String()})
+	c.pass(Report{Worker: name, Kind: Exited, At: time.Now(), Text: "is gone: " + cmd.ProcessState.String()})
 }
 
 func (c *Crew) pass(r Report) {
@@ -89,6 +90,7 @@ func (c *Crew) pass(r Report) {
 // Tell puts a report of the play's own among those of the workers. It may be
 // called from any goroutine, and returns when Next has taken it, or ctx ends.
 func (c *Crew) Tell(ctx context.Context, r Report) {
+	r.At = time.Now()
 	select {
 	case c.reports <- r:
 	case <-ctx.Done():
@@ -106,7 +108,7 @@ func (c *Crew) Next(ctx context.Context) (Report, error) {
 		if r.Kind == Exited {
 			c.running--
 		}
-		if r.Kind == Failed || r.Kind == Exited && r.Text != "exit status 0" && !c.workers[r.Worker].killed {
+		if r.Kind == Failed || r.Kind == Exited && r.Text != "is gone: exit status 0" && !c.workers[r.Worker].killed {
 			return r, fmt.Errorf("%s: %s", r.Worker, r.Text)
 		}
 		return r, nil
@@ -122,7 +124,10 @@ func (c *Crew) Kill(name string) error {
 }
 
 // Dismiss asks a worker to end in order.
-func (c *Crew) Dismiss(name string) error { return c.workers[name].cues.Close() }
+func (c *Crew) Dismiss(name string) error {
+	c.workers[name].dismissed = true
+	return c.workers[name].cues.Close()
+}
 
 // Pause stops a worker's process, with all its threads, until Resume.
 func (c *Crew) Pause(name string) error { return pause(c.workers[name].cmd.Process) }
@@ -130,6 +135,16 @@ func (c *Crew) Pause(name string) error { return pause(c.workers[name].cmd.Proce
 // Resume lets a paused worker go on. It can't tell that time has passed but by
 // looking at a clock.
 func (c *Crew) Resume(name string) error { return resume(c.workers[name].cmd.Process) }
+
+// Alive lists the workers that were neither killed nor dismissed.
+func (c *Crew) Alive() (names []string) {
+	for name, w := range c.workers {
+		if !w.killed && !w.dismissed {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // Cue lets a worker go on that waits for its cue.
 func (c *Crew) Cue(name string) error {

@@ -1,6 +1,6 @@
-// Package show plays a sample: it starts the sample's program again for each
-// worker, listens to what the workers report, kills and pauses them, and prints
-// a timeline. Nothing in it is about leases.
+// Package show plays a scenario: it starts the program again for each worker,
+// prints what the workers report, and kills and pauses them. Nothing in it is
+// about leases, but that it opens a manager for each worker.
 //
 // A worker reports by lines of JSON on its standard output. At a cue it reports
 // and then waits for a line on its standard input, so that the play can kill or

@@ -2,79 +2,119 @@ package show
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"runtime"
-	"syscall"
+	"text/tabwriter"
 	"time"
 
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
-// patience bounds a whole run: far more than any takes, also on a slow machine.
-const patience = time.Minute
-
-// Show is one run of a sample. Its methods are for one goroutine.
-type Show struct {
-	*Crew
-	Place place.Place
-	out   io.Writer
-	start time.Time
+// Scenario is a play, and what its workers do.
+type Scenario struct {
+	Name  string
+	About string        // in a line
+	TTL   time.Duration // of the workers' leases; raised to the backend's least
+	// Play starts workers and checks the outcome: an error is a broken promise.
+	Play func(ctx context.Context, s *Show) error
+	// Work is what a worker does. Its error ends the run.
+	Work func(ctx context.Context, w *Worker) error
 }
 
-// Play is what a sample does with its workers. It checks the outcome itself,
-// and returns an error if a promise was broken.
-type Play func(ctx context.Context, s *Show) error
-
-// Main is the main function of the named sample: of the run, or, in a process
-// that the run has started, of a worker. work may be nil.
-func Main(sample string, play Play, work Work) {
-	MainOfWorker(work)
-	runtime.LockOSThread() // a worker is an orphan when the thread that started it ends: golang.org/issue/27505
-	url := flag.String("url", "", "where the leases are: redis://..., rediss://..., postgres://... or sqlite:///path (default: a temporary SQLite file)")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := Run(ctx, sample, *url, os.Stdout, play)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", sample, err)
-		os.Exit(1)
-	}
+// Show is one run of a scenario. Its methods are for one goroutine.
+type Show struct {
+	*Crew
+	Place   place.Place
+	Data    *place.Data
+	Manager leasing.Manager // the play's own
+	TTL     time.Duration   // as granted
+	out     io.Writer
+	start   time.Time
 }
 
 // Run sets the place up, plays, and clears everything away.
-func Run(ctx context.Context, sample, url string, out io.Writer, play Play) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the sample took longer than %v", patience))
-	defer cancel()
-	where, clear, err := place.SetUp(ctx, sample, url)
+func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err error) {
+	where, clear, err := place.SetUp(ctx, scenario.Name, url)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if cleared := clear(); err == nil {
-			err = cleared
-		}
-	}()
-	s := &Show{Crew: newCrew(where), Place: where, out: out, start: time.Now()}
+	defer also(&err, clear)
+	data, err := where.Open()
+	if err != nil {
+		return err
+	}
+	defer also(&err, data.Close)
+	manager, closeManager, err := where.Manager(ctx, leasing.Options{Owner: "play", TTL: scenario.TTL, RaiseToMinTTL: true})
+	if err != nil {
+		return err
+	}
+	defer also(&err, closeManager)
+
+	ttl := max(scenario.TTL, manager.Capabilities().MinTTL)
+	limit := time.Minute + 10*(ttl-scenario.TTL) // far more than any takes, also on a slow machine
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %v", scenario.Name, limit))
+	defer cancel()
+	s := &Show{Crew: newCrew(scenario.Name, where), Place: where, Data: data, Manager: manager, TTL: ttl, out: out, start: time.Now()}
 	defer s.end()
-	return play(ctx, s)
+	return scenario.Play(ctx, s)
 }
 
-// Line prints what somebody does now.
-func (s *Show) Line(who, format string, args ...any) {
-	_, _ = fmt.Fprintf(s.out, "%6.2fs  %-4s %s\n", time.Since(s.start).Seconds(), who, fmt.Sprintf(format, args...))
+// also calls what cleans up, and keeps its error if there is no other.
+func also(err *error, clean func() error) {
+	if cleaned := clean(); *err == nil {
+		*err = cleaned
+	}
+}
+
+// Workers starts workers named w1 and so on, prints what they report, and passes
+// it to on, until all are gone.
+func (s *Show) Workers(ctx context.Context, n int, arg string, on func(Report) error) error {
+	for i := range n {
+		if err := s.Start(fmt.Sprintf("w%d", i+1), arg); err != nil {
+			return err
+		}
+	}
+	for s.Running() > 0 {
+		r, err := s.Next(ctx)
+		if err != nil {
+			return err
+		}
+		s.Line(r)
+		if err := on(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Line prints a report that has a text.
+func (s *Show) Line(r Report) {
+	if r.Text != "" {
+		_, _ = fmt.Fprintf(s.out, "%6.2fs  %-3s %s\n", r.At.Sub(s.start).Seconds(), r.Worker, r.Text)
+	}
 }
 
 // Act prints what the play does.
-func (s *Show) Act(format string, args ...any) { s.Line("", "── "+format, args...) }
+func (s *Show) Act(format string, args ...any) {
+	s.Line(Report{At: time.Now(), Text: "── " + fmt.Sprintf(format, args...)})
+}
 
 // OK prints a check that has passed.
 func (s *Show) OK(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, "ok  %s\n", fmt.Sprintf(format, args...))
 }
 
-// Out is where tables go.
-func (s *Show) Out() io.Writer { return s.out }
+// Table prints rows, the first of them headings.
+func (s *Show) Table(rows ...[]any) {
+	_, _ = fmt.Fprintln(s.out)
+	table := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		for _, cell := range row {
+			_, _ = fmt.Fprint(table, cell, "\t")
+		}
+		_, _ = fmt.Fprintln(table)
+	}
+	_ = table.Flush()
+	_, _ = fmt.Fprintln(s.out)
+}

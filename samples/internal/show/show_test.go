@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	show.MainOfWorker(work)
+	show.WorkerMain(show.Scenario{Name: "test", Work: work})
 	goleak.VerifyTestMain(m)
 }
 
@@ -29,21 +30,21 @@ func work(ctx context.Context, w *show.Worker) error {
 	case "leave":
 		os.Exit(3)
 	case "stay":
-		w.Say(show.Report{Kind: "here"})
+		w.Say("here", 0, "")
 		<-ctx.Done()
-		w.Say(show.Report{Kind: "goodbye"})
+		w.Say("goodbye", 0, "")
 	default:
-		w.Cue(show.Report{Kind: "before"})
-		w.Say(show.Report{Kind: "after"})
+		w.Cue("before", 0, "")
+		w.Say("after", 0, "")
 	}
 	return nil
 }
 
 // run runs a play and checks that it leaves nothing behind; goleak looks for
 // those who wait for workers.
-func run(ctx context.Context, t *testing.T, play show.Play) error {
+func run(ctx context.Context, t *testing.T, play func(context.Context, *show.Show) error) error {
 	t.Setenv("TMPDIR", t.TempDir())
-	err := show.Run(ctx, "test", "", t.Output(), play)
+	err := show.Run(ctx, show.Scenario{Name: "test", TTL: time.Second, Play: play}, "", t.Output())
 	left, readErr := os.ReadDir(os.Getenv("TMPDIR"))
 	require.NoError(t, readErr)
 	require.Empty(t, left, "left behind")
@@ -79,7 +80,7 @@ func TestKilledWorkerIsNoError(t *testing.T) {
 		require.NoError(t, s.Start("w1", ""))
 		next(ctx, t, s, "before")
 		require.NoError(t, s.Kill("w1"))
-		require.Equal(t, "signal: killed", next(ctx, t, s, show.Exited).Text)
+		require.Equal(t, "is gone: signal: killed", next(ctx, t, s, show.Exited).Text)
 		return nil
 	}))
 }
@@ -90,14 +91,14 @@ func TestDismissedWorkerEndsInOrder(t *testing.T) {
 		next(ctx, t, s, "here")
 		require.NoError(t, s.Dismiss("w1"))
 		next(ctx, t, s, "goodbye")
-		require.Equal(t, "exit status 0", next(ctx, t, s, show.Exited).Text)
+		require.Equal(t, "is gone: exit status 0", next(ctx, t, s, show.Exited).Text)
 		return nil
 	}))
 }
 
 func TestWorkerThatFailsEndsTheRun(t *testing.T) {
 	for arg, text := range map[string]string{
-		"fail": "out of paper", "leave": "exit status 3", "babble": `said "this is no report"`,
+		"fail": "out of paper", "leave": "is gone: exit status 3", "babble": `said "this is no report"`,
 	} {
 		err := run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
 			require.NoError(t, s.Start("w1", arg))

@@ -4,51 +4,56 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"sync"
 	"time"
 
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
 // workerVariable holds a worker's configuration and makes a process one.
 const workerVariable = "LEASING_SAMPLE_WORKER"
 
-// Report is what a worker tells. Kinds are the sample's own, but for these.
+// Report is what a worker tells. Kinds are the scenario's own, but for these.
+// Text is printed.
 type Report struct {
 	Worker string
 	Kind   string
-	Token  int64  `json:",omitempty"`
-	Number int64  `json:",omitempty"`
-	Text   string `json:",omitempty"`
+	At     time.Time     // by the host's clock, which all workers share
+	Token  int64         `json:",omitempty"`
+	Number int64         `json:",omitempty"`
+	Trust  time.Duration `json:",omitempty"` // how long the lease can still be trusted
+	Text   string        `json:",omitempty"`
 }
 
 const (
 	// Exited is the end of a process.
 	Exited = "exited"
-	// Failed is an error that no sample expects.
+	// Failed is an error that no scenario expects.
 	Failed = "failed"
 )
 
 // Worker is this process, in a worker. Its methods may be called from several
 // goroutines.
 type Worker struct {
-	Name  string
-	Place place.Place
-	Arg   string
+	Name     string
+	Arg      string
+	Scenario string
+	Place    place.Place
+	Data     *place.Data     `json:"-"`
+	Manager  leasing.Manager `json:"-"`
 
 	mu   sync.Mutex // of standard output
 	cues chan struct{}
 }
 
-// Work is what a worker does. An error ends the whole run.
-type Work func(ctx context.Context, w *Worker) error
-
-// MainOfWorker does a worker's work and ends the process, if it is a worker's.
+// WorkerMain does a worker's work and ends the process, if it is a worker's.
 // A test calls it first of all, since its workers are the test's program.
-func MainOfWorker(work Work) {
+func WorkerMain(scenarios ...Scenario) {
 	config := os.Getenv(workerVariable)
 	if config == "" {
 		return
@@ -61,13 +66,37 @@ func MainOfWorker(work Work) {
 	signal.Ignore(os.Interrupt) // Ctrl-C is for the parent, which then ends its workers
 	ctx, stop := context.WithCancel(context.Background())
 	go w.listen(stop)
-	err := work(ctx, w)
+	err := errors.New("there is no such scenario")
+	for _, s := range scenarios {
+		if s.Name == w.Scenario {
+			err = w.run(ctx, s)
+		}
+	}
 	stop()
 	if err != nil {
-		w.Say(Report{Kind: Failed, Text: err.Error()})
+		w.Report(Report{Kind: Failed, Text: err.Error()})
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// run opens what an application opens at its start, and works.
+func (w *Worker) run(ctx context.Context, s Scenario) (err error) {
+	manager, closeManager, err := w.Place.Manager(ctx, leasing.Options{
+		Owner: w.Name, TTL: s.TTL, RaiseToMinTTL: true,
+		MaxPoll: 100 * time.Millisecond, // how soon waiters on SQLite find a lease that was released
+	})
+	if err != nil {
+		return err
+	}
+	defer also(&err, closeManager)
+	data, err := w.Place.Open()
+	if err != nil {
+		return err
+	}
+	defer also(&err, data.Close)
+	w.Manager, w.Data = manager, data
+	return s.Work(ctx, w)
 }
 
 // farewell is how long a worker may take to end in order.
@@ -84,8 +113,9 @@ func (w *Worker) listen(stop func()) {
 	os.Exit(1)
 }
 
-// Say reports.
-func (w *Worker) Say(r Report) {
+// Report reports.
+func (w *Worker) Report(r Report) {
+	r.Worker, r.At = w.Name, time.Now()
 	line, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // a report is plain data
@@ -95,10 +125,15 @@ func (w *Worker) Say(r Report) {
 	_, _ = os.Stdout.Write(append(line, '\n')) // without a parent there is nobody to tell
 }
 
-// Cue reports and waits until the play lets the worker go on. It stands for
+// Say reports in words.
+func (w *Worker) Say(kind string, number int64, format string, args ...any) {
+	w.Report(Report{Kind: kind, Number: number, Text: fmt.Sprintf(format, args...)})
+}
+
+// Cue says something and waits until the play lets the worker go on. It stands for
 // something that takes time, and obeys no context: a process that is paused or
 // killed here doesn't either.
-func (w *Worker) Cue(r Report) {
-	w.Say(r)
+func (w *Worker) Cue(kind string, number int64, format string, args ...any) {
+	w.Say(kind, number, format, args...)
 	<-w.cues
 }

@@ -1,47 +1,35 @@
-package journal_test
+package place_test
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/samples/internal/journal"
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 func TestJournalOnSQLite(t *testing.T)   { testJournal(t, "") }
 func TestJournalOnPostgres(t *testing.T) { testJournal(t, server(t, "LEASING_TEST_POSTGRES")) }
-func TestJournalOnRedis(t *testing.T)    { testJournal(t, server(t, "LEASING_TEST_REDIS")) }
 
-func server(t *testing.T, variable string) string {
-	t.Helper()
-	url := os.Getenv(variable)
-	require.NotEmpty(t, url, "set %s to the URL of a server, or run the test in scripts/with-servers", variable)
-	return url
-}
-
-func open(t *testing.T, url string) journal.Journal {
+func openJournal(t *testing.T, url string) place.Journal {
 	t.Helper()
 	p, clear, err := place.SetUp(t.Context(), "journal", url)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, clear()) })
-	j, err := journal.Open(p)
+	data, err := p.Open()
 	require.NoError(t, err)
-	t.Cleanup(j.Close)
+	t.Cleanup(func() { require.NoError(t, data.Close()) })
+	j := place.Journal{Data: data}
 	require.NoError(t, j.Create(t.Context()))
 	return j
 }
 
 func testJournal(t *testing.T, url string) {
 	t.Run("takes each thing once", func(t *testing.T) {
-		j, ctx := open(t, url), t.Context()
+		j, ctx := openJournal(t, url), t.Context()
 		first, err := j.Note(ctx, "r", 5, "a", "w1")
 		require.NoError(t, err)
 		require.True(t, first)
@@ -56,7 +44,7 @@ func testJournal(t *testing.T, url string) {
 		require.Equal(t, map[string]string{"a": "w1", "b": "w2"}, all)
 	})
 	t.Run("refuses what is stale", func(t *testing.T) {
-		j, ctx := open(t, url), t.Context()
+		j, ctx := openJournal(t, url), t.Context()
 		_, err := j.Note(ctx, "r", 6, "a", "w2")
 		require.NoError(t, err)
 		first, err := j.Note(ctx, "r", 5, "b", "w1")
@@ -69,7 +57,7 @@ func testJournal(t *testing.T, url string) {
 		require.Equal(t, map[string]string{"a": "w2"}, all)
 	})
 	t.Run("a look keeps former holders out", func(t *testing.T) {
-		j, ctx := open(t, url), t.Context()
+		j, ctx := openJournal(t, url), t.Context()
 		has, err := j.Has(ctx, "r", 6, "a")
 		require.NoError(t, err)
 		require.False(t, has)
@@ -82,7 +70,7 @@ func testJournal(t *testing.T, url string) {
 		require.True(t, has)
 	})
 	t.Run("obeys its context", func(t *testing.T) {
-		j := open(t, url)
+		j := openJournal(t, url)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 		defer cancel()
 		<-ctx.Done()

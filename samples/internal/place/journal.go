@@ -1,0 +1,44 @@
+package place
+
+import "context"
+
+// Journal notes what was done, each thing once, and only for those whose token is
+// not stale. It is what a protected resource may look like.
+type Journal struct{ *Data }
+
+// Create makes the tables.
+func (j Journal) Create(ctx context.Context) error {
+	return j.Data.Create(ctx, "CREATE TABLE @journal (done text PRIMARY KEY, writer text NOT NULL)")
+}
+
+// Note notes that something was done, and by whom, and reports whether it is the
+// first to do so.
+func (j Journal) Note(ctx context.Context, resource string, token int64, done, by string) (first bool, err error) {
+	err = j.Do(ctx, resource, token, func(ctx context.Context, tx Tx) error {
+		rows, err := tx.Exec(ctx, "INSERT INTO @journal (done, writer) VALUES ($1, $2) ON CONFLICT (done) DO NOTHING", done, by)
+		first = rows == 1
+		return err
+	})
+	return first && err == nil, err
+}
+
+// Has says whether something is noted, and shows the fence the token: if it was
+// not noted, no holder of a smaller token can note it any more.
+func (j Journal) Has(ctx context.Context, resource string, token int64, done string) (bool, error) {
+	count := 0
+	err := j.Do(ctx, resource, token, func(ctx context.Context, tx Tx) error {
+		return tx.Scan(ctx, &count, "SELECT COUNT(*) FROM @journal WHERE done = $1", done)
+	})
+	return count == 1, err
+}
+
+// All returns what was done, and by whom.
+func (j Journal) All(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{}
+	return all, j.Each(ctx, "SELECT done, writer FROM @journal", func(scan func(...any) error) error {
+		var done, by string
+		err := scan(&done, &by)
+		all[done] = by
+		return err
+	})
+}

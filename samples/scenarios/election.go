@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fatih/color"
+
+	"github.com/distributedleasing/leasing"
+	recipe "github.com/distributedleasing/leasing/recipes/election"
+	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/samples/internal/show"
+)
+
+// election is a leader election under attack, on any backend: `make demo`. This
+// file is what its workers do; the play is in election_play.go.
+//
+// Three processes compete for one lease. Whoever has it leads, and writes rows
+// into a ledger, each write guarded by its fencing token. One after the other,
+//
+//   - the first leader is killed (SIGKILL): another takes over when the lease
+//     has run out;
+//   - the second is paused past its TTL (SIGSTOP) and woken (SIGCONT): it finds
+//     itself no longer trusted, and a write it still sends is refused;
+//   - the third is asked to stop: it gives the lease up, and another takes over
+//     at once.
+//
+// The timeline shows who leads, with which token, and for how long it can
+// still trust its lease. At the end stand the take-over times and what was
+// checked.
+var election = show.Scenario{
+	Name: "election", About: "a leader election under attack, on any backend (make demo)",
+	TTL:  3 * time.Second, // short, so that one needn't wait long for a dead leader's lease
+	Play: playElection, Work: workElection,
+}
+
+const leader = "demo/leader"
+
+// What workers report.
+const (
+	elected  = "elected"
+	wrote    = "wrote"    // row Number of the ledger
+	lost     = "lost"     // the lease's context has ended, without a release
+	stale    = "stale"    // the ledger has refused a write
+	late     = "late"     // the ledger has accepted a write after the loss
+	stopping = "stopping" // the work has ended
+	resigned = "resigned" // the lease is released
+)
+
+// workElection stands for election until it is dismissed.
+func workElection(ctx context.Context, w *show.Worker) error {
+	color.NoColor = w.Arg == "true"
+	w.Say("", 0, "%s", faint("stands for election"))
+	return unlessDismissed(ctx, recipe.Run(ctx, w.Manager, recipe.Options{
+		Name:      w.Place.Lease(leader),
+		OnElected: func(ctx context.Context, lease leasing.Lease) error { return lead(ctx, w, lease) },
+		OnResigned: func(lease leasing.Lease, reason error) {
+			if !errors.Is(reason, leasing.ErrLost) {
+				w.Report(show.Report{Kind: resigned, Token: lease.Token(), Text: "has released the lease"})
+			}
+		},
+	}))
+}
+
+// lead is a leader's work, under the lease's context.
+func lead(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
+	report(w, lease, elected, 0, green(fmt.Sprintf("%-36s", fmt.Sprintf("leads with token %d", lease.Token()))))
+	pace := time.NewTicker(400 * time.Millisecond)
+	defer pace.Stop()
+	for {
+		row, err := write(ctx, w, lease.Token())
+		switch {
+		case err == nil:
+			report(w, lease, wrote, row, fmt.Sprintf("%-36s", fmt.Sprintf("writes row %d", row)))
+		case errors.Is(err, leasing.ErrStale):
+			w.Report(show.Report{Kind: stale, Token: lease.Token(), Text: red("its write: " + err.Error())})
+		case ctx.Err() == nil:
+			return err
+		}
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+			return end(ctx, w, lease)
+		}
+	}
+}
+
+// end ends a term. A leader that was paused may have had a write on its way
+// when it was; so here, on purpose, one more is sent after the lease was lost.
+// The ledger has to refuse it.
+func end(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, leasing.ErrLost) {
+		w.Report(show.Report{Kind: stopping, Token: lease.Token(), Text: "finishes its work"})
+		return nil
+	}
+	w.Report(show.Report{Kind: lost, Token: lease.Token(), Text: red("no longer leads: " + context.Cause(ctx).Error())})
+	inFlight, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.TTL())
+	defer cancel()
+	row, err := write(inFlight, w, lease.Token())
+	switch {
+	case err == nil:
+		w.Report(show.Report{Kind: late, Token: lease.Token(), Text: red(fmt.Sprintf("writes row %d without a lease!", row))})
+	case errors.Is(err, leasing.ErrStale):
+		w.Report(show.Report{Kind: stale, Token: lease.Token(), Text: red("its late write: " + err.Error())})
+	default:
+		return err
+	}
+	return nil
+}
+
+// write adds a row in the name of the lease with this token. If the ledger has
+// seen a later lease's token it refuses, with an error that matches
+// leasing.ErrStale.
+func write(ctx context.Context, w *show.Worker, token int64) (number int64, err error) {
+	err = w.Data.Do(ctx, "ledger", token, func(ctx context.Context, tx place.Tx) error {
+		return tx.Scan(ctx, &number, "INSERT INTO @ledger (number, token, writer) SELECT COUNT(*) + 1, $1, $2 FROM @ledger RETURNING number", token, w.Name)
+	})
+	return number, err
+}
+
+// report reports with the trust left. It is read before the clock, so that what
+// is reported is rather too much than too little.
+func report(w *show.Worker, lease leasing.Lease, kind string, row int64, text string) {
+	trust := lease.Remaining()
+	w.Report(show.Report{
+		Kind: kind, Token: lease.Token(), Number: row, Trust: trust,
+		Text: text + " trust " + bar(trust, lease.TTL()),
+	})
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/samples/internal/show"
+)
+
+// fanout is a cursor that several workers advance, one at a time: example 2 of
+// leases, "protecting fan-out cursors".
+//
+// Three processes want to dispatch the messages of a topic to their subscribers.
+// Whoever has the lease reads the cursor, dispatches the messages after it in
+// batches, and moves the cursor. In the middle of a batch,
+//
+//   - the first holder is killed: when its lease has run out another one resumes
+//     at the same position, and no message is left out;
+//   - the second is paused for longer than its lease lasts, with a batch ready
+//     to be sent. Another takes over and goes on. Then the second wakes up, and
+//     sends the batch that it had ready.
+//
+// Look at what becomes of that late batch. Its messages have long been
+// dispatched, so it would dispatch them again, and set the cursor back. The lease
+// can't stop it: the process was asleep. The cursor's fence does, since the token
+// of the batch is smaller than one that it has seen.
+var fanout = show.Scenario{
+	Name: "fanout", About: "a cursor that workers advance one at a time; one is killed, one is paused",
+	TTL:  2 * time.Second, // short, so that one needn't wait long for a dead holder's lease
+	Play: playFanout, Work: workFanout,
+}
+
+const (
+	topic = "orders.placed"
+	// messages is how many there are to dispatch, batch how many at a time.
+	messages, batch = 60, 5
+	// killAt and pauseAt are positions of the cursor: multiples of batch.
+	killAt, pauseAt = 20, 40
+)
+
+// What workers report.
+const (
+	holds   = "holds"   // the lease; Number is where the cursor is
+	ready   = "ready"   // a batch after Number; waits for its cue
+	moved   = "moved"   // the cursor to Number
+	refused = "refused" // a batch that was sent after the lease was lost
+)
+
+// workFanout waits for the lease, and for it again when it was lost.
+func workFanout(ctx context.Context, w *show.Worker) (err error) {
+	for err = leasing.ErrLost; errors.Is(err, leasing.ErrLost); {
+		err = leasing.Do(ctx, w.Manager, "fanout/"+topic, func(ctx context.Context, lease leasing.Lease) error {
+			return fanOut(ctx, w, lease)
+		})
+	}
+	return err
+}
+
+// fanOut dispatches messages until there are no more, or the lease is lost.
+func fanOut(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
+	// The cursor is shown the token before it is read. From then on no former
+	// holder can move it behind our back.
+	position := int64(0)
+	if err := w.Data.Do(ctx, topic, lease.Token(), func(ctx context.Context, tx place.Tx) error {
+		return tx.Scan(ctx, &position, "SELECT position FROM @cursor")
+	}); err != nil {
+		return err
+	}
+	w.Say(holds, position, "holds the lease, token %d; the cursor is at %d", lease.Token(), position)
+	for position < messages {
+		next := min(position+batch, messages)
+		w.Cue(ready, position, "") // here a batch and its subscribers would be read
+		err := dispatch(ctx, w, lease.Token(), position, next)
+		if err != nil && lease.Err() != nil {
+			return sendLate(ctx, w, lease, position, next)
+		}
+		if err != nil {
+			return err
+		}
+		position = next
+		w.Say(moved, position, "has dispatched up to %d", position)
+	}
+	return nil
+}
+
+// dispatch hands the messages after position to their subscribers, up to next,
+// and moves the cursor there, or does nothing of it.
+func dispatch(ctx context.Context, w *show.Worker, token, position, next int64) error {
+	return w.Data.Do(ctx, topic, token, func(ctx context.Context, tx place.Tx) error {
+		for message := position + 1; message <= next; message++ {
+			if _, err := tx.Exec(ctx, "INSERT INTO @outbox (number, message, token) SELECT COUNT(*) + 1, $1, $2 FROM @outbox", message, token); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, "UPDATE @cursor SET position = $1", next)
+		return err
+	})
+}
+
+// sendLate does what no application should, for the sake of the show: it sends
+// the batch although the lease is lost. A process that is paused a moment later,
+// between the look at its lease and the write, does the same and can't help it.
+func sendLate(ctx context.Context, w *show.Worker, lease leasing.Lease, position, next int64) error {
+	w.Say("", 0, "wakes up; its lease says: %v", lease.Err())
+	inFlight, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	err := dispatch(inFlight, w, lease.Token(), position, next)
+	switch {
+	case errors.Is(err, leasing.ErrStale):
+		w.Say(refused, position, "its late batch after %d is refused: %v", position, err)
+		return nil // Do tells that the lease is lost
+	case err == nil:
+		w.Say("", position, "its late batch after %d is accepted: nobody has taken over yet", position)
+	}
+	return err
+}
+
+func playFanout(ctx context.Context, s *show.Show) error {
+	if err := s.Data.Create(ctx,
+		"CREATE TABLE @cursor (position bigint PRIMARY KEY)", "INSERT INTO @cursor (position) VALUES (0)",
+		// Nothing here keeps a message from being there twice: the fence does.
+		"CREATE TABLE @outbox (number bigint PRIMARY KEY, message bigint NOT NULL, token bigint NOT NULL)"); err != nil {
+		return err
+	}
+	s.Act("three processes want to dispatch %d messages (lease of %v)", messages, s.TTL)
+	var killed, paused string
+	var asleep, resumed bool
+	late := map[string]int{} // batches that were refused, by worker
+	if err := s.Workers(ctx, 3, "", func(r show.Report) error {
+		switch {
+		case r.Kind == holds:
+			resumed = resumed || killed != "" && r.Number == killAt
+		case r.Kind == ready && r.Number == killAt && killed == "":
+			killed = r.Worker
+			s.Act("kill -KILL %s, which has the batch after %d ready", r.Worker, r.Number)
+			return s.Kill(r.Worker)
+		case r.Kind == ready && r.Number == pauseAt && paused == "":
+			paused, asleep = r.Worker, true
+			s.Act("kill -STOP %s, which has the batch after %d ready", r.Worker, r.Number)
+			return s.Pause(r.Worker)
+		case r.Kind == ready:
+			return s.Cue(r.Worker)
+		case r.Kind == moved && asleep: // another has taken over and gone on
+			asleep = false
+			s.Act("kill -CONT %s, which still wants to send its batch", paused)
+			return errors.Join(s.Resume(paused), s.Cue(paused))
+		case r.Kind == refused:
+			late[r.Worker]++
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if !resumed || late[paused] != 1 {
+		return fmt.Errorf("resumed at %d: %t; late batches of the paused worker that were refused: %d, not 1", killAt, resumed, late[paused])
+	}
+	s.OK("after %s was killed another worker resumed at position %d", killed, killAt)
+	s.OK("%s was paused past its lease, and the batch it sent then was refused", paused)
+	return judgeOutbox(ctx, s)
+}
+
+// judgeOutbox checks what was dispatched.
+func judgeOutbox(ctx context.Context, s *show.Show) error {
+	sent, last := int64(0), int64(0)
+	if err := s.Data.Each(ctx, "SELECT message, token FROM @outbox ORDER BY number", func(scan func(...any) error) error {
+		var message, token int64
+		if err := scan(&message, &token); err != nil {
+			return err
+		}
+		if sent++; message != sent || token < last {
+			return fmt.Errorf("dispatch %d was of message %d, with token %d after %d", sent, message, token, last)
+		}
+		last = token
+		return nil
+	}); err != nil {
+		return err
+	}
+	if sent != messages {
+		return fmt.Errorf("%d messages were dispatched, of %d", sent, messages)
+	}
+	s.OK("each of the %d messages was dispatched exactly once, in order, with tokens that never fall", messages)
+	return nil
+}

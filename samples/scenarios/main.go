@@ -1,0 +1,117 @@
+// Command scenarios plays the classic uses of a lease. Each starts workers,
+// most of them as processes, kills and pauses some, and checks that the promise held.
+//
+//	go run ./scenarios daily                                 # on a temporary SQLite file
+//	go run ./scenarios daily -url redis://127.0.0.1:6379/0   # or postgres://..., sqlite:///path
+//	go run ./scenarios all
+//
+// Each scenario is one file, and begins with what to look at. In it, what a worker
+// does is what an application of yours would have; the rest is the play. Data is
+// kept beside the leases in PostgreSQL and SQLite, and elsewhere in a temporary
+// SQLite file.
+//
+// The exit code is 0 only if every check has passed.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"syscall"
+
+	"github.com/distributedleasing/leasing/samples/internal/show"
+)
+
+// backends are the URLs of those that the tests and `make demo` start.
+var backends = map[string]string{
+	"sqlite":   "",
+	"postgres": "$LEASING_TEST_POSTGRES",
+	"redis":    "$LEASING_TEST_REDIS",
+	"redlock":  "$LEASING_TEST_REDLOCK",
+	"cosmos":   "$LEASING_TEST_COSMOS?create=true",
+	"blob":     "azblob:///samples?create_container=true&connection_string_env=LEASING_TEST_AZURITE",
+}
+
+// urlOf returns the URL of a backend.
+func urlOf(backend string) (string, error) {
+	url, known := backends[backend]
+	if !known {
+		return "", fmt.Errorf("no such backend: %q; there are %v", backend, slices.Sorted(maps.Keys(backends)))
+	}
+	missing := ""
+	url = os.Expand(url, func(variable string) string {
+		if os.Getenv(variable) == "" {
+			missing = variable
+		}
+		return os.Getenv(variable)
+	})
+	if missing != "" {
+		return "", fmt.Errorf("set %s to the URL of a server; `make demo BACKEND=%s` starts one", missing, backend)
+	}
+	return url, nil
+}
+
+var scenarios = []show.Scenario{daily, fanout, migrate, reply, throttle}
+
+func main() {
+	show.WorkerMain(append(scenarios, election)...)
+	runtime.LockOSThread() // a worker is an orphan when the thread that started it ends: golang.org/issue/27505
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "scenarios:", err)
+		os.Exit(1)
+	}
+}
+
+// run plays what the command line names.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("scenarios", flag.ContinueOnError)
+	flags.Usage = func() {
+		_, _ = fmt.Fprintln(flags.Output(), "usage: scenarios NAME|all [-url URL|-backend NAME]")
+		for _, s := range append(scenarios, election) {
+			_, _ = fmt.Fprintf(flags.Output(), "  %-9s %s\n", s.Name, s.About)
+		}
+		flags.PrintDefaults()
+	}
+	url := flags.String("url", "", "where the leases are: redis://..., postgres://..., sqlite:///path, ... (default: a temporary SQLite file)")
+	backend := flags.String("backend", "", "instead of a URL: one of those whose servers the tests start")
+	if len(args) == 0 {
+		flags.Usage()
+		return flag.ErrHelp
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	if *backend != "" {
+		var err error
+		if *url, err = urlOf(*backend); err != nil {
+			return err
+		}
+	}
+	played := 0
+	for _, s := range append(scenarios, election) {
+		if args[0] != s.Name && (args[0] != "all" || s.Name == election.Name) {
+			continue
+		}
+		if args[0] == "all" {
+			_, _ = fmt.Fprintln(out, "==", s.Name)
+		}
+		if err := show.Run(ctx, s, *url, out); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		played++
+	}
+	if played == 0 || flags.NArg() > 0 {
+		flags.Usage()
+		return fmt.Errorf("there is no scenario %q", args[0])
+	}
+	return nil
+}

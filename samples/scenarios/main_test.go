@@ -1,0 +1,56 @@
+//go:build unix
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/distributedleasing/leasing/samples/internal/show"
+)
+
+// Workers are this program once more; in a test that is the test's program.
+func TestMain(m *testing.M) {
+	show.WorkerMain(append(scenarios, election)...)
+	goleak.VerifyTestMain(m)
+}
+
+func TestScenariosOnSQLite(t *testing.T)   { playAll(t, "sqlite") }
+func TestScenariosOnPostgres(t *testing.T) { playAll(t, "postgres") }
+func TestScenariosOnRedis(t *testing.T)    { playAll(t, "redis") }
+
+func TestElectionOnSQLite(t *testing.T)   { play(t, election, "sqlite") }
+func TestElectionOnPostgres(t *testing.T) { play(t, election, "postgres") }
+func TestElectionOnRedis(t *testing.T)    { play(t, election, "redis") }
+func TestElectionOnRedlock(t *testing.T)  { play(t, election, "redlock") }
+func TestElectionOnCosmos(t *testing.T)   { play(t, election, "cosmos") }
+func TestElectionOnBlob(t *testing.T)     { play(t, election, "blob") }
+
+func playAll(t *testing.T, backend string) {
+	for _, s := range scenarios {
+		t.Run(s.Name, func(t *testing.T) { play(t, s, backend) })
+	}
+}
+
+func play(t *testing.T, s show.Scenario, backend string) {
+	t.Helper()
+	t.Parallel()
+	url, err := urlOf(backend)
+	require.NoError(t, err, "or run the test in scripts/with-servers")
+	require.NoError(t, show.Run(t.Context(), s, url, t.Output()))
+}
+
+func TestCommandLinesThatCannotWork(t *testing.T) {
+	for want, args := range map[string][]string{
+		"help requested": nil, `no scenario "monthly"`: {"monthly"}, `no provider for URLs that begin with "mysql"`: {"daily", "-url", "mysql://me:geheim@h/d"},
+		`no such backend: "etcd"`: {"daily", "-backend", "etcd"},
+	} {
+		var out strings.Builder
+		err := run(t.Context(), args, &out)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "geheim")
+	}
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/samples/internal/show"
+)
+
+// migrate is schema migrations that many actors start at the same time, and that
+// one of them runs: example 3 of leases, "serialising schema migrations".
+//
+// Five processes are rolled out together, and each of them brings the schema up
+// to date before it begins. Whoever has the lease runs the steps that are
+// missing; the others wait for it. The first one is killed half-way through a
+// step. When its lease has run out the next one finds the steps that are done,
+// runs the others, and whoever comes after it finds nothing to do.
+//
+// Look at two things. Each step runs in one transaction with the note that it has
+// run, so the half step of the dead process leaves nothing behind: this needs a
+// database that can undo CREATE and ALTER, as PostgreSQL and SQLite can. And the
+// transaction begins with the fence, so the step of a process that was paused for
+// longer than its lease would be refused.
+//
+// The lease needs no TTL as long as the longest migration: it is renewed, and the
+// TTL says only how long the others wait for a dead one. On SQLite keep the
+// leases in a file of their own: a step locks the whole file, and renewals wait.
+var migrate = show.Scenario{
+	Name: "migrate", About: "schema migrations that run once; one actor is killed in the middle of a step",
+	TTL:  2 * time.Second,
+	Play: playMigrate, Work: workMigrate,
+}
+
+const (
+	actors = 5
+	// killIn is the step in which the first actor is killed, counted from 1.
+	killIn = 3
+)
+
+// steps are the migrations: what each is, and its SQL. None of them can run twice.
+var steps = [][2]string{
+	{"create the outbox", "CREATE TABLE @outbox (id bigint PRIMARY KEY, payload text NOT NULL)"},
+	{"add a column for the topic", "ALTER TABLE @outbox ADD COLUMN topic text NOT NULL DEFAULT ''"},
+	{"create the inbox", "CREATE TABLE @inbox (id bigint PRIMARY KEY, handled boolean NOT NULL)"},
+	{"split topics into name and version", "ALTER TABLE @outbox RENAME COLUMN topic TO topic_name"},
+	{"add a column for the topic's version", "ALTER TABLE @outbox ADD COLUMN topic_version integer NOT NULL DEFAULT 1"},
+}
+
+// What workers report.
+const (
+	running = "running" // step Number; waits for its cue in the middle of it
+	ran     = "ran"     // step Number
+	idle    = "idle"    // has the lease, and nothing to do
+)
+
+// workMigrate waits for the lease, and for it again when it was lost: the step was
+// rolled back then.
+func workMigrate(ctx context.Context, w *show.Worker) (err error) {
+	since := time.Now()
+	for err = leasing.ErrLost; errors.Is(err, leasing.ErrLost); {
+		err = leasing.Do(ctx, w.Manager, "schema/migrations/outbox", func(ctx context.Context, lease leasing.Lease) error {
+			return runMissing(ctx, w, lease, time.Since(since))
+		})
+	}
+	return err
+}
+
+// runMissing runs the steps that are missing.
+func runMissing(ctx context.Context, w *show.Worker, lease leasing.Lease, waited time.Duration) error {
+	version := 0
+	if err := w.Data.Do(ctx, "schema", lease.Token(), func(ctx context.Context, tx place.Tx) error {
+		return tx.Scan(ctx, &version, "SELECT COUNT(*) FROM @notes")
+	}); err != nil {
+		return err
+	}
+	if version == len(steps) {
+		w.Say(idle, 0, "has nothing to do: version %d; it waited %v", version, waited.Round(time.Millisecond))
+		return nil
+	}
+	w.Say("", 0, "holds the lease, token %d; the schema is at version %d", lease.Token(), version)
+	for number := version + 1; number <= len(steps); number++ {
+		// ctx ends with the lease, and with it the transaction of a step.
+		if err := w.Data.Do(ctx, "schema", lease.Token(), func(ctx context.Context, tx place.Tx) error {
+			if _, err := tx.Exec(ctx, steps[number-1][1]); err != nil {
+				return err
+			}
+			w.Cue(running, int64(number), "")
+			_, err := tx.Exec(ctx, "INSERT INTO @notes (line, number, actor, token) SELECT COUNT(*) + 1, $1, $2, $3 FROM @notes", number, w.Name, lease.Token())
+			return err
+		}); err != nil {
+			return err
+		}
+		w.Say(ran, int64(number), "has run step %d: %s", number, steps[number-1][0])
+	}
+	return nil
+}
+
+// note says that a step has run.
+type note struct {
+	number int // from 1
+	actor  string
+	token  int64
+}
+
+func playMigrate(ctx context.Context, s *show.Show) error {
+	// Nothing here keeps a step from being noted twice: lease and fence do.
+	if err := s.Data.Create(ctx, "CREATE TABLE @notes (line bigint PRIMARY KEY, number bigint NOT NULL, actor text NOT NULL, token bigint NOT NULL)"); err != nil {
+		return err
+	}
+	s.Act("%d processes want to run %d migrations (lease of %v)", actors, len(steps), s.TTL)
+	killed, idlers, said := "", 0, map[string]int{}
+	if err := s.Workers(ctx, actors, "", func(r show.Report) error {
+		switch {
+		case r.Kind == running && r.Number == killIn && killed == "":
+			killed = r.Worker
+			s.Act("kill -KILL %s, in the middle of step %d", r.Worker, r.Number)
+			return s.Kill(r.Worker)
+		case r.Kind == running:
+			return s.Cue(r.Worker)
+		case r.Kind == ran:
+			said[r.Worker]++
+		case r.Kind == idle:
+			idlers++
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	notes, err := notesOf(ctx, s.Data)
+	if err != nil {
+		return err
+	}
+	if err := judgeNotes(notes, said, killed); err != nil {
+		return err
+	}
+	if idlers != actors-2 {
+		return fmt.Errorf("%d found nothing to do, of %d who lived", idlers, actors-1)
+	}
+	for _, statement := range []string{ // that need what the steps make
+		"INSERT INTO @outbox (id, payload, topic_name) VALUES (1, '', 'orders')",
+		"UPDATE @outbox SET topic_version = topic_version + 1",
+		"INSERT INTO @inbox (id, handled) VALUES (1, true)",
+	} {
+		if err := s.Data.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("the schema is not what the steps make: %w", err)
+		}
+	}
+	s.OK("each of the %d steps has run exactly once, in order", len(steps))
+	s.OK("%s was killed in step %d, which left nothing behind; %s ran it", killed, killIn, notes[killIn-1].actor)
+	s.OK("the other %d waited, and found nothing to do", idlers)
+	return nil
+}
+
+func notesOf(ctx context.Context, data *place.Data) (notes []note, err error) {
+	err = data.Each(ctx, "SELECT number, actor, token FROM @notes ORDER BY line", func(scan func(...any) error) error {
+		var n note
+		err := scan(&n.number, &n.actor, &n.token)
+		notes = append(notes, n)
+		return err
+	})
+	return notes, err
+}
+
+// judgeNotes checks what has run against what the actors have said.
+func judgeNotes(notes []note, said map[string]int, killed string) error {
+	if len(notes) != len(steps) {
+		return fmt.Errorf("%d steps have run, of %d: %v", len(notes), len(steps), notes)
+	}
+	for i, n := range notes {
+		if n.number != i+1 || i > 0 && n.token < notes[i-1].token {
+			return fmt.Errorf("note %d is of step %d with token %d: %v", i+1, n.number, n.token, notes)
+		}
+		said[n.actor]--
+	}
+	for actor, more := range said {
+		if more != 0 {
+			return fmt.Errorf("%s has reported %d more steps than are noted", actor, more)
+		}
+	}
+	before, after := notes[killIn-2], notes[killIn-1]
+	if before.actor != killed || after.actor == killed || after.token <= before.token {
+		return fmt.Errorf("%s was killed in step %d, and these have run: %v", killed, killIn, notes)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/samples/internal/show"
+)
+
+// reply is a message that is answered once although it is delivered several
+// times: example 4 of leases, "coordinating inbox and outbox".
+//
+// Each message comes three times at the same time, as when the queue's patience
+// is shorter than the work takes. Four processes take the deliveries in. Whoever
+// gets the lease reply/<message> composes the reply and sends it; the others don't
+// wait for it, but abandon their delivery, get it again a little later, and find
+// that the message is answered.
+//
+// The lease saves the work of composing a reply twice. What makes the reply
+// unique is the outbox, which takes one reply per message and checks the token.
+// So look at the worker that stalls: its renewals don't get through, its lease
+// runs out, another one replies, and then its own reply comes, and is refused.
+var reply = show.Scenario{
+	Name: "reply", About: "one reply to a message that is delivered several times",
+	TTL:  15 * time.Second,
+	Play: playReply, Work: workReply,
+}
+
+const (
+	repliers = 4
+	inbox    = 12
+	// copies is how often each message is delivered.
+	copies = 3
+	// stalled is the message whose first worker stalls.
+	stalled = "message-05"
+	// effort is how long it takes to compose a reply.
+	effort = 200 * time.Millisecond
+	// again is how soon a delivery that was abandoned comes again.
+	again = 100 * time.Millisecond
+)
+
+// What workers report.
+const (
+	composes  = "composes"
+	composing = "composing" // the stalled message; waits for its cue
+	sent      = "sent"
+	abandoned = "abandoned" // a delivery: it comes again
+	tooLate   = "too late"  // the outbox has refused a reply
+)
+
+// workReply takes this worker's deliveries in, at the same time.
+func workReply(ctx context.Context, w *show.Worker) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var deliveries sync.WaitGroup
+	for m := range inbox {
+		for c := range copies {
+			if fmt.Sprintf("w%d", (m+c)%repliers+1) != w.Name {
+				continue
+			}
+			deliveries.Go(func() {
+				if err := deliver(ctx, w, fmt.Sprintf("message-%02d", m+1)); err != nil {
+					cancel(err)
+				}
+			})
+		}
+	}
+	deliveries.Wait()
+	return context.Cause(ctx)
+}
+
+// deliver is the queue: a delivery comes again until it is acknowledged.
+func deliver(ctx context.Context, w *show.Worker, message string) error {
+	for {
+		acknowledged, err := handle(ctx, w, message)
+		if err != nil || acknowledged {
+			return err
+		}
+		if err := wait(ctx, again); err != nil {
+			return err
+		}
+	}
+}
+
+// handle answers a message, or leaves it to the worker that does.
+func handle(ctx context.Context, w *show.Worker, message string) (acknowledged bool, err error) {
+	name := "reply/" + message
+	lease, err := w.Manager.TryAcquire(ctx, name, optionsOf(message))
+	if errors.Is(err, leasing.ErrHeld) || errors.Is(err, leasing.ErrUnavailable) {
+		w.Say(abandoned, 0, "")
+		return false, nil // another worker will produce the reply, or it is delivered again
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if released := lease.Release(ctx); !errors.Is(released, leasing.ErrLost) { // of a loss the outbox takes care
+			err = errors.Join(err, released)
+		}
+	}()
+	outbox := place.Journal{Data: w.Data}
+	answered, err := outbox.Has(lease.Context(), name, lease.Token(), message)
+	if err != nil || answered {
+		return answered, unlessLost(lease, err)
+	}
+	if err := compose(ctx, w, lease, message); err != nil {
+		return false, unlessLost(lease, err)
+	}
+	sending := lease.Context() // so that nothing is sent once the lease is lost
+	if message == stalled {
+		sending = ctx // what waits in the network is sent all the same
+	}
+	first, err := outbox.Note(sending, name, lease.Token(), message, w.Name)
+	switch {
+	case errors.Is(err, leasing.ErrStale):
+		w.Say(tooLate, 0, "has its late reply to %s refused: %v", message, err)
+		return false, nil
+	case err != nil:
+		return false, unlessLost(lease, err)
+	case first:
+		w.Report(show.Report{Kind: sent, Text: "has sent the reply to " + message})
+	}
+	return true, nil
+}
+
+// compose takes its time. A reply to the stalled message takes as long as the
+// play wants: for the first worker, longer than its lease lasts. No application
+// goes on then; but its last request may still be on its way, as here.
+func compose(ctx context.Context, w *show.Worker, lease leasing.Lease, message string) error {
+	w.Say(composes, 0, "composes the reply to %s", message)
+	if message != stalled {
+		return wait(lease.Context(), effort)
+	}
+	w.Cue(composing, 0, "")
+	return ctx.Err()
+}
+
+// optionsOf are those of the lease for a message. Without renewal it is as if none
+// got through.
+func optionsOf(message string) *leasing.AcquireOptions {
+	if message == stalled {
+		return &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true}
+	}
+	return nil
+}
+
+// unlessLost returns an error unless it came of the loss of the lease. What
+// became of the reply then is seen when the delivery comes again.
+func unlessLost(lease leasing.Lease, err error) error {
+	if errors.Is(lease.Err(), leasing.ErrLost) {
+		return nil
+	}
+	return err
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func playReply(ctx context.Context, s *show.Show) error {
+	outbox := place.Journal{Data: s.Data}
+	if err := outbox.Create(ctx); err != nil {
+		return err
+	}
+	s.Act("%d messages are delivered %d times each, to %d workers", inbox, copies, repliers)
+	counts, staller := map[string]int{}, ""
+	if err := s.Workers(ctx, repliers, "", func(r show.Report) error {
+		counts[r.Kind]++
+		switch {
+		case r.Kind == composing && staller == "":
+			staller = r.Worker
+			s.Act("%s is cut off with the reply to %s", r.Worker, stalled)
+		case r.Kind == composing:
+			return s.Cue(r.Worker)
+		case r.Kind == sent && r.Text == "has sent the reply to "+stalled && r.Worker != staller:
+			s.Act("%s gets through again", staller)
+			return s.Cue(staller)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	replies, err := outbox.All(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(replies) != inbox || counts[sent] != inbox:
+		return fmt.Errorf("%d replies are in the outbox and %d were sent, for %d messages", len(replies), counts[sent], inbox)
+	case replies[stalled] == staller:
+		return fmt.Errorf("the late reply of %s was not refused", staller)
+	case counts[tooLate] != 1 || counts[abandoned] == 0:
+		return fmt.Errorf("late replies refused: %d, not 1; deliveries abandoned: %d", counts[tooLate], counts[abandoned])
+	}
+	s.OK("%d deliveries of %d messages: exactly one reply each", inbox*copies, inbox)
+	s.OK("replies were composed %d times, and deliveries abandoned %d times", counts[composes], counts[abandoned])
+	s.OK("the late reply of the worker that had stalled was refused")
+	return nil
+}
