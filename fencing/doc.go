@@ -1,5 +1,5 @@
-// Package fencing holds the checks that a protected resource makes on a
-// fencing token, so that a former holder of a lease can do no harm.
+// Package fencing is the check that a protected resource makes on a fencing
+// token, so that a former holder of a lease can do no harm.
 //
 // # Why
 //
@@ -15,32 +15,26 @@
 // Lease.Token is such a token: it increases with each change of ownership of a
 // name, on every provider, and stays the same through renewals. So an equal
 // token comes from the same holder and is accepted, a smaller one is refused
-// with an error that matches leasing.ErrStale.
+// with an error that matches leasing.ErrStale. [Check] is that rule; [Gate], and
+// [Gates] by name, apply it to resources in memory.
 //
-// # What there is
+// # Where the resource is
 //
-//   - [Table]: a table in the resource's own SQL database that remembers the
-//     highest token seen for each resource, and runs a statement in the same
-//     transaction only if the token is not stale.
-//   - [Guard]: the condition for a table whose rows carry their token in a
-//     column of their own.
-//   - [Redis]: a check that runs as one script with what it guards: setting or
-//     deleting a key, or a script of your own.
-//   - [Replace]: objects and documents that carry their token and are replaced
-//     under an ETag, as in Azure Blob Storage, Cosmos DB or Amazon S3.
-//     [Condition] is the rule without the loop.
-//   - [Handler]: HTTP middleware that answers requests with a stale token
-//     itself; [Transport] sends the token, [CheckResponse] knows the answer.
-//   - [Gate], and [Gates] by name: the same for resources in memory, and for
-//     tests.
+// A package for each kind of resource applies the rule where the resource is
+// stored, in one step with the write:
+//
+//   - sqlfence: a table in the resource's own SQL database, or a column of it.
+//   - redisfence: one script with what it guards, which may be a script of yours.
+//   - etagfence: objects and documents that are replaced under an ETag, as in
+//     Azure Blob Storage, Cosmos DB or Amazon S3.
+//   - httpfence: a service behind HTTP, and its clients.
 //
 // # What it does not do
 //
 //   - It does not order what a holder reads. A value read before the token was
 //     shown to the resource may be overwritten by the former holder until then,
-//     and a write computed from it loses that update. So show the token first:
-//     read inside Table.Do, or call Advance once (of Table, in a transaction of
-//     its own; of Redis), or write an object's token, when the lease begins.
+//     and a write computed from it loses that update. So show the token first,
+//     when the lease begins, before anything is read.
 //   - It protects only writers that take part. A statement sent without the
 //     check is not stopped.
 //   - It remembers no better than where the token is kept. A resource that lost

@@ -3,7 +3,6 @@ package fencing_test
 import (
 	"context"
 	"errors"
-	"math"
 	"runtime"
 	"sync"
 	"testing"
@@ -16,11 +15,10 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/internal/fencingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var badTokens = []int64{0, -1, math.MinInt64, leasing.MaxToken + 1, math.MaxInt64}
 
 func TestCheckAcceptsEqualAndLargerTokensOnly(t *testing.T) {
 	require.NoError(t, fencing.Check("r", 5, 0))
@@ -33,6 +31,16 @@ func TestCheckAcceptsEqualAndLargerTokensOnly(t *testing.T) {
 	var stale *fencing.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.Equal(t, fencing.StaleError{Resource: "reports/daily", Token: 4, Seen: 5}, *stale)
+}
+
+// Who has no lease has token 0; a resource that was never fenced has seen 0.
+func TestCheckRefusesWhatIsNoToken(t *testing.T) {
+	for _, token := range fencingtest.BadTokens {
+		require.ErrorIs(t, fencing.Check("r", token, 0), leasing.ErrInvalid, token)
+		if token != 0 {
+			require.ErrorIs(t, fencing.Check("r", 1, token), leasing.ErrInvalid, "seen %d", token)
+		}
+	}
 }
 
 func TestGateRunsNothingForAStaleToken(t *testing.T) {
@@ -64,7 +72,7 @@ func TestGateReturnsTheErrorOfItsFunctionAndStaysUsable(t *testing.T) {
 
 func TestGateRefusesWhatIsNoToken(t *testing.T) {
 	var gate fencing.Gate
-	for _, token := range badTokens {
+	for _, token := range fencingtest.BadTokens {
 		err := gate.Do(t.Context(), token, func(context.Context) error { t.Error("ran"); return nil })
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 	}

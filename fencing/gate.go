@@ -10,7 +10,7 @@ import (
 // It is safe for concurrent use and must not be copied.
 //
 // What a Gate has seen ends with the process. A resource that outlives it needs
-// a check that is stored with it, like Table.
+// a check that is stored with it, like sqlfence.Table.
 type Gate struct {
 	resource string // in errors; "" unless one of Gates
 
@@ -27,7 +27,7 @@ type Gate struct {
 // returns; so no larger token gets in between the check and the end of fn.
 // It returns fn's error as it is.
 func (g *Gate) Do(ctx context.Context, token int64, fn func(ctx context.Context) error) error {
-	if err := validateToken(token); err != nil {
+	if err := Check(g.resource, token, 0); err != nil {
 		return err
 	}
 	g.once.Do(func() { g.turn = make(chan struct{}, 1) })

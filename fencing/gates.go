@@ -21,7 +21,7 @@ func (f FenceFunc) Do(ctx context.Context, resource string, token int64, fn func
 	return f(ctx, resource, token, fn)
 }
 
-// CheckFirst makes a Fence of a check like Redis.Advance: what it guards runs
+// CheckFirst makes a Fence of a check like redisfence.Fence.Advance: what it guards runs
 // if the check returns nil. A larger token can get in while it runs, so work
 // that was admitted may end after a successor's has begun. What it writes needs
 // a check of its own where it is stored.

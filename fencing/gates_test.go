@@ -13,6 +13,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/internal/fencingtest"
 )
 
 func nothing(context.Context) error { return nil }
@@ -25,7 +26,7 @@ func TestGatesKeepsResourcesApart(t *testing.T) {
 	require.Equal(t, &fencing.StaleError{Resource: "a", Token: 6, Seen: 7}, gates.Do(t.Context(), "a", 6, nothing))
 	require.EqualValues(t, 7, gates.Seen("a"))
 	require.EqualValues(t, 6, gates.Seen("b"))
-	for _, token := range badTokens {
+	for _, token := range fencingtest.BadTokens {
 		require.ErrorIs(t, gates.Do(t.Context(), "a", token, nothing), leasing.ErrInvalid)
 	}
 }

@@ -25,8 +25,16 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Is(target error) bool { return target == leasing.ErrStale }
 
 // Check is the rule itself: it returns nil if token is at least the highest
-// token that the resource has seen (0 for none), and a *StaleError otherwise.
+// token that the resource has seen (0 for none), and a *StaleError otherwise. A
+// number that no lease has, such as 0, is an error that matches
+// leasing.ErrInvalid: to compare it would admit whoever has no lease.
 func Check(resource string, token, seen int64) error {
+	if token < 1 || token > leasing.MaxToken {
+		return &leasing.InvalidError{Field: "token", Value: token, Want: wantToken}
+	}
+	if seen < 0 || seen > leasing.MaxToken {
+		return &leasing.InvalidError{Field: "seen", Value: seen, Want: "0 for none, or " + wantToken}
+	}
 	if token < seen {
 		return &StaleError{Resource: resource, Token: token, Seen: seen}
 	}

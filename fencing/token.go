@@ -9,13 +9,6 @@ import (
 
 var wantToken = fmt.Sprintf("Lease.Token: 1 to %d", int64(leasing.MaxToken))
 
-func validateToken(token int64) error {
-	if token <= 0 || token > leasing.MaxToken {
-		return &leasing.InvalidError{Field: "token", Value: token, Want: wantToken}
-	}
-	return nil
-}
-
 // ParseToken reads a token that was kept or sent as text: decimal digits and
 // nothing else. A sign, a space, a leading zero, a fraction, an exponent or a
 // number above leasing.MaxToken is refused with an error that matches
@@ -23,10 +16,8 @@ func validateToken(token int64) error {
 // way may be another one.
 func ParseToken(text string) (int64, error) {
 	token, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || formatToken(token) != text || validateToken(token) != nil {
+	if err != nil || strconv.FormatInt(token, 10) != text || Check("", token, 0) != nil {
 		return 0, &leasing.InvalidError{Field: "token", Value: text, Want: "decimal digits of " + wantToken}
 	}
 	return token, nil
 }
-
-func formatToken(token int64) string { return strconv.FormatInt(token, 10) }

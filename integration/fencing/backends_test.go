@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,7 +27,7 @@ const patience = 30 * time.Second
 
 // backend is a database of the test's own.
 type backend struct {
-	style fencing.Placeholders
+	style sqlfence.Placeholders
 	db    *sql.DB
 	// waiting waits until some statement waits for another's lock, where the
 	// database can tell.
@@ -36,7 +36,7 @@ type backend struct {
 
 // sql writes a statement's parameters, given as ?, in the backend's style.
 func (b backend) sql(query string) string {
-	if b.style == fencing.Question {
+	if b.style == sqlfence.Question {
 		return query
 	}
 	var text strings.Builder
@@ -55,9 +55,9 @@ func (b backend) exec(t *testing.T, query string, args ...any) {
 	require.NoError(t, err)
 }
 
-func (b backend) table(t *testing.T) *fencing.Table {
+func (b backend) table(t *testing.T) *sqlfence.Table {
 	t.Helper()
-	table, err := fencing.NewTable(b.style, "")
+	table, err := sqlfence.NewTable(b.style, "")
 	require.NoError(t, err)
 	b.exec(t, table.CreateSQL())
 	b.exec(t, table.CreateSQL()) // once more does no harm
@@ -83,7 +83,7 @@ func openSQLite(t *testing.T) backend {
 	db, err := sql.Open("sqlite3", "file:"+path+"?_pragma=busy_timeout(30000)&_pragma=journal_mode(wal)")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return backend{style: fencing.Question, db: db, waiting: func(*testing.T) {}}
+	return backend{style: sqlfence.Question, db: db, waiting: func(*testing.T) {}}
 }
 
 func openPostgres(t *testing.T) backend {
@@ -91,7 +91,7 @@ func openPostgres(t *testing.T) backend {
 	config := postgresConfig(t)
 	db := stdlib.OpenDB(*config)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return backend{style: fencing.Dollar, db: db, waiting: func(t *testing.T) {
+	return backend{style: sqlfence.Dollar, db: db, waiting: func(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			var waiting bool

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
 // report updates the one row of table report under a guard and returns how
@@ -16,13 +16,13 @@ func report(t *testing.T, b backend, on interface {
 	Exec(query string, args ...any) (sql.Result, error)
 }, body string, token int64,
 ) int64 {
-	guard, err := fencing.NewGuard(b.style, "fencing_token", 2, token)
+	guard, err := sqlfence.NewGuard(b.style, "fencing_token", 2, token)
 	if !assert.NoError(t, err) {
 		return -1
 	}
 	args := []any{body, guard.Token, guard.Token}
 	query := "UPDATE report SET body = ?, " + guard.Set + " WHERE " + guard.Where
-	if b.style == fencing.Dollar {
+	if b.style == sqlfence.Dollar {
 		args = []any{body, guard.Token}
 		query = "UPDATE report SET body = $1, " + guard.Set + " WHERE " + guard.Where
 	}

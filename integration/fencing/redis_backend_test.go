@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/redisfence"
 )
 
 // redisBackend is a Redis server, and the check by way of one client.
 type redisBackend struct {
-	*fencing.Redis
+	*redisfence.Fence
 	client *redis.Client
 	tag    string // begins each key of the test's own: "{fencing:...}"
 }
@@ -23,9 +23,9 @@ type redisBackend struct {
 func (b redisBackend) key(name string) string { return b.tag + ":" + name }
 
 // with returns the check with other options.
-func (b redisBackend) with(t *testing.T, options fencing.RedisOptions) *fencing.Redis {
+func (b redisBackend) with(t *testing.T, options redisfence.Options) *redisfence.Fence {
 	t.Helper()
-	checked, err := fencing.NewRedis(runScript(b.client), options)
+	checked, err := redisfence.New(runScript(b.client), options)
 	require.NoError(t, err)
 	return checked
 }
@@ -38,14 +38,14 @@ func (b redisBackend) get(t *testing.T, name string) string {
 }
 
 // runScript is the adapter that RedisEval's documentation shows.
-func runScript(client redis.Scripter) fencing.RedisEval {
+func runScript(client redis.Scripter) redisfence.Eval {
 	return func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
 	}
 }
 
 // evalScript is the one that sends the whole script each time.
-func evalScript(client redis.Scripter) fencing.RedisEval {
+func evalScript(client redis.Scripter) redisfence.Eval {
 	return func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 		return client.Eval(ctx, script, keys, args...).Result()
 	}
@@ -53,7 +53,7 @@ func evalScript(client redis.Scripter) fencing.RedisEval {
 
 // onRedis runs a test with each adapter and each version of the protocol.
 func onRedis(t *testing.T, test func(t *testing.T, b redisBackend)) {
-	adapters := map[string]func(redis.Scripter) fencing.RedisEval{"script": runScript, "eval": evalScript}
+	adapters := map[string]func(redis.Scripter) redisfence.Eval{"script": runScript, "eval": evalScript}
 	for name, adapter := range adapters {
 		for _, protocol := range []int{2, 3} {
 			t.Run(fmt.Sprintf("%s/resp%d", name, protocol), func(t *testing.T) {
@@ -63,7 +63,7 @@ func onRedis(t *testing.T, test func(t *testing.T, b redisBackend)) {
 	}
 }
 
-func openRedis(t *testing.T, adapter func(redis.Scripter) fencing.RedisEval, protocol int) redisBackend {
+func openRedis(t *testing.T, adapter func(redis.Scripter) redisfence.Eval, protocol int) redisBackend {
 	t.Helper()
 	raw := os.Getenv("LEASING_TEST_REDIS")
 	if raw == "" {
@@ -74,9 +74,9 @@ func openRedis(t *testing.T, adapter func(redis.Scripter) fencing.RedisEval, pro
 	options.ContextTimeoutEnabled = true
 	options.Protocol = protocol
 	client := redis.NewClient(options)
-	checked, err := fencing.NewRedis(adapter(client), fencing.RedisOptions{})
+	checked, err := redisfence.New(adapter(client), redisfence.Options{})
 	require.NoError(t, err)
-	b := redisBackend{Redis: checked, client: client, tag: fmt.Sprintf("{fencing:%s:%d}", t.Name(), os.Getpid())}
+	b := redisBackend{Fence: checked, client: client, tag: fmt.Sprintf("{fencing:%s:%d}", t.Name(), os.Getpid())}
 	t.Cleanup(func() { b.clean(t) })
 	return b
 }

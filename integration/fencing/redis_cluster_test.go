@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/redisfence"
 )
 
 // On a Cluster, even of one node, Redis refuses a script whose keys are in
@@ -20,10 +20,10 @@ import (
 func TestRedisFenceKeyIsInTheSlotOfItsKey(t *testing.T) {
 	client := startRedisCluster(t)
 	require.Error(t, client.Eval(t.Context(), "return 1", []string{"a", "b"}).Err(), "it does refuse")
-	checked, err := fencing.NewRedis(runScript(client), fencing.RedisOptions{})
+	checked, err := redisfence.New(runScript(client), redisfence.Options{})
 	require.NoError(t, err)
 	for _, key := range []string{"report", "{user7}:in", "in:{user7}", "a{b", "{{a}}", "{a}{b}", "fence:{a}:x", "ä b"} {
-		fence, err := fencing.RedisFenceKey(key)
+		fence, err := redisfence.Key(key)
 		require.NoError(t, err)
 		require.NoError(t, checked.Set(t.Context(), fence, 34, key, "text", 0), key)
 		require.ErrorIs(t, checked.Set(t.Context(), fence, 33, key, "late", 0), leasing.ErrStale)

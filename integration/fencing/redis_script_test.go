@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/redisfence"
 )
 
 func TestRedisScriptSeesItsOwnKeysAndArgumentsOnly(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
-		script := fencing.NewRedisScript(`
+		script := redisfence.NewScript(`
 local all = {#KEYS, #ARGV}
 for _, key in ipairs(KEYS) do table.insert(all, key) end
 for _, arg in ipairs(ARGV) do table.insert(all, arg) end
@@ -48,7 +48,7 @@ func TestRedisScriptReturnsWhatItWouldReturnAlone(t *testing.T) {
 			if wantErr == redis.Nil { //nolint:errorlint // compared as its documentation does
 				wantErr = nil
 			}
-			got, err := b.Run(t.Context(), fencing.NewRedisScript(body), b.key("fence"), 7, keys)
+			got, err := b.Run(t.Context(), redisfence.NewScript(body), b.key("fence"), 7, keys)
 			require.Equal(t, want, got, body)
 			if wantErr == nil {
 				require.NoError(t, err, body)
@@ -64,7 +64,7 @@ func TestRedisScriptReturnsWhatItWouldReturnAlone(t *testing.T) {
 func TestRedisScriptThatFailsHasShownItsToken(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence, key := t.Context(), b.key("fence"), b.key("text")
-		script := fencing.NewRedisScript("redis.call('SET', KEYS[1], 'half')\n\nredis.call('INCR', KEYS[1])")
+		script := redisfence.NewScript("redis.call('SET', KEYS[1], 'half')\n\nredis.call('INCR', KEYS[1])")
 		_, err := b.Run(ctx, script, fence, 34, []string{key})
 		require.ErrorContains(t, err, "not an integer")
 		require.ErrorContains(t, err, "user_script:3", "the line is the script's own")
@@ -72,7 +72,7 @@ func TestRedisScriptThatFailsHasShownItsToken(t *testing.T) {
 		require.Equal(t, "half", b.get(t, "text"))
 		require.ErrorIs(t, b.Advance(ctx, fence, 33), leasing.ErrStale)
 
-		_, err = b.Run(ctx, fencing.NewRedisScript("return\n  1 +"), fence, 35, nil)
+		_, err = b.Run(ctx, redisfence.NewScript("return\n  1 +"), fence, 35, nil)
 		require.ErrorContains(t, err, "user_script:3", "where Lua meets the end")
 		require.Equal(t, "34", b.get(t, "fence"), "what does not compile does not run")
 	})
@@ -81,7 +81,7 @@ func TestRedisScriptThatFailsHasShownItsToken(t *testing.T) {
 func TestRedisScriptWithAFirstLineForTheEngine(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		run := func(body string, token int64) (any, error) {
-			return b.Run(t.Context(), fencing.NewRedisScript(body), b.key("fence"), token, nil)
+			return b.Run(t.Context(), redisfence.NewScript(body), b.key("fence"), token, nil)
 		}
 		reply, err := run("#!lua flags=allow-oom\nreturn 'fine'", 34)
 		require.NoError(t, err)

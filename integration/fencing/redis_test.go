@@ -17,6 +17,8 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/httpfence"
+	"github.com/distributedleasing/leasing/fencing/redisfence"
 )
 
 func TestRedisRemembersTheHighestTokenOfEachFence(t *testing.T) {
@@ -115,7 +117,7 @@ func TestTrap_T65_RedisKeepsEveryDigit(t *testing.T) {
 		require.ErrorIs(t, b.Advance(ctx, a, leasing.MaxToken+1), leasing.ErrInvalid)
 		require.Equal(t, "9007199254740991", b.get(t, "a"))
 
-		hash := b.with(t, fencing.RedisOptions{Field: "token"})
+		hash := b.with(t, redisfence.Options{Field: "token"})
 		require.NoError(t, hash.Advance(ctx, b.key("hash"), leasing.MaxToken))
 		require.ErrorIs(t, hash.Advance(ctx, b.key("hash"), leasing.MaxToken-1), leasing.ErrStale)
 		require.Equal(t, "9007199254740991", b.client.HGet(ctx, b.key("hash"), "token").Val())
@@ -130,13 +132,14 @@ func TestRedisRefusesAFenceThatHoldsNoToken(t *testing.T) {
 			require.NoError(t, b.client.Set(ctx, fence, text, 0).Err())
 			err := b.Set(ctx, fence, leasing.MaxToken, key, "text", 0)
 			require.ErrorContains(t, err, "holds something else than a fencing token", "%q", text)
+			require.ErrorIs(t, err, leasing.ErrInvalid, "to try again won't help")
 			require.NotErrorIs(t, err, leasing.ErrStale)
 			require.Equal(t, text, b.get(t, "fence"))
 		}
 		require.NoError(t, b.client.Del(ctx, fence).Err())
 		require.NoError(t, b.client.LPush(ctx, fence, "34").Err())
 		err := b.Set(ctx, fence, 35, key, "text", 0)
-		require.ErrorContains(t, err, "WRONGTYPE")
+		require.ErrorIs(t, err, leasing.ErrInvalid)
 		require.NotErrorIs(t, err, leasing.ErrStale)
 		require.Zero(t, b.client.Exists(ctx, key).Val())
 	})
@@ -156,7 +159,7 @@ func TestRedisAdmitsAnybodyOnceAFenceIsGone(t *testing.T) {
 func TestRedisRetentionBeginsAnewWithEachToken(t *testing.T) {
 	b := openRedis(t, runScript, 3)
 	ctx, a := t.Context(), b.key("a")
-	retained := b.with(t, fencing.RedisOptions{Retention: time.Hour})
+	retained := b.with(t, redisfence.Options{Retention: time.Hour})
 	for _, show := range []func(){
 		func() { require.NoError(t, retained.Advance(ctx, a, 33)) },
 		func() { require.NoError(t, retained.Advance(ctx, a, 33)) },
@@ -172,8 +175,8 @@ func TestRedisRetentionBeginsAnewWithEachToken(t *testing.T) {
 func TestRedisKeepsTheTokenInAFieldOfAHash(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, hash := t.Context(), b.key("user")
-		checked := b.with(t, fencing.RedisOptions{Field: "token"})
-		rename := fencing.NewRedisScript(`return redis.call('HSET', KEYS[1], 'name', ARGV[1])`)
+		checked := b.with(t, redisfence.Options{Field: "token"})
+		rename := redisfence.NewScript(`return redis.call('HSET', KEYS[1], 'name', ARGV[1])`)
 		set := func(token int64, name string) (any, error) {
 			return checked.Run(ctx, rename, hash, token, []string{hash}, name)
 		}
@@ -192,17 +195,17 @@ func TestRedisKeepsTheTokenInAFieldOfAHash(t *testing.T) {
 func TestRedisBehindHTTPHandlers(t *testing.T) {
 	b := openRedis(t, runScript, 3)
 	serve := func(token string) (status int, err error) {
-		handler := fencing.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), fencing.HandlerOptions{
+		handler := httpfence.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), httpfence.HandlerOptions{
 			Fence:    fencing.CheckFirst(b.Advance),
 			Resource: func(*http.Request) string { return b.key("report") },
 		})
 		recorder := httptest.NewRecorder()
 		request := httptest.NewRequest(http.MethodPut, "/report", nil)
-		request.Header.Set(fencing.HeaderToken, token)
+		request.Header.Set(httpfence.HeaderToken, token)
 		handler.ServeHTTP(recorder, request)
 		resp := recorder.Result()
 		defer resp.Body.Close()
-		return resp.StatusCode, fencing.CheckResponse(resp)
+		return resp.StatusCode, httpfence.CheckResponse(resp)
 	}
 	for _, token := range []string{"33", "34"} {
 		status, err := serve(token)
@@ -219,7 +222,7 @@ func TestRedisBehindHTTPHandlers(t *testing.T) {
 func TestRedisConcurrentSafe(t *testing.T) {
 	onRedis(t, func(t *testing.T, b redisBackend) {
 		ctx, fence := t.Context(), b.key("fence")
-		work := fencing.NewRedisScript(`
+		work := redisfence.NewScript(`
 redis.call('SET', KEYS[1], ARGV[1])
 return redis.call('RPUSH', KEYS[2], ARGV[1])`)
 		const holders, writes = 40, 10
@@ -259,13 +262,13 @@ return redis.call('RPUSH', KEYS[2], ARGV[1])`)
 // The adapter for go-redis, and work that sets a key under a lease.
 func Example_redis() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
-	checked, err := fencing.NewRedis(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
+	checked, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
-	}, fencing.RedisOptions{})
+	}, redisfence.Options{})
 	if err != nil {
 		panic(err)
 	}
-	fence, err := fencing.RedisFenceKey("report")
+	fence, err := redisfence.Key("report")
 	if err != nil {
 		panic(err)
 	}

@@ -14,10 +14,11 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
 // show shows a token in a transaction of its own.
-func show(t *testing.T, b backend, table *fencing.Table, resource string, token int64) error {
+func show(t *testing.T, b backend, table *sqlfence.Table, resource string, token int64) error {
 	t.Helper()
 	return table.Do(t.Context(), b.db, resource, token, func(context.Context, *sql.Tx) error { return nil })
 }
@@ -195,7 +196,7 @@ func TestAdvanceSQLWithPgx(t *testing.T) {
 	connection, err := pgx.ConnectConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, connection.Close(context.Background())) })
-	table, err := fencing.NewTable(fencing.Dollar, "")
+	table, err := sqlfence.NewTable(sqlfence.Dollar, "")
 	require.NoError(t, err)
 	_, err = connection.Exec(t.Context(), table.CreateSQL())
 	require.NoError(t, err)

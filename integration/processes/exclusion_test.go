@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/sqlfence"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
@@ -47,7 +47,7 @@ func TestExclusionBetweenProcesses_SQLite(t *testing.T) {
 		URL:    "sqlite://" + file,
 		Driver: "sqlite3",
 		DSN:    "file:" + file + "?_pragma=busy_timeout(2000)&_pragma=journal_mode(wal)&_txlock=immediate",
-		Style:  fencing.Question,
+		Style:  sqlfence.Question,
 	}, "INTEGER PRIMARY KEY AUTOINCREMENT")
 }
 
@@ -78,7 +78,7 @@ func TestExclusionBetweenProcesses_Postgres(t *testing.T) {
 		Schema: schema,
 		Driver: "pgx",
 		DSN:    dsn.String(),
-		Style:  fencing.Dollar,
+		Style:  sqlfence.Dollar,
 	}, "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
 }
 
@@ -91,7 +91,7 @@ func compete(t *testing.T, j job, serial string) {
 	provider, err := sqllease.Open(t.Context(), sqllease.Options{URL: j.URL, Schema: j.Schema, Migrate: true})
 	require.NoError(t, err)
 	require.NoError(t, provider.Close())
-	fence, err := fencing.NewTable(j.Style, "fence")
+	fence, err := sqlfence.NewTable(j.Style, "fence")
 	require.NoError(t, err)
 	for _, ddl := range []string{fence.CreateSQL(), "CREATE TABLE ledger (seq " + serial + ", token bigint NOT NULL)"} {
 		_, err = db.ExecContext(t.Context(), ddl)

@@ -16,7 +16,7 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/sqlfence"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
@@ -31,7 +31,7 @@ type job struct {
 	Schema string
 	Driver string // of database/sql, for the resource
 	DSN    string
-	Style  fencing.Placeholders
+	Style  sqlfence.Placeholders
 }
 
 // note is what a worker tells the parent, a line of JSON each.
@@ -86,7 +86,7 @@ func work(config string) error {
 		return err
 	}
 	w := worker{db: db}
-	if w.fence, err = fencing.NewTable(j.Style, "fence"); err != nil {
+	if w.fence, err = sqlfence.NewTable(j.Style, "fence"); err != nil {
 		return err
 	}
 	for {
@@ -101,7 +101,7 @@ func work(config string) error {
 
 type worker struct {
 	db    *sql.DB
-	fence *fencing.Table
+	fence *sqlfence.Table
 }
 
 // lead works for a while, or until it notices that the lease is lost, and is

@@ -15,13 +15,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/stretchr/testify/require"
+
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/etagfence"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
-	"github.com/stretchr/testify/require"
 )
 
 func Example() {
@@ -88,26 +89,26 @@ func ExampleProvider_fencedWrite() {
 	ledger := data.NewBlockBlobClient("ledger")
 	write := func(token int64, content string) error { // under a lease, with its Token
 		var others map[string]*string
-		return fencing.Replace(ctx, token, fencing.Replacement{
+		return etagfence.Replace(ctx, token, etagfence.Replacement{
 			Resource: "ledger",
-			Read: func(ctx context.Context) (fencing.Object, error) {
+			Read: func(ctx context.Context) (etagfence.Object, error) {
 				properties, err := ledger.GetProperties(ctx, nil)
 				if bloberror.HasCode(err, bloberror.BlobNotFound) {
-					return fencing.Object{}, nil
+					return etagfence.Object{}, nil
 				}
 				if err != nil {
-					return fencing.Object{}, err
+					return etagfence.Object{}, err
 				}
 				others = properties.Metadata
-				return fencing.ReadObject(string(*properties.ETag), properties.Metadata)
+				return etagfence.ReadObject(string(*properties.ETag), properties.Metadata)
 			},
-			Write: func(ctx context.Context, c fencing.Condition) error {
+			Write: func(ctx context.Context, c etagfence.Condition) error {
 				_, err := ledger.UploadBuffer(ctx, []byte(content), &blockblob.UploadBufferOptions{
-					Metadata:         fencing.Metadata(c, others),
+					Metadata:         etagfence.Metadata(c, others),
 					AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: conditions(c)},
 				})
 				if bloberror.HasCode(err, bloberror.ConditionNotMet, bloberror.BlobAlreadyExists) {
-					return fmt.Errorf("%w: %w", fencing.ErrPrecondition, err)
+					return fmt.Errorf("%w: %w", etagfence.ErrPrecondition, err)
 				}
 				return err
 			},
@@ -123,7 +124,7 @@ func ExampleProvider_fencedWrite() {
 }
 
 // conditions are a fencing condition in the client library's words.
-func conditions(c fencing.Condition) *blob.ModifiedAccessConditions {
+func conditions(c etagfence.Condition) *blob.ModifiedAccessConditions {
 	if c.IfNoneMatch != "" {
 		return &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETag(c.IfNoneMatch))}
 	}

@@ -16,13 +16,14 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/stretchr/testify/require"
+
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/etagfence"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
-	"github.com/stretchr/testify/require"
 )
 
 func Example() {
@@ -115,20 +116,20 @@ func ExampleOpen_fencedWrite() {
 	add := func(cents int, token int64) error {
 		key := azcosmos.NewPartitionKeyString("alice")
 		var doc balance
-		return fencing.Replace(ctx, token, fencing.Replacement{
+		return etagfence.Replace(ctx, token, etagfence.Replacement{
 			Resource: "alice",
-			Read: func(ctx context.Context) (fencing.Object, error) {
+			Read: func(ctx context.Context) (etagfence.Object, error) {
 				response, err := accounts.ReadItem(ctx, key, "alice", nil)
 				if status(err) == http.StatusNotFound {
 					doc = balance{ID: "alice"}
-					return fencing.Object{}, nil
+					return etagfence.Object{}, nil
 				}
 				if err == nil {
 					err = json.Unmarshal(response.Value, &doc)
 				}
-				return fencing.Object{ETag: string(response.ETag), Token: doc.Token, WriteID: doc.WriteID}, err
+				return etagfence.Object{ETag: string(response.ETag), Token: doc.Token, WriteID: doc.WriteID}, err
 			},
-			Write: func(ctx context.Context, c fencing.Condition) error {
+			Write: func(ctx context.Context, c etagfence.Condition) error {
 				next := doc
 				next.Cents, next.Token, next.WriteID = doc.Cents+cents, c.Token, c.WriteID
 				body, err := json.Marshal(next)
@@ -141,7 +142,7 @@ func ExampleOpen_fencedWrite() {
 					_, err = accounts.ReplaceItem(ctx, key, "alice", body, &azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&c.IfMatch)})
 				}
 				if s := status(err); s == http.StatusConflict || s == http.StatusPreconditionFailed {
-					return fmt.Errorf("%w: %w", fencing.ErrPrecondition, err)
+					return fmt.Errorf("%w: %w", etagfence.ErrPrecondition, err)
 				}
 				return err
 			},

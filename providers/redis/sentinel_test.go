@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/fencing"
-	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/fencing/redisfence"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 )
 
 // T54: the token rises through a failover, also where the new master has not heard of
@@ -49,11 +50,11 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 // newResource is what leases protect, on a server of its own: a write with a token.
 func newResource(t testing.TB) (write func(token int64) error) {
 	client := redistest.Start(t, redistest.Options{}).Client(t)
-	fence, err := fencing.NewRedis(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
+	fence, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
-	}, fencing.RedisOptions{})
+	}, redisfence.Options{})
 	require.NoError(t, err)
-	key, err := fencing.RedisFenceKey("resource")
+	key, err := redisfence.Key("resource")
 	require.NoError(t, err)
 	return func(token int64) error {
 		return fence.Set(t.Context(), key, token, "resource", fmt.Sprint(token), time.Hour)

@@ -46,7 +46,7 @@ func Example() {
 
 // What makes the effect of a job happen exactly once is the resource: it
 // stores the tick together with the work, here behind a fencing.Gate, in SQL in
-// one transaction of fencing.Table.Do:
+// one transaction of sqlfence.Table.Do:
 //
 //	UPDATE interest SET paid = paid + 1, tick = $1 WHERE tick < $1
 func Example_atLeastOnce() {

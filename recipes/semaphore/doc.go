@@ -24,7 +24,7 @@
 // slot to the next. The tokens of two slots are unrelated. So a resource can't
 // compare the tokens of all holders; it can refuse the former holders of each
 // slot: give it Permit.Name, the slot's name, and Permit.Token, and let it
-// remember the highest token for each name, as fencing.Table does. Then it
+// remember the highest token for each name, as sqlfence.Table does. Then it
 // admits the latest holder of each slot that it has heard of: N at most.
 //
 // # Waiting

@@ -12,7 +12,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/ncruces/go-sqlite3/driver"
 
-	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/sqlfence"
 )
 
 // Data is the database of a run: the resource that its leases protect. In its
@@ -20,13 +20,13 @@ import (
 // understands too.
 type Data struct {
 	db    *sql.DB
-	fence *fencing.Table
+	fence *sqlfence.Table
 	place Place
 }
 
 // Open opens the database. It sends nothing.
 func (p Place) Open() (*Data, error) {
-	style, driver, dsn := fencing.Dollar, "pgx", p.Data
+	style, driver, dsn := sqlfence.Dollar, "pgx", p.Data
 	if !p.postgres() {
 		path, _, _ := strings.Cut(strings.TrimPrefix(p.Data, "sqlite://"), "?")
 		path, err := url.PathUnescape(path)
@@ -36,9 +36,9 @@ func (p Place) Open() (*Data, error) {
 		// A transaction takes the file's write lock when it begins: one that reads
 		// first could not get it later if somebody has written in between.
 		file := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
-		style, driver, dsn = fencing.Question, "sqlite3", file.String()
+		style, driver, dsn = sqlfence.Question, "sqlite3", file.String()
 	}
-	fence, err := fencing.NewTable(style, p.Table("fencing"))
+	fence, err := sqlfence.NewTable(style, p.Table("fencing"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,97 @@
+package etagfence
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/fencing"
+)
+
+// The names under which Metadata keeps a condition. Azure wants C# identifiers,
+// so no hyphen; they travel as parts of header names, from which nginx drops
+// those with an underscore unless told otherwise (underscores_in_headers); and
+// services change their case. Letters are left.
+const (
+	MetadataToken   = "leasingtoken"
+	MetadataWriteID = "leasingwrite"
+)
+
+// Metadata returns the metadata to store with an object: the condition's token
+// and write ID, and the others, which are not changed. The others may be what
+// was read: entries of an earlier write are left out, in whatever case the
+// service returned them.
+//
+// The value type is that of the store's client library: string, or *string
+// with azblob. Metadata is no place for them on Amazon S3: see Object.ETag.
+func Metadata[V string | *string](condition Condition, others map[string]V) map[string]V {
+	metadata := maps.Clone(others)
+	if metadata == nil {
+		metadata = make(map[string]V, 2)
+	}
+	maps.DeleteFunc(metadata, func(name string, _ V) bool {
+		return strings.EqualFold(name, MetadataToken) || strings.EqualFold(name, MetadataWriteID)
+	})
+	metadata[MetadataToken] = metadataValue[V](strconv.FormatInt(condition.Token, 10))
+	metadata[MetadataWriteID] = metadataValue[V](condition.WriteID)
+	return metadata
+}
+
+// ReadObject returns the Object of an ETag and the metadata that was read with
+// it. Names match in any case. A token that is none, or stands there twice, is
+// an error that matches leasing.ErrInvalid: to take it for "none" would admit
+// every writer.
+func ReadObject[V string | *string](etag string, metadata map[string]V) (Object, error) {
+	object := Object{ETag: etag}
+	text, found, err := lookUp(metadata, MetadataToken)
+	if err != nil {
+		return Object{}, err
+	}
+	if found {
+		if object.Token, err = fencing.ParseToken(text); err != nil {
+			return Object{}, &leasing.InvalidError{Field: "metadata " + MetadataToken, Value: text, Want: "decimal digits of a Lease.Token"}
+		}
+	}
+	if object.WriteID, _, err = lookUp(metadata, MetadataWriteID); err != nil {
+		return Object{}, err
+	}
+	return object, nil
+}
+
+// lookUp returns the value of a name in any case, and whether there is one.
+func lookUp[V string | *string](metadata map[string]V, name string) (text string, found bool, err error) {
+	for key, value := range metadata {
+		if !strings.EqualFold(key, name) {
+			continue
+		}
+		if found {
+			return "", false, &leasing.InvalidError{Field: "metadata " + name, Value: text, Want: "one value, not several in names that differ in case"}
+		}
+		text, found = metadataText(value), true
+	}
+	return text, found, nil
+}
+
+func metadataText[V string | *string](value V) string {
+	switch value := any(value).(type) {
+	case string:
+		return value
+	case *string:
+		if value != nil {
+			return *value
+		}
+	}
+	return ""
+}
+
+func metadataValue[V string | *string](text string) V {
+	var value V
+	switch to := any(&value).(type) {
+	case *string:
+		*to = text
+	case **string:
+		*to = &text
+	}
+	return value
+}

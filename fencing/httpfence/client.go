@@ -1,0 +1,105 @@
+package httpfence
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/distributedleasing/leasing/fencing"
+)
+
+// Holder has a fencing token: a leasing.Lease has. One that has a method
+// Name() string too is known by that name.
+type Holder interface {
+	Token() int64
+}
+
+// Token is a Holder made of a number, for a process that was told the token of
+// somebody else's lease.
+type Token int64
+
+// Token returns the number.
+func (t Token) Token() int64 { return int64(t) }
+
+type holderKey struct{}
+
+// WithLease returns a context whose requests carry the lease's token, when they
+// are sent through a Transport. Derive it from the lease's own context, so that
+// a request ends when the lease does:
+//
+//	ctx := httpfence.WithLease(lease.Context(), lease)
+//	request, err := http.NewRequestWithContext(ctx, http.MethodPut, url, body)
+func WithLease(ctx context.Context, lease Holder) context.Context {
+	return context.WithValue(ctx, holderKey{}, lease)
+}
+
+// Transport is an http.RoundTripper that adds the token, and the name of the
+// lease where it is known, to each request: from the request's context (see
+// WithLease), or else from Lease. A request that has neither is sent as it is.
+//
+// A request whose header shows another token already is refused with an error
+// that matches leasing.ErrInvalid, and not sent. The caller's request is never
+// changed. Responses are returned as they are, for a RoundTripper must not
+// interpret them: see CheckResponse.
+//
+// The token goes wherever the request does, after a redirect too. It is no
+// secret and opens nothing by itself.
+//
+// A Transport is safe for concurrent use if Base is; don't change it in use.
+type Transport struct {
+	Base  http.RoundTripper // nil is http.DefaultTransport
+	Lease Holder            // for requests whose context carries none; may be nil
+}
+
+// RoundTrip sends a request with its token.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	lease, _ := req.Context().Value(holderKey{}).(Holder)
+	if lease == nil {
+		lease = t.Lease
+	}
+	if lease == nil {
+		return t.base().RoundTrip(req)
+	}
+	// A RoundTripper does not change its request, so this is another one.
+	fenced := req.Clone(req.Context())
+	if fenced.Header == nil {
+		fenced.Header = make(http.Header)
+	}
+	if err := putLease(fenced.Header, lease); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // as a RoundTripper must, whatever happens
+		}
+		return nil, err
+	}
+	return t.base().RoundTrip(fenced)
+}
+
+// CloseIdleConnections closes those of Base; http.Client calls it.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+func putLease(header http.Header, lease Holder) error {
+	token := lease.Token()
+	if err := fencing.Check("", token, 0); err != nil {
+		return err
+	}
+	if err := putHeader(header, HeaderToken, strconv.FormatInt(token, 10)); err != nil {
+		return err
+	}
+	named, ok := lease.(interface{ Name() string })
+	if !ok || named.Name() == "" {
+		return nil
+	}
+	return putHeader(header, HeaderName, url.PathEscape(named.Name()))
+}

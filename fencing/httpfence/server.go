@@ -1,0 +1,162 @@
+package httpfence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/distributedleasing/leasing/fencing"
+)
+
+// HandlerOptions are the options of Handler. The zero value protects one
+// resource, in memory.
+type HandlerOptions struct {
+	// Fence admits the requests. nil is a new fencing.Gates, which knows what this
+	// process has seen since it started and nothing else.
+	Fence fencing.Fence
+	// Resource names what a request touches; nil says that all of them touch
+	// the same. Two names for one thing would be two fences, so don't return
+	// the path as it came: "/a" and "/a/" may be one. Check that the thing
+	// exists first: see fencing.Gates.
+	Resource func(r *http.Request) string
+	// Lease names the lease that protects what a request touches. A request
+	// that shows a token of another one is refused. nil, and "", don't look.
+	Lease func(r *http.Request) string
+	// OnError, unless nil, is told of each request that was refused and why,
+	// and of errors that Fence returned after the handler had run. It is
+	// called on the request's goroutine; a *fencing.StaleError is the one to count.
+	OnError func(r *http.Request, err error)
+}
+
+// Handler returns a handler that runs next for requests whose token is not
+// stale, and answers the others itself. Everything it wraps needs a token,
+// reads too.
+//
+//	412 Precondition Failed    the token is stale; CheckResponse knows it
+//	428 Precondition Required  there is no token
+//	400 Bad Request            it is no token, or one of another lease
+//	503 Service Unavailable    the check failed, or the request ended before its turn
+//
+// A refusal is certain: next has not seen the request. It is 412 rather than
+// 409, which RFC 9110 (15.5.10) gives to conflicts that the sender may resolve
+// and submit again: clients do so by themselves, and a stale token stays stale.
+// The token is a condition that the request carries in its header and that
+// evaluated to false (15.5.13), and 428 is the answer to a request that should
+// have had one (RFC 6585, 3). Bodies are RFC 9457's problem+json.
+//
+// With fencing.Gates, requests for one resource run one at a time, in their callers'
+// own time: let the server's timeouts end those of slow senders.
+func Handler(next http.Handler, options HandlerOptions) http.Handler {
+	if options.Fence == nil {
+		options.Fence = new(fencing.Gates)
+	}
+	return &handler{next: next, HandlerOptions: options}
+}
+
+type handler struct {
+	next http.Handler
+	HandlerOptions
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token, refusal := h.admit(r)
+	if refusal != nil {
+		h.report(r, refusal.err)
+		refusal.write(w)
+		return
+	}
+	ran, err := h.run(w, r, token)
+	if err == nil {
+		return
+	}
+	h.report(r, err)
+	if !ran {
+		refusalOf(err).write(w)
+	}
+}
+
+// admit reads what the request shows.
+func (h *handler) admit(r *http.Request) (int64, *refusal) {
+	token, err := RequestToken(r)
+	if err == nil && h.Lease != nil {
+		err = checkRequestName(r, h.Lease(r))
+	}
+	if err == nil {
+		return token, nil
+	}
+	status := http.StatusBadRequest
+	if len(r.Header.Values(HeaderToken)) == 0 {
+		status = http.StatusPreconditionRequired
+	}
+	return 0, &refusal{Status: status, Detail: err.Error(), err: err}
+}
+
+// run runs the handler inside the fence and says whether it ran.
+func (h *handler) run(w http.ResponseWriter, r *http.Request, token int64) (ran bool, err error) {
+	resource := ""
+	if h.Resource != nil {
+		resource = h.Resource(r)
+	}
+	err = h.Fence.Do(r.Context(), resource, token, func(ctx context.Context) error {
+		if ran {
+			return errors.New("httpfence: the Fence ran its function twice")
+		}
+		ran = true
+		if ctx != r.Context() {
+			r = r.WithContext(ctx)
+		}
+		h.next.ServeHTTP(w, r)
+		return nil
+	})
+	if err == nil && !ran {
+		err = errors.New("httpfence: the Fence did not run its function, and gave no reason")
+	}
+	return ran, err
+}
+
+func (h *handler) report(r *http.Request, err error) {
+	if h.OnError != nil {
+		h.OnError(r, err)
+	}
+}
+
+// refusal is an answer, in the terms of RFC 9457.
+type refusal struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	Token  int64  `json:"token,omitempty"` // below 2^53: safe in JSON
+	Seen   int64  `json:"seen,omitempty"`
+	err    error  // for OnError
+}
+
+const staleProblem = "https://pkg.go.dev/github.com/distributedleasing/leasing/fencing#StaleError"
+
+func refusalOf(err error) *refusal {
+	var stale *fencing.StaleError
+	if errors.As(err, &stale) {
+		return &refusal{
+			Type: staleProblem, Title: "Stale fencing token", Status: http.StatusPreconditionFailed,
+			Detail: "a later holder of the lease has been here", Token: stale.Token, Seen: stale.Seen,
+		}
+	}
+	// What went wrong behind the fence is not the sender's to know.
+	return &refusal{Status: http.StatusServiceUnavailable, Detail: "the fencing token could not be checked; the request was not run"}
+}
+
+func (f *refusal) write(w http.ResponseWriter) {
+	if f.Type == "" {
+		f.Type, f.Title = "about:blank", http.StatusText(f.Status)
+	}
+	if f.Seen != 0 {
+		w.Header().Set(HeaderToken, strconv.FormatInt(f.Token, 10))
+		w.Header().Set(HeaderSeen, strconv.FormatInt(f.Seen, 10))
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store") // a must for 428: RFC 6585, 3
+	w.WriteHeader(f.Status)
+	_ = json.NewEncoder(w).Encode(f) // the sender may be gone
+}

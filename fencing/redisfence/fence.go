@@ -1,0 +1,181 @@
+package redisfence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/fencing"
+	"github.com/distributedleasing/leasing/fencing/internal/cause"
+)
+
+// Eval runs a Lua script on Redis, once, and returns its reply as it is:
+// a list as []any, a bulk string as string or []byte, nil as nil. Most clients
+// need one line for it. With go-redis:
+//
+//	func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
+//		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
+//	}
+//
+// which sends the script's hash, and the script itself where the server does
+// not know it; or client.Eval(ctx, script, keys, args...).Result(). With
+// rueidis the same goes through the adapter of its package rueidiscompat.
+//
+// A script has one text forever, so caches by text work. A client that sends a
+// command again when a reply is lost may run a script twice. The scripts of
+// this package bear that; does yours?
+type Eval func(ctx context.Context, script string, keys []string, args ...any) (any, error)
+
+// Options are the options of New. The zero value is a good one.
+type Options struct {
+	// Field, unless "", says that fences are fields of that name in hashes:
+	// the resource is the hash, and carries its token itself. Deleting or
+	// overwriting the hash then forgets the token.
+	Field string
+	// Retention, unless 0, lets Redis forget a fence that has been shown no
+	// token for that long, in milliseconds, rounded up. From then on any token
+	// is admitted, so it must be longer than a former holder can be paused:
+	// think of days. It is for names that come and go; it can't be combined
+	// with Field.
+	Retention time.Duration
+}
+
+// Fence protects what is kept in Redis. A fence is a key that holds the
+// highest token seen; each call checks it, remembers a larger one, and writes,
+// in one script. Give the fence the slot of what it protects: see Key. It is immutable and safe for concurrent use.
+//
+// A fence is kept without a TTL unless there is a Retention. One that is gone
+// protects nothing until the holder shows its token again, so:
+//
+//   - Don't set a TTL on it, and don't delete it with the value.
+//   - Under a maxmemory-policy of allkeys-..., Redis may evict it, and under
+//     volatile-... if it has a Retention. Use noeviction.
+//   - FLUSHALL, and a restart without persistence, forget it with everything
+//     it protects.
+//   - After a failover that lost the last writes, value and fence are both as
+//     they were before: a script is replicated as a whole. A former holder's
+//     write may be admitted until the present one shows its token again.
+//
+// A fence that holds something else than a token, such as a key of another
+// application, is an error that matches leasing.ErrInvalid; nothing was written.
+// An error that matches neither that nor leasing.ErrStale leaves open whether the
+// script ran. Pass the lease's context: once it has ended,
+// nothing is sent, and the error matches its cause.
+type Fence struct {
+	eval      Eval
+	field     string
+	retention string // milliseconds
+}
+
+// New returns the protection of a Redis server, or Cluster. Nothing is sent.
+func New(eval Eval, options Options) (*Fence, error) {
+	if eval == nil {
+		return nil, &leasing.InvalidError{Field: "eval", Value: "nil", Want: "a function that runs scripts: see Eval"}
+	}
+	retention, err := milliseconds("Options.Retention", options.Retention)
+	if err != nil {
+		return nil, err
+	}
+	if options.Field != "" && options.Retention != 0 {
+		return nil, &leasing.InvalidError{Field: "Options.Retention", Value: options.Retention, Want: "0 with a Field: the whole hash would go"}
+	}
+	return &Fence{eval: eval, field: options.Field, retention: retention}, nil
+}
+
+// Advance remembers the token, or returns a *fencing.StaleError if the fence has seen a
+// larger one. Call it when the lease begins, before what is protected is read.
+func (r *Fence) Advance(ctx context.Context, fence string, token int64) error {
+	_, err := r.Run(ctx, advance, fence, token, nil)
+	return err
+}
+
+// Set sets a key if the token is not stale, and returns a *fencing.StaleError if it is.
+// The key lives for ttl, in milliseconds, rounded up; 0 keeps it.
+func (r *Fence) Set(ctx context.Context, fence string, token int64, key, value string, ttl time.Duration) error {
+	milliseconds, err := milliseconds("ttl", ttl)
+	if err != nil {
+		return err
+	}
+	if err := r.checkApart(fence, key); err != nil {
+		return err
+	}
+	_, err = r.Run(ctx, set, fence, token, []string{key}, value, milliseconds)
+	return err
+}
+
+// Delete deletes keys if the token is not stale, and returns how many there
+// were, or a *fencing.StaleError. The fence stays, or a former holder could bring the
+// keys back.
+func (r *Fence) Delete(ctx context.Context, fence string, token int64, keys ...string) (removed int64, err error) {
+	if err := r.checkApart(fence, keys...); err != nil {
+		return 0, err
+	}
+	reply, err := r.Run(ctx, del, fence, token, keys)
+	if err != nil {
+		return 0, err
+	}
+	removed, ok := reply.(int64)
+	if !ok {
+		return 0, fmt.Errorf("redisfence: script for %q: unexpected count, a %T", fence, reply)
+	}
+	return removed, nil
+}
+
+// Run runs a script if the token is not stale, and returns a *fencing.StaleError if it
+// is, whose Resource is the fence. keys and args are what the script sees as
+// KEYS and ARGV. It returns what the script does, the way the client converts
+// it; Redis' nil is nil without an error.
+func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int64, keys []string, args ...any) (any, error) {
+	if err := r.validate(script, fence, token, keys); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	allKeys := append([]string{fence}, keys...)
+	allArgs := append([]any{strconv.FormatInt(token, 10), r.field, r.retention}, args...)
+	reply, err := r.eval(ctx, script.text, allKeys, allArgs...)
+	if err != nil {
+		return nil, fmt.Errorf("redisfence: script for %q: %w", fence, cause.Join(ctx, err))
+	}
+	return result(fence, token, reply)
+}
+
+func (r *Fence) validate(script *Script, fence string, token int64, keys []string) error {
+	if script == nil || script.text == "" {
+		return &leasing.InvalidError{Field: "script", Value: "", Want: "one made by NewScript"}
+	}
+	if fence == "" {
+		return &leasing.InvalidError{Field: "fence", Value: fence, Want: "a key: see Key"}
+	}
+	if r.field == "" { // otherwise the hash is both
+		if err := r.checkApart(fence, keys...); err != nil {
+			return err
+		}
+	}
+	return fencing.Check("", token, 0)
+}
+
+// checkApart keeps scripts from writing over the fence itself.
+func (r *Fence) checkApart(fence string, keys ...string) error {
+	if slices.Contains(keys, fence) {
+		return &leasing.InvalidError{Field: "key", Value: fence, Want: "another one than the fence, which would be lost"}
+	}
+	return nil
+}
+
+// milliseconds writes a duration as scripts take it. Less than Redis can
+// count becomes its least, not "forever".
+func milliseconds(field string, d time.Duration) (string, error) {
+	if d < 0 {
+		return "", &leasing.InvalidError{Field: field, Value: d, Want: "0, or more"}
+	}
+	milliseconds := d / time.Millisecond
+	if d%time.Millisecond > 0 {
+		milliseconds++
+	}
+	return strconv.FormatInt(int64(milliseconds), 10), nil
+}

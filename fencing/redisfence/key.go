@@ -1,0 +1,38 @@
+package redisfence
+
+import (
+	"strings"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// Key returns a key for the fence of what is kept at key, in the
+// same slot of a Redis Cluster, so that one script may touch both:
+//
+//	report      ->  fence:{report}:report
+//	{user7}:in  ->  fence:{user7}:{user7}:in
+//
+// Two keys never share a fence. A resource that takes several keys gives all of
+// them one hash tag and has one fence, made of any of them, always the same.
+//
+// A key without a hash tag that contains "}" can't be one, and is refused, as
+// is "". Redis documents hash tags in its Cluster specification.
+func Key(key string) (string, error) {
+	tag := hashTag(key)
+	if tag == "" || strings.Contains(tag, "}") {
+		return "", &leasing.InvalidError{Field: "key", Value: key, Want: `a key with a hash tag, as in "{user7}:in", or without "}"`}
+	}
+	return "fence:{" + tag + "}:" + key, nil
+}
+
+// hashTag returns the part of a key that decides its slot: what stands between
+// the first "{" and the first "}" after it, or the whole key where there is
+// nothing of that kind.
+func hashTag(key string) string {
+	if _, after, found := strings.Cut(key, "{"); found {
+		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" {
+			return tag
+		}
+	}
+	return key
+}

@@ -1,0 +1,16 @@
+// Package sqlfence checks fencing tokens in a SQL database, in the transaction of
+// the write: see package fencing for why.
+//
+//	fence, err := sqlfence.NewTable(sqlfence.Dollar, "fencing")
+//	err = fence.Do(ctx, db, "reports", lease.Token(), func(ctx context.Context, tx *sql.Tx) error {
+//		_, err := tx.ExecContext(ctx, "UPDATE reports SET ...")
+//		return err
+//	})
+//
+// [Table] keeps the highest token of each resource in a table of its own; create
+// that with CreateSQL. [Guard] is for tables whose rows carry their token in a
+// column. Both work on any database/sql driver of PostgreSQL or SQLite.
+//
+// Read inside Table.Do, or call Table.Advance in a transaction of its own when the
+// lease begins: what was read before that may still change.
+package sqlfence

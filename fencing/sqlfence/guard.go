@@ -1,0 +1,52 @@
+package sqlfence
+
+import (
+	"fmt"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/fencing"
+)
+
+// Guard is the check for a table whose rows carry the token of their last
+// writer in a column, as parts of the user's own UPDATE. Both parts belong
+// together: a statement that checks the token but does not store it lets the
+// next stale one pass.
+//
+// The statement affects no row if the token is stale, or if there is no such
+// row; so look at RowsAffected. Concurrent statements are safe from READ
+// COMMITTED upwards: the database evaluates Where again on the row it has
+// locked.
+type Guard struct {
+	// Set is an assignment for the SET clause: `fencing_token = $3`.
+	Set string
+	// Where is a condition for the WHERE clause: `COALESCE(fencing_token, 0) <= $3`.
+	// A row whose column is NULL has never been fenced and is admitted.
+	Where string
+	// Token is the argument: with Dollar one, at the position asked for; with
+	// Question one for each of Set and Where, where they stand in the statement.
+	Token int64
+}
+
+// NewGuard returns the guard for a column, a 64-bit integer, and a token.
+// position is the number of the token's parameter in a statement in Dollar
+// style, from 1; it is ignored for Question.
+func NewGuard(style Placeholders, column string, position int, token int64) (Guard, error) {
+	if err := style.validate(); err != nil {
+		return Guard{}, err
+	}
+	if err := validateIdentifier("column", column); err != nil {
+		return Guard{}, err
+	}
+	if style == Dollar && position < 1 {
+		return Guard{}, &leasing.InvalidError{Field: "position", Value: position, Want: "1 or more"}
+	}
+	if err := fencing.Check("", token, 0); err != nil {
+		return Guard{}, err
+	}
+	parameter := style.at(position)
+	return Guard{
+		Set:   fmt.Sprintf("%s = %s", column, parameter),
+		Where: fmt.Sprintf("COALESCE(%s, 0) <= %s", column, parameter),
+		Token: token,
+	}, nil
+}
