@@ -8,7 +8,7 @@
 //
 // or, as part of a configuration in JSON,
 //
-//	{"Authentication": {"Mode": "WorkloadIdentity", "WorkloadIdentity": {"ClientId": "..."}}}
+//	{"auth": {"Mode": "WorkloadIdentity", "WorkloadIdentity": {"ClientId": "..."}}}
 //
 // The work is azidentity's. This package chooses, validates, explains, and says
 // in package leasing's words what went wrong.

@@ -20,16 +20,16 @@ func ExampleNew() {
 // A section of an application's configuration.
 func ExampleOptions_json() {
 	var configuration struct {
-		Authentication auth.Options
+		Auth auth.Options
 	}
 	err := json.Unmarshal([]byte(`{
-		"Authentication": {
+		"auth": {
 			"Mode": "ServicePrincipal",
 			"ServicePrincipal": {"TenantId": "example.onmicrosoft.com", "ClientId": "my-client", "ClientSecret": "my-secret"}
 		}
 	}`), &configuration)
 	fmt.Println(err)
-	fmt.Println(configuration.Authentication)
+	fmt.Println(configuration.Auth)
 	// Output:
 	// <nil>
 	// auth.Options{Mode: "ServicePrincipal", ServicePrincipal: {TenantID: "example.onmicrosoft.com", ClientID: "my-client", ClientSecret: "(not shown)"}}

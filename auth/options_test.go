@@ -129,9 +129,9 @@ func TestJSON(t *testing.T) {
 		},
 		`{"Mode":"Auto","Cloud":"AzureGovernment","AuthorityHost":"https://h"}`: {Mode: auth.Auto, Cloud: auth.AzureGovernment, AuthorityHost: "https://h"},
 	} {
-		var configuration struct{ Authentication auth.Options }
-		require.NoError(t, json.Unmarshal([]byte(`{"Authentication":`+text+`}`), &configuration), text)
-		require.Equal(t, want, configuration.Authentication, text)
+		var configuration struct{ Auth auth.Options }
+		require.NoError(t, json.Unmarshal([]byte(`{"auth":`+text+`}`), &configuration), text)
+		require.Equal(t, want, configuration.Auth, text)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // RenewBatch is the wrapped provider's, with the plan's faults: of the batch as
-// a whole (RenewBatch), and of its items (Renew).
+// a whole (OpRenewBatch), and of its items (OpRenew).
 //
 // The items are answered together. A batch takes as long as the longest Delay
 // of its items. An item that otherwise would have to wait for its failure is
@@ -20,7 +20,7 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 	case err != nil:
 		return nil, err
 	case p.batcher == nil:
-		return nil, p.wrap(operation{op: RenewBatch}, abstractions.ErrUnsupported)
+		return nil, p.wrap(operation{op: OpRenewBatch}, abstractions.ErrUnsupported)
 	case quiet:
 		return p.batcher.RenewBatch(ctx, reqs)
 	}
@@ -28,7 +28,7 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 }
 
 func (p *Provider) renewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	return through(ctx, p, operation{op: RenewBatch}, func(ctx context.Context) ([]abstractions.RenewResult, error) {
+	return through(ctx, p, operation{op: OpRenewBatch}, func(ctx context.Context) ([]abstractions.RenewResult, error) {
 		if ctx.Err() != nil {
 			return p.batcher.RenewBatch(ctx, reqs)
 		}
@@ -83,7 +83,7 @@ func (b *batch) renew(ctx context.Context) ([]abstractions.RenewResult, error) {
 	return results, b.err
 }
 
-func (i item) kind() Kind {
+func (i item) kind() FaultKind {
 	if i.fate.main == nil {
 		return ""
 	}
@@ -93,13 +93,13 @@ func (i item) kind() Kind {
 // isSent reports whether the item reaches the backend while the batch runs.
 func (i item) isSent() bool {
 	switch i.kind() {
-	case "", Broken, AppliedTwice:
+	case "", FaultBroken, FaultAppliedTwice:
 		return true
 	}
 	return i.fate.main.fault().appliesFirst()
 }
 
-func (i item) isSentTwice() bool { return i.kind() == AppliedTwice }
+func (i item) isSentTwice() bool { return i.kind() == FaultAppliedTwice }
 
 // isLost reports whether the caller does not get the backend's answer.
 func (i item) isLost() bool { return i.fate.main != nil && i.fate.main.cutsOff() }
@@ -121,11 +121,11 @@ func (b *batch) begin(ctx context.Context) {
 			b.p.note(ctx, i.operation, i.fate.main)
 		}
 		switch i.kind() {
-		case Broken:
+		case FaultBroken:
 			if f := i.fate.main.fault(); !f.After {
 				b.p.breakLease(ctx, i.name, f)
 			}
-		case DeliveredLate:
+		case FaultDeliveredLate:
 			b.p.deliver(ctx, i.fate.main.delay, func(ctx context.Context) error { _, err := b.p.inner.Renew(ctx, i.req); return err })
 		}
 	}
@@ -181,7 +181,7 @@ func (b *batch) repeat(ctx context.Context, items []*item) {
 func (b *batch) finish(ctx context.Context) {
 	sent := b.only(item.isSent)
 	for _, i := range sent {
-		if f := i.fate.main; i.kind() == Broken && f.fault().After {
+		if f := i.fate.main; i.kind() == FaultBroken && f.fault().After {
 			b.p.breakLease(ctx, i.name, f.fault())
 		}
 		if cut := b.p.cut(i.operation); cut != nil && !i.isLost() {
@@ -229,7 +229,7 @@ func (b *batch) delays(ctx context.Context, after bool) error {
 		}
 	}
 	if !b.p.pause(ctx, longest) {
-		return b.p.injure(operation{op: RenewBatch}, slowest, b.p.interrupted(ctx, after))
+		return b.p.injure(operation{op: OpRenewBatch}, slowest, b.p.interrupted(ctx, after))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 
 // on is a rule about the renewals of one name.
 func on(name string, fault chaos.Fault) chaos.Rule {
-	return chaos.Rule{Name: name, Fault: fault, Match: chaos.Match{Ops: []chaos.Op{chaos.Renew}, Names: []string{name}}}
+	return chaos.Rule{Name: name, Fault: fault, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenew}, Names: []string{name}}}
 }
 
 // renewAll holds the names and renews them in one batch.
@@ -51,15 +51,15 @@ func renewAll(t *testing.T, p *chaos.Provider, b *backend, names ...string) (res
 func TestEachItemOfABatchHasItsOwnFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
-			on("request", chaos.Fault{Kind: chaos.RequestLost, Delay: second}),
-			on("reply", chaos.Fault{Kind: chaos.ReplyLost, Delay: second}),
-			on("hangs", chaos.Fault{Kind: chaos.Hang}),
-			on("cut", chaos.Fault{Kind: chaos.Partitioned}),
-			on("late", chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}),
-			on("twice", chaos.Fault{Kind: chaos.AppliedTwice}),
-			on("throttled", chaos.Fault{Kind: chaos.Throttle}),
-			on("denied", chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied}),
-			on("broken", chaos.Fault{Kind: chaos.Broken}),
+			on("request", chaos.Fault{Kind: chaos.FaultRequestLost, Delay: second}),
+			on("reply", chaos.Fault{Kind: chaos.FaultReplyLost, Delay: second}),
+			on("hangs", chaos.Fault{Kind: chaos.FaultHang}),
+			on("cut", chaos.Fault{Kind: chaos.FaultPartitioned}),
+			on("late", chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}),
+			on("twice", chaos.Fault{Kind: chaos.FaultAppliedTwice}),
+			on("throttled", chaos.Fault{Kind: chaos.FaultThrottle}),
+			on("denied", chaos.Fault{Kind: chaos.FaultError, Failure: chaos.FailureDenied}),
+			on("broken", chaos.Fault{Kind: chaos.FaultBroken}),
 		)
 		results, took := renewAll(t, p, b, "first", "request", "reply", "hangs", "cut", "late", "twice", "throttled", "denied", "broken", "last")
 		assert.Zero(t, took, "those that wait keep nobody waiting")
@@ -75,29 +75,29 @@ func TestEachItemOfABatchHasItsOwnFate(t *testing.T) {
 				assert.Equal(t, name, outer.Name)
 			}
 		}
-		assert.Len(t, b.times(chaos.RenewBatch), 2, "one request, and one for what is sent twice")
-		assert.Len(t, b.times(chaos.Renew), 6, "first, reply, twice, broken, last, and twice again")
+		assert.Len(t, b.times(chaos.OpRenewBatch), 2, "one request, and one for what is sent twice")
+		assert.Len(t, b.times(chaos.OpRenew), 6, "first, reply, twice, broken, last, and twice again")
 		require.NoError(t, p.Settle(t.Context()))
-		assert.Len(t, b.times(chaos.Renew), 7, "late")
-		assert.Equal(t, 11, p.Report().Operations[chaos.Renew], "each item was asked about once")
+		assert.Len(t, b.times(chaos.OpRenew), 7, "late")
+		assert.Equal(t, 11, p.Report().Operations[chaos.OpRenew], "each item was asked about once")
 	})
 }
 
 // TestABatchOfWhichNothingArrives takes as long as its longest wait.
 func TestABatchOfWhichNothingArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, on("a", chaos.Fault{Kind: chaos.Hang, Delay: 2 * second}), on("b", chaos.Fault{Kind: chaos.RequestLost, Delay: second}))
+		p, b := wrapped(t, on("a", chaos.Fault{Kind: chaos.FaultHang, Delay: 2 * second}), on("b", chaos.Fault{Kind: chaos.FaultRequestLost, Delay: second}))
 		results, took := renewAll(t, p, b, "a", "b")
 		assert.Equal(t, 2*second, took)
 		assert.ErrorIs(t, results["a"].Err, chaos.ErrInjected)
 		assert.ErrorIs(t, results["b"].Err, chaos.ErrInjected)
-		assert.Empty(t, b.times(chaos.RenewBatch))
+		assert.Empty(t, b.times(chaos.OpRenewBatch))
 	})
 }
 
 func TestABatchThatHangsEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Hang}})
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultHang}})
 		results, took := renewAll(t, p, b, "a", "b")
 		assert.Equal(t, bound, took)
 		assert.ErrorIs(t, results["a"].Err, context.DeadlineExceeded)
@@ -109,9 +109,9 @@ func TestABatchThatHangsEndsWithItsContext(t *testing.T) {
 func TestAPartitionTakesTheReplyOfAnItemToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
-			on("twice", chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}), // takes a second
-			on("lost", chaos.Fault{Kind: chaos.ReplyLost}),
-			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: second / 2}, Match: chaos.Match{Names: []string{"cut", "lost"}}})
+			on("twice", chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: second}), // takes a second
+			on("lost", chaos.Fault{Kind: chaos.FaultReplyLost}),
+			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: second / 2}, Match: chaos.Match{Names: []string{"cut", "lost"}}})
 		results, took := renewAll(t, p, b, "twice", "lost", "cut")
 		assert.Equal(t, second, took)
 		assert.NoError(t, results["twice"].Err)
@@ -121,7 +121,7 @@ func TestAPartitionTakesTheReplyOfAnItemToo(t *testing.T) {
 			assert.Equal(t, name, injected.Rule)
 			assert.ErrorIs(t, injected, leasing.ErrUnavailable)
 		}
-		assert.Len(t, b.times(chaos.Renew), 4, "the requests had got through")
+		assert.Len(t, b.times(chaos.OpRenew), 4, "the requests had got through")
 		assert.Equal(t, map[string]int{"twice": 1, "lost": 1, "cut": 1}, p.Report().ByRule)
 	})
 }
@@ -130,13 +130,13 @@ func TestAPartitionTakesTheReplyOfAnItemToo(t *testing.T) {
 func TestABatchTakesTheLongestOfItsDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
-			on("a", chaos.Fault{Kind: chaos.Delay, Delay: second}),
-			chaos.Rule{Name: "a, again", Fault: chaos.Fault{Kind: chaos.Delay, Delay: 3 * second}, Match: chaos.Match{Names: []string{"a"}}},
-			on("b", chaos.Fault{Kind: chaos.Delay, Delay: 3 * second}),
-			on("c", chaos.Fault{Kind: chaos.Delay, Delay: 2 * second, After: true}))
+			on("a", chaos.Fault{Kind: chaos.FaultDelay, Delay: second}),
+			chaos.Rule{Name: "a, again", Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 3 * second}, Match: chaos.Match{Names: []string{"a"}}},
+			on("b", chaos.Fault{Kind: chaos.FaultDelay, Delay: 3 * second}),
+			on("c", chaos.Fault{Kind: chaos.FaultDelay, Delay: 2 * second, After: true}))
 		results, took := renewAll(t, p, b, "a", "b", "c", "d")
 		assert.Equal(t, 6*second, took)
-		assert.Equal(t, []time.Duration{4 * second}, b.times(chaos.RenewBatch), "an item's own delays add up")
+		assert.Equal(t, []time.Duration{4 * second}, b.times(chaos.OpRenewBatch), "an item's own delays add up")
 		for name, result := range results {
 			assert.NoError(t, result.Err, name)
 		}
@@ -146,13 +146,13 @@ func TestABatchTakesTheLongestOfItsDelays(t *testing.T) {
 func TestABatchThatIsAbandonedWhileDelayed(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour, After: after}})
+			p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Hour, After: after}})
 			ctx, cancel := context.WithTimeout(t.Context(), second)
 			defer cancel()
 			_, err := p.RenewBatch(ctx, []abstractions.RenewRequest{b.renewal("n", "id")})
 			require.ErrorIs(t, err, leasing.ErrUnavailable)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Equal(t, after, len(b.times(chaos.Renew)) == 1)
+			assert.Equal(t, after, len(b.times(chaos.OpRenew)) == 1)
 		})
 	}
 }
@@ -179,7 +179,7 @@ func (h halfway) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 // batch has the error, as the wrapped provider's has.
 func TestTrap_T66_AMissingItemIsNeitherSuccessNorLoss(t *testing.T) {
 	b := newBackend()
-	p, err := chaos.Wrap(halfway{b}, chaos.Plan{Rules: []chaos.Rule{on("lost", chaos.Fault{Kind: chaos.RequestLost})}}, chaos.Options{})
+	p, err := chaos.Wrap(halfway{b}, chaos.Plan{Rules: []chaos.Rule{on("lost", chaos.Fault{Kind: chaos.FaultRequestLost})}}, chaos.Options{})
 	require.NoError(t, err)
 	defer p.Close()
 	for _, name := range []string{"lost", "a", "b"} {
@@ -221,7 +221,7 @@ func (o *once) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest)
 func TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer(t *testing.T) {
 	for which, answered := range map[int]string{1: "twice", 2: "plain"} {
 		inner := &once{backend: newBackend(), which: which}
-		p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{on("twice", chaos.Fault{Kind: chaos.AppliedTwice})}}, chaos.Options{})
+		p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{on("twice", chaos.Fault{Kind: chaos.FaultAppliedTwice})}}, chaos.Options{})
 		require.NoError(t, err)
 		var reqs []abstractions.RenewRequest
 		names := []string{"plain", "twice"}
@@ -243,16 +243,16 @@ func TestTrap_T66_AnItemThatIsSentTwiceHasTheSecondAnswer(t *testing.T) {
 
 // TestAWholeBatchIsFaultedByItsOwnName, whose items are not asked about then.
 func TestAWholeBatchIsFaultedByItsOwnName(t *testing.T) {
-	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Throttle}, Match: chaos.Match{Ops: []chaos.Op{chaos.RenewBatch}}})
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultThrottle}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenewBatch}}})
 	_, err := p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n", "id")})
 	require.ErrorIs(t, err, leasing.ErrThrottled)
-	assert.Equal(t, map[chaos.Op]int{chaos.RenewBatch: 1}, p.Report().Operations)
+	assert.Equal(t, map[chaos.Op]int{chaos.OpRenewBatch: 1}, p.Report().Operations)
 	_, err = p.Renew(t.Context(), b.renewal("n", "id"))
 	require.NotErrorIs(t, err, leasing.ErrThrottled, "a renewal by itself is no batch")
 }
 
 func TestItemIsNotSentAgainForACallerWhoIsGone(t *testing.T) {
-	twice := chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: time.Hour}}
+	twice := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: time.Hour}}
 	for name, goes := range map[string]func(p *chaos.Provider, cancel context.CancelFunc){
 		"context": func(_ *chaos.Provider, cancel context.CancelFunc) { cancel() },
 		"close":   func(p *chaos.Provider, _ context.CancelFunc) { _ = p.Close() },
@@ -268,7 +268,7 @@ func TestItemIsNotSentAgainForACallerWhoIsGone(t *testing.T) {
 			require.NoError(t, err, name)
 			assert.ErrorIs(t, results[0].Err, leasing.ErrUnavailable, name)
 			assert.ErrorIs(t, results[0].Err, chaos.ErrInjected, name)
-			assert.Len(t, b.times(chaos.RenewBatch), 1, name)
+			assert.Len(t, b.times(chaos.OpRenewBatch), 1, name)
 		})
 	}
 }

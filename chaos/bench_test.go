@@ -94,7 +94,7 @@ func wrappedForFree(t testing.TB, rules ...chaos.Rule) *chaos.Provider {
 
 // TestNoAllocationWithoutFaults: neither with an empty plan, nor while disabled.
 func TestNoAllocationWithoutFaults(t *testing.T) {
-	disabled := wrappedForFree(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
+	disabled := wrappedForFree(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	require.NoError(t, disabled.Disable())
 	ctx := t.Context()
 	enabled := wrappedForFree(t)
@@ -112,7 +112,7 @@ func TestNoAllocationWithoutFaults(t *testing.T) {
 func BenchmarkOverhead(b *testing.B) {
 	for what, p := range map[string]client{
 		"direct": free{}, "empty": wrappedForFree(b),
-		"asked": wrappedForFree(b, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}, When: chaos.Policy{Skip: 1 << 40}}),
+		"asked": wrappedForFree(b, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Skip: 1 << 40}}),
 	} {
 		for _, call := range calls {
 			b.Run(what+"/"+call.name, func(b *testing.B) {

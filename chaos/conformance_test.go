@@ -21,16 +21,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // never is a plan whose rules are asked about everything and never agree, so
 // that all goes through the part that could do harm.
 func never() chaos.Plan {
-	kinds := []chaos.Kind{
-		chaos.Error, chaos.Throttle, chaos.Hang, chaos.RequestLost, chaos.ReplyLost,
-		chaos.AppliedTwice, chaos.Broken, chaos.HintsLost,
+	kinds := []chaos.FaultKind{
+		chaos.FaultError, chaos.FaultThrottle, chaos.FaultHang, chaos.FaultRequestLost, chaos.FaultReplyLost,
+		chaos.FaultAppliedTwice, chaos.FaultBroken, chaos.FaultHintsLost,
 	}
 	plan := chaos.Plan{Rules: []chaos.Rule{
-		{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},
-		{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},
-		{Fault: chaos.Fault{Kind: chaos.StaleRead, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},
-		{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: 1 << 60}},
-		{Name: "batch", Fault: chaos.Fault{Kind: chaos.Error}, When: chaos.Policy{Skip: 1 << 40}, Match: chaos.Match{Ops: []chaos.Op{chaos.RenewBatch}}},
+		{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},
+		{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},
+		{Fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: time.Hour}, When: chaos.Policy{Skip: 1 << 40}},
+		{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: 1 << 60}},
+		{Name: "batch", Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Skip: 1 << 40}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenewBatch}}},
 	}}
 	for _, kind := range kinds {
 		plan.Rules = append(plan.Rules, chaos.Rule{Fault: chaos.Fault{Kind: kind}, When: chaos.Policy{Skip: 1 << 40}})
@@ -42,8 +42,8 @@ func never() chaos.Plan {
 // but for those of an operator's break.
 func everythingTwice() chaos.Plan {
 	return chaos.Plan{Rules: []chaos.Rule{{
-		Fault: chaos.Fault{Kind: chaos.AppliedTwice},
-		Match: chaos.Match{Ops: []chaos.Op{chaos.Acquire, chaos.Renew, chaos.Release, chaos.Wait}},
+		Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice},
+		Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire, chaos.OpRenew, chaos.OpRelease, chaos.OpWait}},
 	}}}
 }
 
@@ -59,12 +59,12 @@ func harness(plan chaos.Plan, disabled bool) providertest.Harness {
 			return p
 		},
 		Forget:      forget,
-		Unreachable: unreachable(chaos.Partitioned),
+		Unreachable: unreachable(chaos.FaultPartitioned),
 	}
 }
 
 // unreachable is a backend of which nothing comes back.
-func unreachable(kind chaos.Kind) func(t testing.TB) leasing.Provider {
+func unreachable(kind chaos.FaultKind) func(t testing.TB) leasing.Provider {
 	return func(t testing.TB) leasing.Provider {
 		plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: kind}}}}
 		p, err := chaos.Wrap(memlease.New(memlease.Options{History: 100}), plan, chaos.Options{})
@@ -76,7 +76,7 @@ func unreachable(kind chaos.Kind) func(t testing.TB) leasing.Provider {
 // TestOutagesLookReal_memory: what the contract asks of a provider whose backend
 // is gone holds for those whose backend the wrapper takes away.
 func TestOutagesLookReal_memory(t *testing.T) {
-	for _, kind := range []chaos.Kind{chaos.Hang, chaos.ReplyLost} {
+	for _, kind := range []chaos.FaultKind{chaos.FaultHang, chaos.FaultReplyLost} {
 		t.Run(string(kind), func(t *testing.T) {
 			h := harness(chaos.Plan{}, false)
 			h.Unreachable = unreachable(kind)
@@ -94,7 +94,7 @@ func TestConformanceWithRulesThatNeverFire_memory(t *testing.T) {
 }
 
 func TestConformanceWhenDisabled_memory(t *testing.T) {
-	plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.Error}}, {Fault: chaos.Fault{Kind: chaos.Partitioned}}}}
+	plan := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultError}}, {Fault: chaos.Fault{Kind: chaos.FaultPartitioned}}}}
 	providertest.Run(t, harness(plan, true))
 }
 

@@ -28,7 +28,7 @@ type rule struct {
 	seen     int              // operations that matched, in the window
 	perName  counters[string] // the same, by name
 	limit    limiter
-	answers  *recent[any, *answers] // of reads, for StaleRead
+	answers  *recent[any, *answers] // of reads, for FaultStaleRead
 }
 
 func newRule(r Rule) *rule {
@@ -38,9 +38,9 @@ func newRule(r Rule) *rule {
 	}
 }
 
-// rank puts partitions before other rules: what is cut off is cut off.
+// rank puts partitions before other rules.
 func (r *rule) rank() int {
-	if r.Fault.Kind == Partitioned {
+	if r.first() {
 		return 0
 	}
 	return 1
@@ -52,7 +52,7 @@ func (r *rule) concerns(o operation) bool {
 		return false
 	}
 	if len(r.Match.Ops) == 0 {
-		if o.op == RenewBatch || !slices.Contains(traits[r.Fault.Kind].ops, o.op) {
+		if o.op == OpRenewBatch || !slices.Contains(traits[r.Fault.Kind].ops, o.op) {
 			return false
 		}
 	} else if !slices.Contains(r.Match.Ops, o.op) {
@@ -74,7 +74,7 @@ func (r *rule) count(name string) int {
 type fired struct {
 	rule   *rule
 	delay  time.Duration
-	answer any // of a StaleRead
+	answer any // of a FaultStaleRead
 }
 
 func (f *fired) fault() Fault { return f.rule.Fault }
@@ -82,9 +82,9 @@ func (f *fired) fault() Fault { return f.rule.Fault }
 // wait is for how long the caller gets no answer.
 func (f *fired) wait() time.Duration {
 	switch kind := f.fault().Kind; {
-	case kind == DeliveredLate:
+	case kind == FaultDeliveredLate:
 		return 0
-	case f.delay == 0 && (kind == Hang || kind == Partitioned):
+	case f.delay == 0 && (kind == FaultHang || kind == FaultPartitioned):
 		return abstractions.Infinite
 	}
 	return f.delay
@@ -92,7 +92,7 @@ func (f *fired) wait() time.Duration {
 
 // fate is what happens to one operation.
 type fate struct {
-	delays []*fired // of kind Delay
+	delays []*fired // of kind FaultDelay
 	main   *fired   // of another kind; nil for none
 }
 
@@ -144,10 +144,10 @@ func (f Fault) duration(luck float64) time.Duration {
 
 // takes reports whether there is room for one more fault: any number of
 // delays, and one of the others.
-func (f *fate) takes(hit *fired) bool { return hit.fault().Kind == Delay || f.main == nil }
+func (f *fate) takes(hit *fired) bool { return hit.fault().Kind == FaultDelay || f.main == nil }
 
 func (f *fate) add(hit *fired) {
-	if hit.fault().Kind == Delay {
+	if hit.fault().Kind == FaultDelay {
 		f.delays = append(f.delays, hit)
 		return
 	}
@@ -157,7 +157,7 @@ func (f *fate) add(hit *fired) {
 // can reports whether a fault is possible now and within its limits.
 func (p *Provider) can(hit *fired, o operation, since time.Duration) bool {
 	switch hit.fault().Kind {
-	case StaleRead:
+	case FaultStaleRead:
 		known, ok := hit.rule.answers.get(o.read)
 		if ok {
 			hit.answer = known.before(since - hit.fault().Delay)
@@ -165,18 +165,18 @@ func (p *Provider) can(hit *fired, o operation, since time.Duration) bool {
 		if hit.answer == nil {
 			return false
 		}
-	case DeliveredLate:
-		if p.late >= maxLate && o.op != Wait {
+	case FaultDeliveredLate:
+		if p.late >= maxLate && o.op != OpWait {
 			return false
 		}
-	case Partitioned:
+	case FaultPartitioned:
 		return true // a network that lets every tenth packet through is another fault
 	}
 	return p.limit.allows(o.name, since) && hit.rule.limit.allows(o.name, since)
 }
 
 func (p *Provider) charge(hit *fired, name string, since time.Duration) {
-	if hit.fault().Kind == Partitioned {
+	if hit.fault().Kind == FaultPartitioned {
 		return
 	}
 	p.limit.take(name, since)
@@ -196,7 +196,7 @@ func (p *Provider) cut(o operation) *fired {
 	}
 	since := time.Since(p.start)
 	for _, r := range p.rules {
-		if r.Fault.Kind == Partitioned && r.concerns(o) && r.When.open(since) {
+		if r.Fault.Kind == FaultPartitioned && r.concerns(o) && r.When.open(since) {
 			return &fired{rule: r, delay: r.Fault.Delay}
 		}
 	}

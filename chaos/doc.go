@@ -14,24 +14,24 @@
 //
 // # What the faults mean
 //
-//	kind            in production                                       what has to hold
-//	Delay           a slow server, a long way, a pause of the client    trust ends on time; a reply that is late grants less
-//	Error           503 from a proxy; credentials that have expired     retries; a definite refusal is not one for ever
-//	Throttle        429 or 503 of an account over its limit             nobody asks sooner than told; no lease is lost
-//	Hang            a server that takes requests and stays silent       the caller's context ends it, and trust ends without it
-//	RequestLost     a connection that was reset before it got there     the attempt is repeated
-//	ReplyLost       a connection reset, a failover, after the effect    the repetition is recognised: no ghost, no false loss
-//	DeliveredLate   a packet or a proxy's retry that comes much later   it does not undo what happened since
-//	AppliedTwice    a client library that retries by itself             once is as good as twice
-//	StaleRead       a replica that lags, a cache                        nobody decides by Inspect or List
-//	Broken          an operator who breaks a lease                      the holder hears of it; its late writes are refused by token
-//	Partitioned     a network that falls in two                         those cut off lose in time, the others go on
-//	HintsLost       a push connection that died without a word          waiters poll too
+//	kind                in production                                       what has to hold
+//	FaultDelay          a slow server, a long way, a pause of the client    trust ends on time; a reply that is late grants less
+//	FaultError          503 from a proxy; credentials that have expired     retries; a definite refusal is not one forever
+//	FaultThrottle       429 or 503 of an account over its limit             nobody asks sooner than told; no lease is lost
+//	FaultHang           a server that takes requests and stays silent       the caller's context ends it, and trust ends without it
+//	FaultRequestLost    a connection that was reset before it got there     the attempt is repeated
+//	FaultReplyLost      a connection reset, a failover, after the effect    the repetition is recognised: no ghost, no false loss
+//	FaultDeliveredLate  a packet or a proxy's retry that comes much later   it does not undo what happened since
+//	FaultAppliedTwice   a client library that retries by itself             once is as good as twice
+//	FaultStaleRead      a replica that lags, a cache                        nobody decides by Inspect or List
+//	FaultBroken         an operator who breaks a lease                      the holder hears of it; its late writes are refused by token
+//	FaultPartitioned    a network that falls in two                         those cut off lose in time, the others go on
+//	FaultHintsLost      a push connection that died without a word          waiters poll too
 //
 // # What is still true
 //
 // Under any plan the wrapper keeps the contract of [leasing.Provider], with two
-// exceptions: a [StaleRead] is not the current record, and [Broken] without
+// exceptions: a [FaultStaleRead] is not the current record, and [FaultBroken] without
 // RunOut is an operator's immediate Break, the stated exception to mutual
 // exclusion. An error that promises that nothing was applied (throttled, denied,
 // not set up) is injected only where nothing was, and a request that can't work

@@ -16,7 +16,7 @@ var ErrInjected = errors.New("injected by chaos")
 // a *leasing.Error, like an error of a backend's client library.
 type InjectedError struct {
 	Rule string
-	Kind Kind
+	Kind FaultKind
 	Err  error // what a real one would match: leasing.ErrUnavailable, say
 }
 
@@ -35,8 +35,8 @@ func (p *Provider) injure(o operation, f *fired, err error) error {
 // wrap says which operation failed.
 func (p *Provider) wrap(o operation, err error) error {
 	op := o.op
-	if op == RenewBatch {
-		op = Renew
+	if op == OpRenewBatch {
+		op = OpRenew
 	}
 	return &abstractions.Error{Op: string(op), Provider: p.caps.Provider, Name: o.name, Err: err}
 }
@@ -44,11 +44,11 @@ func (p *Provider) wrap(o operation, err error) error {
 // failure is the error that a fault fails with once it has kept its caller waiting.
 func (f Fault) failure() error {
 	switch {
-	case f.Kind == Throttle:
+	case f.Kind == FaultThrottle:
 		return &abstractions.ThrottledError{RetryAfter: f.RetryAfter}
-	case f.Failure == Denied:
+	case f.Failure == FailureDenied:
 		return abstractions.ErrDenied
-	case f.Failure == NotSetUp:
+	case f.Failure == FailureNotSetUp:
 		return abstractions.ErrNotSetUp
 	}
 	return abstractions.ErrUnavailable

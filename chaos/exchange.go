@@ -44,7 +44,7 @@ func around[R any](ctx context.Context, p *Provider, o operation, f fate, do exc
 // cutsOff reports whether the caller hears nothing from the backend anyway.
 func (f *fired) cutsOff() bool {
 	switch f.fault().Kind {
-	case StaleRead, Broken, AppliedTwice:
+	case FaultStaleRead, FaultBroken, FaultAppliedTwice:
 		return false
 	}
 	return true
@@ -58,14 +58,14 @@ func perform[R any](ctx context.Context, p *Provider, o operation, f *fired, app
 	var none R
 	p.note(ctx, o, f)
 	switch f.fault().Kind {
-	case StaleRead:
+	case FaultStaleRead:
 		_, _ = apply(ctx) // what is true now will be stale in its turn
 		return f.answer.(R), nil
-	case Broken:
+	case FaultBroken:
 		return broken(ctx, p, o, f, apply)
-	case AppliedTwice:
+	case FaultAppliedTwice:
 		return twice(ctx, p, o, f, apply)
-	case DeliveredLate:
+	case FaultDeliveredLate:
 		p.deliver(ctx, f.delay, func(ctx context.Context) error { _, err := apply(ctx); return err })
 		return none, p.injure(o, f, abstractions.ErrUnavailable)
 	}
@@ -77,7 +77,7 @@ func perform[R any](ctx context.Context, p *Provider, o operation, f *fired, app
 }
 
 // appliesFirst reports whether the operation takes effect before it fails.
-func (f Fault) appliesFirst() bool { return f.After || f.Kind == ReplyLost }
+func (f Fault) appliesFirst() bool { return f.After || f.Kind == FaultReplyLost }
 
 // broken breaks the lease before or after the operation. An operator's Break
 // may fail for reasons of its own; then nothing was broken, and that is that.

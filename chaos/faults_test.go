@@ -34,43 +34,43 @@ type promise struct {
 var (
 	unknown  = []error{leasing.ErrUnavailable, chaos.ErrInjected}
 	definite = []error{leasing.ErrThrottled, leasing.ErrDenied, leasing.ErrNotSetUp, leasing.ErrClosed}
-	hints    = []chaos.Op{chaos.Wait}
+	hints    = []chaos.Op{chaos.OpWait}
 )
 
 var promises = []promise{
-	{fault: chaos.Fault{Kind: chaos.Delay, Delay: second}, sent: []time.Duration{second}, returns: second},
-	{fault: chaos.Fault{Kind: chaos.Delay, Delay: second, After: true}, sent: []time.Duration{0}, returns: second},
-	{fault: chaos.Fault{Kind: chaos.Delay, Delay: 2 * bound}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
-	{fault: chaos.Fault{Kind: chaos.Delay, Delay: 2 * bound, After: true}, sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
-	{fault: chaos.Fault{Kind: chaos.Error}, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Unavailable}, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied}, is: []error{leasing.ErrDenied, chaos.ErrInjected}, not: []error{leasing.ErrUnavailable}},
-	{fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.NotSetUp}, is: []error{leasing.ErrNotSetUp, chaos.ErrInjected}, not: []error{leasing.ErrUnavailable}},
-	{fault: chaos.Fault{Kind: chaos.Error, After: true}, sent: []time.Duration{0}, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.Throttle, RetryAfter: 3 * second}, is: []error{leasing.ErrThrottled, leasing.ErrUnavailable, chaos.ErrInjected}},
-	{fault: chaos.Fault{Kind: chaos.Hang}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
-	{fault: chaos.Fault{Kind: chaos.Hang, Delay: second}, returns: second, is: unknown, not: append(definite, context.DeadlineExceeded)},
-	{fault: chaos.Fault{Kind: chaos.Hang, After: true}, sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
-	{fault: chaos.Fault{Kind: chaos.RequestLost}, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.RequestLost, Delay: second}, returns: second, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.ReplyLost}, sent: []time.Duration{0}, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.ReplyLost, Delay: second}, sent: []time.Duration{0}, returns: second, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}, except: hints, sent: []time.Duration{second}, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.AppliedTwice}, except: hints, sent: []time.Duration{0, 0}},
-	{fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}, except: hints, sent: []time.Duration{0, second}, returns: second},
-	{fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: 2 * bound}, except: append(hints, chaos.Renew), sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
-	{fault: chaos.Fault{Kind: chaos.Broken}, except: []chaos.Op{chaos.Acquire, chaos.Renew, chaos.Break}, sent: []time.Duration{0}},
-	{fault: chaos.Fault{Kind: chaos.Broken, After: true}, except: []chaos.Op{chaos.Break}, sent: []time.Duration{0}},
-	{fault: chaos.Fault{Kind: chaos.Partitioned}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
-	{fault: chaos.Fault{Kind: chaos.Partitioned, Delay: second}, returns: second, is: unknown, not: definite},
-	{fault: chaos.Fault{Kind: chaos.HintsLost}, sent: []time.Duration{0}},
-	{fault: chaos.Fault{Kind: chaos.StaleRead, Delay: second}, sent: []time.Duration{0}}, // nothing to serve yet
+	{fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: second}, sent: []time.Duration{second}, returns: second},
+	{fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: second, After: true}, sent: []time.Duration{0}, returns: second},
+	{fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 2 * bound}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 2 * bound, After: true}, sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultError}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultError, Failure: chaos.FailureUnavailable}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultError, Failure: chaos.FailureDenied}, is: []error{leasing.ErrDenied, chaos.ErrInjected}, not: []error{leasing.ErrUnavailable}},
+	{fault: chaos.Fault{Kind: chaos.FaultError, Failure: chaos.FailureNotSetUp}, is: []error{leasing.ErrNotSetUp, chaos.ErrInjected}, not: []error{leasing.ErrUnavailable}},
+	{fault: chaos.Fault{Kind: chaos.FaultError, After: true}, sent: []time.Duration{0}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultThrottle, RetryAfter: 3 * second}, is: []error{leasing.ErrThrottled, leasing.ErrUnavailable, chaos.ErrInjected}},
+	{fault: chaos.Fault{Kind: chaos.FaultHang}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultHang, Delay: second}, returns: second, is: unknown, not: append(definite, context.DeadlineExceeded)},
+	{fault: chaos.Fault{Kind: chaos.FaultHang, After: true}, sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultRequestLost}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultRequestLost, Delay: second}, returns: second, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultReplyLost}, sent: []time.Duration{0}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultReplyLost, Delay: second}, sent: []time.Duration{0}, returns: second, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, except: hints, sent: []time.Duration{second}, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}, except: hints, sent: []time.Duration{0, 0}},
+	{fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: second}, except: hints, sent: []time.Duration{0, second}, returns: second},
+	{fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: 2 * bound}, except: append(hints, chaos.OpRenew), sent: []time.Duration{0}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultBroken}, except: []chaos.Op{chaos.OpAcquire, chaos.OpRenew, chaos.OpBreak}, sent: []time.Duration{0}},
+	{fault: chaos.Fault{Kind: chaos.FaultBroken, After: true}, except: []chaos.Op{chaos.OpBreak}, sent: []time.Duration{0}},
+	{fault: chaos.Fault{Kind: chaos.FaultPartitioned}, returns: bound, is: append(unknown, context.DeadlineExceeded), not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: second}, returns: second, is: unknown, not: definite},
+	{fault: chaos.Fault{Kind: chaos.FaultHintsLost}, sent: []time.Duration{0}},
+	{fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}, sent: []time.Duration{0}}, // nothing to serve yet
 }
 
 // TestEachFaultOfEachOperation: when the operation is applied, what the caller
 // gets, and when.
 func TestEachFaultOfEachOperation(t *testing.T) {
-	tried := map[chaos.Kind]map[chaos.Op]bool{}
+	tried := map[chaos.FaultKind]map[chaos.Op]bool{}
 	for _, promise := range promises {
 		for _, verb := range verbs {
 			kind := promise.fault.Kind
@@ -91,7 +91,7 @@ func TestEachFaultOfEachOperation(t *testing.T) {
 		}
 	}
 	assert.Len(t, tried, 12, "every kind")
-	assert.Len(t, tried[chaos.Delay], 10, "every operation")
+	assert.Len(t, tried[chaos.FaultDelay], 10, "every operation")
 }
 
 func (promise promise) check(t *testing.T, verb verb, rule chaos.Rule) {
@@ -126,15 +126,15 @@ func looksReal(t *testing.T, err error, verb verb, fault chaos.Fault) {
 	require.ErrorAs(t, err, &outer)
 	assert.Equal(t, "memory", outer.Provider)
 	op := verb.op
-	if op == chaos.RenewBatch {
-		op = chaos.Renew
+	if op == chaos.OpRenewBatch {
+		op = chaos.OpRenew
 	}
 	assert.Equal(t, string(op), outer.Op)
 	var injected *chaos.InjectedError
 	require.ErrorAs(t, err, &injected)
 	assert.Equal(t, fault.Kind, injected.Kind)
 	assert.Equal(t, string(fault.Kind), injected.Rule)
-	if fault.Kind == chaos.Throttle {
+	if fault.Kind == chaos.FaultThrottle {
 		var throttled *leasing.ThrottledError
 		require.ErrorAs(t, err, &throttled)
 		assert.Equal(t, fault.RetryAfter, throttled.RetryAfter)
@@ -143,9 +143,9 @@ func looksReal(t *testing.T, err error, verb verb, fault chaos.Fault) {
 
 func TestBrokenUnderItsHolder(t *testing.T) {
 	run := func(fault chaos.Fault, check func(t *testing.T, p *chaos.Provider, b *backend)) {
-		fault.Kind = chaos.Broken
+		fault.Kind = chaos.FaultBroken
 		synctest.Test(t, func(t *testing.T) {
-			p, b := wrapped(t, chaos.Rule{Fault: fault, Match: chaos.Match{Ops: []chaos.Op{chaos.Renew}}})
+			p, b := wrapped(t, chaos.Rule{Fault: fault, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenew}}})
 			_, err := p.Acquire(t.Context(), claim("n", "id"))
 			require.NoError(t, err)
 			check(t, p, b)
@@ -194,7 +194,7 @@ func TestBrokenUnderItsHolder(t *testing.T) {
 // Immediate could wait for.
 func TestABrokenInfiniteLeaseRunsOutToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Broken, RunOut: true}, Match: chaos.Match{Ops: []chaos.Op{chaos.Inspect}}})
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultBroken, RunOut: true}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpInspect}}})
 		req := claim("n", "id")
 		req.TTL = leasing.Infinite
 		_, err := p.Acquire(t.Context(), req)
@@ -217,15 +217,15 @@ func TestABrokenInfiniteLeaseRunsOutToo(t *testing.T) {
 func TestDelaysAddUpAndOneFaultHappens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: second}},
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.ReplyLost}, Budget: chaos.Budget{Total: 1}},
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Throttle}, Budget: chaos.Budget{Total: 1}},
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: second}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: second}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultReplyLost}, Budget: chaos.Budget{Total: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultThrottle}, Budget: chaos.Budget{Total: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: second}},
 		)
 		start := time.Now()
 		require.NotErrorIs(t, p.Ping(t.Context()), leasing.ErrThrottled)
 		assert.Equal(t, 2*second, time.Since(start))
-		assert.Equal(t, []time.Duration{2 * second}, b.times(chaos.Ping))
+		assert.Equal(t, []time.Duration{2 * second}, b.times(chaos.OpPing))
 		assert.Equal(t, map[string]int{"delay": 1, "reply_lost": 1, "throttle": 0, "delay-2": 1}, p.Report().ByRule, "what does not happen uses no budget up")
 		require.ErrorIs(t, p.Ping(t.Context()), leasing.ErrThrottled)
 		require.NoError(t, p.Ping(t.Context()))
@@ -234,7 +234,7 @@ func TestDelaysAddUpAndOneFaultHappens(t *testing.T) {
 
 // TestWhatCantWorkIsRefusedAsSuch: no fault hides a mistake of the caller.
 func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
-	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	_, err := p.Acquire(t.Context(), abstractions.AcquireRequest{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
 	_, err = p.Renew(t.Context(), abstractions.RenewRequest{})
@@ -252,7 +252,7 @@ func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, results[0].Err, leasing.ErrInvalid)
 	require.ErrorIs(t, results[1].Err, chaos.ErrInjected)
-	assert.Zero(t, p.Report().ByOp[chaos.Acquire])
+	assert.Zero(t, p.Report().ByOp[chaos.OpAcquire])
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -266,12 +266,12 @@ func TestWhatCantWorkIsRefusedAsSuch(t *testing.T) {
 // TestWhatWasAppliedIsUnknown also when the wrapper is closed before the answer
 // comes: closed would promise that nothing was sent. And an error comes alone.
 func TestWhatWasAppliedIsUnknown(t *testing.T) {
-	twice := chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: 2 * second}}
+	twice := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: 2 * second}}
 	for what, rules := range map[string][]chaos.Rule{
-		"reply lost":    {{Fault: chaos.Fault{Kind: chaos.ReplyLost, Delay: time.Hour}}},
-		"reply delayed": {{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour, After: true}}},
-		"twice":         {{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: time.Hour}}},
-		"cut off since": {twice, {Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: second}}},
+		"reply lost":    {{Fault: chaos.Fault{Kind: chaos.FaultReplyLost, Delay: time.Hour}}},
+		"reply delayed": {{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Hour, After: true}}},
+		"twice":         {{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: time.Hour}}},
+		"cut off since": {twice, {Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: second}}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestWhatWasAppliedIsUnknown(t *testing.T) {
 					assert.Zero(t, grant)
 				})
 				time.Sleep(5 * second)
-				require.NotEmpty(t, b.times(chaos.Acquire))
+				require.NotEmpty(t, b.times(chaos.OpAcquire))
 				require.NoError(t, p.Close())
 				call.Wait()
 			})
@@ -296,7 +296,7 @@ func TestWhatWasAppliedIsUnknown(t *testing.T) {
 // TestACallThatIsGivenUpSaysWhy.
 func TestACallThatIsGivenUpSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Hang}})
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultHang}})
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(second, func() { cancel(why) })
@@ -313,18 +313,18 @@ func TestNothingIsSentAfterClose(t *testing.T) {
 		var p *chaos.Provider
 		var b *backend
 		p, b = wrappedWith(t, chaos.Options{Observer: func(chaos.Injection) { assert.NoError(t, p.Close()) }},
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}})
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}})
 		_, err := p.Acquire(t.Context(), claim("n", "id"))
 		require.ErrorIs(t, err, chaos.ErrInjected)
-		assert.Equal(t, chaos.DeliveredLately{Dropped: 1}, p.Report().Late)
+		assert.Equal(t, chaos.LateDeliveries{Dropped: 1}, p.Report().Late)
 		time.Sleep(2 * second)
-		assert.Empty(t, b.times(chaos.Acquire))
+		assert.Empty(t, b.times(chaos.OpAcquire))
 	})
 }
 
 // TestRulesAreSwitchedTogether, or not at all.
 func TestRulesAreSwitchedTogether(t *testing.T) {
-	p, _ := wrapped(t, chaos.Rule{Name: "a", Fault: chaos.Fault{Kind: chaos.Error}}, chaos.Rule{Name: "b", Fault: chaos.Fault{Kind: chaos.Error}})
+	p, _ := wrapped(t, chaos.Rule{Name: "a", Fault: chaos.Fault{Kind: chaos.FaultError}}, chaos.Rule{Name: "b", Fault: chaos.Fault{Kind: chaos.FaultError}})
 	require.ErrorIs(t, p.Disable("a", "b", "nonsense"), leasing.ErrInvalid)
 	require.Error(t, p.Ping(t.Context()))
 	assert.Equal(t, 1, p.Report().ByRule["a"], "no rule has changed")
@@ -339,16 +339,16 @@ func TestRulesAreSwitchedTogether(t *testing.T) {
 func TestADelayWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: leasing.Infinite, Jitter: time.Hour}})
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: leasing.Infinite, Jitter: time.Hour}})
 		ctx, cancel := context.WithTimeout(t.Context(), bound)
 		defer cancel()
 		require.ErrorIs(t, p.Ping(ctx), context.DeadlineExceeded)
-		assert.Empty(t, b.times(chaos.Ping))
+		assert.Empty(t, b.times(chaos.OpPing))
 	})
 }
 
 func TestInjectedErrorsSayWhatTheyAre(t *testing.T) {
-	p, _ := wrapped(t, chaos.Rule{Name: "flaky", Fault: chaos.Fault{Kind: chaos.ReplyLost}})
+	p, _ := wrapped(t, chaos.Rule{Name: "flaky", Fault: chaos.Fault{Kind: chaos.FaultReplyLost}})
 	_, err := p.Acquire(t.Context(), claim("n", "id"))
 	require.EqualError(t, err, `leasing: acquire "n" (memory): backend unavailable (injected by chaos: rule "flaky", reply_lost)`)
 	require.False(t, errors.Is(err, leasing.ErrHeld))

@@ -63,55 +63,55 @@ func (b *backend) As(target any) bool {
 }
 
 func (b *backend) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	b.note(chaos.Acquire, req)
+	b.note(chaos.OpAcquire, req)
 	return b.Provider.Acquire(ctx, req)
 }
 
 func (b *backend) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	b.note(chaos.Renew, req)
+	b.note(chaos.OpRenew, req)
 	return b.Provider.Renew(ctx, req)
 }
 
 func (b *backend) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	b.note(chaos.RenewBatch, reqs)
+	b.note(chaos.OpRenewBatch, reqs)
 	for _, req := range reqs {
-		b.note(chaos.Renew, req)
+		b.note(chaos.OpRenew, req)
 	}
 	return b.Provider.RenewBatch(ctx, reqs)
 }
 
 func (b *backend) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	b.note(chaos.Release, req)
+	b.note(chaos.OpRelease, req)
 	return b.Provider.Release(ctx, req)
 }
 
 func (b *backend) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
-	b.note(chaos.Break, req)
+	b.note(chaos.OpBreak, req)
 	return b.Provider.Break(ctx, req)
 }
 
 func (b *backend) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
-	b.note(chaos.Inspect, req)
+	b.note(chaos.OpInspect, req)
 	return b.Provider.Inspect(ctx, req)
 }
 
 func (b *backend) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	b.note(chaos.List, req)
+	b.note(chaos.OpList, req)
 	return b.Provider.List(ctx, req)
 }
 
 func (b *backend) Ping(ctx context.Context) error {
-	b.note(chaos.Ping, nil)
+	b.note(chaos.OpPing, nil)
 	return b.Provider.Ping(ctx)
 }
 
 func (b *backend) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
-	b.note(chaos.History, req)
+	b.note(chaos.OpHistory, req)
 	return b.Provider.History(ctx, req)
 }
 
 func (b *backend) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	b.note(chaos.Wait, req)
+	b.note(chaos.OpWait, req)
 	return b.Provider.Wait(ctx, req)
 }
 
@@ -148,46 +148,46 @@ type verb struct {
 
 // verbs are all of them, about the name "n", which claim "id" holds.
 var verbs = []verb{
-	{"acquire", chaos.Acquire, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"acquire", chaos.OpAcquire, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.Acquire(ctx, claim("n", "id"))
 		return err
 	}},
-	{"renew", chaos.Renew, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"renew", chaos.OpRenew, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.Renew(ctx, b.renewal("n", "id"))
 		return err
 	}},
-	{"item of a batch", chaos.Renew, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"item of a batch", chaos.OpRenew, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		results, err := p.RenewBatch(ctx, []abstractions.RenewRequest{b.renewal("n", "id")})
 		if err != nil {
 			return err
 		}
 		return results[0].Err
 	}},
-	{"batch", chaos.RenewBatch, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"batch", chaos.OpRenewBatch, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.RenewBatch(ctx, []abstractions.RenewRequest{b.renewal("n", "id")})
 		return err
 	}},
-	{"release", chaos.Release, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"release", chaos.OpRelease, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		return p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "id"})
 	}},
-	{"break", chaos.Break, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"break", chaos.OpBreak, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.Break(ctx, abstractions.BreakRequest{Name: "n"})
 		return err
 	}},
-	{"inspect", chaos.Inspect, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"inspect", chaos.OpInspect, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
 		return err
 	}},
-	{"list", chaos.List, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"list", chaos.OpList, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.List(ctx, abstractions.ListRequest{})
 		return err
 	}},
-	{"history", chaos.History, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"history", chaos.OpHistory, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.History(ctx, abstractions.HistoryRequest{Name: "n"})
 		return err
 	}},
-	{"ping", chaos.Ping, func(ctx context.Context, p *chaos.Provider, b *backend) error { return p.Ping(ctx) }},
-	{"wait", chaos.Wait, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+	{"ping", chaos.OpPing, func(ctx context.Context, p *chaos.Provider, b *backend) error { return p.Ping(ctx) }},
+	{"wait", chaos.OpWait, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "waiting"})
 		return err
 	}},

@@ -14,12 +14,12 @@ import (
 
 // Injection is one fault that happened.
 type Injection struct {
-	Rule  string `json:"rule"`
-	Kind  Kind   `json:"kind"`
-	Op    Op     `json:"op"`
-	Name  string `json:"name,omitempty"` // "" for List, Ping and RenewBatch
-	ID    string `json:"id,omitempty"`
-	Owner string `json:"owner,omitempty"` // "" if not known
+	Rule  string    `json:"rule"`
+	Kind  FaultKind `json:"kind"`
+	Op    Op        `json:"op"`
+	Name  string    `json:"name,omitempty"` // "" for OpList, OpPing and OpRenewBatch
+	ID    string    `json:"id,omitempty"`
+	Owner string    `json:"owner,omitempty"` // "" if not known
 	// Nth is which operation of this kind on this name by this owner it happened
 	// to, from 1.
 	Nth int `json:"nth"`

@@ -12,7 +12,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// ParsePlan reads a plan from JSON and checks it.
+// ParsePlan reads a plan from JSON and checks it. Beside what Plan.Validate checks,
+// a rule is an error that can never happen since an earlier one takes all its
+// operations. (In Go such a rule may wait until Provider.Disable stops the other.)
 func ParsePlan(data []byte) (Plan, error) {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return Plan{}, invalid("Plan", "JSON null", "the JSON of a chaos.Plan, an object")
@@ -21,7 +23,7 @@ func ParsePlan(data []byte) (Plan, error) {
 	if err := json.Unmarshal(data, &plan); err != nil {
 		return Plan{}, invalidJSON("Plan", err)
 	}
-	return plan, plan.Validate()
+	return plan, firstOf(plan.Validate(), plan.shadowed())
 }
 
 // UnmarshalJSON reads a plan. Errors name the field: "Plan.Rules[2].Fault.delay".
@@ -77,9 +79,10 @@ type (
 	plainPolicy Policy
 	policyJSON  struct {
 		*plainPolicy
-		From   duration `json:"from,omitzero"`
-		To     duration `json:"to,omitzero"`
-		Repeat duration `json:"repeat,omitzero"`
+		From        duration `json:"from,omitzero"`
+		To          duration `json:"to,omitzero"`
+		Repeat      duration `json:"repeat,omitzero"`
+		Probability *float64 `json:"probability,omitempty"` // nil: left out, which is not 0
 	}
 	plainRate Rate
 	rateJSON  struct {
@@ -110,14 +113,24 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a policy.
 func (p *Policy) UnmarshalJSON(data []byte) error {
 	fields := p.wire()
+	fields.Probability = nil
 	if err := strictly("When", data, &fields); err != nil {
 		return err
+	}
+	if fields.Probability != nil {
+		if p.Probability = *fields.Probability; p.Probability == 0 {
+			return invalid("When.probability", 0, "more than 0, up to 1; leave it out for always, and the rule for never")
+		}
 	}
 	return firstOf(fields.From.to(&p.From, "When.from"), fields.To.to(&p.To, "When.to"), fields.Repeat.to(&p.Repeat, "When.repeat"))
 }
 
 func (p *Policy) wire() policyJSON {
-	return policyJSON{(*plainPolicy)(p), duration{Duration: p.From}, duration{Duration: p.To}, duration{Duration: p.Repeat}}
+	fields := policyJSON{plainPolicy: (*plainPolicy)(p), From: duration{Duration: p.From}, To: duration{Duration: p.To}, Repeat: duration{Duration: p.Repeat}}
+	if p.Probability != 0 {
+		fields.Probability = &p.Probability
+	}
+	return fields
 }
 
 // MarshalJSON writes what UnmarshalJSON reads.
@@ -169,15 +182,41 @@ func (d duration) to(field *time.Duration, name string) error {
 	return nil
 }
 
-// strictly reads JSON in which each field has to exist. What it does not know
-// is named as a field of the struct called what.
+// strictly reads JSON in which each field has to exist, and to stand once. What it
+// does not know is named as a field of the struct called what.
 func strictly(what string, data []byte, into any) error {
+	if field := repeated(data); field != "" {
+		return invalid(what+"."+field, "twice", "a field that stands there once")
+	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
 		return invalidJSON(what, err)
 	}
 	return nil
+}
+
+// repeated returns a field of a JSON object that stands there twice, in whatever
+// case, as package json matches them; or "". Objects within are not looked at.
+func repeated(data []byte) string {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') {
+		return "" // the other reader tells
+	}
+	seen := map[string]bool{}
+	for decoder.More() {
+		key, err := decoder.Token()
+		field, ok := key.(string)
+		if err != nil || !ok || decoder.Decode(new(json.RawMessage)) != nil {
+			return ""
+		}
+		folded := strings.ToLower(field)
+		if seen[folded] {
+			return field
+		}
+		seen[folded] = true
+	}
+	return ""
 }
 
 // invalidJSON tells an error of package json as one of ours.
@@ -197,15 +236,27 @@ func invalidJSON(what string, err error) error {
 	if i := strings.LastIndexByte(wrong.Field, '.'); wrong.Field != "" {
 		what += "." + wrong.Field[i+1:]
 	}
-	switch {
-	case wrong.Type == reflect.TypeFor[duration]():
-		want += ", " + aTime
-	case wrong.Type.Kind() == reflect.Struct:
-		want += ", an object"
-	default:
-		want += ", a " + wrong.Type.String()
+	return invalid(what, "JSON "+wrong.Value, want+", "+inJSON(wrong.Type))
+}
+
+// inJSON is what a type is in JSON.
+func inJSON(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Int, reflect.Uint64:
+		return "a whole number"
 	}
-	return invalid(what, "JSON "+wrong.Value, want)
+	if t == reflect.TypeFor[duration]() {
+		return aTime
+	}
+	return "an object"
 }
 
 // within says where the field of an error is. The structs' own names give way

@@ -2,90 +2,90 @@ package chaos
 
 import "slices"
 
-// Kind is a kind of fault.
-type Kind string
+// FaultKind is a kind of fault.
+type FaultKind string
 
 // The kinds. "Unknown" is an error that matches leasing.ErrUnavailable and
 // leaves open whether the request was applied; all injected errors match
 // ErrInjected.
 const (
-	// Delay takes Delay and Jitter longer, before the request is sent or,
+	// FaultDelay takes Delay and Jitter longer, before the request is sent or,
 	// with After, before the reply is returned.
-	Delay Kind = "delay"
-	// Error fails as Fault.Failure says, and nothing is sent. With After the
-	// operation takes effect and then fails as Unavailable.
-	Error Kind = "error"
-	// Throttle is refused by the backend with a *leasing.ThrottledError, with RetryAfter.
-	Throttle Kind = "throttle"
-	// Hang sends nothing and answers only when the caller's context ends, or
+	FaultDelay FaultKind = "delay"
+	// FaultError fails as Fault.Failure says, and nothing is sent. With After the
+	// operation takes effect and then fails as FailureUnavailable.
+	FaultError FaultKind = "error"
+	// FaultThrottle is refused by the backend with a *leasing.ThrottledError, with RetryAfter.
+	FaultThrottle FaultKind = "throttle"
+	// FaultHang sends nothing and answers only when the caller's context ends, or
 	// after Delay and Jitter where that is set. With After it is the reply that
 	// does not come. The result is unknown.
-	Hang Kind = "hang"
-	// RequestLost sends nothing. The caller gets unknown after Delay and Jitter.
-	RequestLost Kind = "request_lost"
-	// ReplyLost applies the operation. The caller gets unknown, Delay and
+	FaultHang FaultKind = "hang"
+	// FaultRequestLost sends nothing. The caller gets unknown after Delay and Jitter.
+	FaultRequestLost FaultKind = "request_lost"
+	// FaultReplyLost applies the operation. The caller gets unknown, Delay and
 	// Jitter after that.
-	ReplyLost Kind = "reply_lost"
-	// DeliveredLate returns unknown at once, and the operation is applied after
+	FaultReplyLost FaultKind = "reply_lost"
+	// FaultDeliveredLate returns unknown at once, and the operation is applied after
 	// Delay (more than 0) and Jitter, when nobody expects it any more. Hints of
 	// a Wait arrive late by that much.
-	DeliveredLate Kind = "delivered_late"
-	// AppliedTwice applies the operation, and again after Delay and Jitter, as
+	FaultDeliveredLate FaultKind = "delivered_late"
+	// FaultAppliedTwice applies the operation, and again after Delay and Jitter, as
 	// a client does that retries by itself: the caller gets the second answer,
 	// or unknown where that one would promise that nothing was applied.
 	// Hints of a Wait arrive twice.
-	AppliedTwice Kind = "applied_twice"
-	// StaleRead answers with what the backend said when it was asked the same
+	FaultAppliedTwice FaultKind = "applied_twice"
+	// FaultStaleRead answers with what the backend said when it was asked the same
 	// before, at least Delay ago: as a replica that lags does. (The backend is asked
 	// all the same, for the answers to come.) Nothing happens if
 	// there was no such answer.
-	StaleRead Kind = "stale_read"
-	// Broken breaks the lease of the operation's name, whoever holds it, before
+	FaultStaleRead FaultKind = "stale_read"
+	// FaultBroken breaks the lease of the operation's name, whoever holds it, before
 	// the operation or, with After, after it. See Fault.RunOut.
-	Broken Kind = "broken"
-	// Partitioned cuts the caller off: nothing is sent, and nothing comes back
+	FaultBroken FaultKind = "broken"
+	// FaultPartitioned cuts the caller off: nothing is sent, and nothing comes back
 	// until its context ends, or until Delay and Jitter have passed where that
 	// is set; then the result is unknown. The reply is lost too if the cut began
 	// while the operation was under way, and hints of a Wait are lost while it lasts.
-	Partitioned Kind = "partitioned"
-	// HintsLost makes a Wait whose hints never come.
-	HintsLost Kind = "hints_lost"
+	FaultPartitioned FaultKind = "partitioned"
+	// FaultHintsLost makes a Wait whose hints never come.
+	FaultHintsLost FaultKind = "hints_lost"
 )
 
-// Failure is how an Error fails.
+// Failure is how a FaultError fails.
 type Failure string
 
 // The failures. Only the first may follow an effect: the others promise that
 // there was none.
 const (
-	Unavailable Failure = "unavailable" // leasing.ErrUnavailable: the outcome is unknown
-	Denied      Failure = "denied"      // leasing.ErrDenied: as while credentials have expired
-	NotSetUp    Failure = "not_set_up"  // leasing.ErrNotSetUp: as while a table is missing
+	FailureUnavailable Failure = "unavailable" // leasing.ErrUnavailable: the outcome is unknown
+	FailureDenied      Failure = "denied"      // leasing.ErrDenied: as while credentials have expired
+	FailureNotSetUp    Failure = "not_set_up"  // leasing.ErrNotSetUp: as while a table is missing
 )
 
 // Op is an operation of a provider.
 type Op string
 
-// The operations. RenewBatch is a batch as a whole, which has no name; its items
-// are Renew.
+// The operations. OpRenewBatch is a batch as a whole, which has no name; its items
+// are OpRenew.
 const (
-	Acquire    Op = "acquire"
-	Renew      Op = "renew"
-	Release    Op = "release"
-	Break      Op = "break"
-	Inspect    Op = "inspect"
-	List       Op = "list"
-	Ping       Op = "ping"
-	History    Op = "history"
-	Wait       Op = "wait"
-	RenewBatch Op = "renew_batch"
+	OpAcquire    Op = "acquire"
+	OpRenew      Op = "renew"
+	OpRelease    Op = "release"
+	OpBreak      Op = "break"
+	OpInspect    Op = "inspect"
+	OpList       Op = "list"
+	OpPing       Op = "ping"
+	OpHistory    Op = "history"
+	OpWait       Op = "wait"
+	OpRenewBatch Op = "renew_batch"
 )
 
 var (
-	allOps  = []Op{Acquire, Renew, Release, Break, Inspect, List, Ping, History, Wait, RenewBatch}
-	changes = []Op{Acquire, Renew, Release, Break}
-	named   = []Op{Acquire, Renew, Release, Break, Inspect, History, Wait}
-	reads   = []Op{Inspect, List, History}
+	allOps  = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpList, OpPing, OpHistory, OpWait, OpRenewBatch}
+	changes = []Op{OpAcquire, OpRenew, OpRelease, OpBreak}
+	named   = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpHistory, OpWait}
+	reads   = []Op{OpInspect, OpList, OpHistory}
 )
 
 // trait is what a kind of fault can do and uses.
@@ -97,17 +97,17 @@ type trait struct {
 	after      bool
 }
 
-var traits = map[Kind]trait{
-	Delay:         {ops: allOps, delay: true, needsDelay: true, jitter: true, after: true},
-	Error:         {ops: allOps, after: true},
-	Throttle:      {ops: allOps},
-	Hang:          {ops: allOps, delay: true, jitter: true, after: true},
-	RequestLost:   {ops: allOps, delay: true, jitter: true},
-	ReplyLost:     {ops: allOps, delay: true, jitter: true},
-	DeliveredLate: {ops: slices.Concat(changes, []Op{Wait}), delay: true, needsDelay: true, jitter: true},
-	AppliedTwice:  {ops: slices.Concat(changes, []Op{Wait}), delay: true, jitter: true},
-	StaleRead:     {ops: reads, delay: true},
-	Broken:        {ops: named, after: true},
-	Partitioned:   {ops: allOps, delay: true, jitter: true},
-	HintsLost:     {ops: []Op{Wait}},
+var traits = map[FaultKind]trait{
+	FaultDelay:         {ops: allOps, delay: true, needsDelay: true, jitter: true, after: true},
+	FaultError:         {ops: allOps, after: true},
+	FaultThrottle:      {ops: allOps},
+	FaultHang:          {ops: allOps, delay: true, jitter: true, after: true},
+	FaultRequestLost:   {ops: allOps, delay: true, jitter: true},
+	FaultReplyLost:     {ops: allOps, delay: true, jitter: true},
+	FaultDeliveredLate: {ops: slices.Concat(changes, []Op{OpWait}), delay: true, needsDelay: true, jitter: true},
+	FaultAppliedTwice:  {ops: slices.Concat(changes, []Op{OpWait}), delay: true, jitter: true},
+	FaultStaleRead:     {ops: reads, delay: true},
+	FaultBroken:        {ops: named, after: true},
+	FaultPartitioned:   {ops: allOps, delay: true, jitter: true},
+	FaultHintsLost:     {ops: []Op{OpWait}},
 }

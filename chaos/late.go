@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxLate is how many operations may be on their way late. Beyond it
-	// DeliveredLate does not happen.
+	// FaultDeliveredLate does not happen.
 	maxLate = 1 << 12
 	// lateTimeout bounds a late operation at the backend.
 	lateTimeout = 10 * time.Second

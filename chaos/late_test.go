@@ -20,7 +20,7 @@ import (
 // counted.
 func TestLateRequestsAreOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}, When: chaos.Policy{First: 2, PerName: true}})
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, When: chaos.Policy{First: 2, PerName: true}})
 		ctx, cancel := context.WithCancel(t.Context())
 		metadata := map[string]string{"a": "1"}
 		req := claim("n", "id")
@@ -35,7 +35,7 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, p.Settle(settling), context.DeadlineExceeded)
 		require.NoError(t, p.Settle(t.Context()))
-		assert.Equal(t, chaos.DeliveredLately{Applied: 2}, p.Report().Late)
+		assert.Equal(t, chaos.LateDeliveries{Applied: 2}, p.Report().Late)
 		assert.Contains(t, p.Report().String(), "late: 2 applied, 0 refused, 0 dropped, 0 pending")
 		record, err := b.Provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestLateRequestsAreOnTheirWay(t *testing.T) {
 // TestEverybodySettles who waits, when nothing is on its way any more.
 func TestEverybodySettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}})
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}})
 		for range 2 { // and again
 			_, err := p.Acquire(t.Context(), claim("n", "id"))
 			require.ErrorIs(t, err, chaos.ErrInjected)
@@ -77,18 +77,18 @@ func TestEverybodySettles(t *testing.T) {
 // no requests.
 func TestLateRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: time.Hour}})
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: time.Hour}})
 		for range 4096 {
 			_, err := p.Acquire(t.Context(), claim("n", "id"))
 			require.ErrorIs(t, err, chaos.ErrInjected)
 		}
 		_, err := p.Acquire(t.Context(), claim("n", "id"))
 		require.NoError(t, err)
-		assert.Len(t, b.times(chaos.Acquire), 1)
+		assert.Len(t, b.times(chaos.OpAcquire), 1)
 		assert.Equal(t, 4096, p.Report().Late.Pending)
 		_, err = p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "waiter"})
 		require.NoError(t, err)
-		assert.Equal(t, 1, p.Report().ByOp[chaos.Wait])
+		assert.Equal(t, 1, p.Report().ByOp[chaos.OpWait])
 	})
 }
 
@@ -96,12 +96,12 @@ func TestLateRequestsAreBounded(t *testing.T) {
 // that providers keep this promise.
 func TestTrap_T56_ALateAcquireIsRefusedAfterItsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.Acquire}}})
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}}})
 		_, err := p.Acquire(t.Context(), claim("n", "id"))
 		require.ErrorIs(t, err, leasing.ErrUnavailable)
 		require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "id"}))
 		require.NoError(t, p.Settle(t.Context()))
-		assert.Equal(t, chaos.DeliveredLately{Refused: 1}, p.Report().Late)
+		assert.Equal(t, chaos.LateDeliveries{Refused: 1}, p.Report().Late)
 		record, err := b.Provider.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		assert.False(t, record.Held)

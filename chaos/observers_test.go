@@ -86,7 +86,7 @@ func TestObserversAreToldWhatHappened(t *testing.T) {
 			Observer:      func(i chaos.Injection) { seen = append(seen, i) },
 			Logger:        slog.New(slog.NewJSONHandler(&log, nil)),
 			MeterProvider: m,
-		}, chaos.Rule{Name: "r", Fault: chaos.Fault{Kind: chaos.ReplyLost, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.Acquire}}})
+		}, chaos.Rule{Name: "r", Fault: chaos.Fault{Kind: chaos.FaultReplyLost, Delay: second}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}}})
 		time.Sleep(second)
 		s := new(span)
 		ctx := trace.ContextWithSpan(t.Context(), s)
@@ -96,7 +96,7 @@ func TestObserversAreToldWhatHappened(t *testing.T) {
 
 		require.Len(t, seen, 1)
 		assert.Equal(t, chaos.Injection{
-			Rule: "r", Kind: chaos.ReplyLost, Op: chaos.Acquire, Name: "jobs/daily", ID: "id", Owner: "owner", Nth: 1,
+			Rule: "r", Kind: chaos.FaultReplyLost, Op: chaos.OpAcquire, Name: "jobs/daily", ID: "id", Owner: "owner", Nth: 1,
 			At: seen[0].At, Since: second, Delay: second, After: true,
 		}, seen[0])
 		assert.Equal(t, []string{"chaos.injected"}, s.events)
@@ -121,8 +121,8 @@ func TestTheCounterKnowsEachRuleAndOperation(t *testing.T) {
 	m := new(meters)
 	b := newBackend()
 	p, err := chaos.Wrap(b, chaos.Plan{Rules: []chaos.Rule{
-		{Name: "all", Fault: chaos.Fault{Kind: chaos.Error}},
-		{Name: "batch", Fault: chaos.Fault{Kind: chaos.Error}, Match: chaos.Match{Ops: []chaos.Op{chaos.RenewBatch}}, Disabled: true},
+		{Name: "all", Fault: chaos.Fault{Kind: chaos.FaultError}},
+		{Name: "batch", Fault: chaos.Fault{Kind: chaos.FaultError}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenewBatch}}, Disabled: true},
 	}}, chaos.Options{MeterProvider: m})
 	require.NoError(t, err)
 	defer p.Close()
@@ -134,7 +134,7 @@ func TestTheCounterKnowsEachRuleAndOperation(t *testing.T) {
 	_, err = p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n", "id")})
 	require.ErrorIs(t, err, chaos.ErrInjected)
 	want := map[string]int64{"leasing.chaos.op=renew_batch,leasing.chaos.rule=batch": 1}
-	for _, op := range []chaos.Op{chaos.Acquire, chaos.Release, chaos.Break, chaos.Inspect, chaos.List, chaos.Ping, chaos.History, chaos.Wait} {
+	for _, op := range []chaos.Op{chaos.OpAcquire, chaos.OpRelease, chaos.OpBreak, chaos.OpInspect, chaos.OpList, chaos.OpPing, chaos.OpHistory, chaos.OpWait} {
 		want["leasing.chaos.op="+string(op)+",leasing.chaos.rule=all"] = 1
 	}
 	want["leasing.chaos.op=renew,leasing.chaos.rule=all"] = 3 // one by itself, and two batches of one
@@ -143,8 +143,8 @@ func TestTheCounterKnowsEachRuleAndOperation(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	p, b := wrapped(t,
-		chaos.Rule{Name: "lost", Fault: chaos.Fault{Kind: chaos.RequestLost}, When: chaos.Policy{First: 3}},
-		chaos.Rule{Name: "unused", Fault: chaos.Fault{Kind: chaos.Throttle}, Match: chaos.Match{Names: []string{"nobody's"}}})
+		chaos.Rule{Name: "lost", Fault: chaos.Fault{Kind: chaos.FaultRequestLost}, When: chaos.Policy{First: 3}},
+		chaos.Rule{Name: "unused", Fault: chaos.Fault{Kind: chaos.FaultThrottle}, Match: chaos.Match{Names: []string{"nobody's"}}})
 	for _, id := range []string{"a", "b"} {
 		_, _ = p.Acquire(t.Context(), claim("n/"+id, id))
 	}
@@ -154,10 +154,10 @@ func TestReport(t *testing.T) {
 	report := p.Report()
 	assert.Equal(t, chaos.Report{
 		Seed: 1, Injected: 3,
-		Operations: map[chaos.Op]int{chaos.Acquire: 2, chaos.Ping: 2, chaos.RenewBatch: 1, chaos.Renew: 1},
+		Operations: map[chaos.Op]int{chaos.OpAcquire: 2, chaos.OpPing: 2, chaos.OpRenewBatch: 1, chaos.OpRenew: 1},
 		ByRule:     map[string]int{"lost": 3, "unused": 0},
-		ByKind:     map[chaos.Kind]int{chaos.RequestLost: 3},
-		ByOp:       map[chaos.Op]int{chaos.Acquire: 2, chaos.Ping: 1},
+		ByKind:     map[chaos.FaultKind]int{chaos.FaultRequestLost: 3},
+		ByOp:       map[chaos.Op]int{chaos.OpAcquire: 2, chaos.OpPing: 1},
 		ByName:     map[string]int{"n/a": 1, "n/b": 1, "": 1},
 		ByOwner:    map[string]int{"owner": 2, "": 1},
 	}, report)
@@ -177,9 +177,9 @@ func TestReport(t *testing.T) {
 	assert.Equal(t, again, report, "a report does not change")
 }
 
-// TestAReportStaysSmall: a test that makes up names for ever fills no memory.
+// TestAReportStaysSmall: a test that makes up names forever fills no memory.
 func TestAReportStaysSmall(t *testing.T) {
-	p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
+	p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	for range 3000 {
 		_, _ = p.Inspect(t.Context(), abstractions.InspectRequest{Name: abstractions.NewID()})
 	}

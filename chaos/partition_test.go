@@ -16,13 +16,13 @@ import (
 
 // cutting is a partition that fails what it cuts off at once.
 func cutting(when chaos.Policy, owners ...string) chaos.Rule {
-	return chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: when, Match: chaos.Match{Owners: owners}}
+	return chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: 1}, When: when, Match: chaos.Match{Owners: owners}}
 }
 
 func TestPartitionLetsNothingThroughWhateverThePlansBudget(t *testing.T) {
 	b := newBackend()
 	plan := chaos.Plan{Budget: chaos.Budget{Total: 1}, Rate: chaos.Rate{Count: 1, Per: time.Hour}, Rules: []chaos.Rule{
-		cutting(chaos.Policy{}), {Fault: chaos.Fault{Kind: chaos.Delay, Delay: 1}},
+		cutting(chaos.Policy{}), {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 1}},
 	}}
 	p, err := chaos.Wrap(b, plan, chaos.Options{})
 	require.NoError(t, err)
@@ -31,16 +31,16 @@ func TestPartitionLetsNothingThroughWhateverThePlansBudget(t *testing.T) {
 		_, err = p.Acquire(t.Context(), claim("n", "id"))
 		require.ErrorIs(t, err, chaos.ErrInjected)
 	}
-	assert.Empty(t, b.times(chaos.Acquire))
-	assert.Equal(t, 5, p.Report().ByKind[chaos.Partitioned])
-	assert.Equal(t, 1, p.Report().ByKind[chaos.Delay], "whose budget that is")
+	assert.Empty(t, b.times(chaos.OpAcquire))
+	assert.Equal(t, 5, p.Report().ByKind[chaos.FaultPartitioned])
+	assert.Equal(t, 1, p.Report().ByKind[chaos.FaultDelay], "whose budget that is")
 }
 
 func TestPartitionComesBeforeOtherRules(t *testing.T) {
-	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.ReplyLost}}, cutting(chaos.Policy{}))
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultReplyLost}}, cutting(chaos.Policy{}))
 	_, err := p.Acquire(t.Context(), claim("n", "id"))
 	require.ErrorIs(t, err, chaos.ErrInjected)
-	assert.Empty(t, b.times(chaos.Acquire))
+	assert.Empty(t, b.times(chaos.OpAcquire))
 }
 
 // waiting has somebody wait for a name that another claim holds.
@@ -126,8 +126,8 @@ func TestPartitionThatIsDisabledWhileARequestIsUnderWay(t *testing.T) {
 func TestAPartitionTakesTheReplyToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}}, // takes a second
-			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 3 * second}, When: chaos.Policy{From: second / 2, To: 20 * second}, Match: chaos.Match{Names: []string{"n"}}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: second}}, // takes a second
+			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: 3 * second}, When: chaos.Policy{From: second / 2, To: 20 * second}, Match: chaos.Match{Names: []string{"n"}}},
 		)
 		start := time.Now()
 		_, err := p.Acquire(t.Context(), claim("n", "id"))
@@ -135,7 +135,7 @@ func TestAPartitionTakesTheReplyToo(t *testing.T) {
 		require.ErrorAs(t, err, &injected)
 		assert.Equal(t, "cut", injected.Rule)
 		assert.Equal(t, 4*second, time.Since(start))
-		assert.Len(t, b.times(chaos.Acquire), 2, "the request had got through")
+		assert.Len(t, b.times(chaos.OpAcquire), 2, "the request had got through")
 		assert.Equal(t, map[string]int{"applied_twice": 1, "cut": 1}, p.Report().ByRule)
 		_, err = p.Acquire(t.Context(), claim("other", "id"))
 		require.NoError(t, err, "others are not cut off")
@@ -149,9 +149,9 @@ func TestAPartitionTakesTheReplyToo(t *testing.T) {
 func TestAPartitionTakesARefusalToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrapped(t,
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second / 2}},
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: second}},
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: second}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: 1}, When: chaos.Policy{From: second / 2}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: second}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: second}},
 		)
 		_, err := b.Provider.Acquire(t.Context(), claim("n", "holder"))
 		require.NoError(t, err)
@@ -165,9 +165,9 @@ func TestAPartitionTakesARefusalToo(t *testing.T) {
 func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := wrapped(t,
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Delay, Delay: 2 * second}, When: chaos.Policy{Skip: 1}},
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 1}},
-			chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 2 * second}, When: chaos.Policy{Skip: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, When: chaos.Policy{Skip: 1}},
+			chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: 1}, When: chaos.Policy{From: second}},
 		)
 		_, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestAPartitionTakesAStaleReplyToo(t *testing.T) {
 func TestPartitionOfAnOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := wrappedWith(t, chaos.Options{Owner: "me"},
-			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.Partitioned, Delay: 1}, When: chaos.Policy{From: second}, Match: chaos.Match{Owners: []string{"cut-*", "me"}}})
+			chaos.Rule{Name: "cut", Fault: chaos.Fault{Kind: chaos.FaultPartitioned, Delay: 1}, When: chaos.Policy{From: second}, Match: chaos.Match{Owners: []string{"cut-*", "me"}}})
 		for _, owner := range []string{"cut-off", "other"} {
 			req := claim("of/"+owner, owner)
 			req.Owner = owner

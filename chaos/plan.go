@@ -6,7 +6,8 @@ import "time"
 // is a plan without faults.
 //
 // In JSON the fields have the names in their tags, and durations are written as
-// in Go: "1.5s". A field that does not exist is an error that names it.
+// in Go: "1.5s". A field that does not exist, or stands there twice, is an error that
+// names it.
 type Plan struct {
 	// Name is shown in reports.
 	Name string `json:"name,omitempty"`
@@ -44,7 +45,7 @@ type Rule struct {
 // Fault is what happens. Which fields a kind uses is said at the kinds; a field
 // that the kind does not use is an error.
 type Fault struct {
-	Kind Kind `json:"kind"`
+	Kind FaultKind `json:"kind"`
 	// Delay is a time that the kind explains, and Jitter a random part that is
 	// added to it: up to Jitter.
 	Delay  time.Duration `json:"delay,omitzero"`
@@ -52,11 +53,11 @@ type Fault struct {
 	// After makes the fault happen after the operation took effect at the
 	// backend, and not before it is sent.
 	After bool `json:"after,omitempty"`
-	// RetryAfter is when a Throttle suggests to ask again; 0: it does not say.
+	// RetryAfter is when a FaultThrottle suggests to ask again; 0: it does not say.
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
-	// Failure is how an Error fails. Default Unavailable.
+	// Failure is how a FaultError fails. Default FailureUnavailable.
 	Failure Failure `json:"failure,omitempty"`
-	// RunOut makes Broken refuse further renewals and let the lease run out,
+	// RunOut makes FaultBroken refuse further renewals and let the lease run out,
 	// which keeps mutual exclusion. Otherwise the name is free at once, while
 	// its holder believes in its lease: the stated exception to it.
 	RunOut bool `json:"run_out,omitempty"`
@@ -85,6 +86,7 @@ type Policy struct {
 	// no more.
 	Sequence string `json:"sequence,omitempty"`
 	// Probability, unless 0, is how likely the fault is: more than 0, at most 1.
+	// In JSON a probability of 0 is an error: leave it out for always.
 	Probability float64 `json:"probability,omitempty"`
 	// PerName counts the operations on each name by themselves.
 	PerName bool `json:"per_name,omitempty"`
@@ -92,11 +94,11 @@ type Policy struct {
 
 // Match chooses operations: those for which each field that is set has one
 // entry that fits. The zero value chooses all that the fault can happen to, but
-// no RenewBatch as a whole: its items are operations Renew.
+// no OpRenewBatch as a whole: its items are OpRenew.
 type Match struct {
 	Ops []Op `json:"ops,omitempty"`
 	// Names and Owners are patterns, in which * stands for any number of
-	// characters. Operations without a name (List, Ping, RenewBatch) match no
+	// characters. Operations without a name (OpList, OpPing, OpRenewBatch) match no
 	// pattern, not even "*". The owner is the one that an ID was acquired for, or
 	// Options.Owner where that is not known.
 	Names  []string `json:"names,omitempty"`

@@ -17,9 +17,9 @@ import (
 )
 
 func ruleOf(change func(r *chaos.Rule)) chaos.Plan {
-	r := chaos.Rule{Fault: chaos.Fault{Kind: chaos.RequestLost}}
+	r := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultRequestLost}}
 	change(&r)
-	return chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.Throttle}}, r}}
+	return chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultThrottle}}, r}}
 }
 
 // TestWhatCantWorkIsNamed has one plan for each thing that can't work.
@@ -36,20 +36,20 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 	}{
 		{fault(chaos.Fault{}), "Fault.Kind"},
 		{fault(chaos.Fault{Kind: "explosion"}), "Fault.Kind"},
-		{fault(chaos.Fault{Kind: chaos.RequestLost, Delay: -1}), "Fault.Delay"},
-		{fault(chaos.Fault{Kind: chaos.Error, Delay: 1}), "Fault.Delay"},
-		{fault(chaos.Fault{Kind: chaos.Delay}), "Fault.Delay"},
-		{fault(chaos.Fault{Kind: chaos.DeliveredLate}), "Fault.Delay"},
-		{fault(chaos.Fault{Kind: chaos.RequestLost, Jitter: -1}), "Fault.Jitter"},
-		{fault(chaos.Fault{Kind: chaos.StaleRead, Jitter: 1}), "Fault.Jitter"},
-		{fault(chaos.Fault{Kind: chaos.Throttle, After: true}), "Fault.After"},
-		{fault(chaos.Fault{Kind: chaos.ReplyLost, After: true}), "Fault.After"},
-		{fault(chaos.Fault{Kind: chaos.Throttle, RetryAfter: -1}), "Fault.RetryAfter"},
-		{fault(chaos.Fault{Kind: chaos.Error, RetryAfter: 1}), "Fault.RetryAfter"},
-		{fault(chaos.Fault{Kind: chaos.Error, RunOut: true}), "Fault.RunOut"},
-		{fault(chaos.Fault{Kind: chaos.Hang, Failure: chaos.Denied}), "Fault.Failure"},
-		{fault(chaos.Fault{Kind: chaos.Error, Failure: "tired"}), "Fault.Failure"},
-		{fault(chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied, After: true}), "Fault.Failure"},
+		{fault(chaos.Fault{Kind: chaos.FaultRequestLost, Delay: -1}), "Fault.Delay"},
+		{fault(chaos.Fault{Kind: chaos.FaultError, Delay: 1}), "Fault.Delay"},
+		{fault(chaos.Fault{Kind: chaos.FaultDelay}), "Fault.Delay"},
+		{fault(chaos.Fault{Kind: chaos.FaultDeliveredLate}), "Fault.Delay"},
+		{fault(chaos.Fault{Kind: chaos.FaultRequestLost, Jitter: -1}), "Fault.Jitter"},
+		{fault(chaos.Fault{Kind: chaos.FaultStaleRead, Jitter: 1}), "Fault.Jitter"},
+		{fault(chaos.Fault{Kind: chaos.FaultThrottle, After: true}), "Fault.After"},
+		{fault(chaos.Fault{Kind: chaos.FaultReplyLost, After: true}), "Fault.After"},
+		{fault(chaos.Fault{Kind: chaos.FaultThrottle, RetryAfter: -1}), "Fault.RetryAfter"},
+		{fault(chaos.Fault{Kind: chaos.FaultError, RetryAfter: 1}), "Fault.RetryAfter"},
+		{fault(chaos.Fault{Kind: chaos.FaultError, RunOut: true}), "Fault.RunOut"},
+		{fault(chaos.Fault{Kind: chaos.FaultHang, Failure: chaos.FailureDenied}), "Fault.Failure"},
+		{fault(chaos.Fault{Kind: chaos.FaultError, Failure: "tired"}), "Fault.Failure"},
+		{fault(chaos.Fault{Kind: chaos.FaultError, Failure: chaos.FailureDenied, After: true}), "Fault.Failure"},
 		{when(chaos.Policy{From: -1}), "When.From"},
 		{when(chaos.Policy{From: 2, To: 2}), "When.To"},
 		{when(chaos.Policy{To: -1}), "When.To"},
@@ -67,9 +67,9 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 		{when(chaos.Policy{First: 1, Every: 2}), "When.Every"},
 		{when(chaos.Policy{Sequence: "x.x.", Every: 2}), "When.Every"},
 		{when(chaos.Policy{Sequence: "...x", Every: 2, First: 3}), "When.Every"},
-		{match(chaos.Match{Ops: []chaos.Op{chaos.Acquire, "dance"}}), "Match.Ops[1]"},
-		{match(chaos.Match{Ops: []chaos.Op{chaos.List, chaos.Ping}, Names: []string{"*"}}), "Match.Names"},
-		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Match.Ops = chaos.HintsLost, []chaos.Op{chaos.Ping} }), "Match.Ops[0]"},
+		{match(chaos.Match{Ops: []chaos.Op{chaos.OpAcquire, "dance"}}), "Match.Ops[1]"},
+		{match(chaos.Match{Ops: []chaos.Op{chaos.OpList, chaos.OpPing}, Names: []string{"*"}}), "Match.Names"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Match.Ops = chaos.FaultHintsLost, []chaos.Op{chaos.OpPing} }), "Match.Ops[0]"},
 		{match(chaos.Match{Names: []string{""}}), "Match.Names[0]"},
 		{match(chaos.Match{Owners: []string{"a", ""}}), "Match.Owners[1]"},
 		{limits(chaos.Budget{Total: -1}, chaos.Rate{}), "Budget.Total"},
@@ -79,9 +79,9 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 		{limits(chaos.Budget{}, chaos.Rate{Per: 1}), "Rate.Count"},
 		{limits(chaos.Budget{}, chaos.Rate{Count: 1}), "Rate.Per"},
 		{limits(chaos.Budget{}, chaos.Rate{Count: 1, Per: -1}), "Rate.Per"},
-		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.When.First = chaos.Partitioned, 1 }), "When"},
-		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Budget.Total = chaos.Partitioned, 1 }), "Budget"},
-		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Rate = chaos.Partitioned, chaos.Rate{Count: 1, Per: 1} }), "Budget"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.When.First = chaos.FaultPartitioned, 1 }), "When"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Budget.Total = chaos.FaultPartitioned, 1 }), "Budget"},
+		{ruleOf(func(r *chaos.Rule) { r.Fault.Kind, r.Rate = chaos.FaultPartitioned, chaos.Rate{Count: 1, Per: 1} }), "Budget"},
 	} {
 		_, err := chaos.Wrap(memlease.New(memlease.Options{}), test.plan, chaos.Options{})
 		var invalid *leasing.InvalidError
@@ -93,7 +93,7 @@ func TestWhatCantWorkIsNamed(t *testing.T) {
 
 // TestWhatJustWorks has plans at the bounds of what can.
 func TestWhatJustWorks(t *testing.T) {
-	lost := chaos.Fault{Kind: chaos.RequestLost}
+	lost := chaos.Fault{Kind: chaos.FaultRequestLost}
 	for what, rule := range map[string]chaos.Rule{
 		"windows without a gap":   {Fault: lost, When: chaos.Policy{From: 1, To: 5, Repeat: 5}},
 		"always":                  {Fault: lost, When: chaos.Policy{Probability: 1}},
@@ -102,8 +102,8 @@ func TestWhatJustWorks(t *testing.T) {
 		"each nth by name":        {Fault: lost, When: chaos.Policy{PerName: true, Every: 2}},
 		"a sequence by name":      {Fault: lost, When: chaos.Policy{PerName: true, Sequence: "x"}},
 		"as many as are kept":     {Fault: lost, Rate: chaos.Rate{Count: 1 << 16, Per: 1}},
-		"a delay that is random":  {Fault: chaos.Fault{Kind: chaos.Delay, Jitter: 1}},
-		"a partition with an end": {Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: 1, To: 2, Repeat: 3}},
+		"a delay that is random":  {Fault: chaos.Fault{Kind: chaos.FaultDelay, Jitter: 1}},
+		"a partition with an end": {Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: 1, To: 2, Repeat: 3}},
 	} {
 		require.NoError(t, chaos.Plan{Rules: []chaos.Rule{rule}}.Validate(), what)
 	}
@@ -115,7 +115,7 @@ func TestWhatCantWorkOutsideOfRules(t *testing.T) {
 	assert.Equal(t, "Plan.Budget.Total", invalid.Field)
 	require.ErrorAs(t, chaos.Plan{Rate: chaos.Rate{Per: 1}}.Validate(), &invalid)
 	assert.Equal(t, "Plan.Rate.Count", invalid.Field)
-	twice := chaos.Plan{Rules: []chaos.Rule{{Name: "a", Fault: chaos.Fault{Kind: chaos.Error}}, {Name: "a", Fault: chaos.Fault{Kind: chaos.Error}}}}
+	twice := chaos.Plan{Rules: []chaos.Rule{{Name: "a", Fault: chaos.Fault{Kind: chaos.FaultError}}, {Name: "a", Fault: chaos.Fault{Kind: chaos.FaultError}}}}
 	require.ErrorAs(t, twice.Validate(), &invalid)
 	assert.Equal(t, "Plan.Rules[1].Name", invalid.Field)
 	_, err := chaos.Wrap(nil, chaos.Plan{}, chaos.Options{})
@@ -123,7 +123,7 @@ func TestWhatCantWorkOutsideOfRules(t *testing.T) {
 }
 
 func TestRulesGetNames(t *testing.T) {
-	fault := chaos.Fault{Kind: chaos.Error}
+	fault := chaos.Fault{Kind: chaos.FaultError}
 	p, err := chaos.Wrap(memlease.New(memlease.Options{}), chaos.Plan{Rules: []chaos.Rule{{Fault: fault}, {Fault: fault}, {Name: "error-2", Fault: fault}, {Name: "mine", Fault: fault}}}, chaos.Options{})
 	require.NoError(t, err)
 	defer p.Close()
@@ -142,7 +142,7 @@ func TestJSONOfAPlan(t *testing.T) {
 			{"fault": {"kind": "delay", "delay": "10ms", "jitter": "1.5s"}, "when": {"probability": 0.5, "from": "2s", "to": "3s", "repeat": "10s"}},
 			{"name": "n", "fault": {"kind": "error", "failure": "denied"}, "when": {"sequence": "x.xx", "skip": 2, "first": 9, "every": 3, "per_name": true},
 			 "match": {"ops": ["renew"], "names": ["jobs/*"], "owners": ["a"]}, "budget": {"total": 3, "per_name": 1}, "rate": {"count": 5, "per": "1m"}, "disabled": true},
-			{"fault": {"kind": "throttle", "retry_after": "2s"}},
+			{"fault": {"kind": "throttle", "retry_after": "2s"}, "when": {"every": 2}},
 			{"fault": {"kind": "broken", "run_out": true, "after": true}}
 		],
 		"budget": {"total": 100},
@@ -152,14 +152,14 @@ func TestJSONOfAPlan(t *testing.T) {
 	assert.Equal(t, chaos.Plan{
 		Name: "monday", Seed: 7,
 		Rules: []chaos.Rule{
-			{Fault: chaos.Fault{Kind: chaos.Delay, Delay: 10 * time.Millisecond, Jitter: 1500 * time.Millisecond}, When: chaos.Policy{Probability: .5, From: 2 * time.Second, To: 3 * time.Second, Repeat: 10 * time.Second}},
+			{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 10 * time.Millisecond, Jitter: 1500 * time.Millisecond}, When: chaos.Policy{Probability: .5, From: 2 * time.Second, To: 3 * time.Second, Repeat: 10 * time.Second}},
 			{
-				Name: "n", Fault: chaos.Fault{Kind: chaos.Error, Failure: chaos.Denied}, When: chaos.Policy{Sequence: "x.xx", Skip: 2, First: 9, Every: 3, PerName: true},
-				Match:  chaos.Match{Ops: []chaos.Op{chaos.Renew}, Names: []string{"jobs/*"}, Owners: []string{"a"}},
+				Name: "n", Fault: chaos.Fault{Kind: chaos.FaultError, Failure: chaos.FailureDenied}, When: chaos.Policy{Sequence: "x.xx", Skip: 2, First: 9, Every: 3, PerName: true},
+				Match:  chaos.Match{Ops: []chaos.Op{chaos.OpRenew}, Names: []string{"jobs/*"}, Owners: []string{"a"}},
 				Budget: chaos.Budget{Total: 3, PerName: 1}, Rate: chaos.Rate{Count: 5, Per: time.Minute}, Disabled: true,
 			},
-			{Fault: chaos.Fault{Kind: chaos.Throttle, RetryAfter: 2 * time.Second}},
-			{Fault: chaos.Fault{Kind: chaos.Broken, RunOut: true, After: true}},
+			{Fault: chaos.Fault{Kind: chaos.FaultThrottle, RetryAfter: 2 * time.Second}, When: chaos.Policy{Every: 2}},
+			{Fault: chaos.Fault{Kind: chaos.FaultBroken, RunOut: true, After: true}},
 		},
 		Budget: chaos.Budget{Total: 100}, Rate: chaos.Rate{Count: 10, Per: time.Second},
 	}, plan)
@@ -181,9 +181,16 @@ func TestJSONErrors(t *testing.T) {
 		`{"rules": [{"fault": {"kind": "delay"}, "match": {"ops": "renew"}}]}`:  {"Plan.Rules[0].Match.ops", "string"},
 		`{"rules": [{"fault": {"kind": "delay"}, "budget": {"total": "x"}}]}`:   {"Plan.Rules[0].Budget.total", "string"},
 		`{"rules": [{"fault": {"kind": "delay"}, "rate": {"per": true}}]}`:      {"Plan.Rules[0].Rate.per", `bool`},
-		`{"rate": {"pro": "1s"}}`: {"Plan.Rate", `unknown field "pro"`},
-		`{"seed": "seven"}`:       {"Plan.seed", "string"},
-		`{"rules": [{"fault": {"kind": "throttle"}}, {"fault": {"kind": "explosion"}}]}`: {"Plan.Rules[1].Fault.Kind", "explosion", "delivered_late"},
+		`{"rate": {"pro": "1s"}}`:             {"Plan.Rate", `unknown field "pro"`},
+		`{"seed": "seven"}`:                   {"Plan.seed", "string", "a whole number"},
+		`{"seed": 1, "rules": [], "seed": 2}`: {"Plan.seed", "twice"},
+		`{"seed": 1, "Seed": 2}`:              {"Plan.Seed", "twice"},
+		`{"rules": [{"fault": {"kind": "delay", "delay": "1s", "kind": "error"}}]}`:                            {"Plan.Rules[0].Fault.kind", "twice"},
+		`{"rules": [{"fault": {"kind": "error"}, "when": {"every": 2}, "when": {"every": 3}}]}`:                {"Plan.Rules[0].when", "twice"},
+		`{"rules": [{"fault": {"kind": "error"}, "when": {"probability": 0}}]}`:                                {"Plan.Rules[0].When.probability", "leave it out for always"},
+		`{"rules": [{"fault": {"kind": "error"}, "when": {"probability": "x"}}]}`:                              {"Plan.Rules[0].When.probability", "a number"},
+		`{"rules": [{"fault": {"kind": "error"}}, {"fault": {"kind": "hang"}, "when": {"probability": 0.5}}]}`: {"Plan.Rules[1]", "Plan.Rules[0], error, does not take first"},
+		`{"rules": [{"fault": {"kind": "throttle"}}, {"fault": {"kind": "explosion"}}]}`:                       {"Plan.Rules[1].Fault.Kind", "explosion", "delivered_late"},
 		`{`:    {"Plan", "unexpected end"},
 		`[]`:   {"Plan", "array"},
 		`null`: {"Plan", "null"},
@@ -203,7 +210,7 @@ func TestJSONLeavesOutWhatStays(t *testing.T) {
 	rule := chaos.Rule{Fault: chaos.Fault{Delay: time.Second, After: true}, When: chaos.Policy{To: time.Minute}, Rate: chaos.Rate{Per: time.Hour}}
 	require.NoError(t, json.Unmarshal([]byte(`{"fault": {"kind": "delay"}, "when": {"skip": 1}, "rate": {"count": 1}}`), &rule))
 	assert.Equal(t, chaos.Rule{
-		Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Second, After: true}, When: chaos.Policy{To: time.Minute, Skip: 1}, Rate: chaos.Rate{Count: 1, Per: time.Hour},
+		Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Second, After: true}, When: chaos.Policy{To: time.Minute, Skip: 1}, Rate: chaos.Rate{Count: 1, Per: time.Hour},
 	}, rule)
 }
 
@@ -226,6 +233,49 @@ func TestReadyMadePlansWork(t *testing.T) {
 	require.ErrorContains(t, err, "lost-replies")
 }
 
+// A rule whose operations an earlier one takes, all of them, would never happen.
+func TestRulesThatNeverHappenAreRefused(t *testing.T) {
+	all := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}}
+	with := func(change func(*chaos.Rule)) chaos.Rule {
+		r := all
+		change(&r)
+		return r
+	}
+	renew := with(func(r *chaos.Rule) { r.Match.Ops = []chaos.Op{chaos.OpRenew} })
+	jobs := with(func(r *chaos.Rule) { r.Match.Names = []string{"jobs/*"} })
+	daily := with(func(r *chaos.Rule) { r.Match.Names = []string{"jobs/daily*", "jobs/x"} })
+	partition := chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}}
+	for name, rules := range map[string][]chaos.Rule{
+		"the same twice": {all, all}, "one operation of all": {all, renew}, "a name of all": {all, jobs}, "names of a pattern": {jobs, daily},
+		"anything after a partition": {all, partition}, "always, in other words": {with(func(r *chaos.Rule) { r.When.Probability = 1 }), renew},
+		"not the neighbour": {all, {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 1}}, renew},
+	} {
+		err := parsed(t, rules)
+		require.ErrorIs(t, err, leasing.ErrInvalid, name)
+		require.ErrorContains(t, err, "would never fire", name)
+	}
+	for name, rules := range map[string][]chaos.Rule{
+		"the rest": {renew, all}, "other names": {jobs, renew}, "a larger pattern": {daily, jobs}, "a name of nothing": {jobs, {Fault: chaos.Fault{Kind: chaos.FaultError}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpPing}}}},
+		"a part": {with(func(r *chaos.Rule) { r.When.Probability = .5 }), all}, "so many": {with(func(r *chaos.Rule) { r.Budget.Total = 1 }), all},
+		"so often": {with(func(r *chaos.Rule) { r.Rate = chaos.Rate{Count: 1, Per: 1} }), all}, "for a time": {with(func(r *chaos.Rule) { r.When.To = 1 }), all},
+		"delays add up":      {all, {Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 1}}},
+		"switched on":        {with(func(r *chaos.Rule) { r.Disabled = true }), all},
+		"a batch, its items": {all, {Fault: chaos.Fault{Kind: chaos.FaultHang}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenewBatch}}}},
+		"with an answer":     {{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}}, {Fault: chaos.Fault{Kind: chaos.FaultHang}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpInspect}}}},
+	} {
+		require.NoError(t, parsed(t, rules), name)
+	}
+	require.NoError(t, chaos.Plan{Rules: []chaos.Rule{all, all}}.Validate(), "in Go one may be switched off")
+}
+
+// parsed writes rules as JSON and reads them.
+func parsed(t *testing.T, rules []chaos.Rule) error {
+	text, err := json.Marshal(chaos.Plan{Rules: rules})
+	require.NoError(t, err)
+	_, err = chaos.ParsePlan(text)
+	return err
+}
+
 // plans draws plans of which most can't work.
 func plans() *rapid.Generator[chaos.Plan] {
 	return rapid.Custom(func(t *rapid.T) chaos.Plan {
@@ -237,7 +287,7 @@ func plans() *rapid.Generator[chaos.Plan] {
 			return chaos.Rule{
 				Name: rapid.SampledFrom([]string{"", "a", "b", "ü"}).Draw(t, "name"),
 				Fault: chaos.Fault{
-					Kind:  chaos.Kind(rapid.SampledFrom([]string{"delay", "error", "broken", "stale_read", "?"}).Draw(t, "kind")),
+					Kind:  chaos.FaultKind(rapid.SampledFrom([]string{"delay", "error", "broken", "stale_read", "?"}).Draw(t, "kind")),
 					Delay: duration.Draw(t, "delay"), Jitter: duration.Draw(t, "jitter"), After: rapid.Bool().Draw(t, "after"),
 					RetryAfter: duration.Draw(t, "retry"), Failure: chaos.Failure(rapid.SampledFrom([]string{"", "denied"}).Draw(t, "failure")), RunOut: rapid.Bool().Draw(t, "run out"),
 				},

@@ -79,11 +79,11 @@ func TestPolicyIsTheConjunctionOfItsFields(t *testing.T) {
 func TestDiceAreFair(t *testing.T) {
 	const n = 5_000
 	for what, at := range map[string]func(i int) dice{
-		"seed":  func(i int) dice { return roll(uint64(i), "r", operation{op: Acquire, name: "n"}, 1) },
-		"rule":  func(i int) dice { return roll(1, fmt.Sprint(i), operation{op: Acquire, name: "n"}, 1) },
-		"name":  func(i int) dice { return roll(1, "r", operation{op: Acquire, name: fmt.Sprint(i)}, 1) },
-		"owner": func(i int) dice { return roll(1, "r", operation{op: Acquire, owner: fmt.Sprint(i)}, 1) },
-		"nth":   func(i int) dice { return roll(1, "r", operation{op: Acquire, name: "n"}, i) },
+		"seed":  func(i int) dice { return roll(uint64(i), "r", operation{op: OpAcquire, name: "n"}, 1) },
+		"rule":  func(i int) dice { return roll(1, fmt.Sprint(i), operation{op: OpAcquire, name: "n"}, 1) },
+		"name":  func(i int) dice { return roll(1, "r", operation{op: OpAcquire, name: fmt.Sprint(i)}, 1) },
+		"owner": func(i int) dice { return roll(1, "r", operation{op: OpAcquire, owner: fmt.Sprint(i)}, 1) },
+		"nth":   func(i int) dice { return roll(1, "r", operation{op: OpAcquire, name: "n"}, i) },
 	} {
 		var happens, jitter, both int
 		for i := range n {
@@ -99,7 +99,7 @@ func TestDiceAreFair(t *testing.T) {
 				}
 			}
 		}
-		// Five standard deviations; the seeds are fixed, so it holds or not for ever.
+		// Five standard deviations; the seeds are fixed, so it holds or not forever.
 		assert.InDelta(t, .1*n, happens, 5*math.Sqrt(.09*n), what)
 		assert.InDelta(t, .1*n, jitter, 5*math.Sqrt(.09*n), what)
 		assert.InDelta(t, .01*n, both, 5*math.Sqrt(.01*n), what)
@@ -109,8 +109,8 @@ func TestDiceAreFair(t *testing.T) {
 func TestDiceKnowFieldsApart(t *testing.T) {
 	seen := map[dice]string{}
 	for _, o := range []operation{
-		{op: Acquire, name: "ab", owner: "c"}, {op: Acquire, name: "a", owner: "bc"}, {op: Acquire, name: "abc"},
-		{op: Renew, name: "ab", owner: "c"}, {op: Acquire, owner: "abc"},
+		{op: OpAcquire, name: "ab", owner: "c"}, {op: OpAcquire, name: "a", owner: "bc"}, {op: OpAcquire, name: "abc"},
+		{op: OpRenew, name: "ab", owner: "c"}, {op: OpAcquire, owner: "abc"},
 	} {
 		d := roll(1, "r", o, 1)
 		require.Empty(t, seen[d], "%+v", o)

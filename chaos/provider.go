@@ -110,7 +110,7 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 	p.historian, _ = abstractions.As[abstractions.HistoryReader](provider)
 	for _, r := range plan.Rules {
 		p.rules = append(p.rules, newRule(r))
-		p.partitions = p.partitions || r.Fault.Kind == Partitioned
+		p.partitions = p.partitions || r.Fault.Kind == FaultPartitioned
 	}
 	slices.SortStableFunc(p.rules, func(a, b *rule) int { return a.rank() - b.rank() })
 	p.quiet.Store(len(p.rules) == 0)

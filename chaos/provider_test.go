@@ -76,7 +76,7 @@ func set[T any](target *T, ok bool, p any) bool {
 // TestTrap_T64_NothingReachesTheBackendPastTheWrapper: each ability that the
 // wrapper answers for is the wrapper itself, and what it doesn't know is hidden.
 func TestTrap_T64_NothingReachesTheBackendPastTheWrapper(t *testing.T) {
-	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}})
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}})
 	batcher, _ := abstractions.As[abstractions.BatchRenewer](p)
 	waiter, _ := abstractions.As[abstractions.Waiter](p)
 	lister, _ := abstractions.As[abstractions.Lister](p)
@@ -125,8 +125,8 @@ func TestTrap_T51_AutoRenewalGoesThroughTheWrapper(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBackend()
 				p, err := chaos.Wrap(wrap(b), chaos.Plan{Rules: []chaos.Rule{
-					{Name: "renewals", Fault: chaos.Fault{Kind: chaos.Error}, When: chaos.Policy{From: 20 * second}, Match: chaos.Match{Ops: []chaos.Op{chaos.Renew}}},
-					{Name: "clean-ups", Fault: chaos.Fault{Kind: chaos.ReplyLost}, Match: chaos.Match{Ops: []chaos.Op{chaos.Release}}, Budget: chaos.Budget{Total: 2}},
+					{Name: "renewals", Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{From: 20 * second}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRenew}}},
+					{Name: "clean-ups", Fault: chaos.Fault{Kind: chaos.FaultReplyLost}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRelease}}, Budget: chaos.Budget{Total: 2}},
 				}}, chaos.Options{})
 				require.NoError(t, err)
 				manager, err := leasing.NewManager(p, leasing.Options{TTL: 10 * second})
@@ -160,8 +160,8 @@ func expectFaults(t *testing.T, wrap func(inner leasing.Provider, plan chaos.Pla
 	const n = 2000
 	b := newBackend()
 	p := wrap(b, chaos.Plan{Seed: 1, Rules: []chaos.Rule{
-		{Fault: chaos.Fault{Kind: chaos.Error}, When: chaos.Policy{Probability: .3}, Match: chaos.Match{Ops: []chaos.Op{chaos.Inspect}}},
-		{Fault: chaos.Fault{Kind: chaos.ReplyLost}, When: chaos.Policy{First: 2}, Match: chaos.Match{Ops: []chaos.Op{chaos.Release}}},
+		{Fault: chaos.Fault{Kind: chaos.FaultError}, When: chaos.Policy{Probability: .3}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpInspect}}},
+		{Fault: chaos.Fault{Kind: chaos.FaultReplyLost}, When: chaos.Policy{First: 2}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpRelease}}},
 	}})
 	failed := 0
 	for range n {
@@ -220,10 +220,10 @@ func TestTrap_T50_ThePolicyIsAskedOncePerOperation(t *testing.T) {
 // TestTrap_T50_CountsOfEachOperation: whatever happens to an operation, each
 // rule is asked about it once; that is so for items of batches too.
 func TestTrap_T50_CountsOfEachOperation(t *testing.T) {
-	for _, kind := range []chaos.Kind{chaos.Error, chaos.ReplyLost, chaos.AppliedTwice, chaos.RequestLost, chaos.Throttle, chaos.Broken} {
+	for _, kind := range []chaos.FaultKind{chaos.FaultError, chaos.FaultReplyLost, chaos.FaultAppliedTwice, chaos.FaultRequestLost, chaos.FaultThrottle, chaos.FaultBroken} {
 		for _, verb := range verbs {
 			plan := chaos.Plan{Rules: []chaos.Rule{
-				{Name: "first", Fault: chaos.Fault{Kind: chaos.Delay, Delay: 1}, When: chaos.Policy{Sequence: "x..x.x"}, Match: chaos.Match{Ops: []chaos.Op{verb.op}}},
+				{Name: "first", Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 1}, When: chaos.Policy{Sequence: "x..x.x"}, Match: chaos.Match{Ops: []chaos.Op{verb.op}}},
 				{Name: "it", Fault: chaos.Fault{Kind: kind}, When: chaos.Policy{Sequence: ".xx"}, Match: chaos.Match{Ops: []chaos.Op{verb.op}}},
 			}}
 			if plan.Validate() != nil {
@@ -251,11 +251,11 @@ func TestCloseEndsWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBackend()
 		p, err := chaos.Wrap(b, chaos.Plan{Rules: []chaos.Rule{
-			{Fault: chaos.Fault{Kind: chaos.Hang}, Match: chaos.Match{Ops: []chaos.Op{chaos.Ping}}},
-			{Fault: chaos.Fault{Kind: chaos.Hang, After: true}, Match: chaos.Match{Ops: []chaos.Op{chaos.Inspect}}},
-			{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour}, Match: chaos.Match{Ops: []chaos.Op{chaos.List}}},
-			{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: time.Hour}, Match: chaos.Match{Ops: []chaos.Op{chaos.Acquire}}},
-			{Fault: chaos.Fault{Kind: chaos.AppliedTwice}, Match: chaos.Match{Ops: []chaos.Op{chaos.Wait}}},
+			{Fault: chaos.Fault{Kind: chaos.FaultHang}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpPing}}},
+			{Fault: chaos.Fault{Kind: chaos.FaultHang, After: true}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpInspect}}},
+			{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Hour}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpList}}},
+			{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: time.Hour}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}}},
+			{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpWait}}},
 		}}, chaos.Options{})
 		require.NoError(t, err)
 		ctx := context.Background()
@@ -279,8 +279,8 @@ func TestCloseEndsWhatHangs(t *testing.T) {
 		require.NoError(t, p.Close())
 		calls.Wait()
 		assert.Zero(t, time.Since(start))
-		assert.Equal(t, chaos.DeliveredLately{Dropped: 1}, p.Report().Late)
-		assert.Empty(t, b.times(chaos.Acquire))
+		assert.Equal(t, chaos.LateDeliveries{Dropped: 1}, p.Report().Late)
+		assert.Empty(t, b.times(chaos.OpAcquire))
 		require.NoError(t, p.Settle(ctx))
 		require.NoError(t, p.Close(), "again")
 		assert.ErrorIs(t, b.Provider.Ping(ctx), leasing.ErrClosed, "the wrapped provider is closed")
@@ -311,7 +311,7 @@ func (p slow) Acquire(ctx context.Context, _ abstractions.AcquireRequest) (abstr
 // and by itself after 10 s.
 func TestCloseCancelsWhatArrivesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}}}}
+		late := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}}}}
 		p, err := chaos.Wrap(slow{newBackend()}, late, chaos.Options{})
 		require.NoError(t, err)
 		_, err = p.Acquire(t.Context(), claim("n", "id"))
@@ -319,7 +319,7 @@ func TestCloseCancelsWhatArrivesLate(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, p.Settle(t.Context()))
 		assert.Equal(t, 11*second, time.Since(start))
-		assert.Equal(t, chaos.DeliveredLately{Refused: 1}, p.Report().Late)
+		assert.Equal(t, chaos.LateDeliveries{Refused: 1}, p.Report().Late)
 
 		_, err = p.Acquire(t.Context(), claim("n", "id"))
 		require.ErrorIs(t, err, chaos.ErrInjected)
@@ -327,7 +327,7 @@ func TestCloseCancelsWhatArrivesLate(t *testing.T) {
 		start = time.Now()
 		require.NoError(t, p.Close())
 		assert.Zero(t, time.Since(start))
-		assert.Equal(t, chaos.DeliveredLately{Refused: 1, Dropped: 1}, p.Report().Late)
+		assert.Equal(t, chaos.LateDeliveries{Refused: 1, Dropped: 1}, p.Report().Late)
 	})
 }
 
@@ -349,7 +349,7 @@ func (p stuck) Close() error { return errStuck }
 func TestCloseWaitsForABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := stuck{newBackend(), make(chan struct{})}
-		p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: second}}}}, chaos.Options{})
+		p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: second}}}}, chaos.Options{})
 		require.NoError(t, err)
 		_, err = p.Acquire(t.Context(), claim("n", "id"))
 		require.ErrorIs(t, err, chaos.ErrInjected)
@@ -399,7 +399,7 @@ func TestConcurrentSafe(t *testing.T) {
 // on what others ask meanwhile, nor on what else is asked.
 func TestFateIsItsOwn(t *testing.T) {
 	fates := func(meanwhile func(p *chaos.Provider)) (failed []bool) {
-		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.RequestLost}, When: chaos.Policy{Probability: .5}})
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultRequestLost}, When: chaos.Policy{Probability: .5}})
 		for range 64 {
 			_, err := p.Acquire(t.Context(), claim("n", "id"))
 			failed = append(failed, errors.Is(err, chaos.ErrInjected))

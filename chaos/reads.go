@@ -24,7 +24,7 @@ func (p *Provider) inspect(ctx context.Context, req abstractions.InspectRequest)
 	if req.Validate(p.caps) != nil {
 		return p.inner.Inspect(ctx, req)
 	}
-	o := operation{op: Inspect, name: req.Name, read: req}
+	o := operation{op: OpInspect, name: req.Name, read: req}
 	return read(ctx, p, o, ownRecord, func(ctx context.Context) (abstractions.Record, error) { return p.inner.Inspect(ctx, req) })
 }
 
@@ -35,7 +35,7 @@ func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abst
 	case err != nil:
 		return abstractions.ListResult{}, err
 	case p.lister == nil:
-		return abstractions.ListResult{}, p.wrap(operation{op: List}, abstractions.ErrUnsupported)
+		return abstractions.ListResult{}, p.wrap(operation{op: OpList}, abstractions.ErrUnsupported)
 	case quiet:
 		return p.lister.List(ctx, req)
 	}
@@ -43,7 +43,7 @@ func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abst
 }
 
 func (p *Provider) list(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	o := operation{op: List, read: req}
+	o := operation{op: OpList, read: req}
 	return read(ctx, p, o, ownList, func(ctx context.Context) (abstractions.ListResult, error) { return p.lister.List(ctx, req) })
 }
 
@@ -54,7 +54,7 @@ func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest)
 	case err != nil:
 		return abstractions.HistoryResult{}, err
 	case p.historian == nil:
-		return abstractions.HistoryResult{}, p.wrap(operation{op: History, name: req.Name}, abstractions.ErrUnsupported)
+		return abstractions.HistoryResult{}, p.wrap(operation{op: OpHistory, name: req.Name}, abstractions.ErrUnsupported)
 	case quiet:
 		return p.historian.History(ctx, req)
 	}
@@ -65,7 +65,7 @@ func (p *Provider) history(ctx context.Context, req abstractions.HistoryRequest)
 	if (abstractions.InspectRequest{Name: req.Name}).Validate(p.caps) != nil {
 		return p.historian.History(ctx, req)
 	}
-	o := operation{op: History, name: req.Name, read: req}
+	o := operation{op: OpHistory, name: req.Name, read: req}
 	return read(ctx, p, o, ownHistory, func(ctx context.Context) (abstractions.HistoryResult, error) { return p.historian.History(ctx, req) })
 }
 
@@ -76,7 +76,7 @@ func (p *Provider) Ping(ctx context.Context) error {
 	case err != nil:
 		return err
 	case p.pinger == nil:
-		return p.wrap(operation{op: Ping}, abstractions.ErrUnsupported)
+		return p.wrap(operation{op: OpPing}, abstractions.ErrUnsupported)
 	case quiet:
 		return p.pinger.Ping(ctx)
 	}
@@ -84,7 +84,7 @@ func (p *Provider) Ping(ctx context.Context) error {
 }
 
 func (p *Provider) ping(ctx context.Context) error {
-	_, err := through(ctx, p, operation{op: Ping}, func(ctx context.Context) (nothing, error) { return nothing{}, p.pinger.Ping(ctx) })
+	_, err := through(ctx, p, operation{op: OpPing}, func(ctx context.Context) (nothing, error) { return nothing{}, p.pinger.Ping(ctx) })
 	return err
 }
 

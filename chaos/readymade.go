@@ -26,12 +26,12 @@ type FlakyNetworkOptions struct {
 func FlakyNetwork(o FlakyNetworkOptions) Plan {
 	p, most := cmp.Or(o.Probability, 0.05), cmp.Or(o.MaxDelay, 50*time.Millisecond)
 	return Plan{Name: "flaky-network", Seed: o.Seed, Rules: []Rule{
-		{Name: "slow request", Fault: Fault{Kind: Delay, Jitter: most}, When: Policy{Probability: 1. / 3}},
-		{Name: "request lost", Fault: Fault{Kind: RequestLost, Delay: most}, When: Policy{Probability: p}},
-		{Name: "reply lost", Fault: Fault{Kind: ReplyLost, Delay: most}, When: Policy{Probability: p}},
-		{Name: "request late", Fault: Fault{Kind: DeliveredLate, Delay: 10 * most, Jitter: 30 * most}, When: Policy{Probability: p / 2}},
-		{Name: "request twice", Fault: Fault{Kind: AppliedTwice, Jitter: most}, When: Policy{Probability: p / 2}},
-		{Name: "hints lost", Fault: Fault{Kind: HintsLost}, When: Policy{Probability: min(4*p, 1)}},
+		{Name: "slow request", Fault: Fault{Kind: FaultDelay, Jitter: most}, When: Policy{Probability: 1. / 3}},
+		{Name: "request lost", Fault: Fault{Kind: FaultRequestLost, Delay: most}, When: Policy{Probability: p}},
+		{Name: "reply lost", Fault: Fault{Kind: FaultReplyLost, Delay: most}, When: Policy{Probability: p}},
+		{Name: "request late", Fault: Fault{Kind: FaultDeliveredLate, Delay: 10 * most, Jitter: 30 * most}, When: Policy{Probability: p / 2}},
+		{Name: "request twice", Fault: Fault{Kind: FaultAppliedTwice, Jitter: most}, When: Policy{Probability: p / 2}},
+		{Name: "hints lost", Fault: Fault{Kind: FaultHintsLost}, When: Policy{Probability: min(4*p, 1)}},
 	}}
 }
 
@@ -52,9 +52,9 @@ type SlowBackendOptions struct {
 func SlowBackend(o SlowBackendOptions) Plan {
 	delay, jitter := cmp.Or(o.Delay, 200*time.Millisecond), cmp.Or(o.Jitter, 100*time.Millisecond)
 	return Plan{Name: "slow-backend", Seed: o.Seed, Rules: []Rule{
-		{Name: "slow request", Fault: Fault{Kind: Delay, Delay: delay / 2, Jitter: jitter}},
-		{Name: "slow reply", Fault: Fault{Kind: Delay, Delay: delay / 2, Jitter: jitter, After: true}},
-		{Name: "stall", Fault: Fault{Kind: Delay, Delay: 10 * delay, After: true}, When: Policy{Probability: cmp.Or(o.Stall, 0.02)}},
+		{Name: "slow request", Fault: Fault{Kind: FaultDelay, Delay: delay / 2, Jitter: jitter}},
+		{Name: "slow reply", Fault: Fault{Kind: FaultDelay, Delay: delay / 2, Jitter: jitter, After: true}},
+		{Name: "stall", Fault: Fault{Kind: FaultDelay, Delay: 10 * delay, After: true}, When: Policy{Probability: cmp.Or(o.Stall, 0.02)}},
 	}}
 }
 
@@ -72,7 +72,7 @@ type LostRepliesOptions struct {
 // lock libraries get wrong. Leases should survive it.
 func LostReplies(o LostRepliesOptions) Plan {
 	return Plan{Name: "lost-replies", Seed: o.Seed, Rules: []Rule{
-		{Name: "reply lost", Fault: Fault{Kind: ReplyLost, Delay: o.Timeout}, When: Policy{Probability: cmp.Or(o.Probability, 0.2)}},
+		{Name: "reply lost", Fault: Fault{Kind: FaultReplyLost, Delay: o.Timeout}, When: Policy{Probability: cmp.Or(o.Probability, 0.2)}},
 	}}
 }
 
@@ -97,7 +97,7 @@ func Partition(o PartitionOptions) Plan {
 	}
 	return Plan{Name: "partition", Seed: o.Seed, Rules: []Rule{{
 		Name:  "cut off",
-		Fault: Fault{Kind: Partitioned, Delay: o.Timeout},
+		Fault: Fault{Kind: FaultPartitioned, Delay: o.Timeout},
 		When:  window(o.From, o.For, o.Every),
 		Match: Match{Owners: o.Owners, Names: o.Names},
 	}}}
@@ -133,9 +133,9 @@ type StealLeaseOptions struct {
 func StealLease(o StealLeaseOptions) Plan {
 	return Plan{Name: "steal-lease", Seed: o.Seed, Rules: []Rule{{
 		Name:   "stolen",
-		Fault:  Fault{Kind: Broken, RunOut: o.RunOut},
+		Fault:  Fault{Kind: FaultBroken, RunOut: o.RunOut},
 		When:   Policy{Probability: cmp.Or(o.Probability, 0.1)},
-		Match:  Match{Ops: []Op{Renew}, Names: o.Names},
+		Match:  Match{Ops: []Op{OpRenew}, Names: o.Names},
 		Budget: o.Budget,
 	}}}
 }
@@ -160,7 +160,7 @@ func ThrottledAccount(o ThrottledAccountOptions) Plan {
 	}
 	when.Probability = cmp.Or(o.Probability, 0.3)
 	return Plan{Name: "throttled-account", Seed: o.Seed, Rules: []Rule{{
-		Name: "throttled", Fault: Fault{Kind: Throttle, RetryAfter: cmp.Or(o.RetryAfter, 500*time.Millisecond)}, When: when,
+		Name: "throttled", Fault: Fault{Kind: FaultThrottle, RetryAfter: cmp.Or(o.RetryAfter, 500*time.Millisecond)}, When: when,
 	}}}
 }
 
@@ -178,9 +178,9 @@ type TotalOutageOptions struct {
 // shorter than what is left of the leases should harm nobody; in a longer one all
 // leases are lost, in time.
 func TotalOutage(o TotalOutageOptions) Plan {
-	rule := Rule{Name: "outage", Fault: Fault{Kind: Error}, When: window(o.From, o.For, o.Every)}
+	rule := Rule{Name: "outage", Fault: Fault{Kind: FaultError}, When: window(o.From, o.For, o.Every)}
 	if o.Hang {
-		rule.Fault.Kind = Partitioned
+		rule.Fault.Kind = FaultPartitioned
 	}
 	return Plan{Name: "total-outage", Seed: o.Seed, Rules: []Rule{rule}}
 }

@@ -2,7 +2,7 @@ package chaos
 
 // kept is how many names, claims and requests a wrapper keeps in mind at least:
 // far more than a test has at a time, and a bound for one that makes up new
-// names for ever.
+// names forever.
 const kept = 1 << 16
 
 // recent is a map that forgets what has not been used for long. It keeps at

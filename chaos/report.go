@@ -17,17 +17,17 @@ type Report struct {
 	// batch of renewals is one, and so is the batch as a whole.
 	Operations map[Op]int `json:"operations"`
 	// Injected is the number of faults, and the maps count the same ones.
-	Injected int             `json:"injected"`
-	ByRule   map[string]int  `json:"by_rule"` // with 0 for a rule that never happened
-	ByKind   map[Kind]int    `json:"by_kind"`
-	ByOp     map[Op]int      `json:"by_op"`
-	ByName   map[string]int  `json:"by_name"` // of the first 1024 names, the others under "(others)"
-	ByOwner  map[string]int  `json:"by_owner"`
-	Late     DeliveredLately `json:"late"`
+	Injected int               `json:"injected"`
+	ByRule   map[string]int    `json:"by_rule"` // with 0 for a rule that never happened
+	ByKind   map[FaultKind]int `json:"by_kind"`
+	ByOp     map[Op]int        `json:"by_op"`
+	ByName   map[string]int    `json:"by_name"` // of the first 1024 names, the others under "(others)"
+	ByOwner  map[string]int    `json:"by_owner"`
+	Late     LateDeliveries    `json:"late"`
 }
 
-// DeliveredLately says what became of the operations of DeliveredLate.
-type DeliveredLately struct {
+// LateDeliveries says what became of the operations of FaultDeliveredLate.
+type LateDeliveries struct {
 	Applied int `json:"applied"` // the backend accepted them
 	Refused int `json:"refused"` // it did not, or did not answer
 	Dropped int `json:"dropped"` // the wrapper was closed first
@@ -80,7 +80,7 @@ func (r Report) String() string {
 	section(&b, "operations", r.ByOp)
 	section(&b, "names", r.ByName)
 	section(&b, "owners", r.ByOwner)
-	if r.Late != (DeliveredLately{}) {
+	if r.Late != (LateDeliveries{}) {
 		fmt.Fprintf(&b, "  late: %d applied, %d refused, %d dropped, %d pending\n", r.Late.Applied, r.Late.Refused, r.Late.Dropped, r.Late.Pending)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
@@ -121,16 +121,16 @@ type tally struct {
 	operations map[Op]int
 	injected   int
 	byRule     map[string]int
-	byKind     map[Kind]int
+	byKind     map[FaultKind]int
 	byOp       map[Op]int
 	byName     map[string]int
 	byOwner    map[string]int
-	late       DeliveredLately
+	late       LateDeliveries
 }
 
 func newTally() tally {
 	return tally{
-		operations: map[Op]int{}, byRule: map[string]int{}, byKind: map[Kind]int{},
+		operations: map[Op]int{}, byRule: map[string]int{}, byKind: map[FaultKind]int{},
 		byOp: map[Op]int{}, byName: map[string]int{}, byOwner: map[string]int{},
 	}
 }

@@ -142,8 +142,8 @@ func everything(seed uint64) chaos.Plan {
 		chaos.TotalOutage(chaos.TotalOutageOptions{For: time.Second}).Rules,
 		chaos.Partition(chaos.PartitionOptions{From: 5 * time.Second, For: time.Second}).Rules,
 		[]chaos.Rule{
-			{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Probability: 0.2}},
-			{Fault: chaos.Fault{Kind: chaos.Hang}, When: chaos.Policy{Every: 29}},
+			{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, When: chaos.Policy{Probability: 0.2}},
+			{Fault: chaos.Fault{Kind: chaos.FaultHang}, When: chaos.Policy{Every: 29}},
 		})
 	return plan
 }

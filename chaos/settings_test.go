@@ -54,7 +54,7 @@ func splitPath(path string) func(yield func(string) bool) {
 // plan in which it has a meaning: something that callers, observers or the report
 // see has to change. A field that has no line here fails.
 func TestTrap_T52_EachSettingIsUsed(t *testing.T) {
-	lost := chaos.Fault{Kind: chaos.RequestLost}
+	lost := chaos.Fault{Kind: chaos.FaultRequestLost}
 	settings := map[string]struct {
 		rule  chaos.Rule
 		value any
@@ -69,13 +69,13 @@ func TestTrap_T52_EachSettingIsUsed(t *testing.T) {
 		".Rules.Name":     {chaos.Rule{Fault: lost}, "another"},
 		".Rules.Disabled": {chaos.Rule{Fault: lost}, true},
 
-		".Rules.Fault.Kind":       {chaos.Rule{Fault: lost}, chaos.ReplyLost},
+		".Rules.Fault.Kind":       {chaos.Rule{Fault: lost}, chaos.FaultReplyLost},
 		".Rules.Fault.Delay":      {chaos.Rule{Fault: lost}, 50 * time.Millisecond},
 		".Rules.Fault.Jitter":     {chaos.Rule{Fault: lost}, 50 * time.Millisecond},
-		".Rules.Fault.After":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}}, true},
-		".Rules.Fault.RetryAfter": {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Throttle}}, time.Second},
-		".Rules.Fault.Failure":    {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}}, chaos.Denied},
-		".Rules.Fault.RunOut":     {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Broken}, Match: chaos.Match{Ops: []chaos.Op{chaos.Inspect}}}, true},
+		".Rules.Fault.After":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}}, true},
+		".Rules.Fault.RetryAfter": {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultThrottle}}, time.Second},
+		".Rules.Fault.Failure":    {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}}, chaos.FailureDenied},
+		".Rules.Fault.RunOut":     {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultBroken}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpInspect}}}, true},
 
 		".Rules.When.From":        {chaos.Rule{Fault: lost}, time.Second},
 		".Rules.When.To":          {chaos.Rule{Fault: lost}, time.Second},
@@ -87,7 +87,7 @@ func TestTrap_T52_EachSettingIsUsed(t *testing.T) {
 		".Rules.When.Probability": {chaos.Rule{Fault: lost}, .5},
 		".Rules.When.PerName":     {chaos.Rule{Fault: lost, When: chaos.Policy{First: 2}}, true},
 
-		".Rules.Match.Ops":    {chaos.Rule{Fault: lost}, []chaos.Op{chaos.Ping}},
+		".Rules.Match.Ops":    {chaos.Rule{Fault: lost}, []chaos.Op{chaos.OpPing}},
 		".Rules.Match.Names":  {chaos.Rule{Fault: lost}, []string{"*2"}},
 		".Rules.Match.Owners": {chaos.Rule{Fault: lost}, []string{"*2"}},
 

@@ -38,7 +38,7 @@ func (p *Provider) remember(o operation, value any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rules {
-		if r.Fault.Kind != StaleRead || !r.concerns(o) {
+		if r.Fault.Kind != FaultStaleRead || !r.concerns(o) {
 			continue
 		}
 		known, ok := r.answers.get(o.read)

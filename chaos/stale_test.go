@@ -16,7 +16,7 @@ import (
 
 func TestStaleReadsShowWhatWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead, Delay: 3 * second}, When: chaos.Policy{Sequence: "....x.x"}})
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: 3 * second}, When: chaos.Policy{Sequence: "....x.x"}})
 		holder := func() string {
 			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
@@ -42,14 +42,14 @@ func TestStaleReadsShowWhatWas(t *testing.T) {
 		// the seventh, at 7 s, what was read at 4 s or before. It keeps one answer
 		// in 3 s: those of 1 s and 4 s.
 		assert.Equal(t, []string{"a", "b", "c", "d", "a", "f", "d"}, seen)
-		assert.Len(t, b.times(chaos.Inspect), 7)
+		assert.Len(t, b.times(chaos.OpInspect), 7)
 	})
 }
 
 // A replica that lags catches up.
 func TestStaleReadsAreNoStalerThanTheyNeedBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead, Delay: second}})
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}})
 		held := func() bool {
 			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestStaleReadsAreNoStalerThanTheyNeedBe(t *testing.T) {
 
 func TestStaleReadsOfListsAndHistories(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 2}})
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, When: chaos.Policy{Skip: 2}})
 		_, err := b.Provider.Acquire(t.Context(), claim("n", "first"))
 		require.NoError(t, err)
 		list := func(prefix string) abstractions.ListResult {
@@ -93,7 +93,7 @@ func TestStaleReadsOfListsAndHistories(t *testing.T) {
 
 // TestStaleReadsAreTheCallersOwn, who may change what they got.
 func TestStaleReadsAreTheCallersOwn(t *testing.T) {
-	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: chaos.Policy{Skip: 1, PerName: true}})
+	p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, When: chaos.Policy{Skip: 1, PerName: true}})
 	req := claim("n", "id")
 	req.Metadata = map[string]string{"of": "id"}
 	_, err := b.Provider.Acquire(t.Context(), req)
@@ -136,7 +136,7 @@ func (f *failing) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 // TestAFailedReadIsNotServedAgain: it was no answer.
 func TestAFailedReadIsNotServedAgain(t *testing.T) {
 	inner := &failing{backend: newBackend()}
-	p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.StaleRead}}}}, chaos.Options{})
+	p, err := chaos.Wrap(inner, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}}}}, chaos.Options{})
 	require.NoError(t, err)
 	defer p.Close()
 	_, err = inner.Provider.Acquire(t.Context(), claim("n", "id"))
@@ -152,7 +152,7 @@ func TestAFailedReadIsNotServedAgain(t *testing.T) {
 // TestStaleReadsOfAnOwner: what is remembered is the owner's too.
 func TestStaleReadsOfAnOwner(t *testing.T) {
 	for owner, want := range map[string]bool{"me": true, "you": false} {
-		p, b := wrappedWith(t, chaos.Options{Owner: owner}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.StaleRead}, Match: chaos.Match{Owners: []string{"me"}}})
+		p, b := wrappedWith(t, chaos.Options{Owner: owner}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, Match: chaos.Match{Owners: []string{"me"}}})
 		_, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 		require.NoError(t, err)
 		_, err = b.Provider.Acquire(t.Context(), claim("n", "id"))

@@ -36,21 +36,21 @@ func (m *moody) again(op chaos.Op) error {
 }
 
 func (m *moody) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	if err := m.again(chaos.Acquire); err != nil {
+	if err := m.again(chaos.OpAcquire); err != nil {
 		return abstractions.Grant{}, err
 	}
 	return m.backend.Acquire(ctx, req)
 }
 
 func (m *moody) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	if err := m.again(chaos.Renew); err != nil {
+	if err := m.again(chaos.OpRenew); err != nil {
 		return []abstractions.RenewResult{{Err: err}}, nil //nolint:nilerr // it is the item's
 	}
 	return m.backend.RenewBatch(ctx, reqs)
 }
 
 func (m *moody) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
-	if err := m.again(chaos.Break); err != nil {
+	if err := m.again(chaos.OpBreak); err != nil {
 		return leasing.BreakResult{}, err
 	}
 	return m.backend.Break(ctx, req)
@@ -64,7 +64,7 @@ func TestAppliedTwiceIsUnknownIfTheSecondAnswerWouldBeALie(t *testing.T) {
 		leasing.ErrHeld: false, leasing.ErrReleased: false, lost: false, leasing.ErrUnavailable: false,
 	} {
 		m := &moody{newBackend(), err, map[chaos.Op]int{}}
-		p, wrapErr := chaos.Wrap(m, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.AppliedTwice}}}}, chaos.Options{})
+		p, wrapErr := chaos.Wrap(m, chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}}}}, chaos.Options{})
 		require.NoError(t, wrapErr)
 		defer p.Close()
 		isTold := func(what string, got error) {

@@ -39,11 +39,11 @@ func (r Rule) validate() error {
 // fits checks fields of a rule against each other.
 func (r Rule) fits() error {
 	window := Policy{From: r.When.From, To: r.When.To, Repeat: r.When.Repeat}
-	if r.Fault.Kind == Partitioned && r.When != window {
-		return invalid("When", fmt.Sprintf("%+v", r.When), "From, To and Repeat only: a partition is a state and not a matter of single operations")
+	if r.Fault.Kind == FaultPartitioned && r.When != window {
+		return invalid("When", "more than a window", "From, To and Repeat only: a partition is a state and not a matter of single operations")
 	}
-	if r.Fault.Kind == Partitioned && (r.Budget != Budget{} || r.Rate != Rate{}) {
-		return invalid("Budget", fmt.Sprintf("%+v", r.Budget), "neither Budget nor Rate for a partition, which lasts as long as its window")
+	if r.Fault.Kind == FaultPartitioned && (r.Budget != Budget{} || r.Rate != Rate{}) {
+		return invalid("Budget", "a limit", "neither Budget nor Rate for a partition, which lasts as long as its window")
 	}
 	return nil
 }
@@ -63,9 +63,9 @@ func (f Fault) validate() error {
 		return invalid("Fault.Delay", f.Delay, "more than 0")
 	case f.After && !t.after:
 		return invalid("Fault.After", true, "false for "+string(f.Kind)+", which has a place of its own")
-	case f.RetryAfter < 0 || f.RetryAfter != 0 && f.Kind != Throttle:
+	case f.RetryAfter < 0 || f.RetryAfter != 0 && f.Kind != FaultThrottle:
 		return invalid("Fault.RetryAfter", f.RetryAfter, or(f.RetryAfter < 0, "0 or more", unused))
-	case f.RunOut && f.Kind != Broken:
+	case f.RunOut && f.Kind != FaultBroken:
 		return invalid("Fault.RunOut", true, "false for "+string(f.Kind)+", which does not use it")
 	}
 	return f.validateFailure()
@@ -75,12 +75,12 @@ func (f Fault) validateFailure() error {
 	switch {
 	case f.Failure == "":
 		return nil
-	case f.Kind != Error:
+	case f.Kind != FaultError:
 		return invalid("Fault.Failure", string(f.Failure), `"" for `+string(f.Kind)+", which does not use it")
-	case f.Failure == Unavailable:
+	case f.Failure == FailureUnavailable:
 		return nil
-	case f.Failure != Denied && f.Failure != NotSetUp:
-		return invalid("Fault.Failure", string(f.Failure), fmt.Sprintf("%s, %s or %s", Unavailable, Denied, NotSetUp))
+	case f.Failure != FailureDenied && f.Failure != FailureNotSetUp:
+		return invalid("Fault.Failure", string(f.Failure), fmt.Sprintf("%s, %s or %s", FailureUnavailable, FailureDenied, FailureNotSetUp))
 	case f.After:
 		return invalid("Fault.Failure", string(f.Failure), "unavailable with After: the others promise that nothing was applied")
 	}
@@ -123,7 +123,7 @@ func (p Policy) strikes() bool {
 	return false
 }
 
-func (m Match) validate(kind Kind) error {
+func (m Match) validate(kind FaultKind) error {
 	if len(m.Names) > 0 && len(m.Ops) > 0 && !slices.ContainsFunc(m.Ops, func(op Op) bool { return slices.Contains(named, op) }) {
 		return invalid("Match.Names", strings.Join(m.Names, ", "), "nothing for "+listOps(m.Ops)+", which have no name: this rule would never fire")
 	}

@@ -50,7 +50,7 @@ func (p *Provider) acquire(ctx context.Context, req abstractions.AcquireRequest)
 		return p.inner.Acquire(ctx, req)
 	}
 	req.Metadata = maps.Clone(req.Metadata) // it may be sent when the caller has it back
-	o := operation{op: Acquire, name: req.Name, id: req.ID, owner: req.Owner}
+	o := operation{op: OpAcquire, name: req.Name, id: req.ID, owner: req.Owner}
 	return through(ctx, p, o, func(ctx context.Context) (abstractions.Grant, error) { return p.inner.Acquire(ctx, req) })
 }
 
@@ -74,7 +74,7 @@ func (p *Provider) renew(ctx context.Context, req abstractions.RenewRequest) (ab
 }
 
 func renewal(req abstractions.RenewRequest) operation {
-	return operation{op: Renew, name: req.Name, id: req.ID}
+	return operation{op: OpRenew, name: req.Name, id: req.ID}
 }
 
 // Release is the wrapped provider's, with the plan's faults.
@@ -93,7 +93,7 @@ func (p *Provider) release(ctx context.Context, req abstractions.ReleaseRequest)
 	if req.Validate(p.caps) != nil {
 		return p.inner.Release(ctx, req)
 	}
-	o := operation{op: Release, name: req.Name, id: req.ID}
+	o := operation{op: OpRelease, name: req.Name, id: req.ID}
 	_, err := through(ctx, p, o, func(ctx context.Context) (nothing, error) { return nothing{}, p.inner.Release(ctx, req) })
 	return err
 }
@@ -114,6 +114,6 @@ func (p *Provider) breaks(ctx context.Context, req abstractions.BreakRequest) (a
 	if req.Validate(p.caps) != nil {
 		return p.inner.Break(ctx, req)
 	}
-	o := operation{op: Break, name: req.Name}
+	o := operation{op: OpBreak, name: req.Name}
 	return through(ctx, p, o, func(ctx context.Context) (abstractions.BreakResult, error) { return p.inner.Break(ctx, req) })
 }

@@ -14,7 +14,7 @@ func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abst
 	case err != nil:
 		return abstractions.Wakeups{}, err
 	case p.waiter == nil:
-		return abstractions.Wakeups{}, p.wrap(operation{op: Wait, name: req.Name}, abstractions.ErrUnsupported)
+		return abstractions.Wakeups{}, p.wrap(operation{op: OpWait, name: req.Name}, abstractions.ErrUnsupported)
 	case quiet && !p.partitions:
 		return p.waiter.Wait(ctx, req)
 	}
@@ -28,7 +28,7 @@ func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, quiet
 	if ctx.Err() != nil || req.Validate(p.caps) != nil {
 		return register(ctx)
 	}
-	o := operation{op: Wait, name: req.Name, id: req.ID}
+	o := operation{op: OpWait, name: req.Name, id: req.ID}
 	var f fate
 	if !quiet {
 		f = p.decide(&o)
@@ -48,7 +48,7 @@ func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, quiet
 // aboutHints reports whether a fault of a Wait leaves the registration alone.
 func (f *fired) aboutHints() bool {
 	switch f.fault().Kind {
-	case HintsLost, DeliveredLate, AppliedTwice:
+	case FaultHintsLost, FaultDeliveredLate, FaultAppliedTwice:
 		return true
 	}
 	return false
@@ -61,7 +61,7 @@ func (p *Provider) relayed(ctx context.Context, o operation, f *fired, from abst
 	if f != nil {
 		p.note(ctx, o, f)
 	}
-	if f == nil || f.fault().Kind != HintsLost {
+	if f == nil || f.fault().Kind != FaultHintsLost {
 		p.spawn(func() { p.relay(ctx, o, f, from.C, to) })
 	}
 	return abstractions.Wakeups{C: to}
@@ -88,11 +88,11 @@ func (p *Provider) relay(ctx context.Context, o operation, f *fired, from <-chan
 
 // pass hands one hint on: at once, late, or twice.
 func (p *Provider) pass(ctx context.Context, f *fired, to chan<- struct{}) bool {
-	if f != nil && f.fault().Kind == DeliveredLate && !p.pause(ctx, f.delay) {
+	if f != nil && f.fault().Kind == FaultDeliveredLate && !p.pause(ctx, f.delay) {
 		return false
 	}
 	hint(to)
-	if f != nil && f.fault().Kind == AppliedTwice {
+	if f != nil && f.fault().Kind == FaultAppliedTwice {
 		if !p.pause(ctx, f.delay) {
 			return false
 		}

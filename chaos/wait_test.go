@@ -46,18 +46,18 @@ func TestFaultsOfHints(t *testing.T) {
 		rule chaos.Rule
 		want []time.Duration
 	}{
-		"none":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Error}, Match: chaos.Match{Ops: []chaos.Op{chaos.Ping}}}, []time.Duration{0}},
-		"lost":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.HintsLost}}, nil},
-		"late":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.DeliveredLate, Delay: 3 * second}}, []time.Duration{3 * second}},
-		"twice":     {chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice, Delay: 3 * second}}, []time.Duration{0, 3 * second}},
-		"cut off":   {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: second / 2, To: 5 * second}}, nil},
-		"cut later": {chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: 3 * second}}, []time.Duration{0}},
+		"none":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpPing}}}, []time.Duration{0}},
+		"lost":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultHintsLost}}, nil},
+		"late":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDeliveredLate, Delay: 3 * second}}, []time.Duration{3 * second}},
+		"twice":     {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice, Delay: 3 * second}}, []time.Duration{0, 3 * second}},
+		"cut off":   {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: second / 2, To: 5 * second}}, nil},
+		"cut later": {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: 3 * second}}, []time.Duration{0}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, b := wrapped(t, test.rule)
 				assert.Equal(t, test.want, hintTimes(t, p, b))
-				assert.Len(t, b.times(chaos.Wait), 1)
+				assert.Len(t, b.times(chaos.OpWait), 1)
 				told := 1
 				if what == "none" || what == "cut later" {
 					told = 0
@@ -73,7 +73,7 @@ func TestFaultsOfHints(t *testing.T) {
 // that would wait for Close.
 func TestTrap_T40_ARegistrationEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.AppliedTwice}})
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultAppliedTwice}})
 		before := runtime.NumGoroutine()
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 100 {
@@ -90,11 +90,11 @@ func TestTrap_T40_ARegistrationEndsWithItsContext(t *testing.T) {
 // TestARegistrationThatFails has no hints, and its error is the caller's.
 func TestARegistrationThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.ReplyLost}}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: time.Hour}})
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultReplyLost}}, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: time.Hour}})
 		wakeups, err := p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "waiter"})
 		require.ErrorIs(t, err, chaos.ErrInjected)
 		assert.Nil(t, wakeups.C)
-		assert.Len(t, b.times(chaos.Wait), 1)
+		assert.Len(t, b.times(chaos.OpWait), 1)
 	})
 }
 
@@ -102,7 +102,7 @@ func TestARegistrationThatFails(t *testing.T) {
 // name.
 func TestTrap_T32_AWaiterWithoutHintsPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.HintsLost}})
+		p, _ := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultHintsLost}})
 		manager, err := leasing.NewManager(p, leasing.Options{})
 		require.NoError(t, err)
 		holder, err := manager.Acquire(t.Context(), "n", nil)
@@ -115,6 +115,6 @@ func TestTrap_T32_AWaiterWithoutHintsPolls(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 		require.NoError(t, other.Close(t.Context()))
 		require.NoError(t, manager.Close(t.Context()))
-		assert.NotZero(t, p.Report().ByKind[chaos.HintsLost])
+		assert.NotZero(t, p.Report().ByKind[chaos.FaultHintsLost])
 	})
 }

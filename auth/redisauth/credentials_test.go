@@ -141,7 +141,7 @@ func TestNobodyListens(t *testing.T) {
 		synctest.Wait() // the next one is planned
 		unsubscribe()
 		unsubscribe()                  // once more does nothing
-		time.Sleep(10_000 * time.Hour) // for ever, if it looked every 10ms
+		time.Sleep(10_000 * time.Hour) // forever, if it looked every 10ms
 		require.Equal(t, 1, s.requests())
 		token, _ := subscribe(t, c, l)
 		require.Equal(t, "2", token)

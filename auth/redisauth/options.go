@@ -24,7 +24,7 @@ const (
 // fields have the names in their tags. Printing options shows no secret.
 type Options struct {
 	// Auth is a mode of package auth.
-	Auth auth.Options `json:"Authentication"`
+	Auth auth.Options `json:"auth"`
 	// Credential is one made elsewhere.
 	Credential azcore.TokenCredential `json:"-"`
 

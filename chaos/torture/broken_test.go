@@ -14,18 +14,18 @@ import (
 // caughtBy names a check that notices each broken provider: the entry of TRAPS that
 // it stands for, and what gives it away.
 var caughtBy = map[string]torture.Check{
-	"two holders after a race":                torture.Overlap,
-	"a release resets the token":              torture.Tokens,
-	"a renewal revives":                       torture.Linearizable,
-	"leases expire early":                     torture.Linearizable,
-	"leases expire late":                      torture.Leak,
-	"loss is signalled late":                  torture.Overlap,
-	"a key is immortal":                       torture.Leak,
-	"releasing one frees the other's":         torture.Overlap,
-	"a lost reply makes later renewals fail":  torture.Linearizable,
-	"a retry is blocked by its first attempt": torture.Linearizable,
-	"a batch mixes up its answers":            torture.Answer,
-	"a released claim is taken again":         torture.Ghost,
+	"two holders after a race":                torture.CheckOverlap,
+	"a release resets the token":              torture.CheckTokens,
+	"a renewal revives":                       torture.CheckLinearizable,
+	"leases expire early":                     torture.CheckLinearizable,
+	"leases expire late":                      torture.CheckLeak,
+	"loss is signalled late":                  torture.CheckOverlap,
+	"a key is immortal":                       torture.CheckLeak,
+	"releasing one frees the other's":         torture.CheckOverlap,
+	"a lost reply makes later renewals fail":  torture.CheckLinearizable,
+	"a retry is blocked by its first attempt": torture.CheckLinearizable,
+	"a batch mixes up its answers":            torture.CheckAnswer,
+	"a released claim is taken again":         torture.CheckGhost,
 }
 
 // short is a run of the short form.
@@ -34,7 +34,7 @@ func short(defect broken.Defect, seed uint64) torture.Options {
 	if err != nil {
 		panic(err)
 	}
-	options := torture.Options{Plan: plan, Seed: seed, For: minute / 2, Repeatable: true, Effort: 2_000_000}
+	options := torture.Options{Plan: plan, Seed: seed, For: minute / 2, Repeatable: true, MaxSearchSteps: 2_000_000}
 	if defect.Trap == "T56" { // it shows where a copy comes late and nobody else has come since
 		options.Plan = chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: seed, Probability: 0.2})
 		options.Names = 32

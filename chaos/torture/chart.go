@@ -48,7 +48,7 @@ type row struct {
 	Name       string
 	Label      bool // there is room for the name
 	Shade      bool
-	Tenures    []bar
+	Holds      []bar
 	Shared     []stretch // of two holders
 	Lost       string    // path of the marks of losses
 	Left       string    // path of the marks of leases left behind
@@ -118,9 +118,9 @@ func closeUp(h *History, findings []finding) *chart {
 // near is what happened to a name in a while.
 func (h *History) near(name string, while span) *History {
 	part := &History{TTL: h.TTL, Stops: h.Stops, FaultsEnd: h.FaultsEnd, Closed: h.Closed, Operations: h.Operations}
-	for _, t := range h.Tenures {
+	for _, t := range h.Holds {
 		if t.Name == name && while.touches(span{t.From, t.trusted()}) {
-			part.Tenures = append(part.Tenures, t)
+			part.Holds = append(part.Holds, t)
 		}
 	}
 	for _, f := range h.Faults {
@@ -142,7 +142,7 @@ func usedNames(h *History, findings []finding) (names []string, unused int) {
 	for _, o := range h.Operations {
 		used[o.Name] = true
 	}
-	for _, t := range h.Tenures {
+	for _, t := range h.Holds {
 		used[t.Name] = true
 	}
 	for _, f := range findings {
@@ -221,7 +221,7 @@ func (c *chart) rows(h *History, names []string) {
 	case len(names) > 12:
 		height, bar, thick = 28, 12, 13
 	}
-	tenures := byName(h.Tenures, func(t Tenure) string { return t.Name })
+	holds := byName(h.Holds, func(t Hold) string { return t.Name })
 	faults := byName(h.Faults, func(f Fault) string { return f.Name })
 	breaks := immediateBreaks(h)
 	free := map[string]time.Duration{}
@@ -234,8 +234,8 @@ func (c *chart) rows(h *History, names []string) {
 		if free[name] > 0 {
 			r.Free = c.x(free[name])
 		}
-		c.tenures(&r, h, tenures[name])
-		for _, s := range sharedTimes(tenures[name], breaks[name]) {
+		c.holds(&r, h, holds[name])
+		for _, s := range sharedTimes(holds[name], breaks[name]) {
 			r.Shared = append(r.Shared, c.stretch(s, 2))
 		}
 		if !c.Dense {
@@ -246,11 +246,11 @@ func (c *chart) rows(h *History, names []string) {
 	c.Bottom = c.Top + len(names)*height
 }
 
-// tenures draws the leases of a name: as wide as they were trusted, with a mark at
+// holds draws the leases of a name: as wide as they were trusted, with a mark at
 // an end that was not the holder's will.
-func (c *chart) tenures(r *row, h *History, tenures []Tenure) {
-	places := lanes(trusts(tenures))
-	for i, t := range tenures {
+func (c *chart) holds(r *row, h *History, holds []Hold) {
+	places := lanes(trusts(holds))
+	for i, t := range holds {
 		end := max(t.trusted(), t.From)
 		b := bar{stretch: c.stretch(span{t.From, end}, 0.6), Color: workerColor(t.Worker), Title: t.describe(h)}
 		b.Height = round(float64(r.Thick) / float64(places[i].of))
@@ -265,7 +265,7 @@ func (c *chart) tenures(r *row, h *History, tenures []Tenure) {
 			}
 		}
 		r.ending(b, c.x(end), t.Ending)
-		r.Tenures = append(r.Tenures, b)
+		r.Holds = append(r.Holds, b)
 	}
 }
 
@@ -273,14 +273,14 @@ func (r *row) ending(b bar, x float64, how Ending) {
 	size := min(b.Height, 8)
 	top := b.Middle() - size/2
 	switch how {
-	case WasLost: // a cross
+	case EndingLost: // a cross
 		r.Lost += fmt.Sprintf("M%g %gl%g %gm0 %gl%g %g", round(x-size/2), top, size, size, -size, -size, size)
-	case Abandoned, Killed: // an open end
+	case EndingAbandoned, EndingKilled: // an open end
 		r.Left += fmt.Sprintf("M%g %gl%g %gl%g %g", x, top, size/2, size/2, -size/2, size/2)
 	}
 }
 
-func (t Tenure) describe(h *History) string {
+func (t Hold) describe(h *History) string {
 	text := fmt.Sprintf("worker %d, claim %s, token %d: trusted from %s until %s, %s", t.Worker, t.Claim, t.Token, seconds(t.From), seconds(t.trusted()), t.Ending)
 	if t.Reason != "" {
 		text += " (" + string(t.Reason) + ")"

@@ -82,7 +82,7 @@ const outage = "outage"
 // they hit to the last.
 func (c *chart) cuts(h *History) {
 	cutting := slices.DeleteFunc(slices.Clone(h.Faults), func(f Fault) bool {
-		return !f.injected() || f.Kind != string(chaos.Partitioned) && f.Rule != outage
+		return !f.injected() || f.Kind != string(chaos.FaultPartitioned) && f.Rule != outage
 	})
 	each(byName(cutting, func(f Fault) string { return f.Rule }), func(rule string, hits []Fault) {
 		for _, hits := range windows(hits, h.TTL) {

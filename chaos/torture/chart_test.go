@@ -28,13 +28,13 @@ func TestChartGivesOverlappingLeasesLanesOfTheirOwn(t *testing.T) {
 }
 
 func TestChartFindsTheTimeOfTwoHolders(t *testing.T) {
-	first := Tenure{Worker: 1, From: 1, Until: 10}
-	second := Tenure{Worker: 2, From: 6, Until: 20, End: 15}
-	third := Tenure{Worker: 3, From: 15, Until: 18}
-	require.Equal(t, []span{{6, 10}}, sharedTimes([]Tenure{second, third, first}, nil))
-	require.Empty(t, sharedTimes([]Tenure{first, second}, []Operation{{Call: 4, Return: 5}}), "an operator has broken the first lease")
-	inside := Tenure{Worker: 4, From: 7, Until: 8}
-	require.Equal(t, []span{{6, 10}}, sharedTimes([]Tenure{first, second, inside}, nil), "three at once are drawn once")
+	first := Hold{Worker: 1, From: 1, Until: 10}
+	second := Hold{Worker: 2, From: 6, Until: 20, End: 15}
+	third := Hold{Worker: 3, From: 15, Until: 18}
+	require.Equal(t, []span{{6, 10}}, sharedTimes([]Hold{second, third, first}, nil))
+	require.Empty(t, sharedTimes([]Hold{first, second}, []Operation{{Call: 4, Return: 5}}), "an operator has broken the first lease")
+	inside := Hold{Worker: 4, From: 7, Until: 8}
+	require.Equal(t, []span{{6, 10}}, sharedTimes([]Hold{first, second, inside}, nil), "three at once are drawn once")
 }
 
 func TestChartMergesMarksThatTouch(t *testing.T) {
@@ -76,16 +76,16 @@ func TestChartGivesEachKindOfFaultAColor(t *testing.T) {
 func twice() *Report {
 	s := time.Second
 	return &Report{
-		Violations: []Violation{{Check: Overlap, Name: "<b>", At: 42 * s, Text: "<i>"}},
+		Violations: []Violation{{Check: CheckOverlap, Name: "<b>", At: 42 * s, Text: "<i>"}},
 		History: &History{
 			TTL: 2 * s, FaultsEnd: 60 * s, Closed: 60 * s,
-			Tenures: []Tenure{
-				{Worker: 13, Name: "<b>", Claim: "13.1", Token: 7, From: 41 * s, Until: 43 * s, Ending: WasLost},
-				{Worker: 2, Name: "<b>", Claim: "2.1", Token: 8, From: 42 * s, Until: 44 * s, Ending: Killed},
+			Holds: []Hold{
+				{Worker: 13, Name: "<b>", Claim: "13.1", Token: 7, From: 41 * s, Until: 43 * s, Ending: EndingLost},
+				{Worker: 2, Name: "<b>", Claim: "2.1", Token: 8, From: 42 * s, Until: 44 * s, Ending: EndingKilled},
 			},
 			Stops:  []Stop{{Worker: 2, From: 43 * s, To: 50 * s}},
 			Faults: []Fault{{At: 43 * s, Until: 50 * s, Worker: -1, Kind: "worker 2 stopped", Rule: "process"}},
-			Free:   []Freed{{Name: "<b>", At: 60 * s}, {Name: "idle", At: 60 * s}},
+			Free:   []FreeAt{{Name: "<b>", At: 60 * s}, {Name: "idle", At: 60 * s}},
 		},
 	}
 }
@@ -96,12 +96,12 @@ func TestChartShowsTheFirstViolationFromNear(t *testing.T) {
 	require.Equal(t, span{40 * time.Second, 44 * time.Second}, near.span)
 	require.Len(t, near.Rows, 1)
 	row := near.Rows[0]
-	require.Len(t, row.Tenures, 2)
-	require.Less(t, row.Tenures[0].Y, row.Tenures[1].Y)
+	require.Len(t, row.Holds, 2)
+	require.Less(t, row.Holds[0].Y, row.Holds[1].Y)
 	require.Len(t, row.Shared, 1)
 	require.InDelta(t, near.plot/4, row.Shared[0].Width, 0.2)
-	require.Empty(t, row.Tenures[0].Still)
-	require.Len(t, row.Tenures[1].Still, 1, "only the bars of the worker that stood still")
+	require.Empty(t, row.Holds[0].Still)
+	require.Len(t, row.Holds[1].Still, 1, "only the bars of the worker that stood still")
 	require.Nil(t, closeUp(r.History, nil))
 }
 

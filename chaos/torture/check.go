@@ -31,13 +31,13 @@ func each[T any](groups map[string][]T, fn func(name string, group []T)) {
 // overlaps finds those who trusted a name while somebody else did.
 func overlaps(h *History) (found []Violation) {
 	breaks := immediateBreaks(h)
-	each(byName(h.Tenures, func(t Tenure) string { return t.Name }), func(name string, tenures []Tenure) {
-		slices.SortStableFunc(tenures, func(a, b Tenure) int { return cmp.Compare(a.From, b.From) })
-		var before Tenure // whose trust lasts longest
+	each(byName(h.Holds, func(t Hold) string { return t.Name }), func(name string, holds []Hold) {
+		slices.SortStableFunc(holds, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
+		var before Hold // whose trust lasts longest
 		var until time.Duration
-		for i, t := range tenures {
+		for i, t := range holds {
 			if i > 0 && t.From < until {
-				found = append(found, Violation{Check: Overlap, Name: name, At: t.From, Text: fmt.Sprintf(
+				found = append(found, Violation{Check: CheckOverlap, Name: name, At: t.From, Text: fmt.Sprintf(
 					"worker %d (claim %s, token %d) was granted the name while worker %d (claim %s, token %d) still trusted its lease, for %s more",
 					t.Worker, t.Claim, t.Token, before.Worker, before.Claim, before.Token, seconds(until-t.From))})
 			}
@@ -49,9 +49,9 @@ func overlaps(h *History) (found []Violation) {
 	return found
 }
 
-// trustBefore is the end of a tenure's trust, or of the exclusion that goes with
+// trustBefore is the end of a hold's trust, or of the exclusion that goes with
 // it if an operator has broken the lease.
-func trustBefore(t Tenure, breaks []Operation) time.Duration {
+func trustBefore(t Hold, breaks []Operation) time.Duration {
 	end := t.trusted()
 	for _, b := range breaks {
 		if over := b.Return; b.Call < end && (over == 0 || over >= t.From) {
@@ -65,7 +65,7 @@ func trustBefore(t Tenure, breaks []Operation) time.Duration {
 func immediateBreaks(h *History) map[string][]Operation {
 	breaks := map[string][]Operation{}
 	for _, o := range h.Operations {
-		if o.Verb == "break" && o.Immediate && (o.Result == Done || o.Result == Unknown) {
+		if o.Verb == "break" && o.Immediate && (o.Result == ResultDone || o.Result == ResultUnknown) {
 			breaks[o.Name] = append(breaks[o.Name], o)
 		}
 	}
@@ -74,9 +74,9 @@ func immediateBreaks(h *History) map[string][]Operation {
 
 // tokens finds grants whose token is not higher than that of every grant that
 // was over before they were asked for.
-func tokens(h *History, _ Terms) (found []Violation) {
-	granted := func(o Operation) bool { return o.Verb == "acquire" && o.Result == Done }
-	for _, layer := range []Layer{Client, Backend} {
+func tokens(h *History, _ VerifyOptions) (found []Violation) {
+	granted := func(o Operation) bool { return o.Verb == "acquire" && o.Result == ResultDone }
+	for _, layer := range []Layer{LayerClient, LayerBackend} {
 		grants := slices.DeleteFunc(slices.Clone(h.Operations), func(o Operation) bool { return o.Layer != layer || !granted(o) })
 		each(byName(grants, func(o Operation) string { return o.Name }), func(name string, grants []Operation) {
 			found = append(found, falling(name, grants)...)
@@ -102,7 +102,7 @@ func falling(name string, grants []Operation) (found []Violation) {
 			returns = returns[1:]
 		}
 		if o.Token < highest.Token || o.Token == highest.Token && o.Claim != highest.Claim {
-			found = append(found, Violation{Check: Tokens, Name: name, At: o.Return, Text: fmt.Sprintf(
+			found = append(found, Violation{Check: CheckTokens, Name: name, At: o.Return, Text: fmt.Sprintf(
 				"claim %s was granted token %d after claim %s had been granted token %d", o.Claim, o.Token, highest.Claim, highest.Token)})
 		}
 	}
@@ -114,7 +114,7 @@ func shared(name string, grants []Operation) (found []Violation) {
 	owners := map[int64]Operation{}
 	for _, o := range grants {
 		if other, ok := owners[o.Token]; ok && other.Claim != o.Claim {
-			found = append(found, Violation{Check: Tokens, Name: name, At: o.Return, Text: fmt.Sprintf(
+			found = append(found, Violation{Check: CheckTokens, Name: name, At: o.Return, Text: fmt.Sprintf(
 				"token %d was granted to claim %s and to claim %s", o.Token, other.Claim, o.Claim)})
 		}
 		owners[o.Token] = o
@@ -123,16 +123,16 @@ func shared(name string, grants []Operation) (found []Violation) {
 }
 
 // fence finds writes that the resource should have refused, or accepted.
-func fence(h *History, terms Terms) (found []Violation) {
+func fence(h *History, options VerifyOptions) (found []Violation) {
 	breaks := immediateBreaks(h)
 	each(byName(h.Writes, func(w Write) string { return w.Name }), func(name string, writes []Write) {
 		var last Write
 		told := map[string]bool{} // one word for each claim is enough
 		for _, w := range writes {
-			w.Trusted = w.Trusted && !terms.AssumptionsBroken // or somebody else may have the name, too
+			w.Trusted = w.Trusted && !options.AssumptionsBroken // or somebody else may have the name, too
 			if text := misjudged(w, last, breaks[name]); text != "" && !told[w.Claim] {
 				told[w.Claim] = true
-				found = append(found, Violation{Check: Fence, Name: name, At: w.Return, Text: text})
+				found = append(found, Violation{Check: CheckFence, Name: name, At: w.Return, Text: text})
 			}
 			if w.Accepted && w.Token >= last.Token {
 				last = w
@@ -162,17 +162,17 @@ func anyBefore(operations []Operation, at time.Duration) bool {
 }
 
 // losses finds holders who were not told that their lease was over.
-func losses(h *History, terms Terms) (found []Violation) {
+func losses(h *History, options VerifyOptions) (found []Violation) {
 	end := h.end()
-	for _, t := range h.Tenures {
+	for _, t := range h.Holds {
 		late, told := h.late(t)
 		switch {
-		case t.Ending == GivenUp || t.Ending == Abandoned || t.Ending == Killed:
-		case told && late > terms.Patience:
-			found = append(found, Violation{Check: Loss, Name: t.Name, At: t.Until, Text: fmt.Sprintf(
+		case t.Ending == EndingGivenUp || t.Ending == EndingAbandoned || t.Ending == EndingKilled:
+		case told && late > options.Patience:
+			found = append(found, Violation{Check: CheckLoss, Name: t.Name, At: t.Until, Text: fmt.Sprintf(
 				"the holder (worker %d, claim %s) heard of the end of its trust %s late", t.Worker, t.Claim, seconds(late))})
-		case !told && end > t.Until+terms.Patience:
-			found = append(found, Violation{Check: Loss, Name: t.Name, At: t.Until, Text: fmt.Sprintf(
+		case !told && end > t.Until+options.Patience:
+			found = append(found, Violation{Check: CheckLoss, Name: t.Name, At: t.Until, Text: fmt.Sprintf(
 				"the holder (worker %d, claim %s) never heard of the end of its trust", t.Worker, t.Claim)})
 		}
 	}
@@ -183,7 +183,7 @@ func losses(h *History, terms Terms) (found []Violation) {
 // that befall them: those are taken from below.
 func seenBy(operations []Operation, layer Layer) (seen []Operation) {
 	for _, o := range operations {
-		if o.Layer == layer || o.Verb == "break" && o.Layer == Backend {
+		if o.Layer == layer || o.Verb == "break" && o.Layer == LayerBackend {
 			seen = append(seen, o)
 		}
 	}
@@ -191,25 +191,25 @@ func seenBy(operations []Operation, layer Layer) (seen []Operation) {
 }
 
 // leaks finds names that did not become free.
-func leaks(h *History, _ Terms) (found []Violation) {
+func leaks(h *History, _ VerifyOptions) (found []Violation) {
 	for _, f := range h.Free {
 		if f.At == 0 || f.At > f.By {
-			found = append(found, Violation{Check: Leak, Name: f.Name, At: f.By, Text: fmt.Sprintf(
+			found = append(found, Violation{Check: CheckLeak, Name: f.Name, At: f.By, Text: fmt.Sprintf(
 				"nobody holds the name, but it was not free %s after the last client was closed", seconds(f.By-h.Closed))})
 		}
 	}
 	return found
 }
 
-// hangs finds calls that went on long after their context had ended, or for ever.
-func hangs(h *History, terms Terms) (found []Violation) {
+// hangs finds calls that went on long after their context had ended, or forever.
+func hangs(h *History, options VerifyOptions) (found []Violation) {
 	for _, o := range h.Operations {
-		if o.Return == 0 && o.Result == Unknown && h.Closed > 0 && !slices.Contains(h.Killed, o.Worker) {
-			found = append(found, Violation{Check: Hang, Name: o.Name, At: o.Call, Text: fmt.Sprintf(
+		if o.Return == 0 && o.Result == ResultUnknown && h.Closed > 0 && !slices.Contains(h.Killed, o.Worker) {
+			found = append(found, Violation{Check: CheckHang, Name: o.Name, At: o.Call, Text: fmt.Sprintf(
 				"%s of claim %s by worker %d (%s) never returned", o.Verb, o.Claim, o.Worker, o.Layer)})
 		}
-		if o.Overrun > terms.Patience && !h.stopped(o) {
-			found = append(found, Violation{Check: Hang, Name: o.Name, At: o.Return, Text: fmt.Sprintf(
+		if o.Overrun > options.Patience && !h.stopped(o) {
+			found = append(found, Violation{Check: CheckHang, Name: o.Name, At: o.Return, Text: fmt.Sprintf(
 				"%s of claim %s (%s) went on for %s after its context had ended", o.Verb, o.Claim, o.Layer, seconds(o.Overrun))})
 		}
 	}

@@ -15,11 +15,11 @@ const (
 	ttl = 1000 * ms
 )
 
-var terms = torture.Terms{Drift: 10 * ms, Patience: 500 * ms, Effort: 100_000}
+var options = torture.VerifyOptions{Drift: 10 * ms, Patience: 500 * ms, MaxSearchSteps: 100_000}
 
 // checks are those that a history violates.
-func checks(h torture.History, terms torture.Terms) (all []torture.Check) {
-	found, _ := torture.Verify(&h, terms)
+func checks(h torture.History, options torture.VerifyOptions) (all []torture.Check) {
+	found, _ := torture.Verify(&h, options)
 	for _, v := range found {
 		all = append(all, v.Check)
 	}
@@ -28,122 +28,122 @@ func checks(h torture.History, terms torture.Terms) (all []torture.Check) {
 
 // op is an operation as a client saw it.
 func op(verb, claim string, call, ret time.Duration, result torture.Result, token int64) torture.Operation {
-	return torture.Operation{Layer: torture.Client, Verb: verb, Name: "n", Claim: claim, TTL: ttl, Call: call, Return: ret, Result: result, Token: token}
+	return torture.Operation{Layer: torture.LayerClient, Verb: verb, Name: "n", Claim: claim, TTL: ttl, Call: call, Return: ret, Result: result, Token: token}
 }
 
 func heldBy(holder, claim string, call, ret time.Duration) torture.Operation {
-	o := op("acquire", claim, call, ret, torture.Held, 0)
+	o := op("acquire", claim, call, ret, torture.ResultHeld, 0)
 	o.Holder = holder
 	return o
 }
 
 // brokenAt is a break that the faults made, below the clients.
 func brokenAt(immediate bool, call, ret time.Duration) torture.Operation {
-	o := op("break", "", call, ret, torture.Done, 0)
-	o.Layer, o.Immediate = torture.Backend, immediate
+	o := op("break", "", call, ret, torture.ResultDone, 0)
+	o.Layer, o.Immediate = torture.LayerBackend, immediate
 	return o
 }
 
 // unheard is an operation whose outcome nobody was told.
 func unheard(o torture.Operation) torture.Operation {
-	o.Result = torture.Unknown
+	o.Result = torture.ResultUnknown
 	return o
 }
 
 // refused is an operation that was not applied.
 func refused(o torture.Operation) torture.Operation {
-	o.Result = torture.Refused
+	o.Result = torture.ResultRefused
 	return o
 }
 
 // below is an operation as the backend saw it.
 func below(o torture.Operation) torture.Operation {
-	o.Layer = torture.Backend
+	o.Layer = torture.LayerBackend
 	return o
 }
 
-func tenure(claim string, from, until, end time.Duration, ending torture.Ending) torture.Tenure {
-	return torture.Tenure{Name: "n", Claim: claim, From: from, Until: until, End: end, Ending: ending}
+func hold(claim string, from, until, end time.Duration, ending torture.Ending) torture.Hold {
+	return torture.Hold{Name: "n", Claim: claim, From: from, Until: until, End: end, Ending: ending}
 }
 
 func TestOverlap(t *testing.T) {
-	const up = torture.GivenUp
+	const up = torture.EndingGivenUp
 	for name, c := range map[string]struct {
-		ok      bool
-		tenures []torture.Tenure
-		breaks  []torture.Operation
+		ok     bool
+		holds  []torture.Hold
+		breaks []torture.Operation
 	}{
-		"one after the other": {ok: true, tenures: []torture.Tenure{tenure("a", 0, 900*ms, 100*ms, up), tenure("b", 100*ms, 900*ms, 500*ms, up)}},
-		"both at once":        {tenures: []torture.Tenure{tenure("a", 0, 900*ms, 101*ms, up), tenure("b", 100*ms, 900*ms, 500*ms, up)}},
-		"out of trust":        {ok: true, tenures: []torture.Tenure{tenure("a", 0, 900*ms, 2000*ms, up), tenure("b", 900*ms, 1900*ms, 1000*ms, up)}},
-		"never ended":         {tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 899*ms, 1900*ms, 1000*ms, up)}},
-		"behind a short one": {tenures: []torture.Tenure{
-			tenure("a", 0, 900*ms, 800*ms, up), tenure("b", 100*ms, 200*ms, 200*ms, up), tenure("c", 300*ms, 400*ms, 400*ms, up),
+		"one after the other": {ok: true, holds: []torture.Hold{hold("a", 0, 900*ms, 100*ms, up), hold("b", 100*ms, 900*ms, 500*ms, up)}},
+		"both at once":        {holds: []torture.Hold{hold("a", 0, 900*ms, 101*ms, up), hold("b", 100*ms, 900*ms, 500*ms, up)}},
+		"out of trust":        {ok: true, holds: []torture.Hold{hold("a", 0, 900*ms, 2000*ms, up), hold("b", 900*ms, 1900*ms, 1000*ms, up)}},
+		"never ended":         {holds: []torture.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 899*ms, 1900*ms, 1000*ms, up)}},
+		"behind a short one": {holds: []torture.Hold{
+			hold("a", 0, 900*ms, 800*ms, up), hold("b", 100*ms, 200*ms, 200*ms, up), hold("c", 300*ms, 400*ms, 400*ms, up),
 		}},
 		"broken at once": {
-			ok:      true,
-			tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
-			breaks:  []torture.Operation{brokenAt(true, 400*ms, 450*ms)},
+			ok:     true,
+			holds:  []torture.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks: []torture.Operation{brokenAt(true, 400*ms, 450*ms)},
 		},
 		"broken to run out": {
-			tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
-			breaks:  []torture.Operation{brokenAt(false, 400*ms, 450*ms)},
+			holds:  []torture.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks: []torture.Operation{brokenAt(false, 400*ms, 450*ms)},
 		},
 		"taken before the break": {
-			tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 300*ms, 900*ms, 380*ms, up)},
-			breaks:  []torture.Operation{brokenAt(true, 400*ms, 450*ms)},
+			holds:  []torture.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 300*ms, 900*ms, 380*ms, up)},
+			breaks: []torture.Operation{brokenAt(true, 400*ms, 450*ms)},
 		},
 		"broken by who never heard of it": {
-			ok:      true,
-			tenures: []torture.Tenure{tenure("a", 100*ms, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
-			breaks:  []torture.Operation{unheard(brokenAt(true, 400*ms, 0))},
+			ok:     true,
+			holds:  []torture.Hold{hold("a", 100*ms, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks: []torture.Operation{unheard(brokenAt(true, 400*ms, 0))},
 		},
 		"a break that was refused": {
-			tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
-			breaks:  []torture.Operation{refused(brokenAt(true, 400*ms, 450*ms))},
+			holds:  []torture.Hold{hold("a", 0, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks: []torture.Operation{refused(brokenAt(true, 400*ms, 450*ms))},
 		},
 		"broken in the instant of its grant": {
-			ok:      true,
-			tenures: []torture.Tenure{tenure("a", 300*ms, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
-			breaks:  []torture.Operation{brokenAt(true, 200*ms, 300*ms)},
+			ok:     true,
+			holds:  []torture.Hold{hold("a", 300*ms, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks: []torture.Operation{brokenAt(true, 200*ms, 300*ms)},
 		},
 		"an earlier one was broken": {
-			tenures: []torture.Tenure{tenure("a", 300*ms, 900*ms, 0, ""), tenure("b", 500*ms, 900*ms, 600*ms, up)},
-			breaks:  []torture.Operation{brokenAt(true, 100*ms, 200*ms)},
+			holds:  []torture.Hold{hold("a", 300*ms, 900*ms, 0, ""), hold("b", 500*ms, 900*ms, 600*ms, up)},
+			breaks: []torture.Operation{brokenAt(true, 100*ms, 200*ms)},
 		},
 	} {
-		h := torture.History{TTL: ttl, Tenures: c.tenures, Operations: c.breaks}
+		h := torture.History{TTL: ttl, Holds: c.holds, Operations: c.breaks}
 		if c.ok {
-			require.NotContains(t, checks(h, terms), torture.Overlap, name)
+			require.NotContains(t, checks(h, options), torture.CheckOverlap, name)
 		} else {
-			require.Contains(t, checks(h, terms), torture.Overlap, name)
+			require.Contains(t, checks(h, options), torture.CheckOverlap, name)
 		}
 	}
 }
 
 func TestTokens(t *testing.T) {
-	loose := terms
+	loose := options
 	loose.AssumptionsBroken = true // tokens have to rise then, too
 	grants := func(second, third int64) torture.History {
 		return torture.History{Operations: []torture.Operation{
-			op("acquire", "a", 0, 10*ms, torture.Done, 5), op("acquire", "b", 20*ms, 30*ms, torture.Done, second), op("acquire", "c", 25*ms, 40*ms, torture.Done, third),
+			op("acquire", "a", 0, 10*ms, torture.ResultDone, 5), op("acquire", "b", 20*ms, 30*ms, torture.ResultDone, second), op("acquire", "c", 25*ms, 40*ms, torture.ResultDone, third),
 		}}
 	}
 	require.Empty(t, checks(grants(6, 7), loose))
 	require.Empty(t, checks(grants(7, 6), loose), "those two were under way at once")
-	require.Equal(t, []torture.Check{torture.Tokens}, checks(grants(4, 6), loose), "reset")
-	require.Contains(t, checks(grants(5, 6), loose), torture.Tokens, "the same again")
-	require.Equal(t, []torture.Check{torture.Tokens}, checks(grants(6, 6), loose), "one for two")
+	require.Equal(t, []torture.Check{torture.CheckTokens}, checks(grants(4, 6), loose), "reset")
+	require.Contains(t, checks(grants(5, 6), loose), torture.CheckTokens, "the same again")
+	require.Equal(t, []torture.Check{torture.CheckTokens}, checks(grants(6, 6), loose), "one for two")
 
-	instant := torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.Done, 5), op("acquire", "b", 10*ms, 30*ms, torture.Done, 4)}}
+	instant := torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.ResultDone, 5), op("acquire", "b", 10*ms, 30*ms, torture.ResultDone, 4)}}
 	require.Empty(t, checks(instant, loose), "the first may have returned after the second began")
 	reset := grants(4, 6)
 	for i, o := range reset.Operations {
 		reset.Operations[i] = below(o)
 	}
-	require.Equal(t, []torture.Check{torture.Tokens}, checks(reset, loose), "what nobody heard of counts, too")
+	require.Equal(t, []torture.Check{torture.CheckTokens}, checks(reset, loose), "what nobody heard of counts, too")
 	reset.Operations = append(reset.Operations, grants(4, 6).Operations...)
-	require.Equal(t, []torture.Check{torture.Tokens}, checks(reset, loose), "seen twice, told once")
+	require.Equal(t, []torture.Check{torture.CheckTokens}, checks(reset, loose), "seen twice, told once")
 }
 
 func TestFence(t *testing.T) {
@@ -153,83 +153,83 @@ func TestFence(t *testing.T) {
 	ok := torture.History{Writes: []torture.Write{
 		write("a", 1, 10*ms, true, true), write("a", 1, 20*ms, true, false), write("b", 2, 30*ms, true, true), write("a", 1, 40*ms, false, false),
 	}}
-	require.Empty(t, checks(ok, terms))
+	require.Empty(t, checks(ok, options))
 	for name, w := range map[string]torture.Write{
 		"stale":             write("a", 1, 50*ms, true, false),
 		"the same token":    write("c", 2, 50*ms, true, true),
 		"a holder in trust": write("c", 1, 50*ms, false, true),
 	} {
 		bad := torture.History{Writes: append(ok.Writes[:4:4], w)}
-		require.Equal(t, []torture.Check{torture.Fence}, checks(bad, terms), name)
+		require.Equal(t, []torture.Check{torture.CheckFence}, checks(bad, options), name)
 	}
 	refused := torture.History{
 		Writes:     append(ok.Writes[:4:4], write("c", 1, 50*ms, false, true)),
 		Operations: []torture.Operation{brokenAt(true, 15*ms, 20*ms)},
 	}
-	require.Empty(t, checks(refused, terms), "broken under its holder")
+	require.Empty(t, checks(refused, options), "broken under its holder")
 	refused.Operations = []torture.Operation{brokenAt(true, 15*ms, 60*ms)}
-	require.Empty(t, checks(refused, terms), "the break was under way")
+	require.Empty(t, checks(refused, options), "the break was under way")
 	refused.Operations = nil
-	loose := terms
+	loose := options
 	loose.AssumptionsBroken = true
 	require.Empty(t, checks(refused, loose), "forgotten by the server")
 	stale := torture.History{Writes: append(ok.Writes[:4:4], write("a", 1, 50*ms, true, false))}
-	require.Equal(t, []torture.Check{torture.Fence}, checks(stale, loose), "a stale write is wrong, whatever the server does")
+	require.Equal(t, []torture.Check{torture.CheckFence}, checks(stale, loose), "a stale write is wrong, whatever the server does")
 	stale.Writes = append(stale.Writes, write("a", 1, 60*ms, true, false))
-	require.Equal(t, []torture.Check{torture.Fence}, checks(stale, terms), "one word for each claim")
+	require.Equal(t, []torture.Check{torture.CheckFence}, checks(stale, options), "one word for each claim")
 
 	after := func(more ...torture.Write) torture.History {
 		return torture.History{Writes: append([]torture.Write{write("e", 5, 10*ms, true, true)}, more...)}
 	}
-	require.Empty(t, checks(after(write("f", 9, 20*ms, false, false), write("e", 5, 30*ms, true, true)), terms), "what was refused is not the last")
-	require.Equal(t, []torture.Check{torture.Fence, torture.Fence}, checks(after(write("a", 1, 20*ms, true, false), write("c", 3, 30*ms, true, false)), terms),
+	require.Empty(t, checks(after(write("f", 9, 20*ms, false, false), write("e", 5, 30*ms, true, true)), options), "what was refused is not the last")
+	require.Equal(t, []torture.Check{torture.CheckFence, torture.CheckFence}, checks(after(write("a", 1, 20*ms, true, false), write("c", 3, 30*ms, true, false)), options),
 		"after a stale write the highest token still counts")
 }
 
 func TestLoss(t *testing.T) {
 	lost := func(told time.Duration) torture.History {
-		one := tenure("a", 0, 900*ms, 905*ms, torture.WasLost)
+		one := hold("a", 0, 900*ms, 905*ms, torture.EndingLost)
 		one.Told, one.Reason = told, leasing.LostExpired
-		return torture.History{Tenures: []torture.Tenure{one}, Closed: 9000 * ms}
+		return torture.History{Holds: []torture.Hold{one}, Closed: 9000 * ms}
 	}
-	require.Empty(t, checks(lost(910*ms), terms))
-	require.Empty(t, checks(lost(800*ms), terms), "taken, before the end of trust")
-	require.Equal(t, []torture.Check{torture.Loss}, checks(lost(1401*ms), terms), "late")
-	require.Equal(t, []torture.Check{torture.Loss}, checks(lost(0), terms), "never")
-	running := torture.History{Tenures: []torture.Tenure{tenure("a", 0, 900*ms, 0, "")}, Closed: 9000 * ms}
-	require.Equal(t, []torture.Check{torture.Loss}, checks(running, terms), "it never ended")
-	for _, ending := range []torture.Ending{torture.GivenUp, torture.Abandoned, torture.Killed} {
-		gone := torture.History{Tenures: []torture.Tenure{tenure("a", 0, 900*ms, 100*ms, ending)}, Closed: 9000 * ms}
-		require.Empty(t, checks(gone, terms), ending)
+	require.Empty(t, checks(lost(910*ms), options))
+	require.Empty(t, checks(lost(800*ms), options), "taken, before the end of trust")
+	require.Equal(t, []torture.Check{torture.CheckLoss}, checks(lost(1401*ms), options), "late")
+	require.Equal(t, []torture.Check{torture.CheckLoss}, checks(lost(0), options), "never")
+	running := torture.History{Holds: []torture.Hold{hold("a", 0, 900*ms, 0, "")}, Closed: 9000 * ms}
+	require.Equal(t, []torture.Check{torture.CheckLoss}, checks(running, options), "it never ended")
+	for _, ending := range []torture.Ending{torture.EndingGivenUp, torture.EndingAbandoned, torture.EndingKilled} {
+		gone := torture.History{Holds: []torture.Hold{hold("a", 0, 900*ms, 100*ms, ending)}, Closed: 9000 * ms}
+		require.Empty(t, checks(gone, options), ending)
 	}
-	require.Empty(t, checks(lost(1400*ms), terms), "within the patience")
+	require.Empty(t, checks(lost(1400*ms), options), "within the patience")
 	running.Closed = 1400 * ms
-	require.Empty(t, checks(running, terms), "the run was over before it had to hear")
+	require.Empty(t, checks(running, options), "the run was over before it had to hear")
 }
 
 func TestLeakAndHang(t *testing.T) {
 	free := func(at time.Duration) torture.History {
-		return torture.History{Closed: 100 * ms, Free: []torture.Freed{{Name: "n", At: at, By: 2000 * ms}}}
+		return torture.History{Closed: 100 * ms, Free: []torture.FreeAt{{Name: "n", At: at, By: 2000 * ms}}}
 	}
-	require.Empty(t, checks(free(1900*ms), terms))
-	require.Equal(t, []torture.Check{torture.Leak}, checks(free(2100*ms), terms))
-	require.Equal(t, []torture.Check{torture.Leak}, checks(free(0), terms))
-	call := op("acquire", "a", 0, 900*ms, torture.Unknown, 0)
+	require.Empty(t, checks(free(1900*ms), options))
+	require.Equal(t, []torture.Check{torture.CheckLeak}, checks(free(2100*ms), options))
+	require.Equal(t, []torture.Check{torture.CheckLeak}, checks(free(0), options))
+	call := op("acquire", "a", 0, 900*ms, torture.ResultUnknown, 0)
 	call.Overrun = 500 * ms
-	require.Empty(t, checks(torture.History{Operations: []torture.Operation{call}}, terms))
+	require.Empty(t, checks(torture.History{Operations: []torture.Operation{call}}, options))
 	call.Overrun = 501 * ms
-	both := torture.History{Operations: []torture.Operation{call}, Free: []torture.Freed{{Name: "n", By: 800 * ms}}}
-	require.Equal(t, []torture.Check{torture.Leak, torture.Hang}, checks(both, terms), "in the order in which they happened")
-	require.Equal(t, []torture.Check{torture.Hang}, checks(torture.History{Operations: []torture.Operation{call}}, terms))
+	both := torture.History{Operations: []torture.Operation{call}, Free: []torture.FreeAt{{Name: "n", By: 800 * ms}}}
+	require.Equal(t, []torture.Check{torture.CheckLeak, torture.CheckHang}, checks(both, options), "in the order in which they happened")
+	require.Equal(t, []torture.Check{torture.CheckHang}, checks(torture.History{Operations: []torture.Operation{call}}, options))
 	call.Overrun, call.Return, call.Worker = 0, 0, 3
-	require.Equal(t, []torture.Check{torture.Hang}, checks(torture.History{Operations: []torture.Operation{call}, Closed: 100 * ms}, terms), "it never returned")
-	require.Empty(t, checks(torture.History{Operations: []torture.Operation{call}, Closed: 100 * ms, Killed: []int{3}}, terms), "its process was killed")
+	require.Equal(t, []torture.Check{torture.CheckHang}, checks(torture.History{Operations: []torture.Operation{call}, Closed: 100 * ms}, options), "it never returned")
+	require.Empty(t, checks(torture.History{Operations: []torture.Operation{call}, Closed: 100 * ms, Killed: []int{3}}, options), "its process was killed")
 }
 
 // The longest trust counts, not the latest.
 func TestOverlapIsFoundBehindAShortTenure(t *testing.T) {
-	h := torture.History{Tenures: []torture.Tenure{
-		tenure("a", 0, 900*ms, 800*ms, torture.GivenUp), tenure("b", 100*ms, 200*ms, 200*ms, torture.GivenUp), tenure("c", 300*ms, 400*ms, 400*ms, torture.GivenUp),
+	h := torture.History{Holds: []torture.Hold{
+		hold("a", 0, 900*ms, 800*ms, torture.EndingGivenUp), hold("b", 100*ms, 200*ms, 200*ms, torture.EndingGivenUp), hold("c", 300*ms, 400*ms, 400*ms, torture.EndingGivenUp),
 	}}
-	require.Equal(t, []torture.Check{torture.Overlap, torture.Overlap}, checks(h, terms))
+	require.Equal(t, []torture.Check{torture.CheckOverlap, torture.CheckOverlap}, checks(h, options))
 }

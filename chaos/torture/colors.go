@@ -23,18 +23,18 @@ type kind struct{ kind, color, text string }
 // kinds are in the order of the legend. Each has a color of its own, which can be
 // read on white and told apart also by those who see red and green alike.
 var kinds = []kind{
-	{string(chaos.Delay), "#b4b4b4", "delay: a slow answer"},
-	{string(chaos.Hang), "#6b6b6b", "hang: no answer until the caller gives up"},
-	{string(chaos.Throttle), "#faab01", "throttle: refused for now, with the advice to come back later"},
-	{string(chaos.Error), otherColor, "error: the backend fails"},
-	{string(chaos.RequestLost), "#6c350d", "request lost: the caller can't know that nothing was done"},
-	{string(chaos.ReplyLost), "#a83dff", "reply lost: it was done, and the caller can't know"},
-	{string(chaos.DeliveredLate), "#0037a8", "delivered late: done when nobody expects it any more"},
-	{string(chaos.AppliedTwice), "#3578c3", "applied twice: as by a client that retries by itself"},
-	{string(chaos.StaleRead), "#5ac771", "stale read: as by a replica that lags"},
-	{string(chaos.HintsLost), "#00caf3", "hints lost: a waiter is not woken"},
-	{string(chaos.Partitioned), "#111111", "partitioned: cut off from the backend"},
-	{string(chaos.Broken), "#76156e", "broken: an operator breaks the lease under its holder"},
+	{string(chaos.FaultDelay), "#b4b4b4", "delay: a slow answer"},
+	{string(chaos.FaultHang), "#6b6b6b", "hang: no answer until the caller gives up"},
+	{string(chaos.FaultThrottle), "#faab01", "throttle: refused for now, with the advice to come back later"},
+	{string(chaos.FaultError), otherColor, "error: the backend fails"},
+	{string(chaos.FaultRequestLost), "#6c350d", "request lost: the caller can't know that nothing was done"},
+	{string(chaos.FaultReplyLost), "#a83dff", "reply lost: it was done, and the caller can't know"},
+	{string(chaos.FaultDeliveredLate), "#0037a8", "delivered late: done when nobody expects it any more"},
+	{string(chaos.FaultAppliedTwice), "#3578c3", "applied twice: as by a client that retries by itself"},
+	{string(chaos.FaultStaleRead), "#5ac771", "stale read: as by a replica that lags"},
+	{string(chaos.FaultHintsLost), "#00caf3", "hints lost: a waiter is not woken"},
+	{string(chaos.FaultPartitioned), "#111111", "partitioned: cut off from the backend"},
+	{string(chaos.FaultBroken), "#76156e", "broken: an operator breaks the lease under its holder"},
 }
 
 // otherColor is of errors, and of kinds that came after this list.
@@ -74,7 +74,7 @@ func newLegend(h *History, c *chart) *legend {
 	for _, b := range c.Bands {
 		l.Still, l.Lasting, l.Struck = l.Still || b.Still, l.Lasting || b.Lasting, l.Struck || !b.Still && !b.Lasting
 	}
-	workers := holders(h.Tenures)
+	workers := holders(h.Holds)
 	for i := range workerColors {
 		if workers[i] {
 			l.Workers = append(l.Workers, swatch{workerColor(i), fmt.Sprint("worker ", i)})
@@ -94,9 +94,9 @@ func newLegend(h *History, c *chart) *legend {
 	return l
 }
 
-func holders(tenures []Tenure) map[int]bool {
+func holders(holds []Hold) map[int]bool {
 	workers := map[int]bool{}
-	for _, t := range tenures {
+	for _, t := range holds {
 		workers[t.Worker] = true
 	}
 	return workers

@@ -133,7 +133,7 @@ func deaf(answers bool) func(p leasing.Provider) leasing.Provider {
 
 func TestNamesThatAreHeldAtTheEndAreLeaks_memory(t *testing.T) {
 	report := virtual(t, torture.Options{For: minute / 12, Names: 2, Seed: 1, Repeatable: true}, deaf(true))
-	require.Equal(t, []torture.Check{torture.Leak, torture.Leak}, kindsOf(report))
+	require.Equal(t, []torture.Check{torture.CheckLeak, torture.CheckLeak}, kindsOf(report))
 }
 
 func TestNamesOfWhichNobodyCanTellAreNoLeaks_memory(t *testing.T) {
@@ -189,7 +189,7 @@ func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 			Open: torture.Share(memlease.New(memlease.Options{})), For: time.Second, Workers: 1, Seed: 1, Repeatable: true, Fence: stuck,
 		})
 		require.NoError(t, err)
-		require.Contains(t, kindsOf(report), torture.Hang)
+		require.Contains(t, kindsOf(report), torture.CheckHang)
 		require.Contains(t, report.String(), "worker 0 has not come back")
 		close(release)
 		time.Sleep(minute) // it ends
@@ -200,14 +200,14 @@ func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
 	h := virtual(t, torture.Options{For: 5 * minute, Seed: 1}, nil).History
 	left := map[string]bool{}
-	for _, one := range h.Tenures {
-		if one.Ending == torture.Abandoned {
+	for _, one := range h.Holds {
+		if one.Ending == torture.EndingAbandoned {
 			left[one.Claim] = true
 		}
 	}
 	require.NotEmpty(t, left)
 	for _, o := range h.Operations {
-		require.False(t, o.Layer == torture.Backend && o.Verb == "release" && left[o.Claim], "%v", o)
+		require.False(t, o.Layer == torture.LayerBackend && o.Verb == "release" && left[o.Claim], "%v", o)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestReportNamesTheSeedOfTheRun_memory(t *testing.T) {
 
 // A search that was not finished is no violation, but nobody should overlook it.
 func TestVerdict(t *testing.T) {
-	one := torture.Violation{Check: torture.Leak, Name: "n"}
+	one := torture.Violation{Check: torture.CheckLeak, Name: "n"}
 	for want, r := range map[string]torture.Report{
 		"no violation":         {},
 		"FAILED: 1 violation":  {Violations: []torture.Violation{one}},
@@ -263,7 +263,7 @@ func TestVerdict(t *testing.T) {
 func TestReportShowsTheFirstViolations(t *testing.T) {
 	r := torture.Report{Command: "make it so"}
 	for n := 1; n <= 22; n++ {
-		r.Violations = append(r.Violations, torture.Violation{Check: torture.Leak, Name: "n"})
+		r.Violations = append(r.Violations, torture.Violation{Check: torture.CheckLeak, Name: "n"})
 		text := r.String()
 		require.Equal(t, min(n, 20), strings.Count(text, "leak: n at"))
 		require.Equal(t, n > 20, strings.Contains(text, "more\n"))

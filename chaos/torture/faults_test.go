@@ -50,7 +50,7 @@ func TestCallThatDoesNotEndWithItsContextIsFound_memory(t *testing.T) {
 			return p.Renew(context.Background(), req)
 		}}
 	})
-	require.Contains(t, kindsOf(report), torture.Hang)
+	require.Contains(t, kindsOf(report), torture.CheckHang)
 }
 
 func kindsOf(report *torture.Report) (kinds []torture.Check) {
@@ -72,7 +72,7 @@ func TestGoroutineThatIsLeftBehindIsFound_memory(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []torture.Check{torture.Goroutine}, kindsOf(report))
+	require.Equal(t, []torture.Check{torture.CheckGoroutine}, kindsOf(report))
 	require.Contains(t, report.Violations[0].Text, "TestGoroutineThatIsLeftBehindIsFound")
 
 	report, err = torture.Run(t.Context(), torture.Options{Open: shared, Workers: 2, Names: 1, For: 300 * ms, TTL: 200 * ms, Patience: 300 * ms})
@@ -154,15 +154,15 @@ func TestDisturbanceIsReported_memory(t *testing.T) {
 func TestOptionsThatCannotWork(t *testing.T) {
 	open := torture.Share(memlease.New(memlease.Options{}))
 	for field, options := range map[string]torture.Options{
-		"Options.Open":          {},
-		"Options.Workers":       {Open: open, Workers: -1},
-		"Options.Names":         {Open: open, Names: 10_000},
-		"Options.For":           {Open: open, For: -1},
-		"Options.TTL":           {Open: open, TTL: leasing.Infinite},
-		"Options.Patience":      {Open: open, Patience: -1},
-		"Options.Effort":        {Open: open, Effort: -1},
-		"Options.Manager.TTL":   {Open: open, Manager: leasing.Options{TTL: 1}},
-		"Options.Manager.Owner": {Open: open, Manager: leasing.Options{Owner: "me"}},
+		"Options.Open":           {},
+		"Options.Workers":        {Open: open, Workers: -1},
+		"Options.Names":          {Open: open, Names: 10_000},
+		"Options.For":            {Open: open, For: -1},
+		"Options.TTL":            {Open: open, TTL: leasing.Infinite},
+		"Options.Patience":       {Open: open, Patience: -1},
+		"Options.MaxSearchSteps": {Open: open, MaxSearchSteps: -1},
+		"Options.Manager.TTL":    {Open: open, Manager: leasing.Options{TTL: 1}},
+		"Options.Manager.Owner":  {Open: open, Manager: leasing.Options{Owner: "me"}},
 	} {
 		_, err := torture.Run(t.Context(), options)
 		invalid := (*leasing.InvalidError)(nil)
@@ -239,7 +239,7 @@ func TestBrokenAssumptionsAreLeftOut_memory(t *testing.T) {
 	}
 	options := torture.Options{For: minute / 4, Seed: 1, Repeatable: true}
 	strict := virtual(t, options, forgetful)
-	require.Contains(t, kindsOf(strict), torture.Overlap)
+	require.Contains(t, kindsOf(strict), torture.CheckOverlap)
 	options.AssumptionsBroken = true
 	loose := virtual(t, options, forgetful)
 	require.Empty(t, loose.Violations)

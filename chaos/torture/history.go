@@ -13,7 +13,7 @@ import (
 type History struct {
 	TTL        time.Duration `json:"ttl"`
 	Operations []Operation   `json:"operations"`
-	Tenures    []Tenure      `json:"tenures"`
+	Holds      []Hold        `json:"holds"`
 	Writes     []Write       `json:"writes"` // in the order in which the resource took them
 	Faults     []Fault       `json:"faults"`
 	Stops      []Stop        `json:"stops,omitempty"`
@@ -23,7 +23,7 @@ type History struct {
 	FaultsEnd time.Duration `json:"faults_end"`
 	Closed    time.Duration `json:"closed"`
 	// Free are the names at the end: when each could be taken again.
-	Free []Freed `json:"free"`
+	Free []FreeAt `json:"free"`
 }
 
 // Layer says where an operation was seen.
@@ -31,8 +31,8 @@ type Layer string
 
 // The layers. The faults lie in between.
 const (
-	Client  Layer = "client"  // what a manager asked, and was told
-	Backend Layer = "backend" // what the provider was asked, and answered
+	LayerClient  Layer = "client"  // what a manager asked, and was told
+	LayerBackend Layer = "backend" // what the provider was asked, and answered
 )
 
 // Result is the outcome of an operation.
@@ -40,12 +40,12 @@ type Result string
 
 // The results.
 const (
-	Done     Result = "done"     // granted, released or broken
-	Held     Result = "held"     // refused: somebody else's
-	Lost     Result = "lost"     // refused: the claim has ended
-	Released Result = "released" // refused: the claim was given up
-	Refused  Result = "refused"  // for another reason, and not applied
-	Unknown  Result = "unknown"  // may have been applied, or may yet be
+	ResultDone     Result = "done"     // granted, released or broken
+	ResultHeld     Result = "held"     // refused: somebody else's
+	ResultLost     Result = "lost"     // refused: the claim has ended
+	ResultReleased Result = "released" // refused: the claim was given up
+	ResultRefused  Result = "refused"  // for another reason, and not applied
+	ResultUnknown  Result = "unknown"  // may have been applied, or may yet be
 )
 
 // Operation is one call of a provider's method.
@@ -75,8 +75,8 @@ type Operation struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// Tenure is a lease as its holder knew it.
-type Tenure struct {
+// Hold is a lease as its holder knew it.
+type Hold struct {
 	Worker int           `json:"worker"`
 	Name   string        `json:"name"`
 	Claim  string        `json:"claim"`
@@ -93,19 +93,19 @@ type Tenure struct {
 	Renewals int           `json:"renewals,omitempty"`
 }
 
-// Ending says how a tenure ended.
+// Ending says how a hold ended.
 type Ending string
 
 // The endings.
 const (
-	GivenUp   Ending = "given up"
-	WasLost   Ending = "lost"
-	Abandoned Ending = "abandoned" // its manager was closed under it, like that of a process that dies
-	Killed    Ending = "killed"    // with its process
+	EndingGivenUp   Ending = "given up"
+	EndingLost      Ending = "lost"
+	EndingAbandoned Ending = "abandoned" // its manager was closed under it, like that of a process that dies
+	EndingKilled    Ending = "killed"    // with its process
 )
 
 // trusted is the end of the time for which the holder trusted the lease.
-func (t Tenure) trusted() time.Duration {
+func (t Hold) trusted() time.Duration {
 	if t.End == 0 {
 		return t.Until
 	}
@@ -114,8 +114,8 @@ func (t Tenure) trusted() time.Duration {
 
 // late is how long after the end of its trust the holder heard of the loss. A
 // process that was stopped could not hear before it went on.
-func (h *History) late(t Tenure) (time.Duration, bool) {
-	if t.Ending != WasLost || t.Told == 0 {
+func (h *History) late(t Hold) (time.Duration, bool) {
+	if t.Ending != EndingLost || t.Told == 0 {
 		return 0, false
 	}
 	from := t.Until
@@ -163,8 +163,8 @@ func (h *History) stopped(o Operation) bool {
 	return slices.ContainsFunc(h.Stops, func(s Stop) bool { return s.Worker == o.Worker && s.From < o.Return && s.To > o.Call })
 }
 
-// Freed is when a name could be taken again after the end.
-type Freed struct {
+// FreeAt is when a name could be taken again after the end.
+type FreeAt struct {
 	Name string        `json:"name"`
 	At   time.Duration `json:"at"` // 0 if not within the bound
 	By   time.Duration `json:"by"` // the bound
@@ -177,7 +177,7 @@ func (h *History) sort() {
 		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Worker, b.Worker),
 			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.number, b.number))
 	})
-	slices.SortStableFunc(h.Tenures, func(a, b Tenure) int {
+	slices.SortStableFunc(h.Holds, func(a, b Hold) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Claim, b.Claim))
 	})
 	slices.SortStableFunc(h.Faults, func(a, b Fault) int {
@@ -199,7 +199,7 @@ func (h *History) names() []string {
 	for _, f := range h.Free {
 		note(f.Name)
 	}
-	for _, t := range h.Tenures {
+	for _, t := range h.Holds {
 		note(t.Name)
 	}
 	for _, o := range h.Operations {
@@ -215,7 +215,7 @@ func (h *History) end() time.Duration {
 	for _, o := range h.Operations {
 		end = max(end, o.Call, o.Return)
 	}
-	for _, t := range h.Tenures {
+	for _, t := range h.Holds {
 		end = max(end, t.From, t.End, t.Told)
 	}
 	for _, f := range h.Free {

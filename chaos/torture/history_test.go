@@ -31,18 +31,18 @@ func count(h *torture.History, layer torture.Layer, verb string, result torture.
 func TestHistoryHasWhatManagersAskAndAreTold_memory(t *testing.T) {
 	h := history(t, "none")
 	renewals := 0
-	for _, one := range h.Tenures {
+	for _, one := range h.Holds {
 		renewals += one.Renewals
 	}
 	require.Positive(t, renewals)
-	for _, layer := range []torture.Layer{torture.Client, torture.Backend} {
-		require.Equal(t, renewals, count(h, layer, "renew", torture.Done), layer)
-		require.Equal(t, len(h.Tenures), count(h, layer, "acquire", torture.Done), layer)
-		require.Positive(t, count(h, layer, "acquire", torture.Held), layer)
-		require.Positive(t, count(h, layer, "release", torture.Done), layer)
+	for _, layer := range []torture.Layer{torture.LayerClient, torture.LayerBackend} {
+		require.Equal(t, renewals, count(h, layer, "renew", torture.ResultDone), layer)
+		require.Equal(t, len(h.Holds), count(h, layer, "acquire", torture.ResultDone), layer)
+		require.Positive(t, count(h, layer, "acquire", torture.ResultHeld), layer)
+		require.Positive(t, count(h, layer, "release", torture.ResultDone), layer)
 	}
 	for _, o := range h.Operations {
-		if o.Result == torture.Held {
+		if o.Result == torture.ResultHeld {
 			require.NotEmpty(t, o.Holder)
 		}
 	}
@@ -50,23 +50,23 @@ func TestHistoryHasWhatManagersAskAndAreTold_memory(t *testing.T) {
 
 func TestHistoryTellsTheTwoSidesOfTheFaultsApart_memory(t *testing.T) {
 	h := history(t, "lost-replies")
-	require.Positive(t, count(h, torture.Client, "acquire", torture.Unknown))
-	require.Zero(t, count(h, torture.Backend, "acquire", torture.Unknown))
+	require.Positive(t, count(h, torture.LayerClient, "acquire", torture.ResultUnknown))
+	require.Zero(t, count(h, torture.LayerBackend, "acquire", torture.ResultUnknown))
 	h = history(t, "steal-lease")
-	require.Zero(t, count(h, torture.Client, "break", torture.Done))
-	require.Positive(t, count(h, torture.Backend, "break", torture.Done))
-	require.Positive(t, count(h, torture.Client, "renew", torture.Lost))
+	require.Zero(t, count(h, torture.LayerClient, "break", torture.ResultDone))
+	require.Positive(t, count(h, torture.LayerBackend, "break", torture.ResultDone))
+	require.Positive(t, count(h, torture.LayerClient, "renew", torture.ResultLost))
 }
 
 // In virtual time a loss is told at the very end of trust.
 func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
 	lost, late := 0, 0
 	h := history(t, "partition")
-	for _, one := range h.Tenures {
+	for _, one := range h.Holds {
 		if one.Renewals == 0 {
 			require.LessOrEqual(t, one.Until, one.From+h.TTL*99/100, "trust is counted from before the request")
 		}
-		if one.Renewals == 0 && one.Reason == leasing.LostExpired && one.Ending == torture.WasLost {
+		if one.Renewals == 0 && one.Reason == leasing.LostExpired && one.Ending == torture.EndingLost {
 			lost++
 			require.Equal(t, one.Until, one.End)
 			require.Equal(t, one.Until, one.Told)
@@ -93,17 +93,17 @@ func TestFaultsEndWithTheRun_memory(t *testing.T) {
 
 // A process that was stopped hears of its loss when it goes on.
 func TestStoppedProcessIsNotLate(t *testing.T) {
-	one := tenure("a", 0, 900*ms, 905*ms, torture.WasLost)
+	one := hold("a", 0, 900*ms, 905*ms, torture.EndingLost)
 	one.Told = 5100 * ms
-	h := torture.History{Tenures: []torture.Tenure{one}, Stops: []torture.Stop{{From: 100 * ms, To: 5000 * ms}}}
-	require.Empty(t, checks(h, terms))
+	h := torture.History{Holds: []torture.Hold{one}, Stops: []torture.Stop{{From: 100 * ms, To: 5000 * ms}}}
+	require.Empty(t, checks(h, options))
 	h.Stops[0].Worker = 1
-	require.Equal(t, []torture.Check{torture.Loss}, checks(h, terms), "it was another's")
+	require.Equal(t, []torture.Check{torture.CheckLoss}, checks(h, options), "it was another's")
 	h.Stops[0] = torture.Stop{From: 100 * ms, To: 3000 * ms}
-	require.Equal(t, []torture.Check{torture.Loss}, checks(h, terms), "late all the same")
+	require.Equal(t, []torture.Check{torture.CheckLoss}, checks(h, options), "late all the same")
 
-	call := op("acquire", "a", 0, 5000*ms, torture.Unknown, 0)
+	call := op("acquire", "a", 0, 5000*ms, torture.ResultUnknown, 0)
 	call.Overrun = 4000 * ms
 	h = torture.History{Operations: []torture.Operation{call}, Stops: []torture.Stop{{From: 100 * ms, To: 4900 * ms}}}
-	require.Empty(t, checks(h, terms))
+	require.Empty(t, checks(h, options))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// holding enters a tenure as it goes on: from its manager's events and from what
+// holding enters a hold as it goes on: from its manager's events and from what
 // its holder does.
 type holding struct {
 	key     string
@@ -15,16 +15,16 @@ type holding struct {
 	journal journal
 	label   func(id string) string
 
-	mu     sync.Mutex
-	tenure Tenure
-	lost   time.Duration // when the manager declared it, by its own clock; 0 if it has not
+	mu   sync.Mutex
+	hold Hold
+	lost time.Duration // when the manager declared it, by its own clock; 0 if it has not
 }
 
 // observe is the lease's observer.
 func (h *holding) observe(e leasing.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := &h.tenure
+	t := &h.hold
 	switch e.Kind {
 	case leasing.EventAcquired, leasing.EventRenewed:
 		t.Until = max(t.Until, h.clock.at(e.Time)+e.Remaining)
@@ -45,8 +45,8 @@ func (h *holding) begin(l leasing.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.clock.now()
-	h.tenure.From, h.tenure.Claim, h.tenure.Token = now, h.label(l.ID()), l.Token()
-	h.tenure.Until = max(h.tenure.Until, now+l.Remaining()) // the event may come later
+	h.hold.From, h.hold.Claim, h.hold.Token = now, h.label(l.ID()), l.Token()
+	h.hold.Until = max(h.hold.Until, now+l.Remaining()) // the event may come later
 	h.enter()
 }
 
@@ -54,7 +54,7 @@ func (h *holding) begin(l leasing.Lease) {
 func (h *holding) end(why Ending) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := &h.tenure
+	t := &h.hold
 	t.Ending = why
 	if now := h.clock.now(); t.End == 0 || now < t.End {
 		t.End = now
@@ -66,8 +66,8 @@ func (h *holding) end(why Ending) {
 func (h *holding) told(at time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := &h.tenure
-	t.Ending, t.Told = WasLost, at
+	t := &h.hold
+	t.Ending, t.Told = EndingLost, at
 	if t.End == 0 {
 		t.End = at
 	}
@@ -76,8 +76,8 @@ func (h *holding) told(at time.Duration) {
 
 // enter needs mu. A lease that its holder doesn't know of yet is not entered.
 func (h *holding) enter() {
-	if h.tenure.Claim != "" {
-		t := h.tenure
-		h.journal.enter(entry{Key: h.key, Tenure: &t})
+	if h.hold.Claim != "" {
+		t := h.hold
+		h.journal.enter(entry{Key: h.key, Hold: &t})
 	}
 }

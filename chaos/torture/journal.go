@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// entry is one line of the record. Operations and tenures are entered when they
+// entry is one line of the record. Operations and holds are entered when they
 // begin and again as they go on, under the same key, so that those of a process
 // that is killed are not lost.
 type entry struct {
 	Key       string     `json:"key,omitempty"`
 	Operation *Operation `json:"operation,omitempty"`
-	Tenure    *Tenure    `json:"tenure,omitempty"`
+	Hold      *Hold      `json:"hold,omitempty"`
 	Fault     *Fault     `json:"fault,omitempty"`
 }
 
@@ -23,14 +23,14 @@ type journal interface{ enter(entry) }
 type book struct {
 	mu         sync.Mutex
 	operations map[string]*Operation
-	tenures    map[string]*Tenure
+	holds      map[string]*Hold
 	faults     []Fault
 	stops      []Stop
 	dead       []int
 }
 
 func newBook() *book {
-	return &book{operations: map[string]*Operation{}, tenures: map[string]*Tenure{}}
+	return &book{operations: map[string]*Operation{}, holds: map[string]*Hold{}}
 }
 
 func (b *book) enter(e entry) {
@@ -40,9 +40,9 @@ func (b *book) enter(e entry) {
 	case e.Operation != nil:
 		o := *e.Operation
 		b.operations[e.Key] = &o
-	case e.Tenure != nil:
-		t := *e.Tenure
-		b.tenures[e.Key] = &t
+	case e.Hold != nil:
+		t := *e.Hold
+		b.holds[e.Key] = &t
 	case e.Fault != nil:
 		b.faults = append(b.faults, *e.Fault)
 	}
@@ -56,8 +56,8 @@ func (b *book) history() *History {
 	for _, o := range b.operations {
 		h.Operations = append(h.Operations, *o)
 	}
-	for _, t := range b.tenures {
-		h.Tenures = append(h.Tenures, *t)
+	for _, t := range b.holds {
+		h.Holds = append(h.Holds, *t)
 	}
 	return h
 }
@@ -66,9 +66,9 @@ func (b *book) history() *History {
 func (b *book) count() (p Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, t := range b.tenures {
+	for _, t := range b.holds {
 		p.Grants++
-		if t.Ending == WasLost {
+		if t.Ending == EndingLost {
 			p.Losses++
 		}
 	}
@@ -82,14 +82,14 @@ func (b *book) stopped(s Stop) {
 	b.stops = append(b.stops, s)
 }
 
-// killed ends the tenures of a worker whose process was killed.
+// killed ends the holds of a worker whose process was killed.
 func (b *book) killed(worker int, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dead = append(b.dead, worker)
-	for _, t := range b.tenures {
+	for _, t := range b.holds {
 		if t.Worker == worker && t.Ending == "" {
-			t.Ending = Killed
+			t.Ending = EndingKilled
 			if t.End == 0 || at < t.End {
 				t.End = at
 			}

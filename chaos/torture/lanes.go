@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-func trusts(tenures []Tenure) (all []span) {
-	for _, t := range tenures {
+func trusts(holds []Hold) (all []span) {
+	for _, t := range holds {
 		all = append(all, span{t.From, t.trusted()})
 	}
 	return all
@@ -45,9 +45,9 @@ func lanes(spans []span) []place {
 
 // sharedTimes are those in which two trusted a name, and nobody had broken the
 // lease of one of them.
-func sharedTimes(tenures []Tenure, breaks []Operation) (shared []span) {
+func sharedTimes(holds []Hold, breaks []Operation) (shared []span) {
 	var until time.Duration
-	for _, t := range slices.SortedStableFunc(slices.Values(tenures), func(a, b Tenure) int { return cmp.Compare(a.From, b.From) }) {
+	for _, t := range slices.SortedStableFunc(slices.Values(holds), func(a, b Hold) int { return cmp.Compare(a.From, b.From) }) {
 		end := trustBefore(t, breaks)
 		both := span{t.From, min(end, until)}
 		switch last := len(shared) - 1; {

@@ -51,7 +51,7 @@ func openLayers(ctx context.Context, o Options, run uint64, worker int, clock *c
 		return nil, err
 	}
 	layer := recorder{
-		layer: Backend, worker: worker, clock: clock, journal: journal,
+		layer: LayerBackend, worker: worker, clock: clock, journal: journal,
 		claims: newClaims(run, worker), number: new(atomic.Int64),
 	}
 	backend, client := layer, layer
@@ -62,7 +62,7 @@ func openLayers(ctx context.Context, o Options, run uint64, worker int, clock *c
 	if err != nil {
 		return nil, errors.Join(err, provider.Close())
 	}
-	client.Provider, client.layer, client.rename = faults, Client, true
+	client.Provider, client.layer, client.rename = faults, LayerClient, true
 	return &layers{client: &client, faults: faults}, nil
 }
 

@@ -35,7 +35,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 		var held []string
 		for _, name := range left {
 			if refusals[name] = r.take(ctx, provider, name, claims.out(name)); refusals[name] == nil {
-				r.free = append(r.free, Freed{Name: name, At: r.now(), By: by})
+				r.free = append(r.free, FreeAt{Name: name, At: r.now(), By: by})
 			} else {
 				held = append(held, name)
 			}
@@ -47,7 +47,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 		if refusal := refusals[name]; refusal != nil && !errors.Is(refusal, leasing.ErrHeld) {
 			return fmt.Errorf("whether %q became free can't be told: %w", name, refusal)
 		}
-		r.free = append(r.free, Freed{Name: name, By: by})
+		r.free = append(r.free, FreeAt{Name: name, By: by})
 	}
 	return context.Cause(ctx)
 }
@@ -100,7 +100,7 @@ func leftGoroutines(label string, patience time.Duration, now func() time.Durati
 	}
 	var found []Violation
 	for _, stack := range left {
-		found = append(found, Violation{Check: Goroutine, At: now(), Text: "left behind: " + stack})
+		found = append(found, Violation{Check: CheckGoroutine, At: now(), Text: "left behind: " + stack})
 	}
 	return found
 }

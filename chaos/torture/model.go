@@ -92,9 +92,9 @@ func (l lease) step(o move, drift time.Duration) (bool, lease) {
 
 func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
 	switch {
-	case o.Result == Held: // by somebody else: a claim is no obstacle to itself
+	case o.Result == ResultHeld: // by somebody else: a claim is no obstacle to itself
 		return l.claim == o.Holder && o.Holder != o.Claim, l
-	case o.Result == Unknown && l.claim == o.Claim:
+	case o.Result == ResultUnknown && l.claim == o.Claim:
 		return l.deferred(o)
 	case l.claim == o.Claim && (l.token == 0 || o.Token == l.token || l.runsOut > latest):
 		if l.breaking || o.Token != l.token && (l.token != 0 || o.Token <= l.last) {
@@ -102,9 +102,9 @@ func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
 		}
 		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, l.now+o.TTL-drift)
 		return true, l
-	case o.Result == Unknown && l.claim != "" && l.runsOut > latest:
+	case o.Result == ResultUnknown && l.claim != "" && l.runsOut > latest:
 		return l.deferred(o)
-	case l.claim != "" && l.runsOut > latest, o.Result == Done && o.Token <= l.last:
+	case l.claim != "" && l.runsOut > latest, o.Result == ResultDone && o.Token <= l.last:
 		return false, l
 	}
 	if l.claim != "" {
@@ -117,7 +117,7 @@ func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
 
 func (l lease) renew(o move, latest, drift time.Duration) (bool, lease) {
 	mine := l.claim == o.Claim && l.token == o.Token // not an earlier lease of a claim that came back
-	if o.Result == Done {
+	if o.Result == ResultDone {
 		l.runsOut = l.now + o.TTL - drift
 		return mine && !l.breaking, l
 	}

@@ -41,7 +41,7 @@ type Options struct {
 	Fence fencing.Fence
 
 	// Process, unless nil, makes each worker a process: the command is to call
-	// MainOfWorker first of all, mostly another copy of this program. Some are
+	// WorkerMain first of all, mostly another copy of this program. Some are
 	// stopped for up to two TTLs, some killed, and others take their place. Only
 	// the numbers of Manager reach them, and Open is for the check at the end.
 	Process func() *exec.Cmd
@@ -61,10 +61,10 @@ type Options struct {
 	// Patience is how long what should happen at once may take on this machine
 	// before it is a violation. Default 5 s.
 	Patience time.Duration
-	// Effort bounds the search for a linear order, in steps for each name and
+	// MaxSearchSteps bounds the search for a linear order, in steps for each name and
 	// layer. Default 20 million, which take half a minute or so; few histories
 	// need more steps than they have operations.
-	Effort int
+	MaxSearchSteps int
 	// Command is what a person types for the same run. The report shows it.
 	Command string
 	// Progress is told each second how the run goes.
@@ -91,7 +91,7 @@ type Progress struct {
 func (o Options) withDefaults() (Options, error) {
 	o.Workers, o.Names = cmp.Or(o.Workers, 8), cmp.Or(o.Names, 4)
 	o.For = cmp.Or(o.For, 10*time.Second)
-	o.Patience, o.Effort = cmp.Or(o.Patience, 5*time.Second), cmp.Or(o.Effort, 20_000_000)
+	o.Patience, o.MaxSearchSteps = cmp.Or(o.Patience, 5*time.Second), cmp.Or(o.MaxSearchSteps, 20_000_000)
 	o.Seed = cmp.Or(o.Seed, rand.Uint64()>>32, 1)
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
@@ -117,8 +117,8 @@ func (o Options) validate() error {
 		return &leasing.InvalidError{Field: "Options.TTL", Value: o.TTL, Want: "a finite TTL, or 0 for the default"}
 	case o.Patience < 0:
 		return &leasing.InvalidError{Field: "Options.Patience", Value: o.Patience, Want: "more than 0, or 0 for the default"}
-	case o.Effort < 0:
-		return &leasing.InvalidError{Field: "Options.Effort", Value: o.Effort, Want: "more than 0, or 0 for the default"}
+	case o.MaxSearchSteps < 0:
+		return &leasing.InvalidError{Field: "Options.MaxSearchSteps", Value: o.MaxSearchSteps, Want: "more than 0, or 0 for the default"}
 	case o.Manager.TTL != 0:
 		return &leasing.InvalidError{Field: "Options.Manager.TTL", Value: o.Manager.TTL, Want: "0: Options.TTL is the TTL"}
 	case o.Manager.Owner != "":

@@ -14,16 +14,16 @@ const never = math.MaxInt64
 
 // linearizable looks for an order of what one layer saw, name by name, and
 // returns where there is none, and the names for which the effort was not enough.
-func linearizable(h *History, layer Layer, terms Terms) (found []Violation, undecided []string) {
+func linearizable(h *History, layer Layer, options VerifyOptions) (found []Violation, undecided []string) {
 	each(byName(h.Operations, func(o Operation) string { return o.Name }), func(name string, operations []Operation) {
-		search := &search{drift: terms.Drift, steps: terms.Effort}
+		search := &search{drift: options.Drift, steps: options.MaxSearchSteps}
 		moves := moves(settled(seenBy(operations, layer), operations))
 		switch ok := porcupine.CheckOperations(search.model(), moves); {
 		case ok:
 		case search.steps <= 0:
 			undecided = append(undecided, fmt.Sprintf("%s (%s)", name, layer))
 		default:
-			found = append(found, noOrder(name, layer, moves, terms))
+			found = append(found, noOrder(name, layer, moves, options))
 		}
 	})
 	return found, undecided
@@ -53,12 +53,12 @@ const theEnd = "end"
 func settled(seen, operations []Operation) []Operation {
 	refused := map[string][]Operation{} // attempts by claim
 	for _, o := range operations {
-		if o.Verb == "acquire" && o.Result == Held {
+		if o.Verb == "acquire" && o.Result == ResultHeld {
 			refused[o.Claim] = append(refused[o.Claim], o)
 		}
 	}
 	return slices.DeleteFunc(seen, func(o Operation) bool {
-		return o.Result == Held && o.Holder != o.Claim && slices.ContainsFunc(refused[o.Holder], func(attempt Operation) bool {
+		return o.Result == ResultHeld && o.Holder != o.Claim && slices.ContainsFunc(refused[o.Holder], func(attempt Operation) bool {
 			return attempt.Call <= o.Return && attempt.Return >= o.Call
 		})
 	})
@@ -96,15 +96,15 @@ func newSightings(operations []Operation) *sightings {
 			earliest(s.left, o.Claim, o.Call)
 		}
 		switch {
-		case o.Result == Held:
+		case o.Result == ResultHeld:
 			latest(s.held, o.Holder, o.Return)
-		case o.Result == Done && (o.Verb == "acquire" || o.Verb == "renew"):
+		case o.Result == ResultDone && (o.Verb == "acquire" || o.Verb == "renew"):
 			latest(s.held, o.Claim, o.Return)
-		case o.Result == Done && o.Verb == "release":
+		case o.Result == ResultDone && o.Verb == "release":
 			latest(s.released, o.Claim, o.Return)
-		case o.Result == Unknown && o.Verb == "release":
+		case o.Result == ResultUnknown && o.Verb == "release":
 			earliest(s.leaving, o.Claim, o.Call)
-		case o.Result == Unknown && o.Verb == "acquire":
+		case o.Result == ResultUnknown && o.Verb == "acquire":
 			s.tried[o.Claim] = append(s.tried[o.Claim], o.Call)
 		}
 	}
@@ -146,11 +146,11 @@ func (s *sightings) explains(o Operation, seen time.Duration) bool {
 func (s *sightings) move(o Operation) (m move, matters bool) {
 	m = move{Operation: o}
 	switch o.Result {
-	case Refused, Released:
+	case ResultRefused, ResultReleased:
 		return m, false
-	case Held:
+	case ResultHeld:
 		return m, o.Holder != ""
-	case Done, Lost:
+	case ResultDone, ResultLost:
 		return m, true
 	}
 	m.Return, m.open = never, true
@@ -173,8 +173,8 @@ func (s *sightings) move(o Operation) (m move, matters bool) {
 }
 
 // noOrder says how far the longest order came, and what did not fit behind it.
-func noOrder(name string, layer Layer, steps []porcupine.Operation, terms Terms) Violation {
-	again := &search{drift: terms.Drift, steps: terms.Effort}
+func noOrder(name string, layer Layer, steps []porcupine.Operation, options VerifyOptions) Violation {
+	again := &search{drift: options.Drift, steps: options.MaxSearchSteps}
 	_, info := porcupine.CheckOperationsVerbose(again.model(), steps, 0)
 	var longest []int
 	for _, order := range info.PartialLinearizations()[0] {
@@ -185,7 +185,7 @@ func noOrder(name string, layer Layer, steps []porcupine.Operation, terms Terms)
 	reached, placed := lease{}, make(map[int]bool, len(longest))
 	for _, i := range longest {
 		placed[i] = true
-		_, reached = reached.step(steps[i].Input.(move), terms.Drift)
+		_, reached = reached.step(steps[i].Input.(move), options.Drift)
 	}
 	first := len(steps) - 1
 	for i := range steps {
@@ -194,7 +194,7 @@ func noOrder(name string, layer Layer, steps []porcupine.Operation, terms Terms)
 		}
 	}
 	o := steps[first].Input.(move).Operation
-	return Violation{Check: Linearizable, Name: name, At: min(o.Return, o.Call+time.Hour), Text: fmt.Sprintf(
+	return Violation{Check: CheckLinearizable, Name: name, At: min(o.Return, o.Call+time.Hour), Text: fmt.Sprintf(
 		"no order explains what the %s saw: %s does not fit where %s", layer, o, reached)}
 }
 

@@ -10,7 +10,7 @@ import (
 
 func TestOrder(t *testing.T) {
 	const (
-		done, lost, unknown = torture.Done, torture.Lost, torture.Unknown
+		done, lost, unknown = torture.ResultDone, torture.ResultLost, torture.ResultUnknown
 		yes, no             = true, false
 	)
 	for name, c := range map[string]struct {
@@ -121,7 +121,7 @@ func TestOrder(t *testing.T) {
 			op("acquire", "a", 0, 10*ms, done, 1), brokenAt(false, 20*ms, 30*ms), op("acquire", "b", 1000*ms, 1010*ms, done, 2), op("renew", "b", 1020*ms, 1030*ms, done, 2),
 		}},
 		"an attempt without a TTL": {yes, []torture.Operation{
-			{Layer: torture.Client, Verb: "acquire", Name: "n", Claim: "a", Call: 0, Return: 10 * ms, Result: unknown}, heldBy("a", "b", 0, 10*ms),
+			{Layer: torture.LayerClient, Verb: "acquire", Name: "n", Claim: "a", Call: 0, Return: 10 * ms, Result: unknown}, heldBy("a", "b", 0, 10*ms),
 		}},
 		"held by one who is refused": {yes, []torture.Operation{
 			heldBy("", "a", 0, 20*ms), heldBy("a", "b", 10*ms, 30*ms), op("acquire", "c", 40*ms, 50*ms, done, 1),
@@ -208,20 +208,20 @@ func TestOrder(t *testing.T) {
 	} {
 		h := torture.History{TTL: ttl, Operations: c.operations}
 		if c.ok {
-			require.Empty(t, checks(h, terms), name)
+			require.Empty(t, checks(h, options), name)
 		} else {
-			require.Contains(t, checks(h, terms), torture.Linearizable, name)
+			require.Contains(t, checks(h, options), torture.CheckLinearizable, name)
 		}
-		loose := terms
+		loose := options
 		loose.AssumptionsBroken = true
-		require.NotContains(t, checks(h, loose), torture.Linearizable, name)
+		require.NotContains(t, checks(h, loose), torture.CheckLinearizable, name)
 		for i, o := range h.Operations {
 			h.Operations[i] = below(o)
 		}
 		if c.ok {
-			require.Empty(t, checks(h, terms), "%s, as the backend saw it", name)
+			require.Empty(t, checks(h, options), "%s, as the backend saw it", name)
 		} else {
-			require.Contains(t, checks(h, terms), torture.Linearizable, "%s, as the backend saw it", name)
+			require.Contains(t, checks(h, options), torture.CheckLinearizable, "%s, as the backend saw it", name)
 		}
 	}
 }
@@ -229,10 +229,10 @@ func TestOrder(t *testing.T) {
 // What is said of a history without an order is where the longest one ends.
 func TestOrderThatEndsSaysWhatDoesNotFit(t *testing.T) {
 	h := torture.History{Operations: []torture.Operation{
-		op("acquire", "a", 0, 10*ms, torture.Done, 1), op("release", "a", 20*ms, 30*ms, torture.Done, 0), op("acquire", "b", 40*ms, 50*ms, torture.Done, 2),
-		op("acquire", "c", 60*ms, 70*ms, torture.Done, 3), op("release", "c", 80*ms, 90*ms, torture.Done, 0), heldBy("d", "e", 100*ms, 110*ms),
+		op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("release", "a", 20*ms, 30*ms, torture.ResultDone, 0), op("acquire", "b", 40*ms, 50*ms, torture.ResultDone, 2),
+		op("acquire", "c", 60*ms, 70*ms, torture.ResultDone, 3), op("release", "c", 80*ms, 90*ms, torture.ResultDone, 0), heldBy("d", "e", 100*ms, 110*ms),
 	}}
-	found, _ := torture.Verify(&h, terms)
+	found, _ := torture.Verify(&h, options)
 	require.Len(t, found, 1)
 	require.Equal(t, 70*ms, found[0].At)
 	require.Equal(t, "linearizable: n at 0.070s: no order explains what the client saw: acquire of claim c by worker 0 (0.060s to 0.070s): done, token 3 "+
@@ -240,9 +240,9 @@ func TestOrderThatEndsSaysWhatDoesNotFit(t *testing.T) {
 }
 
 func TestSearchThatIsTooLongIsUndecided(t *testing.T) {
-	h := torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.Done, 1), op("acquire", "b", 40*ms, 50*ms, torture.Done, 2)}}
-	short := terms
-	short.Effort = 1
+	h := torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("acquire", "b", 40*ms, 50*ms, torture.ResultDone, 2)}}
+	short := options
+	short.MaxSearchSteps = 1
 	found, undecided := torture.Verify(&h, short)
 	require.Empty(t, found)
 	require.Equal(t, []string{"n (client)"}, undecided)

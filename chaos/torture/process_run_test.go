@@ -81,10 +81,10 @@ func TestWorkerProcessIsToldItsJob(t *testing.T) {
 
 func TestKilledWorkerProcessIsNoFailure(t *testing.T) {
 	p, _ := spawned(t, obedient, Options{})
-	p.r.book.enter(entry{Key: "t", Tenure: &Tenure{Worker: 3, Name: "n", Claim: "c", Until: time.Hour}})
+	p.r.book.enter(entry{Key: "t", Hold: &Hold{Worker: 3, Name: "n", Claim: "c", Until: time.Hour}})
 	p.kill()
 	require.NoError(t, p.run(t.Context()))
-	require.Equal(t, Killed, p.r.book.history().Tenures[0].Ending)
+	require.Equal(t, EndingKilled, p.r.book.history().Holds[0].Ending)
 }
 
 func TestWorkerProcessThatFailsSaysWhy(t *testing.T) {

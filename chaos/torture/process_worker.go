@@ -16,11 +16,11 @@ import (
 // workerVariable makes a process a worker.
 const workerVariable = "LEASING_TORTURE_WORKER"
 
-// MainOfWorker is the first call in the main function, or in TestMain, of a program
+// WorkerMain is the first call in the main function, or in TestMain, of a program
 // that Options.Process starts. In a worker process it works, until the run ends it,
 // and then ends the process. In others it returns at once. open opens the backend's
 // client, like Options.Open of the run.
-func MainOfWorker(open func(ctx context.Context) (leasing.Provider, error)) {
+func WorkerMain(open func(ctx context.Context) (leasing.Provider, error)) {
 	if os.Getenv(workerVariable) == "" {
 		return
 	}

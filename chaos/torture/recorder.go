@@ -45,7 +45,7 @@ type call struct {
 // anything.
 func (r *recorder) begin(ctx context.Context, id string, o Operation) *call {
 	number := r.number.Add(1)
-	o.Worker, o.number, o.Layer, o.Call, o.Result = r.worker, int(number), r.layer, r.clock.now(), Unknown
+	o.Worker, o.number, o.Layer, o.Call, o.Result = r.worker, int(number), r.layer, r.clock.now(), ResultUnknown
 	if id != "" {
 		o.Claim = r.claims.label(id)
 	}
@@ -88,17 +88,17 @@ func (c *call) end(grant abstractions.Grant, err error) {
 func result(err error) Result {
 	switch {
 	case err == nil:
-		return Done
+		return ResultDone
 	case errors.Is(err, leasing.ErrHeld):
-		return Held
+		return ResultHeld
 	case errors.Is(err, leasing.ErrLost):
-		return Lost
+		return ResultLost
 	case errors.Is(err, leasing.ErrReleased):
-		return Released
+		return ResultReleased
 	case abstractions.NotApplied(err):
-		return Refused
+		return ResultRefused
 	}
-	return Unknown
+	return ResultUnknown
 }
 
 func (r *recorder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {

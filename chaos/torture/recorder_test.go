@@ -49,7 +49,7 @@ func recorded(s scripted) (*recorder, *book) {
 	}
 	b := newBook()
 	return &recorder{
-		Provider: s, layer: Client, worker: 3, clock: startClock(), journal: b,
+		Provider: s, layer: LayerClient, worker: 3, clock: startClock(), journal: b,
 		claims: newClaims(7, 3), rename: true, number: new(atomic.Int64),
 	}, b
 }
@@ -66,15 +66,15 @@ func acquire(t *testing.T, s scripted) (Operation, error) {
 // What may have been applied is unknown, and nothing else is.
 func TestRecordedResults(t *testing.T) {
 	for want, errs := range map[Result][]error{
-		Done:     {nil},
-		Held:     {leasing.ErrHeld, new(leasing.HeldError)},
-		Lost:     {leasing.ErrLost, new(leasing.LostError)},
-		Released: {leasing.ErrReleased},
-		Refused: {
+		ResultDone:     {nil},
+		ResultHeld:     {leasing.ErrHeld, new(leasing.HeldError)},
+		ResultLost:     {leasing.ErrLost, new(leasing.LostError)},
+		ResultReleased: {leasing.ErrReleased},
+		ResultRefused: {
 			leasing.ErrStale, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrNotSetUp, leasing.ErrClosed, leasing.ErrUnsupported,
 			new(leasing.ThrottledError),
 		},
-		Unknown: {leasing.ErrUnavailable, context.Canceled, context.DeadlineExceeded, errors.New("something else")},
+		ResultUnknown: {leasing.ErrUnavailable, context.Canceled, context.DeadlineExceeded, errors.New("something else")},
 	} {
 		for _, err := range errs {
 			if err != nil {
@@ -94,7 +94,7 @@ func TestCallIsRecordedBeforeItReturns(t *testing.T) {
 	r, b = recorded(scripted{asked: func(string) {
 		h := b.history()
 		require.Len(t, h.Operations, 1)
-		require.Equal(t, Unknown, h.Operations[0].Result)
+		require.Equal(t, ResultUnknown, h.Operations[0].Result)
 		require.Zero(t, h.Operations[0].Return)
 	}})
 	_, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
@@ -123,7 +123,7 @@ func TestRecordedHolderIsCertain(t *testing.T) {
 	} {
 		o, err := acquire(t, scripted{err: &leasing.HeldError{Holder: c.holder}})
 		require.ErrorIs(t, err, leasing.ErrHeld)
-		require.Equal(t, Held, o.Result, name)
+		require.Equal(t, ResultHeld, o.Result, name)
 		require.Equal(t, c.want, o.Holder, name)
 	}
 }
@@ -173,7 +173,7 @@ func TestItemWithoutAResultIsUnknown(t *testing.T) {
 		h := b.history()
 		require.Len(t, h.Operations, 2)
 		for _, o := range h.Operations {
-			require.Equal(t, map[string]Result{"a": Done, "b": Unknown}[o.Name], o.Result)
+			require.Equal(t, map[string]Result{"a": ResultDone, "b": ResultUnknown}[o.Name], o.Result)
 			require.Equal(t, map[string]int64{"a": 4, "b": 5}[o.Name], o.Token)
 		}
 	}

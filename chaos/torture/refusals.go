@@ -16,21 +16,21 @@ import (
 // be no other that may have been given up since.
 func ghosts(h *History) (found []Violation) {
 	each(byName(h.Operations, func(o Operation) string { return o.Name }), func(name string, operations []Operation) {
-		for _, layer := range []Layer{Client, Backend} {
+		for _, layer := range []Layer{LayerClient, LayerBackend} {
 			seen := seenBy(operations, layer)
 			releases := map[string][]Operation{} // by claim
 			for _, o := range seen {
-				if o.Verb == "release" && o.Result == Done {
+				if o.Verb == "release" && o.Result == ResultDone {
 					releases[o.Claim] = append(releases[o.Claim], o)
 				}
 			}
 			for _, o := range seen {
-				if o.Verb != "acquire" || o.Result != Done {
+				if o.Verb != "acquire" || o.Result != ResultDone {
 					continue
 				}
 				i := slices.IndexFunc(releases[o.Claim], func(r Operation) bool { return r.Return < o.Call && !forgotten(seen, r, o) })
 				if i >= 0 {
-					found = append(found, Violation{Check: Ghost, Name: name, At: o.Return, Text: fmt.Sprintf(
+					found = append(found, Violation{Check: CheckGhost, Name: name, At: o.Return, Text: fmt.Sprintf(
 						"claim %s was granted (token %d) after its release at %s, the last of the name", o.Claim, o.Token, seconds(releases[o.Claim][i].Return))})
 				}
 			}
@@ -44,16 +44,16 @@ func ghosts(h *History) (found []Violation) {
 func forgotten(operations []Operation, release, acquire Operation) bool {
 	return slices.ContainsFunc(operations, func(o Operation) bool {
 		ends := o.Verb == "break" || o.Verb == "release" && o.Claim != release.Claim
-		over := o.Result != Unknown && o.Return < release.Call
+		over := o.Result != ResultUnknown && o.Return < release.Call
 		return ends && !over && o.Call <= acquire.Return
 	})
 }
 
 // strays finds grants of something that was not asked for.
-func strays(h *History, _ Terms) (found []Violation) {
+func strays(h *History, _ VerifyOptions) (found []Violation) {
 	for _, o := range h.Operations {
 		if o.Stray != "" {
-			found = append(found, Violation{Check: Answer, Name: o.Name, At: o.Return, Text: fmt.Sprintf(
+			found = append(found, Violation{Check: CheckAnswer, Name: o.Name, At: o.Return, Text: fmt.Sprintf(
 				"%s of claim %s by worker %d was answered to the %s with a grant for %s", o.Verb, o.Claim, o.Worker, o.Layer, o.Stray)})
 		}
 	}
@@ -75,8 +75,8 @@ func unreleased(h *History) (found []Violation) {
 		}
 		for _, o := range operations {
 			at, ok := left[o.Claim]
-			if o.Result == Released && broken > o.Return && (!ok || at > o.Return) {
-				found = append(found, Violation{Check: Refusal, Name: name, At: o.Return, Text: fmt.Sprintf(
+			if o.Result == ResultReleased && broken > o.Return && (!ok || at > o.Return) {
+				found = append(found, Violation{Check: CheckRefusal, Name: name, At: o.Return, Text: fmt.Sprintf(
 					"%s of claim %s was refused as that of a claim which was given up, and nobody had done so", o.Verb, o.Claim)})
 			}
 		}
@@ -86,26 +86,26 @@ func unreleased(h *History) (found []Violation) {
 
 // overdue finds claims that were refused because of a lease that must have run out by
 // then. Those of an unknown end are left alone.
-func overdue(h *History, terms Terms) (found []Violation) {
+func overdue(h *History, options VerifyOptions) (found []Violation) {
 	const unknown = math.MaxInt64 / 2
 	each(byName(h.Operations, func(o Operation) string { return o.Name }), func(name string, operations []Operation) {
-		operations = seenBy(operations, Backend)
+		operations = seenBy(operations, LayerBackend)
 		ends := map[string]time.Duration{} // of each claim's leases, at the latest
 		for _, o := range operations {
 			switch {
 			case o.Verb != "acquire" && o.Verb != "renew":
-			case o.Result == Unknown || o.Result == Done && o.TTL == leasing.Infinite:
+			case o.Result == ResultUnknown || o.Result == ResultDone && o.TTL == leasing.Infinite:
 				latest(ends, o.Claim, unknown)
-			case o.Result == Done:
+			case o.Result == ResultDone:
 				latest(ends, o.Claim, o.Return+o.TTL)
 			}
 		}
 		told := map[string]bool{} // one word for each lease is enough
 		for _, o := range operations {
 			end, ok := ends[o.Holder]
-			if ok && o.Result == Held && o.Call > end+terms.Drift+terms.Precision && !told[o.Holder] {
+			if ok && o.Result == ResultHeld && o.Call > end+options.Drift+options.Precision && !told[o.Holder] {
 				told[o.Holder] = true
-				found = append(found, Violation{Check: Leak, Name: name, At: o.Return, Text: fmt.Sprintf(
+				found = append(found, Violation{Check: CheckLeak, Name: name, At: o.Return, Text: fmt.Sprintf(
 					"claim %s was refused because of claim %s, whose lease had run out %s before", o.Claim, o.Holder, seconds(o.Call-end))})
 			}
 		}

@@ -10,70 +10,70 @@ import (
 )
 
 func TestGhost(t *testing.T) {
-	grant, release := op("acquire", "a", 0, 10*ms, torture.Done, 1), op("release", "a", 20*ms, 30*ms, torture.Done, 0)
-	ghost := op("acquire", "a", 80*ms, 90*ms, torture.Done, 2)
+	grant, release := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("release", "a", 20*ms, 30*ms, torture.ResultDone, 0)
+	ghost := op("acquire", "a", 80*ms, 90*ms, torture.ResultDone, 2)
 	for name, c := range map[string]struct {
 		ok         bool
 		operations []torture.Operation
 	}{
 		"nobody has come since":                  {operations: []torture.Operation{grant, release, ghost}},
-		"it is released again":                   {operations: []torture.Operation{grant, release, ghost, op("release", "a", 100*ms, 110*ms, torture.Done, 0)}},
+		"it is released again":                   {operations: []torture.Operation{grant, release, ghost, op("release", "a", 100*ms, 110*ms, torture.ResultDone, 0)}},
 		"it never held the name":                 {operations: []torture.Operation{release, ghost}},
-		"released twice":                         {operations: []torture.Operation{grant, release, op("release", "a", 40*ms, 50*ms, torture.Unknown, 0), ghost}},
-		"another came and has not been given up": {operations: []torture.Operation{release, op("acquire", "b", 40*ms, 50*ms, torture.Refused, 0), ghost}},
-		"another was given up before":            {operations: []torture.Operation{op("release", "b", 10*ms, 19*ms, torture.Done, 0), release, ghost}},
+		"released twice":                         {operations: []torture.Operation{grant, release, op("release", "a", 40*ms, 50*ms, torture.ResultUnknown, 0), ghost}},
+		"another came and has not been given up": {operations: []torture.Operation{release, op("acquire", "b", 40*ms, 50*ms, torture.ResultRefused, 0), ghost}},
+		"another was given up before":            {operations: []torture.Operation{op("release", "b", 10*ms, 19*ms, torture.ResultDone, 0), release, ghost}},
 		"the backend granted it":                 {operations: []torture.Operation{below(grant), below(release), below(ghost)}},
-		"another was given up between two":       {operations: []torture.Operation{release, op("release", "b", 40*ms, 50*ms, torture.Done, 0), op("release", "a", 60*ms, 70*ms, torture.Done, 0), ghost}},
-		"another was given up after it":          {operations: []torture.Operation{release, ghost, op("release", "b", 91*ms, 95*ms, torture.Done, 0)}},
-		"another was given up in that instant":   {ok: true, operations: []torture.Operation{op("release", "b", 10*ms, 20*ms, torture.Done, 0), release, ghost}},
-		"another is given up meanwhile":          {ok: true, operations: []torture.Operation{release, op("release", "b", 85*ms, 95*ms, torture.Done, 0), ghost}},
-		"granted in the instant of the release":  {ok: true, operations: []torture.Operation{release, op("acquire", "a", 30*ms, 90*ms, torture.Done, 2)}},
-		"another has been given up since":        {ok: true, operations: []torture.Operation{release, op("release", "b", 40*ms, 50*ms, torture.Done, 0), ghost}},
-		"another may have been at the same time": {ok: true, operations: []torture.Operation{op("release", "b", 10*ms, 25*ms, torture.Done, 0), release, ghost}},
-		"another may have been, late":            {ok: true, operations: []torture.Operation{op("release", "b", 0, 10*ms, torture.Unknown, 0), release, ghost}},
+		"another was given up between two":       {operations: []torture.Operation{release, op("release", "b", 40*ms, 50*ms, torture.ResultDone, 0), op("release", "a", 60*ms, 70*ms, torture.ResultDone, 0), ghost}},
+		"another was given up after it":          {operations: []torture.Operation{release, ghost, op("release", "b", 91*ms, 95*ms, torture.ResultDone, 0)}},
+		"another was given up in that instant":   {ok: true, operations: []torture.Operation{op("release", "b", 10*ms, 20*ms, torture.ResultDone, 0), release, ghost}},
+		"another is given up meanwhile":          {ok: true, operations: []torture.Operation{release, op("release", "b", 85*ms, 95*ms, torture.ResultDone, 0), ghost}},
+		"granted in the instant of the release":  {ok: true, operations: []torture.Operation{release, op("acquire", "a", 30*ms, 90*ms, torture.ResultDone, 2)}},
+		"another has been given up since":        {ok: true, operations: []torture.Operation{release, op("release", "b", 40*ms, 50*ms, torture.ResultDone, 0), ghost}},
+		"another may have been at the same time": {ok: true, operations: []torture.Operation{op("release", "b", 10*ms, 25*ms, torture.ResultDone, 0), release, ghost}},
+		"another may have been, late":            {ok: true, operations: []torture.Operation{op("release", "b", 0, 10*ms, torture.ResultUnknown, 0), release, ghost}},
 		"somebody's lease has been broken since": {ok: true, operations: []torture.Operation{release, brokenAt(true, 40*ms, 50*ms), ghost}},
-		"it may have been granted before":        {ok: true, operations: []torture.Operation{release, op("acquire", "a", 25*ms, 90*ms, torture.Done, 2)}},
-		"it may not have been released":          {ok: true, operations: []torture.Operation{op("release", "a", 20*ms, 30*ms, torture.Unknown, 0), ghost}},
-		"another's claim":                        {ok: true, operations: []torture.Operation{release, op("acquire", "b", 80*ms, 90*ms, torture.Done, 2)}},
-		"refused, as it must be":                 {ok: true, operations: []torture.Operation{release, op("acquire", "a", 80*ms, 90*ms, torture.Released, 0)}},
+		"it may have been granted before":        {ok: true, operations: []torture.Operation{release, op("acquire", "a", 25*ms, 90*ms, torture.ResultDone, 2)}},
+		"it may not have been released":          {ok: true, operations: []torture.Operation{op("release", "a", 20*ms, 30*ms, torture.ResultUnknown, 0), ghost}},
+		"another's claim":                        {ok: true, operations: []torture.Operation{release, op("acquire", "b", 80*ms, 90*ms, torture.ResultDone, 2)}},
+		"refused, as it must be":                 {ok: true, operations: []torture.Operation{release, op("acquire", "a", 80*ms, 90*ms, torture.ResultReleased, 0)}},
 	} {
 		h := torture.History{TTL: ttl, Operations: c.operations}
 		if c.ok {
-			require.NotContains(t, checks(h, terms), torture.Ghost, name)
+			require.NotContains(t, checks(h, options), torture.CheckGhost, name)
 		} else {
-			require.Contains(t, checks(h, terms), torture.Ghost, name)
+			require.Contains(t, checks(h, options), torture.CheckGhost, name)
 		}
-		loose := terms
+		loose := options
 		loose.AssumptionsBroken = true
-		require.NotContains(t, checks(h, loose), torture.Ghost, name)
+		require.NotContains(t, checks(h, loose), torture.CheckGhost, name)
 	}
 }
 
 func TestGrantOfSomethingElse(t *testing.T) {
-	grant := op("acquire", "a", 0, 10*ms, torture.Done, 1)
-	require.Empty(t, checks(torture.History{Operations: []torture.Operation{grant}}, terms))
+	grant := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1)
+	require.Empty(t, checks(torture.History{Operations: []torture.Operation{grant}}, options))
 	grant.Stray = "n, claim b"
-	require.Equal(t, []torture.Check{torture.Answer}, checks(torture.History{Operations: []torture.Operation{grant}}, terms))
+	require.Equal(t, []torture.Check{torture.CheckAnswer}, checks(torture.History{Operations: []torture.Operation{grant}}, options))
 }
 
 func TestRefusedAsGivenUp(t *testing.T) {
-	grant, refused := op("acquire", "a", 0, 10*ms, torture.Done, 1), op("renew", "a", 50*ms, 60*ms, torture.Released, 1)
+	grant, refused := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("renew", "a", 50*ms, 60*ms, torture.ResultReleased, 1)
 	for name, c := range map[string]struct {
 		ok         bool
 		operations []torture.Operation
 	}{
 		"by nobody":                 {operations: []torture.Operation{grant, refused}},
-		"later":                     {operations: []torture.Operation{grant, refused, op("release", "a", 70*ms, 80*ms, torture.Done, 0)}},
-		"another":                   {operations: []torture.Operation{grant, op("release", "b", 20*ms, 30*ms, torture.Done, 0), refused}},
-		"before":                    {ok: true, operations: []torture.Operation{grant, op("release", "a", 20*ms, 30*ms, torture.Done, 0), refused}},
-		"maybe, and maybe only now": {ok: true, operations: []torture.Operation{grant, op("release", "a", 55*ms, 0, torture.Unknown, 0), refused}},
+		"later":                     {operations: []torture.Operation{grant, refused, op("release", "a", 70*ms, 80*ms, torture.ResultDone, 0)}},
+		"another":                   {operations: []torture.Operation{grant, op("release", "b", 20*ms, 30*ms, torture.ResultDone, 0), refused}},
+		"before":                    {ok: true, operations: []torture.Operation{grant, op("release", "a", 20*ms, 30*ms, torture.ResultDone, 0), refused}},
+		"maybe, and maybe only now": {ok: true, operations: []torture.Operation{grant, op("release", "a", 55*ms, 0, torture.ResultUnknown, 0), refused}},
 		"broken":                    {ok: true, operations: []torture.Operation{grant, brokenAt(false, 20*ms, 30*ms), refused}},
 	} {
 		h := torture.History{TTL: ttl, Operations: c.operations}
 		if c.ok {
-			require.NotContains(t, checks(h, terms), torture.Refusal, name)
+			require.NotContains(t, checks(h, options), torture.CheckRefusal, name)
 		} else {
-			require.Contains(t, checks(h, terms), torture.Refusal, name)
+			require.Contains(t, checks(h, options), torture.CheckRefusal, name)
 		}
 	}
 }
@@ -85,17 +85,17 @@ func TestRefusedBecauseOfALeaseThatHasRunOut(t *testing.T) {
 		}
 		return torture.History{TTL: ttl, Operations: operations}
 	}
-	grant, renewed := op("acquire", "a", 0, 10*ms, torture.Done, 1), op("renew", "a", 500*ms, 510*ms, torture.Done, 1)
+	grant, renewed := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("renew", "a", 500*ms, 510*ms, torture.ResultDone, 1)
 	late := heldBy("a", "b", 1200*ms, 1210*ms)
-	precise := terms
+	precise := options
 	precise.Precision = 100 * ms
-	require.Contains(t, checks(layer(torture.Backend, grant, late), precise), torture.Leak)
-	require.NotContains(t, checks(layer(torture.Backend, grant, heldBy("a", "b", 1105*ms, 1300*ms)), precise), torture.Leak, "asked in time")
-	require.NotContains(t, checks(layer(torture.Client, grant, late), precise), torture.Leak, "the answer may have been on its way for long")
-	require.NotContains(t, checks(layer(torture.Backend, grant, renewed, late), precise), torture.Leak, "renewed")
-	lost := op("renew", "a", 500*ms, 510*ms, torture.Unknown, 1)
-	require.NotContains(t, checks(layer(torture.Backend, grant, lost, late), precise), torture.Leak, "maybe renewed")
-	forever := op("renew", "a", 500*ms, 510*ms, torture.Done, 1)
+	require.Contains(t, checks(layer(torture.LayerBackend, grant, late), precise), torture.CheckLeak)
+	require.NotContains(t, checks(layer(torture.LayerBackend, grant, heldBy("a", "b", 1105*ms, 1300*ms)), precise), torture.CheckLeak, "asked in time")
+	require.NotContains(t, checks(layer(torture.LayerClient, grant, late), precise), torture.CheckLeak, "the answer may have been on its way for long")
+	require.NotContains(t, checks(layer(torture.LayerBackend, grant, renewed, late), precise), torture.CheckLeak, "renewed")
+	lost := op("renew", "a", 500*ms, 510*ms, torture.ResultUnknown, 1)
+	require.NotContains(t, checks(layer(torture.LayerBackend, grant, lost, late), precise), torture.CheckLeak, "maybe renewed")
+	forever := op("renew", "a", 500*ms, 510*ms, torture.ResultDone, 1)
 	forever.TTL = leasing.Infinite
-	require.NotContains(t, checks(layer(torture.Backend, grant, forever, late), precise), torture.Leak, "infinite")
+	require.NotContains(t, checks(layer(torture.LayerBackend, grant, forever, late), precise), torture.CheckLeak, "infinite")
 }

@@ -55,8 +55,8 @@ func (r *run) report() *Report {
 	o := r.options
 	report.Provider, report.Plan, report.Seed, report.Command = r.caps.Provider, o.Plan.Name, o.Seed, o.Command
 	report.Workers, report.Names, report.For, report.AssumptionsBroken = o.Workers, o.Names, o.For, o.AssumptionsBroken
-	found, undecided := Verify(h, Terms{
-		Drift: o.margin(), Precision: r.caps.Lateness.After(o.TTL), Patience: o.Patience, Effort: o.Effort, AssumptionsBroken: o.AssumptionsBroken,
+	found, undecided := Verify(h, VerifyOptions{
+		Drift: o.margin(), Precision: r.caps.Lateness.After(o.TTL), Patience: o.Patience, MaxSearchSteps: o.MaxSearchSteps, AssumptionsBroken: o.AssumptionsBroken,
 	})
 	report.Violations, report.Undecided = append(r.found, found...), undecided
 	return report
@@ -66,7 +66,7 @@ func (r *run) report() *Report {
 func summary(h *History) *Report {
 	r := &Report{TTL: h.TTL, History: h, Endings: map[Ending]int{}, Faults: map[string]int{}, Disturbances: map[string]int{}}
 	var late []time.Duration
-	for _, t := range h.Tenures {
+	for _, t := range h.Holds {
 		r.Grants++
 		r.Renewals += t.Renewals
 		r.Endings[t.Ending]++

@@ -45,7 +45,7 @@ type run struct {
 	}
 
 	faultsEnd, closed time.Duration
-	free              []Freed
+	free              []FreeAt
 	found             []Violation // what is no part of the history
 
 	crew []*member
@@ -186,7 +186,7 @@ func (r *run) dismiss() {
 	}
 }
 
-// await waits for the workers, but not for ever. One that could not work is no fault
+// await waits for the workers, but not forever. One that could not work is no fault
 // of the provider's, or nobody can tell.
 func (r *run) await() error {
 	var errs []error
@@ -210,7 +210,7 @@ func (r *run) await() error {
 				r.found = append(r.found, p.found...)
 			}
 		default:
-			r.found = append(r.found, Violation{Check: Hang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
+			r.found = append(r.found, Violation{Check: CheckHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
 		}
 	}
 	return errors.Join(errs...)

@@ -39,8 +39,8 @@ func TestNoCorrectProviderIsCaughtBySeed_memory(t *testing.T) {
 		options := torture.Options{
 			Plan: anyPlan(random, seed), Seed: seed, For: minute / 2, Repeatable: random.IntN(2) == 0,
 			Workers: 2 + random.IntN(10), Names: 1 << random.IntN(6),
-			Manager: leasing.Options{RequestTimeout: time.Duration(random.IntN(3)) * 700 * ms},
-			Effort:  1_000_000,
+			Manager:        leasing.Options{RequestTimeout: time.Duration(random.IntN(3)) * 700 * ms},
+			MaxSearchSteps: 1_000_000,
 		}
 		report := virtual(t, options, nil)
 		require.Empty(t, report.Violations, "seed %d:\n%s", seed, report)

@@ -12,17 +12,17 @@ type Check string
 
 // The checks: see the package's documentation.
 const (
-	Overlap      Check = "overlap"
-	Linearizable Check = "linearizable"
-	Tokens       Check = "tokens"
-	Fence        Check = "fence"
-	Loss         Check = "loss"
-	Ghost        Check = "ghost"
-	Refusal      Check = "refusal"
-	Answer       Check = "answer"
-	Leak         Check = "leak"
-	Goroutine    Check = "goroutine"
-	Hang         Check = "hang"
+	CheckOverlap      Check = "overlap"
+	CheckLinearizable Check = "linearizable"
+	CheckTokens       Check = "tokens"
+	CheckFence        Check = "fence"
+	CheckLoss         Check = "loss"
+	CheckGhost        Check = "ghost"
+	CheckRefusal      Check = "refusal"
+	CheckAnswer       Check = "answer"
+	CheckLeak         Check = "leak"
+	CheckGoroutine    Check = "goroutine"
+	CheckHang         Check = "hang"
 )
 
 // Violation is a promise that was broken.
@@ -41,8 +41,8 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %sat %s: %s", v.Check, where, seconds(v.At), v.Text)
 }
 
-// Terms are what a history is checked against.
-type Terms struct {
+// VerifyOptions are what a history is checked against.
+type VerifyOptions struct {
 	// Drift is the margin of trust, and how far clocks may differ over a TTL.
 	Drift time.Duration
 	// Precision is the backend's: how late a lease may run out.
@@ -52,25 +52,25 @@ type Terms struct {
 	// AssumptionsBroken leaves out overlap, linearizability, ghosts, refusals, and
 	// whether a holder's write was refused.
 	AssumptionsBroken bool
-	// Effort bounds the search for a linear order, in steps for each name.
-	Effort int
+	// MaxSearchSteps bounds the search for a linear order, in steps for each name.
+	MaxSearchSteps int
 }
 
 // Verify checks a history, all but goroutines, and returns the violations in the
 // order in which they happened, and the names whose order was not found, nor
 // found to be impossible, within the effort.
-func Verify(h *History, terms Terms) (violations []Violation, undecided []string) {
-	if !terms.AssumptionsBroken {
+func Verify(h *History, options VerifyOptions) (violations []Violation, undecided []string) {
+	if !options.AssumptionsBroken {
 		violations = append(violations, overlaps(h)...)
 		violations = append(violations, ghosts(h)...)
 		violations = append(violations, unreleased(h)...)
-		for _, layer := range []Layer{Client, Backend} {
-			found, open := linearizable(h, layer, terms)
+		for _, layer := range []Layer{LayerClient, LayerBackend} {
+			found, open := linearizable(h, layer, options)
 			violations, undecided = append(violations, found...), append(undecided, open...)
 		}
 	}
-	for _, check := range []func(*History, Terms) []Violation{strays, tokens, fence, losses, overdue, leaks, hangs} {
-		violations = append(violations, check(h, terms)...)
+	for _, check := range []func(*History, VerifyOptions) []Violation{strays, tokens, fence, losses, overdue, leaks, hangs} {
+		violations = append(violations, check(h, options)...)
 	}
 	slices.SortStableFunc(violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Check, b.Check), cmp.Compare(a.Name, b.Name))

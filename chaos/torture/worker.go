@@ -30,7 +30,7 @@ type worker struct {
 	resource resource
 	random   *rand.Rand
 	jitter   *rand.Rand // the managers'
-	tenures  atomic.Int64
+	holds    atomic.Int64
 }
 
 func newWorker(index int, options Options, names []string, client *recorder, resource resource) *worker {
@@ -126,14 +126,14 @@ func (w *worker) bundle(ctx context.Context, manager leasing.Manager) {
 // attempt is one to get a name and use it.
 func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, style style) outcome {
 	h := &holding{
-		key: fmt.Sprintf("t%d.%d", w.index, w.tenures.Add(1)), clock: w.clock, journal: w.journal,
+		key: fmt.Sprintf("t%d.%d", w.index, w.holds.Add(1)), clock: w.clock, journal: w.journal,
 		label: func(id string) string { return w.client.claims.label(w.client.claims.out(id)) },
 	}
-	h.tenure.Worker, h.tenure.Name = w.index, name
+	h.hold.Worker, h.hold.Name = w.index, name
 	options := &leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: style.forgetful, WaitLimit: w.patience()}
 	if style.do {
 		result := fine
-		_ = leasing.DoWith(ctx, manager, h.tenure.Name, options, func(work context.Context, l leasing.Lease) error {
+		_ = leasing.DoWith(ctx, manager, h.hold.Name, options, func(work context.Context, l leasing.Lease) error {
 			result = w.hold(work, ctx, manager, l, h, style)
 			return nil
 		})
@@ -143,7 +143,7 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 	if style.try {
 		acquire = manager.TryAcquire
 	}
-	l, err := acquire(ctx, h.tenure.Name, options)
+	l, err := acquire(ctx, h.hold.Name, options)
 	if err != nil {
 		return fine
 	}
@@ -245,7 +245,7 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 			w.lose(run, l, h)
 			return fine
 		case work.Err() != nil || run.Err() != nil || style.hold == 0:
-			h.end(GivenUp)
+			h.end(EndingGivenUp)
 			return fine
 		}
 	}
@@ -268,7 +268,7 @@ func (w *worker) lose(run context.Context, l leasing.Lease, h *holding) {
 
 // crash leaves without a word: the lease is not released, and runs out.
 func (w *worker) crash(run context.Context, manager leasing.Manager, h *holding) outcome {
-	h.end(Abandoned)
+	h.end(EndingAbandoned)
 	gone, cancel := context.WithCancel(context.WithoutCancel(run))
 	cancel()
 	_ = manager.Close(gone)

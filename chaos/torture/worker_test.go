@@ -97,10 +97,10 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 				time.AfterFunc(time.Second, func() { close(l.done) })
 			}
 			w.lose(t.Context(), l, h)
-			one := b.history().Tenures[0]
+			one := b.history().Holds[0]
 			if told {
 				require.Equal(t, time.Second, one.Told)
-				require.Equal(t, WasLost, one.Ending)
+				require.Equal(t, EndingLost, one.Ending)
 				require.Len(t, a.filled, 1, "it writes once more")
 			} else {
 				require.Zero(t, one.Told)
@@ -111,7 +111,7 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 	}
 }
 
-// What its manager and its holder say of a tenure comes in any order.
+// What its manager and its holder say of a hold comes in any order.
 func TestTenureIsTheStrictestOfWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h, b := holder(nil)
@@ -119,11 +119,11 @@ func TestTenureIsTheStrictestOfWhatIsKnown(t *testing.T) {
 			return leasing.Event{Kind: kind, Time: time.Now(), Remaining: remaining}
 		}
 		h.observe(event(leasing.EventAcquired, time.Second))
-		require.Empty(t, b.history().Tenures, "its holder does not know of it yet")
+		require.Empty(t, b.history().Holds, "its holder does not know of it yet")
 		time.Sleep(100 * time.Millisecond)
 		h.begin(new(held))
-		one := func() Tenure { return b.history().Tenures[0] }
-		require.Equal(t, Tenure{Claim: "mine", Token: 7, From: 100 * time.Millisecond, Until: 1100 * time.Millisecond}, one())
+		one := func() Hold { return b.history().Holds[0] }
+		require.Equal(t, Hold{Claim: "mine", Token: 7, From: 100 * time.Millisecond, Until: 1100 * time.Millisecond}, one())
 		h.observe(event(leasing.EventRenewed, 500*time.Millisecond))
 		require.Equal(t, 1100*time.Millisecond, one().Until, "trust does not shrink")
 		h.observe(event(leasing.EventRenewed, 2*time.Second))
@@ -131,12 +131,12 @@ func TestTenureIsTheStrictestOfWhatIsKnown(t *testing.T) {
 
 		lost := event(leasing.EventLost, 0)
 		time.Sleep(100 * time.Millisecond)
-		h.end(GivenUp)
+		h.end(EndingGivenUp)
 		require.Equal(t, 200*time.Millisecond, one().End)
 		h.observe(lost)
 		require.Equal(t, 100*time.Millisecond, one().End, "it was lost before it was given up")
 		time.Sleep(100 * time.Millisecond)
-		h.end(GivenUp)
+		h.end(EndingGivenUp)
 		require.Equal(t, 100*time.Millisecond, one().End)
 		h.observe(event(leasing.EventLost, 0))
 		require.Equal(t, 100*time.Millisecond, one().End)
@@ -146,24 +146,24 @@ func TestTenureIsTheStrictestOfWhatIsKnown(t *testing.T) {
 // With a process end the leases that it still had, and no others.
 func TestKilledProcessEndsItsTenures(t *testing.T) {
 	b := newBook()
-	for key, one := range map[string]Tenure{
+	for key, one := range map[string]Hold{
 		"held":     {Worker: 1},
 		"lost":     {Worker: 1, End: 3},
-		"given up": {Worker: 1, End: 4, Ending: GivenUp},
+		"given up": {Worker: 1, End: 4, Ending: EndingGivenUp},
 		"other's":  {Worker: 2},
 	} {
 		one.Name = key
-		b.enter(entry{Key: key, Tenure: &one})
+		b.enter(entry{Key: key, Hold: &one})
 	}
 	b.killed(1, 5)
-	got := map[string]Tenure{}
-	for _, one := range b.history().Tenures {
+	got := map[string]Hold{}
+	for _, one := range b.history().Holds {
 		got[one.Name] = one
 	}
-	require.Equal(t, map[string]Tenure{
-		"held":     {Worker: 1, Name: "held", End: 5, Ending: Killed},
-		"lost":     {Worker: 1, Name: "lost", End: 3, Ending: Killed},
-		"given up": {Worker: 1, Name: "given up", End: 4, Ending: GivenUp},
+	require.Equal(t, map[string]Hold{
+		"held":     {Worker: 1, Name: "held", End: 5, Ending: EndingKilled},
+		"lost":     {Worker: 1, Name: "lost", End: 3, Ending: EndingKilled},
+		"given up": {Worker: 1, Name: "given up", End: 4, Ending: EndingGivenUp},
 		"other's":  {Worker: 2, Name: "other's"},
 	}, got)
 }
@@ -213,15 +213,15 @@ func TestDistributionOfTimes(t *testing.T) {
 
 func TestSummaryCountsWhatIsInTheHistory(t *testing.T) {
 	r := summary(&History{
-		Closed:  10,
-		Tenures: []Tenure{{Ending: GivenUp, Renewals: 2}, {Ending: WasLost, Renewals: 3, Until: 4, Told: 9}},
-		Writes:  []Write{{Accepted: true}, {Accepted: true}, {}},
-		Faults:  []Fault{{Worker: 0, Kind: "delay"}, {Worker: 1, Kind: "delay"}, {Worker: -1, Kind: "rain"}},
-		Free:    []Freed{{At: 30}, {At: 20}},
+		Closed: 10,
+		Holds:  []Hold{{Ending: EndingGivenUp, Renewals: 2}, {Ending: EndingLost, Renewals: 3, Until: 4, Told: 9}},
+		Writes: []Write{{Accepted: true}, {Accepted: true}, {}},
+		Faults: []Fault{{Worker: 0, Kind: "delay"}, {Worker: 1, Kind: "delay"}, {Worker: -1, Kind: "rain"}},
+		Free:   []FreeAt{{At: 30}, {At: 20}},
 	})
 	require.Equal(t, 2, r.Grants)
 	require.Equal(t, 5, r.Renewals)
-	require.Equal(t, map[Ending]int{GivenUp: 1, WasLost: 1}, r.Endings)
+	require.Equal(t, map[Ending]int{EndingGivenUp: 1, EndingLost: 1}, r.Endings)
 	require.Equal(t, 2, r.Accepted)
 	require.Equal(t, 1, r.Stale)
 	require.Equal(t, map[string]int{"delay": 2}, r.Faults)

@@ -89,11 +89,11 @@ func TestConformanceWithoutFaults(t *testing.T) {
 func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 	never := chaos.Policy{Skip: 1 << 40}
 	plan := chaos.Plan{Rules: []chaos.Rule{
-		{Fault: chaos.Fault{Kind: chaos.Delay, Delay: time.Hour}, When: never},
-		{Fault: chaos.Fault{Kind: chaos.ReplyLost}, When: never},
-		{Fault: chaos.Fault{Kind: chaos.StaleRead}, When: never},
-		{Fault: chaos.Fault{Kind: chaos.HintsLost}, When: never},
-		{Fault: chaos.Fault{Kind: chaos.Partitioned}, When: chaos.Policy{From: time.Hour}},
+		{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Hour}, When: never},
+		{Fault: chaos.Fault{Kind: chaos.FaultReplyLost}, When: never},
+		{Fault: chaos.Fault{Kind: chaos.FaultStaleRead}, When: never},
+		{Fault: chaos.Fault{Kind: chaos.FaultHintsLost}, When: never},
+		{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}, When: chaos.Policy{From: time.Hour}},
 	}}
 	b := backend{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis}
 	t.Run(b.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 // harness wraps a plan around each provider. One that can't be reached is what
 // the wrapper makes of one that can.
 func (b backend) harness(url string, plan chaos.Plan) providertest.Harness {
-	outage := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.Partitioned}}}}
+	outage := chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultPartitioned}}}}
 	return providertest.Harness{
 		New:         func(t testing.TB) leasing.Provider { return b.wrapped(t, url, plan) },
 		Unreachable: func(t testing.TB) leasing.Provider { return b.wrapped(t, url, outage) },

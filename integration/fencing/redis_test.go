@@ -34,7 +34,7 @@ func TestRedisRemembersTheHighestTokenOfEachFence(t *testing.T) {
 		require.Equal(t, "100", b.get(t, "a"))
 		left, err := b.client.PTTL(ctx, a).Result()
 		require.NoError(t, err)
-		require.EqualValues(t, -1, left, "kept for ever")
+		require.EqualValues(t, -1, left, "kept forever")
 	})
 }
 

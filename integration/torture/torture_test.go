@@ -48,7 +48,7 @@ func (l leaky) Close() error {
 func (leaky) As(any) bool { return false }
 
 func TestMain(m *testing.M) {
-	torture.MainOfWorker(func(ctx context.Context) (leasing.Provider, error) {
+	torture.WorkerMain(func(ctx context.Context) (leasing.Provider, error) {
 		provider, err := openFile(ctx, os.Getenv(workersFile))
 		if err == nil && os.Getenv(workersLeak) != "" {
 			return leaky{provider}, nil
@@ -176,7 +176,7 @@ func TestGoroutineThatAWorkerProcessLeavesBehind_sqlite(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, report.Violations)
 	for _, v := range report.Violations {
-		require.Equal(t, torture.Goroutine, v.Check, "%s", v)
+		require.Equal(t, torture.CheckGoroutine, v.Check, "%s", v)
 	}
 }
 

@@ -68,7 +68,7 @@ func ExampleOptions() {
 		"account_url": "https://account.blob.core.windows.net",
 		"container": "leases",
 		"retention": "72h",
-		"Authentication": {"Mode": "WorkloadIdentity"}
+		"auth": {"Mode": "WorkloadIdentity"}
 	}`), &options)
 	fmt.Println(options, err)
 	// Output:

@@ -59,7 +59,7 @@ type Options struct {
 	// may be a SAS.
 	AccountURL string `json:"account_url"`
 	// Auth is a way to get tokens from Microsoft Entra ID.
-	Auth auth.Options `json:"Authentication"`
+	Auth auth.Options `json:"auth"`
 	// Credential is a source of tokens of your own.
 	Credential azcore.TokenCredential `json:"-"`
 	// AccountKey is one of the account's two keys, in base64.

@@ -158,7 +158,7 @@ func TestBlobOptionsAsJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{
 		"account_url": "https://account.blob.core.windows.net", "container": "leases", "prefix": "x/", "retention": "forever", "timeout": "5s",
 		"create_container": true, "infinite": true,
-		"Authentication": {"Mode": "WorkloadIdentity", "WorkloadIdentity": {"ClientId": "c", "TenantId": "t"}}
+		"auth": {"Mode": "WorkloadIdentity", "WorkloadIdentity": {"ClientId": "c", "TenantId": "t"}}
 	}`), &o))
 	require.Equal(t, Options{
 		AccountURL: account, Container: "leases", Prefix: "x/", Retention: Forever, Timeout: 5 * time.Second, CreateContainer: true, Infinite: true,
@@ -166,7 +166,7 @@ func TestBlobOptionsAsJSON(t *testing.T) {
 	}, o)
 	for text, field := range map[string]string{
 		`{"ttl": 3}`: "Options", `{"retention": 3}`: "Options", `{"timeout": "x"}`: "Options", `[]`: "Options",
-		`{"Authentication": {"Mode": "x"}}`: "auth.Options.Mode", `{"Authentication": {"Mod": "x"}}`: "auth.Options",
+		`{"auth": {"Mode": "x"}}`: "auth.Options.Mode", `{"auth": {"Mod": "x"}}`: "auth.Options",
 	} {
 		var invalid *abstractions.InvalidError
 		require.ErrorAs(t, json.Unmarshal([]byte(text), &Options{}), &invalid, text)

@@ -100,7 +100,7 @@
 // # Access
 //
 // Give the identity the built-in role Cosmos DB Built-in Data Contributor for the
-// container, or a role of your own with [Roles]. Neither may create containers:
+// container, or a role of your own with [RoleDefinition]. Neither may create containers:
 //
 //	az cosmosdb sql container create -g GROUP -a ACCOUNT -d app -n leases -p /id --partition-key-version 2
 //	az cosmosdb sql role assignment create -g GROUP -a ACCOUNT \

@@ -70,7 +70,7 @@ func ExampleOptions() {
 	err := json.Unmarshal([]byte(`{
 		"endpoint": "https://account.documents.azure.com",
 		"database": "app", "container": "leases",
-		"Authentication": {"Mode": "ServicePrincipal", "ServicePrincipal": {"ClientSecret": "secret"}},
+		"auth": {"Mode": "ServicePrincipal", "ServicePrincipal": {"ClientSecret": "secret"}},
 		"retention": "72h"
 	}`), &options)
 	fmt.Println(options, err)

@@ -14,7 +14,7 @@ import (
 // work are reported as leasing.ErrInvalid.
 //
 // The first use reads the account and the container beside what it does: two more
-// requests. The identity needs no more rights than Roles says.
+// requests. The identity needs no more rights than RoleDefinition says.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -53,8 +53,8 @@ type Options struct {
 
 	// Key is the account's primary or secondary key.
 	Key string `json:"key"`
-	// Auth is how to get tokens from Microsoft Entra ID: see Roles.
-	Auth auth.Options `json:"Authentication"`
+	// Auth is how to get tokens from Microsoft Entra ID: see RoleDefinition.
+	Auth auth.Options `json:"auth"`
 	// Credential is a credential of your own. It has to heed its context: a request
 	// for a token may take 10 seconds, and ends when the provider is closed.
 	Credential azcore.TokenCredential `json:"-"`

@@ -106,7 +106,7 @@ func TestTrap_T49_KeysAreNotShown(t *testing.T) {
 	}
 	s.show(json.Unmarshal([]byte(`{"key": "`+secret+`", "nothing": 3}`), &Options{}))
 	s.show(json.Unmarshal([]byte(`{"key": 3, "connection_string": "`+secret+`"}`), &Options{}))
-	s.show(json.Unmarshal([]byte(`{"Authentication": {"Mode": "x", "ServicePrincipal": {"ClientSecret": "`+secret+`"}}}`), &Options{}))
+	s.show(json.Unmarshal([]byte(`{"auth": {"Mode": "x", "ServicePrincipal": {"ClientSecret": "`+secret+`"}}}`), &Options{}))
 	s.hides(t, secret, inURL)
 }
 

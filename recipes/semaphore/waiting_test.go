@@ -84,7 +84,7 @@ func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) 
 
 // watched reports whether a request for the slot is under way, or it is held.
 
-// No process waits for the same slots for ever: theirs may never be released
+// No process waits for the same slots forever: theirs may never be released
 
 // while others are, again and again.
 
@@ -92,7 +92,7 @@ func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) 
 
 // A process that always has waiters of its own, and hands its slots on among
 
-// them, does not keep them for ever.
+// them, does not keep them forever.
 
 // One who leaves in the middle of a request leaves nothing behind, and the next
 

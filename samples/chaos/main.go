@@ -59,7 +59,7 @@ type settings struct {
 
 func main() {
 	redis.SetLogger(silence{}) // each failed attempt to connect is a line otherwise
-	torture.MainOfWorker(openFromEnvironment)
+	torture.WorkerMain(openFromEnvironment)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, setUp)
 	stop()

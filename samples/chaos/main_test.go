@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	torture.MainOfWorker(openFromEnvironment)
+	torture.WorkerMain(openFromEnvironment)
 	goleak.VerifyTestMain(m)
 }
 
