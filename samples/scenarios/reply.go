@@ -173,7 +173,7 @@ func playReply(ctx context.Context, s *show.Show) error {
 		return err
 	}
 	s.Act("%d messages are delivered %d times each, to %d workers", inbox, copies, repliers)
-	counts, staller := map[string]int{}, ""
+	counts, staller, refusedIt := map[string]int{}, "", false
 	if err := s.Workers(ctx, repliers, "", func(r show.Report) error {
 		counts[r.Kind]++
 		switch {
@@ -182,6 +182,8 @@ func playReply(ctx context.Context, s *show.Show) error {
 			s.Act("%s is cut off with the reply to %s", r.Worker, stalled)
 		case r.Kind == composing:
 			return s.Cue(r.Worker)
+		case r.Kind == tooLate: // on a busy machine another one may be too late as well
+			refusedIt = refusedIt || r.Worker == staller
 		case r.Kind == sent && r.Text == "has sent the reply to "+stalled && r.Worker != staller:
 			s.Act("%s gets through again", staller)
 			return s.Cue(staller)
@@ -199,8 +201,8 @@ func playReply(ctx context.Context, s *show.Show) error {
 		return fmt.Errorf("%d replies are in the outbox and %d were sent, for %d messages", len(replies), counts[sent], inbox)
 	case replies[stalled] == staller:
 		return fmt.Errorf("the late reply of %s was not refused", staller)
-	case counts[tooLate] != 1 || counts[abandoned] == 0:
-		return fmt.Errorf("late replies refused: %d, not 1; deliveries abandoned: %d", counts[tooLate], counts[abandoned])
+	case !refusedIt || counts[abandoned] == 0:
+		return fmt.Errorf("the late reply of %s was refused: %t; deliveries abandoned: %d", staller, refusedIt, counts[abandoned])
 	}
 	s.OK("%d deliveries of %d messages: exactly one reply each", inbox*copies, inbox)
 	s.OK("replies were composed %d times, and deliveries abandoned %d times", counts[composes], counts[abandoned])
