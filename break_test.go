@@ -36,7 +36,9 @@ func TestBreakSaysWhoAndWhy(t *testing.T) {
 		ended(t, l, time.Minute)
 		var lost *leasing.LostError
 		require.ErrorAs(t, context.Cause(l.Context()), &lost)
-		require.Equal(t, leasing.LostError{Reason: leasing.LostBroken, BrokenBy: "alice", BreakReason: "node 7 is gone"}, *lost)
+		require.Equal(t, leasing.LostBroken, lost.Reason)
+		require.Equal(t, "alice", lost.BrokenBy)
+		require.Equal(t, "node 7 is gone", lost.BreakReason)
 		require.EqualError(t, l.Err(), `lease lost: broken by "alice" (node 7 is gone)`)
 		gone := told.only(leasing.EventLost)
 		require.Equal(t, "alice", gone[0].BrokenBy)
