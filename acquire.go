@@ -107,6 +107,7 @@ func (m *manager) ask(ctx context.Context, c *claim) (*lease, error) {
 	}, m.grantedTooLate(c))
 	cut := cutOff(reqCtx, err)
 	cancel()
+	m.outage.note(ctx, m.clock.mono(), err)
 	if err == nil {
 		err = c.check(grant)
 	}

@@ -63,6 +63,8 @@ const (
 	EventAcquired      = abstractions.EventAcquired
 	EventRenewed       = abstractions.EventRenewed
 	EventRenewalFailed = abstractions.EventRenewalFailed
+	// EventAcquireFailed: the backend did not answer an Acquire, which asks again.
+	EventAcquireFailed = abstractions.EventAcquireFailed
 	EventLost          = abstractions.EventLost
 	EventReleased      = abstractions.EventReleased
 	// EventHandedOver: HandOver ended the lease in this process; others still find

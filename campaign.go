@@ -42,11 +42,12 @@ type campaign struct {
 	t     *ticket
 	limit <-chan time.Time // tells when the wait limit has passed
 
-	asked bool
-	last  error // what stands in the way, as the backend last answered
-	late  int   // answers in a row that the lease should have run out
-	pace  int   // of the back-off: each step doubles the pause
-	token int64 // of the holder, as the backend last answered
+	asked    bool
+	last     error // what stands in the way, as the backend last answered
+	late     int   // answers in a row that the lease should have run out
+	pace     int   // of the back-off: each step doubles the pause
+	token    int64 // of the holder, as the backend last answered
+	failures int   // requests in a row that the backend did not answer
 	// pushless is set when the provider has ended its hints: from then on the head polls.
 	pushless bool
 	hints    <-chan struct{} // of the provider's Waiter; nil while there are none
@@ -74,12 +75,7 @@ func (h *campaign) run(ctx context.Context) (*lease, error) {
 	} else {
 		h.last = m.queues.heldHere(h.q)
 	}
-	m.telemetry.waiters(h.c.scope, +1)
-	m.queues.waiting.Add(1)
-	defer func() {
-		m.telemetry.waiters(h.c.scope, -1)
-		m.queues.waiting.Add(-1)
-	}()
+	defer m.queues.counted(h.c, h.t)()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(m.open, func() { cancel(ErrClosed) })()
@@ -136,8 +132,22 @@ func (h *campaign) ask(ctx context.Context) (*lease, error) {
 	if held := (*HeldError)(nil); errors.As(err, &held) {
 		h.m.queues.takenByOthers(h.q, held.Holder.ID)
 		h.observe(held.Holder.Token)
+		h.failures = 0
+		return nil, nil
 	}
+	h.failed(err)
 	return nil, nil
+}
+
+// failed tells of an attempt that the backend did not answer. Without this a start
+// against a backend that is down would wait in silence.
+func (h *campaign) failed(err error) {
+	h.failures++
+	h.m.telemetry.attemptFailed(h.c.scope, err)
+	h.m.observers.publish(nil, Event{
+		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.c.name, ID: h.c.id, Owner: h.m.options.Owner,
+		TTL: h.c.plan.ttl, Attempt: h.failures, WillRetry: true, Err: err,
+	})
 }
 
 // subscribe asks the provider for hints. It reports whether a registration is

@@ -97,6 +97,7 @@ func (m *manager) adopt(ctx context.Context, c *claim) (*lease, error) {
 	grant, err := request(reqCtx, m, &c.overdue, func(ctx context.Context) (abstractions.Grant, error) {
 		return m.provider.Renew(ctx, req)
 	}, nil)
+	m.outage.note(ctx, m.clock.mono(), err)
 	if err == nil {
 		err = c.check(grant)
 	}

@@ -15,20 +15,23 @@ const pingName = "leasing/health"
 func (m *manager) Health(ctx context.Context) Health {
 	h := Health{
 		Status: Healthy, Provider: m.caps.Provider, Owner: m.options.Owner, Closed: m.isClosing(),
-		Failing: int(m.failing.Load()), Waiting: int(m.queues.waiting.Load()), Lost: m.lost.Load(),
+		Failing: int(m.failing.Load()), Waiting: int(m.queues.waiting.Load()), OldestWaiter: m.queues.oldest(), Lost: m.lost.Load(),
 		ObserverPanics: m.observers.panics.Load(), StuckObservers: m.observers.stuck(),
 	}
 	m.mu.Lock()
 	h.Held = len(m.leases)
 	m.mu.Unlock()
+	m.outage.fill(&h, m.clock)
+	if h.Failing > 0 || h.StuckObservers > 0 || !h.FailingSince.IsZero() {
+		h.Status = Degraded
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.options.HealthTimeout)
+	defer cancel()
 	began := time.Now()
 	_, err := call(ctx, m, "ping", "", nil, m.ping)
 	h.Ping = time.Since(began)
-	switch {
-	case err != nil:
+	if err != nil {
 		h.Status, h.Error = Unhealthy, err.Error()
-	case h.Failing > 0 || h.StuckObservers > 0:
-		h.Status = Degraded
 	}
 	return h
 }
@@ -41,7 +44,8 @@ func (m *manager) ping(ctx context.Context) (Record, error) {
 }
 
 // HealthHandler serves a manager's Health as JSON: with status 200 while it is
-// Healthy or Degraded, with 503 otherwise. It answers GET and HEAD.
+// Healthy or Degraded, with 503 otherwise. It answers GET and HEAD, within
+// Options.HealthTimeout.
 func HealthHandler(m Manager) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -253,6 +253,7 @@ func (x *loss) report() {
 		x.lease.settleRenewal()
 	}()
 	m.lost.Add(1)
+	m.outage.lost(m.clock.mono(), x.reason)
 	if x.orphan != nil {
 		m.cleanUp(x.orphan, nil)
 	}

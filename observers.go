@@ -19,6 +19,7 @@ type observers struct {
 	m      *manager
 	panics atomic.Int64
 	all    atomic.Pointer[[]*subscription] // of the manager's events
+	log    *subscription                   // among them, of the logger; nil without one
 
 	mu   sync.Mutex
 	busy map[*subscription]struct{} // those with a goroutine
@@ -44,7 +45,12 @@ func (o *observers) init(m *manager) {
 	o.all.Store(&[]*subscription{})
 	o.busy = map[*subscription]struct{}{}
 	if m.options.Logger.Handler() != slog.DiscardHandler {
-		o.subscribe(logEvents(m.options.Logger, m.caps.Provider))
+		l := &logger{to: m.options.Logger, provider: m.caps.Provider, repeats: map[EventKind]*repeated{}}
+		o.log = o.forLease(l.observe)
+		l.again = func(d time.Duration) *time.Timer {
+			return time.AfterFunc(d, func() { o.log.add(Event{Kind: logTick}) })
+		}
+		o.all.Store(&[]*subscription{o.log})
 	}
 }
 
@@ -114,7 +120,7 @@ func (s *subscription) queue(e Event) (start bool) {
 // coalesce merges an event into the one before it of the same lease, if they
 // are of a kind that may be merged.
 func coalesce(before *Event, e Event) bool {
-	if before.Kind != e.Kind || e.Kind != EventRenewed && e.Kind != EventRenewalFailed {
+	if before.Kind != e.Kind || e.Kind != EventRenewed && e.Kind != EventRenewalFailed && e.Kind != EventAcquireFailed {
 		return false
 	}
 	e.Coalesced += before.Coalesced
@@ -214,6 +220,9 @@ func (o *observers) stopped(s *subscription) {
 
 // flush waits until everybody has been told everything, for a bounded time.
 func (o *observers) flush(bound time.Duration) {
+	if o.log != nil {
+		o.log.add(Event{Kind: logEnd})
+	}
 	o.mu.Lock()
 	if len(o.busy) == 0 {
 		o.mu.Unlock()

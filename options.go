@@ -41,6 +41,9 @@ type Options struct {
 	// RequestTimeout bounds a request whose context and lease don't bound it
 	// sooner. Default 10 s.
 	RequestTimeout time.Duration
+	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, which is what a
+	// kubelet waits for an answer.
+	HealthTimeout time.Duration
 	// RenewConcurrency is how many renewal requests run at a time. One that
 	// would otherwise come too late is sent beyond it. Default 16.
 	RenewConcurrency int

@@ -28,6 +28,7 @@ const (
 // withDefaults fills in what is zero and checks the rest.
 func (o Options) withDefaults(c Capabilities) (Options, error) {
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.HealthTimeout = cmp.Or(o.HealthTimeout, time.Second)
 	o.RenewConcurrency = cmp.Or(o.RenewConcurrency, 16)
 	o.RenewBatch = cmp.Or(o.RenewBatch, 256)
 	o.MinPoll = cmp.Or(o.MinPoll, 25*time.Millisecond)
@@ -63,6 +64,7 @@ func (o *Options) validate(c Capabilities) error {
 		value time.Duration
 	}{
 		{"RequestTimeout", o.RequestTimeout},
+		{"HealthTimeout", o.HealthTimeout},
 		{"MinPoll", o.MinPoll},
 		{"ObserverTimeout", o.ObserverTimeout},
 		{"DriftFloor", o.DriftFloor},

@@ -103,6 +103,7 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 		err = l.checkGrant(grant, sent, now)
 	}
 	v, random, took := judge(err), m.random(), now.mono-sent.mono
+	m.outage.note(m.lifetime, now.mono, err)
 
 	var lost *loss
 	var orphan *cleanup

@@ -57,6 +57,7 @@ type manager struct {
 
 	asleep  atomic.Int64 // boot less mono at the loop's last look
 	overdue overdue      // of requests that belong to no claim
+	outage  outage
 	failing atomic.Int64
 	lost    atomic.Int64
 }

@@ -48,6 +48,7 @@ type telemetry struct {
 	acquireDuration metric.Float64Histogram
 	acquireSuccess  metric.Int64Counter
 	acquireFailure  metric.Int64Counter
+	attemptFailure  metric.Int64Counter
 	renewalDuration metric.Float64Histogram
 	renewalSuccess  metric.Int64Counter
 	renewalFailure  metric.Int64Counter
@@ -75,6 +76,7 @@ func newTelemetry(o Options, provider string) *telemetry {
 		acquireDuration: histogram(meter, "leasing.acquire.duration", "Time from asking for a lease to having it or giving up, waiting included.", requests),
 		acquireSuccess:  counter(meter, "leasing.acquire.success", "Leases acquired."),
 		acquireFailure:  counter(meter, "leasing.acquire.failure", "Acquires that ended without a lease."),
+		attemptFailure:  counter(meter, "leasing.acquire.attempt.failure", "Requests of waiting acquires that the backend did not answer."),
 		renewalDuration: histogram(meter, "leasing.renewal.duration", "Time of one attempt to renew a lease.", requests),
 		renewalSuccess:  counter(meter, "leasing.renewal.success", "Renewals."),
 		renewalFailure:  counter(meter, "leasing.renewal.failure", "Attempts to renew that failed."),
@@ -215,7 +217,12 @@ func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
 	}
 }
 
-// renewal counts an attempt. margin is the trust that was left at a success.
+func (t *telemetry) attemptFailed(s *scope, err error) {
+	if t.attemptFailure.Enabled(background) {
+		t.attemptFailure.Add(background, 1, s.and(errorKey, errorType(err)).add...)
+	}
+}
+
 // renewed measures what is each renewal's own: the trust that was left.
 func (t *telemetry) renewed(s *scope, margin time.Duration) {
 	if margin != forever && t.renewalMargin.Enabled(background) {

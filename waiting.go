@@ -34,6 +34,7 @@ type ticket struct {
 	head  bool
 	turn  chan struct{} // closed when it becomes the head; nil if it was from the start
 	freed chan struct{} // hints that our own lease of the name has ended; buffered; nil until asked for
+	since time.Time     // when it began to wait; zero before
 }
 
 func (qs *queues) init(m *manager) {
@@ -65,8 +66,7 @@ func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limi
 	m := qs.m
 	if t.turn != nil {
 		passed := false
-		m.telemetry.waiters(c.scope, +1)
-		qs.waiting.Add(1)
+		waited := qs.counted(c, t)
 		select {
 		case <-t.turn:
 		case <-limit:
@@ -74,8 +74,7 @@ func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limi
 		case <-ctx.Done():
 		case <-m.closing:
 		}
-		qs.waiting.Add(-1)
-		m.telemetry.waiters(c.scope, -1)
+		waited()
 		last := qs.heldHere(q)
 		switch {
 		case m.isClosing():
@@ -88,6 +87,35 @@ func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limi
 	}
 	head := campaign{m: m, c: c, q: q, t: t, limit: limit}
 	return head.run(ctx)
+}
+
+// counted counts a ticket as waiting until the returned function is called.
+func (qs *queues) counted(c *claim, t *ticket) (waited func()) {
+	qs.m.telemetry.waiters(c.scope, +1)
+	qs.waiting.Add(1)
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
+	return func() {
+		qs.waiting.Add(-1)
+		qs.m.telemetry.waiters(c.scope, -1)
+	}
+}
+
+// oldest is how long the one who waits longest has waited.
+func (qs *queues) oldest() (age time.Duration) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	for _, q := range qs.byName {
+		for _, t := range q.tickets {
+			if !t.since.IsZero() {
+				age = max(age, time.Since(t.since))
+			}
+		}
+	}
+	return age
 }
 
 func (qs *queues) join(name string) (*queue, *ticket) {

@@ -5,8 +5,8 @@ import "time"
 // Observer is called with events, off the renewal path: in order for each
 // lease, one at a time for each subscription. Acquired, Lost, Released, HandedOver
 // and Broken events are never dropped. While an observer is slow, consecutive
-// Renewed events of a lease become one, and so do RenewalFailed events: the
-// latest, with Coalesced telling how many it stands for. An observer that
+// Renewed events of a lease become one, and so do RenewalFailed and AcquireFailed
+// events: the latest, with Coalesced telling how many it stands for. An observer that
 // panics or hangs is counted in Health and harms no lease.
 type Observer func(Event)
 
@@ -18,6 +18,9 @@ const (
 	EventAcquired      EventKind = "acquired"
 	EventRenewed       EventKind = "renewed"
 	EventRenewalFailed EventKind = "renewal_failed"
+	// EventAcquireFailed: the backend did not answer an Acquire, which asks again.
+	// That somebody else holds the name is no failure.
+	EventAcquireFailed EventKind = "acquire_failed"
 	EventLost          EventKind = "lost"
 	EventReleased      EventKind = "released"
 	// EventHandedOver: HandOver ended the lease in this process; others still find
@@ -40,10 +43,10 @@ type Event struct {
 	// Remaining is the trust left (Acquired, Renewed, RenewalFailed).
 	Remaining time.Duration
 	// Attempt counts failures since the last success, from 1; WillRetry says
-	// whether another attempt follows (RenewalFailed).
+	// whether another attempt follows (RenewalFailed, AcquireFailed).
 	Attempt   int
 	WillRetry bool
-	// Err is the failure (RenewalFailed), the *LostError (Lost), or why the
+	// Err is the failure (RenewalFailed, AcquireFailed), the *LostError (Lost), or why the
 	// backend could not be told (Released; nil if it was).
 	Err error
 	// Reason is why the lease was lost (Lost).

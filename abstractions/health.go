@@ -6,8 +6,10 @@ import "time"
 type HealthStatus string
 
 // Healthy: the backend answers and every renewal is on time. Degraded: some
-// leases have failed their last renewal but are still trusted, or an observer
-// is stuck. Unhealthy: the backend does not answer, or the manager is closed.
+// leases have failed their last renewal but are still trusted, requests fail
+// although the backend answers a ping, leases were lost within the last minute, or
+// an observer is stuck. Unhealthy: the backend does not answer, or the manager is
+// closed.
 const (
 	Healthy   HealthStatus = "healthy"
 	Degraded  HealthStatus = "degraded"
@@ -26,8 +28,15 @@ type Health struct {
 	Held    int `json:"held"`
 	Failing int `json:"failing"`
 	Waiting int `json:"waiting"`
-	// Lost counts the leases lost since the manager was made.
-	Lost int64 `json:"lost"`
+	// OldestWaiter is how long the Acquire that waits longest has waited.
+	OldestWaiter time.Duration `json:"oldest_waiter_ns"`
+	// FailingSince is when a request for a lease first failed, if none has been
+	// answered since and one has failed within the last minute. Otherwise it is zero.
+	FailingSince time.Time `json:"failing_since,omitzero"`
+	// Lost counts the leases lost since the manager was made; LastLost is when the
+	// last one was, except for those whose MaxRenewals were used up.
+	Lost     int64     `json:"lost"`
+	LastLost time.Time `json:"last_lost,omitzero"`
 	// ObserverPanics counts the panics of observers; StuckObservers those
 	// that have been busy with one event for over 10 s.
 	ObserverPanics int64 `json:"observer_panics"`

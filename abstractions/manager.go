@@ -63,8 +63,8 @@ type Manager interface {
 	// until the returned function is called. See Observer.
 	Subscribe(observer Observer) (unsubscribe func())
 
-	// Health pings the backend and reports on it and on the leases held. It
-	// takes no lease.
+	// Health pings the backend, for at most Options.HealthTimeout, and reports on it
+	// and on the leases held. It takes no lease.
 	Health(ctx context.Context) Health
 
 	// Capabilities returns the provider's.

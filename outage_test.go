@@ -1,0 +1,174 @@
+package leasing_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+// logged returns options with a logger of warnings, and what it has written.
+func logged() (leasing.Options, func() []string) {
+	out := new(bytes.Buffer)
+	return leasing.Options{Logger: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))}, func() []string {
+		synctest.Wait()
+		return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	}
+}
+
+// A start against a backend that is down waits, and says so.
+func TestTrap_T82_FailedAttemptsOfAWaitingAcquireAreTold(t *testing.T) {
+	options, lines := logged()
+	measured(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		var told journal
+		defer m.Subscribe(told.observe)()
+		remove := p.Use(leasingtest.Fail(leasingtest.Acquire, leasingtest.Always, errNetwork))
+		began := time.Now()
+		acquired := make(chan leasing.Lease)
+		go func() {
+			l, err := m.Acquire(context.Background(), name, nil)
+			require.NoError(t, err)
+			acquired <- l
+		}()
+		time.Sleep(time.Millisecond)
+		require.Len(t, lines(), 1)
+		for _, want := range []string{"level=WARN", "an attempt to acquire failed", "name=" + name, "attempt=1", "connection reset"} {
+			require.Contains(t, lines()[0], want)
+		}
+		first := told.only(leasing.EventAcquireFailed)[0]
+		require.Equal(t, 1, first.Attempt)
+		require.True(t, first.WillRetry)
+		require.ErrorIs(t, first.Err, leasing.ErrUnavailable)
+		require.EqualValues(t, 1, r.sum("leasing.acquire.attempt.failure", "error.type=unavailable"))
+		health := m.Health(t.Context())
+		require.Equal(t, leasing.Degraded, health.Status, "the ping is answered")
+		require.Equal(t, 1, health.Waiting)
+		require.Equal(t, time.Millisecond, health.OldestWaiter)
+		require.True(t, health.FailingSince.Equal(began))
+
+		time.Sleep(10 * time.Minute)
+		attempts := p.Count(leasingtest.Acquire)
+		require.Greater(t, attempts, 500)
+		require.Len(t, told.only(leasing.EventAcquireFailed), attempts)
+		require.EqualValues(t, attempts, r.sum("leasing.acquire.attempt.failure", ""))
+		require.Greater(t, len(lines()), 5)
+		require.Less(t, len(lines()), 15, "the log is limited")
+		require.Contains(t, lines()[1], "failures=")
+		health = m.Health(t.Context())
+		require.Equal(t, 10*time.Minute+time.Millisecond, health.OldestWaiter)
+		require.True(t, health.FailingSince.Equal(began))
+
+		remove()
+		l := <-acquired
+		health = m.Health(t.Context())
+		require.Equal(t, leasing.Healthy, health.Status)
+		require.True(t, health.FailingSince.IsZero())
+		require.Zero(t, health.OldestWaiter)
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+// That somebody else has the name is no failure.
+func TestWaitingForAHolderIsNoFailure(t *testing.T) {
+	options, lines := logged()
+	measured(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		l := acquire(t, m, nil)
+		other := leasingtest.NewManagerOn(t, p, options)
+		_, err := other.Acquire(t.Context(), name, &leasing.AcquireOptions{WaitLimit: time.Hour})
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.NoError(t, l.Err())
+		require.Equal(t, []string{""}, lines())
+		require.Zero(t, r.sum("leasing.acquire.attempt.failure", ""))
+		require.True(t, other.Health(t.Context()).FailingSince.IsZero())
+	})
+}
+
+// A stall of eight seconds under 220 leases is two lines, not 1,896.
+func TestAStallIsLoggedFirstLastAndWithACount(t *testing.T) {
+	options, lines := logged()
+	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		var told journal
+		defer m.Subscribe(told.observe)()
+		for i := range 220 {
+			l, err := m.Acquire(t.Context(), fmt.Sprint("a/b/", i), &leasing.AcquireOptions{RenewCadence: time.Second})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, l.Release(context.Background())) }()
+		}
+		time.Sleep(5 * time.Second)
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
+		time.Sleep(8 * time.Second)
+		p.Clear()
+		time.Sleep(time.Minute)
+		failures := len(told.only(leasing.EventRenewalFailed))
+		require.Greater(t, failures, 1000)
+		require.Len(t, lines(), 2)
+		require.Contains(t, lines()[0], "renewal_failed")
+		require.NotContains(t, lines()[0], "failures=")
+		require.Contains(t, lines()[1], fmt.Sprintf("failures=%d leases=220", failures-1))
+
+		// The next stall is news again.
+		p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork))
+		time.Sleep(2 * time.Second)
+		require.Len(t, lines(), 3)
+	})
+}
+
+// What was counted and not logged yet is logged at Close.
+func TestCloseLogsWhatWasCounted(t *testing.T) {
+	options, lines := logged()
+	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
+		for range 3 {
+			require.Error(t, l.Renew(t.Context()))
+		}
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, m.Close(t.Context()))
+		require.Len(t, lines(), 2)
+		require.Contains(t, lines()[1], "failures=2 leases=1")
+	})
+}
+
+// A report comes while it is of use, also in a stall; and after a loss of leases it
+// says so for a while.
+func TestHealthInAStallAndAfterALoss(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		p.Use(leasingtest.Hang(leasingtest.Ping, 2))
+		began := time.Now()
+		require.Equal(t, leasing.Unhealthy, m.Health(t.Context()).Status)
+		require.Equal(t, time.Second, time.Since(began))
+		patient := leasingtest.NewManagerOn(t, p, leasing.Options{HealthTimeout: 3 * time.Second})
+		require.Equal(t, leasing.Unhealthy, patient.Health(t.Context()).Status)
+		require.Equal(t, 4*time.Second, time.Since(began))
+
+		for i := range 5 {
+			l, err := m.Acquire(t.Context(), fmt.Sprint("a/b/", i), nil)
+			require.NoError(t, err)
+			leasingtest.Lose(t, p, l, leasing.LostTaken)
+		}
+		lost := time.Now()
+		time.Sleep(30 * time.Second)
+		health := m.Health(t.Context())
+		require.Equal(t, leasing.Degraded, health.Status)
+		require.EqualValues(t, 5, health.Lost)
+		require.True(t, health.LastLost.Equal(lost))
+		time.Sleep(31 * time.Second)
+		health = m.Health(t.Context())
+		require.Equal(t, leasing.Healthy, health.Status)
+		require.True(t, health.LastLost.Equal(lost))
+
+		l := acquire(t, m, &leasing.AcquireOptions{MaxRenewals: 1, RenewCadence: time.Second})
+		ended(t, l, time.Hour)
+		requireLost(t, l, leasing.LostRenewalLimit)
+		require.Equal(t, leasing.Healthy, m.Health(t.Context()).Status, "it was to end")
+	})
+}
