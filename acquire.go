@@ -89,7 +89,8 @@ func (m *manager) once(ctx context.Context, c *claim) (*lease, error) {
 			m.abandon(c, nil)
 		}
 	}()
-	return m.ask(ctx, c)
+	l, err := m.ask(ctx, c)
+	return l, m.ownHolder(err)
 }
 
 // ask makes one request for a claim. Trust in what it grants is counted from
@@ -180,6 +181,27 @@ func (m *manager) grantedTooLate(c *claim) func(abstractions.Grant, error) {
 		}
 		m.cleanUp(&cleanup{name: c.name, id: c.id, until: m.clock.now().add(c.plan.firstTTL)}, nil)
 	}
+}
+
+// ownHolder marks what stood in the way of an acquire if it is a lease of this
+// manager. It looks for it among all leases, so only once, at the end.
+func (m *manager) ownHolder(err error) error {
+	switch err := err.(type) { //nolint:errorlint // the forms in which providers return it; others stay as they are
+	case *HeldError:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if err.ByThisManager || err.Holder.Owner != m.options.Owner || !m.has(err.Holder.ID) {
+			return err
+		}
+		own := *err
+		own.ByThisManager = true
+		return &own
+	case *Error:
+		own := *err
+		own.Err = m.ownHolder(err.Err)
+		return &own
+	}
+	return err
 }
 
 // gaveUp is the error of a wait that ended without the lease: why it ended,

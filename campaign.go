@@ -103,7 +103,7 @@ func (h *campaign) run(ctx context.Context) (*lease, error) {
 			if !h.asked {
 				return m.ask(ctx, h.c)
 			}
-			return nil, h.last
+			return nil, m.ownHolder(h.last)
 		}
 		timer.Stop()
 		pause = 0
@@ -122,9 +122,9 @@ func (h *campaign) ask(ctx context.Context) (*lease, error) {
 		return l, nil
 	case ctx.Err() != nil:
 		if end := context.Cause(ctx); !errors.Is(end, errWaitLimit) || h.last == nil {
-			return nil, gaveUp(end, h.last)
+			return nil, gaveUp(end, h.m.ownHolder(h.last))
 		}
-		return nil, h.last
+		return nil, h.m.ownHolder(h.last)
 	case permanent(err), errors.Is(err, errPanicked):
 		return nil, err
 	}

@@ -24,15 +24,31 @@ type CloseError struct {
 func (e *CloseError) Error() string {
 	text := fmt.Sprint(e.Err)
 	if len(e.InUse) > 0 {
-		text += fmt.Sprintf(": %d leases were still in use and are left to run out: %s", len(e.InUse), listed(e.InUse))
+		text += ": " + either(len(e.InUse), "1 lease was still in use and is left to run out: ", "%d leases were still in use and are left to run out: ") + listed(e.InUse)
 	}
 	if e.Unreleased > 0 {
-		text += fmt.Sprintf(": %d claims could not be released at the backend", e.Unreleased)
+		text += ": " + either(e.Unreleased, "1 claim could not be released at the backend", "%d claims could not be released at the backend")
 	}
 	return text
 }
 
 func (e *CloseError) Unwrap() error { return e.Err }
+
+// either chooses between the words for one and those for several.
+func either(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(several, n)
+}
+
+// unavailable makes an error match ErrUnavailable, and says so only once.
+func unavailable(err error) error {
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
 
 // listed shows the first few of many names.
 func listed(names []string) string {

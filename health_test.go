@@ -23,6 +23,7 @@ func TestHealth(t *testing.T) {
 		health := m.Health(t.Context())
 		require.Equal(t, leasing.Degraded, health.Status)
 		require.Equal(t, 1, health.Failing)
+		require.False(t, health.FailingSince.IsZero(), "renewals tell too")
 		fail()
 		time.Sleep(8 * time.Second)
 		require.Equal(t, leasing.Healthy, m.Health(t.Context()).Status)

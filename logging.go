@@ -69,7 +69,11 @@ func (l *logger) failed(e Event) {
 			r.pause = firstLogPause
 		}
 		r.until = now.Add(r.pause)
-		l.log(e)
+		if e.Coalesced > 1 {
+			l.log(e, slog.Int("failures", e.Coalesced))
+		} else {
+			l.log(e)
+		}
 		return
 	}
 	if r.count == 0 {

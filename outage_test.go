@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,28 @@ import (
 
 // logged returns options with a logger of warnings, and what it has written.
 func logged() (leasing.Options, func() []string) {
-	out := new(bytes.Buffer)
+	out := new(lockedBuffer)
 	return leasing.Options{Logger: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))}, func() []string {
 		synctest.Wait()
 		return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 // A start against a backend that is down waits, and says so.
@@ -130,11 +148,61 @@ func TestCloseLogsWhatWasCounted(t *testing.T) {
 		p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errNetwork))
 		for range 3 {
 			require.Error(t, l.Renew(t.Context()))
+			synctest.Wait()
 		}
 		require.NoError(t, l.Release(t.Context()))
 		require.NoError(t, m.Close(t.Context()))
 		require.Len(t, lines(), 2)
 		require.Contains(t, lines()[1], "failures=2 leases=1")
+	})
+}
+
+// After a quiet while the log is as prompt as at first.
+func TestTheLogIsPromptAgainAfterALongOutage(t *testing.T) {
+	options, lines := logged()
+	virtual(t, options, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		for range 2 {
+			before := len(lines())
+			for range 600 {
+				p.Use(leasingtest.Fail(leasingtest.Renew, 1, errNetwork))
+				require.Error(t, l.Renew(t.Context()))
+				time.Sleep(time.Second)
+			}
+			require.Greater(t, len(lines())-before, 10)
+			require.Less(t, len(lines())-before, 15)
+			time.Sleep(10 * time.Minute)
+		}
+		p.Use(leasingtest.Fail(leasingtest.Renew, 3, errNetwork))
+		before := len(lines())
+		for range 3 {
+			require.Error(t, l.Renew(t.Context()))
+			synctest.Wait()
+		}
+		require.Len(t, lines(), before+1)
+		time.Sleep(10 * time.Second)
+		require.Len(t, lines(), before+2)
+	})
+}
+
+// What a caller's own context cuts short says nothing about the backend, and one
+// failure says nothing for ever.
+func TestHealthDoesNotBlameTheBackend(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		p.Use(leasingtest.Hang(leasingtest.Acquire, 1))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := m.TryAcquire(ctx, name, nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, leasing.Healthy, m.Health(t.Context()).Status)
+
+		p.Use(leasingtest.Fail(leasingtest.Acquire, 1, errNetwork))
+		_, err = m.TryAcquire(t.Context(), "a/b", nil)
+		require.Error(t, err)
+		require.False(t, m.Health(t.Context()).FailingSince.IsZero())
+		time.Sleep(time.Minute + 1)
+		require.Equal(t, leasing.Healthy, m.Health(t.Context()).Status)
+		require.True(t, m.Health(t.Context()).FailingSince.IsZero())
 	})
 }
 
@@ -170,5 +238,23 @@ func TestHealthInAStallAndAfterALoss(t *testing.T) {
 		ended(t, l, time.Hour)
 		requireLost(t, l, leasing.LostRenewalLimit)
 		require.Equal(t, leasing.Healthy, m.Health(t.Context()).Status, "it was to end")
+	})
+}
+
+// The oldest waiter is the one that has waited longest, wherever in the queue it is now.
+func TestHealthShowsTheOldestWaiter(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 2 {
+			go func() { _, _ = m.Acquire(ctx, name, &leasing.AcquireOptions{WaitLimit: time.Minute}) }()
+			time.Sleep(time.Second)
+		}
+		time.Sleep(50 * time.Second)
+		require.Equal(t, 52*time.Second, m.Health(t.Context()).OldestWaiter)
+		time.Sleep(8500 * time.Millisecond) // the first has given up, and the second has taken its place
+		require.Equal(t, 59500*time.Millisecond, m.Health(t.Context()).OldestWaiter)
+		require.NoError(t, l.Err())
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -170,9 +171,6 @@ func (o *Options) plan(of string, given *AcquireOptions, c Capabilities) (plan, 
 		p.firstTTL = p.ttl
 	}
 	p.cadence, err = o.cadence(of, a, p)
-	if manual {
-		p.cadence = forever
-	}
 	return p, err
 }
 
@@ -194,10 +192,18 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 		ttl += unit - ttl%unit
 	}
 	if err := c.ValidateTTL(field, ttl); err != nil {
+		invalid := (*InvalidError)(nil)
+		switch {
+		case !errors.As(err, &invalid):
+		case ttl > 0 && ttl < c.MinTTL:
+			invalid.Want += "; or set Options.RaiseToMinTTL"
+		case manual && c.MaxTTL > 0 && ttl > c.MaxTTL && ttl != Infinite:
+			invalid.Want += "; longer ones need auto-renewal"
+		}
 		return 0, err
 	}
 	if window := o.drift().window(ttl); window <= 0 {
-		return 0, &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("more than the margin, which is %v", ttl-window)}
+		return 0, &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("more than %v, the margin of Options.DriftFactor and DriftFloor", ttl-window)}
 	}
 	return ttl, nil
 }
@@ -224,6 +230,9 @@ func (o *Options) cadence(of string, a AcquireOptions, p plan) (time.Duration, e
 	case every < 0:
 		return 0, &InvalidError{Field: source + ".RenewCadence", Value: every, Want: "more than 0; or 0 for the default"}
 	}
+	if o.NoAutoRenew || a.NoAutoRenew {
+		return forever, nil
+	}
 	byFraction := every == 0
 	if byFraction {
 		every = time.Duration(cmp.Or(fraction, defaultFraction) * float64(p.firstTTL))
@@ -236,12 +245,34 @@ func (o *Options) cadence(of string, a AcquireOptions, p plan) (time.Duration, e
 	if every >= minCadence && every < window {
 		return every, nil
 	}
+	if err := o.tooShort(of, a, p.firstTTL); err != nil {
+		return 0, err
+	}
 	invalid := &InvalidError{Field: source + ".RenewCadence", Value: every}
 	if byFraction {
 		invalid.Field, invalid.Value = source+".RenewFraction", fraction
 	}
 	invalid.Want = fmt.Sprintf("a renewal after %v or more, and before %v, for which a lease of %v is trusted", minCadence, window, p.firstTTL)
 	return 0, invalid
+}
+
+// tooShort is the error of a TTL that leaves no time for a renewal at the default
+// fraction either, so that RenewFraction and RenewCadence are not to blame.
+func (o *Options) tooShort(of string, a AcquireOptions, ttl time.Duration) error {
+	room := 1 - o.DriftFactor - defaultFraction // the part of the TTL that both leave, for DriftFloor at least
+	if room <= 0 {
+		return &InvalidError{Field: "Options.DriftFactor", Value: o.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-defaultFraction)}
+	}
+	least := max(time.Duration(float64(o.DriftFloor)/room), 2*minCadence)
+	if ttl > least {
+		return nil
+	}
+	field := "Options.TTL"
+	if a.TTL != 0 && a.TTL != Infinite {
+		field = of + ".TTL"
+	}
+	least = (least + 100*time.Microsecond).Truncate(100 * time.Microsecond)
+	return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, to leave time for renewals beside the margin of Options.DriftFactor and DriftFloor", least)}
 }
 
 // jittered takes up to renewJitter off a cadence; random is in [0, 1).

@@ -66,3 +66,43 @@ func TestTryDo(t *testing.T) {
 		requireInvalid(t, leasing.TryDo(t.Context(), nil, name, nil, work), "manager")
 	})
 }
+
+// What a TTL error blames is what has to be changed.
+func TestTTLErrorsNameWhatIsToBlame(t *testing.T) {
+	p := leasingtest.NewProvider()
+	short, long := bounded{Provider: p, min: time.Millisecond, max: time.Hour}, bounded{Provider: p, min: 15 * time.Second, max: time.Minute}
+	for what, test := range map[string]struct {
+		provider     leasing.Provider
+		options      leasing.Options
+		field, wants string
+	}{
+		"margin":              {short, leasing.Options{TTL: 2 * time.Millisecond}, "Options.TTL", "more than 2.02ms, the margin"},
+		"no time to renew":    {short, leasing.Options{TTL: 5 * time.Millisecond}, "Options.TTL", "at least 5.2ms"},
+		"fraction not set":    {short, leasing.Options{TTL: 3 * time.Millisecond, RenewFraction: 0.5}, "Options.TTL", "at least 5.2ms"},
+		"fraction too large":  {short, leasing.Options{RenewFraction: 0.995}, "Options.RenewFraction", "before 29.698s"},
+		"cadence too long":    {short, leasing.Options{RenewCadence: 29700 * time.Millisecond}, "Options.RenewCadence", "before 29.698s"},
+		"drift too large":     {short, leasing.Options{DriftFactor: 0.45}, "Options.DriftFactor", "under 0.4"},
+		"under the minimum":   {long, leasing.Options{TTL: time.Second}, "Options.TTL", "at least 15s, the minimum of bounded; or set Options.RaiseToMinTTL"},
+		"over it, by hand":    {long, leasing.Options{TTL: time.Hour, NoAutoRenew: true}, "Options.TTL", "at most 1m0s, the maximum of bounded; longer ones need auto-renewal"},
+		"infinite by default": {long, leasing.Options{TTL: leasing.Infinite}, "Options.TTL", "a finite time"},
+	} {
+		_, err := leasing.NewManager(test.provider, test.options)
+		require.Contains(t, requireInvalid(t, err, test.field).Want, test.wants, what)
+	}
+	leasingtest.NewManagerOn(t, short, leasing.Options{TTL: 5200 * time.Microsecond})
+	leasingtest.NewManagerOn(t, short, leasing.Options{TTL: 3 * time.Millisecond, NoAutoRenew: true})
+	leasingtest.NewManagerOn(t, long, leasing.Options{TTL: time.Second, RaiseToMinTTL: true})
+	m := leasingtest.NewManagerOn(t, short, leasing.Options{})
+	_, err := m.TryAcquire(t.Context(), name, &leasing.AcquireOptions{TTL: 5 * time.Millisecond})
+	requireInvalid(t, err, "AcquireOptions.TTL")
+}
+
+// bounded has bounds for a TTL.
+type bounded struct {
+	*leasingtest.Provider
+	min, max time.Duration
+}
+
+func (b bounded) Capabilities() leasing.Capabilities {
+	return leasing.Capabilities{Provider: "bounded", MinTTL: b.min, MaxTTL: b.max}
+}

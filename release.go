@@ -116,7 +116,7 @@ func (m *manager) release(ctx context.Context, pending *overdue, req abstraction
 			return err
 		}
 		if !sleep(detached, retryPause(n, bound, bound, m.random())) {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return unavailable(err)
 		}
 	}
 }

@@ -127,14 +127,19 @@ func TestErrorTexts(t *testing.T) {
 	for want, err := range map[string]error{
 		`leasing: acquire "a/b" (redis): held by another: "host/1", token 7, for another 1.5s unless renewed`: &Error{Op: "acquire", Name: "a/b", Provider: "redis", Err: &HeldError{
 			Holder: Record{Held: true, Owner: "host/1", Token: 7, Now: now, ExpiresAt: now.Add(1500 * time.Millisecond)}}},
-		`held by another`:                                       &HeldError{Holder: Record{Held: true, Owner: "earlier", Unconfirmed: true}},
-		`held by another: reserved for a waiter`:                &HeldError{RetryAfter: time.Second},
-		`lease lost: broken`:                                    &LostError{Reason: LostBroken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostBroken}}},
-		`lease lost: taken: sdk says no`:                        &LostError{Reason: LostTaken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostTaken, Err: sdk}}},
-		`lease lost: expired: sdk says no`:                      &LostError{Reason: LostExpired, Err: sdk},
-		`throttled by the backend, retry after 2s: sdk says no`: &ThrottledError{RetryAfter: 2 * time.Second, Err: sdk},
-		`invalid TTL Infinite: want less`:                       &InvalidError{Field: "TTL", Value: Infinite, Want: "less"},
-		`leasing: close: closed`:                                &Error{Op: "close", Err: ErrClosed},
+		`held by another`:                                          &HeldError{Holder: Record{Held: true, Owner: "earlier", Unconfirmed: true}},
+		`held by another: reserved for a waiter`:                   &HeldError{RetryAfter: time.Second},
+		`lease lost: broken`:                                       &LostError{Reason: LostBroken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostBroken}}},
+		`lease lost: taken: sdk says no`:                           &LostError{Reason: LostTaken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostTaken, Err: sdk}}},
+		`lease lost: expired: sdk says no`:                         &LostError{Reason: LostExpired, Err: sdk},
+		`throttled by the backend, retry after 2s: sdk says no`:    &ThrottledError{RetryAfter: 2 * time.Second, Err: sdk},
+		`invalid TTL Infinite: want less`:                          &InvalidError{Field: "TTL", Value: Infinite, Want: "less"},
+		`ouch: 1 lease was still in use and is left to run out: a`: &CloseError{Err: errors.New("ouch"), InUse: []string{"a"}},
+		`ouch: 2 leases were still in use and are left to run out: a, b: 1 claim could not be released at the backend`: &CloseError{
+			Err: errors.New("ouch"), InUse: []string{"a", "b"}, Unreleased: 1},
+		`backend unavailable: sdk says no`:    unavailable(unavailable(sdk)),
+		`held by this manager: "us", token 7`: &HeldError{ByThisManager: true, Holder: Record{Held: true, Owner: "us", Token: 7}},
+		`leasing: close: closed`:              &Error{Op: "close", Err: ErrClosed},
 	} {
 		require.Equal(t, want, err.Error())
 	}
@@ -169,17 +174,18 @@ func TestRequestLimits(t *testing.T) {
 	c := Capabilities{Provider: "p", MinTTL: time.Second, MaxNameBytes: 10}
 	id := abstractions.NewID()
 	for want, err := range map[string]error{
-		"1 to 10 bytes, not 11":           abstractions.ReleaseRequest{Name: "12345678901", ID: id}.Validate(c),
-		"ID \"\": want 1 to 64":           abstractions.ReleaseRequest{Name: "n"}.Validate(c),
-		"letters, digits and hyphens":     abstractions.ReleaseRequest{Name: "n", ID: "a b"}.Validate(c),
-		"Owner \"\"":                      abstractions.AcquireRequest{Name: "n", ID: id, TTL: time.Second}.Validate(c),
-		"TTL 0s: want more than 0":        abstractions.AcquireRequest{Name: "n", ID: id, Owner: "o"}.Validate(c),
-		"TTL 1ms: want at least 1s":       abstractions.RenewRequest{Name: "n", ID: id, TTL: time.Millisecond}.Validate(c),
-		"IfToken -1":                      abstractions.BreakRequest{Name: "n", IfToken: -1}.Validate(c),
-		"Grace -1ns":                      abstractions.BreakRequest{Name: "n", Grace: -1}.Validate(c),
-		"Name \"\"":                       abstractions.InspectRequest{}.Validate(c),
-		"Name \"\\x00\"":                  abstractions.WaitRequest{Name: "\x00", ID: id}.Validate(c),
-		"Name \"\\u0085\": want no contr": abstractions.BreakRequest{Name: "\u0085"}.Validate(c),
+		"1 to 10 bytes, not 11":              abstractions.ReleaseRequest{Name: "12345678901", ID: id}.Validate(c),
+		"ID \"\": want 1 to 64":              abstractions.ReleaseRequest{Name: "n"}.Validate(c),
+		"letters, digits and hyphens":        abstractions.ReleaseRequest{Name: "n", ID: "a b"}.Validate(c),
+		"TTL Infinite: want a finite TTL: p": c.ValidateTTL("TTL", Infinite),
+		"Owner \"\"":                         abstractions.AcquireRequest{Name: "n", ID: id, TTL: time.Second}.Validate(c),
+		"TTL 0s: want more than 0":           abstractions.AcquireRequest{Name: "n", ID: id, Owner: "o"}.Validate(c),
+		"TTL 1ms: want at least 1s":          abstractions.RenewRequest{Name: "n", ID: id, TTL: time.Millisecond}.Validate(c),
+		"IfToken -1":                         abstractions.BreakRequest{Name: "n", IfToken: -1}.Validate(c),
+		"Grace -1ns":                         abstractions.BreakRequest{Name: "n", Grace: -1}.Validate(c),
+		"Name \"\"":                          abstractions.InspectRequest{}.Validate(c),
+		"Name \"\\x00\"":                     abstractions.WaitRequest{Name: "\x00", ID: id}.Validate(c),
+		"Name \"\\u0085\": want no contr":    abstractions.BreakRequest{Name: "\u0085"}.Validate(c),
 	} {
 		require.ErrorIs(t, err, ErrInvalid)
 		require.ErrorContains(t, err, want)

@@ -82,7 +82,8 @@ func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limi
 		case ctx.Err() != nil:
 			return nil, gaveUp(context.Cause(ctx), last)
 		case passed: // the limit has passed, but Acquire asks at least once
-			return m.ask(ctx, c)
+			l, err := m.ask(ctx, c)
+			return l, m.ownHolder(err)
 		}
 	}
 	head := campaign{m: m, c: c, q: q, t: t, limit: limit}
@@ -261,7 +262,7 @@ func (qs *queues) heldHere(q *queue) error {
 	if holder == nil {
 		return nil
 	}
-	return &HeldError{Holder: Record{
+	return &HeldError{ByThisManager: true, Holder: Record{
 		Name: holder.name, Held: true, ID: holder.id, Owner: holder.Owner(), Token: holder.token,
 		TTL: holder.TTL(), Metadata: holder.Metadata(),
 	}}

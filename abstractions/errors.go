@@ -71,6 +71,9 @@ type HeldError struct {
 	Holder Record
 	// RetryAfter, unless 0, is when the backend suggests to ask again.
 	RetryAfter time.Duration
+	// ByThisManager says that the holder is a lease of the very manager that asked:
+	// a Do within a Do of one name waits for itself.
+	ByThisManager bool
 }
 
 func (e *HeldError) Error() string {
@@ -78,6 +81,9 @@ func (e *HeldError) Error() string {
 		return ErrHeld.Error() + ": reserved for a waiter"
 	}
 	text := ErrHeld.Error()
+	if e.ByThisManager {
+		text = "held by this manager"
+	}
 	if e.Holder.Owner != "" && !e.Holder.Unconfirmed {
 		text += fmt.Sprintf(": %q, token %d", e.Holder.Owner, e.Holder.Token)
 	}

@@ -197,7 +197,11 @@ func (c Capabilities) ValidateTTL(field string, ttl time.Duration) error {
 		return &InvalidError{Field: field, Value: ttl, Want: "more than 0"}
 	case ttl == Infinite:
 		if !c.Infinite {
-			return &InvalidError{Field: field, Value: Infinite, Want: fmt.Sprintf("at most %v: %s has no infinite leases", c.MaxTTL, c.Provider)}
+			most := "a finite TTL"
+			if c.MaxTTL > 0 {
+				most = fmt.Sprintf("at most %v", c.MaxTTL)
+			}
+			return &InvalidError{Field: field, Value: Infinite, Want: fmt.Sprintf("%s: %s has no infinite leases", most, c.Provider)}
 		}
 	case ttl < c.MinTTL:
 		return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, the minimum of %s", c.MinTTL, c.Provider)}

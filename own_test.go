@@ -1,0 +1,56 @@
+package leasing_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+// A Do within a Do of the same name waits for itself. The error says so.
+func TestDoWithinDoOfOneName(t *testing.T) {
+	virtual(t, leasing.Options{Owner: "us"}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		nothing := func(context.Context, leasing.Lease) error { panic("not reached") }
+		inner := map[string]func(ctx context.Context) error{
+			"wait limit": func(ctx context.Context) error {
+				return leasing.DoWith(ctx, m, name, &leasing.AcquireOptions{WaitLimit: time.Minute}, nothing)
+			},
+			"once": func(ctx context.Context) error { return leasing.TryDo(ctx, m, name, nil, nothing) },
+			"context": func(ctx context.Context) error {
+				ctx, cancel := context.WithTimeout(ctx, time.Minute)
+				defer cancel()
+				return leasing.Do(ctx, m, name, nothing)
+			},
+			"two at once": func(ctx context.Context) error {
+				go func() { _ = leasing.DoWith(ctx, m, name, &leasing.AcquireOptions{WaitLimit: time.Hour}, nothing) }()
+				time.Sleep(time.Second)
+				return leasing.DoWith(ctx, m, name, &leasing.AcquireOptions{WaitLimit: time.Minute}, nothing)
+			},
+		}
+		for how, nested := range inner {
+			err := leasing.Do(t.Context(), m, name, func(ctx context.Context, _ leasing.Lease) error {
+				err := nested(ctx)
+				var held *leasing.HeldError
+				require.ErrorAs(t, err, &held, how)
+				require.ErrorIs(t, err, leasing.ErrHeld)
+				require.True(t, held.ByThisManager, how)
+				require.ErrorContains(t, err, "held by this manager: \"us\"", how)
+				return nil
+			})
+			require.NoError(t, err)
+		}
+
+		// Another manager's lease is another's, also if its owner has the same name.
+		other := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: "us"})
+		acquire(t, other, nil)
+		_, err := m.TryAcquire(t.Context(), name, nil)
+		var held *leasing.HeldError
+		require.ErrorAs(t, err, &held)
+		require.False(t, held.ByThisManager)
+		require.ErrorContains(t, err, "held by another")
+	})
+}
