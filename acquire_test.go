@@ -209,7 +209,7 @@ func TestTrap_T33_RequestEndsWithTheWait(t *testing.T) {
 }
 
 func TestEveryCallIsBounded(t *testing.T) {
-	virtual(t, leasing.Options{RequestTimeout: 2 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	virtual(t, leasing.Options{RequestTimeout: 2 * time.Second, HealthTimeout: 2 * time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		for _, op := range []leasingtest.Op{leasingtest.Acquire, leasingtest.Inspect, leasingtest.Break, leasingtest.List, leasingtest.Ping} {
 			p.Use(leasingtest.Hang(op, leasingtest.Always))
 		}

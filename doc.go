@@ -3,11 +3,19 @@
 // backend you already have: see the modules under providers.
 //
 //	provider := memlease.New(memlease.Options{}) // or sqllease.Open, ...
+//	defer provider.Close()
 //	manager, err := leasing.NewManager(provider, leasing.Options{})
 //	...
+//	defer manager.Close(ctx)
 //	err = leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
 //		return runMaintenance(ctx, lease.Token())
 //	})
+//
+// [Do] waits for the name, [TryDo] asks once. A lease that outlives one function
+// comes from Manager.Acquire or Manager.TryAcquire and goes with Lease.Release. The
+// methods of [Manager] and [Lease] are documented in package abstractions, where
+// providers find them too; applications import this package alone. docs/api.md in
+// the repository lists what stays as it is from 1.0 on.
 //
 // # What is not promised
 //
@@ -41,8 +49,9 @@
 // This assumes that the backend loses no acknowledged write and that clocks
 // run at about the same rate (see Options.DriftFactor). Each provider says
 // what happens where its backend falls short. An operator's immediate Break is
-// the stated exception to 2; so is any Break of an infinite lease whose holder
-// does not reach the backend within BreakOptions.Grace.
+// the stated exception to 2; so are a Break of an infinite lease whose holder
+// does not reach the backend within BreakOptions.Grace, and an Adopt beside a
+// holder that is still alive.
 //
 // # Trust
 //
@@ -81,13 +90,20 @@
 // work wind up while renewal goes on, then release. Nobody else gets in
 // before the work has stopped.
 //
+// A lease may also move: Lease.HandOver ends it in one process without releasing it,
+// and Manager.Adopt goes on with it in another, under the same token. A process that
+// stores name, ID and token of its lease can adopt it after a restart. Adoption stops
+// nobody: whoever had the lease before must have handed it over, or be gone.
+// Lease.SetMetadata changes what others see of a lease while it is held.
+//
 // # Waiting
 //
 // Those who wait for a name in one manager queue, first come, first served,
 // and only the head of the queue asks the backend: when the backend pushes a
 // hint, when the holder's time is up, and after a jittered pause in any case.
 // After several hand-overs in a row within the manager, other processes get
-// their turn.
+// their turn. A second Acquire of a name in the process that holds it is one more
+// waiter: a Do within a Do of the same name waits for itself.
 //
 // # Names
 //
@@ -98,12 +114,15 @@
 // # Observing
 //
 // Options takes OpenTelemetry providers and a slog logger. Metrics, in seconds
-// where they are times: leasing.acquire.duration, .success and .failure;
+// where they are times: leasing.acquire.duration, .success, .failure and
+// .attempt.failure (requests of waiters that the backend did not answer);
 // leasing.renewal.duration, .success, .failure and .margin (trust left when a
-// renewal came back: alert on it); leasing.lost; leasing.release.duration;
-// leasing.active.count; leasing.waiters; leasing.held.duration;
-// leasing.observer.panics. Spans: lease.acquire, lease.renew, lease.release,
-// lease.break. Manager.Subscribe tells events; HealthHandler serves a report.
+// renewal came back: alert on it); leasing.lost; leasing.broken;
+// leasing.release.duration; leasing.active.count; leasing.waiters;
+// leasing.held.duration; leasing.observer.panics. Spans: lease.acquire, lease.adopt,
+// lease.renew, lease.release, lease.break. The log has losses, breaks and failures
+// as warnings; a failure that repeats is logged at once and then with a count.
+// Manager.Subscribe tells events; [HealthHandler] serves a report.
 //
 // # Writing a provider
 //

@@ -2,14 +2,51 @@ package leasing_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/distributedleasing/leasing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
+
+// The README's first example. Its functions run and runMaintenance follow.
+func Example() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// backend: healthy
+	// holding the name, with a fencing token: true
+}
+
+func run(ctx context.Context) error {
+	provider, err := memlease.Open(ctx, memlease.Options{}) // in production redislease.Open, sqllease.Open, ...: see below
+	if err != nil {
+		return err
+	}
+	defer provider.Close()
+	manager, err := leasing.NewManager(provider, leasing.Options{Logger: slog.Default()})
+	if err != nil {
+		return err
+	}
+	defer manager.Close(ctx)
+	http.Handle("/healthz", leasing.HealthHandler(manager)) // waiters, failures and losses, as JSON
+	fmt.Println("backend:", manager.Health(ctx).Status)
+
+	return leasing.Do(ctx, manager, "jobs/daily-maintenance", func(ctx context.Context, lease leasing.Lease) error {
+		return runMaintenance(ctx, lease.Token()) // ctx ends, with a cause, before anyone else can hold the name
+	})
+}
+
+func runMaintenance(ctx context.Context, token int64) error {
+	fmt.Println("holding the name, with a fencing token:", token > 0)
+	return ctx.Err()
+}
 
 // open stands for opening the provider of your choice: see the modules under providers.
 func open() leasing.Manager {
@@ -76,6 +113,42 @@ func ExampleManager_acquire() {
 		fmt.Println(record.Owner, "migrates to version", record.Metadata["version"])
 	}
 	// Output: worker-1 migrates to version 42
+}
+
+// What others see of a lease may change while it is held.
+func ExampleLease_setMetadata() {
+	ctx, manager := context.Background(), open()
+	defer manager.Close(ctx)
+	lease, _ := manager.Acquire(ctx, "cursor/orders", &leasing.AcquireOptions{Metadata: map[string]string{"at": "1"}})
+	defer lease.Release(ctx)
+
+	err := lease.SetMetadata(ctx, map[string]string{"at": "2"})
+	record, _ := manager.Inspect(ctx, "cursor/orders")
+	fmt.Println(err, record.Metadata["at"])
+	// Output: <nil> 2
+}
+
+// A rolling update: the new process goes on with the lease, under the same token.
+func ExampleLease_handOver() {
+	ctx := context.Background()
+	provider := memlease.New(memlease.Options{})
+	before, _ := leasing.NewManager(provider, leasing.Options{})
+	after, _ := leasing.NewManager(provider, leasing.Options{})
+	defer after.Close(ctx)
+	lease, _ := before.Acquire(ctx, "shard/7", nil)
+
+	handover, err := lease.HandOver(ctx) // once the work here has stopped
+	message, _ := json.Marshal(handover)
+	fmt.Println(err, lease.Err(), before.Close(ctx))
+
+	var received leasing.Handover
+	_ = json.Unmarshal(message, &received)
+	adopted, err := after.Adopt(ctx, received, nil)
+	fmt.Println(err, adopted.Token() == lease.Token())
+	adopted.Release(ctx)
+	// Output:
+	// <nil> lease released: handed over <nil>
+	// <nil> true
 }
 
 // Two who want the same name: the second waits its turn.
