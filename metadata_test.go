@@ -22,8 +22,8 @@ func requireMetadata(t *testing.T, m leasing.Manager, l leasing.Lease, shown, co
 	t.Helper()
 	record, err := m.Inspect(t.Context(), l.Name())
 	require.NoError(t, err)
-	require.Equal(t, len(shown), len(record.Metadata))
-	require.Equal(t, len(confirmed), len(l.Metadata()))
+	require.Len(t, record.Metadata, len(shown))
+	require.Len(t, l.Metadata(), len(confirmed))
 	for key, value := range shown {
 		require.Equal(t, value, record.Metadata[key])
 	}
@@ -155,9 +155,10 @@ func TestSetMetadataConcurrently(t *testing.T) {
 
 // What fails alone goes along with a batch.
 func TestSetMetadataInABatch(t *testing.T) {
-	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+	synctest.Test(t, func(t *testing.T) {
+		p := leasingtest.NewProvider()
 		batches := &batching{Provider: p}
-		m = leasingtest.NewManagerOn(t, batches, leasing.Options{Random: func() float64 { return 0 }})
+		m := leasingtest.NewManagerOn(t, batches, leasing.Options{Random: func() float64 { return 0 }})
 		var leases []leasing.Lease
 		for i := range 10 {
 			l, err := m.Acquire(t.Context(), fmt.Sprint("a/b/", i), nil)

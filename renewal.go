@@ -336,7 +336,7 @@ func lossOf(err error) *LostError {
 	if errors.As(err, &where) && error(where) == err {
 		err = where.Err // which operation failed is known here
 	}
-	if err != error(told) { // only the bare form adds nothing of its own
+	if err != error(told) { //nolint:errorlint // only the bare form adds nothing of its own
 		loss.Err = err
 	}
 	return &loss
