@@ -10,6 +10,10 @@ import (
 // a slow log delays no lease.
 func logEvents(logger *slog.Logger, provider string) Observer {
 	return func(e Event) {
+		if e.Kind == EventDropped {
+			logger.LogAttrs(context.Background(), slog.LevelWarn, "leasing: events were dropped while the log hung", slog.String("provider", provider), slog.Int("events", e.Coalesced))
+			return
+		}
 		level := slog.LevelDebug
 		attrs := []slog.Attr{slog.String("provider", provider), slog.String("name", e.Name), slog.Int64("token", e.Token)}
 		if e.ID != "" {
