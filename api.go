@@ -122,6 +122,8 @@ const (
 	EventHandedOver = abstractions.EventHandedOver
 	// EventBroken: this manager's Break ended somebody's lease.
 	EventBroken = abstractions.EventBroken
+	// EventDropped: the observer has hung, and missed events.
+	EventDropped = abstractions.EventDropped
 )
 
 // The errors that every error of this package and of every provider matches

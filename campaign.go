@@ -63,7 +63,7 @@ func (h *campaign) run(ctx context.Context) (*lease, error) {
 			h.unsubscribe()
 		}
 	}()
-	pause := m.queues.entrance(h.q, h.t)
+	pause := m.queues.firstPause(h.q, h.t)
 	if pause == 0 {
 		if m.queues.contended(h.c.name) {
 			h.subscribe(ctx) // now, which saves the request that has to follow it
@@ -73,7 +73,7 @@ func (h *campaign) run(ctx context.Context) (*lease, error) {
 			return l, err
 		}
 	} else {
-		h.last = m.queues.heldHere(h.q)
+		h.last = m.queues.localHolder(h.q)
 	}
 	defer m.queues.counted(h.c, h.t)()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -130,7 +130,7 @@ func (h *campaign) ask(ctx context.Context) (*lease, error) {
 	}
 	h.last = err
 	if held := (*HeldError)(nil); errors.As(err, &held) {
-		h.m.queues.takenByOthers(h.q, held.Holder.ID)
+		h.m.queues.noteOtherHolder(h.q, held.Holder.ID)
 		h.observe(held.Holder.Token)
 		h.failures = 0
 		return nil, nil
@@ -208,15 +208,15 @@ func (h *campaign) pause() time.Duration {
 		if left > 0 {
 			h.late = 0
 		}
-		pause = min(pause, addSaturated(left, chase(h.late, h.m.random())))
+		pause = min(pause, addSaturated(left, afterExpiry(h.late, h.m.random())))
 		h.late++
 	}
 	return pause
 }
 
-// chase is how long after the end of the holder's time to ask: a millisecond
+// afterExpiry is how long after the end of the holder's time to ask: a millisecond
 // or two, so that waiters of many processes don't meet, and doubling while the
 // backend still shows a lease whose time is up.
-func chase(late int, random float64) time.Duration {
+func afterExpiry(late int, random float64) time.Duration {
 	return time.Duration((1+random)*float64(time.Millisecond)) << min(late, 8)
 }

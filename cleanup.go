@@ -46,7 +46,7 @@ func (m *manager) cleanUp(c *cleanup, settled func()) {
 		return
 	}
 	m.cleanups++
-	m.owed++
+	m.unanswered++
 	m.mu.Unlock()
 	now := m.clock.now()
 	c.plan(now, max(0, c.from.left(now)))
@@ -91,7 +91,7 @@ func (c *cleanup) try() {
 	if answered && !c.answered {
 		c.answered = true
 		m.mu.Lock()
-		m.owed--
+		m.unanswered--
 		m.mu.Unlock()
 	}
 	if left <= 0 || answered && (left == forever || m.isClosing()) {
@@ -141,8 +141,8 @@ func (c *cleanup) finish(now instant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cleanups--
-	if !c.answered && c.until.left(now) <= 0 { // nothing is owed: the backend has freed it by itself
-		m.owed--
+	if !c.answered && c.until.left(now) <= 0 { // no answer is needed: the backend has freed it by itself
+		m.unanswered--
 	}
 	m.checkIdle()
 }

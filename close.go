@@ -50,7 +50,7 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 		l.endWork(errClosedRelease)
 		l.mu.Unlock()
 	}
-	m.hurryCleanups()
+	m.retryCleanups()
 	left := CloseError{}
 	if !m.awaitIdle(ctx, m.closeBound(bounded, leases), idle) {
 		left.Err = context.Cause(ctx)
@@ -149,7 +149,7 @@ func (m *manager) endLifetime() (unreleased int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.end()
-	return m.owed
+	return m.unanswered
 }
 
 func (m *manager) snapshot() []*lease {
@@ -158,11 +158,11 @@ func (m *manager) snapshot() []*lease {
 	return slices.Clone(m.leases)
 }
 
-// hurryCleanups makes each clean-up try once more now: see cleanup.try.
-func (m *manager) hurryCleanups() {
+// retryCleanups makes each clean-up try once more now: see cleanup.try.
+func (m *manager) retryCleanups() {
 	for _, item := range m.schedule.all(nil) {
 		if c, ok := item.(*cleanup); ok {
-			m.schedule.hurry(c)
+			m.schedule.makeDueNow(c)
 		}
 	}
 }

@@ -101,9 +101,13 @@
 // Those who wait for a name in one manager queue, first come, first served,
 // and only the head of the queue asks the backend: when the backend pushes a
 // hint, when the holder's time is up, and after a jittered pause in any case.
-// After several hand-overs in a row within the manager, other processes get
-// their turn. A second Acquire of a name in the process that holds it is one more
-// waiter: a Do within a Do of the same name waits for itself.
+// A second Acquire of a name in the process that holds it is one more waiter: a Do
+// within a Do of the same name waits for itself.
+//
+// Unless the backend keeps a queue of waiters, a manager that takes one name again
+// and again leaves it alone for a moment from time to time, so that processes
+// that poll get in: a quarter of a lease's time, between MinPoll and MaxPoll. While
+// nobody else is seen to want the name that is about 1 % of the time.
 //
 // # Names
 //

@@ -8,19 +8,19 @@ import (
 // Machine is the clock seam for tests: a machine that can be suspended. Its
 // boot clock runs along with Go's (virtual) clock, and on while suspended.
 type Machine struct {
-	mu     sync.Mutex
-	start  time.Time
-	asleep time.Duration // in all
-	alarm  time.Duration // by the boot clock
-	signal chan struct{}
-	timer  *time.Timer // to the alarm, while awake
+	mu        sync.Mutex
+	start     time.Time
+	suspended time.Duration // in all
+	alarm     time.Duration // by the boot clock
+	signal    chan struct{}
+	timer     *time.Timer // to the alarm, while awake
 }
 
 func NewMachine() *Machine {
 	return &Machine{start: time.Now(), alarm: forever, signal: make(chan struct{}, 1)}
 }
 
-func (m *Machine) boot() time.Duration { return time.Since(m.start) + m.asleep }
+func (m *Machine) boot() time.Duration { return time.Since(m.start) + m.suspended }
 
 func (m *Machine) Boot() time.Duration {
 	m.mu.Lock()
@@ -32,7 +32,7 @@ func (m *Machine) Boot() time.Duration {
 func (m *Machine) Suspend(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.asleep += d
+	m.suspended += d
 	m.arm()
 }
 
@@ -51,9 +51,9 @@ func (m *Machine) arm() {
 	switch left := m.alarm - m.boot(); {
 	case m.alarm == forever:
 	case left <= 0:
-		poke(m.signal)
+		signal(m.signal)
 	default:
-		m.timer = time.AfterFunc(left, func() { poke(m.signal) })
+		m.timer = time.AfterFunc(left, func() { signal(m.signal) })
 	}
 }
 

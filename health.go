@@ -25,7 +25,7 @@ func (m *manager) Health(ctx context.Context) Health {
 	if h.Failing > 0 || h.StuckObservers > 0 || !h.FailingSince.IsZero() {
 		h.Status = Degraded
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.options.HealthTimeout)
+	ctx, cancel := context.WithTimeout(orBackground(ctx), m.options.HealthTimeout)
 	defer cancel()
 	began := time.Now()
 	_, err := call(ctx, m, "ping", "", nil, m.ping)

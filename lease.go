@@ -186,8 +186,8 @@ func (l *lease) reschedule(now instant) {
 		due, early = renew, l.slack()
 	}
 	l.m.schedule.set(l, addSaturated(now.mono, due), early)
-	if l.m.asleep.Load() > int64(now.boot-now.mono+suspendResolution) {
-		l.m.schedule.hurry(l) // a suspend since now was read, which the loop saw before the lease was in the schedule
+	if l.m.suspended.Load() > int64(now.boot-now.mono+suspendResolution) {
+		l.m.schedule.makeDueNow(l) // a suspend since now was read, which the loop saw before the lease was in the schedule
 	}
 }
 

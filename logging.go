@@ -110,6 +110,9 @@ func (l *logger) log(e Event, more ...slog.Attr) {
 	}
 	text := "lease " + string(e.Kind)
 	switch e.Kind {
+	case EventDropped:
+		l.to.LogAttrs(context.Background(), level, "leasing: events were dropped while the log hung", slog.String("provider", l.provider), slog.Int("events", e.Coalesced))
+		return
 	case EventLost:
 		attrs = append(attrs, slog.String("reason", string(e.Reason)), slog.Time("last_renewal", e.LastRenewal))
 		attrs = append(attrs, whoBroke(e)...)

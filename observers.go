@@ -12,6 +12,10 @@ import (
 // counts it as stuck.
 const stuckAfter = 10 * time.Second
 
+// maxPending is how many events wait for an observer that is stuck. A slow one
+// misses none.
+const maxPending = 10_000
+
 // observers tells events to those who want them. Publishing only queues, so it
 // is safe under a lease's lock; a subscription has a goroutine while it has
 // events to tell, and none otherwise.
@@ -35,6 +39,7 @@ type subscription struct {
 	pending []Event
 	// last is the position in pending of each lease's latest event.
 	last    map[string]int
+	dropped int // since pending was full
 	running bool
 	closed  bool
 	began   time.Time // of the call under way; zero between calls
@@ -105,6 +110,11 @@ func (s *subscription) queue(e Event) (start bool) {
 	if i, ok := s.last[e.ID]; ok && coalesce(&s.pending[i], e) {
 		return false
 	}
+	if len(s.pending) >= maxPending && s.isStuck() {
+		s.dropped++
+		return false
+	}
+	s.tellDropped()
 	s.pending = append(s.pending, e)
 	if e.ID != "" {
 		if s.last == nil {
@@ -115,6 +125,21 @@ func (s *subscription) queue(e Event) (start bool) {
 	start = !s.running
 	s.running = true
 	return start
+}
+
+// tellDropped queues an event that stands for those which were dropped. Caller
+// holds mu.
+func (s *subscription) tellDropped() {
+	if s.dropped > 0 {
+		s.pending = append(s.pending, Event{Kind: EventDropped, Time: time.Now(), Coalesced: s.dropped})
+		s.dropped = 0
+	}
+}
+
+// isStuck reports whether the observer has been busy with one event for too
+// long. Caller holds mu.
+func (s *subscription) isStuck() bool {
+	return !s.began.IsZero() && time.Since(s.began) > stuckAfter
 }
 
 // coalesce merges an event into the one before it of the same lease, if they
@@ -145,6 +170,7 @@ func (s *subscription) drain() {
 	}()
 	for {
 		s.mu.Lock()
+		s.tellDropped()
 		batch = s.pending
 		s.pending, s.last = nil, nil
 		if len(batch) == 0 {
@@ -245,7 +271,7 @@ func (o *observers) stuck() (n int) {
 	defer o.mu.Unlock()
 	for s := range o.busy {
 		s.mu.Lock()
-		if !s.began.IsZero() && time.Since(s.began) > stuckAfter {
+		if s.isStuck() {
 			n++
 		}
 		s.mu.Unlock()

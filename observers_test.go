@@ -111,6 +111,35 @@ func TestTrap_T38_PanickingAndStuckObserversAreIsolated(t *testing.T) {
 	})
 }
 
+func TestTrap_T38_HungObserverCostsBoundedMemory(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		unhang := make(chan struct{})
+		var seen journal
+		defer m.Subscribe(func(e leasing.Event) {
+			<-unhang
+			seen.observe(e)
+		})()
+		cycles := func(n int) {
+			for range n {
+				l, err := m.TryAcquire(t.Context(), name, nil)
+				require.NoError(t, err)
+				require.NoError(t, l.Release(t.Context()))
+			}
+		}
+		cycles(6_000) // slow as yet: nothing is dropped
+		time.Sleep(11 * time.Second)
+		cycles(10_000)
+		close(unhang)
+		synctest.Wait()
+		dropped := seen.only(leasing.EventDropped)
+		require.Len(t, dropped, 1)
+		require.Equal(t, 20_000, dropped[0].Coalesced)
+		require.Len(t, seen.all(), 12_001)
+		cycles(1)
+		require.Len(t, seen.all(), 12_003, "and it misses none from then on")
+	})
+}
+
 func TestCloseTellsObserversEverything(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		var seen atomic.Int64

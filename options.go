@@ -44,20 +44,23 @@ type Options struct {
 	// HealthTimeout bounds the ping of Manager.Health. Default 1 s, which is what a
 	// kubelet waits for an answer.
 	HealthTimeout time.Duration
-	// RenewConcurrency is how many renewal requests run at a time. One that
-	// would otherwise come too late is sent beyond it. Default 16.
+	// RenewConcurrency is how many renewal requests run at a time, and as many
+	// again for leases whose last renewal failed. One that would otherwise come too
+	// late is sent beyond it, up to 16 times as many, or 256. Default 16.
 	RenewConcurrency int
 	// RenewBatch is the most claims in one request to a BatchRenewer. Default 256.
 	RenewBatch int
 
 	// MinPoll and MaxPoll bound the jittered, doubling pause between requests
 	// of a waiter that nothing wakes sooner. Defaults 25 ms and 1 s; with a
-	// provider that pushes wake-ups the pause may grow to ten times MaxPoll.
+	// provider that pushes wake-ups the pause may grow to ten times MaxPoll. They
+	// also bound the moments for which a manager that takes one name again and
+	// again leaves it to others: see the package documentation.
 	MinPoll, MaxPoll time.Duration
 
 	// Random returns a number of at least 0 and under 1: all jitter comes from it. It
-	// is called from several goroutines, also under locks of the manager, and must
-	// not call it. Set it to repeat a run in virtual time. Default: math/rand/v2.
+	// is called from several goroutines, under no lock. Set it to repeat a run in
+	// virtual time. Default: math/rand/v2.
 	Random func() float64
 
 	// ObserverTimeout is how long Close waits for observers to be told all.

@@ -59,7 +59,7 @@ func (s *schedule) set(item scheduled, due, early time.Duration) {
 	sooner := due < s.wakeAt
 	s.mu.Unlock()
 	if sooner {
-		s.poke()
+		s.signal()
 	}
 }
 
@@ -111,13 +111,13 @@ func (s *schedule) all(into []scheduled) []scheduled {
 	return into
 }
 
-// hurry makes an item due now.
-func (s *schedule) hurry(item scheduled) {
+// makeDueNow makes an item due now.
+func (s *schedule) makeDueNow(item scheduled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := item.scheduleEntry(); e.at != 0 {
 		s.fix(e.at-1, slot{item: item})
-		s.poke()
+		s.signal()
 	}
 }
 
@@ -133,7 +133,7 @@ func (s *schedule) next() time.Duration {
 	return s.wakeAt
 }
 
-func (s *schedule) poke() {
+func (s *schedule) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -205,7 +205,7 @@ func (m *manager) run() {
 	)
 	for {
 		now := m.clock.now()
-		m.asleep.Store(int64(now.boot - now.mono)) // before the look: see lease.reschedule
+		m.suspended.Store(int64(now.boot - now.mono)) // before the look: see lease.reschedule
 		if now.boot-now.mono > offset+suspendResolution {
 			due = m.schedule.all(due[:0])
 		} else {

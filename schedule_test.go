@@ -30,7 +30,7 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 		}), rapid.Just(forever))
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			a := all[rapid.IntRange(0, len(all)-1).Draw(t, "item")]
-			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "hurry"}).Draw(t, "do") {
+			switch rapid.SampledFrom([]string{"set", "set", "set", "remove", "makeDueNow"}).Draw(t, "do") {
 			case "set":
 				a.due, a.early = moment.Draw(t, "due"), time.Duration(0)
 				s.set(a, a.due, a.early)
@@ -40,8 +40,8 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 			case "remove":
 				s.remove(a)
 				in = slices.DeleteFunc(in, func(b *appointment) bool { return a == b })
-			case "hurry":
-				s.hurry(a)
+			case "makeDueNow":
+				s.makeDueNow(a)
 				a.due = 0
 			}
 			now := time.Duration(rapid.IntRange(0, 60).Draw(t, "now"))

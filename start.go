@@ -46,20 +46,20 @@ type manager struct {
 	done    chan struct{} // closed when Close has finished
 	result  error         // of Close, once done
 
-	mu       sync.Mutex
-	calls    int // Acquires under way
-	cleanups int
-	owed     int // those whose release has not been answered yet
-	leases   []*lease
-	idle     chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
+	mu         sync.Mutex
+	calls      int // Acquires under way
+	cleanups   int
+	unanswered int // those whose release has not been answered yet
+	leases     []*lease
+	idle       chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
 
 	giveUpAt instant // when unanswered clean-ups no longer hold Close up; set before closing
 
-	asleep  atomic.Int64 // boot less mono at the loop's last look
-	overdue overdue      // of requests that belong to no claim
-	outage  outage
-	failing atomic.Int64
-	lost    atomic.Int64
+	suspended atomic.Int64 // boot less mono at the loop's last look
+	overdue   overdue      // of requests that belong to no claim
+	outage    outage
+	failing   atomic.Int64
+	lost      atomic.Int64
 }
 
 // NewManager returns a manager of leases at the given provider. It starts one

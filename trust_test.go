@@ -36,9 +36,9 @@ func TestTrustIsShorterThanTheTTLByTheDrift(t *testing.T) {
 		if until.left(sent) != window {
 			t.Fatalf("left %v of %v", until.left(sent), window)
 		}
-		asleep := time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "asleep"))
-		if left := until.left(instant{sent.mono, sent.boot + asleep}); left != window-asleep {
-			t.Fatalf("left %v after %v asleep", left, asleep)
+		suspended := time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "suspended"))
+		if left := until.left(instant{sent.mono, sent.boot + suspended}); left != window-suspended {
+			t.Fatalf("left %v after %v suspended", left, suspended)
 		}
 	})
 }

@@ -75,7 +75,7 @@ func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limi
 		case <-m.closing:
 		}
 		waited()
-		last := qs.heldHere(q)
+		last := qs.localHolder(q)
 		switch {
 		case m.isClosing():
 			return nil, gaveUp(ErrClosed, last)
@@ -226,12 +226,12 @@ func (qs *queues) wakeHead(q *queue) {
 // wakeHead has the head ask, if it listens. Caller holds the queues' mu.
 func (q *queue) wakeHead() {
 	if len(q.tickets) > 0 && q.tickets[0].freed != nil {
-		poke(q.tickets[0].freed)
+		signal(q.tickets[0].freed)
 	}
 }
 
-// takenByOthers notes that the claim of the given ID, of another manager, has the name.
-func (qs *queues) takenByOthers(q *queue, id string) {
+// noteOtherHolder notes that the claim of the given ID, of another manager, has the name.
+func (qs *queues) noteOtherHolder(q *queue, id string) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if q.holder != nil {
@@ -254,8 +254,8 @@ func (qs *queues) contended(name string) bool {
 	return s != nil && time.Since(s.fought) <= pushedPolls*qs.m.options.MaxPoll
 }
 
-// heldHere describes the holder if it is a lease of this manager.
-func (qs *queues) heldHere(q *queue) error {
+// localHolder describes the holder if it is a lease of this manager.
+func (qs *queues) localHolder(q *queue) error {
 	qs.mu.Lock()
 	holder := q.holder
 	qs.mu.Unlock()
@@ -268,10 +268,10 @@ func (qs *queues) heldHere(q *queue) error {
 	}}
 }
 
-// entrance says what a new head does first: ask at once, or wait a while,
+// firstPause says what a new head does first: ask at once, or wait a while,
 // since one of us has the name or it is the others' turn. From then on freed
 // hints at the end of our own lease.
-func (qs *queues) entrance(q *queue, t *ticket) (pause time.Duration) {
+func (qs *queues) firstPause(q *queue, t *ticket) (pause time.Duration) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	s := qs.recent[q.name]
@@ -300,7 +300,7 @@ func (qs *queues) listen(t *ticket) <-chan struct{} {
 	return t.freed
 }
 
-func poke(c chan<- struct{}) {
+func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

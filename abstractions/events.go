@@ -7,7 +7,9 @@ import "time"
 // and Broken events are never dropped. While an observer is slow, consecutive
 // Renewed events of a lease become one, and so do RenewalFailed and AcquireFailed
 // events: the latest, with Coalesced telling how many it stands for. An observer that
-// panics or hangs is counted in Health and harms no lease.
+// panics or hangs is counted in Health and harms no lease. Only while one hangs
+// in an event for more than ten seconds, with ten thousand others waiting, does it miss
+// any; a Dropped event in their place then says how many.
 type Observer func(Event)
 
 // EventKind says what happened to a lease.
@@ -28,6 +30,9 @@ const (
 	EventHandedOver EventKind = "handed_over"
 	// EventBroken: this manager's Break ended somebody's lease.
 	EventBroken EventKind = "broken"
+	// EventDropped: the observer has hung, and missed as many events as Coalesced
+	// says. It concerns no single lease.
+	EventDropped EventKind = "dropped"
 )
 
 // Event is one thing that happened. Fields that don't concern its kind are zero.

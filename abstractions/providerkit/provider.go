@@ -61,6 +61,7 @@ type Provider struct {
 // New makes a Provider, which owns the driver.
 func New(d Driver, c Config) *Provider {
 	p := &Provider{driver: d, caps: d.Capabilities(), config: c, calls: calls{idle: make(chan struct{})}}
+	p.caps.HeedsContext = p.caps.HeedsContext || c.Detach
 	p.lifetime, p.end = context.WithCancel(context.Background())
 	return p
 }

@@ -1,0 +1,57 @@
+package leasing
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// A lease and a manager may be printed at any time: each shows what people ask
+// for, and nothing of what changes behind it. Format stands for every verb of
+// package fmt, which would else read the fields without their locks.
+
+func (l *lease) String() string {
+	return fmt.Sprintf("lease %q, token %d, %s", l.name, l.token, l.status())
+}
+
+func (l *lease) GoString() string           { return l.String() }
+func (l *lease) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.String()) }
+
+func (l *lease) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("name", l.name), slog.String("id", l.id), slog.Int64("token", l.token), slog.String("status", l.status()))
+}
+
+// status says in a word or two where the lease is in its life.
+func (l *lease) status() string {
+	now := l.m.clock.now()
+	l.mu.Lock()
+	phase, outcome, left := l.phase, l.outcome, l.until.left(now)
+	l.mu.Unlock()
+	var lost *LostError
+	switch {
+	case phase == ended && errors.As(outcome, &lost):
+		return "lost: " + string(lost.Reason)
+	case phase == ended:
+		return "released"
+	case phase == releasing:
+		return "being released"
+	case left <= 0:
+		return "lost: " + string(LostExpired)
+	case phase == ending:
+		return "held, to be released"
+	}
+	return "held"
+}
+
+func (m *manager) String() string {
+	m.mu.Lock()
+	held := len(m.leases)
+	m.mu.Unlock()
+	return fmt.Sprintf("manager of %s, owner %q, %d held", m.caps.Provider, m.options.Owner, held)
+}
+
+func (m *manager) GoString() string           { return m.String() }
+func (m *manager) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, m.String()) }
+func (m *manager) LogValue() slog.Value       { return slog.StringValue(m.String()) }
