@@ -66,7 +66,7 @@ func meaningOf(err error) meaning {
 // keeping both in its chain.
 func failure(err error) error {
 	switch {
-	case err == nil || errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrClosed) || errors.Is(err, abstractions.ErrDenied):
+	case err == nil || errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrClosed) || errors.Is(err, abstractions.ErrDenied) || errors.Is(err, abstractions.ErrInvalid):
 		return err
 	case errors.Is(err, redis.ErrClosed): // the user closed the client
 		return fmt.Errorf("%w: %w", abstractions.ErrClosed, err)

@@ -88,9 +88,6 @@ func bootstrap(ctx context.Context, p *Provider, r *redlock) error {
 		return err
 	}
 	defer cancel()
-	if err := differ(ctx, r); err != nil {
-		return err
-	}
 	return r.bootstrap(ctx)
 }
 

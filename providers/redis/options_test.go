@@ -179,7 +179,7 @@ func TestOptionsReachTheirPlaces(t *testing.T) {
 	defer p.Close()
 	require.Equal(t, naming{prefix: "locks", retention: 2 * time.Hour}, p.topology.(*single).naming)
 	require.Equal(t, 3*time.Second, p.timeout)
-	require.Empty(t, p.topology.(*single).node.marker)
+	require.Nil(t, p.topology.(*single).node.member)
 
 	p, err = Open(t.Context(), Options{URL: "redis://h", Retention: Forever})
 	require.NoError(t, err)
@@ -198,8 +198,8 @@ func TestOptionsReachTheirPlaces(t *testing.T) {
 	require.Equal(t, 90*time.Second, p.Capabilities().MaxTTL)
 	require.Equal(t, naming{prefix: DefaultPrefix, retention: DefaultRetention}, p.topology.(*redlock).naming)
 	for _, d := range p.topology.(*redlock).nodes {
-		require.Equal(t, DefaultPrefix+":node", d.marker)
-		require.Contains(t, d.header, "90000")
+		require.Equal(t, DefaultPrefix+":node", d.member.marker)
+		require.Equal(t, "90000", d.member.longest)
 	}
 }
 

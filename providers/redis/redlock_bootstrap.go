@@ -2,38 +2,68 @@ package redislease
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/redis/go-redis/v9"
 )
 
-// bootstrap lets new nodes vote at once: it gives all of them their marker if all
-// answer and none has one. Otherwise it does nothing, since then there may be leases:
-// a node without its marker stays out for the longest TTL.
+// bootstrap lets new servers vote at once, if all of them answer and all are new.
 func (r *redlock) bootstrap(ctx context.Context) error {
-	known, err := r.mark(ctx, false)
-	if err != nil || known > 0 {
+	all, err := r.askMembers(ctx, lookAtServer)
+	if err != nil {
 		return err
 	}
-	_, err = r.mark(ctx, true)
-	return err
+	runs := map[string]int{}
+	var used []string
+	for i, a := range all {
+		if other, found := runs[a.run]; found {
+			return sameServer(other, i)
+		}
+		runs[a.run] = i
+		if !a.isNew {
+			used = append(used, r.peers[i].label)
+		}
+	}
+	switch len(used) {
+	case 0:
+		_, err = r.askMembers(ctx, bootstrapServer)
+		return err
+	case len(all):
+		return nil
+	}
+	return &abstractions.InvalidError{Field: "Options", Value: "with " + strings.Join(used, ", ") + " in use", Want: "servers that are all new: the others may have lost leases, and vote in a while"}
 }
 
-// mark returns how many nodes have their marker, or had it before it was set.
-func (r *redlock) mark(ctx context.Context, set bool) (known int, err error) {
-	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return markOp(set) }, func(*poll) bool { return false })
-	for i, reply := range p.replies {
-		n, l, err := reply.number()
-		if l != nil {
-			err = l.unexpected()
-		}
-		if err != nil {
-			return 0, r.label(i, err)
-		}
-		known += int(n)
+// sameServer refuses a server with two votes.
+func sameServer(one, other int) error {
+	return &abstractions.InvalidError{Field: "Options", Value: fmt.Sprintf("with servers %d and %d", one+1, other+1), Want: "each server once: those are the same"}
+}
+
+// askMembers runs admit.lua everywhere, and fails if that fails anywhere.
+func (r *redlock) askMembers(ctx context.Context, verb string) ([]admission, error) {
+	type answer struct {
+		i   int
+		a   admission
+		err error
 	}
-	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("%w: %w", abstractions.ErrUnavailable, context.Cause(ctx))
+	answers := make(chan answer, len(r.nodes))
+	for i, d := range r.nodes {
+		if !r.after.start(func() {
+			a, err := aside(ctx, d, func(ctx context.Context) (admission, error) {
+				return d.member.ask(ctx, d.client.(redis.Scripter), verb) //nolint:forcetypeassert // every client is one
+			})
+			answers <- answer{i, a, r.label(i, err)}
+		}) {
+			return nil, abstractions.ErrClosed
+		}
 	}
-	return known, nil
+	all, errs := make([]admission, len(r.nodes)), make([]error, len(r.nodes))
+	for range r.nodes {
+		a := <-answers
+		all[a.i], errs[a.i] = a.a, a.err
+	}
+	return all, errors.Join(errs...)
 }
