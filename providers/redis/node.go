@@ -39,7 +39,7 @@ func newNode(client redis.UniversalClient, n naming, quarantine time.Duration) *
 		d.timely, d.repeats = client.Options().ContextTimeoutEnabled, client.Options().MaxRetries > 0
 	}
 	if quarantine > 0 {
-		d.member, d.header[1] = &member{marker: n.node(), longest: milliseconds(quarantine)}, "1"
+		d.member, d.header[1] = &member{marker: n.node(), longest: milliseconds(quarantine), met: func(admission) error { return nil }}, "1"
 	}
 	d.lanes.node = d
 	d.waiters.init(d, n.channel(abstractions.NewID()))
@@ -108,7 +108,7 @@ func (d *node) load(ctx context.Context, send func(c caller)) error {
 	}
 	conn := client.Conn()
 	defer func() { _ = conn.Close() }()
-	err := d.member.admit(ctx, conn)
+	_, err := d.member.ask(ctx, conn, admitServer)
 	if err == nil {
 		send(conn)
 	}

@@ -40,6 +40,9 @@ type ask struct {
 var errTooLate = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", abstractions.ErrUnavailable)
 
 func (r *redlock) acquire(ctx context.Context, req abstractions.AcquireRequest, c claim) (abstractions.Grant, error) {
+	if err := r.meetServers(ctx); err != nil {
+		return abstractions.Grant{}, err
+	}
 	n := len(r.nodes)
 	a := &attempt{
 		poll:   r.newPoll(ctx, r.patience(req.TTL)),

@@ -23,6 +23,8 @@ type member struct {
 	marker  string // the key
 	longest string // Options.MaxTTL, in milliseconds
 	run     atomic.Pointer[run]
+	// met refuses a run that this process has met at another address.
+	met func(a admission) error
 }
 
 // run is a server from one start to the next.
@@ -56,7 +58,8 @@ type admission struct {
 // errAdmission is for a reply that is not admit.lua's.
 var errAdmission = fmt.Errorf("%w: the server's run can't be read", abstractions.ErrUnavailable)
 
-// ask runs admit.lua.
+// ask runs admit.lua. Scripts may be loaded on the same connection once the server was
+// admitted.
 func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a admission, err error) {
 	values, err := c.Eval(ctx, admitText, []string{m.marker}, verb, m.longest).Slice()
 	if err != nil {
@@ -67,19 +70,13 @@ func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a admi
 	if l.bad {
 		return a, errAdmission
 	}
-	return a, nil
-}
-
-// admit looks at the server on a connection on which scripts are to be loaded.
-func (m *member) admit(ctx context.Context, c redis.Scripter) error {
-	a, err := m.ask(ctx, c, admitServer)
-	if err != nil {
-		return err
+	if err := m.met(a); err != nil {
+		return a, err
 	}
-	if known := m.run.Load(); known == nil || known.id != a.run {
+	if known := m.run.Load(); verb == admitServer && (known == nil || known.id != a.run) {
 		m.run.Store(newRun(a))
 	}
-	return nil
+	return a, nil
 }
 
 func newRun(a admission) *run {

@@ -1,0 +1,68 @@
+package redislease
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// One server under two addresses is refused before it has voted, also without a
+// bootstrap.
+func TestTrap_T79_RedlockServerWithTwoAddressesIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	url := fmt.Sprintf("redis://%s,localhost:%d,%s?mode=redlock", r.servers[0].Addr(), r.servers[0].Port(), r.servers[1].Addr())
+	p := openTest(t, Options{URL: url})
+	for range 3 {
+		_, err := p.Acquire(t.Context(), claimOf("a"))
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		require.ErrorContains(t, err, "servers 1 and 2")
+		require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrInvalid)
+	}
+	require.Empty(t, r.holder(0, "a"))
+}
+
+// An address leads to another server from some time on, which this process knows by its
+// own already: that has one vote, and all are asked again where it was given back.
+func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
+	t.Parallel()
+	const longest = 500 * time.Millisecond
+	r := newRing(t, 3, Options{MaxTTL: longest})
+	var address atomic.Pointer[string]
+	point := func(server int) {
+		addr := r.servers[server].Addr()
+		address.Store(&addr)
+	}
+	point(1)
+	moving := *r.admins[1].Options()
+	moving.Addr = "moving:1"
+	moving.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, *address.Load())
+	}
+	client := redis.NewClient(&moving)
+	defer client.Close()
+	p := openTest(t, Options{Clients: []redis.UniversalClient{r.servers[0].Client(t), client, r.servers[2].Client(t)}, MaxTTL: longest})
+	try := func(name string) error {
+		_, err := p.Acquire(t.Context(), wish(name, abstractions.NewID(), longest))
+		return err
+	}
+	require.NoError(t, try("before"))
+
+	point(0)
+	r.servers[1].Kill()
+	r.servers[2].Kill()
+	require.Error(t, try("a"), "one server is no majority")
+	require.ErrorIs(t, try("b"), abstractions.ErrInvalid)
+
+	point(1)
+	r.servers[1].Restart()
+	require.NoError(t, r.admins[0].ClientKillByFilter(t.Context(), "TYPE", "normal").Err())
+	r.eventually(func() bool { return try("c") == nil })
+}
