@@ -61,7 +61,7 @@ func newRedlock(nodes []*node, n naming, o redlockOptions) *redlock {
 		nodes: nodes, peers: make([]peer, len(nodes)), naming: n, options: o,
 		quorum: len(nodes)/2 + 1, began: time.Now(),
 	}
-	r.servers.seen, r.servers.met = make([]admission, len(nodes)), make(chan struct{})
+	r.servers.init(len(nodes))
 	for i, d := range nodes {
 		d.member.met = func(a admission) error { return r.servers.meet(i, a) }
 		r.peers[i].label = fmt.Sprintf("server %d of %d", i+1, len(nodes))

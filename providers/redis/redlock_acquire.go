@@ -200,6 +200,7 @@ func (a *attempt) timeOver() {
 // hear takes an answer, which may also be one that is no longer waited for.
 func (a *attempt) hear(q *request) {
 	i := a.took(q)
+	a.order = a.r.inOrder() // it may have been met just now
 	v := &a.votes[i]
 	v.pending = false
 	if q.ops[0].script == confirmScript {

@@ -28,4 +28,3 @@ func (r *redlock) bootstrap(ctx context.Context) error {
 	}
 	return &abstractions.InvalidError{Field: "Options", Value: "with " + strings.Join(used, ", ") + " in use", Want: "servers that are all new: the others may have lost leases, and vote in a while"}
 }
-

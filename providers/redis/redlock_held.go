@@ -59,8 +59,8 @@ func (a *attempt) persists() bool {
 	if a.count(a.ours) == 0 {
 		return false
 	}
-	for i := range a.votes {
-		switch v := &a.votes[i]; {
+	for k := range a.votes {
+		switch v := a.at(k); {
 		case v.stance == forOther:
 			return a.rounds < soon && !a.elsewhere()
 		case a.ours(v):
@@ -149,8 +149,8 @@ func (a *attempt) refused() error {
 
 // turn is the error for a name that is reserved.
 func (a *attempt) turn() error {
-	for i := range a.votes {
-		if v := &a.votes[i]; v.stance == forWaiter {
+	for k := range a.votes {
+		if v := a.at(k); v.stance == forWaiter {
 			return v.held
 		}
 	}

@@ -86,7 +86,7 @@ func (r *redlock) ask(ctx context.Context, patience time.Duration, op func(i int
 	p := r.newPoll(ctx, patience)
 	p.replies = make([]reply, len(r.nodes))
 	ops := make([]operation, len(r.nodes))
-	for i := range slices.Backward(r.nodes) { // the first has the queue: let others know before it wakes somebody
+	for _, i := range slices.Backward(r.inOrder()) { // the first has the queue: let others know before it wakes somebody
 		ops[i] = op(i)
 		p.replies[i].err = errSilent
 		if err := p.send(i, &ops[i]); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,14 @@ func (r *ring) bootstrap() {
 func newcomers(t testing.TB, n int, o Options) *ring {
 	t.Helper()
 	r := &ring{t: t, servers: redistest.StartMany(t, n, redistest.Options{}), options: o}
+	runs := map[*redistest.Server]string{}
+	for _, server := range r.servers {
+		info, err := server.Client(t).Info(t.Context(), "server").Result()
+		require.NoError(t, err)
+		_, runs[server], _ = strings.Cut(info, "run_id:")
+	}
+	// As processes order them once they have been marked.
+	slices.SortFunc(r.servers, func(a, b *redistest.Server) int { return cmp.Compare(runs[a], runs[b]) })
 	for _, server := range r.servers {
 		r.admins = append(r.admins, server.Client(t))
 	}
@@ -55,9 +64,15 @@ func newcomers(t testing.TB, n int, o Options) *ring {
 // process is a provider of its own, and what its requests go through.
 func (r *ring) process() *process {
 	r.t.Helper()
+	return r.processWith(r.servers)
+}
+
+// processWith is a process that lists the servers in an order of its own.
+func (r *ring) processWith(servers []*redistest.Server) *process {
+	r.t.Helper()
 	p := &process{t: r.t}
 	o := r.options
-	for _, server := range r.servers {
+	for _, server := range servers {
 		client, w := server.Client(r.t), &wire{ended: r.t.Context().Done()}
 		if r.database != 0 {
 			o := *client.Options()

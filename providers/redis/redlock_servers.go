@@ -1,10 +1,13 @@
 package redislease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -15,9 +18,17 @@ import (
 type servers struct {
 	mu   sync.Mutex
 	seen []admission // the latest of each; zero before the first
+	// order has the nodes in an order that all processes share, whatever they call
+	// the servers: by the run that wrote the first marker. Those not met yet are last.
+	order atomic.Pointer[[]int]
 
 	once sync.Once
 	met  chan struct{} // closed once all have answered, or had minPatience for it
+}
+
+func (s *servers) init(n int) {
+	s.seen, s.met = make([]admission, n), make(chan struct{})
+	s.sort()
 }
 
 // meet notes the run of a node's server, and refuses it if another node has the same:
@@ -25,9 +36,28 @@ type servers struct {
 func (s *servers) meet(i int, a admission) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen[i] = a
+	if s.seen[i].run != a.run {
+		s.seen[i] = a
+		s.sort()
+	}
 	return s.sameAs(i)
 }
+
+// sort puts the nodes in order. Caller holds mu.
+func (s *servers) sort() {
+	order := places(len(s.seen))
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := s.seen[i], s.seen[j]
+		if a.run == "" || b.run == "" {
+			return cmp.Compare(b.run, a.run)
+		}
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.run, b.run)) // copies of one server have its first run
+	})
+	s.order.Store(&order)
+}
+
+// inOrder are the nodes in the order that all processes share.
+func (r *redlock) inOrder() []int { return *r.servers.order.Load() }
 
 // sameAs is the error for a node whose server is another node's. Caller holds mu.
 func (s *servers) sameAs(i int) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -65,4 +66,62 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	r.servers[1].Restart()
 	require.NoError(t, r.admins[0].ClientKillByFilter(t.Context(), "TYPE", "normal").Err())
 	r.eventually(func() bool { return try("c") == nil })
+}
+
+// Waiters queue at one server, in whatever order their clients list the servers: the
+// release wakes one of them, and reserves the name for no other.
+func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 5, Options{})
+	holder := r.process()
+	g := holder.take("a", "x", time.Minute)
+	var waiters []*process
+	var hints []<-chan struct{}
+	for i := range r.servers {
+		list := append(slices.Clone(r.servers[i:]), r.servers[:i]...)
+		slices.Reverse(list)
+		p := r.processWith(list)
+		waiters = append(waiters, p)
+		hints = append(hints, p.waits("a", fmt.Sprint("y", i)))
+	}
+	queued := func(server int) int64 { return r.admins[server].ZCard(t.Context(), r.keys("a").queue).Val() }
+	require.EqualValues(t, 5, queued(0))
+	for i, p := range waiters {
+		require.NoError(t, holder.giveUp(g))
+		hinted(t, hints[i])
+		for server := 1; server < 5; server++ {
+			require.Zero(t, queued(server))
+		}
+		holder, g = p, p.take("a", fmt.Sprint("y", i), time.Minute)
+	}
+}
+
+// A newcomer that lists another server first hears whose turn it is from the one that
+// has the queue.
+func TestTrap_T77_RedlockReservationHoldsForEveryList(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	now, err := r.admins[0].Time(t.Context()).Result()
+	require.NoError(t, err)
+	reserved := fmt.Sprint(now.UnixMicro(), " @", now.Add(30*time.Second).UnixMilli(), ":y ")
+	require.NoError(t, r.admins[0].Set(t.Context(), r.keys("a").fence, reserved, time.Hour).Err())
+	list := slices.Clone(r.servers)
+	slices.Reverse(list)
+	p := r.processWith(list)
+	p.take("before", "x", time.Minute)
+	p.settle()
+	answered := make(chan struct{})
+	p.wires[2].on(voteScript, func(send func() error) error {
+		defer close(answered)
+		return send()
+	})
+	for _, w := range p.wires[:2] {
+		w.on(voteScript, func(send func() error) error {
+			<-answered
+			<-time.After(time.Millisecond)
+			return send()
+		})
+	}
+	_, err = p.try("a", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 }
