@@ -70,7 +70,7 @@
 // and their clocks must run at the same rate, not show the same time.
 //
 // New servers, like those that lost their data, cast no vote for [Options].MaxTTL.
-// To start at once, set [Options].Bootstrap when, and only when, they are new. All
+// To start at once, call [Provider.Bootstrap] when, and only when, they are new. All
 // processes need the same MaxTTL: a server stays out for that of the process which
 // finds that it has lost its data, so leases that others hold for longer may be
 // granted a second time.

@@ -91,7 +91,7 @@ type quarantinedError struct {
 }
 
 func (e *quarantinedError) Error() string {
-	return fmt.Sprintf("the node came back empty and casts no vote for another %v", e.left)
+	return fmt.Sprintf("the server is new or may have lost leases, and casts no vote for another %v; Provider.Bootstrap lets new ones vote at once", e.left)
 }
 
 func (e *quarantinedError) Is(target error) bool { return target == abstractions.ErrUnavailable }

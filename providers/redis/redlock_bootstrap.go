@@ -7,6 +7,26 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
+// Bootstrap lets the new servers of a Redlock vote at once; otherwise they cast no vote
+// for [Options].MaxTTL, as a server that has lost its data does. It is an operator's
+// word that no lease is alive on them: call it once, when the servers are new, and
+// not on every start of a program, which may come just after they have lost their data.
+//
+// All servers have to answer. Those that have been voting are left as they are: nothing
+// is done if all have been, and the call is refused if only some have.
+func (p *Provider) Bootstrap(ctx context.Context) error {
+	r, ok := p.topology.(*redlock)
+	if !ok {
+		return &abstractions.InvalidError{Field: "Options.Mode", Value: p.caps.Provider, Want: "redlock: others need no bootstrap"}
+	}
+	ctx, cancel, err := p.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	return r.bootstrap(ctx)
+}
+
 // bootstrap lets new servers vote at once, if all of them answer and all are new.
 func (r *redlock) bootstrap(ctx context.Context) error {
 	all, err := r.askMembers(ctx, lookAtServer)

@@ -199,17 +199,11 @@ func TestRedlockBootstrap(t *testing.T) {
 		return ready
 	}
 	bootstrap := func(r *ring) error {
-		r.options.Bootstrap = true
-		defer func() { r.options.Bootstrap = false }()
 		o := r.options
 		for _, server := range r.servers {
 			o.Clients = append(o.Clients, server.Client(t))
 		}
-		p, err := Open(t.Context(), o)
-		if err == nil {
-			require.NoError(t, p.Close())
-		}
-		return err
+		return openTest(t, o).Bootstrap(t.Context())
 	}
 	t.Run("new servers vote at once", func(t *testing.T) {
 		r := newcomers(t, 3, Options{})
@@ -225,6 +219,7 @@ func TestRedlockBootstrap(t *testing.T) {
 		_, err := p.try("a", "x", 200*time.Millisecond)
 		isUnknown(t, err)
 		require.ErrorContains(t, err, "casts no vote")
+		require.ErrorContains(t, err, "Provider.Bootstrap")
 		p.obtain("a", "x", 200*time.Millisecond)
 		require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
 	})

@@ -38,9 +38,7 @@ func newRing(t testing.TB, n int, o Options) *ring {
 
 func (r *ring) bootstrap() {
 	r.t.Helper()
-	r.options.Bootstrap = true
-	r.process()
-	r.options.Bootstrap = false
+	require.NoError(r.t, r.process().Bootstrap(r.t.Context()))
 }
 
 // newcomers starts n servers that have never been used.
