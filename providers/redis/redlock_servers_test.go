@@ -68,6 +68,19 @@ func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
 	r.eventually(func() bool { return try("c") == nil })
 }
 
+// prepared has a process know all servers, and listen on all of them, however slow this
+// machine is.
+func (p *process) prepared() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	_, err := p.askMembers(ctx, admitServer)
+	require.NoError(p.t, err)
+	for _, d := range p.redlock.nodes {
+		require.NoError(p.t, d.waiters.subscription.wait(ctx))
+	}
+}
+
 // Waiters queue at one server, in whatever order their clients list the servers: the
 // release wakes one of them, and reserves the name for no other.
 func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T) {
@@ -81,6 +94,7 @@ func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T
 		list := append(slices.Clone(r.servers[i:]), r.servers[:i]...)
 		slices.Reverse(list)
 		p := r.processWith(list)
+		p.prepared()
 		waiters = append(waiters, p)
 		hints = append(hints, p.waits("a", fmt.Sprint("y", i)))
 	}
