@@ -17,7 +17,7 @@ import (
 type node struct {
 	client  redis.UniversalClient
 	cluster *redis.ClusterClient // the client, if it is one
-	header  [2]string            // the first arguments of the scripts
+	header  [2]string            // the first arguments of the scripts, but for a quarantine
 	member  *member              // of a Redlock; nil elsewhere
 	timely  bool                 // the client gives up when the context's deadline passes
 	repeats bool                 // the client may send a command more than once
@@ -30,7 +30,7 @@ var errNoReply = fmt.Errorf("%w: Redis did not reply to this operation", abstrac
 
 // newNode is a node that decides alone or, unless quarantine is 0, one of Redlock.
 func newNode(client redis.UniversalClient, n naming, quarantine time.Duration) *node {
-	d := &node{client: client, header: [...]string{"0", "0"}}
+	d := &node{client: client, header: [...]string{"0", ""}}
 	switch client := client.(type) {
 	case *redis.ClusterClient:
 		d.cluster, d.header[0] = client, "1"
@@ -39,7 +39,7 @@ func newNode(client redis.UniversalClient, n naming, quarantine time.Duration) *
 		d.timely, d.repeats = client.Options().ContextTimeoutEnabled, client.Options().MaxRetries > 0
 	}
 	if quarantine > 0 {
-		d.member, d.header[1] = &member{marker: n.node(), longest: milliseconds(quarantine), met: func(admission) error { return nil }}, "1"
+		d.member, d.header[1] = &member{marker: n.node(), longest: milliseconds(quarantine), met: func(admission) error { return nil }}, "0"
 	}
 	d.lanes.node = d
 	d.waiters.init(d, n.channel(abstractions.NewID()))
@@ -248,9 +248,7 @@ func (d *node) command(ctx context.Context, command, script string, ops []*opera
 	if d.cluster != nil {
 		list[3] = ops[0].keys[0]
 	}
-	for i := range d.header {
-		list = append(list, &d.header[i])
-	}
+	list = append(list, &d.header[0], d.quarantine())
 	for _, op := range ops {
 		for j := range op.args[:p.args] {
 			list = append(list, &op.args[j])
@@ -259,6 +257,18 @@ func (d *node) command(ctx context.Context, command, script string, ops []*opera
 	cmd := redis.NewCmd(ctx, list...)
 	cmd.SetFirstKeyPos(3)
 	return cmd
+}
+
+// quarantine is for how long a server of Redlock casts no vote by this process' count, in
+// milliseconds, as an argument.
+func (d *node) quarantine() *string {
+	if d.member != nil {
+		if left := d.member.quarantine(); left > 0 {
+			text := milliseconds(left)
+			return &text
+		}
+	}
+	return &d.header[1]
 }
 
 // smallCounts are numbers as texts, made once.

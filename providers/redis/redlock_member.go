@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
@@ -23,6 +24,9 @@ type member struct {
 	marker  string // the key
 	longest string // Options.MaxTTL, in milliseconds
 	run     atomic.Pointer[run]
+	// until is when a quarantine ends by this process' monotonic clock, at the earliest;
+	// nil if it has found none. The server's wall clock may be set forward meanwhile.
+	until atomic.Pointer[time.Time]
 	// met refuses a run that this process has met at another address.
 	met func(a admission) error
 }
@@ -61,6 +65,7 @@ var errAdmission = fmt.Errorf("%w: the server's run can't be read", abstractions
 // ask runs admit.lua. Scripts may be loaded on the same connection once the server was
 // admitted.
 func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a admission, err error) {
+	sent := time.Now()
 	values, err := c.Eval(ctx, admitText, []string{m.marker}, verb, m.longest).Slice()
 	if err != nil {
 		return a, err
@@ -76,7 +81,19 @@ func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a admi
 	if known := m.run.Load(); verb == admitServer && (known == nil || known.id != a.run) {
 		m.run.Store(newRun(a))
 	}
+	if a.left > 0 {
+		until := sent.Add(millis(a.left))
+		m.until.Store(&until)
+	}
 	return a, nil
+}
+
+// quarantine is how much is left of it.
+func (m *member) quarantine() time.Duration {
+	if until := m.until.Load(); until != nil {
+		return time.Until(*until)
+	}
+	return 0
 }
 
 func newRun(a admission) *run {

@@ -37,7 +37,7 @@ func (r *ring) backInTime(server int) {
 func (r *ring) usedBefore() *process {
 	r.t.Helper()
 	p := r.process()
-	require.NoError(r.t, p.giveUp(p.take("before", abstractions.NewID(), time.Minute)))
+	require.NoError(r.t, p.giveUp(p.take("before", abstractions.NewID(), min(time.Minute, r.maxTTL()))))
 	p.settle()
 	return p
 }
@@ -107,6 +107,35 @@ func TestTrap_T76_RedlockSnapshotIsNoticedAfterALookThatFailed(t *testing.T) {
 			r.process().excluded()
 		})
 	}
+}
+
+// A server whose clock was behind when it came back is set right. Its quarantine lasts
+// for as long as the process that has found it counts, and for everybody.
+func TestTrap_T43_RedlockQuarantineOutlivesAClockThatIsSetForward(t *testing.T) {
+	t.Parallel()
+	const longest = 2 * time.Second
+	r := newRing(t, 3, Options{MaxTTL: longest})
+	finder, rival := r.usedBefore(), r.usedBefore()
+	holder := r.process()
+	holder.wires[2].cut(lostRequest)
+	began := time.Now()
+	holder.take("a", "x", longest)
+	r.backInTime(1)
+	marker := naming{prefix: DefaultPrefix}.node()
+	for time.Since(began) < longest {
+		for _, p := range []*process{finder, rival, r.process()} {
+			g, err := p.try("a", "y", longest)
+			if time.Since(began) < longest {
+				require.Error(t, err, "a second holder: %v", g)
+			}
+			p.settle()
+		}
+		text, err := r.admins[1].Get(t.Context(), marker).Result()
+		require.NoError(t, err)
+		_, rest, _ := strings.Cut(text, " ")
+		require.NoError(t, r.admins[1].Set(t.Context(), marker, "1 "+rest, 0).Err(), "its end is past by the new time")
+	}
+	r.voting(1)
 }
 
 // Without the right to INFO nobody can tell whether a server was started again.

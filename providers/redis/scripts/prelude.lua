@@ -27,8 +27,8 @@
 -- expiry of keys (redis.io/docs/latest/develop/programmability/eval-intro).
 --
 -- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens.
--- ARGV[2] is "1" on a server of Redlock, whose marker is KEYS[1], else "0". Times to
--- keep a key are ms, or "0" for ever.
+-- ARGV[2] is for how long (ms) a server of Redlock, whose marker is KEYS[1], casts no
+-- vote by the caller's count; else it is empty. Times to keep a key are ms, or "0" for ever.
 --
 -- The reply has an element for each operation: an integer if all went well, else a
 -- list of a status and what belongs to it.
@@ -47,9 +47,14 @@ local nowMillis = math.floor(now / 1000)
 -- it knows no more of, so its answer must not count until the longest has run out: the
 -- quarantine, which admit.lua begins.
 local mute, firstKey = 0, 0
-if ARGV[2] ~= '0' then
+if ARGV[2] ~= '' then
   firstKey = 1
   local marker = call('GET', KEYS[1])
   if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
-  mute = math.max(0, match(marker, '^%d+') - nowMillis)
+  local till, rest = match(marker, '^(%d+)(.*)$')
+  mute = math.max(0, till - nowMillis)
+  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    mute = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], string.format('%.0f', nowMillis + mute) .. rest)
+  end
 end
