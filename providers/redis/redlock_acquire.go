@@ -324,7 +324,7 @@ func (a *attempt) failed(applied bool) error {
 // voted reads the reply to a vote, and returns the node's clock if it tells.
 func (v *vote) voted(r reply, name string) (clock int64) {
 	n, l, err := r.number()
-	v.stance, v.err, v.held, v.unsure = noVote, err, nil, false
+	v.stance, v.err, v.held, v.unsure, v.freed = noVote, err, nil, false, ""
 	if l == nil {
 		v.unsure = certainty(err) == nil && !errors.Is(err, errUnsent)
 		if err == nil {
@@ -345,6 +345,8 @@ func (v *vote) voted(r reply, name string) (clock int64) {
 		v.stance, v.held = forWaiter, &abstractions.HeldError{Holder: abstractions.Record{Name: name, Token: token}, RetryAfter: left}
 	case statusEnded:
 		v.stance = overOver
+	case statusQuarantined:
+		v.err, v.freed = &quarantinedError{left: l.millis()}, l.text()
 	default:
 		v.err = l.unexpected()
 	}

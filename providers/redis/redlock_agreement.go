@@ -42,7 +42,7 @@ type vote struct {
 	made    int64  // the attempt that got the node
 	promise int64  // the latest attempt that has asked
 	before  int64  // the node's token before that
-	freed   string // the ID whose release has freed the node, if it was free
+	freed   string // the ID that was released here last, of a node that was free or is in quarantine
 
 	held   *abstractions.HeldError // forOther and forWaiter
 	err    error                   // noVote

@@ -103,10 +103,10 @@ func (a *attempt) queueAsked() bool {
 	return false
 }
 
-// wasReleased says that a node was freed by the release of a claim, which others
-// have not heard of.
+// wasReleased says that a node has done the release of a claim, which others have not
+// heard of.
 func (a *attempt) wasReleased(id string) bool {
-	return a.count(func(v *vote) bool { return a.ours(v) && v.freed == id }) > 0
+	return a.count(func(v *vote) bool { return (a.ours(v) || v.stance == noVote) && v.freed == id }) > 0
 }
 
 // relay passes on the release of a claim, whose holder has given it up, to those
