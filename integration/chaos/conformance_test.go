@@ -55,7 +55,11 @@ func openSQL(t testing.TB, url string) (leasing.Provider, error) {
 }
 
 func openRedis(t testing.TB, url string) (leasing.Provider, error) {
-	return redislease.OpenURL(t.Context(), url)
+	p, err := redislease.OpenURL(t.Context(), url)
+	if err == nil && p.Capabilities().Provider == "redlock" {
+		err = p.Bootstrap(t.Context()) // the suite's own servers, which are new
+	}
+	return p, err
 }
 
 func openBlob(t testing.TB, url string) (leasing.Provider, error) {

@@ -137,7 +137,7 @@ func TestRedisAndRedlockServers(t *testing.T) {
 		servers int
 	}{
 		"redis":   {"", 1},
-		"redlock": {"mode=redlock&bootstrap=true", 3},
+		"redlock": {"mode=redlock", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := startRedis(t, name, c.query)

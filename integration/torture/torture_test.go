@@ -238,6 +238,10 @@ func forgetting(ctx context.Context, report func(torture.Disturbance), lose func
 func TestTorture_redlock(t *testing.T) {
 	t.Parallel()
 	options := redislease.Options{URL: variable(t, "LEASING_TEST_REDLOCK"), Prefix: unique()}
+	first, err := redislease.Open(t.Context(), options)
+	require.NoError(t, err)
+	require.NoError(t, first.Bootstrap(t.Context()))
+	require.NoError(t, first.Close())
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
 }
 

@@ -41,7 +41,9 @@ func redlockURL(servers []*redistest.Server) string {
 
 // bootstrapped lets new servers vote.
 func bootstrapped(t testing.TB, servers []*redistest.Server) {
-	p, err := OpenURL(t.Context(), redlockURL(servers)+"&bootstrap=true")
+	t.Helper()
+	p, err := OpenURL(t.Context(), redlockURL(servers))
 	require.NoError(t, err)
+	require.NoError(t, p.Bootstrap(t.Context()))
 	require.NoError(t, p.Close())
 }

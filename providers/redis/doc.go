@@ -20,8 +20,10 @@
 //     [Options].Retention, or the clocks of servers agree better than the time
 //     that was lost.
 //   - A released or broken ID is refused from then on: each name remembers the
-//     last 8, for Retention. A name that was used once leaves one small key
-//     behind, for as long.
+//     last 8, for Retention. A copy of an acquire that arrives after its own release
+//     and after 8 others of the name may take it once more, for up to its TTL: on a
+//     busy name those are a few milliseconds. A name that was used once leaves one small
+//     key behind, for Retention.
 //   - Waiters are served in order, of one process and of many. A release wakes the
 //     first alone, and reserves the name for it for 200 ms; if its process has
 //     died the next one is woken at once, if it hangs, after that time.
@@ -69,8 +71,12 @@
 // so a dead or frozen server costs nothing. Servers must not replicate each other,
 // and their clocks must run at the same rate, not show the same time.
 //
+// A quarantine ends by the server's wall clock, and not before the time has passed for
+// a process that found it and still asks. A server whose clock is set forward before
+// anybody has asked it again may vote too early.
+//
 // New servers, like those that lost their data, cast no vote for [Options].MaxTTL.
-// To start at once, set [Options].Bootstrap when, and only when, they are new. All
+// To start at once, call [Provider.Bootstrap] when, and only when, they are new. All
 // processes need the same MaxTTL: a server stays out for that of the process which
 // finds that it has lost its data, so leases that others hold for longer may be
 // granted a second time.

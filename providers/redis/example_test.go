@@ -61,14 +61,16 @@ func ExampleOpen() {
 func ExampleOpen_redlock() {
 	ctx := context.Background()
 	provider, err := redislease.Open(ctx, redislease.Options{
-		URL:       "redis://" + os.Getenv("REDIS_ADDRS"), // host1:6379,host2:6379,host3:6379
-		Mode:      redislease.Redlock,
-		Bootstrap: true, // the first time only
+		URL:  "redis://" + os.Getenv("REDIS_ADDRS"), // host1:6379,host2:6379,host3:6379
+		Mode: redislease.Redlock,
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer provider.Close()
+	if err := provider.Bootstrap(ctx); err != nil { // by an operator, the first time only
+		log.Fatal(err)
+	}
 	fmt.Println(provider.Ping(ctx))
 }
 

@@ -66,7 +66,7 @@ func meaningOf(err error) meaning {
 // keeping both in its chain.
 func failure(err error) error {
 	switch {
-	case err == nil || errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrClosed) || errors.Is(err, abstractions.ErrDenied):
+	case err == nil || errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrClosed) || errors.Is(err, abstractions.ErrDenied) || errors.Is(err, abstractions.ErrInvalid):
 		return err
 	case errors.Is(err, redis.ErrClosed): // the user closed the client
 		return fmt.Errorf("%w: %w", abstractions.ErrClosed, err)
@@ -91,7 +91,7 @@ type quarantinedError struct {
 }
 
 func (e *quarantinedError) Error() string {
-	return fmt.Sprintf("the node came back empty and casts no vote for another %v", e.left)
+	return fmt.Sprintf("the server is new or may have lost leases, and casts no vote for another %v; Provider.Bootstrap lets new ones vote at once", e.left)
 }
 
 func (e *quarantinedError) Is(target error) bool { return target == abstractions.ErrUnavailable }

@@ -17,8 +17,8 @@ import (
 type node struct {
 	client  redis.UniversalClient
 	cluster *redis.ClusterClient // the client, if it is one
-	header  [2]string            // the first arguments of the scripts
-	marker  string               // the key of a Redlock node's marker; "" elsewhere
+	header  [2]string            // the first arguments of the scripts, but for a quarantine
+	member  *member              // of a Redlock; nil elsewhere
 	timely  bool                 // the client gives up when the context's deadline passes
 	repeats bool                 // the client may send a command more than once
 	lanes   lanes
@@ -28,13 +28,9 @@ type node struct {
 // errNoReply is for an operation that a call has no reply for.
 var errNoReply = fmt.Errorf("%w: Redis did not reply to this operation", abstractions.ErrUnavailable)
 
-// unknownScript tells the scripts that a node of Redlock did not know them, and so
-// may have been started again: see scripts/prelude.lua.
-const unknownScript = "new"
-
 // newNode is a node that decides alone or, unless quarantine is 0, one of Redlock.
 func newNode(client redis.UniversalClient, n naming, quarantine time.Duration) *node {
-	d := &node{client: client, header: [...]string{"0", "0"}}
+	d := &node{client: client, header: [...]string{"0", ""}}
 	switch client := client.(type) {
 	case *redis.ClusterClient:
 		d.cluster, d.header[0] = client, "1"
@@ -43,7 +39,7 @@ func newNode(client redis.UniversalClient, n naming, quarantine time.Duration) *
 		d.timely, d.repeats = client.Options().ContextTimeoutEnabled, client.Options().MaxRetries > 0
 	}
 	if quarantine > 0 {
-		d.marker, d.header[1] = n.node(), milliseconds(quarantine)
+		d.member, d.header[1] = &member{marker: n.node(), longest: milliseconds(quarantine), met: func(admission) error { return nil }}, "0"
 	}
 	d.lanes.node = d
 	d.waiters.init(d, n.channel(abstractions.NewID()))
@@ -77,7 +73,7 @@ func (d *node) calls(ops []*operation) [][]*operation {
 	slices.SortStableFunc(ops, func(a, b *operation) int { return a.script.rank - b.script.rank })
 	var calls [][]*operation
 	for first, i := 0, 1; i <= len(ops); i++ {
-		if i == len(ops) || d.cluster != nil || ops[i].script != ops[first].script || ops[i].script.single {
+		if i == len(ops) || d.cluster != nil || ops[i].script != ops[first].script {
 			calls = append(calls, ops[first:i])
 			first = i
 		}
@@ -85,11 +81,53 @@ func (d *node) calls(ops []*operation) [][]*operation {
 	return calls
 }
 
+// caller is a client, or a connection of one.
+type caller interface {
+	redis.Scripter
+	Process(ctx context.Context, cmd redis.Cmder) error
+	Pipeline() redis.Pipeliner
+}
+
+// source is a script as this node has it; none of a Redlock's before its server is known.
+func (d *node) source(p *program) (s source, known bool) {
+	if d.member == nil {
+		return p.source, true
+	}
+	if r := d.member.run.Load(); r != nil {
+		return r.scripts[p], true
+	}
+	return s, false
+}
+
+// load sends calls whose script the server does not know, with the text.
+func (d *node) load(ctx context.Context, send func(c caller)) error {
+	client, ok := d.client.(*redis.Client)
+	if d.member == nil || !ok {
+		send(d.client)
+		return nil
+	}
+	conn := client.Conn()
+	defer func() { _ = conn.Close() }()
+	_, err := d.member.ask(ctx, conn, admitServer)
+	if err == nil {
+		send(conn)
+	}
+	return err
+}
+
 func (d *node) call(ctx context.Context, ops []*operation) {
-	cmd := d.command(ctx, "evalsha", ops[0].script.sha, ops)
-	if err := d.client.Process(ctx, d.sent(cmd, ops)); isNoScript(err) { // it was not run
-		cmd = d.command(ctx, "eval", ops[0].script.text, ops)
+	cmd := d.bySHA(ctx, ops)
+	if !isUnknownScript(cmd.Err()) {
 		_ = d.client.Process(ctx, d.sent(cmd, ops))
+	}
+	if isUnknownScript(cmd.Err()) { // it was not run
+		err := d.load(ctx, func(c caller) {
+			cmd = d.byText(ctx, ops)
+			_ = c.Process(ctx, d.sent(cmd, ops))
+		})
+		if err != nil {
+			cmd.SetErr(err)
+		}
 	}
 	d.take(cmd, ops)
 }
@@ -110,30 +148,51 @@ func (d *node) sent(cmd *redis.Cmd, ops []*operation) redis.Cmder {
 }
 
 func (d *node) pipeline(ctx context.Context, calls [][]*operation) {
-	cmds, all := make([]*redis.Cmd, len(calls)), make([]redis.Cmder, len(calls))
+	cmds, sent := make([]*redis.Cmd, len(calls)), make([]redis.Cmder, 0, len(calls))
 	for i, ops := range calls {
-		cmds[i] = d.command(ctx, "evalsha", ops[0].script.sha, ops)
-		all[i] = d.sent(cmds[i], ops)
-	}
-	d.exec(ctx, all)
-	var again []redis.Cmder
-	for i, ops := range calls {
-		if isNoScript(cmds[i].Err()) {
-			cmds[i] = d.command(ctx, "eval", ops[0].script.text, ops)
-			again = append(again, d.sent(cmds[i], ops))
+		cmds[i] = d.bySHA(ctx, ops)
+		if !isUnknownScript(cmds[i].Err()) {
+			sent = append(sent, d.sent(cmds[i], ops))
 		}
 	}
-	d.exec(ctx, again)
+	exec(ctx, d.client, sent)
+	var unknown []int
+	for i := range calls {
+		if isUnknownScript(cmds[i].Err()) {
+			unknown = append(unknown, i)
+		}
+	}
+	if len(unknown) > 0 {
+		d.pipelineTexts(ctx, calls, cmds, unknown)
+	}
 	for i, ops := range calls {
 		d.take(cmds[i], ops)
 	}
 }
 
-func (d *node) exec(ctx context.Context, cmds []redis.Cmder) {
+// pipelineTexts sends those calls again that are unknown scripts'.
+func (d *node) pipelineTexts(ctx context.Context, calls [][]*operation, cmds []*redis.Cmd, unknown []int) {
+	err := d.load(ctx, func(c caller) {
+		again := make([]redis.Cmder, 0, len(unknown))
+		for _, i := range unknown {
+			cmds[i] = d.byText(ctx, calls[i])
+			again = append(again, d.sent(cmds[i], calls[i]))
+		}
+		exec(ctx, c, again)
+	})
+	if err == nil {
+		return
+	}
+	for _, i := range unknown {
+		cmds[i].SetErr(err)
+	}
+}
+
+func exec(ctx context.Context, c caller, cmds []redis.Cmder) {
 	if len(cmds) == 0 {
 		return
 	}
-	pipe := d.client.Pipeline()
+	pipe := c.Pipeline()
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, cmd) // only queues it
 	}
@@ -142,23 +201,44 @@ func (d *node) exec(ctx context.Context, cmds []redis.Cmder) {
 
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
+// errNotAdmitted is for scripts of a Redlock server that this process has not looked at.
+const errNotAdmitted = scriptError("NOSCRIPT not sent")
+
+// isUnknownScript says that a call was not run and has to be sent with its script: also
+// to a server of Redlock that lost its marker, for which that is so late.
+func isUnknownScript(err error) bool {
+	return err != nil && (isNoScript(err) || redis.HasErrorPrefix(err, "UNMARKED"))
+}
+
+// bySHA is a call of a script that the server is likely to know. It has an error if
+// there is no use in sending it.
+func (d *node) bySHA(ctx context.Context, ops []*operation) *redis.Cmd {
+	script, known := d.source(ops[0].script)
+	cmd := d.command(ctx, "evalsha", script.sha, ops)
+	if !known {
+		cmd.SetErr(errNotAdmitted)
+	}
+	return cmd
+}
+
+func (d *node) byText(ctx context.Context, ops []*operation) *redis.Cmd {
+	script, _ := d.source(ops[0].script)
+	return d.command(ctx, "eval", script.text, ops)
+}
+
 // command is EVALSHA or EVAL with the script, the number of keys, keys and
 // arguments. They are pointers, since a string in an interface is allocated;
 // but for the first key, by which a Cluster's client finds the slot.
 func (d *node) command(ctx context.Context, command, script string, ops []*operation) *redis.Cmd {
 	p := ops[0].script
 	keys, args := p.keys*len(ops), p.args*len(ops)
-	if d.marker != "" {
+	if d.member != nil {
 		keys++
-	}
-	header := &d.header
-	if d.marker != "" && command == "eval" {
-		header = &[...]string{unknownScript, d.header[1]}
 	}
 	list := make([]any, 0, 3+keys+len(d.header)+args)
 	list = append(list, command, script, count(keys))
-	if d.marker != "" {
-		list = append(list, &d.marker)
+	if d.member != nil {
+		list = append(list, &d.member.marker)
 	}
 	for _, op := range ops {
 		for j := range op.keys[:p.keys] {
@@ -168,11 +248,7 @@ func (d *node) command(ctx context.Context, command, script string, ops []*opera
 	if d.cluster != nil {
 		list[3] = ops[0].keys[0]
 	}
-	for i := range header {
-		if !p.single {
-			list = append(list, &header[i])
-		}
-	}
+	list = append(list, &d.header[0], d.quarantine())
 	for _, op := range ops {
 		for j := range op.args[:p.args] {
 			list = append(list, &op.args[j])
@@ -181,6 +257,18 @@ func (d *node) command(ctx context.Context, command, script string, ops []*opera
 	cmd := redis.NewCmd(ctx, list...)
 	cmd.SetFirstKeyPos(3)
 	return cmd
+}
+
+// quarantine is for how long a server of Redlock casts no vote by this process' count, in
+// milliseconds, as an argument.
+func (d *node) quarantine() *string {
+	if d.member != nil {
+		if left := d.member.quarantine(); left > 0 {
+			text := milliseconds(left)
+			return &text
+		}
+	}
+	return &d.header[1]
 }
 
 // smallCounts are numbers as texts, made once.

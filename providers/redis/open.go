@@ -2,14 +2,12 @@ package redislease
 
 import (
 	"context"
-	"errors"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/redis/go-redis/v9"
 )
 
-// Open makes a provider. Unless Options.Bootstrap is set it makes no request: a
-// server that can't be reached, or refuses, shows at the first use. Options that
+// Open makes a provider. It makes no request: a server that can't be reached, or refuses, shows at the first use. Options that
 // can't work are reported as leasing.ErrInvalid.
 //
 // The user that Redis knows it by needs no more rights than [Rights] says.
@@ -37,16 +35,13 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	if field != "URL" {
-		return open(ctx, options, options.given())
+		return open(options, options.given()), nil
 	}
 	clients, err := l.open(options)
 	if err != nil {
 		return nil, err
 	}
-	p, err := open(ctx, options, clients)
-	if err != nil {
-		return nil, errors.Join(err, closeAll(clients))
-	}
+	p := open(options, clients)
 	p.owned = closers(clients)
 	return p, nil
 }
@@ -56,7 +51,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-func open(ctx context.Context, o Options, clients []redis.UniversalClient) (*Provider, error) {
+func open(o Options, clients []redis.UniversalClient) *Provider {
 	p := &Provider{caps: capabilitiesOf(o.Mode, o.MaxTTL), timeout: o.Timeout}
 	n := naming{prefix: o.Prefix}
 	if o.Retention != Forever {
@@ -64,34 +59,14 @@ func open(ctx context.Context, o Options, clients []redis.UniversalClient) (*Pro
 	}
 	if o.Mode != Redlock {
 		p.topology = &single{node: newNode(clients[0], n, 0), naming: n}
-		return p, nil
+		return p
 	}
 	nodes := make([]*node, len(clients))
 	for i, client := range clients {
 		nodes[i] = newNode(client, n, o.MaxTTL)
 	}
-	r := newRedlock(nodes, n, redlockOptions{nodeTimeout: o.NodeTimeout, maxTTL: o.MaxTTL})
-	p.topology = r
-	if !o.Bootstrap {
-		return p, nil
-	}
-	if err := bootstrap(ctx, p, r); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return p, nil
-}
-
-// bootstrap lets new servers vote.
-func bootstrap(ctx context.Context, p *Provider, r *redlock) error {
-	ctx, cancel, err := p.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	if err := differ(ctx, r); err != nil {
-		return err
-	}
-	return r.bootstrap(ctx)
+	p.topology = newRedlock(nodes, n, redlockOptions{nodeTimeout: o.NodeTimeout, maxTTL: o.MaxTTL})
+	return p
 }
 
 func closers(clients []redis.UniversalClient) []func() error {
@@ -100,12 +75,4 @@ func closers(clients []redis.UniversalClient) []func() error {
 		all[i] = client.Close
 	}
 	return all
-}
-
-func closeAll(clients []redis.UniversalClient) error {
-	var errs []error
-	for _, client := range clients {
-		errs = append(errs, client.Close())
-	}
-	return errors.Join(errs...)
 }

@@ -107,16 +107,12 @@ type Options struct {
 	Timeout time.Duration `json:"timeout"`
 
 	// MaxTTL is Redlock's longest TTL, and for how long a server that has lost
-	// its data casts no vote. It has to be the same in all processes. Default
+	// its data, or is new, casts no vote: see [Provider.Bootstrap]. It has to be the same in all processes. Default
 	// DefaultMaxTTL.
 	MaxTTL time.Duration `json:"max_ttl"`
 	// NodeTimeout is how long Redlock waits for a single server. Default: a
 	// part of the TTL.
 	NodeTimeout time.Duration `json:"node_timeout"`
-	// Bootstrap lets Open mark Redlock's servers as ready to vote if all of
-	// them answer and none has been marked before. Otherwise new servers cast no
-	// vote for MaxTTL. Where it is set Open makes requests, and fails if they do.
-	Bootstrap bool `json:"bootstrap"`
 }
 
 // notShown stands for what may hold a password.

@@ -17,14 +17,14 @@ func TestOptionsFromJSON(t *testing.T) {
 	var options Options
 	err := json.Unmarshal([]byte(`{
 		"url": "redis://h", "mode": "sentinel", "master": "m", "sentinel_username": "u", "sentinel_password": "p",
-		"prefix": "locks", "retention": "forever", "timeout": "3s", "max_ttl": "2m", "node_timeout": "50ms", "bootstrap": true}`), &options)
+		"prefix": "locks", "retention": "forever", "timeout": "3s", "max_ttl": "2m", "node_timeout": "50ms"}`), &options)
 	require.NoError(t, err)
 	require.Equal(t, Options{
 		URL: "redis://h", Mode: Sentinel, Master: "m", SentinelUsername: "u", SentinelPassword: "p",
-		Prefix: "locks", Retention: Forever, Timeout: 3 * time.Second, MaxTTL: 2 * time.Minute, NodeTimeout: 50 * time.Millisecond, Bootstrap: true,
+		Prefix: "locks", Retention: Forever, Timeout: 3 * time.Second, MaxTTL: 2 * time.Minute, NodeTimeout: 50 * time.Millisecond,
 	}, options)
 
-	for _, bad := range []string{`{"ttl": "3s"}`, `{"retention": 3}`, `{"retention": "3"}`, `{"bootstrap": "yes"}`, `{"Client": {}}`, `{"tls": {}}`, `[]`, `{`} {
+	for _, bad := range []string{`{"ttl": "3s"}`, `{"retention": 3}`, `{"retention": "3"}`, `{"bootstrap": true}`, `{"Client": {}}`, `{"tls": {}}`, `[]`, `{`} {
 		require.Error(t, json.Unmarshal([]byte(bad), &Options{}), bad)
 	}
 	require.ErrorIs(t, (&Options{}).UnmarshalJSON([]byte(`{"ttl": "3s"}`)), abstractions.ErrInvalid)
@@ -82,7 +82,7 @@ func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 		{Options{URL: "redis://h?prefix=a&prefix=b"}, []string{"prefix", "one value"}},
 		{Options{URL: "redis://h?prefix"}, []string{"Options.URL", "name=value"}},
 		{Options{URL: "redis://h?retention=5"}, []string{"retention", "5"}},
-		{Options{URL: "redis://h?bootstrap=maybe"}, []string{"bootstrap", "maybe"}},
+		{Options{URL: "redis://h1,h2,h3?mode=redlock&bootstrap=true"}, []string{"bootstrap", "Provider.Bootstrap"}},
 		{Options{URL: "redis://h?password=x"}, []string{"password", "before the host"}},
 		{Options{URL: "redis://h?username=x"}, []string{"username", "before the host"}},
 		{Options{URL: "redis://h?sentinel_password=x"}, []string{"sentinel_password", "Options.SentinelPassword"}},
@@ -101,7 +101,6 @@ func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 		{Options{Client: client, Mode: Sentinel, Master: "m"}, []string{"Options.Master", "single"}},
 		{Options{URL: "redis://h", MaxTTL: time.Minute}, []string{"Options.MaxTTL", "redlock"}},
 		{Options{URL: "redis://h", NodeTimeout: time.Second}, []string{"Options.NodeTimeout", "redlock"}},
-		{Options{URL: "redis://h", Bootstrap: true}, []string{"Options.Bootstrap", "redlock"}},
 		{Options{URL: three, Mode: Redlock, MaxTTL: time.Millisecond}, []string{"Options.MaxTTL", "200ms"}},
 		{Options{URL: three, Mode: Redlock, MaxTTL: Forever}, []string{"Options.MaxTTL", "Infinite"}},
 		{Options{URL: three, Mode: Redlock, NodeTimeout: time.Minute}, []string{"Options.NodeTimeout", "30s"}},
@@ -179,7 +178,7 @@ func TestOptionsReachTheirPlaces(t *testing.T) {
 	defer p.Close()
 	require.Equal(t, naming{prefix: "locks", retention: 2 * time.Hour}, p.topology.(*single).naming)
 	require.Equal(t, 3*time.Second, p.timeout)
-	require.Empty(t, p.topology.(*single).node.marker)
+	require.Nil(t, p.topology.(*single).node.member)
 
 	p, err = Open(t.Context(), Options{URL: "redis://h", Retention: Forever})
 	require.NoError(t, err)
@@ -198,8 +197,8 @@ func TestOptionsReachTheirPlaces(t *testing.T) {
 	require.Equal(t, 90*time.Second, p.Capabilities().MaxTTL)
 	require.Equal(t, naming{prefix: DefaultPrefix, retention: DefaultRetention}, p.topology.(*redlock).naming)
 	for _, d := range p.topology.(*redlock).nodes {
-		require.Equal(t, DefaultPrefix+":node", d.marker)
-		require.Contains(t, d.header, "90000")
+		require.Equal(t, DefaultPrefix+":node", d.member.marker)
+		require.Equal(t, "90000", d.member.longest)
 	}
 }
 

@@ -30,6 +30,7 @@ type redlock struct {
 	began   time.Time
 	tries   atomic.Int64
 	claims  claims
+	servers servers
 	after   aftermath
 }
 
@@ -60,7 +61,9 @@ func newRedlock(nodes []*node, n naming, o redlockOptions) *redlock {
 		nodes: nodes, peers: make([]peer, len(nodes)), naming: n, options: o,
 		quorum: len(nodes)/2 + 1, began: time.Now(),
 	}
+	r.servers.init(len(nodes))
 	for i, d := range nodes {
+		d.member.met = func(a admission) error { return r.servers.meet(i, a) }
 		r.peers[i].label = fmt.Sprintf("server %d of %d", i+1, len(nodes))
 		if client, ok := d.client.(*redis.Client); ok {
 			r.peers[i].label += " (" + client.Options().Addr + ")"
@@ -161,6 +164,9 @@ func (r *redlock) label(i int, err error) error {
 func (r *redlock) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.patience(r.options.maxTTL))
 	defer cancel()
+	if err := r.meetServers(ctx); err != nil {
+		return err
+	}
 	type pong struct {
 		i   int
 		err error

@@ -40,6 +40,9 @@ type ask struct {
 var errTooLate = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", abstractions.ErrUnavailable)
 
 func (r *redlock) acquire(ctx context.Context, req abstractions.AcquireRequest, c claim) (abstractions.Grant, error) {
+	if err := r.meetServers(ctx); err != nil {
+		return abstractions.Grant{}, err
+	}
 	n := len(r.nodes)
 	a := &attempt{
 		poll:   r.newPoll(ctx, r.patience(req.TTL)),
@@ -197,6 +200,7 @@ func (a *attempt) timeOver() {
 // hear takes an answer, which may also be one that is no longer waited for.
 func (a *attempt) hear(q *request) {
 	i := a.took(q)
+	a.order = a.r.inOrder() // it may have been met just now
 	v := &a.votes[i]
 	v.pending = false
 	if q.ops[0].script == confirmScript {
@@ -320,7 +324,7 @@ func (a *attempt) failed(applied bool) error {
 // voted reads the reply to a vote, and returns the node's clock if it tells.
 func (v *vote) voted(r reply, name string) (clock int64) {
 	n, l, err := r.number()
-	v.stance, v.err, v.held, v.unsure = noVote, err, nil, false
+	v.stance, v.err, v.held, v.unsure, v.freed = noVote, err, nil, false, ""
 	if l == nil {
 		v.unsure = certainty(err) == nil && !errors.Is(err, errUnsent)
 		if err == nil {
@@ -341,6 +345,8 @@ func (v *vote) voted(r reply, name string) (clock int64) {
 		v.stance, v.held = forWaiter, &abstractions.HeldError{Holder: abstractions.Record{Name: name, Token: token}, RetryAfter: left}
 	case statusEnded:
 		v.stance = overOver
+	case statusQuarantined:
+		v.err, v.freed = &quarantinedError{left: l.millis()}, l.text()
 	default:
 		v.err = l.unexpected()
 	}

@@ -42,7 +42,7 @@ type vote struct {
 	made    int64  // the attempt that got the node
 	promise int64  // the latest attempt that has asked
 	before  int64  // the node's token before that
-	freed   string // the ID whose release has freed the node, if it was free
+	freed   string // the ID that was released here last, of a node that was free or is in quarantine
 
 	held   *abstractions.HeldError // forOther and forWaiter
 	err    error                   // noVote
@@ -73,6 +73,7 @@ const (
 // tally is what an attempt knows.
 type tally struct {
 	votes  []vote
+	order  []int // of the servers, for all processes the same; nil if that of votes
 	quorum int
 	try    int64
 	token  int64 // that this attempt has begun to confirm, or 0: it may have only one
@@ -86,6 +87,14 @@ func (t *tally) count(is func(v *vote) bool) (n int) {
 		}
 	}
 	return n
+}
+
+// at is the vote of the k-th server in order.
+func (t *tally) at(k int) *vote {
+	if t.order == nil {
+		return &t.votes[k]
+	}
+	return &t.votes[t.order[k]]
 }
 
 // ours is a node that counts for this attempt.
@@ -154,8 +163,8 @@ func (t *tally) excluded() bool { return len(t.votes)-t.count(against) < t.quoru
 // first is the answer of the first node that gives one: waiters queue there, so it
 // alone says whose turn it is. There is none yet while a node before it is waited for.
 func (t *tally) first() stance {
-	for i := range t.votes {
-		switch v := &t.votes[i]; {
+	for k := range t.votes {
+		switch v := t.at(k); {
 		case v.pending && v.silent:
 		case v.pending:
 			return noAnswer

@@ -167,3 +167,19 @@ func TestRedlockMayLive(t *testing.T) {
 		assert.Equal(t, c.want, tally.mayLive(), what)
 	}
 }
+
+// Whose turn it is says the first server in the order that all processes share.
+func TestTrap_T77_RedlockTurnIsTheFirstServersInTheSharedOrder(t *testing.T) {
+	votes := []vote{fresh(20), waiting, fresh(20)}
+	for what, c := range map[string]struct {
+		order []int
+		want  poise
+	}{
+		"the one that is reserved": {[]int{1, 0, 2}, queued},
+		"another":                  {[]int{2, 1, 0}, agreed},
+	} {
+		tally := tally{votes: votes, order: c.order, quorum: 2, try: ours}
+		got, _, _ := tally.poise()
+		assert.Equal(t, c.want, got, what)
+	}
+}

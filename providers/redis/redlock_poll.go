@@ -39,6 +39,13 @@ func (p *poll) setTime(patience time.Duration) {
 	}
 }
 
+// hurry leaves nodes no more than some time from now on.
+func (p *poll) hurry(most time.Duration) {
+	if by := time.Now().Add(most); by.Before(p.by) {
+		p.by = by
+	}
+}
+
 // send sends operations to a node that has no request under way.
 func (p *poll) send(i int, ops ...*operation) error {
 	if _, err := p.r.nodes[i].lanes.start(&request{ops: ops, ctx: p.ctx, by: p.by, tag: i, done: p.done}); err != nil {
@@ -86,7 +93,7 @@ func (r *redlock) ask(ctx context.Context, patience time.Duration, op func(i int
 	p := r.newPoll(ctx, patience)
 	p.replies = make([]reply, len(r.nodes))
 	ops := make([]operation, len(r.nodes))
-	for i := range slices.Backward(r.nodes) { // the first has the queue: let others know before it wakes somebody
+	for _, i := range slices.Backward(r.inOrder()) { // the first has the queue: let others know before it wakes somebody
 		ops[i] = op(i)
 		p.replies[i].err = errSilent
 		if err := p.send(i, &ops[i]); err != nil {
@@ -96,6 +103,7 @@ func (r *redlock) ask(ctx context.Context, patience time.Duration, op func(i int
 	timer := time.NewTimer(time.Until(p.by))
 	defer timer.Stop()
 	for p.open > 0 && !enough(p) {
+		timer.Reset(time.Until(p.by))
 		select {
 		case q := <-p.done:
 			p.replies[p.took(q)] = q.ops[0].reply

@@ -11,14 +11,23 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// release tells all nodes, and is over when a majority has done it: then nobody can
-// renew the lease, and others can get it. What a node that does not hear of it
-// still holds runs out, or is freed by the next who asks (see relay). Nodes that cast no
-// vote for now can't make it free, so those that do are waited for.
+// stragglers is how long a release waits for the rest of the servers, once it is done.
+const stragglers = 250 * time.Millisecond
+
+// release is done once a majority has done it: then nobody can renew the lease, and
+// others can get it. Nodes that cast no vote for now don't count: they can't make the
+// name free. The others are waited for a little all the same, unless they usually don't
+// answer: a process that ends now would leave the lease there until it runs out, or the
+// next who asks frees it (see relay), in the way if another server dies.
 func (r *redlock) release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	k := r.naming.keys(req.Name)
+	released := false
 	p := r.ask(ctx, r.patience(r.options.maxTTL), func(int) operation { return releaseOp(k, req.ID) }, func(p *poll) bool {
-		return p.didVoting() >= r.quorum
+		if !released && p.didVoting() >= r.quorum {
+			released = true
+			p.hurry(stragglers)
+		}
+		return released && !p.waits()
 	})
 	n, errs := p.did()
 	switch {

@@ -1,9 +1,11 @@
 package redislease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,22 +24,35 @@ type ring struct {
 	servers []*redistest.Server
 	admins  []*redis.Client
 	options Options // of processes
+	// database is where they are; options can't say so with clients.
+	database int
 }
 
 // newRing starts n servers that may vote.
 func newRing(t testing.TB, n int, o Options) *ring {
 	t.Helper()
 	r := newcomers(t, n, o)
-	r.options.Bootstrap = true
-	r.process()
-	r.options.Bootstrap = false
+	r.bootstrap()
 	return r
+}
+
+func (r *ring) bootstrap() {
+	r.t.Helper()
+	require.NoError(r.t, r.process().Bootstrap(r.t.Context()))
 }
 
 // newcomers starts n servers that have never been used.
 func newcomers(t testing.TB, n int, o Options) *ring {
 	t.Helper()
 	r := &ring{t: t, servers: redistest.StartMany(t, n, redistest.Options{}), options: o}
+	runs := map[*redistest.Server]string{}
+	for _, server := range r.servers {
+		info, err := server.Client(t).Info(t.Context(), "server").Result()
+		require.NoError(t, err)
+		_, runs[server], _ = strings.Cut(info, "run_id:")
+	}
+	// As processes order them once they have been marked.
+	slices.SortFunc(r.servers, func(a, b *redistest.Server) int { return cmp.Compare(runs[a], runs[b]) })
 	for _, server := range r.servers {
 		r.admins = append(r.admins, server.Client(t))
 	}
@@ -47,20 +62,37 @@ func newcomers(t testing.TB, n int, o Options) *ring {
 // process is a provider of its own, and what its requests go through.
 func (r *ring) process() *process {
 	r.t.Helper()
+	return r.processWith(r.servers)
+}
+
+// processWith is a process that lists the servers in an order of its own.
+func (r *ring) processWith(servers []*redistest.Server) *process {
+	r.t.Helper()
 	p := &process{t: r.t}
 	o := r.options
-	for _, server := range r.servers {
+	for _, server := range servers {
 		client, w := server.Client(r.t), &wire{ended: r.t.Context().Done()}
+		if r.database != 0 {
+			o := *client.Options()
+			o.DB = r.database
+			client = redis.NewClient(&o)
+			r.t.Cleanup(func() { _ = client.Close() })
+		}
 		client.AddHook(w)
 		o.Clients = append(o.Clients, client)
 		p.wires = append(p.wires, w)
 	}
 	p.Provider = openTest(r.t, o)
 	p.redlock = p.topology.(*redlock)
+	for i, w := range p.wires {
+		w.node = p.redlock.nodes[i]
+	}
 	return p
 }
 
-func (r *ring) keys(name string) keys { return naming{prefix: DefaultPrefix}.keys(name) }
+func (r *ring) keys(name string) keys {
+	return naming{prefix: cmp.Or(r.options.Prefix, DefaultPrefix)}.keys(name)
+}
 
 // holder is the claim that a server has as the holder of a name; empty if none.
 func (r *ring) holder(server int, name string) string {
@@ -229,8 +261,11 @@ func delayed(gate <-chan struct{}) fault {
 type wire struct {
 	flying atomic.Int64    // calls under way
 	ended  <-chan struct{} // closed with the test, which may leave calls held up
+	node   *node
 	mu     sync.Mutex
 	faults map[*program]fault
+	// admission is what happens to the first look at a run of the server.
+	admission fault
 }
 
 // on sets what happens to calls of a script; nil lets them pass again.
@@ -248,9 +283,12 @@ func (w *wire) cut(f fault) {
 	for _, p := range scripts {
 		w.on(p, f)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.admission = f
 }
 
-var scripts = []*program{voteScript, confirmScript, undoScript, relockScript, releaseScript, breakScript, inspectScript, leaveScript, markScript}
+var scripts = []*program{voteScript, confirmScript, undoScript, relockScript, releaseScript, breakScript, inspectScript, leaveScript}
 
 // fault returns that of the first command that has one.
 func (w *wire) fault(cmds []redis.Cmder) fault {
@@ -261,8 +299,11 @@ func (w *wire) fault(cmds []redis.Cmder) fault {
 		if len(args) < 2 {
 			continue
 		}
+		if w.admission != nil && args[1] == admitText {
+			return w.admission
+		}
 		for p, f := range w.faults {
-			if f != nil && (args[1] == p.sha || args[1] == p.text) {
+			if s, _ := w.node.source(p); f != nil && (args[1] == s.sha || args[1] == s.text) {
 				return f
 			}
 		}

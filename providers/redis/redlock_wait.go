@@ -16,15 +16,18 @@ const (
 	deafness = 5 * time.Second
 )
 
-// wait registers with the first node whose subscription works: the queue for a name
-// is at one node, which is the same for all processes while they can all reach it.
+// wait registers with the first server whose subscription works: the queue for a name
+// is at one server, which is the same for all processes while they can all reach it.
 func (r *redlock) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	if err := r.meetServers(ctx); err != nil {
+		return abstractions.Wakeups{}, err
+	}
 	k := r.naming.keys(req.Name)
 	var errs []error
-	for i, d := range r.nodes {
+	for _, i := range r.inOrder() {
 		err := r.listens(ctx, i)
 		if err == nil {
-			return d.waiters.register(ctx, k, req.ID)
+			return r.nodes[i].waiters.register(ctx, k, req.ID)
 		}
 		errs = append(errs, err)
 		if errors.Is(err, abstractions.ErrClosed) {

@@ -3,10 +3,12 @@ package redislease
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -167,4 +169,54 @@ func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
 		p.settle()
 	}
 	require.Greater(t, refused, 10, "of 40")
+}
+
+// The node that has the queue is in quarantine, and hears of the release before the
+// waiter joins: nobody will wake it.
+func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	losses["flushed"](r, 0)
+	g := holder.take("a", "x", time.Minute)
+	holder.settle()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waiter.prepared()
+	w, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "y"})
+	require.NoError(t, err)
+	released := sync.OnceFunc(func() {
+		<-time.After(10 * headStart)
+		assert.NoError(t, holder.giveUp(g))
+	})
+	waiter.wires[0].on(voteScript, func(send func() error) error {
+		released()
+		return send()
+	})
+	if _, err = waiter.try("a", "y", time.Minute); err != nil {
+		untilServed(t, w.C, func() error { return second(waiter.try("a", "y", time.Minute)) })
+	}
+}
+
+// The node in quarantine wakes the waiter before the others have heard of the release.
+// It does not wake it again.
+func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	losses["flushed"](r, 0)
+	g := holder.take("a", "x", time.Minute)
+	waiter.prepared()
+	hints := waiter.waits("a", "y")
+	gate, open := newGate(t)
+	holder.wires[1].on(releaseScript, delayed(gate))
+	holder.wires[2].on(releaseScript, delayed(gate))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = holder.giveUp(g) // it may take longer than a release has
+	}()
+	untilServed(t, hints, func() error { return second(waiter.try("a", "y", time.Minute)) })
+	open()
+	<-done
 }

@@ -137,7 +137,9 @@ func TestRightsSuffice(t *testing.T) {
 func TestRightsSufficeOnRedlock(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 3, userWith(Rights, RedlockRights))
-	suffice(t, redlockOf(asUser(servers[0]), asUser(servers[1]), asUser(servers[2]))+"&bootstrap=true", servers...)
+	url := redlockOf(asUser(servers[0]), asUser(servers[1]), asUser(servers[2]))
+	require.NoError(t, openTest(t, Options{URL: url}).Bootstrap(t.Context()))
+	suffice(t, url, servers...)
 }
 
 func TestRightsSufficeOnACluster(t *testing.T) {

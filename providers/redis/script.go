@@ -11,16 +11,17 @@ import (
 //go:embed scripts/*.lua
 var files embed.FS
 
+// source is the text of a script, and the name under which a server remembers it
+// once it has run. A restart, a failover or SCRIPT FLUSH makes it forget.
+type source struct {
+	text, sha string
+}
+
 // program is a script of Redis.
 type program struct {
-	text string
-	// sha is the name under which a server remembers the script once it has
-	// run. A restart, a failover or SCRIPT FLUSH makes it forget.
-	sha string
-	// keys and args are how many of each an operation has. A single script takes
-	// one operation and has no preliminaries.
+	source
+	// keys and args are how many of each an operation has.
 	keys, args int
-	single     bool
 	rank       int // of its operations among others that are sent with them
 	// repeatable says that doing it twice is the same as doing it once.
 	repeatable bool
@@ -38,7 +39,6 @@ var (
 	voteScript    = compose(3, 7, "", "queueing", "ballot", "vote")
 	leaveScript   = compose(3, 2, "", "ending", "leave")
 	inspectScript = compose(2, 1, "", "inspect")
-	markScript    = alone(1, "mark")
 )
 
 func init() {
@@ -67,19 +67,8 @@ func compose(keys, args int, quick string, parts ...string) *program {
 	}
 	text.WriteString("return run, reason\nend\n")
 	text.WriteString(read("coda"))
-	return newProgram(text.String(), keys, args)
-}
-
-// alone is a script of one operation, in a file of its own.
-func alone(args int, name string) *program {
-	p := newProgram(read(name), 0, args)
-	p.single = true
-	return p
-}
-
-func newProgram(text string, keys, args int) *program {
 	programs++
-	return &program{text: text, sha: sum(text), keys: keys, args: args, rank: programs}
+	return &program{source: sourceOf(text.String()), keys: keys, args: args, rank: programs}
 }
 
 func read(name string) string {
@@ -90,7 +79,7 @@ func read(name string) string {
 	return string(text)
 }
 
-func sum(text string) string {
+func sourceOf(text string) source {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
-	return hex.EncodeToString(sum[:])
+	return source{text, hex.EncodeToString(sum[:])}
 }

@@ -224,7 +224,7 @@ func TestTrap_T44_ScriptsAreSentAgain(t *testing.T) {
 func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 2, redistest.Options{})
-	_, err := OpenURL(t.Context(), fmt.Sprintf("redis://%s,%s,localhost:%d?mode=redlock&bootstrap=true", servers[0].Addr(), servers[1].Addr(), servers[0].Port()))
+	err := openTest(t, Options{URL: fmt.Sprintf("redis://%s,%s,localhost:%d?mode=redlock", servers[0].Addr(), servers[1].Addr(), servers[0].Port())}).Bootstrap(t.Context())
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
 	require.ErrorContains(t, err, "servers 1 and 3")
 	exists, err := servers[1].Client(t).Exists(t.Context(), naming{prefix: DefaultPrefix}.node()).Result()
@@ -232,18 +232,20 @@ func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
 	require.Zero(t, exists, "none was marked")
 }
 
-// A bootstrap needs all servers, and Open fails without.
+// A bootstrap needs all servers.
 func TestBootstrapOfRedlockNeedsAllServers(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartMany(t, 3, redistest.Options{})
-	url := redlockURL(servers) + "&bootstrap=true&timeout=2s"
+	options := Options{URL: redlockURL(servers) + "&timeout=2s"}
 	servers[2].Kill()
-	_, err := OpenURL(t.Context(), url)
+	p := openTest(t, options)
+	err := p.Bootstrap(t.Context())
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.ErrorContains(t, err, "server 3 of 3")
 	servers[2].Restart()
-	works(t, openTest(t, Options{URL: url}))
-	works(t, openTest(t, Options{URL: redlockURL(servers)}))
+	require.NoError(t, p.Bootstrap(t.Context()))
+	works(t, p)
+	works(t, openTest(t, options))
 }
 
 // A refused connection is known at once: retries are package leasing's.

@@ -170,7 +170,7 @@ func (l location) forLibrary(addr string) string {
 
 // parameters are the tags of the fields that a URL's query may set.
 var parameters = []string{
-	"mode", "master", "sentinel_username", "prefix", "retention", "timeout", "max_ttl", "node_timeout", "bootstrap",
+	"mode", "master", "sentinel_username", "prefix", "retention", "timeout", "max_ttl", "node_timeout",
 }
 
 // elsewhere are parameters of go-redis that a lease can't do with, and some that
@@ -180,6 +180,7 @@ var elsewhere = map[string]string{
 	"password":                   "user:password@ before the host",
 	"sentinel_password":          "it in Options.SentinelPassword: a query is shown where the password before the host is not",
 	"master_name":                "master",
+	"bootstrap":                  "a call of Provider.Bootstrap, once: in a URL it would let servers vote that have lost their data",
 	"addr":                       "several hosts, separated by commas",
 	"context_timeout_enabled":    "nothing: it is always on",
 	"read_only":                  "nothing: leases are read from masters",
@@ -219,9 +220,6 @@ func (o *Options) setOne(key, value string) (want string, err error) {
 		o.SentinelUsername = value
 	case "prefix":
 		o.Prefix = value
-	case "bootstrap":
-		o.Bootstrap, err = strconv.ParseBool(value)
-		want = "true or false"
 	default:
 		field := map[string]*time.Duration{"retention": &o.Retention, "timeout": &o.Timeout, "max_ttl": &o.MaxTTL, "node_timeout": &o.NodeTimeout}[key]
 		err = (*duration)(field).UnmarshalText([]byte(value))

@@ -35,14 +35,14 @@ func TestURLIsTakenApart(t *testing.T) {
 
 // T52: what a URL sets is read, for every field that has a tag.
 func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
-	o, l, err := Options{URL: "redis://h/4?mode=redlock&master=m&sentinel_username=su&prefix=a%20b&retention=90m&timeout=3s&max_ttl=2m&node_timeout=50ms&bootstrap=1&pool_size=7"}.withURL()
+	o, l, err := Options{URL: "redis://h/4?mode=redlock&master=m&sentinel_username=su&prefix=a%20b&retention=90m&timeout=3s&max_ttl=2m&node_timeout=50ms&pool_size=7"}.withURL()
 	require.NoError(t, err)
 	o.URL = ""
 	require.Equal(t, Options{
 		Mode: Redlock, Master: "m", SentinelUsername: "su", Prefix: "a b", Retention: 90 * time.Minute, Timeout: 3 * time.Second,
-		MaxTTL: 2 * time.Minute, NodeTimeout: 50 * time.Millisecond, Bootstrap: true,
+		MaxTTL: 2 * time.Minute, NodeTimeout: 50 * time.Millisecond,
 	}, o)
-	require.Len(t, parameters, 9, "each of them is tested here")
+	require.Len(t, parameters, 8, "each of them is tested here")
 	require.Equal(t, url.Values{"pool_size": {"7"}}, l.query)
 
 	o, _, err = Options{URL: "redis://h?retention=forever"}.withURL()
@@ -166,7 +166,7 @@ func TestTLSNames(t *testing.T) {
 // there.
 func FuzzURL(f *testing.F) {
 	for _, seed := range []string{
-		"redis://u:p@h:1/0?mode=cluster", "redis://h1,h2,h3?mode=redlock&bootstrap=1", "unix://:p@/s?db=1", "rediss://[::1]:1",
+		"redis://u:p@h:1/0?mode=cluster", "redis://h1,h2,h3?mode=redlock", "unix://:p@/s?db=1", "rediss://[::1]:1",
 		"redis://u:p/w@h", "redis://u:12?w@h", "redis://u:p#w@h", "redis://%", "redis://h?x=%", "redis://@h",
 	} {
 		f.Add(seed)

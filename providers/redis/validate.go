@@ -47,7 +47,6 @@ func (o Options) validateModeOnly() error {
 		{"SentinelPassword", notShown, o.SentinelPassword != "", Sentinel},
 		{"MaxTTL", o.MaxTTL, o.MaxTTL != 0, Redlock},
 		{"NodeTimeout", o.NodeTimeout, o.NodeTimeout != 0, Redlock},
-		{"Bootstrap", o.Bootstrap, o.Bootstrap, Redlock},
 	} {
 		if f.set && o.Mode != f.mode {
 			return &abstractions.InvalidError{Field: "Options." + f.field, Value: f.value, Want: fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode)}

@@ -86,6 +86,72 @@ func (b *bed) reservedFor(name string) string {
 	return id
 }
 
+// Of a row of waiters that hang each costs one reservation: those behind them are told
+// when it is their turn. With many in a row not all are told, and one of those goes first.
+func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, redistest.Options{})
+	for hung := 1; hung <= 4; hung++ {
+		name := fmt.Sprint("n", hung)
+		g := b.acquire(name, "holder", time.Minute)
+		var seats []*seat
+		for n := range 6 {
+			p, _ := b.process()
+			seats = append(seats, b.join(p, name, fmt.Sprint("w", n)))
+		}
+		b.release(name, g.ID)
+		next := seats[hung]
+		if hung == 4 {
+			next = seats[5]
+		}
+		untilServed(t, next.hints, func() error { return second(next.ask()) })
+		for _, s := range seats {
+			s.leave()
+		}
+	}
+}
+
+// untilServed asks whenever it is hinted, and not otherwise.
+func untilServed(t testing.TB, hints <-chan struct{}, ask func() error) {
+	t.Helper()
+	for {
+		hinted(t, hints)
+		err := ask()
+		if err == nil {
+			return
+		}
+		require.ErrorIs(t, err, abstractions.ErrHeld) // the hint was the subscription's
+	}
+}
+
+// Processes that were killed look on a Cluster as those that hang.
+func TestTrap_T78_WaitersThatWereKilledOnAClusterCostOneReservationEach(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	var processes []*Provider
+	for range 5 {
+		processes = append(processes, openTest(t, Options{URL: clusterURL(cluster)}))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	g, err := processes[0].Acquire(t.Context(), wish("n", "holder", time.Minute))
+	require.NoError(t, err)
+	var hints []<-chan struct{}
+	for i, p := range processes[1:] {
+		id := fmt.Sprint("w", i)
+		w, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: id})
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), wish("n", id, time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrHeld)
+		hints = append(hints, w.C)
+	}
+	for _, p := range processes[1:4] {
+		require.NoError(t, p.Close(), "without a word to Redis")
+	}
+	require.NoError(t, processes[0].Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: g.ID}))
+	untilServed(t, hints[3], func() error { return second(processes[4].Acquire(t.Context(), wish("n", "w3", time.Minute))) })
+}
+
 func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})

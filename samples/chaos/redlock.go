@@ -45,23 +45,24 @@ func ownRedlock(ctx context.Context) (*backend, error) {
 			return nil, errors.Join(err, all.stop())
 		}
 	}
-	first, err := redislease.Open(ctx, redlockOptions(all.addresses(), true)) // once: the servers are new
+	first, err := redislease.Open(ctx, redlockOptions(all.addresses()))
 	if err != nil {
 		return nil, errors.Join(err, all.stop())
 	}
-	if err := first.Close(); err != nil {
+	err = first.Bootstrap(ctx) // once: the servers are new
+	if err = errors.Join(err, first.Close()); err != nil {
 		return nil, errors.Join(err, all.stop())
 	}
 	return where{Nodes: all.addresses()}.on(all.killInTurn, all.stop), nil
 }
 
 func openRedlock(ctx context.Context, addresses []string) (leasing.Provider, error) {
-	return redislease.Open(ctx, redlockOptions(addresses, false))
+	return redislease.Open(ctx, redlockOptions(addresses))
 }
 
-func redlockOptions(addresses []string, bootstrap bool) redislease.Options {
+func redlockOptions(addresses []string) redislease.Options {
 	return redislease.Options{
-		URL: "redis://" + strings.Join(addresses, ",") + "/0?mode=redlock", MaxTTL: longestTTL, Bootstrap: bootstrap,
+		URL: "redis://" + strings.Join(addresses, ",") + "/0?mode=redlock", MaxTTL: longestTTL,
 	}
 }
 

@@ -51,6 +51,8 @@ type settings struct {
 	url     string // of the provider, if no file says it
 	pace    time.Duration
 	measure int
+	// bootstrap lets the servers of a Redlock vote.
+	bootstrap bool
 }
 
 func parse(args []string, env lookup) (s settings, err error) {
@@ -62,6 +64,7 @@ func parse(args []string, env lookup) (s settings, err error) {
 	flags.DurationVar((*time.Duration)(&s.TTL), "ttl", 0, "how long the lease lasts without renewal (default: the file's, or 30s)")
 	flags.DurationVar(&s.pace, "pace", time.Second, "how long an item takes, and how often those who wait look")
 	flags.IntVar(&s.measure, "measure", 0, "acquire, renew and release so many times, and print how long that takes")
+	flags.BoolVar(&s.bootstrap, "bootstrap", false, "let the new servers of a Redlock vote: once, when no lease can be alive on them")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -96,6 +99,11 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
+	if servers, ok := provider.(interface{ Bootstrap(context.Context) error }); ok && s.bootstrap {
+		if err := servers.Bootstrap(ctx); err != nil {
+			return err
+		}
+	}
 	// RaiseToMinTTL lets one TTL do for every backend: those with only longer
 	// leases get their shortest.
 	manager, err := leasing.NewManager(provider, leasing.Options{

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,16 +46,20 @@ func onBackend(t *testing.T, name, server string) {
 	}
 	lease := "test/" + strings.ReplaceAll(t.TempDir(), "/", "-")
 	args := []string{"-config", filepath.Join("configs", "local.json"), "-name", lease, "-pace", "200ms"}
-	w1 := start(t, vars(env...), append(args, "-owner", "w1")...)
-	first := w1.await(`HAS THE LEASE, token (\d+)`)
+	first := append(slices.Clone(args), "-owner", "w1")
+	if name == "redlock" {
+		first = append(first, "-bootstrap")
+	}
+	w1 := start(t, vars(env...), first...)
+	token := w1.await(`HAS THE LEASE, token (\d+)`)
 	w2 := start(t, vars(env...), append(args, "-owner", "w2")...)
-	w2.await(`waits: w1 has the lease, token ` + first + `, for .*host=.*, pid=\d+, region=here`)
+	w2.await(`waits: w1 has the lease, token ` + token + `, for .*host=.*, pid=\d+, region=here`)
 	w1.await(`renewed the lease`)
 	w1.stop()
 	w1.await(`stops its work`)
 	w1.await(`has given the lease up`)
 	second := w2.await(`HAS THE LEASE, token (\d+)`)
-	require.Greater(t, second, first, "tokens have as many digits")
+	require.Greater(t, second, token, "tokens have as many digits")
 	w2.await(`did item 1`)
 	w2.stop()
 }

@@ -6,13 +6,12 @@
 . "$root/scripts/servers/redis.sh"
 
 redlock_variable=LEASING_TEST_REDLOCK
-redlock_example='redis://:secret@127.0.0.1:6379,127.0.0.1:6380,127.0.0.1:6381/0?mode=redlock&bootstrap=true'
+redlock_example='redis://:secret@127.0.0.1:6379,127.0.0.1:6380,127.0.0.1:6381/0?mode=redlock'
 
 redlock_bin() { redis_bin; }
 
 redlock_install() { redis_install; }
 
-# redlock_start: bootstrap says that the servers are new and may vote at once.
 redlock_start() {
 	local password node addresses=
 	password=$(redis_password)
@@ -21,5 +20,5 @@ redlock_start() {
 		redis_serve "$1/$node" "$password" || return 1
 		addresses+=${addresses:+,}127.0.0.1:$redis_port
 	done
-	export LEASING_TEST_REDLOCK="redis://:$password@$addresses/0?mode=redlock&bootstrap=true"
+	export LEASING_TEST_REDLOCK="redis://:$password@$addresses/0?mode=redlock"
 }

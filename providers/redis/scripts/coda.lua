@@ -1,4 +1,4 @@
--- The end of every script but mark.lua. An operation's keys and arguments follow the
+-- The end of every script but admit.lua. An operation's keys and arguments follow the
 -- k-th key and the a-th argument, KEYS_EACH and ARGS_EACH of them. quick, where there
 -- is one, does what is most common, or says nil and has done nothing that matters;
 -- make returns the functions that do all, and say why one has failed.

@@ -12,19 +12,30 @@ local function tell(waiter, after, fence)
   if type(heard) == 'number' and (heard > 0 or ARGV[1] == '1') then return id end
 end
 
--- wake tells the first waiter that the name is free, and the second when the
--- reservation for the first ends, in case it hangs. It returns the reservation.
+-- prepare tells waiters when it will be their turn if all before them hang: a
+-- reservation each. A release stays cheap: it tells those of rank 0, 1, 2, 4, 8, 16, 32.
+local function prepare(fence, queue)
+  local rank = 0
+  while rank <= 32 do
+    local waiter = redis.pcall('ZRANGE', queue, rank, rank)[1]
+    if not waiter then return end
+    if tell(waiter, (rank + 1) * GRACE, fence) then
+      rank = math.max(rank + 1, 2 * rank)
+    elseif redis.pcall('ZREM', queue, waiter) ~= 1 then
+      return
+    end
+  end
+end
+
+-- wake tells the first waiter that the name is free, and has others ready in case it
+-- hangs. It returns the reservation for the first.
 local function wake(fence, queue)
   while true do
     local head = redis.pcall('ZPOPMIN', queue)[1]
     if not head then return '' end
     local id = tell(head, 0, fence)
     if id then
-      local second = redis.pcall('ZRANGE', queue, 0, 0)[1]
-      while second and not tell(second, GRACE, fence) do
-        call('ZPOPMIN', queue)
-        second = call('ZRANGE', queue, 0, 0)[1]
-      end
+      prepare(fence, queue)
       return '@' .. string.format('%.0f', nowMillis + GRACE) .. ':' .. id .. ' '
     end
   end

@@ -1,4 +1,4 @@
--- The beginning of every script but mark.lua. Functions are made only when they are
+-- The beginning of every script but admit.lua. Functions are made only when they are
 -- needed: on a server that does little else, making them is a third of the time.
 --
 -- A call carries one operation or several, of any names, so that requests which
@@ -26,10 +26,9 @@
 -- Time is the server's, and stands still while a script runs, for TIME and for the
 -- expiry of keys (redis.io/docs/latest/develop/programmability/eval-intro).
 --
--- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens, and
--- "new" if a node of Redlock did not know the script.
--- ARGV[2] is how long a node of Redlock that has lost its data casts no vote (ms),
--- and KEYS[1] its marker then; else "0". Times to keep a key are ms, or "0" for ever.
+-- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens.
+-- ARGV[2] is for how long (ms) a server of Redlock, whose marker is KEYS[1], casts no
+-- vote by the caller's count; else it is empty. Times to keep a key are ms, or "0" for ever.
 --
 -- The reply has an element for each operation: an integer if all went well, else a
 -- list of a status and what belongs to it.
@@ -44,22 +43,18 @@ local now = t[1] * 1000000 + t[2]
 local nowText = string.format('%.0f', now)
 local nowMillis = math.floor(now / 1000)
 
--- A node of Redlock that has lost its data, or some of it, may have held leases that
--- it knows no more of, so its answer must not count until the longest has run out. It
--- has lost them all if its marker is gone, and may have lost the latest if it was
--- started again since the marker was written: from a snapshot, or without the last
--- second. A server that was started again does not know the script either, so then
--- ARGV[1] is "new", and that is when to look whether it is another run.
+-- A server of Redlock that has lost its data, or some of it, may have held leases that
+-- it knows no more of, so its answer must not count until the longest has run out: the
+-- quarantine, which admit.lua begins.
 local mute, firstKey = 0, 0
-if ARGV[2] ~= '0' then
+if ARGV[2] ~= '' then
   firstKey = 1
   local marker = call('GET', KEYS[1])
-  if not marker or ARGV[1] == 'new' then
-    local run = match(call('INFO', 'server'), 'run_id:(%w+)')
-    if not marker or match(marker, ' (.*)$') ~= run then
-      marker = string.format('%.0f', nowMillis + ARGV[2]) .. ' ' .. run
-      call('SET', KEYS[1], marker)
-    end
+  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
+  local till, rest = match(marker, '^(%d+)(.*)$')
+  mute = math.max(0, till - nowMillis)
+  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    mute = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], string.format('%.0f', nowMillis + mute) .. rest)
   end
-  mute = math.max(0, match(marker, '^%d+') - nowMillis)
 end

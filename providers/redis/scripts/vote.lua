@@ -4,13 +4,15 @@
 -- nodes, and a little more: a node that is not far behind makes it the token, so
 -- that most often all nodes make the same one and need not be told the highest. Replies,
 -- if the claim holds this node, with VOTED and a text: token won made promise before
--- clock, and the ID that was released here last.
+-- clock, and the ID that was released here last. A node in quarantine tells that too.
 
 local AHEAD = 100000 -- microseconds by which a token may be ahead of this node's clock
 
 local function voted(token, won, made, promise, before, freed)
   return {VOTED, token .. ' ' .. won .. ' ' .. made .. ' ' .. promise .. ' ' .. before .. ' ' .. nowText .. ' ' .. freed}
 end
+
+local function lastReleased(f) return match(f, '^%d+ ([^ !@]+) ') or '' end
 
 -- again: the claim holds this node already. The lease is never shortened.
 local function again(lease, fence, held, a)
@@ -30,8 +32,8 @@ end
 
 local function run(k, a)
   local lease, fence, queue, id = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], ARGV[a + 1]
-  if mute > 0 then return refuse(a, queue, {QUARANTINED, mute}) end -- it wakes waiters all the same
   local held, f = call('GET', lease), call('GET', fence) or '0 '
+  if mute > 0 then return refuse(a, queue, {QUARANTINED, mute, lastReleased(f)}) end -- it wakes waiters all the same
   if ended(f, id) then return {ENDED} end
   if held then
     if match(held, '^!?([^\n]*)') == id then return again(lease, fence, held, a) end
@@ -50,5 +52,5 @@ local function run(k, a)
   set(fence, text .. rest, keeping(token, ARGV[a + 3]))
   set(lease, seal(id, text, nowText, try, try, '0', before, '0', ARGV[a + 4]), ARGV[a + 2])
   if ARGV[a + 5] ~= '' then redis.pcall('ZREM', queue, id .. ' ' .. ARGV[a + 5]) end
-  return voted(text, '0', try, try, before, match(rest, '^ ([^ !@]+) ') or '')
+  return voted(text, '0', try, try, before, lastReleased(f))
 end

@@ -48,8 +48,13 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 	if p.Data == rawURL {
 		remove = func() error { return p.drop(context.WithoutCancel(ctx)) }
 	}
-	if tables, ok := provider.(*sqllease.Provider); ok {
-		err = tables.Migrate(ctx)
+	switch provider := provider.(type) {
+	case *sqllease.Provider:
+		err = provider.Migrate(ctx)
+	case *redislease.Provider:
+		if provider.Capabilities().Provider == "redlock" { // whose servers the run's prefix is new to
+			err = provider.Bootstrap(ctx)
+		}
 	}
 	if err = errors.Join(err, provider.Close()); err != nil {
 		return p, nil, errors.Join(err, remove())

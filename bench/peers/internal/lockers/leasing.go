@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -44,12 +43,15 @@ func openProvider(ctx context.Context, config Config) (leasing.Provider, func() 
 	}
 	options := redislease.Options{Client: clients[0]}
 	if len(clients) > 1 {
-		options = redislease.Options{Bootstrap: strings.Contains(config.URL, "bootstrap=true")}
+		options = redislease.Options{}
 		for _, client := range clients {
 			options.Clients = append(options.Clients, client)
 		}
 	}
 	provider, err := redislease.Open(ctx, options)
+	if err == nil && len(clients) > 1 {
+		err = provider.Bootstrap(ctx) // the servers are the benchmark's own
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, closeAll(clients))
 	}

@@ -53,9 +53,7 @@ func withoutOurs(path string) string {
 	if err != nil {
 		return path + "?" + query // go-redis will say what is wrong
 	}
-	for _, ours := range []string{"mode", "bootstrap"} {
-		values.Del(ours)
-	}
+	values.Del("mode")
 	if len(values) == 0 {
 		return path
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestNodes(t *testing.T) {
-	nodes, err := Nodes("redis://me:p%40w@h1:1,h2:2,[::1]:3/4?mode=redlock&bootstrap=true&max_retries=7")
+	nodes, err := Nodes("redis://me:p%40w@h1:1,h2:2,[::1]:3/4?mode=redlock&max_retries=7")
 	require.NoError(t, err)
 	require.Len(t, nodes, 3)
 	for i, address := range []string{"h1:1", "h2:2", "[::1]:3"} {

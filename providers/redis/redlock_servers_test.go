@@ -1,0 +1,141 @@
+package redislease
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// One server under two addresses is refused before it has voted, also without a
+// bootstrap.
+func TestTrap_T79_RedlockServerWithTwoAddressesIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	url := fmt.Sprintf("redis://%s,localhost:%d,%s?mode=redlock", r.servers[0].Addr(), r.servers[0].Port(), r.servers[1].Addr())
+	p := openTest(t, Options{URL: url})
+	for range 3 {
+		_, err := p.Acquire(t.Context(), claimOf("a"))
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		require.ErrorContains(t, err, "servers 1 and 2")
+		require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrInvalid)
+	}
+	require.Empty(t, r.holder(0, "a"))
+}
+
+// An address leads to another server from some time on, which this process knows by its
+// own already: that has one vote, and all are asked again where it was given back.
+func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
+	t.Parallel()
+	const longest = 500 * time.Millisecond
+	r := newRing(t, 3, Options{MaxTTL: longest})
+	var address atomic.Pointer[string]
+	point := func(server int) {
+		addr := r.servers[server].Addr()
+		address.Store(&addr)
+	}
+	point(1)
+	moving := *r.admins[1].Options()
+	moving.Addr = "moving:1"
+	moving.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, *address.Load())
+	}
+	client := redis.NewClient(&moving)
+	defer client.Close()
+	p := openTest(t, Options{Clients: []redis.UniversalClient{r.servers[0].Client(t), client, r.servers[2].Client(t)}, MaxTTL: longest})
+	try := func(name string) error {
+		_, err := p.Acquire(t.Context(), wish(name, abstractions.NewID(), longest))
+		return err
+	}
+	require.NoError(t, try("before"))
+
+	point(0)
+	r.servers[1].Kill()
+	r.servers[2].Kill()
+	require.Error(t, try("a"), "one server is no majority")
+	require.ErrorIs(t, try("b"), abstractions.ErrInvalid)
+
+	point(1)
+	r.servers[1].Restart()
+	require.NoError(t, r.admins[0].ClientKillByFilter(t.Context(), "TYPE", "normal").Err())
+	r.eventually(func() bool { return try("c") == nil })
+}
+
+// prepared has a process know all servers, and listen on all of them, however slow this
+// machine is.
+func (p *process) prepared() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	_, err := p.askMembers(ctx, admitServer)
+	require.NoError(p.t, err)
+	for _, d := range p.redlock.nodes {
+		require.NoError(p.t, d.waiters.subscription.wait(ctx))
+	}
+}
+
+// Waiters queue at one server, in whatever order their clients list the servers: the
+// release wakes one of them, and reserves the name for no other.
+func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 5, Options{})
+	holder := r.process()
+	g := holder.take("a", "x", time.Minute)
+	var waiters []*process
+	var hints []<-chan struct{}
+	for i := range r.servers {
+		list := append(slices.Clone(r.servers[i:]), r.servers[:i]...)
+		slices.Reverse(list)
+		p := r.processWith(list)
+		p.prepared()
+		waiters = append(waiters, p)
+		hints = append(hints, p.waits("a", fmt.Sprint("y", i)))
+	}
+	queued := func(server int) int64 { return r.admins[server].ZCard(t.Context(), r.keys("a").queue).Val() }
+	require.EqualValues(t, 5, queued(0))
+	for i, p := range waiters {
+		require.NoError(t, holder.giveUp(g))
+		hinted(t, hints[i])
+		for server := 1; server < 5; server++ {
+			require.Zero(t, queued(server))
+		}
+		holder, g = p, p.take("a", fmt.Sprint("y", i), time.Minute)
+	}
+}
+
+// A newcomer that lists another server first hears whose turn it is from the one that
+// has the queue.
+func TestTrap_T77_RedlockReservationHoldsForEveryList(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	now, err := r.admins[0].Time(t.Context()).Result()
+	require.NoError(t, err)
+	reserved := fmt.Sprint(now.UnixMicro(), " @", now.Add(30*time.Second).UnixMilli(), ":y ")
+	require.NoError(t, r.admins[0].Set(t.Context(), r.keys("a").fence, reserved, time.Hour).Err())
+	list := slices.Clone(r.servers)
+	slices.Reverse(list)
+	p := r.processWith(list)
+	p.take("before", "x", time.Minute)
+	p.settle()
+	answered := make(chan struct{})
+	p.wires[2].on(voteScript, func(send func() error) error {
+		defer close(answered)
+		return send()
+	})
+	for _, w := range p.wires[:2] {
+		w.on(voteScript, func(send func() error) error {
+			<-answered
+			<-time.After(time.Millisecond)
+			return send()
+		})
+	}
+	_, err = p.try("a", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+}
