@@ -31,10 +31,10 @@ func TestConformance(t *testing.T) {
 		},
 		Forget: func(t testing.TB, p abstractions.Provider, _ string) {
 			sweeper := open(t, p.(client).folder, time.Millisecond)
-			for forgotten, err := 0, error(nil); forgotten == 0; { // the retention may not have passed
-				forgotten, err = sweeper.Sweep(t.Context())
-				require.NoError(t, err)
-			}
+			forgotten, err := sweeper.Sweep(t.Context())
+			for ; forgotten == 0 && err == nil; forgotten, err = sweeper.Sweep(t.Context()) {
+			} // the retention may not have passed
+			require.NoError(t, err)
 		},
 	})
 }
