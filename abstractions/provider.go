@@ -38,7 +38,8 @@ type Provider interface {
 	// metadata, since. An ID that was released or broken is
 	// refused with ErrReleased, even if it never held the name (a delayed
 	// request must not land after its own clean-up). A provider remembers at
-	// least the last eight such IDs of each name: see providerkit.Ended.
+	// least the last eight such IDs of each name, and better those of the last
+	// minute: see providerkit.Ended.
 	//
 	// If somebody else holds the name it returns a *HeldError with what the
 	// backend knows of the holder. A new holder's token is greater than every

@@ -122,6 +122,10 @@ func (e *partialError) As(target any) bool {
 
 // known reports whether an error says already what it means to a caller.
 func known(err error) bool {
+	switch err.(type) { //nolint:errorlint // the commonest answers, without a search of the chain
+	case *abstractions.HeldError, *abstractions.LostError:
+		return true
+	}
 	return abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable)
 }
 

@@ -28,3 +28,20 @@ func TestConformance(t *testing.T) {
 		}
 	}
 }
+
+// TestConformanceOfRecords is of leases over a store with compare-and-set, whose
+// service tells whole seconds.
+func TestConformanceOfRecords(t *testing.T) {
+	type client struct {
+		*providerkit.Provider
+		peer *providerkit.Provider
+	}
+	providertest.Run(t, providertest.Harness{
+		Virtual: true,
+		New: func(testing.TB) abstractions.Provider {
+			p, peer := providerkit.Shelf()
+			return client{p, peer}
+		},
+		Peer: func(_ testing.TB, p abstractions.Provider) abstractions.Provider { return p.(client).peer },
+	})
+}

@@ -444,3 +444,25 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 		}
 	})
 }
+
+// shelfDriver makes a provider of records over a service with whole seconds.
+type shelfDriver struct{ *Records }
+
+func (d shelfDriver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{
+		Provider: "shelf", MinTTL: 5 * time.Second, MaxTTL: 10000 * time.Hour, Granularity: time.Microsecond, Infinite: true,
+		Clock: "the shelf's", Lateness: d.Expiry.Lateness(), RemainingKnown: true,
+	}
+}
+
+func (d shelfDriver) Ping(context.Context) error { return nil }
+func (d shelfDriver) Classify(error) Meaning     { return Meaning{} }
+func (d shelfDriver) Close() error               { return nil }
+
+// Shelf is a provider over a store with compare-and-set, and a second client of it.
+func Shelf() (p, peer *Provider) {
+	s, store := shelved(time.Second)
+	other, _ := shelved(time.Second)
+	other.Store = store
+	return New(shelfDriver{s}, Config{Timeout: time.Second}), New(shelfDriver{other}, Config{Timeout: time.Second})
+}

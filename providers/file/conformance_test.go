@@ -25,16 +25,16 @@ func open(t testing.TB, folder string, retention time.Duration) client {
 
 func TestConformance(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
-		New: func(t testing.TB) abstractions.Provider { return open(t, t.TempDir(), 0) },
+		Model: true, New: func(t testing.TB) abstractions.Provider { return open(t, t.TempDir(), 0) },
 		Peer: func(t testing.TB, p abstractions.Provider) abstractions.Provider {
 			return open(t, p.(client).folder, 0)
 		},
 		Forget: func(t testing.TB, p abstractions.Provider, _ string) {
 			sweeper := open(t, p.(client).folder, time.Millisecond)
-			for forgotten, err := 0, error(nil); forgotten == 0; { // the retention may not have passed
-				forgotten, err = sweeper.Sweep(t.Context())
-				require.NoError(t, err)
-			}
+			forgotten, err := sweeper.Sweep(t.Context())
+			for ; forgotten == 0 && err == nil; forgotten, err = sweeper.Sweep(t.Context()) {
+			} // the retention may not have passed
+			require.NoError(t, err)
 		},
 	})
 }

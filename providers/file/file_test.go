@@ -258,7 +258,7 @@ func TestTrap_T73_OneReleaseSweeps(t *testing.T) {
 	}
 	other, err := Open(t.Context(), Options{Folder: folder, Retention: time.Millisecond})
 	require.NoError(t, err)
-	time.Sleep(2 * time.Millisecond)
+	<-time.After(2 * time.Millisecond) // the retention
 	other.mustAcquire(t, "last", "mine")
 	require.NoError(t, other.Release(t.Context(), abstractions.ReleaseRequest{Name: "last", ID: "mine"}))
 	require.NoError(t, other.Close())
@@ -287,7 +287,7 @@ func child(folder string) {
 		req.TTL = 150 * time.Millisecond
 		var grant abstractions.Grant
 		if grant, err = p.Acquire(ctx, req); errors.Is(err, abstractions.ErrHeld) {
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 			err = nil
 			continue
 		}
