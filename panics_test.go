@@ -390,3 +390,26 @@ func TestTrap_T70_ProviderThatHeedsNoContextCollectsNoGoroutines(t *testing.T) {
 		close(unhang)
 	})
 }
+
+func TestTrap_T16_GrantThatComesAfterEverythingIsReleased(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Acquire && call.N == 1 {
+				time.Sleep(time.Hour) // after its clean-up is over, and its ID forgotten
+			}
+			return apply()
+		})
+		_, err := m.TryAcquire(t.Context(), name, nil)
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		for range 20 {
+			time.Sleep(time.Minute)
+			l, err := m.TryAcquire(t.Context(), name, nil)
+			require.NoError(t, err)
+			require.NoError(t, l.Release(t.Context()))
+		}
+		time.Sleep(40*time.Minute + time.Second)
+		record, err := m.Inspect(t.Context(), name)
+		require.NoError(t, err)
+		require.False(t, record.Held, "nobody holds it")
+	})
+}
