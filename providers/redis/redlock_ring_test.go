@@ -319,13 +319,25 @@ func (w *wire) around(ctx context.Context, cmds []redis.Cmder, send func(ctx con
 		return send(ctx)
 	}
 	done := make(chan error, 1)
+	var sending sync.Mutex
+	givenUp := false // its connection is somebody else's then
 	go func() {
-		done <- f(func() error { return send(context.WithoutCancel(context.Background())) }) // however late
+		done <- f(func() error {
+			sending.Lock()
+			defer sending.Unlock()
+			if givenUp {
+				return errLostOnTheWay
+			}
+			return send(context.WithoutCancel(context.Background())) // however late
+		})
 	}()
 	var err error
 	select {
 	case err = <-done:
 	case <-w.ended:
+		sending.Lock()
+		givenUp = true
+		sending.Unlock()
 		err = errLostOnTheWay
 	}
 	if err != nil {
