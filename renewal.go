@@ -333,7 +333,7 @@ func lossOf(err error) *LostError {
 	loss := *told
 	loss.Reason = cmp.Or(told.Reason, LostGone)
 	where := (*Error)(nil)
-	if errors.As(err, &where) && error(where) == err {
+	if errors.As(err, &where) && error(where) == err { //nolint:errorlint // the outermost only
 		err = where.Err // which operation failed is known here
 	}
 	if err != error(told) { //nolint:errorlint // only the bare form adds nothing of its own
