@@ -136,6 +136,8 @@ func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
+	p.take("before", "x", time.Minute) // servers know the script: it is not sent twice
+	p.settle()
 	for name, patience := range map[string]time.Duration{"leaves": time.Minute, "has no more time": 500 * time.Millisecond} {
 		gate, open := newGate(t)
 		p.wires[1].on(voteScript, delayed(gate))

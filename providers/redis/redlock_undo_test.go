@@ -377,6 +377,7 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
+	waiter.prepared()
 	losses["flushed"](r, 0)
 	for end, free := range map[string]func(g abstractions.Grant) error{
 		"release": holder.giveUp,
@@ -401,6 +402,7 @@ func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
+	waiter.prepared()
 	losses["flushed"](r, 0)
 	holder.take("a", "x", time.Minute)
 	hints := waiter.waits("a", "y")
