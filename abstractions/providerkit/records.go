@@ -16,7 +16,8 @@ import (
 var ErrConflict = errors.New("another version is stored")
 
 // Store is a backend that can compare and set: what a driver supplies to Records.
-// A Get shows every Put that was acknowledged before it began.
+// A Get shows every Put that was acknowledged before it began, but for
+// Records.Lagging.
 type Store interface {
 	// Get returns what is stored under a key: an Item without a Version if nothing
 	// is. The times are told also then.
@@ -30,11 +31,20 @@ type Store interface {
 // ListingStore is a Store that can list and delete, for List and Sweep.
 type ListingStore interface {
 	Store
-	// List returns up to limit items whose keys follow after, in their order.
-	List(ctx context.Context, after string, limit int) ([]Item, error)
+	// List returns a page of items, in any order, and where the next one begins: ""
+	// at the end. A page may be short, and have items that were not asked for.
+	List(ctx context.Context, query ListQuery) (items []Item, next string, err error)
 	// Delete deletes an item, if its version is still ifVersion, and otherwise
 	// returns ErrConflict. An item that is gone is no error.
 	Delete(ctx context.Context, key, ifVersion string) error
+}
+
+// ListQuery is what a ListingStore is asked for.
+type ListQuery struct {
+	Prefix string        // of the names of leases
+	Idle   time.Duration // only items whose last Put is at least that long ago
+	After  string        // where the page before has ended; unless Records.ManualSweep also a key
+	Limit  int           // of the items in a page
 }
 
 // Item is what a Store tells of a key.
@@ -56,8 +66,8 @@ type Item struct {
 // library sent them twice, the read shows what came of them.
 //
 // A renewal or release with the state of the latest grant saves the read. If its
-// write succeeds nobody else has written since, so that even a claim that had run
-// out had no successor: it lives on.
+// write succeeds nobody else has written since, so that the claim had no successor.
+// That of a lease which has run out by this process's monotonic clock reads first.
 type Records struct {
 	Store Store
 	// Key encodes a name: see Naming.Encode.
@@ -65,11 +75,21 @@ type Records struct {
 	// Expiry decides when leases are over, by the service's times. If it is nil the
 	// store belongs to one host, whose clock decides; grants have no state then.
 	Expiry *Expiry
+	// Lagging says that a Get may show an earlier version than the latest. A
+	// conclusion that such a read could have shown wrongly is written down then,
+	// which shows that it was right: all but a wait, and what stays true for ever.
+	Lagging bool
+	// Classify says what an error of a Put means, as Driver.Classify does. One that
+	// is not Unknown saves the look at what is stored. Default: all are.
+	Classify func(error) Meaning
 	// Clock is the host's clock. Default HostClock.
 	Clock func() HostTime
 	// Retention is how long a name is remembered, if the Store is a ListingStore:
 	// see Record.Forgettable. 0 is for ever.
 	Retention time.Duration
+	// ManualSweep leaves sweeping to the function Sweep, where requests cost, or a
+	// listing can't begin at a key. Otherwise some releases sweep a little.
+	ManualSweep bool
 
 	tokens   TokenClock
 	releases atomic.Int64
@@ -88,7 +108,7 @@ type snapshot struct {
 
 // Acquire makes one attempt to take a name: see abstractions.Provider.
 func (s *Records) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	after, err := s.change(ctx, req.Name, nil, func(r *Record) Change { return r.Acquire(req) })
+	after, err := s.change(ctx, req.Name, nil, func(r *Record) Change { return s.confirm(r.Acquire(req)) })
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
@@ -102,10 +122,10 @@ func (s *Records) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 // Renew extends a claim: see abstractions.Provider.
 func (s *Records) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 	known := stateOf(req.State, req.Name, req.ID)
-	if known != nil && known.record.Token != req.Token {
+	if known != nil && (known.record.Token != req.Token || time.Since(known.at) >= fromMicros(known.Lasts)) {
 		known = nil
 	}
-	after, err := s.change(ctx, req.Name, known, func(r *Record) Change { return r.Renew(req) })
+	after, err := s.change(ctx, req.Name, known, func(r *Record) Change { return s.confirm(r.Renew(req)) })
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
@@ -128,20 +148,18 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	var met Record // the lease that is meant, once a write has failed
 	_, err := s.change(ctx, req.Name, nil, func(r *Record) (c Change) {
 		if met.ID != "" && !(r.Held() && r.ID == met.ID && r.Token == met.Token) {
+			if s.Lagging && r.Held() { // perhaps all the time
+				return Change{Err: fmt.Errorf("%w: the lease with token %d has ended, and one with token %d was met instead: look again", abstractions.ErrUnavailable, met.Token, r.Token)}
+			}
 			_, broken := r.Ended.Find(met.ID) // by our own write, perhaps, whose reply was lost
 			result = abstractions.BreakResult{WasHeld: broken, Token: met.Token}
-			return Change{}
+			return s.confirm(Change{})
 		}
-		if r.Held() {
+		if r.Held() && (req.IfToken == 0 || req.IfToken == r.Token) {
 			met = r.Clone()
 		}
 		result, c = r.Break(req)
-		if c.Err == nil && !result.WasHeld && r.ID != "" && s.Expiry != nil { // its holder could revive it
-			c = Change{Write: true, Deadline: true}
-			r.end(r.ID, true)
-			r.free()
-		}
-		return c
+		return s.confirm(c)
 	})
 	if err != nil {
 		return abstractions.BreakResult{}, err
@@ -161,24 +179,31 @@ func (s *Records) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 // List returns a page of records: see abstractions.Lister. The Store is a
 // ListingStore. An item that is no record is left out; Inspect says what it is.
 func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	items, err := s.Store.(ListingStore).List(ctx, req.After, req.PageLimit())
+	query := ListQuery{Prefix: req.Prefix, After: req.After, Limit: req.PageLimit()}
+	items, next, err := s.Store.(ListingStore).List(ctx, query)
 	if err != nil {
 		return abstractions.ListResult{}, err
 	}
-	var page abstractions.ListResult
+	page := abstractions.ListResult{Next: next}
 	for _, item := range items {
-		found, err := s.parse(item, "")
-		if err != nil || found.record.Token == 0 || !strings.HasPrefix(found.record.Name, req.Prefix) {
+		found := s.listed(item)
+		if found == nil || found.record.Token == 0 || !strings.HasPrefix(found.record.Name, req.Prefix) {
 			continue
 		}
 		if shown := found.record.Show(); shown.Held || !req.HeldOnly {
 			page.Records = append(page.Records, shown)
 		}
 	}
-	if len(items) == req.PageLimit() {
-		page.Next = items[len(items)-1].Key
-	}
 	return page, nil
+}
+
+// listed is an item of a list; nil if it is no record of these Records.
+func (s *Records) listed(item Item) *snapshot {
+	found, err := s.parse(item, "")
+	if err != nil || abstractions.ValidateName(found.record.Name) != nil || s.Key(found.record.Name) != item.Key {
+		return nil
+	}
+	return found
 }
 
 // maxConflicts bounds how often a call begins again because somebody else was faster.
@@ -188,18 +213,21 @@ const maxConflicts = 16
 var errContended = fmt.Errorf("%w: others changed the record %d times in a row", abstractions.ErrUnavailable, maxConflicts)
 
 // change applies a rule. known, unless nil, is what the caller takes for the latest
-// version; it saves the first read.
+// version; it saves the first read. A conflict may be with this call's own write, if
+// the client library has sent it twice: an error that follows is Partial.
 func (s *Records) change(ctx context.Context, name string, known *snapshot, rule func(*Record) Change) (after *snapshot, err error) {
+	var refused, created bool // the write before: whether it met a conflict, and was to create the record
 	for range maxConflicts {
-		if known == nil {
-			if known, err = s.read(ctx, name); err != nil {
-				return nil, err
-			}
-		} else {
-			known = known.revived()
-		}
 		found := known
-		known = nil
+		if known = nil; found != nil {
+			found = found.revived()
+		} else if found, err = s.read(ctx, name); err != nil {
+			return nil, partialIf(refused, err)
+		}
+		if created && found.version == "" {
+			return nil, errUnreadable
+		}
+		created = found.version == ""
 		c := rule(&found.record)
 		if !c.Write {
 			return found, c.Err
@@ -209,10 +237,36 @@ func (s *Records) change(ctx context.Context, name string, known *snapshot, rule
 			return found, c.Err
 		}
 		if !errors.Is(err, ErrConflict) {
-			return nil, err
+			return nil, partialIf(refused, err)
 		}
+		refused = true
 	}
 	return nil, errContended
+}
+
+// errUnreadable ends what would not end by itself: some stores hide an item that has
+// expired and not been deleted yet.
+var errUnreadable = fmt.Errorf("%w: the record can neither be created nor read", abstractions.ErrUnavailable)
+
+func partialIf(begun bool, err error) error {
+	if begun {
+		return Partial(err)
+	}
+	return err
+}
+
+// confirm has a conclusion of a read that may lag be written down. The write
+// changes nothing, and is refused if the read did lag. A wait needs none, nor what
+// can't cease to be true: that an ID has ended, or that a later token was given.
+func (s *Records) confirm(c Change) Change {
+	var lost *abstractions.LostError
+	switch {
+	case !s.Lagging, errors.Is(c.Err, abstractions.ErrHeld), errors.Is(c.Err, abstractions.ErrReleased):
+	case errors.As(c.Err, &lost) && (lost.Reason == abstractions.LostTaken || lost.Reason == abstractions.LostBroken):
+	default:
+		c.Write = true
+	}
+	return c
 }
 
 // write stores a snapshot whose record a rule has changed. If the outcome is
@@ -225,13 +279,21 @@ func (s *Records) write(ctx context.Context, found *snapshot, deadline bool) err
 	}
 	key := s.Key(found.record.Name)
 	version, err := s.Store.Put(ctx, key, data, found.version)
-	if err != nil && !errors.Is(err, ErrConflict) && !abstractions.NotApplied(err) && ctx.Err() == nil {
+	if err != nil && s.ambiguous(err) && ctx.Err() == nil {
 		if item, failed := s.Store.Get(ctx, key); failed == nil && same(item.Data, data) {
 			version, err = item.Version, nil
 		}
 	}
 	found.version, found.at = version, time.Now()
 	return err
+}
+
+// ambiguous reports whether a Put with that error may have been applied.
+func (s *Records) ambiguous(err error) bool {
+	if errors.Is(err, ErrConflict) || abstractions.NotApplied(err) {
+		return false
+	}
+	return s.Classify == nil || s.Classify(err).Class == Unknown
 }
 
 // setDeadline makes the deadline of a record that is about to be written. A write

@@ -3,6 +3,9 @@ package providerkit
 import (
 	"context"
 	"errors"
+	"sync/atomic"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 const (
@@ -16,14 +19,20 @@ const (
 // Sweep deletes all records of a provider that are Forgettable, and returns how
 // many. Each page is a call of its own.
 func Sweep(ctx context.Context, p *Provider, s *Records) (forgotten int, err error) {
+	var all atomic.Int64 // a call may outlive its error: see Config.Detach
 	for after, more := "", true; more && err == nil; more = after != "" {
+		pages := make(chan string, 1)
 		err = Call(ctx, p, "sweep", "", func(ctx context.Context) error {
-			n, last, err := s.sweep(ctx, after)
-			forgotten, after = forgotten+n, last
+			n, next, err := s.sweep(ctx, after)
+			all.Add(int64(n))
+			pages <- next
 			return err
 		})
+		if err == nil {
+			after = <-pages
+		}
 	}
-	return forgotten, err
+	return int(all.Load()), err
 }
 
 // sweepALittle looks at the records that follow a key, and at the first ones if those
@@ -31,7 +40,7 @@ func Sweep(ctx context.Context, p *Provider, s *Records) (forgotten int, err err
 // trust runs while a release waits for it. Its errors are nobody's; the next may
 // succeed.
 func (s *Records) sweepALittle(ctx context.Context, after string) {
-	if s.releases.Add(1)%sweepEvery != 1 {
+	if s.ManualSweep || s.releases.Add(1)%sweepEvery != 1 {
 		return
 	}
 	if _, last, err := s.sweep(ctx, after); err == nil && last == "" {
@@ -39,20 +48,20 @@ func (s *Records) sweepALittle(ctx context.Context, after string) {
 	}
 }
 
-// sweep looks at the page of records that follows a key. last is its last key, or ""
-// at the end. Each record is deleted on condition that it is still the same.
-func (s *Records) sweep(ctx context.Context, after string) (forgotten int, last string, err error) {
+// sweep looks at a page of records, and returns where it ends, "" at the end of the
+// store. Each record is deleted on condition that it is still the same.
+func (s *Records) sweep(ctx context.Context, after string) (forgotten int, next string, err error) {
 	store, ok := s.Store.(ListingStore)
-	if !ok || s.Retention == 0 {
+	if !ok || s.Retention == 0 || s.Retention == abstractions.Infinite {
 		return 0, "", nil
 	}
-	items, err := store.List(ctx, after, sweepPage)
+	items, next, err := store.List(ctx, ListQuery{Idle: s.Retention, After: after, Limit: sweepPage})
 	if err != nil {
 		return 0, "", err
 	}
 	for _, item := range items {
-		found, err := s.parse(item, "")
-		if err != nil || item.Version == "" || !found.record.Forgettable(s.Retention) {
+		found := s.listed(item)
+		if found == nil || !found.record.Forgettable(s.Retention) {
 			continue
 		}
 		switch err := store.Delete(ctx, item.Key, item.Version); {
@@ -62,8 +71,5 @@ func (s *Records) sweep(ctx context.Context, after string) (forgotten int, last 
 			return forgotten, "", err
 		}
 	}
-	if len(items) == sweepPage {
-		last = items[sweepPage-1].Key
-	}
-	return forgotten, last, nil
+	return forgotten, next, nil
 }

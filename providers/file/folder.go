@@ -136,16 +136,19 @@ func write(path string, data []byte) error {
 }
 
 // List reads the files that follow a key, in the order of their names.
-func (f *folder) List(ctx context.Context, after string, limit int) (items []providerkit.Item, err error) {
+func (f *folder) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
 	entries, err := os.ReadDir(f.path)
 	for _, entry := range entries {
 		key, ok := strings.CutSuffix(entry.Name(), suffix)
-		if !ok || after != "" && entry.Name() <= after+suffix || len(items) == limit {
+		if !ok || q.After != "" && entry.Name() <= q.After+suffix {
 			continue
+		}
+		if len(items) == q.Limit {
+			return items, items[q.Limit-1].Key, err
 		}
 		item, failed := f.Get(ctx, key)
 		item.Key = key // also of one that was deleted meanwhile
 		items, err = append(items, item), errors.Join(err, failed, ctx.Err())
 	}
-	return items, err
+	return items, "", err
 }

@@ -1,0 +1,154 @@
+package providerkit
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// A client library that sends a request again is told of a conflict by its own first
+// one: what comes then says nothing of the call.
+func TestTrap_T14_AfterAConflictNoErrorIsDefinite(t *testing.T) {
+	for _, refusal := range []error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp} {
+		s, store := shelved(time.Second)
+		grant := s.mustAcquire(t, "mine", time.Minute)
+		store.after = func() error {
+			store.before = func() error { return refusal }
+			return ErrConflict
+		}
+		_, err := s.Renew(t.Context(), renewal(grant))
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.NotErrorIs(t, err, refusal)
+		require.False(t, abstractions.NotApplied(err))
+		store.before = func() error { return refusal }
+		_, err = s.Renew(t.Context(), renewal(grant))
+		require.ErrorIs(t, err, refusal, "in the first round it is the whole story")
+		require.True(t, abstractions.NotApplied(err))
+	}
+}
+
+// A look at what is stored follows only where that can say something.
+func TestARefusedPutIsNotReadBack(t *testing.T) {
+	s, store := shelved(time.Second)
+	throttled := errors.New("429")
+	s.Classify = func(err error) Meaning {
+		if errors.Is(err, throttled) {
+			return Meaning{Class: Refused}
+		}
+		return Meaning{}
+	}
+	grant := s.mustAcquire(t, "mine", time.Minute)
+	for err, looks := range map[error]int{throttled: 0, errors.New("reset"): 1} {
+		gets := store.gets
+		store.before = func() error { return err }
+		_, got := s.Renew(t.Context(), renewal(grant))
+		require.ErrorIs(t, got, err)
+		require.Equal(t, gets+looks, store.gets)
+	}
+}
+
+// What hides an item and keeps its key busy is said, and not tried for ever.
+func TestTrap_T45_ARecordThatCanNeitherBeCreatedNorRead(t *testing.T) {
+	s, store := shelved(time.Second)
+	var again func() error
+	again = func() error { store.before = again; return ErrConflict }
+	store.before = again
+	_, err := s.Acquire(t.Context(), acquire("mine", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.Equal(t, 2, store.gets)
+}
+
+// T20, T63: a read that lags shows what was, and no call concludes anything from it but
+// a wait.
+func TestTrap_T63_AReadThatLagsDecidesNothing(t *testing.T) {
+	lagging := func() (*Records, *shelf) {
+		s, store := shelved(time.Second)
+		s.Lagging = true
+		return s, store
+	}
+	t.Run("a claim that was broken", func(t *testing.T) {
+		s, store := lagging()
+		s.mustAcquire(t, "mine", time.Hour)
+		store.stale()
+		_, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+		require.NoError(t, err)
+		store.lag = 1
+		_, err = s.Acquire(t.Context(), acquire("mine", time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrReleased)
+	})
+	t.Run("a claim of later", func(t *testing.T) {
+		s, store := lagging()
+		s.mustAcquire(t, "before", time.Minute)
+		require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "before"}))
+		store.stale()
+		req := renewal(s.mustAcquire(t, "mine", time.Minute))
+		req.State = nil
+		store.lag = 1
+		_, err := s.Renew(t.Context(), req)
+		require.NoError(t, err)
+	})
+	t.Run("a renewal", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, store := lagging()
+			grant := s.mustAcquire(t, "mine", time.Minute)
+			store.stale()
+			time.Sleep(50 * time.Second)
+			grant, err := s.Renew(t.Context(), renewal(grant))
+			require.NoError(t, err)
+			time.Sleep(50 * time.Second)
+			req := renewal(grant)
+			req.State = nil
+			store.lag = 1
+			_, err = s.Renew(t.Context(), req)
+			require.NoError(t, err, "what was read had run out")
+		})
+	})
+	for _, immediate := range []bool{true, false} {
+		t.Run(fmt.Sprint("a break, at once ", immediate), func(t *testing.T) {
+			s, store := lagging()
+			s.mustAcquire(t, "before", time.Minute)
+			_, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+			require.NoError(t, err)
+			store.stale()
+			require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "before"}))
+			grant := s.mustAcquire(t, "mine", time.Minute)
+			store.lag = 1
+			_, err = s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: immediate})
+			require.ErrorIs(t, err, abstractions.ErrUnavailable, "it was shown a lease that has ended")
+			store.lag = 1
+			result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: immediate, IfToken: grant.Token})
+			require.NoError(t, err)
+			require.True(t, result.WasHeld)
+			_, err = s.Renew(t.Context(), renewal(grant))
+			lostBecause(t, err, abstractions.LostBroken)
+		})
+	}
+	t.Run("a break of nobody", func(t *testing.T) {
+		s, store := lagging()
+		store.stale()
+		grant := s.mustAcquire(t, "mine", time.Minute)
+		store.lag = 1
+		result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+		require.NoError(t, err)
+		require.Equal(t, abstractions.BreakResult{WasHeld: true, Token: grant.Token}, result)
+	})
+}
+
+// T25: Records that share a store neither list nor sweep those of each other.
+func TestTrap_T25_RecordsUnderOtherKeysAreNotListed(t *testing.T) {
+	s, store := shelved(time.Second)
+	s.mustAcquire(t, "mine", time.Minute)
+	others := &Records{Store: store, Key: func(name string) string { return "other/" + name }, Expiry: s.Expiry}
+	page, err := others.List(t.Context(), abstractions.ListRequest{})
+	require.NoError(t, err)
+	require.Empty(t, page.Records)
+	page, err = s.List(t.Context(), abstractions.ListRequest{})
+	require.NoError(t, err)
+	require.Len(t, page.Records, 1)
+}
