@@ -152,3 +152,24 @@ func TestTrap_T25_RecordsUnderOtherKeysAreNotListed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Records, 1)
 }
+
+// Where requests cost, a release makes none but its own.
+func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := shelved(time.Second)
+		s.Retention, s.ManualSweep = time.Hour, true
+		for i := range 10 {
+			req := acquire("mine", time.Minute)
+			req.Name = fmt.Sprint("n", i)
+			_, err := s.Acquire(t.Context(), req)
+			require.NoError(t, err)
+		}
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "other", ID: "mine"}))
+		require.Len(t, store.items, 11)
+		forgotten, next, err := s.sweep(t.Context(), "")
+		require.NoError(t, err)
+		require.Empty(t, next)
+		require.Equal(t, 10, forgotten)
+	})
+}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,7 +22,7 @@ func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 		_, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		require.ErrorContains(t, err, "AllowMultipleWriteRegions")
-		require.Equal(t, []fake.Verb{fake.ReadAccount, fake.ReadContainer}, b.verbs(), "nothing was created")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadAccount, cosmostest.ReadContainer}, b.verbs(), "nothing was created")
 
 		allowed := b.process(func(o *Options) { o.AllowMultipleWriteRegions = true })
 		_, err = allowed.Acquire(t.Context(), wish("n", "a", time.Minute))
@@ -46,9 +46,9 @@ func TestTrap_T45_SeveralWriteRegionsAreRefused(t *testing.T) {
 // azcosmos remembers for five minutes that it could not read the account. A
 // provider does not.
 func TestAnAccountThatWasUnreachableIsAskedAgain(t *testing.T) {
-	for _, fault := range []fake.Fault{{Status: 503}, {Drop: true}, {Delay: time.Hour}, {Status: 403}} {
+	for _, fault := range []cosmostest.Fault{{Status: 503}, {Drop: true}, {Delay: time.Hour}, {Status: 403}} {
 		inBubble(t, func(t *testing.T, b *bed) {
-			b.account.Before(on(fake.ReadAccount, fault))
+			b.account.Before(on(cosmostest.ReadAccount, fault))
 			for range 2 {
 				_, err := b.try("n", "a")
 				require.Error(t, err)
@@ -65,7 +65,7 @@ func TestAnAccountThatWasUnreachableIsAskedAgain(t *testing.T) {
 // The callers that wait for the first look at the account leave when they like.
 func TestCallersDoNotWaitForEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
-		b.account.Before(on(fake.ReadAccount, fake.Fault{Delay: 3 * time.Second}))
+		b.account.Before(on(cosmostest.ReadAccount, cosmostest.Fault{Delay: 3 * time.Second}))
 		began := time.Now()
 		var all sync.WaitGroup
 		for i := range 8 {

@@ -52,16 +52,16 @@ const settled = attackTimeout + 3*time.Second
 func (a *attack) forget(p *Provider) {
 	ctx, cancel := context.WithTimeout(a.t.Context(), attackTimeout)
 	defer cancel()
-	items, err := p.connection.items(ctx)
-	if err != nil {
+	item, err := p.driver.store.Get(ctx, a.name)
+	if err != nil || item.Version == "" {
 		return
 	}
-	s, err := items.read(ctx, a.name)
-	if err != nil || s.doc == nil || s.doc.Holder != nil || s.doc.Token > s.now.Add(-settled).UnixMicro() {
+	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: a.name})
+	if err != nil || record.Held || record.Token > item.Now.Add(-settled).UnixMicro() {
 		return
 	}
 	a.mu.Lock()
 	a.deleted = true
 	a.mu.Unlock()
-	_, _ = items.remove(ctx, s.id, s.etag)
+	_ = p.driver.store.Delete(ctx, a.name, item.Version)
 }

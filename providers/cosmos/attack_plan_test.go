@@ -3,7 +3,7 @@ package cosmoslease
 import (
 	"time"
 
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"pgregory.net/rapid"
 )
 
@@ -13,8 +13,8 @@ type plan struct {
 	replica time.Duration // of _ts against Date
 	expire  bool          // Options.ExpireDocuments
 	clients [][]turn
-	breaks  []time.Duration // pauses between breaks by processes that have seen nothing, of whatever lease there is
-	faults  []fake.Fault    // of the requests, in the order in which they come; then none
+	breaks  []time.Duration    // pauses between breaks by processes that have seen nothing, of whatever lease there is
+	faults  []cosmostest.Fault // of the requests, in the order in which they come; then none
 }
 
 // turn is one acquire of a client, and what it then does.
@@ -67,26 +67,26 @@ func drawPlan(t *rapid.T) plan {
 	return p
 }
 
-func drawFault(t *rapid.T) fake.Fault {
+func drawFault(t *rapid.T) cosmostest.Fault {
 	delay := time.Duration(rapid.IntRange(1, 9000).Draw(t, "delay")) * time.Millisecond
 	status := rapid.SampledFrom([]int{408, 410, 429, 449, 500, 503}).Draw(t, "status")
 	switch rapid.IntRange(0, 9).Draw(t, "fault") {
 	case 0:
-		return fake.Fault{Drop: true}
+		return cosmostest.Fault{Drop: true}
 	case 1:
-		return fake.Fault{Drop: true, Applied: true}
+		return cosmostest.Fault{Drop: true, Applied: true}
 	case 2:
-		return fake.Fault{Status: status}
+		return cosmostest.Fault{Status: status}
 	case 3: // 429 says that it was not
-		return fake.Fault{Status: status, Applied: status != 429}
+		return cosmostest.Fault{Status: status, Applied: status != 429}
 	case 4:
-		return fake.Fault{Delay: delay, Late: true}
+		return cosmostest.Fault{Delay: delay, Late: true}
 	case 5:
-		return fake.Fault{DelayReply: delay}
+		return cosmostest.Fault{DelayReply: delay}
 	case 6:
-		return fake.Fault{Delay: delay, Late: true, Applied: true, Drop: true}
+		return cosmostest.Fault{Delay: delay, Late: true, Applied: true, Drop: true}
 	case 7:
-		return fake.Fault{Stale: true, Lag: rapid.IntRange(1, 3).Draw(t, "lag")}
+		return cosmostest.Fault{Stale: true, Lag: rapid.IntRange(1, 3).Draw(t, "lag")}
 	}
-	return fake.Fault{}
+	return cosmostest.Fault{}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -55,7 +55,7 @@ func TestNoTwoHoldersWhateverHappens(t *testing.T) {
 }
 
 func (a *attack) run() {
-	a.bed = newBed(a.t, fake.Options{
+	a.bed = newBed(a.t, cosmostest.Options{
 		Now:         func() time.Time { return time.Now().Add(a.plan.skew) },
 		ReplicaSkew: a.plan.replica,
 	}, a.options)
@@ -83,11 +83,11 @@ func (a *attack) run() {
 
 func (a *attack) options(o *Options) { o.ExpireDocuments = a.plan.expire }
 
-func (a *attack) fault(op fake.Operation) fake.Fault {
+func (a *attack) fault(op cosmostest.Operation) cosmostest.Fault {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if op.ID == "" || a.next >= len(a.plan.faults) {
-		return fake.Fault{}
+		return cosmostest.Fault{}
 	}
 	a.next++
 	return a.plan.faults[a.next-1]
@@ -211,7 +211,7 @@ func (a *attack) check() {
 		require.False(a.t, after.from.Before(before.to), "%s and %s both believe to hold the name", before.id, after.id)
 		require.Greater(a.t, after.token, before.token, "the token of %s after %s", after.id, before.id)
 	}
-	time.Sleep(minTTL + 5*time.Second + a.bed.caps.Lateness.Fixed + 10*time.Second) // what is late has come, what was held has run out
+	time.Sleep(minTTL + 5*time.Second + a.bed.Capabilities().Lateness.Fixed + 10*time.Second) // what is late has come, what was held has run out
 	g := a.bed.acquire(a.name, "last")
 	for _, s := range a.stays {
 		require.Greater(a.t, g.Token, s.token)

@@ -14,7 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,7 +25,7 @@ const audience = "http://127.0.0.1"
 func TestEachAuthModeKeepsALease(t *testing.T) {
 	authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
 		server.SetLifetime(2 * time.Second)
-		account := fake.New(fake.Options{Token: func(token string) error { return server.Check(token, audience) }})
+		account := cosmostest.New(cosmostest.Options{Token: func(token string) error { return server.Check(token, audience) }})
 		account.AddContainer(testDatabase, testContainer, "/id")
 		service := httptest.NewServer(account)
 		defer service.Close()
@@ -40,11 +40,11 @@ func TestEachAuthModeKeepsALease(t *testing.T) {
 }
 
 // held runs a lease whose tokens are those of a server in the bubble.
-func held(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *fake.Account, lease abstractions.Lease)) {
+func held(t *testing.T, life time.Duration, test func(t *testing.T, server *authtest.Server, account *cosmostest.Account, lease abstractions.Lease)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := authtest.StartInMemory(t)
 		server.SetLifetime(life)
-		b := newBed(t, fake.Options{Token: func(token string) error { return server.Check(token, "http://localhost") }})
+		b := newBed(t, cosmostest.Options{Token: func(token string) error { return server.Check(token, "http://localhost") }})
 		p := b.process(func(o *Options) { o.Key, o.Auth = "", server.ClientSecret() })
 		lease, err := managerOf(t, p, leasing.Options{}).TryAcquire(t.Context(), "n", nil)
 		require.NoError(t, err)
@@ -54,7 +54,7 @@ func held(t *testing.T, life time.Duration, test func(t *testing.T, server *auth
 
 // T48: an hour's lease with tokens of ten minutes.
 func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
-	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *fake.Account, lease abstractions.Lease) {
+	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease abstractions.Lease) {
 		time.Sleep(time.Hour)
 		require.NoError(t, lease.Err())
 		require.GreaterOrEqual(t, len(server.Issued()), 6)
@@ -65,7 +65,7 @@ func TestTrap_T48_TokensAreRefreshed(t *testing.T) {
 // No new token can be had: the lease goes on while the old one is good, and for as
 // long as it is trusted then. If it can be had again in time nothing is lost.
 func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
-	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *fake.Account, lease abstractions.Lease) {
+	held(t, 10*time.Minute, func(t *testing.T, server *authtest.Server, _ *cosmostest.Account, lease abstractions.Lease) {
 		for _, status := range []int{http.StatusServiceUnavailable, http.StatusUnauthorized} {
 			server.Fail(status)
 			expires := time.Now().Add(10 * time.Minute)
@@ -84,9 +84,9 @@ func TestTrap_T48_ATokenThatExpiresInMidLease(t *testing.T) {
 
 // The service refuses tokens for a while: that is no loss.
 func TestTrap_T48_ATokenThatTheServiceRefuses(t *testing.T) {
-	held(t, time.Hour, func(t *testing.T, _ *authtest.Server, account *fake.Account, lease abstractions.Lease) {
+	held(t, time.Hour, func(t *testing.T, _ *authtest.Server, account *cosmostest.Account, lease abstractions.Lease) {
 		for _, status := range []int{401, 403} {
-			account.Before(on(fake.ReplaceItem, fake.Fault{Status: status}))
+			account.Before(on(cosmostest.ReplaceItem, cosmostest.Fault{Status: status}))
 			time.Sleep(8 * time.Second) // shorter than what a renewal leaves for others
 			account.Before(nil)
 			time.Sleep(time.Minute)
@@ -115,7 +115,7 @@ func (c *slow) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azco
 // another call, with more time, has asked for.
 func TestCallersDoNotWaitForEachOthersTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, fake.Options{Token: valid})
+		b := newBed(t, cosmostest.Options{Token: valid})
 		credential := &slow{bearer: bearer{life: time.Hour}}
 		p := b.process(func(o *Options) { o.Key, o.Credential = "", credential })
 		require.NoError(t, p.Ping(t.Context()))

@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,18 +26,18 @@ const (
 type bed struct {
 	*Provider
 	t       testing.TB
-	account *fake.Account
-	pipe    *fake.Pipe
+	account *cosmostest.Account
+	pipe    *cosmostest.Pipe
 }
 
 // newBed opens a provider with the account's key. options may change what it is
 // opened with.
-func newBed(t testing.TB, account fake.Options, options ...func(*Options)) *bed {
+func newBed(t testing.TB, account cosmostest.Options, options ...func(*Options)) *bed {
 	t.Helper()
 	account.Key = testKey
-	b := &bed{t: t, account: fake.New(account)}
+	b := &bed{t: t, account: cosmostest.New(account)}
 	b.account.AddContainer(testDatabase, testContainer, "/id")
-	b.pipe = fake.NewPipe(b.account)
+	b.pipe = cosmostest.NewPipe(b.account)
 	t.Cleanup(func() { b.pipe.Close() })
 	b.Provider = b.process(options...)
 	return b
@@ -48,15 +48,15 @@ func (b *bed) process(options ...func(*Options)) *Provider {
 	b.t.Helper()
 	transport := b.pipe.Transport()
 	o := Options{
-		Endpoint: fake.PipeURL, Key: testKey, Database: testDatabase, Container: testContainer,
+		Endpoint: cosmostest.PipeURL, Key: testKey, Database: testDatabase, Container: testContainer,
 		ClientOptions: clientOptions(&http.Client{Transport: transport}),
 	}
 	for _, change := range options {
 		change(&o)
 	}
 	p := openTest(b.t, o)
-	if p.connection.wire.own == nil {
-		p.connection.wire.own = transport // so that it closes the connections
+	if p.driver.store.connection.wire.own == nil {
+		p.driver.store.connection.wire.own = transport // so that it closes the connections
 	}
 	return p
 }
@@ -115,8 +115,8 @@ func (b *bed) inspect(name string) abstractions.Record {
 }
 
 // verbs are what the account was asked since the last call.
-func (b *bed) verbs() []fake.Verb {
-	var verbs []fake.Verb
+func (b *bed) verbs() []cosmostest.Verb {
+	var verbs []cosmostest.Verb
 	for _, op := range b.account.Served() {
 		verbs = append(verbs, op.Verb)
 	}
@@ -127,45 +127,42 @@ func (b *bed) verbs() []fake.Verb {
 // inBubble runs a test with a bed of its own.
 func inBubble(t *testing.T, test func(t *testing.T, b *bed)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newBed(t, fake.Options{})) })
+	synctest.Test(t, func(t *testing.T) { test(t, newBed(t, cosmostest.Options{})) })
 }
 
 // on is a hook that spoils the operations of a verb.
-func on(verb fake.Verb, fault fake.Fault) fake.Hook {
-	return func(op fake.Operation) fake.Fault {
+func on(verb cosmostest.Verb, fault cosmostest.Fault) cosmostest.Hook {
+	return func(op cosmostest.Operation) cosmostest.Fault {
 		if op.Verb == verb {
 			return fault
 		}
-		return fake.Fault{}
+		return cosmostest.Fault{}
 	}
 }
 
-// once is a hook that spoils the first operation of a verb.
-func once(verb fake.Verb, fault fake.Fault) fake.Hook {
-	var spent atomic.Bool
-	return func(op fake.Operation) fake.Fault {
-		if op.Verb != verb || spent.Swap(true) {
-			return fake.Fault{}
-		}
-		return fault
-	}
-}
-
-// spoiled has a fault spoil the first operation of a verb in what is done.
-func (b *bed) spoiled(verb fake.Verb, fault fake.Fault, do func() error) error {
-	b.account.Before(once(verb, fault))
-	defer b.account.Before(nil)
-	return do()
-}
-
-// lost has the reply to a write be lost.
-func (b *bed) lost(verb fake.Verb, do func() error) {
+// lost has the reply to a write be lost, and the look at what came of it fail.
+func (b *bed) lost(verb cosmostest.Verb, do func() error) {
 	b.t.Helper()
-	requireUnknown(b.t, b.spoiled(verb, fake.Fault{Drop: true, Applied: true}, do))
+	var spent atomic.Bool
+	b.account.Before(func(op cosmostest.Operation) cosmostest.Fault {
+		if op.Verb == verb && !spent.Swap(true) {
+			return cosmostest.Fault{Drop: true, Applied: true}
+		}
+		return cosmostest.Fault{Drop: spent.Load() && op.Verb == cosmostest.ReadItem}
+	})
+	defer b.account.Before(nil)
+	requireUnknown(b.t, do())
 }
 
 // requireUnknown says that an error leaves open what has happened.
 func requireUnknown(t testing.TB, err error) {
+	t.Helper()
+	requireUnavailable(t, err)
+	require.False(t, abstractions.NotApplied(err))
+}
+
+// requireUnavailable says that an error promises nothing of the lease.
+func requireUnavailable(t testing.TB, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	for _, certain := range []error{

@@ -6,12 +6,12 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 )
 
 // What the client side costs, over loopback: the service's part is the fake's.
 func BenchmarkProvider(b *testing.B) {
-	account := fake.New(fake.Options{Key: testKey})
+	account := cosmostest.New(cosmostest.Options{Key: testKey})
 	account.AddContainer(testDatabase, testContainer, "/id")
 	server := httptest.NewServer(account)
 	b.Cleanup(server.Close)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,12 +23,12 @@ func TestTrap_T63_ABreakDoesNotGoOnToTheNextLease(t *testing.T) {
 					operator := b.process()
 					var last abstractions.Grant
 					followed := false
-					b.account.Before(func(op fake.Operation) fake.Fault {
-						if op.Verb == fake.ReplaceItem && !followed {
+					b.account.Before(func(op cosmostest.Operation) cosmostest.Fault {
+						if op.Verb == cosmostest.ReplaceItem && !followed {
 							followed = true
 							last = follow(b, g)
 						}
-						return fake.Fault{}
+						return cosmostest.Fault{}
 					})
 					r, err := operator.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: immediate})
 					_, lost := b.renew(last)

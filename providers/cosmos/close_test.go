@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
 // Close does not wait for a service that is silent, in whatever request.
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
-	for _, verb := range []fake.Verb{fake.ReadAccount, fake.ReadContainer, fake.ReadItem, fake.CreateItem} {
+	for _, verb := range []cosmostest.Verb{cosmostest.ReadAccount, cosmostest.ReadContainer, cosmostest.ReadItem, cosmostest.CreateItem} {
 		inBubble(t, func(t *testing.T, b *bed) {
-			b.account.Before(on(verb, fake.Fault{Delay: time.Hour}))
+			b.account.Before(on(verb, cosmostest.Fault{Delay: time.Hour}))
 			ended := make(chan error, 1)
 			go func() {
 				_, err := b.try("n", "a")

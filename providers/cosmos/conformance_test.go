@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,23 +20,24 @@ func TestConformanceFake(t *testing.T) {
 		if b, ok := beds.Load(t); ok {
 			return b.(*bed)
 		}
-		b := newBed(t, fake.Options{})
+		b := newBed(t, cosmostest.Options{})
 		beds.Store(t, b)
 		return b
 	}
 	providertest.Run(t, providertest.Harness{
 		Virtual: true,
+		Model:   true,
 		New:     func(t testing.TB) abstractions.Provider { return bedOf(t).process() },
 		Peer:    func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return bedOf(t).process() },
 		Forget: func(t testing.TB, p abstractions.Provider, _ string) {
-			time.Sleep(DefaultRetention + 10*time.Second)
+			time.Sleep(providerkit.DefaultRetention + 10*time.Second)
 			n, err := p.(*Provider).Sweep(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 1, n)
 		},
 		Unreachable: func(t testing.TB) abstractions.Provider {
-			b := newBed(t, fake.Options{})
-			b.account.Before(func(fake.Operation) fake.Fault { return fake.Fault{Delay: time.Hour} })
+			b := newBed(t, cosmostest.Options{})
+			b.account.Before(func(cosmostest.Operation) cosmostest.Fault { return cosmostest.Fault{Delay: time.Hour} })
 			return b.Provider
 		},
 	})

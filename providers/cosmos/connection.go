@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
@@ -17,12 +16,9 @@ import (
 // key is. That is done once for all callers, by a goroutine that outlives each of
 // them, since azcosmos heeds no caller's context then.
 type connection struct {
-	options  Options
-	wire     *wire
-	sessions sessions
-	timeout  time.Duration // of finding
-
-	found atomic.Pointer[items]
+	options Options
+	wire    *wire
+	found   atomic.Pointer[container]
 
 	mu      sync.Mutex
 	finding *finding
@@ -30,15 +26,22 @@ type connection struct {
 	workers sync.WaitGroup
 }
 
-// finding is one attempt.
-type finding struct {
-	done  chan struct{}
-	items *items
-	err   error
+// container is the one that leases are in.
+type container struct {
+	*azcosmos.ContainerClient
+	client *azcosmos.Client
+	path   []string // of the partition key
 }
 
-// items are the container's. It waits for them until ctx ends.
-func (c *connection) items(ctx context.Context) (*items, error) {
+// finding is one attempt.
+type finding struct {
+	done      chan struct{}
+	container *container
+	err       error
+}
+
+// container waits for the container until ctx ends.
+func (c *connection) container(ctx context.Context) (*container, error) {
 	found := c.found.Load()
 	if found == nil {
 		f, err := c.find()
@@ -48,22 +51,22 @@ func (c *connection) items(ctx context.Context) (*items, error) {
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return nil, interrupted(ctx)
+			return nil, ctx.Err()
 		}
 		if f.err != nil {
 			return nil, f.err
 		}
-		found = f.items
+		found = f.container
 	}
-	if c.several() {
+	if c.refused() {
 		c.forget(found) // the next call looks again
 		return nil, errSeveralRegions
 	}
 	return found, nil
 }
 
-// several reports whether the account is one that is to be refused.
-func (c *connection) several() bool {
+// refused reports whether the account has several write regions, and may not.
+func (c *connection) refused() bool {
 	return c.wire.several.Load() && !c.options.AllowMultipleWriteRegions
 }
 
@@ -91,65 +94,42 @@ func (c *connection) find() (*finding, error) {
 // attempt uses a client of its own: one of azcosmos that has failed to read the
 // account does not try again for five minutes.
 func (c *connection) attempt(f *finding) {
-	ctx, cancel := context.WithTimeout(c.wire.lifetime, c.timeout)
+	ctx, cancel := context.WithTimeout(c.wire.lifetime, c.options.Timeout)
 	defer cancel()
-	f.items, f.err = c.open(ctx)
-	if f.err != nil && ctx.Err() != nil && !errors.Is(f.err, abstractions.ErrUnavailable) {
-		f.err = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, f.err)
-	}
+	f.container, f.err = c.open(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f.err == nil {
-		c.found.Store(f.items)
+		c.found.Store(f.container)
 	}
 	c.finding = nil
 	close(f.done)
 }
 
-func (c *connection) open(ctx context.Context) (*items, error) {
+func (c *connection) open(ctx context.Context) (*container, error) {
 	client, err := c.options.client(c.wire)
 	if err != nil {
 		return nil, err
 	}
-	path, err := c.container(ctx, client)
+	found := &container{client: client}
+	if found.ContainerClient, err = client.NewContainer(c.options.Database, c.options.Container); err == nil {
+		found.path, err = c.prepare(ctx, found)
+	}
 	if err != nil {
 		client.Close()
-		return nil, err
+		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+			err = fmt.Errorf("%w: %w", ended, err)
+		}
+		return nil, readError{brief(err)} // nothing of a lease was written
 	}
-	container, err := client.NewContainer(c.options.Database, c.options.Container)
-	if err != nil {
-		return nil, err
-	}
-	t := &items{
-		container: container, client: client, path: path,
-		naming: naming{prefix: c.options.Prefix}, sessions: &c.sessions,
-	}
-	if c.options.Consistency != "" {
-		t.consistency = azcosmos.ConsistencyLevel(c.options.Consistency).ToPtr()
-	}
-	if c.options.ExpireDocuments {
-		t.keptFor = c.options.Retention
-	}
-	return t, nil
+	return found, nil
 }
 
 // forget lets the container be found anew, after a request that met none.
-func (c *connection) forget(t *items) {
-	if c.found.CompareAndSwap(t, nil) {
-		t.client.Close()
-		c.sessions.drop()
+func (c *connection) forget(found *container) {
+	if c.found.CompareAndSwap(found, nil) {
+		found.client.Close()
 	}
-}
-
-// beside runs a function that close waits for.
-func (c *connection) beside(run func()) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return abstractions.ErrClosed
-	}
-	c.workers.Go(run)
-	return nil
 }
 
 // close waits for what is under way. The wire's lifetime has ended.
@@ -158,8 +138,8 @@ func (c *connection) close() {
 	c.closed = true
 	c.mu.Unlock()
 	c.workers.Wait()
-	if t := c.found.Load(); t != nil {
-		t.client.Close()
+	if found := c.found.Load(); found != nil {
+		found.client.Close()
 	}
 	c.wire.close()
 }

@@ -1,36 +1,36 @@
 package cosmoslease
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// container reads the container, creates it where it may, and returns its
-// partition key path.
-func (c *connection) container(ctx context.Context, client *azcosmos.Client) ([]string, error) {
-	container, err := client.NewContainer(c.options.Database, c.options.Container)
-	if err != nil {
-		return nil, err
-	}
-	response, err := container.Read(ctx, nil)
-	if m := meaningOf(err); err != nil && (m == missing || m == noContainer) {
+// prepare reads the container, creates it where it may, and returns its partition
+// key path.
+func (c *connection) prepare(ctx context.Context, found *container) ([]string, error) {
+	response, err := found.Read(ctx, nil)
+	if class := classOf(err); class == missing || class == noContainer {
 		if !c.options.Create {
 			return nil, c.options.setup("there is no such container", err)
 		}
-		if c.several() {
+		if c.refused() {
 			return nil, errSeveralRegions
 		}
-		if err := c.create(ctx, client); err != nil {
+		if err := c.create(ctx, found.client); err != nil {
 			return nil, err
 		}
-		response, err = container.Read(ctx, nil)
+		response, err = found.Read(ctx, nil)
 	}
 	if err != nil {
-		return nil, failure(err)
+		return nil, err
 	}
 	return c.options.suits(response.ContainerProperties)
 }
@@ -58,10 +58,10 @@ func (o Options) created(err error) error {
 	switch {
 	case err == nil || s.code == http.StatusConflict:
 		return nil
-	case s.code == http.StatusForbidden && meaningOf(err) == denied:
+	case s.code == http.StatusForbidden && classOf(err) == providerkit.Denied:
 		return o.setup("there is no such container, and this identity may not create one", err)
 	}
-	return failure(err)
+	return err
 }
 
 // setup says what to run.
@@ -72,19 +72,14 @@ func (o Options) setup(what string, err error) error {
 	}
 	return fmt.Errorf("%w: %s: %s/%s; create it (az cosmosdb sql database create -g GROUP -a ACCOUNT -n %[3]s; "+
 		"az cosmosdb sql container create -g GROUP -a ACCOUNT -d %[3]s -n %[4]s -p %[5]s --partition-key-version 2%[6]s), or set Options.Create and use the account's key: %[7]w",
-		errNoContainer, what, o.Database, o.Container, o.path(), flags, err)
+		errNoContainer, what, o.Database, o.Container, o.path(), flags, brief(err))
 }
 
 // path is the partition key path of a container that is created.
-func (o Options) path() string {
-	if o.PartitionKeyPath == "" {
-		return DefaultPartitionKeyPath
-	}
-	return o.PartitionKeyPath
-}
+func (o Options) path() string { return cmp.Or(o.PartitionKeyPath, DefaultPartitionKeyPath) }
 
-// properties are those of a container that is created. Only what is asked for is
-// indexed: every indexed field makes each write dearer
+// properties are those of a container that is created. No field is indexed beside id
+// and _ts, which always are: each makes every write dearer
 // (learn.microsoft.com/azure/cosmos-db/index-policy).
 func (o Options) properties() azcosmos.ContainerProperties {
 	p := azcosmos.ContainerProperties{
@@ -94,7 +89,6 @@ func (o Options) properties() azcosmos.ContainerProperties {
 		},
 		IndexingPolicy: &azcosmos.IndexingPolicy{
 			Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
-			IncludedPaths: []azcosmos.IncludedPath{{Path: "/name/?"}},
 			ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}},
 		},
 	}
@@ -146,6 +140,25 @@ func (o Options) suits(p *azcosmos.ContainerProperties) ([]string, error) {
 	if o.ExpireDocuments && p.DefaultTimeToLive == nil {
 		return refuse("has no time to live, which Options.ExpireDocuments needs; run az cosmosdb sql container update -g GROUP -a ACCOUNT -d " +
 			o.Database + " -n " + o.Container + " --ttl -1")
+	}
+	return parts, nil
+}
+
+// reserved are the fields that a document has anyway.
+var reserved = []string{"lease", "ttl"}
+
+// parsePath takes a partition key path apart, and refuses those that the document
+// has no room for.
+func parsePath(path string) ([]string, error) {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	first := parts[0]
+	switch {
+	case !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "\"\\") || slices.Contains(parts, ""), first == "id" && len(parts) > 1:
+		return nil, fmt.Errorf("%q is no path", path)
+	case slices.Contains(reserved, first):
+		return nil, fmt.Errorf("the documents' own field %q", first)
+	case strings.HasPrefix(first, "_"):
+		return nil, fmt.Errorf("%q, which is the service's own", path)
 	}
 	return parts, nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/fencing/etagfence"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 )
 
 func Example() {
@@ -60,7 +60,7 @@ func ExampleOpen() {
 	fmt.Println(provider) // nothing has been sent yet
 	fmt.Println(provider.Close())
 	// Output:
-	// cosmoslease.Provider{account.documents.azure.com, Database: "app", Container: "leases"}
+	// provider cosmos
 	// <nil>
 }
 
@@ -75,7 +75,7 @@ func ExampleOptions() {
 	}`), &options)
 	fmt.Println(options, err)
 	// Output:
-	// cosmoslease.Options{Endpoint: account.documents.azure.com, Database: "app", Container: "leases", Prefix: "", Retention: 72h0m0s} <nil>
+	// cosmoslease.Options{Endpoint: (not shown), Auth: (not shown), Database: "app", Container: "leases", Retention: 72h0m0s} <nil>
 }
 
 // Names that were used once are forgotten by a sweep, here by one process at a time.
@@ -184,9 +184,9 @@ func containerOf(rawURL, name string) *azcosmos.ContainerClient {
 	return container
 }
 
-// The examples above that need an account get the fake.
+// The examples above that need an account get the cosmostest.
 func TestExamplesRun(t *testing.T) {
-	account := fake.New(fake.Options{Key: "a2V5"})
+	account := cosmostest.New(cosmostest.Options{Key: "a2V5"})
 	account.AddContainer("app", "leases", "/id")
 	account.AddContainer("app", "accounts", "/id")
 	server := httptest.NewServer(account)

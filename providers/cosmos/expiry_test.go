@@ -7,67 +7,10 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
-
-// at is a second of the service's.
-func at(seconds int64) time.Time { return time.Unix(1_700_000_000+seconds, 0).UTC() }
-
-func heldBy(h holder, written, read int64) snapshot {
-	return snapshot{doc: &document{Name: "n", Token: 1, Holder: &h}, etag: `"e"`, ts: at(written), now: at(read)}
-}
-
-func TestALeaseIsOverByTheServicesTimeAlone(t *testing.T) {
-	e := expiry{skew: 2 * time.Second}
-	ten := holder{ID: "a", TTL: 10_000}
-	for name, test := range map[string]struct {
-		s    snapshot
-		over bool
-	}{
-		"just written":                   {heldBy(ten, 0, 0), false},
-		"its TTL later":                  {heldBy(ten, 0, 10), false},
-		"but for a second":               {heldBy(ten, 0, 12), false},
-		"TTL, second and skew":           {heldBy(ten, 0, 13), true},
-		"part of a second more":          {heldBy(holder{TTL: 10_001}, 0, 13), false},
-		"read by a clock that is behind": {heldBy(ten, 0, -5), false},
-		"infinite":                       {heldBy(holder{}, 0, 1<<30), false},
-		"written by others since":        {heldBy(holder{TTL: 10_000, Ends: at(10).UnixMilli()}, 9, 13), true},
-		"not that long ago":              {heldBy(holder{TTL: 10_000, Ends: at(10).UnixMilli()}, 9, 12), false},
-		"free":                           {snapshot{doc: &document{}, now: at(0)}, true},
-		"unseen":                         {snapshot{now: at(0)}, true},
-		"no Date":                        {snapshot{doc: &document{Holder: &ten}, ts: at(0)}, false},
-	} {
-		require.Equal(t, test.over, e.over(test.s), name)
-	}
-}
-
-// Whatever the moments within their seconds, and the disagreement of clocks that
-// is allowed: a lease is never over before its TTL, and always after precision.
-func TestExpiryIsNeverEarlyNorTooLate(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		milliseconds := func(name string, least, most int64) time.Duration {
-			return time.Duration(rapid.Int64Range(least, most).Draw(t, name)) * time.Millisecond
-		}
-		e := expiry{skew: milliseconds("allowance", 1, 5000)}
-		ttl := milliseconds("ttl", 5000, 100_000)
-		replica := milliseconds("replica", -5000, 5000)
-		replica = max(-e.skew, min(e.skew, replica))
-		written := at(0).Add(milliseconds("written", 0, 5000))
-		read := written.Add(milliseconds("later", 0, 130_000))
-		s := snapshot{
-			doc: &document{Holder: &holder{ID: "a", TTL: ttl.Milliseconds()}},
-			ts:  written.Add(replica).Truncate(time.Second), now: read.Truncate(time.Second),
-		}
-		switch later := read.Sub(written); {
-		case later < ttl:
-			require.False(t, e.over(s), "%v after the write", later)
-		case later >= ttl+e.precision():
-			require.True(t, e.over(s), "%v after the write", later)
-		}
-	})
-}
 
 // T02: the clients' wall clocks have no part in it: here they are minutes off, to
 // both sides, and the service's own clocks are as far apart as is allowed.
@@ -76,7 +19,7 @@ func TestTrap_T02_TheClientsClockDecidesNothing(t *testing.T) {
 		for _, replica := range []time.Duration{-2 * time.Second, 0, 2 * time.Second} {
 			synctest.Test(t, func(t *testing.T) {
 				now := func() time.Time { return time.Now().Add(ahead) }
-				b := newBed(t, fake.Options{Now: now, ReplicaSkew: replica})
+				b := newBed(t, cosmostest.Options{Now: now, ReplicaSkew: replica})
 				b.acquire("n", "a")
 				sent := time.Now()
 				time.Sleep(58 * time.Second)
@@ -89,7 +32,7 @@ func TestTrap_T02_TheClientsClockDecidesNothing(t *testing.T) {
 					time.Sleep(250 * time.Millisecond)
 				}
 				require.GreaterOrEqual(t, time.Since(sent), time.Minute)
-				require.LessOrEqual(t, time.Since(sent), time.Minute+b.caps.Lateness.Fixed+250*time.Millisecond)
+				require.LessOrEqual(t, time.Since(sent), time.Minute+b.Capabilities().Lateness.Fixed+250*time.Millisecond)
 			})
 		}
 	}
@@ -101,24 +44,28 @@ func TestAWatchedLeaseIsFreeSooner(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
 		watcher := b.process()
-		try := func() (abstractions.Grant, *abstractions.HeldError) {
+		try := func() (abstractions.Grant, time.Duration) {
 			g, err := watcher.Acquire(t.Context(), wish("n", "b", time.Minute))
-			var held *abstractions.HeldError
-			if err != nil {
-				require.ErrorAs(t, err, &held)
+			if err == nil {
+				return g, 0
 			}
-			return g, held
+			var held *abstractions.HeldError
+			require.ErrorAs(t, err, &held)
+			left, known := held.Holder.Remaining()
+			require.True(t, known)
+			return g, left
 		}
-		_, held := try()
-		require.Equal(t, time.Minute+600*time.Millisecond+watchFloor, held.RetryAfter)
+		const watched = time.Minute + time.Minute/100 + 100*time.Millisecond
+		_, left := try()
+		require.Equal(t, watched, left)
 		time.Sleep(30 * time.Second)
 		_, err := b.renew(g) // begins anew
 		require.NoError(t, err)
-		_, held = try()
-		require.Equal(t, time.Minute+600*time.Millisecond+watchFloor, held.RetryAfter)
-		time.Sleep(held.RetryAfter - 1)
-		_, held = try()
-		require.EqualValues(t, 1, held.RetryAfter)
+		_, left = try()
+		require.Equal(t, watched, left)
+		time.Sleep(left - 1)
+		_, left = try()
+		require.EqualValues(t, 1, left)
 		_, err = b.process().Acquire(t.Context(), wish("n", "c", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrHeld)
 		time.Sleep(time.Nanosecond)
@@ -137,31 +84,10 @@ func TestAWatchBehindALaggingReplicaTakesNothing(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		_, err := b.renew(g)
 		require.NoError(t, err)
-		b.account.Before(on(fake.ReadItem, fake.Fault{Stale: true}))
+		b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true}))
 		time.Sleep(10 * time.Second)
 		require.ErrorIs(t, watch(), abstractions.ErrHeld, "it read what was before, and was refused the write")
 		require.Equal(t, "a", b.inspect("n").ID)
-	})
-}
-
-func TestAWatchKeepsABoundedNumberOfNames(t *testing.T) {
-	var w watch
-	for i := range 3 * maxWatched {
-		s := heldBy(holder{TTL: 1000}, 0, 0)
-		s.doc.Name = string(rune(i + 0x1000))
-		w.observe(s)
-	}
-	require.Len(t, w.seen, maxWatched)
-}
-
-func TestAnInfiniteLeaseIsNeverWatchedOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var w watch
-		s := heldBy(holder{}, 0, 0)
-		w.observe(s)
-		time.Sleep(1000 * time.Hour)
-		_, over := w.observe(s)
-		require.False(t, over)
 	})
 }
 
@@ -169,7 +95,7 @@ func TestAnInfiniteLeaseIsNeverWatchedOut(t *testing.T) {
 func TestTrap_T45_TheServicesTimeToLiveDecidesNothing(t *testing.T) {
 	for _, expire := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBed(t, fake.Options{})
+			b := newBed(t, cosmostest.Options{})
 			b.account.SetTTL(testDatabase, testContainer, 1)
 			p := b.process(func(o *Options) { o.ExpireDocuments, o.Retention = expire, time.Minute })
 			g, err := p.Acquire(t.Context(), wish("n", "a", time.Hour))
@@ -198,17 +124,17 @@ func TestTrap_T45_TheServicesTimeToLiveDecidesNothing(t *testing.T) {
 // service has not swept it, that is said, and not tried for ever.
 func TestTrap_T45_AnExpiredDocumentInTheWayIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, fake.Options{ExpiredBlocks: true})
+		b := newBed(t, cosmostest.Options{ExpiredBlocks: true})
 		b.account.SetTTL(testDatabase, testContainer, -1)
 		p := b.process(func(o *Options) { o.ExpireDocuments = true })
 		g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, p.Release(t.Context(), giveUp(g)))
-		time.Sleep(DefaultRetention + time.Second)
+		time.Sleep(providerkit.DefaultRetention + time.Second)
 		b.account.Record()
 		_, err = p.Acquire(t.Context(), wish("n", "b", time.Minute))
 		requireUnknown(t, err)
-		verbs := slices.DeleteFunc(b.verbs(), func(v fake.Verb) bool { return v == fake.ReadAccount }) // which azcosmos looks at now and then
-		require.Equal(t, []fake.Verb{fake.ReadItem, fake.CreateItem, fake.ReadItem}, verbs)
+		verbs := slices.DeleteFunc(b.verbs(), func(v cosmostest.Verb) bool { return v == cosmostest.ReadAccount }) // which azcosmos looks at now and then
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem, cosmostest.CreateItem, cosmostest.ReadItem}, verbs)
 	})
 }

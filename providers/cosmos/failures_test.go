@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,52 +37,69 @@ func means(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
+// explained is an error as the provider's callers see it.
+func explained(err error) error {
+	d := &driver{Records: providerkit.Records{Expiry: &providerkit.Expiry{}}}
+	p := providerkit.New(d, providerkit.Config{})
+	return providerkit.Call(context.Background(), p, "test", "n", func(context.Context) error { return err })
+}
+
 // T27: status and substatus decide what an error means, never its text, and not
 // every 404, 409 or 403 means the same.
 func TestTrap_T27_StatusDecidesWhatAnErrorMeans(t *testing.T) {
 	unavailable, throttled := []error{abstractions.ErrUnavailable}, []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
 	setup, refusedIdentity := []error{abstractions.ErrNotSetUp}, []error{abstractions.ErrDenied}
+	const misused, denied, refused, unknown = providerkit.NotSetUp, providerkit.Denied, providerkit.Refused, providerkit.Unknown
 	for _, test := range []struct {
 		code, sub int
-		meaning   meaning
-		want      []error // nil where there is a meaning of its own
+		class     providerkit.Class
+		want      []error
 	}{
 		{400, 0, misused, setup}, {400, 1001, misused, setup}, {401, 0, denied, refusedIdentity}, {401, 5000, denied, refusedIdentity},
 		{403, 0, denied, refusedIdentity}, {403, 3, refused, throttled}, {403, 1008, refused, throttled}, {403, 1014, denied, refusedIdentity}, {403, 5300, denied, refusedIdentity},
-		{404, 0, missing, nil}, {404, 1002, unknown, unavailable}, {404, 1003, noContainer, setup}, {404, 1024, unknown, unavailable}, {404, 9999, missing, nil},
-		{408, 0, unknown, unavailable}, {409, 0, conflict, nil}, {409, 1, conflict, nil}, {410, 0, unknown, unavailable}, {410, 1002, unknown, unavailable},
-		{412, 0, conflict, nil}, {413, 0, misused, setup}, {429, 0, refused, throttled}, {429, 3200, refused, throttled}, {429, 3201, refused, throttled},
+		{404, 0, missing, unavailable}, {404, 1002, unknown, unavailable}, {404, 1003, noContainer, setup}, {404, 1024, unknown, unavailable}, {404, 9999, missing, unavailable},
+		{408, 0, unknown, unavailable}, {409, 0, conflict, unavailable}, {409, 1, conflict, unavailable}, {410, 0, unknown, unavailable}, {410, 1002, unknown, unavailable},
+		{412, 0, conflict, unavailable}, {413, 0, misused, setup}, {429, 0, refused, throttled}, {429, 3200, refused, throttled}, {429, 3201, refused, throttled},
 		{449, 0, unknown, unavailable}, {500, 0, unknown, unavailable}, {502, 0, unknown, unavailable}, {503, 0, unknown, unavailable}, {503, 21005, unknown, unavailable},
 		{504, 0, unknown, unavailable}, {418, 0, unknown, unavailable}, {200, 0, unknown, unavailable},
 	} {
 		err := answer(test.code, http.Header{"X-Ms-Substatus": {fmt.Sprint(test.sub)}})
-		require.Equal(t, test.meaning, meaningOf(err), "%d/%d", test.code, test.sub)
-		if test.want != nil {
-			means(t, failure(err), err, test.want...)
-		}
+		require.Equal(t, test.class, classOf(err), "%d/%d", test.code, test.sub)
+		means(t, explained(err), err, test.want...)
+		means(t, explained(brief(err)), err, test.want...)
 	}
 }
 
-func TestErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
+// T71: a read that could not be sent is definite, and nothing else: azcosmos repeats
+// writes, and the one before may have arrived.
+func TestTrap_T71_OnlyAReadIsKnownNotToHaveBeenSent(t *testing.T) {
 	for _, cause := range []error{
 		io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded, errors.New("409 Conflict"), errors.New("412"),
 		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
 	} {
-		require.Equal(t, unknown, meaningOf(cause))
-		means(t, failure(cause), cause, abstractions.ErrUnavailable)
+		means(t, explained(cause), cause, abstractions.ErrUnavailable)
+		require.False(t, abstractions.NotApplied(explained(cause)), cause)
+		means(t, explained(readError{cause}), cause, abstractions.ErrUnavailable)
+		require.Equal(t, providerkit.NotSent(cause), abstractions.NotApplied(explained(readError{cause})), cause)
 	}
-	require.NoError(t, failure(nil))
-	gone := fmt.Errorf("wrapped: %w", context.Canceled)
-	means(t, failure(gone), gone)
-	for _, said := range []error{abstractions.ErrDenied, abstractions.ErrClosed, &abstractions.ThrottledError{}, fmt.Errorf("x: %w", abstractions.ErrUnavailable)} {
-		require.Equal(t, said, failure(said), "once is enough")
-	}
+}
+
+// The service is down, or its name is wrong, and nothing was sent: no clean-up follows.
+func TestTrap_T71_AnAccountThatIsNotThereIsDefinite(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	p := openTest(t, Options{Endpoint: "http://" + listener.Addr().String(), Key: testKey, Database: "d", Container: "c"})
+	_, err = p.Acquire(t.Context(), wish("n", "a", time.Minute))
+	requireUnavailable(t, err)
+	require.True(t, abstractions.NotApplied(err))
+	require.NotContains(t, err.Error(), "\n")
 }
 
 func TestRetryAfterIsReadInMilliseconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "1500": 1500 * time.Millisecond, "12.5": 12500 * time.Microsecond, "x": 0, "-1": 0, "99999999999": 0} {
 		var throttled *abstractions.ThrottledError
-		require.ErrorAs(t, failure(answer(429, http.Header{"X-Ms-Retry-After-Ms": {text}})), &throttled)
+		require.ErrorAs(t, explained(answer(429, http.Header{"X-Ms-Retry-After-Ms": {text}})), &throttled)
 		require.Equal(t, want, throttled.RetryAfter, text)
 	}
 	require.Zero(t, retryAfter(errors.New("no answer")))
@@ -88,27 +108,85 @@ func TestRetryAfterIsReadInMilliseconds(t *testing.T) {
 // What somebody else has put under a name is left alone, and said.
 func TestADocumentThatIsNotOursIsLeftAlone(t *testing.T) {
 	for name, body := range map[string]string{
-		"no document of ours": `{"_etag": "x", "_ts": 1, "what": "ever"}`,
-		"of a later version":  `{"_etag": "x", "_ts": 1, "v": 2, "name": "n"}`,
-		"of another name":     `{"_etag": "x", "_ts": 1, "v": 1, "name": "m"}`,
-		"without an etag":     `{"_ts": 1, "v": 1, "name": "n"}`,
-		"of another shape":    `{"_etag": "x", "_ts": 1, "v": 1, "name": "n", "token": "7"}`,
+		"no document of ours":                      `{"id": "n", "what": "ever"}`,
+		"of an earlier version":                    `{"id": "n", "v": 1, "name": "n", "token": 7, "ttl": -1}`,
+		"of a later version":                       `{"id": "n", "lease": {"v": 2, "name": "n"}}`,
+		"of another name":                          `{"id": "n", "lease": {"v": 1, "name": "m"}}`,
+		"of another shape":                         `{"id": "n", "lease": {"v": 1, "name": "n", "token": "7"}}`,
+		"T65, with a token that no number tells":   `{"id": "n", "lease": {"v": 1, "name": "n", "token": 9007199254740993}}`,
+		"T65, the same as some languages write it": `{"id": "n", "lease": {"v": 1, "name": "n", "token": 9.007199254740993e15}}`,
 	} {
-		_, err := parse([]byte(body), "n")
-		require.ErrorIs(t, err, abstractions.ErrNotSetUp, name)
+		inBubble(t, func(t *testing.T, b *bed) {
+			c, err := b.driver.store.connection.container(t.Context())
+			require.NoError(t, err)
+			_, err = c.CreateItem(t.Context(), azcosmos.NewPartitionKeyString("n"), []byte(body), nil)
+			require.NoError(t, err)
+			_, err = b.try("n", "a")
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp, name)
+			require.NotErrorIs(t, err, abstractions.ErrUnavailable, "which would be tried again")
+			b.acquire("m", "a")
+		})
 	}
-	s, err := parse([]byte(`{"_etag": "x", "_ts": 1, "v": 1, "name": "n", "token": 9007199254740991}`), "n")
-	require.NoError(t, err)
-	require.EqualValues(t, abstractions.MaxToken, s.doc.Token, "T65")
+}
+
+// T65: the last token that a number of JSON tells is not exceeded, and that is said.
+func TestTrap_T65_NoTokenIsLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		c, err := b.driver.store.connection.container(t.Context())
+		require.NoError(t, err)
+		body := fmt.Sprintf(`{"id": "n", "lease": {"v": 1, "name": "n", "token": %d}}`, abstractions.MaxToken)
+		_, err = c.CreateItem(t.Context(), azcosmos.NewPartitionKeyString("n"), []byte(body), nil)
+		require.NoError(t, err)
+		require.EqualValues(t, abstractions.MaxToken, b.inspect("n").Token)
+		_, err = b.try("n", "a")
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+		require.NotErrorIs(t, err, abstractions.ErrUnavailable)
+	})
 }
 
 // Without the service's time nothing can be said of a lease.
 func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	for _, header := range []http.Header{nil, {}, {"Date": {"yesterday"}}} {
-		_, err := dated(snapshot{}, header)
+		_, err := dateOf(header)
 		requireUnknown(t, err)
 	}
-	s, err := dated(snapshot{}, http.Header{"Date": {"Tue, 14 Nov 2023 22:13:20 GMT"}})
+	now, err := dateOf(http.Header{"Date": {"Tue, 14 Nov 2023 22:13:20 GMT"}})
 	require.NoError(t, err)
-	require.Equal(t, at(0), s.now)
+	require.Equal(t, time.Unix(1_700_000_000, 0).UTC(), now)
+}
+
+// An error has one line, which names the request, the status and the service's trace;
+// azcosmos' own has the whole reply.
+func TestErrorsHaveOneLine(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bed) {
+		g := b.acquire("n", "a")
+		for _, fault := range []cosmostest.Fault{{Status: 429}, {Status: 403}, {Status: 400}, {Status: 503}, {Status: 404, Substatus: 1002}, {Drop: true}} {
+			b.account.Before(func(op cosmostest.Operation) cosmostest.Fault {
+				if op.Verb == cosmostest.ReadAccount {
+					return cosmostest.Fault{}
+				}
+				return fault
+			})
+			calls := verbsOf(b, g)
+			calls["inspect"] = func() error {
+				_, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+				return err
+			}
+			calls["list"] = func() error { _, err := b.List(t.Context(), abstractions.ListRequest{}); return err }
+			calls["first use"] = func() error { return b.process().Ping(t.Context()) }
+			for verb, call := range calls {
+				err := call()
+				require.Error(t, err, verb)
+				require.NotContains(t, err.Error(), "\n", verb)
+				require.Less(t, len(err.Error()), 500, verb)
+				if fault.Status != 0 {
+					require.Contains(t, err.Error(), fmt.Sprint(fault.Status), verb)
+					var answered *azcore.ResponseError
+					require.ErrorAs(t, err, &answered)
+				}
+			}
+		}
+	})
+	require.Equal(t, "a b", brief(errors.New("a\n\tb")).Error())
+	require.NoError(t, brief(nil))
 }

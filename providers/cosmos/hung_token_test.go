@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,7 +37,7 @@ func (c *hanging) GetToken(ctx context.Context, o policy.TokenRequestOptions) (a
 func withHanging(t *testing.T, requests int, test func(t *testing.T, p *Provider)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, fake.Options{Token: valid})
+		b := newBed(t, cosmostest.Options{Token: valid})
 		test(t, b.process(func(o *Options) {
 			o.Key, o.Credential = "", &hanging{bearer: bearer{life: time.Hour}, left: requests}
 		}))

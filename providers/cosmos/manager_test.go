@@ -8,12 +8,12 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
 // outages are ways in which the service is gone for the client of one process.
-var outages = map[string]fake.Fault{
+var outages = map[string]cosmostest.Fault{
 	"silent":      {Delay: time.Hour},
 	"reset":       {Drop: true},
 	"reply lost":  {Drop: true, Applied: true},
@@ -32,7 +32,7 @@ func TestAShortOutageIsNoLoss(t *testing.T) {
 				lease, err := managerOf(t, b.Provider, leasing.Options{}).TryAcquire(t.Context(), "n", nil)
 				require.NoError(t, err)
 				for range 3 {
-					b.account.Before(func(op fake.Operation) fake.Fault { return fault })
+					b.account.Before(func(op cosmostest.Operation) cosmostest.Fault { return fault })
 					time.Sleep(8 * time.Second)
 					b.account.Before(nil)
 					before := lease.Renewals()
@@ -53,7 +53,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 	for name, fault := range outages {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBed(t, fake.Options{})
+				b := newBed(t, cosmostest.Options{})
 				lease, err := managerOf(t, b.Provider, leasing.Options{TTL: 10 * time.Second}).TryAcquire(t.Context(), "n", nil)
 				require.NoError(t, err)
 				other := b.process()
@@ -64,11 +64,12 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 					waiting <- next
 				}()
 				time.Sleep(time.Second)
-				b.account.Before(func(op fake.Operation) fake.Fault {
-					if op.Verb == fake.ReplaceItem && lease.Err() == nil { // a renewal
+				b.account.Before(func(op cosmostest.Operation) cosmostest.Fault {
+					if op.Verb == cosmostest.ReplaceItem && lease.Err() == nil { // a renewal
 						return fault
 					}
-					return fake.Fault{}
+					// What came of a renewal can't be looked up, or it would be none that failed.
+					return cosmostest.Fault{Drop: fault.Applied && op.Verb == cosmostest.ReadItem && lease.Err() == nil}
 				})
 				soon := 4 * time.Second
 				if fault.Applied {

@@ -2,12 +2,26 @@ package cosmoslease
 
 import (
 	"context"
+	"net/url"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
 )
+
+// RoleDefinition has the data actions of a role that is enough, one in a line, but
+// for Options.Create, which takes the account's key. Without executeQuery List and
+// Sweep fail, without delete Sweep, with leasing.ErrDenied. The built-in role Cosmos
+// DB Built-in Data Contributor has them all, and more:
+// learn.microsoft.com/azure/cosmos-db/nosql/reference-data-plane-actions.
+const RoleDefinition = `Microsoft.DocumentDB/databaseAccounts/readMetadata
+Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/read
+Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/create
+Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/replace
+Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/items/delete
+Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers/executeQuery`
 
 // Open returns a provider. It makes no request: an account that can't be reached,
 // or refuses, or lacks the container, shows at the first use. Options that can't
@@ -19,30 +33,29 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	source, err := options.source()
-	if err != nil {
-		return nil, err
+	source, err := providerkit.ExactlyOne(options, "URL", "ConnectionString", "Endpoint")
+	if err == nil && source == "URL" {
+		err = options.readURL()
 	}
-	switch source {
-	case "URL":
-		options, err = options.withURL()
-	case "ConnectionString":
-		options, err = options.withConnectionString()
+	if err == nil && source == "ConnectionString" {
+		err = options.readConnectionString()
 	}
 	if err != nil {
 		return nil, err
 	}
-	access, err := options.access()
+	access, err := providerkit.ExactlyOne(options, "Key", "Auth", "Credential")
 	if err != nil {
 		return nil, err
 	}
-	if options, err = options.complete(); err != nil {
+	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	if options, err = options.withCredential(access); err != nil {
-		return nil, err
+	if access == "Auth" {
+		if err := options.authenticate(); err != nil {
+			return nil, err
+		}
 	}
-	return open(options), nil
+	return newProvider(options), nil
 }
 
 // OpenURL is Open with Options.URL.
@@ -50,45 +63,112 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-// withCredential makes a credential of Options.Auth. It sends nothing.
-func (o Options) withCredential(access string) (Options, error) {
-	if access != "Auth" {
-		return o, nil
+// schemes are what a URL may begin with, and what its endpoint then does.
+var schemes = map[string]string{"cosmos": "https", "cosmos+http": "http"}
+
+// readURL takes over what the URL says.
+func (o *Options) readURL() error {
+	u, err := providerkit.ParseURL(o.URL, "cosmos", "cosmos+http")
+	if err != nil {
+		return err
 	}
-	var err error
+	if mode, ok := u.Query["auth"]; ok {
+		if err := o.readMode(mode); err != nil {
+			return err
+		}
+		delete(u.Query, "auth")
+	}
+	rest, err := providerkit.SetQuery(o, u.Query)
+	if err != nil {
+		return err
+	}
+	if err := providerkit.UnknownParameter(o, rest); err != nil {
+		return err
+	}
+	if key := u.Password.Reveal(); key != "" || u.User != "" {
+		if u.User != "" || o.Key != "" {
+			return providerkit.BadURL(":key@ before the host, and none where Options.Key is set")
+		}
+		o.Key = key
+	}
+	o.URL, o.Endpoint = "", schemes[u.Scheme]+"://"+u.Host
+	return o.readPath(u.Path)
+}
+
+func (o *Options) readMode(mode []string) error {
+	if len(mode) != 1 || !o.Auth.IsZero() {
+		return providerkit.BadParameter("auth", mode[0], "one value, and nothing where Options.Auth is set")
+	}
+	if err := o.Auth.Mode.UnmarshalText([]byte(mode[0])); err != nil {
+		return providerkit.BadParameter("auth", mode[0], "a mode of package auth: Auto, ManagedIdentity, ...")
+	}
+	return nil
+}
+
+// readPath reads database and container.
+func (o *Options) readPath(path string) error {
+	if path == "" || path == "/" {
+		return nil
+	}
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if len(parts) != 2 {
+		return providerkit.BadURL("host/database/container")
+	}
+	for i, field := range []*string{&o.Database, &o.Container} {
+		text, err := url.PathUnescape(parts[i])
+		if err != nil || text == "" || *field != "" {
+			return providerkit.BadURL("host/database/container, where Options.Database and Options.Container are not set")
+		}
+		*field = text
+	}
+	return nil
+}
+
+// readConnectionString takes over what a connection string says. azcosmos' own parser
+// needs the parts in one order, and panics without a key.
+func (o *Options) readConnectionString() error {
+	if o.Key != "" || !o.Auth.IsZero() || o.Credential != nil {
+		return invalid("ConnectionString", providerkit.NotShown, "no Key, Auth and Credential beside it: it has a key")
+	}
+	for part := range strings.SplitSeq(o.ConnectionString, ";") {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(part), "="); {
+		case strings.EqualFold(name, "AccountEndpoint"):
+			o.Endpoint = value
+		case strings.EqualFold(name, "AccountKey"):
+			o.Key = value
+		}
+	}
+	if o.Endpoint == "" || o.Key == "" {
+		return invalid("ConnectionString", providerkit.NotShown, "AccountEndpoint=https://...;AccountKey=...;")
+	}
+	o.ConnectionString = ""
+	return nil
+}
+
+// authenticate makes a credential of Options.Auth. It sends nothing.
+func (o *Options) authenticate() (err error) {
 	if o.Credential, err = auth.New(o.Auth); err != nil {
-		return o, err
+		return err
 	}
 	if o.ClientOptions.Cloud.ActiveDirectoryAuthorityHost == "" {
 		o.ClientOptions.Cloud, err = o.Auth.CloudConfiguration()
 	}
-	return o, err
-}
-
-func open(o Options) *Provider {
-	lifetime, end := context.WithCancel(context.Background())
-	p := &Provider{end: end, expiry: expiry{skew: o.ClockSkew}, timeout: o.Timeout}
-	p.caps = capabilitiesOf(p.expiry)
-	if o.Retention != Forever {
-		p.retention = o.Retention
-	}
-	p.connection = &connection{options: o, timeout: o.Timeout, wire: newWire(lifetime, o.ClientOptions.Transport)}
-	return p
+	return err
 }
 
 // client makes a client of azcosmos. It sends nothing.
-func (o Options) client(w *wire) (*azcosmos.Client, error) {
+func (o *Options) client(w *wire) (*azcosmos.Client, error) {
 	options := o.ClientOptions
 	options.Transport = w
 	options.Retry.MaxRetries = -1 // one attempt, but for what azcosmos has beneath
 	options.EnableContentResponseOnWrite = false
 	endpoint := strings.TrimSuffix(o.Endpoint, "/")
 	if o.Credential != nil {
-		return azcosmos.NewClient(endpoint, credential{o.Credential, w.lifetime}, &options)
+		return azcosmos.NewClient(endpoint, boundedCredential{o.Credential, w.lifetime}, &options)
 	}
 	key, err := azcosmos.NewKeyCredential(o.Key)
 	if err != nil {
-		return nil, &abstractions.InvalidError{Field: "Options.Key", Value: notShown, Want: "the account's key, which is in base64"}
+		return nil, abstractions.ErrInvalid // complete has seen to it
 	}
 	return azcosmos.NewClientWithKey(endpoint, key, &options)
 }

@@ -1,30 +1,22 @@
 package cosmoslease
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
+	"encoding/base64"
 	"fmt"
-	"log/slog"
+	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// Forever as a retention never forgets.
-const Forever = abstractions.Infinite
-
-// The defaults of Options.
-const (
-	DefaultPartitionKeyPath = "/id"
-	DefaultRetention        = time.Hour
-	DefaultTimeout          = 10 * time.Second
-	DefaultClockSkew        = 2 * time.Second
-)
+// DefaultPartitionKeyPath is that of a container that is created.
+const DefaultPartitionKeyPath = "/id"
 
 // Options configure a provider. Exactly one of URL, ConnectionString and Endpoint
 // says where the account is. A connection string has a key in it; with the others
@@ -32,8 +24,7 @@ const (
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
 // and durations are written as in Go ("90m") or "forever". Printing options,
-// logging them, and writing them as JSON shows neither URL nor connection string
-// nor key.
+// logging them, and writing them as JSON shows no secret.
 type Options struct {
 	// URL is one of
 	//
@@ -45,16 +36,17 @@ type Options struct {
 	// + as %2B, = as %3D. The query may set the fields below that have a tag, but
 	// for secrets, and auth, which is an auth.Mode; what that mode needs then comes
 	// from the environment.
-	URL string `json:"url"`
+	URL string `json:"url" option:"secret"`
 	// ConnectionString is what the portal shows: AccountEndpoint=...;AccountKey=...;
-	ConnectionString string `json:"connection_string"`
-	// Endpoint is the account's address: https://account.documents.azure.com.
-	Endpoint string `json:"endpoint"`
+	ConnectionString string `json:"connection_string" option:"secret"`
+	// Endpoint is the account's address: https://account.documents.azure.com. It is
+	// not shown either, since some write a key into it.
+	Endpoint string `json:"endpoint" option:"secret"`
 
 	// Key is the account's primary or secondary key.
-	Key string `json:"key"`
+	Key string `json:"key" option:"secret"`
 	// Auth is how to get tokens from Microsoft Entra ID: see RoleDefinition.
-	Auth auth.Options `json:"auth"`
+	Auth auth.Options `json:"auth" option:"secret"`
 	// Credential is a credential of your own. It has to heed its context: a request
 	// for a token may take 10 seconds, and ends when the provider is closed.
 	Credential azcore.TokenCredential `json:"-"`
@@ -72,18 +64,18 @@ type Options struct {
 	// Throughput is for a container that is created, in request units per second;
 	// 0 leaves it to a serverless account, or to the database. With Autoscale it
 	// is the most.
-	Throughput int  `json:"throughput"`
+	Throughput int  `json:"throughput" option:"min=400,max=1000000"`
 	Autoscale  bool `json:"autoscale"`
 
 	// Prefix begins the IDs of all documents, before a colon. Those who are to
 	// exclude each other use the same. At most 50 bytes of UTF-8 without control
 	// characters. Default: none.
-	Prefix string `json:"prefix"`
+	Prefix string `json:"prefix" option:"maxlen=50"`
 	// Retention is how long a name is remembered after its last lease has ended:
 	// see Provider.Sweep. A request that was delayed for longer may land after its
-	// own clean-up. At least a minute. Default DefaultRetention; Forever never
-	// forgets.
-	Retention time.Duration `json:"retention"`
+	// own clean-up. At least a minute, which is far more than the service's clocks
+	// disagree by. Default an hour; leasing.Infinite, "forever", never forgets.
+	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// ExpireDocuments has the service delete documents by itself, after Retention,
 	// in place of Sweep. It takes a container with a time to live (--ttl -1), and
 	// never decides who holds a name. By default documents are marked as never to
@@ -93,17 +85,18 @@ type Options struct {
 	// has not got round to deleting, is in the way of a new one with its ID. While
 	// it is, acquires of that name fail as leasing.ErrUnavailable.
 	ExpireDocuments bool `json:"expire_documents"`
-	// Timeout bounds a request whose context has no deadline. Default DefaultTimeout.
-	Timeout time.Duration `json:"timeout"`
+	// Timeout bounds a request whose context has no deadline. Default 10 s.
+	Timeout time.Duration `json:"timeout" option:"timeout"`
 
 	// ClockSkew is by how much the service's clocks may disagree, that of a
 	// gateway and that of a replica, which may be in another region. A lease that
-	// is not renewed blocks its name for that much longer. Default DefaultClockSkew.
-	ClockSkew time.Duration `json:"clock_skew"`
+	// is not renewed blocks its name for that much longer. Default 2 s,
+	// at most a minute.
+	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
 	// Consistency of reads: Session on an account whose own is Strong or
 	// BoundedStaleness halves what reads cost. Default: the account's own. Writes
 	// are conditional, so it decides nothing about who holds a name.
-	Consistency string `json:"consistency"`
+	Consistency string `json:"consistency" option:"oneof=Session|BoundedStaleness|Strong"`
 	// AllowMultipleWriteRegions accepts an account that takes writes in several
 	// regions. There two clients may both be told that they hold a name, unless all
 	// of them write to the same region.
@@ -113,99 +106,87 @@ type Options struct {
 	ClientOptions azcosmos.ClientOptions `json:"-"`
 }
 
-// notShown stands for what may hold a secret.
-const notShown = "(not shown)"
+// Format shows no secret.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// String shows what is no secret.
-func (o Options) String() string {
-	source, err := o.source()
-	if err != nil {
-		source = "no source"
+// MarshalJSON shows no secret: options are not for writing down.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
+
+// UnmarshalJSON reads options.
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
+
+// complete fills in the defaults and checks the options.
+func (o *Options) complete() error {
+	if err := providerkit.Complete(o); err != nil {
+		return err
 	}
-	if source == "Endpoint" {
-		source += ": " + hostOf(o.Endpoint)
-	}
-	return fmt.Sprintf("cosmoslease.Options{%s, Database: %q, Container: %q, Prefix: %q, Retention: %v}", source, o.Database, o.Container, o.Prefix, o.Retention)
-}
-
-// GoString is String.
-func (o Options) GoString() string { return o.String() }
-
-// LogValue is String.
-func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
-
-// MarshalJSON is String: options that hold secrets are not for writing down.
-func (o Options) MarshalJSON() ([]byte, error) { return json.Marshal(o.String()) }
-
-// UnmarshalJSON reads options. Fields it doesn't know are an error, and so are
-// durations that are not written as text.
-func (o *Options) UnmarshalJSON(data []byte) error {
-	type fields Options // without this method
-	fieldsOf := struct {
-		*fields
-		Retention *duration `json:"retention"`
-		Timeout   *duration `json:"timeout"`
-		ClockSkew *duration `json:"clock_skew"`
-	}{(*fields)(o), (*duration)(&o.Retention), (*duration)(&o.Timeout), (*duration)(&o.ClockSkew)}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&fieldsOf)
-	if named := (*abstractions.InvalidError)(nil); errors.As(err, &named) {
-		return named // package auth's: it shows no secret
-	}
-	if err != nil {
-		// The error names a field or an offset, never a value of another field.
-		return &abstractions.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of cosmoslease.Options: " + err.Error()}
+	for _, check := range []func() error{o.checkEndpoint, o.checkKey, o.checkNames, o.checkContainer} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// duration is a time.Duration as text.
-type duration time.Duration
-
-func (d *duration) UnmarshalText(text []byte) error {
-	if string(text) == "forever" {
-		*d = duration(Forever)
+// checkEndpoint refuses to send a key's signature or a token in the clear over a
+// network.
+func (o *Options) checkEndpoint() error {
+	u, err := url.Parse(o.Endpoint)
+	switch {
+	case err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return invalid("Endpoint", providerkit.NotShown, "https://host or https://host:port, without path, user or password")
+	case u.Scheme == "https" || u.Scheme == "http" && isLocal(u.Hostname()):
 		return nil
 	}
-	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
-	return err
+	return invalid("Endpoint", providerkit.NotShown, "https://; http:// is for 127.0.0.1, ::1 and localhost alone")
 }
 
-// source returns the field that says where the account is.
-func (o Options) source() (string, error) {
-	return one("URL, ConnectionString and Endpoint", []field{
-		{"URL", o.URL != ""}, {"ConnectionString", o.ConnectionString != ""}, {"Endpoint", o.Endpoint != ""},
-	})
+// isLocal reports whether a host is this machine.
+func isLocal(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// access returns the field that says how to get in.
-func (o Options) access() (string, error) {
-	return one("Key, Auth and Credential", []field{
-		{"Key", o.Key != ""}, {"Auth", !o.Auth.IsZero()}, {"Credential", o.Credential != nil},
-	})
+func (o *Options) checkKey() error {
+	if key, err := base64.StdEncoding.DecodeString(o.Key); o.Key != "" && (err != nil || len(key) == 0) {
+		return invalid("Key", providerkit.NotShown, "the account's key, which is in base64")
+	}
+	return nil
 }
 
-// field is one of several of which one is to be set.
-type field struct {
-	name string
-	set  bool
-}
+// maxResourceBytes is the service's limit for names of databases and containers:
+// learn.microsoft.com/azure/cosmos-db/concepts-limits.
+const maxResourceBytes = 255
 
-func one(of string, fields []field) (string, error) {
-	var given []string
-	for _, f := range fields {
-		if f.set {
-			given = append(given, f.name)
+func (o *Options) checkNames() error {
+	for _, n := range []struct{ field, value string }{{"Database", o.Database}, {"Container", o.Container}} {
+		odd := strings.ContainsAny(n.value, `/\?#%"`) || strings.TrimSpace(n.value) != n.value || abstractions.ValidateName(n.value) != nil
+		if odd || len(n.value) > maxResourceBytes {
+			return invalid(n.field, n.value, fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and space around it`, maxResourceBytes))
 		}
 	}
-	if len(given) == 1 {
-		return given[0], nil
+	if o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil {
+		return invalid("Prefix", o.Prefix, "UTF-8 without control characters")
 	}
-	value := "with none"
-	if len(given) > 0 {
-		value = "with " + strings.Join(given, " and ")
+	return nil
+}
+
+// checkContainer refuses what only a container that is created would heed.
+func (o *Options) checkContainer() error {
+	if _, err := parsePath(o.path()); err != nil {
+		return invalid("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+err.Error())
 	}
-	return "", &abstractions.InvalidError{Field: "Options", Value: value, Want: "exactly one of " + of}
+	switch {
+	case o.Throughput != 0 && !o.Create:
+		return invalid("Throughput", o.Throughput, "0, or Create to be set as well")
+	case o.Autoscale && o.Throughput == 0:
+		return invalid("Autoscale", true, "Throughput to be set as well")
+	case o.ExpireDocuments && o.Retention == abstractions.Infinite:
+		return invalid("ExpireDocuments", true, "false, or a Retention that ends")
+	}
+	return nil
+}
+
+func invalid(field string, value any, want string) error {
+	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
 }

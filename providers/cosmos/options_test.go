@@ -38,17 +38,17 @@ func TestBadOptionsAreInvalidAndSayWhich(t *testing.T) {
 		{"Options.Container", func(o *Options) { o.Container = "a\nb" }},
 		{"Options.Container", func(o *Options) { o.Container = strings.Repeat("x", 256) }},
 		{"Options.PartitionKeyPath", func(o *Options) { o.PartitionKeyPath = "id" }},
-		{"Options.PartitionKeyPath", func(o *Options) { o.PartitionKeyPath = "/token" }},
+		{"Options.PartitionKeyPath", func(o *Options) { o.PartitionKeyPath = "/lease" }},
 		{"Options.PartitionKeyPath", func(o *Options) { o.PartitionKeyPath = "/a//b" }},
 		{"Options.Throughput", func(o *Options) { o.Throughput = 400 }},
 		{"Options.Throughput", func(o *Options) { o.Throughput, o.Create = 100, true }},
 		{"Options.Throughput", func(o *Options) { o.Throughput, o.Create = -1, true }},
 		{"Options.Autoscale", func(o *Options) { o.Autoscale, o.Create = true, true }},
-		{"Options.Prefix", func(o *Options) { o.Prefix = strings.Repeat("x", maxPrefixBytes+1) }},
+		{"Options.Prefix", func(o *Options) { o.Prefix = strings.Repeat("x", 51) }},
 		{"Options.Prefix", func(o *Options) { o.Prefix = "a\x00" }},
 		{"Options.Retention", func(o *Options) { o.Retention = time.Second }},
 		{"Options.Retention", func(o *Options) { o.Retention = -1 }},
-		{"Options.ExpireDocuments", func(o *Options) { o.ExpireDocuments, o.Retention = true, Forever }},
+		{"Options.ExpireDocuments", func(o *Options) { o.ExpireDocuments, o.Retention = true, abstractions.Infinite }},
 		{"Options.Timeout", func(o *Options) { o.Timeout = -1 }},
 		{"Options.ClockSkew", func(o *Options) { o.ClockSkew = time.Hour }},
 		{"Options.Consistency", func(o *Options) { o.Consistency = "Eventual" }},
@@ -77,12 +77,12 @@ func TestOptionsAreReadFromURLs(t *testing.T) {
 		"cosmos+http://:a2V5@127.0.0.1:8081/db/c?create=true&throughput=400&autoscale=false&prefix=a%2Fb&retention=forever&timeout=3s" +
 			"&clock_skew=1s&consistency=Session&allow_multiple_write_regions=true&partition_key_path=%2Fpk": {
 			Endpoint: "http://127.0.0.1:8081", Key: "a2V5", Database: "db", Container: "c", Create: true, Throughput: 400, Prefix: "a/b",
-			Retention: Forever, Timeout: 3 * time.Second, ClockSkew: time.Second, Consistency: "Session", AllowMultipleWriteRegions: true, PartitionKeyPath: "/pk",
+			Retention: abstractions.Infinite, Timeout: 3 * time.Second, ClockSkew: time.Second, Consistency: "Session", AllowMultipleWriteRegions: true, PartitionKeyPath: "/pk",
 		},
 		"cosmos://:a2V5@h?database=db&container=c&expire_documents=true": {Endpoint: "https://h", Key: "a2V5", Database: "db", Container: "c", ExpireDocuments: true},
 	} {
-		got, err := Options{URL: url}.withURL()
-		require.NoError(t, err, url)
+		got := Options{URL: url}
+		require.NoError(t, got.readURL(), url)
 		require.Equal(t, want, got)
 		p, err := OpenURL(t.Context(), url)
 		require.NoError(t, err)
@@ -113,8 +113,8 @@ func TestConnectionStrings(t *testing.T) {
 		"AccountEndpoint=https://a.documents.azure.com:443/;AccountKey=" + testKey + ";",
 		"accountkey=" + testKey + ";accountendpoint=https://a.documents.azure.com:443/",
 	} {
-		got, err := Options{ConnectionString: text, Database: "db", Container: "c"}.withConnectionString()
-		require.NoError(t, err)
+		got := Options{ConnectionString: text, Database: "db", Container: "c"}
+		require.NoError(t, got.readConnectionString())
 		require.Equal(t, good(), got)
 		p, err := Open(t.Context(), Options{ConnectionString: text, Database: "db", Container: "c"})
 		require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestOptionsAreReadFromJSON(t *testing.T) {
 	require.Equal(t, Options{
 		Endpoint: "https://h", Database: "db", Container: "c",
 		Auth:      auth.Options{Mode: auth.ManagedIdentity, ManagedIdentity: auth.ManagedIdentityOptions{ClientID: "id"}},
-		Retention: Forever, Timeout: 3 * time.Second, ClockSkew: time.Second, Create: true, Throughput: 400,
+		Retention: abstractions.Infinite, Timeout: 3 * time.Second, ClockSkew: time.Second, Create: true, Throughput: 400,
 	}, o)
 	for _, text := range []string{
 		`{"nothing": 1}`, `{"retention": 3}`, `{"retention": "x"}`, `[]`, `{"auth": {"Mode": "nothing"}}`, `{"auth": {"nothing": 1}}`,
@@ -147,12 +147,19 @@ func TestOptionsAreReadFromJSON(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	p := openTest(t, good())
-	require.Equal(t, DefaultRetention, p.retention)
-	require.Equal(t, DefaultTimeout, p.timeout)
-	require.Equal(t, DefaultClockSkew, p.expiry.skew)
-	require.Equal(t, 6*time.Second, p.Capabilities().Lateness.Fixed)
 	o := good()
-	o.Retention = Forever
-	require.Zero(t, openTest(t, o).retention)
+	require.NoError(t, o.complete())
+	require.Equal(t, time.Hour, o.Retention)
+	require.Equal(t, 10*time.Second, o.Timeout)
+	require.Equal(t, 2*time.Second, o.ClockSkew)
+	require.Equal(t, 6*time.Second, openTest(t, good()).Capabilities().Lateness.Fixed)
+}
+
+// Names become IDs under the prefix, as is documented.
+func TestTrap_T25_IDsOfDocuments(t *testing.T) {
+	require.Equal(t, "jobs~2Fdaily", naming("").Encode("jobs/daily"))
+	require.Equal(t, "team~2Fone:jobs~2Fdaily", naming("team/one").Encode("jobs/daily"))
+	longest := naming(strings.Repeat("é", 25)).Encode(strings.Repeat("é", 256))
+	require.Less(t, len(longest), 1023)
+	require.False(t, strings.ContainsAny(longest, `/\?#% `))
 }

@@ -2,197 +2,109 @@ package cosmoslease
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Provider is a leasing.Provider over Azure Cosmos DB. Make one with Open or
-// OpenURL. It is safe for concurrent use.
+const (
+	// minTTL is a few times what the service's seconds and the skew of its
+	// clocks may hide.
+	minTTL = 5 * time.Second
+	// maxTTL keeps instants within what Go can count.
+	maxTTL = 100 * 365 * 24 * time.Hour
+	// resolution is that of the service's times, _ts and Date.
+	resolution = time.Second
+)
+
+type shell = providerkit.Provider
+
+// Provider is a leasing.Provider over Azure Cosmos DB, for leasing.NewManager. Make
+// one with Open or OpenURL. It is safe for concurrent use.
 //
-// Its optional abilities are leasing.Lister and leasing.Pinger.
+// Its optional abilities are abstractions.Lister and abstractions.Pinger.
 type Provider struct {
-	connection *connection
-	end        context.CancelFunc // of the wire's lifetime
-	watch      watch
-	tokens     tokens
-	expiry     expiry
-	retention  time.Duration // 0 for ever
-	caps       abstractions.Capabilities
-	timeout    time.Duration
-	closed     atomic.Bool
+	*shell
+	driver *driver
 }
 
-var (
-	_ abstractions.Provider = (*Provider)(nil)
-	_ abstractions.Lister   = (*Provider)(nil)
-	_ abstractions.Pinger   = (*Provider)(nil)
-)
+// driver is what of the provider knows the service. The rules are Records'.
+type driver struct {
+	providerkit.Records
+	store *store
+	end   context.CancelFunc // of the wire's lifetime
+}
+
+func newProvider(o Options) *Provider {
+	lifetime, end := context.WithCancel(context.Background())
+	ids := naming(o.Prefix)
+	s := &store{
+		connection: &connection{options: o, wire: newWire(lifetime, o.ClientOptions.Transport)},
+		naming:     ids,
+	}
+	d := &driver{store: s, end: end}
+	d.Records = providerkit.Records{
+		Store: s, Key: ids.Encode, Lagging: true, Classify: d.Classify,
+		Expiry:    &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
+		Retention: o.Retention, ManualSweep: true,
+	}
+	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
+}
+
+// naming makes the IDs of documents. They are far shorter than the service's limit
+// of 1023 bytes: learn.microsoft.com/azure/cosmos-db/concepts-limits.
+func naming(prefix string) providerkit.Naming {
+	n := providerkit.Naming{Max: 250}
+	if prefix != "" {
+		n.Prefix = n.Encode(prefix) + ":"
+	}
+	return n
+}
 
 // Capabilities returns what is documented at the package.
-func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
-
-// Acquire makes one attempt to take a name: see leasing.Provider.
-func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	if err := req.Validate(p.caps); err != nil {
-		return abstractions.Grant{}, err
+func (d *driver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{
+		Provider:       "cosmos",
+		MinTTL:         minTTL,
+		MaxTTL:         maxTTL,
+		Granularity:    time.Millisecond,
+		Infinite:       true,
+		Clock:          "Cosmos DB's clocks, _ts and Date",
+		Lateness:       d.Expiry.Lateness(),
+		RemainingKnown: true,
 	}
-	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.Grant, error) { return p.acquire(ctx, t, req) })
 }
 
-// Renew extends a claim: see leasing.Provider. A claim that has run out lives on if
-// its document has not been written since.
-func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	if err := req.Validate(p.caps); err != nil {
-		return abstractions.Grant{}, err
-	}
-	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.Grant, error) { return p.renew(ctx, t, req) })
-}
-
-// Release gives a claim up: see leasing.Provider.
-func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	if err := req.Validate(p.caps); err != nil {
-		return err
-	}
-	_, err := call(ctx, p, func(ctx context.Context, t *items) (none struct{}, err error) { return none, p.release(ctx, t, req) })
+// Ping reads a document that does not exist. It costs a request unit.
+func (d *driver) Ping(ctx context.Context) error {
+	_, err := d.store.clock(ctx)
 	return err
 }
 
-// Break ends somebody's claim: see leasing.Provider.
-func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	if err := req.Validate(p.caps); err != nil {
-		return abstractions.BreakResult{}, err
-	}
-	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.BreakResult, error) {
-		return p.breakLease(ctx, t, req)
-	})
-}
-
-// Inspect shows a record: see leasing.Provider. It makes one request.
-func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	if err := req.Validate(p.caps); err != nil {
-		return abstractions.Record{}, err
-	}
-	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.Record, error) {
-		s, err := t.read(ctx, req.Name)
-		if err != nil {
-			return abstractions.Record{}, err
-		}
-		return p.expiry.record(req.Name, s), nil
-	})
-}
-
-// List lists records by a query: see leasing.Lister.
-func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	return call(ctx, p, func(ctx context.Context, t *items) (abstractions.ListResult, error) { return p.list(ctx, t, req) })
-}
-
-// Ping reads a document that does not exist: see leasing.Pinger. It costs a request
-// unit.
-func (p *Provider) Ping(ctx context.Context) error {
-	_, err := call(ctx, p, func(ctx context.Context, t *items) (none struct{}, err error) { return none, t.ping(ctx) })
-	return err
+func (d *driver) Close() error {
+	d.store.connection.close()
+	return nil
 }
 
 // Close ends requests that are under way, whose outcome is unknown then, and waits
 // for them. Leases are not released. A credential or transport of the user's stays
 // as it is.
 func (p *Provider) Close() error {
-	if p.closed.Swap(true) {
-		return nil
-	}
-	p.end()
-	p.connection.close()
-	return nil
+	p.driver.end() // of what azcosmos does under no context of a call
+	return p.shell.Close()
 }
 
-// call makes a call, once the container is known. It ends when ctx does: azcosmos
-// may not, while it reads the account or waits for a token that another call has
-// asked for. What goes on then has a context that has ended, and sends nothing
-// more.
-func call[T any](ctx context.Context, p *Provider, do func(ctx context.Context, t *items) (T, error)) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	var none T
-	switch {
-	case p.closed.Load():
-		return none, abstractions.ErrClosed
-	case ctx.Err() != nil:
-		return none, interrupted(ctx)
-	}
-	ctx, cancel := p.bounded(ctx)
-	defer cancel()
-	done := make(chan answer, 1)
-	err := p.connection.beside(func() {
-		value, err := attempt(ctx, p, do)
-		done <- answer{value, err}
-	})
-	if err != nil {
-		return none, err
-	}
-	select {
-	case a := <-done:
-		if a.err != nil && ctx.Err() != nil && errors.Is(a.err, ctx.Err()) {
-			return none, interrupted(ctx)
-		}
-		return a.value, p.ended(a.err)
-	case <-ctx.Done():
-		return none, interrupted(ctx)
-	}
+// Sweep forgets the names that have been free for longer than Options.Retention,
+// and returns how many. It asks for the documents that nobody has written since,
+// and deletes each on condition that it is still the same, until it is through or
+// ctx ends. A document costs about as much to delete as to write.
+//
+// Nothing is swept without a call. Call it now and then where names are used once,
+// from one process, for example under a lease; or set Options.ExpireDocuments.
+//
+// A name is forgotten only while its fencing token lies behind the service's clock,
+// so that its next holder gets a greater one nevertheless.
+func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
+	return providerkit.Sweep(ctx, p.shell, &p.driver.Records)
 }
-
-// bounded bounds a call whose context has no deadline.
-func (p *Provider) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, bounded := ctx.Deadline(); bounded {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, p.timeout)
-}
-
-// ended says that a call which Close has interrupted has an unknown outcome.
-func (p *Provider) ended(err error) error {
-	if errors.Is(err, context.Canceled) && p.closed.Load() {
-		return fmt.Errorf("%w: the provider was closed meanwhile", abstractions.ErrUnavailable)
-	}
-	return failure(err)
-}
-
-// attempt tries once more where there was no container any more, if one may be
-// created.
-func attempt[T any](ctx context.Context, p *Provider, do func(ctx context.Context, t *items) (T, error)) (T, error) {
-	var none T
-	t, err := p.connection.items(ctx)
-	if err != nil {
-		return none, err
-	}
-	value, err := do(ctx, t)
-	if !errors.Is(err, errNoContainer) {
-		return value, err
-	}
-	p.connection.forget(t)
-	if !p.connection.options.Create {
-		return none, p.connection.options.setup("it is not there any more", err)
-	}
-	if t, err = p.connection.items(ctx); err != nil {
-		return none, err
-	}
-	if value, err = do(ctx, t); errors.Is(err, errNoContainer) {
-		// The service may take a moment to know of a new container.
-		return none, fmt.Errorf("%w: the container was created and is not seen yet", abstractions.ErrUnavailable)
-	}
-	return value, err
-}
-
-// String shows what is no secret.
-func (p *Provider) String() string {
-	o := p.connection.options
-	return fmt.Sprintf("cosmoslease.Provider{%s, Database: %q, Container: %q}", hostOf(o.Endpoint), o.Database, o.Container)
-}
-
-// GoString is String.
-func (p *Provider) GoString() string { return p.String() }

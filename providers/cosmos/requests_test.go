@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,40 +16,40 @@ func TestRequestsPerOperation(t *testing.T) {
 		require.Empty(t, b.verbs(), "opening")
 
 		first := b.acquire("n", "a")
-		require.Equal(t, []fake.Verb{fake.ReadAccount, fake.ReadContainer, fake.ReadItem, fake.CreateItem}, b.verbs(), "the provider's first use, and the name's")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadAccount, cosmostest.ReadContainer, cosmostest.ReadItem, cosmostest.CreateItem}, b.verbs(), "the provider's first use, and the name's")
 		b.release(first)
-		require.Equal(t, []fake.Verb{fake.ReplaceItem}, b.verbs(), "release")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem}, b.verbs(), "release")
 		g := b.acquire("n", "b")
-		require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs(), "acquire")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReplaceItem}, b.verbs(), "acquire")
 		_, err := b.try("n", "c")
 		require.ErrorIs(t, err, abstractions.ErrHeld)
-		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "acquire what is held")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem}, b.verbs(), "acquire what is held")
 		next, err := b.renew(g)
 		require.NoError(t, err)
-		require.Equal(t, []fake.Verb{fake.ReplaceItem}, b.verbs(), "renew")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem}, b.verbs(), "renew")
 		b.inspect("n")
-		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "inspect")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem}, b.verbs(), "inspect")
 		require.NoError(t, b.Ping(ctx))
-		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "ping")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem}, b.verbs(), "ping")
 		_, err = b.List(ctx, abstractions.ListRequest{})
 		require.NoError(t, err)
-		require.Equal(t, []fake.Verb{fake.QueryItems}, b.verbs(), "list")
+		require.Equal(t, []cosmostest.Verb{cosmostest.QueryItems}, b.verbs(), "list")
 		_, err = b.Break(ctx, abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
-		require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs(), "break")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReplaceItem}, b.verbs(), "break")
 		_, err = b.renew(next)
 		requireLost(t, abstractions.LostBroken, err)
-		require.Equal(t, []fake.Verb{fake.ReplaceItem, fake.ReadItem}, b.verbs(), "renew what is lost")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem, cosmostest.ReadItem}, b.verbs(), "renew what is lost")
 		_, err = b.Break(ctx, abstractions.BreakRequest{Name: "n"})
 		require.NoError(t, err)
-		require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs(), "break what is broken")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReplaceItem}, b.verbs(), "break what is broken")
 		_, err = b.Break(ctx, abstractions.BreakRequest{Name: "never seen"})
 		require.NoError(t, err)
-		require.Equal(t, []fake.Verb{fake.ReadItem, fake.CreateItem}, b.verbs(), "break what nobody holds")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem, cosmostest.CreateItem}, b.verbs(), "break what nobody holds")
 		require.NoError(t, b.Release(ctx, abstractions.ReleaseRequest{Name: "other", ID: "x"}))
-		require.Equal(t, []fake.Verb{fake.ReadItem, fake.CreateItem}, b.verbs(), "clean up an attempt")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem, cosmostest.CreateItem}, b.verbs(), "clean up an attempt")
 		require.NoError(t, b.Release(ctx, abstractions.ReleaseRequest{Name: "other", ID: "x"}))
-		require.Equal(t, []fake.Verb{fake.ReadItem}, b.verbs(), "again")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem}, b.verbs(), "again")
 	})
 }
 
@@ -57,20 +57,20 @@ func TestRequestsPerOperation(t *testing.T) {
 func TestTrap_T15_AStaleETagHealsWithinTheCall(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		g := b.acquire("n", "a")
-		b.lost(fake.ReplaceItem, func() error { _, err := b.renew(g); return err })
+		b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(g); return err })
 		b.account.Record()
 		next, err := b.renew(g) // with the state before
 		require.NoError(t, err)
 		require.Equal(t, g.Token, next.Token)
-		require.Equal(t, []fake.Verb{fake.ReplaceItem, fake.ReadItem, fake.ReplaceItem}, b.verbs())
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem, cosmostest.ReadItem, cosmostest.ReplaceItem}, b.verbs())
 		_, err = b.renew(next)
 		require.NoError(t, err)
-		require.Equal(t, []fake.Verb{fake.ReplaceItem}, b.verbs(), "healed")
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem}, b.verbs(), "healed")
 
-		b.lost(fake.ReplaceItem, func() error { _, err := b.renew(next); return err })
+		b.lost(cosmostest.ReplaceItem, func() error { _, err := b.renew(next); return err })
 		b.account.Record()
 		b.release(next)
-		require.Equal(t, []fake.Verb{fake.ReplaceItem, fake.ReadItem, fake.ReplaceItem}, b.verbs())
+		require.Equal(t, []cosmostest.Verb{cosmostest.ReplaceItem, cosmostest.ReadItem, cosmostest.ReplaceItem}, b.verbs())
 		require.False(t, b.inspect("n").Held)
 	})
 }

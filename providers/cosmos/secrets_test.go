@@ -15,7 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,7 +70,7 @@ func (s *shown) everything(t *testing.T, p *Provider) {
 // written with.
 func TestTrap_T49_KeysAreNotShown(t *testing.T) {
 	s := newShown()
-	account := fake.New(fake.Options{Key: testKey}) // another one: each call is refused
+	account := cosmostest.New(cosmostest.Options{Key: testKey}) // another one: each call is refused
 	service := httptest.NewServer(account)
 	defer service.Close()
 	host := service.Listener.Addr().String()
@@ -116,7 +116,7 @@ func TestTrap_T49_TokensAreNotShown(t *testing.T) {
 	azlog.SetListener(func(_ azlog.Event, text string) { s.WriteString(text) })
 	defer azlog.SetListener(nil)
 	server := authtest.Start(t)
-	account := fake.New(fake.Options{Token: func(token string) error { return server.Check(token, "http://elsewhere") }})
+	account := cosmostest.New(cosmostest.Options{Token: func(token string) error { return server.Check(token, "http://elsewhere") }})
 	service := httptest.NewServer(account)
 	defer service.Close()
 	for _, o := range []auth.Options{server.ClientSecret(), server.ManagedIdentity(), server.Federated()} {

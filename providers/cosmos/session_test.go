@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,7 +36,7 @@ func TestSessionTokensOnlyAdvance(t *testing.T) {
 // refused its write.
 func TestReadsSeeWhatWasWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
-		b.account.Before(on(fake.ReadItem, fake.Fault{Stale: true}))
+		b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true}))
 		g := b.acquire("n", "a")
 		require.True(t, b.inspect("n").Held)
 		g, err := b.renew(g)
@@ -70,4 +70,4 @@ func TestALostSessionIsDropped(t *testing.T) {
 	})
 }
 
-func (b *bed) sessions() *sessions { return &b.connection.sessions }
+func (b *bed) sessions() *sessions { return &b.driver.store.sessions }

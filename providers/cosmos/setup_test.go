@@ -11,14 +11,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
 func TestAMissingContainerIsCreatedOnDemand(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		create := func(o *Options) {
-			o.Database, o.Container, o.Create, o.PartitionKeyPath = "new", "made", true, "/lease/key"
+			o.Database, o.Container, o.Create, o.PartitionKeyPath = "new", "made", true, "/pk/key"
 			o.Throughput, o.Autoscale, o.ExpireDocuments = 1000, true, true
 		}
 		var all sync.WaitGroup
@@ -33,8 +33,8 @@ func TestAMissingContainerIsCreatedOnDemand(t *testing.T) {
 		all.Wait()
 		properties, throughput := b.account.Container("new", "made")
 		require.JSONEq(t, `{
-			"id": "made", "partitionKey": {"paths": ["/lease/key"], "kind": "Hash", "version": 2}, "defaultTtl": -1,
-			"indexingPolicy": {"automatic": true, "indexingMode": "Consistent", "includedPaths": [{"path": "/name/?"}], "excludedPaths": [{"path": "/*"}]}
+			"id": "made", "partitionKey": {"paths": ["/pk/key"], "kind": "Hash", "version": 2}, "defaultTtl": -1,
+			"indexingPolicy": {"automatic": true, "indexingMode": "Consistent", "excludedPaths": [{"path": "/*"}]}
 		}`, properties)
 		require.JSONEq(t, `{"maxThroughput": 1000}`, throughput)
 	})
@@ -89,7 +89,7 @@ func valid(token string) error {
 
 func TestAnIdentityThatMayNotCreateIsToldWhatToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, fake.Options{Token: valid})
+		b := newBed(t, cosmostest.Options{Token: valid})
 		p := b.process(func(o *Options) {
 			o.Key, o.Credential, o.Create, o.Container = "", &bearer{life: time.Hour}, true, "missing"
 		})
@@ -102,13 +102,13 @@ func TestAnIdentityThatMayNotCreateIsToldWhatToRun(t *testing.T) {
 
 func TestContainersThatDoNotSuitAreRefused(t *testing.T) {
 	for path, change := range map[string]func(o *Options){
-		"/a,/b":   func(*Options) {}, // hierarchical
-		"/pk":     func(o *Options) { o.PartitionKeyPath = "/id" },
-		"/name":   func(*Options) {},
-		"/_etag":  func(*Options) {},
-		"/holder": func(*Options) {},
-		"/id/x":   func(*Options) {},
-		"/x":      func(o *Options) { o.ExpireDocuments = true }, // no time to live
+		"/a,/b":  func(*Options) {}, // hierarchical
+		"/pk":    func(o *Options) { o.PartitionKeyPath = "/id" },
+		"/lease": func(*Options) {},
+		"/_etag": func(*Options) {},
+		"/ttl/x": func(*Options) {},
+		"/id/x":  func(*Options) {},
+		"/x":     func(o *Options) { o.ExpireDocuments = true }, // no time to live
 	} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			b.account.AddContainer(testDatabase, "odd", path)

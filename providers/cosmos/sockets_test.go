@@ -1,6 +1,7 @@
 package cosmoslease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,13 +18,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
 // The fake behind a socket, for clients with a bearer token.
 func TestConformanceBearerToken(t *testing.T) {
-	account := fake.New(fake.Options{Token: func(token string) error {
+	account := cosmostest.New(cosmostest.Options{Token: func(token string) error {
 		if token != "good" {
 			return errors.New("a bad token")
 		}
@@ -53,7 +54,7 @@ func TestConformanceNPM(t *testing.T) {
 	plain := h.New
 	h.New = func(t testing.TB) abstractions.Provider {
 		p := plain(t).(*Provider)
-		p.connection.wire.next = notFound{p.connection.wire.next}
+		p.driver.store.connection.wire.next = notFound{p.driver.store.connection.wire.next}
 		return p
 	}
 	h.Peer = func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return h.New(t) }
@@ -87,8 +88,7 @@ func TestConformanceAccount(t *testing.T) {
 		o.Auth, err = auth.FromEnvironment()
 		require.NoError(t, err)
 	}
-	defaultTo(&o.Database, testDatabase)
-	defaultTo(&o.Container, testContainer)
+	o.Database, o.Container = cmp.Or(o.Database, testDatabase), cmp.Or(o.Container, testContainer)
 	providertest.Run(t, socketHarness(o))
 }
 
@@ -101,6 +101,7 @@ func socketHarness(o Options) providertest.Harness {
 			return openTest(t, Options{Endpoint: silent(t), Key: testKey, Database: "d", Container: "c"})
 		},
 		Parallel: 16,
+		Model:    true,
 	}
 }
 

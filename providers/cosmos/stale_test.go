@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
 // lagging has reads be answered by a replica that lacks the last writes, but for those
 // that the session has seen: a process that has just begun has seen nothing.
 func (b *bed) lagging(writes int) {
-	b.account.Before(on(fake.ReadItem, fake.Fault{Stale: true, Lag: writes}))
+	b.account.Before(on(cosmostest.ReadItem, cosmostest.Fault{Stale: true, Lag: writes}))
 }
 
 // A claim that was broken is not granted again by a read that shows it as it was,
@@ -52,7 +52,7 @@ func TestAnAcquireOfWhatIsHeldWrites(t *testing.T) {
 			b.account.Record()
 			again, err := b.Acquire(t.Context(), wish(name, "a", time.Minute))
 			require.NoError(t, err)
-			require.Equal(t, []fake.Verb{fake.ReadItem, fake.ReplaceItem}, b.verbs())
+			require.Equal(t, []cosmostest.Verb{cosmostest.ReadItem, cosmostest.ReplaceItem}, b.verbs())
 			require.Equal(t, g.Token, again.Token)
 			after := b.inspect(name)
 			require.Equal(t, before.ExpiresAt.IsZero(), after.ExpiresAt.IsZero())

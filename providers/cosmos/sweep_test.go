@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +34,7 @@ func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 		n, err := b.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n, "not idle yet")
-		time.Sleep(DefaultRetention + 2*time.Minute)
+		time.Sleep(providerkit.DefaultRetention + 2*time.Minute)
 		late := b.acquire("reply/7", "b")
 		n, err = b.Sweep(t.Context())
 		require.NoError(t, err)
@@ -54,9 +55,9 @@ func TestTrap_T28_NamesUsedOnceAreForgotten(t *testing.T) {
 func TestASweepDeletesNothingThatHasChanged(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.release(b.acquire("n", "a"))
-		time.Sleep(2 * DefaultRetention)
+		time.Sleep(2 * providerkit.DefaultRetention)
 		other := b.process()
-		b.account.Before(on(fake.DeleteItem, fake.Fault{Delay: 10 * time.Second}))
+		b.account.Before(on(cosmostest.DeleteItem, cosmostest.Fault{Delay: 10 * time.Second}))
 		go func() {
 			time.Sleep(5 * time.Second)
 			_, err := other.Acquire(t.Context(), wish("n", "b", time.Minute))
@@ -76,7 +77,7 @@ func TestASweepKeepsTokensOfTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
 		ahead.Store(int64(10 * time.Minute))
-		b := newBed(t, fake.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		b := newBed(t, cosmostest.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 		g := b.acquire("n", "a")
 		ahead.Store(0) // the clock was put right
 		b.release(g)
@@ -97,7 +98,7 @@ func TestForeverForgetsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.release(b.acquire("n", "a"))
 		time.Sleep(1000 * time.Hour)
-		n, err := b.process(func(o *Options) { o.Retention = Forever }).Sweep(t.Context())
+		n, err := b.process(func(o *Options) { o.Retention = abstractions.Infinite }).Sweep(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.NotZero(t, b.inspect("n").Token)
@@ -108,10 +109,10 @@ func TestForeverForgetsNothing(t *testing.T) {
 func TestForeignDocumentsAreNeitherListedNorSwept(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bed) {
 		b.acquire("n", "a")
-		items, err := b.connection.items(t.Context())
+		c, err := b.driver.store.connection.container(t.Context())
 		require.NoError(t, err)
-		for _, body := range []string{`{"id": "x"}`, `{"id": "y", "name": "y"}`, `{"id": "z", "name": "z", "v": 1}`} {
-			_, err := items.container.CreateItem(t.Context(), pkOf(body), []byte(body), nil)
+		for _, body := range []string{`{"id": "x"}`, `{"id": "y", "name": "y"}`, `{"id": "z", "lease": {"name": "other", "v": 1, "token": 1}}`} {
+			_, err := c.CreateItem(t.Context(), pkOf(body), []byte(body), nil)
 			require.NoError(t, err)
 		}
 		page, err := b.List(t.Context(), abstractions.ListRequest{})
@@ -126,21 +127,21 @@ func TestForeignDocumentsAreNeitherListedNorSwept(t *testing.T) {
 
 // Neither a listing nor a sweep hides that it is incomplete.
 func TestFailedQueriesAreNoEmptyPages(t *testing.T) {
-	for status, want := range map[fake.Fault]error{
+	for status, want := range map[cosmostest.Fault]error{
 		{Status: 429}: abstractions.ErrThrottled, {Status: 500}: abstractions.ErrUnavailable, {Status: 403}: abstractions.ErrDenied, {Status: 404}: abstractions.ErrNotSetUp,
 		{Status: 404, Substatus: 1003}: abstractions.ErrNotSetUp, {Status: 404, Substatus: 1002}: abstractions.ErrUnavailable, {Status: 400}: abstractions.ErrNotSetUp, {Drop: true}: abstractions.ErrUnavailable,
 	} {
 		inBubble(t, func(t *testing.T, b *bed) {
 			b.acquire("n", "a")
-			b.account.Before(on(fake.QueryItems, status))
+			b.account.Before(on(cosmostest.QueryItems, status))
 			_, err := b.List(t.Context(), abstractions.ListRequest{})
 			require.ErrorIs(t, err, want, "%+v", status)
 			_, err = b.Sweep(t.Context())
 			require.ErrorIs(t, err, want, "%+v", status)
-			b.account.Before(on(fake.DeleteItem, status))
-			time.Sleep(2 * DefaultRetention)
+			b.account.Before(on(cosmostest.DeleteItem, status))
+			time.Sleep(2 * providerkit.DefaultRetention)
 			_, err = b.Sweep(t.Context())
-			if status == (fake.Fault{Status: 404}) {
+			if status == (cosmostest.Fault{Status: 404}) {
 				require.NoError(t, err, "somebody else has deleted it")
 			} else {
 				require.ErrorIs(t, err, want, "%+v", status)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,7 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // wire is what all of azcosmos' requests go through.
@@ -65,12 +68,12 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	defer context.AfterFunc(w.lifetime, cancel)()
 	response, err := w.next.Do(req.WithContext(ctx))
 	if err != nil {
-		return nil, broke(req, cut(ctx, err))
+		return nil, broke(ctx, req, err)
 	}
 	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	if err != nil {
-		return nil, broke(req, cut(ctx, fmt.Errorf("reading the reply: %w", err)))
+		return nil, broke(ctx, req, fmt.Errorf("reading the reply: %w", err))
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	if account && response.StatusCode == http.StatusOK {
@@ -80,11 +83,35 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 }
 
 // broke is the error of a request that has no answer.
-func broke(req *http.Request, err error) error {
-	if req.Method == http.MethodGet || notSent(err) {
+func broke(ctx context.Context, req *http.Request, err error) error {
+	err = withEnd(ctx, err)
+	if req.Method == http.MethodGet || providerkit.NotSent(err) {
 		return err
 	}
 	return sentError{err}
+}
+
+// withEnd is the error of a request, and of its context if that has ended. Package
+// net/http reports the context's cause, which is the caller's own: it is text alone.
+func withEnd(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %v", ctx.Err(), err)
+}
+
+// sentError is the error of a write that may have arrived. azcosmos 1.5.0 takes
+// errors of the kernel's such as ETIMEDOUT and EHOSTUNREACH, which a connection that
+// is established has as well, for those of one that could not be, and sends the write
+// again (cosmos_client_retry_policy.go, classifyNetworkError). So they are hidden
+// from it: only the context's errors can be found in its chain.
+type sentError struct{ err error }
+
+func (e sentError) Error() string { return e.err.Error() }
+
+// Is finds the context's errors.
+func (e sentError) Is(target error) bool {
+	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
 }
 
 func bound(ctx context.Context, account bool) (context.Context, context.CancelFunc) {
@@ -110,4 +137,26 @@ func (w *wire) close() {
 	if w.own != nil {
 		w.own.CloseIdleConnections()
 	}
+}
+
+// tokenTimeout bounds a request for a token: as long as azidentity 1.15.0
+// allows the slowest of its credentials, those that run a program (cliTimeout).
+const tokenTimeout = 10 * time.Second
+
+// boundedCredential bounds the requests for tokens of another one. azcosmos asks for
+// one when it looks at the account, heeding nobody's context for a minute, and all
+// callers wait for the one who asks: a request that hangs would hang them all, and
+// Close.
+type boundedCredential struct {
+	next     azcore.TokenCredential
+	lifetime context.Context // of the provider
+}
+
+// GetToken asks for a token.
+func (c boundedCredential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.lifetime, cancel)()
+	token, err := c.next.GetToken(ctx, o)
+	return token, withEnd(ctx, err)
 }

@@ -15,7 +15,7 @@ cosmos_install() {
 }
 
 cosmos_start() {
-	(cd "$root/providers/cosmos" && go build -o "$1/cosmosfake" ./internal/cosmosfake) || return 1
+	(cd "$root/providers/cosmos" && go build -o "$1/cosmosfake" ./cosmostest/cosmosfake) || return 1
 	start_server "$1/log" 'TERM' exec_as "$(id -un)" "$1/cosmosfake"
 	if ! wait_until 60 "$server_pid" grep -qs '^cosmos' "$1/log"; then
 		cat "$1/log" >&2

@@ -1,4 +1,4 @@
-package fake_test
+package cosmostest_test
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -24,20 +24,20 @@ const key = "c2VjcmV0"
 type client struct {
 	*azcosmos.ContainerClient
 	t       *testing.T
-	account *fake.Account
+	account *cosmostest.Account
 	whole   *azcosmos.Client
 }
 
 // inBubble runs a test against an account with a container of the given path.
-func inBubble(t *testing.T, o fake.Options, path string, test func(t *testing.T, c *client)) {
+func inBubble(t *testing.T, o cosmostest.Options, path string, test func(t *testing.T, c *client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		if o.Key == "" {
 			o.Key = key
 		}
-		account := fake.New(o)
+		account := cosmostest.New(o)
 		account.AddContainer("db", "c", path)
-		pipe := fake.NewPipe(account)
+		pipe := cosmostest.NewPipe(account)
 		transport := pipe.Transport()
 		defer pipe.Close()
 		defer transport.CloseIdleConnections()
@@ -45,11 +45,11 @@ func inBubble(t *testing.T, o fake.Options, path string, test func(t *testing.T,
 	})
 }
 
-func newClient(t *testing.T, account *fake.Account, transport *http.Transport, key string) *client {
+func newClient(t *testing.T, account *cosmostest.Account, transport *http.Transport, key string) *client {
 	t.Helper()
 	credential, err := azcosmos.NewKeyCredential(key)
 	require.NoError(t, err)
-	whole, err := azcosmos.NewClientWithKey(fake.PipeURL, credential, options(transport))
+	whole, err := azcosmos.NewClientWithKey(cosmostest.PipeURL, credential, options(transport))
 	require.NoError(t, err)
 	container, err := whole.NewContainer("db", "c")
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func is(t *testing.T, err error, status int, substatus string) {
 }
 
 func TestItemsAreCreatedOnceAndReplacedUnderTheirETag(t *testing.T) {
-	inBubble(t, fake.Options{}, "/id", func(t *testing.T, c *client) {
+	inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
 		first := c.create("a b'c", `, "n": 1`)
 		require.True(t, strings.HasPrefix(string(first.ETag), `"`) && strings.HasSuffix(string(first.ETag), `"`), "quoted: %s", first.ETag)
 		require.Empty(t, first.Value, "azcosmos asks for no content")
@@ -126,7 +126,7 @@ func TestItemsAreCreatedOnceAndReplacedUnderTheirETag(t *testing.T) {
 }
 
 func TestWhatIsNotThere(t *testing.T) {
-	inBubble(t, fake.Options{}, "/id", func(t *testing.T, c *client) {
+	inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
 		_, err := c.read("x", nil)
 		is(t, err, 404, "")
 		_, err = c.replace("x", "", "*")
@@ -151,7 +151,7 @@ func TestWhatIsNotThere(t *testing.T) {
 }
 
 func TestItemsAreHeldAgainstTheRules(t *testing.T) {
-	inBubble(t, fake.Options{}, "/pk/of", func(t *testing.T, c *client) {
+	inBubble(t, cosmostest.Options{}, "/pk/of", func(t *testing.T, c *client) {
 		create := func(pk, body string) error {
 			_, err := c.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(pk), []byte(body), nil)
 			return err
@@ -170,7 +170,7 @@ func TestItemsAreHeldAgainstTheRules(t *testing.T) {
 
 func TestTimeToLive(t *testing.T) {
 	for _, blocks := range []bool{false, true} {
-		inBubble(t, fake.Options{ExpiredBlocks: blocks}, "/id", func(t *testing.T, c *client) {
+		inBubble(t, cosmostest.Options{ExpiredBlocks: blocks}, "/id", func(t *testing.T, c *client) {
 			c.create("off", `, "ttl": 5`)
 			time.Sleep(time.Minute)
 			_, err := c.read("off", nil)
@@ -211,11 +211,11 @@ func TestTimeToLive(t *testing.T) {
 }
 
 func TestALaggingReplicaIsStaleUnlessTheSessionSaysWhatItMustHaveSeen(t *testing.T) {
-	inBubble(t, fake.Options{}, "/id", func(t *testing.T, c *client) {
+	inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
 		first := c.create("x", `, "n": 1`)
 		second, err := c.replace("x", `, "n": 2`, first.ETag)
 		require.NoError(t, err)
-		c.account.Before(func(fake.Operation) fake.Fault { return fake.Fault{Stale: true} })
+		c.account.Before(func(cosmostest.Operation) cosmostest.Fault { return cosmostest.Fault{Stale: true} })
 		for token, want := range map[*string]float64{nil: 1, first.SessionToken: 1, second.SessionToken: 2} {
 			r, err := c.read("x", &azcosmos.ItemOptions{SessionToken: token})
 			require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestALaggingReplicaIsStaleUnlessTheSessionSaysWhatItMustHaveSeen(t *testing
 		_, err = c.replace("x", `, "n": 3`, second.ETag)
 		require.NoError(t, err)
 		for lag, want := range map[int]float64{0: 2, 1: 2, 2: 1} {
-			c.account.Before(func(fake.Operation) fake.Fault { return fake.Fault{Stale: true, Lag: lag} })
+			c.account.Before(func(cosmostest.Operation) cosmostest.Fault { return cosmostest.Fault{Stale: true, Lag: lag} })
 			r, err := c.read("x", nil)
 			require.NoError(t, err)
 			require.EqualValues(t, want, field(t, r, "n"), "lag %d", lag)
@@ -232,7 +232,7 @@ func TestALaggingReplicaIsStaleUnlessTheSessionSaysWhatItMustHaveSeen(t *testing
 			require.NoError(t, err)
 			require.EqualValues(t, 2, field(t, r, "n"), "the session has seen it, lag %d", lag)
 		}
-		c.account.Before(func(fake.Operation) fake.Fault { return fake.Fault{Stale: true, Lag: 3} })
+		c.account.Before(func(cosmostest.Operation) cosmostest.Fault { return cosmostest.Fault{Stale: true, Lag: 3} })
 		_, err = c.read("x", nil)
 		is(t, err, 404, "")
 		c.account.Before(nil)
@@ -246,7 +246,7 @@ func TestALaggingReplicaIsStaleUnlessTheSessionSaysWhatItMustHaveSeen(t *testing
 }
 
 func TestQueriesComeInPages(t *testing.T) {
-	inBubble(t, fake.Options{}, "/id", func(t *testing.T, c *client) {
+	inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
 		for _, id := range []string{"a1", "a2", "a3", "b1", "A1"} {
 			c.create(id, `, "n": `+id[1:])
 		}

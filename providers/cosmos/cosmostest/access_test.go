@@ -1,4 +1,4 @@
-package fake_test
+package cosmostest_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,8 +25,8 @@ func TestKeysAreChecked(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			now := func() time.Time { return time.Now().Add(test.ahead) }
-			inBubble(t, fake.Options{Now: now}, "/id", func(t *testing.T, c *client) {
-				pipe := fake.NewPipe(c.account)
+			inBubble(t, cosmostest.Options{Now: now}, "/id", func(t *testing.T, c *client) {
+				pipe := cosmostest.NewPipe(c.account)
 				defer pipe.Close()
 				transport := pipe.Transport()
 				defer transport.CloseIdleConnections()
@@ -52,12 +52,12 @@ func TestTokensAreCheckedAndMayNotCreateContainers(t *testing.T) {
 		return nil
 	}
 	for token, status := range map[tokens]int{"good": 404, "bad": 401} {
-		inBubble(t, fake.Options{Token: check}, "/id", func(t *testing.T, c *client) {
-			pipe := fake.NewPipe(c.account)
+		inBubble(t, cosmostest.Options{Token: check}, "/id", func(t *testing.T, c *client) {
+			pipe := cosmostest.NewPipe(c.account)
 			defer pipe.Close()
 			transport := pipe.Transport()
 			defer transport.CloseIdleConnections()
-			whole, err := azcosmos.NewClient(fake.PipeURL, token, options(transport))
+			whole, err := azcosmos.NewClient(cosmostest.PipeURL, token, options(transport))
 			require.NoError(t, err)
 			container, err := whole.NewContainer("db", "c")
 			require.NoError(t, err)
@@ -72,7 +72,7 @@ func TestTokensAreCheckedAndMayNotCreateContainers(t *testing.T) {
 }
 
 func TestContainersHaveThroughputAndTimeToLive(t *testing.T) {
-	inBubble(t, fake.Options{}, "/id", func(t *testing.T, c *client) {
+	inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
 		database, err := c.whole.NewDatabase("new")
 		require.NoError(t, err)
 		ttl := int32(-1)

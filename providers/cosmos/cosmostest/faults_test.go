@@ -1,4 +1,4 @@
-package fake_test
+package cosmostest_test
 
 import (
 	"context"
@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 	"github.com/stretchr/testify/require"
 )
 
 // once is a hook that spoils the first write.
-func once(fault fake.Fault) fake.Hook {
+func once(fault cosmostest.Fault) cosmostest.Hook {
 	var spent atomic.Bool
-	return func(op fake.Operation) fake.Fault {
+	return func(op cosmostest.Operation) cosmostest.Fault {
 		if !op.Write() || spent.Swap(true) {
-			return fake.Fault{}
+			return cosmostest.Fault{}
 		}
 		return fault
 	}
@@ -25,18 +25,18 @@ func once(fault fake.Fault) fake.Hook {
 func TestHooksDecideBeforeAndAfterAnOperationIsApplied(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		fault   fake.Fault
+		fault   cosmostest.Fault
 		status  int // 0: no answer
 		applied bool
 	}{
-		{"refused", fake.Fault{Status: 503}, 503, false},
-		{"refused, but applied", fake.Fault{Status: 503, Applied: true}, 503, true},
-		{"with substatus", fake.Fault{Status: 429, Substatus: 3200, RetryAfter: 1500 * time.Millisecond}, 429, false},
-		{"dropped", fake.Fault{Drop: true}, 0, false},
-		{"reply dropped", fake.Fault{Drop: true, Applied: true}, 0, true},
+		{"refused", cosmostest.Fault{Status: 503}, 503, false},
+		{"refused, but applied", cosmostest.Fault{Status: 503, Applied: true}, 503, true},
+		{"with substatus", cosmostest.Fault{Status: 429, Substatus: 3200, RetryAfter: 1500 * time.Millisecond}, 429, false},
+		{"dropped", cosmostest.Fault{Drop: true}, 0, false},
+		{"reply dropped", cosmostest.Fault{Drop: true, Applied: true}, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, fake.Options{}, "/id", func(t *testing.T, c *client) {
+			inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
 				c.account.Before(once(test.fault))
 				_, err := c.tryCreate("x", "")
 				require.Error(t, err)
@@ -61,15 +61,15 @@ func TestHooksDecideBeforeAndAfterAnOperationIsApplied(t *testing.T) {
 
 func TestDelaysAreOnTheWayThereOrBack(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault   fake.Fault
+		fault   cosmostest.Fault
 		applied bool
 	}{
-		"there, and given up": {fake.Fault{Delay: time.Minute}, false},
-		"there, and late":     {fake.Fault{Delay: time.Minute, Late: true}, true},
-		"back":                {fake.Fault{DelayReply: time.Minute}, true},
+		"there, and given up": {cosmostest.Fault{Delay: time.Minute}, false},
+		"there, and late":     {cosmostest.Fault{Delay: time.Minute, Late: true}, true},
+		"back":                {cosmostest.Fault{DelayReply: time.Minute}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, fake.Options{}, "/id", func(t *testing.T, c *client) {
+			inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
 				c.account.Before(once(test.fault))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -86,7 +86,7 @@ func TestDelaysAreOnTheWayThereOrBack(t *testing.T) {
 }
 
 func TestServedOperationsAreRecorded(t *testing.T) {
-	inBubble(t, fake.Options{}, "/id", func(t *testing.T, c *client) {
+	inBubble(t, cosmostest.Options{}, "/id", func(t *testing.T, c *client) {
 		c.create("x", "")
 		require.Empty(t, c.account.Served())
 		c.account.Record()
@@ -94,7 +94,7 @@ func TestServedOperationsAreRecorded(t *testing.T) {
 		require.NoError(t, err)
 		served := c.account.Served()
 		require.Len(t, served, 1)
-		require.Equal(t, fake.ReadItem, served[0].Verb)
+		require.Equal(t, cosmostest.ReadItem, served[0].Verb)
 		require.Equal(t, "x", served[0].ID)
 		require.False(t, served[0].Write())
 	})

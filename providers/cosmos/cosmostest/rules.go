@@ -1,4 +1,4 @@
-package fake
+package cosmostest
 
 import (
 	"encoding/json"

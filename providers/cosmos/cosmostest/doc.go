@@ -1,9 +1,17 @@
-// Package fake is an Azure Cosmos DB account in memory, as far as leases need one:
-// an http.Handler that azcosmos talks to as it does to the service.
+// Package cosmostest is an Azure Cosmos DB account in memory, as far as leases need
+// one, for tests and for work without an account:
+//
+//	server := cosmostest.Start(t)
+//	provider, err := cosmoslease.OpenURL(ctx, server.URL)
+//
+// As a process it is
+//
+//	go run github.com/distributedleasing/leasing/providers/cosmos/cosmostest/cosmosfake@latest
 //
 // It states the service's documentation, and what other SDKs know of it; it is no
 // proof of what the service does. Where the two differ the service is right, and
-// this is to be changed. What it states:
+// this is to be changed. It may change without notice: it is for tests alone. What it
+// states:
 //
 //   - Requests carry a signature by the account's key, or a bearer token; what they
 //     may not do with a token (databases, containers) is 403/5300.
@@ -26,7 +34,6 @@
 // Status codes and substatus: Azure/azure-sdk-for-java,
 // sdk/cosmos/azure-cosmos/docs/StatusCodes.md.
 //
-// What happens to a request can be decided by a hook: see Account.Before.
-// Use it over net.Pipe in a synctest bubble (NewPipe), behind httptest.NewServer,
-// or as a process (internal/cosmosfake).
-package fake
+// What happens to a request can be decided by a hook: see Account.Before. In a
+// synctest bubble serve it over net.Pipe: see NewPipe.
+package cosmostest

@@ -1,26 +1,23 @@
-// Command cosmosfake serves the account of package fake on a loopback port: for
+// Command cosmosfake serves an account of package cosmostest on a loopback port: for
 // samples, and for tests of other modules. It prints one line, the URL that
 // cosmoslease.OpenURL takes, and serves until it is told to end.
 package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/distributedleasing/leasing/providers/cosmos/internal/fake"
+	"github.com/distributedleasing/leasing/providers/cosmos/cosmostest"
 )
 
 func main() {
@@ -41,9 +38,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if *key == "" {
-		*key = newKey()
+		*key = cosmostest.NewKey()
 	}
-	account := fake.New(fake.Options{Key: *key})
+	account := cosmostest.New(cosmostest.Options{Key: *key})
 	first, err := addContainers(account, *containers)
 	if err != nil {
 		return err
@@ -53,18 +50,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "cosmos+http://:%s@%s/%s\n", url.QueryEscape(*key), listener.Addr(), first)
+	fmt.Fprintln(out, cosmostest.LeaseURL(listener.Addr().String(), *key, first))
 	return serve(ctx, listener, account)
 }
 
-func newKey() string {
-	var key [32]byte
-	rand.Read(key[:])
-	return base64.StdEncoding.EncodeToString(key[:])
-}
-
 // addContainers returns the first.
-func addContainers(account *fake.Account, containers string) (first string, err error) {
+func addContainers(account *cosmostest.Account, containers string) (first string, err error) {
 	for name := range strings.SplitSeq(containers, ",") {
 		db, container, ok := strings.Cut(name, "/")
 		if !ok || db == "" || container == "" {

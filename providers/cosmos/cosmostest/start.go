@@ -1,0 +1,44 @@
+package cosmostest
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+)
+
+// Server is an account on a loopback port.
+type Server struct {
+	*Account
+	// URL is of the database app and the container leases, with the account's key,
+	// as cosmoslease.OpenURL takes it.
+	URL string
+	// Endpoint and Key are the account's address and key, for another client.
+	Endpoint, Key string
+}
+
+// Start starts an account with the container app/leases, which stops when the test
+// ends.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	key := NewKey()
+	account := New(Options{Key: key})
+	account.AddContainer("app", "leases", "/id")
+	server := httptest.NewServer(account)
+	t.Cleanup(server.Close)
+	return &Server{account, LeaseURL(server.Listener.Addr().String(), key, "app/leases"), server.URL, key}
+}
+
+// NewKey makes a key up.
+func NewKey() string {
+	var key [32]byte
+	rand.Read(key[:])
+	return base64.StdEncoding.EncodeToString(key[:])
+}
+
+// LeaseURL is what cosmoslease.OpenURL takes for a database/container of an account
+// at host:port.
+func LeaseURL(address, key, container string) string {
+	return "cosmos+http://:" + url.QueryEscape(key) + "@" + address + "/" + container
+}
