@@ -122,7 +122,7 @@ func (ls *lanes) masterFor(ctx context.Context, key string) (*redis.Client, erro
 		}
 		return a.master, a.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, ctx.Err()
 	}
 }
 
@@ -189,7 +189,7 @@ func (ls *lanes) do(ctx context.Context, op *operation) error {
 	case <-done: // in the end
 		return nil
 	default:
-		return failure(context.Cause(ctx))
+		return failure(ctx.Err())
 	}
 }
 

@@ -1,7 +1,6 @@
 package redislease
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -70,8 +69,6 @@ func failure(err error) error {
 		return err
 	case errors.Is(err, redis.ErrClosed): // the user closed the client
 		return fmt.Errorf("%w: %w", abstractions.ErrClosed, err)
-	case errors.Is(err, context.Canceled): // the caller left: that says nothing of Redis
-		return err
 	}
 	switch meaningOf(err) {
 	case refused:

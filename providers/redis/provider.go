@@ -51,16 +51,12 @@ func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest)
 	if err := req.Validate(p.caps); err != nil {
 		return abstractions.Grant{}, err
 	}
-	c, err := newClaim(req)
-	if err != nil {
-		return abstractions.Grant{}, err
-	}
 	ctx, cancel, err := p.begin(ctx)
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
 	defer cancel()
-	return p.topology.acquire(ctx, req, c)
+	return p.topology.acquire(ctx, req, newClaim(req))
 }
 
 // Renew extends a claim: see leasing.Provider. A claim that has run out is lost.
@@ -172,7 +168,7 @@ func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abst
 		return abstractions.Wakeups{}, abstractions.ErrClosed
 	}
 	if ctx.Err() != nil {
-		return abstractions.Wakeups{}, failure(context.Cause(ctx))
+		return abstractions.Wakeups{}, failure(ctx.Err())
 	}
 	return p.topology.wait(ctx, req)
 }
@@ -210,7 +206,7 @@ func (p *Provider) begin(ctx context.Context) (context.Context, context.CancelFu
 	case p.closed.Load():
 		return nil, nil, abstractions.ErrClosed
 	case ctx.Err() != nil:
-		return nil, nil, failure(context.Cause(ctx))
+		return nil, nil, failure(ctx.Err())
 	}
 	if _, bounded := ctx.Deadline(); bounded {
 		return ctx, func() {}, nil

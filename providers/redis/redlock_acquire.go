@@ -299,7 +299,7 @@ func (a *attempt) rest(ctx context.Context) error {
 // abandon is for a caller who has left.
 func (a *attempt) abandon(ctx context.Context) error {
 	a.undo(false)
-	return failure(context.Cause(ctx))
+	return failure(ctx.Err())
 }
 
 // unreached gives up where too many nodes have failed.

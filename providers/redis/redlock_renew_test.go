@@ -345,3 +345,65 @@ func make3Nodes(t *testing.T) []*node {
 	}
 	return nodes
 }
+
+// A renewal changes the metadata where the claim has a node, and where it takes one
+// again: also one without the grant's state, of a claim that was adopted.
+func TestRedlockRenewalChangesMetadata(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	renew := func(state any, metadata map[string]string) abstractions.Grant {
+		g, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: "x", Token: g.Token, TTL: 40 * time.Second, State: state, Metadata: metadata})
+		require.NoError(t, err)
+		p.settle()
+		return g
+	}
+	is := func(server int, want string) {
+		t.Helper()
+		text, err := r.admins[server].Get(t.Context(), r.keys("a").lease).Result()
+		require.NoError(t, err)
+		record, err := parseLease(text)
+		require.NoError(t, err)
+		require.Equal(t, []any{want, "owner of x", 40 * time.Second}, []any{record.Metadata["k"], record.Owner, record.TTL})
+	}
+	drop := func(server int) { require.NoError(t, r.admins[server].Del(t.Context(), r.keys("a").lease).Err()) }
+
+	drop(0)
+	g = renew(g.State, map[string]string{"k": "1"})
+	is(0, "1")
+	is(1, "1")
+	drop(0)
+	g = renew(g.State, nil)
+	is(0, "1")
+	is(1, "1")
+	renew(nil, map[string]string{"k": "2"})
+	p.wires[2].cut(lostRequest)
+	renew(nil, map[string]string{"k": "3"})
+	p.wires[2].cut(nil)
+	is(1, "3")
+	is(2, "2")
+	require.Equal(t, "3", p.look("a").Metadata["k"], "as a majority has it")
+}
+
+// T84: nodes that nobody has told the token yet refuse another one too, unless the
+// renewal proves by its state that it is the claim's.
+func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	for _, state := range []any{nil, g.State} {
+		for token, reason := range map[int64]abstractions.LostReason{g.Token + 1: abstractions.LostGone, g.Token - 1: abstractions.LostTaken} {
+			_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: "x", Token: token, TTL: time.Minute, State: state})
+			isLost(t, err, reason)
+		}
+	}
+	g.State = nil
+	_, err := p.keep(g, time.Minute)
+	require.NoError(t, err)
+}

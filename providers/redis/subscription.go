@@ -74,7 +74,7 @@ func (s *subscription) wait(ctx context.Context) error {
 	case <-s.closing:
 		return abstractions.ErrClosed
 	case <-ctx.Done():
-		return fmt.Errorf("%w: no subscription to wake-ups yet: %w", abstractions.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: no subscription to wake-ups yet: %w", abstractions.ErrUnavailable, ctx.Err())
 	}
 }
 
