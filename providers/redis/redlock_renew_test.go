@@ -406,3 +406,16 @@ func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
 	_, err := p.keep(g, time.Minute)
 	require.NoError(t, err)
 }
+
+// A server that has missed the latest change of the metadata does not speak for the
+// others, whichever of them is asked; of two that disagree the later one counts.
+func TestRedlockMetadataAreTheMajoritys(t *testing.T) {
+	record := func(value string) abstractions.Record {
+		return abstractions.Record{Metadata: map[string]string{"k": value}}
+	}
+	for values, want := range map[[3]string]string{{"old", "new", "new"}: "new", {"new", "old", "new"}: "new", {"new", "new", "old"}: "new", {"1", "2", "3"}: "3"} {
+		records := []abstractions.Record{record(values[0]), record(values[1]), record(values[2])}
+		require.Equal(t, want, mostHave(records)["k"], values)
+	}
+	require.Equal(t, "new", mostHave([]abstractions.Record{record("old"), record("new")})["k"])
+}
