@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -106,7 +106,7 @@ func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error 
 	}
 	return func(ctx context.Context, conn *redis.Conn) error {
 		err := conn.Do(ctx, "hello").Err()
-		if answered := redis.Error(nil); errors.As(err, &answered) && meaningOf(err) != denied {
+		if answered := redis.Error(nil); errors.As(err, &answered) && classOf(err) != providerkit.Denied {
 			return nil
 		}
 		return err
@@ -154,5 +154,5 @@ func badParameter(parser string, err error) error {
 	if bad := (*url.Error)(nil); errors.As(err, &bad) {
 		text = "the URL is malformed"
 	}
-	return &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: fmt.Sprintf("what %s understands: %s", parser, text)}
+	return providerkit.BadURL(fmt.Sprintf("what %s understands: %s", parser, text))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -122,7 +123,7 @@ func (ls *lanes) masterFor(ctx context.Context, key string) (*redis.Client, erro
 		}
 		return a.master, a.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, ctx.Err()
 	}
 }
 
@@ -174,6 +175,7 @@ func (ls *lanes) do(ctx context.Context, op *operation) error {
 	if l.callDirectly(ctx, op, by) {
 		return nil
 	}
+	before := op.reply.err // it has been sent then
 	done := make(chan *request, 1)
 	r := &request{ops: []*operation{op}, ctx: ctx, by: by, done: done}
 	if err := l.queue(r); err != nil {
@@ -181,16 +183,27 @@ func (ls *lanes) do(ctx context.Context, op *operation) error {
 	}
 	select {
 	case <-done:
+		op.reply.err = resent(before, op.reply.err)
 		return nil
 	case <-ctx.Done():
 	}
 	l.withdraw(r)
 	select {
 	case <-done: // in the end
+		op.reply.err = resent(before, op.reply.err)
 		return nil
 	default:
-		return failure(context.Cause(ctx))
+		return failure(ctx.Err())
 	}
+}
+
+// resent is the error of an operation that has been sent before, if that one left its
+// outcome unknown.
+func resent(before, err error) error {
+	if before == nil || abstractions.NotApplied(before) {
+		return err
+	}
+	return providerkit.Partial(err)
 }
 
 // doAll runs operations in as few calls as possible, one beside the other, and
@@ -396,7 +409,7 @@ func (l *lane) work() {
 }
 
 // errUnsent is for a request that its sender had given up before it was its turn.
-var errUnsent = fmt.Errorf("%w: the request was not sent in time", abstractions.ErrUnavailable)
+var errUnsent = providerkit.MarkNotApplied(fmt.Errorf("%w: the request was not sent in time", abstractions.ErrUnavailable))
 
 // inTime leaves out the requests that their senders have given up: they are not
 // sent after that.

@@ -138,7 +138,7 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 	well := spoil(servers)
 	limits := "&node_timeout=1s"
 	if frozen {
-		limits = "&node_timeout=300ms&dial_timeout=2s&read_timeout=2s"
+		limits = "&node_timeout=600ms&dial_timeout=2s&read_timeout=2s"
 	}
 	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
 	h.Forget = forgetOn(well)

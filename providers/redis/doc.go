@@ -67,7 +67,8 @@
 // any later majority has a server that hands out a higher token. What was won
 // without a majority is taken back. A renewal needs a majority too; a server that
 // lost the lease takes it again if it has granted the name to nobody since, and
-// not after the release. An answer is not waited for once the outcome is certain,
+// not after the release. A server that misses a renewal keeps the metadata from
+// before it, and those that most servers have are shown. An answer is not waited for once the outcome is certain,
 // so a dead or frozen server costs nothing. Servers must not replicate each other,
 // and their clocks must run at the same rate, not show the same time.
 //

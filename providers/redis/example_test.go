@@ -85,7 +85,7 @@ func ExampleOptions() {
 	}`), &options)
 	fmt.Println(options, err)
 	// Output:
-	// redislease.Options{URL, Mode: "cluster", Prefix: "billing", Retention: 72h0m0s} <nil>
+	// redislease.Options{URL: (not shown), Mode: "cluster", Prefix: "billing", Retention: 72h0m0s} <nil>
 }
 
 // The examples above that need servers get them here.

@@ -1,48 +1,38 @@
 package redislease
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/redis/go-redis/v9"
-)
-
-// meaning is what an error of Redis says about the request.
-type meaning uint8
-
-const (
-	unknown meaning = iota // it may have been applied: ErrUnavailable
-	refused                // for now, and not applied: ErrThrottled
-	denied                 // ErrDenied
-	misused                // ErrNotSetUp
 )
 
 // codes gives the first word of Redis' errors, which is their code
 // (redis.io/docs/latest/develop/reference/protocol-spec, "Simple errors"), its
 // meaning. What is not listed is unknown.
-var codes = map[string]meaning{
-	"ASK":         refused, // redirected more often than the client follows, as is MOVED
-	"BUSY":        refused, // another script runs for too long
-	"CLUSTERDOWN": refused,
-	"LOADING":     refused,
-	"MASTERDOWN":  refused,
-	"MISCONF":     refused, // it can't save to disk, and so takes no writes
-	"MOVED":       refused, // or a server of a Cluster, and not in that mode
-	"NOREPLICAS":  refused, // min-replicas-to-write
-	"OOM":         refused, // maxmemory
-	"READONLY":    refused, // a replica, or a failover under way
-	"TRYAGAIN":    refused, // the slot is being moved
-	"DENIED":      denied,  // protected mode
-	"NOAUTH":      denied,
-	"NOPERM":      denied,
-	"WRONGPASS":   denied,
-	"WRONGTYPE":   misused, // somebody else's key
-	"CROSSSLOT":   misused,
-	"NOPROTO":     misused,
+var codes = map[string]providerkit.Class{
+	"ASK":         providerkit.Refused, // redirected more often than the client follows, as is MOVED
+	"BUSY":        providerkit.Refused, // another script runs for too long
+	"CLUSTERDOWN": providerkit.Refused,
+	"LOADING":     providerkit.Refused,
+	"MASTERDOWN":  providerkit.Refused,
+	"MISCONF":     providerkit.Refused, // it can't save to disk, and so takes no writes
+	"MOVED":       providerkit.Refused, // or a server of a Cluster, and not in that mode
+	"NOREPLICAS":  providerkit.Refused, // min-replicas-to-write
+	"OOM":         providerkit.Refused, // maxmemory
+	"READONLY":    providerkit.Refused, // a replica, or a failover under way
+	"TRYAGAIN":    providerkit.Refused, // the slot is being moved
+	"DENIED":      providerkit.Denied,  // protected mode
+	"NOAUTH":      providerkit.Denied,
+	"NOPERM":      providerkit.Denied,
+	"WRONGPASS":   providerkit.Denied,
+	"WRONGTYPE":   providerkit.NotSetUp, // somebody else's key
+	"CROSSSLOT":   providerkit.NotSetUp,
+	"NOPROTO":     providerkit.NotSetUp,
 }
 
 // scriptError is an error of a command in the script.
@@ -53,32 +43,37 @@ func (e scriptError) RedisError()   {}
 
 var _ redis.Error = scriptError("")
 
-func meaningOf(err error) meaning {
+func classOf(err error) providerkit.Class {
 	var answered redis.Error
-	if !errors.As(err, &answered) {
-		return unknown
+	switch {
+	case errors.Is(err, redis.ErrClosed): // the user closed the client
+		return providerkit.Closed
+	case errors.As(err, &answered):
+		code, _, _ := strings.Cut(answered.Error(), " ")
+		return codes[code]
 	}
-	code, _, _ := strings.Cut(answered.Error(), " ")
-	return codes[code]
+	return providerkit.Unknown
 }
 
-// failure turns an error of the client library into one of package leasing,
-// keeping both in its chain.
+// Classify says what an error of the client library means, where a node has not.
+func (d *driver) Classify(err error) providerkit.Meaning {
+	return providerkit.Meaning{Class: classOf(err)}
+}
+
+// failure turns an error of the client library into one of package leasing, keeping
+// both in its chain. It is of one node: of several that fail the votes are counted.
 func failure(err error) error {
-	switch {
-	case err == nil || errors.Is(err, abstractions.ErrUnavailable) || errors.Is(err, abstractions.ErrClosed) || errors.Is(err, abstractions.ErrDenied) || errors.Is(err, abstractions.ErrInvalid):
-		return err
-	case errors.Is(err, redis.ErrClosed): // the user closed the client
-		return fmt.Errorf("%w: %w", abstractions.ErrClosed, err)
-	case errors.Is(err, context.Canceled): // the caller left: that says nothing of Redis
+	if err == nil || abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable) {
 		return err
 	}
-	switch meaningOf(err) {
-	case refused:
+	switch classOf(err) {
+	case providerkit.Closed:
+		return fmt.Errorf("%w: %w", abstractions.ErrClosed, err)
+	case providerkit.Refused:
 		return &abstractions.ThrottledError{Err: err}
-	case denied:
+	case providerkit.Denied:
 		return fmt.Errorf("%w: %w", abstractions.ErrDenied, err)
-	case misused:
+	case providerkit.NotSetUp:
 		return fmt.Errorf("%w: %w; the keys under Options.Prefix must be this library's alone", abstractions.ErrNotSetUp, err)
 	}
 	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -59,7 +60,7 @@ func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
 		}
 	}
 	for code := range maps.Keys(codes) {
-		if _, foreseen := listed[code]; !foreseen && codes[code] != unknown {
+		if _, foreseen := listed[code]; !foreseen && codes[code] != providerkit.Unknown {
 			t.Errorf("%s is not tested here", code)
 		}
 	}
@@ -77,7 +78,7 @@ func TestErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 	require.NoError(t, failure(nil))
 
 	gone := failure(fmt.Errorf("wrapped: %w", context.Canceled))
-	means(t, gone, context.Canceled)
+	means(t, gone, context.Canceled, abstractions.ErrUnavailable)
 	require.Equal(t, errNoReply, failure(errNoReply), "once is enough")
 }
 
@@ -105,4 +106,41 @@ func TestStrangeRepliesLeaveTheOutcomeUnknown(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	require.NotErrorIs(t, err, abstractions.ErrThrottled)
 	require.ErrorContains(t, err, (1500 * time.Millisecond).String())
+}
+
+// T71: where one attempt is made, a server that was not reached has done nothing, so
+// there is nothing to clean up. A client that tries again may have reached it before.
+func TestTrap_T71_WhatWasNotSentIsNotApplied(t *testing.T) {
+	t.Parallel()
+	const nobody = "127.0.0.1:1" // refuses connections
+	cluster := closed(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nobody}}))
+	again := closed(t, redis.NewClient(&redis.Options{Addr: nobody, MaxRetries: 1, DialerRetries: 1}))
+	for _, test := range []struct {
+		options  Options
+		definite bool
+	}{
+		{Options{URL: "redis://" + nobody}, true},
+		{Options{URL: "redis://nobody.invalid"}, true},
+		{Options{URL: "unix:///nowhere.sock"}, true},
+		{Options{URL: "redis://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3?mode=redlock"}, true},
+		{Options{URL: silent(t), Timeout: 100 * time.Millisecond}, false},
+		{Options{Client: again}, false},
+		{Options{Client: cluster}, false},
+	} {
+		p := openTest(t, test.options)
+		_, err := p.Acquire(context.Background(), claimOf("name"))
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.Equal(t, test.definite, abstractions.NotApplied(err), "%v: %v", test.options, err)
+		_, err = p.Renew(context.Background(), abstractions.RenewRequest{Name: "name", ID: "x", Token: 1, TTL: time.Minute})
+		require.Equal(t, test.definite, abstractions.NotApplied(err), "%v: %v", test.options, err)
+	}
+}
+
+// An operation that was sent before, without an answer, may have been applied then.
+func TestTrap_T71_WhatWasSentBeforeStaysUnknown(t *testing.T) {
+	unsent := providerkit.MarkNotApplied(abstractions.ErrUnavailable)
+	require.False(t, abstractions.NotApplied(resent(abstractions.ErrUnavailable, unsent)))
+	require.True(t, abstractions.NotApplied(resent(nil, unsent)))
+	require.True(t, abstractions.NotApplied(resent(unsent, unsent)))
+	require.NoError(t, resent(abstractions.ErrUnavailable, nil))
 }

@@ -31,7 +31,7 @@ func (o Options) modeOfClients(field string) (Mode, error) {
 	if o.Mode == "" || o.Mode == mode || o.Mode == Sentinel && mode == Single {
 		return mode, nil
 	}
-	return "", &abstractions.InvalidError{Field: "Options.Mode", Value: string(o.Mode), Want: fmt.Sprintf("%s, which Options.%s is; or nothing", mode, field)}
+	return "", invalid("Mode", string(o.Mode), fmt.Sprintf("%s, which Options.%s is; or nothing", mode, field))
 }
 
 // modeOfClient accepts the kinds of clients that send all requests for a name to
@@ -47,7 +47,7 @@ func modeOfClient(client redis.UniversalClient) (Mode, error) {
 			return Cluster, nil
 		}
 	}
-	return "", &abstractions.InvalidError{Field: "Options.Client", Value: fmt.Sprintf("%T", client), Want: "a *redis.Client or *redis.ClusterClient"}
+	return "", invalid("Client", fmt.Sprintf("%T", client), "a *redis.Client or *redis.ClusterClient")
 }
 
 // independent refuses clients that are no Redlock. One of sentinels is not: a

@@ -56,7 +56,7 @@ func (u *union) leaveOut(ctx context.Context, at *position, server int, err erro
 	}
 	switch {
 	case ctx.Err() != nil:
-		return failure(context.Cause(ctx))
+		return failure(ctx.Err())
 	case left < u.r.quorum:
 		return fmt.Errorf("%w: no majority answers: %w", abstractions.ErrUnavailable, errors.Join(u.errs...))
 	}

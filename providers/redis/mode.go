@@ -4,18 +4,19 @@ import (
 	"fmt"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // mode is what is behind the options' source.
 func (o Options) mode(field string, l location) (Mode, error) {
 	if field != "URL" {
 		if o.TLS != nil {
-			return "", &abstractions.InvalidError{Field: "Options.TLS", Value: notShown, Want: "nothing: a client has its own"}
+			return "", invalid("TLS", providerkit.NotShown, "nothing: a client has its own")
 		}
 		return o.modeOfClients(field)
 	}
 	if o.TLS != nil && (l.scheme != "rediss" || l.query.Has("skip_verify")) {
-		return "", &abstractions.InvalidError{Field: "Options.TLS", Value: notShown, Want: "a URL that begins with rediss://, and without skip_verify"}
+		return "", invalid("TLS", providerkit.NotShown, "a URL that begins with rediss://, and without skip_verify")
 	}
 	mode := o.Mode
 	switch {
@@ -30,25 +31,25 @@ func (o Options) mode(field string, l location) (Mode, error) {
 // suits says whether a URL can be of a mode.
 func (l location) suits(mode Mode, master string) error {
 	if len(l.hosts) == 0 && mode != Single {
-		return &abstractions.InvalidError{Field: "Options.Mode", Value: string(mode), Want: "single for a unix socket"}
+		return invalid("Mode", string(mode), "single for a unix socket")
 	}
 	switch mode {
 	case Single:
 		if len(l.hosts) > 1 {
-			return &abstractions.InvalidError{Field: "Options.Mode", Value: string(mode), Want: "one host in the URL, or cluster, sentinel or redlock"}
+			return invalid("Mode", string(mode), "one host in the URL, or cluster, sentinel or redlock")
 		}
 	case Cluster:
 		if number := l.path; number != "" && number != "/" && number != "/0" {
-			return &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: "database 0: a Cluster has no other"}
+			return invalid("URL", providerkit.NotShown, "database 0: a Cluster has no other")
 		}
 	case Sentinel:
 		if master == "" {
-			return &abstractions.InvalidError{Field: "Options.Master", Value: master, Want: "what the sentinels call the master"}
+			return invalid("Master", master, "what the sentinels call the master")
 		}
 	case Redlock:
 		return l.redlock()
 	default:
-		return &abstractions.InvalidError{Field: "Options.Mode", Value: string(mode), Want: "single, cluster, sentinel or redlock; several hosts may be any but single"}
+		return invalid("Mode", string(mode), "single, cluster, sentinel or redlock; several hosts may be any but single")
 	}
 	return nil
 }

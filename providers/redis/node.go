@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -303,11 +304,14 @@ func (d *node) take(cmd *redis.Cmd, ops []*operation) {
 }
 
 // failure is that of a call. If the client may have sent it before, and the reply was
-// lost, that it was refused now says nothing of that.
+// lost, that it was refused now, or has found no server, says nothing of that.
 func (d *node) failure(err error) error {
 	failed := failure(err)
-	if d.repeats && errors.Is(failed, abstractions.ErrThrottled) {
+	switch {
+	case d.repeats && errors.Is(failed, abstractions.ErrThrottled):
 		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
+	case !d.repeats && providerkit.NotSent(err):
+		return providerkit.MarkNotApplied(failed)
 	}
 	return failed
 }

@@ -3,35 +3,20 @@ package redislease
 import (
 	"context"
 
-	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/redis/go-redis/v9"
 )
 
 // Open makes a provider. It makes no request: a server that can't be reached, or refuses, shows at the first use. Options that
 // can't work are reported as leasing.ErrInvalid.
 //
-// The user that Redis knows it by needs no more rights than [Rights] says.
+// The user that Redis knows it by needs no more rights than [ACLRules] says.
 func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	field, err := options.source()
+	field, l, err := options.complete()
 	if err != nil {
-		return nil, err
-	}
-	var l location
-	if field == "URL" {
-		if options, l, err = options.withURL(); err != nil {
-			return nil, err
-		}
-	}
-	if options.Credentials != nil && (field != "URL" || l.user != "" || l.password != "") {
-		return nil, &abstractions.InvalidError{Field: "Options.Credentials", Value: notShown, Want: "nothing with Client or Clients, or with a user or password in the URL"}
-	}
-	if options.Mode, err = options.mode(field, l); err != nil {
-		return nil, err
-	}
-	if options, err = options.complete(); err != nil {
 		return nil, err
 	}
 	if field != "URL" {
@@ -41,9 +26,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := open(options, clients)
-	p.owned = closers(clients)
-	return p, nil
+	return open(options, clients, closers(clients)...), nil
 }
 
 // OpenURL is Open with Options.URL.
@@ -51,22 +34,24 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-func open(o Options, clients []redis.UniversalClient) *Provider {
-	p := &Provider{caps: capabilitiesOf(o.Mode, o.MaxTTL), timeout: o.Timeout}
+func open(o Options, clients []redis.UniversalClient, owned ...func() error) *Provider {
+	d := &driver{topology: topologyOf(o, clients), caps: capabilitiesOf(o.Mode, o.MaxTTL), owned: owned}
+	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), d.topology}
+}
+
+func topologyOf(o Options, clients []redis.UniversalClient) topology {
 	n := naming{prefix: o.Prefix}
 	if o.Retention != Forever {
 		n.retention = o.Retention
 	}
 	if o.Mode != Redlock {
-		p.topology = &single{node: newNode(clients[0], n, 0), naming: n}
-		return p
+		return &single{node: newNode(clients[0], n, 0), naming: n}
 	}
 	nodes := make([]*node, len(clients))
 	for i, client := range clients {
 		nodes[i] = newNode(client, n, o.MaxTTL)
 	}
-	p.topology = newRedlock(nodes, n, redlockOptions{nodeTimeout: o.NodeTimeout, maxTTL: o.MaxTTL})
-	return p
+	return newRedlock(nodes, n, redlockOptions{nodeTimeout: o.NodeTimeout, maxTTL: o.MaxTTL})
 }
 
 func closers(clients []redis.UniversalClient) []func() error {

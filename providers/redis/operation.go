@@ -27,28 +27,36 @@ type reply struct {
 
 // claim is what the scripts store of an acquire.
 type claim struct {
-	id   string
-	ttl  time.Duration
-	tail string // TTL, owner and metadata, as they are stored
+	id  string
+	ttl time.Duration
+	content
 	// channel is where to wake it if it waits; or empty.
 	channel string
 }
 
-func newClaim(req abstractions.AcquireRequest) (claim, error) {
-	metadata, err := encodeMetadata(req.Metadata)
-	return claim{
-		id: req.ID, ttl: req.TTL,
-		tail: milliseconds(req.TTL) + "\n" + req.Owner + "\n" + metadata,
-	}, err
+// content is what people read of a lease, as it is stored.
+type content struct{ owner, metadata string }
+
+func newClaim(req abstractions.AcquireRequest) claim {
+	c := claim{id: req.ID, ttl: req.TTL, content: content{owner: req.Owner}}
+	if len(req.Metadata) > 0 {
+		c.metadata = encodeMetadata(req.Metadata)
+	}
+	return c
+}
+
+// tail is the end of a stored lease.
+func (c content) tail(ttl time.Duration) string {
+	return milliseconds(ttl) + "\n" + c.owner + "\n" + c.metadata
 }
 
 func acquireOp(k keys, c claim) operation {
-	return operation{script: acquireScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{c.id, milliseconds(c.ttl), k.keep(c.ttl, true), c.tail, c.channel}}
+	return operation{script: acquireScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{c.id, milliseconds(c.ttl), k.keep(c.ttl, true), c.tail(c.ttl), c.channel}}
 }
 
 func renewOp(n naming, r abstractions.RenewRequest) operation {
 	k := n.renewalKeys(r.Name)
-	return operation{script: renewScript, keys: [3]string{k.lease, k.fence}, args: [7]string{head(r.ID, r.Token), milliseconds(r.TTL), k.keep(r.TTL, false)}}
+	return operation{script: renewScript, keys: [3]string{k.lease, k.fence}, args: [7]string{head(r.ID, r.Token), milliseconds(r.TTL), k.keep(r.TTL, false), encodeMetadata(r.Metadata)}}
 }
 
 func releaseOp(k keys, id string) operation {
@@ -61,7 +69,7 @@ func breakOp(k keys, r abstractions.BreakRequest) operation {
 		immediate = "1"
 	}
 	grace := min(max(r.Grace, time.Millisecond), maxTTL) // PEXPIRE with 0 would free it now
-	return operation{script: breakScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{digits(r.IfToken), immediate, milliseconds(grace), k.keep(0, false)}}
+	return operation{script: breakScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{digits(r.IfToken), immediate, milliseconds(grace), k.keep(0, false), r.Actor + "\n" + r.Reason}}
 }
 
 func inspectOp(k keys) operation {

@@ -1,15 +1,12 @@
 package redislease
 
 import (
-	"bytes"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
 )
@@ -28,12 +25,10 @@ const (
 // Forever as a retention never forgets.
 const Forever = abstractions.Infinite
 
-// The defaults of Options.
+// The defaults of Options.Prefix and Options.MaxTTL.
 const (
-	DefaultPrefix    = "leasing"
-	DefaultRetention = time.Hour
-	DefaultTimeout   = 10 * time.Second
-	DefaultMaxTTL    = time.Minute // of Redlock
+	DefaultPrefix = "leasing"
+	DefaultMaxTTL = time.Minute
 )
 
 // Options configure a provider. Exactly one of URL, Client and Clients says
@@ -61,7 +56,7 @@ type Options struct {
 	// dial_timeout (here 3s by default) and read_timeout (5s, which bounds each
 	// answer beside the context): see redis.ParseURL, redis.ParseClusterURL and
 	// redis.ParseFailoverURL. Not those that read from replicas.
-	URL string `json:"url"`
+	URL string `json:"url" option:"secret"`
 	// Client is a client of your own: *redis.Client, also of sentinels, or
 	// *redis.ClusterClient. It stays open when the provider closes. One with
 	// ContextTimeoutEnabled, DialerRetries 1 and MaxRetries -1 behaves as those
@@ -82,7 +77,7 @@ type Options struct {
 	// SentinelUsername and SentinelPassword are for the sentinels themselves,
 	// if they ask for them. The URL's are the servers'.
 	SentinelUsername string `json:"sentinel_username"`
-	SentinelPassword string `json:"sentinel_password"`
+	SentinelPassword string `json:"sentinel_password" option:"secret"`
 	// Credentials sign connections in, for a URL without user and password: see
 	// module auth/redisauth for tokens of Microsoft Entra ID. Sentinels have
 	// their own. They are not closed with the provider. A client of your own has
@@ -98,94 +93,29 @@ type Options struct {
 	// Prefix begins the names of all keys and channels: see Provider. Those who
 	// are to exclude each other use the same. 1 to 100 bytes of UTF-8 without
 	// braces and control characters. Default DefaultPrefix.
-	Prefix string `json:"prefix"`
+	Prefix string `json:"prefix" option:"default=leasing,maxlen=100"`
 	// Retention is how long a name is remembered after its last lease has
 	// ended. A request that was delayed for longer may land after its own
-	// clean-up. Default DefaultRetention; Forever never forgets.
-	Retention time.Duration `json:"retention"`
-	// Timeout bounds a request whose context has no deadline. Default DefaultTimeout.
-	Timeout time.Duration `json:"timeout"`
+	// clean-up. Default 1 h; Forever never forgets.
+	Retention time.Duration `json:"retention" option:"retention"`
+	// Timeout bounds a request whose context has no deadline. Default 10 s.
+	Timeout time.Duration `json:"timeout" option:"timeout"`
 
 	// MaxTTL is Redlock's longest TTL, and for how long a server that has lost
-	// its data, or is new, casts no vote: see [Provider.Bootstrap]. It has to be the same in all processes. Default
-	// DefaultMaxTTL.
-	MaxTTL time.Duration `json:"max_ttl"`
+	// its data, or is new, casts no vote: see [Provider.Bootstrap]. It has to be
+	// the same in all processes. Default DefaultMaxTTL.
+	MaxTTL time.Duration `json:"max_ttl" option:"min=200ms,max=876000h"`
 	// NodeTimeout is how long Redlock waits for a single server. Default: a
 	// part of the TTL.
-	NodeTimeout time.Duration `json:"node_timeout"`
+	NodeTimeout time.Duration `json:"node_timeout" option:"min=1ms"`
 }
 
-// notShown stands for what may hold a password.
-const notShown = "(not shown)"
+// Format shows what is no secret, for all verbs.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// String shows what is no secret.
-func (o Options) String() string {
-	source, err := o.source()
-	if err != nil {
-		source = "no source"
-	}
-	return fmt.Sprintf("redislease.Options{%s, Mode: %q, Prefix: %q, Retention: %v}", source, string(o.Mode), o.Prefix, o.Retention)
-}
-
-// GoString is String.
-func (o Options) GoString() string { return o.String() }
-
-// LogValue is String.
-func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
-
-// MarshalJSON is String: options that hold secrets are not for writing down.
-func (o Options) MarshalJSON() ([]byte, error) { return json.Marshal(o.String()) }
+// MarshalJSON shows what Format does: options that hold secrets are not for writing down.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Fields it doesn't know are an error, and so are
 // durations that are not written as text.
-func (o *Options) UnmarshalJSON(data []byte) error {
-	type plain Options // without this method
-	fields := struct {
-		*plain
-		Retention   *duration `json:"retention"`
-		Timeout     *duration `json:"timeout"`
-		MaxTTL      *duration `json:"max_ttl"`
-		NodeTimeout *duration `json:"node_timeout"`
-	}{(*plain)(o), (*duration)(&o.Retention), (*duration)(&o.Timeout), (*duration)(&o.MaxTTL), (*duration)(&o.NodeTimeout)}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&fields); err != nil {
-		// The error names a field or an offset, never a value of another field.
-		return &abstractions.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of redislease.Options: " + err.Error()}
-	}
-	return nil
-}
-
-// duration is a time.Duration as text.
-type duration time.Duration
-
-func (d *duration) UnmarshalText(text []byte) error {
-	if string(text) == "forever" {
-		*d = duration(Forever)
-		return nil
-	}
-	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
-	return err
-}
-
-// source returns the field that says where Redis is.
-func (o Options) source() (string, error) {
-	var given []string
-	for _, s := range []struct {
-		field string
-		set   bool
-	}{{"URL", o.URL != ""}, {"Client", o.Client != nil}, {"Clients", o.Clients != nil}} {
-		if s.set {
-			given = append(given, s.field)
-		}
-	}
-	if len(given) == 1 {
-		return given[0], nil
-	}
-	value := "with none"
-	if len(given) > 0 {
-		value = "with " + strings.Join(given, " and ")
-	}
-	return "", &abstractions.InvalidError{Field: "Options", Value: value, Want: "exactly one of URL, Client and Clients"}
-}
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }

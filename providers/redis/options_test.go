@@ -1,6 +1,7 @@
 package redislease
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -173,29 +175,27 @@ func TestTrap_T43_RedlockNeedsAMajorityOfIndependentServers(t *testing.T) {
 }
 
 func TestOptionsReachTheirPlaces(t *testing.T) {
-	p, err := Open(t.Context(), Options{URL: "redis://h", Prefix: "locks", Retention: 2 * time.Hour, Timeout: 3 * time.Second})
+	p, err := Open(t.Context(), Options{URL: "redis://h", Prefix: "locks", Retention: 2 * time.Hour})
 	require.NoError(t, err)
 	defer p.Close()
 	require.Equal(t, naming{prefix: "locks", retention: 2 * time.Hour}, p.topology.(*single).naming)
-	require.Equal(t, 3*time.Second, p.timeout)
 	require.Nil(t, p.topology.(*single).node.member)
 
 	p, err = Open(t.Context(), Options{URL: "redis://h", Retention: Forever})
 	require.NoError(t, err)
 	defer p.Close()
 	require.Equal(t, naming{prefix: DefaultPrefix}, p.topology.(*single).naming)
-	require.Equal(t, DefaultTimeout, p.timeout)
-	begun, cancel, err := p.begin(t.Context())
-	require.NoError(t, err)
-	defer cancel()
-	deadline, _ := begun.Deadline()
-	require.WithinDuration(t, time.Now().Add(DefaultTimeout), deadline, time.Second)
+
+	began := time.Now()
+	_, err = openTest(t, Options{URL: silent(t), Timeout: 20 * time.Millisecond}).Inspect(context.Background(), abstractions.InspectRequest{Name: "n"})
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.Less(t, time.Since(began), providerkit.DefaultTimeout)
 
 	p, err = OpenURL(t.Context(), "redis://h1,h2,h3?mode=redlock&max_ttl=90s")
 	require.NoError(t, err)
 	defer p.Close()
 	require.Equal(t, 90*time.Second, p.Capabilities().MaxTTL)
-	require.Equal(t, naming{prefix: DefaultPrefix, retention: DefaultRetention}, p.topology.(*redlock).naming)
+	require.Equal(t, naming{prefix: DefaultPrefix, retention: providerkit.DefaultRetention}, p.topology.(*redlock).naming)
 	for _, d := range p.topology.(*redlock).nodes {
 		require.Equal(t, DefaultPrefix+":node", d.member.marker)
 		require.Equal(t, "90000", d.member.longest)
@@ -232,11 +232,9 @@ func TestCloseClosesWhatOpenMade(t *testing.T) {
 
 func TestOptionsAreShownWithoutSecrets(t *testing.T) {
 	o := Options{URL: "redis://:secret@h", Mode: Cluster, Prefix: "p", Retention: time.Hour, SentinelPassword: "secret"}
-	const want = `redislease.Options{URL, Mode: "cluster", Prefix: "p", Retention: 1h0m0s}`
-	require.Equal(t, want, o.String())
+	const want = `redislease.Options{URL: (not shown), Mode: "cluster", SentinelPassword: (not shown), Prefix: "p", Retention: 1h0m0s}`
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 		require.Equal(t, want, fmt.Sprintf(verb, o), verb)
 		require.Equal(t, want, fmt.Sprintf(verb, struct{ Options }{o}.Options), verb)
 	}
-	require.Contains(t, Options{}.String(), "no source")
 }

@@ -31,7 +31,7 @@ func aside[T any](ctx context.Context, d *node, request func(context.Context) (T
 	}
 	var none T
 	if ctx.Err() != nil {
-		return none, failure(context.Cause(ctx))
+		return none, failure(ctx.Err())
 	}
 	done := make(chan answer, 1)
 	err := d.lanes.beside(func() {
@@ -45,7 +45,7 @@ func aside[T any](ctx context.Context, d *node, request func(context.Context) (T
 	case a := <-done:
 		return a.value, failure(a.err)
 	case <-ctx.Done():
-		return none, failure(context.Cause(ctx))
+		return none, failure(ctx.Err())
 	}
 }
 

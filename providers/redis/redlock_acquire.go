@@ -2,7 +2,6 @@ package redislease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -299,7 +298,7 @@ func (a *attempt) rest(ctx context.Context) error {
 // abandon is for a caller who has left.
 func (a *attempt) abandon(ctx context.Context) error {
 	a.undo(false)
-	return failure(context.Cause(ctx))
+	return failure(ctx.Err())
 }
 
 // unreached gives up where too many nodes have failed.
@@ -326,7 +325,7 @@ func (v *vote) voted(r reply, name string) (clock int64) {
 	n, l, err := r.number()
 	v.stance, v.err, v.held, v.unsure, v.freed = noVote, err, nil, false, ""
 	if l == nil {
-		v.unsure = certainty(err) == nil && !errors.Is(err, errUnsent)
+		v.unsure = definite(err) == nil
 		if err == nil {
 			v.err = fmt.Errorf("%w: the script replied %d", abstractions.ErrUnavailable, n)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Bootstrap lets the new servers of a Redlock vote at once; otherwise they cast no vote
@@ -17,14 +18,9 @@ import (
 func (p *Provider) Bootstrap(ctx context.Context) error {
 	r, ok := p.topology.(*redlock)
 	if !ok {
-		return &abstractions.InvalidError{Field: "Options.Mode", Value: p.caps.Provider, Want: "redlock: others need no bootstrap"}
+		return &abstractions.InvalidError{Field: "Options.Mode", Value: p.Capabilities().Provider, Want: "redlock: others need no bootstrap"}
 	}
-	ctx, cancel, err := p.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	return r.bootstrap(ctx)
+	return providerkit.Call(ctx, p.shell, "bootstrap", "", r.bootstrap)
 }
 
 // bootstrap lets new servers vote at once, if all of them answer and all are new.

@@ -34,7 +34,7 @@ func (e *nodesError) Is(target error) bool {
 func (e *nodesError) Unwrap() []error {
 	var errs []error
 	for _, err := range e.errs {
-		if err != nil && (e.certain || certainty(err) == nil) {
+		if err != nil && (e.certain || definite(err) == nil) {
 			errs = append(errs, err)
 		}
 	}
@@ -52,6 +52,14 @@ func certainty(err error) error {
 	return nil
 }
 
+// definite is certainty, also of a node that was not reached at all.
+func definite(err error) error {
+	if reason := certainty(err); reason != nil || !abstractions.NotApplied(err) {
+		return reason
+	}
+	return abstractions.ErrUnavailable
+}
+
 // failed is the error of a call that reached no majority; errs are the nodes', nil
 // for those that did not fail. Unless something may have been applied it is certain
 // that nothing was, if all who failed say so for the same reason and a majority
@@ -66,7 +74,7 @@ func (r *redlock) failed(errs []error, applied bool) error {
 		}
 		failures++
 		e.errs[i] = r.label(i, err)
-		reasons = append(reasons, certainty(err))
+		reasons = append(reasons, definite(err))
 	}
 	if applied || len(errs)-failures >= r.quorum || !alike(reasons) || reasons[0] == nil {
 		return e

@@ -2,6 +2,7 @@ package redislease
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,7 +26,7 @@ func (r *redlock) inspect(ctx context.Context, name string) (abstractions.Record
 	case len(records) >= r.quorum:
 		return r.record(name, records), nil
 	case ctx.Err() != nil:
-		return abstractions.Record{}, failure(context.Cause(ctx))
+		return abstractions.Record{}, failure(ctx.Err())
 	}
 	return abstractions.Record{}, r.failed(errs, false)
 }
@@ -64,20 +65,44 @@ func ofClaim(records []abstractions.Record, id string) (same []abstractions.Reco
 // may be soon. Its times are by the clock of the node that will be the one to make a
 // majority free; when it was acquired is what the token says.
 func (r *redlock) merged(records []abstractions.Record, free int) abstractions.Record {
-	tokens, breaking := make([]int64, len(records)), 0
+	tokens, breaking := make([]int64, len(records)), []abstractions.Record(nil)
 	for i, one := range records {
 		tokens[i] = one.Token
 		if one.Breaking {
-			breaking++
+			breaking = append(breaking, one)
 		}
 	}
 	slices.SortStableFunc(records, func(a, b abstractions.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	record := records[min(max(r.quorum-free, 1), len(records))-1]
 	record.Token = r.latest(tokens)
-	record.Breaking = len(r.nodes)-breaking < r.quorum
+	record.Metadata = mostHave(records)
+	if record.Breaking = len(r.nodes)-len(breaking) < r.quorum; record.Breaking {
+		record.BrokenBy, record.BreakReason = breaking[0].BrokenBy, breaking[0].BreakReason
+	} else {
+		record.BrokenBy, record.BreakReason = "", ""
+	}
 	record.AcquiredAt = time.UnixMicro(record.Token - ahead)
 	if record.AcquiredAt.After(record.Now) {
 		record.AcquiredAt = record.Now
 	}
 	return record
+}
+
+// mostHave are the metadata that most nodes have. A renewal that changes them counts for
+// a majority, and one that fails for none: others have missed it.
+func mostHave(records []abstractions.Record) map[string]string {
+	var best map[string]string
+	most := 0
+	for _, record := range slices.Backward(records) { // of two alike the one that was renewed the latest
+		n := 0
+		for _, other := range records {
+			if maps.Equal(record.Metadata, other.Metadata) {
+				n++
+			}
+		}
+		if n > most {
+			best, most = record.Metadata, n
+		}
+	}
+	return best
 }

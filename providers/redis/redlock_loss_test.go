@@ -86,11 +86,11 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	same := &attempt{tally: tally{try: 1 << 60}, keys: k, claim: claim{id: "x", ttl: time.Hour, tail: "3600000\nme\n"}}
+	same := &attempt{tally: tally{try: 1 << 60}, keys: k, claim: claim{id: "x", ttl: time.Hour, content: content{owner: "me"}}}
 	for what, op := range map[string]operation{
 		"vote":    same.voteOp("", 0),
 		"confirm": same.confirmOp(g.Token + 1000),
-		"relock":  relockOp(k, "x", g.Token, time.Hour, same.claim.tail, g.Token, same.try),
+		"relock":  relockOp(k, &abstractions.RenewRequest{ID: "x", Token: g.Token, TTL: time.Hour}, same.tenure(g.Token)),
 		"break":   breakOp(k, abstractions.BreakRequest{Name: "a", Immediate: true}),
 		"inspect": inspectOp(k),
 	} {

@@ -1,6 +1,6 @@
 package redislease
 
-import "time"
+import "github.com/distributedleasing/leasing/abstractions"
 
 // The statuses of scripts/ballot.lua, beside those of reply.go.
 const (
@@ -13,7 +13,7 @@ const (
 func (a *attempt) voteOp(channel string, floor int64) operation {
 	k, c := a.keys, a.claim
 	return operation{script: voteScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{
-		c.id, milliseconds(c.ttl), k.keep(c.ttl, true), c.tail, channel, digits(a.try), digits(floor),
+		c.id, milliseconds(c.ttl), k.keep(c.ttl, true), c.tail(c.ttl), channel, digits(a.try), digits(floor),
 	}}
 }
 
@@ -37,11 +37,14 @@ func (a *attempt) undoOp(all bool, channel string) operation {
 	}}
 }
 
-// relockOp is a renewal. Unless tail, what is stored of the request, is empty a node
-// that has lost the lease takes it again; at is when it was acquired, in
-// microseconds by the nodes' clocks.
-func relockOp(k keys, id string, token int64, ttl time.Duration, tail string, at, try int64) operation {
+// relockOp is a renewal. With a state, that after it, a node that has lost the lease
+// takes it again; when it was acquired is what the token says.
+func relockOp(k keys, r *abstractions.RenewRequest, state *tenure) operation {
+	tail, try := "", int64(0)
+	if state != nil {
+		tail, try = state.tail(r.TTL), state.try
+	}
 	return operation{script: relockScript, keys: [3]string{k.lease, k.fence}, args: [7]string{
-		head(id, token), milliseconds(ttl), k.keep(ttl, false), tail, digits(at), digits(try),
+		head(r.ID, r.Token), milliseconds(r.TTL), k.keep(r.TTL, false), tail, digits(r.Token), digits(try), encodeMetadata(r.Metadata),
 	}}
 }

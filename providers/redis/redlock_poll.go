@@ -145,5 +145,5 @@ func (p *poll) didVoting() (n int) {
 
 // unsure says whether a node that has failed may have done what it was asked for.
 func unsure(errs []error) bool {
-	return slices.ContainsFunc(errs, func(err error) bool { return err != nil && certainty(err) == nil })
+	return slices.ContainsFunc(errs, func(err error) bool { return err != nil && definite(err) == nil })
 }

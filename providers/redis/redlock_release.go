@@ -34,7 +34,7 @@ func (r *redlock) release(ctx context.Context, req abstractions.ReleaseRequest) 
 	case n >= r.quorum:
 		return nil
 	case ctx.Err() != nil:
-		return failure(context.Cause(ctx))
+		return failure(ctx.Err())
 	}
 	return r.failed(errs, n > 0 || unsure(errs))
 }
@@ -58,7 +58,7 @@ func (r *redlock) breakLease(ctx context.Context, req abstractions.BreakRequest)
 	case len(r.nodes)-b.stale < r.quorum:
 		return abstractions.BreakResult{}, fmt.Errorf("%w: a majority has another", abstractions.ErrStale)
 	case ctx.Err() != nil:
-		return abstractions.BreakResult{}, failure(context.Cause(ctx))
+		return abstractions.BreakResult{}, failure(ctx.Err())
 	}
 	return abstractions.BreakResult{}, r.failed(b.errs, len(b.results) > 0 || unsure(b.errs))
 }

@@ -1,6 +1,7 @@
 package redislease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,8 +13,8 @@ import (
 // tenure is the state of a grant: what it takes to lock a node again that has lost
 // the lease. It is never changed.
 type tenure struct {
-	tail    string // of the claim
-	at, try int64
+	content
+	token, try int64
 	// lapses is when the lease may have run out by our clock. After that somebody
 	// may have held the name, on nodes that have lost it since, so it is not
 	// locked again.
@@ -21,12 +22,15 @@ type tenure struct {
 }
 
 func (a *attempt) tenure(token int64) *tenure {
-	return &tenure{tail: a.claim.tail, at: token, try: a.try, lapses: a.began.Add(validity(a.req.TTL))}
+	return &tenure{content: a.claim.content, token: token, try: a.try, lapses: a.began.Add(validity(a.req.TTL))}
 }
 
-func (t *tenure) renewed(sent time.Time, ttl time.Duration) *tenure {
+func (t *tenure) renewed(sent time.Time, req *abstractions.RenewRequest) *tenure {
 	next := *t
-	next.lapses = sent.Add(validity(ttl))
+	next.lapses = sent.Add(validity(req.TTL))
+	if req.Metadata != nil {
+		next.metadata = encodeMetadata(req.Metadata)
+	}
 	return &next
 }
 
@@ -35,8 +39,9 @@ type renewal struct {
 	req       abstractions.RenewRequest
 	state     *tenure // nil if it is unknown
 	ok, lost  int     // nodes
-	newer     int     // of those that have lost it, free ones with a newer token
-	reason    abstractions.LostReason
+	newer     int     // of those that have lost it, those that only have a newer token
+	older     int     // or an older one
+	why       abstractions.LostError
 	errs      []error // by node: errSilent, or how it failed; nil for others
 	undecided bool
 }
@@ -50,6 +55,9 @@ func (r *redlock) renew(ctx context.Context, reqs []abstractions.RenewRequest) (
 	shortest := r.options.maxTTL
 	for i, req := range reqs {
 		state, _ := req.State.(*tenure)
+		if state != nil && state.token != req.Token {
+			state = nil
+		}
 		b.items[i] = renewal{req: req, state: state, undecided: true, errs: b.errs[i*n : (i+1)*n]}
 		shortest = min(shortest, req.TTL)
 	}
@@ -121,12 +129,11 @@ func (b *batch) operations(now time.Time) []*operation {
 	ops, list := make([]operation, len(b.items)), make([]*operation, len(b.items))
 	for i := range b.items {
 		item := &b.items[i]
-		var state tenure // takes no node again
+		var state *tenure // takes no node again
 		if item.state != nil && now.Before(item.state.lapses) {
-			state = *item.state
+			state = item.state.renewed(now, &item.req)
 		}
-		k := b.r.naming.renewalKeys(item.req.Name)
-		ops[i] = relockOp(k, item.req.ID, item.req.Token, item.req.TTL, state.tail, state.at, state.try)
+		ops[i] = relockOp(b.r.naming.renewalKeys(item.req.Name), &item.req, state)
 		list[i] = &ops[i]
 	}
 	return list
@@ -160,7 +167,7 @@ func (b *batch) count(i, node int, answer reply) {
 	case err == nil:
 		item.ok++
 	case errors.As(err, &lost):
-		item.lose(lost.Reason)
+		item.lose(lost)
 		item.errs[node] = nil
 	}
 	if item.ok >= b.r.quorum || len(b.r.nodes)-item.lost < b.r.quorum {
@@ -169,26 +176,36 @@ func (b *batch) count(i, node int, answer reply) {
 	}
 }
 
-// nodeNewer is what a node says of a lease that it has lost if it has a newer token
-// and is free. Somebody may have got that node alone, in vain.
-const nodeNewer = "newer"
+// nodeNewer and nodeOlder are what a node says of a lease that it has lost, or has with
+// another token, if all that it knows is a token. Somebody may have got that node alone,
+// in vain, and it may have missed the latest lease.
+const nodeNewer, nodeOlder = "newer", "older"
 
 // lose takes a node's word that the lease is lost.
-func (item *renewal) lose(reason abstractions.LostReason) {
+func (item *renewal) lose(lost *abstractions.LostError) {
 	item.lost++
-	if reason == nodeNewer {
+	reason := lost.Reason
+	switch reason {
+	case nodeNewer:
 		item.newer++
 		reason = abstractions.LostExpired
+	case nodeOlder:
+		item.older++
+		reason = abstractions.LostExpired
 	}
-	item.reason = moreTelling(item.reason, reason)
+	item.why.Reason = moreTelling(item.why.Reason, reason)
+	item.why.BrokenBy = cmp.Or(item.why.BrokenBy, lost.BrokenBy)
+	item.why.BreakReason = cmp.Or(item.why.BreakReason, lost.BreakReason)
 }
 
-// why is the reason for a loss.
-func (item *renewal) why(quorum int) abstractions.LostReason {
-	if item.reason == abstractions.LostExpired && item.newer >= quorum {
-		return abstractions.LostTaken
+// ended is the error for a loss.
+func (item *renewal) ended(quorum int) error {
+	if item.why.Reason == abstractions.LostExpired && item.newer+item.older >= quorum {
+		if item.why.Reason = abstractions.LostTaken; item.older > 0 {
+			item.why.Reason = abstractions.LostGone
+		}
 	}
-	return item.reason
+	return &item.why
 }
 
 // result is an item's.
@@ -201,13 +218,13 @@ func (b *batch) result(ctx context.Context, i int, sent time.Time) abstractions.
 	case item.ok >= b.r.quorum:
 		grant := abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
 		if item.state != nil {
-			grant.State = item.state.renewed(sent, req.TTL)
+			grant.State = item.state.renewed(sent, req)
 		}
 		return abstractions.RenewResult{Grant: grant}
 	case !item.undecided:
-		return abstractions.RenewResult{Err: &abstractions.LostError{Reason: item.why(b.r.quorum)}}
+		return abstractions.RenewResult{Err: item.ended(b.r.quorum)}
 	case ctx.Err() != nil:
-		return abstractions.RenewResult{Err: failure(context.Cause(ctx))}
+		return abstractions.RenewResult{Err: failure(ctx.Err())}
 	}
 	return abstractions.RenewResult{Err: b.unknown(item)}
 }

@@ -345,3 +345,77 @@ func make3Nodes(t *testing.T) []*node {
 	}
 	return nodes
 }
+
+// A renewal changes the metadata where the claim has a node, and where it takes one
+// again: also one without the grant's state, of a claim that was adopted.
+func TestRedlockRenewalChangesMetadata(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	renew := func(state any, metadata map[string]string) abstractions.Grant {
+		g, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: "x", Token: g.Token, TTL: 40 * time.Second, State: state, Metadata: metadata})
+		require.NoError(t, err)
+		p.settle()
+		return g
+	}
+	is := func(server int, want string) {
+		t.Helper()
+		r.eventually(func() bool { // the renewal does not wait for the last server
+			record, err := parseLease(r.admins[server].Get(t.Context(), r.keys("a").lease).Val())
+			return err == nil && record.Metadata["k"] == want && record.Owner == "owner of x" && record.TTL == 40*time.Second
+		}, "%s at server %d", want, server)
+	}
+	drop := func(server int) { require.NoError(t, r.admins[server].Del(t.Context(), r.keys("a").lease).Err()) }
+
+	drop(0)
+	g = renew(g.State, map[string]string{"k": "1"})
+	is(0, "1")
+	is(1, "1")
+	drop(0)
+	g = renew(g.State, nil)
+	is(0, "1")
+	is(1, "1")
+	renew(nil, map[string]string{"k": "2"})
+	p.wires[2].cut(lostRequest)
+	renew(nil, map[string]string{"k": "3"})
+	p.wires[2].cut(nil)
+	is(1, "3")
+	is(2, "2")
+	require.Equal(t, "3", p.look("a").Metadata["k"], "as a majority has it")
+}
+
+// T84: nodes that nobody has told the token yet refuse another one too, unless the
+// renewal proves by its state that it is the claim's.
+func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	for _, state := range []any{nil, g.State} {
+		for token, reason := range map[int64]abstractions.LostReason{g.Token + 1: abstractions.LostGone, g.Token - 1: abstractions.LostTaken} {
+			_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: "x", Token: token, TTL: time.Minute, State: state})
+			isLost(t, err, reason)
+		}
+	}
+	g.State = nil
+	_, err := p.keep(g, time.Minute)
+	require.NoError(t, err)
+}
+
+// A server that has missed the latest change of the metadata does not speak for the
+// others, whichever of them is asked; of two that disagree the later one counts.
+func TestRedlockMetadataAreTheMajoritys(t *testing.T) {
+	record := func(value string) abstractions.Record {
+		return abstractions.Record{Metadata: map[string]string{"k": value}}
+	}
+	for values, want := range map[[3]string]string{{"old", "new", "new"}: "new", {"new", "old", "new"}: "new", {"new", "new", "old"}: "new", {"1", "2", "3"}: "3"} {
+		records := []abstractions.Record{record(values[0]), record(values[1]), record(values[2])}
+		require.Equal(t, want, mostHave(records)["k"], values)
+	}
+	require.Equal(t, "new", mostHave([]abstractions.Record{record("old"), record("new")})["k"])
+}

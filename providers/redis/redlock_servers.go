@@ -96,7 +96,7 @@ func (r *redlock) meetServers(ctx context.Context) error {
 	select {
 	case <-s.met:
 	case <-ctx.Done():
-		return failure(context.Cause(ctx))
+		return failure(ctx.Err())
 	}
 	if s.conflict() == nil {
 		return nil

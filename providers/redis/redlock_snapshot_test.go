@@ -141,7 +141,7 @@ func TestTrap_T43_RedlockQuarantineOutlivesAClockThatIsSetForward(t *testing.T) 
 // Without the right to INFO nobody can tell whether a server was started again.
 func TestTrap_T76_RedlockWithoutTheRightToLookIsDenied(t *testing.T) {
 	t.Parallel()
-	servers := redistest.StartMany(t, 3, userWith(strings.Fields(Rights)...))
+	servers := redistest.StartMany(t, 3, userWith(strings.Fields(ACLRules)...))
 	bootstrapped(t, servers)
 	p, err := OpenURL(t.Context(), redlockOf(asUser(servers[0]), asUser(servers[1]), asUser(servers[2])))
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func (r *redlock) wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 			return abstractions.Wakeups{}, abstractions.ErrClosed
 		}
 		if ctx.Err() != nil {
-			return abstractions.Wakeups{}, failure(context.Cause(ctx))
+			return abstractions.Wakeups{}, failure(ctx.Err())
 		}
 	}
 	return abstractions.Wakeups{}, &nodesError{errs: errs}

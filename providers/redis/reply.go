@@ -16,7 +16,7 @@ const (
 	statusFree        = 2 // latest token, clock
 	statusReserved    = 3 // latest token, time left
 	statusEnded       = 4
-	statusLost        = 5 // why
+	statusLost        = 5 // why; who broke it and why, a line each, if that is known
 	statusStale       = 6 // latest token
 	statusBroken      = 7 // whether it was held, token, time left
 	statusQuarantined = 8 // time left
@@ -112,8 +112,11 @@ var errForm = fmt.Errorf("%w: the lease is stored in a form that is not known he
 // parseLease reads what scripts/acquire.lua writes.
 func parseLease(stored string) (r abstractions.Record, err error) {
 	stored, r.Breaking = strings.CutPrefix(stored, "!")
-	lines := strings.SplitN(stored, "\n", 7)
-	if len(lines) != 7 {
+	lines := strings.SplitN(stored, "\n", 9)
+	switch {
+	case len(lines) == 9 && r.Breaking:
+		r.BrokenBy, r.BreakReason = lines[7], lines[8]
+	case len(lines) != 7:
 		return r, errForm
 	}
 	var numbers [3]int64
@@ -130,12 +133,13 @@ func parseLease(stored string) (r abstractions.Record, err error) {
 	return r, err
 }
 
-func encodeMetadata(metadata map[string]string) (string, error) {
-	if len(metadata) == 0 {
-		return "", nil
+// encodeMetadata is "" for nil: that changes nothing.
+func encodeMetadata(metadata map[string]string) string {
+	if metadata == nil {
+		return ""
 	}
-	data, err := json.Marshal(metadata)
-	return string(data), err
+	data, _ := json.Marshal(metadata) // texts can always be written
+	return string(data)
 }
 
 func decodeMetadata(text string) (map[string]string, error) {

@@ -31,9 +31,9 @@ type program struct {
 var (
 	undoScript    = compose(3, 4, "", "queueing", "ending", "ballot", "undo")
 	releaseScript = compose(3, 2, "quick_release", "ending", "release")
-	breakScript   = compose(3, 4, "", "ending", "break")
-	renewScript   = compose(2, 3, "quick_renew", "extending", "renew")
-	relockScript  = compose(2, 6, "", "extending", "ballot", "relock")
+	breakScript   = compose(3, 5, "", "ending", "break")
+	renewScript   = compose(2, 4, "quick_renew", "extending", "renew")
+	relockScript  = compose(2, 7, "", "extending", "ballot", "relock")
 	confirmScript = compose(2, 4, "", "ballot", "confirm")
 	acquireScript = compose(3, 5, "quick_acquire", "queueing", "acquire")
 	voteScript    = compose(3, 7, "", "queueing", "ballot", "vote")

@@ -125,10 +125,10 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, b.left(b.keys("n").lease))
 
-	rights := strings.Fields(strings.TrimPrefix(Rights, "~leasing:* &leasing:wake:*"))
+	rights := strings.Fields(strings.TrimPrefix(ACLRules, "~leasing:* &leasing:wake:*"))
 	for _, missing := range rights {
 		t.Run(missing, func(t *testing.T) {
-			user := strings.ReplaceAll(Rights+" ", missing+" ", "")
+			user := strings.ReplaceAll(ACLRules+" ", missing+" ", "")
 			b := newBed(t, redistest.Options{Users: []string{"app on >secret " + user, "default on nopass ~* &* +@all"}})
 			p := openTest(t, Options{URL: asApp(b.server)})
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -165,8 +165,8 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []string{"+publish", "+zpopmin", "+zrange"} {
 		t.Run(missing, func(t *testing.T) {
-			user := strings.ReplaceAll(Rights, missing+" ", "")
-			require.NotEqual(t, Rights, user)
+			user := strings.ReplaceAll(ACLRules, missing+" ", "")
+			require.NotEqual(t, ACLRules, user)
 			b := newBed(t, redistest.Options{Users: []string{"app on >secret " + user, "default on nopass ~* &* +@all"}})
 			p := openTest(t, Options{URL: asApp(b.server)})
 			for _, end := range []string{"release", "break"} {

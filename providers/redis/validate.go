@@ -8,34 +8,41 @@ import (
 	"unicode/utf8"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-const (
-	// maxPrefixBytes bounds Options.Prefix: it is in every key.
-	maxPrefixBytes = 100
-	// maxRetention keeps instants within what Go can count.
-	maxRetention = 10 * 365 * 24 * time.Hour
-)
+func invalid(field string, value any, want string) error {
+	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
+}
 
-// complete validates the options of a mode and fills in the defaults.
-func (o Options) complete() (Options, error) {
+// complete validates the options, fills in the defaults, and returns the field that
+// says where Redis is, and what the URL says of it.
+func (o *Options) complete() (field string, l location, err error) {
+	if field, err = providerkit.ExactlyOne(o, "URL", "Client", "Clients"); err != nil {
+		return field, l, err
+	}
+	if field == "URL" {
+		if l, err = o.locate(); err != nil {
+			return field, l, err
+		}
+	}
+	if o.Credentials != nil && (field != "URL" || l.user != "" || l.password != "") {
+		return field, l, invalid("Credentials", providerkit.NotShown, "nothing with Client or Clients, or with a user or password in the URL")
+	}
+	if o.Mode, err = o.mode(field, l); err != nil {
+		return field, l, err
+	}
 	if err := o.validateModeOnly(); err != nil {
-		return o, err
+		return field, l, err
 	}
-	defaultTo(&o.Prefix, DefaultPrefix)
-	defaultTo(&o.Retention, DefaultRetention)
-	defaultTo(&o.Timeout, DefaultTimeout)
-	if o.Mode == Redlock {
-		defaultTo(&o.MaxTTL, DefaultMaxTTL)
+	if err := providerkit.Complete(o); err != nil {
+		return field, l, err
 	}
-	if err := validatePrefix(o.Prefix); err != nil {
-		return o, err
-	}
-	return o, o.validateDurations()
+	return field, l, o.validate()
 }
 
 // validateModeOnly refuses what another mode would read and this one would not.
-func (o Options) validateModeOnly() error {
+func (o *Options) validateModeOnly() error {
 	for _, f := range []struct {
 		field string
 		value any
@@ -44,48 +51,30 @@ func (o Options) validateModeOnly() error {
 	}{
 		{"Master", o.Master, o.Master != "", Sentinel},
 		{"SentinelUsername", o.SentinelUsername, o.SentinelUsername != "", Sentinel},
-		{"SentinelPassword", notShown, o.SentinelPassword != "", Sentinel},
+		{"SentinelPassword", providerkit.NotShown, o.SentinelPassword != "", Sentinel},
 		{"MaxTTL", o.MaxTTL, o.MaxTTL != 0, Redlock},
 		{"NodeTimeout", o.NodeTimeout, o.NodeTimeout != 0, Redlock},
 	} {
 		if f.set && o.Mode != f.mode {
-			return &abstractions.InvalidError{Field: "Options." + f.field, Value: f.value, Want: fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode)}
+			return invalid(f.field, f.value, fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode))
 		}
 	}
 	return nil
 }
 
-func (o Options) validateDurations() error {
-	for _, d := range []struct {
-		field         string
-		value         time.Duration
-		least, most   time.Duration
-		zero, forever bool
-	}{
-		{field: "Retention", value: o.Retention, least: time.Millisecond, most: maxRetention, forever: true},
-		{field: "Timeout", value: o.Timeout, least: time.Millisecond, most: time.Hour},
-		{field: "MaxTTL", value: o.MaxTTL, least: redlockMinTTL, most: maxTTL, zero: o.Mode != Redlock},
-		{field: "NodeTimeout", value: o.NodeTimeout, least: time.Millisecond, most: max(o.MaxTTL/2, time.Millisecond), zero: true},
-	} {
-		if d.zero && d.value == 0 || d.forever && d.value == Forever || d.value >= d.least && d.value <= d.most {
-			continue
-		}
-		return &abstractions.InvalidError{Field: "Options." + d.field, Value: d.value, Want: fmt.Sprintf("%v to %v; or 0 for the default", d.least, d.most)}
+// validate is about what no tag says. Braces in the prefix would make the hash tag
+// another.
+func (o *Options) validate() error {
+	if o.Mode == Redlock {
+		defaultTo(&o.MaxTTL, DefaultMaxTTL)
+	}
+	if most := o.MaxTTL / 2; o.NodeTimeout > most {
+		return invalid("NodeTimeout", o.NodeTimeout, fmt.Sprintf("%v to %v; or 0 for the default", time.Millisecond, most))
+	}
+	if strings.ContainsAny(o.Prefix, "{}") || strings.ContainsFunc(o.Prefix, unicode.IsControl) || !utf8.ValidString(o.Prefix) {
+		return invalid("Prefix", o.Prefix, "UTF-8 without braces and control characters")
 	}
 	return nil
-}
-
-// validatePrefix refuses braces, which would make the hash tag another, and what
-// can't be typed.
-func validatePrefix(prefix string) error {
-	switch {
-	case len(prefix) > maxPrefixBytes:
-	case strings.ContainsAny(prefix, "{}") || strings.ContainsFunc(prefix, unicode.IsControl):
-	case !utf8.ValidString(prefix):
-	default:
-		return nil
-	}
-	return &abstractions.InvalidError{Field: "Options.Prefix", Value: prefix, Want: fmt.Sprintf("1 to %d bytes of UTF-8 without braces and control characters", maxPrefixBytes)}
 }
 
 func defaultTo[T comparable](field *T, value T) {

@@ -108,7 +108,7 @@ func TestManagersOfManyProcessesAllGetTheirTurn(t *testing.T) {
 func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{Users: []string{
-		"app on >secret " + Rights + " -subscribe", "default on nopass ~* &* +@all",
+		"app on >secret " + ACLRules + " -subscribe", "default on nopass ~* &* +@all",
 	}})
 	p := openTest(t, Options{URL: asApp(b.server)})
 	_, err := p.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "a"})

@@ -309,8 +309,7 @@ func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 	late := b.join(b.Provider, "n", "late")
 	late.leave()
 	b.eventually(func() bool { return !b.exists(b.keys("n").queue) })
-	c, err := newClaim(wish("n", "late", time.Minute))
-	require.NoError(t, err)
+	c := newClaim(wish("n", "late", time.Minute))
 	c.channel = nodeOf(b.Provider).waiters.subscription.channel
 	op := acquireOp(b.keys("n"), c)
 	require.NoError(t, nodeOf(b.Provider).lanes.do(within(t, time.Minute), &op))

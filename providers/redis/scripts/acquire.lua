@@ -3,11 +3,12 @@
 -- tail is what is stored of the request: TTL, owner, metadata. The channel, if
 -- not empty, makes the claim a waiter where it is refused. Replies with the token.
 
--- again: the reply to the first was lost. The lease is prolonged and never
--- shortened, since the request may be a late copy.
+-- again: the reply to the first was lost. The lease is prolonged and never shortened,
+-- and nothing else of it changes, since the request may be a late copy.
 local function again(lease, fence, held, a)
   if sub(held, 1, 1) == '!' then return {ENDED} end
   local ttl, keep, left, token = ARGV[a + 2], ARGV[a + 3], call('PTTL', lease), tonumber(match(held, '\n(%d+)'))
+  if left >= 0 and (ttl == '0' or left < tonumber(ttl)) then rewrite(lease, held, altered(held, ttl, ''), '') end
   if left >= 0 and ttl == '0' then
     call('PERSIST', lease)
     call('PERSIST', fence)

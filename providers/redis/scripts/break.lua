@@ -1,5 +1,6 @@
--- break: lease fence queue; token-or-0 immediate grace keep. Replies whether the name
--- was held, the latest token, and the time left (ms).
+-- break: lease fence queue; token-or-0 immediate grace keep note. The note is who breaks
+-- the lease and why, a line each: those of the first to do so are kept. Replies whether
+-- the name was held, the latest token, and the time left (ms).
 
 -- rouse is for a node of Redlock that has lost the lease and casts no vote: waiters may
 -- be here all the same, and it is the one that wakes them.
@@ -30,7 +31,7 @@ local function run(k, a)
     call('DEL', lease)
     f = reserve(f, wake(fence, queue))
   else
-    if sub(held, 1, 1) ~= '!' then call('SET', lease, '!' .. held, 'KEEPTTL') end
+    if sub(held, 1, 1) ~= '!' then call('SET', lease, '!' .. held .. '\n' .. ARGV[a + 5], 'KEEPTTL') end
     if call('PTTL', lease) < 0 then call('PEXPIRE', lease, grace) end
     left = call('PTTL', lease)
     if keep ~= '0' then keep = string.format('%.0f', keep + left) end

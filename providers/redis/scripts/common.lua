@@ -24,6 +24,22 @@ local function ended(fence, id)
   return find(fence, ' ' .. id .. ' ', 1, true) ~= nil, false
 end
 
+-- altered is a lease that is not broken with another TTL and, unless they are empty,
+-- other metadata.
+local function altered(held, ttl, metadata)
+  local head, owner, stored = match(held, '^([^\n]*\n%d+\n%d+\n[^\n]*\n)%d+\n([^\n]*)\n([^\n]*)$')
+  if not head then return held end
+  return head .. ttl .. '\n' .. owner .. '\n' .. (metadata == '' and stored or metadata)
+end
+
+-- rewrite stores what was altered. That the TTL is shown as it was, for want of memory,
+-- must not end a lease: pcall.
+local function rewrite(lease, held, new, metadata)
+  if new == held then return end
+  local write = metadata == '' and redis.pcall or call
+  write('SET', lease, new, 'KEEPTTL')
+end
+
 -- reason is the error of an operation, its code first. Of a right that is missing in a
 -- script Redis 7.0 says no more than ERR, so that is asked for.
 local function reason(failed, k)

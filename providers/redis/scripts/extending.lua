@@ -15,11 +15,15 @@ local function extend(fence, ttl, keep, head)
   end
 end
 
--- why says how a claim that does not hold the name has ended.
+-- why says how a claim that does not hold the name under that token has ended; and of a
+-- broken lease that runs out who broke it and why, a line each.
 local function why(held, f, id, token)
-  if held then return sub(held, 1, #id + 2) == '!' .. id .. '\n' and 'broken' or 'taken' end
-  if not f then return 'gone' end -- nothing is known of the name
-  local over, broken = ended(f, id)
+  if held and sub(held, 1, #id + 2) == '!' .. id .. '\n' then return 'broken', match(held, '\n([^\n]*\n[^\n]*)$') end
+  local over, broken = ended(f or '', id)
   if over then return broken and 'broken' or 'gone' end
-  return tonumber(match(f, '^%d+')) > tonumber(token) and 'taken' or 'expired'
+  local last = tonumber(match(held or f or '0', held and '\n(%d+)' or '^%d+'))
+  token = tonumber(token)
+  if not last or last > token then return 'taken' end -- also by what is no lease
+  if last < token or held then return 'gone' end -- what was granted is lost, or never was
+  return 'expired'
 end

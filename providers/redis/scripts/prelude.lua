@@ -11,8 +11,9 @@
 --
 --   leasing:{name}        the lease, lines of text: ID, token, when acquired
 --                         (microseconds), a line for Redlock (see ballot.lua), TTL (ms,
---                         0 if infinite), owner, metadata (JSON, or nothing). "!" before the ID: it was broken. It
---                         is written with its expiry in one command, and exists exactly
+--                         0 if infinite), owner, metadata (JSON, or nothing). Of
+--                         a broken one "!" before the ID, and two lines more: by whom
+--                         and why. It is written with its expiry in one command, and exists exactly
 --                         while the name is held.
 --   leasing:{name}:fence  what outlives it: the latest token; the IDs that have ended,
 --                         latest first, "id" released and "id!" broken; and "@until:id" if

@@ -18,12 +18,12 @@ local function lastReleased(f) return match(f, '^%d+ ([^ !@]+) ') or '' end
 local function again(lease, fence, held, a)
   if sub(held, 1, 1) == '!' then return {ENDED} end
   local ttl, keep, try = ARGV[a + 2], ARGV[a + 3], ARGV[a + 6]
-  local id, token, at, promise, made, won, before, kept, tail = open(held)
-  if tonumber(try) > tonumber(promise) then
-    promise = try
-    call('SET', lease, seal(id, token, at, promise, made, won, before, kept, tail), 'KEEPTTL')
-  end
-  if call('PTTL', lease) < tonumber(ttl) then
+  local longer = call('PTTL', lease) < tonumber(ttl)
+  local id, token, at, promise, made, won, before, kept, tail = open(longer and altered(held, ttl, '') or held)
+  if tonumber(try) > tonumber(promise) then promise = try end
+  local new = seal(id, token, at, promise, made, won, before, kept, tail)
+  if new ~= held then call('SET', lease, new, 'KEEPTTL') end
+  if longer then
     call('PEXPIRE', lease, ttl)
     if keep == '0' then call('PERSIST', fence) else call('PEXPIRE', fence, keeping(tonumber(token), keep)) end
   end

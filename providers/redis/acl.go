@@ -10,14 +10,14 @@ package redislease
 // +subscribe, +publish, +exists and those that begin with +z but +zadd) may be
 // missing while leases work: then they poll. Without +mget all takes longer.
 const (
-	Rights = "~leasing:* &leasing:wake:* +evalsha +eval" +
+	ACLRules = "~leasing:* &leasing:wake:* +evalsha +eval" +
 		" +time +get +mget +set +exists +del +pttl +pexpire +persist" +
 		" +zadd +zrem +zpopmin +zrange +publish" +
 		" +subscribe +ping +scan"
-	// ClusterRights are needed beside Rights on a Cluster.
-	ClusterRights = "+cluster|slots"
-	// RedlockRights are needed beside Rights on the servers of a Redlock.
-	RedlockRights = "+info"
-	// NameRights are needed beside Rights with client_name in the URL.
-	NameRights = "+client|setname"
+	// ClusterACLRules are needed beside ACLRules on a Cluster.
+	ClusterACLRules = "+cluster|slots"
+	// RedlockACLRules are needed beside ACLRules on the servers of a Redlock.
+	RedlockACLRules = "+info"
+	// NameACLRules are needed beside ACLRules with client_name in the URL.
+	NameACLRules = "+client|setname"
 )

@@ -29,7 +29,7 @@ func exercise(t *testing.T, p *Provider) error {
 	e.acquire(first) // a repetition prolongs it
 	for _, ttl := range []time.Duration{time.Minute, abstractions.Infinite} {
 		first.TTL = ttl
-		if ttl != abstractions.Infinite || p.caps.Infinite {
+		if ttl != abstractions.Infinite || p.Capabilities().Infinite {
 			_, err := p.Renew(ctx, renewOf(first, grant))
 			e.note(err)
 		}
@@ -127,16 +127,16 @@ func suffice(t *testing.T, url string, servers ...*redistest.Server) {
 
 func TestRightsSuffice(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, userWith(Rights))
+	server := redistest.Start(t, userWith(ACLRules))
 	suffice(t, asUser(server), server)
 
-	server = redistest.Start(t, userWith(strings.ReplaceAll(Rights, "leasing", "locks"), NameRights))
+	server = redistest.Start(t, userWith(strings.ReplaceAll(ACLRules, "leasing", "locks"), NameACLRules))
 	suffice(t, asUser(server)+"?prefix=locks&client_name=me", server)
 }
 
 func TestRightsSufficeOnRedlock(t *testing.T) {
 	t.Parallel()
-	servers := redistest.StartMany(t, 3, userWith(Rights, RedlockRights))
+	servers := redistest.StartMany(t, 3, userWith(ACLRules, RedlockACLRules))
 	url := redlockOf(asUser(servers[0]), asUser(servers[1]), asUser(servers[2]))
 	require.NoError(t, openTest(t, Options{URL: url}).Bootstrap(t.Context()))
 	suffice(t, url, servers...)
@@ -147,7 +147,7 @@ func TestRightsSufficeOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	for _, server := range cluster.Servers {
 		args := []any{"ACL", "SETUSER", "app", "on", ">secret"}
-		for _, word := range strings.Fields(Rights + " " + ClusterRights) {
+		for _, word := range strings.Fields(ACLRules + " " + ClusterACLRules) {
 			args = append(args, word)
 		}
 		require.NoError(t, server.Client(t).Do(t.Context(), args...).Err())
@@ -163,7 +163,7 @@ var unnoticed = []string{"&leasing:wake:*", "+subscribe", "+publish", "+zpopmin"
 // no key for ever. None of the rights is there without need.
 func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 	t.Parallel()
-	rights := strings.Fields(Rights)
+	rights := strings.Fields(ACLRules)
 	for i, right := range rights {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
