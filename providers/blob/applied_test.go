@@ -76,7 +76,8 @@ func halfEnding(b *bed) map[string]func(ctx context.Context, g abstractions.Gran
 func requireNoPromise(t testing.TB, err error, what string) {
 	t.Helper()
 	require.ErrorIs(t, err, abstractions.ErrUnavailable, what)
-	for _, promise := range promises {
+	require.False(t, abstractions.NotApplied(err), what)
+	for _, promise := range []error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp} {
 		require.NotErrorIs(t, err, promise, what)
 	}
 	var throttled *abstractions.ThrottledError

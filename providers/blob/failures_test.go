@@ -18,11 +18,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
 )
 
 var sentinels = []error{
-	abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrInvalid, abstractions.ErrHeld, abstractions.ErrLost, errMoved,
+	abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrInvalid, abstractions.ErrHeld, abstractions.ErrLost,
 }
 
 // answered is the library's error for an answer.
@@ -41,50 +42,59 @@ func means(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
+// said is an error of the client library as callers see it.
+func said(t testing.TB, err error) error {
+	p := (&driver{idle: func() {}}).provider(time.Second)
+	defer func() { require.NoError(t, p.Close()) }()
+	return providerkit.Call(t.Context(), p.shell, "test", "", func(context.Context) error { return err })
+}
+
 // T27: code and status decide what an answer means, never its text.
 func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	throttled := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
 	listed := map[bloberror.Code]bool{}
 	for _, test := range []struct {
-		status int
-		codes  []bloberror.Code
-		want   []error
+		status  int
+		codes   []bloberror.Code
+		want    []error
+		changed bool
 	}{
 		{409, []bloberror.Code{
 			"BlobAlreadyExists", "LeaseAlreadyBroken", "LeaseAlreadyPresent", "LeaseIdMismatchWithBlobOperation", "LeaseIdMismatchWithLeaseOperation",
 			"LeaseIsBreakingAndCannotBeAcquired", "LeaseIsBreakingAndCannotBeChanged", "LeaseIsBrokenAndCannotBeRenewed", "LeaseNotPresentWithLeaseOperation",
-		}, []error{errMoved}},
-		{412, []bloberror.Code{"ConditionNotMet", "TargetConditionNotMet", "LeaseIdMissing", "LeaseLost", "LeaseNotPresentWithBlobOperation", ""}, []error{errMoved}},
-		{404, []bloberror.Code{"BlobNotFound"}, []error{errMoved}},
-		{503, []bloberror.Code{"ServerBusy"}, throttled},
-		{429, []bloberror.Code{"", "TooManyRequests"}, throttled},
-		{409, []bloberror.Code{"AccountIsDisabled"}, []error{abstractions.ErrDenied}},
+		}, []error{abstractions.ErrUnavailable}, true},
+		{412, []bloberror.Code{"ConditionNotMet", "TargetConditionNotMet", "LeaseIdMissing", "LeaseLost", "LeaseNotPresentWithBlobOperation", ""}, []error{abstractions.ErrUnavailable}, false},
+		{404, []bloberror.Code{"BlobNotFound"}, []error{abstractions.ErrUnavailable}, false},
+		{503, []bloberror.Code{"ServerBusy"}, throttled, false},
+		{429, []bloberror.Code{"", "TooManyRequests"}, throttled, false},
+		{409, []bloberror.Code{"AccountIsDisabled"}, []error{abstractions.ErrDenied}, false},
 		{403, []bloberror.Code{
 			"", "AccountIsDisabled", "UnauthorizedBlobOverwrite", "AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch", "InsufficientAccountPermissions",
-		}, []error{abstractions.ErrDenied}},
-		{401, []bloberror.Code{"", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{abstractions.ErrDenied}},
-		{404, []bloberror.Code{"ContainerNotFound"}, []error{abstractions.ErrNotSetUp}},
+		}, []error{abstractions.ErrDenied}, false},
+		{401, []bloberror.Code{"", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{abstractions.ErrDenied}, false},
+		{404, []bloberror.Code{"ContainerNotFound"}, []error{abstractions.ErrNotSetUp}, false},
 		{409, []bloberror.Code{
 			"ContainerBeingDeleted", "ContainerDisabled", "BlobArchived", "BlobBeingRehydrated", "BlobImmutableDueToPolicy", "BlobUsesCustomerSpecifiedEncryption",
 			"FeatureVersionMismatch", "InvalidBlobType", "OperationNotAllowedOnIncrementalCopyBlob", "OperationNotAllowedOnRootBlob", "ResourceTypeMismatch",
-		}, []error{abstractions.ErrNotSetUp}},
-		{400, []bloberror.Code{"", "InvalidHeaderValue", "InvalidInput"}, []error{abstractions.ErrNotSetUp}},
-		{409, []bloberror.Code{"", "SnapshotsPresent", "PendingCopyOperation", "Something"}, []error{abstractions.ErrUnavailable}},
-		{404, []bloberror.Code{"", "ResourceNotFound"}, []error{abstractions.ErrUnavailable}},
-		{408, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
-		{500, []bloberror.Code{"", "InternalError", "OperationTimedOut"}, []error{abstractions.ErrUnavailable}},
-		{503, []bloberror.Code{"", "Something"}, []error{abstractions.ErrUnavailable}},
-		{502, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
-		{504, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
-		{301, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
+		}, []error{abstractions.ErrNotSetUp}, false},
+		{400, []bloberror.Code{"", "InvalidHeaderValue", "InvalidInput"}, []error{abstractions.ErrNotSetUp}, false},
+		{409, []bloberror.Code{"", "SnapshotsPresent", "PendingCopyOperation", "Something"}, []error{abstractions.ErrUnavailable}, false},
+		{404, []bloberror.Code{"", "ResourceNotFound"}, []error{abstractions.ErrUnavailable}, false},
+		{408, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
+		{500, []bloberror.Code{"", "InternalError", "OperationTimedOut"}, []error{abstractions.ErrUnavailable}, false},
+		{503, []bloberror.Code{"", "Something"}, []error{abstractions.ErrUnavailable}, false},
+		{502, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
+		{504, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
+		{301, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
 	} {
 		for _, code := range test.codes {
 			listed[code] = true
 			cause := answered(test.status, string(code), "x-text", "ServerBusy denied held lost")
 			for _, err := range []error{cause, fmt.Errorf("wrapped: %w", cause)} {
-				means(t, failure(err), cause, test.want...)
-				require.NotContains(t, failure(err).Error(), "s3cret")
-				require.Contains(t, failure(err).Error(), fmt.Sprint(test.status))
+				means(t, said(t, err), cause, test.want...)
+				require.Equal(t, test.status == 412 || test.status == 404 && code == "BlobNotFound" || test.changed, isChanged(err), "%d %s", test.status, code)
+				require.NotContains(t, said(t, err).Error(), "s3cret")
+				require.Contains(t, said(t, err).Error(), fmt.Sprint(test.status))
 			}
 		}
 	}
@@ -98,16 +108,16 @@ func TestBlobErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 		io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, context.DeadlineExceeded, errors.New("LeaseAlreadyPresent"),
 		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
 	} {
-		means(t, failure(cause), cause, abstractions.ErrUnavailable)
+		means(t, said(t, cause), cause, abstractions.ErrUnavailable)
 		quoting := &url.Error{Op: "Put", URL: "https://account/leases?sig=s3cret", Err: cause}
-		means(t, failure(quoting), cause, abstractions.ErrUnavailable)
-		require.NotContains(t, failure(quoting).Error(), "s3cret")
+		means(t, said(t, quoting), cause, abstractions.ErrUnavailable)
+		require.NotContains(t, said(t, quoting).Error(), "s3cret")
 	}
-	require.NoError(t, failure(nil))
-	gone := failure(fmt.Errorf("wrapped: %w", context.Canceled))
-	means(t, gone, context.Canceled)
+	require.NoError(t, said(t, nil))
+	require.False(t, abstractions.NotApplied(said(t, io.EOF)))
+	require.True(t, abstractions.NotApplied(said(t, &net.OpError{Op: "dial", Err: errors.New("connection refused")})), "it was never sent")
 	denied := fmt.Errorf("no token: %w", abstractions.ErrDenied) // as package auth says it
-	require.Equal(t, denied, failure(denied))
+	require.ErrorIs(t, said(t, denied), denied)
 }
 
 func TestBlobRetryAfter(t *testing.T) {
@@ -126,7 +136,7 @@ func TestBlobRetryAfter(t *testing.T) {
 		{[]string{"Retry-After", "Sat, 21 Nov 2026 14:00:09 GMT"}, 0},
 	} {
 		var throttled *abstractions.ThrottledError
-		require.ErrorAs(t, failure(answered(503, "ServerBusy", test.headers...)), &throttled)
+		require.ErrorAs(t, said(t, answered(503, "ServerBusy", test.headers...)), &throttled)
 		require.Equal(t, test.want, throttled.RetryAfter, "%v", test.headers)
 	}
 	require.Zero(t, retryAfter(nil))
@@ -163,7 +173,7 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 				continue
 			}
 			require.ErrorIs(t, err, test.want, "%s %s", what, test.code)
-			require.NotErrorIs(t, err, errMoved)
+			require.NotErrorIs(t, err, errChanged)
 		}
 	}
 	b.watch.heals()

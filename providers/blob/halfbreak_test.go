@@ -123,7 +123,7 @@ func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
 	m := managerOf(t, b.Provider, leasing.Options{})
 	held, err := m.TryAcquire(t.Context(), "n", &abstractions.AcquireOptions{TTL: abstractions.Infinite, RenewCadence: 500 * time.Millisecond})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return b.look("n").endless && held.Renewals() > 1 }, 30*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return b.look("n").infinite && held.Renewals() > 1 }, 30*time.Second, 100*time.Millisecond)
 	b.halfBreak("n", time.Second)
 	select {
 	case <-held.Done():
@@ -147,7 +147,7 @@ func TestTrap_T63_BlobBreakOfAnInfiniteLeaseThatIsAboutToEnd(t *testing.T) {
 	b.watch.answers(takeLease, http.StatusInternalServerError)
 	require.True(t, isUnknown(b.extend(g)))
 	b.watch.heals()
-	require.True(t, b.look("n").endless)
+	require.True(t, b.look("n").infinite)
 	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Greater(t, r.Remaining, 30*time.Second)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +20,7 @@ func TestTrap_T28_BlobSweepGoesOnAfterASnapshot(t *testing.T) {
 	}
 	_, err := b.admin.NewBlobClient(b.blobName("a")).CreateSnapshot(t.Context(), nil)
 	require.NoError(t, err)
-	b.watch.ages(DefaultRetention + time.Minute)
+	b.watch.ages(providerkit.DefaultRetention + time.Minute)
 	r, err := b.Sweep(t.Context(), "")
 	require.NoError(t, err)
 	require.Equal(t, SweepResult{Seen: 3, Deleted: 2}, r)
@@ -30,7 +31,7 @@ func TestBlobSweepThatIsDenied(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.giveUp("a", "x")
-	b.watch.ages(DefaultRetention + time.Minute)
+	b.watch.ages(providerkit.DefaultRetention + time.Minute)
 	b.watch.set(func(_ verb, r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodDelete {
 			return answering(r, http.StatusForbidden, "x-ms-error-code", "AuthorizationPermissionMismatch"), nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,7 +38,7 @@ func TestTrap_T28_BlobSweep(t *testing.T) {
 	r, err := b.Sweep(t.Context(), "")
 	require.NoError(t, err)
 	require.Equal(t, SweepResult{Seen: 9}, r, "nothing is old")
-	b.watch.ages(DefaultRetention + time.Minute)
+	b.watch.ages(providerkit.DefaultRetention + time.Minute)
 	r, err = b.Sweep(t.Context(), "")
 	require.NoError(t, err)
 	require.Equal(t, SweepResult{Seen: 9, Deleted: 4}, r)
@@ -74,7 +75,7 @@ func TestTrap_T28_BlobSweepBesideAnAcquire(t *testing.T) {
 			}
 			return nil, nil
 		}, nil)
-		b.watch.ages(DefaultRetention + time.Minute)
+		b.watch.ages(providerkit.DefaultRetention + time.Minute)
 		r, err := b.Sweep(t.Context(), "")
 		require.NoError(t, err)
 		require.Equal(t, SweepResult{Seen: 1}, r)
@@ -94,7 +95,7 @@ func TestBlobSweepOfManyPages(t *testing.T) {
 	for i := range 30 {
 		b.giveUp(fmt.Sprint("n", i), "a")
 	}
-	b.watch.ages(DefaultRetention + time.Minute)
+	b.watch.ages(providerkit.DefaultRetention + time.Minute)
 	r, err := never.Sweep(t.Context(), "")
 	require.NoError(t, err)
 	require.Zero(t, r, "Forever")

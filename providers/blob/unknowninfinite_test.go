@@ -32,7 +32,7 @@ func TestTrap_T16_BlobInfiniteLeaseThatNobodyKnowsOfGetsAnEnd(t *testing.T) {
 		_, err = b.Renew(t.Context(), endless)
 		require.True(t, isUnknown(err), "%v", err)
 		b.watch.heals()
-		require.True(t, b.look("n").endless, "it was applied")
+		require.True(t, b.look("n").infinite, "it was applied")
 		if halfway { // the record has an end again, and the lease has not
 			b.watch.answers(takeLease, http.StatusInternalServerError)
 			finite := renewal(g)
@@ -40,11 +40,11 @@ func TestTrap_T16_BlobInfiniteLeaseThatNobodyKnowsOfGetsAnEnd(t *testing.T) {
 			_, err = b.Renew(t.Context(), finite)
 			require.True(t, isUnknown(err), "%v", err)
 			b.watch.heals()
-			require.True(t, b.look("n").endless)
+			require.True(t, b.look("n").infinite)
 		}
 		g, err = b.Renew(t.Context(), renewal(g))
 		require.NoError(t, err)
-		require.False(t, b.look("n").endless)
+		require.False(t, b.look("n").infinite)
 		b.watch.count()
 		require.NoError(t, b.extend(g))
 		require.Equal(t, []verb{renewLease}, b.watch.count(), "one request from then on")
