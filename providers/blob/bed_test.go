@@ -240,8 +240,8 @@ func answering(r *http.Request, status int, headers ...string) *http.Response {
 
 func (b *bed) blobName(name string) string { return b.driver.store.naming.Encode(name) }
 
-// foreignMetadata is what others have put beside the record.
-func foreignMetadata(v view) map[string]string {
+// othersMetadata is what others have put beside the record.
+func othersMetadata(v view) map[string]string {
 	all := map[string]string{}
 	for name, value := range v.others {
 		all[strings.ToLower(name)] = deref(value)

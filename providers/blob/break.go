@@ -47,7 +47,7 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abst
 // blob stays as it is.
 func (d *driver) lookToBreak(ctx context.Context, req abstractions.BreakRequest) (view, error) {
 	v, err := d.look(ctx, req.Name)
-	if isForeign(err) && v.locked() && req.IfToken == 0 {
+	if isNotOurs(err) && v.locked() && req.IfToken == 0 {
 		v.found, v.record = false, record{}
 		return v, nil
 	}
@@ -63,11 +63,11 @@ func (d *driver) breakOne(ctx context.Context, v view, req abstractions.BreakReq
 	case v.unfinished():
 		err := d.store.release(ctx, req.Name, v.record.Over)
 		if isChanged(err) {
-			return d.breakForeign(ctx, v, req)
+			return d.breakOther(ctx, v, req)
 		}
 		return free, err
 	case v.record.ID == "": // no claim of ours has it
-		return d.breakForeign(ctx, v, req)
+		return d.breakOther(ctx, v, req)
 	}
 	r := v.rules(req.Name, "")
 	result, c := r.Break(req)
@@ -78,7 +78,7 @@ func (d *driver) breakOne(ctx context.Context, v view, req abstractions.BreakReq
 		}
 		written, err := d.store.write(ctx, req.Name, v, next)
 		if hasCode(err, bloberror.LeaseIDMismatchWithBlobOperation) {
-			return d.breakForeign(ctx, v, req)
+			return d.breakOther(ctx, v, req)
 		}
 		if err != nil {
 			return abstractions.BreakResult{}, err
@@ -133,8 +133,8 @@ func (d *driver) finishBreak(ctx context.Context, v view, name string) error {
 	return err
 }
 
-// breakForeign breaks a lease that another program has taken. It has no token.
-func (d *driver) breakForeign(ctx context.Context, v view, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+// breakOther breaks a lease that another program has taken. It has no token.
+func (d *driver) breakOther(ctx context.Context, v view, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	if req.IfToken != 0 {
 		return abstractions.BreakResult{}, abstractions.ErrStale
 	}

@@ -191,14 +191,14 @@ const attempts = 5
 // errContended says that a call gave up because others were quicker each time.
 var errContended = fmt.Errorf("%w: others have changed the record each time between reading and writing it", abstractions.ErrUnavailable)
 
-// foreignError is a blob of somebody else's.
-type foreignError struct {
+// notOursError is a blob of somebody else's.
+type notOursError struct {
 	blob   string
 	folder bool
 	err    error // why it can't be read, if it has a record
 }
 
-func (e *foreignError) Error() string {
+func (e *notOursError) Error() string {
 	why := "it has content, and no record of a lease"
 	switch {
 	case e.err != nil:
@@ -209,11 +209,11 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("%v: the blob %q is not this library's, and is left alone: %s; use a container of its own for leases, or set Options.Prefix", abstractions.ErrNotSetUp, e.blob, why)
 }
 
-func (e *foreignError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
+func (e *notOursError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
 
-func isForeign(err error) bool {
-	var foreign *foreignError
-	return errors.As(err, &foreign)
+func isNotOurs(err error) bool {
+	_, ok := errors.AsType[*notOursError](err)
+	return ok
 }
 
 // hasCode is bloberror.HasCode. What it is used for is documented where it is.

@@ -2,6 +2,7 @@ package bloblease
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +182,7 @@ func TestBlobCapabilities(t *testing.T) {
 	require.Equal(t, "blob", c.Provider)
 	p, err := Open(t.Context(), Options{AccountURL: account, Container: "leases", Auth: identity})
 	require.NoError(t, err)
+	c.HeedsContext = true // by the kit
 	require.Equal(t, c, p.Capabilities())
 	_, err = p.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "a", Owner: "o", TTL: abstractions.Infinite})
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
@@ -192,4 +194,22 @@ func TestBlobCapabilities(t *testing.T) {
 	require.Error(t, err)
 	_, err = OpenURL(t.Context(), "azblob://account")
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
+}
+
+// T49: the connection string itself where the name of its variable belongs. It is not
+// shown; a name that is only mistyped is.
+func TestTrap_T49_BlobConnectionStringInPlaceOfItsVariable(t *testing.T) {
+	for _, secret := range []string{
+		"DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + canaryKey + ";EndpointSuffix=core.windows.net",
+		"AccountKey=" + canaryKey, strings.Repeat(canary, 6), canaryKey + "==", canaryKey + "/" + canaryKey,
+		"BlobEndpoint=https://a.blob.core.windows.net;SharedAccessSignature=sv=1&sig=" + canaryKey,
+	} {
+		_, err := OpenURL(t.Context(), "azblob:///leases?connection_string_env="+url.QueryEscape(secret))
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		require.NotContains(t, err.Error(), canaryKey[:8])
+		require.NotContains(t, err.Error(), canary)
+		require.ErrorContains(t, err, "connection_string_env")
+	}
+	_, err := OpenURL(t.Context(), "azblob:///leases?connection_string_env=AZURE_STORAGE_CONNECTION_STRONG")
+	require.ErrorContains(t, err, "AZURE_STORAGE_CONNECTION_STRONG")
 }

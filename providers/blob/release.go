@@ -21,7 +21,7 @@ func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 		switch {
 		case err == nil:
 			err = d.releaseOne(ctx, v, req)
-		case isForeign(err) && v.locked():
+		case isNotOurs(err) && v.locked():
 			return d.releaseOverwritten(ctx, req, err)
 		}
 		if !isChanged(err) {
@@ -75,10 +75,10 @@ func (d *driver) releaseClaim(ctx context.Context, v view, req abstractions.Rele
 // releaseOverwritten gives a lease up under which somebody has replaced the record by
 // content of his own. What has no record any more can't refuse an ID, and need not:
 // all that is on its way for that claim meets another ETag.
-func (d *driver) releaseOverwritten(ctx context.Context, req abstractions.ReleaseRequest, foreign error) error {
+func (d *driver) releaseOverwritten(ctx context.Context, req abstractions.ReleaseRequest, notOurs error) error {
 	err := d.store.release(ctx, req.Name, req.ID)
 	if isChanged(err) { // it is somebody else's lease
-		return foreign
+		return notOurs
 	}
 	return err
 }

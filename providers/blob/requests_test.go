@@ -152,14 +152,14 @@ func TestTrap_T15_BlobOldStateTrustsNoLongerLease(t *testing.T) {
 	b := newBed(t)
 	req := wish("n", "a")
 	req.TTL = abstractions.Infinite
-	endless, err := b.Acquire(t.Context(), req)
+	infiniteLease, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
-	finite := endless
+	finite := infiniteLease
 	finite.TTL = minTTL
 	finite, err = b.Renew(t.Context(), renewal(finite)) // its reply is lost
 	require.NoError(t, err)
 	require.EqualValues(t, 15, b.look("n").record.Seconds)
-	require.NoError(t, b.extend(endless), "by the state before")
+	require.NoError(t, b.extend(infiniteLease), "by the state before")
 	properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, lease.DurationTypeInfinite, *properties.LeaseDuration, "it is granted as infinite, and is")

@@ -75,16 +75,16 @@ func (s store) head(ctx context.Context, name string) (view, error) {
 		size: deref(answer.ContentLength), lease: deref(answer.LeaseState), infinite: deref(answer.LeaseDuration) == lease.DurationTypeInfinite,
 	}
 	v.record, v.found, v.others, err = decodeRecord(answer.Metadata)
-	return v, s.foreign(name, v, err)
+	return v, s.checkOurs(name, v, err)
 }
 
-// foreign refuses a blob that somebody else has put where a name's would be: a
+// checkOurs refuses a blob that somebody else has put where a name's would be: a
 // lease would keep its owner from writing it. An empty one that has no record,
 // made in advance, is taken for a name that was never seen, unless it is a folder.
-func (s store) foreign(name string, v view, unreadable error) error {
+func (s store) checkOurs(name string, v view, unreadable error) error {
 	folder := !v.found && isFolder(v.others)
 	if unreadable != nil || !v.found && v.size > 0 || folder {
-		return &foreignError{blob: s.naming.Encode(name), folder: folder, err: unreadable}
+		return &notOursError{blob: s.naming.Encode(name), folder: folder, err: unreadable}
 	}
 	return nil
 }

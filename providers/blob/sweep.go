@@ -36,12 +36,18 @@ type SweepResult struct {
 // (learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview). It
 // fails on blobs that are leased, as it should.
 func (p *Provider) Sweep(ctx context.Context, after string) (SweepResult, error) {
-	var result SweepResult
-	err := providerkit.Call(ctx, p.shell, "sweep", "", func(ctx context.Context) (err error) {
-		result, err = p.driver.sweep(ctx, after)
+	done := make(chan SweepResult, 1) // the call may end before its goroutine does
+	err := providerkit.Call(ctx, p.shell, "sweep", "", func(ctx context.Context) error {
+		result, err := p.driver.sweep(ctx, after)
+		done <- result
 		return err
 	})
-	return result, err
+	select {
+	case result := <-done:
+		return result, err
+	default:
+		return SweepResult{}, err
+	}
 }
 
 func (d *driver) sweep(ctx context.Context, after string) (SweepResult, error) {

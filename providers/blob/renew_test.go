@@ -1,8 +1,10 @@
 package bloblease
 
 import (
+	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/stretchr/testify/require"
@@ -92,7 +94,7 @@ func TestTrap_T16_BlobHalfABreakStopsRenewalsOfAFiniteLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	g := b.take("n", "a")
-	b.halfBreak("n", 0)
+	b.breaksHalfWay("n", 0)
 	requireLost(t, b.extend(g), abstractions.LostBroken)
 	require.True(t, b.shows("n").Breaking)
 }
@@ -110,4 +112,67 @@ func TestTrap_T27_BlobRenewalThatWroteWasAppliedInPart(t *testing.T) {
 	b.watch.heals()
 	require.Equal(t, req.Metadata, b.shows("n").Metadata)
 	require.NoError(t, b.extend(g))
+}
+
+// T15: a renewal for longer has come as far as the record. The next one does not take
+// the record's word for the lease: it sets the duration.
+func TestTrap_T15_BlobHalfAChangeOfTheDurationIsFinished(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	req := wish("n", "a")
+	req.TTL = minTTL
+	g, err := b.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	longer := renewal(g)
+	longer.TTL = maxTTL
+	b.watch.answers(takeLease, http.StatusInternalServerError)
+	_, err = b.Renew(t.Context(), longer)
+	require.True(t, isUnknown(err), "%v", err)
+	b.watch.heals()
+	require.Equal(t, seconds(maxTTL), b.look("n").record.Seconds)
+	b.watch.count()
+	_, err = b.Renew(t.Context(), longer)
+	require.NoError(t, err)
+	require.Equal(t, []verb{look, takeLease}, b.watch.count())
+}
+
+// T16: a renewal that made a lease infinite has lost its reply, and the next one asks
+// for an end again: the lease has one then, and does not outlive its holder for ever.
+func TestTrap_T16_BlobInfiniteLeaseThatNobodyKnowsOfGetsAnEnd(t *testing.T) {
+	t.Parallel()
+	for _, halfway := range []bool{false, true} {
+		b := newBed(t)
+		req := wish("n", "a")
+		req.TTL = minTTL
+		g, err := b.Acquire(t.Context(), req)
+		require.NoError(t, err)
+		b.watch.set(nil, func(v verb, answer *http.Response) (*http.Response, error) {
+			if v == takeLease {
+				_ = answer.Body.Close()
+				return nil, io.ErrUnexpectedEOF
+			}
+			return answer, nil
+		})
+		infiniteLease := renewal(g)
+		infiniteLease.TTL = abstractions.Infinite
+		_, err = b.Renew(t.Context(), infiniteLease)
+		require.True(t, isUnknown(err), "%v", err)
+		b.watch.heals()
+		require.True(t, b.look("n").infinite, "it was applied")
+		if halfway { // the record has an end again, and the lease has not
+			b.watch.answers(takeLease, http.StatusInternalServerError)
+			finite := renewal(g)
+			finite.TTL = 20 * time.Second
+			_, err = b.Renew(t.Context(), finite)
+			require.True(t, isUnknown(err), "%v", err)
+			b.watch.heals()
+			require.True(t, b.look("n").infinite)
+		}
+		g, err = b.Renew(t.Context(), renewal(g))
+		require.NoError(t, err)
+		require.False(t, b.look("n").infinite)
+		b.watch.count()
+		require.NoError(t, b.extend(g))
+		require.Equal(t, []verb{renewLease}, b.watch.count(), "one request from then on")
+	}
 }
