@@ -142,7 +142,7 @@ func sqlite(t *testing.T) string {
 func azurite(t *testing.T) string {
 	const variable = "LEASING_TEST_AZURITE"
 	named(variable)(t)
-	return "azblob:///chaos?create_container=true&connection_string_env=" + variable
+	return "azblob:///chaos?create=true&connection_string_env=" + variable
 }
 
 // postgres returns the URL of the server with a schema of the test's own.

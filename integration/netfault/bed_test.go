@@ -60,7 +60,7 @@ var backends = []backend{
 		name: "blob", variable: "LEASING_TEST_AZURITE",
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
 			container := strings.ReplaceAll(unique, "_", "-")
-			return bloblease.Open(ctx, bloblease.Options{ConnectionString: address, Container: container, CreateContainer: true})
+			return bloblease.Open(ctx, bloblease.Options{ConnectionString: address, Container: container, Create: true})
 		},
 	},
 	{

@@ -247,14 +247,14 @@ func TestTorture_redlock(t *testing.T) {
 
 func TestTorture_blob(t *testing.T) {
 	t.Parallel()
-	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: "torture", CreateContainer: true}
+	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: "torture", Create: true}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return bloblease.Open(ctx, options) }})
 }
 
 // The container is deleted under the holders, and made again by those who need it.
 func TestTortureOfAContainerThatIsDeleted_blob(t *testing.T) {
 	t.Parallel()
-	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: strings.ReplaceAll(unique(), "_", "-"), CreateContainer: true}
+	options := bloblease.Options{ConnectionString: variable(t, "LEASING_TEST_AZURITE"), Container: strings.ReplaceAll(unique(), "_", "-"), Create: true}
 	transport := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(transport.CloseIdleConnections)
 	var admin container.ClientOptions

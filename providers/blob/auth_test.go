@@ -27,7 +27,7 @@ func over(t testing.TB, server *azuritetest.Server, identity auth.Options) Optio
 	t.Helper()
 	transport := server.Transport()
 	t.Cleanup(transport.CloseIdleConnections)
-	o := Options{AccountURL: server.URL(), Container: newContainer(), Auth: identity, CreateContainer: true, Infinite: true}
+	o := Options{AccountURL: server.URL(), Container: newContainer(), Auth: identity, Create: true, Infinite: true}
 	o.ClientOptions.Transport = roundTripper{transport}
 	return o
 }

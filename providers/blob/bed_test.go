@@ -46,7 +46,7 @@ func bedOf(t testing.TB, o Options) *bed {
 		ClientOptions: azcore.ClientOptions{Transport: roundTripper{transport}},
 	})
 	require.NoError(t, err)
-	if !o.CreateContainer {
+	if !o.Create {
 		_, err = b.admin.Create(t.Context(), nil)
 		require.NoError(t, err)
 	}
@@ -99,7 +99,7 @@ func (b *bed) giveUp(name, id string) {
 
 func (b *bed) look(name string) view {
 	b.t.Helper()
-	v, err := b.store.head(b.t.Context(), name)
+	v, err := b.driver.store.head(b.t.Context(), name)
 	require.NoError(b.t, err)
 	return v
 }
@@ -238,10 +238,10 @@ func answering(r *http.Request, status int, headers ...string) *http.Response {
 	return answer
 }
 
-func (b *bed) blobName(name string) string { return b.store.naming.blob(name) }
+func (b *bed) blobName(name string) string { return b.driver.store.naming.Encode(name) }
 
-// foreignMetadata is what others have put beside the record.
-func foreignMetadata(v view) map[string]string {
+// othersMetadata is what others have put beside the record.
+func othersMetadata(v view) map[string]string {
 	all := map[string]string{}
 	for name, value := range v.others {
 		all[strings.ToLower(name)] = deref(value)

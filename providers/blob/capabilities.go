@@ -50,11 +50,3 @@ func ttlOf(seconds int32) time.Duration {
 	}
 	return time.Duration(seconds) * time.Second
 }
-
-// longer is the one of two durations that ends later.
-func longer(a, b int32) int32 {
-	if a == infinite || b == infinite {
-		return infinite
-	}
-	return max(a, b)
-}

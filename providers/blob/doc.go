@@ -21,16 +21,20 @@
 //     and each Provider's own tokens rise within it: only a blob that is deleted
 //     and claimed again within a second, by two of them on machines whose clocks
 //     disagree, may not give a greater token. Sweep can't do that.)
-//   - A released or broken ID is refused from then on: each name remembers the
-//     last 9. A request that was delayed, whatever it is, does nothing once its
-//     claim is over.
-//   - A claim that has run out is revived by its holder's renewal if nobody has
-//     asked for the name since, nor broken it; otherwise it is lost. No renewal
-//     revives one that was broken, be it in the portal or with az.
+//   - A released or broken ID is refused from then on, as package providerkit
+//     remembers it. A request that was delayed, whatever it is, does nothing once
+//     its claim is over.
+//   - A claim that has run out is revived by its holder's renewal, or by a repetition
+//     of its acquire, if nobody has asked for the name since, nor broken it;
+//     otherwise it is lost. (The rules of package providerkit lose it at once. The
+//     service's renewal does not, and to look first would cost a second request
+//     each time.) No renewal revives one that was broken, be it in the portal or
+//     with az.
+//   - A repetition of an acquire may prolong the lease, and changes nothing else.
 //   - Nothing of others is harmed: content and other metadata of a blob are kept; a
 //     folder, or a blob with content and no record of a lease, is an error.
-//   - A Release or Break that fails after its first write says "unavailable", never
-//     "throttled", "denied" or "not set up": repeat it. (An Acquire may say so after
+//   - A Renew, Release or Break that fails after its first write says "unavailable",
+//     never "throttled", "denied" or "not set up": repeat it. (An Acquire may say so after
 //     its first write: a claim without a lease holds nothing.)
 //
 // # What it does not promise
@@ -82,21 +86,22 @@
 // request of the claim that is still on its way meets another ETag, or no lease.
 // If the process dies between the two, the next one that asks for the name ends the
 // lease for it, or breaks it, with the grace that is in the record; so does the
-// holder's next renewal that meets the record. (One that is sent by lease ID alone does
-// not: until somebody asks for the name, half a Break of a finite lease may not
-// have stopped its renewals.)
+// holder's next renewal, which meets another ETag.
 //
-// Renew is the service's own renewal, by lease ID, and for an infinite lease under the
-// record's ETag. A TTL that is longer than the lease's duration is written into the
-// record before the duration is changed; a shorter one leaves it as it is. No reply
-// decides anything by its text or by the clock of this machine: codes are in
-// failures.go.
+// Renew is the service's own renewal, under the record's ETag. Where the TTL or the
+// metadata changes, and where the record has changed, it looks, writes them into the
+// record under the lease, and then acquires the lease anew, with the duration that
+// the record says. A copy of an earlier request that was delayed has an older ETag
+// and is refused, so a lease never has less time than its last renewal has granted.
+// If a reply is lost the next renewal finds in the record how far the first has come.
+// No reply decides anything by its text or by the clock of this machine: codes are
+// in failures.go.
 //
-// # Requests, and what they cost
+// # Requests
 //
 //	Acquire     free name 3; first time 3 (4 with the container); held name 1
 //	Acquire     again, after a lost reply 2
-//	Renew       1; 2 or 3 where the TTL changes, or where it finds the lease lost
+//	Renew       1; 2 to 4 where TTL, metadata or the record have changed, or it is lost
 //	Release     2; without the grant's state 1 to 3
 //	Break       3; a name that is free 1, or 2 if its lease has run out
 //	Inspect     1;  List 1 for each page;  Ping 1
@@ -106,27 +111,7 @@
 // attempt, and an answer that was lost is "unknown". A call begins again, at most 5
 // times, where others have changed the record between its look and its write.
 //
-// A lease that is held costs 2,400 requests a day at a TTL of 60 s and 4,800 at the
-// default of 30 s (a renewal each 0.6 TTL). What class of transaction each request
-// is, and so its price, is in
-// learn.microsoft.com/azure/storage/blobs/map-rest-apis-transaction-categories.
-// A request takes some milliseconds within a region. An account takes 20,000
-// requests a second, a blob 500 (…/azure/storage/blobs/scalability-targets); beyond
-// that it answers 503, which is leasing.ErrThrottled.
-//
 // A name that was used once leaves a blob of some hundred bytes of metadata behind:
-// see [Provider.Sweep], or use a lifecycle rule. Where the account keeps versions
-// of blobs, each acquire and each release makes one
-// (…/azure/storage/blobs/versioning-overview): use an account that does not, or a
-// rule that deletes old versions.
-//
-// # What the identity needs
-//
-// The role Storage Blob Data Contributor on the container, or a custom role with
-// these data actions of Microsoft.Storage/storageAccounts/blobServices/containers/blobs:
-// read and write (…/rest/api/storageservices/lease-blob, Permissions), and delete
-// for Sweep. CreateContainer needs the action …/containers/write. A SAS needs
-// the permissions read, create, write and list (rcwl), d for Sweep, on the container
-// or, with service blob and resource types container and object, the account.
-// Owner and metadata of leases are readable by whoever can read the blobs.
+// see [Provider.Sweep]. Prices, limits, and what the identity needs are in
+// docs/providers/blob.md.
 package bloblease

@@ -1,11 +1,12 @@
 package bloblease
 
 import (
+	"errors"
 	"net"
 	"net/url"
 	"strings"
 
-	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // endpoint is where an account is. It holds no secret.
@@ -26,19 +27,8 @@ func (e endpoint) service() string {
 	return address
 }
 
-func (e endpoint) shown() string { return e.service() }
-
-// endpoint is what AccountURL says.
-func (o Options) endpoint() (endpoint, error) {
-	if o.AccountURL == "" {
-		return endpoint{}, nil
-	}
-	e, _, err := splitAccountURL(o.AccountURL)
-	return e, err
-}
-
 func badAccountURL(want string) error {
-	return &abstractions.InvalidError{Field: "Options.AccountURL", Value: notShown, Want: want}
+	return invalid("AccountURL", providerkit.NotShown, want)
 }
 
 // splitAccountURL takes an AccountURL apart: what is before the query, and the
@@ -59,7 +49,7 @@ func splitAccountURL(text string) (e endpoint, sas string, err error) {
 }
 
 // errPath says what paths there may be.
-var errPath = &abstractions.InvalidError{Field: "path", Value: notShown, Want: "nothing or /container behind the host; where the host is an address or localhost, /account comes first"}
+var errPath = errors.New("nothing or /container behind the host; where the host is an address or localhost, /account comes first")
 
 // newEndpoint reads the path behind a host. An emulator's host is no name with the
 // account in it, so the account is in the path

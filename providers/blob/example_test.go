@@ -72,7 +72,7 @@ func ExampleOptions() {
 	}`), &options)
 	fmt.Println(options, err)
 	// Output:
-	// bloblease.Options{AccountURL https://account.blob.core.windows.net, Auth WorkloadIdentity, Container: "leases", Prefix: "", Retention: 72h0m0s} <nil>
+	// bloblease.Options{AccountURL: (not shown), Auth: auth.Options{Mode: "WorkloadIdentity"}, Container: "leases", Retention: 72h0m0s} <nil>
 }
 
 // A blob that refuses what a former holder still writes: it carries the token of
@@ -135,7 +135,7 @@ func conditions(c etagfence.Condition) *blob.ModifiedAccessConditions {
 func TestExamplesRun(t *testing.T) {
 	server := azuritetest.Start(t, azuritetest.Options{})
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", server.ConnectionString())
-	t.Setenv("LEASES_URL", "azblob:///leases?connection_string_env=AZURE_STORAGE_CONNECTION_STRING&create_container=true")
+	t.Setenv("LEASES_URL", "azblob:///leases?connection_string_env=AZURE_STORAGE_CONNECTION_STRING&create=true")
 	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", printed(t, Example))
 	require.Equal(t, "<nil>\n<nil>\nstale fencing token: 33 refused, \"ledger\" has seen 34\n", printed(t, ExampleProvider_fencedWrite))
 }

@@ -1,7 +1,6 @@
 package bloblease
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,40 +11,41 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // meaning is what an answer of the service says about the request.
 type meaning uint8
 
 const (
-	unknown  meaning = iota // it may have been applied: ErrUnavailable
-	moved                   // not applied: the lease or the record is not what it was; see errMoved
-	missing                 // not applied: there is no such blob
-	refused                 // for now, and not applied: ErrThrottled
-	denied                  // ErrDenied
-	misused                 // ErrNotSetUp
-	deleting                // ErrNotSetUp, or ErrThrottled where the container is created on demand
-	homeless                // the same: there is no container
+	unknown     meaning = iota // it may have been applied
+	changed                    // not applied: the lease or the record is not what it was; see errChanged
+	missing                    // not applied: there is no such blob
+	refused                    // for now, and not applied
+	denied                     // not applied
+	notSetUp                   // not applied
+	noContainer                // not applied
+	deleting                   // not applied: the container is about to go
 )
 
 // codes gives the service's error codes their meaning
 // (learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and
 // …/common-rest-api-error-codes). What is not listed goes by its status.
 var codes = map[bloberror.Code]meaning{
-	bloberror.ConditionNotMet:                    moved,
-	bloberror.TargetConditionNotMet:              moved,
-	bloberror.BlobAlreadyExists:                  moved,
-	bloberror.LeaseAlreadyBroken:                 moved,
-	bloberror.LeaseAlreadyPresent:                moved,
-	bloberror.LeaseIDMismatchWithBlobOperation:   moved,
-	bloberror.LeaseIDMismatchWithLeaseOperation:  moved,
-	bloberror.LeaseIDMissing:                     moved,
-	bloberror.LeaseIsBreakingAndCannotBeAcquired: moved,
-	bloberror.LeaseIsBreakingAndCannotBeChanged:  moved,
-	bloberror.LeaseIsBrokenAndCannotBeRenewed:    moved,
-	bloberror.LeaseLost:                          moved,
-	bloberror.LeaseNotPresentWithBlobOperation:   moved,
-	bloberror.LeaseNotPresentWithLeaseOperation:  moved,
+	bloberror.ConditionNotMet:                    changed,
+	bloberror.TargetConditionNotMet:              changed,
+	bloberror.BlobAlreadyExists:                  changed,
+	bloberror.LeaseAlreadyBroken:                 changed,
+	bloberror.LeaseAlreadyPresent:                changed,
+	bloberror.LeaseIDMismatchWithBlobOperation:   changed,
+	bloberror.LeaseIDMismatchWithLeaseOperation:  changed,
+	bloberror.LeaseIDMissing:                     changed,
+	bloberror.LeaseIsBreakingAndCannotBeAcquired: changed,
+	bloberror.LeaseIsBreakingAndCannotBeChanged:  changed,
+	bloberror.LeaseIsBrokenAndCannotBeRenewed:    changed,
+	bloberror.LeaseLost:                          changed,
+	bloberror.LeaseNotPresentWithBlobOperation:   changed,
+	bloberror.LeaseNotPresentWithLeaseOperation:  changed,
 
 	bloberror.BlobNotFound: missing,
 
@@ -54,19 +54,19 @@ var codes = map[bloberror.Code]meaning{
 	bloberror.AccountIsDisabled:         denied,
 	bloberror.UnauthorizedBlobOverwrite: denied,
 
-	bloberror.ContainerNotFound:     homeless,
+	bloberror.ContainerNotFound:     noContainer,
 	bloberror.ContainerBeingDeleted: deleting,
 
-	bloberror.BlobArchived:                             misused,
-	bloberror.BlobBeingRehydrated:                      misused,
-	bloberror.BlobImmutableDueToPolicy:                 misused,
-	bloberror.BlobUsesCustomerSpecifiedEncryption:      misused,
-	bloberror.ContainerDisabled:                        misused,
-	bloberror.FeatureVersionMismatch:                   misused,
-	bloberror.InvalidBlobType:                          misused,
-	bloberror.OperationNotAllowedOnIncrementalCopyBlob: misused,
-	bloberror.OperationNotAllowedOnRootBlob:            misused,
-	bloberror.ResourceTypeMismatch:                     misused,
+	bloberror.BlobArchived:                             notSetUp,
+	bloberror.BlobBeingRehydrated:                      notSetUp,
+	bloberror.BlobImmutableDueToPolicy:                 notSetUp,
+	bloberror.BlobUsesCustomerSpecifiedEncryption:      notSetUp,
+	bloberror.ContainerDisabled:                        notSetUp,
+	bloberror.FeatureVersionMismatch:                   notSetUp,
+	bloberror.InvalidBlobType:                          notSetUp,
+	bloberror.OperationNotAllowedOnIncrementalCopyBlob: notSetUp,
+	bloberror.OperationNotAllowedOnRootBlob:            notSetUp,
+	bloberror.ResourceTypeMismatch:                     notSetUp,
 
 	// The permitted time was over; whether the work was done is not said.
 	bloberror.OperationTimedOut: unknown,
@@ -76,51 +76,73 @@ var codes = map[bloberror.Code]meaning{
 // statuses gives statuses their meaning where the code says nothing. HEAD has no
 // body, so an answer of something in between may have no code.
 var statuses = map[int]meaning{
-	http.StatusBadRequest:         misused,
+	http.StatusBadRequest:         notSetUp,
 	http.StatusUnauthorized:       denied,
 	http.StatusForbidden:          denied,
-	http.StatusPreconditionFailed: moved,
+	http.StatusPreconditionFailed: changed,
 	http.StatusTooManyRequests:    refused,
 }
 
-// containerExists are the codes of a container that need not be created.
-var containerExists = []bloberror.Code{bloberror.ContainerAlreadyExists}
-
-func meaningOf(answer *azcore.ResponseError) meaning {
+// meaningOf says what an error is about: unknown if it is no answer of the service, or
+// of a call that was applied in part.
+func meaningOf(err error) meaning {
+	answer, ok := errors.AsType[*azcore.ResponseError](err)
+	if !ok || errors.Is(err, abstractions.ErrUnavailable) {
+		return unknown
+	}
 	if m, found := codes[bloberror.Code(answer.ErrorCode)]; found {
 		return m
 	}
 	return statuses[answer.StatusCode]
 }
 
-// failure turns an error of the client library into one of package leasing,
-// keeping both in its chain. What no caller of a provider is to see comes as
-// *movedError and *containerError: see Provider.outward.
-func failure(err error) error {
-	switch {
-	case err == nil || errors.Is(err, abstractions.ErrDenied) || errors.Is(err, abstractions.ErrInvalid) || errors.Is(err, abstractions.ErrUnavailable):
-		return err
-	case errors.Is(err, context.Canceled): // the caller left: that says nothing of the service
-		return err
+// Classify says what an error of the client library means. The library makes each
+// request once: see Options.client.
+func (d *driver) Classify(err error) providerkit.Meaning {
+	answer, ok := errors.AsType[*azcore.ResponseError](err)
+	if !ok {
+		m := providerkit.Meaning{Text: withoutURL(err).Error()}
+		if providerkit.NotSent(err) {
+			m.Class = providerkit.Unsent
+		}
+		return m
 	}
-	answer := (*azcore.ResponseError)(nil)
-	if !errors.As(err, &answer) {
-		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, withoutURL(err))
-	}
-	told := &statusError{answer: answer}
-	switch meaningOf(answer) {
-	case moved, missing:
-		return &movedError{told, meaningOf(answer) == missing}
+	m := providerkit.Meaning{Text: (&statusError{answer}).Error()}
+	switch meaningOf(err) {
 	case refused:
-		return &abstractions.ThrottledError{RetryAfter: retryAfter(answer.RawResponse), Err: told}
+		m.Class, m.RetryAfter = providerkit.Refused, retryAfter(answer.RawResponse)
 	case denied:
-		return fmt.Errorf("%w: %w", abstractions.ErrDenied, told)
-	case misused:
-		return fmt.Errorf("%w: %w", abstractions.ErrNotSetUp, told)
-	case homeless, deleting:
-		return &containerError{told, meaningOf(answer)}
+		m.Class = providerkit.Denied
+	case notSetUp:
+		m.Class = providerkit.NotSetUp
+	case noContainer, deleting:
+		if d.create { // the next acquire creates it, once it is gone
+			m.Class = providerkit.Refused
+			break
+		}
+		m.Class, m.Advice = providerkit.NotSetUp, "create the container, with az storage container create, or set Options.Create"
+		if meaningOf(err) == deleting {
+			m.Advice = "wait until the container is gone, 30 s or more, and create it again: az storage container create"
+		}
 	}
-	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, told)
+	return m
+}
+
+// partialIf is for the error of a call that has written before, and so was applied in
+// part.
+func partialIf(wrote bool, err error) error {
+	if !wrote || err == nil {
+		return err
+	}
+	return providerkit.Partial(short(err))
+}
+
+// short is an error whose text is one line if it is an answer of the service.
+func short(err error) error {
+	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		return &statusError{answer}
+	}
+	return err
 }
 
 // statusError is the service's answer in one line. The library's own text is many,
@@ -142,41 +164,41 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return e.answer }
 
-// errMoved says that the lease or the record is not what it was at the last look,
+// errChanged says that the lease or the record is not what it was at the last look,
 // and that nothing was done: it is for looking again.
-var errMoved = errors.New("the record has changed meanwhile")
+var errChanged = errors.New("the record has changed meanwhile")
 
-// movedError is errMoved as the service says it.
-type movedError struct {
-	*statusError
-	missing bool // there is no blob, or none any more
+// isChanged reports whether an error is errChanged, or the same as the service says it.
+func isChanged(err error) bool {
+	m := meaningOf(err)
+	return m == changed || m == missing || errors.Is(err, errChanged)
 }
 
-func (e *movedError) Is(target error) bool { return target == errMoved }
+func isMissing(err error) bool { return meaningOf(err) == missing }
 
-// containerError says that there is no container.
-type containerError struct {
-	*statusError
-	meaning meaning
+func isNoContainer(err error) bool {
+	m := meaningOf(err)
+	return m == noContainer || m == deleting
 }
 
-func (e *containerError) Error() string {
-	if e.meaning == deleting {
-		return fmt.Sprintf("%v: %v; wait until the container is gone, 30 s or more, and create it again: az storage container create", abstractions.ErrNotSetUp, e.statusError)
-	}
-	return fmt.Sprintf("%v: %v; create the container, with az storage container create, or set Options.CreateContainer", abstractions.ErrNotSetUp, e.statusError)
-}
+// willCreate reports whether an error is of a container that the next acquire creates.
+func (d *driver) willCreate(err error) bool { return d.create && meaningOf(err) == noContainer }
 
-func (e *containerError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
+// attempts bounds how often a call begins again because the record has changed
+// between its look and its write. Each time somebody else has got further.
+const attempts = 5
 
-// foreignError is a blob of somebody else's.
-type foreignError struct {
+// errContended says that a call gave up because others were quicker each time.
+var errContended = fmt.Errorf("%w: others have changed the record each time between reading and writing it", abstractions.ErrUnavailable)
+
+// notOursError is a blob of somebody else's.
+type notOursError struct {
 	blob   string
 	folder bool
 	err    error // why it can't be read, if it has a record
 }
 
-func (e *foreignError) Error() string {
+func (e *notOursError) Error() string {
 	why := "it has content, and no record of a lease"
 	switch {
 	case e.err != nil:
@@ -187,24 +209,11 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("%v: the blob %q is not this library's, and is left alone: %s; use a container of its own for leases, or set Options.Prefix", abstractions.ErrNotSetUp, e.blob, why)
 }
 
-func (e *foreignError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
+func (e *notOursError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
 
-func isForeign(err error) bool {
-	var foreign *foreignError
-	return errors.As(err, &foreign)
-}
-
-func isMoved(err error) bool { return errors.Is(err, errMoved) }
-
-func isMissing(err error) bool {
-	var moved *movedError
-	return errors.As(err, &moved) && moved.missing
-}
-
-// isHomeless returns the error of a container that is not there.
-func isHomeless(err error) (*containerError, bool) {
-	var homeless *containerError
-	return homeless, errors.As(err, &homeless)
+func isNotOurs(err error) bool {
+	_, ok := errors.AsType[*notOursError](err)
+	return ok
 }
 
 // hasCode is bloberror.HasCode. What it is used for is documented where it is.

@@ -18,11 +18,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
 )
 
 var sentinels = []error{
-	abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrInvalid, abstractions.ErrHeld, abstractions.ErrLost, errMoved,
+	abstractions.ErrUnavailable, abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrClosed, abstractions.ErrInvalid, abstractions.ErrHeld, abstractions.ErrLost,
 }
 
 // answered is the library's error for an answer.
@@ -41,50 +42,59 @@ func means(t *testing.T, err, cause error, want ...error) {
 	require.ErrorIs(t, err, cause, "the library's error stays in the chain")
 }
 
+// said is an error of the client library as callers see it.
+func said(t testing.TB, err error) error {
+	p := (&driver{idle: func() {}}).provider(time.Second)
+	defer func() { require.NoError(t, p.Close()) }()
+	return providerkit.Call(t.Context(), p.shell, "test", "", func(context.Context) error { return err })
+}
+
 // T27: code and status decide what an answer means, never its text.
 func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 	throttled := []error{abstractions.ErrUnavailable, abstractions.ErrThrottled}
 	listed := map[bloberror.Code]bool{}
 	for _, test := range []struct {
-		status int
-		codes  []bloberror.Code
-		want   []error
+		status  int
+		codes   []bloberror.Code
+		want    []error
+		changed bool
 	}{
 		{409, []bloberror.Code{
 			"BlobAlreadyExists", "LeaseAlreadyBroken", "LeaseAlreadyPresent", "LeaseIdMismatchWithBlobOperation", "LeaseIdMismatchWithLeaseOperation",
 			"LeaseIsBreakingAndCannotBeAcquired", "LeaseIsBreakingAndCannotBeChanged", "LeaseIsBrokenAndCannotBeRenewed", "LeaseNotPresentWithLeaseOperation",
-		}, []error{errMoved}},
-		{412, []bloberror.Code{"ConditionNotMet", "TargetConditionNotMet", "LeaseIdMissing", "LeaseLost", "LeaseNotPresentWithBlobOperation", ""}, []error{errMoved}},
-		{404, []bloberror.Code{"BlobNotFound"}, []error{errMoved}},
-		{503, []bloberror.Code{"ServerBusy"}, throttled},
-		{429, []bloberror.Code{"", "TooManyRequests"}, throttled},
-		{409, []bloberror.Code{"AccountIsDisabled"}, []error{abstractions.ErrDenied}},
+		}, []error{abstractions.ErrUnavailable}, true},
+		{412, []bloberror.Code{"ConditionNotMet", "TargetConditionNotMet", "LeaseIdMissing", "LeaseLost", "LeaseNotPresentWithBlobOperation", ""}, []error{abstractions.ErrUnavailable}, false},
+		{404, []bloberror.Code{"BlobNotFound"}, []error{abstractions.ErrUnavailable}, false},
+		{503, []bloberror.Code{"ServerBusy"}, throttled, false},
+		{429, []bloberror.Code{"", "TooManyRequests"}, throttled, false},
+		{409, []bloberror.Code{"AccountIsDisabled"}, []error{abstractions.ErrDenied}, false},
 		{403, []bloberror.Code{
 			"", "AccountIsDisabled", "UnauthorizedBlobOverwrite", "AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch", "InsufficientAccountPermissions",
-		}, []error{abstractions.ErrDenied}},
-		{401, []bloberror.Code{"", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{abstractions.ErrDenied}},
-		{404, []bloberror.Code{"ContainerNotFound"}, []error{abstractions.ErrNotSetUp}},
+		}, []error{abstractions.ErrDenied}, false},
+		{401, []bloberror.Code{"", "NoAuthenticationInformation", "InvalidAuthenticationInfo"}, []error{abstractions.ErrDenied}, false},
+		{404, []bloberror.Code{"ContainerNotFound"}, []error{abstractions.ErrNotSetUp}, false},
 		{409, []bloberror.Code{
 			"ContainerBeingDeleted", "ContainerDisabled", "BlobArchived", "BlobBeingRehydrated", "BlobImmutableDueToPolicy", "BlobUsesCustomerSpecifiedEncryption",
 			"FeatureVersionMismatch", "InvalidBlobType", "OperationNotAllowedOnIncrementalCopyBlob", "OperationNotAllowedOnRootBlob", "ResourceTypeMismatch",
-		}, []error{abstractions.ErrNotSetUp}},
-		{400, []bloberror.Code{"", "InvalidHeaderValue", "InvalidInput"}, []error{abstractions.ErrNotSetUp}},
-		{409, []bloberror.Code{"", "SnapshotsPresent", "PendingCopyOperation", "Something"}, []error{abstractions.ErrUnavailable}},
-		{404, []bloberror.Code{"", "ResourceNotFound"}, []error{abstractions.ErrUnavailable}},
-		{408, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
-		{500, []bloberror.Code{"", "InternalError", "OperationTimedOut"}, []error{abstractions.ErrUnavailable}},
-		{503, []bloberror.Code{"", "Something"}, []error{abstractions.ErrUnavailable}},
-		{502, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
-		{504, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
-		{301, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}},
+		}, []error{abstractions.ErrNotSetUp}, false},
+		{400, []bloberror.Code{"", "InvalidHeaderValue", "InvalidInput"}, []error{abstractions.ErrNotSetUp}, false},
+		{409, []bloberror.Code{"", "SnapshotsPresent", "PendingCopyOperation", "Something"}, []error{abstractions.ErrUnavailable}, false},
+		{404, []bloberror.Code{"", "ResourceNotFound"}, []error{abstractions.ErrUnavailable}, false},
+		{408, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
+		{500, []bloberror.Code{"", "InternalError", "OperationTimedOut"}, []error{abstractions.ErrUnavailable}, false},
+		{503, []bloberror.Code{"", "Something"}, []error{abstractions.ErrUnavailable}, false},
+		{502, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
+		{504, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
+		{301, []bloberror.Code{""}, []error{abstractions.ErrUnavailable}, false},
 	} {
 		for _, code := range test.codes {
 			listed[code] = true
 			cause := answered(test.status, string(code), "x-text", "ServerBusy denied held lost")
 			for _, err := range []error{cause, fmt.Errorf("wrapped: %w", cause)} {
-				means(t, failure(err), cause, test.want...)
-				require.NotContains(t, failure(err).Error(), "s3cret")
-				require.Contains(t, failure(err).Error(), fmt.Sprint(test.status))
+				means(t, said(t, err), cause, test.want...)
+				require.Equal(t, test.status == 412 || test.status == 404 && code == "BlobNotFound" || test.changed, isChanged(err), "%d %s", test.status, code)
+				require.NotContains(t, said(t, err).Error(), "s3cret")
+				require.Contains(t, said(t, err).Error(), fmt.Sprint(test.status))
 			}
 		}
 	}
@@ -98,16 +108,16 @@ func TestBlobErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 		io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, context.DeadlineExceeded, errors.New("LeaseAlreadyPresent"),
 		&net.OpError{Op: "dial", Err: errors.New("connection refused")}, &net.DNSError{Err: "no such host"},
 	} {
-		means(t, failure(cause), cause, abstractions.ErrUnavailable)
+		means(t, said(t, cause), cause, abstractions.ErrUnavailable)
 		quoting := &url.Error{Op: "Put", URL: "https://account/leases?sig=s3cret", Err: cause}
-		means(t, failure(quoting), cause, abstractions.ErrUnavailable)
-		require.NotContains(t, failure(quoting).Error(), "s3cret")
+		means(t, said(t, quoting), cause, abstractions.ErrUnavailable)
+		require.NotContains(t, said(t, quoting).Error(), "s3cret")
 	}
-	require.NoError(t, failure(nil))
-	gone := failure(fmt.Errorf("wrapped: %w", context.Canceled))
-	means(t, gone, context.Canceled)
+	require.NoError(t, said(t, nil))
+	require.False(t, abstractions.NotApplied(said(t, io.EOF)))
+	require.True(t, abstractions.NotApplied(said(t, &net.OpError{Op: "dial", Err: errors.New("connection refused")})), "it was never sent")
 	denied := fmt.Errorf("no token: %w", abstractions.ErrDenied) // as package auth says it
-	require.Equal(t, denied, failure(denied))
+	require.ErrorIs(t, said(t, denied), denied)
 }
 
 func TestBlobRetryAfter(t *testing.T) {
@@ -126,7 +136,7 @@ func TestBlobRetryAfter(t *testing.T) {
 		{[]string{"Retry-After", "Sat, 21 Nov 2026 14:00:09 GMT"}, 0},
 	} {
 		var throttled *abstractions.ThrottledError
-		require.ErrorAs(t, failure(answered(503, "ServerBusy", test.headers...)), &throttled)
+		require.ErrorAs(t, said(t, answered(503, "ServerBusy", test.headers...)), &throttled)
 		require.Equal(t, test.want, throttled.RetryAfter, "%v", test.headers)
 	}
 	require.Zero(t, retryAfter(nil))
@@ -163,9 +173,103 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 				continue
 			}
 			require.ErrorIs(t, err, test.want, "%s %s", what, test.code)
-			require.NotErrorIs(t, err, errMoved)
+			require.NotErrorIs(t, err, errChanged)
 		}
 	}
 	b.watch.heals()
 	require.NoError(t, b.extend(g), "none of it was certain to have ended the lease")
+}
+
+// wrote reports whether a record was written before the last of what was sent since
+// the last count.
+func (w *watch) wrote() bool {
+	sent := w.count()
+	return slices.Contains(sent[:max(0, len(sent)-1)], write)
+}
+
+// meansAfter is means, where what was sent before the fault may have been a write that
+// was applied: then the call as a whole is of unknown outcome.
+func (f fault) meansAfter(wrote bool) func(error) bool {
+	if wrote {
+		return isUnknown
+	}
+	return f.means
+}
+
+// T27: "throttled", "denied", "not set up": they say that nothing was applied, so a
+// call whose first write was applied does not end with one. Nobody takes such a
+// lease for untouched.
+func TestTrap_T27_BlobNothingWasAppliedIsNotSaidAfterAWrite(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []struct {
+		status int
+		code   string
+	}{{503, "ServerBusy"}, {429, ""}, {403, "AuthorizationFailure"}, {404, "ContainerNotFound"}, {409, "ContainerBeingDeleted"}, {400, "FeatureVersionMismatch"}} {
+		for what, step := range map[string]verb{"release": freeLease, "release by ID": freeLease, "break": breakIt, "break at once": freeLease} {
+			b := newBed(t)
+			g := b.take("n", "a")
+			b.watch.answers(step, answer.status, "x-ms-error-code", answer.code)
+			err := halfEnding(b)[what](t.Context(), g)
+			requireNoPromise(t, err, fmt.Sprint(what, answer))
+			var sdk *azcore.ResponseError
+			require.ErrorAs(t, err, &sdk, "the client library's error is there")
+			require.Equal(t, answer.status, sdk.StatusCode)
+			require.ErrorContains(t, err, fmt.Sprint(answer.status))
+			b.watch.heals()
+			_, err = b.try("n", "a")
+			require.ErrorIs(t, err, abstractions.ErrReleased, "it was applied")
+			require.NoError(t, halfEnding(b)[what](t.Context(), g), "again")
+		}
+	}
+}
+
+func halfEnding(b *bed) map[string]func(ctx context.Context, g abstractions.Grant) error {
+	return map[string]func(ctx context.Context, g abstractions.Grant) error{
+		"release": func(ctx context.Context, g abstractions.Grant) error { return b.Release(ctx, endOf(g)) },
+		"release by ID": func(ctx context.Context, g abstractions.Grant) error {
+			return b.Release(ctx, abstractions.ReleaseRequest{Name: g.Name, ID: g.ID})
+		},
+		"break": func(ctx context.Context, g abstractions.Grant) error {
+			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name, IfToken: g.Token})
+			return err
+		},
+		"break at once": func(ctx context.Context, g abstractions.Grant) error {
+			_, err := b.Break(ctx, abstractions.BreakRequest{Name: g.Name, IfToken: g.Token, Immediate: true})
+			return err
+		},
+	}
+}
+
+func requireNoPromise(t testing.TB, err error, what string) {
+	t.Helper()
+	require.ErrorIs(t, err, abstractions.ErrUnavailable, what)
+	require.False(t, abstractions.NotApplied(err), what)
+	for _, promise := range []error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp} {
+		require.NotErrorIs(t, err, promise, what)
+	}
+	var throttled *abstractions.ThrottledError
+	require.False(t, errors.As(err, &throttled), what)
+}
+
+// The same where the call begins again after its write, and meets that then.
+func TestTrap_T27_BlobBreakThatBeginsAgainAfterItsWrite(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"ServerBusy", "ContainerNotFound"} {
+		b := newBed(t)
+		g := b.take("n", "a")
+		looks := 0
+		b.watch.set(func(v verb, r *http.Request) (*http.Response, error) {
+			switch {
+			case v == breakIt:
+				return answering(r, http.StatusPreconditionFailed, "x-ms-error-code", "ConditionNotMet"), nil
+			case v == look:
+				if looks++; looks > 1 {
+					return answering(r, map[string]int{"ServerBusy": 503, "ContainerNotFound": 404}[code], "x-ms-error-code", code), nil
+				}
+			}
+			return nil, nil
+		}, nil)
+		_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: g.Token})
+		requireNoPromise(t, err, code)
+	}
 }

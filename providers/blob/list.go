@@ -2,7 +2,6 @@ package bloblease
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -23,19 +22,19 @@ type listed struct {
 // that are not ours are left out.
 func (s store) page(ctx context.Context, prefix, marker string, limit int) (found []listed, next string, now time.Time, err error) {
 	options := &container.ListBlobsFlatOptions{
-		Include: container.ListBlobsInclude{Metadata: true}, Prefix: to.Ptr(s.naming.list(prefix)), MaxResults: to.Ptr(int32(limit)),
+		Include: container.ListBlobsInclude{Metadata: true}, Prefix: to.Ptr(s.naming.EncodePrefix(prefix)), MaxResults: to.Ptr(int32(limit)),
 	}
 	if marker != "" {
 		options.Marker = &marker
 	}
 	answer, err := s.container.NewListBlobsFlatPager(options).NextPage(ctx)
-	if err = failure(err); err != nil {
+	if err != nil {
 		return nil, "", time.Time{}, err
 	}
 	now = deref(answer.Date)
 	for _, item := range answer.Segment.BlobItems {
 		v := listedView(item, now)
-		name, ours := s.naming.name(deref(item.Name), v.record.Name)
+		name, ours := s.naming.Decode(deref(item.Name), v.record.Name)
 		if v.found && ours && strings.HasPrefix(name, prefix) {
 			found = append(found, listed{deref(item.Name), name, v})
 		}
@@ -54,10 +53,11 @@ func listedView(item *container.BlobItem, now time.Time) view {
 	return v
 }
 
-func (p *Provider) list(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	found, next, _, err := p.store.page(ctx, req.Prefix, req.After, req.PageLimit())
+// List lists records, in the order of their blobs' names.
+func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	found, next, _, err := d.store.page(ctx, req.Prefix, req.After, req.PageLimit())
 	if err != nil {
-		return abstractions.ListResult{}, p.listFailure(err, req.After)
+		return abstractions.ListResult{}, d.listFailure(err, req.After)
 	}
 	result := abstractions.ListResult{Next: next}
 	for _, one := range found {
@@ -69,10 +69,9 @@ func (p *Provider) list(ctx context.Context, req abstractions.ListRequest) (abst
 	return result, nil
 }
 
-func (p *Provider) listFailure(err error, after string) error {
-	var homeless *containerError
+func (d *driver) listFailure(err error, after string) error {
 	switch {
-	case errors.As(err, &homeless) && homeless.meaning != deleting && p.createContainer:
+	case d.willCreate(err):
 		return nil
 	case after != "" && hasCode(err, bloberror.OutOfRangeInput, bloberror.InvalidQueryParameterValue, bloberror.OutOfRangeQueryParameterValue, bloberror.InvalidInput):
 		return &abstractions.InvalidError{Field: "After", Value: after, Want: "Next of the page before"}

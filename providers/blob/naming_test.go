@@ -6,7 +6,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
+)
+
+var (
+	names = providerkit.Naming{Slash: ':', Max: maxBlobName}
+	under = providerkit.Naming{Prefix: "p/", Slash: ':', Max: maxBlobName}
 )
 
 func TestBlobNames(t *testing.T) {
@@ -20,9 +26,9 @@ func TestBlobNames(t *testing.T) {
 		"a~2E":                        "a~7E2E",
 		"a.":                          "a~2E",
 		".":                           "~2E",
-		"..":                          ".~2E",
+		"..":                          "~2E~2E",
 		"a.b":                         "a.b",
-		"../x":                        "..:x",
+		"../x":                        "~2E.:x",
 		"//":                          "::",
 		"é":                           "~C3~A9",
 		`a\b`:                         "a~5Cb",
@@ -32,16 +38,16 @@ func TestBlobNames(t *testing.T) {
 		strings.Repeat("/", 512):      strings.Repeat(":", 512),
 		"\ufffe" + "\U0010ffff" + "x": "~EF~BF~BE~F4~8F~BF~BFx",
 	} {
-		require.Equal(t, want, encode(name))
-		back, ok := naming{}.name(want, "")
+		require.Equal(t, want, names.Encode(name))
+		back, ok := names.Decode(want, "")
 		require.True(t, ok, want)
 		require.Equal(t, name, back)
 	}
 	for _, foreign := range []string{"", "a~", "a~2", "a~2e", "a~41", "a~zz", "a.", "a b", "é", "a/b", "a~~", "~~" + strings.Repeat("0", 64)} {
-		_, ok := naming{}.name(foreign, "a")
+		_, ok := names.Decode(foreign, "a")
 		require.False(t, ok, foreign)
 	}
-	_, ok := naming{prefix: "leases/"}.name("other/a", "")
+	_, ok := providerkit.Naming{Prefix: "leases/", Slash: ':', Max: maxBlobName}.Decode("other/a", "")
 	require.False(t, ok)
 }
 
@@ -50,21 +56,21 @@ func TestTrap_T25_BlobLongNamesAreToldApart(t *testing.T) {
 	for _, text := range []string{"é", "%", "🔒", " ", "x%"} {
 		for _, end := range []string{"", "a", "b", "."} {
 			name := strings.Repeat(text, (512-1)/len(text)) + end
-			encoded := encode(name)
-			require.LessOrEqual(t, len(encoded)+maxPrefix, 1024)
+			encoded := names.Encode(name)
+			require.LessOrEqual(t, len(encoded)+200, 1024)
 			require.Empty(t, seen[encoded], name)
 			seen[encoded] = name
-			back, ok := naming{}.name(encoded, name)
+			back, ok := names.Decode(encoded, name)
 			require.True(t, ok)
 			require.Equal(t, name, back)
-			if !isHashed(encoded) {
+			if !providerkit.IsCut(encoded) {
 				continue
 			}
-			_, ok = naming{}.name(encoded, name[:len(name)-1])
+			_, ok = names.Decode(encoded, name[:len(name)-1])
 			require.False(t, ok, "another name")
 			for _, n := range []int{1, 50, 199, 200, 201, 205, 300, len(name)} {
 				if prefix := name[:min(n, len(name))]; utf8.ValidString(prefix) {
-					require.True(t, strings.HasPrefix(encoded, naming{}.list(prefix)), "%d of %q", n, text)
+					require.True(t, strings.HasPrefix(encoded, names.EncodePrefix(prefix)), "%d of %q", n, text)
 				}
 			}
 		}
@@ -80,18 +86,18 @@ func FuzzTrap_T25_BlobNames(f *testing.F) {
 		if abstractions.ValidateName(name) != nil {
 			return
 		}
-		encoded := encode(name)
-		require.LessOrEqual(t, len(encoded), maxEncoded)
+		encoded := names.Encode(name)
+		require.LessOrEqual(t, len(encoded), maxBlobName)
 		require.False(t, strings.HasSuffix(encoded, "."))
 		require.NotContains(t, encoded, "/")
 		if abstractions.ValidateName(other) == nil {
-			require.Equal(t, name == other, encoded == encode(other))
+			require.Equal(t, name == other, encoded == names.Encode(other))
 		}
-		back, ok := naming{prefix: "p/"}.name("p/"+encoded, name)
+		back, ok := under.Decode("p/"+encoded, name)
 		require.True(t, ok)
 		require.Equal(t, name, back)
 		if n >= 0 && n <= len(name) {
-			require.True(t, strings.HasPrefix("p/"+encoded, naming{prefix: "p/"}.list(name[:n])) || n == len(name) && strings.HasSuffix(name, "."))
+			require.True(t, strings.HasPrefix("p/"+encoded, under.EncodePrefix(name[:n])) || n == len(name) && strings.HasSuffix(name, "."))
 		}
 	})
 }

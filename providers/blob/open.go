@@ -7,6 +7,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
 )
 
@@ -17,36 +18,39 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	source, err := options.source()
+	at, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	if source == "URL" {
-		if options, err = options.withURL(); err != nil {
-			return nil, err
-		}
-	}
-	options, at, err := options.complete()
+	d, err := options.driver(at)
 	if err != nil {
 		return nil, err
 	}
-	client, idle := options.client()
-	c, err := options.open(at, client)
-	if err != nil {
-		return nil, err
-	}
-	lifetime, end := context.WithCancel(context.Background())
-	return &Provider{
-		lifetime: lifetime, end: end,
-		store: store{container: c, naming: naming{prefix: options.Prefix}},
-		caps:  capabilitiesOf(options), timeout: options.Timeout, retention: options.Retention,
-		createContainer: options.CreateContainer, idle: idle,
-	}, nil
+	return d.provider(options.Timeout), nil
 }
 
 // OpenURL is Open with Options.URL.
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
+}
+
+// maxBlobName is the longest name of a blob, without the prefix. The service's limit
+// is 1024 characters.
+const maxBlobName = 800
+
+// driver makes the verbs of options that are complete.
+//
+// A slash of a name is not kept: where the account has a hierarchical namespace,
+// "jobs" would be a file and a folder, and elsewhere a name of many slashes has more
+// segments than are allowed
+// (learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
+func (o Options) driver(at endpoint) (*driver, error) {
+	client, idle := o.client()
+	c, err := o.container(at, client)
+	return &driver{
+		store: store{container: c, naming: providerkit.Naming{Prefix: o.Prefix, Slash: ':', Max: maxBlobName}},
+		caps:  capabilitiesOf(o), retention: o.Retention, create: o.Create, idle: idle,
+	}, err
 }
 
 // client returns the library's options, and what closes their idle connections.
@@ -58,7 +62,7 @@ func (o Options) client() (*container.ClientOptions, func()) {
 		transport := newTransport()
 		client.Transport, idle = roundTripper{transport}, transport.CloseIdleConnections
 	}
-	client.Transport = discreet{client.Transport}
+	client.Transport = redactingTransport{client.Transport}
 	client.Retry = policy.RetryOptions{MaxRetries: -1}
 	return &container.ClientOptions{
 		ClientOptions:          client,
@@ -66,8 +70,8 @@ func (o Options) client() (*container.ClientOptions, func()) {
 	}, idle
 }
 
-// open makes the container's client with the one identity that there is.
-func (o Options) open(at endpoint, client *container.ClientOptions) (*container.Client, error) {
+// container makes the container's client with the one identity that there is.
+func (o Options) container(at endpoint, client *container.ClientOptions) (*container.Client, error) {
 	address := at.service() + "/" + o.Container
 	switch {
 	case o.ConnectionString != "":
@@ -89,7 +93,7 @@ func (o Options) open(at endpoint, client *container.ClientOptions) (*container.
 	if err != nil {
 		return nil, err
 	}
-	return container.NewClient(address, patient{credential}, client)
+	return container.NewClient(address, boundedCredential{credential}, client)
 }
 
 func (o Options) credential() (azcore.TokenCredential, error) {

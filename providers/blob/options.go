@@ -1,28 +1,22 @@
 package bloblease
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
+	"encoding/base64"
 	"fmt"
-	"log/slog"
+	"net/url"
+	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/distributedleasing/leasing/auth"
-
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/auth"
 )
 
 // Forever as a retention never forgets.
 const Forever = abstractions.Infinite
-
-// The defaults of Options.
-const (
-	DefaultRetention = 24 * time.Hour
-	DefaultTimeout   = 10 * time.Second
-)
 
 // Options configure a provider. Exactly one of URL, AccountURL and ConnectionString
 // says where the storage account is. With AccountURL exactly one of Auth,
@@ -47,44 +41,43 @@ type Options struct {
 	// AzurePublic. The scheme azblob means https. A key's characters with a meaning
 	// in URLs are written as %2F for /, %2B for + and %3D for =.
 	//
-	// The query may set the fields below that are no secrets and have a tag in
-	// lower case; auth, a mode of package auth or "Environment", which reads the
+	// The query may set the fields from Create on; auth, a mode of package auth or "Environment", which reads the
 	// variables that auth.FromEnvironment does; client_id, tenant_id,
 	// token_file_path and certificate_path for that mode; the parameters of a SAS;
 	// or connection_string_env, the variable with a connection string.
-	URL string `json:"url"`
+	URL string `json:"url" option:"secret"`
 
 	// AccountURL is the account, https://account.blob.core.windows.net, or one of
 	// its containers, with a slash and the container's name behind it. The query
 	// may be a SAS.
-	AccountURL string `json:"account_url"`
+	AccountURL string `json:"account_url" option:"secret"`
 	// Auth is a way to get tokens from Microsoft Entra ID.
 	Auth auth.Options `json:"auth"`
 	// Credential is a source of tokens of your own.
 	Credential azcore.TokenCredential `json:"-"`
 	// AccountKey is one of the account's two keys, in base64.
-	AccountKey string `json:"account_key"`
+	AccountKey string `json:"account_key" option:"secret"`
 	// SAS is a shared access signature of the account or the container: the query
 	// of its URL, "sv=...&sig=...". It has to permit read, write, create and list,
 	// and delete for Sweep.
-	SAS string `json:"sas"`
+	SAS string `json:"sas" option:"secret"`
 	// ConnectionString is the account's, as the portal shows it, with a key or a SAS.
-	ConnectionString string `json:"connection_string"`
+	ConnectionString string `json:"connection_string" option:"secret"`
 
 	// Container is where the blobs are: best one for leases alone. Required, unless
 	// a URL names it.
 	Container string `json:"container"`
-	// CreateContainer creates the container when it is first needed and not there.
-	CreateContainer bool `json:"create_container"`
-	// Prefix begins the names of all blobs: "leases/" makes a folder. Those who are
-	// to exclude each other use the same. Up to 200 letters, digits, and any of
+	// Create lets the first acquire create the container if it is not there.
+	Create bool `json:"create"`
+	// Prefix begins the names of all blobs: "leases/" makes a folder. Processes that
+	// exclude each other use the same. Up to 200 letters, digits, and any of
 	// "-_./", no slash first. Default none.
-	Prefix string `json:"prefix"`
+	Prefix string `json:"prefix" option:"maxlen=200"`
 	// Retention is how long Sweep leaves names that nobody has. At least a minute.
-	// Default DefaultRetention; with Forever Sweep does nothing.
-	Retention time.Duration `json:"retention"`
-	// Timeout bounds a request whose context has no deadline. Default DefaultTimeout.
-	Timeout time.Duration `json:"timeout"`
+	// Default 1 h; with Forever Sweep does nothing.
+	Retention time.Duration `json:"retention" option:"retention,min=1m"`
+	// Timeout bounds a request whose context has no deadline. Default 10 s.
+	Timeout time.Duration `json:"timeout" option:"timeout"`
 	// Infinite permits leases without an end. One whose holder dies without having
 	// released it blocks its name until an operator breaks it.
 	Infinite bool `json:"infinite"`
@@ -95,106 +88,132 @@ type Options struct {
 	ClientOptions azcore.ClientOptions `json:"-"`
 }
 
-// notShown stands for what may hold a secret.
-const notShown = "(not shown)"
+// Format shows what is no secret, for all verbs.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
-// String shows what is no secret.
-func (o Options) String() string {
-	source, err := o.source()
-	if err != nil {
-		source = "no source"
-	}
-	if e, err := o.endpoint(); err == nil && source != "URL" {
-		source += " " + e.shown()
-	}
-	return fmt.Sprintf("bloblease.Options{%s, %s, Container: %q, Prefix: %q, Retention: %v}", source, o.identity(), o.Container, o.Prefix, o.Retention)
-}
-
-// identity names the way we say who we are.
-func (o Options) identity() string {
-	if given := o.identities(); len(given) > 0 {
-		return strings.Join(given, " and ")
-	}
-	return "no identity"
-}
-
-func (o Options) identities() []string {
-	var given []string
-	for _, i := range []struct {
-		field string
-		set   bool
-	}{
-		{"Auth " + string(o.Auth.Mode), !o.Auth.IsZero()}, {"Credential", o.Credential != nil},
-		{"AccountKey", o.AccountKey != ""}, {"SAS", o.SAS != ""},
-	} {
-		if i.set {
-			given = append(given, i.field)
-		}
-	}
-	return given
-}
-
-// GoString is String.
-func (o Options) GoString() string { return o.String() }
-
-// LogValue is String.
-func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
-
-// MarshalJSON is String: options that hold secrets are not for writing down.
-func (o Options) MarshalJSON() ([]byte, error) { return json.Marshal(o.String()) }
+// MarshalJSON shows what Format does: options that hold secrets are not for writing down.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options. Fields it doesn't know are an error, and so are
 // durations that are not written as text.
-func (o *Options) UnmarshalJSON(data []byte) error {
-	type plain Options // without this method
-	fields := struct {
-		*plain
-		Retention *duration `json:"retention"`
-		Timeout   *duration `json:"timeout"`
-	}{(*plain)(o), (*duration)(&o.Retention), (*duration)(&o.Timeout)}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&fields)
-	if named := (*abstractions.InvalidError)(nil); errors.As(err, &named) {
-		return named
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
+
+// complete validates the options, and fills in the defaults and what the URL says.
+func (o *Options) complete() (at endpoint, err error) {
+	source, err := providerkit.ExactlyOne(o, "URL", "AccountURL", "ConnectionString")
+	if err == nil && source == "URL" {
+		err = o.readURL()
 	}
 	if err != nil {
-		// The error names a field or an offset, never a value of another field.
-		return &abstractions.InvalidError{Field: "Options", Value: notShown, Want: "the JSON of bloblease.Options: " + err.Error()}
+		return at, err
+	}
+	if o.AccountURL != "" {
+		at, err = o.completeAccount()
+	} else {
+		err = o.validateConnectionString()
+	}
+	if err == nil {
+		err = providerkit.Complete(o)
+	}
+	if err == nil {
+		err = o.validate()
+	}
+	return at, err
+}
+
+func invalid(field string, value any, want string) error {
+	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
+}
+
+var (
+	// containerName is the form of a container's name
+	// (learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
+	containerName = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9]){2,62}$`)
+	// prefixName leaves out what providerkit.Naming escapes, and what would make an
+	// empty or a hidden folder.
+	prefixName = regexp.MustCompile(`^([A-Za-z0-9_-][A-Za-z0-9_.-]*/)*([A-Za-z0-9_-][A-Za-z0-9_.-]*)?$`)
+)
+
+// validate is about what no tag says.
+func (o *Options) validate() error {
+	switch {
+	case len(o.Container) > 63 || !containerName.MatchString(o.Container):
+		return invalid("Container", o.Container, "3 to 63 lower-case letters, digits and single hyphens between them")
+	case !prefixName.MatchString(o.Prefix) || strings.Contains(o.Prefix, "./"):
+		return invalid("Prefix", o.Prefix, `letters, digits and "-_./", a letter or digit before each slash, such as "leases/"`)
+	case !reflect.ValueOf(o.ClientOptions.Retry).IsZero():
+		return invalid("ClientOptions.Retry", providerkit.NotShown, "nothing: a request is made once, and package leasing tries again")
 	}
 	return nil
 }
 
-// duration is a time.Duration as text.
-type duration time.Duration
-
-func (d *duration) UnmarshalText(text []byte) error {
-	if string(text) == "forever" {
-		*d = duration(Forever)
-		return nil
+// completeAccount reads AccountURL, and requires one identity for it.
+func (o *Options) completeAccount() (endpoint, error) {
+	at, sas, err := splitAccountURL(o.AccountURL)
+	if err != nil {
+		return at, err
 	}
-	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
-	return err
+	if sas != "" && o.SAS != "" {
+		return at, badAccountURL("no query, since Options.SAS is set")
+	}
+	o.SAS = strings.TrimPrefix(o.SAS+sas, "?")
+	if at.container != "" {
+		if o.Container != "" && o.Container != at.container {
+			return at, invalid("Container", o.Container, fmt.Sprintf("%q, which Options.AccountURL names; or nothing", at.container))
+		}
+		o.Container = at.container
+	}
+	identity, err := providerkit.ExactlyOne(o, identities...)
+	if err != nil {
+		return at, err
+	}
+	return at, o.validateIdentity(identity, at)
 }
 
-// source returns the field that says where the account is.
-func (o Options) source() (string, error) {
-	var given []string
-	for _, s := range []struct {
-		field string
-		set   bool
-	}{{"URL", o.URL != ""}, {"AccountURL", o.AccountURL != ""}, {"ConnectionString", o.ConnectionString != ""}} {
-		if s.set {
-			given = append(given, s.field)
+// identities are the fields that say who we are.
+var identities = []string{"Auth", "Credential", "AccountKey", "SAS"}
+
+func (o *Options) hasIdentity() bool {
+	return !o.Auth.IsZero() || o.Credential != nil || o.AccountKey != "" || o.SAS != ""
+}
+
+func (o *Options) validateIdentity(identity string, at endpoint) error {
+	switch identity {
+	case "AccountKey":
+		if key, err := base64.StdEncoding.DecodeString(o.AccountKey); err != nil || len(key) == 0 {
+			return invalid("AccountKey", providerkit.NotShown, "one of the account's keys, in base64")
+		}
+		return nil
+	case "SAS": // the two parameters that every SAS has (learn.microsoft.com/rest/api/storageservices/create-account-sas)
+		query, err := url.ParseQuery(o.SAS)
+		if err != nil || query.Get("sv") == "" || query.Get("sig") == "" {
+			return invalid("SAS", providerkit.NotShown, `a shared access signature: "sv=...&sig=..."`)
+		}
+		return nil
+	}
+	if at.scheme != "https" && !o.ClientOptions.InsecureAllowCredentialWithHTTP {
+		return badAccountURL("https: tokens are not sent over http")
+	}
+	if identity == "Credential" {
+		return nil
+	}
+	return o.Auth.Validate()
+}
+
+// validateConnectionString leaves to the client library what it takes a connection
+// string for, but for its errors.
+func (o *Options) validateConnectionString() error {
+	if o.hasIdentity() {
+		return invalid("ConnectionString", providerkit.NotShown, "no "+strings.Join(identities, ", ")+" beside it: it says who we are")
+	}
+	for part := range strings.SplitSeq(strings.TrimRight(o.ConnectionString, "; \n"), ";") {
+		if name, _, found := strings.Cut(part, "="); !found || name == "" {
+			return badConnectionString()
 		}
 	}
-	if len(given) == 1 {
-		return given[0], nil
-	}
-	value := "with none"
-	if len(given) > 0 {
-		value = "with " + strings.Join(given, " and ")
-	}
-	return "", &abstractions.InvalidError{Field: "Options", Value: value, Want: "exactly one of URL, AccountURL and ConnectionString"}
+	return nil
+}
+
+func badConnectionString() error {
+	return invalid("ConnectionString", providerkit.NotShown, "AccountName=...;AccountKey=..., or BlobEndpoint=...;SharedAccessSignature=..., as the portal shows it")
 }

@@ -2,6 +2,7 @@ package bloblease
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestBlobOptionsThatWork(t *testing.T) {
 		{ConnectionString: "DefaultEndpointsProtocol=https;AccountName=account;AccountKey=a2V5;EndpointSuffix=core.windows.net;", Container: "leases"},
 		{AccountURL: account, Container: "leases", Auth: identity, Prefix: "a-b/c_d.e/", Retention: Forever, Timeout: time.Hour},
 		{URL: "azblob://account/leases?auth=managedidentity"},
-		{URL: "azblob://account/leases?auth=ManagedIdentity&client_id=22222222-2222-4222-8222-222222222222&cloud=AzureChina&prefix=x/&retention=forever&timeout=5s&create_container=true&infinite=1"},
+		{URL: "azblob://account/leases?auth=ManagedIdentity&client_id=22222222-2222-4222-8222-222222222222&cloud=AzureChina&prefix=x/&retention=forever&timeout=5s&create=true&infinite=1"},
 		{URL: "azblob:///leases?connection_string_env=LEASING_TEST_CONNECTION"},
 		{URL: "azblob://account/leases?sv=1&sig=x%2F"},
 		{URL: "azblob+https://host.example:8443/leases?auth=Auto"},
@@ -54,20 +55,20 @@ func TestBlobURLsSayWhatTheOptionsSay(t *testing.T) {
 	t.Setenv("LEASING_TEST_CONNECTION", "AccountName=account;AccountKey=a2V5")
 	id := "22222222-2222-4222-8222-222222222222"
 	for url, want := range map[string]Options{
-		"azblob://account/leases?auth=ManagedIdentity":                         {AccountURL: account, Container: "leases", Auth: identity},
-		"azblob://account/leases?auth=ManagedIdentity&cloud=AzureGovernment":   {AccountURL: "https://account.blob.core.usgovcloudapi.net", Container: "leases", Auth: auth.Options{Mode: auth.ManagedIdentity, Cloud: "AzureGovernment"}},
-		"azblob://account:a%2Fb%2B%3D@account.blob.core.windows.net/leases":    {AccountURL: account, Container: "leases", AccountKey: "a/b+="},
-		"azblob://:a2V5@account/leases?infinite=true":                          {AccountURL: account, Container: "leases", AccountKey: "a2V5", Infinite: true},
-		"azblob://account/leases?sv=1&sig=x%2F":                                {AccountURL: account, Container: "leases", SAS: "sig=x%2F&sv=1"},
-		"azblob:///leases?connection_string_env=LEASING_TEST_CONNECTION":       {ConnectionString: "AccountName=account;AccountKey=a2V5", Container: "leases"},
-		"azblob+http://dev:a2V5@127.0.0.1:10000/dev/leases?create_container=1": {AccountURL: "http://127.0.0.1:10000/dev", Container: "leases", AccountKey: "a2V5", CreateContainer: true},
+		"azblob://account/leases?auth=ManagedIdentity":                       {AccountURL: account, Container: "leases", Auth: identity},
+		"azblob://account/leases?auth=ManagedIdentity&cloud=AzureGovernment": {AccountURL: "https://account.blob.core.usgovcloudapi.net", Container: "leases", Auth: auth.Options{Mode: auth.ManagedIdentity, Cloud: "AzureGovernment"}},
+		"azblob://account:a%2Fb%2B%3D@account.blob.core.windows.net/leases":  {AccountURL: account, Container: "leases", AccountKey: "a/b+="},
+		"azblob://:a2V5@account/leases?infinite=true":                        {AccountURL: account, Container: "leases", AccountKey: "a2V5", Infinite: true},
+		"azblob://account/leases?sv=1&sig=x%2F":                              {AccountURL: account, Container: "leases", SAS: "sig=x%2F&sv=1"},
+		"azblob:///leases?connection_string_env=LEASING_TEST_CONNECTION":     {ConnectionString: "AccountName=account;AccountKey=a2V5", Container: "leases"},
+		"azblob+http://dev:a2V5@127.0.0.1:10000/dev/leases?create=1":         {AccountURL: "http://127.0.0.1:10000/dev", Container: "leases", AccountKey: "a2V5", Create: true},
 		"azblob://account/leases?auth=ServicePrincipal&tenant_id=t&client_id=" + id + "&certificate_path=%2Fc.pem": {
 			AccountURL: account, Container: "leases",
 			Auth: auth.Options{Mode: auth.ServicePrincipal, ServicePrincipal: auth.ServicePrincipalOptions{TenantID: "t", ClientID: id, CertificatePath: "/c.pem"}},
 		},
 	} {
-		got, err := Options{URL: url}.withURL()
-		require.NoError(t, err, url)
+		got := Options{URL: url}
+		require.NoError(t, got.readURL(), url)
 		require.Equal(t, want, got, url)
 	}
 }
@@ -90,7 +91,7 @@ func TestBlobOptionsThatDoNotWork(t *testing.T) {
 		{change(func(o *Options) { o.AccountKey = "a2V5" }), "Options"},
 		{change(func(o *Options) { o.SAS = "sv=1&sig=x" }), "Options"},
 		{change(func(o *Options) { o.AccountURL += "?sv=1&sig=x" }), "Options"},
-		{Options{ConnectionString: "AccountName=a;AccountKey=a2V5", Container: "leases", Auth: identity}, "Options"},
+		{Options{ConnectionString: "AccountName=a;AccountKey=a2V5", Container: "leases", Auth: identity}, "Options.ConnectionString"},
 		{Options{ConnectionString: "nonsense", Container: "leases"}, "Options.ConnectionString"},
 		{Options{ConnectionString: "AccountName=account;AccountKey=!", Container: "leases"}, "Options.ConnectionString"},
 		{Options{ConnectionString: "AccountName=account", Container: "leases"}, "Options.ConnectionString"},
@@ -157,15 +158,15 @@ func TestBlobOptionsAsJSON(t *testing.T) {
 	var o Options
 	require.NoError(t, json.Unmarshal([]byte(`{
 		"account_url": "https://account.blob.core.windows.net", "container": "leases", "prefix": "x/", "retention": "forever", "timeout": "5s",
-		"create_container": true, "infinite": true,
+		"create": true, "infinite": true,
 		"auth": {"Mode": "WorkloadIdentity", "WorkloadIdentity": {"ClientId": "c", "TenantId": "t"}}
 	}`), &o))
 	require.Equal(t, Options{
-		AccountURL: account, Container: "leases", Prefix: "x/", Retention: Forever, Timeout: 5 * time.Second, CreateContainer: true, Infinite: true,
+		AccountURL: account, Container: "leases", Prefix: "x/", Retention: Forever, Timeout: 5 * time.Second, Create: true, Infinite: true,
 		Auth: auth.Options{Mode: auth.WorkloadIdentity, WorkloadIdentity: auth.WorkloadIdentityOptions{ClientID: "c", TenantID: "t"}},
 	}, o)
 	for text, field := range map[string]string{
-		`{"ttl": 3}`: "Options", `{"retention": 3}`: "Options", `{"timeout": "x"}`: "Options", `[]`: "Options",
+		`{"ttl": 3}`: "Options in JSON", `{"retention": 3}`: "Options.Retention", `{"timeout": "x"}`: "Options.Timeout", `[]`: "Options",
 		`{"auth": {"Mode": "x"}}`: "auth.Options.Mode", `{"auth": {"Mod": "x"}}`: "auth.Options",
 	} {
 		var invalid *abstractions.InvalidError
@@ -181,6 +182,7 @@ func TestBlobCapabilities(t *testing.T) {
 	require.Equal(t, "blob", c.Provider)
 	p, err := Open(t.Context(), Options{AccountURL: account, Container: "leases", Auth: identity})
 	require.NoError(t, err)
+	c.HeedsContext = true // by the kit
 	require.Equal(t, c, p.Capabilities())
 	_, err = p.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "a", Owner: "o", TTL: abstractions.Infinite})
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
@@ -192,4 +194,22 @@ func TestBlobCapabilities(t *testing.T) {
 	require.Error(t, err)
 	_, err = OpenURL(t.Context(), "azblob://account")
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
+}
+
+// T49: the connection string itself where the name of its variable belongs. It is not
+// shown; a name that is only mistyped is.
+func TestTrap_T49_BlobConnectionStringInPlaceOfItsVariable(t *testing.T) {
+	for _, secret := range []string{
+		"DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + canaryKey + ";EndpointSuffix=core.windows.net",
+		"AccountKey=" + canaryKey, strings.Repeat(canary, 6), canaryKey + "==", canaryKey + "/" + canaryKey,
+		"BlobEndpoint=https://a.blob.core.windows.net;SharedAccessSignature=sv=1&sig=" + canaryKey,
+	} {
+		_, err := OpenURL(t.Context(), "azblob:///leases?connection_string_env="+url.QueryEscape(secret))
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		require.NotContains(t, err.Error(), canaryKey[:8])
+		require.NotContains(t, err.Error(), canary)
+		require.ErrorContains(t, err, "connection_string_env")
+	}
+	_, err := OpenURL(t.Context(), "azblob:///leases?connection_string_env=AZURE_STORAGE_CONNECTION_STRONG")
+	require.ErrorContains(t, err, "AZURE_STORAGE_CONNECTION_STRONG")
 }

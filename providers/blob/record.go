@@ -9,93 +9,74 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// phase is how far the claim of a record has come. What is not here, the
-// service's own lease state says.
-type phase string
-
-const (
-	// claimed: by whoever may take the lease, has it, or has let it run out.
-	claimed phase = ""
-	// released: given up, or about to be: it is written before the lease is.
-	released phase = "released"
-	// breaking: broken by an operator, and running out.
-	breaking phase = "breaking"
-	// broken: broken by an operator for good.
-	broken phase = "broken"
-)
-
-// record is what a blob's metadata remembers of a name. It outlives leases.
+// record is what a blob's metadata remembers of a name. It outlives leases, and says
+// nothing about when they end: the service's own lease does.
 type record struct {
-	Name     string            `json:"name,omitempty"` // only if the blob's name does not tell it
-	Token    int64             `json:"token"`
-	ID       string            `json:"id,omitempty"`
-	Phase    phase             `json:"phase,omitempty"`
-	Owner    string            `json:"owner,omitempty"`
-	Seconds  int32             `json:"ttl,omitempty"`   // the lease's duration; -1 is infinite
-	Since    int64             `json:"since,omitempty"` // when it was claimed, in seconds by the service's clock
-	Grace    int32             `json:"grace,omitempty"` // of a Break of an infinite lease, in seconds
-	Metadata map[string]string `json:"metadata,omitempty"`
-	// Ended are IDs that were released or broken before, the latest last.
-	Ended []string `json:"ended,omitempty"`
+	Name  string `json:"name,omitempty"` // only if the blob's name does not tell it
+	Token int64  `json:"token"`
+	// ID is the claim that may take the lease, has it, or has let it run out.
+	ID string `json:"id,omitempty"`
+	// Over is a claim that was released or broken, whose lease may not have been
+	// ended yet: that is the request after the one which wrote this.
+	Over        string            `json:"over,omitempty"`
+	Owner       string            `json:"owner,omitempty"`
+	Seconds     int32             `json:"ttl,omitempty"`   // the lease's duration; -1 is infinite
+	Since       int64             `json:"since,omitempty"` // when it was claimed, in seconds by the service's clock
+	Breaking    bool              `json:"breaking,omitempty"`
+	BrokenBy    string            `json:"broken_by,omitempty"`
+	BreakReason string            `json:"break_reason,omitempty"`
+	Grace       int32             `json:"grace,omitempty"` // of a Break of an infinite lease, in seconds
+	Metadata    map[string]string `json:"metadata,omitempty"`
+	Ended       providerkit.Ended `json:"ended,omitempty"`
 }
 
-// remembered is how many ended IDs a record keeps.
-const remembered = 8
-
-// brokenMark follows a broken ID in Ended. IDs have letters, digits and hyphens.
-const brokenMark = "!"
-
-// claim makes the record of the next claim of a name. brokenNow says that the
-// service has the latest lease as broken.
-func (r record) claim(req abstractions.AcquireRequest, now time.Time, brokenNow bool) record {
+// after is the record that a rule has made of this one.
+func (r record) after(k *providerkit.Record) record {
 	next := record{
-		Name: r.Name, Token: abstractions.NextToken(r.Token, now), Ended: r.Ended,
-		ID: req.ID, Owner: req.Owner, Seconds: seconds(req.TTL), Since: now.Unix(), Metadata: maps.Clone(req.Metadata),
+		Name: r.Name, Token: k.Token, ID: k.ID, Owner: k.Owner, Seconds: seconds(k.TTL),
+		Breaking: k.Breaking, BrokenBy: k.BrokenBy, BreakReason: k.BreakReason, Metadata: k.Metadata, Ended: k.Ended,
+	}
+	if !k.AcquiredAt.IsZero() {
+		next.Since = k.AcquiredAt.Unix()
 	}
 	switch {
-	case r.ID == "" || r.Phase == claimed && !brokenNow: // it ran out
-	case r.Phase == released:
-		next.Ended = ending(r.Ended, r.ID)
-	default:
-		next.Ended = ending(r.Ended, r.ID+brokenMark)
+	case k.ID == "" && r.ID != "":
+		next.Over = r.ID
+	case k.ID == r.ID:
+		next.Over, next.Grace = r.Over, r.Grace
 	}
 	return next
 }
 
-// end makes the record of a claim that is over.
-func (r record) end(how phase) record {
-	r.Phase, r.Owner, r.Metadata = how, "", nil
-	return r
-}
+func (r record) equal(other record) bool { return reflect.DeepEqual(r, other) }
 
-// refuse makes a record that refuses an ID which never held the name.
-func (r record) refuse(id string) record {
-	r.Ended = ending(r.Ended, id)
-	return r
-}
-
-func ending(ended []string, id string) []string {
-	all := append(slices.Clone(ended), id)
-	return all[max(0, len(all)-remembered):]
-}
-
-// over reports whether an ID was released or broken.
-func (r record) over(id string) (isOver, wasBroken bool) {
-	switch {
-	case r.ID == id && r.Phase != claimed:
-		return true, r.Phase != released
-	case slices.Contains(r.Ended, id):
-		return true, false
+// rules is what the rules of package providerkit need to know, for a request of the
+// claim id. How long the lease still runs is not known: it may be the whole TTL, or
+// nothing. A claim that has run out lives on for its own holder: see Renew.
+func (v view) rules(name, id string) *providerkit.Record {
+	r := v.record
+	k := &providerkit.Record{Name: name, Token: r.Token, Now: v.now, Ended: append(providerkit.Ended(nil), r.Ended...)}
+	if r.ID == "" {
+		return k
 	}
-	wasBroken = slices.Contains(r.Ended, id+brokenMark)
-	return wasBroken, wasBroken
+	k.ID, k.Owner, k.TTL, k.Metadata = r.ID, r.Owner, ttlOf(r.Seconds), r.Metadata
+	k.AcquiredAt = time.Unix(r.Since, 0).UTC()
+	k.Breaking, k.BrokenBy, k.BreakReason = r.Breaking || v.isBroken(), r.BrokenBy, r.BreakReason
+	if v.locked() || r.ID == id && !k.Breaking {
+		k.Left = k.TTL
+	}
+	if k.Left != abstractions.Infinite {
+		k.Slack = k.Left
+	}
+	return k
 }
 
 const (
@@ -112,22 +93,20 @@ const (
 )
 
 // encode makes the metadata of a blob: the record in one value, since the service
-// changes the case of names, and what others have put beside it.
+// changes the case of names, and what others have put beside it. Where room is
+// scarce the oldest ended IDs give way, down to those that are always kept.
 func (r record) encode(others map[string]*string) (map[string]*string, error) {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return nil, err // there is nothing in it that JSON can't say
-	}
 	room := maxMetadata - len(metadataName)
 	for name, value := range others {
-		room -= len(name)
-		if value != nil {
-			room -= len(*value)
-		}
+		room -= len(name) + len(deref(value))
 	}
-	value := asJSON + base64.RawURLEncoding.EncodeToString(text)
-	if len(value) > room {
-		value = asDeflate + base64.RawURLEncoding.EncodeToString(deflate(text))
+	value, err := r.text(room)
+	for err == nil && len(value) > room && len(r.Ended) > providerkit.EndedLeast {
+		r.Ended = r.Ended[1:]
+		value, err = r.text(room)
+	}
+	if err != nil {
+		return nil, err // there is nothing in it that JSON can't say
 	}
 	if len(value) > room {
 		return nil, &abstractions.InvalidError{
@@ -139,6 +118,15 @@ func (r record) encode(others map[string]*string) (map[string]*string, error) {
 	maps.Copy(metadata, others)
 	metadata[metadataName] = &value
 	return metadata, nil
+}
+
+func (r record) text(room int) (string, error) {
+	text, err := json.Marshal(r)
+	value := asJSON + base64.RawURLEncoding.EncodeToString(text)
+	if len(value) > room {
+		value = asDeflate + base64.RawURLEncoding.EncodeToString(deflate(text))
+	}
+	return value, err
 }
 
 var errRecord = errors.New("its metadata has an entry named leasing that this version can't read")

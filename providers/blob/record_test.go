@@ -1,19 +1,19 @@
 package bloblease
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
 )
 
 func TestBlobRecordComesBackAsItWent(t *testing.T) {
 	r := record{
-		Name: "n", Token: abstractions.MaxToken, ID: "id", Phase: breaking, Owner: "o €", Seconds: infinite, Since: 1795273365,
-		Metadata: map[string]string{"Case": "1", "case": "2", "<>&": "\u2028"}, Ended: []string{"a", "b!"},
+		Name: "n", Token: abstractions.MaxToken, ID: "id", Over: "over", Breaking: true, BrokenBy: "ops", BreakReason: "why", Grace: 3, Owner: "o €", Seconds: infinite, Since: 1795273365,
+		Metadata: map[string]string{"Case": "1", "case": "2", "<>&": "\u2028"}, Ended: providerkit.ParseEnded("b!@1795273365 a"),
 	}
 	their := "x"
 	for _, filler := range []string{"", strings.Repeat(`"`, 4000)} {
@@ -58,35 +58,23 @@ func FuzzBlobRecord(f *testing.F) {
 	})
 }
 
-// T56: a name remembers the last IDs that ended, and how.
-func TestTrap_T56_BlobRecordRemembersEndedIDs(t *testing.T) {
-	var r record
+// T56: a record that is full forgets the oldest IDs that ended, and never the latest.
+func TestTrap_T56_BlobRecordKeepsTheLatestEndedIDs(t *testing.T) {
 	now := time.Unix(1795273365, 0)
-	for i := range 12 {
-		id := fmt.Sprint("id", i)
-		r = r.claim(abstractions.AcquireRequest{ID: id, TTL: minTTL}, now, false)
-		how := released
-		if i%2 == 1 {
-			how = broken
-		}
-		r = r.end(how)
+	r := record{Metadata: map[string]string{"k": randomText(3800)}}
+	for range providerkit.EndedMost {
+		r.Ended = r.Ended.Add(abstractions.NewID(), true, now)
 	}
-	for i := range 12 {
-		over, wasBroken := r.over(fmt.Sprint("id", i))
-		require.Equal(t, i >= 12-remembered-1, over, i)
-		require.Equal(t, over && i%2 == 1, wasBroken, i)
-	}
-	require.EqualValues(t, now.UnixMicro()+11, r.Token)
-
-	r = r.claim(abstractions.AcquireRequest{ID: "runs out", TTL: minTTL}, now, false)
-	r = r.claim(abstractions.AcquireRequest{ID: "broken in the portal", TTL: minTTL}, now, false)
-	over, _ := r.over("runs out")
-	require.False(t, over, "a claim that has run out may ask again")
-	r = r.claim(abstractions.AcquireRequest{ID: "next", TTL: minTTL}, now, true)
-	over, wasBroken := r.over("broken in the portal")
-	require.True(t, over && wasBroken)
-	over, _ = r.refuse("never").over("never")
-	require.True(t, over)
+	their := strings.Repeat("x", 5000)
+	metadata, err := r.encode(map[string]*string{"their": &their})
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(*metadata[metadataName])+len(metadataName)+len("their")+len(their), maxMetadata)
+	back, _, _, err := decodeRecord(metadata)
+	require.NoError(t, err)
+	require.Less(t, len(back.Ended), providerkit.EndedMost)
+	require.GreaterOrEqual(t, len(back.Ended), providerkit.EndedLeast)
+	require.Equal(t, r.Ended[len(r.Ended)-len(back.Ended):], back.Ended)
+	require.Len(t, r.Ended, providerkit.EndedMost, "the record itself is as it was")
 }
 
 func TestBlobSeconds(t *testing.T) {
@@ -94,9 +82,4 @@ func TestBlobSeconds(t *testing.T) {
 		require.Equal(t, want, seconds(ttl))
 	}
 	require.Equal(t, abstractions.Infinite, ttlOf(infinite))
-	require.Equal(t, infinite, longer(15, infinite))
-	require.EqualValues(t, 30, longer(15, 30))
-	require.EqualValues(t, 60, nextDuration(infinite, 15))
-	require.True(t, covers(30, 30) && covers(30, 15) && covers(infinite, infinite))
-	require.False(t, covers(30, 31) || covers(infinite, 30) || covers(30, infinite))
 }

@@ -46,11 +46,14 @@ func TestBlobRequests(t *testing.T) {
 	sends("free, seen before", look, write, takeLease)
 	b.giveUp("n", "never")
 	sends("release of an ID that never held the name", look, write)
+	second, err = b.Renew(ctx, renewal(second))
+	require.NoError(t, err)
+	sends("the next renewal finds another record", renewLease, look, takeLease)
 	require.NoError(t, b.extend(second))
-	sends("that disturbs no renewal", renewLease)
+	sends("and the one after that does not", renewLease)
 	second.TTL = 30 * time.Second
 	require.NoError(t, b.extend(second))
-	sends("a shorter TTL", renewLease)
+	sends("a shorter TTL", look, write, takeLease)
 	b.giveUp("n", "b")
 	sends("clean-up of an attempt that has landed", look, write, freeLease)
 	b.giveUp("m", "never")
@@ -87,11 +90,11 @@ func TestBlobRequestsOfOtherTTLs(t *testing.T) {
 	}{
 		{20 * time.Second, 20, []verb{look, write, takeLease}},
 		{20 * time.Second, 20, []verb{renewLease}},
-		{15 * time.Second, 20, []verb{renewLease}},
+		{15 * time.Second, 15, []verb{look, write, takeLease}},
 		{abstractions.Infinite, infinite, []verb{look, write, takeLease}},
 		{abstractions.Infinite, infinite, []verb{renewLease}},
-		{15 * time.Second, 60, []verb{look, write, takeLease}},
-		{15 * time.Second, 60, []verb{renewLease}},
+		{15 * time.Second, 15, []verb{look, write, takeLease}},
+		{15 * time.Second, 15, []verb{renewLease}},
 	} {
 		g.TTL = step.ttl
 		g, err = b.Renew(ctx, renewal(g))
@@ -105,7 +108,7 @@ func TestBlobRequestsOfOtherTTLs(t *testing.T) {
 
 func TestBlobRequestsWhereTheContainerIsMade(t *testing.T) {
 	t.Parallel()
-	b := bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), CreateContainer: true})
+	b := bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), Create: true})
 	b.giveUp("n", "x")
 	require.Equal(t, []verb{look}, b.watch.count(), "a release makes none")
 	require.False(t, b.shows("n").Held)
@@ -149,14 +152,14 @@ func TestTrap_T15_BlobOldStateTrustsNoLongerLease(t *testing.T) {
 	b := newBed(t)
 	req := wish("n", "a")
 	req.TTL = abstractions.Infinite
-	endless, err := b.Acquire(t.Context(), req)
+	infiniteLease, err := b.Acquire(t.Context(), req)
 	require.NoError(t, err)
-	finite := endless
+	finite := infiniteLease
 	finite.TTL = minTTL
 	finite, err = b.Renew(t.Context(), renewal(finite)) // its reply is lost
 	require.NoError(t, err)
-	require.EqualValues(t, 60, b.look("n").record.Seconds)
-	require.NoError(t, b.extend(endless), "by the state before")
+	require.EqualValues(t, 15, b.look("n").record.Seconds)
+	require.NoError(t, b.extend(infiniteLease), "by the state before")
 	properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, lease.DurationTypeInfinite, *properties.LeaseDuration, "it is granted as infinite, and is")

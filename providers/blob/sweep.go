@@ -6,6 +6,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // SweepResult says what a Sweep did.
@@ -35,27 +36,38 @@ type SweepResult struct {
 // (learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview). It
 // fails on blobs that are leased, as it should.
 func (p *Provider) Sweep(ctx context.Context, after string) (SweepResult, error) {
-	return call(ctx, p, func(ctx context.Context) (SweepResult, error) { return p.sweep(ctx, after) })
+	done := make(chan SweepResult, 1) // the call may end before its goroutine does
+	err := providerkit.Call(ctx, p.shell, "sweep", "", func(ctx context.Context) error {
+		result, err := p.driver.sweep(ctx, after)
+		done <- result
+		return err
+	})
+	select {
+	case result := <-done:
+		return result, err
+	default:
+		return SweepResult{}, err
+	}
 }
 
-func (p *Provider) sweep(ctx context.Context, after string) (SweepResult, error) {
-	if p.retention == Forever {
+func (d *driver) sweep(ctx context.Context, after string) (SweepResult, error) {
+	if d.retention == Forever {
 		return SweepResult{}, nil
 	}
-	found, next, now, err := p.store.page(ctx, "", after, 1000)
+	found, next, now, err := d.store.page(ctx, "", after, 1000)
 	if err != nil {
-		return SweepResult{}, p.listFailure(err, after)
+		return SweepResult{}, d.listFailure(err, after)
 	}
 	result := SweepResult{Seen: len(found), Next: next}
 	for _, one := range found {
-		if !one.view.idle(now, p.retention) {
+		if !one.view.idle(now, d.retention) {
 			continue
 		}
-		switch err := p.store.remove(ctx, one.blob, one.view.etag); {
+		switch err := d.store.remove(ctx, one.blob, one.view.etag); {
 		case err == nil:
 			result.Deleted++
 		case hasCode(err, keptBlob...):
-		case !isMoved(err):
+		case !isChanged(err):
 			return result, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,7 +38,7 @@ func TestTrap_T28_BlobSweep(t *testing.T) {
 	r, err := b.Sweep(t.Context(), "")
 	require.NoError(t, err)
 	require.Equal(t, SweepResult{Seen: 9}, r, "nothing is old")
-	b.watch.ages(DefaultRetention + time.Minute)
+	b.watch.ages(providerkit.DefaultRetention + time.Minute)
 	r, err = b.Sweep(t.Context(), "")
 	require.NoError(t, err)
 	require.Equal(t, SweepResult{Seen: 9, Deleted: 4}, r)
@@ -74,7 +75,7 @@ func TestTrap_T28_BlobSweepBesideAnAcquire(t *testing.T) {
 			}
 			return nil, nil
 		}, nil)
-		b.watch.ages(DefaultRetention + time.Minute)
+		b.watch.ages(providerkit.DefaultRetention + time.Minute)
 		r, err := b.Sweep(t.Context(), "")
 		require.NoError(t, err)
 		require.Equal(t, SweepResult{Seen: 1}, r)
@@ -94,7 +95,7 @@ func TestBlobSweepOfManyPages(t *testing.T) {
 	for i := range 30 {
 		b.giveUp(fmt.Sprint("n", i), "a")
 	}
-	b.watch.ages(DefaultRetention + time.Minute)
+	b.watch.ages(providerkit.DefaultRetention + time.Minute)
 	r, err := never.Sweep(t.Context(), "")
 	require.NoError(t, err)
 	require.Zero(t, r, "Forever")
@@ -131,4 +132,36 @@ func TestBlobListAmongOthers(t *testing.T) {
 	_, err = b.List(t.Context(), abstractions.ListRequest{After: "x"})
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
 	b.watch.heals()
+}
+
+// T28: a blob that somebody keeps, by a snapshot, is left alone, and the others are
+// swept all the same.
+func TestTrap_T28_BlobSweepGoesOnAfterASnapshot(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, name := range []string{"a", "b", "c"} {
+		b.giveUp(name, abstractions.NewID())
+	}
+	_, err := b.admin.NewBlobClient(b.blobName("a")).CreateSnapshot(t.Context(), nil)
+	require.NoError(t, err)
+	b.watch.ages(providerkit.DefaultRetention + time.Minute)
+	r, err := b.Sweep(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, SweepResult{Seen: 3, Deleted: 2}, r)
+}
+
+// What is wrong with the account ends a sweep.
+func TestBlobSweepThatIsDenied(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.giveUp("a", "x")
+	b.watch.ages(providerkit.DefaultRetention + time.Minute)
+	b.watch.set(func(_ verb, r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodDelete {
+			return answering(r, http.StatusForbidden, "x-ms-error-code", "AuthorizationPermissionMismatch"), nil
+		}
+		return nil, nil
+	}, nil)
+	_, err := b.Sweep(t.Context(), "")
+	require.ErrorIs(t, err, abstractions.ErrDenied)
 }

@@ -1,6 +1,7 @@
 package bloblease
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
@@ -37,20 +39,32 @@ type roundTripper struct{ *http.Transport }
 
 func (r roundTripper) Do(request *http.Request) (*http.Response, error) { return r.RoundTrip(request) }
 
-// discreet is a transport whose errors don't quote the URL, which has the
+// redactingTransport is a transport whose errors don't quote the URL, which has the
 // signature of a SAS in it.
-type discreet struct{ policy.Transporter }
+type redactingTransport struct{ policy.Transporter }
 
-func (d discreet) Do(request *http.Request) (*http.Response, error) {
-	response, err := d.Transporter.Do(request)
+func (t redactingTransport) Do(request *http.Request) (*http.Response, error) {
+	response, err := t.Transporter.Do(request)
 	return response, withoutURL(err)
 }
 
 // withoutURL is what stands behind an error of net/http.
 func withoutURL(err error) error {
-	var quoting *url.Error
-	if errors.As(err, &quoting) {
+	if quoting, ok := errors.AsType[*url.Error](err); ok {
 		return quoting.Err
 	}
 	return err
+}
+
+// tokenTimeout bounds a request for a token. Other calls wait for the same token, and
+// the context of the one that has asked for it may have no deadline.
+const tokenTimeout = time.Minute
+
+// boundedCredential is a source of tokens with that bound.
+type boundedCredential struct{ azcore.TokenCredential }
+
+func (c boundedCredential) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	return c.TokenCredential.GetToken(ctx, options)
 }

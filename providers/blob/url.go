@@ -1,23 +1,17 @@
 package bloblease
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
-
-	"github.com/distributedleasing/leasing/abstractions"
 )
-
-func badURL(want string) error {
-	return &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: want}
-}
 
 // schemes are those of URLs, and what they stand for.
 var schemes = map[string]string{"azblob": "https", "azblob+https": "https", "azblob+http": "http"}
@@ -36,76 +30,52 @@ var sasParameters = []string{
 	"skoid", "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid", "skdutid", "sduoid",
 }
 
-// withURL puts what a URL says into the other fields. It is taken apart here, and
-// not by net/url, which quotes it in its errors.
-func (o Options) withURL() (Options, error) {
-	scheme, rest, found := strings.Cut(o.URL, "://")
-	if !found || schemes[scheme] == "" {
-		return o, badURL("azblob:// or azblob+http://")
-	}
-	rest, rawQuery, _ := strings.Cut(rest, "?")
-	query, err := url.ParseQuery(rawQuery)
-	if err != nil || strings.Contains(rest, "#") || !pairs(rawQuery) {
-		return o, badURL("name=value&... after the ?, no fragment, and a key with / written as %2F, + as %2B and = as %3D")
-	}
-	if given := o.identities(); len(given) > 0 || o.Container != "" {
-		return o, &abstractions.InvalidError{Field: "Options.URL", Value: notShown, Want: "no Container, Auth, Credential, AccountKey and SAS beside it: the URL has them; or AccountURL"}
-	}
-	authority, path, _ := strings.Cut(rest, "/")
-	o.URL = ""
-	if o, err = o.withQuery(query); err != nil {
-		return o, err
-	}
-	if o.ConnectionString != "" {
-		if authority != "" || schemes[scheme] != "https" || scheme != "azblob" {
-			return o, badURL("azblob:///container?connection_string_env=NAME: the connection string has the account")
-		}
-		o.Container = path
-		return o, nil
-	}
-	return o.withAddress(schemes[scheme], authority, "/"+path, query.Get("cloud"))
-}
-
-// pairs reports whether a query could not be the end of a key.
-func pairs(rawQuery string) bool {
-	for pair := range strings.SplitSeq(rawQuery, "&") {
-		if pair != "" && !strings.Contains(pair, "=") || strings.ContainsAny(pair, "@#") {
-			return false
-		}
-	}
-	return true
-}
-
-// withAddress sets AccountURL, Container and AccountKey.
-func (o Options) withAddress(scheme, authority, path, cloud string) (Options, error) {
-	var user, key string
-	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		var err error
-		if user, key, err = credentials(authority[:i]); err != nil {
-			return o, err
-		}
-		authority = authority[i+1:]
-	}
-	if authority == "" || !hostname.MatchString(authority) {
-		return o, badURL("an account or a host after //, and a key with / written as %2F")
-	}
-	if suffix := suffixes[cloudOr(cloud)]; accountName.MatchString(authority) && scheme == "https" && authority != "localhost" {
-		authority += suffix
-	} else if cloud != "" && o.Auth.IsZero() {
-		return o, &abstractions.InvalidError{Field: "Options.URL parameter cloud", Value: cloud, Want: "nothing: the host says where the account is"}
-	}
-	e, err := newEndpoint(scheme, authority, path)
+// readURL puts what the URL says into the other fields.
+func (o *Options) readURL() error {
+	u, err := providerkit.ParseURL(o.URL, "azblob", "azblob+https", "azblob+http")
 	if err != nil {
-		return o, badURL(errPath.Want)
+		return err
 	}
-	if e.container == "" {
-		return o, badURL("/container behind the account")
+	if o.hasIdentity() || o.Container != "" {
+		return providerkit.BadURL("no Container, Auth, Credential, AccountKey and SAS beside it: the URL has them; or AccountURL")
 	}
-	if key != "" && user != "" && user != e.account {
-		return o, badURL("account:key@ before the account's host")
+	o.URL = ""
+	if err := o.readQuery(u.Query); err != nil {
+		return err
 	}
-	o.AccountURL, o.Container, o.AccountKey = e.service(), e.container, key
-	return o, nil
+	if o.ConnectionString == "" {
+		return o.readAddress(u, u.Query.Get("cloud"))
+	}
+	if u.Host != "" || u.User != "" || u.Scheme != "azblob" {
+		return providerkit.BadURL("azblob:///container?connection_string_env=NAME: the connection string has the account")
+	}
+	o.Container = strings.TrimPrefix(u.Path, "/")
+	return nil
+}
+
+// readAddress sets AccountURL, Container and AccountKey.
+func (o *Options) readAddress(u providerkit.URL, cloud string) error {
+	host, key := u.Host, u.Password.Reveal()
+	if host == "" || !hostname.MatchString(host) || u.User != "" && key == "" {
+		return providerkit.BadURL("azblob://account/container, or azblob://account:key@host/container with a key's / written as %2F, + as %2B and = as %3D")
+	}
+	if accountName.MatchString(host) && schemes[u.Scheme] == "https" && host != "localhost" {
+		host += suffixes[cmp.Or(cloud, auth.AzurePublic)]
+	} else if cloud != "" && o.Auth.IsZero() {
+		return providerkit.BadParameter("cloud", cloud, "nothing: the host says where the account is")
+	}
+	at, err := newEndpoint(schemes[u.Scheme], host, u.Path)
+	if err != nil {
+		return providerkit.BadURL(err.Error())
+	}
+	if at.container == "" {
+		return providerkit.BadURL("/container behind the account")
+	}
+	if u.User != "" && u.User != at.account {
+		return providerkit.BadURL("account:key@ before the account's host")
+	}
+	o.AccountURL, o.Container, o.AccountKey = at.service(), at.container, key
+	return nil
 }
 
 var (
@@ -114,105 +84,61 @@ var (
 	hostname    = regexp.MustCompile(`^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$`)
 )
 
-func cloudOr(cloud string) string {
-	if cloud == "" {
-		return auth.AzurePublic
-	}
-	return cloud
-}
-
-// credentials reads what stands before the @.
-func credentials(text string) (user, key string, err error) {
-	user, rawKey, found := strings.Cut(text, ":")
-	key, err = url.PathUnescape(rawKey)
-	if err != nil || !found || key == "" {
-		return "", "", badURL("account:key@ before the host, with the key's / written as %2F, + as %2B and = as %3D")
-	}
-	return user, key, nil
-}
-
-func badParameter(key, value, want string) error {
-	return &abstractions.InvalidError{Field: "Options.URL parameter " + key, Value: value, Want: want}
-}
-
-// elsewhere are parameters that hold secrets, and where those go.
-var elsewhere = map[string]string{
-	"account_key":       "account:key@ before the host",
-	"sas":               "the parameters of the SAS themselves",
-	"connection_string": "connection_string_env, the name of a variable",
-	"client_secret":     "auth=Environment, and the secret in AZURE_CLIENT_SECRET",
-}
-
-// withQuery sets the fields that parameters name.
-func (o Options) withQuery(query url.Values) (Options, error) {
-	var sas url.Values
-	for _, key := range slices.Sorted(maps.Keys(query)) {
-		if slices.Contains(sasParameters, key) {
-			if sas == nil {
-				sas = url.Values{}
-			}
-			sas[key] = query[key]
-			continue
-		}
-		if want, found := elsewhere[key]; found {
-			return o, badParameter(key, notShown, want)
-		}
-		if len(query[key]) != 1 {
-			return o, badParameter(key, notShown, "one value")
-		}
-		if err := o.set(key, query.Get(key)); err != nil {
-			return o, err
+// readQuery sets the fields that parameters name.
+func (o *Options) readQuery(query url.Values) error {
+	sas, rest := url.Values{}, url.Values{}
+	for key, values := range query {
+		switch {
+		case slices.Contains(sasParameters, key):
+			sas[key] = values
+		case !slices.Contains(ownParameters, key):
+			rest[key] = values
+		case len(values) != 1:
+			return providerkit.BadParameter(key, strings.Join(values, " and "), "one value")
 		}
 	}
 	o.SAS = sas.Encode()
-	return o, o.withAuth(query)
-}
-
-// authParameters are read by withAuth.
-var authParameters = []string{"auth", "client_id", "tenant_id", "token_file_path", "certificate_path"}
-
-func (o *Options) set(key, value string) (err error) {
-	want := "true or false"
-	switch key {
-	case "prefix":
-		o.Prefix = value
-	case "create_container":
-		o.CreateContainer, err = strconv.ParseBool(value)
-	case "infinite":
-		o.Infinite, err = strconv.ParseBool(value)
-	case "retention":
-		want, err = `a duration such as "90m", or "forever"`, (*duration)(&o.Retention).UnmarshalText([]byte(value))
-	case "timeout":
-		want, err = `a duration such as "5s"`, (*duration)(&o.Timeout).UnmarshalText([]byte(value))
-	case "connection_string_env":
-		if o.ConnectionString = os.Getenv(value); o.ConnectionString == "" {
-			if !variable.MatchString(value) { // perhaps the string itself
-				value = notShown
-			}
-			return badParameter(key, value, "the name of a variable that is set to a connection string")
-		}
-	case "cloud":
-		if suffixes[value] == "" {
-			return badParameter(key, value, "AzurePublic, AzureGovernment or AzureChina")
-		}
-	default:
-		if !slices.Contains(authParameters, key) {
-			return &abstractions.InvalidError{Field: "Options.URL parameter", Value: key, Want: "one of those that Options.URL documents"}
-		}
+	if rest.Has("container") {
+		return providerkit.BadParameter("container", rest.Get("container"), "it behind the account")
+	}
+	if rest.Has("client_secret") {
+		return providerkit.BadParameter("client_secret", "a secret", "auth=Environment, and the secret in AZURE_CLIENT_SECRET")
+	}
+	rest, err := providerkit.SetQuery(o, rest)
+	if err == nil {
+		err = providerkit.UnknownParameter(o, rest)
+	}
+	if cloud := query.Get("cloud"); err == nil && query.Has("cloud") && suffixes[cloud] == "" {
+		err = providerkit.BadParameter("cloud", cloud, "AzurePublic, AzureGovernment or AzureChina")
 	}
 	if err != nil {
-		return badParameter(key, value, want)
+		return err
 	}
-	return nil
+	if name := query.Get("connection_string_env"); query.Has("connection_string_env") {
+		if o.ConnectionString = os.Getenv(name); o.ConnectionString == "" {
+			value := any(name)
+			if !variable.MatchString(name) { // perhaps the string itself
+				value = providerkit.NotShown
+			}
+			return invalid("URL parameter connection_string_env", value, "the name of a variable that is set to a connection string")
+		}
+	}
+	return o.readAuth(query)
 }
 
-// withAuth sets Auth.
-func (o *Options) withAuth(query url.Values) (err error) {
+// authParameters are read by readAuth.
+var (
+	authParameters = []string{"auth", "client_id", "tenant_id", "token_file_path", "certificate_path"}
+	ownParameters  = append(slices.Clone(authParameters), "cloud", "connection_string_env")
+)
+
+// readAuth sets Auth.
+func (o *Options) readAuth(query url.Values) (err error) {
 	name := query.Get("auth")
 	if name == "" {
 		for _, key := range authParameters {
 			if query.Has(key) {
-				return badParameter(key, query.Get(key), "auth=... beside it, which it is for")
+				return providerkit.BadParameter(key, query.Get(key), "auth=... beside it, which it is for")
 			}
 		}
 		return nil
@@ -220,7 +146,7 @@ func (o *Options) withAuth(query url.Values) (err error) {
 	if strings.EqualFold(name, "Environment") {
 		o.Auth, err = auth.FromEnvironment()
 	} else if o.Auth.Mode.UnmarshalText([]byte(name)) != nil {
-		return badParameter("auth", name, "Environment, Auto, ManagedIdentity, WorkloadIdentity, ServicePrincipal, FederatedCredential or Development")
+		return providerkit.BadParameter("auth", name, "Environment, Auto, ManagedIdentity, WorkloadIdentity, ServicePrincipal, FederatedCredential or Development")
 	}
 	if err != nil {
 		return err
@@ -234,7 +160,7 @@ func (o *Options) withAuth(query url.Values) (err error) {
 		}
 		field := o.authField(key)
 		if field == nil {
-			return badParameter(key, query.Get(key), fmt.Sprintf("nothing with auth=%s", name))
+			return providerkit.BadParameter(key, query.Get(key), fmt.Sprintf("nothing with auth=%s", name))
 		}
 		*field = query.Get(key)
 	}

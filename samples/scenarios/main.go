@@ -35,7 +35,7 @@ var backends = map[string]string{
 	"redis":    "$LEASING_TEST_REDIS",
 	"redlock":  "$LEASING_TEST_REDLOCK",
 	"cosmos":   "$LEASING_TEST_COSMOS?create=true",
-	"blob":     "azblob:///samples?create_container=true&connection_string_env=LEASING_TEST_AZURITE",
+	"blob":     "azblob:///samples?create=true&connection_string_env=LEASING_TEST_AZURITE",
 }
 
 // urlOf returns the URL of a backend.

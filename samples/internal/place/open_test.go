@@ -35,7 +35,7 @@ func TestOpenOnCosmos(t *testing.T) {
 
 func TestOpenOnBlob(t *testing.T) {
 	server(t, "LEASING_TEST_AZURITE")
-	opens(t, "blob", "azblob:///place-test?create_container=true&connection_string_env=LEASING_TEST_AZURITE")
+	opens(t, "blob", "azblob:///place-test?create=true&connection_string_env=LEASING_TEST_AZURITE")
 }
 
 // opens opens a URL and asks its backend whether it answers.

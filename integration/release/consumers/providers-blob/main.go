@@ -13,7 +13,7 @@ import (
 
 func main() {
 	ctx := context.Background()
-	provider, err := bloblease.OpenURL(ctx, "azblob:///leases?connection_string_env=LEASING_TEST_AZURITE&create_container=true")
+	provider, err := bloblease.OpenURL(ctx, "azblob:///leases?connection_string_env=LEASING_TEST_AZURITE&create=true")
 	if err != nil {
 		log.Fatal(err)
 	}

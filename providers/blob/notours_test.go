@@ -3,7 +3,9 @@ package bloblease
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
@@ -68,7 +70,7 @@ func TestBlobKeepsWhatIsNotOurs(t *testing.T) {
 	b.upload("n", "", map[string]string{"their": "entry"})
 	id := abstractions.NewID()
 	g := b.take("n", id)
-	require.Equal(t, map[string]string{"their": "entry"}, foreignMetadata(b.look("n")))
+	require.Equal(t, map[string]string{"their": "entry"}, othersMetadata(b.look("n")))
 	_, err := b.admin.NewBlockBlobClient(b.blobName("n")).UploadBuffer(t.Context(), []byte("content"), &blockblob.UploadBufferOptions{
 		Metadata:         metadataOf(t, b, "n"),
 		AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: &id}},
@@ -77,7 +79,7 @@ func TestBlobKeepsWhatIsNotOurs(t *testing.T) {
 	require.NoError(t, b.extend(g))
 	require.NoError(t, b.Release(t.Context(), endOf(g)))
 	b.take("n", "b")
-	require.Equal(t, map[string]string{"their": "entry"}, foreignMetadata(b.look("n")))
+	require.Equal(t, map[string]string{"their": "entry"}, othersMetadata(b.look("n")))
 	require.Equal(t, "content", b.content("n"))
 }
 
@@ -125,7 +127,7 @@ func TestBlobLeaseBrokenInThePortal(t *testing.T) {
 			b.giveUp("n", "a")
 		}
 		require.Greater(t, b.take("n", "b").Token, g.Token)
-		requireLost(t, b.extend(g), map[int32]abstractions.LostReason{0: abstractions.LostBroken, 60: abstractions.LostGone}[period])
+		requireLost(t, b.extend(g), abstractions.LostBroken)
 		b.giveUp("n", "b")
 		_, err = b.try("n", "a")
 		require.ErrorIs(t, err, abstractions.ErrReleased, "and from then on")
@@ -219,4 +221,118 @@ func randomText(n int) string {
 		b.WriteString(abstractions.NewID())
 	}
 	return b.String()[:n]
+}
+
+// overwrites puts content into a name's blob under its lease, without its metadata:
+// the record is gone.
+func (b *bed) overwrites(g abstractions.Grant, content string) {
+	b.t.Helper()
+	_, err := b.admin.NewBlockBlobClient(b.blobName(g.Name)).UploadBuffer(b.t.Context(), []byte(content), &blockblob.UploadBufferOptions{
+		Metadata:         map[string]*string{"their": to.Ptr("entry")},
+		AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: to.Ptr(leaseID(g.ID))}},
+	})
+	require.NoError(b.t, err)
+}
+
+func (b *bed) properties(name string) blob.GetPropertiesResponse {
+	b.t.Helper()
+	answer, err := b.admin.NewBlobClient(b.blobName(name)).GetProperties(b.t.Context(), nil)
+	require.NoError(b.t, err)
+	return answer
+}
+
+// T46, T16: a holder writes content into the blob of its lease, and the record is gone.
+// The lease can be ended all the same, also an infinite one, and what was written
+// stays as it is.
+func TestTrap_T46_BlobLeaseOfAnOverwrittenBlobCanBeEnded(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{"content", ""} {
+		for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite} {
+			for what, end := range map[string]func(b *bed, g abstractions.Grant) error{
+				"release": func(b *bed, g abstractions.Grant) error { return b.Release(t.Context(), endOf(g)) },
+				"release by ID": func(b *bed, g abstractions.Grant) error {
+					return b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: g.ID})
+				},
+				"break at once": func(b *bed, _ abstractions.Grant) error {
+					r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+					require.True(t, err != nil || r.WasHeld)
+					return err
+				},
+			} {
+				b := newBed(t)
+				req := wish("n", abstractions.NewID())
+				req.TTL = ttl
+				g, err := b.Acquire(t.Context(), req)
+				require.NoError(t, err)
+				b.overwrites(g, content)
+				before := b.properties("n")
+				require.Equal(t, lease.StateTypeLeased, *before.LeaseState)
+				require.NoError(t, end(b, g), "%s %v %q", what, ttl, content)
+				after := b.properties("n")
+				require.Equal(t, lease.StatusTypeUnlocked, *after.LeaseStatus)
+				if _, err = b.try("n", "b"); content == "" {
+					require.NoError(t, err, "an empty blob is taken for a name that was never seen")
+					continue
+				}
+				require.Equal(t, before.ETag, after.ETag, "nothing was written")
+				require.Equal(t, content, b.content("n"))
+				require.ErrorIs(t, err, abstractions.ErrNotSetUp, "it is left alone")
+			}
+		}
+	}
+}
+
+// Another program leases the blob of a name that has only ever refused an ID.
+func TestBlobBreakOfAnothersLeaseWhereNobodyEverHadTheName(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.giveUp("n", "never")
+	client, err := lease.NewBlobClient(b.admin.NewBlobClient(b.blobName("n")), nil)
+	require.NoError(t, err)
+	_, err = client.AcquireLease(t.Context(), -1, nil)
+	require.NoError(t, err)
+	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+	require.NoError(t, err)
+	require.Equal(t, abstractions.BreakResult{WasHeld: true}, r)
+	b.take("n", "b")
+}
+
+// T46: what is leased by others is left to them by Release, and by a Break that names a
+// token, which nothing there confirms.
+func TestTrap_T46_BlobLeaseOfOthersOnTheirOwnBlob(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.upload("n", "theirs", nil)
+	client, err := lease.NewBlobClient(b.admin.NewBlobClient(b.blobName("n")), nil)
+	require.NoError(t, err)
+	_, err = client.AcquireLease(t.Context(), 60, nil)
+	require.NoError(t, err)
+	require.ErrorIs(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}), abstractions.ErrNotSetUp)
+	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: 1, Immediate: true})
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	_, err = b.try("n", "a")
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.Equal(t, lease.StateTypeLeased, *b.properties("n").LeaseState)
+}
+
+// T46: an empty blob that stands for a folder is somebody's folder.
+func TestTrap_T46_BlobFolderIsNotLeased(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for name, mark := range map[string]map[string]string{
+		"jobs": {"hdi_isfolder": "true"}, "Jobs": {"Hdi_isfolder": "True"},
+	} {
+		b.upload(name, "", mark)
+		before := b.properties(name)
+		for _, what := range []string{"acquire", "renew", "release", "break", "inspect"} {
+			err := everyCall(b.Provider, abstractions.Grant{Name: name, ID: "a", Token: 1, TTL: maxTTL})[what](t.Context())
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp, what)
+			require.ErrorContains(t, err, "folder", what)
+		}
+		after := b.properties(name)
+		require.Equal(t, before.ETag, after.ETag)
+		require.Equal(t, lease.StateTypeAvailable, *after.LeaseState)
+	}
+	b.upload("no folder", "", map[string]string{"hdi_isfolder": "false"})
+	b.take("no folder", "a")
 }

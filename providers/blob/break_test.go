@@ -1,0 +1,325 @@
+package bloblease
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/require"
+)
+
+// expires is a claim that has run out.
+func (b *bed) expires(name, id string) abstractions.Grant {
+	b.t.Helper()
+	req := wish(name, id)
+	req.TTL = minTTL
+	g, err := b.Acquire(b.t.Context(), req)
+	require.NoError(b.t, err)
+	require.Eventually(b.t, func() bool { return !b.look(name).locked() }, time.Minute, 100*time.Millisecond)
+	return g
+}
+
+// T20: a lease has run out, and is broken then. Its holder's renewal does not bring it
+// back after that.
+func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
+	t.Parallel()
+	for _, immediate := range []bool{false, true} {
+		for _, named := range []bool{false, true} {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				b := newBed(t)
+				g := b.expires("n", "a")
+				req := abstractions.BreakRequest{Name: "n", Immediate: immediate}
+				if named {
+					req.IfToken = g.Token
+				}
+				r, err := b.Break(t.Context(), req)
+				require.NoError(t, err)
+				require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)
+				requireLost(t, b.extend(g), abstractions.LostBroken)
+				_, err = b.try("n", "a")
+				require.ErrorIs(t, err, abstractions.ErrReleased)
+				require.False(t, b.shows("n").Held)
+				b.watch.count()
+				_, err = b.Break(t.Context(), req)
+				require.NoError(t, err)
+				require.Equal(t, []verb{look}, b.watch.count(), "there is nothing to be written")
+				require.Greater(t, b.take("n", "b").Token, g.Token)
+			})
+		}
+	}
+}
+
+// Half a break, and then the lease runs out: the same.
+func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	req := wish("n", "a")
+	req.TTL = minTTL
+	g, err := b.Acquire(t.Context(), req)
+	require.NoError(t, err)
+	b.breaksHalfWay("n", 0)
+	require.Eventually(t, func() bool { return !b.look("n").locked() }, time.Minute, 100*time.Millisecond)
+	_, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: g.Token})
+	require.NoError(t, err)
+	requireLost(t, b.extend(g), abstractions.LostBroken)
+}
+
+// A claim that was written just now and has no lease yet has not run out: a Break of
+// whatever there is leaves it alone, and one that names its token does not.
+func TestBlobBreakBesideAnAcquire(t *testing.T) {
+	t.Parallel()
+	for _, named := range []bool{false, true} {
+		b := newBed(t)
+		operator, _ := b.process()
+		b.watch.just(takeLease, func() {
+			req := abstractions.BreakRequest{Name: "n"}
+			if named {
+				req.IfToken = b.shows("n").Token
+			}
+			_, err := operator.Break(t.Context(), req)
+			require.NoError(t, err)
+		})
+		_, err := b.try("n", "a")
+		b.watch.heals()
+		if named {
+			require.ErrorIs(t, err, abstractions.ErrReleased)
+		} else {
+			require.NoError(t, err)
+		}
+	}
+}
+
+// T63: one Break of whatever there is ends one lease. The holder gives it up meanwhile,
+// and the next one is not hit.
+func TestTrap_T63_BlobOneBreakEndsOneLease(t *testing.T) {
+	t.Parallel()
+	for _, immediate := range []bool{false, true} {
+		for _, step := range []verb{write, breakIt, freeLease} {
+			if (step == breakIt) == immediate && step != write {
+				continue // there is no such step
+			}
+			b := newBed(t)
+			first := b.take("n", "a")
+			operator, w := b.process()
+			var next abstractions.Grant
+			w.just(step, func() {
+				require.NoError(t, b.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}))
+				next = b.take("n", "b")
+			})
+			r, err := operator.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: immediate, Grace: time.Second})
+			require.NoError(t, err)
+			require.NoError(t, b.extend(next), "before %s", step)
+			require.False(t, b.shows("n").Breaking)
+			require.Equal(t, abstractions.BreakResult{WasHeld: step != write, Token: first.Token}, r, "before %s", step)
+		}
+	}
+}
+
+// The holder gives its lease up between the two requests, and nobody follows.
+func TestBlobBreakOfWhatIsReleasedMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	g := b.take("n", "a")
+	operator, w := b.process()
+	w.just(breakIt, func() { b.giveUp("n", "a") })
+	r, err := operator.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	require.Equal(t, abstractions.BreakResult{WasHeld: true, Token: g.Token}, r)
+	b.take("n", "b")
+}
+
+// T20: a lease is broken in the portal or with az. No renewal of its holder brings it
+// back, whatever its TTL, and whenever it comes.
+func TestTrap_T20_BlobBrokenOutsideIsNotRevived(t *testing.T) {
+	t.Parallel()
+	for _, ttl := range []time.Duration{maxTTL, abstractions.Infinite} {
+		for _, period := range []int32{0, 60} {
+			for _, step := range []verb{"", renewLease, look} {
+				b := newBed(t)
+				req := wish("n", abstractions.NewID())
+				req.TTL = ttl
+				g, err := b.Acquire(t.Context(), req)
+				require.NoError(t, err)
+				stateless := renewal(g)
+				if step == "" {
+					b.portalBreaks("n", period)
+				} else {
+					b.watch.just(step, func() { b.portalBreaks("n", period) })
+				}
+				if step == look {
+					stateless.State = nil
+				}
+				_, err = b.Renew(t.Context(), stateless)
+				b.watch.heals()
+				requireLost(t, err, abstractions.LostBroken)
+				require.True(t, b.look("n").isBroken())
+			}
+		}
+	}
+}
+
+// Between the look of a renewal and its own request.
+func TestTrap_T20_BlobBrokenOutsideBehindTheLook(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	g := b.takeInfinite("n", "a")
+	b.giveUp("n", "never") // the record changes, the claim does not
+	looked := false
+	b.watch.set(nil, func(v verb, answer *http.Response) (*http.Response, error) {
+		if v == look && !looked {
+			looked = true
+			b.portalBreaks("n", 0)
+		}
+		return answer, nil
+	})
+	err := b.extend(g)
+	b.watch.heals()
+	require.True(t, looked)
+	requireLost(t, err, abstractions.LostBroken)
+}
+
+// breaksHalfWay is a Break whose second request never arrives.
+func (b *bed) breaksHalfWay(name string, grace time.Duration) {
+	b.t.Helper()
+	operator, w := b.process()
+	w.set(func(v verb, _ *http.Request) (*http.Response, error) {
+		if v == breakIt {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return nil, nil
+	}, nil)
+	_, err := operator.Break(b.t.Context(), abstractions.BreakRequest{Name: name, Grace: grace})
+	require.True(b.t, isUnknown(err), "%v", err)
+	require.Equal(b.t, lease.StateTypeLeased, b.look(name).lease)
+}
+
+func (b *bed) takeInfinite(name, id string) abstractions.Grant {
+	b.t.Helper()
+	req := wish(name, id)
+	req.TTL = abstractions.Infinite
+	g, err := b.Acquire(b.t.Context(), req)
+	require.NoError(b.t, err)
+	return g
+}
+
+// T16: an operator's process dies between the two requests of a Break. The lease has
+// no end of its own, so whoever comes next ends it, after the grace that was given.
+func TestTrap_T16_BlobHalfABreakIsFinishedByWhoComesNext(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"renewal", "renewal without state", "acquire"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			g := b.takeInfinite("n", "a")
+			b.breaksHalfWay("n", 2*time.Second)
+			switch by {
+			case "acquire":
+				_, err := b.try("n", "b")
+				require.ErrorIs(t, err, abstractions.ErrHeld)
+			case "renewal without state":
+				req := renewal(g)
+				req.State = nil
+				_, err := b.Renew(t.Context(), req)
+				requireLost(t, err, abstractions.LostBroken)
+			case "renewal":
+				requireLost(t, b.extend(g), abstractions.LostBroken)
+			}
+			require.Equal(t, lease.StateTypeBreaking, b.look("n").lease)
+			require.True(t, b.shows("n").Breaking)
+			requireLost(t, b.extend(g), abstractions.LostBroken)
+			var next abstractions.Grant
+			began := b.look("n").now
+			require.Eventually(t, func() bool {
+				var err error
+				next, err = b.try("n", "b")
+				return err == nil
+			}, 30*time.Second, 100*time.Millisecond)
+			require.Greater(t, next.Token, g.Token)
+			require.Less(t, b.look("n").now.Sub(began), 10*time.Second, "by the grace, not by a default")
+			_, err := b.try("n", "a")
+			require.Error(t, err)
+		})
+	}
+}
+
+// The grace is the operator's: it is kept for whoever finishes the break, and a finite
+// lease has the rest of its time.
+func TestTrap_T16_BlobHalfABreakKeepsItsGrace(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.takeInfinite("infinite", "a")
+	b.breaksHalfWay("infinite", 30*time.Second)
+	_, err := b.try("infinite", "b")
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "infinite", Grace: time.Minute})
+	require.NoError(t, err)
+	require.Greater(t, r.Remaining, 10*time.Second)
+	require.LessOrEqual(t, r.Remaining, 30*time.Second)
+
+	b.take("finite", "a")
+	b.breaksHalfWay("finite", 0)
+	_, err = b.try("finite", "b")
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	require.Equal(t, lease.StateTypeBreaking, b.look("finite").lease)
+	r, err = b.Break(t.Context(), abstractions.BreakRequest{Name: "finite"})
+	require.NoError(t, err)
+	require.Greater(t, r.Remaining, 30*time.Second)
+}
+
+// The finishing fails: the holder hears nothing that is not certain to be finished,
+// and does it with its next renewal.
+func TestTrap_T16_BlobHalfABreakThatIsNotFinishedYet(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	g := b.takeInfinite("n", "a")
+	b.breaksHalfWay("n", time.Second)
+	b.watch.answers(breakIt, http.StatusInternalServerError)
+	err := b.extend(g)
+	require.True(t, isUnknown(err), "%v", err)
+	require.NotErrorIs(t, err, abstractions.ErrLost)
+	b.watch.heals()
+	requireLost(t, b.extend(g), abstractions.LostBroken)
+	require.NotEqual(t, lease.StateTypeLeased, b.look("n").lease)
+}
+
+// Under the core: its renewal loop hears of the loss, and the name is free again.
+func TestTrap_T16_BlobHalfABreakUnderAManager(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	m := managerOf(t, b.Provider, leasing.Options{})
+	held, err := m.TryAcquire(t.Context(), "n", &abstractions.AcquireOptions{TTL: abstractions.Infinite, RenewCadence: 500 * time.Millisecond})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return b.look("n").infinite && held.Renewals() > 1 }, 30*time.Second, 100*time.Millisecond)
+	b.breaksHalfWay("n", time.Second)
+	select {
+	case <-held.Done():
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "no loss")
+	}
+	requireLost(t, held.Err(), abstractions.LostBroken)
+	require.Eventually(t, func() bool {
+		_, err := b.try("n", "b")
+		return err == nil
+	}, 30*time.Second, 100*time.Millisecond)
+}
+
+// A break that comes while an infinite lease gets an end: the record says so
+// already, and the service's lease is still infinite. It is not over at once.
+func TestTrap_T63_BlobBreakOfAnInfiniteLeaseThatIsAboutToEnd(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	g := b.takeInfinite("n", "a")
+	g.TTL = minTTL
+	b.watch.answers(takeLease, http.StatusInternalServerError)
+	require.True(t, isUnknown(b.extend(g)))
+	b.watch.heals()
+	require.True(t, b.look("n").infinite)
+	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	require.Greater(t, r.Remaining, 30*time.Second)
+}
