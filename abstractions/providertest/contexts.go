@@ -13,7 +13,7 @@ var contextChecks = []check{
 	{name: "Context_CancelledBeforeTheCallChangesNothing", run: cancelledBefore},
 	{name: "Context_DeadlinePassedBeforeTheCallChangesNothing", run: deadlineBefore},
 	{name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", run: abandonedAcquire},
-	{name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", run: causeSaysNothing, needs: "Model"},
+	{name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", run: causeSaysNothing},
 	{name: "Trap_T66_AbandonedCallsHarmNoOthers", run: abandonedCallsHarmNoOthers},
 }
 

@@ -179,7 +179,6 @@ func harness(flaw func(f *fake)) Harness {
 		Forget:      func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).forget(name) },
 		Unreachable: func(testing.TB) abstractions.Provider { return unreachable(flaw) },
 		Virtual:     true,
-		Model:       true,
 	}.withDefaults()
 }
 

@@ -21,10 +21,6 @@ type Harness struct {
 	// process's. The suite closes it. Default: p itself.
 	Peer func(t testing.TB, p abstractions.Provider) abstractions.Provider
 
-	// Model says that the provider follows the rules of package providerkit.
-	// Temporary: until all of this repository do.
-	Model bool
-
 	// Forget makes the backend forget a name that is free, as it does once the
 	// name has been idle for its retention.
 	Forget func(t testing.TB, p abstractions.Provider, name string)

@@ -15,7 +15,7 @@ import (
 // check draws random requests, sends each to the provider, applies the rules to
 // a record of its own, and compares answers, records and histories.
 var modelChecks = []check{
-	{name: "Model_RandomRequestsMeetTheRules", run: modelRequests, waits: true, needs: "Model"},
+	{name: "Model_RandomRequestsMeetTheRules", run: modelRequests, waits: true},
 }
 
 const (

@@ -125,6 +125,6 @@ func TestCheckNamesAreUnique(t *testing.T) {
 	for _, c := range checks() {
 		assert.False(t, seen[c.name], c.name)
 		seen[c.name] = true
-		assert.True(t, Harness{Model: true, Forget: func(testing.TB, abstractions.Provider, string) {}, Unreachable: func(testing.TB) abstractions.Provider { return nil }}.has(c.needs))
+		assert.True(t, Harness{Forget: func(testing.TB, abstractions.Provider, string) {}, Unreachable: func(testing.TB) abstractions.Provider { return nil }}.has(c.needs))
 	}
 }

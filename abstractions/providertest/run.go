@@ -85,8 +85,6 @@ func (h Harness) has(field string) bool {
 	switch field {
 	case "":
 		return true
-	case "Model":
-		return h.Model
 	case "Forget":
 		return h.Forget != nil
 	case "Unreachable":

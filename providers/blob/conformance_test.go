@@ -96,7 +96,6 @@ func harness(o opener) providertest.Harness {
 		Forget:      func(t testing.TB, p abstractions.Provider, name string) { forget(t, p.(*Provider), name) },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
 		Parallel:    24,
-		Model:       true,
 	}
 }
 

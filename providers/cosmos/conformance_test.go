@@ -26,7 +26,6 @@ func TestConformanceFake(t *testing.T) {
 	}
 	providertest.Run(t, providertest.Harness{
 		Virtual: true,
-		Model:   true,
 		New:     func(t testing.TB) abstractions.Provider { return bedOf(t).process() },
 		Peer:    func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return bedOf(t).process() },
 		Forget: func(t testing.TB, p abstractions.Provider, _ string) {

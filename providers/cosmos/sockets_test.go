@@ -101,7 +101,6 @@ func socketHarness(o Options) providertest.Harness {
 			return openTest(t, Options{Endpoint: silent(t), Key: testKey, Database: "d", Container: "c"})
 		},
 		Parallel: 16,
-		Model:    true,
 	}
 }
 

@@ -25,7 +25,7 @@ func open(t testing.TB, folder string, retention time.Duration) client {
 
 func TestConformance(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
-		Model: true, New: func(t testing.TB) abstractions.Provider { return open(t, t.TempDir(), 0) },
+		New: func(t testing.TB) abstractions.Provider { return open(t, t.TempDir(), 0) },
 		Peer: func(t testing.TB, p abstractions.Provider) abstractions.Provider {
 			return open(t, p.(client).folder, 0)
 		},

@@ -24,7 +24,7 @@ func open(testing.TB) abstractions.Provider {
 }
 
 func TestConformanceInVirtualTime(t *testing.T) {
-	providertest.Run(t, providertest.Harness{New: open, Forget: forget, Virtual: true, Model: true})
+	providertest.Run(t, providertest.Harness{New: open, Forget: forget, Virtual: true})
 }
 
 // forget lets the retention pass, and the sweep of other names' acquires find the name.
@@ -42,7 +42,7 @@ func forget(t testing.TB, p abstractions.Provider, name string) {
 }
 
 func TestConformanceInRealTime(t *testing.T) {
-	providertest.Run(t, providertest.Harness{New: open, Model: true})
+	providertest.Run(t, providertest.Harness{New: open})
 }
 
 // A manager can hold a lease of the shortest TTL with its default margins.

@@ -30,9 +30,8 @@ func harness(url string, admin redis.UniversalClient, unreachable string) provid
 		return p
 	}
 	return providertest.Harness{
-		Model: true,
-		New:   func(t testing.TB) abstractions.Provider { return open(t, url) },
-		Peer:  func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
+		New:  func(t testing.TB) abstractions.Provider { return open(t, url) },
+		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
 		Forget: func(t testing.TB, _ abstractions.Provider, name string) {
 			require.NoError(t, admin.Del(t.Context(), naming{prefix: DefaultPrefix}.keys(name).fence).Err())
 		},

@@ -44,7 +44,6 @@ func harness(dialect string, unreachable func(testing.TB) abstractions.Provider,
 			require.NoError(t, err)
 		},
 		Unreachable: unreachable,
-		Model:       true,
 	}
 }
 
