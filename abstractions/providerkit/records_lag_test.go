@@ -167,7 +167,7 @@ func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "other", ID: "mine"}))
 		require.Len(t, store.items, 11)
-		forgotten, next, err := s.sweep(t.Context(), "")
+		forgotten, next, err := s.SweepPage(t.Context(), "")
 		require.NoError(t, err)
 		require.Empty(t, next)
 		require.Equal(t, 10, forgotten)

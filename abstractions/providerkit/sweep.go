@@ -16,20 +16,22 @@ const (
 	sweepEvery = 64
 )
 
-// Sweep deletes all records of a provider that are Forgettable, and returns how
-// many. Each page is a call of its own.
-func Sweep(ctx context.Context, p *Provider, s *Records) (forgotten int, err error) {
+// Sweep forgets all names of a provider that have been idle for its retention, page
+// by page, each a call of its own, and returns how many. A page begins after a place,
+// "" at first, and returns the place where it ends, "" at the end of the store: see
+// Records.SweepPage.
+func Sweep(ctx context.Context, p *Provider, page func(ctx context.Context, after string) (forgotten int, next string, err error)) (forgotten int, err error) {
 	var all atomic.Int64 // a call may outlive its error: see Config.Detach
 	for after, more := "", true; more && err == nil; more = after != "" {
-		pages := make(chan string, 1)
+		places := make(chan string, 1)
 		err = Call(ctx, p, "sweep", "", func(ctx context.Context) error {
-			n, next, err := s.sweep(ctx, after)
+			n, next, err := page(ctx, after)
 			all.Add(int64(n))
-			pages <- next
+			places <- next
 			return err
 		})
 		if err == nil {
-			after = <-pages
+			after = <-places
 		}
 	}
 	return int(all.Load()), err
@@ -43,14 +45,14 @@ func (s *Records) sweepALittle(ctx context.Context, after string) {
 	if s.ManualSweep || s.releases.Add(1)%sweepEvery != 1 {
 		return
 	}
-	if _, last, err := s.sweep(ctx, after); err == nil && last == "" {
-		_, _, _ = s.sweep(ctx, "")
+	if _, last, err := s.SweepPage(ctx, after); err == nil && last == "" {
+		_, _, _ = s.SweepPage(ctx, "")
 	}
 }
 
-// sweep looks at a page of records, and returns where it ends, "" at the end of the
+// SweepPage looks at a page of records, and returns where it ends, "" at the end of the
 // store. Each record is deleted on condition that it is still the same.
-func (s *Records) sweep(ctx context.Context, after string) (forgotten int, next string, err error) {
+func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, next string, err error) {
 	store, ok := s.Store.(ListingStore)
 	if !ok || s.Retention == 0 || s.Retention == abstractions.Infinite {
 		return 0, "", nil

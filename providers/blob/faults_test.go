@@ -300,6 +300,6 @@ func everyCall(p *Provider, g abstractions.Grant) map[string]func(ctx context.Co
 		},
 		"list":  func(ctx context.Context) error { _, err := p.List(ctx, abstractions.ListRequest{}); return err },
 		"ping":  p.Ping,
-		"sweep": func(ctx context.Context) error { _, err := p.Sweep(ctx, ""); return err },
+		"sweep": func(ctx context.Context) error { _, err := p.Sweep(ctx); return err },
 	}
 }

@@ -9,17 +9,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// SweepResult says what a Sweep did.
-type SweepResult struct {
-	Seen    int    // names that were looked at
-	Deleted int    // of these
-	Next    string // for the next Sweep; "" after the last page
-}
-
 // Sweep deletes the blobs of names that nobody has, and that were last written
-// longer than Options.Retention ago. It looks at a page of up to 1000 names, in
-// one request, and deletes with one request each. Begin with after "", and go on
-// with what it returns as Next until that is "". Several may sweep at a time.
+// longer than Options.Retention ago, and returns how many. It looks at 1000 names in
+// one request, and deletes with one request each. Several may sweep at a time.
 //
 // A name that is swept is a name that was never seen: IDs that were released are
 // no longer refused, and its next token comes from the service's clock, which is
@@ -35,43 +27,31 @@ type SweepResult struct {
 // daysAfterModificationGreaterThan under Options.Prefix
 // (learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview). It
 // fails on blobs that are leased, as it should.
-func (p *Provider) Sweep(ctx context.Context, after string) (SweepResult, error) {
-	done := make(chan SweepResult, 1) // the call may end before its goroutine does
-	err := providerkit.Call(ctx, p.shell, "sweep", "", func(ctx context.Context) error {
-		result, err := p.driver.sweep(ctx, after)
-		done <- result
-		return err
-	})
-	select {
-	case result := <-done:
-		return result, err
-	default:
-		return SweepResult{}, err
-	}
+func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
+	return providerkit.Sweep(ctx, p.shell, p.driver.sweepPage)
 }
 
-func (d *driver) sweep(ctx context.Context, after string) (SweepResult, error) {
+func (d *driver) sweepPage(ctx context.Context, after string) (forgotten int, next string, err error) {
 	if d.retention == Forever {
-		return SweepResult{}, nil
+		return 0, "", nil
 	}
 	found, next, now, err := d.store.page(ctx, "", after, 1000)
 	if err != nil {
-		return SweepResult{}, d.listFailure(err, after)
+		return 0, "", d.listFailure(err, after)
 	}
-	result := SweepResult{Seen: len(found), Next: next}
 	for _, one := range found {
 		if !one.view.idle(now, d.retention) {
 			continue
 		}
 		switch err := d.store.remove(ctx, one.blob, one.view.etag); {
 		case err == nil:
-			result.Deleted++
+			forgotten++
 		case hasCode(err, keptBlob...):
 		case !isChanged(err):
-			return result, err
+			return forgotten, "", err
 		}
 	}
-	return result, nil
+	return forgotten, next, nil
 }
 
 // keptBlob are the codes of a blob that somebody keeps from being deleted, by a

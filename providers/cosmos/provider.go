@@ -106,5 +106,5 @@ func (p *Provider) Close() error {
 // A name is forgotten only while its fencing token lies behind the service's clock,
 // so that its next holder gets a greater one nevertheless.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
-	return providerkit.Sweep(ctx, p.shell, &p.driver.Records)
+	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }

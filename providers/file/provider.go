@@ -49,7 +49,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 // Sweep forgets the names that have been free and unused for Options.Retention, and
 // returns how many.
 func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
-	return providerkit.Sweep(ctx, p.shell, p.records)
+	return providerkit.Sweep(ctx, p.shell, p.records.SweepPage)
 }
 
 // driver is what a provider of files adds to the kit's records.

@@ -13,15 +13,10 @@ const sweepBatch = 500
 // how many new entries the history is. A batch is more than those can leave behind.
 const sweepEvery = 250
 
-// Swept counts what a Sweep deleted.
-type Swept struct {
-	Names   int
-	History int
-}
-
 // Sweep forgets the names that have been free and unused for longer than
-// Options.Retention, and history older than Options.HistoryRetention. It goes
-// through the tables once, in short transactions, and stops when ctx ends.
+// Options.Retention, and history older than Options.HistoryRetention. It returns how
+// many names. It goes through the tables once, in short transactions, and stops when
+// ctx ends.
 //
 // Providers sweep a little by themselves too: one release in 250 looks at 500
 // names, where the latest such release of any process ended, and one new entry in
@@ -30,39 +25,37 @@ type Swept struct {
 //
 // A name is forgotten only while its fencing token lies behind the database's
 // clock, so that its next holder gets a greater one nevertheless.
-func (p *Provider) Sweep(ctx context.Context) (Swept, error) {
-	var total Swept
-	for after, more := "", p.driver.retention > 0; more; more = after != "" {
-		err := p.sweep(ctx, func(ctx context.Context) error {
-			done, err := p.driver.backend.sweep(ctx, &after, sweepBatch, p.driver.retention)
-			after, total.Names = done.last, total.Names+done.deleted
-			return err
-		})
-		if err != nil {
-			return total, err
-		}
+func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
+	forgotten, err = providerkit.Sweep(ctx, p.shell, p.driver.sweepNames)
+	if err == nil {
+		_, err = providerkit.Sweep(ctx, p.shell, p.driver.sweepHistory)
 	}
-	for more := p.driver.record.retention > 0; more; {
-		err := p.sweep(ctx, func(ctx context.Context) error {
-			deleted, err := p.driver.backend.sweepHistory(ctx, sweepBatch)
-			more, total.History = deleted == sweepBatch, total.History+deleted
-			return err
-		})
-		if err != nil {
-			return total, err
-		}
-	}
-	return total, nil
+	return forgotten, err
 }
 
-// sweep runs a part of Sweep.
-func (p *Provider) sweep(ctx context.Context, part func(context.Context) error) error {
-	return providerkit.Call(ctx, p.shell, "sweep", "", func(ctx context.Context) error {
-		if err := p.driver.check(ctx); err != nil {
-			return err
-		}
-		return part(ctx)
-	})
+func (d *driver) sweepNames(ctx context.Context, after string) (forgotten int, next string, err error) {
+	if d.retention == 0 {
+		return 0, "", nil
+	}
+	if err := d.check(ctx); err != nil {
+		return 0, "", err
+	}
+	done, err := d.backend.sweep(ctx, &after, sweepBatch, d.retention)
+	return done.deleted, done.last, err
+}
+
+// sweepHistory always begins with the oldest entries.
+func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, next string, err error) {
+	if d.record.retention == 0 {
+		return 0, "", nil
+	}
+	if err := d.check(ctx); err != nil {
+		return 0, "", err
+	}
+	if forgotten, err = d.backend.sweepHistory(ctx, sweepBatch); forgotten == sweepBatch {
+		next = "more"
+	}
+	return forgotten, next, err
 }
 
 // sweepSome is called by every release, and sweeps with some of them, at random:

@@ -89,7 +89,7 @@ func TestSweepKeepsWhatIsStillNeeded(t *testing.T) {
 
 		swept, err := p.Sweep(ctx)
 		require.NoError(t, err)
-		require.Equal(t, Swept{Names: 3}, swept)
+		require.Equal(t, 3, swept)
 		for name, there := range map[string]bool{
 			"free": false, "expired": false, "tombstone": false,
 			"held": true, "infinite": true, "recent": true, "token ahead": true, "expired lately": true,
@@ -114,7 +114,7 @@ func TestSweepGoesThroughTheWholeTable(t *testing.T) {
 		idle(t, p, 2*time.Hour)
 		swept, err := p.Sweep(ctx)
 		require.NoError(t, err)
-		require.Equal(t, Swept{Names: names}, swept)
+		require.Equal(t, names, swept)
 	})
 }
 
@@ -164,7 +164,7 @@ func TestHistoryIsForgottenInTime(t *testing.T) {
 		}
 		swept, err := p.Sweep(ctx)
 		require.NoError(t, err)
-		require.Equal(t, Swept{History: 4}, swept)
+		require.Zero(t, swept, "no name")
 		require.Equal(t, 2, countRows(t, p, "{history}"))
 	})
 }
@@ -181,11 +181,11 @@ func TestSweepWaitsForNobody(t *testing.T) {
 	unlock := lockRow(t, p, "a", justLock)
 	swept, err := p.Sweep(ctx)
 	require.NoError(t, err)
-	require.Equal(t, 1, swept.Names)
+	require.Equal(t, 1, swept)
 	unlock()
 	swept, err = p.Sweep(ctx)
 	require.NoError(t, err)
-	require.Equal(t, 1, swept.Names)
+	require.Equal(t, 1, swept)
 }
 
 // T73: processes that release a few times and end take part in sweeping, and each
