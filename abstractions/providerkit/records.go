@@ -102,7 +102,7 @@ type snapshot struct {
 	deadline
 	version string
 	host    HostTime
-	// at is when this process read it, on its monotonic clock.
+	// at is when this process read it, or sent it, on its monotonic clock.
 	at time.Time
 }
 
@@ -278,13 +278,14 @@ func (s *Records) write(ctx context.Context, found *snapshot, c Change) error {
 		return err
 	}
 	key := s.Key(found.record.Name)
+	sent := time.Now()
 	version, err := s.Store.Put(ctx, key, data, found.version)
 	if err != nil && !c.confirms && s.ambiguous(err) && ctx.Err() == nil {
 		if item, failed := s.Store.Get(ctx, key); failed == nil && same(item.Data, data) {
 			version, err = item.Version, nil
 		}
 	}
-	found.version, found.at = version, time.Now()
+	found.version, found.at = version, sent // a lease lasts from its write on, not from the reply
 	return err
 }
 

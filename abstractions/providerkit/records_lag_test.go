@@ -201,3 +201,19 @@ func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
 	_, err = s.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.ErrorIs(t, err, lost, "the lease there is was not met")
 }
+
+// A claim that has run out while its reply was on the way is not renewed after a break
+// that has found the name free, or anybody else who has.
+func TestALateReplyProlongsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := shelved(time.Second)
+		store.after = func() error { time.Sleep(9 * time.Second); return errors.New("connection reset") }
+		grant := s.mustAcquire(t, "mine", 10*time.Second)
+		time.Sleep(5 * time.Second)
+		result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		require.False(t, result.WasHeld)
+		_, err = s.Renew(t.Context(), renewal(grant))
+		require.ErrorIs(t, err, abstractions.ErrLost)
+	})
+}
