@@ -102,7 +102,7 @@ type snapshot struct {
 	deadline
 	version string
 	host    HostTime
-	// at is when this process read it, on its monotonic clock.
+	// at is when this process read it, or sent it, on its monotonic clock.
 	at time.Time
 }
 
@@ -232,7 +232,7 @@ func (s *Records) change(ctx context.Context, name string, known *snapshot, rule
 		if !c.Write {
 			return found, c.Err
 		}
-		err = s.write(ctx, found, c.Deadline)
+		err = s.write(ctx, found, c)
 		if err == nil {
 			return found, c.Err
 		}
@@ -263,28 +263,29 @@ func (s *Records) confirm(c Change) Change {
 	switch {
 	case !s.Lagging, errors.Is(c.Err, abstractions.ErrHeld), errors.Is(c.Err, abstractions.ErrReleased):
 	case errors.As(c.Err, &lost) && (lost.Reason == abstractions.LostTaken || lost.Reason == abstractions.LostBroken):
-	default:
-		c.Write = true
+	case !c.Write:
+		c.Write, c.confirms = true, true
 	}
 	return c
 }
 
 // write stores a snapshot whose record a rule has changed. If the outcome is
-// ambiguous it looks what is stored.
-func (s *Records) write(ctx context.Context, found *snapshot, deadline bool) error {
-	s.setDeadline(found, deadline)
+// ambiguous it looks what is stored, unless that was the same before.
+func (s *Records) write(ctx context.Context, found *snapshot, c Change) error {
+	s.setDeadline(found, c.Deadline)
 	data, err := encode(&found.record, found.deadline)
 	if err != nil {
 		return err
 	}
 	key := s.Key(found.record.Name)
+	sent := time.Now()
 	version, err := s.Store.Put(ctx, key, data, found.version)
-	if err != nil && s.ambiguous(err) && ctx.Err() == nil {
+	if err != nil && !c.confirms && s.ambiguous(err) && ctx.Err() == nil {
 		if item, failed := s.Store.Get(ctx, key); failed == nil && same(item.Data, data) {
 			version, err = item.Version, nil
 		}
 	}
-	found.version, found.at = version, time.Now()
+	found.version, found.at = version, sent // a lease lasts from its write on, not from the reply
 	return err
 }
 

@@ -173,3 +173,47 @@ func TestAManualSweepIsNotMadeByReleases(t *testing.T) {
 		require.Equal(t, 10, forgotten)
 	})
 }
+
+// T20, T14: a look at what is stored after a write that changes nothing, and whose
+// outcome is ambiguous, may lag as the read did. It confirms nothing.
+func TestTrap_T14_AnAmbiguousConfirmationConfirmsNothing(t *testing.T) {
+	lost := errors.New("connection reset")
+	s, store := shelved(time.Second)
+	s.Lagging = true
+	s.mustAcquire(t, "mine", time.Hour)
+	store.stale()
+	_, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+	require.NoError(t, err)
+	s.mustAcquire(t, "theirs", time.Hour)
+	store.lag = 2
+	store.before = func() error { return lost }
+	_, err = s.Acquire(t.Context(), acquire("mine", time.Minute))
+	require.ErrorIs(t, err, lost, "there would be two holders")
+
+	s, store = shelved(time.Second)
+	s.Lagging = true
+	s.mustAcquire(t, "before", time.Minute)
+	require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "before"}))
+	store.stale()
+	s.mustAcquire(t, "theirs", time.Hour)
+	store.lag = 2
+	store.before = func() error { return lost }
+	_, err = s.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+	require.ErrorIs(t, err, lost, "the lease there is was not met")
+}
+
+// A claim that has run out while its reply was on the way is not renewed after a break
+// that has found the name free, or anybody else who has.
+func TestALateReplyProlongsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := shelved(time.Second)
+		store.after = func() error { time.Sleep(9 * time.Second); return errors.New("connection reset") }
+		grant := s.mustAcquire(t, "mine", 10*time.Second)
+		time.Sleep(5 * time.Second)
+		result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		require.False(t, result.WasHeld)
+		_, err = s.Renew(t.Context(), renewal(grant))
+		require.ErrorIs(t, err, abstractions.ErrLost)
+	})
+}

@@ -21,6 +21,8 @@ type Change struct {
 	Wake bool
 	// Expired and Note are for a history, in this order; one without a Kind is none.
 	Expired, Note abstractions.HistoryEntry
+
+	confirms bool // that the write changes nothing: see Records.Lagging
 }
 
 // Acquire takes the name if it is free, and prolongs the claim if it holds the name

@@ -395,3 +395,52 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 	_, err := within(2*time.Second, dialed)(t.Context(), "tcp", "127.0.0.1:1")
 	require.ErrorIs(t, err, net.ErrClosed)
 }
+
+// meanwhile is a way to PostgreSQL on which something happens before the first
+// statement of a kind.
+type meanwhile struct {
+	pgDatabase
+	before    string
+	something func()
+	once      sync.Once
+}
+
+func (m *meanwhile) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	if statement == m.before {
+		m.once.Do(m.something)
+	}
+	return m.pgDatabase.query(ctx, statement, args, each)
+}
+
+// T63: a break ends the lease that it met, and not the one that follows before its
+// write. What else changes meanwhile does not keep it from that.
+func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
+	for _, immediate := range []bool{false, true} {
+		open := databases["postgres"](t)
+		ctx, p, others := bounded(t), open(), open()
+		var first, next abstractions.Grant
+		first, err := p.Acquire(ctx, claimOf("n", time.Minute))
+		require.NoError(t, err)
+		b := p.driver.backend.(*postgres)
+		b.db = &meanwhile{pgDatabase: b.db, before: b.sql.write, something: func() {
+			require.NoError(t, others.Release(ctx, releaseOf(first)))
+			next, err = others.Acquire(ctx, claimOf("n", time.Minute))
+			require.NoError(t, err)
+		}}
+		result, err := p.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: immediate})
+		require.NoError(t, err)
+		require.Equal(t, abstractions.BreakResult{Token: first.Token}, result)
+		_, err = others.Renew(ctx, renewalOf(next))
+		require.NoError(t, err, "nobody has met this lease")
+
+		b.db = &meanwhile{pgDatabase: b.db, before: b.sql.write, something: func() {
+			_, err := others.Renew(ctx, renewalOf(next))
+			require.NoError(t, err)
+		}}
+		result, err = p.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: immediate})
+		require.NoError(t, err)
+		require.True(t, result.WasHeld)
+		_, err = others.Renew(ctx, renewalOf(next))
+		lostBecause(t, err, abstractions.LostBroken)
+	}
+}

@@ -105,8 +105,18 @@ func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) e
 	return err
 }
 
+// Break ends the lease that it meets first, and not one that follows while it is at
+// work.
 func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
+	var met int64 // the token of the lease that is meant, once another change was faster
 	_, err = d.apply(ctx, op{name: req.Name, rule: func(r *providerkit.Record) (c providerkit.Change) {
+		if met != 0 && !(r.Held() && r.Token == met) {
+			result = abstractions.BreakResult{Token: met}
+			return providerkit.Change{}
+		}
+		if r.Held() {
+			met = r.Token
+		}
 		result, c = r.Break(req)
 		return c
 	}})
