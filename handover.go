@@ -27,7 +27,7 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		renewed := l.sent.mono >= began.mono && (l.granted == Infinite) == (l.plan.ttl == Infinite)
 		last := l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals
 		ready := !l.renewing && (last || renewed)
-		if ready && l.overdue.count.Load() > 0 {
+		if ready && l.overdue.count.Load()+l.inBatches.Load() > 0 {
 			l.mu.Unlock()
 			return Handover{}, l.m.wrap("hand over", l.name, errOverdue)
 		}
