@@ -26,6 +26,8 @@ type engine struct {
 	// loop uses them.
 	gathered map[batchKey][]*lease
 	due      []*cleanup
+	// overdue are batches. They don't stand in for a lease's own requests.
+	overdue overdue
 
 	mu       sync.Mutex
 	renewals queueOfJobs
@@ -77,7 +79,7 @@ type batchKey struct {
 }
 
 func newEngine(m *manager) *engine {
-	e := &engine{m: m, gathered: map[batchKey][]*lease{}}
+	e := &engine{m: m, gathered: map[batchKey][]*lease{}, overdue: overdue{limit: mostJobs}}
 	e.renewals = newQueueOfJobs(m.options.RenewConcurrency)
 	e.retries = newQueueOfJobs(m.options.RenewConcurrency)
 	e.cleanups = newQueueOfJobs(max(1, m.options.RenewConcurrency/4))
@@ -271,9 +273,14 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	defer cancel()
 	ctx, span := e.m.telemetry.startBatch(ctx, live)
 	defer span.End()
-	results, err := request(ctx, e.m, &live[0].overdue, func(ctx context.Context) ([]abstractions.RenewResult, error) {
+	results, err := request(ctx, e.m, &e.overdue, func(ctx context.Context) ([]abstractions.RenewResult, error) {
 		return e.m.batch.RenewBatch(ctx, reqs)
 	}, batchTooLate(live))
+	if errors.Is(err, errOverdue) {
+		for _, l := range live {
+			l.inBatches.Add(1)
+		}
+	}
 	switch {
 	case err == nil:
 		err = errNoAnswer
@@ -297,6 +304,7 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 func batchTooLate(leases []*lease) func([]abstractions.RenewResult, error) {
 	return func(results []abstractions.RenewResult, err error) {
 		for i, l := range leases {
+			l.inBatches.Add(-1)
 			if i < len(results) {
 				l.renewedTooLate(results[i].Grant, results[i].Err)
 			} else {

@@ -3,6 +3,7 @@ package leasing
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
@@ -26,7 +27,7 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		renewed := l.sent.mono >= began.mono && (l.granted == Infinite) == (l.plan.ttl == Infinite)
 		last := l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals
 		ready := !l.renewing && (last || renewed)
-		if ready && l.overdue.count.Load() > 0 {
+		if ready && l.overdue.count.Load()+l.inBatches.Load() > 0 {
 			l.mu.Unlock()
 			return Handover{}, l.m.wrap("hand over", l.name, errOverdue)
 		}
@@ -71,14 +72,24 @@ func (m *manager) checkHandover(h Handover) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.has(h.ID) {
+	if m.has(h.ID) || m.givesUp(h.ID) {
 		return errHeldAlready(h.ID)
 	}
 	return nil
 }
 
+// givesUp reports whether a claim is being cleaned up: that would take the name from
+// whoever adopts it. A lease that was lost is in the books until its clean-up is.
+// Caller holds mu.
+func (m *manager) givesUp(id string) bool {
+	return slices.ContainsFunc(m.schedule.all(nil), func(item scheduled) bool {
+		c, ok := item.(*cleanup)
+		return ok && c.id == id
+	})
+}
+
 func errHeldAlready(id string) error {
-	return &InvalidError{Field: "Handover.ID", Value: id, Want: "a lease that this manager does not hold already"}
+	return &InvalidError{Field: "Handover.ID", Value: id, Want: "a lease that this manager neither holds nor cleans up"}
 }
 
 // adopt makes one request. Unlike an acquire it cleans nothing up after a failure:

@@ -384,3 +384,23 @@ func TestAdoptRefusesNonsense(t *testing.T) {
 		require.ErrorIs(t, err, leasing.ErrClosed)
 	})
 }
+
+// The clean-up behind a lease that was lost would take the name from whoever adopts
+// that in the same manager.
+func TestTrap_T57_AdoptRefusesWhatIsCleanedUp(t *testing.T) {
+	twoProcesses(t, leasing.Options{}, func(t *testing.T, m, other leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		remove := p.Use(leasingtest.LoseReply(leasingtest.Renew, leasingtest.Always, errNetwork))
+		ended(t, l, time.Minute)
+		requireLost(t, l, leasing.LostExpired)
+		remove()
+		_, err := m.Adopt(t.Context(), stored(l), nil)
+		requireInvalid(t, err, "Handover.ID")
+		time.Sleep(time.Minute)
+		_, err = m.Adopt(t.Context(), stored(l), nil)
+		require.ErrorIs(t, err, leasing.ErrLost)
+		next, err := other.TryAcquire(t.Context(), name, nil)
+		require.NoError(t, err)
+		require.NoError(t, next.Release(t.Context()))
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -40,9 +41,10 @@ type lease struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 
-	entry           // in the schedule
-	overdue overdue // requests about it
-	slot    int     // in manager.leases, under manager.mu
+	entry                  // in the schedule
+	overdue   overdue      // requests about it alone
+	inBatches atomic.Int64 // batches with it that are overdue
+	slot      int          // in manager.leases, under manager.mu
 
 	mu      sync.Mutex
 	phase   phase

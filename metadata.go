@@ -100,6 +100,14 @@ func (l *lease) metadataRenewed(sent instant) {
 	}
 }
 
+// metadataLanded notes that a request which was given up has returned, however late:
+// the next renewal undoes what it may have changed. Caller holds mu.
+func (l *lease) metadataLanded(now instant, v verdict) {
+	if c := l.change; c != nil && v.applied && c.doubt.left(now) < 0 {
+		c.doubt = now
+	}
+}
+
 // metadataFailed notes a failed renewal sent at the given instant. Metadata that the
 // backend refuses is dropped: it must not cost the lease. Caller holds mu.
 func (l *lease) metadataFailed(sent instant, err error, v verdict) {

@@ -236,3 +236,30 @@ func TestSetMetadataGoesOnWhenItsContextEnds(t *testing.T) {
 		requireMetadata(t, m, l, about{"v": "1"}, about{"v": "1"})
 	})
 }
+
+// hangFirst has the first request of a kind hang, whatever its context says.
+func hangFirst(p *leasingtest.Provider, op leasingtest.Op) (land chan struct{}) {
+	land = make(chan struct{})
+	var hung atomic.Bool
+	p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+		if call.Op == op && hung.CompareAndSwap(false, true) {
+			<-land
+		}
+		return apply()
+	})
+	return land
+}
+
+// A change of metadata that lands after many TTLs is undone.
+func TestSetMetadataThatLandsAfterManyTTLsIsUndone(t *testing.T) {
+	virtual(t, leasing.Options{RequestTimeout: time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		land := hangFirst(p, leasingtest.Renew)
+		require.Error(t, l.SetMetadata(t.Context(), about{"step": "1"}))
+		require.NoError(t, l.SetMetadata(t.Context(), about{"step": "2"}))
+		time.Sleep(5 * time.Minute)
+		close(land)
+		time.Sleep(time.Minute)
+		requireMetadata(t, m, l, about{"step": "2"}, about{"step": "2"})
+	})
+}

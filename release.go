@@ -65,7 +65,8 @@ func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 	l.m.queues.ending(l)
 	ctx, span := l.m.telemetry.startLinked(ctx, "lease.release", l)
 	defer span.End()
-	err = l.m.release(ctx, &l.overdue, abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}, bound)
+	// Renewals that hang are not counted: the release may find a way round.
+	err = l.m.release(ctx, &overdue{}, abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}, bound)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, err)
 	return err
 }
@@ -143,7 +144,7 @@ func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseGrace)
 	defer cancel()
 	// The holder hears that the lease was lost in any case.
-	_ = l.m.releaseOnce(ctx, &l.overdue, abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state})
+	_ = l.m.releaseOnce(ctx, &overdue{}, abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state})
 }
 
 // sleep pauses for d, or returns false when ctx ends.

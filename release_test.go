@@ -240,3 +240,25 @@ func TestTrap_T63_BreakMeantForOneHolderSparesTheNext(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// Renewals that hang don't keep the release from being sent.
+func TestTrap_T89_HungRenewalsDoNotBlockTheRelease(t *testing.T) {
+	virtual(t, leasing.Options{RequestTimeout: time.Second}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		land := make(chan struct{})
+		defer close(land)
+		p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Renew {
+				<-land
+			}
+			return apply()
+		})
+		for range 2 {
+			require.ErrorIs(t, l.Renew(t.Context()), leasing.ErrUnavailable)
+		}
+		began := time.Now()
+		require.NoError(t, l.Release(t.Context()))
+		require.Zero(t, time.Since(began))
+		require.Equal(t, 1, p.Count(leasingtest.Release))
+	})
+}

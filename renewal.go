@@ -56,11 +56,13 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 }
 
 // renewedTooLate takes the reply to a request that was given up as failed. Only
-// a claim that lives on in the backend after the lease has ended is to be cleaned up.
+// a claim that lives on in the backend after the lease has ended is to be cleaned up,
+// and metadata that it may have undone is to be sent again.
 func (l *lease) renewedTooLate(_ abstractions.Grant, err error) {
 	v, now := judge(err), l.m.clock.now() // it may have been applied just now
 	l.mu.Lock()
 	orphan := l.outlived(v, now)
+	l.metadataLanded(now, v)
 	l.mu.Unlock()
 	if orphan != nil {
 		l.m.cleanUp(orphan, nil)

@@ -18,7 +18,7 @@ const replyGrace = 50 * time.Millisecond
 
 // overdue counts requests that have not returned although their contexts have
 // ended. At its limit no further request is sent, so a provider that hangs does
-// not collect goroutines. Each claim and each lease has a count of its own: they
+// not collect goroutines. Claims, leases, releases and the batches have counts of their own: they
 // don't stand in for each other.
 type overdue struct {
 	count atomic.Int64
