@@ -45,6 +45,10 @@ type Manager interface {
 	// while it lives both trust the lease, under one token, so that no fence can tell
 	// them apart; and if the adopter's TTL is shorter than the other's, a third may
 	// get the name while the other still trusts it.
+	//
+	// Adopt with a TTL no longer than the one before. A renewal of the process before,
+	// delayed in the network until then, counts its own TTL from its arrival, and
+	// would cut a longer one short.
 	Adopt(ctx context.Context, handover Handover, options *AcquireOptions) (Lease, error)
 
 	// Inspect returns the backend's record of a name without disturbing it.
