@@ -3,7 +3,7 @@ package redislease
 // What Redis' ACL has to give the user of a provider, as ACL SETUSER takes it, for
 // DefaultPrefix; another prefix is written in the place of "leasing".
 //
-//	ACL SETUSER app on >password ~leasing:* &leasing:wake:* +evalsha +eval ...
+//	"ACL SETUSER app on >password " + ACLRules
 //
 // Where a right is missing calls fail with leasing.ErrDenied, and no lease is left
 // behind that its claim does not know of. Only what waiters alone need (the channels,

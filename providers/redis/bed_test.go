@@ -125,7 +125,7 @@ func (b *bed) clock() int64 {
 	return now.UnixMicro()
 }
 
-// expired waits until a key is gone.
+// gone waits until a key is gone.
 func (b *bed) gone(key string) {
 	b.t.Helper()
 	b.eventually(func() bool { return !b.exists(key) })

@@ -11,7 +11,7 @@ import (
 )
 
 // waiters are this process' claims that wait at a node. In Redis each name has a
-// queue of those who wait for it, of all processes (scripts/lease.lua): an
+// queue of those who wait for it, of all processes (scripts/queueing.lua): an
 // acquire that is refused joins it, a release wakes its head alone and reserves
 // the name for it. Each process listens on one channel for all of its waiters.
 //
