@@ -19,7 +19,7 @@ var modelChecks = []check{
 }
 
 const (
-	modelNames = 10 // each with a story of its own
+	modelNames = 12 // each with a story of its own
 	modelSteps = 60 // of a story
 	// modelClaims is how many of the latest claims take part. The memory of ended
 	// IDs must reach back over all of them: see Provider.Acquire.
@@ -76,14 +76,14 @@ func (m *model) step() bool {
 		return false
 	}
 	c := m.claim()
-	switch draw := m.random.IntN(14); {
+	switch draw := m.random.IntN(16); {
 	case draw < 4:
 		m.acquire(c, m.ttl())
-	case draw < 8:
-		m.renew(c, m.ttl())
 	case draw < 10:
-		m.release(c)
+		m.renew(c, m.ttl())
 	case draw < 12:
+		m.release(c)
+	case draw < 14:
 		m.breaks()
 	default:
 		m.runOut(c)
@@ -102,11 +102,11 @@ func (m *model) look() {
 // claim draws the holder, a claim from before, or a new one.
 func (m *model) claim() *modelClaim {
 	for _, c := range m.claims {
-		if c.req.ID == m.record.ID && m.random.IntN(2) == 0 {
+		if c.req.ID == m.record.ID && m.random.IntN(3) > 0 {
 			return c
 		}
 	}
-	if len(m.claims) > 0 && m.random.IntN(3) > 0 {
+	if len(m.claims) > 0 && m.random.IntN(3) > 0 && (m.record.Held() || m.random.IntN(2) == 0) {
 		return m.claims[m.random.IntN(len(m.claims))]
 	}
 	m.made++
@@ -225,7 +225,7 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 		req.Token += pick(m.random, []int64{-1, 1})
 		req.Token = max(req.Token, 1)
 	}
-	if m.random.IntN(3) == 0 {
+	if m.random.IntN(2) == 0 {
 		req.Metadata = m.metadata()
 	}
 	m.tell("renew of %s with token %d for %s, metadata %v", req.ID, req.Token, duration(ttl), req.Metadata)

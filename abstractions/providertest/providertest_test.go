@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,6 +39,11 @@ func TestChecksDetectFlaws(t *testing.T) {
 			}
 			for _, name := range flaw.failing {
 				failed, log := outcome(t, h, checkNamed(t, name))
+				for range 4 { // a random check misses a flaw once in some hundred times
+					if !failed && strings.HasPrefix(name, "Model_") {
+						failed, log = outcome(t, h, checkNamed(t, name))
+					}
+				}
 				assert.True(t, failed, "%s does not notice that %s\n%s", name, flaw.name, log)
 			}
 		})
