@@ -58,7 +58,7 @@ func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply fun
 	return isApplied
 }
 
-// arrived counts an operation that is no longer on its way. Needs mu.
+// arrived counts an operation that is no longer on its way. Caller holds mu.
 func (p *Provider) arrived(outcome lateness) {
 	switch outcome {
 	case isApplied:

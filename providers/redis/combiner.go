@@ -322,10 +322,10 @@ func (l *lane) queue(r *request) error {
 	return nil
 }
 
-// busy is how many calls are under way that are not late. Needs mu.
+// busy is how many calls are under way that are not late. Caller holds mu.
 func (l *lane) busy() int { return l.workers - l.idle + l.direct - l.late }
 
-// summon has a worker look at what is pending. Needs mu.
+// summon has a worker look at what is pending. Caller holds mu.
 func (l *lane) summon() {
 	if l.idle == 0 {
 		l.hire()
@@ -344,14 +344,14 @@ func (l *lane) withdraw(r *request) {
 	}
 }
 
-// hire adds a worker. Needs mu.
+// hire adds a worker. Caller holds mu.
 func (l *lane) hire() {
 	l.workers++
 	l.lanes.workers.Add(1)
 	go l.work()
 }
 
-// expect sees to it that what waits is sent even if no worker comes back. Needs mu.
+// expect sees to it that what waits is sent even if no worker comes back. Caller holds mu.
 func (l *lane) expect() {
 	if l.overdue == nil {
 		l.overdue = time.AfterFunc(stuck, l.insist)

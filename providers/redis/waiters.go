@@ -150,7 +150,7 @@ func (ws *waiters) message(text string) {
 }
 
 // pass hands on the turn of a claim that has left: its acquire was under way, and
-// put it into the queue after it had been taken out. Needs mu.
+// put it into the queue after it had been taken out. Caller holds mu.
 func (ws *waiters) pass(id, fence string) {
 	lease, ok := strings.CutSuffix(fence, fenceSuffix)
 	if !ok || ws.closed {

@@ -146,7 +146,7 @@ func (s *Semaphore) handOn(o outcome) {
 	s.returned(o.slot)
 }
 
-// serve gives an outcome to whoever has waited longest. Needs mu.
+// serve gives an outcome to whoever has waited longest. Caller holds mu.
 func (s *Semaphore) serve(o outcome) bool {
 	if len(s.queue) == 0 {
 		return false

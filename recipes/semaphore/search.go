@@ -39,7 +39,7 @@ type search struct {
 	settled bool // it has looked in vain, and has a keeper
 }
 
-// dispatch does what there is to do next, after any change. Needs mu.
+// dispatch does what there is to do next, after any change. Caller holds mu.
 func (s *Semaphore) dispatch() {
 	r := s.search
 	if len(s.queue) == 0 {
