@@ -7,12 +7,11 @@ package redislease
 //
 // Where a right is missing calls fail with leasing.ErrDenied, and no lease is left
 // behind that its claim does not know of. Only what waiters alone need (the channels,
-// +subscribe, +publish, +exists and those that begin with +z but +zadd) may be
-// missing while leases work: then they poll. Without +mget all takes longer.
+// +subscribe, +publish, and those that begin with +z but +zadd) may be missing while
+// leases work: then they poll.
 const (
 	ACLRules = "~leasing:* &leasing:wake:* +evalsha +eval" +
-		" +time +get +mget +set +exists +del +pttl +pexpire +persist" +
-		" +zadd +zrem +zpopmin +zrange +publish" +
+		" +time +get +set +zadd +pexpire +zrem +zpopmin +zrange +publish" +
 		" +subscribe +ping +scan"
 	// ClusterACLRules are needed beside ACLRules on a Cluster.
 	ClusterACLRules = "+cluster|slots"

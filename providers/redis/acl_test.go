@@ -157,7 +157,7 @@ func TestRightsSufficeOnACluster(t *testing.T) {
 
 // unnoticed are the rights without which all works, but nobody is woken, or it takes
 // longer.
-var unnoticed = []string{"&leasing:wake:*", "+subscribe", "+publish", "+zpopmin", "+zrange", "+zrem", "+exists", "+mget"}
+var unnoticed = []string{"&leasing:wake:*", "+subscribe", "+publish", "+zpopmin", "+zrange", "+zrem"}
 
 // T17: a right that is missing is told as such, and leaves no lease of nobody and
 // no key for ever. None of the rights is there without need.
@@ -172,7 +172,7 @@ func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 			require.NoError(t, err)
 			if _, err := p.Acquire(t.Context(), claimOf("finite")); err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied)
-				lease := p.topology.(*single).naming.keys("finite").lease
+				lease := p.topology.(*single).naming.keys("finite").name
 				exists, err := server.Client(t).Exists(t.Context(), lease).Result()
 				require.NoError(t, err)
 				require.Zero(t, exists, "a lease of a claim that was refused")

@@ -125,10 +125,21 @@ func (b *bed) clock() int64 {
 	return now.UnixMicro()
 }
 
-// gone waits until a key is gone.
-func (b *bed) gone(key string) {
+// stored is what the server has of a name.
+func (b *bed) stored(name string) stored { return look(b.t, b.admin, b.keys(name).name) }
+
+func (b *bed) put(name string, s stored) { put(b.t, b.admin, b.keys(name).name, s) }
+
+// forget deletes all that the server has of a name.
+func (b *bed) forget(name string) {
 	b.t.Helper()
-	b.eventually(func() bool { return !b.exists(key) })
+	require.NoError(b.t, b.admin.Del(b.t.Context(), b.keys(name).name).Err())
+}
+
+// runsOut waits until nobody holds a name any more.
+func (b *bed) runsOut(name string) {
+	b.t.Helper()
+	b.eventually(func() bool { return !b.stored(name).held() })
 }
 
 func (b *bed) eventually(check func() bool) {

@@ -2,12 +2,9 @@ package redislease
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -151,16 +148,9 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 // keeps that for so much longer.
 func forgetOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {
-		key := naming{prefix: DefaultPrefix}.keys(name).fence
+		key := naming{prefix: DefaultPrefix}.keys(name).name
 		for _, server := range servers {
-			fence, err := server.Client(t).Get(t.Context(), key).Result()
-			if errors.Is(err, redis.Nil) {
-				continue
-			}
-			require.NoError(t, err)
-			token, err := strconv.ParseInt(strings.Fields(fence)[0], 10, 64)
-			require.NoError(t, err)
-			<-time.After(time.Until(time.UnixMicro(token)))
+			<-time.After(time.Until(time.UnixMicro(look(t, server.Client(t), key).token)))
 		}
 		for _, server := range servers {
 			require.NoError(t, server.Client(t).Del(t.Context(), key).Err())

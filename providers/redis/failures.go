@@ -15,24 +15,25 @@ import (
 // (redis.io/docs/latest/develop/reference/protocol-spec, "Simple errors"), its
 // meaning. What is not listed is unknown.
 var codes = map[string]providerkit.Class{
-	"ASK":         providerkit.Refused, // redirected more often than the client follows, as is MOVED
-	"BUSY":        providerkit.Refused, // another script runs for too long
-	"CLUSTERDOWN": providerkit.Refused,
-	"LOADING":     providerkit.Refused,
-	"MASTERDOWN":  providerkit.Refused,
-	"MISCONF":     providerkit.Refused, // it can't save to disk, and so takes no writes
-	"MOVED":       providerkit.Refused, // or a server of a Cluster, and not in that mode
-	"NOREPLICAS":  providerkit.Refused, // min-replicas-to-write
-	"OOM":         providerkit.Refused, // maxmemory
-	"READONLY":    providerkit.Refused, // a replica, or a failover under way
-	"TRYAGAIN":    providerkit.Refused, // the slot is being moved
-	"DENIED":      providerkit.Denied,  // protected mode
-	"NOAUTH":      providerkit.Denied,
-	"NOPERM":      providerkit.Denied,
-	"WRONGPASS":   providerkit.Denied,
-	"WRONGTYPE":   providerkit.NotSetUp, // somebody else's key
-	"CROSSSLOT":   providerkit.NotSetUp,
-	"NOPROTO":     providerkit.NotSetUp,
+	"ASK":          providerkit.Refused, // redirected more often than the client follows, as is MOVED
+	"BUSY":         providerkit.Refused, // another script runs for too long
+	"CLUSTERDOWN":  providerkit.Refused,
+	"LOADING":      providerkit.Refused,
+	"MASTERDOWN":   providerkit.Refused,
+	"MISCONF":      providerkit.Refused, // it can't save to disk, and so takes no writes
+	"MOVED":        providerkit.Refused, // or a server of a Cluster, and not in that mode
+	"NOREPLICAS":   providerkit.Refused, // min-replicas-to-write
+	"OOM":          providerkit.Refused, // maxmemory
+	"READONLY":     providerkit.Refused, // a replica, or a failover under way
+	"TRYAGAIN":     providerkit.Refused, // the slot is being moved
+	"DENIED":       providerkit.Denied,  // protected mode
+	"NOAUTH":       providerkit.Denied,
+	"NOPERM":       providerkit.Denied,
+	"WRONGPASS":    providerkit.Denied,
+	"WRONGTYPE":    providerkit.NotSetUp, // somebody else's key
+	"CROSSSLOT":    providerkit.NotSetUp,
+	"NOPROTO":      providerkit.NotSetUp,
+	"OTHERVERSION": providerkit.NotSetUp, // of scripts/prelude.lua
 }
 
 // scriptError is an error of a command in the script.

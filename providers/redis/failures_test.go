@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
 	}{
 		{[]string{"ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "MOVED", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}, throttled},
 		{[]string{"DENIED", "NOAUTH", "NOPERM", "WRONGPASS"}, []error{abstractions.ErrDenied}},
-		{[]string{"WRONGTYPE", "CROSSSLOT", "NOPROTO"}, []error{abstractions.ErrNotSetUp}},
+		{[]string{"WRONGTYPE", "CROSSSLOT", "NOPROTO", "OTHERVERSION"}, []error{abstractions.ErrNotSetUp}},
 		{[]string{"ERR", "NOSCRIPT", "EXECABORT", "BUSYGROUP", "SOMETHING", "oom", "Oom"}, []error{abstractions.ErrUnavailable}},
 	} {
 		for _, code := range test.codes {
@@ -85,9 +86,10 @@ func TestErrorsOfTheConnectionLeaveTheOutcomeUnknown(t *testing.T) {
 // What the script says and this code does not understand was applied, maybe.
 func TestStrangeRepliesLeaveTheOutcomeUnknown(t *testing.T) {
 	for _, value := range []any{
-		nil, "text", 1.5, []any{}, []any{"1"}, []any{int64(99)}, []any{int64(statusHeld)}, []any{int64(statusHeld), "x\ny", int64(1), int64(1)},
-		[]any{int64(statusLost)}, []any{int64(statusLost), int64(1)}, []any{int64(statusReserved), "x"}, []any{int64(statusBroken), int64(1)},
-		[]any{int64(statusStale)}, []any{int64(statusFree)}, []any{int64(statusFailed)}, []any{int64(statusQuarantined)},
+		nil, "text", 1.5, []any{}, []any{"1"}, []any{int64(99)}, []any{int64(statusSeen)}, []any{int64(statusSeen), "x\ny", int64(1)}, []any{int64(statusSeen), free(1).String()},
+		[]any{int64(statusSeen), "1" + strings.Repeat("x", 40), int64(1)}, []any{int64(statusSeen), strings.Replace(voted(7, "a", 1, 1, 0, 0).String(), "60000", "x", 1), int64(1)},
+		[]any{int64(statusLost)}, []any{int64(statusLost), int64(1)}, []any{int64(statusBroken), int64(1)},
+		[]any{int64(statusStale)}, []any{int64(statusFailed)}, []any{int64(statusQuarantined)},
 	} {
 		r := reply{value: value}
 		_, err := r.acquired("name")

@@ -28,7 +28,7 @@ func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.lost(func() error { _, err := b.try("n", "a", time.Minute); return err })
-	require.True(t, b.exists(b.keys("n").lease), "it was applied")
+	require.True(t, b.stored("n").held(), "it was applied")
 	g := b.acquire("n", "a", time.Minute)
 	require.NoError(t, b.renew(g, time.Minute))
 	r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
@@ -37,7 +37,7 @@ func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
 
 	b.lost(func() error { _, err := b.try("given up", "a", time.Minute); return err })
 	b.release("given up", "a")
-	require.False(t, b.exists(b.keys("given up").lease))
+	require.False(t, b.stored("given up").held())
 }
 
 func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
@@ -46,7 +46,7 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 	ctx := t.Context()
 	g := b.acquire("n", "a", time.Minute)
 	b.lost(func() error { return b.renew(g, time.Hour) })
-	require.Greater(t, b.left(b.keys("n").lease), time.Minute, "it was applied")
+	require.Greater(t, b.stored("n").left(), time.Minute, "it was applied")
 	require.NoError(t, b.renew(g, time.Hour))
 	b.lost(func() error {
 		_, err := b.Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: g.Token})

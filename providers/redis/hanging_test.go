@@ -123,7 +123,7 @@ func TestFrozenMasterOfAClusterHoldsUpItsOwnNamesOnly(t *testing.T) {
 	works(t, p)
 	names := map[string]string{} // by the master that has them
 	for _, name := range someNames("name/", 60) {
-		master, err := p.topology.(*single).node.cluster.MasterForKey(t.Context(), p.topology.(*single).naming.keys(name).lease)
+		master, err := p.topology.(*single).node.cluster.MasterForKey(t.Context(), p.topology.(*single).naming.keys(name).name)
 		require.NoError(t, err)
 		names[master.Options().Addr] = name
 	}

@@ -23,7 +23,7 @@ const (
 	maxScans = 64
 )
 
-// listing is one page of a listing by SCAN: over the fences, since each name that
+// listing is one page of a listing by SCAN: over the keys of names
 // is known has one.
 type listing struct {
 	req     abstractions.ListRequest

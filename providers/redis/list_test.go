@@ -229,7 +229,7 @@ func scriptedListing(req abstractions.ListRequest, scans [][]string) *listing {
 		scan: func(_ context.Context, at *position, _ int) (scanned, error) {
 			var part scanned
 			for _, name := range scans[at.Cursor] {
-				part.keys = append(part.keys, n.keys(name).fence)
+				part.keys = append(part.keys, n.keys(name).name)
 			}
 			part.next = (at.Cursor + 1) % uint64(len(scans))
 			return part, nil

@@ -11,8 +11,7 @@ import (
 // and so are on one node of a Cluster
 // (redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec, "Hash tags").
 //
-//	prefix:{name}        the lease
-//	prefix:{name}:fence  what outlives it
+//	prefix:{name}        all that is known of it
 //	prefix:{name}:queue  who waits
 //	prefix:node          the marker of a node of Redlock
 //	prefix:wake:instance the channel on which a process is woken
@@ -24,60 +23,44 @@ type naming struct {
 	retention time.Duration // of what outlives a lease; 0 for ever
 }
 
-const (
-	fenceSuffix = ":fence"
-	queueSuffix = ":queue"
-)
+const queueSuffix = ":queue"
 
 // keys are a name's.
 type keys struct {
-	lease, fence, queue string
-	retention           time.Duration
+	name, queue string
+	retention   time.Duration
 }
 
 func (n naming) keys(name string) keys {
-	k := n.renewalKeys(name)
-	k.queue = k.lease + queueSuffix
-	return k
+	queue := n.prefix + ":{" + escape(name) + "}" + queueSuffix
+	return keys{name: queue[:len(queue)-len(queueSuffix)], queue: queue, retention: n.retention}
 }
 
-// renewalKeys makes the two keys that a renewal needs, in one piece of memory.
-func (n naming) renewalKeys(name string) keys {
-	fence := n.prefix + ":{" + escape(name) + "}" + fenceSuffix
-	return keys{lease: fence[:len(fence)-len(fenceSuffix)], fence: fence, retention: n.retention}
-}
-
-// keep is how long the fence must be kept beside a lease of that TTL, in
-// milliseconds; "0" is for ever. A new lease's is kept half as long again, so
-// that few renewals have to extend it.
-func (k keys) keep(ttl time.Duration, fresh bool) string {
+// keep is how long a name must be kept whose lease has that TTL, in milliseconds; "0" is
+// for ever.
+func (k keys) keep(ttl time.Duration) string {
 	if k.retention == 0 || ttl == abstractions.Infinite {
 		return "0"
 	}
-	keep := ttl + k.retention
-	if fresh {
-		keep += keep / 2
-	}
-	return milliseconds(keep)
+	return milliseconds(ttl + k.retention)
 }
 
 func (n naming) node() string { return n.prefix + ":node" }
 
 func (n naming) channel(instance string) string { return n.prefix + ":wake:" + instance }
 
-// pattern matches the fences of the names that begin with prefix: each name that
-// is known has one.
+// pattern matches the keys of the names that begin with prefix, and not their queues.
 func (n naming) pattern(prefix string) string {
-	return glob(n.prefix+":{"+escape(prefix)) + "*}" + fenceSuffix
+	return glob(n.prefix+":{"+escape(prefix)) + "*}"
 }
 
-// name is the inverse of keys for a fence.
-func (n naming) name(fence string) (string, bool) {
-	text, ok := strings.CutPrefix(fence, n.prefix+":{")
+// name is the inverse of keys.
+func (n naming) name(key string) (string, bool) {
+	text, ok := strings.CutPrefix(key, n.prefix+":{")
 	if !ok {
 		return "", false
 	}
-	if text, ok = strings.CutSuffix(text, "}"+fenceSuffix); !ok {
+	if text, ok = strings.CutSuffix(text, "}"); !ok {
 		return "", false
 	}
 	name := unescaper.Replace(text)

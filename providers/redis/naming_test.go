@@ -21,18 +21,16 @@ func TestTrap_T25_KeysTellNamesApart(t *testing.T) {
 	owner := map[string]string{n.node(): "the marker", n.channel("x"): "a channel"}
 	for _, name := range hostileNames {
 		k := n.keys(name)
-		for _, key := range []string{k.lease, k.fence, k.queue} {
+		for _, key := range []string{k.name, k.queue} {
 			other, taken := owner[key]
 			require.False(t, taken, "%q is of %q and of %q", key, other, name)
 			owner[key] = name
 		}
-		back, ok := n.name(k.fence)
+		back, ok := n.name(k.name)
 		require.True(t, ok, name)
 		require.Equal(t, name, back)
-		for _, key := range []string{k.lease, k.queue} {
-			_, ok := n.name(key)
-			require.False(t, ok, "%q is no fence", key)
-		}
+		_, ok = n.name(k.queue)
+		require.False(t, ok, "%q is no name", k.queue)
 	}
 }
 
@@ -41,8 +39,8 @@ func TestTrap_T25_PrefixesAreApart(t *testing.T) {
 	for _, name := range hostileNames {
 		for _, prefix := range []string{"l", "lea", "leasing:", "leasing:x", "Leasing"} {
 			other := naming{prefix: prefix}
-			require.NotEqual(t, naming{prefix: "leasing"}.keys(name).fence, other.keys(name).fence)
-			_, ok := naming{prefix: "leasing"}.name(other.keys(name).fence)
+			require.NotEqual(t, naming{prefix: "leasing"}.keys(name).name, other.keys(name).name)
+			_, ok := naming{prefix: "leasing"}.name(other.keys(name).name)
 			require.False(t, ok)
 		}
 	}
@@ -55,20 +53,17 @@ func FuzzTrap_T25_Keys(f *testing.F) {
 	n := naming{prefix: "leasing"}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		ka, kb := n.keys(a), n.keys(b)
-		require.Equal(t, a == b, ka.lease == kb.lease)
-		require.Equal(t, a == b, ka.fence == kb.fence)
+		require.Equal(t, a == b, ka.name == kb.name)
 		require.Equal(t, a == b, ka.queue == kb.queue)
-		require.NotContains(t, []string{kb.fence, kb.queue}, ka.lease)
-		require.NotEqual(t, ka.fence, kb.queue)
-		back, ok := n.name(ka.fence)
+		require.NotEqual(t, ka.name, kb.queue)
+		back, ok := n.name(ka.name)
 		require.True(t, ok)
 		require.Equal(t, a, back)
 		if a != "" {
-			require.Equal(t, slot(ka.lease), slot(ka.fence))
-			require.Equal(t, slot(ka.lease), slot(ka.queue))
+			require.Equal(t, slot(ka.name), slot(ka.queue))
 		}
-		match := strings.TrimSuffix(n.pattern(a), "*}"+fenceSuffix)
-		require.Equal(t, strings.HasPrefix(b, a), strings.HasPrefix(glob(kb.fence), match), "a pattern is of the names that begin so")
+		match := strings.TrimSuffix(n.pattern(a), "*}")
+		require.Equal(t, strings.HasPrefix(b, a), strings.HasPrefix(glob(kb.name), match), "a pattern is of the names that begin so")
 	})
 }
 
@@ -80,10 +75,10 @@ func TestKeysOfANameShareASlotOnACluster(t *testing.T) {
 	slots := map[int64]bool{}
 	for _, name := range hostileNames {
 		k := n.keys(name)
-		for _, key := range []string{k.lease, k.fence, k.queue} {
+		for _, key := range []string{k.name, k.queue} {
 			got, err := client.ClusterKeySlot(t.Context(), key).Result()
 			require.NoError(t, err)
-			require.Equal(t, slot(k.lease), got, key)
+			require.Equal(t, slot(k.name), got, key)
 			slots[got] = true
 		}
 	}
@@ -135,7 +130,7 @@ func TestTrap_T25_PatternsMatchWhatBeginsSo(t *testing.T) {
 	for _, prefix := range []string{"leasing", "lea*", "[l]", `l\?`, "l^"} {
 		n := naming{prefix: prefix}
 		for name := range names {
-			require.NoError(t, client.Set(t.Context(), n.keys(name).fence, 1, 0).Err())
+			require.NoError(t, client.MSet(t.Context(), n.keys(name).name, 1, n.keys(name).queue, 1).Err())
 		}
 	}
 	for _, prefix := range []string{"leasing", "lea*", "[l]", `l\?`, "l^"} {
@@ -145,7 +140,7 @@ func TestTrap_T25_PatternsMatchWhatBeginsSo(t *testing.T) {
 			var want []string
 			for name := range names {
 				if strings.HasPrefix(name, begin) {
-					want = append(want, n.keys(name).fence)
+					want = append(want, n.keys(name).name)
 				}
 			}
 			got, err := client.Keys(t.Context(), n.pattern(begin)).Result()

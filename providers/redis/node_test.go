@@ -135,7 +135,7 @@ func clusterBed(t *testing.T) (*redistest.Cluster, *Provider, [][]string) {
 	names := make([][]string, len(c.Servers))
 	for n := range 300 {
 		name := fmt.Sprint("n/", n)
-		master, err := client.MasterForKey(t.Context(), naming{prefix: DefaultPrefix}.keys(name).lease)
+		master, err := client.MasterForKey(t.Context(), naming{prefix: DefaultPrefix}.keys(name).name)
 		require.NoError(t, err)
 		i := place[master.Options().Addr]
 		names[i] = append(names[i], name)

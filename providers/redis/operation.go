@@ -11,7 +11,7 @@ import (
 // which the head of that script has them.
 type operation struct {
 	script *program
-	keys   [3]string
+	keys   [2]string
 	args   [7]string
 
 	reply reply // once it is done
@@ -45,22 +45,19 @@ func newClaim(req abstractions.AcquireRequest) claim {
 	return c
 }
 
-// tail is the end of a stored lease.
-func (c content) tail(ttl time.Duration) string {
-	return milliseconds(ttl) + "\n" + c.owner + "\n" + c.metadata
-}
+func (c content) text() string { return c.owner + "\n" + c.metadata }
 
 func acquireOp(k keys, c claim) operation {
-	return operation{script: acquireScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{c.id, milliseconds(c.ttl), k.keep(c.ttl, true), c.tail(c.ttl), c.channel}}
+	return operation{script: acquireScript, keys: [2]string{k.name, k.queue}, args: [7]string{c.id, milliseconds(c.ttl), k.keep(c.ttl), c.text(), c.channel}}
 }
 
 func renewOp(n naming, r abstractions.RenewRequest) operation {
-	k := n.renewalKeys(r.Name)
-	return operation{script: renewScript, keys: [3]string{k.lease, k.fence}, args: [7]string{head(r.ID, r.Token), milliseconds(r.TTL), k.keep(r.TTL, false), encodeMetadata(r.Metadata)}}
+	k := n.keys(r.Name)
+	return operation{script: renewScript, keys: [2]string{k.name}, args: [7]string{head(r.ID, r.Token), milliseconds(r.TTL), k.keep(r.TTL), encodeMetadata(r.Metadata)}}
 }
 
 func releaseOp(k keys, id string) operation {
-	return operation{script: releaseScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{id, k.keep(0, false)}}
+	return operation{script: releaseScript, keys: [2]string{k.name, k.queue}, args: [7]string{id, k.keep(0)}}
 }
 
 func breakOp(k keys, r abstractions.BreakRequest) operation {
@@ -69,19 +66,26 @@ func breakOp(k keys, r abstractions.BreakRequest) operation {
 		immediate = "1"
 	}
 	grace := min(max(r.Grace, time.Millisecond), maxTTL) // PEXPIRE with 0 would free it now
-	return operation{script: breakScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{digits(r.IfToken), immediate, milliseconds(grace), k.keep(0, false), r.Actor + "\n" + r.Reason}}
+	return operation{script: breakScript, keys: [2]string{k.name, k.queue}, args: [7]string{digits(r.IfToken), immediate, milliseconds(grace), k.keep(0), r.Actor + "\n" + r.Reason}}
 }
 
 func inspectOp(k keys) operation {
-	return operation{script: inspectScript, keys: [3]string{k.lease, k.fence}}
+	return operation{script: inspectScript, keys: [2]string{k.name}}
 }
 
 func leaveOp(k keys, id, channel string) operation {
-	return operation{script: leaveScript, keys: [3]string{k.lease, k.fence, k.queue}, args: [7]string{id, channel}}
+	return operation{script: leaveScript, keys: [2]string{k.name, k.queue}, args: [7]string{id, channel}}
 }
 
-// head is how a lease begins that a claim holds.
-func head(id string, token int64) string { return id + "\n" + digits(token) + "\n" }
+// head is how the text of a name goes on at its state if a claim holds it.
+func head(id string, token int64) string { return "H" + tokenText(token) + " " + id + "\n" }
+
+// tokenText is a token as it is stored: texts of 16 digits compare as numbers do.
+func tokenText(token int64) string {
+	const zeros = "0000000000000000"
+	text := digits(token)
+	return zeros[min(len(text), len(zeros)):] + text
+}
 
 func digits(n int64) string { return strconv.FormatInt(n, 10) }
 

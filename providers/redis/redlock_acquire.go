@@ -334,14 +334,8 @@ func (v *vote) voted(r reply, name string) (clock int64) {
 	switch l.status {
 	case statusVoted:
 		return v.counted(l.text())
-	case statusHeld:
-		record, err := l.record(name)
-		if v.err = err; err == nil {
-			v.stance, v.held = forOther, &abstractions.HeldError{Holder: record}
-		}
-	case statusReserved:
-		token, left := l.int(), l.millis()
-		v.stance, v.held = forWaiter, &abstractions.HeldError{Holder: abstractions.Record{Name: name, Token: token}, RetryAfter: left}
+	case statusSeen:
+		v.refused(l, name)
 	case statusEnded:
 		v.stance = overOver
 	case statusQuarantined:
@@ -350,6 +344,16 @@ func (v *vote) voted(r reply, name string) (clock int64) {
 		v.err = l.unexpected()
 	}
 	return 0
+}
+
+// refused reads who is in our way.
+func (v *vote) refused(l *list, name string) {
+	if v.held, v.err = l.refusal(name); v.err != nil {
+		return
+	}
+	if v.stance = forWaiter; v.held.Holder.Held {
+		v.stance = forOther
+	}
 }
 
 // counted reads the text of a vote for us.

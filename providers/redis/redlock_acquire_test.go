@@ -178,9 +178,7 @@ func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	for i := range r.servers { // tokens that differ, and are ahead of the clock
-		key := r.keys("a").fence
-		ahead := time.Now().Add(time.Hour).UnixMicro() + int64(1000*i)
-		require.NoError(t, r.admins[i].Set(t.Context(), key, fmt.Sprint(ahead, " "), 0).Err())
+		r.put(i, "a", free(time.Now().Add(time.Hour).UnixMicro()+int64(1000*i)))
 	}
 	var last int64
 	granted := 0
@@ -431,7 +429,7 @@ func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
 	p.wires[2].on(undoScript, nil)
 
 	require.NoError(t, r.admins[1].ConfigSet(t.Context(), "maxmemory", "0").Err())
-	require.NoError(t, r.admins[1].Set(t.Context(), r.keys("d").lease, "y\n1\n1\n1 1 0 0 0\n60000\nme\n", time.Minute).Err())
+	r.put(1, "d", voted(1, "y", 1, 1, 0, 0))
 	_, err = p.try("d", "x", time.Minute)
 	held := (*abstractions.HeldError)(nil) // since two have room, and don't agree
 	require.ErrorAs(t, err, &held)

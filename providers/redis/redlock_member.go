@@ -99,7 +99,7 @@ func (m *member) quarantine() time.Duration {
 func newRun(a admission) *run {
 	r := &run{id: a.run, first: a.first, scripts: make(map[*program]source, len(redlockPrograms))}
 	for _, p := range redlockPrograms {
-		r.scripts[p] = sourceOf("-- Run " + a.run + ".\n" + p.text)
+		r.scripts[p] = p.forRun(a.run)
 	}
 	return r
 }

@@ -133,7 +133,7 @@ func (b *batch) operations(now time.Time) []*operation {
 		if item.state != nil && now.Before(item.state.lapses) {
 			state = item.state.renewed(now, &item.req)
 		}
-		ops[i] = relockOp(b.r.naming.renewalKeys(item.req.Name), &item.req, state)
+		ops[i] = relockOp(b.r.naming.keys(item.req.Name), &item.req, state)
 		list[i] = &ops[i]
 	}
 	return list

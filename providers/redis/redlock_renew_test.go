@@ -3,6 +3,7 @@ package redislease
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestRedlockRenewalLocksAgain(t *testing.T) {
 	g := p.take("a", "x", time.Minute)
 	p.wires[2].cut(nil)
 	before := p.look("a")
-	require.NoError(t, r.admins[1].Del(t.Context(), r.keys("a").lease).Err())
+	r.drop(1, "a")
 	g, err := p.keep(g, 40*time.Second)
 	require.NoError(t, err)
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
@@ -56,7 +57,9 @@ func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
 	p.settle()
 	for server, token := range []int64{g.Token - 1000, g.Token, g.Token + 1000} {
-		require.NoError(t, r.admins[server].Set(t.Context(), r.keys("a").fence, fmt.Sprint(token, " "), time.Hour).Err())
+		s := r.stored(server, "a")
+		s.token = token
+		r.put(server, "a", s)
 	}
 	_, err := p.keep(g, time.Minute)
 	require.NoError(t, err)
@@ -72,9 +75,7 @@ func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
 	g := p.take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
 	newer := func(i int) {
-		k := r.keys("a")
-		require.NoError(t, r.admins[i].Del(t.Context(), k.lease).Err())
-		require.NoError(t, r.admins[i].Set(t.Context(), k.fence, fmt.Sprint(g.Token+1, " "), time.Hour).Err())
+		r.put(i, "a", free(g.Token+1))
 	}
 	newer(1)
 	g, err := p.keep(g, time.Minute)
@@ -120,9 +121,7 @@ func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
 	p := r.process()
 	g := p.obtain("a", "x", 200*time.Millisecond)
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
-	fence := func(i int, token int64) {
-		require.NoError(t, r.admins[i].Set(t.Context(), r.keys("a").fence, fmt.Sprint(token, " "), time.Hour).Err())
-	}
+	fence := func(i int, token int64) { r.put(i, "a", free(token)) }
 	for i := range r.servers {
 		fence(i, g.Token)
 	}
@@ -149,9 +148,8 @@ func TestRedlockRenewalWithoutState(t *testing.T) {
 	g, err := q.keep(g, time.Minute)
 	require.NoError(t, err)
 	require.Nil(t, g.State)
-	k := r.keys("a").lease
-	require.NoError(t, r.admins[0].Del(t.Context(), k).Err())
-	require.NoError(t, r.admins[1].Del(t.Context(), k).Err())
+	r.drop(0, "a")
+	r.drop(1, "a")
 	_, err = q.keep(g, time.Minute)
 	isLost(t, err, abstractions.LostExpired)
 }
@@ -165,13 +163,15 @@ func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 	g := p.take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 5 })
 	for i := range 2 { // 2 of 5 have lost it, 2 are dead
-		require.NoError(t, r.admins[i].Set(t.Context(), r.keys("a").lease, "y\n1\n1\n1 1 0 0 0\n60000\nme\n", time.Minute).Err())
+		r.put(i, "a", voted(1, "y", 1, 1, 0, 0))
 	}
 	r.servers[3].Kill()
 	r.servers[4].Kill()
 	_, err := p.keep(g, time.Minute)
 	isUnknown(t, err)
-	require.NoError(t, r.admins[2].Set(t.Context(), r.keys("a").lease, "!x\n1\n1\n1 1 0 0 0\n60000\nme\n", time.Minute).Err())
+	broken := voted(1, "x", 1, 1, 0, 0)
+	broken.state, broken.lines = "B", broken.lines+"\nme\nwhy"
+	r.put(2, "a", broken)
 	_, err = p.keep(g, time.Minute)
 	isLost(t, err, abstractions.LostBroken)
 }
@@ -268,9 +268,7 @@ func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 	g := p.take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 2 })
 	p.wires[0].cut(nil)
-	k := r.keys("a")
-	require.NoError(t, r.admins[0].Set(t.Context(), k.lease, fmt.Sprint("y\n", g.Token+9, "\n1\n1 1 0 0 0\n60000\nme\n"), time.Minute).Err())
-	require.NoError(t, r.admins[0].Set(t.Context(), k.fence, fmt.Sprint(g.Token+9, " "), time.Hour).Err())
+	r.put(0, "a", voted(g.Token+9, "y", 1, 1, 0, 0))
 
 	record := p.look("a")
 	require.Equal(t, "x", record.ID)
@@ -289,7 +287,7 @@ func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
 	p := r.process()
 	p.take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
-	require.NoError(t, r.admins[0].Del(t.Context(), r.keys("a").lease).Err())
+	r.drop(0, "a")
 	require.False(t, p.look("a").Unconfirmed)
 	r.servers[1].Kill()
 	record := p.look("a") // one has it, one has not, one does not say
@@ -364,11 +362,11 @@ func TestRedlockRenewalChangesMetadata(t *testing.T) {
 	is := func(server int, want string) {
 		t.Helper()
 		r.eventually(func() bool { // the renewal does not wait for the last server
-			record, err := parseLease(r.admins[server].Get(t.Context(), r.keys("a").lease).Val())
-			return err == nil && record.Metadata["k"] == want && record.Owner == "owner of x" && record.TTL == 40*time.Second
+			lines := strings.Split(r.stored(server, "a").lines, "\n")
+			return len(lines) == 3 && strings.HasPrefix(lines[0], "40000 ") && lines[1] == "owner of x" && lines[2] == fmt.Sprintf(`{"k":%q}`, want)
 		}, "%s at server %d", want, server)
 	}
-	drop := func(server int) { require.NoError(t, r.admins[server].Del(t.Context(), r.keys("a").lease).Err()) }
+	drop := func(server int) { r.drop(server, "a") }
 
 	drop(0)
 	g = renew(g.State, map[string]string{"k": "1"})

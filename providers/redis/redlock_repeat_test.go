@@ -57,8 +57,7 @@ func TestRedlockOvertakenAttemptAsksAgain(t *testing.T) {
 	p.take("before", "x", time.Minute) // so that servers know the script
 	p.settle()
 	p.wires[0].cut(lostRequest)
-	later := fmt.Sprint("x\n", time.Now().UnixMicro(), "\n1\n", 1000*tryStep, " 1 0 0 0\n60000\nme\n")
-	require.NoError(t, r.admins[1].Set(t.Context(), r.keys("a").lease, later, time.Minute).Err())
+	r.put(1, "a", voted(time.Now().UnixMicro(), "x", 1000*tryStep, 1, 0, 0))
 	again := make(chan struct{})
 	var asked, answered atomic.Int64
 	p.wires[1].on(voteScript, func(send func() error) error {

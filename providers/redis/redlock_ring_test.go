@@ -94,40 +94,42 @@ func (r *ring) keys(name string) keys {
 	return naming{prefix: cmp.Or(r.options.Prefix, DefaultPrefix)}.keys(name)
 }
 
+// stored is what a server has of a name.
+func (r *ring) stored(server int, name string) stored {
+	r.t.Helper()
+	return look(r.t, r.admins[server], r.keys(name).name)
+}
+
+func (r *ring) put(server int, name string, s stored) {
+	r.t.Helper()
+	put(r.t, r.admins[server], r.keys(name).name, s)
+}
+
+// drop has a server lose a lease.
+func (r *ring) drop(server int, name string) {
+	r.t.Helper()
+	drop(r.t, r.admins[server], r.keys(name).name)
+}
+
 // holder is the claim that a server has as the holder of a name; empty if none.
 func (r *ring) holder(server int, name string) string {
 	r.t.Helper()
-	text, err := r.admins[server].Get(r.t.Context(), r.keys(name).lease).Result()
-	if errors.Is(err, redis.Nil) {
-		return ""
+	if s := r.stored(server, name); s.held() {
+		return s.id
 	}
-	require.NoError(r.t, err)
-	id, _, _ := strings.Cut(strings.TrimPrefix(text, "!"), "\n")
-	return id
+	return ""
 }
 
 // left is the time that a name has at a server.
 func (r *ring) left(server int, name string) time.Duration {
 	r.t.Helper()
-	left, err := r.admins[server].PTTL(r.t.Context(), r.keys(name).lease).Result()
-	require.NoError(r.t, err)
-	return left
+	return r.stored(server, name).left()
 }
 
 // fence is the latest token of a name as a server has it.
 func (r *ring) fence(server int, name string) int64 {
 	r.t.Helper()
-	text, err := r.admins[server].Get(r.t.Context(), r.keys(name).fence).Result()
-	if errors.Is(err, redis.Nil) {
-		return 0
-	}
-	require.NoError(r.t, err)
-	digits, _, _ := strings.Cut(text, " ")
-	var token int64
-	for _, digit := range digits {
-		token = 10*token + int64(digit-'0')
-	}
-	return token
+	return r.stored(server, name).token
 }
 
 // holders is how many servers have a claim as the holder.

@@ -3,7 +3,6 @@ package redislease
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,8 +16,7 @@ import (
 // other has a server held by another claim.
 func (r *ring) other(server int, name string) {
 	r.t.Helper()
-	stored := fmt.Sprint("y\n", time.Now().UnixMicro(), "\n1\n1 1 0 0 0\n60000\nme\n")
-	require.NoError(r.t, r.admins[server].Set(r.t.Context(), r.keys(name).lease, stored, time.Minute).Err())
+	r.put(server, name, voted(time.Now().UnixMicro(), "y", 1, 1, 0, 0))
 }
 
 // late delays the first call of a script until the gate opens, and no other.
@@ -121,7 +119,7 @@ func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
 			isUnknown(t, err)
 			p.settle()
 			require.Equal(t, "x", r.holder(0, "a"))
-			require.NoError(t, r.admins[2].Del(t.Context(), r.keys("a").lease).Err())
+			require.NoError(t, r.admins[2].Del(t.Context(), r.keys("a").name).Err())
 			_, err = p.keep(g, time.Minute)
 			require.NoError(t, err)
 		})
@@ -184,8 +182,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 		{"a later one's", later, later, 0, false, false},
 	} {
 		for _, all := range []bool{false, true} {
-			stored := fmt.Sprint("x\n", 20, "\n1\n", c.promise, " ", c.made, " ", c.won, " 10 0\n60000\nme\n")
-			require.NoError(t, r.admins[0].Set(t.Context(), k.lease, stored, time.Minute).Err())
+			r.put(0, "a", voted(20, "x", c.promise, c.made, c.won, 10))
 			op := undo.undoOp(all, "channel") // for the queue there is no room: that is no reason not to do it
 			require.NoError(t, p.redlock.nodes[0].lanes.do(ctx, &op))
 			require.NoError(t, op.reply.done(), c.what)
@@ -221,18 +218,15 @@ func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 	k := r.keys("a")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for token, want := range map[int64]string{29: "31", 30: "31", 31: "31", 32: "32"} {
-		require.NoError(t, r.admins[0].Set(t.Context(), k.lease, "x\n31\n1\n7 7 0 30 0\n60000\nme\n", time.Minute).Err())
-		require.NoError(t, r.admins[0].Set(t.Context(), k.fence, "31 ", time.Minute).Err())
+	for token, want := range map[int64]int64{29: 31, 30: 31, 31: 31, 32: 32} {
+		r.put(0, "a", voted(31, "x", 7, 7, 0, 30))
 		a := &attempt{tally: tally{try: 7}, keys: k, claim: claim{id: "x", ttl: time.Minute}}
 		op := a.confirmOp(token)
 		require.NoError(t, p.redlock.nodes[0].lanes.do(ctx, &op))
 		_, l, err := op.reply.number()
 		require.NoError(t, err)
 		require.Equal(t, token <= 30, l != nil, token)
-		stored, err := r.admins[0].Get(t.Context(), k.lease).Result()
-		require.NoError(t, err)
-		require.True(t, strings.HasPrefix(stored, "x\n"+want+"\n"), stored)
+		require.Equal(t, want, r.stored(0, "a").token)
 	}
 }
 
@@ -247,26 +241,22 @@ func (r *ring) roomy(server int) {
 	require.NoError(r.t, r.admins[server].ConfigSet(r.t.Context(), "maxmemory", "0").Err())
 }
 
-// A node that has cast its vote is full when it is to confirm the token. It holds the
+// A node that has cast its vote does not hear that it is to confirm the token. It holds the
 // claim all the same, so its vote is taken back, and until then it is not certain that
 // nothing was done.
 func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	ahead := time.Now().Add(time.Hour).UnixMicro() // so that tokens differ
-	require.NoError(t, r.admins[0].Set(t.Context(), r.keys("a").fence, fmt.Sprint(ahead, " "), 0).Err())
+	r.put(0, "a", free(ahead))
 	p := r.process()
 	p.wires[2].cut(lostRequest)
-	p.wires[1].on(confirmScript, func(send func() error) error {
-		r.full(1)
-		return send()
-	})
+	p.wires[1].on(confirmScript, lostRequest)
 	_, err := p.try("a", "x", time.Minute)
 	isUnknown(t, err)
 	p.settle()
 	require.Empty(t, r.holder(1, "a"))
 	require.Equal(t, "x", r.holder(0, "a"), "another attempt may have learned the token")
-	r.roomy(1)
 	p.wires[1].on(confirmScript, nil)
 	require.Greater(t, p.take("a", "x", time.Minute).Token, ahead)
 }
@@ -305,7 +295,7 @@ func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
 	g := holder.take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
 	hints := waiter.waits("a", "y")
-	require.NoError(t, r.admins[0].Del(t.Context(), r.keys("a").lease).Err())
+	r.drop(0, "a")
 	gate, open := newGate(t)
 	third.wires[0].on(undoScript, delayed(gate))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -391,7 +381,7 @@ func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
 		require.NoError(t, free(g))
 		hinted(t, hints)
 		waiter.obtain(end, "y-"+end, time.Minute)
-		kept, err := r.admins[0].PTTL(t.Context(), r.keys(end).fence).Result()
+		kept, err := r.admins[0].PTTL(t.Context(), r.keys(end).name).Result()
 		require.NoError(t, err)
 		require.Positive(t, kept, end)
 	}
@@ -412,7 +402,8 @@ func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
 	require.NoError(t, err)
 	holder.settle()
 	require.Empty(t, hints)
-	require.Zero(t, r.admins[0].Exists(t.Context(), r.keys("a").fence, r.keys("b").fence).Val())
+	require.Zero(t, r.fence(0, "a"))
+	require.Zero(t, r.admins[0].Exists(t.Context(), r.keys("b").name).Val())
 	require.EqualValues(t, 1, r.admins[0].Exists(t.Context(), r.keys("a").queue).Val())
 }
 

@@ -12,15 +12,13 @@ import (
 
 // The statuses of scripts/prelude.lua.
 const (
-	statusHeld        = 1 // the lease as it is stored, time left (-1 if infinite), clock
-	statusFree        = 2 // latest token, clock
-	statusReserved    = 3 // latest token, time left
-	statusEnded       = 4
-	statusLost        = 5 // why; who broke it and why, a line each, if that is known
-	statusStale       = 6 // latest token
-	statusBroken      = 7 // whether it was held, token, time left
-	statusQuarantined = 8 // time left
-	statusFailed      = 9 // Redis' error
+	statusSeen        = 1 // the text of the name, clock
+	statusEnded       = 2
+	statusLost        = 3 // why; who broke it and why, a line each, if that is known
+	statusStale       = 4 // latest token
+	statusBroken      = 5 // whether it was held, token, time left
+	statusQuarantined = 6 // time left
+	statusFailed      = 7 // Redis' error
 )
 
 // list is a reply other than an integer. Reading beyond its end, or the wrong
@@ -90,47 +88,74 @@ func (l *list) unexpected() error {
 	return fmt.Errorf("%w: the script replied with status %d", abstractions.ErrUnavailable, l.status)
 }
 
-// record reads the particulars of statusHeld.
-func (l *list) record(name string) (abstractions.Record, error) {
-	stored, left, now := l.text(), l.int(), l.instant()
-	if l.bad {
-		return abstractions.Record{}, errForm
+// seen reads the particulars of statusSeen: a record, and for how long the name is
+// reserved for a waiter.
+func (l *list) seen(name string) (r abstractions.Record, reserved time.Duration, err error) {
+	text, now := l.text(), l.instant()
+	if l.bad || len(text) < headLength || text[0] != '1' {
+		return r, 0, errForm
 	}
-	r, err := parseLease(stored)
-	r.Name, r.Held, r.Now = name, true, now
-	if left < 0 {
-		r.TTL = abstractions.Infinite
-	} else {
-		// Redis counts in milliseconds, and time stands still while a script runs.
-		r.ExpiresAt = now.Truncate(time.Millisecond).Add(millis(left))
+	till, err := strconv.ParseInt(text[2:15], 10, 64)
+	if err != nil {
+		return r, 0, errForm
 	}
-	return r, err
+	r.Name, r.Now = name, now
+	if r.Token, err = strconv.ParseInt(text[17:33], 10, 64); err != nil {
+		return r, 0, errForm
+	}
+	left := time.UnixMilli(till).Sub(now.Truncate(time.Millisecond))
+	switch state := text[16]; {
+	case left <= 0:
+	case state == 'R':
+		reserved = left
+	case state == 'H', state == 'B':
+		r.Held, r.Breaking = true, state == 'B'
+		if text[2:15] != forever {
+			r.ExpiresAt = now.Add(left)
+		}
+		err = details(&r, text[headLength:])
+	}
+	return r, reserved, err
 }
 
-var errForm = fmt.Errorf("%w: the lease is stored in a form that is not known here", abstractions.ErrUnavailable)
+const (
+	headLength = 34 // of the first line, before the ID
+	forever    = "9999999999999"
+)
 
-// parseLease reads what scripts/acquire.lua writes.
-func parseLease(stored string) (r abstractions.Record, err error) {
-	stored, r.Breaking = strings.CutPrefix(stored, "!")
-	lines := strings.SplitN(stored, "\n", 9)
-	switch {
-	case len(lines) == 9 && r.Breaking:
-		r.BrokenBy, r.BreakReason = lines[7], lines[8]
-	case len(lines) != 7:
-		return r, errForm
+var errForm = fmt.Errorf("%w: the name is stored in a form that is not known here", abstractions.ErrUnavailable)
+
+// details reads the lines of a name that is held, from the ID on.
+func details(r *abstractions.Record, text string) (err error) {
+	lines := strings.SplitN(text, "\n", 7)
+	if len(lines) != 5 && !(r.Breaking && len(lines) == 7) {
+		return errForm
 	}
-	var numbers [3]int64
-	for i, line := range [...]string{lines[1], lines[2], lines[4]} { // token, when acquired, TTL
-		if numbers[i], err = strconv.ParseInt(line, 10, 64); err != nil {
-			return r, errForm
+	numbers := strings.Fields(lines[2])
+	ttl, acquired := int64(0), r.Token
+	if len(numbers) > 7 { // Redlock's
+		r.Token, err = strconv.ParseInt(numbers[7], 10, 64)
+	}
+	for i, number := range [...]*int64{&ttl, &acquired} {
+		if i < len(numbers) && err == nil {
+			*number, err = strconv.ParseInt(numbers[i], 10, 64)
 		}
 	}
-	r.ID, r.Token, r.AcquiredAt, r.Owner = lines[0], numbers[0], time.UnixMicro(numbers[1]), lines[5]
-	if r.TTL = millis(numbers[2]); r.TTL == 0 {
+	if err != nil || len(numbers) == 0 {
+		return errForm
+	}
+	r.ID, r.TTL, r.AcquiredAt, r.Owner = lines[0], millis(ttl), time.UnixMicro(acquired), lines[3]
+	if ttl == 0 {
 		r.TTL = abstractions.Infinite
 	}
-	r.Metadata, err = decodeMetadata(lines[6])
-	return r, err
+	if left, known := r.Remaining(); known && r.TTL != abstractions.Infinite && left > r.TTL { // it has the started millisecond too
+		r.ExpiresAt = r.Now.Add(r.TTL)
+	}
+	if r.Breaking && len(lines) == 7 {
+		r.BrokenBy, r.BreakReason = lines[5], lines[6]
+	}
+	r.Metadata, err = decodeMetadata(lines[4])
+	return err
 }
 
 // encodeMetadata is "" for nil: that changes nothing.

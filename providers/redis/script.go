@@ -29,17 +29,22 @@ type program struct {
 
 // The scripts. Each file says what its keys, arguments and replies are.
 var (
-	undoScript    = compose(3, 4, "", "queueing", "ending", "ballot", "undo")
-	releaseScript = compose(3, 2, "quick_release", "ending", "release")
-	breakScript   = compose(3, 5, "", "ending", "break")
-	renewScript   = compose(2, 4, "quick_renew", "extending", "renew")
-	relockScript  = compose(2, 7, "", "extending", "ballot", "relock")
-	confirmScript = compose(2, 4, "", "ballot", "confirm")
-	acquireScript = compose(3, 5, "quick_acquire", "queueing", "acquire")
-	voteScript    = compose(3, 7, "", "queueing", "ballot", "vote")
-	leaveScript   = compose(3, 2, "", "ending", "leave")
-	inspectScript = compose(2, 1, "", "inspect")
+	undoScript    = compose(2, 4, outOfMemoryToo, "waiting", "ending", "ballot", "undo")
+	releaseScript = compose(2, 2, outOfMemoryToo, "ending", "release")
+	breakScript   = compose(2, 5, outOfMemoryToo, "ending", "ballot", "break")
+	renewScript   = compose(1, 4, outOfMemoryToo, "renew")
+	relockScript  = compose(1, 6, outOfMemoryToo, "ballot", "relock")
+	confirmScript = compose(1, 4, outOfMemoryToo, "ballot", "confirm")
+	acquireScript = compose(2, 5, "", "waiting", "acquire")
+	voteScript    = compose(2, 7, "", "waiting", "ballot", "vote")
+	leaveScript   = compose(2, 2, outOfMemoryToo, "ending", "leave")
+	inspectScript = compose(1, 1, "", "inspect")
 )
+
+// outOfMemoryToo begins the scripts that work where the server's memory is full: a lease
+// that is held goes on, and ends. Those that make new ones say OOM
+// (redis.io/docs/latest/develop/programmability/lua-api, "Script flags").
+const outOfMemoryToo = "#!lua flags=allow-oom\n"
 
 func init() {
 	for _, p := range []*program{acquireScript, renewScript, releaseScript, inspectScript} {
@@ -50,22 +55,14 @@ func init() {
 // programs counts the scripts, which gives each its rank.
 var programs int
 
-// compose puts a script together from files: the common case, if quick is not
-// empty, and inside of a function, so that they are made when they are needed, the
-// parts of which the last has the function run.
-func compose(keys, args int, quick string, parts ...string) *program {
+// compose puts a script together from files, of which the last has the function run.
+func compose(keys, args int, flags string, parts ...string) *program {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\nlocal KEYS_EACH, ARGS_EACH = %d, %d\n", read("prelude"), keys, args)
-	if quick == "" {
-		text.WriteString("local quick\n")
-	} else {
-		text.WriteString(read(quick))
-	}
-	text.WriteString("local function make()\n")
-	for _, part := range append([]string{"common"}, parts...) {
+	text.WriteString(flags)
+	for _, part := range append([]string{"prelude"}, parts...) {
 		text.WriteString(read(part))
 	}
-	text.WriteString("return run, reason\nend\n")
+	fmt.Fprintf(&text, "local KEYS_EACH, ARGS_EACH = %d, %d\n", keys, args)
 	text.WriteString(read("coda"))
 	programs++
 	return &program{source: sourceOf(text.String()), keys: keys, args: args, rank: programs}
@@ -83,3 +80,6 @@ func sourceOf(text string) source {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
 	return source{text, hex.EncodeToString(sum[:])}
 }
+
+// forRun is the script as it is loaded into a run of a server: see member.
+func (s source) forRun(id string) source { return sourceOf(s.text + "-- Run " + id + ".\n") }

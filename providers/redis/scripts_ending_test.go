@@ -23,15 +23,14 @@ func requireLost(t *testing.T, reason abstractions.LostReason, err error) {
 func TestTrap_T20_WhatHasEndedIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	k := b.keys("n")
 	g := b.acquire("n", "a", 100*time.Millisecond)
-	b.gone(k.lease)
+	b.runsOut("n")
 	requireLost(t, abstractions.LostExpired, b.renew(g, time.Minute))
-	require.False(t, b.exists(k.lease), "not revived")
+	require.False(t, b.stored("n").held(), "not revived")
 
 	next := b.acquire("n", "b", time.Minute)
 	requireLost(t, abstractions.LostTaken, b.renew(g, time.Hour))
-	require.LessOrEqual(t, b.left(k.lease), time.Minute)
+	require.Less(t, b.stored("n").left(), 2*time.Minute)
 	b.release("n", "b")
 	requireLost(t, abstractions.LostTaken, b.renew(g, time.Minute))
 	requireLost(t, abstractions.LostGone, b.renew(next, time.Minute))
@@ -40,12 +39,12 @@ func TestTrap_T20_WhatHasEndedIsNotRenewed(t *testing.T) {
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	requireLost(t, abstractions.LostBroken, b.renew(broken, time.Hour))
-	require.LessOrEqual(t, b.left(k.lease), time.Minute)
+	require.Less(t, b.stored("n").left(), 2*time.Minute)
 	b.breakNow("n")
 	requireLost(t, abstractions.LostBroken, b.renew(broken, time.Hour))
 
 	old := b.acquire("n", "d", 100*time.Millisecond)
-	b.gone(k.lease)
+	b.runsOut("n")
 	again := b.acquire("n", "d", time.Minute)
 	require.Greater(t, again.Token, old.Token)
 	require.ErrorIs(t, b.renew(old, time.Minute), abstractions.ErrLost, "the claim with the old token is over")
@@ -71,7 +70,6 @@ func TestTrap_T63_ABreakMeansOneLease(t *testing.T) {
 func TestABreakLetsALeaseRunOut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	k := b.keys("n")
 	g := b.acquire("n", "a", time.Minute)
 	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: time.Hour})
 	require.NoError(t, err)
@@ -91,27 +89,26 @@ func TestABreakLetsALeaseRunOut(t *testing.T) {
 	_, err = b.try("n", "b", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "until it has run out")
 	b.release("n", "a") // its holder has heard of it
-	require.False(t, b.exists(k.lease))
+	require.False(t, b.stored("n").held())
 	require.Greater(t, b.acquire("n", "b", time.Minute).Token, g.Token)
 }
 
 func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	k := b.keys("n")
 	for n, grace := range []time.Duration{0, time.Nanosecond, time.Hour, abstractions.Infinite - 1, abstractions.Infinite} {
 		id := fmt.Sprint(n)
 		require.NoError(t, b.renew(b.acquire("n", id, time.Minute), abstractions.Infinite))
-		require.EqualValues(t, -1, b.left(k.lease))
+		require.Equal(t, abstractions.Infinite, b.stored("n").left())
 		r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: grace})
 		require.NoError(t, err, grace)
 		require.True(t, r.WasHeld)
 		if grace < time.Second {
 			require.LessOrEqual(t, r.Remaining, time.Millisecond)
-			b.gone(k.lease)
+			b.runsOut("n")
 			continue
 		}
-		require.InDelta(t, min(grace, maxTTL), b.left(k.lease), float64(time.Minute), "not freed at once: %v", grace)
+		require.InDelta(t, min(grace, maxTTL), b.stored("n").left(), float64(time.Minute), "not freed at once: %v", grace)
 		b.breakNow("n")
 	}
 }
@@ -120,10 +117,10 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	b.acquire("n", "a", time.Minute)
-	require.Positive(t, b.left(b.keys("n").lease))
+	require.Positive(t, b.stored("n").left())
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	require.Positive(t, b.left(b.keys("n").lease))
+	require.Positive(t, b.stored("n").left())
 
 	rights := strings.Fields(strings.TrimPrefix(ACLRules, "~leasing:* &leasing:wake:*"))
 	for _, missing := range rights {
@@ -136,21 +133,21 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 			g, err := p.Acquire(ctx, wish("n", "a", time.Minute))
 			if err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied, "definite")
-				require.False(t, b.exists(b.keys("n").lease))
+				require.False(t, b.stored("n").held())
 				return
 			}
-			require.Positive(t, b.left(b.keys("n").lease))
+			require.Positive(t, b.stored("n").left())
 			_, err = p.Renew(ctx, abstractions.RenewRequest{Name: "n", ID: "a", Token: g.Token, TTL: time.Hour})
 			if err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied)
 			}
-			require.Positive(t, b.left(b.keys("n").lease))
+			require.Positive(t, b.stored("n").left())
 			err = p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"})
 			if err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied)
-				require.True(t, b.exists(b.keys("n").lease), "not half done")
+				require.True(t, b.stored("n").held(), "not half done")
 			} else {
-				require.False(t, b.exists(b.keys("n").lease))
+				require.False(t, b.stored("n").held())
 				_, err = b.try("n", "a", time.Minute)
 				require.ErrorIs(t, err, abstractions.ErrReleased, "not half done")
 			}
@@ -186,7 +183,7 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 					err = p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: id})
 				}
 				require.NoError(t, err)
-				require.False(t, b.exists(b.keys(name).lease))
+				require.False(t, b.stored(name).held())
 				_, err = p.Acquire(t.Context(), wish(name, id, time.Minute))
 				require.ErrorIs(t, err, abstractions.ErrReleased)
 				b.eventually(func() bool { // the reservation, if there is one, ends
@@ -202,30 +199,28 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 
 func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 	t.Parallel()
-	for _, suffix := range []string{"", fenceSuffix} {
-		t.Run("lease"+suffix, func(t *testing.T) {
+	refuse := func(t *testing.T, b *bed, want string) {
+		for verb, err := range everything(b, "n", "a") {
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp, verb)
+			require.ErrorContains(t, err, "Options.Prefix")
+			require.ErrorContains(t, err, want)
+		}
+	}
+	t.Run("list", func(t *testing.T) {
+		b := newBed(t, redistest.Options{})
+		key := b.keys("n").name
+		require.NoError(t, b.admin.RPush(t.Context(), key, "theirs").Err())
+		refuse(t, b, "WRONGTYPE")
+		require.EqualValues(t, -1, b.left(key))
+		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
+	})
+	for _, text := range []string{"theirs", "", "2" + free(7).String()[1:]} {
+		t.Run("text "+text, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
-			key := b.keys("n").lease + suffix
-			require.NoError(t, b.admin.RPush(t.Context(), key, "theirs").Err())
-			for verb, err := range everything(b, "n", "a") {
-				require.ErrorIs(t, err, abstractions.ErrNotSetUp, verb)
-				require.ErrorContains(t, err, "Options.Prefix")
-			}
-			require.EqualValues(t, -1, b.left(key))
-			require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
-		})
-		t.Run("text"+suffix, func(t *testing.T) {
-			b := newBed(t, redistest.Options{})
-			key := b.keys("n").lease + suffix
-			b.set(key, "theirs", 0)
-			for verb, err := range everything(b, "n", "a") {
-				if suffix == "" && verb == "renew" {
-					requireLost(t, abstractions.LostTaken, err)
-				} else if verb != "release" || err != nil {
-					require.Error(t, err, verb)
-				}
-			}
-			require.Equal(t, "theirs", b.get(key))
+			key := b.keys("n").name
+			b.set(key, text, 0)
+			refuse(t, b, "another version")
+			require.Equal(t, text, b.get(key))
 			require.EqualValues(t, -1, b.left(key))
 		})
 	}
@@ -274,13 +269,13 @@ func TestWithoutMemoryNothingIsHalfDone(t *testing.T) {
 
 	_, err = b.try("other", "b", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
-	require.False(t, b.exists(b.keys("other").fence))
+	require.False(t, b.exists(b.keys("other").name))
 	_, err = b.try("n", "waiter", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "although there is no room in the queue")
 	require.Empty(t, b.queued("n"))
 	require.NoError(t, b.renew(g, time.Hour))
 	b.release("n", "a")
-	require.False(t, b.exists(b.keys("n").lease))
+	require.False(t, b.stored("n").held())
 	_, err = b.try("n", "a", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrReleased)
 	_, err = b.try("n", "waiter", time.Minute)

@@ -3,7 +3,6 @@ package redislease
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,16 +16,16 @@ import (
 // endings are the ways in which a lease can end.
 var endings = map[string]func(b *bed, g abstractions.Grant){
 	"release": func(b *bed, g abstractions.Grant) { b.release(g.Name, g.ID) },
-	"expiry":  func(b *bed, g abstractions.Grant) { b.gone(b.keys(g.Name).lease) },
+	"expiry":  func(b *bed, g abstractions.Grant) { b.runsOut(g.Name) },
 	"break":   func(b *bed, g abstractions.Grant) { b.breakNow(g.Name) },
 	"break, deferred": func(b *bed, g abstractions.Grant) {
 		_, err := b.Break(b.t.Context(), abstractions.BreakRequest{Name: g.Name})
 		require.NoError(b.t, err)
-		b.gone(b.keys(g.Name).lease)
+		b.runsOut(g.Name)
 	},
 	"flush": func(b *bed, _ abstractions.Grant) { require.NoError(b.t, b.admin.FlushAll(b.t.Context()).Err()) },
-	"deletion of the fence": func(b *bed, g abstractions.Grant) {
-		require.NoError(b.t, b.admin.Del(b.t.Context(), b.keys(g.Name).fence).Err())
+	"deletion of the key": func(b *bed, g abstractions.Grant) {
+		b.forget(g.Name)
 		b.release(g.Name, g.ID)
 	},
 	"restart": func(b *bed, _ abstractions.Grant) { b.server.Restart() },
@@ -69,10 +68,10 @@ func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
 	k := b.keys("n")
 	ahead := 10 * time.Hour
 	future := b.clock() + ahead.Microseconds()
-	b.set(k.fence, fmt.Sprintf("%d old ", future), time.Hour)
+	b.put("n", free(future, "old"))
 	keptLong := func(after string) {
 		t.Helper()
-		require.Greater(t, b.left(k.fence), ahead, "%s: forgotten while its token is in the future, it would be handed out again", after)
+		require.Greater(t, b.left(k.name), ahead, "%s: forgotten while its token is in the future, it would be handed out again", after)
 	}
 
 	g := b.acquire("n", "a", time.Minute)
@@ -82,12 +81,9 @@ func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
 	keptLong("a repetition")
 	require.NoError(t, b.renew(g, time.Hour))
 	keptLong("renewal")
-	b.admin.Del(t.Context(), k.fence)
+	b.admin.Persist(t.Context(), k.name)
 	require.NoError(t, b.renew(g, time.Hour))
-	keptLong("renewal after a deletion")
-	b.admin.Persist(t.Context(), k.fence)
-	require.NoError(t, b.renew(g, time.Hour))
-	require.Positive(t, b.left(k.fence), "not for ever")
+	require.Positive(t, b.left(k.name), "not for ever")
 	keptLong("renewal of what was kept for ever")
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
@@ -106,8 +102,7 @@ func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
 func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	k := b.keys("n")
-	b.set(k.fence, strconv.FormatInt(abstractions.MaxToken-1, 10)+" ", 0)
+	b.put("n", free(abstractions.MaxToken-1))
 	g := b.acquire("n", "a", time.Minute)
 	require.EqualValues(t, abstractions.MaxToken, g.Token)
 	for what, look := range map[string]func() (int64, error){
@@ -144,11 +139,10 @@ func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, abstractions.MaxToken, record.Token, "of a free name")
 
-	before := b.get(k.fence)
+	before := b.stored("n")
 	_, err = b.try("n", "c", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrUnavailable, "there is no token after the last")
-	require.False(t, b.exists(k.lease))
-	require.Equal(t, before, b.get(k.fence))
+	require.Equal(t, before, b.stored("n"))
 }
 
 func TestTrap_T56_EndedIDsAreRemembered(t *testing.T) {
@@ -158,7 +152,7 @@ func TestTrap_T56_EndedIDsAreRemembered(t *testing.T) {
 		t.Helper()
 		_, err := b.try("n", id, time.Minute)
 		require.ErrorIs(t, err, abstractions.ErrReleased)
-		require.False(t, b.exists(b.keys("n").lease))
+		require.False(t, b.stored("n").held())
 	}
 	b.release("n", "never-held")
 	refused("never-held")
@@ -172,7 +166,7 @@ func TestTrap_T56_EndedIDsAreRemembered(t *testing.T) {
 	b.release("n", "broken") // by its holder, who has not heard of it
 	refused("broken")
 	b.acquire("n", "expired", 100*time.Millisecond)
-	b.gone(b.keys("n").lease)
+	b.runsOut("n")
 	b.release("n", "expired")
 	refused("expired")
 
@@ -203,7 +197,7 @@ func TestTheLastEightAreRemembered(t *testing.T) {
 			_, err := b.try(name, id, time.Minute)
 			require.ErrorIs(t, err, abstractions.ErrReleased, "%s of %d", id, length)
 		}
-		require.Less(t, len(b.get(b.keys(name).fence)), 16+12*(64+2), "and not many more")
+		require.LessOrEqual(t, len(strings.Fields(b.stored(name).ended)), 8, "and no more")
 	}
 	var all []string
 	for range 20 {
@@ -212,10 +206,10 @@ func TestTheLastEightAreRemembered(t *testing.T) {
 		b.release("all released", all[len(all)-1])
 	}
 	slices.Reverse(all)
-	require.Equal(t, all[:8], strings.Fields(b.get(b.keys("all released").fence))[1:])
-	words := strings.Fields(b.get(b.keys("length/36").fence))
-	require.Equal(t, strings.Repeat("t", 36), words[1], "the latest first")
-	require.Equal(t, strings.Repeat("s", 36)+"!", words[2], "broken")
+	require.Equal(t, all[:8], strings.Fields(b.stored("all released").ended))
+	words := strings.Fields(b.stored("length/36").ended)
+	require.Equal(t, strings.Repeat("t", 36), words[0], "the latest first")
+	require.Equal(t, strings.Repeat("s", 36)+"!", words[1], "broken")
 }
 
 func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
@@ -243,7 +237,7 @@ func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
 					require.ErrorIs(t, err, abstractions.ErrHeld, other)
 				}
 			}
-			b.admin.Del(t.Context(), b.keys(name).lease)
+			drop(t, b.admin, b.keys(name).name)
 		}
 	}
 }
@@ -261,17 +255,17 @@ func TestTrap_T25_StrangeNamesAreNamesOfTheirOwn(t *testing.T) {
 	}
 	size, err := b.admin.DBSize(t.Context()).Result()
 	require.NoError(t, err)
-	require.EqualValues(t, 2*len(names), size)
+	require.EqualValues(t, len(names), size)
 	for i, name := range names {
 		r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint(i), r.ID, name)
 		require.Equal(t, tokens[name], r.Token)
-		back, ok := naming{prefix: DefaultPrefix}.name(b.keys(name).fence)
+		back, ok := naming{prefix: DefaultPrefix}.name(b.keys(name).name)
 		require.True(t, ok)
 		require.Equal(t, name, back)
 		b.release(name, fmt.Sprint(i))
-		require.False(t, b.exists(b.keys(name).lease))
+		require.False(t, b.stored(name).held())
 	}
 }
 
@@ -281,31 +275,30 @@ func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
 	k := b.keys("n")
 	g := b.acquire("n", "a", time.Minute)
 	require.Equal(t, g.Token, b.acquire("n", "a", time.Hour).Token)
-	require.Greater(t, b.left(k.lease), 59*time.Minute)
+	require.Greater(t, b.stored("n").left(), 59*time.Minute)
 	again := b.acquire("n", "a", time.Minute)
 	require.Equal(t, g.Token, again.Token)
-	require.Greater(t, b.left(k.lease), 59*time.Minute, "it may be a late copy")
-	require.Greater(t, b.left(k.fence), b.left(k.lease)+providerkit.DefaultRetention-time.Second)
+	require.Greater(t, b.stored("n").left(), 59*time.Minute, "it may be a late copy")
+	require.Greater(t, b.left(k.name), b.stored("n").left()+providerkit.DefaultRetention-time.Second)
 
 	require.NoError(t, b.renew(g, abstractions.Infinite))
 	b.acquire("n", "a", time.Minute)
-	require.EqualValues(t, -1, b.left(k.lease))
-	require.EqualValues(t, -1, b.left(k.fence))
+	require.Equal(t, abstractions.Infinite, b.stored("n").left())
+	require.EqualValues(t, -1, b.left(k.name))
 }
 
-func TestTheFenceOutlivesItsLease(t *testing.T) {
+func TestANameOutlivesItsLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	k := b.keys("n")
 	check := func(after string) {
 		t.Helper()
-		lease, fence := b.left(k.lease), b.left(k.fence)
-		if lease == -1 {
-			require.EqualValues(t, -1, fence, after)
+		lease, kept := b.stored("n").left(), b.left(b.keys("n").name)
+		if lease == abstractions.Infinite {
+			require.EqualValues(t, -1, kept, after)
 			return
 		}
-		require.GreaterOrEqual(t, fence, max(0, lease)+providerkit.DefaultRetention-time.Second, after)
-		require.Less(t, fence, 2*(max(0, lease)+providerkit.DefaultRetention), after+": T28")
+		require.GreaterOrEqual(t, kept, lease+providerkit.DefaultRetention-time.Second, after)
+		require.Less(t, kept, 2*(lease+providerkit.DefaultRetention), after+": T28")
 	}
 	g := b.acquire("n", "a", 100*time.Millisecond)
 	check("acquire")
@@ -313,31 +306,18 @@ func TestTheFenceOutlivesItsLease(t *testing.T) {
 		time.Minute, 5 * time.Hour, abstractions.Infinite, time.Second, 24 * time.Hour, time.Minute,
 	} {
 		require.NoError(t, b.renew(g, ttl))
-		if ttl == time.Minute && b.left(k.fence) > 24*time.Hour {
-			continue // it was to be kept for longer
-		}
 		check(fmt.Sprint("renewal to ", ttl))
 	}
-	b.admin.Del(t.Context(), k.fence)
-	for _, ttl := range []time.Duration{time.Minute, abstractions.Infinite} {
-		b.admin.Del(t.Context(), k.fence)
-		require.NoError(t, b.renew(g, ttl))
-		require.Equal(t, fmt.Sprintf("%d ", g.Token), b.get(k.fence), "restored")
-		check("renewal after a deletion")
-	}
-	b.admin.Del(t.Context(), k.fence)
+	require.NoError(t, b.renew(g, abstractions.Infinite))
 	b.release("n", "stranger")
-	check("a stranger's release after a deletion, infinite")
+	check("a stranger's release, infinite")
 	require.NoError(t, b.renew(g, 24*time.Hour))
-	b.admin.Del(t.Context(), k.fence)
-	b.release("n", "stranger")
-	check("a stranger's release after a deletion")
-	require.True(t, strings.HasPrefix(b.get(k.fence), fmt.Sprint(g.Token)))
-	b.admin.Del(t.Context(), k.fence)
+	b.release("n", "another")
+	check("a stranger's release")
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	check("a break after a deletion")
-	require.Equal(t, fmt.Sprintf("%d a! ", g.Token), b.get(k.fence))
+	check("a break")
+	require.Equal(t, "a! another stranger", b.stored("n").ended)
 	b.release("n", "a")
 	check("release")
 }
@@ -353,7 +333,7 @@ func TestTrap_T28_AOneOffNameLeavesOneKeyForATime(t *testing.T) {
 			b.release(name, id)
 		case 1:
 			b.acquire(name, id, 100*time.Millisecond)
-			b.gone(b.keys(name).lease)
+			b.runsOut(name)
 		case 2:
 			b.release(name, id) // of an acquire that never came
 		case 3:
@@ -369,5 +349,4 @@ func TestTrap_T28_AOneOffNameLeavesOneKeyForATime(t *testing.T) {
 		require.Positive(t, b.left(key), key)
 		require.LessOrEqual(t, b.left(key), 2*providerkit.DefaultRetention, key)
 	}
-	require.False(t, slices.ContainsFunc(all, func(key string) bool { return !strings.HasSuffix(key, fenceSuffix) }))
 }

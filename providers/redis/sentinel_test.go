@@ -35,7 +35,7 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	second := sentinel.WaitForFailover(old)
 	// As if the last write had been lost.
 	k := p.topology.(*single).naming.keys("name")
-	require.NoError(t, second.Client(t).Del(t.Context(), k.lease, k.fence).Err())
+	require.NoError(t, second.Client(t).Del(t.Context(), k.name).Err())
 
 	var grant abstractions.Grant
 	require.Eventually(t, func() bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
@@ -36,21 +37,28 @@ func (r reply) acquired(name string) (token int64, err error) {
 		return token, err
 	}
 	switch l.status {
-	case statusHeld:
-		record, err := l.record(name)
+	case statusSeen:
+		held, err := l.refusal(name)
 		if err != nil {
 			return 0, err
 		}
-		return 0, &abstractions.HeldError{Holder: record}
-	case statusReserved:
-		token, left := l.int(), l.millis()
-		if !l.bad {
-			return 0, &abstractions.HeldError{Holder: abstractions.Record{Name: name, Token: token}, RetryAfter: left}
-		}
+		return 0, held
 	case statusEnded:
 		return 0, fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
 	}
 	return 0, l.unexpected()
+}
+
+// refusal reads the particulars of statusSeen where that is why an acquire was refused.
+func (l *list) refusal(name string) (*abstractions.HeldError, error) {
+	record, reserved, err := l.seen(name)
+	if err != nil {
+		return nil, err
+	}
+	if !record.Held {
+		record.Now = time.Time{}
+	}
+	return &abstractions.HeldError{Holder: record, RetryAfter: reserved}, nil
 }
 
 func (s *single) renew(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
@@ -144,19 +152,14 @@ func (s *single) inspect(ctx context.Context, name string) (abstractions.Record,
 // record reads the reply to an inspection.
 func (r reply) record(name string) (abstractions.Record, error) {
 	_, l, err := r.number()
-	if l == nil {
+	switch {
+	case l == nil:
 		return abstractions.Record{}, err
+	case l.status != statusSeen:
+		return abstractions.Record{}, l.unexpected()
 	}
-	switch l.status {
-	case statusHeld:
-		return l.record(name)
-	case statusFree:
-		record := abstractions.Record{Name: name, Token: l.int(), Now: l.instant()}
-		if !l.bad {
-			return record, nil
-		}
-	}
-	return abstractions.Record{}, l.unexpected()
+	record, _, err := l.seen(name)
+	return record, err
 }
 
 func (s *single) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {

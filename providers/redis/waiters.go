@@ -124,10 +124,10 @@ func (ws *waiters) dequeue(k keys, id string) {
 	_ = ws.node.lanes.do(ctx, &op)
 }
 
-// message takes "id delay fence": ask after so many milliseconds.
+// message takes "id delay key": ask after so many milliseconds.
 func (ws *waiters) message(text string) {
 	id, rest, _ := strings.Cut(text, " ")
-	delay, fence, _ := strings.Cut(rest, " ")
+	delay, key, _ := strings.Cut(rest, " ")
 	after, err := strconv.Atoi(delay)
 	if err != nil {
 		return // not ours
@@ -137,7 +137,7 @@ func (ws *waiters) message(text string) {
 	w := ws.byID[id]
 	switch {
 	case w == nil && after == 0:
-		ws.pass(id, fence)
+		ws.pass(id, key)
 	case w == nil:
 	case after > 0:
 		if w.later != nil {
@@ -151,13 +151,12 @@ func (ws *waiters) message(text string) {
 
 // pass hands on the turn of a claim that has left: its acquire was under way, and
 // put it into the queue after it had been taken out. Caller holds mu.
-func (ws *waiters) pass(id, fence string) {
-	lease, ok := strings.CutSuffix(fence, fenceSuffix)
-	if !ok || ws.closed {
+func (ws *waiters) pass(id, key string) {
+	if ws.closed || !strings.HasSuffix(key, "}") {
 		return
 	}
 	ws.leaving.Add(1)
-	go ws.dequeue(keys{lease: lease, fence: fence, queue: lease + queueSuffix}, id)
+	go ws.dequeue(keys{name: key, queue: key + queueSuffix}, id)
 }
 
 func (w *waiter) hint() {

@@ -1,25 +1,38 @@
--- How a node of Redlock keeps a claim's votes. Included where needed.
+-- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
+-- needed.
 --
--- The claims of a name compete for the lease, and the attempts of one claim (it is
--- asked for again when a reply was lost, maybe by two callers at a time) must agree
--- on its token. The fourth line of a lease, five numbers, is for that:
+-- The claims of a name compete for it, and the attempts of one claim (it is asked for
+-- again when a reply was lost, maybe by two callers at a time) must agree on its token.
+-- Six numbers behind the TTL and the time are for that:
 --
 --   promise  the latest attempt that has asked. Of earlier ones nothing is accepted.
---   made     the attempt that got the lease here.
+--   made     the attempt that got the name here.
 --   won      0 while the token is the one that this node has made up, else the attempt
 --            that has agreed on it with a majority. Also of a lease that was renewed.
---   before   the fence's token before the lease: a token not above it is not accepted.
+--   before   the latest token before the lease: a token not above it is not accepted.
 --   kept     1 once a renewal has seen to it that the node has the right token.
+--   token    the claim's, which may be below the name's latest.
 --
 -- Attempts are numbers, later ones higher, of which no two are alike.
 
-local VOTED, OVERTAKEN = 10, 11
+local VOTED, OVERTAKEN = 8, 9
 
--- open returns ID, token, when acquired, the five numbers, and the lines after them.
-local function open(held)
-  return match(held, '^!?([^\n]*)\n(%d+)\n(%d+)\n(%d+) (%d+) (%d+) (%d+) (%d)\n(.*)$')
+-- open takes a text apart.
+local function open(text)
+  local r = {}
+  r.flag, r.till, r.state, r.last, r.id, r.ended, r.ttl, r.at, r.promise, r.made, r.won, r.before, r.kept, r.token, r.content =
+    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n?(.*)$')
+  r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
+  if r.token == '' then r.token = r.last end
+  return r
 end
 
-local function seal(id, token, at, promise, made, won, before, kept, tail)
-  return id .. '\n' .. token .. '\n' .. at .. '\n' .. promise .. ' ' .. made .. ' ' .. won .. ' ' .. before .. ' ' .. kept .. '\n' .. tail
+-- seal puts the text of a name together again that somebody holds.
+local function seal(r)
+  local line = r.ttl
+  if r.at ~= '' then line = line .. ' ' .. r.at end
+  if r.promise ~= '' then
+    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.won .. ' ' .. r.before .. ' ' .. r.kept .. ' ' .. r.token
+  end
+  return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. r.ended .. '\n' .. line .. '\n' .. r.content
 end

@@ -1,23 +1,22 @@
--- confirm (Redlock): lease fence; id token try keep.
+-- confirm (Redlock): name; id token try keep.
 --
--- Makes the token the one that an attempt has agreed on with a majority, and raises
--- the fence to it, if the claim still holds this node and no later attempt has asked
--- here since. A fence is never lowered. Replies 0.
+-- Makes the token the one that an attempt has agreed on with a majority, and the name's
+-- latest, if the claim still holds this node and no later attempt has asked here since. The
+-- latest token is never lowered. Replies 0.
 
 local function run(k, a)
   if mute > 0 then return {QUARANTINED, mute} end
-  local lease, fence, id, text, try = KEYS[k + 1], KEYS[k + 2], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]
-  local held, f = call('GET', lease), call('GET', fence) or '0 '
-  if not held or match(held, '^[^\n]*') ~= id then return {LOST, 'taken'} end
-  local _, _, at, promise, made, _, before, kept, tail = open(held)
-  local token = tonumber(text)
-  if tonumber(promise) > tonumber(try) then return {OVERTAKEN, tonumber(promise)} end
-  if tonumber(before) >= token then return {STALE, tonumber(before)} end
-  call('SET', lease, seal(id, text, at, try, made, try, before, kept, tail), 'KEEPTTL')
-  local last, rest = match(f, '^(%d+)(.*)$')
-  if tonumber(last) < token then
-    call('SET', fence, text .. rest, 'KEEPTTL')
-    if token > now and ARGV[a + 4] ~= '0' then call('PEXPIRE', fence, keeping(token, ARGV[a + 4]), 'GT') end
+  local key, token, try = KEYS[k + 1], ARGV[a + 2], ARGV[a + 3]
+  local r = open(read(key))
+  if not r.held or r.state == 'B' or r.id ~= ARGV[a + 1] then return {LOST, 'taken'} end
+  if tonumber(r.promise) > tonumber(try) then return {OVERTAKEN, tonumber(r.promise)} end
+  if r.before >= token then return {STALE, tonumber(r.before)} end
+  r.token, r.promise, r.won = token, try, try
+  if r.last >= token then
+    call('SET', key, seal(r), 'KEEPTTL')
+  else
+    r.last = token
+    write(key, seal(r), ARGV[a + 4])
   end
   return 0
 end

@@ -1,31 +1,39 @@
--- The beginning of every script but admit.lua. Functions are made only when they are
--- needed: on a server that does little else, making them is a third of the time.
+-- The beginning of every script but admit.lua.
 --
--- A call carries one operation or several, of any names, so that requests which
--- happen at the same time can share a round trip (group commit). All of its
--- operations are of one script. An operation that fails does not keep the others
--- from being done. Everything is written so that few commands and few strings
--- are made: a server is one thread, and this is what it spends its time on.
+-- A call carries one operation or several, of any names, so that requests which happen
+-- at the same time can share a round trip (group commit). All of its operations are of
+-- one script. One that fails does not keep the others from being done. A server is one
+-- thread, and few commands, functions and strings are what it spends its time on.
 --
--- Keys of a name, all under one hash tag:
+-- A name is one key, and a text of lines:
 --
---   leasing:{name}        the lease, lines of text: ID, token, when acquired
---                         (microseconds), a line for Redlock (see ballot.lua), TTL (ms,
---                         0 if infinite), owner, metadata (JSON, or nothing). Of
---                         a broken one "!" before the ID, and two lines more: by whom
---                         and why. It is written with its expiry in one command, and exists exactly
---                         while the name is held.
---   leasing:{name}:fence  what outlives it: the latest token; the IDs that have ended,
---                         latest first, "id" released and "id!" broken; and "@until:id" if
---                         the name is reserved for a waiter, until then (ms). Words, each
---                         with a space behind it.
---   leasing:{name}:queue  sorted set of who waits: "id channel", by time of arrival.
+--   1  version, flag, expiry, space, state, latest token, space, ID
+--   2  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
+--      and behind each
 --
--- Numbers: a token is below 2^53, so Lua's doubles hold it, but tostring would
--- write it with 14 digits only. It is written with %.0f, and returned as integer.
+-- and while somebody holds it, or until the next one does:
 --
--- Time is the server's, and stands still while a script runs, for TIME and for the
--- expiry of keys (redis.io/docs/latest/develop/programmability/eval-intro).
+--   3  TTL (ms, 0 if infinite); when acquired (microseconds), if that is not what the token
+--      says; of Redlock six numbers more, see ballot.lua
+--   4  owner
+--   5  metadata: JSON, or nothing
+--   6  and 7, of a broken lease: by whom, and why
+--
+-- Line 1 has fixed places. The version is 1. The flag is "-", or "w" if somebody waits
+-- in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
+-- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
+-- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
+-- the name is held while the expiry is ahead of the clock; an ID stays after that.
+-- The key itself expires once nothing in it matters any more.
+--
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
+-- time of arrival.
+--
+-- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
+-- compare as numbers do.
+--
+-- Time is the server's, and stands still while a script runs
+-- (redis.io/docs/latest/develop/programmability/eval-intro).
 --
 -- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens.
 -- ARGV[2] is for how long (ms) a server of Redlock, whose marker is KEYS[1], casts no
@@ -34,15 +42,57 @@
 -- The reply has an element for each operation: an integer if all went well, else a
 -- list of a status and what belongs to it.
 
-local HELD, FREE, RESERVED, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
+local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
+local EMPTY = '1-' .. NEVER .. ' F' .. NONE .. ' \n \n'
 
-local call, sub, find, match = redis.call, string.sub, string.find, string.match
+local call, sub, find, match, format = redis.call, string.sub, string.find, string.match, string.format
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
 local now = t[1] * 1000000 + t[2]
-local nowText = string.format('%.0f', now)
-local nowMillis = math.floor(now / 1000)
+local nowText = format('%016.0f', now)
+local nowMillis = sub(nowText, 1, 13)
+
+-- read is the text of a name.
+local function read(key)
+  local text = call('GET', key) or EMPTY
+  if sub(text, 1, 1) ~= '1' then error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'}) end
+  return text
+end
+
+-- write stores a text for some time (ms): until its token is in the past too, so that the
+-- clock alone then makes the next token greater.
+local function write(key, text, keep)
+  local token = sub(text, 18, 33)
+  if keep == '0' then
+    call('SET', key, text)
+  elseif token <= nowText then
+    call('SET', key, text, 'PX', keep)
+  else
+    call('SET', key, text, 'PX', format('%.0f', keep + math.ceil((token - now) / 1000)))
+  end
+end
+
+-- deadline is the expiry of a lease that begins now. It has the started millisecond too.
+local function deadline(ttl)
+  return ttl == '0' and FOREVER or format('%013.0f', nowMillis + ttl + 1)
+end
+
+-- hasEnded says whether an ID is among those that ended, and whether it was broken.
+local function hasEnded(ended, id)
+  if not find(ended, ' ' .. id, 1, true) then return false, false end
+  if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
+  return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
+end
+
+-- remember puts an ID, with a "!" if it was broken, before the others that ended, and
+-- drops those for which there is no room.
+local REMEMBERED = '^ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ '
+local function remember(ended, id)
+  ended = ' ' .. id .. ended
+  return match(ended, REMEMBERED) or ended
+end
 
 -- A server of Redlock that has lost its data, or some of it, may have held leases that
 -- it knows no more of, so its answer must not count until the longest has run out: the
@@ -56,6 +106,6 @@ if ARGV[2] ~= '' then
   mute = math.max(0, till - nowMillis)
   if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
     mute = tonumber(ARGV[2])
-    redis.pcall('SET', KEYS[1], string.format('%.0f', nowMillis + mute) .. rest)
+    redis.pcall('SET', KEYS[1], format('%.0f', nowMillis + mute) .. rest)
   end
 end

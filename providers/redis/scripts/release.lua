@@ -1,27 +1,41 @@
--- release: lease fence queue; id keep. Replies 0.
+-- release: name queue; id keep. Replies 0.
+
+-- passed is the text after the release of a claim that does not hold the name. On a node of
+-- Redlock it may be that this one had lost the lease, or has voted for somebody else since.
+-- Waiters may be here all the same: the first is woken now, or when that vote is taken back.
+local function passed(k, text, ended)
+  local flag, state, token, holder, rest = sub(text, 2, 2), match(text, '^(%u)(%d+) ([^\n]*)\n[^\n]*\n(.*)$', 17)
+  local till = sub(text, 3, 15)
+  local taken = (state == 'H' or state == 'B') and till > nowMillis
+  if firstKey == 1 and taken then
+    flag = 'm'
+  elseif firstKey == 1 and flag ~= '-' and not (state == 'R' and till > nowMillis) then
+    return vacant(k, flag, token, ended), false
+  end
+  return '1' .. flag .. till .. ' ' .. state .. token .. ' ' .. holder .. '\n' .. ended .. '\n' .. rest, taken
+end
 
 local function run(k, a)
-  local lease, fence, id, keep = KEYS[k + 1], KEYS[k + 2], ARGV[a + 1], ARGV[a + 2]
-  local held, known = call('GET', lease), call('GET', fence)
-  local f = known or held and match(held, '\n(%d+)') .. ' ' or '0 ' -- somebody may have deleted it
-  local line = id .. '\n'
-  local ours = held and (sub(held, 1, #line) == line or sub(held, 1, #line + 1) == '!' .. line)
-  local first = not ended(f, id)
-  if first then f = remember(f, id) end
-  if ours then
-    call('DEL', lease)
-    f = reserve(f, wake(fence, KEYS[k + 3]))
-  elseif first and firstKey == 1 then
-    f = missed(f, held, fence, KEYS[k + 3])
-  end
-  if held and not ours then -- the present holder's claim says how long to keep it
-    if known then
-      call('SET', fence, f, 'KEEPTTL')
-      return 0
+  local key, id, keep = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2]
+  local text = read(key)
+  local state, line = sub(text, 17, 17), id .. '\n'
+  if (state == 'H' or state == 'B') and sub(text, 35, 34 + #line) == line then
+    local ended = match(text, '^[^\n]*', 35 + #line)
+    if state == 'H' then
+      ended = remember(ended, id)
+    elseif not hasEnded(ended, id) then
+      ended = remember(ended, id .. '!')
     end
-    local left = call('PTTL', lease)
-    keep = (left < 0 or keep == '0') and '0' or string.format('%.0f', keep + left)
+    write(key, vacant(k, sub(text, 2, 2), sub(text, 18, 33), ended), keep)
+    return 0
   end
-  set(fence, f, keeping(tonumber(match(f, '^%d+')), keep))
+  local ended = match(text, '\n([^\n]*)', 35)
+  if hasEnded(ended, id) then return 0 end
+  local new, taken = passed(k, text, remember(ended, id))
+  if taken then -- the present holder's claim says how long to keep it
+    call('SET', key, new, 'KEEPTTL')
+  else
+    write(key, new, keep)
+  end
   return 0
 end

@@ -1,4 +1,4 @@
--- undo (Redlock): lease fence queue; id try step channel.
+-- undo (Redlock): name queue; id try step channel.
 --
 -- Takes the vote for an attempt back that has won no majority, unless a later
 -- attempt has asked since. What an earlier attempt got stays, and what was confirmed or
@@ -8,19 +8,15 @@
 -- had left. Replies 0.
 
 local function run(k, a)
-  local lease, fence, queue, id, try, step = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3])
-  local held, f = call('GET', lease), call('GET', fence) or '0 '
-  if not held then return 0 end
-  local holder, _, _, promise, made, won = open(held)
-  if holder ~= id or promise ~= try then return 0 end
+  local key, id, try, step, channel = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 4]
+  local text = read(key)
+  local r = open(text)
+  if not r.held or r.id ~= id or r.promise ~= try then return 0 end
   local function ours(attempt) return attempt == try or step > 0 and (attempt - try) % step == 0 end
-  if not ours(made) or won ~= '0' and (step == 0 or not ours(won)) then return 0 end
-  call('DEL', lease)
-  -- The undo is done, even if the rest fails: for want of memory, say.
-  if ARGV[a + 4] ~= '' and not ended(f, id) then pcall(enqueue, queue, id, ARGV[a + 4]) end
-  if find(f, MISSED, 1, true) then
-    local ok, reservation = pcall(wake, fence, queue)
-    if ok then redis.pcall('SET', fence, reserve(f, reservation), 'KEEPTTL') end
-  end
+  if not ours(r.made) or r.won ~= '0' and (step == 0 or not ours(r.won)) then return 0 end
+  if channel ~= '' and not hasEnded(r.ended, id) and pcall(enqueue, k, text, id, channel) and r.flag == '-' then r.flag = 'w' end
+  local free = '1' .. r.flag .. NEVER .. ' F' .. r.last .. ' \n' .. r.ended .. '\n'
+  if r.flag == 'm' then free = vacant(k, r.flag, r.last, r.ended) end
+  call('SET', key, free, 'KEEPTTL')
   return 0
 end

@@ -1,4 +1,4 @@
--- vote (Redlock): lease fence queue; id ttl keep tail channel try floor.
+-- vote (Redlock): name queue; id ttl keep content channel try floor.
 --
 -- An acquire at one node. floor is what the caller takes for the latest clock of all
 -- nodes, and a little more: a node that is not far behind makes it the token, so
@@ -8,49 +8,43 @@
 
 local AHEAD = 100000 -- microseconds by which a token may be ahead of this node's clock
 
-local function voted(token, won, made, promise, before, freed)
-  return {VOTED, token .. ' ' .. won .. ' ' .. made .. ' ' .. promise .. ' ' .. before .. ' ' .. nowText .. ' ' .. freed}
+local function voted(r, freed)
+  return {VOTED, r.token .. ' ' .. r.won .. ' ' .. r.made .. ' ' .. r.promise .. ' ' .. r.before .. ' ' .. nowText .. ' ' .. freed}
 end
 
-local function lastReleased(f) return match(f, '^%d+ ([^ !@]+) ') or '' end
+local function lastReleased(r) return match(r.ended, '^ ([^ !]+) ') or '' end
 
 -- again: the claim holds this node already. The lease is never shortened.
-local function again(lease, fence, held, a)
-  if sub(held, 1, 1) == '!' then return {ENDED} end
-  local ttl, keep, try = ARGV[a + 2], ARGV[a + 3], ARGV[a + 6]
-  local longer = call('PTTL', lease) < tonumber(ttl)
-  local id, token, at, promise, made, won, before, kept, tail = open(longer and altered(held, ttl, '') or held)
-  if tonumber(try) > tonumber(promise) then promise = try end
-  local new = seal(id, token, at, promise, made, won, before, kept, tail)
-  if new ~= held then call('SET', lease, new, 'KEEPTTL') end
-  if longer then
-    call('PEXPIRE', lease, ttl)
-    if keep == '0' then call('PERSIST', fence) else call('PEXPIRE', fence, keeping(tonumber(token), keep)) end
+local function again(key, r, a)
+  if r.state == 'B' then return {ENDED} end
+  local ttl, try, till = ARGV[a + 2], ARGV[a + 6], deadline(ARGV[a + 2])
+  if tonumber(try) > tonumber(r.promise) then r.promise = try end
+  if till > r.till then
+    r.ttl, r.till = ttl, till
+    write(key, seal(r), ARGV[a + 3])
+  else
+    call('SET', key, seal(r), 'KEEPTTL')
   end
-  return voted(token, won, made, promise, before, '')
+  return voted(r, '')
 end
 
 local function run(k, a)
-  local lease, fence, queue, id = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], ARGV[a + 1]
-  local held, f = call('GET', lease), call('GET', fence) or '0 '
-  if mute > 0 then return refuse(a, queue, {QUARANTINED, mute, lastReleased(f)}) end -- it wakes waiters all the same
-  if ended(f, id) then return {ENDED} end
-  if held then
-    if match(held, '^!?([^\n]*)') == id then return again(lease, fence, held, a) end
-    return refuse(a, queue, {HELD, held, call('PTTL', lease), now})
-  end
-  local space = find(f, ' ', 1, true)
-  local before = sub(f, 1, space - 1)
-  local last = tonumber(before)
-  local left, rest = turn(sub(f, space), id)
-  if left > 0 then return refuse(a, queue, {RESERVED, last, left}) end
-  local try, floor = ARGV[a + 6], tonumber(ARGV[a + 7])
+  local key, id, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 6], tonumber(ARGV[a + 7])
+  local text = read(key)
+  local r = open(text)
+  if mute > 0 then return refuse(k, a, text, {QUARANTINED, mute, lastReleased(r)}) end -- it wakes waiters all the same
+  if r.state == 'B' and not hasEnded(r.ended, r.id) then r.ended = remember(r.ended, r.id .. '!') end
+  if hasEnded(r.ended, id) then return {ENDED} end
+  if r.held and r.id == id then return again(key, r, a) end
+  if r.held or reserved(text, id) then return refuse(k, a, text, {SEEN, text, now}) end
   if floor - now > AHEAD then floor = 0 end
-  local token = math.max(last + 1, now, floor)
+  local token = math.max(r.last + 1, now, floor)
   if token >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
-  local text = string.format('%.0f', token)
-  set(fence, text .. rest, keeping(token, ARGV[a + 3]))
-  set(lease, seal(id, text, nowText, try, try, '0', before, '0', ARGV[a + 4]), ARGV[a + 2])
-  if ARGV[a + 5] ~= '' then redis.pcall('ZREM', queue, id .. ' ' .. ARGV[a + 5]) end
-  return voted(text, '0', try, try, before, lastReleased(f))
+  local freed = lastReleased(r)
+  r.till, r.state, r.id, r.ttl, r.at = deadline(ARGV[a + 2]), 'H', id, ARGV[a + 2], nowText
+  r.promise, r.made, r.won, r.before, r.kept, r.token = try, try, '0', r.last, '0', format('%016.0f', token)
+  r.last, r.content = r.token, ARGV[a + 4]
+  write(key, seal(r), ARGV[a + 3])
+  if ARGV[a + 5] ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. ARGV[a + 5]) end
+  return voted(r, freed)
 end

@@ -1,0 +1,34 @@
+-- Where an acquire that is refused waits. The arguments of those who ask begin with
+-- id ttl keep content channel; their keys are the name and the queue.
+
+local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
+
+-- enqueue has a claim wait, in the place that it has or else as the last, and says so in
+-- the name. Without memory it gets no place, and asks again from time to time.
+local function enqueue(k, text, id, channel)
+  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', nowText, id .. ' ' .. channel)
+  if type(done) == 'number' then
+    call('PEXPIRE', KEYS[k + 2], QUEUED)
+    if text == EMPTY then
+      redis.pcall('SET', KEYS[k + 1], '1w' .. sub(text, 3), 'PX', QUEUED)
+    elseif sub(text, 2, 2) == '-' then
+      redis.pcall('SET', KEYS[k + 1], '1w' .. sub(text, 3), 'KEEPTTL')
+    end
+  elseif sub(done.err, 1, 4) ~= 'OOM ' then
+    error(done)
+  end
+end
+
+-- refuse has the claim join the queue.
+local function refuse(k, a, text, reply)
+  if ARGV[a + 5] ~= '' then enqueue(k, text, ARGV[a + 1], ARGV[a + 5]) end
+  return reply
+end
+
+-- reserved says whether a name that nobody holds is another claim's; not if the clock
+-- was set back since.
+local function reserved(text, id)
+  if sub(text, 17, 17) ~= 'R' or sub(text, 35, 35 + #id) == id .. '\n' then return false end
+  local left = sub(text, 3, 15) - nowMillis
+  return left > 0 and left <= 60000
+end
