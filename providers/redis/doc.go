@@ -12,8 +12,8 @@
 //   - A request is one script on the server, so nothing happens between its
 //     look and its write. The server's clock alone decides when a lease has run
 //     out, and a claim that has run out is lost.
-//   - A lease is one key, written together with its expiry and with owner and
-//     metadata in one command: there is no moment at which it could stay for ever.
+//   - A name is one key, in which all that is known of it is written in one command,
+//     together with how long to keep it: there is no moment at which it could stay for ever.
 //   - The fencing token is max(latest + 1, the server's clock in microseconds). It
 //     rises through release, expiry, Break, a server that lost its data, and the
 //     forgetting of names, as long as the clock does not go back by more than
@@ -63,7 +63,7 @@
 // The algorithm of "Distributed Locks with Redis", with what its critics found
 // missing (Kleppmann, "How to do distributed locking", 2016). An acquire asks all
 // servers at once and succeeds when a majority has granted it and confirmed a
-// fence of at least the highest token among them, all within the TTL less drift. So
+// token of at least the highest among them, all within the TTL less drift. So
 // any later majority has a server that hands out a higher token. What was won
 // without a majority is taken back. A renewal needs a majority too; a server that
 // lost the lease takes it again if it has granted the name to nobody since, and
@@ -87,8 +87,7 @@
 // Keys of a name, under one hash tag ("{", "}" and "%" in names are written as %7B,
 // %7D and %25); scripts/prelude.lua has the particulars:
 //
-//	leasing:{name}        the lease, with its TTL: it exists while the name is held
-//	leasing:{name}:fence  latest token, ended IDs, reservation
+//	leasing:{name}        who holds it until when, latest token, ended IDs
 //	leasing:{name}:queue  who waits
 //	leasing:node          on a server of Redlock: that it has its data
 //

@@ -170,7 +170,7 @@ func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 	_, err := p.keep(g, time.Minute)
 	isUnknown(t, err)
 	broken := voted(1, "x", 1, 1, 0, 0)
-	broken.state, broken.lines = "B", broken.lines+"\nme\nwhy"
+	broken.state, broken.content = "B", broken.content+"\nme\nwhy"
 	r.put(2, "a", broken)
 	_, err = p.keep(g, time.Minute)
 	isLost(t, err, abstractions.LostBroken)
@@ -362,8 +362,8 @@ func TestRedlockRenewalChangesMetadata(t *testing.T) {
 	is := func(server int, want string) {
 		t.Helper()
 		r.eventually(func() bool { // the renewal does not wait for the last server
-			lines := strings.Split(r.stored(server, "a").lines, "\n")
-			return len(lines) == 3 && strings.HasPrefix(lines[0], "40000 ") && lines[1] == "owner of x" && lines[2] == fmt.Sprintf(`{"k":%q}`, want)
+			s := r.stored(server, "a")
+			return strings.HasPrefix(s.details, "40000 ") && s.content == fmt.Sprintf("owner of x\n{\"k\":%q}", want)
 		}, "%s at server %d", want, server)
 	}
 	drop := func(server int) { r.drop(server, "a") }

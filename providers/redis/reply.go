@@ -54,7 +54,11 @@ func (l *list) text() string {
 func (l *list) millis() time.Duration { return millis(l.int()) }
 
 // instant is a server's time, in microseconds since 1970.
-func (l *list) instant() time.Time { return time.UnixMicro(l.int()) }
+func (l *list) instant() time.Time {
+	micros, err := strconv.ParseInt(l.text(), 10, 64)
+	l.bad = l.bad || err != nil
+	return time.UnixMicro(micros)
+}
 
 // number returns an integer reply, and otherwise the list.
 func (r reply) number() (n int64, other *list, err error) {
@@ -64,6 +68,10 @@ func (r reply) number() (n int64, other *list, err error) {
 	switch v := r.value.(type) {
 	case int64:
 		return v, nil, nil
+	case string: // a token
+		if n, err = strconv.ParseInt(v, 10, 64); err == nil {
+			return n, nil, nil
+		}
 	case []any:
 		l := &list{rest: v}
 		if l.status = l.int(); !l.bad {
@@ -131,7 +139,7 @@ func details(r *abstractions.Record, text string) (err error) {
 	if len(lines) != 5 && !(r.Breaking && len(lines) == 7) {
 		return errForm
 	}
-	numbers := strings.Fields(lines[2])
+	numbers := strings.Fields(lines[1])
 	ttl, acquired := int64(0), r.Token
 	if len(numbers) > 7 { // Redlock's
 		r.Token, err = strconv.ParseInt(numbers[7], 10, 64)

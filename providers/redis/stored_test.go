@@ -21,8 +21,9 @@ type stored struct {
 	till        int64 // ms
 	token       int64
 	id          string
+	details     string
 	ended       string // words
-	lines       string // the third and those after it
+	content     string // the lines after that
 }
 
 func parseStored(t testing.TB, text string) stored {
@@ -31,7 +32,8 @@ func parseStored(t testing.TB, text string) stored {
 	require.Equal(t, "1", text[:1])
 	lines := strings.SplitN(text[headLength:], "\n", 3)
 	require.Len(t, lines, 3, text)
-	s := stored{flag: text[1:2], state: text[16:17], id: lines[0], ended: strings.TrimSpace(lines[1]), lines: lines[2]}
+	ended, content, _ := strings.Cut(lines[2], "\n")
+	s := stored{flag: text[1:2], state: text[16:17], id: lines[0], details: lines[1], ended: strings.TrimSpace(ended), content: content}
 	var err error
 	s.till, err = strconv.ParseInt(text[2:15], 10, 64)
 	require.NoError(t, err)
@@ -56,7 +58,7 @@ func reserved(token int64, till time.Time, id string, ended ...string) stored {
 func voted(token int64, id string, promise, made, won, before int64) stored {
 	return stored{
 		flag: "-", state: "H", till: time.Now().Add(time.Minute).UnixMilli(), token: token, id: id,
-		lines: fmt.Sprintf("60000 1 %d %d %d %s 0 %s\nme\n", promise, made, won, tokenText(before), tokenText(token)),
+		details: fmt.Sprintf("60000 1 %d %d %d %s 0 %s", promise, made, won, tokenText(before), tokenText(token)), content: "me\n",
 	}
 }
 
@@ -65,7 +67,11 @@ func (s stored) String() string {
 	for _, word := range strings.Fields(s.ended) {
 		ended += word + " "
 	}
-	return fmt.Sprintf("1%s%013d %s%s %s\n%s\n%s", s.flag, s.till, s.state, tokenText(s.token), s.id, ended, s.lines)
+	text := fmt.Sprintf("1%s%013d %s%s %s\n%s\n%s", s.flag, s.till, s.state, tokenText(s.token), s.id, s.details, ended)
+	if s.details != "" {
+		text += "\n" + s.content
+	}
+	return text
 }
 
 // held says whether somebody holds the name.
@@ -109,7 +115,7 @@ func put(t testing.TB, c redis.Cmdable, key string, s stored) {
 func drop(t testing.TB, c redis.Cmdable, key string) {
 	t.Helper()
 	if s := look(t, c, key); s.held() {
-		s.state, s.till, s.id, s.lines = "F", 0, "", ""
+		s.state, s.till, s.id, s.details, s.content = "F", 0, "", "", ""
 		put(t, c, key, s)
 	}
 }

@@ -20,8 +20,8 @@ local VOTED, OVERTAKEN = 8, 9
 -- open takes a text apart.
 local function open(text)
   local r = {}
-  r.flag, r.till, r.state, r.last, r.id, r.ended, r.ttl, r.at, r.promise, r.made, r.won, r.before, r.kept, r.token, r.content =
-    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n?(.*)$')
+  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.won, r.before, r.kept, r.token, r.ended, r.content =
+    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
   r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
   if r.token == '' then r.token = r.last end
   return r
@@ -34,5 +34,5 @@ local function seal(r)
   if r.promise ~= '' then
     line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.won .. ' ' .. r.before .. ' ' .. r.kept .. ' ' .. r.token
   end
-  return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. r.ended .. '\n' .. line .. '\n' .. r.content
+  return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. '\n' .. r.content
 end

@@ -24,15 +24,15 @@ local function run(k, a)
   if not r.held then return {BROKEN, 0, token, 0} end
   if not hasEnded(r.ended, r.id) then r.ended = remember(r.ended, r.id .. '!') end
   if immediate then
-    write(key, vacant(k, r.flag, r.last, r.ended), keep)
+    write(key, vacant(k, r.flag, r.last, r.ended), r.last, keep)
     return {BROKEN, 1, token, 0}
   end
   local infinite = r.till == FOREVER
-  if infinite then r.till = format('%013.0f', nowMillis + ARGV[a + 3]) end
+  if infinite then r.till = nowMillis + ARGV[a + 3] .. '' end
   local left = r.till - nowMillis
   if r.state == 'H' then
     r.state, r.content = 'B', r.content .. '\n' .. ARGV[a + 5]
-    write(key, seal(r), keep == '0' and keep or format('%.0f', keep + left))
+    write(key, seal(r), r.last, keep == '0' and keep or keep + left)
   end
   if infinite then stir(k) end
   return {BROKEN, 1, token, left}

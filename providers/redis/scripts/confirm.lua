@@ -16,7 +16,7 @@ local function run(k, a)
     call('SET', key, seal(r), 'KEEPTTL')
   else
     r.last = token
-    write(key, seal(r), ARGV[a + 4])
+    write(key, seal(r), token, ARGV[a + 4])
   end
   return 0
 end

@@ -42,7 +42,6 @@ local function vacant(k, flag, token, ended)
       id = tell(head, 0, key)
     end
   end
-  if not id then return '1-' .. NEVER .. ' F' .. token .. ' \n' .. ended .. '\n' end
-  flag = prepare(key, queue)
-  return '1' .. flag .. format('%013.0f', nowMillis + GRACE) .. ' R' .. token .. ' ' .. id .. '\n' .. ended .. '\n'
+  if not id then return '1-' .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
+  return '1' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended
 end

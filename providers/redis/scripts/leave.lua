@@ -6,8 +6,7 @@ local function run(k, a)
   call('ZREM', KEYS[k + 2], id .. ' ' .. ARGV[a + 2])
   local text = read(key)
   if sub(text, 17, 17) == 'R' and sub(text, 35, 35 + #id) == id .. '\n' then
-    local ended = match(text, '^[^\n]*', 36 + #id)
-    call('SET', key, vacant(k, sub(text, 2, 2), sub(text, 18, 33), ended), 'KEEPTTL')
+    call('SET', key, vacant(k, sub(text, 2, 2), sub(text, 18, 33), sub(text, 37 + #id)), 'KEEPTTL')
   end
   return 0
 end

@@ -8,15 +8,12 @@
 -- A name is one key, and a text of lines:
 --
 --   1  version, flag, expiry, space, state, latest token, space, ID
---   2  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
+--   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
+--      (microseconds), if that is not what the token says; of Redlock six numbers more, see
+--      ballot.lua
+--   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
 --      and behind each
---
--- and while somebody holds it, or until the next one does:
---
---   3  TTL (ms, 0 if infinite); when acquired (microseconds), if that is not what the token
---      says; of Redlock six numbers more, see ballot.lua
---   4  owner
---   5  metadata: JSON, or nothing
+--   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
 --   6  and 7, of a broken lease: by whom, and why
 --
 -- Line 1 has fixed places. The version is 1. The flag is "-", or "w" if somebody waits
@@ -44,44 +41,47 @@
 
 local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
 local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
-local EMPTY = '1-' .. NEVER .. ' F' .. NONE .. ' \n \n'
+local EMPTY = '1-' .. NEVER .. ' F' .. NONE .. ' \n\n '
 
-local call, sub, find, match, format = redis.call, string.sub, string.find, string.match, string.format
+local call, sub, find, match = redis.call, string.sub, string.find, string.match
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
-local now = t[1] * 1000000 + t[2]
-local nowText = format('%016.0f', now)
-local nowMillis = sub(nowText, 1, 13)
+local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
+local nowMillis = sub(now, 1, 13)
 
 -- read is the text of a name.
 local function read(key)
   local text = call('GET', key) or EMPTY
-  if sub(text, 1, 1) ~= '1' then error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'}) end
+  if sub(text, 1, 1) ~= '1' then
+    error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
+  end
   return text
 end
 
--- write stores a text for some time (ms): until its token is in the past too, so that the
--- clock alone then makes the next token greater.
-local function write(key, text, keep)
-  local token = sub(text, 18, 33)
+-- tokenText is a number as a token is stored.
+local function tokenText(token) return string.format('%016.0f', token) end
+
+-- write stores a text for some time (ms): until its latest token is in the past too, so
+-- that the clock alone then makes the next token greater.
+local function write(key, text, token, keep)
   if keep == '0' then
     call('SET', key, text)
-  elseif token <= nowText then
+  elseif token <= now then
     call('SET', key, text, 'PX', keep)
   else
-    call('SET', key, text, 'PX', format('%.0f', keep + math.ceil((token - now) / 1000)))
+    call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))
   end
 end
 
 -- deadline is the expiry of a lease that begins now. It has the started millisecond too.
 local function deadline(ttl)
-  return ttl == '0' and FOREVER or format('%013.0f', nowMillis + ttl + 1)
+  return ttl == '0' and FOREVER or nowMillis + ttl + 1 .. ''
 end
 
 -- hasEnded says whether an ID is among those that ended, and whether it was broken.
 local function hasEnded(ended, id)
-  if not find(ended, ' ' .. id, 1, true) then return false, false end
+  if not find(ended, id, 1, true) then return false, false end
   if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
   return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
 end
@@ -106,6 +106,6 @@ if ARGV[2] ~= '' then
   mute = math.max(0, till - nowMillis)
   if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
     mute = tonumber(ARGV[2])
-    redis.pcall('SET', KEYS[1], format('%.0f', nowMillis + mute) .. rest)
+    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
   end
 end

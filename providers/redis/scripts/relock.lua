@@ -21,7 +21,7 @@ local function hold(key, r, token, a)
     r.token, r.won, r.kept = token, r.promise, '1'
     if r.last < token then r.last = token end
   end
-  write(key, seal(r), ARGV[a + 3])
+  write(key, seal(r), r.last, ARGV[a + 3])
   return 0
 end
 
@@ -45,10 +45,10 @@ local function run(k, a)
   local reason, note = lost(r, id, token)
   local never = reason == 'expired' or reason == 'older' or r.last == NONE and r.ended == ' '
   if r.held or content == '' or not never then return {LOST, reason, note} end
-  if r.last >= token then r.last = format('%016.0f', token - 1) end -- the token itself is from before, and ours
+  if r.last >= token then r.last = tokenText(token - 1) end -- the token itself is from before, and ours
   r.till, r.state, r.id, r.ttl, r.at, r.content = deadline(ttl), 'H', id, ttl, token, content
   r.promise, r.made, r.won, r.before, r.kept, r.token = try, try, try, r.last, '1', token
   r.last = token
-  write(key, seal(r), ARGV[a + 3])
+  write(key, seal(r), r.last, ARGV[a + 3])
   return 0
 end

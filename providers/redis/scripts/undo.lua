@@ -15,7 +15,7 @@ local function run(k, a)
   local function ours(attempt) return attempt == try or step > 0 and (attempt - try) % step == 0 end
   if not ours(r.made) or r.won ~= '0' and (step == 0 or not ours(r.won)) then return 0 end
   if channel ~= '' and not hasEnded(r.ended, id) and pcall(enqueue, k, text, id, channel) and r.flag == '-' then r.flag = 'w' end
-  local free = '1' .. r.flag .. NEVER .. ' F' .. r.last .. ' \n' .. r.ended .. '\n'
+  local free = '1' .. r.flag .. NEVER .. ' F' .. r.last .. ' \n\n' .. r.ended
   if r.flag == 'm' then free = vacant(k, r.flag, r.last, r.ended) end
   call('SET', key, free, 'KEEPTTL')
   return 0

@@ -9,7 +9,7 @@
 local AHEAD = 100000 -- microseconds by which a token may be ahead of this node's clock
 
 local function voted(r, freed)
-  return {VOTED, r.token .. ' ' .. r.won .. ' ' .. r.made .. ' ' .. r.promise .. ' ' .. r.before .. ' ' .. nowText .. ' ' .. freed}
+  return {VOTED, r.token .. ' ' .. r.won .. ' ' .. r.made .. ' ' .. r.promise .. ' ' .. r.before .. ' ' .. now .. ' ' .. freed}
 end
 
 local function lastReleased(r) return match(r.ended, '^ ([^ !]+) ') or '' end
@@ -21,7 +21,7 @@ local function again(key, r, a)
   if tonumber(try) > tonumber(r.promise) then r.promise = try end
   if till > r.till then
     r.ttl, r.till = ttl, till
-    write(key, seal(r), ARGV[a + 3])
+    write(key, seal(r), r.last, ARGV[a + 3])
   else
     call('SET', key, seal(r), 'KEEPTTL')
   end
@@ -38,13 +38,13 @@ local function run(k, a)
   if r.held and r.id == id then return again(key, r, a) end
   if r.held or reserved(text, id) then return refuse(k, a, text, {SEEN, text, now}) end
   if floor - now > AHEAD then floor = 0 end
-  local token = math.max(r.last + 1, now, floor)
+  local token = math.max(r.last + 1, tonumber(now), floor)
   if token >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
   local freed = lastReleased(r)
-  r.till, r.state, r.id, r.ttl, r.at = deadline(ARGV[a + 2]), 'H', id, ARGV[a + 2], nowText
-  r.promise, r.made, r.won, r.before, r.kept, r.token = try, try, '0', r.last, '0', format('%016.0f', token)
+  r.till, r.state, r.id, r.ttl, r.at = deadline(ARGV[a + 2]), 'H', id, ARGV[a + 2], now
+  r.promise, r.made, r.won, r.before, r.kept, r.token = try, try, '0', r.last, '0', tokenText(token)
   r.last, r.content = r.token, ARGV[a + 4]
-  write(key, seal(r), ARGV[a + 3])
+  write(key, seal(r), r.last, ARGV[a + 3])
   if ARGV[a + 5] ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. ARGV[a + 5]) end
   return voted(r, freed)
 end

@@ -6,7 +6,7 @@ local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotte
 -- enqueue has a claim wait, in the place that it has or else as the last, and says so in
 -- the name. Without memory it gets no place, and asks again from time to time.
 local function enqueue(k, text, id, channel)
-  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', nowText, id .. ' ' .. channel)
+  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. channel)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
     if text == EMPTY then
