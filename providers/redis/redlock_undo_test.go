@@ -187,7 +187,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 			stored := fmt.Sprint("x\n", 20, "\n1\n", c.promise, " ", c.made, " ", c.won, " 10 0\n60000\nme\n")
 			require.NoError(t, r.admins[0].Set(t.Context(), k.lease, stored, time.Minute).Err())
 			op := undo.undoOp(all, "channel") // for the queue there is no room: that is no reason not to do it
-			require.NoError(t, p.redlock.nodes[0].lanes.do(ctx, &op))
+			require.NoError(t, p.redlock.nodes[0].do(ctx, &op))
 			require.NoError(t, op.reply.done(), c.what)
 			gone := c.one
 			if all {
@@ -226,7 +226,7 @@ func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 		require.NoError(t, r.admins[0].Set(t.Context(), k.fence, "31 ", time.Minute).Err())
 		a := &attempt{tally: tally{try: 7}, keys: k, claim: claim{id: "x", ttl: time.Minute}}
 		op := a.confirmOp(token)
-		require.NoError(t, p.redlock.nodes[0].lanes.do(ctx, &op))
+		require.NoError(t, p.redlock.nodes[0].do(ctx, &op))
 		_, l, err := op.reply.number()
 		require.NoError(t, err)
 		require.Equal(t, token <= 30, l != nil, token)
