@@ -29,6 +29,7 @@ func capabilitiesOf(mode Mode, longest time.Duration) abstractions.Capabilities 
 		Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
 		RemainingKnown: true,
 		Queues:         true,
+		HeedsContext:   true, // calls of the client that may not are made in goroutines of our own
 	}
 	switch mode {
 	case Cluster:

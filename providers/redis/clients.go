@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/redis/internal/batch"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -21,7 +22,7 @@ const (
 	dialTimeout = 3 * time.Second
 	// poolSize is how many connections a server may get at most: calls that hang
 	// must not keep others from theirs. Usually there are three.
-	poolSize = maxStuck + 16
+	poolSize = batch.MaxCalls + 16
 )
 
 // open makes the clients of a URL.

@@ -137,12 +137,3 @@ func TestTrap_T71_WhatWasNotSentIsNotApplied(t *testing.T) {
 		require.Equal(t, test.definite, abstractions.NotApplied(err), "%v: %v", test.options, err)
 	}
 }
-
-// An operation that was sent before, without an answer, may have been applied then.
-func TestTrap_T71_WhatWasSentBeforeStaysUnknown(t *testing.T) {
-	unsent := providerkit.MarkNotApplied(abstractions.ErrUnavailable)
-	require.False(t, abstractions.NotApplied(resent(abstractions.ErrUnavailable, unsent)))
-	require.True(t, abstractions.NotApplied(resent(nil, unsent)))
-	require.True(t, abstractions.NotApplied(resent(unsent, unsent)))
-	require.NoError(t, resent(abstractions.ErrUnavailable, nil))
-}

@@ -2,12 +2,14 @@ package redislease
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,12 +52,13 @@ func everyCall(p *Provider) map[string]func(ctx context.Context) error {
 
 // hanging is how long the clients here wait for a server that does not answer, and
 // soon is much less.
-const hanging, soon = 20 * time.Second, 8 * time.Second
+const hanging, soon = 20 * time.Second, 3 * time.Second
 
 // eachEnds makes every call with contexts that end after a while, by a deadline and by
 // being cancelled, which no connection hears of.
 func eachEnds(t *testing.T, p *Provider) {
 	t.Helper()
+	require.True(t, p.Capabilities().HeedsContext)
 	const while = 150 * time.Millisecond
 	for name, call := range everyCall(p) {
 		late, stop := context.WithTimeout(t.Context(), while)
@@ -91,10 +94,101 @@ func TestTrap_T42_CallsEndWithTheirContextOnAFrozenServer(t *testing.T) {
 
 // frozen checks with a server that was used before it froze, and goes on after it.
 func frozen(t *testing.T, p *Provider, server *redistest.Server) {
-	works(t, p)
+	fast(t, p)
 	server.Pause()
 	eachEnds(t, p)
 	server.Resume()
+	works(t, p)
+}
+
+// A call ends with its context although the user's code does not, which every client
+// may run: a hook, or what signs a new connection in.
+func TestTrap_T42_CallsEndWithTheirContextWhateverTheUsersCodeDoes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	t.Run("a hook", func(t *testing.T) {
+		gate := make(chan struct{})
+		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true}))
+		p := openTest(t, Options{Client: client})
+		fast(t, p)
+		client.AddHook(&watch{before: func([]redis.Cmder) { hangs(gate) }})
+		eachEnds(t, p)
+		close(gate)
+		works(t, p)
+	})
+	t.Run("credentials", func(t *testing.T) {
+		gate := make(chan struct{})
+		p := openTest(t, Options{URL: server.URL(), Credentials: slowCredentials{gate}})
+		eachEnds(t, p)
+		close(gate)
+	})
+}
+
+// fast waits until the server answers so fast that a lone caller may send by itself.
+func fast(t *testing.T, p *Provider) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		began := time.Now()
+		works(t, p)
+		return time.Since(began) < 5*time.Millisecond
+	}, time.Minute, time.Millisecond)
+}
+
+// hangs until the gate is closed, or for so long that the test has failed.
+func hangs(gate <-chan struct{}) {
+	timer := time.NewTimer(hanging)
+	defer timer.Stop()
+	select {
+	case <-gate:
+	case <-timer.C:
+	}
+}
+
+// slowCredentials are there when the gate is closed.
+type slowCredentials struct{ gate chan struct{} }
+
+func (c slowCredentials) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	hangs(c.gate)
+	return nil, nil, errors.New("no credentials")
+}
+
+func TestTrap_T42_CallsEndWithTheirContextOnAFrozenRedlock(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartMany(t, 3, redistest.Options{})
+	own := openTest(t, Options{URL: redlockURL(servers) + "&read_timeout=20s"})
+	clients := make([]redis.UniversalClient, len(servers))
+	for i, server := range servers {
+		clients[i] = closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: hanging}))
+	}
+	users := openTest(t, Options{Clients: clients})
+	require.NoError(t, own.Bootstrap(t.Context()))
+	works(t, own)
+	works(t, users)
+	for _, server := range servers {
+		server.Pause()
+	}
+	eachEnds(t, own)
+	eachEnds(t, users)
+	for _, server := range servers {
+		server.Resume()
+	}
+	works(t, own)
+	works(t, users)
+}
+
+func TestTrap_T42_CallsEndWithTheirContextOnAFrozenCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	p := openTest(t, Options{URL: clusterURL(cluster) + "&read_timeout=20s"})
+	works(t, p)
+	for _, server := range cluster.Servers {
+		server.Pause()
+	}
+	eachEnds(t, p)
+	for _, server := range cluster.Servers {
+		server.Resume()
+	}
+	cluster.Ready()
 	works(t, p)
 }
 

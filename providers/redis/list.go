@@ -197,7 +197,7 @@ func (d *node) inspectAll(ctx context.Context, n naming, names []string) []reply
 	for i, name := range names {
 		ops[i] = inspectOp(n.keys(name))
 	}
-	return d.lanes.doAll(ctx, ops)
+	return d.doAll(ctx, ops)
 }
 
 func (d *node) scan(ctx context.Context, master redis.Cmdable, cursor uint64, match string, count int) (scanned, error) {

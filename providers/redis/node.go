@@ -20,29 +20,30 @@ type node struct {
 	cluster *redis.ClusterClient // the client, if it is one
 	header  [2]string            // the first arguments of the scripts, but for a quarantine
 	member  *member              // of a Redlock; nil elsewhere
-	timely  bool                 // the client gives up when the context's deadline passes
 	repeats bool                 // the client may send a command more than once
-	lanes   lanes
+	batches batches
 	waiters waiters
+	after   aftermath // requests that are none of the scripts'
 }
 
 // errNoReply is for an operation that a call has no reply for.
 var errNoReply = fmt.Errorf("%w: Redis did not reply to this operation", abstractions.ErrUnavailable)
 
 // newNode is a node that decides alone or, unless quarantine is 0, one of Redlock.
-func newNode(client redis.UniversalClient, n naming, quarantine time.Duration) *node {
+// timely says that the client ends a call when its context's deadline passes.
+func newNode(client redis.UniversalClient, timely bool, n naming, quarantine time.Duration) *node {
 	d := &node{client: client, header: [...]string{"0", ""}}
 	switch client := client.(type) {
 	case *redis.ClusterClient:
 		d.cluster, d.header[0] = client, "1"
-		d.timely, d.repeats = client.Options().ContextTimeoutEnabled, true
+		d.repeats = true
 	case *redis.Client:
-		d.timely, d.repeats = client.Options().ContextTimeoutEnabled, client.Options().MaxRetries > 0
+		d.repeats = client.Options().MaxRetries > 0
 	}
 	if quarantine > 0 {
 		d.member, d.header[1] = &member{marker: n.node(), longest: milliseconds(quarantine), met: func(admission) error { return nil }}, "0"
 	}
-	d.lanes.node = d
+	d.batches.init(d, timely)
 	d.waiters.init(d, n.channel(abstractions.NewID()))
 	return d
 }
@@ -50,7 +51,8 @@ func newNode(client redis.UniversalClient, n naming, quarantine time.Duration) *
 // close ends what outlives a request: the subscription, and calls under way.
 func (d *node) close() {
 	d.waiters.close()
-	d.lanes.close()
+	d.batches.close()
+	d.after.close()
 }
 
 // send runs operations and fills in their replies. A call has operations of one
@@ -306,6 +308,9 @@ func (d *node) take(cmd *redis.Cmd, ops []*operation) {
 // failure is that of a call. If the client may have sent it before, and the reply was
 // lost, that it was refused now, or has found no server, says nothing of that.
 func (d *node) failure(err error) error {
+	if err == nil {
+		return nil
+	}
 	failed := failure(err)
 	switch {
 	case d.repeats && errors.Is(failed, abstractions.ErrThrottled):

@@ -198,26 +198,25 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 	t.Parallel()
 	_, p, names := clusterBed(t)
-	lanes := &p.topology.(*single).node.lanes
+	d := p.topology.(*single).node
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	batchers := make([]*batcher, len(names))
 	var ops []operation
 	for i := range 100 {
 		for m := range names {
 			ops = append(ops, inspectOp(naming{prefix: DefaultPrefix}.keys(names[m][i%len(names[m])])))
+			b, err := d.batches.of(ctx, &ops[len(ops)-1])
+			require.NoError(t, err)
+			if i == 0 {
+				batchers[m] = b
+			}
+			require.Same(t, batchers[m], b)
 		}
 	}
-	groups := lanes.group(t.Context(), ops)
-	require.Len(t, groups, len(names))
-	for _, group := range groups {
-		require.Len(t, group, 100)
-		for _, at := range group {
-			require.Equal(t, group[0]%len(names), at%len(names))
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for _, r := range lanes.doAll(ctx, ops) {
+	for _, r := range d.doAll(ctx, ops) {
 		_, err := r.record("n")
 		require.NoError(t, err)
 	}
-	require.Len(t, lanes.byMaster, len(names))
+	require.Len(t, d.batches.byMaster, len(names))
 }

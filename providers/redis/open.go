@@ -41,15 +41,16 @@ func open(o Options, clients []redis.UniversalClient, owned ...func() error) *Pr
 
 func topologyOf(o Options, clients []redis.UniversalClient) topology {
 	n := naming{prefix: o.Prefix}
+	timely := o.URL != "" && o.Credentials == nil // a user's code may heed no deadline
 	if o.Retention != Forever {
 		n.retention = o.Retention
 	}
 	if o.Mode != Redlock {
-		return &single{node: newNode(clients[0], n, 0), naming: n}
+		return &single{node: newNode(clients[0], timely, n, 0), naming: n}
 	}
 	nodes := make([]*node, len(clients))
 	for i, client := range clients {
-		nodes[i] = newNode(client, n, o.MaxTTL)
+		nodes[i] = newNode(client, timely, n, o.MaxTTL)
 	}
 	return newRedlock(nodes, n, redlockOptions{nodeTimeout: o.NodeTimeout, maxTTL: o.MaxTTL})
 }

@@ -34,12 +34,11 @@ func aside[T any](ctx context.Context, d *node, request func(context.Context) (T
 		return none, failure(ctx.Err())
 	}
 	done := make(chan answer, 1)
-	err := d.lanes.beside(func() {
+	if !d.after.start(func() {
 		value, err := request(ctx)
 		done <- answer{value, err}
-	})
-	if err != nil {
-		return none, err
+	}) {
+		return none, abstractions.ErrClosed
 	}
 	select {
 	case a := <-done:
@@ -47,15 +46,4 @@ func aside[T any](ctx context.Context, d *node, request func(context.Context) (T
 	case <-ctx.Done():
 		return none, failure(ctx.Err())
 	}
-}
-
-// beside runs a function that close waits for.
-func (ls *lanes) beside(run func()) error {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.closed {
-		return abstractions.ErrClosed
-	}
-	ls.workers.Go(run)
-	return nil
 }

@@ -202,11 +202,11 @@ func (a *attempt) hear(q *request) {
 	a.order = a.r.inOrder() // it may have been met just now
 	v := &a.votes[i]
 	v.pending = false
-	if q.ops[0].script == confirmScript {
-		v.confirmed(q.ops[0].reply, &a.asks[i])
+	if q.Ops[0].script == confirmScript {
+		v.confirmed(q.Ops[0].reply, &a.asks[i])
 		return
 	}
-	if clock := v.voted(q.ops[0].reply, a.req.Name); clock > 0 {
+	if clock := v.voted(q.Ops[0].reply, a.req.Name); clock > 0 {
 		a.r.peers[i].lead.Store(clock - a.asks[i].sent)
 	}
 	a.r.muted(i, v.err)

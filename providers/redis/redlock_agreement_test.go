@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -43,11 +44,13 @@ func other(id string) vote {
 	return vote{stance: forOther, held: &abstractions.HeldError{Holder: abstractions.Record{ID: id, Held: true}}}
 }
 
+var errRefused = providerkit.MarkNotApplied(abstractions.ErrUnavailable)
+
 var (
 	unheard    = vote{pending: true}
 	speechless = vote{pending: true, silent: true}
 	dead       = vote{stance: noVote, err: errSilent, unsure: true}
-	refusal    = vote{stance: noVote, err: errUnsent}
+	refusal    = vote{stance: noVote, err: errRefused}
 	waiting    = vote{stance: forWaiter}
 	over       = vote{stance: overOver}
 )

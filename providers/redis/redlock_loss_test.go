@@ -93,7 +93,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 		"break":   breakOp(k, abstractions.BreakRequest{Name: "a", Immediate: true}),
 		"inspect": inspectOp(k),
 	} {
-		require.NoError(t, p.redlock.nodes[1].lanes.do(ctx, &op))
+		require.NoError(t, p.redlock.nodes[1].do(ctx, &op))
 		_, l, err := op.reply.number()
 		require.NoError(t, err, what)
 		require.NotNil(t, l, what)

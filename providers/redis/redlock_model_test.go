@@ -100,7 +100,7 @@ func (a *modelAttempt) send(i int, do func(node *vote) func(v *vote)) {
 	a.m.messages = append(a.m.messages, func() {
 		if refused {
 			a.m.messages = append(a.m.messages, func() {
-				a.votes[i] = vote{stance: noVote, err: errUnsent}
+				a.votes[i] = vote{stance: noVote, err: errRefused}
 				a.next()
 			})
 			return

@@ -48,7 +48,7 @@ func (p *poll) hurry(most time.Duration) {
 
 // send sends operations to a node that has no request under way.
 func (p *poll) send(i int, ops ...*operation) error {
-	if _, err := p.r.nodes[i].lanes.start(&request{ops: ops, ctx: p.ctx, by: p.by, tag: i, done: p.done}); err != nil {
+	if err := p.r.nodes[i].start(&request{Ops: ops, Context: p.ctx, By: p.by, Tag: i, Done: p.done}); err != nil {
 		return err
 	}
 	p.asked[i] = true
@@ -58,14 +58,14 @@ func (p *poll) send(i int, ops ...*operation) error {
 
 // took notes an answer, and returns whose it is.
 func (p *poll) took(q *request) int {
-	p.asked[q.tag] = false
+	p.asked[q.Tag] = false
 	p.open--
-	if err := q.ops[0].reply.err; err == nil || certainty(err) != nil {
-		p.r.heard(q.tag, true)
+	if err := q.Ops[0].reply.err; err == nil || certainty(err) != nil {
+		p.r.heard(q.Tag, true)
 	} else if !p.short {
-		p.r.heard(q.tag, false)
+		p.r.heard(q.Tag, false)
 	}
-	return q.tag
+	return q.Tag
 }
 
 // gaveUp notes that the time is over for those who have not answered.
@@ -106,7 +106,7 @@ func (r *redlock) ask(ctx context.Context, patience time.Duration, op func(i int
 		timer.Reset(time.Until(p.by))
 		select {
 		case q := <-p.done:
-			p.replies[p.took(q)] = q.ops[0].reply
+			p.replies[p.took(q)] = q.Ops[0].reply
 			p.heard++
 		case <-timer.C:
 			p.gaveUp()

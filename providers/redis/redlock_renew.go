@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/batch"
 )
 
 // tenure is the state of a grant: what it takes to lock a node again that has lost
@@ -51,7 +52,7 @@ type renewal struct {
 func (r *redlock) renew(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	sent := time.Now()
 	n := len(r.nodes)
-	b := &batch{r: r, items: make([]renewal, len(reqs)), open: len(reqs), errs: slices.Repeat([]error{errSilent}, n*len(reqs))}
+	b := &renewals{r: r, items: make([]renewal, len(reqs)), open: len(reqs), errs: slices.Repeat([]error{errSilent}, n*len(reqs))}
 	shortest := r.options.maxTTL
 	for i, req := range reqs {
 		state, _ := req.State.(*tenure)
@@ -71,8 +72,8 @@ func (r *redlock) renew(ctx context.Context, reqs []abstractions.RenewRequest) (
 	return results, nil
 }
 
-// batch is renewals under way.
-type batch struct {
+// renewals are the items of a batch, under way.
+type renewals struct {
 	r     *redlock
 	items []renewal
 	open  int // undecided
@@ -80,18 +81,18 @@ type batch struct {
 }
 
 // run counts the answers until all is decided or the time is over.
-func (b *batch) run(ctx context.Context, patience time.Duration, sent time.Time) {
+func (b *renewals) run(ctx context.Context, patience time.Duration, sent time.Time) {
 	n := len(b.r.nodes)
-	chunks := (len(b.items) + maxOperations - 1) / maxOperations
+	chunks := (len(b.items) + batch.MaxOperations - 1) / batch.MaxOperations
 	done := make(chan *request, n*chunks)
 	p := b.r.newPoll(ctx, patience)
 	waiting := 0
 	for node := range n {
 		ops := b.operations(sent)
 		for chunk := range chunks {
-			part := ops[chunk*maxOperations : min((chunk+1)*maxOperations, len(ops))]
-			q := &request{ops: part, ctx: ctx, by: p.by, tag: node*chunks + chunk, done: done}
-			if _, err := b.r.nodes[node].lanes.start(q); err != nil {
+			part := ops[chunk*batch.MaxOperations : min((chunk+1)*batch.MaxOperations, len(ops))]
+			q := &request{Ops: part, Context: ctx, By: p.by, Tag: node*chunks + chunk, Done: done}
+			if err := b.r.nodes[node].start(q); err != nil {
 				b.failed(node, chunk, len(part), err)
 				continue
 			}
@@ -108,7 +109,7 @@ func (b *batch) run(ctx context.Context, patience time.Duration, sent time.Time)
 		select {
 		case q := <-done:
 			waiting--
-			node, chunk := q.tag/chunks, q.tag%chunks
+			node, chunk := q.Tag/chunks, q.Tag%chunks
 			silent[node] = false
 			b.hear(node, chunk, q)
 		case <-timer.C:
@@ -125,7 +126,7 @@ func (b *batch) run(ctx context.Context, patience time.Duration, sent time.Time)
 }
 
 // operations are those for one node.
-func (b *batch) operations(now time.Time) []*operation {
+func (b *renewals) operations(now time.Time) []*operation {
 	ops, list := make([]operation, len(b.items)), make([]*operation, len(b.items))
 	for i := range b.items {
 		item := &b.items[i]
@@ -139,23 +140,23 @@ func (b *batch) operations(now time.Time) []*operation {
 	return list
 }
 
-func (b *batch) hear(node, chunk int, q *request) {
-	for i, op := range q.ops {
-		b.count(chunk*maxOperations+i, node, op.reply)
+func (b *renewals) hear(node, chunk int, q *request) {
+	for i, op := range q.Ops {
+		b.count(chunk*batch.MaxOperations+i, node, op.reply)
 	}
-	err := q.ops[0].reply.err
+	err := q.Ops[0].reply.err
 	b.r.heard(node, err == nil || certainty(err) != nil)
 }
 
-func (b *batch) failed(node, chunk, n int, err error) {
+func (b *renewals) failed(node, chunk, n int, err error) {
 	for i := range n {
-		b.count(chunk*maxOperations+i, node, reply{err: err})
+		b.count(chunk*batch.MaxOperations+i, node, reply{err: err})
 	}
 }
 
 // count counts a node's answer for an item. A majority decides; it is lost once so
 // many have lost it that there is no majority without them.
-func (b *batch) count(i, node int, answer reply) {
+func (b *renewals) count(i, node int, answer reply) {
 	item := &b.items[i]
 	if !item.undecided {
 		return
@@ -209,7 +210,7 @@ func (item *renewal) ended(quorum int) error {
 }
 
 // result is an item's.
-func (b *batch) result(ctx context.Context, i int, sent time.Time) abstractions.RenewResult {
+func (b *renewals) result(ctx context.Context, i int, sent time.Time) abstractions.RenewResult {
 	item := &b.items[i]
 	req := &item.req
 	switch {
@@ -230,7 +231,7 @@ func (b *batch) result(ctx context.Context, i int, sent time.Time) abstractions.
 }
 
 // unknown is the error for an item on which there is no majority either way.
-func (b *batch) unknown(item *renewal) error {
+func (b *renewals) unknown(item *renewal) error {
 	return b.r.failed(item.errs, item.ok > 0 || unsure(item.errs))
 }
 

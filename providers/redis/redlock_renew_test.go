@@ -339,7 +339,7 @@ func make3Nodes(t *testing.T) []*node {
 	for range 3 {
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 		t.Cleanup(func() { client.Close() })
-		nodes = append(nodes, newNode(client, naming{prefix: DefaultPrefix}, time.Minute))
+		nodes = append(nodes, newNode(client, true, naming{prefix: DefaultPrefix}, time.Minute))
 	}
 	return nodes
 }

@@ -82,14 +82,20 @@ func TestRedlockOvertakenAttemptAsksAgain(t *testing.T) {
 // nobody waits for them.
 func TestTrap_T56_RedlockRequestsAreNotSentTooLate(t *testing.T) {
 	t.Parallel()
-	r := newRing(t, 3, Options{NodeTimeout: stuck / 4})
+	r := newRing(t, 3, Options{NodeTimeout: moreCalls / 4})
 	for round := 0; !r.withdrawn(fmt.Sprint("a", round)); round++ {
 		require.Less(t, round, 20, "the machine is too slow")
 	}
 }
 
+// A node's calls are so many at a time, and more after a while if they hang: see package batch.
+const (
+	usualCalls = 2
+	moreCalls  = 250 * time.Millisecond
+)
+
 // withdrawn is false if it took so long that the node got more calls to get over those
-// that hang: see stuck.
+// that hang.
 func (r *ring) withdrawn(name string) bool {
 	p := r.process()
 	gate, open := newGate(r.t)
@@ -101,11 +107,11 @@ func (r *ring) withdrawn(name string) bool {
 		<-gate
 		return send()
 	})
-	for i := range 2 * maxFlights {
+	for i := range 2 * usualCalls {
 		_, _ = p.try(fmt.Sprint(name, "/", i), "x", time.Minute)
 	}
 	_, err := p.try(name, "x", time.Minute)
-	if hanging.Load() < maxFlights || err != nil || time.Since(began) > stuck/2 {
+	if hanging.Load() < usualCalls || err != nil || time.Since(began) > moreCalls/2 {
 		return false
 	}
 	<-time.After(2 * r.options.NodeTimeout)

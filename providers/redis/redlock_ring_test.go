@@ -151,7 +151,7 @@ func (r *ring) eventually(check func() bool, what ...any) {
 // voting waits until a server casts votes.
 func (r *ring) voting(server int) {
 	r.t.Helper()
-	single := &single{node: newNode(r.admins[server], naming{prefix: DefaultPrefix}, r.maxTTL()), naming: naming{prefix: DefaultPrefix}}
+	single := &single{node: newNode(r.admins[server], true, naming{prefix: DefaultPrefix}, r.maxTTL()), naming: naming{prefix: DefaultPrefix}}
 	defer single.close()
 	r.eventually(func() bool {
 		ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
@@ -231,7 +231,7 @@ func (p *process) settle() {
 	for i, d := range p.redlock.nodes {
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 		op := inspectOp(p.naming.keys("settled")) // is sent after what waits for its turn
-		_ = d.lanes.do(ctx, &op)
+		_ = d.do(ctx, &op)
 		cancel()
 		require.Eventually(p.t, func() bool { return p.wires[i].flying.Load() == 0 }, time.Minute, time.Millisecond)
 	}

@@ -45,7 +45,10 @@ func (s *servers) meet(i int, a admission) error {
 
 // sort puts the nodes in order. Caller holds mu.
 func (s *servers) sort() {
-	order := places(len(s.seen))
+	order := make([]int, len(s.seen))
+	for i := range order {
+		order[i] = i
+	}
 	slices.SortStableFunc(order, func(i, j int) int {
 		a, b := s.seen[i], s.seen[j]
 		if a.run == "" || b.run == "" {

@@ -42,7 +42,7 @@ func (a *attempt) undone(u *poll, waiting int) bool {
 		select {
 		case q := <-u.done:
 			if i := u.took(q); a.votes[i].stance == forUs {
-				if q.ops[0].reply.done() != nil {
+				if q.Ops[0].reply.done() != nil {
 					return false
 				}
 				waiting--
@@ -56,7 +56,7 @@ func (a *attempt) undone(u *poll, waiting int) bool {
 	return true
 }
 
-// post sends an operation whose outcome nobody waits for: the node's lane does.
+// post sends an operation whose outcome nobody waits for: the node's batcher does.
 func (a *attempt) post(i int, op operation) {
 	p := a.r.newPoll(context.WithoutCancel(a.ctx), a.r.patience(a.req.TTL))
 	_ = p.send(i, &op) // it fails when the provider is closed
@@ -76,7 +76,7 @@ func (a *attempt) afterwards() {
 			select {
 			case q := <-a.done:
 				a.hear(q)
-				a.tell(q.tag)
+				a.tell(q.Tag)
 			case <-timer.C:
 				return
 			}

@@ -184,7 +184,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 		for _, all := range []bool{false, true} {
 			r.put(0, "a", voted(20, "x", c.promise, c.made, c.won, 10))
 			op := undo.undoOp(all, "channel") // for the queue there is no room: that is no reason not to do it
-			require.NoError(t, p.redlock.nodes[0].lanes.do(ctx, &op))
+			require.NoError(t, p.redlock.nodes[0].do(ctx, &op))
 			require.NoError(t, op.reply.done(), c.what)
 			gone := c.one
 			if all {
@@ -222,7 +222,7 @@ func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 		r.put(0, "a", voted(31, "x", 7, 7, 0, 30))
 		a := &attempt{tally: tally{try: 7}, keys: k, claim: claim{id: "x", ttl: time.Minute}}
 		op := a.confirmOp(token)
-		require.NoError(t, p.redlock.nodes[0].lanes.do(ctx, &op))
+		require.NoError(t, p.redlock.nodes[0].do(ctx, &op))
 		_, l, err := op.reply.number()
 		require.NoError(t, err)
 		require.Equal(t, token <= 30, l != nil, token)

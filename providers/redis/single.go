@@ -19,7 +19,7 @@ type single struct {
 func (s *single) acquire(ctx context.Context, req abstractions.AcquireRequest, c claim) (abstractions.Grant, error) {
 	c.channel = s.node.waiters.channelOf(req.ID)
 	op := acquireOp(s.naming.keys(req.Name), c)
-	if err := s.node.lanes.do(ctx, &op); err != nil {
+	if err := s.node.do(ctx, &op); err != nil {
 		return abstractions.Grant{}, err
 	}
 	token, err := op.reply.acquired(req.Name)
@@ -66,7 +66,7 @@ func (s *single) renew(ctx context.Context, reqs []abstractions.RenewRequest) ([
 	for i, req := range reqs {
 		ops[i] = renewOp(s.naming, req)
 	}
-	replies := s.node.lanes.doAll(ctx, ops)
+	replies := s.node.doAll(ctx, ops)
 	results := make([]abstractions.RenewResult, len(reqs))
 	for i, req := range reqs {
 		if err := replies[i].renewed(); err != nil {
@@ -98,7 +98,7 @@ func (r reply) renewed() error {
 
 func (s *single) release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	op := releaseOp(s.naming.keys(req.Name), req.ID)
-	if err := s.node.lanes.do(ctx, &op); err != nil {
+	if err := s.node.do(ctx, &op); err != nil {
 		return err
 	}
 	return op.reply.done()
@@ -115,7 +115,7 @@ func (r reply) done() error {
 
 func (s *single) breakLease(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	op := breakOp(s.naming.keys(req.Name), req)
-	if err := s.node.lanes.do(ctx, &op); err != nil {
+	if err := s.node.do(ctx, &op); err != nil {
 		return abstractions.BreakResult{}, err
 	}
 	return op.reply.broken()
@@ -143,7 +143,7 @@ func (r reply) broken() (abstractions.BreakResult, error) {
 
 func (s *single) inspect(ctx context.Context, name string) (abstractions.Record, error) {
 	op := inspectOp(s.naming.keys(name))
-	if err := s.node.lanes.do(ctx, &op); err != nil {
+	if err := s.node.do(ctx, &op); err != nil {
 		return abstractions.Record{}, err
 	}
 	return op.reply.record(name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/batch"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
@@ -72,7 +73,7 @@ func TestClientOfOneServer(t *testing.T) {
 	require.Equal(t, 1, c.DialerRetries)
 	require.Equal(t, dialTimeout, c.DialTimeout)
 	require.Equal(t, poolSize, c.PoolSize)
-	require.Greater(t, c.PoolSize, maxStuck, "calls that hang leave room for others")
+	require.Greater(t, c.PoolSize, batch.MaxCalls, "calls that hang leave room for others")
 	require.Equal(t, maintnotifications.ModeDisabled, c.MaintNotificationsConfig.Mode)
 
 	c = clientOf[*redis.Client](t, Options{URL: "redis://h?max_retries=2&pool_size=9&dial_timeout=1s&read_timeout=2s&client_name=me&protocol=2"}).Options()

@@ -121,7 +121,7 @@ func (ws *waiters) dequeue(k keys, id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	op := leaveOp(k, id, ws.subscription.channel)
-	_ = ws.node.lanes.do(ctx, &op)
+	_ = ws.node.do(ctx, &op)
 }
 
 // message takes "id delay key": ask after so many milliseconds.

@@ -313,7 +313,7 @@ func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 	c := newClaim(wish("n", "late", time.Minute))
 	c.channel = nodeOf(b.Provider).waiters.subscription.channel
 	op := acquireOp(b.keys("n"), c)
-	require.NoError(t, nodeOf(b.Provider).lanes.do(within(t, time.Minute), &op))
+	require.NoError(t, nodeOf(b.Provider).do(within(t, time.Minute), &op))
 	s := b.join(b.Provider, "n", "next")
 	require.Equal(t, []string{"late", "next"}, b.queued("n"))
 	b.release("n", "holder")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -82,15 +81,6 @@ func (p *puppet) reply(ctx context.Context, cmd redis.Cmder) error {
 	return nil
 }
 
-func (p *puppet) sent() (all []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, ids := range p.calls {
-		all = append(all, ids...)
-	}
-	return all
-}
-
 // idsIn are the first arguments of the operations in a call.
 func idsIn(cmd redis.Cmder) (ids []string) {
 	words := make([]string, len(cmd.Args()))
@@ -118,30 +108,19 @@ func programOf(script string) *program {
 	panic(script)
 }
 
-// puppetNode is a node whose calls the puppet answers, all of them through lanes.
+// puppetNode is a node whose calls the puppet answers.
 func puppetNode(t *testing.T, p *puppet) *node {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:1", MaxRetries: -1, ContextTimeoutEnabled: true, MaintNotificationsConfig: noMaintenance(),
 	})
 	client.AddHook(p)
-	d := newNode(client, naming{prefix: "leasing"}, 0)
-	d.timely = false
+	d := newNode(client, false, naming{prefix: "leasing"}, 0)
 	t.Cleanup(func() {
 		d.close()
 		require.NoError(t, client.Close())
 	})
 	return d
-}
-
-// operate releases the n-th name of somebody, which the puppet replies to with n.
-func operate(ctx context.Context, d *node, n int) (int64, error) {
-	op := numbered(n)
-	if err := d.lanes.do(ctx, &op); err != nil {
-		return 0, err
-	}
-	value, _, err := op.reply.number()
-	return value, err
 }
 
 func numbered(n int) operation {
@@ -155,75 +134,24 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// held lets calls hang until they are let go.
-type held struct{ gate chan struct{} }
-
-// hang holds the first n calls up.
-func hang(n int) (*held, *puppet) {
-	h := &held{gate: make(chan struct{})}
-	return h, &puppet{answer: func(ctx context.Context, call int, replies []any) ([]any, error) {
-		if call > n {
-			return replies, nil
-		}
-		until, _ := ctx.Deadline()
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		select {
-		case <-h.gate:
-			return replies, nil
-		case <-timer.C: // as a connection does that was given the deadline
-			return nil, context.DeadlineExceeded
-		}
+// hang holds calls up until the gate is closed.
+func hang() (gate chan struct{}, p *puppet) {
+	gate = make(chan struct{})
+	return gate, &puppet{answer: func(_ context.Context, _ int, replies []any) ([]any, error) {
+		<-gate
+		return replies, nil
 	}}
 }
 
-func (h *held) letGo() { close(h.gate) }
-
-func TestAloneNothingWaits(t *testing.T) {
+func TestOperationsOfOneCallGetTheirOwnReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &puppet{}
-		d := puppetNode(t, p)
-		began := time.Now()
-		for n := range 10 {
-			got, err := operate(within(t, time.Second), d, n)
-			require.NoError(t, err)
-			require.EqualValues(t, n, got)
-		}
-		require.Zero(t, time.Since(began))
-		require.Equal(t, 10, p.trips)
-	})
-}
-
-func TestWhatHappensMeanwhileSharesACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, p := hang(maxFlights)
-		d := puppetNode(t, p)
-		var all sync.WaitGroup
-		for n := range 100 {
-			all.Go(func() {
-				got, err := operate(within(t, time.Second), d, n)
-				assert.NoError(t, err)
-				assert.EqualValues(t, n, got, "to each its own reply")
-			})
-			synctest.Wait()
-		}
-		require.Len(t, p.calls, maxFlights)
-		h.letGo()
-		all.Wait()
-		require.Len(t, p.calls, maxFlights+1)
-		require.Len(t, p.calls[maxFlights], 100-maxFlights)
-	})
-}
-
-func TestVerbsOfOneFlightGetTheirOwnReplies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, p := hang(maxFlights)
+		gate, p := hang()
 		d := puppetNode(t, p)
 		var all sync.WaitGroup
 		each := func(n int, op operation) {
 			op.args[0] = strconv.Itoa(n)
 			all.Go(func() {
-				require.NoError(t, d.lanes.do(within(t, time.Second), &op))
+				require.NoError(t, d.do(within(t, time.Second), &op))
 				got, _, err := op.reply.number()
 				assert.NoError(t, err)
 				assert.EqualValues(t, n, got)
@@ -231,7 +159,8 @@ func TestVerbsOfOneFlightGetTheirOwnReplies(t *testing.T) {
 			synctest.Wait()
 		}
 		k := naming{prefix: "leasing"}.keys("name")
-		for n := range maxFlights {
+		const first = 2 // calls, during which others wait
+		for n := range first {
 			each(n, numbered(n))
 		}
 		each(11, leaveOp(k, "", "channel"))
@@ -240,45 +169,11 @@ func TestVerbsOfOneFlightGetTheirOwnReplies(t *testing.T) {
 		each(14, acquireOp(k, claim{ttl: time.Second}))
 		each(15, inspectOp(k))
 		each(16, releaseOp(k, ""))
-		h.letGo()
+		close(gate)
 		all.Wait()
-		require.Equal(t, maxFlights+1, p.trips, "one pipeline")
-		require.Equal(t, [][]string{{"13", "16"}, {"12", "14"}, {"11"}, {"15"}}, p.calls[maxFlights:],
+		require.Equal(t, first+1, p.trips, "one pipeline")
+		require.Equal(t, [][]string{{"13", "16"}, {"12", "14"}, {"11"}, {"15"}}, p.calls[first:],
 			"releases before the acquires that may wait for them")
-	})
-}
-
-func TestTrap_T66_WhoLeavesEarlyHarmsNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, p := hang(maxFlights + 1)
-		d := puppetNode(t, p)
-		ctx, leave := context.WithCancel(within(t, time.Minute))
-		var flights, others sync.WaitGroup
-		for n := range maxFlights {
-			flights.Go(func() { _, _ = operate(within(t, 10*time.Millisecond), d, n) })
-			synctest.Wait()
-		}
-		left := make(chan error, 1)
-		go func() { _, err := operate(ctx, d, 100); left <- err }()
-		synctest.Wait()
-		for n := range 5 {
-			others.Go(func() {
-				got, err := operate(within(t, time.Minute), d, n)
-				assert.NoError(t, err)
-				assert.EqualValues(t, n, got)
-			})
-		}
-		flights.Wait() // the next flight is under way then, with all six
-		synctest.Wait()
-		require.Len(t, p.sent(), maxFlights+6)
-		began := time.Now()
-		leave()
-		err := <-left
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, abstractions.ErrUnavailable, "it was sent, maybe")
-		require.Zero(t, time.Since(began), "who leaves does not wait")
-		h.letGo()
-		others.Wait()
 	})
 }
 
@@ -330,7 +225,7 @@ func TestTrap_T66_OfABatchOnlyWhatHasNoReplyIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &puppet{answer: func(_ context.Context, _ int, replies []any) ([]any, error) { return replies[:3], nil }}
 		d := puppetNode(t, p)
-		replies := d.lanes.doAll(within(t, time.Second), numberedUpTo(5))
+		replies := d.doAll(within(t, time.Second), numberedUpTo(5))
 		for n, r := range replies {
 			value, _, err := r.number()
 			if n < 3 {
@@ -368,26 +263,4 @@ func numberedUpTo(n int) []operation {
 		ops[i] = numbered(i)
 	}
 	return ops
-}
-
-func TestBatchesKeepTheirOrderInCallsOfABoundedSize(t *testing.T) {
-	for _, n := range []int{0, 1, 255, 256, 257, 511, 512, 513, 1000} {
-		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := &puppet{}
-				replies := puppetNode(t, p).lanes.doAll(within(t, time.Second), numberedUpTo(n))
-				require.Len(t, replies, n)
-				for i, r := range replies {
-					value, _, err := r.number()
-					require.NoError(t, err)
-					require.EqualValues(t, i, value)
-				}
-				require.Len(t, p.calls, (n+maxOperations-1)/maxOperations)
-				for _, ids := range p.calls {
-					require.LessOrEqual(t, len(ids), maxOperations)
-				}
-				require.Len(t, slices.Compact(slices.Sorted(slices.Values(p.sent()))), n, "each once")
-			})
-		})
-	}
 }

@@ -1,0 +1,267 @@
+package batch
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAloneNothingWaits(t *testing.T) {
+	for _, repeatable := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			began := time.Now()
+			for n := range 10 {
+				op := &number{n: n, repeatable: repeatable}
+				got, err := op.outcome(s.Do(within(t, time.Second), op))
+				require.NoError(t, err)
+				require.Equal(t, n, got)
+			}
+			require.Zero(t, time.Since(began))
+			require.Equal(t, 10, s.count())
+			synctest.Wait()
+			s.settled()
+		})
+	}
+}
+
+func TestOperationsMadeMeanwhileShareACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		gate := s.hang(usualCalls)
+		var all sync.WaitGroup
+		for n := range 100 {
+			all.Go(func() {
+				got, err := s.do(within(t, time.Second), n)
+				assert.NoError(t, err)
+				assert.Equal(t, n, got, "to each its own reply")
+			})
+			synctest.Wait()
+		}
+		require.Equal(t, usualCalls, s.count())
+		close(gate)
+		all.Wait()
+		require.Equal(t, usualCalls+1, s.count())
+		require.Len(t, s.calls[usualCalls], 100-usualCalls)
+		require.True(t, slices.IsSorted(s.calls[usualCalls]), "first come, first served")
+	})
+}
+
+func TestBatchesKeepTheirOrderInCallsOfABoundedSize(t *testing.T) {
+	for _, n := range []int{0, 1, 255, 256, 257, 511, 512, 513, 1000} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				ops := numbers(n)
+				for i, err := range s.doAll(within(t, time.Second), ops) {
+					got, err := ops[i].outcome(err)
+					require.NoError(t, err)
+					require.Equal(t, i, got)
+				}
+				require.Equal(t, (n+MaxOperations-1)/MaxOperations, s.count())
+				for _, call := range s.calls {
+					require.LessOrEqual(t, len(call), MaxOperations)
+				}
+				require.Len(t, slices.Compact(slices.Sorted(slices.Values(s.sent()))), n, "each once")
+			})
+		})
+	}
+}
+
+func TestOperationsOfABatchGoToTheirOwnServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := []*server{newServer(t), newServer(t), newServer(t)}
+		servers[1].hang(1)
+		ops := numbers(1000)
+		errs := DoAll(within(t, time.Second), ops, func(op *number) (*Batcher[*number], error) {
+			if op.n%4 == 3 {
+				return nil, abstractions.ErrDenied
+			}
+			return servers[op.n%4].Batcher, nil
+		})
+		for i, err := range errs {
+			got, err := ops[i].outcome(err)
+			switch i % 4 {
+			case 1:
+				requireUnknown(t, err)
+			case 3:
+				require.ErrorIs(t, err, abstractions.ErrDenied)
+			default:
+				require.NoError(t, err, "a server that is well, beside one that is not")
+				require.Equal(t, i, got)
+			}
+		}
+		for _, s := range servers {
+			require.Equal(t, 1, s.count())
+			require.Len(t, s.sent(), 250)
+		}
+	})
+}
+
+// requireUnknown is for an error after which nobody knows whether anything has happened.
+func requireUnknown(t *testing.T, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.False(t, abstractions.NotApplied(err))
+}
+
+func TestTrap_T66_WhoLeavesEarlyHarmsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		gate := s.hang(usualCalls + 1)
+		ctx, leave := context.WithCancel(within(t, time.Minute))
+		var first, others sync.WaitGroup
+		for n := range usualCalls {
+			first.Go(func() { _, _ = s.do(within(t, 10*time.Millisecond), n) })
+			synctest.Wait()
+		}
+		gone := make(chan error, 1)
+		go func() { _, err := s.do(ctx, 100); gone <- err }()
+		synctest.Wait()
+		for n := range 5 {
+			others.Go(func() {
+				got, err := s.do(within(t, time.Minute), n)
+				assert.NoError(t, err)
+				assert.Equal(t, n, got)
+			})
+		}
+		first.Wait() // the next call is under way then, with all six
+		synctest.Wait()
+		require.Len(t, s.sent(), usualCalls+6)
+		began := time.Now()
+		leave()
+		err := <-gone
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.False(t, abstractions.NotApplied(err), "it was sent, maybe")
+		require.Zero(t, time.Since(began), "who leaves does not wait")
+		close(gate)
+		others.Wait()
+	})
+}
+
+func TestRequestsThatWereNotSentAreWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		gate := s.hang(usualCalls)
+		var hung sync.WaitGroup
+		for n := range usualCalls {
+			hung.Go(func() { _, _ = s.do(within(t, time.Minute), n) })
+			synctest.Wait()
+		}
+		_, err := s.do(cancelledAfter(t, stuck/2), 8)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, abstractions.ErrUnavailable)
+		require.True(t, abstractions.NotApplied(err))
+		for _, err := range s.doAll(cancelledAfter(t, stuck/4), numbers(300)) {
+			require.ErrorIs(t, err, context.Canceled)
+			require.True(t, abstractions.NotApplied(err))
+		}
+		close(gate)
+		hung.Wait()
+		<-time.After(time.Minute)
+		require.Len(t, s.sent(), usualCalls)
+		s.settled()
+	})
+}
+
+func TestRequestsAreNotSentAfterTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		gate := s.hang(usualCalls)
+		done := make(chan *Request[*number], usualCalls+1)
+		for n := range usualCalls + 1 {
+			r := &Request[*number]{Ops: []*number{{n: n}}, Context: t.Context(), By: time.Now().Add(stuck / 2), Tag: n, Done: done}
+			if n < usualCalls {
+				r.By = time.Now().Add(time.Minute)
+			}
+			require.NoError(t, s.Start(r))
+			synctest.Wait()
+		}
+		<-time.After(stuck / 2)
+		close(gate)
+		for range cap(done) {
+			r := <-done
+			if r.Tag < usualCalls {
+				require.NoError(t, r.Ops[0].err)
+				continue
+			}
+			require.ErrorIs(t, r.Ops[0].err, abstractions.ErrUnavailable)
+			require.True(t, abstractions.NotApplied(r.Ops[0].err))
+		}
+		require.Len(t, s.sent(), usualCalls)
+	})
+}
+
+func TestOfABatchThereIsWhatCameInTime(t *testing.T) {
+	for range 20 { // a select that finds two things ready takes either
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			s.hang(1)
+			ops := numbers(4 * MaxOperations)
+			answered := 0
+			for i, err := range s.doAll(within(t, time.Second), ops) {
+				if err != nil {
+					requireUnknown(t, err)
+					continue
+				}
+				if got, err := ops[i].outcome(nil); err == nil {
+					answered++
+					require.Equal(t, i, got)
+				} else {
+					requireUnknown(t, err)
+				}
+			}
+			require.Equal(t, 3*MaxOperations, answered)
+		})
+	}
+}
+
+type traced struct{}
+
+func TestCallEndsWithTheLastOfItsSenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		gate := s.hang(usualCalls)
+		inner := s.answer
+		var last context.Context
+		s.answer = func(ctx context.Context, call int) error {
+			last = ctx //nolint:fatcontext // to look at it, not to go on with
+			return inner(ctx, call)
+		}
+		ctx, cancel := context.WithCancel(context.WithValue(within(t, time.Minute), traced{}, "span"))
+		go func() { _, _ = s.do(ctx, 1) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		require.NoError(t, last.Err(), "its sender has left, the call goes on")
+		require.Equal(t, "span", last.Value(traced{}), "alone, a call is its sender's to trace")
+		go func() { _, _ = s.do(within(t, time.Minute), 2) }()
+		synctest.Wait()
+
+		began := time.Now()
+		var all sync.WaitGroup
+		for n := range 5 {
+			all.Go(func() {
+				_, err := s.do(context.WithValue(within(t, time.Duration(n+1)*time.Minute), traced{}, n), n)
+				assert.NoError(t, err)
+			})
+			synctest.Wait()
+		}
+		close(gate)
+		all.Wait()
+		until, ok := last.Deadline()
+		require.True(t, ok)
+		require.Equal(t, 5*time.Minute, until.Sub(began))
+		require.Nil(t, last.Value(traced{}), "together, they are nobody's")
+		require.Nil(t, last.Done())
+	})
+}
