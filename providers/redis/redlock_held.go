@@ -129,8 +129,9 @@ func (a *attempt) refused() error {
 	}
 	if id, records := a.holder(); id != "" {
 		// Nodes that have not answered may have let go already, or be the last to do so:
-		// that they are half and half is the least wrong.
-		free := a.count(func(v *vote) bool { return v.stance == forUs }) + a.count(pending)/2
+		// that they are half and half is the least wrong. Of an odd number more have: a node
+		// that heard of the lease after its holder did is one of few.
+		free := a.count(func(v *vote) bool { return v.stance == forUs }) + (a.count(pending)+1)/2
 		return &abstractions.HeldError{Holder: a.r.merged(records, free)}
 	}
 	// A split vote, or too few answers to tell.
