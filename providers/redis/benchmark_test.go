@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -12,20 +14,23 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
 // BenchmarkProvider is what the provider costs over a server on this machine, without a manager.
-// cpu-µs/op is this process': the server has its own.
+// cpu-µs/op is this process', server-µs/op the server's.
 func BenchmarkProvider(b *testing.B) {
-	p := openTest(b, Options{URL: redistest.Start(b, redistest.Options{}).URL()})
+	server := redistest.Start(b, redistest.Options{})
+	admin := server.Client(b)
+	p := openTest(b, Options{URL: server.URL()})
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour) // as a manager's
 	defer cancel()
-	for _, callers := range []int{1, 64} {
+	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("cycle/callers=%d", callers), func(b *testing.B) {
 			require.NoError(b, cycle(ctx, p, "bench/warm")) // connects
 			b.ReportAllocs()
-			defer measureCPU(b)()
+			defer measureCPU(b, admin)()
 			var left atomic.Int64
 			left.Store(int64(b.N))
 			var all sync.WaitGroup
@@ -57,7 +62,7 @@ func BenchmarkProvider(b *testing.B) {
 		}
 		all.Wait()
 		b.ReportAllocs()
-		defer measureCPU(b)()
+		defer measureCPU(b, admin)()
 		for b.Loop() {
 			results, err := p.RenewBatch(ctx, reqs)
 			require.NoError(b, err)
@@ -76,21 +81,37 @@ func cycle(ctx context.Context, p *Provider, name string) error {
 	return p.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
 }
 
-// measureCPU reports the processor time of this process until the function it returns is called.
-func measureCPU(b *testing.B) func() {
+// measureCPU reports the processor time used until the function it returns is called.
+func measureCPU(b *testing.B, admin *redis.Client) func() {
 	b.Helper()
 	runtime.GC()
-	began := processorTime(b)
+	own, server := ownTime(b), serverTime(b, admin)
 	b.ResetTimer()
 	return func() {
 		b.StopTimer()
-		b.ReportMetric(float64((processorTime(b)-began).Microseconds())/float64(b.N), "cpu-µs/op")
+		b.ReportMetric(float64((ownTime(b)-own).Microseconds())/float64(b.N), "cpu-µs/op")
+		b.ReportMetric((serverTime(b, admin)-server)*1e6/float64(b.N), "server-µs/op")
 	}
 }
 
-func processorTime(b *testing.B) time.Duration {
+func ownTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// serverTime is in seconds.
+func serverTime(b *testing.B, admin *redis.Client) (sum float64) {
+	b.Helper()
+	info, err := admin.Info(b.Context(), "cpu").Result()
+	require.NoError(b, err)
+	for line := range strings.Lines(info) {
+		if key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key == "used_cpu_user" || key == "used_cpu_sys" {
+			seconds, err := strconv.ParseFloat(value, 64)
+			require.NoError(b, err)
+			sum += seconds
+		}
+	}
+	return sum
 }

@@ -59,20 +59,18 @@ func (d *node) close() {
 // script, and on a Cluster, where its keys must be of one slot, only one. Several
 // calls go in a pipeline.
 func (d *node) send(ctx context.Context, ops []*operation) {
-	calls := d.calls(ops)
-	if len(calls) == 1 {
-		d.call(ctx, calls[0])
-		return
+	if len(ops) > 1 {
+		if calls := d.calls(ops); len(calls) > 1 {
+			d.pipeline(ctx, calls)
+			return
+		}
 	}
-	d.pipeline(ctx, calls)
+	d.call(ctx, ops)
 }
 
 // calls divides operations among calls: releases before the acquires that may
 // wait for them, otherwise in order.
 func (d *node) calls(ops []*operation) [][]*operation {
-	if len(ops) == 1 {
-		return [][]*operation{ops}
-	}
 	slices.SortStableFunc(ops, func(a, b *operation) int { return a.script.rank - b.script.rank })
 	var calls [][]*operation
 	for first, i := 0, 1; i <= len(ops); i++ {
@@ -232,7 +230,7 @@ func (d *node) byText(ctx context.Context, ops []*operation) *redis.Cmd {
 // command is EVALSHA or EVAL with the script, the number of keys, keys and
 // arguments. They are pointers, since a string in an interface is allocated;
 // but for the first key, by which a Cluster's client finds the slot.
-func (d *node) command(ctx context.Context, command, script string, ops []*operation) *redis.Cmd {
+func (d *node) command(ctx context.Context, command any, script string, ops []*operation) *redis.Cmd {
 	p := ops[0].script
 	keys, args := p.keys*len(ops), p.args*len(ops)
 	if d.member != nil {

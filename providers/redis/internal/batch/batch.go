@@ -29,6 +29,7 @@ type Batcher[T Operation] struct {
 	calls  sync.WaitGroup
 	slow   atomic.Bool // the last call took longer than a direct one should
 	spare  sync.Pool   // of *waiting[T]
+	alarms sync.Pool   // of *alarm
 
 	mu       sync.Mutex
 	queue    []*Request[T]

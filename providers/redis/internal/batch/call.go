@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"context"
 	"slices"
 	"time"
 )
@@ -103,25 +102,3 @@ func inTime[T Operation](batch []*Request[T]) []*Request[T] {
 		return true
 	})
 }
-
-// contextOf is the context of a call. It ends with none of the senders, only when the last of them has given up.
-func contextOf[T Operation](batch []*Request[T]) context.Context {
-	c := deadlineContext{Context: context.Background()}
-	if len(batch) == 1 {
-		c.Context = context.WithoutCancel(batch[0].Context) // for what traces calls
-	}
-	for _, r := range batch {
-		if r.By.After(c.by) {
-			c.by = r.By
-		}
-	}
-	return c
-}
-
-// deadlineContext has a deadline and no timer: clients give the deadline to the connection.
-type deadlineContext struct {
-	context.Context
-	by time.Time
-}
-
-func (c deadlineContext) Deadline() (time.Time, bool) { return c.by, true }

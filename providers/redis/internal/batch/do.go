@@ -72,8 +72,8 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	if by.Before(limit) {
 		limit = by
 	}
-	bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), limit)
-	defer cancel()
+	bounded, done := b.bounded(ctx, limit)
+	defer done()
 	b.call(bounded, []T{op})
 	return op.Err() == nil || time.Now().Before(limit)
 }
