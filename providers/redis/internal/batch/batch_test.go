@@ -225,6 +225,65 @@ func TestOfABatchThereIsWhatCameInTime(t *testing.T) {
 	}
 }
 
+// slowContext has been cancelled, and its user is as slow as a goroutine that does not get its turn.
+type slowContext struct{ context.Context }
+
+func (slowContext) Done() <-chan struct{} {
+	<-time.After(time.Second)
+	ended := make(chan struct{})
+	close(ended)
+	return ended
+}
+
+func (slowContext) Err() error { return context.Canceled }
+
+func TestAnswersThatAreThereCountAlthoughTheContextHasEnded(t *testing.T) {
+	for range 20 { // as above
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			ctx := slowContext{within(t, time.Hour)}
+			ops := numbers(4 * MaxOperations)
+			for i, err := range s.doAll(ctx, ops) {
+				got, err := ops[i].outcome(err)
+				require.NoError(t, err)
+				require.Equal(t, i, got)
+			}
+			got, err := s.do(ctx, 7)
+			require.NoError(t, err)
+			require.Equal(t, 7, got)
+		})
+	}
+}
+
+// A reply that comes after its caller has left is nobody else's.
+func TestLateRepliesReachNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		gates := make([]chan struct{}, 100)
+		for i := range gates {
+			gates[i] = make(chan struct{})
+		}
+		s.answer = s.through(gates)
+		for call := 0; call < len(gates); call += 2 {
+			_, err := s.do(cancelledAfter(t, time.Millisecond), call)
+			require.ErrorIs(t, err, context.Canceled)
+			next := make(chan int, 1)
+			go func() {
+				got, err := s.do(within(t, time.Minute), call+1)
+				assert.NoError(t, err)
+				next <- got
+			}()
+			synctest.Wait()
+			close(gates[call])
+			synctest.Wait()
+			require.Empty(t, next)
+			close(gates[call+1])
+			require.Equal(t, call+1, <-next)
+			synctest.Wait()
+		}
+	})
+}
+
 type traced struct{}
 
 func TestCallEndsWithTheLastOfItsSenders(t *testing.T) {

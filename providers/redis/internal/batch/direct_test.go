@@ -111,6 +111,38 @@ func TestADirectCallThatHangsIsMadeAgain(t *testing.T) {
 	})
 }
 
+// The context of a direct call ends at its limit, and that of the next one does not.
+func TestTheContextOfADirectCallEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		for range 10 {
+			hang := true
+			s.answer = func(ctx context.Context, _ int) error {
+				if !hang {
+					return ctx.Err()
+				}
+				hang = false
+				require.NoError(t, ctx.Err())
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			for range 10 { // the first of them hangs, and is made again
+				began := time.Now()
+				hung := hang
+				op := &number{n: 7, repeatable: true}
+				got, err := op.outcome(s.Do(within(t, time.Minute), op))
+				require.NoError(t, err)
+				require.Equal(t, 7, got)
+				if hung {
+					require.Equal(t, directTime, time.Since(began))
+				} else {
+					require.Zero(t, time.Since(began))
+				}
+			}
+		}
+	})
+}
+
 // A direct call that fails at once is its caller's to make again.
 func TestADirectCallThatFailsIsNotMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
