@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// callContext is the context of a call. It ends with none of the senders, only at its deadline.
+// callContext is the context of a call. It has the values of a sender's, for what traces calls, and a deadline of its own.
 type callContext struct {
-	sender context.Context // its values are for what traces calls; nil if there are several
-	by     time.Time
-	ended  chan struct{} // nil if nobody is told of the end: clients give the deadline to the connection
+	context.Context
+	by    time.Time
+	ended chan struct{} // nil if nobody is told of the end: clients give the deadline to the connection
 }
 
 func (c callContext) Deadline() (time.Time, bool) { return c.by, true }
@@ -25,18 +25,12 @@ func (c callContext) Err() error {
 	}
 }
 
-func (c callContext) Value(key any) any {
-	if c.sender == nil {
-		return nil
-	}
-	return c.sender.Value(key)
-}
-
-// contextOf is the context of a worker's call. It ends at the latest deadline of its senders.
+// contextOf is the context of a worker's call. It ends with none of the senders, only at the latest deadline of all. The
+// values are those of a sender that is alone.
 func contextOf[T Operation](batch []*Request[T]) context.Context {
-	var c callContext
+	c := callContext{Context: context.Background()}
 	if len(batch) == 1 {
-		c.sender = batch[0].Context
+		c.Context = context.WithoutCancel(batch[0].Context)
 	}
 	for _, r := range batch {
 		if r.By.After(c.by) {
@@ -52,21 +46,17 @@ type alarm struct {
 	timer *time.Timer
 }
 
-func newAlarm(by time.Time) *alarm {
-	ended := make(chan struct{})
-	return &alarm{ended, time.AfterFunc(time.Until(by), func() { close(ended) })}
-}
-
 // bounded is the context of a direct call. It ends at its deadline, also for what waits for a connection. done must be
 // called after the call.
 func (b *Batcher[T]) bounded(sender context.Context, by time.Time) (ctx context.Context, done func()) {
 	a, _ := b.alarms.Get().(*alarm)
 	if a == nil {
-		a = newAlarm(by)
+		ended := make(chan struct{})
+		a = &alarm{ended, time.AfterFunc(time.Until(by), func() { close(ended) })}
 	} else {
 		a.timer.Reset(time.Until(by))
 	}
-	return callContext{sender, by, a.ended}, func() {
+	return callContext{context.WithoutCancel(sender), by, a.ended}, func() {
 		if a.timer.Stop() {
 			b.alarms.Put(a)
 		}

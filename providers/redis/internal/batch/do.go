@@ -126,18 +126,12 @@ func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T]
 		select {
 		case r := <-done:
 			delete(open, r)
-			continue
 		case <-ctx.Done():
-		}
-		for r, p := range open {
-			p.all(errs, left(ctx, p.batcher.withdraw(r)))
-		}
-		for {
-			select {
-			case r := <-done: // meanwhile
-				open[r].all(errs, nil)
-				continue
-			default:
+			for r, p := range open {
+				p.all(errs, left(ctx, p.batcher.withdraw(r)))
+			}
+			for range len(done) { // replies that are there
+				open[<-done].all(errs, nil)
 			}
 			return errs
 		}
