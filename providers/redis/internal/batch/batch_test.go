@@ -225,6 +225,28 @@ func TestOfABatchThereIsWhatCameInTime(t *testing.T) {
 	}
 }
 
+// A caller does not look at its context at first, since most replies come soon.
+func TestLeavingIsSeenSoon(t *testing.T) {
+	for _, after := range []time.Duration{0, 1, prompt - 1, prompt, prompt + 1, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			s.hang(1)
+			began := time.Now()
+			_, err := s.do(cancelledAfter(t, after), 1)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, max(after, prompt), time.Since(began))
+		})
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			s.hang(1)
+			began := time.Now()
+			_, err := s.do(within(t, after+1), 1)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, after+1, time.Since(began), "a deadline is known")
+		})
+	}
+}
+
 // slowContext has been cancelled, and its user is as slow as a goroutine that does not get its turn.
 type slowContext struct{ context.Context }
 

@@ -11,8 +11,9 @@ import (
 // waiting is a caller's request and the channel on which it comes back, to be used again.
 type waiting[T Operation] struct {
 	Request[T]
-	ops  [1]T
-	done chan *Request[T]
+	ops   [1]T
+	done  chan *Request[T]
+	timer *time.Timer
 }
 
 // Do runs an operation. If it returns an error, ctx has ended or the Batcher is closed; the operation may still be under way
@@ -25,31 +26,46 @@ func (b *Batcher[T]) Do(ctx context.Context, op T) error {
 	before := op.Err() // it may have been sent then
 	w, _ := b.spare.Get().(*waiting[T])
 	if w == nil {
-		w = &waiting[T]{done: make(chan *Request[T], 1)}
+		w = &waiting[T]{done: make(chan *Request[T], 1), timer: time.NewTimer(prompt)}
 	}
 	w.ops[0] = op
 	w.Request = Request[T]{Ops: w.ops[:], Context: ctx, By: by, Done: w.done}
 	if err := b.Start(&w.Request); err != nil {
 		return again(before, err)
 	}
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		if b.withdraw(&w.Request) {
-			return again(before, left(ctx, true))
-		}
+	if b.slow.Load() || !w.soon() {
 		select {
-		case <-w.done: // at the same moment
-		default:
-			return left(ctx, false)
+		case <-w.done:
+		case <-ctx.Done():
+			if b.withdraw(&w.Request) {
+				return again(before, left(ctx, true))
+			}
+			select {
+			case <-w.done: // at the same moment
+			default:
+				return left(ctx, false)
+			}
 		}
 	}
-	*w = waiting[T]{done: w.done}
+	*w = waiting[T]{done: w.done, timer: w.timer}
 	b.spare.Put(w)
 	if err := op.Err(); err != nil {
 		op.Fail(again(before, err))
 	}
 	return nil
+}
+
+// soon waits a little, and says whether the request has come back. Most have, so that few contexts are asked for the channel
+// that tells of their end: many make it, and a timer, only then.
+func (w *waiting[T]) soon() bool {
+	w.timer.Reset(min(prompt, time.Until(w.By)))
+	select {
+	case <-w.done:
+		w.timer.Stop()
+		return true
+	case <-w.timer.C:
+		return false
+	}
 }
 
 // again is the error of an operation that was sent before, if that has left its outcome unknown.

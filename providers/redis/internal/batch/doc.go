@@ -6,8 +6,9 @@
 // at once: that saves two changes of goroutine, which take about as long as a round trip to a server nearby.
 //
 // It promises, whatever the connection does:
-//   - Do and DoAll return soon after their context has ended: at once, or within [directTime] if the operation is sent on the
-//     caller's goroutine.
+//   - Do and DoAll return soon after their context has ended: at once, but that they don't look at it in the first
+//     [prompt] after they were called if the server is fast, or [directTime] if the operation is sent on the caller's
+//     goroutine.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. One that was sent, and not
 //     answered in time, is not: its outcome is unknown.
 //   - A call has at most [MaxOperations] operations, and takes requests in the order in which they came.
@@ -34,6 +35,7 @@ const (
 	// directTime is how long a call on a caller's own goroutine may take: the caller can't leave before. After that its
 	// operation is sent again, by a worker.
 	directTime = 100 * time.Millisecond
-	// prompt is how fast a server answers to which callers send by themselves.
+	// prompt is how fast a server answers to which callers send by themselves. Others wait for so long before they look at their
+	// contexts.
 	prompt = 10 * time.Millisecond
 )
