@@ -230,7 +230,9 @@ func TestLeavingIsSeenSoon(t *testing.T) {
 	for _, after := range []time.Duration{0, 1, prompt - 1, prompt, prompt + 1, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t)
-			s.hang(1)
+			gate := make(chan struct{})
+			defer close(gate)
+			s.answer = s.through([]chan struct{}{gate})
 			began := time.Now()
 			_, err := s.do(cancelledAfter(t, after), 1)
 			require.ErrorIs(t, err, context.Canceled)
@@ -238,7 +240,9 @@ func TestLeavingIsSeenSoon(t *testing.T) {
 		})
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t)
-			s.hang(1)
+			gate := make(chan struct{})
+			defer close(gate)
+			s.answer = s.through([]chan struct{}{gate})
 			began := time.Now()
 			_, err := s.do(within(t, after+1), 1)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
