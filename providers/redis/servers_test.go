@@ -109,7 +109,9 @@ func TestServerThatRefusesForNow(t *testing.T) {
 	refuses()
 	_, err = p.Renew(t.Context(), renewOf(held, grant))
 	require.NoError(t, err, "what is held goes on")
-	_, err = p.Acquire(t.Context(), held)
+	longer := held
+	longer.TTL *= 2
+	_, err = p.Acquire(t.Context(), longer)
 	require.ErrorIs(t, err, abstractions.ErrThrottled, "a repetition is an acquire too")
 	_, err = p.Acquire(t.Context(), claimOf("held"))
 	require.ErrorIs(t, err, abstractions.ErrHeld)
