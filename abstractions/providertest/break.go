@@ -7,68 +7,10 @@ import (
 )
 
 var breakChecks = []check{
-	{name: "Break_ByDefaultRefusesRenewalAndLetsItRunOut", run: breakByDefault},
-	{name: "Break_ImmediateFreesNow", run: breakImmediate},
-	{name: "Break_AFreeNameMeetsNobody", run: breakAFreeName},
-	{name: "Break_AgainChangesNothing", run: breakAgain},
 	{name: "Break_IsNotForgottenWhileItRunsOut", run: breakIsNotForgotten},
 	{name: "Break_InfiniteNeedsNoGrace", run: breakInfinite, waits: true},
 	{name: "Trap_T21_BreakKeepsTheToken", run: breakKeepsTheToken},
 	{name: "Trap_T63_BreakHitsOnlyTheLeaseItNames", run: breakHitsOnlyItsLease},
-}
-
-func breakByDefault(e *env) {
-	holder := e.take(e.name())
-	sent := e.now()
-	result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
-	e.True(result.WasHeld)
-	e.Equal(holder.token(), result.Token)
-	if e.caps.RemainingKnown {
-		holder.isRemaining(result.Remaining, sent, e.now())
-	}
-	e.Positive(result.Remaining, "it still runs")
-	record := e.inspect(holder.req.Name)
-	e.True(record.Held, "it still runs")
-	e.True(record.Breaking)
-	e.Equal(holder.token(), record.Token)
-	holder.isLost(abstractions.LostBroken, abstractions.LostGone)
-	e.refused(holder.req.Name)
-}
-
-func breakImmediate(e *env) {
-	holder := e.take(e.name())
-	result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: true})
-	e.Equal(abstractions.BreakResult{WasHeld: true, Token: holder.token()}, result)
-	next := e.take(holder.req.Name)
-	e.Greater(next.token(), holder.token())
-	holder.release()
-	next.isHeld()
-}
-
-func breakAFreeName(e *env) {
-	for _, immediate := range []bool{false, true} {
-		name := e.name()
-		result := e.breaks(abstractions.BreakRequest{Name: name, Immediate: immediate})
-		e.Equal(abstractions.BreakResult{}, result, "never seen")
-		e.Zero(e.inspect(name).Token)
-		holder := e.take(name)
-		holder.release()
-		result = e.breaks(abstractions.BreakRequest{Name: name, Immediate: immediate})
-		e.Equal(abstractions.BreakResult{Token: holder.token()}, result, "released")
-		e.isFree(name)
-	}
-}
-
-func breakAgain(e *env) {
-	holder := e.take(e.name())
-	first := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
-	second := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
-	e.True(second.WasHeld)
-	e.Equal(first.Token, second.Token)
-	e.LessOrEqual(second.Remaining, first.Remaining, "a second break prolongs nothing")
-	third := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: true})
-	e.Equal(abstractions.BreakResult{WasHeld: true, Token: holder.token()}, third)
-	e.isFree(holder.req.Name)
 }
 
 // A backend remembers a few of the IDs that were given up. One that still holds the

@@ -28,7 +28,7 @@ var abilityFlaws = []flaw{
 				return results, nil
 			}
 		},
-		failing: []string{"Batch_OneClaimsFailureTouchesNoOther", "Trap_T66_ItemIsNeitherSuccessNorLossByAccident"},
+		failing: []string{"Trap_T66_ItemIsNeitherSuccessNorLossByAccident"},
 	},
 	{
 		name: "a batch answers for what was renewed only",
@@ -37,7 +37,7 @@ var abilityFlaws = []flaw{
 				return slices.DeleteFunc(results, func(result abstractions.RenewResult) bool { return result.Err != nil })
 			})
 		},
-		failing: []string{"Trap_T66_ItemIsNeitherSuccessNorLossByAccident", "Batch_OneClaimsFailureTouchesNoOther"},
+		failing: []string{"Trap_T66_ItemIsNeitherSuccessNorLossByAccident"},
 	},
 	{
 		name: "an item that is missing in a batch's answer is a success",
@@ -49,7 +49,7 @@ var abilityFlaws = []flaw{
 				return results
 			})
 		},
-		failing: []string{"Trap_T66_ItemIsNeitherSuccessNorLossByAccident", "Batch_OneClaimsFailureTouchesNoOther"},
+		failing: []string{"Trap_T66_ItemIsNeitherSuccessNorLossByAccident"},
 	},
 	{
 		name: "an item that is missing in a batch's answer is lost",
@@ -81,7 +81,7 @@ var abilityFlaws = []flaw{
 				return f.server.RenewBatch(ctx, reqs)
 			}
 		},
-		failing: []string{"Batch_EmptyIsNoError"},
+		failing: []string{"Batch_RenewsAll"},
 	},
 	{
 		name: "nobody is hinted",
@@ -127,7 +127,7 @@ var abilityFlaws = []flaw{
 				return abstractions.Wakeups{C: once}, err
 			}
 		},
-		failing: []string{"Wait_ReleaseIsHinted", "Wait_ChannelStaysOpen"},
+		failing: []string{"Wait_ReleaseIsHinted"},
 	},
 	{
 		name: "a page begins where the one before ended, counted",
@@ -166,7 +166,7 @@ var abilityFlaws = []flaw{
 				return f.server.List(ctx, req)
 			}
 		},
-		failing: []string{"List_HeldOnlyLeavesOutFreeNames", "List_RecordsAreThoseOfInspect"},
+		failing: []string{"List_HeldOnlyLeavesOutFreeNames", "Model_RandomRequestsMeetTheRules"},
 	},
 	{
 		name: "free names are never left out",
@@ -187,7 +187,7 @@ var abilityFlaws = []flaw{
 				}
 			})
 		},
-		failing: []string{"List_RecordsAreThoseOfInspect"},
+		failing: []string{"Model_RandomRequestsMeetTheRules"},
 	},
 	{
 		name: "a page has no bound",
@@ -233,7 +233,7 @@ var abilityFlaws = []flaw{
 		apply: func(f *fake) {
 			f.onHistory(func(page *abstractions.HistoryResult) { slices.Reverse(page.Entries) })
 		},
-		failing: []string{"History_TellsWhatHappenedInOrder"},
+		failing: []string{"History_TellsWhenALeaseRanOut", "Model_RandomRequestsMeetTheRules"},
 	},
 	{
 		name: "an expiry is told when it is found",
@@ -246,7 +246,7 @@ var abilityFlaws = []flaw{
 				}
 			})
 		},
-		failing: []string{"History_TellsWhatHappenedInOrder"},
+		failing: []string{"History_TellsWhenALeaseRanOut", "Model_RandomRequestsMeetTheRules"},
 	},
 	{
 		name: "the first entry of a page of history is lost",

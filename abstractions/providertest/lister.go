@@ -10,7 +10,6 @@ import (
 var listerChecks = []check{
 	{name: "List_EachNameOnceOverAllPages", run: eachNameOnce},
 	{name: "List_HeldOnlyLeavesOutFreeNames", run: heldOnly},
-	{name: "List_RecordsAreThoseOfInspect", run: listedAsInspected},
 	{name: "List_PagesAreBounded", run: pagesAreBounded},
 	{name: "List_OthersComeAndGoMeanwhile", run: othersComeAndGo},
 	{name: "Trap_T25_PrefixIsNoPattern", run: prefixIsNoPattern},
@@ -89,34 +88,6 @@ func heldOnly(e *env) {
 	}
 	e.Equal(namesOfClaims(claims), namesOf(e.list(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3})), "remembered names too")
 	e.Equal(namesOfClaims(claims[4:]), namesOf(e.list(lister, abstractions.ListRequest{Prefix: prefix, Limit: 3, HeldOnly: true})))
-}
-
-func listedAsInspected(e *env) {
-	lister, prefix, _ := e.listing(0)
-	if lister == nil {
-		return
-	}
-	req := e.request(prefix + "held")
-	req.Metadata = map[string]string{"Region": "north"}
-	e.acquire(e.p, req)
-	e.take(prefix + "released").release()
-	e.take(prefix + "breaking")
-	e.breaks(abstractions.BreakRequest{Name: prefix + "breaking"})
-	records := e.list(lister, abstractions.ListRequest{Prefix: prefix})
-	e.Len(records, 3)
-	for _, record := range records {
-		inspected := e.inspect(record.Name)
-		e.Equal(inspected.Held, record.Held, record.Name)
-		e.Equal(inspected.Token, record.Token, record.Name)
-		if record.Held {
-			e.Equal(inspected.ID, record.ID, record.Name)
-			e.Equal(inspected.Owner, record.Owner, record.Name)
-			e.Equal(inspected.Metadata, record.Metadata, record.Name)
-			e.Equal(inspected.Breaking, record.Breaking, record.Name)
-			// Clock and time left may be read on either side of a tick.
-			e.WithinDuration(inspected.ExpiresAt, record.ExpiresAt, 2*max(e.caps.Granularity, e.caps.Lateness.Fixed), record.Name)
-		}
-	}
 }
 
 // pagesAreBounded lists everything, which may be much on a shared backend.

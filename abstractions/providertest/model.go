@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -47,8 +48,8 @@ type model struct {
 	record providerkit.Record
 	// The lease ends between these moments, by env.now, unless it is infinite.
 	earliest, latest time.Time
+	acquired         time.Time     // by the backend's clock, once that was shown
 	claims           []*modelClaim // the latest last
-	made             int
 	notes            []abstractions.HistoryEntry
 	story            []string
 }
@@ -109,9 +110,8 @@ func (m *model) claim() *modelClaim {
 	if len(m.claims) > 0 && m.random.IntN(3) > 0 && (m.record.Held() || m.random.IntN(2) == 0) {
 		return m.claims[m.random.IntN(len(m.claims))]
 	}
-	m.made++
 	c := &modelClaim{req: m.e.request(m.name), token: 1}
-	c.req.Owner, c.req.Metadata = fmt.Sprintf("owner %d", m.made), m.metadata()
+	c.req.Owner, c.req.Metadata = pick(m.random, []string{"owner", `host "1", process 7 (наш)`}), m.metadata()
 	m.claims = append(m.claims, c)
 	for i, old := range m.claims {
 		if len(m.claims) > modelClaims && old.req.ID != m.record.ID {
@@ -122,8 +122,16 @@ func (m *model) claim() *modelClaim {
 	return c
 }
 
+// metadata draws some. What a store may change about texts comes back as it went.
 func (m *model) metadata() map[string]string {
-	return pick(m.random, []map[string]string{nil, {}, {"k": "v"}, {"K": `"'\ü%s`, "k": ""}})
+	return pick(m.random, []map[string]string{
+		nil, {}, {"k": "v"},
+		{"Case": "1", "case": "2", "CASE": ""},
+		{"dash-ed": "1", "under_score": "2", "dot.ted": "3", "sp ace": "4", "1st": "5", "схема": "имя", "$key": "6", "a/b": "7"},
+		{"value": " leading, trailing \n\t\r\"'\\ü %41 %s <>&   日本語 🔒 "},
+		{"json": `{"a":[1,2.50,null]}`, "number": "9007199254740993", "bool": "true"},
+		{"long": strings.Repeat("é", 2000)},
+	})
 }
 
 // ttl draws one that does not run out during a story.
@@ -185,10 +193,11 @@ func (m *model) acquire(c *modelClaim, ttl time.Duration) {
 	repeated := m.record.Held() && m.record.ID == req.ID
 	want := m.apply(m.record.Acquire(req))
 	var grant abstractions.Grant
-	sent, returned, err := m.call(func(ctx context.Context) (err error) {
-		grant, err = m.client().Acquire(ctx, req)
+	sent, returned, err := m.call(func(ctx context.Context, p abstractions.Provider) (err error) {
+		grant, err = p.Acquire(ctx, req)
 		return err
 	})
+	m.sameHolder(err, sent, returned)
 	if !m.sameError(want, err) {
 		return
 	}
@@ -203,6 +212,7 @@ func (m *model) acquire(c *modelClaim, ttl time.Duration) {
 	m.prolonged(sent, returned, ttl, !repeated)
 	if !repeated { // the rules have made up a token
 		m.notes[len(m.notes)-1].Token = grant.Token
+		m.acquired = time.Time{}
 	}
 }
 
@@ -222,17 +232,17 @@ func (m *model) state(c *modelClaim) any {
 func (m *model) renew(c *modelClaim, ttl time.Duration) {
 	req := abstractions.RenewRequest{Name: m.name, ID: c.req.ID, Token: c.token, TTL: ttl, State: m.state(c)}
 	if m.random.IntN(4) == 0 {
-		req.Token += pick(m.random, []int64{-1, 1})
-		req.Token = max(req.Token, 1)
+		req.Token = max(1, pick(m.random, []int64{req.Token - 1, req.Token + 1, m.record.Token}))
 	}
 	if m.random.IntN(2) == 0 {
 		req.Metadata = m.metadata()
 	}
 	m.tell("renew of %s with token %d for %s, metadata %v", req.ID, req.Token, duration(ttl), req.Metadata)
 	want := m.apply(m.record.Renew(req))
+	inBatch := m.random.IntN(2) == 0
 	var grant abstractions.Grant
-	sent, returned, err := m.call(func(ctx context.Context) (err error) {
-		grant, err = m.sendRenewal(ctx, req)
+	sent, returned, err := m.call(func(ctx context.Context, p abstractions.Provider) (err error) {
+		grant, err = m.sendRenewal(ctx, p, req, inBatch)
 		return err
 	})
 	if !m.sameError(want, err) {
@@ -244,10 +254,9 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 }
 
 // sendRenewal renews alone or, where the provider can, in a batch of one.
-func (m *model) sendRenewal(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	p := m.client()
+func (m *model) sendRenewal(ctx context.Context, p abstractions.Provider, req abstractions.RenewRequest, inBatch bool) (abstractions.Grant, error) {
 	batcher, ok := abstractions.As[abstractions.BatchRenewer](p)
-	if !ok || m.random.IntN(2) == 0 {
+	if !ok || !inBatch {
 		return p.Renew(ctx, req)
 	}
 	results, err := batcher.RenewBatch(ctx, []abstractions.RenewRequest{req})
@@ -260,12 +269,12 @@ func (m *model) sendRenewal(ctx context.Context, req abstractions.RenewRequest) 
 
 func (m *model) release(c *modelClaim) {
 	req := abstractions.ReleaseRequest{Name: m.name, ID: c.req.ID, Token: c.token, State: m.state(c)}
-	if len(c.states) == 0 {
-		req.Token = 0
+	if len(c.states) == 0 || m.random.IntN(4) == 0 { // as for an attempt whose outcome is unknown
+		req.Token, req.State = 0, nil
 	}
 	m.tell("release of %s", req.ID)
 	want := m.apply(m.record.Release(req))
-	_, _, err := m.call(func(ctx context.Context) error { return m.client().Release(ctx, req) })
+	_, _, err := m.call(func(ctx context.Context, p abstractions.Provider) error { return p.Release(ctx, req) })
 	m.sameError(want, err)
 }
 
@@ -280,8 +289,8 @@ func (m *model) breaks() {
 	result, change := m.record.Break(req)
 	want := m.apply(change)
 	var got abstractions.BreakResult
-	sent, returned, err := m.call(func(ctx context.Context) (err error) {
-		got, err = m.client().Break(ctx, req)
+	sent, returned, err := m.call(func(ctx context.Context, p abstractions.Provider) (err error) {
+		got, err = p.Break(ctx, req)
 		return err
 	})
 	if !m.sameError(want, err) {
@@ -334,9 +343,11 @@ func (m *model) apply(c providerkit.Change) error {
 	return c.Err
 }
 
-func (m *model) call(request func(ctx context.Context) error) (sent, returned time.Time, err error) {
+// call makes a request by one of the two clients, again if the backend is busy.
+func (m *model) call(request func(context.Context, abstractions.Provider) error) (sent, returned time.Time, err error) {
+	p := m.client()
 	sent = m.e.now()
-	err = m.e.settled(request)
+	err = m.e.settled(func(ctx context.Context) error { return request(ctx, p) })
 	return sent, m.e.now(), err
 }
 
@@ -344,5 +355,8 @@ func (m *model) call(request func(ctx context.Context) error) (sent, returned ti
 func (m *model) sameError(want, got error) bool {
 	m.tell("  → %v", got)
 	m.e.Equal(answer(want), answer(got), m.whole())
+	for _, kind := range kinds {
+		m.e.Equal(errors.Is(want, kind), errors.Is(got, kind), "%v: %s", kind, m.whole())
+	}
 	return want == nil
 }

@@ -44,12 +44,34 @@ func (m *model) compareRecord() bool {
 		return false
 	}
 	m.sameRecord(got)
-	if finite && m.e.caps.RemainingKnown {
-		left, known := got.Remaining()
-		m.e.True(known, m.whole())
-		m.remains(left, asked, answered)
+	if m.record.Held() {
+		m.remaining(got, asked, answered)
 	}
 	return true
+}
+
+// sameHolder holds what a refusal tells of the holder against the record.
+func (m *model) sameHolder(err error, sent, returned time.Time) {
+	var held *abstractions.HeldError
+	if !errors.As(err, &held) || !held.Holder.Held || held.Holder.ID == "" {
+		return
+	}
+	m.e.GreaterOrEqual(held.RetryAfter, time.Duration(0), m.whole())
+	m.e.Equal(m.record.Owner, held.Holder.Owner, m.whole())
+	if told := held.Holder.Metadata; told != nil {
+		m.e.True(maps.Equal(m.record.Metadata, told), "the holder's metadata: %v: %s", told, m.whole())
+	}
+	m.remaining(held.Holder, sent, returned)
+}
+
+// remaining holds the time that is left, as told between two moments, against what
+// can be true. That of an infinite lease is not known.
+func (m *model) remaining(got abstractions.Record, sent, returned time.Time) {
+	left, known := got.Remaining()
+	m.e.Equal(m.record.Left != abstractions.Infinite && m.e.caps.RemainingKnown, known, "Capabilities.RemainingKnown: %s", m.whole())
+	if known {
+		m.remains(left, sent, returned)
+	}
 }
 
 // sameRecord compares what the rules decide. Times are the backend's.
@@ -62,7 +84,10 @@ func (m *model) sameRecord(got abstractions.Record) {
 	if maps.Equal(want.Metadata, got.Metadata) {
 		want.Metadata = got.Metadata // none is nil or empty
 	}
-	want.AcquiredAt, want.ExpiresAt, want.Now = got.AcquiredAt, got.ExpiresAt, got.Now
+	if !want.Held || m.acquired.IsZero() {
+		m.acquired = got.AcquiredAt
+	}
+	want.AcquiredAt, want.ExpiresAt, want.Now = m.acquired, got.ExpiresAt, got.Now
 	m.e.Equal(want, got, m.whole())
 }
 
@@ -84,6 +109,7 @@ func (m *model) compareHistory() {
 	for i, want := range m.notes {
 		want.Time = entries[i].Time
 		m.e.Equal(want, entries[i], "entry %d of the history of %s", i, m.whole())
+		m.e.False(i > 0 && want.Time.Before(entries[i-1].Time), "entry %d is earlier than the one before: %s", i, m.whole())
 	}
 }
 

@@ -7,34 +7,10 @@ import (
 )
 
 var tokenChecks = []check{
-	{name: "Token_RisesThroughEveryEndOfALease", run: tokenRises, waits: true},
 	{name: "Trap_T21_ReleaseKeepsTheToken", run: releaseKeepsTheToken},
 	{name: "Trap_T28_TokenRisesThroughForgetting", run: tokenRisesThroughForgetting, needs: "Forget"},
 	{name: "Trap_T54_TokenFollowsTheClock", run: tokenFollowsTheClock},
 	{name: "Trap_T65_TokenIsTheSameEverywhere", run: tokenIsTheSameEverywhere},
-}
-
-func tokenRises(e *env) {
-	name := e.name()
-	var last int64
-	hold := func(ttl time.Duration) *claim {
-		req := e.request(name)
-		req.TTL = ttl
-		holder := e.acquire(e.p, req)
-		e.Greater(holder.token(), last)
-		last = holder.token()
-		return holder
-	}
-	hold(e.long).release()
-	hold(e.short).runOut()
-	hold(e.long)
-	e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
-	broken := hold(e.short)
-	e.breaks(abstractions.BreakRequest{Name: name})
-	broken.runOut()
-	hold(e.short).runOut()
-	hold(e.long).release()
-	hold(e.long)
 }
 
 func releaseKeepsTheToken(e *env) {

@@ -12,7 +12,6 @@ var waiterChecks = []check{
 	{name: "Wait_BreakIsHinted", run: breakIsHinted},
 	{name: "Wait_ManyAreServedOneAfterTheOther", run: manyWaitersAreServed},
 	{name: "Wait_ALeavingWaiterBlocksNobody", run: leavingWaiterBlocksNobody},
-	{name: "Wait_ChannelStaysOpen", run: channelStaysOpen},
 	{name: "Trap_T32_NothingIsMissedAfterRegistration", run: nothingIsMissed},
 }
 
@@ -105,7 +104,12 @@ func releaseIsHinted(e *env) {
 		e.refused(holder.req.Name)
 		holder.release()
 		w.hinted()
-		w.served().isHeld()
+		w.get().isHeld()
+		select {
+		case _, open := <-w.hints:
+			e.True(open, "closed while its context lives")
+		default:
+		}
 	}
 }
 
@@ -164,22 +168,6 @@ func leavingWaiterBlocksNobody(e *env) {
 	again.release() // hints to the head, which leaves without having asked
 	head.leave()
 	next.served().isHeld()
-}
-
-func channelStaysOpen(e *env) {
-	holder := e.take(e.name())
-	w := e.wait(e.p, holder.req.Name)
-	if w == nil {
-		return
-	}
-	holder.release()
-	w.hinted()
-	w.get()
-	select {
-	case _, open := <-w.hints:
-		e.True(open, "closed while its context lives")
-	default:
-	}
 }
 
 // nothingIsMissed releases around the moment in which a waiter registers: it
