@@ -34,7 +34,7 @@ func BenchmarkHeld(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
 		for b.Loop() {
 			p, err := sqllease.Open(b.Context(), sqllease.Options{
-				URL: "sqlite://" + filepath.Join(b.TempDir(), "leases.db"), Synchronous: "normal", Migrate: true,
+				URL: "sqlite://" + filepath.Join(b.TempDir(), "leases.db"), Synchronous: "normal", Create: true,
 			})
 			if err != nil {
 				b.Fatal(err)

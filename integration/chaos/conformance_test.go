@@ -135,7 +135,7 @@ func (b backend) wrapped(t testing.TB, url string, plan chaos.Plan) leasing.Prov
 
 // sqlite returns the URL of a file of the test's own.
 func sqlite(t *testing.T) string {
-	return "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?migrate=true&history=true"
+	return "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?create=true&history=true"
 }
 
 // azurite returns the URL of a container, which is made when it is needed.
@@ -161,7 +161,7 @@ func postgres(t *testing.T) string {
 	require.NoError(t, err)
 	query := u.Query()
 	query.Set("schema", schema)
-	query.Set("migrate", "true")
+	query.Set("create", "true")
 	query.Set("history", "true")
 	u.RawQuery = query.Encode()
 	return u.String()

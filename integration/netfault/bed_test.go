@@ -44,7 +44,7 @@ var backends = []backend{
 	{
 		name: "postgres", variable: "LEASING_TEST_POSTGRES", oneRequest: true,
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
-			return sqllease.Open(ctx, sqllease.Options{URL: address, Schema: unique, Migrate: true})
+			return sqllease.Open(ctx, sqllease.Options{URL: address, Schema: unique, Create: true})
 		},
 		clear: func(ctx context.Context, address, unique string) error {
 			db, err := sql.Open("pgx", address)

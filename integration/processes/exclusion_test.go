@@ -88,7 +88,7 @@ func compete(t *testing.T, j job, serial string) {
 	db, err := sql.Open(j.Driver, j.DSN)
 	require.NoError(t, err)
 	defer db.Close()
-	provider, err := sqllease.Open(t.Context(), sqllease.Options{URL: j.URL, Schema: j.Schema, Migrate: true})
+	provider, err := sqllease.Open(t.Context(), sqllease.Options{URL: j.URL, Schema: j.Schema, Create: true})
 	require.NoError(t, err)
 	require.NoError(t, provider.Close())
 	fence, err := sqlfence.NewTable(j.Style, "fence")

@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 }
 
 func openFile(ctx context.Context, file string) (leasing.Provider, error) {
-	return sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + file, Migrate: true})
+	return sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + file, Create: true})
 }
 
 // bad is a bit of everything that keeps a backend's promises true: lost requests
@@ -134,7 +134,7 @@ func TestTortureOfProcesses_sqlite(t *testing.T) {
 // onPostgres is a schema of the test's own, and a way to it beside the provider.
 func onPostgres(t *testing.T) (sqllease.Options, *sql.DB) {
 	t.Helper()
-	options := sqllease.Options{URL: variable(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Migrate: true}
+	options := sqllease.Options{URL: variable(t, "LEASING_TEST_POSTGRES"), Schema: unique(), Create: true}
 	db, err := sql.Open("pgx", options.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -153,7 +153,7 @@ func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
 		AssumptionsBroken: true,
 		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
 			return forgetting(ctx, report, func(ctx context.Context) error {
-				_, err := db.ExecContext(ctx, "DELETE FROM "+options.Schema+"."+sqllease.DefaultTable)
+				_, err := db.ExecContext(ctx, "DELETE FROM "+options.Schema+".lease")
 				return err
 			})
 		},

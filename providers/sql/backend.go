@@ -26,8 +26,10 @@ type backend interface {
 	renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]renewal, error)
 
 	read(ctx context.Context, name string) (providerkit.Record, error)
-	list(ctx context.Context, q listQuery) ([]providerkit.Record, error)
-	history(ctx context.Context, q historyQuery) ([]event, error)
+	// list returns up to limit records.
+	list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error)
+	// query runs a statement that only reads.
+	query(ctx context.Context, statement string, args []any, each func(scan) error) error
 
 	// sweep looks at the next limit names, in order, and deletes those that may be
 	// forgotten after they were idle for so long. It begins after a name, or where the latest sweep without one
@@ -36,12 +38,10 @@ type backend interface {
 	// sweepHistory deletes up to limit of the oldest entries, if they are too old.
 	sweepHistory(ctx context.Context, limit int) (deleted int, err error)
 
-	// version is the schema's: 0 if there is none.
+	// version is that of the tables: 0 if there are none.
 	version(ctx context.Context) (int, error)
-	// migrate makes the schema while nobody else does.
+	// migrate makes the tables while nobody else does.
 	migrate(ctx context.Context) error
-	// statements are what migrate runs on an empty database.
-	statements() []string
 
 	// class is what an error of the client library says about the request.
 	class(err error) providerkit.Class
@@ -111,24 +111,6 @@ func grant(r *providerkit.Record, ttl time.Duration) abstractions.Grant {
 	}
 	g.State = t
 	return g
-}
-
-type listQuery struct {
-	prefix   string
-	after    string // the last name of the page before
-	heldOnly bool
-	limit    int
-}
-
-type historyQuery struct {
-	name  string
-	after int64
-	limit int
-}
-
-type event struct {
-	seq int64
-	abstractions.HistoryEntry
 }
 
 type swept struct {

@@ -14,7 +14,7 @@ type row struct {
 	version int64 // rises with every change; 0 if there is no row
 }
 
-// rowOf makes a record of columns that both dialects have in the same form.
+// settle makes a record of columns that both dialects have in the same form.
 func (r *row) settle(ttl, acquired *int64, metadata, ended string) {
 	r.TTL = fromMicros(ttl)
 	r.Metadata, r.Ended = decodeMetadata(metadata), providerkit.ParseEnded(ended)
@@ -66,10 +66,7 @@ func micros(d time.Duration) *int64 {
 	if d == abstractions.Infinite {
 		return nil
 	}
-	us := int64(d / time.Microsecond)
-	if d%time.Microsecond > 0 {
-		us++
-	}
+	us := int64((d + time.Microsecond - 1) / time.Microsecond)
 	return &us
 }
 

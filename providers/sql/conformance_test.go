@@ -52,7 +52,7 @@ func silentPostgres(t testing.TB) abstractions.Provider {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
-	return openTest(t, "postgres://somebody:secret@"+listener.Addr().String()+"/leases", []string{"migrate", "false"})
+	return openTest(t, "postgres://somebody:secret@"+listener.Addr().String()+"/leases", []string{"create", "false"})
 }
 
 // lockedSqlite is a file that somebody else keeps for himself, also from readers.
@@ -65,5 +65,5 @@ func lockedSqlite(t testing.TB) abstractions.Provider {
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, conn.Exec("PRAGMA locking_mode = exclusive; CREATE TABLE mine (n)"))
-	return open("migrate", "false")
+	return open("create", "false")
 }

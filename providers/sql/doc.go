@@ -1,7 +1,7 @@
 // Package sqllease keeps leases in a table: of PostgreSQL, or of an SQLite file.
 //
-//	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "postgres://app@db/app", Migrate: true})
-//	provider, err := sqllease.OpenURL(ctx, "sqlite:///var/lib/app/leases.db?migrate=true")
+//	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "postgres://app@db/app", Create: true})
+//	provider, err := sqllease.OpenURL(ctx, "sqlite:///var/lib/app/leases.db?create=true")
 //
 // # What it promises
 //
@@ -24,6 +24,9 @@
 //     [Options].Timeout where that has no deadline. Close waits for requests
 //     under way.
 //   - Names are compared byte by byte, and reach the database as parameters only.
+//     Functions are named with their schema, and so are operators that another schema
+//     could have for the types at hand. That relies on pg_catalog being first in the
+//     search path, where PostgreSQL puts it unless it is told otherwise.
 //
 // # What it assumes
 //
@@ -86,7 +89,7 @@
 // channel that carries no names, and one connection per provider listens while
 // somebody waits. SQLite has no such thing: waiters poll, and sleep until the
 // holder's lease can have run out. SQLite's writers queue in the process, in
-// order, renewals first; between processes each asks for the lock at short,
+// order, renewals ahead of all but the first; between processes each asks for the lock at short,
 // random intervals, and one that has written for long lets the others in, so that
 // none starves.
 //

@@ -23,7 +23,7 @@ func Example() {
 	}
 	defer os.RemoveAll(folder)
 
-	provider, err := sqllease.OpenURL(ctx, "sqlite://"+filepath.Join(folder, "leases.db")+"?migrate=true")
+	provider, err := sqllease.OpenURL(ctx, "sqlite://"+filepath.Join(folder, "leases.db")+"?create=true")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func ExampleTimes() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(folder)
-	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + filepath.Join(folder, "leases.db"), Migrate: true})
+	provider, err := sqllease.Open(ctx, sqllease.Options{URL: "sqlite://" + filepath.Join(folder, "leases.db"), Create: true})
 	if err != nil {
 		log.Fatal(err)
 	}

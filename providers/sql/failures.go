@@ -119,7 +119,7 @@ func sqliteClass(err error) providerkit.Class {
 func (d *driver) Classify(err error) providerkit.Meaning {
 	m := providerkit.Meaning{Class: d.backend.class(err)}
 	if m.Class == providerkit.NotSetUp {
-		m.Advice = "check the URL, Schema and Table, and call Migrate, or set sqllease.Options.Migrate"
+		m.Advice = "check the URL, Schema and Table, and call Migrate, or set sqllease.Options.Create"
 	}
 	return m
 }

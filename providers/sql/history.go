@@ -28,22 +28,27 @@ func (r recording) trim(n int) int {
 // History returns a page of what happened to a name. The history of a name outlives
 // its row.
 func (d *driver) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
-	q := historyQuery{name: req.Name, limit: req.PageLimit() + 1} // one more than the page has
+	var after, last int64
 	if req.After != "" {
-		if q.after, err = strconv.ParseInt(req.After, 10, 64); err != nil {
+		if after, err = strconv.ParseInt(req.After, 10, 64); err != nil {
 			return page, &abstractions.InvalidError{Field: "After", Value: req.After, Want: "Next of the page before"}
 		}
 	}
 	if err := d.check(ctx); err != nil {
 		return page, err
 	}
-	events, err := d.backend.history(ctx, q)
-	if len(events) == q.limit {
-		events = events[:len(events)-1]
-		page.Next = strconv.FormatInt(events[len(events)-1].seq, 10)
-	}
-	for _, e := range events {
-		page.Entries = append(page.Entries, e.HistoryEntry)
-	}
+	limit := req.PageLimit()
+	err = d.backend.query(ctx, d.tables.history, []any{req.Name, after, limit + 1}, func(scan scan) error {
+		if len(page.Entries) == limit { // there is one more
+			page.Next = strconv.FormatInt(last, 10)
+			return nil
+		}
+		var e abstractions.HistoryEntry
+		var at int64
+		err := scan(&last, &at, (*string)(&e.Kind), &e.ID, &e.Owner, &e.Token, &e.Actor, &e.Reason)
+		e.Time = time.UnixMicro(at).UTC()
+		page.Entries = append(page.Entries, e)
+		return err
+	})
 	return page, err
 }

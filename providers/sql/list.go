@@ -14,7 +14,7 @@ func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (page a
 		return page, err
 	}
 	limit := req.PageLimit()
-	found, err := d.backend.list(ctx, listQuery{prefix: req.Prefix, after: req.After, heldOnly: req.HeldOnly, limit: limit + 1})
+	found, err := d.backend.list(ctx, req, limit+1)
 	if len(found) > limit {
 		found = found[:limit]
 		page.Next = found[limit-1].Name
@@ -26,8 +26,8 @@ func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (page a
 }
 
 // after returns the first text that comes after all those that begin with
-// prefix, and whether there is one. UTF-8 sorts like its code points do.
-func after(prefix string) (string, bool) {
+// prefix; nil if there is none. UTF-8 sorts like its code points do.
+func after(prefix string) *string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]
@@ -39,7 +39,8 @@ func after(prefix string) (string, bool) {
 		default:
 			last++
 		}
-		return prefix + string(last), true
+		prefix += string(last)
+		return &prefix
 	}
-	return "", false
+	return nil
 }

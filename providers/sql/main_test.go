@@ -98,8 +98,8 @@ var databases = map[string]func(t testing.TB) (open func(parameters ...string) *
 
 func openTest(t testing.TB, base string, parameters []string) *Provider {
 	t.Helper()
-	if !slices.Contains(parameters, "migrate") {
-		parameters = append(parameters, "migrate", "true")
+	if !slices.Contains(parameters, "create") {
+		parameters = append(parameters, "create", "true")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -160,7 +160,7 @@ func rawSqlite(t testing.TB, p *Provider, statements string) *sqlite3.Conn {
 // pathOf is p's file.
 func pathOf(t testing.TB, p *Provider) (path string) {
 	t.Helper()
-	err := p.driver.backend.(*sqlite).db.db.QueryRow("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
+	err := p.driver.backend.(*sqlite).db.QueryRow("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
 	require.NoError(t, err)
 	return path
 }
@@ -172,9 +172,9 @@ func execute(ctx context.Context, t testing.TB, b backend, statement string, arg
 	var err error
 	switch b := b.(type) {
 	case *postgres:
-		err = run(ctx, b.db, inTables(b.naming.schema+"."+b.naming.table, statement), args...)
+		err = run(ctx, b.db, inTables(b.tables.schema+"."+b.tables.table, statement), args...)
 	case *sqlite:
-		err = b.db.write(ctx, false, func(q querier) error { return run(ctx, q, inTables(b.naming.table, statement), args...) })
+		err = b.db.write(ctx, false, func(on querier) error { return run(ctx, on, inTables(b.tables.table, statement), args...) })
 	}
 	require.NoError(t, err, statement)
 }

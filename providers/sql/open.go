@@ -12,7 +12,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Open makes a provider. Unless Options.Migrate is set it makes no request:
+// Open makes a provider. Unless Options.Create is set it makes no request:
 // a database that can't be reached, or whose tables are missing, shows at the
 // first use. Options that can't work are reported as leasing.ErrInvalid.
 func Open(ctx context.Context, options Options) (*Provider, error) {
@@ -24,7 +24,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	p, err := open(options, field, where)
-	if err != nil || !options.Migrate {
+	if err != nil || !options.Create {
 		return p, err
 	}
 	if err := p.Migrate(ctx); err != nil {
@@ -39,7 +39,6 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 }
 
 func open(o Options, field, where string) (*Provider, error) {
-	naming := naming{schema: o.Schema, table: o.Table}
 	record := recording{changes: o.History, renewals: o.HistoryRenewals, retention: finite(o.HistoryRetention)}
 	d := &driver{record: record, retention: finite(o.Retention), random: rand.IntN}
 	if o.Dialect == SQLite {
@@ -48,26 +47,29 @@ func open(o Options, field, where string) (*Provider, error) {
 			return nil, err
 		}
 		d.caps = sqliteCapabilities
-		d.backend = &sqlite{db: db, sql: newSqliteSQL(o.Table), naming: naming, record: record, clock: providerkit.HostClock}
+		s := &sqlite{db: db, tables: &d.tables, record: record, clock: providerkit.HostClock}
+		s.sql, d.tables = newSqliteSQL(o.Table)
+		d.backend = s
 	} else {
 		db, err := postgresFrom(o, field, where)
 		if err != nil {
 			return nil, err
 		}
 		if !o.NoWakeups {
-			d.wakeups = newWakeups(naming, db.listen())
+			d.wakeups = newWakeups(o.Schema, o.Table, db.listen)
 		}
 		d.caps = postgresCapabilities
-		d.backend = &postgres{
-			db: db, sql: newPostgresSQL(o, db.size() != 1), naming: naming, record: record, wake: d.wakeups, limit: newPoolLimit(db.size()),
-		}
+		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
+		p := &postgres{db: db, tables: &d.tables, record: record, wake: d.wakeups, limit: poolLimit(db.size)}
+		p.sql, d.tables = newPostgresSQL(o, db.size != 1)
+		d.backend = p
 	}
 	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), driver: d}, nil
 }
 
-// finite turns Forever into 0, the word for it of what follows.
+// finite turns Infinite into 0, the word for it of what follows.
 func finite(d time.Duration) time.Duration {
-	if d == Forever {
+	if d == abstractions.Infinite {
 		return 0
 	}
 	return d
@@ -76,20 +78,20 @@ func finite(d time.Duration) time.Duration {
 func postgresFrom(o Options, field, where string) (pgDatabase, error) {
 	switch field {
 	case "Pool":
-		return newPgxDatabase(o.Pool, false), nil
+		return fromPool(o.Pool), nil
 	case "DB":
-		return newStdDatabase(o.DB), nil
+		return fromDB(o.DB), nil
 	}
 	db, err := openPgx(where)
 	if err != nil { // its text and fields may quote the password
-		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgconn.ParseConfig understands"}
+		return db, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgconn.ParseConfig understands"}
 	}
 	return db, nil
 }
 
 func sqliteFrom(o Options, field, where string) (*sqliteDatabase, error) {
 	if field == "DB" {
-		return &sqliteDatabase{db: o.DB}, nil
+		return &sqliteDatabase{DB: o.DB, lock: newFairLock()}, nil
 	}
 	if where == "" || strings.ContainsRune(where, 0) || strings.Contains(where, ":memory:") || strings.HasPrefix(where, "file:") {
 		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "the path of a file; for leases in memory use memlease"}

@@ -21,14 +21,8 @@ const (
 	SQLite   Dialect = "sqlite"
 )
 
-// Forever as a retention keeps what it is about.
-const Forever = abstractions.Infinite
-
-// The defaults of Options.Schema and Options.Table.
-const (
-	DefaultSchema = "infra" // on PostgreSQL
-	DefaultTable  = "lease"
-)
+// DefaultSchema is the default of Options.Schema.
+const DefaultSchema = "infra"
 
 // Options configure a provider. Exactly one of URL, DSN, DB and Pool says
 // where the database is; DSN and DB need Dialect as well.
@@ -58,20 +52,21 @@ type Options struct {
 	// Schema is where the tables are on PostgreSQL. Default DefaultSchema.
 	Schema string `json:"schema" option:"maxlen=63"`
 	// Table is the table of leases, and the beginning of the names of the
-	// others. Default DefaultTable.
+	// others. Default "lease".
 	Table string `json:"table" option:"default=lease,maxlen=40"`
-	// Migrate lets Open call Migrate. Otherwise Open makes no request.
-	Migrate bool `json:"migrate"`
+	// Create lets Open call Provider.Migrate, which creates the tables. Otherwise Open
+	// makes no request.
+	Create bool `json:"create"`
 
 	// Retention is how long a name is remembered after its last use: see
 	// Provider.Sweep. A request that was delayed for longer may land after its
-	// own clean-up. Default 1 h; Forever never forgets.
+	// own clean-up. Default 1 h; leasing.Infinite, "forever", never forgets.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// History records acquired, expired, released and broken leases, each in
 	// the transaction of the change; HistoryRenewals renewals too.
 	History         bool `json:"history"`
 	HistoryRenewals bool `json:"history_renewals"`
-	// HistoryRetention is how long. Default 30 days; or Forever.
+	// HistoryRetention is how long. Default 30 days; or leasing.Infinite.
 	HistoryRetention time.Duration `json:"history_retention" option:"default=720h,min=1ms,max=87600h,forever"`
 
 	// Timeout bounds a request whose context has no deadline. Default 10 s.

@@ -15,17 +15,17 @@ import (
 func TestOptionsFromJSON(t *testing.T) {
 	var options Options
 	err := json.Unmarshal([]byte(`{
-		"url": "postgres://u@h/d", "dialect": "postgres", "schema": "ops", "table": "locks", "migrate": true,
+		"url": "postgres://u@h/d", "dialect": "postgres", "schema": "ops", "table": "locks", "create": true,
 		"retention": "90m", "history": true, "history_renewals": true, "history_retention": "forever",
 		"timeout": "3s", "no_wakeups": true, "synchronous": "normal"}`), &options)
 	require.NoError(t, err)
 	require.Equal(t, Options{
-		URL: "postgres://u@h/d", Dialect: Postgres, Schema: "ops", Table: "locks", Migrate: true,
-		Retention: 90 * time.Minute, History: true, HistoryRenewals: true, HistoryRetention: Forever,
+		URL: "postgres://u@h/d", Dialect: Postgres, Schema: "ops", Table: "locks", Create: true,
+		Retention: 90 * time.Minute, History: true, HistoryRenewals: true, HistoryRetention: abstractions.Infinite,
 		Timeout: 3 * time.Second, NoWakeups: true, Synchronous: "normal",
 	}, options)
 
-	for _, bad := range []string{`{"ttl": "3s"}`, `{"retention": 3}`, `{"retention": "3"}`, `{"migrate": "yes"}`, `{"DB": {}}`, `[]`, `{`} {
+	for _, bad := range []string{`{"ttl": "3s"}`, `{"retention": 3}`, `{"retention": "3"}`, `{"create": "yes"}`, `{"DB": {}}`, `[]`, `{`} {
 		require.Error(t, json.Unmarshal([]byte(bad), &Options{}), bad)
 	}
 	require.ErrorIs(t, (&Options{}).UnmarshalJSON([]byte(`{"ttl": "3s"}`)), abstractions.ErrInvalid)
@@ -35,13 +35,13 @@ func TestOptionsFromJSON(t *testing.T) {
 // T52: what a URL sets is read, for every field that has a tag.
 func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b%#?.db")
-	options := Options{URL: "sqlite://" + filepath.Dir(path) + "/a%20b%25%23%3F.db?table=locks&retention=90m&history=true&history_renewals=1&history_retention=forever&timeout=3s&synchronous=normal&migrate=true&no_wakeups=true"}
+	options := Options{URL: "sqlite://" + filepath.Dir(path) + "/a%20b%25%23%3F.db?table=locks&retention=90m&history=true&history_renewals=1&history_retention=forever&timeout=3s&synchronous=normal&create=true&no_wakeups=true"}
 	_, where, err := options.complete()
 	require.NoError(t, err)
 	require.Equal(t, path, where)
 	options.URL = ""
 	require.Equal(t, Options{
-		Dialect: SQLite, Schema: DefaultSchema, Table: "locks", Migrate: true, Retention: 90 * time.Minute, History: true, HistoryRenewals: true, HistoryRetention: Forever,
+		Dialect: SQLite, Schema: DefaultSchema, Table: "locks", Create: true, Retention: 90 * time.Minute, History: true, HistoryRenewals: true, HistoryRetention: abstractions.Infinite,
 		Timeout: 3 * time.Second, NoWakeups: true, Synchronous: "normal",
 	}, options)
 
@@ -55,20 +55,21 @@ func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
 func TestOptionsReachTheirPlaces(t *testing.T) {
 	p, err := Open(t.Context(), Options{
 		URL: "postgres://u:p@127.0.0.1:1/d?pool_max_conns=7&connect_timeout=3", Schema: "ops", Table: "locks",
-		Retention: time.Hour, History: true, HistoryRenewals: true, HistoryRetention: Forever, Timeout: 3 * time.Second,
+		Retention: time.Hour, History: true, HistoryRenewals: true, HistoryRetention: abstractions.Infinite, Timeout: 3 * time.Second,
 	})
 	require.NoError(t, err)
 	defer p.Close()
 	b := p.driver.backend.(*postgres)
-	require.Equal(t, naming{"ops", "locks"}, b.naming)
+	require.Equal(t, []string{"ops", "locks"}, []string{b.tables.schema, b.tables.table})
 	require.Contains(t, b.sql.read, `"ops"."locks"`)
-	require.Contains(t, b.sql.history, `"ops"."locks_history"`)
+	require.Contains(t, b.tables.history, `"ops"."locks_history"`)
 	require.Equal(t, recording{changes: true, renewals: true}, b.record)
 	require.Equal(t, 6, cap(b.limit))
 	require.Equal(t, time.Hour, p.driver.retention)
-	config := b.db.(*pgxDatabase).pool.Config().ConnConfig
-	require.Equal(t, 3*time.Second, config.ConnectTimeout)
-	require.Equal(t, "leasing", config.RuntimeParams["application_name"])
+	config, err := pgxConfig("postgres://h/d?connect_timeout=3")
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Second, config.ConnConfig.ConnectTimeout)
+	require.Equal(t, "leasing", config.ConnConfig.RuntimeParams["application_name"])
 }
 
 func TestBadOptionsNameTheField(t *testing.T) {

@@ -2,29 +2,35 @@ package sqllease
 
 import "context"
 
-// poolLimit lets only so many requests use a pool at a time. Renewals don't pass
-// through it: one connection is theirs, so that acquires that wait for row
-// locks, or a burst of them, can't make leases run out. nil lets all pass.
-type poolLimit chan struct{}
+// semaphore lets only so many in at a time, in the order in which they came. nil
+// lets all in.
+type semaphore chan struct{}
 
-// newPoolLimit is for a pool of so many connections, 0 for no bound.
-func newPoolLimit(connections int) poolLimit {
+// poolLimit is how many requests may use a pool of so many connections at a time; 0
+// stands for no bound. Renewals don't pass through it: one connection is theirs, so
+// that acquires that wait for row locks, or a burst of them, can't make leases run out.
+func poolLimit(connections int) semaphore {
 	if connections < 2 {
 		return nil
 	}
-	return make(poolLimit, connections-1)
+	return make(semaphore, connections-1)
 }
 
-// do runs a function within the limit.
-func (l poolLimit) do(ctx context.Context, f func() error) error {
-	if l == nil {
-		return f()
+// enter waits for a place, which leave gives back.
+func (s semaphore) enter(ctx context.Context) error {
+	if s == nil {
+		return nil
 	}
 	select {
-	case l <- struct{}{}:
+	case s <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-l }()
-	return f()
+}
+
+func (s semaphore) leave() {
+	if s != nil {
+		<-s
+	}
 }

@@ -17,10 +17,10 @@ import (
 type postgres struct {
 	db     pgDatabase
 	sql    postgresSQL
-	naming naming
+	tables *tables
 	record recording
 	wake   *wakeups // nil if the name's waiters can't be told
-	limit  poolLimit
+	limit  semaphore
 }
 
 var postgresCapabilities = abstractions.Capabilities{
@@ -36,18 +36,19 @@ var postgresCapabilities = abstractions.Capabilities{
 
 func (p *postgres) class(err error) providerkit.Class { return sqlStateClass(err) }
 
-func (p *postgres) apply(ctx context.Context, op op) (done applied, err error) {
-	err = p.limit.do(ctx, func() error {
-		done, err = p.attempt(ctx, op)
+// query runs a statement that may wait for renewals, who go first.
+func (p *postgres) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	if err := p.limit.enter(ctx); err != nil {
 		return err
-	})
-	return done, err
+	}
+	defer p.limit.leave()
+	return query(ctx, p.db, statement, args, each)
 }
 
-// attempt reads the row, asks the rule, and writes what it wants under the
+// apply reads the row, asks the rule, and writes what it wants under the
 // condition that the row's version is still the same; if not it begins again.
 // Who loses that race lost it to a change that was made.
-func (p *postgres) attempt(ctx context.Context, op op) (applied, error) {
+func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	found, done, err := p.shortcut(ctx, op)
 	if err != nil || done.after.Name != "" {
 		return done, err
@@ -90,7 +91,7 @@ func (p *postgres) acquire(ctx context.Context, req *abstractions.AcquireRequest
 		acquired, expires *int64
 	}
 	args := []any{req.Name, req.ID, req.Owner, micros(req.TTL), encodeMetadata(req.Metadata), p.record.changes, p.record.trim(1)}
-	err := p.db.query(ctx, p.sql.acquire, args, func(scan scan) error {
+	err := p.query(ctx, p.sql.acquire, args, func(scan scan) error {
 		return scan(append(before.columns(), &after.version, &after.token, &after.acquired, &after.expires)...)
 	})
 	if err != nil || after.version == 0 {
@@ -105,7 +106,7 @@ func (p *postgres) release(ctx context.Context, req *abstractions.ReleaseRequest
 	channel, payload := p.wake.address(req.Name)
 	var done applied
 	args := []any{req.Name, req.ID, p.record.changes, channel, payload, p.record.trim(1)}
-	err := p.db.query(ctx, p.sql.release, args, func(scan scan) error {
+	err := p.query(ctx, p.sql.release, args, func(scan scan) error {
 		done.after.Name = req.Name
 		var now, woken int64
 		var ranOut bool
@@ -116,7 +117,7 @@ func (p *postgres) release(ctx context.Context, req *abstractions.ReleaseRequest
 
 func (p *postgres) find(ctx context.Context, name string) (row, error) {
 	var r pgRow
-	err := p.db.query(ctx, p.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
+	err := p.query(ctx, p.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
 	return r.complete(name), err
 }
 
@@ -143,7 +144,7 @@ func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bo
 	}
 	var now, woken int64
 	var acquired, expires *int64
-	err = p.db.query(ctx, p.sql.write, args, func(scan scan) error {
+	err = p.query(ctx, p.sql.write, args, func(scan scan) error {
 		ok = true
 		return scan(&now, &to.Token, &acquired, &expires, &woken)
 	})
@@ -197,7 +198,7 @@ func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 		limit = p.record.trim(len(reqs))
 	}
 	renewals := make([]renewal, len(reqs))
-	err = p.db.query(ctx, statement, []any{string(list), p.record.renewals, limit}, func(scan scan) error {
+	err = query(ctx, p.db, statement, []any{string(list), p.record.renewals, limit}, func(scan scan) error {
 		var n int
 		var r renewal
 		var found pgRow
@@ -219,7 +220,8 @@ func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 
 func (p *postgres) close() error {
 	p.wake.close()
-	return p.db.close()
+	p.db.close()
+	return nil
 }
 
 // pgRow is what statements return of a row. Times are in microseconds since 1970.

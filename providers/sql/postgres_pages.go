@@ -4,30 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// query runs a statement that may wait for renewals, who go first.
-func (p *postgres) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return p.limit.do(ctx, func() error { return p.db.query(ctx, statement, args, each) })
-}
-
 func (p *postgres) read(ctx context.Context, name string) (providerkit.Record, error) {
-	var found row
-	err := p.limit.do(ctx, func() (err error) {
-		found, err = p.find(ctx, name)
-		return err
-	})
+	found, err := p.find(ctx, name)
 	return found.Record, err
 }
 
-func (p *postgres) list(ctx context.Context, q listQuery) ([]providerkit.Record, error) {
+func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
 	var records []providerkit.Record
-	var end *string
-	if bound, bounded := after(q.prefix); bounded {
-		end = &bound
-	}
-	args := []any{q.prefix, q.after, end, q.heldOnly, q.limit}
+	args := []any{req.Prefix, req.After, after(req.Prefix), req.HeldOnly, limit}
 	err := p.query(ctx, p.sql.list, args, func(scan scan) error {
 		var r pgRow
 		var name string
@@ -36,14 +24,6 @@ func (p *postgres) list(ctx context.Context, q listQuery) ([]providerkit.Record,
 		return err
 	})
 	return records, err
-}
-
-func (p *postgres) history(ctx context.Context, q historyQuery) (events []event, err error) {
-	err = p.limit.do(ctx, func() error {
-		events, err = readHistory(ctx, p.db, p.sql.history, q)
-		return err
-	})
-	return events, err
 }
 
 func (p *postgres) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (swept, error) {

@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"sync"
 	"testing"
@@ -55,13 +56,47 @@ func TestSearchPathShadowsNoFunction(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Operators of other schemas are found where their operands fit better than those of
+// the server's own.
+func TestSearchPathShadowsNoOperator(t *testing.T) {
+	ctx, schema := bounded(t), newSchema(t)
+	statements := []string{"CREATE SCHEMA " + schema, "SET search_path = " + schema}
+	for i, operator := range []struct{ sign, left, right, result, body string }{
+		{"*", "bigint", "interval", "interval", "SELECT interval '0'"},
+		{"*", "int", "interval", "interval", "SELECT interval '0'"},
+		{"*", "numeric", "int", "numeric", "SELECT 7::numeric"},
+		{"*", "double precision", "int", "double precision", "SELECT 7::double precision"},
+		{"||", "text", "bigint", "text", "SELECT 'nobody'::text"},
+	} {
+		statements = append(statements,
+			fmt.Sprintf("CREATE FUNCTION f%d(%s, %s) RETURNS %s LANGUAGE sql AS $$ %s $$", i, operator.left, operator.right, operator.result, operator.body),
+			fmt.Sprintf("CREATE OPERATOR %s (leftarg = %s, rightarg = %s, function = f%d)", operator.sign, operator.left, operator.right, i))
+	}
+	execPostgres(t, statements...)
+	p := databases["postgres"](t)("search_path", schema, "history", "true", "history_retention", "1h")
+	before := time.Now()
+	grant, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	require.WithinDuration(t, before, time.UnixMicro(grant.Token), time.Minute)
+	_, err = p.Renew(ctx, renewalOf(grant))
+	require.NoError(t, err)
+	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.WithinDuration(t, before.Add(time.Minute), record.ExpiresAt, time.Minute)
+	require.NoError(t, p.Release(ctx, releaseOf(grant)))
+	_, err = p.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: grant.ID, Owner: "tester", TTL: time.Minute})
+	require.ErrorIs(t, err, abstractions.ErrReleased)
+	_, err = p.Sweep(ctx)
+	require.NoError(t, err)
+}
+
 // Every function is named with its schema. What has none here is syntax.
 func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
-	sql := newPostgresSQL(Options{Schema: "s", Table: "t"}, true)
+	sql, tables := newPostgresSQL(Options{Schema: "s", Table: "t"}, true)
 	called := regexp.MustCompile(`([\w.]+)\(`)
-	for _, statement := range append(sql.create, sql.read, sql.write, sql.acquire, sql.release, sql.renew, sql.list, sql.history, sql.sweep, sql.sweepHistory, sql.version, tableExists, situation) {
+	for _, statement := range append(tables.create, sql.read, sql.write, sql.acquire, sql.release, sql.renew, sql.list, tables.history, sql.sweep, sql.sweepHistory, tables.version, tableExists, situation) {
 		for _, call := range called.FindAllStringSubmatch(statement, -1) {
-			require.Regexp(t, `^(pg_catalog\.\w+|extract|coalesce|greatest|e|r)$`, call[1], statement)
+			require.Regexp(t, `^(pg_catalog\.\w+|extract|coalesce|greatest|OPERATOR|e|r)$`, call[1], statement)
 		}
 	}
 }

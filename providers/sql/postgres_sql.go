@@ -17,19 +17,18 @@ var postgresFiles embed.FS
 // postgresSQL is the statements for one schema and table.
 type postgresSQL struct {
 	read, write, acquire, release, renew, renewNow string
-	list, history, sweep, sweepHistory             string
-	version                                        string
-	create                                         []string
+	list, sweep, sweepHistory                      string
 }
 
 // newPostgresSQL fills in the statements. Where a connection must never wait for a
 // row lock, a locked row is an error (55P03, lock_not_available).
-func newPostgresSQL(o Options, waits bool) postgresSQL {
+func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 	versions := pgx.Identifier{o.Schema, o.Table + schemaSuffix}.Sanitize()
 	holes := map[string]string{
 		"lease":         pgx.Identifier{o.Schema, o.Table}.Sanitize(),
 		"history":       pgx.Identifier{o.Schema, o.Table + historySuffix}.Sanitize(),
 		"history_index": pgx.Identifier{o.Table + historySuffix + "_by_name"}.Sanitize(),
+		"namespace":     pgx.Identifier{o.Schema}.Sanitize(),
 		"schema":        versions,
 		"version":       strconv.Itoa(schemaVersion),
 		"now":           "pg_catalog.clock_timestamp()",
@@ -49,15 +48,18 @@ func newPostgresSQL(o Options, waits bool) postgresSQL {
 		release:      postgresText("release", holes),
 		renew:        postgresText("renew", holes),
 		list:         postgresText("list", holes),
-		history:      postgresText("history", holes),
 		sweep:        postgresText("sweep", holes),
 		sweepHistory: postgresText("sweep_history", holes),
-		version:      "SELECT coalesce(pg_catalog.max(version), 0) FROM " + versions,
-		create:       strings.Split(postgresText("schema", holes), ";\n"),
+	}
+	t := tables{
+		schema: o.Schema, table: o.Table, exists: tableExists,
+		version: "SELECT coalesce(pg_catalog.max(version), 0) FROM " + versions,
+		history: postgresText("history", holes),
+		create:  strings.Split(postgresText("schema", holes), ";\n"),
 	}
 	holes["lock"] = "FOR UPDATE OF l SKIP LOCKED"
 	s.renewNow = postgresText("renew", holes)
-	return s
+	return s, t
 }
 
 var (
@@ -90,15 +92,21 @@ func postgresText(file string, holes map[string]string) string {
 }
 
 // fragments stand for {{name:argument}}, with the argument for each question mark.
+//
+// An operator is named with its schema where its operands are not exactly of the
+// types of one in pg_catalog: any schema of the search path may have one that is
+// (https://www.postgresql.org/docs/current/typeconv-oper.html).
 var fragments = map[string]string{
 	// A time in microseconds since 1970: as text its form depends on DateStyle.
-	"micros": "(extract(epoch FROM ?) * 1000000)::bigint",
+	"micros": "(extract(epoch FROM ?) OPERATOR(pg_catalog.*) 1000000)::bigint",
+	// So many microseconds.
+	"span": "(? OPERATOR(pg_catalog.*) interval '1 microsecond')",
 	// The columns of pgRow, of a row that may be missing.
 	"row": `coalesce(?.version, 0), coalesce(?.token, 0), coalesce(?.id, ''), coalesce(?.owner, ''), ?.ttl_us, coalesce(?.metadata::text, '{}'),
 	{{micros:?.acquired_at}}, {{micros:?.expires_at}}, coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), coalesce(?.ended, '')`,
 	// Of so many of the oldest entries of the history, deletes those that are too old.
 	"trim": `trimmed AS (
-	DELETE FROM {{history}} WHERE at < {{now}} - {{history_us}} * interval '1 microsecond'
+	DELETE FROM {{history}} WHERE at < {{now}} - {{span:{{history_us}}}}
 		AND seq IN (SELECT seq FROM {{history}} ORDER BY seq LIMIT ?::int FOR UPDATE SKIP LOCKED)
 	RETURNING 1
 )`,

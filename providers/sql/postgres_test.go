@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net"
 	"sync"
@@ -23,7 +24,7 @@ func lockRow(t testing.TB, p *Provider, name, statement string) (unlock func()) 
 	conn := connectPostgres(t)
 	tx, err := conn.Begin(bounded(t))
 	require.NoError(t, err)
-	tag, err := tx.Exec(bounded(t), inTables(b.naming.schema+"."+b.naming.table, statement), name)
+	tag, err := tx.Exec(bounded(t), inTables(b.tables.schema+"."+b.tables.table, statement), name)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, tag.RowsAffected())
 	var once sync.Once
@@ -47,7 +48,7 @@ func waitBlocked(t testing.TB, p *Provider, sessions int) {
 	defer conn.Close(context.Background())
 	require.Eventually(t, func() bool {
 		var blocked int
-		err := conn.QueryRow(context.Background(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'", b.naming.schema).Scan(&blocked)
+		err := conn.QueryRow(context.Background(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'", b.tables.schema).Scan(&blocked)
 		require.NoError(t, err)
 		return blocked >= sessions
 	}, 20*time.Second, 5*time.Millisecond)
@@ -168,8 +169,8 @@ func TestRefusedAcquireWritesNothing(t *testing.T) {
 	require.NoError(t, err)
 	b := p.driver.backend.(*postgres)
 	stamp := func() (text string) {
-		statement := inTables(b.naming.schema+"."+b.naming.table, "SELECT xmin::text || ' ' || xmax::text || ' ' || ctid::text FROM {lease}")
-		require.NoError(t, b.db.query(ctx, statement, nil, func(scan scan) error { return scan(&text) }))
+		statement := inTables(b.tables.schema+"."+b.tables.table, "SELECT xmin::text || ' ' || xmax::text || ' ' || ctid::text FROM {lease}")
+		require.NoError(t, query(ctx, b.db, statement, nil, func(scan scan) error { return scan(&text) }))
 		return text
 	}
 	before := stamp()
@@ -330,7 +331,7 @@ func TestOwnConnections(t *testing.T) {
 
 func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
 	ctx := bounded(t)
-	options.Migrate, options.History = true, true
+	options.Create, options.History = true, true
 	p, err := Open(ctx, options)
 	require.NoError(t, err)
 	request := claimOf("n", time.Minute)
@@ -399,17 +400,17 @@ func TestAttemptsToConnectAreBounded(t *testing.T) {
 // meanwhile is a way to PostgreSQL on which something happens before the first
 // statement of a kind.
 type meanwhile struct {
-	pgDatabase
+	querier
 	before    string
 	something func()
 	once      sync.Once
 }
 
-func (m *meanwhile) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+func (m *meanwhile) QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
 	if statement == m.before {
 		m.once.Do(m.something)
 	}
-	return m.pgDatabase.query(ctx, statement, args, each)
+	return m.querier.QueryContext(ctx, statement, args...)
 }
 
 // T63: a break ends the lease that it met, and not the one that follows before its
@@ -422,7 +423,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 		first, err := p.Acquire(ctx, claimOf("n", time.Minute))
 		require.NoError(t, err)
 		b := p.driver.backend.(*postgres)
-		b.db = &meanwhile{pgDatabase: b.db, before: b.sql.write, something: func() {
+		b.db.querier = &meanwhile{querier: b.db.querier, before: b.sql.write, something: func() {
 			require.NoError(t, others.Release(ctx, releaseOf(first)))
 			next, err = others.Acquire(ctx, claimOf("n", time.Minute))
 			require.NoError(t, err)
@@ -433,7 +434,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 		_, err = others.Renew(ctx, renewalOf(next))
 		require.NoError(t, err, "nobody has met this lease")
 
-		b.db = &meanwhile{pgDatabase: b.db, before: b.sql.write, something: func() {
+		b.db.querier = &meanwhile{querier: b.db.querier, before: b.sql.write, something: func() {
 			_, err := others.Renew(ctx, renewalOf(next))
 			require.NoError(t, err)
 		}}

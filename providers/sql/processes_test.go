@@ -32,8 +32,8 @@ const (
 // there, and removes it again. Each of them gets its turns.
 func TestProcessesExcludeEachOther(t *testing.T) {
 	urls := map[string]func() string{
-		"postgres": func() string { return withParameters(postgresURL(t), "schema", newSchema(t), "migrate", "true") },
-		"sqlite":   func() string { return "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?migrate=true" },
+		"postgres": func() string { return withParameters(postgresURL(t), "schema", newSchema(t), "create", "true") },
+		"sqlite":   func() string { return "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?create=true" },
 	}
 	for dialect, rawURL := range urls {
 		t.Run(dialect, func(t *testing.T) {

@@ -28,6 +28,7 @@ type Provider struct {
 // driver is the verbs over a backend.
 type driver struct {
 	backend   backend
+	tables    tables
 	caps      abstractions.Capabilities
 	record    recording
 	retention time.Duration   // 0 for ever

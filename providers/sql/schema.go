@@ -2,7 +2,9 @@ package sqllease
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,8 +26,52 @@ const (
 	schemaSuffix  = "_schema" // one row for the version that was installed
 )
 
-// naming says where the tables are.
-type naming struct{ schema, table string }
+// tables say where the tables are, and what both dialects do with them.
+type tables struct {
+	schema, table string   // schema is "" on SQLite
+	create        []string // the statements that make them
+	// Statements: whether there is a table, which version ours have, and a page of a
+	// name's history.
+	exists, version, history string
+}
+
+// installed is the version of our tables: 0 if there are none.
+func (t *tables) installed(ctx context.Context, on querier) (version int, err error) {
+	there, err := t.there(ctx, on, schemaSuffix)
+	if err != nil || !there {
+		return 0, err
+	}
+	err = query(ctx, on, t.version, nil, func(scan scan) error { return scan(&version) })
+	return version, err
+}
+
+func (t *tables) there(ctx context.Context, on querier, suffix string) (there bool, err error) {
+	args := []any{t.table + suffix}
+	if t.schema != "" {
+		args = append(args, t.schema)
+	}
+	err = query(ctx, on, t.exists, args, func(scan scan) error { return scan(&there) })
+	return there, err
+}
+
+// install makes the tables, in a transaction that keeps others from doing so.
+func (t *tables) install(ctx context.Context, on querier, statements []string) error {
+	found, err := t.installed(ctx, on)
+	if err != nil || found != 0 {
+		return errors.Join(err, checkVersion(found))
+	}
+	for _, suffix := range []string{"", historySuffix} {
+		if there, err := t.there(ctx, on, suffix); err != nil || there {
+			return errors.Join(err, errForeign(strings.TrimPrefix(t.schema+"."+t.table+suffix, ".")))
+		}
+	}
+	for _, statement := range statements {
+		if err := run(ctx, on, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // SetupError is returned by Migrate if the role may not create the tables, and
 // matches leasing.ErrNotSetUp. Somebody who may has to run Statements once.
@@ -71,7 +117,7 @@ func (d *driver) migrate(ctx context.Context) error {
 
 // Statements returns what Migrate runs on an empty database, for those who
 // create tables with tools of their own.
-func (p *Provider) Statements() []string { return p.driver.backend.statements() }
+func (p *Provider) Statements() []string { return slices.Clone(p.driver.tables.create) }
 
 // check makes sure, now and then, that the tables are there and of our version.
 func (d *driver) check(ctx context.Context) error {
@@ -93,7 +139,7 @@ func (d *driver) check(ctx context.Context) error {
 func checkVersion(found int) error {
 	switch {
 	case found == 0:
-		return fmt.Errorf("%w: the tables are missing: call Migrate, or set sqllease.Options.Migrate", abstractions.ErrNotSetUp)
+		return fmt.Errorf("%w: the tables are missing: call Migrate, or set sqllease.Options.Create", abstractions.ErrNotSetUp)
 	case found < schemaVersion:
 		return fmt.Errorf("%w: the tables are of the old version %d, which this code, of version %d, can't migrate: drop them, or set another Table", abstractions.ErrNotSetUp, found, schemaVersion)
 	case found > schemaVersion:

@@ -31,7 +31,7 @@ func TestSqliteFolderThatIsMissingIsASetupError(t *testing.T) {
 
 func TestMissingTablesAskForMigrate(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
-		ctx, p := bounded(t), open("migrate", "false")
+		ctx, p := bounded(t), open("create", "false")
 		_, err := p.Acquire(ctx, claimOf("n", time.Second))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		require.ErrorContains(t, err, "Migrate")
@@ -61,7 +61,7 @@ func TestNewerTablesAreLeftAlone(t *testing.T) {
 		ctx, p := bounded(t), open()
 		execute(ctx, t, p.driver.backend, "INSERT INTO {schema} (version) VALUES (99)")
 
-		old := open("migrate", "false")
+		old := open("create", "false")
 		_, err := old.Acquire(ctx, claimOf("n", time.Second))
 		for _, err := range []error{err, old.Migrate(ctx), old.driver.backend.migrate(ctx)} {
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
@@ -81,7 +81,7 @@ func TestMigrateTogether(t *testing.T) {
 		results := make(chan error)
 		for range 8 {
 			go func() {
-				p := open("migrate", "false")
+				p := open("create", "false")
 				err := p.Migrate(ctx)
 				if err == nil {
 					_, err = p.Acquire(ctx, claimOf("once", time.Minute))
@@ -173,13 +173,13 @@ func TestDatabaseMustBeUTF8(t *testing.T) {
 func TestFileThatIsNoDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text.db")
 	require.NoError(t, os.WriteFile(path, []byte("this is a text, and long enough to be taken for the header of a database file, which is a hundred bytes long"), 0o600))
-	_, err := OpenURL(t.Context(), "sqlite://"+path+"?migrate=true")
+	_, err := OpenURL(t.Context(), "sqlite://"+path+"?create=true")
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 }
 
 func TestStatementsCreateTheTables(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(...string) *Provider) {
-		ctx, p := bounded(t), open("migrate", "false")
+		ctx, p := bounded(t), open("create", "false")
 		for _, statement := range p.Statements() {
 			execute(ctx, t, p.driver.backend, statement)
 		}
@@ -193,10 +193,10 @@ func TestStatementsCreateTheTables(t *testing.T) {
 func TestTrap_T87_ForeignTablesAreLeftAlone(t *testing.T) {
 	for _, taken := range []string{"lease", "lease_history"} {
 		onEach(t, func(t *testing.T, open func(...string) *Provider) {
-			ctx, p := bounded(t), open("migrate", "false")
+			ctx, p := bounded(t), open("create", "false")
 			if b, ok := p.driver.backend.(*postgres); ok {
-				execPostgres(t, "CREATE SCHEMA "+b.naming.schema, "CREATE TABLE "+b.naming.schema+"."+taken+" (name text, n int)",
-					"COMMENT ON TABLE "+b.naming.schema+"."+taken+" IS 'rented flats'")
+				execPostgres(t, "CREATE SCHEMA "+b.tables.schema, "CREATE TABLE "+b.tables.schema+"."+taken+" (name text, n int)",
+					"COMMENT ON TABLE "+b.tables.schema+"."+taken+" IS 'rented flats'")
 			} else {
 				execute(ctx, t, p.driver.backend, "CREATE TABLE "+taken+" (name text, n int)")
 			}
@@ -207,7 +207,7 @@ func TestTrap_T87_ForeignTablesAreLeftAlone(t *testing.T) {
 			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 			if b, ok := p.driver.backend.(*postgres); ok {
 				var comment string
-				err := b.db.query(ctx, "SELECT obj_description(('"+b.naming.schema+"."+taken+"')::regclass, 'pg_class')", nil, func(scan scan) error { return scan(&comment) })
+				err := query(ctx, b.db, "SELECT obj_description(('"+b.tables.schema+"."+taken+"')::regclass, 'pg_class')", nil, func(scan scan) error { return scan(&comment) })
 				require.NoError(t, err)
 				require.Equal(t, "rented flats", comment)
 			}
@@ -230,7 +230,7 @@ func TestTrap_T87_TablesThatChangedAreNotSetUp(t *testing.T) {
 				ctx, p := bounded(t), open()
 				old := "old"
 				if b, ok := p.driver.backend.(*postgres); ok {
-					old = b.naming.schema + ".old"
+					old = b.tables.schema + ".old"
 				}
 				_, err := p.Acquire(ctx, claimOf("n", time.Minute))
 				require.NoError(t, err)
@@ -267,7 +267,7 @@ func TestMigrateSeveralTablesIntoOneNewSchema(t *testing.T) {
 		ctx, open := bounded(t), databases["postgres"](t)
 		results := make(chan error)
 		for i := range 8 {
-			p := open("migrate", "false", "table", fmt.Sprint("t", i))
+			p := open("create", "false", "table", fmt.Sprint("t", i))
 			go func() { results <- p.Migrate(ctx) }()
 		}
 		for range 8 {

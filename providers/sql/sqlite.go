@@ -16,7 +16,7 @@ import (
 type sqlite struct {
 	db     *sqliteDatabase
 	sql    sqliteSQL
-	naming naming
+	tables *tables
 	record recording
 	clock  func() providerkit.HostTime
 }
@@ -38,9 +38,9 @@ var sqliteCapabilities = abstractions.Capabilities{
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
 
 func (s *sqlite) apply(ctx context.Context, op op) (done applied, err error) {
-	err = s.db.write(ctx, false, func(q querier) error {
+	err = s.db.write(ctx, false, func(on querier) error {
 		now := s.clock()
-		found, err := s.find(ctx, q, op.name, now)
+		found, err := s.find(ctx, on, op.name, now)
 		if err != nil {
 			return err
 		}
@@ -52,30 +52,30 @@ func (s *sqlite) apply(ctx context.Context, op op) (done applied, err error) {
 			found.ends = now.Deadline(found.Left)
 		}
 		found.version = max(found.version+1, now.Wall.UnixMicro())
-		if err := run(ctx, q, s.sql.write, found.values()...); err != nil {
+		if err := run(ctx, on, s.sql.write, found.values()...); err != nil {
 			return err
 		}
-		return cmp.Or(s.note(ctx, q, op.name, done.Expired), s.note(ctx, q, op.name, done.Note))
+		return cmp.Or(s.note(ctx, on, op.name, done.Expired), s.note(ctx, on, op.name, done.Note))
 	})
 	return done, err
 }
 
-func (s *sqlite) find(ctx context.Context, q querier, name string, now providerkit.HostTime) (sqliteRow, error) {
+func (s *sqlite) find(ctx context.Context, on querier, name string, now providerkit.HostTime) (sqliteRow, error) {
 	var r sqliteRow
 	r.Name = name
-	err := q.query(ctx, s.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
+	err := query(ctx, on, s.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
 	r.settle(now)
 	return r, err
 }
 
 // note writes an entry of the history, if it is one.
-func (s *sqlite) note(ctx context.Context, q querier, name string, e abstractions.HistoryEntry) error {
+func (s *sqlite) note(ctx context.Context, on querier, name string, e abstractions.HistoryEntry) error {
 	if e.Kind == "" || !s.record.changes {
 		return nil
 	}
-	err := run(ctx, q, s.sql.note, name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason)
+	err := run(ctx, on, s.sql.note, name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason)
 	if limit := s.record.trim(1); err == nil && limit > 0 {
-		_, err = s.trim(ctx, q, limit)
+		_, err = s.trim(ctx, on, limit)
 	}
 	return err
 }
@@ -94,11 +94,11 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 		return nil, err
 	}
 	renewals := make([]renewal, len(reqs))
-	err := s.db.write(ctx, true, func(q querier) error {
+	err := s.db.write(ctx, true, func(on querier) error {
 		now := s.clock()
 		ends := now.Deadline(0)
 		args := []any{items.String(), now.Wall.UnixMicro(), now.SinceBoot.Microseconds(), now.Boot, ends.Wall, ends.SinceBoot}
-		err := q.query(ctx, s.sql.renew, args, func(scan scan) error {
+		err := query(ctx, on, s.sql.renew, args, func(scan scan) error {
 			var name string
 			if err := scan(&name); err != nil {
 				return err
@@ -110,7 +110,7 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 		if err != nil {
 			return err
 		}
-		return s.explain(ctx, q, reqs, renewals, now)
+		return s.explain(ctx, on, reqs, renewals, now)
 	})
 	return renewals, err
 }
@@ -121,13 +121,13 @@ func renewed(req abstractions.RenewRequest, now time.Time) providerkit.Record {
 
 // explain reads what stood in the way of those that were not renewed, and
 // records the others.
-func (s *sqlite) explain(ctx context.Context, q querier, reqs []abstractions.RenewRequest, renewals []renewal, now providerkit.HostTime) error {
+func (s *sqlite) explain(ctx context.Context, on querier, reqs []abstractions.RenewRequest, renewals []renewal, now providerkit.HostTime) error {
 	for i, req := range reqs {
 		r := &renewals[i]
 		if r.renewed && !s.record.renewals {
 			continue
 		}
-		found, err := s.find(ctx, q, req.Name, now)
+		found, err := s.find(ctx, on, req.Name, now)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (s *sqlite) explain(ctx context.Context, q querier, reqs []abstractions.Ren
 			continue
 		}
 		note := abstractions.HistoryEntry{Time: now.Wall, Kind: abstractions.HistoryRenewed, ID: found.ID, Owner: found.Owner, Token: found.Token}
-		if err := s.note(ctx, q, req.Name, note); err != nil {
+		if err := s.note(ctx, on, req.Name, note); err != nil {
 			return err
 		}
 	}
@@ -144,8 +144,13 @@ func (s *sqlite) explain(ctx context.Context, q querier, reqs []abstractions.Ren
 }
 
 func (s *sqlite) read(ctx context.Context, name string) (providerkit.Record, error) {
-	r, err := s.find(ctx, databaseReader{s.db}, name, s.clock())
+	r, err := s.find(ctx, s.db, name, s.clock())
 	return r.Record, err
+}
+
+// query runs beside the writers: in WAL mode a reader waits for nobody.
+func (s *sqlite) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return query(ctx, s.db, statement, args, each)
 }
 
 func (s *sqlite) close() error { return s.db.close() }
@@ -188,13 +193,6 @@ func (r *sqliteRow) values() []any {
 	}
 	return []any{
 		r.Name, r.version, r.Token, r.ID, r.Owner, ttlColumn(&r.Record), encodeMetadata(r.Metadata), acquired, r.ends.Wall, r.ends.Boot, r.ends.SinceBoot,
-		number(r.Breaking), r.BrokenBy, r.BreakReason, r.Ended.String(),
+		r.Breaking, r.BrokenBy, r.BreakReason, r.Ended.String(),
 	}
-}
-
-func number(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -17,7 +17,7 @@ import (
 // sqliteDatabase serialises the writers of this process and keeps their
 // connection, if the database is our own.
 type sqliteDatabase struct {
-	db     *sql.DB
+	*sql.DB
 	own    bool
 	lock   fairLock
 	writer *sqliteWriter // guarded by lock; nil until needed, and on a user's database
@@ -37,9 +37,9 @@ const readers = 4
 // openSqlite makes a database of our own. It doesn't touch the file.
 func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
-	d := &sqliteDatabase{own: true}
+	d := &sqliteDatabase{own: true, lock: newFairLock()}
 	var err error
-	d.db, err = sqlitedriver.Open(name, func(conn *sqlite3.Conn) error {
+	d.DB, err = sqlitedriver.Open(name, func(conn *sqlite3.Conn) error {
 		if err := conn.BusyHandler((&busyHandler{burst: &d.burst}).wait); err != nil {
 			return err
 		}
@@ -51,8 +51,8 @@ func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.db.SetMaxOpenConns(1 + readers)
-	d.db.SetMaxIdleConns(1 + readers)
+	d.SetMaxOpenConns(1 + readers)
+	d.SetMaxIdleConns(1 + readers)
 	return d, nil
 }
 
@@ -95,7 +95,7 @@ func (d *sqliteDatabase) write(ctx context.Context, urgent bool, do func(querier
 	// The lock is ours: what follows takes microseconds, and an interrupt
 	// in the middle would only cost the work done. COMMIT asks ctx again.
 	if err = d.opened.Load().verify(); err == nil {
-		err = do(w.detached(ctx))
+		err = do(w)
 	}
 	if err == nil {
 		err = w.exec(ctx, "COMMIT")
@@ -114,7 +114,7 @@ func (d *sqliteDatabase) connect(ctx context.Context) (*sqliteWriter, error) {
 	if d.writer != nil {
 		return d.writer, nil
 	}
-	conn, err := d.db.Conn(ctx)
+	conn, err := d.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -146,45 +146,21 @@ func (w *sqliteWriter) exec(ctx context.Context, statement string) error {
 	return err
 }
 
-// detached runs statements whatever becomes of ctx.
-func (w *sqliteWriter) detached(ctx context.Context) querier {
-	return detachedQuerier{w, context.WithoutCancel(ctx)}
-}
-
-type detachedQuerier struct {
-	w   *sqliteWriter
-	ctx context.Context
-}
-
-func (q detachedQuerier) query(_ context.Context, statement string, args []any, each func(scan) error) error {
-	if q.w.prepared == nil {
-		return sqlRunner{q.w.Conn}.query(q.ctx, statement, args, each)
+// QueryContext runs a statement whatever becomes of ctx: see write.
+func (w *sqliteWriter) QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
+	ctx = context.WithoutCancel(ctx)
+	if w.prepared == nil {
+		return w.Conn.QueryContext(ctx, statement, args...)
 	}
-	prepared := q.w.prepared[statement]
+	prepared := w.prepared[statement]
 	if prepared == nil {
 		var err error
-		if prepared, err = q.w.PrepareContext(q.ctx, statement); err != nil {
-			return err
+		if prepared, err = w.PrepareContext(ctx, statement); err != nil {
+			return nil, err
 		}
-		q.w.prepared[statement] = prepared
+		w.prepared[statement] = prepared
 	}
-	return stmtRunner{prepared}.query(q.ctx, statement, args, each)
-}
-
-// stmtRunner runs one prepared statement.
-type stmtRunner struct{ *sql.Stmt }
-
-func (s stmtRunner) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
-	return s.Stmt.QueryContext(ctx, args...)
-}
-
-func (s stmtRunner) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return sqlRunner{s}.query(ctx, statement, args, each)
-}
-
-// read runs one statement beside the writers: in WAL mode it waits for nobody.
-func (d *sqliteDatabase) read(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return sqlRunner{d.db}.query(ctx, statement, args, each)
+	return prepared.QueryContext(ctx, args...)
 }
 
 // close waits for the writer under way, which its context bounds.
@@ -199,7 +175,7 @@ func (d *sqliteDatabase) close() error {
 	if d.writer != nil {
 		d.leave(d.writer, false)
 	}
-	return d.db.Close()
+	return d.DB.Close()
 }
 
 // sqliteCode is the result code behind an error of ncruces' driver, or of one

@@ -3,72 +3,32 @@ package sqllease
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// fairLock is a lock whose waiters are served in the order in which they came, the
-// urgent ones first. SQLite has one writer at a time; goroutines queue here,
-// at no cost, rather than at the lock of the file, where waiting means polling.
+// fairLock is a lock whose waiters are served in the order in which they came, but
+// that the urgent ones pass all others except the first. SQLite has one writer at a
+// time; goroutines queue here, at no cost, rather than at the lock of the file, where
+// waiting means polling.
 type fairLock struct {
-	mu     sync.Mutex
-	taken  bool
-	urgent []chan struct{}
-	others []chan struct{}
+	taken semaphore // of one place: the lock
+	first semaphore // of one place: the first in the queue of those that are not urgent
 }
 
-func (l *fairLock) lock(ctx context.Context, urgent bool) error {
-	l.mu.Lock()
-	if !l.taken {
-		l.taken = true
-		l.mu.Unlock()
-		return nil
-	}
-	mine := make(chan struct{})
-	queue := &l.others
-	if urgent {
-		queue = &l.urgent
-	}
-	*queue = append(*queue, mine)
-	l.mu.Unlock()
-	select {
-	case <-mine:
-		return nil
-	case <-ctx.Done():
-	}
-	if !l.leave(queue, mine) {
-		l.unlock() // it was handed over in the same moment
-	}
-	return ctx.Err()
-}
+func newFairLock() fairLock { return fairLock{make(semaphore, 1), make(semaphore, 1)} }
 
-func (l *fairLock) leave(queue *[]chan struct{}, mine chan struct{}) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(*queue, mine)
-	if i < 0 {
-		return false
-	}
-	*queue = slices.Delete(*queue, i, i+1)
-	return true
-}
-
-// unlock hands the lock to the next waiter.
-func (l *fairLock) unlock() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, queue := range [...]*[]chan struct{}{&l.urgent, &l.others} {
-		if len(*queue) > 0 {
-			close((*queue)[0])
-			(*queue)[0] = nil
-			*queue = (*queue)[1:]
-			return
+func (l fairLock) lock(ctx context.Context, urgent bool) error {
+	if !urgent {
+		if err := l.first.enter(ctx); err != nil {
+			return err
 		}
+		defer l.first.leave()
 	}
-	l.taken = false
+	return l.taken.enter(ctx)
 }
+
+func (l fairLock) unlock() { l.taken.leave() }
 
 // A process that has written for longest at a stretch, while others wait for
 // the file, leaves it to them for a pause: they ask at intervals, and would find

@@ -58,7 +58,7 @@ func TestBusyHandlerLastsAsLongAsTheContext(t *testing.T) {
 
 func TestFairLockServesInOrderUrgentFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var lock fairLock
+		lock := newFairLock()
 		require.NoError(t, lock.lock(t.Context(), false))
 		var served []int
 		leaving, leave := context.WithCancel(t.Context())
@@ -71,44 +71,17 @@ func TestFairLockServesInOrderUrgentFirst(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		enter(t.Context(), 3, false)
+		enter(t.Context(), 1, false) // the first of the others keeps its place
 		enter(leaving, 4, false)
 		enter(t.Context(), 5, false)
-		enter(t.Context(), 1, true)
 		enter(t.Context(), 2, true)
+		enter(t.Context(), 3, true)
 		leave()
 		synctest.Wait()
 		lock.unlock()
 		synctest.Wait()
 		require.Equal(t, []int{1, 2, 3, 5}, served)
-		require.False(t, lock.taken)
+		require.Empty(t, lock.taken)
+		require.Empty(t, lock.first)
 	})
 }
-
-// A waiter that gets the lock in the moment in which it leaves hands it on.
-func TestFairLockIsNotLostWithALeaver(t *testing.T) {
-	for range 100 { // the leaver sees either first
-		var lock fairLock
-		require.NoError(t, lock.lock(t.Context(), false))
-		if lock.lock(calledWhileLeaving{t.Context(), &lock}, false) == nil {
-			lock.unlock()
-		}
-		require.False(t, lock.taken)
-	}
-}
-
-// calledWhileLeaving ends in the moment in which somebody waits for it, and
-// hands the lock on in the same moment.
-type calledWhileLeaving struct {
-	context.Context
-	lock *fairLock
-}
-
-func (c calledWhileLeaving) Done() <-chan struct{} {
-	c.lock.unlock()
-	ended := make(chan struct{})
-	close(ended)
-	return ended
-}
-
-func (calledWhileLeaving) Err() error { return context.Canceled }

@@ -27,7 +27,7 @@ func TestTrap_T18_HardLinksOfAFileAreRefused(t *testing.T) {
 	require.NoError(t, os.Link(first, second))
 
 	for _, path := range []string{first, second} {
-		other := openTest(t, "sqlite://"+path, []string{"migrate", "false"})
+		other := openTest(t, "sqlite://"+path, []string{"create", "false"})
 		_, err = other.Acquire(ctx, claimOf("n", time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp, path)
 		require.ErrorContains(t, err, "2 names")

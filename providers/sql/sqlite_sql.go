@@ -8,16 +8,14 @@ import (
 // sqliteSQL is the statements for one table, whose name has letters, digits and
 // underscores only.
 type sqliteSQL struct {
-	read, write, renew, list, history, note string
-	page, forget, trim, hand, moveHand      string
-	exists, version                         string
-	create                                  []string
+	read, write, renew, list, note     string
+	page, forget, trim, hand, moveHand string
 }
 
 // sqliteColumns are in the order of sqliteRow.columns. An expires_us of 0 is never.
 const sqliteColumns = `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, boot, boot_us, breaking, broken_by, break_reason, ended`
 
-func newSqliteSQL(table string) sqliteSQL {
+func newSqliteSQL(table string) (sqliteSQL, tables) {
 	fill := strings.NewReplacer(
 		"{{lease}}", `"`+table+`"`,
 		"{{history}}", `"`+table+historySuffix+`"`,
@@ -48,7 +46,6 @@ RETURNING name`),
 WHERE name >= ?1 AND name > ?2 AND (?3 IS NULL OR name < ?3) AND token > 0
 	AND (NOT ?4 OR id <> '' AND (expires_us = 0 OR CASE WHEN boot <> '' AND boot = ?7 THEN boot_us > ?6 ELSE expires_us > ?5 END))
 ORDER BY name LIMIT ?8`),
-		history:  fill(`SELECT seq, at_us, kind, id, owner, token, actor, reason FROM {{history}} WHERE name = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3`),
 		note:     fill(`INSERT INTO {{history}} (name, at_us, kind, id, owner, token, actor, reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`),
 		page:     fill(`SELECT name, {{row}} FROM {{lease}} WHERE name > ?1 ORDER BY name LIMIT ?2`),
 		forget:   fill(`DELETE FROM {{lease}} WHERE name = ?1`),
@@ -56,13 +53,14 @@ ORDER BY name LIMIT ?8`),
 		moveHand: fill(`UPDATE {{schema}} SET swept = ?1 WHERE version = {{version}}`),
 		trim: fill(`DELETE FROM {{history}} WHERE at_us < ?2 AND seq IN (SELECT seq FROM {{history}} ORDER BY seq LIMIT ?1)
 RETURNING 1`),
-		exists:  `SELECT count(*) FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1 COLLATE NOCASE`,
+	}
+	return s, tables{
+		table:   table,
+		exists:  `SELECT count(*) > 0 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1 COLLATE NOCASE`,
 		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
+		history: fill(`SELECT seq, at_us, kind, id, owner, token, actor, reason FROM {{history}} WHERE name = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3`),
+		create:  strings.Split(fill(sqliteSchema), ";\n"),
 	}
-	for _, statement := range strings.Split(sqliteSchema, ";\n") {
-		s.create = append(s.create, fill(strings.TrimSpace(statement)))
-	}
-	return s
 }
 
 const sqliteSchema = `CREATE TABLE {{lease}} (

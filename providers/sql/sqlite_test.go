@@ -79,7 +79,7 @@ func TestOwnSqliteDatabase(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	p, err := Open(ctx, Options{DB: db, Dialect: SQLite, Migrate: true, Table: "locks"})
+	p, err := Open(ctx, Options{DB: db, Dialect: SQLite, Create: true, Table: "locks"})
 	require.NoError(t, err)
 
 	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))

@@ -18,9 +18,9 @@ func countRows(t testing.TB, p *Provider, table string) (n int) {
 	var err error
 	switch b := p.driver.backend.(type) {
 	case *postgres:
-		err = b.db.query(bounded(t), inTables(b.naming.schema+"."+b.naming.table, "SELECT count(*) FROM "+table), nil, count)
+		err = query(bounded(t), b.db, inTables(b.tables.schema+"."+b.tables.table, "SELECT count(*) FROM "+table), nil, count)
 	case *sqlite:
-		err = b.db.read(bounded(t), inTables(b.naming.table, "SELECT count(*) FROM "+table), nil, count)
+		err = query(bounded(t), b.db, inTables(b.tables.table, "SELECT count(*) FROM "+table), nil, count)
 	}
 	require.NoError(t, err)
 	return n
@@ -205,7 +205,7 @@ SELECT 'reply/' || n, 1, '', '', '{}', 0, '', '', '', 1, 0, '', 0 FROM series`
 		// As many names come first that are kept, as their tokens are ahead of the clock.
 		execute(ctx, t, first.driver.backend, strings.NewReplacer("reply/", "kept/", "n, 1,", "n, 4503599627370496,").Replace(statement))
 		for range processes {
-			p := open("migrate", "false")
+			p := open("create", "false")
 			calls := 0
 			p.driver.random = func(n int) int { // the last release is the one in so many
 				calls++

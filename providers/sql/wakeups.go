@@ -20,8 +20,8 @@ type wakeups struct {
 }
 
 // newWakeups takes a function that connects, nil if the driver can't listen.
-func newWakeups(n naming, connect func(context.Context) (*pgx.Conn, error)) *wakeups {
-	w := &wakeups{channel: "leasing_" + digest(fmt.Sprintf("%q %q", n.schema, n.table))}
+func newWakeups(schema, table string, connect func(context.Context) (*pgx.Conn, error)) *wakeups {
+	w := &wakeups{channel: "leasing_" + digest(fmt.Sprintf("%q %q", schema, table))}
 	if connect != nil {
 		w.Connect = func(ctx context.Context) (providerkit.Connection, error) { return w.listen(ctx, connect) }
 	}

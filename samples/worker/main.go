@@ -2,7 +2,7 @@
 // it has it, and takes over when its holder stops. It is one program for every
 // backend: a URL or a file says which.
 //
-//	go run ./worker -provider 'sqlite://worker.db?migrate=true'
+//	go run ./worker -provider 'sqlite://worker.db?create=true'
 //	go run ./worker -provider 'redis://127.0.0.1:6379'
 //	go run ./worker -config worker/configs/blob.json
 //

@@ -125,7 +125,7 @@ func (p *process) stop() {
 // A holder that loses its lease stops its work, and competes again.
 func TestWorkerThatLosesItsLeaseCompetesAgainOnSQLite(t *testing.T) {
 	t.Parallel()
-	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) + "?migrate=true"
+	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) + "?create=true"
 	w := start(t, vars(urlVariable, url), "-ttl", "2s", "-pace", "100ms", "-name", "n")
 	first := w.await(`HAS THE LEASE, token (\d+)`)
 	provider, err := place.Open(t.Context(), url)
@@ -141,7 +141,7 @@ func TestWorkerThatLosesItsLeaseCompetesAgainOnSQLite(t *testing.T) {
 
 func TestWorkerThatWaitsStopsInOrderOnSQLite(t *testing.T) {
 	t.Parallel()
-	env := vars(urlVariable, "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))+"?migrate=true")
+	env := vars(urlVariable, "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))+"?create=true")
 	w1 := start(t, env, "-owner", "w1")
 	w1.await(`HAS THE LEASE`)
 	w2 := start(t, env, "-owner", "w2", "-pace", "100ms")
@@ -151,7 +151,7 @@ func TestWorkerThatWaitsStopsInOrderOnSQLite(t *testing.T) {
 
 func TestMeasureOnSQLite(t *testing.T) {
 	var out bytes.Buffer
-	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) + "?migrate=true"
+	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) + "?create=true"
 	require.NoError(t, run(t.Context(), []string{"-provider", url, "-measure", "3"}, vars(), &out))
 	require.Regexp(t, `sqlite, 3 times +median +99 % +first\nacquire .*s\nrenew .*s\nrelease .*s\n`, out.String())
 }

@@ -21,7 +21,7 @@ WITH before AS MATERIALIZED (
 		ttl_us = $4::bigint,
 		metadata = $5::text::jsonb,
 		acquired_at = old.now,
-		expires_at = old.now + $4::bigint * interval '1 microsecond',
+		expires_at = old.now + {{span:$4::bigint}},
 		version = greatest(old.version + 1, {{micros:old.now}})
 	FROM old WHERE l.name = old.name
 	RETURNING l.*
@@ -30,7 +30,7 @@ WITH before AS MATERIALIZED (
 ), inserted AS (
 	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, ended, version)
 	SELECT $1::text, {{micros:now}}, $2::text, $3::text, $4::bigint, $5::text::jsonb, now,
-		now + $4::bigint * interval '1 microsecond', false, '', '', '', {{micros:now}}
+		now + {{span:$4::bigint}}, false, '', '', '', {{micros:now}}
 	FROM fresh
 	ON CONFLICT (name) DO NOTHING
 	RETURNING l.*

@@ -10,7 +10,7 @@ WITH locked AS MATERIALIZED (
 ), updated AS (
 	UPDATE {{lease}} AS l SET
 		id = '', owner = '', ttl_us = NULL, metadata = '{}', acquired_at = NULL, expires_at = NULL,
-		ended = pg_catalog.concat_ws(' ', $2::text || '@' || old.second, (
+		ended = pg_catalog.concat_ws(' ', $2::text || '@' || old.second::text, (
 			SELECT pg_catalog.string_agg(e.id, ' ' ORDER BY e.n)
 			FROM pg_catalog.unnest(pg_catalog.string_to_array(old.ended, ' ')) WITH ORDINALITY AS e(id, n)
 			WHERE e.n < {{ended_least}} OR e.n < {{ended_most}} AND pg_catalog.split_part(e.id, '@', 2)::bigint >= old.second - {{ended_for}}

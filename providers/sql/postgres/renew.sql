@@ -16,7 +16,7 @@ WITH request AS MATERIALIZED (
 	UPDATE {{lease}} AS l SET
 		ttl_us = old.claim_ttl_us,
 		metadata = coalesce(old.claim_metadata, old.metadata),
-		expires_at = old.now + old.claim_ttl_us * interval '1 microsecond',
+		expires_at = old.now + {{span:old.claim_ttl_us}},
 		version = greatest(old.version + 1, {{micros:old.now}})
 	FROM old
 	WHERE l.name = old.name AND old.id = old.claim AND old.token = old.claim_token AND NOT old.breaking

@@ -1,3 +1,4 @@
+CREATE SCHEMA IF NOT EXISTS {{namespace}};
 CREATE TABLE {{lease}} (
 	name         text COLLATE "C" PRIMARY KEY,
 	token        bigint NOT NULL,

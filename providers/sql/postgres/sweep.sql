@@ -15,7 +15,7 @@ WITH hand AS MATERIALIZED (
 	SELECT {{now}} AS now
 ), idle AS MATERIALIZED (
 	SELECT l.name FROM {{lease}} AS l, page, c
-	WHERE l.name = page.name AND (l.id = '' OR l.expires_at <= c.now - $3::bigint * interval '1 microsecond')
+	WHERE l.name = page.name AND (l.id = '' OR l.expires_at <= c.now - {{span:$3::bigint}})
 		AND l.version <= {{micros:c.now}} - $3::bigint AND l.token < {{micros:c.now}}
 	ORDER BY l.name FOR UPDATE OF l SKIP LOCKED
 ), gone AS (

@@ -16,7 +16,7 @@ WITH locked AS MATERIALIZED (
 		ttl_us = $6::bigint,
 		metadata = $7::text::jsonb,
 		acquired_at = CASE WHEN $3::boolean THEN old.now WHEN $4::text <> '' THEN old.acquired_at END,
-		expires_at = CASE WHEN $8::boolean THEN old.now + $9::bigint * interval '1 microsecond' ELSE old.expires_at END,
+		expires_at = CASE WHEN $8::boolean THEN old.now + {{span:$9::bigint}} ELSE old.expires_at END,
 		breaking = $10::boolean,
 		broken_by = $11::text,
 		break_reason = $12::text,
@@ -30,7 +30,7 @@ WITH locked AS MATERIALIZED (
 	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, ended, version)
 	SELECT $1::text, CASE WHEN $3::boolean THEN {{micros:now}} ELSE 0 END, $4::text, $5::text, $6::bigint, $7::text::jsonb,
 		CASE WHEN $3::boolean THEN now END,
-		CASE WHEN $8::boolean THEN now + $9::bigint * interval '1 microsecond' END,
+		CASE WHEN $8::boolean THEN now + {{span:$9::bigint}} END,
 		$10::boolean, $11::text, $12::text, $13::text, {{micros:now}}
 	FROM fresh
 	ON CONFLICT (name) DO NOTHING

@@ -12,7 +12,7 @@ import (
 )
 
 func TestOpenOnSQLite(t *testing.T) {
-	opens(t, "sqlite", "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))+"?migrate=true")
+	opens(t, "sqlite", "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))+"?create=true")
 }
 
 func TestOpenOnPostgres(t *testing.T) {

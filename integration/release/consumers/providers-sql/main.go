@@ -13,7 +13,7 @@ import (
 
 func main() {
 	ctx := context.Background()
-	provider, err := sqllease.OpenURL(ctx, "sqlite://leases.db?migrate=true")
+	provider, err := sqllease.OpenURL(ctx, "sqlite://leases.db?create=true")
 	if err != nil {
 		log.Fatal(err)
 	}
