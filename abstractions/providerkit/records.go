@@ -84,8 +84,9 @@ type Records struct {
 	Classify func(error) Meaning
 	// Clock is the host's clock. Default HostClock.
 	Clock func() HostTime
-	// Retention is how long a name is remembered, if the Store is a ListingStore:
-	// see Record.Forgettable. 0 is for ever.
+	// Retention is how long a name is remembered: see Record.Forgettable. It is longer
+	// than a call may last, since one that has looked before a name was used, and
+	// creates the record after it was forgotten, gives a token of before. 0 is for ever.
 	Retention time.Duration
 	// ManualSweep leaves sweeping to the function Sweep, where requests cost, or a
 	// listing can't begin at a key. Otherwise some releases sweep a little.

@@ -75,20 +75,12 @@
 //
 // # Requests
 //
-//	Acquire  a free name   2  a read and a replacement, or a creation the first time
-//	Acquire  a held name   1  a read; 2 if one's own claim holds it
-//	Renew                  1  a replacement; 2 without the state of a grant
-//	Release                1  a replacement; 2 without the state of a grant
-//	Break                  2  a read and a replacement, also where nobody holds the name
-//	Inspect, Ping          1  a read
-//	List                   1  query per page, more where pages come short
-//
-// Where somebody else has written in between, two more: a read and the write again.
-// Where the reply to a write was lost, one more: a read shows whether it was applied.
-// The first call reads the account and the container as well; azcosmos reads the
-// account every five minutes. It also repeats by itself, within the call and its
-// context, reads that failed, requests that could not be sent, and writes that met a
-// region without writes.
+// docs/providers/cosmos.md counts them. Where somebody else has written in between,
+// a call reads and writes again. Where the reply to a write was lost, a read shows
+// whether it was applied. The first call reads the account and the container as well;
+// azcosmos reads the account every five minutes. It also repeats by itself, within the
+// call and its context, reads that failed, requests that could not be sent, and writes
+// that met a region without writes.
 //
 // # How it works
 //

@@ -2,6 +2,7 @@ package cosmoslease
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +119,28 @@ func TestTrap_T45_TheServicesTimeToLiveDecidesNothing(t *testing.T) {
 			require.Greater(t, next.Token, g.Token)
 		})
 	}
+}
+
+// T54: a document whose token lies before the service's clock outlives its retention,
+// or the token would be given out again.
+func TestTrap_T54_TheServiceKeepsTokensOfTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		ahead.Store(int64(10 * time.Minute))
+		b := newBed(t, cosmostest.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		b.account.SetTTL(testDatabase, testContainer, -1)
+		p := b.process(func(o *Options) { o.ExpireDocuments, o.Retention = true, time.Minute })
+		g, err := p.Acquire(t.Context(), wish("n", "a", time.Minute))
+		require.NoError(t, err)
+		ahead.Store(0) // the clock was put right
+		g.State = nil
+		require.NoError(t, p.Release(t.Context(), giveUp(g)))
+		time.Sleep(9 * time.Minute)
+		require.Equal(t, g.Token, b.inspect("n").Token)
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, b.inspect("n").Token, "deleted by the service")
+		require.Greater(t, b.acquire("n", "b").Token, g.Token)
+	})
 }
 
 // Where an item that has expired stands in the way of a new one, as long as the

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -23,6 +24,7 @@ type store struct {
 	connection *connection
 	naming     providerkit.Naming
 	sessions   sessions
+	date       atomic.Int64 // the service's time in the latest reply, in seconds
 }
 
 // document is an item beside its partition key, where that has another path. The
@@ -131,10 +133,12 @@ const (
 )
 
 // timeToLive is after how many seconds without a write the service may delete the
-// document: never so few that a lease could depend on it.
+// document: never so few that a lease could depend on it, nor before the service's
+// clock has passed the token, since the next one comes from that clock.
 func (s *store) timeToLive(data []byte) (int64, error) {
 	o := s.connection.options
 	var lease struct {
+		Token  int64  `json:"token"`
 		Holder string `json:"id"`
 		Lasts  int64  `json:"lasts_us"` // 0 for ever
 	}
@@ -145,6 +149,7 @@ func (s *store) timeToLive(data []byte) (int64, error) {
 		return 0, err
 	}
 	seconds := int64((o.Retention+time.Duration(lease.Lasts)*time.Microsecond-1)/time.Second) + 1
+	seconds = max(seconds, lease.Token/time.Second.Microseconds()+1-s.date.Load())
 	if lease.Holder != "" && lease.Lasts == 0 || seconds > maxTimeToLive {
 		return neverDeleted, nil
 	}
@@ -264,6 +269,9 @@ func (s *store) heard(response azcosmos.Response, err error) (http.Header, error
 		header = answered
 	}
 	s.sessions.keep(header.Get("x-ms-session-token"))
+	if date, none := dateOf(header); none == nil {
+		s.date.Store(date.Unix())
+	}
 	if status.code == http.StatusNotFound && status.sub != 0 {
 		s.sessions.drop()
 	}

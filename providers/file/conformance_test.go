@@ -1,4 +1,4 @@
-package filelease_test
+package filelease
 
 import (
 	"testing"
@@ -8,29 +8,29 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
-	filelease "github.com/distributedleasing/leasing/providers/file"
 )
 
 // client is a provider that tells its folder.
 type client struct {
-	*filelease.Provider
+	*Provider
 	folder string
 }
 
-func open(t testing.TB, folder string, retention time.Duration) client {
-	p, err := filelease.Open(t.Context(), filelease.Options{Folder: folder, Create: true, Retention: retention})
+func open(t testing.TB, folder string) client {
+	p, err := Open(t.Context(), Options{Folder: folder, Create: true})
 	require.NoError(t, err)
 	return client{p, folder}
 }
 
 func TestConformance(t *testing.T) {
 	providertest.Run(t, providertest.Harness{
-		New: func(t testing.TB) abstractions.Provider { return open(t, t.TempDir(), 0) },
+		New: func(t testing.TB) abstractions.Provider { return open(t, t.TempDir()) },
 		Peer: func(t testing.TB, p abstractions.Provider) abstractions.Provider {
-			return open(t, p.(client).folder, 0)
+			return open(t, p.(client).folder)
 		},
 		Forget: func(t testing.TB, p abstractions.Provider, _ string) {
-			sweeper := open(t, p.(client).folder, time.Millisecond)
+			sweeper := open(t, p.(client).folder)
+			sweeper.records.Retention = time.Millisecond
 			forgotten, err := sweeper.Sweep(t.Context())
 			for ; forgotten == 0 && err == nil; forgotten, err = sweeper.Sweep(t.Context()) {
 			} // the retention may not have passed

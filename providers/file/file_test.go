@@ -53,7 +53,7 @@ func TestOptionsInJSONAndURL(t *testing.T) {
 	require.Equal(t, 10*time.Minute, p.records.Retention)
 	require.NoError(t, p.Close())
 	for url, field := range map[string]string{
-		"": "URL", "file://": "URL", "file://host/x": "URL", "redis:///x": "URL", "file:///x?creat=1": "creat", "file:///x?retention=1": "retention",
+		"": "URL", "file://": "URL", "file://host/x": "URL", "redis:///x": "URL", "file:///x?creat=1": "creat", "file:///x?retention=1": "retention", "file:///x?retention=59s": "Retention",
 		"file:///x?timeout=-1s": "Timeout",
 	} {
 		_, err := OpenURL(t.Context(), url)
@@ -256,8 +256,9 @@ func TestTrap_T73_OneReleaseSweeps(t *testing.T) {
 		p.mustAcquire(t, name, "mine")
 		require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: "mine"}))
 	}
-	other, err := Open(t.Context(), Options{Folder: folder, Retention: time.Millisecond})
+	other, err := Open(t.Context(), Options{Folder: folder})
 	require.NoError(t, err)
+	other.records.Retention = time.Millisecond
 	<-time.After(2 * time.Millisecond) // the retention
 	other.mustAcquire(t, "last", "mine")
 	require.NoError(t, other.Release(t.Context(), abstractions.ReleaseRequest{Name: "last", ID: "mine"}))

@@ -17,9 +17,10 @@ type Options struct {
 	// Create makes the folder if it is missing.
 	Create bool `json:"create"`
 	// Retention is how long a name is remembered after its last use. A request that
-	// was delayed for longer than that may land after its own clean-up. Default an
-	// hour; or abstractions.Infinite.
-	Retention time.Duration `json:"retention" option:"retention"`
+	// was delayed for longer than that may land after its own clean-up, or repeat the
+	// token of a holder whom it has not seen. At least a minute, which is far more
+	// than a call should last. Default an hour; or abstractions.Infinite.
+	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a call whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
 }
