@@ -99,17 +99,10 @@
 //
 // # Requests
 //
-//	Acquire     free name 3; first time 3 (4 with the container); held name 1
-//	Acquire     again, after a lost reply 2
-//	Renew       1; 2 to 4 where TTL, metadata or the record have changed, or it is lost
-//	Release     2; without the grant's state 1 to 3
-//	Break       3; a name that is free 1, or 2 if its lease has run out
-//	Inspect     1;  List 1 for each page;  Ping 1
-//
-// One that finds half of somebody's Break or Release needs 2 more. Nothing is sent
-// by Open. The library's own retries are off: a method makes one
-// attempt, and an answer that was lost is "unknown". A call begins again, at most 5
-// times, where others have changed the record between its look and its write.
+// docs/providers/blob.md counts them. Nothing is sent by Open. The library's own
+// retries are off: a method makes one attempt, and an answer that was lost is
+// "unknown". A call begins again, at most 5 times, where others have changed the
+// record between its look and its write.
 //
 // A name that was used once leaves a blob of some hundred bytes of metadata behind:
 // see [Provider.Sweep]. Prices, limits, and what the identity needs are in

@@ -14,84 +14,69 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// meaning is what an answer of the service says about the request.
-type meaning uint8
-
+// What an answer says beside the classes of the kit. Nothing was applied.
 const (
-	unknown     meaning = iota // it may have been applied
-	changed                    // not applied: the lease or the record is not what it was; see errChanged
-	missing                    // not applied: there is no such blob
-	refused                    // for now, and not applied
-	denied                     // not applied
-	notSetUp                   // not applied
-	noContainer                // not applied
-	deleting                   // not applied: the container is about to go
+	changed     providerkit.Class = 0x80 + iota // the lease or the record is not what it was; see errChanged
+	missing                                     // there is no such blob
+	noContainer                                 // there is none
+	deleting                                    // the container is about to go
 )
 
 // codes gives the service's error codes their meaning
 // (learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and
 // …/common-rest-api-error-codes). What is not listed goes by its status.
-var codes = map[bloberror.Code]meaning{
-	bloberror.ConditionNotMet:                    changed,
-	bloberror.TargetConditionNotMet:              changed,
+var codes = map[bloberror.Code]providerkit.Class{
 	bloberror.BlobAlreadyExists:                  changed,
 	bloberror.LeaseAlreadyBroken:                 changed,
 	bloberror.LeaseAlreadyPresent:                changed,
 	bloberror.LeaseIDMismatchWithBlobOperation:   changed,
 	bloberror.LeaseIDMismatchWithLeaseOperation:  changed,
-	bloberror.LeaseIDMissing:                     changed,
 	bloberror.LeaseIsBreakingAndCannotBeAcquired: changed,
 	bloberror.LeaseIsBreakingAndCannotBeChanged:  changed,
 	bloberror.LeaseIsBrokenAndCannotBeRenewed:    changed,
-	bloberror.LeaseLost:                          changed,
-	bloberror.LeaseNotPresentWithBlobOperation:   changed,
 	bloberror.LeaseNotPresentWithLeaseOperation:  changed,
 
 	bloberror.BlobNotFound: missing,
 
-	bloberror.ServerBusy: refused, // over a limit of account or partition: …/azure/storage/blobs/scalability-targets
+	bloberror.ServerBusy: providerkit.Refused, // over a limit of account or partition: …/azure/storage/blobs/scalability-targets
 
-	bloberror.AccountIsDisabled:         denied,
-	bloberror.UnauthorizedBlobOverwrite: denied,
+	bloberror.AccountIsDisabled: providerkit.Denied,
 
 	bloberror.ContainerNotFound:     noContainer,
 	bloberror.ContainerBeingDeleted: deleting,
 
-	bloberror.BlobArchived:                             notSetUp,
-	bloberror.BlobBeingRehydrated:                      notSetUp,
-	bloberror.BlobImmutableDueToPolicy:                 notSetUp,
-	bloberror.BlobUsesCustomerSpecifiedEncryption:      notSetUp,
-	bloberror.ContainerDisabled:                        notSetUp,
-	bloberror.FeatureVersionMismatch:                   notSetUp,
-	bloberror.InvalidBlobType:                          notSetUp,
-	bloberror.OperationNotAllowedOnIncrementalCopyBlob: notSetUp,
-	bloberror.OperationNotAllowedOnRootBlob:            notSetUp,
-	bloberror.ResourceTypeMismatch:                     notSetUp,
-
-	// The permitted time was over; whether the work was done is not said.
-	bloberror.OperationTimedOut: unknown,
-	bloberror.InternalError:     unknown,
+	bloberror.BlobArchived:                             providerkit.NotSetUp,
+	bloberror.BlobBeingRehydrated:                      providerkit.NotSetUp,
+	bloberror.BlobImmutableDueToPolicy:                 providerkit.NotSetUp,
+	bloberror.BlobUsesCustomerSpecifiedEncryption:      providerkit.NotSetUp,
+	bloberror.ContainerDisabled:                        providerkit.NotSetUp,
+	bloberror.FeatureVersionMismatch:                   providerkit.NotSetUp,
+	bloberror.InvalidBlobType:                          providerkit.NotSetUp,
+	bloberror.OperationNotAllowedOnIncrementalCopyBlob: providerkit.NotSetUp,
+	bloberror.OperationNotAllowedOnRootBlob:            providerkit.NotSetUp,
+	bloberror.ResourceTypeMismatch:                     providerkit.NotSetUp,
 }
 
 // statuses gives statuses their meaning where the code says nothing. HEAD has no
-// body, so an answer of something in between may have no code.
-var statuses = map[int]meaning{
-	http.StatusBadRequest:         notSetUp,
-	http.StatusUnauthorized:       denied,
-	http.StatusForbidden:          denied,
+// body, so an answer of something in between may have no code. After any other, a
+// 500 for one, the request may have been applied.
+var statuses = map[int]providerkit.Class{
+	http.StatusBadRequest:         providerkit.NotSetUp,
+	http.StatusUnauthorized:       providerkit.Denied,
+	http.StatusForbidden:          providerkit.Denied,
 	http.StatusPreconditionFailed: changed,
-	http.StatusTooManyRequests:    refused,
+	http.StatusTooManyRequests:    providerkit.Refused,
 }
 
-// meaningOf says what an error is about: unknown if it is no answer of the service, or
+// classOf says what an error is about: Unknown if it is no answer of the service, or
 // of a call that was applied in part.
-func meaningOf(err error) meaning {
+func classOf(err error) providerkit.Class {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if !ok || errors.Is(err, abstractions.ErrUnavailable) {
-		return unknown
+		return providerkit.Unknown
 	}
-	if m, found := codes[bloberror.Code(answer.ErrorCode)]; found {
-		return m
+	if class, found := codes[bloberror.Code(answer.ErrorCode)]; found {
+		return class
 	}
 	return statuses[answer.StatusCode]
 }
@@ -107,23 +92,19 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 		}
 		return m
 	}
-	m := providerkit.Meaning{Text: (&statusError{answer}).Error()}
-	switch meaningOf(err) {
-	case refused:
-		m.Class, m.RetryAfter = providerkit.Refused, retryAfter(answer.RawResponse)
-	case denied:
-		m.Class = providerkit.Denied
-	case notSetUp:
-		m.Class = providerkit.NotSetUp
-	case noContainer, deleting:
-		if d.create { // the next acquire creates it, once it is gone
-			m.Class = providerkit.Refused
-			break
-		}
+	m := providerkit.Meaning{Class: classOf(err), Text: (&statusError{answer}).Error()}
+	switch class := m.Class; {
+	case class == changed, class == missing:
+		m.Class = providerkit.Unknown
+	case class == providerkit.Refused:
+		m.RetryAfter = retryAfter(answer.RawResponse)
+	case class < changed:
+	case d.create: // the next acquire creates the container, once it is gone
+		m.Class = providerkit.Refused
+	case class == deleting:
+		m.Class, m.Advice = providerkit.NotSetUp, "wait until the container is gone, 30 s or more, and create it again: az storage container create"
+	default:
 		m.Class, m.Advice = providerkit.NotSetUp, "create the container, with az storage container create, or set Options.Create"
-		if meaningOf(err) == deleting {
-			m.Advice = "wait until the container is gone, 30 s or more, and create it again: az storage container create"
-		}
 	}
 	return m
 }
@@ -170,19 +151,19 @@ var errChanged = errors.New("the record has changed meanwhile")
 
 // isChanged reports whether an error is errChanged, or the same as the service says it.
 func isChanged(err error) bool {
-	m := meaningOf(err)
-	return m == changed || m == missing || errors.Is(err, errChanged)
+	class := classOf(err)
+	return class == changed || class == missing || errors.Is(err, errChanged)
 }
 
-func isMissing(err error) bool { return meaningOf(err) == missing }
+func isMissing(err error) bool { return classOf(err) == missing }
 
 func isNoContainer(err error) bool {
-	m := meaningOf(err)
-	return m == noContainer || m == deleting
+	class := classOf(err)
+	return class == noContainer || class == deleting
 }
 
 // willCreate reports whether an error is of a container that the next acquire creates.
-func (d *driver) willCreate(err error) bool { return d.create && meaningOf(err) == noContainer }
+func (d *driver) willCreate(err error) bool { return d.create && classOf(err) == noContainer }
 
 // attempts bounds how often a call begins again because the record has changed
 // between its look and its write. Each time somebody else has got further.

@@ -15,9 +15,6 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 )
 
-// Forever as a retention never forgets.
-const Forever = abstractions.Infinite
-
 // Options configure a provider. Exactly one of URL, AccountURL and ConnectionString
 // says where the storage account is. With AccountURL exactly one of Auth,
 // Credential, AccountKey and SAS says who we are; a connection string says so
@@ -36,15 +33,14 @@ type Options struct {
 	//	azblob:///container?connection_string_env=AZURE_STORAGE_CONNECTION_STRING
 	//	azblob+http://devstoreaccount1:key@127.0.0.1:10000/devstoreaccount1/container
 	//
-	// A host without a dot is the name of an account in the cloud that the
-	// parameter cloud names (AzurePublic, AzureGovernment or AzureChina), or in
-	// AzurePublic. The scheme azblob means https. A key's characters with a meaning
-	// in URLs are written as %2F for /, %2B for + and %3D for =.
+	// A host without a dot is the name of an account in Azure's public cloud. The
+	// scheme azblob means https. A key's characters with a meaning in URLs are
+	// written as %2F for /, %2B for + and %3D for =.
 	//
-	// The query may set the fields from Create on; auth, a mode of package auth or "Environment", which reads the
-	// variables that auth.FromEnvironment does; client_id, tenant_id,
-	// token_file_path and certificate_path for that mode; the parameters of a SAS;
-	// or connection_string_env, the variable with a connection string.
+	// The query may set the fields from Create on; auth, a mode of package auth, or
+	// "Environment" for auth.FromEnvironment; the parameters of a SAS; or
+	// connection_string_env, the variable with a connection string. What the mode
+	// needs then comes from the environment.
 	URL string `json:"url" option:"secret"`
 
 	// AccountURL is the account, https://account.blob.core.windows.net, or one of
@@ -74,7 +70,7 @@ type Options struct {
 	// "-_./", no slash first. Default none.
 	Prefix string `json:"prefix" option:"maxlen=200"`
 	// Retention is how long Sweep leaves names that nobody has. At least a minute.
-	// Default 1 h; with Forever Sweep does nothing.
+	// Default 1 h; with leasing.Infinite, "forever", Sweep does nothing.
 	Retention time.Duration `json:"retention" option:"retention,min=1m"`
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`

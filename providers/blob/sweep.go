@@ -32,7 +32,7 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 }
 
 func (d *driver) sweepPage(ctx context.Context, after string) (forgotten int, next string, err error) {
-	if d.retention == Forever {
+	if d.retention == abstractions.Infinite {
 		return 0, "", nil
 	}
 	found, next, now, err := d.store.page(ctx, "", after, 1000)

@@ -90,7 +90,7 @@ func TestBlobSweepOfManyPages(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	o := b.options
-	o.Retention = Forever
+	o.Retention = abstractions.Infinite
 	never := opener{o, true}.open(t)
 	for i := range 30 {
 		b.giveUp(fmt.Sprint("n", i), "a")
