@@ -89,18 +89,30 @@ func (f field) has(word string) bool { _, ok := f.tag[word]; return ok }
 
 func (f field) secret() bool { return f.has("secret") || f.value.Type() == reflect.TypeFor[Secret]() }
 
-// set reads a value from text. want says what it has to be like.
-func (f field) set(text string) (want string, err error) {
-	v := f.value
+// set reads a value from text. If that can't be it returns what it has to be like.
+func (f field) set(text string) (want string) {
+	v, err := f.value, error(nil)
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return "another value", u.UnmarshalText([]byte(text))
+		want, err = "another value", u.UnmarshalText([]byte(text))
+	} else if v.Type() == durationType {
+		d := abstractions.Infinite
+		if want = `a duration such as "90m"`; f.has("forever") {
+			want += `, or "forever"`
+		}
+		if text != "forever" || !f.has("forever") {
+			d, err = time.ParseDuration(text)
+		}
+		v.SetInt(int64(d))
+	} else {
+		want, err = setKind(v, text)
 	}
-	switch {
-	case v.Type() == durationType && f.has("forever"):
-		want = `a duration such as "90m", or "forever"`
-	case v.Type() == durationType:
-		want = `a duration such as "90m"`
+	if err == nil {
+		return ""
 	}
+	return want
+}
+
+func setKind(v reflect.Value, text string) (want string, err error) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(text)
@@ -111,22 +123,13 @@ func (f field) set(text string) (want string, err error) {
 		want = "true or false"
 	case reflect.Int, reflect.Int64:
 		var n int64
-		switch {
-		case v.Type() != durationType:
-			n, err = strconv.ParseInt(text, 10, v.Type().Bits())
-			want = "a number"
-		case text == "forever" && f.has("forever"):
-			n = int64(abstractions.Infinite)
-		default:
-			var d time.Duration
-			d, err = time.ParseDuration(text)
-			n = int64(d)
-		}
+		n, err = strconv.ParseInt(text, 10, v.Type().Bits())
 		v.SetInt(n)
+		want = "a number"
 	case reflect.Slice:
 		v.Set(reflect.ValueOf(strings.Split(text, ",")))
 	default:
-		err = fmt.Errorf("providerkit: field %s has no text", f.name)
+		want, err = "nothing: it has no text", strconv.ErrSyntax
 	}
 	return want, err
 }
@@ -172,7 +175,7 @@ func (f field) unmarshal(raw json.RawMessage) error {
 	if json.Unmarshal(raw, &text) != nil {
 		text = "a number" // no duration
 	}
-	if want, err := f.set(text); err != nil {
+	if want := f.set(text); want != "" {
 		return invalid("."+f.name, Shown(string(raw)), want)
 	}
 	return nil
@@ -199,8 +202,8 @@ func keys(fields []field, secrets bool) []string {
 func Complete(options any) error {
 	for _, f := range fieldsOf(options) {
 		if value := f.tag["default"]; value != "" && f.value.IsZero() {
-			if _, err := f.set(value); err != nil {
-				panic(fmt.Sprintf("providerkit: the default of field %s: %v", f.name, err))
+			if want := f.set(value); want != "" {
+				panic(fmt.Sprintf("providerkit: the default of field %s is not %s", f.name, want))
 			}
 		}
 		if want := f.check(); want != "" {

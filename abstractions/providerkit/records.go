@@ -16,30 +16,25 @@ import (
 var ErrConflict = errors.New("another version is stored")
 
 // Store is a backend that can compare and set: what a driver supplies to Records.
-// A Get shows every Put that was acknowledged before it began, but for
-// Records.Lagging.
 type Store interface {
 	// Get returns what is stored under a key: an Item without a Version if nothing
-	// is. The times are told also then.
+	// is. The times are told also then. It shows every Put that was acknowledged
+	// before it began, but for Records.Lagging.
 	Get(ctx context.Context, key string) (Item, error)
 	// Put stores data, if the stored version is still ifVersion ("": if there is
 	// nothing), and otherwise returns ErrConflict. After any other error it may have
 	// been stored.
 	Put(ctx context.Context, key string, data []byte, ifVersion string) (version string, err error)
-}
-
-// ListingStore is a Store that can list and delete, for List and Sweep.
-type ListingStore interface {
-	Store
 	// List returns a page of items, in any order, and where the next one begins: ""
-	// at the end. A page may be short, and have items that were not asked for.
+	// at the end. A page may be short, and have items that were not asked for. A
+	// store that can't list returns abstractions.ErrUnsupported.
 	List(ctx context.Context, query ListQuery) (items []Item, next string, err error)
 	// Delete deletes an item, if its version is still ifVersion, and otherwise
 	// returns ErrConflict. An item that is gone is no error.
 	Delete(ctx context.Context, key, ifVersion string) error
 }
 
-// ListQuery is what a ListingStore is asked for.
+// ListQuery is what a Store is asked to list.
 type ListQuery struct {
 	Prefix string        // of the names of leases
 	Idle   time.Duration // only items whose last Put is at least that long ago
@@ -82,8 +77,6 @@ type Records struct {
 	// Classify says what an error of a Put means, as Driver.Classify does. One that
 	// is not Unknown saves the look at what is stored. Default: all are.
 	Classify func(error) Meaning
-	// Clock is the host's clock. Default HostClock.
-	Clock func() HostTime
 	// Retention is how long a name is remembered: see Record.Forgettable. It is longer
 	// than a call may last, since one that has looked before a name was used, and
 	// creates the record after it was forgotten, gives a token of before. 0 is for ever.
@@ -177,11 +170,11 @@ func (s *Records) Inspect(ctx context.Context, req abstractions.InspectRequest) 
 	return found.record.Show(), nil
 }
 
-// List returns a page of records: see abstractions.Lister. The Store is a
-// ListingStore. An item that is no record is left out; Inspect says what it is.
+// List returns a page of records: see abstractions.Lister. An item that is no record
+// is left out; Inspect says what it is.
 func (s *Records) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	query := ListQuery{Prefix: req.Prefix, After: req.After, Limit: req.PageLimit()}
-	items, next, err := s.Store.(ListingStore).List(ctx, query)
+	items, next, err := s.Store.List(ctx, query)
 	if err != nil {
 		return abstractions.ListResult{}, err
 	}
@@ -361,11 +354,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 
 // settle completes a snapshot by the host's clock.
 func (s *Records) settle(found *snapshot) {
-	clock := s.Clock
-	if clock == nil {
-		clock = HostClock
-	}
-	found.host = clock()
+	found.host = HostClock()
 	r := &found.record
 	r.Now = found.host.Wall.UTC()
 	if r.ID != "" && found.Host != nil {

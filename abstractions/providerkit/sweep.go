@@ -53,11 +53,10 @@ func (s *Records) sweepALittle(ctx context.Context, after string) {
 // SweepPage looks at a page of records, and returns where it ends, "" at the end of the
 // store. Each record is deleted on condition that it is still the same.
 func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, next string, err error) {
-	store, ok := s.Store.(ListingStore)
-	if !ok || s.Retention == 0 || s.Retention == abstractions.Infinite {
+	if s.Retention == 0 || s.Retention == abstractions.Infinite {
 		return 0, "", nil
 	}
-	items, next, err := store.List(ctx, ListQuery{Idle: s.Retention, After: after, Limit: sweepPage})
+	items, next, err := s.Store.List(ctx, ListQuery{Idle: s.Retention, After: after, Limit: sweepPage})
 	if err != nil {
 		return 0, "", err
 	}
@@ -66,7 +65,7 @@ func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, n
 		if found == nil || !found.record.Forgettable(s.Retention) {
 			continue
 		}
-		switch err := store.Delete(ctx, item.Key, item.Version); {
+		switch err := s.Store.Delete(ctx, item.Key, item.Version); {
 		case err == nil:
 			forgotten++
 		case !errors.Is(err, ErrConflict):

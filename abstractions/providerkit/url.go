@@ -104,12 +104,21 @@ func SetQuery(options any, query url.Values) (rest url.Values, err error) {
 		if len(values) != 1 {
 			return nil, invalid(".URL parameter "+key, NotShown, "one value")
 		}
-		if want, err := f.set(values[0]); err != nil {
+		if want := f.set(values[0]); want != "" {
 			return nil, BadParameter(key, values[0], want)
 		}
 		delete(rest, key)
 	}
 	return rest, nil
+}
+
+// SetAll is SetQuery where the options are all that a query may set.
+func SetAll(options any, query url.Values) error {
+	rest, err := SetQuery(options, query)
+	if err != nil {
+		return err
+	}
+	return UnknownParameter(options, rest)
 }
 
 // UnknownParameter is the error of parameters that nobody knows; nil if there are none.

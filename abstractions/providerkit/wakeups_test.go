@@ -184,7 +184,7 @@ func TestTrap_T32_LostConnectionIsMadeAgain(t *testing.T) {
 		require.False(t, hinted(a))
 
 		time.Sleep(time.Minute)
-		require.InDelta(t, 17, s.dials.Load(), 5, "with pauses that grow up to 5s")
+		require.InDelta(t, 22, s.dials.Load(), 8, "with pauses that grow up to 5s")
 		s.down.Store(false)
 		time.Sleep(maxPause)
 		require.True(t, hinted(a))

@@ -88,10 +88,7 @@ func (o *Options) readQuery(query url.Values) error {
 	if rest.Has("container") {
 		return providerkit.BadParameter("container", rest.Get("container"), "it behind the account")
 	}
-	rest, err := providerkit.SetQuery(o, rest)
-	if err == nil {
-		err = providerkit.UnknownParameter(o, rest)
-	}
+	err := providerkit.SetAll(o, rest)
 	if err == nil && query.Has("connection_string_env") {
 		err = o.readVariable(query.Get("connection_string_env"))
 	}

@@ -78,11 +78,7 @@ func (o *Options) readURL() error {
 		}
 		delete(u.Query, "auth")
 	}
-	rest, err := providerkit.SetQuery(o, u.Query)
-	if err != nil {
-		return err
-	}
-	if err := providerkit.UnknownParameter(o, rest); err != nil {
+	if err := providerkit.SetAll(o, u.Query); err != nil {
 		return err
 	}
 	if key := u.Password.Reveal(); key != "" || u.User != "" {

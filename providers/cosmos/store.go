@@ -18,7 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// store is the container as a providerkit.ListingStore: a document for each key,
+// store is the container as a providerkit.Store: a document for each key,
 // whose version is its ETag.
 type store struct {
 	connection *connection

@@ -23,7 +23,7 @@ const (
 	locks      = 256
 )
 
-// folder is a providerkit.ListingStore of files. The version of an item is its text.
+// folder is a providerkit.Store of files. The version of an item is its text.
 type folder struct {
 	path   string
 	queues [locks]sync.Mutex // let one goroutine at a time ask for each lock

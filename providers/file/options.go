@@ -49,11 +49,7 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	if err != nil || folder == "" || u.Host != "" || u.User != "" {
 		return nil, providerkit.BadURL("file:///path/of/the/folder, with options as a query")
 	}
-	rest, err := providerkit.SetQuery(&options, u.Query)
-	if err == nil {
-		err = providerkit.UnknownParameter(&options, rest)
-	}
-	if err != nil {
+	if err := providerkit.SetAll(&options, u.Query); err != nil {
 		return nil, err
 	}
 	options.Folder = folder

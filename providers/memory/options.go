@@ -85,9 +85,5 @@ func parseURL(rawURL string) (Options, error) {
 	if u.User != "" || u.Host != "" || u.Path != "" && u.Path != "/" {
 		return options, providerkit.BadURL("memory://, with options as a query if need be")
 	}
-	rest, err := providerkit.SetQuery(&options, u.Query)
-	if err == nil {
-		err = providerkit.UnknownParameter(&options, rest)
-	}
-	return options, err
+	return options, providerkit.SetAll(&options, u.Query)
 }
