@@ -76,8 +76,8 @@
 // A name is held while id is not empty and expires_at is NULL or to come. SQLite
 // has the same in its types (times in microseconds), and boot and boot_us for
 // the BOOTTIME deadline. Beside the table "lease" are "lease_history" and
-// "lease_schema", which says the version and where sweeping goes on; on PostgreSQL they are in the schema
-// "infra". Both names are options.
+// "lease_schema", which says the version and where sweeping goes on; on PostgreSQL
+// they are in the schema "infra". Both names are options.
 //
 // Acquire and release take one round trip, and renewals share a statement
 // however many they are. An acquire of a name that is held writes nothing. A
@@ -89,9 +89,9 @@
 // channel that carries no names, and one connection per provider listens while
 // somebody waits. SQLite has no such thing: waiters poll, and sleep until the
 // holder's lease can have run out. SQLite's writers queue in the process, in
-// order, renewals ahead of all but the first; between processes each asks for the lock at short,
-// random intervals, and one that has written for long lets the others in, so that
-// none starves.
+// order, renewals ahead of all but the first; between processes each asks for the
+// lock at short, random intervals, and one that has written for long lets the others
+// in, so that none starves.
 //
 // A request that is refused for now, and certainly not applied, is
 // leasing.ErrThrottled: deadlocks and serialization failures, too many
@@ -105,15 +105,11 @@
 //
 // [Provider.Migrate] creates the tables or brings them up to date, one process
 // at a time. It needs the right to create; a role that lacks it gets a
-// [SetupError] with the statements to run. At run time a role needs USAGE on the
-// schema, SELECT, INSERT, UPDATE and DELETE on the tables, and SELECT and UPDATE on
-// "lease_schema". Any use of tables of another version is refused as
-// leasing.ErrNotSetUp: an open provider notices within 10 seconds that newer code has
-// migrated them. Tables of another application are left alone. It is written for PostgreSQL 12 and later, with a database
-// in UTF8, and SQLite 3.38 and later.
+// [SetupError] with the statements to run. Any use of tables of another version is
+// refused as leasing.ErrNotSetUp: an open provider notices within 10 seconds that
+// newer code has migrated them. Tables of another application are left alone.
 //
-// Behind a pooler in transaction mode (PgBouncer) set [Options].NoWakeups, and
-// add default_query_exec_mode=exec to the URL if it knows no prepared
-// statements. Nothing else needs a session. Statements are prepared once per
-// connection otherwise.
+// It is written for PostgreSQL 12 and later, with a database in UTF8, and SQLite 3.38
+// and later. Rights, poolers and figures are in docs/providers/postgres.md and
+// docs/providers/sqlite.md.
 package sqllease

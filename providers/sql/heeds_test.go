@@ -142,3 +142,28 @@ func TestPostgresCallsEndWithTheirContexts(t *testing.T) {
 		cancel()
 	}
 }
+
+// A connection that has died in the middle of a call gives its place in the pool back
+// at once, though pgx tries to have the call cancelled for 15 s: all renewals wait for it.
+func TestTrap_T12_DeadConnectionKeepsNoPlace(t *testing.T) {
+	t.Parallel()
+	server, err := url.Parse(withParameters(postgresURL(t), "schema", newSchema(t), "pool_max_conns", "1"))
+	require.NoError(t, err)
+	f := newFalter(t, server.Host)
+	server.Host = f.address
+	p := openTest(t, server.String(), nil)
+	defer f.hangUp()
+	grant, err := p.Acquire(bounded(t), claimOf("n", time.Minute))
+	require.NoError(t, err)
+	f.silent.Store(true)
+	short, cancel := context.WithTimeout(bounded(t), 200*time.Millisecond)
+	defer cancel()
+	_, err = p.Renew(short, renewalOf(grant))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	<-time.After(200 * time.Millisecond) // the request to cancel is lost, too
+	f.silent.Store(false)
+	soon, cancel := context.WithTimeout(bounded(t), 5*time.Second)
+	defer cancel()
+	_, err = p.Renew(soon, renewalOf(grant))
+	require.NoError(t, err)
+}

@@ -84,7 +84,7 @@ func postgresFrom(o Options, field, where string) (pgDatabase, error) {
 	}
 	db, err := openPgx(where)
 	if err != nil { // its text and fields may quote the password
-		return db, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgconn.ParseConfig understands"}
+		return db, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgxpool.ParseConfig understands, and no connections in advance"}
 	}
 	return db, nil
 }

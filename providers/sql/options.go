@@ -31,10 +31,11 @@ const DefaultSchema = "infra"
 // and durations are written as in Go ("90m") or "forever". Printing options,
 // logging them, or making JSON of them shows neither URL nor DSN: they may hold a password.
 type Options struct {
-	// URL is "postgres://user:password@host:port/database?sslmode=...", with
-	// pgx's parameters and a password whose special characters are escaped, or "sqlite:///folder/file.db", or "sqlite://file.db"
-	// relative to the working directory. Its query may set the fields below
-	// that have a tag, from Schema on.
+	// URL is "postgres://user:password@host:port/database?sslmode=...", with pgx's
+	// parameters (also pool_max_conns, pool_max_conn_lifetime and
+	// pool_max_conn_idle_time) and a password whose special characters are escaped;
+	// or "sqlite:///folder/file.db", or "sqlite://file.db" relative to the working
+	// directory. Its query may set the fields below that have a tag, from Schema on.
 	URL string `json:"url" option:"secret"`
 	// DSN is what the driver understands: keywords and values for pgx
 	// ("host=db user=app", see pgconn.ParseConfig), or the path of an SQLite file.

@@ -3,6 +3,7 @@ package sqllease
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net"
 	"time"
 
@@ -21,33 +22,35 @@ type pgDatabase struct {
 	close   func()                                   // closes what is our own
 }
 
-// connectTimeout bounds attempts to connect that outlive their caller, unless
-// the URL has a connect_timeout, and those of the driver to have a query cancelled.
-// Close waits for them.
+// connectTimeout bounds attempts to connect, also to have a query cancelled, unless
+// the URL has a connect_timeout.
 const connectTimeout = 5 * time.Second
 
-// openPgx makes a pool of our own. It doesn't connect.
+// openPgx makes a pool of our own. It doesn't connect. A connection on which a call
+// was given up leaves it at once, where a pgxpool would wait until pgx has had the
+// call cancelled, for up to 15 s on a dead one (pgx v5.12, pgconn.asyncClose).
 func openPgx(dsn string) (pgDatabase, error) {
 	config, err := pgxConfig(dsn)
 	if err != nil {
 		return pgDatabase{}, err
 	}
-	pool, err := pgxpool.NewWithConfig(context.Background(), config)
-	if err != nil {
-		return pgDatabase{}, err
-	}
-	d := fromPool(pool)
-	d.close = func() {
-		_ = d.db.Close()
-		pool.Close()
-	}
-	return d, nil
+	db, size := stdlib.OpenDB(*config.ConnConfig), int(config.MaxConns)
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	db.SetConnMaxLifetime(config.MaxConnLifetime)
+	db.SetConnMaxIdleTime(config.MaxConnIdleTime)
+	listen := func(ctx context.Context) (*pgx.Conn, error) { return connectToListen(ctx, config.ConnConfig.Copy()) }
+	return pgDatabase{querier: db, db: db, size: size, listen: listen, close: func() { _ = db.Close() }}, nil
 }
 
+// pgxConfig understands the parameters of a pgxpool, too.
 func pgxConfig(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, err
+	}
+	if config.MinConns > 0 || config.MinIdleConns > 0 {
+		return nil, errors.New("connections are made when they are needed")
 	}
 	if _, set := config.ConnConfig.RuntimeParams["application_name"]; !set {
 		config.ConnConfig.RuntimeParams["application_name"] = "leasing"
@@ -56,7 +59,6 @@ func pgxConfig(dsn string) (*pgxpool.Config, error) {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	config.ConnConfig.DialFunc = within(config.ConnConfig.ConnectTimeout, config.ConnConfig.DialFunc)
-	config.BeforeClose = closeSoon
 	return config, nil
 }
 
@@ -69,21 +71,8 @@ func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// closeGrace bounds how long a cancelled query may keep its place in the pool. pgx
-// keeps it until the server has confirmed the cancellation, up to 15 s on a dead
-// connection (pgx v5.12, pgconn.asyncClose); a pool of one could renew nothing meanwhile.
-const closeGrace = time.Second
-
-// closeSoon closes the socket of a connection that pgx is closing already.
-func closeSoon(conn *pgx.Conn) {
-	if conn.IsClosed() {
-		socket := conn.PgConn().Conn()
-		time.AfterFunc(closeGrace, func() { _ = socket.Close() })
-	}
-}
-
-// fromPool uses a pool, and leaves it open. Listeners connect as the pool does, hooks
-// included, but take up no place in it.
+// fromPool uses the user's pool. Listeners connect as it does, hooks included, but take
+// up no place in it.
 func fromPool(pool *pgxpool.Pool) pgDatabase {
 	db := stdlib.OpenDBFromPool(pool)
 	listen := func(ctx context.Context) (*pgx.Conn, error) {
