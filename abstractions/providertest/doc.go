@@ -16,8 +16,6 @@
 //		})
 //	}
 //
-//	func BenchmarkProvider(b *testing.B) { providertest.Benchmark(b, harness) }
-//
 // # Time
 //
 // The suite runs on a machine that may stall at any point. What it asserts

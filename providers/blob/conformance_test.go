@@ -46,10 +46,6 @@ func TestConformanceBlobAccount(t *testing.T) {
 	providertest.Run(t, harness(opener{Options: o}))
 }
 
-func BenchmarkBlob(b *testing.B) {
-	providertest.Benchmark(b, harness(emulated(Options{ConnectionString: azuritetest.Shared(b), Container: newContainer()})))
-}
-
 // opener opens providers of one container.
 type opener struct {
 	Options

@@ -80,9 +80,3 @@ func TestConformanceOnAClockOfItsOwn(t *testing.T) {
 		TTL:     time.Hour,
 	})
 }
-
-func BenchmarkProvider(b *testing.B) {
-	providertest.Benchmark(b, providertest.Harness{
-		New: func(testing.TB) abstractions.Provider { return memlease.New(memlease.Options{}) },
-	})
-}

@@ -128,8 +128,7 @@ func TestNamesAreSpreadOverTheShards(t *testing.T) {
 	}
 }
 
-// BenchmarkCycle is what the provider itself costs, without the making of IDs
-// that providertest.Benchmark counts.
+// BenchmarkCycle is what the provider itself costs, without a manager.
 func BenchmarkCycle(b *testing.B) {
 	p := New(Options{})
 	reqs := make([]abstractions.AcquireRequest, 1000)
