@@ -41,10 +41,10 @@ type Expiry struct {
 	Resolution, Skew time.Duration
 
 	mu   sync.Mutex
-	seen map[string]sighting
+	seen map[string]observation
 }
 
-type sighting struct {
+type observation struct {
 	write string
 	since time.Time
 }
@@ -92,7 +92,7 @@ func (e *Expiry) watched(l Lease, now time.Time) time.Duration {
 		return now.Sub(before.since)
 	}
 	if e.seen == nil {
-		e.seen = make(map[string]sighting)
+		e.seen = make(map[string]observation)
 	}
 	if !known && len(e.seen) >= maxWatched {
 		for other := range e.seen { // any
@@ -100,7 +100,7 @@ func (e *Expiry) watched(l Lease, now time.Time) time.Duration {
 			break
 		}
 	}
-	e.seen[l.Name] = sighting{write: l.Write, since: now}
+	e.seen[l.Name] = observation{write: l.Write, since: now}
 	return 0
 }
 

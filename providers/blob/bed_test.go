@@ -11,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
 )
@@ -39,7 +40,7 @@ func bedOn(t testing.TB, s *azuritetest.Server) *bed {
 func bedOf(t testing.TB, o Options) *bed {
 	t.Helper()
 	b := &bed{t: t, options: o}
-	transport := newTransport()
+	transport := providerkit.NewTransport()
 	t.Cleanup(transport.CloseIdleConnections)
 	var err error
 	b.admin, err = container.NewClientFromConnectionString(o.ConnectionString, o.Container, &container.ClientOptions{
@@ -57,7 +58,7 @@ func bedOf(t testing.TB, o Options) *bed {
 // process is the provider of another process.
 func (b *bed) process() (*Provider, *watch) {
 	b.t.Helper()
-	w := &watch{transport: newTransport()}
+	w := &watch{transport: providerkit.NewTransport()}
 	b.t.Cleanup(w.transport.CloseIdleConnections)
 	o := b.options
 	o.ClientOptions.Transport = w

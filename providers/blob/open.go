@@ -59,7 +59,7 @@ func (o Options) driver(at endpoint) (*driver, error) {
 func (o Options) client() (*container.ClientOptions, func()) {
 	client, idle := o.ClientOptions, func() {}
 	if client.Transport == nil {
-		transport := newTransport()
+		transport := providerkit.NewTransport()
 		client.Transport, idle = roundTripper{transport}, transport.CloseIdleConnections
 	}
 	client.Transport = redactingTransport{client.Transport}

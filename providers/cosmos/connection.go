@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -13,17 +12,14 @@ import (
 
 // connection finds the container, when it is first needed: azcosmos reads the
 // account, and a read of the container shows that it exists and what its partition
-// key is. That is done once for all callers, by a goroutine that outlives each of
-// them, since azcosmos heeds no caller's context then.
+// key is. One caller at a time does that, and goes on when its context ends, since
+// azcosmos heeds no caller's context then: the shell has ended the call. See
+// providerkit.Config.Detach.
 type connection struct {
 	options Options
 	wire    *wire
 	found   atomic.Pointer[container]
-
-	mu      sync.Mutex
-	finding *finding
-	closed  bool
-	workers sync.WaitGroup
+	finding chan struct{} // of one place
 }
 
 // container is the one that leases are in.
@@ -33,36 +29,41 @@ type container struct {
 	path   []string // of the partition key
 }
 
-// finding is one attempt.
-type finding struct {
-	done      chan struct{}
-	container *container
-	err       error
-}
-
-// container waits for the container until ctx ends.
+// container returns the container, or waits for it until ctx ends.
 func (c *connection) container(ctx context.Context) (*container, error) {
 	found := c.found.Load()
 	if found == nil {
-		f, err := c.find()
-		if err != nil {
+		var err error
+		if found, err = c.find(ctx); err != nil {
 			return nil, err
 		}
-		select {
-		case <-f.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if f.err != nil {
-			return nil, f.err
-		}
-		found = f.container
 	}
 	if c.refused() {
 		c.forget(found) // the next call looks again
 		return nil, errSeveralRegions
 	}
 	return found, nil
+}
+
+// find uses a client of its own: one of azcosmos that has failed to read the account
+// does not try again for five minutes.
+func (c *connection) find(ctx context.Context) (*container, error) {
+	select {
+	case c.finding <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-c.finding }()
+	if found := c.found.Load(); found != nil {
+		return found, nil
+	}
+	own, cancel := context.WithTimeout(c.wire.lifetime, c.options.Timeout)
+	defer cancel()
+	found, err := c.open(own)
+	if err == nil {
+		c.found.Store(found)
+	}
+	return found, err
 }
 
 // refused reports whether the account has several write regions, and may not.
@@ -75,36 +76,6 @@ func (c *connection) refused() bool {
 // (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies).
 var errSeveralRegions = fmt.Errorf("%w: the account takes writes in several regions, where an ETag does not keep two holders apart: "+
 	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients are sure to use the same one", abstractions.ErrNotSetUp)
-
-// find begins an attempt, or joins the one under way.
-func (c *connection) find() (*finding, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, abstractions.ErrClosed
-	}
-	if c.finding == nil {
-		f := &finding{done: make(chan struct{})}
-		c.finding = f
-		c.workers.Go(func() { c.attempt(f) })
-	}
-	return c.finding, nil
-}
-
-// attempt uses a client of its own: one of azcosmos that has failed to read the
-// account does not try again for five minutes.
-func (c *connection) attempt(f *finding) {
-	ctx, cancel := context.WithTimeout(c.wire.lifetime, c.options.Timeout)
-	defer cancel()
-	f.container, f.err = c.open(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f.err == nil {
-		c.found.Store(f.container)
-	}
-	c.finding = nil
-	close(f.done)
-}
 
 func (c *connection) open(ctx context.Context) (*container, error) {
 	client, err := c.options.client(c.wire)
@@ -132,12 +103,9 @@ func (c *connection) forget(found *container) {
 	}
 }
 
-// close waits for what is under way. The wire's lifetime has ended.
+// close closes what is not in use. No call is under way, and the wire's lifetime has
+// ended.
 func (c *connection) close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.workers.Wait()
 	if found := c.found.Load(); found != nil {
 		found.client.Close()
 	}

@@ -32,7 +32,7 @@ func (c *connection) prepare(ctx context.Context, found *container) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	return c.options.suits(response.ContainerProperties)
+	return c.options.partitionKey(response.ContainerProperties)
 }
 
 // create creates what there is not. Somebody else may be faster, which is as good.
@@ -118,8 +118,9 @@ func (o Options) throughput() *azcosmos.ThroughputProperties {
 // partition key, and may have 250.
 const partitionKeyVersion = 2
 
-// suits refuses containers that can't do what is asked of them.
-func (o Options) suits(p *azcosmos.ContainerProperties) ([]string, error) {
+// partitionKey is the path of a container's partition key. It refuses containers that
+// can't do what is asked of them.
+func (o Options) partitionKey(p *azcosmos.ContainerProperties) ([]string, error) {
 	refuse := func(what string) ([]string, error) {
 		return nil, fmt.Errorf("%w: container %s/%s %s", abstractions.ErrNotSetUp, o.Database, o.Container, what)
 	}

@@ -40,7 +40,7 @@ func newProvider(o Options) *Provider {
 	lifetime, end := context.WithCancel(context.Background())
 	ids := naming(o.Prefix)
 	s := &store{
-		connection: &connection{options: o, wire: newWire(lifetime, o.ClientOptions.Transport)},
+		connection: &connection{options: o, wire: newWire(lifetime, o.ClientOptions.Transport), finding: make(chan struct{}, 1)},
 		naming:     ids,
 	}
 	d := &driver{store: s, end: end}

@@ -41,7 +41,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	return within(ctx, s, func(c *container) (providerkit.Item, error) {
 		options := azcosmos.ItemOptions{SessionToken: s.sessions.all(), ConsistencyLevel: s.consistency()}
 		response, err := c.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), key, &options)
-		header, err := s.heard(response.Response, err)
+		header, err := s.observe(response.Response, err)
 		if err != nil && classOf(err) != missing {
 			return providerkit.Item{}, readError{err}
 		}
@@ -80,7 +80,7 @@ func (s *store) Put(ctx context.Context, key string, data []byte, ifVersion stri
 		} else {
 			response, err = c.ReplaceItem(ctx, id, key, body, &azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&ifVersion)})
 		}
-		switch _, err = s.heard(response.Response, err); classOf(err) {
+		switch _, err = s.observe(response.Response, err); classOf(err) {
 		case conflict:
 			return "", providerkit.ErrConflict
 		case missing:
@@ -98,7 +98,7 @@ func (s *store) Delete(ctx context.Context, key, ifVersion string) error {
 	_, err := within(ctx, s, func(c *container) (none struct{}, err error) {
 		options := azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&ifVersion)}
 		response, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(key), key, &options)
-		switch _, err = s.heard(response.Response, err); classOf(err) {
+		switch _, err = s.observe(response.Response, err); classOf(err) {
 		case missing:
 			return none, nil
 		case conflict:
@@ -222,7 +222,7 @@ func (s *store) query(ctx context.Context, prefix string, before int64, continua
 	}
 	response, err := within(ctx, s, func(c *container) (azcosmos.QueryItemsResponse, error) {
 		response, err := c.NewQueryItemsPager(text, azcosmos.NewPartitionKey(), &options).NextPage(ctx)
-		if _, err = s.heard(response.Response, err); classOf(err) == missing { // not of an item
+		if _, err = s.observe(response.Response, err); classOf(err) == missing { // not of an item
 			err = fmt.Errorf("%w: %w", errNoContainer, err)
 		}
 		return response, err
@@ -257,10 +257,10 @@ func (s *store) consistency() *azcosmos.ConsistencyLevel {
 	return &level
 }
 
-// heard keeps the session token of a reply, also of a refusal, so that the next read
+// observe keeps the session token of a reply, also of a refusal, so that the next read
 // sees what stood in the way. Tokens that the service does not honour are dropped: the
 // next read goes without, and azcosmos has asked the write region already.
-func (s *store) heard(response azcosmos.Response, err error) (http.Header, error) {
+func (s *store) observe(response azcosmos.Response, err error) (http.Header, error) {
 	header := http.Header{}
 	status, answered := statusOf(err)
 	if err == nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -34,30 +33,15 @@ type wire struct {
 // accountTimeout bounds a look at the account.
 const accountTimeout = 5 * time.Second
 
-// newWire wraps a transport; nil stands for one of our own.
+// newWire wraps a transport; nil stands for one of our own. That of azcosmos is shared by
+// all clients, and nobody may close its idle connections.
 func newWire(lifetime context.Context, next policy.Transporter) *wire {
 	w := &wire{next: next, lifetime: lifetime}
 	if next == nil {
-		w.own = newTransport()
+		w.own = providerkit.NewTransport()
 		w.next = &http.Client{Transport: w.own}
 	}
 	return w
-}
-
-// newTransport is azcosmos' own, which can't be used: all clients share it, and
-// nobody may close its idle connections.
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          1000,
-		MaxIdleConnsPerHost:   100,
-		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: time.Second},
-	}
 }
 
 // Do makes a request, and reads all of the reply. Replies are small.
