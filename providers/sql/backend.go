@@ -2,7 +2,6 @@ package sqllease
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -19,11 +18,10 @@ type backend interface {
 	// no earlier than the row was locked for writing.
 	apply(ctx context.Context, op op) (applied, error)
 
-	// renew extends the claims that are live, in one statement, with the rows
-	// locked in the order of their names. Names are distinct. With wait it
-	// waits for rows that others have locked; without it leaves them out, and
-	// their results are not known.
-	renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]renewal, error)
+	// renew extends the claims that are live, in one transaction. With wait it waits
+	// for rows that others have locked; without it may leave them out, and their
+	// results are not known.
+	renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error)
 
 	read(ctx context.Context, name string) (providerkit.Record, error)
 	// list returns up to limit records.
@@ -64,30 +62,6 @@ type op struct {
 type applied struct {
 	providerkit.Change
 	after providerkit.Record // as written; as read if nothing was
-}
-
-// renewal is what renew found out about one claim.
-type renewal struct {
-	providerkit.Record // as renewed, or as it stood in the way
-	renewed            bool
-	known              bool // false if the row was not looked at
-}
-
-// errBusy: the row was left out because another transaction has it locked.
-var errBusy = fmt.Errorf("%w: another transaction has the row locked", abstractions.ErrUnavailable)
-
-// grant is the answer to the claimant.
-func (r *renewal) grant(req abstractions.RenewRequest) (abstractions.Grant, error) {
-	if r.renewed {
-		return grant(&r.Record, req.TTL), nil
-	}
-	if !r.known {
-		return abstractions.Grant{}, errBusy
-	}
-	if err := r.Renew(req).Err; err != nil {
-		return abstractions.Grant{}, err
-	}
-	return abstractions.Grant{}, fmt.Errorf("%w: the row changed while it was read", abstractions.ErrUnavailable)
 }
 
 // times is the state of a grant.

@@ -39,15 +39,6 @@ func encodeMetadata(metadata map[string]string) string {
 	return string(text)
 }
 
-// replacement is the metadata of a renewal; nil if it keeps what there is.
-func replacement(req *abstractions.RenewRequest) *string {
-	if req.Metadata == nil {
-		return nil
-	}
-	text := encodeMetadata(req.Metadata)
-	return &text
-}
-
 // decodeMetadata returns nil for none, and for what somebody else wrote there.
 func decodeMetadata(text string) map[string]string {
 	if text == "{}" {

@@ -79,8 +79,8 @@
 // "lease_schema", which says the version and where sweeping goes on; on PostgreSQL
 // they are in the schema "infra". Both names are options.
 //
-// Acquire and release take one round trip, and renewals share a statement
-// however many they are. An acquire of a name that is held writes nothing. A
+// Acquire and release take one round trip, and renewals share a transaction, on
+// PostgreSQL a statement, however many they are. An acquire of a name that is held writes nothing. A
 // batch of renewals leaves out rows that another transaction has locked, and
 // reports them as unknown. The pool keeps one connection for renewals; where there
 // is only one, requests don't wait for a row that is locked, and are refused for now.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -177,13 +178,13 @@ type renewItem struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]renewal, error) {
+func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error) {
 	items := make([]renewItem, len(reqs))
 	for i := range reqs {
 		req := &reqs[i]
 		items[i] = renewItem{N: i, Name: req.Name, ID: req.ID, Token: req.Token, TTL: micros(req.TTL)}
-		if metadata := replacement(req); metadata != nil {
-			items[i].Metadata = json.RawMessage(*metadata)
+		if req.Metadata != nil {
+			items[i].Metadata = json.RawMessage(encodeMetadata(req.Metadata))
 		}
 	}
 	list, err := json.Marshal(items)
@@ -197,25 +198,39 @@ func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 	if p.record.renewals {
 		limit = p.record.trim(len(reqs))
 	}
-	renewals := make([]renewal, len(reqs))
+	results := make([]abstractions.RenewResult, len(reqs))
 	err = query(ctx, p.db, statement, []any{string(list), p.record.renewals, limit}, func(scan scan) error {
 		var n int
-		var r renewal
+		var renewed, known bool
 		var found pgRow
-		if err := scan(append([]any{&n, &r.renewed, &r.known}, found.columns()...)...); err != nil {
+		if err := scan(append([]any{&n, &renewed, &known}, found.columns()...)...); err != nil {
 			return err
 		}
-		if n < 0 || n >= len(renewals) {
+		if n < 0 || n >= len(results) {
 			return errors.New("sqllease: an answer to no request")
 		}
-		r.Record = found.complete(reqs[n].Name).Record
-		if r.renewed {
-			r.Record = renewed(reqs[n], r.Now)
-		}
-		renewals[n] = r
+		row := found.complete(reqs[n].Name)
+		results[n].Grant, results[n].Err = renewal(&reqs[n], &row.Record, renewed, known)
 		return nil
 	})
-	return renewals, err
+	if err != nil { // nothing was committed, or that is unknown
+		return nil, err
+	}
+	return results, nil
+}
+
+// renewal is the answer to one claimant: found is the row as it was, if it is known.
+func renewal(req *abstractions.RenewRequest, found *providerkit.Record, renewed, known bool) (abstractions.Grant, error) {
+	if renewed {
+		return grant(&providerkit.Record{Name: req.Name, ID: req.ID, Token: req.Token, Left: req.TTL, Now: found.Now}, req.TTL), nil
+	}
+	if !known {
+		return abstractions.Grant{}, fmt.Errorf("%w: another transaction has the row locked", abstractions.ErrUnavailable)
+	}
+	if err := found.Renew(*req).Err; err != nil {
+		return abstractions.Grant{}, err
+	}
+	return abstractions.Grant{}, fmt.Errorf("%w: the row changed while it was read, or the batch says two things of the claim", abstractions.ErrUnavailable)
 }
 
 func (p *postgres) close() error {

@@ -88,11 +88,21 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 	if err := d.check(ctx); err != nil {
 		return abstractions.Grant{}, err
 	}
-	renewals, err := d.backend.renew(ctx, []abstractions.RenewRequest{req}, true)
+	results, err := d.backend.renew(ctx, []abstractions.RenewRequest{req}, true)
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
-	return renewals[0].grant(req)
+	return results[0].Grant, results[0].Err
+}
+
+// RenewBatch renews many claims in one transaction. On PostgreSQL a row that another
+// transaction has locked is left out, so that it doesn't hold the others up; its
+// outcome is reported as unknown.
+func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	if err := d.check(ctx); err != nil {
+		return nil, err
+	}
+	return d.backend.renew(ctx, reqs, false)
 }
 
 func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {

@@ -3,8 +3,6 @@ package sqllease
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -39,25 +37,52 @@ func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
 
 func (s *sqlite) apply(ctx context.Context, op op) (done applied, err error) {
 	err = s.db.write(ctx, false, func(on querier) error {
-		now := s.clock()
-		found, err := s.find(ctx, on, op.name, now)
-		if err != nil {
-			return err
-		}
-		done = applied{Change: op.rule(&found.Record), after: found.Record}
-		if !done.Write {
-			return nil
-		}
-		if done.Deadline {
-			found.ends = now.Deadline(found.Left)
-		}
-		found.version = max(found.version+1, now.Wall.UnixMicro())
-		if err := run(ctx, on, s.sql.write, found.values()...); err != nil {
-			return err
-		}
-		return cmp.Or(s.note(ctx, on, op.name, done.Expired), s.note(ctx, on, op.name, done.Note))
+		done, err = s.change(ctx, on, op.name, s.clock(), op.rule)
+		return err
 	})
 	return done, err
+}
+
+// change applies a rule, within a transaction.
+func (s *sqlite) change(ctx context.Context, on querier, name string, now providerkit.HostTime, rule func(*providerkit.Record) providerkit.Change) (applied, error) {
+	found, err := s.find(ctx, on, name, now)
+	if err != nil {
+		return applied{}, err
+	}
+	done := applied{Change: rule(&found.Record), after: found.Record}
+	if !done.Write {
+		return done, nil
+	}
+	if done.Deadline {
+		found.ends = now.Deadline(found.Left)
+	}
+	found.version = max(found.version+1, now.Wall.UnixMicro())
+	if err := run(ctx, on, s.sql.write, found.values()...); err != nil {
+		return applied{}, err
+	}
+	return done, cmp.Or(s.note(ctx, on, name, done.Expired), s.note(ctx, on, name, done.Note))
+}
+
+// renew always waits: the write lock is that of the whole file.
+func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
+	results := make([]abstractions.RenewResult, len(reqs))
+	err := s.db.write(ctx, true, func(on querier) error {
+		now := s.clock()
+		for i, req := range reqs {
+			done, err := s.change(ctx, on, req.Name, now, func(r *providerkit.Record) providerkit.Change { return r.Renew(req) })
+			if err != nil {
+				return err
+			}
+			if results[i].Err = done.Err; done.Err == nil {
+				results[i].Grant = grant(&done.after, req.TTL)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
 }
 
 func (s *sqlite) find(ctx context.Context, on querier, name string, now providerkit.HostTime) (sqliteRow, error) {
@@ -70,7 +95,7 @@ func (s *sqlite) find(ctx context.Context, on querier, name string, now provider
 
 // note writes an entry of the history, if it is one.
 func (s *sqlite) note(ctx context.Context, on querier, name string, e abstractions.HistoryEntry) error {
-	if e.Kind == "" || !s.record.changes {
+	if e.Kind == "" || !s.record.changes || e.Kind == abstractions.HistoryRenewed && !s.record.renewals {
 		return nil
 	}
 	err := run(ctx, on, s.sql.note, name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason)
@@ -78,69 +103,6 @@ func (s *sqlite) note(ctx context.Context, on querier, name string, e abstractio
 		_, err = s.trim(ctx, on, limit)
 	}
 	return err
-}
-
-// renew always waits: the write lock is that of the whole file.
-func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]renewal, error) {
-	list := make([][5]any, len(reqs))
-	index := make(map[string]int, len(reqs))
-	for i := range reqs {
-		req := &reqs[i]
-		list[i] = [5]any{req.Name, req.ID, req.Token, micros(req.TTL), replacement(req)}
-		index[req.Name] = i
-	}
-	var items strings.Builder
-	if err := json.NewEncoder(&items).Encode(list); err != nil {
-		return nil, err
-	}
-	renewals := make([]renewal, len(reqs))
-	err := s.db.write(ctx, true, func(on querier) error {
-		now := s.clock()
-		ends := now.Deadline(0)
-		args := []any{items.String(), now.Wall.UnixMicro(), now.SinceBoot.Microseconds(), now.Boot, ends.Wall, ends.SinceBoot}
-		err := query(ctx, on, s.sql.renew, args, func(scan scan) error {
-			var name string
-			if err := scan(&name); err != nil {
-				return err
-			}
-			i := index[name]
-			renewals[i] = renewal{Record: renewed(reqs[i], now.Wall.UTC()), renewed: true, known: true}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return s.explain(ctx, on, reqs, renewals, now)
-	})
-	return renewals, err
-}
-
-func renewed(req abstractions.RenewRequest, now time.Time) providerkit.Record {
-	return providerkit.Record{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, Left: req.TTL, Now: now}
-}
-
-// explain reads what stood in the way of those that were not renewed, and
-// records the others.
-func (s *sqlite) explain(ctx context.Context, on querier, reqs []abstractions.RenewRequest, renewals []renewal, now providerkit.HostTime) error {
-	for i, req := range reqs {
-		r := &renewals[i]
-		if r.renewed && !s.record.renewals {
-			continue
-		}
-		found, err := s.find(ctx, on, req.Name, now)
-		if err != nil {
-			return err
-		}
-		if !r.renewed {
-			r.Record, r.known = found.Record, true
-			continue
-		}
-		note := abstractions.HistoryEntry{Time: now.Wall, Kind: abstractions.HistoryRenewed, ID: found.ID, Owner: found.Owner, Token: found.Token}
-		if err := s.note(ctx, on, req.Name, note); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *sqlite) read(ctx context.Context, name string) (providerkit.Record, error) {

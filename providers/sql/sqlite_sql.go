@@ -8,7 +8,7 @@ import (
 // sqliteSQL is the statements for one table, whose name has letters, digits and
 // underscores only.
 type sqliteSQL struct {
-	read, write, renew, list, note     string
+	read, write, list, note            string
 	page, forget, trim, hand, moveHand string
 }
 
@@ -28,20 +28,6 @@ func newSqliteSQL(table string) (sqliteSQL, tables) {
 		read: fill(`SELECT {{row}} FROM {{lease}} WHERE name = ?1`),
 		write: fill(`INSERT INTO {{lease}} (name, {{row}}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
 ON CONFLICT (name) DO UPDATE SET ({{row}}) = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)`),
-		// ?1: a JSON array of [name, id, token, ttl_us, metadata]; ?2 and ?3: the wall
-		// clock and the boot clock in microseconds, ?5 and ?6: the same rounded
-		// up, to count deadlines from; ?4: the boot.
-		renew: fill(`UPDATE {{lease}} AS l SET
-	ttl_us = r.value ->> 3,
-	metadata = coalesce(r.value ->> 4, metadata),
-	expires_us = coalesce(?5 + (r.value ->> 3), 0),
-	boot = CASE WHEN r.value ->> 3 IS NULL THEN '' ELSE ?4 END,
-	boot_us = coalesce(?6 + (r.value ->> 3), 0),
-	version = max(version + 1, ?2)
-FROM json_each(?1) AS r
-WHERE l.name = r.value ->> 0 AND l.id = r.value ->> 1 AND l.token = r.value ->> 2 AND NOT l.breaking
-	AND (l.expires_us = 0 OR CASE WHEN l.boot <> '' AND l.boot = ?4 THEN l.boot_us > ?3 ELSE l.expires_us > ?2 END)
-RETURNING name`),
 		list: fill(`SELECT name, {{row}} FROM {{lease}}
 WHERE name >= ?1 AND name > ?2 AND (?3 IS NULL OR name < ?3) AND token > 0
 	AND (NOT ?4 OR id <> '' AND (expires_us = 0 OR CASE WHEN boot <> '' AND boot = ?7 THEN boot_us > ?6 ELSE expires_us > ?5 END))

@@ -1,5 +1,6 @@
 -- Renews the claims in $1, a JSON array of {n, name, id, token, ttl_us, metadata}, and
--- says of each what it found: whether it was renewed, and if not, the row that
+-- says of each what it found: whether it was renewed (by one of several that say the
+-- same, if it stands there several times), and if not, the row that
 -- stood in the way, or that the row was not looked at because somebody has it
 -- locked ({{lock}} skips those in a batch). Rows are locked in the order of
 -- their names, so that two batches can't deadlock. See write.sql for the clock.
@@ -21,7 +22,7 @@ WITH request AS MATERIALIZED (
 	FROM old
 	WHERE l.name = old.name AND old.id = old.claim AND old.token = old.claim_token AND NOT old.breaking
 		AND (old.expires_at IS NULL OR old.expires_at > old.now)
-	RETURNING old.n
+	RETURNING old.n, old.name, old.claim, old.claim_token, old.claim_ttl_us, old.claim_metadata
 ), noted AS (
 	INSERT INTO {{history}} (name, at, kind, id, owner, token)
 	SELECT old.name, old.now, 'renewed', old.id, old.owner, old.token
@@ -30,5 +31,6 @@ WITH request AS MATERIALIZED (
 SELECT r.n, u.n IS NOT NULL AS renewed, o.n IS NOT NULL OR present.name IS NULL AS known, {{micros:coalesce(o.now, {{now}})}}, {{row:o}}
 FROM request AS r
 LEFT JOIN old AS o ON o.n = r.n
-LEFT JOIN updated AS u ON u.n = r.n
+LEFT JOIN updated AS u ON u.name = r.name AND u.claim = r.claim AND u.claim_token = r.claim_token
+	AND u.claim_ttl_us IS NOT DISTINCT FROM r.claim_ttl_us AND u.claim_metadata IS NOT DISTINCT FROM r.claim_metadata
 LEFT JOIN {{lease}} AS present ON present.name = r.name
