@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Naming turns names of leases into names that a store accepts, and back. Different
-// names never become the same. After Prefix stand
+// Naming turns names of leases into names that a store accepts. Different names never
+// become the same. After Prefix stand
 //
 //	A-Z a-z 0-9 - _ .   as they are
 //	/                   Slash, or as anything else
@@ -16,7 +16,7 @@ import (
 //
 // so "jobs/daily report" is jobs~2Fdaily~20report. What would be longer than Max,
 // without Prefix, is cut, and ends in ~~ and the SHA-256 of the name in lower-case
-// hexadecimal digits: its record must have the name. The store must tell upper case
+// hexadecimal digits, so a record has the name, too. The store must tell upper case
 // from lower.
 type Naming struct {
 	Prefix string // as it is
@@ -31,22 +31,6 @@ const (
 
 // Encode returns the store's name.
 func (n Naming) Encode(name string) string { return n.Prefix + n.encode(name) }
-
-// Decode returns the name of the lease. recorded is what the record says, which is
-// needed only if the store's name was cut. It is not ok if Encode never made that.
-func (n Naming) Decode(stored, recorded string) (name string, ok bool) {
-	encoded, ok := strings.CutPrefix(stored, n.Prefix)
-	if !ok {
-		return "", false
-	}
-	if name = recorded; !IsCut(encoded) {
-		name = n.unescape(encoded)
-	}
-	return name, name != "" && n.encode(name) == encoded
-}
-
-// IsCut reports whether a store's name does not tell the lease's.
-func IsCut(stored string) bool { return strings.Contains(stored, hashMark) }
 
 // EncodePrefix returns what the store's names of all leases begin with whose names
 // begin with prefix. There may be others among them.
@@ -93,24 +77,6 @@ func (n Naming) escape(name string) string {
 			b.WriteByte(upperHex[c>>4])
 			b.WriteByte(upperHex[c&15])
 		}
-	}
-	return b.String()
-}
-
-// unescape is the inverse of escape, for what escape has made.
-func (n Naming) unescape(encoded string) string {
-	var b strings.Builder
-	for i := 0; i < len(encoded); i++ {
-		c := encoded[i]
-		if c == n.Slash && c != 0 {
-			c = '/'
-		}
-		if c == '~' && i+3 <= len(encoded) {
-			if raw, err := hex.DecodeString(encoded[i+1 : i+3]); err == nil {
-				c, i = raw[0], i+2
-			}
-		}
-		b.WriteByte(c)
 	}
 	return b.String()
 }

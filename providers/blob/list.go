@@ -13,9 +13,8 @@ import (
 
 // listed is a blob of a page.
 type listed struct {
-	blob string
-	name string // of the lease
-	view view
+	blob, name string
+	view       view
 }
 
 // page lists blobs, with their metadata and lease states, in one request. Those
@@ -34,8 +33,8 @@ func (s store) page(ctx context.Context, prefix, marker string, limit int) (foun
 	now = deref(answer.Date)
 	for _, item := range answer.Segment.BlobItems {
 		v := listedView(item, now)
-		name, ours := s.naming.Decode(deref(item.Name), v.record.Name)
-		if v.found && ours && strings.HasPrefix(name, prefix) {
+		name := v.record.Name
+		if v.found && s.naming.Encode(name) == deref(item.Name) && strings.HasPrefix(name, prefix) {
 			found = append(found, listed{deref(item.Name), name, v})
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // record is what a blob's metadata remembers of a name. It outlives leases, and says
 // nothing about when they end: the service's own lease does.
 type record struct {
-	Name  string `json:"name,omitempty"` // only if the blob's name does not tell it
+	Name  string `json:"name"`
 	Token int64  `json:"token"`
 	// ID is the claim that may take the lease, has it, or has let it run out.
 	ID string `json:"id,omitempty"`
@@ -41,7 +41,7 @@ type record struct {
 // after is the record that a rule has made of this one.
 func (r record) after(k *providerkit.Record) record {
 	next := record{
-		Name: r.Name, Token: k.Token, ID: k.ID, Owner: k.Owner, Seconds: seconds(k.TTL),
+		Name: k.Name, Token: k.Token, ID: k.ID, Owner: k.Owner, Seconds: seconds(k.TTL),
 		Breaking: k.Breaking, BrokenBy: k.BrokenBy, BreakReason: k.BreakReason, Metadata: k.Metadata, Ended: k.Ended,
 	}
 	if !k.AcquiredAt.IsZero() {

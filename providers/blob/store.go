@@ -103,9 +103,7 @@ func isFolder(metadata map[string]*string) bool {
 
 // create makes the blob of a name with its record, unless there is one.
 func (s store) create(ctx context.Context, name string, r record) (view, error) {
-	if providerkit.IsCut(s.naming.Encode(name)) {
-		r.Name = name
-	}
+	r.Name = name
 	metadata, err := r.encode(nil)
 	if err != nil {
 		return view{}, err
@@ -125,9 +123,7 @@ func (s store) create(ctx context.Context, name string, r record) (view, error) 
 // write replaces the record if nobody else has written since v, and if the lease is
 // still that of v's holder, or nobody's.
 func (s store) write(ctx context.Context, name string, v view, r record) (view, error) {
-	if r.Name == "" && providerkit.IsCut(s.naming.Encode(name)) {
-		r.Name = name
-	}
+	r.Name = name
 	metadata, err := r.encode(v.others)
 	if err != nil {
 		return view{}, err
