@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -19,6 +20,16 @@ var recordFlaws = []flaw{
 				req.Metadata = nil
 				return f.server.Renew(ctx, req)
 			}
+		},
+		failing: []string{"Model_RandomRequestsMeetTheRules"},
+	},
+	{
+		name: "a lease is acquired again and again",
+		apply: func(f *fake) {
+			var inspected atomic.Int64
+			f.onInspect(func(record *abstractions.Record) {
+				record.AcquiredAt = record.AcquiredAt.Add(time.Duration(inspected.Add(1)) * time.Second)
+			})
 		},
 		failing: []string{"Model_RandomRequestsMeetTheRules"},
 	},
