@@ -245,6 +245,10 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 		grant, err = m.sendRenewal(ctx, p, req, inBatch)
 		return err
 	})
+	if req.Token == m.record.Token && c.token != req.Token { // somebody else's: lost, for whatever reason
+		m.e.lost(err)
+		return
+	}
 	if !m.sameError(want, err) {
 		return
 	}
@@ -272,7 +276,7 @@ func (m *model) release(c *modelClaim) {
 	if len(c.states) == 0 || m.random.IntN(4) == 0 { // as for an attempt whose outcome is unknown
 		req.Token, req.State = 0, nil
 	}
-	m.tell("release of %s", req.ID)
+	m.tell("release of %s with token %d", req.ID, req.Token)
 	want := m.apply(m.record.Release(req))
 	_, _, err := m.call(func(ctx context.Context, p abstractions.Provider) error { return p.Release(ctx, req) })
 	m.sameError(want, err)
