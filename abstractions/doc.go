@@ -5,7 +5,7 @@
 // A [Provider] makes single attempts. Everything with a timer, a retry or a
 // metric is written once, in package leasing, above it. The comments of
 // Provider and of the request types are the contract, and package providertest
-// checks it sentence by sentence. Package providerkit has what providers share:
+// checks it. Package providerkit has what providers share:
 // validation, bounds, errors, configuration, the rules of a record.
 //
 // Optional abilities ([BatchRenewer], [Waiter], [Lister], [Pinger],

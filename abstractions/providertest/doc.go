@@ -1,8 +1,9 @@
-// Package providertest is the conformance suite of leasing providers: one
-// check for each sentence of the contract in [leasing.Provider] and in the
-// optional abilities, and one for each known defect of other libraries that a
-// provider can have on its own (those are named Trap_T13_..., after the entry
-// in the project's list).
+// Package providertest is the conformance suite of leasing providers. It sends random
+// requests and compares answers and records with the rules of package providerkit, which
+// are the contract in executable form. Checks of their own are for what rules don't
+// tell: concurrency, contexts, closing, waiting, limits, time, the optional abilities,
+// and each known defect of other libraries that a provider can have on its own (those
+// are named Trap_T13_..., after the entry in the project's list).
 //
 // A provider's own test says how to open it and little more:
 //
