@@ -34,6 +34,14 @@ func (c *claim) late() time.Time {
 // runOut waits until the lease must be over.
 func (c *claim) runOut() { c.e.sleepUntil(c.late()) }
 
+// expired is a claim to a new name whose lease has run out.
+func (e *env) expired() *claim {
+	e.t.Helper()
+	holder := e.acquire(e.p, e.shortRequest(e.name()))
+	holder.runOut()
+	return holder
+}
+
 // alive reports whether the lease can't have run out yet.
 func (c *claim) alive() bool { return c.e.now().Before(c.sent.Add(c.ttl)) }
 
@@ -102,17 +110,14 @@ func neverEarlyNorLate(e *env) {
 }
 
 func oneOfManyTakesOver(e *env) {
-	name := e.name()
-	holder := e.acquire(e.p, e.shortRequest(name))
-	holder.runOut()
-	winner := e.race(name)
+	holder := e.expired()
+	winner := e.race(holder.req.Name)
 	e.Greater(winner.token(), holder.token())
 	winner.isHeld()
 }
 
 func renewAfterExpiry(e *env) {
-	holder := e.acquire(e.p, e.shortRequest(e.name()))
-	holder.runOut()
+	holder := e.expired()
 	err := holder.tryRenew(e.long)
 	if err == nil {
 		holder.isHeld()
@@ -123,8 +128,7 @@ func renewAfterExpiry(e *env) {
 }
 
 func releaseAfterExpiry(e *env) {
-	holder := e.acquire(e.p, e.shortRequest(e.name()))
-	holder.runOut()
+	holder := e.expired()
 	holder.release()
 	_, err := e.try(e.p, holder.req)
 	e.is(err, abstractions.ErrReleased, "the ID is refused from then on")
@@ -132,8 +136,7 @@ func releaseAfterExpiry(e *env) {
 }
 
 func breakAfterExpiry(e *env) {
-	holder := e.acquire(e.p, e.shortRequest(e.name()))
-	holder.runOut()
+	holder := e.expired()
 	for _, immediate := range []bool{false, true} {
 		result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, IfToken: holder.token(), Immediate: immediate})
 		e.Equal(abstractions.BreakResult{Token: holder.token()}, result)
@@ -246,29 +249,24 @@ func noImmortalRecord(e *env) {
 }
 
 func expiredBlocksNobody(e *env) {
-	holder := e.acquire(e.p, e.shortRequest(e.name()))
-	holder.runOut() // nobody asks meanwhile, so nothing has swept it
+	holder := e.expired() // nobody has asked meanwhile, so nothing has swept it
 	next := e.acquire(e.peer, e.request(holder.req.Name))
 	e.Greater(next.token(), holder.token())
 }
 
 func renewAfterTakeOver(e *env) {
-	name := e.name()
-	holder := e.acquire(e.p, e.shortRequest(name))
-	holder.runOut()
-	next := e.acquire(e.peer, e.request(name))
+	holder := e.expired()
+	next := e.acquire(e.peer, e.request(holder.req.Name))
 	holder.isLost(abstractions.LostTaken, abstractions.LostExpired, abstractions.LostGone)
 	next.isHeld()
 	next.release()
 	holder.isLost(abstractions.LostTaken, abstractions.LostExpired, abstractions.LostGone) // not even when the name is free again
-	e.isFree(name)
+	e.isFree(holder.req.Name)
 }
 
 func staleHolderGetsNoToken(e *env) {
-	name := e.name()
-	holder := e.acquire(e.p, e.shortRequest(name))
-	holder.runOut()
-	next := e.acquire(e.peer, e.request(name))
+	holder := e.expired()
+	next := e.acquire(e.peer, e.request(holder.req.Name))
 	_, err := e.try(e.p, holder.req)
 	e.held(err, "the stale holder asks again with its ID")
 	holder.isLost()

@@ -38,8 +38,7 @@ func historyOfAnExpiry(e *env) {
 		e.t.Log("no HistoryReader here")
 		return
 	}
-	holder := e.acquire(e.p, e.shortRequest(e.name()))
-	holder.runOut()
+	holder := e.expired()
 	e.take(holder.req.Name)
 	entries := e.history(reader, holder.req.Name, 0)
 	e.Len(entries, 3)
