@@ -1,6 +1,6 @@
-// Package authtest is a Microsoft Entra ID for tests: a server on loopback, or
-// without a socket, that gives tokens to every mode of package auth. Nothing in it
-// leaves the machine.
+// Package authtest is a fake Microsoft Entra ID for tests: a server on loopback, or
+// without a socket, that gives tokens to every mode of package auth. It sends
+// nothing beyond the machine.
 //
 //	func TestEachModeLeases(t *testing.T) {
 //		authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
