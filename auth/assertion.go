@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
@@ -18,17 +17,17 @@ import (
 // tokenFunc returns another issuer's token, to be shown to Entra ID.
 type tokenFunc = func(context.Context) (string, error)
 
-// fileToken reads a file each time: it is replaced before the token in it
-// expires, by Kubernetes at 80 percent of its time. It is read once an hour or
-// so, whenever Entra ID is asked for a token.
+// fileToken reads a file each time, which is once an hour or so, whenever Entra ID
+// is asked for a token. The file is replaced before the token in it expires, by
+// Kubernetes at 80 percent of its time.
 func fileToken(path string) tokenFunc {
-	return notEmpty(func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return "", fmt.Errorf("the token's file: %w", err)
 		}
 		return strings.TrimSpace(string(data)), nil
-	})
+	}
 }
 
 // notEmpty refuses an empty token, of which Entra ID would say something else.
@@ -41,25 +40,19 @@ func notEmpty(token tokenFunc) tokenFunc {
 		if already := (*assertionError)(nil); err == nil || errors.As(err, &already) {
 			return text, err
 		}
-		return "", &assertionError{err: err}
+		return "", &assertionError{err: err, failed: withoutBody(nil)}
 	}
 }
 
-// assertionError is another issuer's token that could not be had. azidentity
-// keeps nothing but the text of errors that are not its own, and so it has one.
+// assertionError is a failure to get another issuer's token. azidentity keeps
+// nothing but the text of errors that are not its own, and so it has one.
 type assertionError struct {
-	err  error
-	said *azidentity.AuthenticationFailedError // nil where nothing was
+	err    error
+	failed *azidentity.AuthenticationFailedError
 }
 
-func (e *assertionError) Error() string { return e.err.Error() }
-
-func (e *assertionError) Unwrap() []error {
-	if e.said == nil {
-		return []error{e.err, &azidentity.AuthenticationFailedError{}}
-	}
-	return []error{e.err, e.said}
-}
+func (e *assertionError) Error() string   { return e.err.Error() }
+func (e *assertionError) Unwrap() []error { return []error{e.err, e.failed} }
 
 // validateGitHub looks for the variables of a job with the permission
 // "id-token: write".
@@ -83,51 +76,40 @@ const gitHubJob = "the token of the GitHub Actions job"
 // (docs.github.com/actions/reference/security/oidc, "Methods for requesting the
 // OIDC token"). The variables are read each time: they are good for the job.
 func (o Options) gitHubToken() tokenFunc {
-	client := o.Client
-	client.Retry = retries(client.Retry)
-	pipeline := runtime.NewPipeline("leasing/auth", "", runtime.PipelineOptions{}, &client)
-	audience := o.audience()
-	return notEmpty(func(ctx context.Context) (string, error) {
-		request, err := gitHubRequest(ctx, audience)
-		if err != nil {
+	pipeline, audience := o.pipeline(), o.audience()
+	return func(ctx context.Context) (string, error) {
+		if err := validateGitHub(); err != nil {
 			return "", err
 		}
-		response, err := pipeline.Do(request) //nolint:bodyclose // gitHubAnswer reads it to its end, which closes it
+		request, err := runtime.NewRequest(ctx, http.MethodGet, os.Getenv(envGitHubURL))
+		if err != nil {
+			return "", errors.New(envGitHubURL + " is no address")
+		}
+		query := request.Raw().URL.Query()
+		query.Set("audience", audience)
+		request.Raw().URL.RawQuery = query.Encode()
+		request.Raw().Header.Set("Authorization", "Bearer "+os.Getenv(envGitHubToken))
+		response, err := pipeline.Do(request)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", gitHubJob, err)
 		}
-		return gitHubAnswer(response)
-	})
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusOK {
+			return "", &assertionError{err: fmt.Errorf("%s: %s", gitHubJob, describe(response)), failed: withoutBody(response)}
+		}
+		var answer struct {
+			Value string `json:"value"`
+		}
+		if body, err := runtime.Payload(response); err != nil || json.Unmarshal(body, &answer) != nil {
+			return "", errors.New(gitHubJob + ": the answer is not what GitHub answers") // it may have a token
+		}
+		return answer.Value, nil
+	}
 }
 
-func gitHubRequest(ctx context.Context, audience string) (*policy.Request, error) {
-	if err := validateGitHub(); err != nil {
-		return nil, err
-	}
-	request, err := runtime.NewRequest(ctx, http.MethodGet, os.Getenv(envGitHubURL))
-	if err != nil {
-		return nil, errors.New(envGitHubURL + " is no address")
-	}
-	query := request.Raw().URL.Query()
-	query.Set("audience", audience)
-	request.Raw().URL.RawQuery = query.Encode()
-	request.Raw().Header.Set("Authorization", "Bearer "+os.Getenv(envGitHubToken))
-	return request, nil
-}
-
-// gitHubAnswer takes the token out of {"value":"..."}. Nothing of a body that
-// should have one gets into an error.
-func gitHubAnswer(response *http.Response) (string, error) {
-	body, err := runtime.Payload(response)
-	if response.StatusCode != http.StatusOK {
-		said := answer{status: response.StatusCode, header: response.Header, body: body}
-		return "", &assertionError{err: fmt.Errorf("%s: %v", gitHubJob, said), said: said.withoutBody()}
-	}
-	var answer struct {
-		Value string `json:"value"`
-	}
-	if err != nil || json.Unmarshal(body, &answer) != nil {
-		return "", errors.New(gitHubJob + ": the answer is not what GitHub answers")
-	}
-	return answer.Value, nil
+// pipeline sends requests that azidentity has no credential for.
+func (o Options) pipeline() runtime.Pipeline {
+	client := o.Client
+	client.Retry = retries(client.Retry)
+	return runtime.NewPipeline("leasing/auth", "", runtime.PipelineOptions{}, &client)
 }

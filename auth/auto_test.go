@@ -272,6 +272,25 @@ func TestDevelopmentAsksTheNextTool(t *testing.T) {
 	require.Equal(t, "azd-token", token.Token)
 }
 
+// The link that had a token is asked from then on: if it fails, the next one would
+// be another identity.
+func TestTheLinkThatHadATokenIsAskedFromThenOn(t *testing.T) {
+	clearEnvironment(t)
+	server := authtest.Start(t)
+	options := server.Development()
+	dir, _, _ := strings.Cut(os.Getenv("PATH"), string(os.PathListSeparator))
+	answer := `{"token":"azd-token","expiresOn":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
+	require.NoError(t, os.WriteFile(dir+"/azd", []byte("#!/bin/sh\necho '"+answer+"'\n"), 0o700)) //nolint:gosec // a program
+	credential, err := auth.New(options)
+	require.NoError(t, err)
+	_, err = credential.GetToken(t.Context(), request())
+	require.NoError(t, err)
+	require.Len(t, server.Issued(), 1, "by az")
+	server.Fail(http.StatusUnauthorized)
+	_, err = credential.GetToken(t.Context(), request())
+	requireDenied(t, err)
+}
+
 // Nobody signed in to any tool is something that somebody has to see to.
 func TestDevelopmentWithoutAnybody(t *testing.T) {
 	clearEnvironment(t)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"software.sslmate.com/src/go-pkcs12"
 )
@@ -16,6 +17,25 @@ const (
 	fieldCertificate = "auth.Options.ServicePrincipal.CertificatePath"
 	fieldPassword    = "auth.Options.ServicePrincipal.CertificatePassword"
 )
+
+func (o Options) clientCertificate() (azcore.TokenCredential, error) {
+	client, disableDiscovery, err := o.clientOptions()
+	if err != nil {
+		return nil, err
+	}
+	s := o.ServicePrincipal
+	certificates, key, err := readCertificate(s.CertificatePath, s.CertificatePassword)
+	if err != nil {
+		return nil, err
+	}
+	made, err := azidentity.NewClientCertificateCredential(s.TenantID, s.ClientID, certificates, key, &azidentity.ClientCertificateCredentialOptions{
+		ClientOptions: client, DisableInstanceDiscovery: disableDiscovery, SendCertificateChain: s.SendCertificateChain,
+	})
+	if err != nil {
+		return nil, invalid(fieldCertificate, s.CertificatePath, "a certificate with an RSA key: "+err.Error())
+	}
+	return made, nil
+}
 
 // readCertificate reads a certificate, those above it, and its key.
 func readCertificate(path, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
@@ -29,12 +49,14 @@ func readCertificate(path, password string) ([]*x509.Certificate, crypto.Private
 	return readPKCS12(path, data, password)
 }
 
-// readPEM reads what azidentity.ParseCertificates can: keys that are not
-// encrypted.
+// readPEM reads the PEM that azidentity.ParseCertificates can read: with a key that
+// is not encrypted.
 func readPEM(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
-	if hasEncryptedKey(data) {
-		return nil, nil, invalid(fieldCertificate, path,
-			"PEM with a key that is not encrypted, or PKCS#12 with a password: openssl pkcs12 -export -in this.pem -out that.pfx")
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
+			return nil, nil, invalid(fieldCertificate, path,
+				"PEM with a key that is not encrypted, or PKCS#12 with a password: openssl pkcs12 -export -in this.pem -out that.pfx")
+		}
 	}
 	if password != "" {
 		return nil, nil, invalid(fieldPassword, notShown, "nothing: the file is PEM, and its key is not encrypted")
@@ -46,21 +68,8 @@ func readPEM(path string, data []byte, password string) ([]*x509.Certificate, cr
 	return certificates, key, nil
 }
 
-func hasEncryptedKey(data []byte) bool {
-	for {
-		block, rest := pem.Decode(data)
-		if block == nil {
-			return false
-		}
-		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
-			return true
-		}
-		data = rest
-	}
-}
-
-// readPKCS12 reads also what azidentity.ParseCertificates can't, by its own
-// account: files that OpenSSL 3 writes, which are authenticated with SHA-256.
+// readPKCS12 also reads files that OpenSSL 3 writes, which are authenticated with
+// SHA-256. azidentity.ParseCertificates can't, as it says.
 func readPKCS12(path string, data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
 	key, certificate, above, err := pkcs12.DecodeChain(data, password)
 	switch {

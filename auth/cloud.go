@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"net/url"
 	"os"
 	"reflect"
@@ -17,53 +18,41 @@ const (
 	AzureChina      = "AzureChina"
 )
 
-// national is what differs between clouds.
-type national struct {
+// clouds has each cloud's configuration, and the audience that tokens of other
+// issuers have to be for
+// (learn.microsoft.com/entra/workload-id/workload-identity-federation-considerations).
+var clouds = map[string]struct {
 	configuration cloud.Configuration
-	// audience is what tokens of other issuers have to be for
-	// (learn.microsoft.com/entra/workload-id/workload-identity-federation-considerations).
-	audience string
+	audience      string
+}{
+	AzurePublic:     {cloud.AzurePublic, "api://AzureADTokenExchange"},
+	AzureGovernment: {cloud.AzureGovernment, "api://AzureADTokenExchangeUSGov"},
+	AzureChina:      {cloud.AzureChina, "api://AzureADTokenExchangeChina"},
 }
 
-func clouds() map[string]national {
-	return map[string]national{
-		AzurePublic:     {cloud.AzurePublic, "api://AzureADTokenExchange"},
-		AzureGovernment: {cloud.AzureGovernment, "api://AzureADTokenExchangeUSGov"},
-		AzureChina:      {cloud.AzureChina, "api://AzureADTokenExchangeChina"},
-	}
-}
-
-// CloudConfiguration is Cloud, AuthorityHost and Client.Cloud in one: for the
-// clients of Azure's services that are to use the credential.
+// CloudConfiguration combines Cloud, AuthorityHost and Client.Cloud, for the
+// clients of Azure's services that use the credential.
 func (o Options) CloudConfiguration() (cloud.Configuration, error) {
-	own := o.Client.Cloud.ActiveDirectoryAuthorityHost != "" || len(o.Client.Cloud.Services) > 0
-	if own && (o.Cloud != "" || o.AuthorityHost != "") {
-		return cloud.Configuration{}, invalid("auth.Options.Client.Cloud", o.Client.Cloud.ActiveDirectoryAuthorityHost, "nothing where Cloud or AuthorityHost is set")
+	own := o.Client.Cloud
+	switch isSet := own.ActiveDirectoryAuthorityHost != "" || len(own.Services) > 0; {
+	case isSet && (o.Cloud != "" || o.AuthorityHost != ""):
+		return cloud.Configuration{}, invalid("auth.Options.Client.Cloud", own.ActiveDirectoryAuthorityHost, "nothing where Cloud or AuthorityHost is set")
+	case isSet:
+		return own, validateAuthority("auth.Options.Client.Cloud.ActiveDirectoryAuthorityHost", own.ActiveDirectoryAuthorityHost)
 	}
-	if own {
-		return o.Client.Cloud, validateAuthority("auth.Options.Client.Cloud.ActiveDirectoryAuthorityHost", o.Client.Cloud.ActiveDirectoryAuthorityHost)
-	}
-	named, found := clouds()[o.cloudName()]
+	named, found := clouds[cmp.Or(o.Cloud, AzurePublic)]
 	if !found {
 		return cloud.Configuration{}, invalid("auth.Options.Cloud", o.Cloud, "AzurePublic, AzureGovernment or AzureChina")
 	}
-	configuration := named.configuration
 	host, field := o.AuthorityHost, "auth.Options.AuthorityHost"
 	if host == "" && o.Cloud == "" {
 		host, field = os.Getenv(envAuthorityHost), envAuthorityHost
 	}
 	if host == "" {
-		return configuration, nil
+		return named.configuration, nil
 	}
-	configuration.ActiveDirectoryAuthorityHost = host
-	return configuration, validateAuthority(field, host)
-}
-
-func (o Options) cloudName() string {
-	if o.Cloud == "" {
-		return AzurePublic
-	}
-	return o.Cloud
+	named.configuration.ActiveDirectoryAuthorityHost = host
+	return named.configuration, validateAuthority(field, host)
 }
 
 // validateAuthority wants no password in an address that is shown.
@@ -75,34 +64,25 @@ func validateAuthority(field, host string) error {
 	return nil
 }
 
-// isNational reports whether host is one of the clouds' own. About any other,
-// Microsoft's public cloud would be asked whether it is one of its hosts, which
-// would be the end of a disconnected or a private cloud: azidentity's
-// DisableInstanceDiscovery is for those.
-func isNational(host string) bool {
-	for _, known := range clouds() {
-		if strings.TrimSuffix(host, "/") == strings.TrimSuffix(known.configuration.ActiveDirectoryAuthorityHost, "/") {
-			return true
-		}
-	}
-	return false
-}
-
 // audience is what a token of another issuer is asked for.
 func (o Options) audience() string {
-	if o.WorkloadIdentity.Audience != "" {
-		return o.WorkloadIdentity.Audience
-	}
-	return clouds()[o.cloudName()].audience
+	return cmp.Or(o.WorkloadIdentity.Audience, clouds[cmp.Or(o.Cloud, AzurePublic)].audience)
 }
 
-// clientOptions are for those who ask Entra ID.
+// clientOptions are for those who ask Entra ID. Discovery is disabled for a host
+// that is none of the clouds' own: Microsoft's public cloud would be asked whether
+// it is one of its hosts, which a disconnected or a private cloud can't do.
 func (o Options) clientOptions() (client policy.ClientOptions, disableDiscovery bool, err error) {
-	configuration, err := o.CloudConfiguration()
 	client = o.Client
-	client.Cloud = configuration
+	client.Cloud, err = o.CloudConfiguration()
 	client.Retry = retries(client.Retry)
-	return client, !isNational(configuration.ActiveDirectoryAuthorityHost), err
+	disableDiscovery = true
+	for _, known := range clouds {
+		if strings.TrimSuffix(client.Cloud.ActiveDirectoryAuthorityHost, "/") == strings.TrimSuffix(known.configuration.ActiveDirectoryAuthorityHost, "/") {
+			disableDiscovery = false
+		}
+	}
+	return client, disableDiscovery, err
 }
 
 // retries are one attempt, unless they are set. A request for a token is part of

@@ -1,6 +1,6 @@
-// Package auth gets tokens of Microsoft Entra ID: from a mode that an
-// application's configuration names to an azcore.TokenCredential, for providers
-// blob and cosmos, for Redis by way of package redisauth, and for any client of
+// Package auth gets tokens from Microsoft Entra ID. An application's configuration
+// names a mode, and New makes an azcore.TokenCredential of it: for the providers
+// blob and cosmos, for Redis through package redisauth, and for any client of
 // Azure's SDK.
 //
 //	options := auth.Options{Mode: auth.ManagedIdentity}
@@ -10,8 +10,8 @@
 //
 //	{"auth": {"Mode": "WorkloadIdentity", "WorkloadIdentity": {"ClientId": "..."}}}
 //
-// The work is azidentity's. This package chooses, validates, explains, and says
-// in package leasing's words what went wrong.
+// Package azidentity does the work. This package chooses, validates and explains,
+// and its errors match those of package leasing.
 //
 // # Modes
 //
@@ -26,8 +26,8 @@
 //	Development          a developer's machine               Development.TenantID; az, azd, Azure PowerShell on PATH
 //
 // A job needs the permission "id-token: write". Development is refused where the
-// environment says production. In mode ManagedIdentity nothing is probed: outside
-// of Azure a request for a token ends with its context.
+// environment says production. Mode ManagedIdentity does not look whether there is
+// one: outside of Azure a request for a token ends with its context.
 //
 // Auto is a chain. The first of its links that has a token is asked from then on:
 //
@@ -37,8 +37,8 @@
 //     that does not answer within a second, there is none.
 //  4. Developers' tools, unless the environment says production or staging.
 //
-// Explain says what Auto, or any mode, makes of the environment. In production
-// name the mode: a chain that finds somebody else is a surprise.
+// Explain says which links Auto, or any mode, finds in the environment. In
+// production name the mode: a chain may find another identity than the one you meant.
 //
 // # Variables
 //
@@ -57,29 +57,28 @@
 //	AZURE_FEDERATED_TOKEN_FILE           TokenFilePath
 //	ACTIONS_ID_TOKEN_REQUEST_URL, _TOKEN a GitHub Actions job's tokens
 //
-// Where a program runs is said by ENVIRONMENT, APP_ENV, GO_ENV,
-// DOTNET_ENVIRONMENT, ASPNETCORE_ENVIRONMENT and AZURE_FUNCTIONS_ENVIRONMENT:
-// "production" or "prod", "staging" or "stage", in upper or lower case. Unlike in
-// .NET, none of them set does not mean production. Options.Environment overrides
-// them.
+// ENVIRONMENT, APP_ENV, GO_ENV, DOTNET_ENVIRONMENT, ASPNETCORE_ENVIRONMENT and
+// AZURE_FUNCTIONS_ENVIRONMENT say where a program runs: "production" or "prod",
+// "staging" or "stage", in upper or lower case. Unlike in .NET, a program with none
+// of them is not in production. Options.Environment overrides them.
 //
 // # Renewal
 //
-// Nothing has to be done for it. Tokens are good for an hour or a day. azidentity
-// keeps one until 5 minutes before its end; Azure's clients ask for the next from
-// then on, at most every 30 seconds, and use the old one until they have it. So a
-// lease survives an Entra ID that is away for less than 5 minutes, and longer if
+// Applications do nothing for it. Tokens are good for an hour or a day. azidentity
+// keeps a token until 5 minutes before its end. From then on Azure's clients ask for
+// the next one, at most every 30 seconds, and use the old one until they have it. So
+// a lease survives an Entra ID that is down for less than 5 minutes, and longer if
 // its token is fresh. A token in a file is read anew each time.
 //
 // # Certificates
 //
-// PKCS#12, with a password or without one, as OpenSSL 1 and 3, Windows and Key
-// Vault write it. PEM with a key that is not encrypted. The key has to be RSA.
-// Both are read once, by New.
+// Certificates are PKCS#12, with a password or without one, as OpenSSL 1 and 3,
+// Windows and Key Vault write it, or PEM with a key that is not encrypted. The key
+// has to be RSA. New reads the file once.
 //
 // # What is not here
 //
 // Names and passwords of users, device codes and browsers, which no unattended
 // program can use; the sign-in of Visual Studio and VS Code, which azidentity for
-// Go can't; a cache on disk.
+// Go does not support; a cache on disk.
 package auth

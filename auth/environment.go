@@ -2,7 +2,6 @@ package auth
 
 import (
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -53,35 +52,33 @@ func FromEnvironment() (Options, error) {
 	return o.complete()
 }
 
-// stage is where a program runs.
-type stage struct {
-	production, staging bool
-	from                string // "ENVIRONMENT=Production"
-}
+// stage says where a program runs. The stricter is the greater.
+type stage int
+
+const (
+	elsewhere stage = iota
+	staging
+	production
+)
 
 // stage reads Environment, or else all of the variables: of two that differ the
-// stricter one counts.
-func (o Options) stage() stage {
+// stricter one counts. from is what says so: "ENVIRONMENT=Production".
+func (o Options) stage() (strictest stage, from string) {
+	stages := map[string]stage{"production": production, "prod": production, "staging": staging, "stage": staging}
+	look := func(name, word string) {
+		word = strings.TrimSpace(word)
+		if s := stages[strings.ToLower(word)]; s > strictest {
+			strictest, from = s, name+"="+word
+		}
+	}
 	if o.Environment != "" {
-		return stageOf("auth.Options.Environment", o.Environment)
+		look("auth.Options.Environment", o.Environment)
+		return strictest, from
 	}
-	var strictest stage
 	for _, name := range EnvironmentVariables() {
-		s := stageOf(name, os.Getenv(name))
-		if s.production || s.staging && !strictest.staging {
-			strictest = s
-		}
-		if s.production {
-			break
-		}
+		look(name, os.Getenv(name))
 	}
-	return strictest
-}
-
-func stageOf(name, word string) stage {
-	word = strings.TrimSpace(word)
-	is := func(words ...string) bool { return slices.Contains(words, strings.ToLower(word)) }
-	return stage{production: is("production", "prod"), staging: is("staging", "stage"), from: name + "=" + word}
+	return strictest, from
 }
 
 // defaultToVariable sets an empty field to what a variable says.

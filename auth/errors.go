@@ -2,18 +2,23 @@ package auth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/distributedleasing/leasing"
 )
 
-// Error is a token that could not be had. It matches leasing.ErrDenied where
-// Entra ID, or whoever else was asked, refused the identity or knew none;
+// Error is a failure to get a token. It matches leasing.ErrDenied where Entra ID,
+// or another source of tokens, refused the identity or knew none;
 // leasing.ErrThrottled where it refused for now; leasing.ErrUnavailable where it
 // did not answer, or could not. It also matches the error of a context that has
 // ended. No request was sent to the service that the token was for.
@@ -29,59 +34,120 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("no token (auth mode %s): %s", e.Mode, e.text)
+	return fmt.Sprintf("no token (auth mode %s): %v: %s", e.Mode, e.kind, e.text)
 }
 
 func (e *Error) Unwrap() []error { return []error{e.kind, e.Err} }
 
-// credential is what New returns: it says in package leasing's words what went
-// wrong. Tokens are kept and renewed by azidentity.
-type credential struct {
-	mode   Mode
-	source azcore.TokenCredential
-}
-
-// String shows the mode.
-func (c *credential) String() string { return "auth.New(" + string(c.mode) + ")" }
-
-func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	token, err := c.source.GetToken(ctx, options)
-	if err != nil {
-		kind := kindOf(ctx, err)
-		return azcore.AccessToken{}, &Error{Mode: c.mode, Err: err, kind: kind, text: oneLine(fmt.Sprintf("%v: %v", kind, err))}
-	}
-	return token, nil
-}
-
-// kindOf is the table from what azidentity says to the errors of package leasing.
-// An answer with a status decides by it. azidentity's retries are over by then.
-func kindOf(ctx context.Context, err error) error {
+// kindOf returns the error of package leasing for one of azidentity, whose retries
+// are over by then. Of an optional link it means that the link has no identity.
+// Otherwise a response decides by its status.
+func kindOf(ctx context.Context, err error, optional bool) error {
 	if ended := ctx.Err(); ended != nil {
 		return fmt.Errorf("%w: %w", leasing.ErrUnavailable, ended)
 	}
-	said, found := answerIn(err)
-	if !found {
-		return kindWithoutAnswer(err)
-	}
-	switch said.status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+	if optional || isUnavailable(err) {
 		return leasing.ErrDenied
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return &leasing.ThrottledError{RetryAfter: said.retryAfter()}
+	}
+	if r := failure(err).RawResponse; r != nil {
+		switch r.StatusCode {
+		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+			return leasing.ErrDenied
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+			seconds, _ := strconv.Atoi(r.Header.Get("Retry-After")) // Entra ID uses this form
+			return &leasing.ThrottledError{RetryAfter: time.Duration(max(0, seconds)) * time.Second}
+		}
 	}
 	return leasing.ErrUnavailable
 }
 
-// kindWithoutAnswer tells an identity that is not there from one that could not
-// be asked for.
-func kindWithoutAnswer(err error) error {
+// isUnavailable reports whether there is no such identity here. azidentity's
+// credentialUnavailableError has no name for others.
+func isUnavailable(err error) bool {
 	var unavailable interface {
 		error
 		NonRetriable()
 	}
 	var failed *azidentity.AuthenticationFailedError
-	if errors.As(err, &unavailable) && !errors.As(err, &failed) {
-		return leasing.ErrDenied // azidentity's credentialUnavailableError, which has no name
+	return errors.As(err, &unavailable) && !errors.As(err, &failed)
+}
+
+// failure returns azidentity's error in another one; an empty one if there is none.
+// azidentity has read its response to the end.
+func failure(err error) *azidentity.AuthenticationFailedError {
+	failed := new(azidentity.AuthenticationFailedError)
+	errors.As(err, &failed)
+	return failed
+}
+
+// brief is the essence of an error, in one line: azidentity's has a whole response
+// over many lines.
+func brief(err error) string {
+	if asserted := (*assertionError)(nil); errors.As(err, &asserted) {
+		return asserted.Error()
 	}
-	return leasing.ErrUnavailable
+	if r := failure(err).RawResponse; r != nil {
+		return describe(r)
+	}
+	return oneLine(err.Error())
+}
+
+// describe shows the status of a response and what it says: Entra ID's error and
+// error_description, the managed identity endpoints' message.
+func describe(r *http.Response) string {
+	text := fmt.Sprintf("status %d", r.StatusCode)
+	var said struct {
+		Error       any    `json:"error"`
+		Description string `json:"error_description"`
+		Message     string `json:"message"`
+	}
+	if body, err := runtime.Payload(r); err != nil || json.Unmarshal(body, &said) != nil {
+		return text
+	}
+	for _, part := range []any{said.Error, said.Description, said.Message} {
+		const most = 400 // bytes; Entra ID's messages are about 200
+		s, _ := part.(string)
+		if s = oneLine(s); len(s) > most {
+			s = strings.ToValidUTF8(s[:most], "") + "..."
+		}
+		if s != "" {
+			text += ": " + s
+		}
+	}
+	return text
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// withoutBody is azidentity's error for a response whose body may not be shown; nil
+// if there is none. It keeps what decides over a retry.
+func withoutBody(r *http.Response) *azidentity.AuthenticationFailedError {
+	if r == nil {
+		return &azidentity.AuthenticationFailedError{}
+	}
+	return &azidentity.AuthenticationFailedError{RawResponse: &http.Response{
+		Status: strconv.Itoa(r.StatusCode), StatusCode: r.StatusCode, Header: r.Header, Body: http.NoBody,
+	}}
+}
+
+var (
+	// tokens are what MSAL may quote of a response that it can't read ("json
+	// message bytes were"), and what a server may send back of a request.
+	tokens = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{4,}[A-Za-z0-9_.-]*|(?i:(access_token|refresh_token|id_token|client_secret|client_assertion|accesstoken|value)["']?\s*[:=]\s*["']?[^"'&\s,}]+)`)
+	// secretVariables may be sent back too.
+	secretVariables = []string{envClientSecret, envCertificatePassword, envGitHubToken, "IDENTITY_HEADER", "MSI_SECRET"}
+)
+
+// redact hides what may be a secret in a text.
+func redact(text, secret string) string {
+	secrets := []string{secret}
+	for _, name := range secretVariables {
+		secrets = append(secrets, os.Getenv(name))
+	}
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, string(notShown))
+		}
+	}
+	return tokens.ReplaceAllString(text, string(notShown))
 }

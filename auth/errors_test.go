@@ -81,6 +81,25 @@ func requireSentOnce(t *testing.T, client runtime.Pipeline, want error) {
 	require.ErrorIs(t, err, want)
 }
 
+// There is one attempt, except that azidentity repeats those at a managed identity's
+// endpoint.
+func TestAttempts(t *testing.T) {
+	for name, options := range inMemory {
+		t.Run(name, func(t *testing.T) {
+			clearEnvironment(t)
+			synctest.Test(t, func(t *testing.T) {
+				server := authtest.StartInMemory(t)
+				credential, err := auth.New(options(server))
+				require.NoError(t, err)
+				server.Fail(http.StatusInternalServerError)
+				_, err = credential.GetToken(t.Context(), request())
+				requireUnavailable(t, err)
+				require.Equal(t, name == "ManagedIdentity", server.Requests() > 1, server.Requests())
+			})
+		})
+	}
+}
+
 // The text is one line that says what Entra ID says.
 func TestErrorText(t *testing.T) {
 	clearEnvironment(t)

@@ -32,7 +32,7 @@ func ExampleOptions_json() {
 	fmt.Println(configuration.Auth)
 	// Output:
 	// <nil>
-	// auth.Options{Mode: "ServicePrincipal", ServicePrincipal: {TenantID: "example.onmicrosoft.com", ClientID: "my-client", ClientSecret: "(not shown)"}}
+	// auth.Options{Mode: "ServicePrincipal", ServicePrincipal: auth.ServicePrincipalOptions{TenantID: "example.onmicrosoft.com", ClientID: "my-client", ClientSecret: (not shown)}}
 }
 
 // Tokens of another issuer, such as another cloud, by a function.

@@ -1,10 +1,17 @@
 package auth
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Mode names a way to get tokens from Microsoft Entra ID.
@@ -26,7 +33,7 @@ const (
 	// FederatedCredential is an application that trusts the tokens of some other
 	// issuer, which a file or a function provides.
 	FederatedCredential Mode = "FederatedCredential"
-	// Development is whoever is signed in to the tools on a developer's
+	// Development is the user who is signed in to the tools on a developer's
 	// machine: az, azd, Azure PowerShell, the first that has a token. It is
 	// refused where the environment says production.
 	Development Mode = "Development"
@@ -34,9 +41,9 @@ const (
 
 // Options say how to get tokens. The zero Options name no mode: see IsZero.
 //
-// In JSON the fields have the names in their tags. Fields that are not known,
-// and settings of a mode other than Mode, are errors. Printing options, logging
-// them, and writing them as JSON shows no secret.
+// In JSON the fields have the names in their tags, in upper or lower case. Fields
+// that are not known, and settings of a mode other than Mode, are errors. Printing
+// options, logging them, and writing them as JSON shows no secret.
 type Options struct {
 	// Mode is required.
 	Mode Mode `json:"Mode"`
@@ -54,27 +61,26 @@ type Options struct {
 
 	// Cloud is AzurePublic, AzureGovernment or AzureChina. Default AzurePublic.
 	Cloud string `json:"Cloud"`
-	// AuthorityHost is where tokens come from if it is not the cloud's own
-	// place, an address that begins with https://. Default: the variable
-	// AZURE_AUTHORITY_HOST, unless Cloud is set, else the cloud's. A host that
-	// is none of these clouds' is trusted as it is: nobody is asked about it.
+	// AuthorityHost is the address of Entra ID, which begins with https://.
+	// Default: the variable AZURE_AUTHORITY_HOST, unless Cloud is set, else the
+	// cloud's. A host that is none of these clouds' is trusted without a check.
 	// Not for ManagedIdentity and Development, which ask no authority.
 	AuthorityHost string `json:"AuthorityHost"`
-	// Environment says where the program runs, which Auto and Development want
-	// to know: "production" (or "prod"), "staging" (or "stage"), in upper or
-	// lower case, or any other word. Default: what the variables of
-	// EnvironmentVariables say, of two that differ the stricter.
+	// Environment says where the program runs, for Auto and Development:
+	// "production" (or "prod"), "staging" (or "stage"), in upper or lower case, or
+	// any other word. Default: the variables of EnvironmentVariables, the stricter
+	// of two that differ.
 	Environment string `json:"Environment"`
-	// Client is for requests for tokens: transport, retries, logging. Without
-	// Retry there is one attempt, but for managed identities, where azidentity
-	// has its own. Its Cloud is for clouds that Cloud can't name; only one of
-	// the two, and of it and AuthorityHost, may be set.
+	// Client configures the requests for tokens: transport, retries, logging.
+	// Without Retry there is one attempt; for managed identities there are those
+	// of azidentity. Client.Cloud is for clouds that Cloud can't name; it excludes
+	// Cloud and AuthorityHost.
 	Client policy.ClientOptions `json:"-"`
 }
 
 // ManagedIdentityOptions are for mode ManagedIdentity.
 type ManagedIdentityOptions struct {
-	// ClientID is of a user-assigned identity. Default: the system-assigned
+	// ClientID is that of a user-assigned identity. Default: the system-assigned
 	// one. In Auto the default is the variable AZURE_CLIENT_ID.
 	ClientID string `json:"ClientId"`
 }
@@ -85,32 +91,32 @@ type ManagedIdentityOptions struct {
 type WorkloadIdentityOptions struct {
 	// TenantID is the directory of the identity. Default: AZURE_TENANT_ID.
 	TenantID string `json:"TenantId"`
-	// ClientID is of the application or managed identity. Default: AZURE_CLIENT_ID.
+	// ClientID is that of the application or managed identity. Default: AZURE_CLIENT_ID.
 	ClientID string `json:"ClientId"`
 	// TokenFilePath is the file with the service account's token, which
 	// Kubernetes renews. Default: AZURE_FEDERATED_TOKEN_FILE.
 	TokenFilePath string `json:"TokenFilePath"`
-	// Audience is what a token is asked for in a GitHub Actions job; it has to
-	// be the one in the identity's federated credential. Default: the cloud's,
+	// Audience is the audience of a GitHub Actions job's tokens; it has to be the
+	// one in the identity's federated credential. Default: the cloud's,
 	// api://AzureADTokenExchange in AzurePublic.
 	Audience string `json:"Audience"`
 }
 
 // ServicePrincipalOptions are for mode ServicePrincipal. One of ClientSecret and
-// CertificatePath is required; where both are empty their variables are looked at.
+// CertificatePath is required; if both are empty their variables are read.
 type ServicePrincipalOptions struct {
 	// TenantID is the directory of the application. Default: AZURE_TENANT_ID.
 	TenantID string `json:"TenantId"`
-	// ClientID is of the application. Default: AZURE_CLIENT_ID.
+	// ClientID is that of the application. Default: AZURE_CLIENT_ID.
 	ClientID string `json:"ClientId"`
 	// ClientSecret is one of the application's secrets. Default: AZURE_CLIENT_SECRET.
-	ClientSecret string `json:"ClientSecret"`
+	ClientSecret string `json:"ClientSecret" option:"secret"`
 	// CertificatePath is a file with a certificate and its private key, as PEM
 	// or PKCS#12. Default: AZURE_CLIENT_CERTIFICATE_PATH. It is read by New.
 	CertificatePath string `json:"CertificatePath"`
-	// CertificatePassword is of a PKCS#12 file. Default, if CertificatePath is
+	// CertificatePassword is that of a PKCS#12 file. Default, if CertificatePath is
 	// empty too: AZURE_CLIENT_CERTIFICATE_PASSWORD.
-	CertificatePassword string `json:"CertificatePassword"`
+	CertificatePassword string `json:"CertificatePassword" option:"secret"`
 	// SendCertificateChain lets Entra ID check the certificate by subject and
 	// issuer, so that a renewed certificate needs no registration.
 	SendCertificateChain bool `json:"SendCertificateChain"`
@@ -121,7 +127,7 @@ type ServicePrincipalOptions struct {
 type FederatedCredentialOptions struct {
 	// TenantID is the directory of the application. Default: AZURE_TENANT_ID.
 	TenantID string `json:"TenantId"`
-	// ClientID is of the application. Default: AZURE_CLIENT_ID.
+	// ClientID is that of the application. Default: AZURE_CLIENT_ID.
 	ClientID string `json:"ClientId"`
 	// TokenFilePath is a file with the other issuer's token. It is read each
 	// time that Entra ID is asked for a token.
@@ -139,3 +145,60 @@ type DevelopmentOptions struct {
 
 // IsZero reports whether nothing is set: the options name no mode.
 func (o Options) IsZero() bool { return reflect.ValueOf(o).IsZero() }
+
+// UnmarshalText reads a mode, in upper or lower case.
+func (m *Mode) UnmarshalText(text []byte) error {
+	for _, mode := range modes {
+		if strings.EqualFold(string(mode), string(text)) {
+			*m = mode
+			return nil
+		}
+	}
+	return invalid("auth.Options.Mode", string(text), wantMode)
+}
+
+// UnmarshalJSON reads options. Fields and modes that it doesn't know are errors.
+func (o *Options) UnmarshalJSON(data []byte) error {
+	type plain Options // without this method
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode((*plain)(o))
+	if named := (*leasing.InvalidError)(nil); err == nil || errors.As(err, &named) {
+		return err
+	}
+	// The error names a field, a type, an offset or a mode, never a value of
+	// another field.
+	return invalid("auth.Options", notShown, "the JSON of auth.Options: "+err.Error())
+}
+
+// MarshalJSON shows the options as Format does: they are not for writing down.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o.shown()) }
+
+// Format shows the fields that are set, and no secret, for all verbs of package fmt.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o.shown()) }
+
+// shown is the options without an address that may have a password.
+func (o Options) shown() Options {
+	if o.AuthorityHost != "" && validateAuthority("", o.AuthorityHost) != nil {
+		o.AuthorityHost = string(notShown)
+	}
+	return o
+}
+
+// Format is that of Options.
+func (m ManagedIdentityOptions) Format(f fmt.State, _ rune) { providerkit.Format(f, m) }
+
+// Format is that of Options.
+func (w WorkloadIdentityOptions) Format(f fmt.State, _ rune) { providerkit.Format(f, w) }
+
+// Format is that of Options.
+func (s ServicePrincipalOptions) Format(f fmt.State, _ rune) { providerkit.Format(f, s) }
+
+// MarshalJSON is that of Options.
+func (s ServicePrincipalOptions) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(s) }
+
+// Format is that of Options.
+func (f FederatedCredentialOptions) Format(s fmt.State, _ rune) { providerkit.Format(s, f) }
+
+// Format is that of Options.
+func (d DevelopmentOptions) Format(f fmt.State, _ rune) { providerkit.Format(f, d) }

@@ -22,37 +22,34 @@ const (
 )
 
 // probedIdentity is the managed identity in Auto. Where nothing but the metadata
-// service could have it, that is asked first whether it is there at all: on a
-// machine that is not in Azure azidentity's attempts to reach it take minutes,
-// and only its DefaultAzureCredential asks.
+// service could have it, a probe first finds out whether that is there at all: on
+// a machine that is not in Azure azidentity's attempts to reach it take minutes,
+// and only its DefaultAzureCredential probes.
 func (o Options) probedIdentity() link {
 	defaultToVariable(&o.ManagedIdentity.ClientID, envClientID)
-	l := link{name: "managed identity", why: o.identityName(), make: o.managedIdentity}
+	l := o.managedIdentity()
 	source, err := managedidentity.GetSource()
 	if err != nil || source != managedidentity.DefaultToIMDS {
 		return l
 	}
 	l.why += ", if the metadata service answers within " + probeTimeout.String()
+	identity := l.make
 	l.make = func() (azcore.TokenCredential, error) {
-		identity, err := o.managedIdentity()
+		made, err := identity()
 		if err != nil {
 			return nil, err
 		}
 		// In a chain azidentity takes an answer of something that is not the
 		// metadata service, such as a proxy, for its absence.
-		chained, err := azidentity.NewChainedTokenCredential([]azcore.TokenCredential{identity}, nil)
-		if err != nil {
-			return nil, err
-		}
-		pipeline := runtime.NewPipeline("leasing/auth", "", runtime.PipelineOptions{}, &o.Client)
-		return &probed{source: chained, pipeline: pipeline}, nil
+		chained, err := azidentity.NewChainedTokenCredential([]azcore.TokenCredential{made}, nil)
+		return &probed{TokenCredential: chained, pipeline: o.pipeline()}, err
 	}
 	return l
 }
 
-// probed asks source only after the metadata service has answered.
+// probed asks its credential only after the metadata service has answered.
 type probed struct {
-	source   azcore.TokenCredential
+	azcore.TokenCredential
 	pipeline runtime.Pipeline
 	answered atomic.Bool
 }
@@ -64,10 +61,10 @@ func (p *probed) GetToken(ctx context.Context, options policy.TokenRequestOption
 		}
 		p.answered.Store(true)
 	}
-	return p.source.GetToken(ctx, options)
+	return p.TokenCredential.GetToken(ctx, options)
 }
 
-// probe sends a request that the service refuses for want of its header. Any
+// probe sends a request that the service refuses for lack of its header. Any
 // answer will do.
 func (p *probed) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), probeTimeout)

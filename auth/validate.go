@@ -5,13 +5,16 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// notShown stands for what may be a secret.
-const notShown = "(not shown)"
+const notShown = providerkit.NotShown
+
+var modes = []Mode{Auto, ManagedIdentity, WorkloadIdentity, ServicePrincipal, FederatedCredential, Development}
 
 const wantMode = "Auto, ManagedIdentity, WorkloadIdentity, ServicePrincipal, FederatedCredential or Development"
 
@@ -21,8 +24,8 @@ func invalid(field string, value any, want string) error {
 	return &leasing.InvalidError{Field: field, Value: value, Want: want}
 }
 
-// Validate reports what New would refuse, but for what is wrong with the files
-// that the options name: it opens none. The error is a *leasing.InvalidError.
+// Validate reports what New would refuse, except for faults of the files that the
+// options name: it opens none. The error is a *leasing.InvalidError.
 func (o Options) Validate() error {
 	_, err := o.complete()
 	return err
@@ -31,11 +34,25 @@ func (o Options) Validate() error {
 // complete fills in what the environment says and validates the result. Doing it
 // twice is the same as once.
 func (o Options) complete() (Options, error) {
-	if !o.Mode.known() {
+	if !slices.Contains(modes, o.Mode) {
 		return o, invalid("auth.Options.Mode", string(o.Mode), wantMode)
 	}
-	if err := o.validateModeOnly(); err != nil {
-		return o, err
+	settings := []struct {
+		mode     Mode
+		settings interface{ complete() error }
+		inAuto   bool
+	}{
+		{ManagedIdentity, &o.ManagedIdentity, true},
+		{WorkloadIdentity, &o.WorkloadIdentity, true},
+		{ServicePrincipal, &o.ServicePrincipal, false},
+		{FederatedCredential, &o.FederatedCredential, false},
+		{Development, &o.Development, true},
+	}
+	isSet := func(settings any) bool { return !reflect.ValueOf(settings).Elem().IsZero() }
+	for _, s := range settings {
+		if isSet(s.settings) && s.mode != o.Mode && (o.Mode != Auto || !s.inAuto) {
+			return o, invalid("auth.Options."+string(s.mode), notShown, fmt.Sprintf("nothing: it is for mode %s, this is %s", s.mode, o.Mode))
+		}
 	}
 	if _, err := o.CloudConfiguration(); err != nil {
 		return o, err
@@ -43,84 +60,31 @@ func (o Options) complete() (Options, error) {
 	if o.AuthorityHost != "" && (o.Mode == ManagedIdentity || o.Mode == Development) {
 		return o, invalid("auth.Options.AuthorityHost", o.AuthorityHost, "nothing in mode "+string(o.Mode)+", which asks no authority")
 	}
-	return o, o.completeMode()
-}
-
-func (o *Options) completeMode() error {
-	switch o.Mode {
-	case ManagedIdentity:
-		return o.ManagedIdentity.validate()
-	case WorkloadIdentity:
-		return o.WorkloadIdentity.complete()
-	case ServicePrincipal:
-		return o.ServicePrincipal.complete()
-	case FederatedCredential:
-		return o.FederatedCredential.complete()
-	case Development:
-		if s := o.stage(); s.production {
-			return invalid("auth.Options.Mode", string(o.Mode), "another mode in production: "+s.from)
-		}
-		return o.Development.validate()
+	if stage, from := o.stage(); o.Mode == Development && stage == production {
+		return o, invalid("auth.Options.Mode", string(o.Mode), "another mode in production: "+from)
 	}
-	return o.completeAuto()
-}
-
-// completeAuto looks at the settings that Auto shares with other modes. What the
-// environment has for it is read when the chain is made: see plan.
-func (o *Options) completeAuto() error {
-	if err := o.ManagedIdentity.validate(); err != nil {
-		return err
-	}
-	if o.WorkloadIdentity != (WorkloadIdentityOptions{}) {
-		if err := o.WorkloadIdentity.complete(); err != nil {
-			return err
+	for _, s := range settings {
+		// Auto reads what the environment has when its links are made.
+		if s.mode == o.Mode || o.Mode == Auto && isSet(s.settings) {
+			if err := s.settings.complete(); err != nil {
+				return o, err
+			}
 		}
 	}
-	return o.Development.validate()
+	return o, nil
 }
 
-func (m Mode) known() bool {
-	switch m {
-	case Auto, ManagedIdentity, WorkloadIdentity, ServicePrincipal, FederatedCredential, Development:
-		return true
-	}
-	return false
-}
-
-// validateModeOnly refuses what another mode would read and this one would not.
-func (o Options) validateModeOnly() error {
-	for _, s := range []struct {
-		mode     Mode
-		settings any
-		inAuto   bool
-	}{
-		{ManagedIdentity, o.ManagedIdentity, true},
-		{WorkloadIdentity, o.WorkloadIdentity, true},
-		{ServicePrincipal, o.ServicePrincipal, false},
-		{FederatedCredential, o.FederatedCredential, false},
-		{Development, o.Development, true},
-	} {
-		if s.mode == o.Mode || s.inAuto && o.Mode == Auto || reflect.ValueOf(s.settings).IsZero() {
-			continue
-		}
-		return invalid("auth.Options."+string(s.mode), notShown, fmt.Sprintf("nothing: it is for mode %s, this is %s", s.mode, o.Mode))
-	}
-	return nil
-}
-
-func (m ManagedIdentityOptions) validate() error {
+func (m *ManagedIdentityOptions) complete() error {
 	return optional("ManagedIdentity.ClientID", m.ClientID, id, wantID)
 }
 
-func (d DevelopmentOptions) validate() error {
+func (d *DevelopmentOptions) complete() error {
 	return optional("Development.TenantID", d.TenantID, tenant, wantTenant)
 }
 
 func (w *WorkloadIdentityOptions) complete() error {
-	defaultToVariable(&w.TenantID, envTenantID)
-	defaultToVariable(&w.ClientID, envClientID)
 	defaultToVariable(&w.TokenFilePath, envTokenFile)
-	if err := identity("WorkloadIdentity", w.TenantID, w.ClientID); err != nil {
+	if err := identity("WorkloadIdentity", &w.TenantID, &w.ClientID); err != nil {
 		return err
 	}
 	if w.TokenFilePath != "" && w.Audience != "" {
@@ -133,9 +97,7 @@ func (w *WorkloadIdentityOptions) complete() error {
 }
 
 func (s *ServicePrincipalOptions) complete() error {
-	defaultToVariable(&s.TenantID, envTenantID)
-	defaultToVariable(&s.ClientID, envClientID)
-	if err := identity("ServicePrincipal", s.TenantID, s.ClientID); err != nil {
+	if err := identity("ServicePrincipal", &s.TenantID, &s.ClientID); err != nil {
 		return err
 	}
 	if s.ClientSecret == "" && s.CertificatePath == "" {
@@ -144,16 +106,13 @@ func (s *ServicePrincipalOptions) complete() error {
 		}
 	}
 	switch {
-	case s.ClientSecret == "" && s.CertificatePath == "":
-		return invalid("auth.Options.ServicePrincipal", "with neither", "ClientSecret or CertificatePath; or "+envClientSecret+" or "+envCertificatePath)
-	case s.ClientSecret != "" && s.CertificatePath != "":
-		return invalid("auth.Options.ServicePrincipal", "with both", "ClientSecret or CertificatePath, not both")
-	case s.ClientSecret != "" && s.CertificatePassword != "":
+	case s.ClientSecret != "" && s.CertificatePath == "" && s.CertificatePassword != "":
 		return invalid("auth.Options.ServicePrincipal.CertificatePassword", notShown, "nothing with a ClientSecret")
 	case s.ClientSecret != "" && s.SendCertificateChain:
 		return invalid("auth.Options.ServicePrincipal.SendCertificateChain", true, "false with a ClientSecret")
 	}
-	return nil
+	return exactlyOne("ServicePrincipal", s.ClientSecret != "", s.CertificatePath != "",
+		"ClientSecret or CertificatePath; or "+envClientSecret+" or "+envCertificatePath)
 }
 
 // fromVariables takes the secret, or else the certificate, from the environment.
@@ -180,19 +139,21 @@ func (s *ServicePrincipalOptions) fromVariables() error {
 }
 
 func (f *FederatedCredentialOptions) complete() error {
-	defaultToVariable(&f.TenantID, envTenantID)
-	defaultToVariable(&f.ClientID, envClientID)
-	if err := identity("FederatedCredential", f.TenantID, f.ClientID); err != nil {
+	if err := identity("FederatedCredential", &f.TenantID, &f.ClientID); err != nil {
 		return err
 	}
 	if f.Token == nil {
 		defaultToVariable(&f.TokenFilePath, envTokenFile)
 	}
+	return exactlyOne("FederatedCredential", f.Token != nil, f.TokenFilePath != "", "TokenFilePath or Token; or "+envTokenFile)
+}
+
+func exactlyOne(mode string, first, second bool, want string) error {
 	switch {
-	case f.Token == nil && f.TokenFilePath == "":
-		return invalid("auth.Options.FederatedCredential", "with neither", "TokenFilePath or Token; or "+envTokenFile)
-	case f.Token != nil && f.TokenFilePath != "":
-		return invalid("auth.Options.FederatedCredential", "with both", "TokenFilePath or Token, not both")
+	case first && second:
+		return invalid("auth.Options."+mode, "with both", "exactly one of "+want)
+	case !first && !second:
+		return invalid("auth.Options."+mode, "with neither", "exactly one of "+want)
 	}
 	return nil
 }
@@ -209,13 +170,15 @@ const (
 	wantID     = "a client ID: a GUID"
 )
 
-// identity is what all modes need that ask Entra ID for themselves.
-func identity(mode, tenantID, clientID string) error {
-	if !tenant.MatchString(tenantID) {
-		return invalid("auth.Options."+mode+".TenantID", tenantID, wantTenant+"; or "+envTenantID)
+// identity completes what all modes need that ask Entra ID for themselves.
+func identity(mode string, tenantID, clientID *string) error {
+	defaultToVariable(tenantID, envTenantID)
+	defaultToVariable(clientID, envClientID)
+	if !tenant.MatchString(*tenantID) {
+		return invalid("auth.Options."+mode+".TenantID", *tenantID, wantTenant+"; or "+envTenantID)
 	}
-	if !id.MatchString(clientID) {
-		return invalid("auth.Options."+mode+".ClientID", clientID, wantID+"; or "+envClientID)
+	if !id.MatchString(*clientID) {
+		return invalid("auth.Options."+mode+".ClientID", *clientID, wantID+"; or "+envClientID)
 	}
 	return nil
 }

@@ -3,26 +3,25 @@ package fencing
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // Gate protects one resource in this process: it lets the holder of the
 // highest token in, one call at a time. The zero Gate is open to any token.
 // It is safe for concurrent use and must not be copied.
 //
-// What a Gate has seen ends with the process. A resource that outlives it needs
-// a check that is stored with it, like sqlfence.Table.
+// A Gate forgets its token when the process ends. A resource that outlives the
+// process needs a check that is stored with it, like sqlfence.Table.
 type Gate struct {
 	resource string // in errors; "" unless one of Gates
 
 	once sync.Once
-	turn chan struct{} // full while a Do runs
-
-	mu   sync.Mutex
-	seen int64
+	turn chan struct{} // full while a Do runs, which alone writes seen
+	seen atomic.Int64
 }
 
 // Do runs fn if token is not stale and remembers the token. It refuses a
-// smaller token than it has seen with a *StaleError. A Do that comes while
+// token smaller than the highest so far with a *StaleError. A Do that comes while
 // another runs waits for its turn, or for the end of ctx, whose cause it then
 // returns; so no larger token gets in between the check and the end of fn.
 // It returns fn's error as it is.
@@ -40,25 +39,12 @@ func (g *Gate) Do(ctx context.Context, token int64, fn func(ctx context.Context)
 		return context.Cause(ctx)
 	}
 	defer func() { <-g.turn }()
-	if err := g.advance(token); err != nil {
+	if err := Check(g.resource, token, g.seen.Load()); err != nil {
 		return err
 	}
+	g.seen.Store(token)
 	return fn(ctx)
 }
 
 // Seen returns the highest token so far, 0 if there was none.
-func (g *Gate) Seen() int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.seen
-}
-
-func (g *Gate) advance(token int64) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := Check(g.resource, token, g.seen); err != nil {
-		return err
-	}
-	g.seen = token
-	return nil
-}
+func (g *Gate) Seen() int64 { return g.seen.Load() }

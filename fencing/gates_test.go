@@ -97,10 +97,10 @@ func TestCheckFirstRunsWhatTheCheckAdmits(t *testing.T) {
 			return answer
 		})
 	}
-	require.Equal(t, stale, check(stale).Do(t.Context(), "a", 7, func(context.Context) error {
+	require.Equal(t, stale, check(stale)(t.Context(), "a", 7, func(context.Context) error {
 		t.Error("ran")
 		return nil
 	}))
-	require.Equal(t, boom, check(nil).Do(t.Context(), "b", 8, func(context.Context) error { return boom }))
+	require.Equal(t, boom, check(nil)(t.Context(), "b", 8, func(context.Context) error { return boom }))
 	require.Equal(t, []any{"a", int64(7), "b", int64(8)}, shown)
 }

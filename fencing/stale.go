@@ -8,7 +8,7 @@ import (
 
 // StaleError says that a resource refused a token. It matches leasing.ErrStale.
 type StaleError struct {
-	Resource string // "" for a Gate; what it is elsewhere, each check says
+	Resource string // "" for a Gate; otherwise as the check says
 	Token    int64  // the one refused
 	Seen     int64  // the highest that the resource has seen
 }
@@ -27,7 +27,7 @@ func (e *StaleError) Is(target error) bool { return target == leasing.ErrStale }
 // Check is the rule itself: it returns nil if token is at least the highest
 // token that the resource has seen (0 for none), and a *StaleError otherwise. A
 // number that no lease has, such as 0, is an error that matches
-// leasing.ErrInvalid: to compare it would admit whoever has no lease.
+// leasing.ErrInvalid: comparing it would admit a caller without a lease.
 func Check(resource string, token, seen int64) error {
 	if token < 1 || token > leasing.MaxToken {
 		return &leasing.InvalidError{Field: "token", Value: token, Want: wantToken}

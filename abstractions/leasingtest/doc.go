@@ -1,6 +1,6 @@
-// Package leasingtest helps to test code that holds leases: it gives real
+// Package leasingtest helps to test code that holds leases. It makes real
 // managers over an in-process provider whose answers the test scripts, and
-// takes a lease away on command.
+// it takes a lease away on command.
 //
 //	func TestStopsWhenTheLeaseIsLost(t *testing.T) {
 //		manager, provider := leasingtest.NewManager(t, leasing.Options{})
@@ -10,7 +10,7 @@
 //		<-lease.Done() // and now: does the work stop?
 //	}
 //
-// What it returns is the library's own code, so renewal, waiting, events and
-// shutdown behave as in production. Inside a testing/synctest bubble all of it
-// runs in virtual time: a lease of an hour expires at once.
+// Renewal, waiting, events and shutdown are the library's own code and behave as
+// in production. Inside a testing/synctest bubble all of it runs in virtual time:
+// a lease of an hour expires at once.
 package leasingtest

@@ -83,8 +83,23 @@ func TestHandlers(t *testing.T) {
 		remove = p.Use(leasingtest.LoseReply(leasingtest.Release, leasingtest.Always, boom))
 		require.ErrorIs(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "a"}), boom)
 		remove()
-		_, err = p.Acquire(t.Context(), request("b"))
+		held, err := p.Acquire(t.Context(), request("b"))
 		require.NoError(t, err, "the release had taken effect")
+
+		remove = p.Use(leasingtest.LoseReply(leasingtest.Renew, 1, boom))
+		grant, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "n", ID: "b", Token: held.Token, TTL: time.Minute})
+		require.ErrorIs(t, err, boom)
+		require.Zero(t, grant, "an error comes without a result")
+		remove()
+
+		ended, end := context.WithCancel(t.Context())
+		remove = p.Use(func(_ context.Context, _ leasingtest.Call, apply func() error) error {
+			end()
+			return apply()
+		})
+		_, err = p.Renew(ended, abstractions.RenewRequest{Name: "n", ID: "b", Token: held.Token, TTL: time.Minute})
+		require.NoError(t, err, "the request had reached its server")
+		remove()
 
 		p.Use(leasingtest.Hang(leasingtest.Inspect, leasingtest.Always))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -97,10 +97,11 @@ func (p *Provider) Count(op Op) int {
 	return p.count[op]
 }
 
-// through passes a call through the handlers, the latest first.
-func (p *Provider) through(ctx context.Context, call Call, apply func() error) error {
+// pass passes a call through the handlers, the latest first. In apply ctx no
+// longer ends: the request has reached its server.
+func pass[T any](ctx context.Context, p *Provider, call Call, apply func(ctx context.Context) (T, error)) (result T, err error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return result, context.Cause(ctx)
 	}
 	p.mu.Lock()
 	p.count[call.Op]++
@@ -108,41 +109,36 @@ func (p *Provider) through(ctx context.Context, call Call, apply func() error) e
 	p.calls = append(p.calls, call)
 	handlers := p.handlers
 	p.mu.Unlock()
-	for _, h := range handlers {
-		next := apply
-		apply = func() error { return (*h)(ctx, call, next) }
-	}
-	return apply()
-}
-
-func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (grant abstractions.Grant, err error) {
-	err = p.through(ctx, Call{Op: Acquire, Name: req.Name, ID: req.ID, TTL: req.TTL}, func() (err error) {
-		grant, err = p.backend.Acquire(context.WithoutCancel(ctx), req)
+	next := func() (err error) {
+		result, err = apply(context.WithoutCancel(ctx))
 		return err
-	})
-	return grantOr(grant, err)
+	}
+	for _, h := range handlers {
+		inner := next
+		next = func() error { return (*h)(ctx, call, inner) }
+	}
+	if err := next(); err != nil {
+		return *new(T), err // never with a result that was applied
+	}
+	return result, nil
 }
 
-func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (grant abstractions.Grant, err error) {
-	err = p.through(ctx, Call{Op: Renew, Name: req.Name, ID: req.ID, TTL: req.TTL}, func() (err error) {
+func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	return pass(ctx, p, Call{Op: Acquire, Name: req.Name, ID: req.ID, TTL: req.TTL}, func(ctx context.Context) (abstractions.Grant, error) {
+		return p.backend.Acquire(ctx, req)
+	})
+}
+
+func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	return pass(ctx, p, Call{Op: Renew, Name: req.Name, ID: req.ID, TTL: req.TTL}, func(ctx context.Context) (abstractions.Grant, error) {
 		p.mu.Lock()
 		reason, taken := p.taken[req.ID]
 		p.mu.Unlock()
 		if taken {
-			return &abstractions.LostError{Reason: reason}
+			return abstractions.Grant{}, &abstractions.LostError{Reason: reason}
 		}
-		grant, err = p.backend.Renew(context.WithoutCancel(ctx), req)
-		return err
+		return p.backend.Renew(ctx, req)
 	})
-	return grantOr(grant, err)
-}
-
-// grantOr keeps a handler from returning both a grant and an error.
-func grantOr(grant abstractions.Grant, err error) (abstractions.Grant, error) {
-	if err != nil {
-		return abstractions.Grant{}, err
-	}
-	return grant, nil
 }
 
 func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
@@ -154,48 +150,46 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 }
 
 func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	return p.through(ctx, Call{Op: Release, Name: req.Name, ID: req.ID}, func() error {
-		return p.backend.Release(context.WithoutCancel(ctx), req)
+	return p.passOnly(ctx, Call{Op: Release, Name: req.Name, ID: req.ID}, func(ctx context.Context) error {
+		return p.backend.Release(ctx, req)
 	})
 }
 
-func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
-	err = p.through(ctx, Call{Op: Break, Name: req.Name}, func() (err error) {
-		result, err = p.backend.Break(context.WithoutCancel(ctx), req)
-		return err
+func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	return pass(ctx, p, Call{Op: Break, Name: req.Name}, func(ctx context.Context) (abstractions.BreakResult, error) {
+		return p.backend.Break(ctx, req)
 	})
-	return result, err
 }
 
-func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (record abstractions.Record, err error) {
-	err = p.through(ctx, Call{Op: Inspect, Name: req.Name}, func() (err error) {
-		record, err = p.backend.Inspect(ctx, req)
-		return err
+func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	return pass(ctx, p, Call{Op: Inspect, Name: req.Name}, func(ctx context.Context) (abstractions.Record, error) {
+		return p.backend.Inspect(ctx, req)
 	})
-	return record, err
 }
 
-func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wakeups abstractions.Wakeups, err error) {
-	err = p.through(ctx, Call{Op: Wait, Name: req.Name, ID: req.ID}, func() (err error) {
-		wakeups, err = p.backend.Wait(ctx, req)
-		return err
+func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return pass(ctx, p, Call{Op: Wait, Name: req.Name, ID: req.ID}, func(context.Context) (abstractions.Wakeups, error) {
+		return p.backend.Wait(ctx, req)
 	})
-	return wakeups, err
 }
 
-func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (result abstractions.ListResult, err error) {
-	err = p.through(ctx, Call{Op: List}, func() (err error) {
-		result, err = p.backend.List(ctx, req)
-		return err
+func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	return pass(ctx, p, Call{Op: List}, func(ctx context.Context) (abstractions.ListResult, error) {
+		return p.backend.List(ctx, req)
 	})
-	return result, err
 }
 
 func (p *Provider) Ping(ctx context.Context) error {
-	return p.through(ctx, Call{Op: Ping}, func() error { return p.backend.Ping(ctx) })
+	return p.passOnly(ctx, Call{Op: Ping}, p.backend.Ping)
 }
 
-// Capabilities returns the memory provider's, but for HeedsContext: handlers may not.
+func (p *Provider) passOnly(ctx context.Context, call Call, apply func(ctx context.Context) error) error {
+	_, err := pass(ctx, p, call, func(ctx context.Context) (struct{}, error) { return struct{}{}, apply(ctx) })
+	return err
+}
+
+// Capabilities are those of the memory provider, without HeedsContext: a handler may
+// ignore its context.
 func (p *Provider) Capabilities() abstractions.Capabilities {
 	c := p.backend.Capabilities()
 	c.HeedsContext = false

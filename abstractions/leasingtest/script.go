@@ -11,7 +11,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// Always as the number of times means without end.
+// Always as a number of times means without end.
 const Always = -1
 
 // Fail makes the next calls of op fail with err before they take effect.

@@ -31,12 +31,12 @@ func (s *Server) Development() auth.Options {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.azDir = dir
-	s.tellAz()
+	s.configureAz()
 	return auth.Options{Mode: auth.Development}
 }
 
-// tellAz writes down what the program reads; mu is held.
-func (s *Server) tellAz() {
+// configureAz writes the files that the program reads. Caller holds mu.
+func (s *Server) configureAz() {
 	if s.azDir == "" {
 		return
 	}
@@ -48,7 +48,7 @@ func (s *Server) tellAz() {
 	s.write(filepath.Join(s.azDir, "failure"), failure)
 }
 
-// azLines reads what the program wrote down; mu is held.
+// azLines reads a file that the program wrote. Caller holds mu.
 func (s *Server) azLines(name string) []string {
 	if s.azDir == "" {
 		return nil

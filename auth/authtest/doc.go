@@ -1,6 +1,6 @@
-// Package authtest is a Microsoft Entra ID of one's own, for tests: a server on
-// loopback, or without a socket, that gives tokens to every mode of package
-// auth. Nothing in it leaves the machine.
+// Package authtest is a fake Microsoft Entra ID for tests: a server on loopback, or
+// without a socket, that gives tokens to every mode of package auth. It sends
+// nothing beyond the machine.
 //
 //	func TestEachModeLeases(t *testing.T) {
 //		authtest.Each(t, func(t *testing.T, server *authtest.Server, options auth.Options) {
@@ -11,7 +11,7 @@
 //		})
 //	}
 //
-// # What it is
+// # What it has
 //
 //   - For client secrets, certificates and the tokens of other issuers: the
 //     OpenID configuration of a tenant, and its token endpoint, which checks
@@ -27,24 +27,24 @@
 //
 // # Its tokens
 //
-// Tokens are JWTs without a signature, for the audience that was asked for
+// Tokens are JWTs without a signature, for the audience that was requested
 // ("https://storage.azure.com" for the scope "https://storage.azure.com/.default"),
 // issued by "https://sts.windows.net/" + TenantID + "/". Azurite takes them with
-// --oauth basic; a fake service may ask Server.Check.
+// --oauth basic; a fake service may call Server.Check.
 //
 // # When a token is renewed
 //
-// Measured with azcore 1.24 and azidentity 1.15; all of it is in virtual time
-// too, with StartInMemory in a synctest bubble.
+// Measured with azcore 1.24 and azidentity 1.15, also in virtual time, with
+// StartInMemory in a synctest bubble:
 //
 //   - azidentity keeps a token until 5 minutes before it expires, per
 //     credential; a managed identity's per process, client ID and resource. So
 //     the user-assigned identity of each Server has a client ID of its own.
-//     az is asked each time.
+//     az is called each time.
 //   - azcore's clients keep a token too. From 5 minutes before its end they ask
 //     the credential again, at most once in 30 seconds, and go on with the old
-//     one if that fails; once it has expired they ask with each request.
-//   - So with a Lifetime of 3 seconds a client has a new token every 3 seconds.
-//     A service sees a request with a token at its very end: it may answer 401,
-//     and the next request has a new one.
+//     one if that fails. Once it has expired they ask with each request.
+//   - So with a lifetime of 3 seconds a client has a new token every 3 seconds.
+//     A service may get a request with a token at its very end and answer 401;
+//     the next request has a new one.
 package authtest

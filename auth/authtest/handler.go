@@ -2,6 +2,7 @@ package authtest
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -48,17 +49,19 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "unauthorized_client", "AADSTS700016: Application was not found in the directory.")
 		return
 	}
-	if secret := r.Form.Get("client_secret"); secret != "" && secret != s.secret {
+	secret, assertion := r.Form.Get("client_secret"), r.Form.Get("client_assertion")
+	if secret != "" && secret != s.secret {
 		refuse(w, http.StatusUnauthorized, "invalid_client", "AADSTS7000215: Invalid client secret provided.")
 		return
-	} else if secret == "" && !s.trusts(r.Form.Get("client_assertion"), s.base+r.URL.Path) {
+	} else if secret == "" && !s.subjects[assertion] && !signed(assertion, s.base+r.URL.Path) {
 		refuse(w, http.StatusUnauthorized, "invalid_client", "AADSTS700024: Client assertion is not within its valid time range, or not trusted.")
 		return
 	}
 	scope, _, _ := strings.Cut(r.Form.Get("scope"), " ") // MSAL adds openid and others
-	token, expires := s.issue(strings.TrimSuffix(scope, "/.default"))
-	answer(w, http.StatusOK, map[string]any{
-		"access_token": token, "token_type": "Bearer", "expires_in": secondsUntil(expires),
+	token, expires := s.sign(strings.TrimSuffix(scope, "/.default"))
+	s.issued = append(s.issued, token)
+	answer(w, http.StatusOK, map[string]any{ // "expires_in" is counted from the answer's arrival
+		"access_token": token, "token_type": "Bearer", "expires_in": int(math.Round(time.Until(expires).Seconds())),
 	})
 }
 
@@ -72,7 +75,8 @@ func (s *Server) managedIdentity(w http.ResponseWriter, r *http.Request) {
 	case query.Get("client_id") != s.identity:
 		refuse(w, http.StatusBadRequest, "invalid_request", "Identity not found")
 	default:
-		token, expires := s.issue(query.Get("resource"))
+		token, expires := s.sign(query.Get("resource"))
+		s.issued = append(s.issued, token)
 		answer(w, http.StatusOK, map[string]any{
 			"access_token": token, "token_type": "Bearer", "client_id": s.identity,
 			"resource": query.Get("resource"), "expires_on": strconv.FormatInt(expires.Unix(), 10),
@@ -101,9 +105,4 @@ func answer(w http.ResponseWriter, status int, body map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the client has gone
-}
-
-// secondsUntil is rounded: "expires_in" is counted from the answer's arrival.
-func secondsUntil(expires time.Time) int64 {
-	return int64(time.Until(expires).Round(time.Second) / time.Second)
 }

@@ -48,7 +48,7 @@ func (s *Server) Certificate() auth.Options {
 	}
 	o := s.options(auth.ServicePrincipal)
 	path := s.file("certificate.pfx")
-	s.write(path, string(own.pkcs12))
+	s.write(path, string(own.file))
 	o.ServicePrincipal = auth.ServicePrincipalOptions{
 		TenantID: TenantID, ClientID: ClientID, CertificatePath: path, CertificatePassword: certificatePassword,
 	}

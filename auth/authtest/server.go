@@ -1,8 +1,6 @@
 package authtest
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/google/uuid"
 )
 
 // The identity that all tokens are for.
@@ -69,7 +68,7 @@ func StartInMemory(t testing.TB) *Server {
 func newServer(t testing.TB) *Server {
 	return &Server{
 		t: t, lifetime: DefaultLifetime, subjects: make(map[string]bool),
-		secret: random("client-secret"), header: random("identity-header"), job: random("job-token"), identity: random("identity"), object: uuid(),
+		secret: random("client-secret"), header: random("identity-header"), job: random("job-token"), identity: random("identity"), object: uuid.NewString(),
 	}
 }
 
@@ -93,7 +92,7 @@ func (s *Server) SetLifetime(lifetime time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lifetime = lifetime
-	s.tellAz()
+	s.configureAz()
 }
 
 // Fail makes the server answer requests for tokens with that status from now on;
@@ -102,7 +101,7 @@ func (s *Server) Fail(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status = status
-	s.tellAz()
+	s.configureAz()
 }
 
 // ObjectID is the claim "oid" of the tokens: the name of the identity as a user of
@@ -144,34 +143,6 @@ func (s *Server) Rotate() {
 	for _, file := range s.files {
 		s.write(file, s.newSubject()+"\n")
 	}
-}
-
-// Check says whether a token is good for a service now, as a fake of it would:
-// issued here, for that audience, and not expired.
-func (s *Server) Check(token, audience string) error {
-	claims, err := parse(token)
-	if err != nil {
-		return err
-	}
-	now := time.Now().Unix()
-	switch {
-	case !s.hasIssued(token):
-		return errors.New("authtest: a token of somebody else")
-	case claims.Audience != audience:
-		return fmt.Errorf("authtest: a token for %s, not %s", claims.Audience, audience)
-	case now < claims.NotBefore || now >= claims.Expires:
-		return fmt.Errorf("authtest: a token good from %d to %d, and it is %d", claims.NotBefore, claims.Expires, now)
-	}
-	return nil
-}
-
-func (s *Server) hasIssued(token string) bool {
-	for _, issued := range s.Issued() {
-		if issued == token {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Server) file(name string) string { return filepath.Join(s.t.TempDir(), name) }

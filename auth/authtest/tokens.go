@@ -2,78 +2,54 @@ package authtest
 
 import (
 	"crypto/rand"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
-// claims are what a token says.
-type claims struct {
-	Audience  string `json:"aud"`
-	Issuer    string `json:"iss"`
-	Issued    int64  `json:"iat"`
-	NotBefore int64  `json:"nbf"`
-	Expires   int64  `json:"exp"`
-	AppID     string `json:"appid"`
-	ObjectID  string `json:"oid"`
-	Subject   string `json:"sub"`
-	TenantID  string `json:"tid"`
-	ID        string `json:"uti"`
-	Version   string `json:"ver"`
-}
-
-// issue makes a token; mu is held.
-func (s *Server) issue(audience string) (token string, expires time.Time) {
-	token, expires = s.sign(audience)
-	s.issued = append(s.issued, token)
-	return token, expires
-}
-
-// sign has no key: the tokens are for those who don't look.
+// sign makes a token without a key: no service that a test has looks. Caller
+// holds mu.
 func (s *Server) sign(audience string) (token string, expires time.Time) {
 	now := time.Now()
 	expires = now.Add(s.lifetime)
-	body, _ := json.Marshal(claims{ // strings and numbers
-		Audience: audience, Issuer: "https://sts.windows.net/" + TenantID + "/",
-		Issued: now.Unix(), NotBefore: now.Unix(), Expires: expires.Unix(),
-		AppID: ClientID, ObjectID: s.object, Subject: s.object, TenantID: TenantID, ID: rand.Text(), Version: "1.0",
-	})
-	return encode([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + encode(body) + ".", expires
+	token, err := jwt.NewWithClaims(jwt.SigningMethodNone, jwt.MapClaims{
+		"aud": audience, "iss": "https://sts.windows.net/" + TenantID + "/",
+		"iat": now.Unix(), "nbf": now.Unix(), "exp": expires.Unix(),
+		"appid": ClientID, "oid": s.object, "sub": s.object, "tid": TenantID, "uti": rand.Text(), "ver": "1.0",
+	}).SignedString(jwt.UnsafeAllowNoneSignatureType)
+	if err != nil {
+		s.t.Errorf("authtest: %v", err)
+	}
+	return token, expires
 }
 
-// newSubject makes a token of another issuer; mu is held.
+// newSubject makes a token of another issuer. Caller holds mu.
 func (s *Server) newSubject() string {
 	token, _ := s.sign("api://AzureADTokenExchange")
 	s.subjects[token] = true
 	return token
 }
 
-func encode(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
-
-// parse reads a token's claims.
-func parse(token string) (claims, error) {
-	parts := strings.Split(token, ".")
-	var c claims
-	if len(parts) != 3 {
-		return c, errors.New("authtest: no JWT")
+// Check says whether a token is good for a service now, as a fake of it would:
+// issued here, for that audience, and not expired.
+func (s *Server) Check(token, audience string) error {
+	if !slices.Contains(s.Issued(), token) {
+		return errors.New("authtest: the token was not issued here")
 	}
-	body, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(body, &c) != nil {
-		return c, errors.New("authtest: no JWT of ours")
+	claims := jwt.MapClaims{}
+	_, _, err := jwt.NewParser().ParseUnverified(token, claims)
+	if err == nil {
+		err = jwt.NewValidator(jwt.WithAudience(audience), jwt.WithExpirationRequired()).Validate(claims)
 	}
-	return c, nil
+	if err != nil {
+		return fmt.Errorf("authtest: a token for %v, asked for at %s: %w", claims["aud"], audience, err)
+	}
+	return nil
 }
 
 // random is a secret that a test can look for.
 func random(name string) string { return "authtest-" + name + "-" + strings.ToLower(rand.Text()) }
-
-// uuid is a random one (RFC 9562, version 4).
-func uuid() string {
-	b := make([]byte, 16)
-	_, _ = rand.Read(b) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}

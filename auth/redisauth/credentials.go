@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +14,18 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/auth"
 	redisauth "github.com/redis/go-redis/v9/auth"
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	// firstRetry and lastRetry are the pauses after the first failure in a row,
+	// and after many: they double. Entra ID asks to wait for longer each time
+	// (learn.microsoft.com/entra/identity-platform/reference-error-codes).
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+	// shortest is the pause before a token that is good for next to nothing is
+	// replaced.
+	shortest = 10 * time.Millisecond
 )
 
 // Credentials sign connections in. It is safe for concurrent use.
@@ -19,27 +34,18 @@ type Credentials struct {
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	// telling has something in it while listeners are told of a token, so that
-	// they hear of each in turn.
-	telling chan struct{}
+	// replacing has one request for a token in flight at a time. It is over when
+	// all listeners have the token, so they get each in turn.
+	replacing singleflight.Group
 
 	mu        sync.Mutex
-	closed    bool
 	current   *signIn
 	listeners map[redisauth.CredentialsListener]struct{}
-	request   *request
 	renewing  bool
 	changed   chan struct{} // there is another token, or a listener where there was none
 }
 
 var _ redisauth.StreamingCredentialsProvider = (*Credentials)(nil)
-
-// request is one for a token, which several may wait for.
-type request struct {
-	done   chan struct{}
-	signIn *signIn
-	err    error
-}
 
 // New makes credentials for redis.Options.StreamingCredentialsProvider. It sends
 // nothing. Options that can't work are a *leasing.InvalidError.
@@ -50,62 +56,61 @@ func New(options Options) (*Credentials, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	return &Credentials{
-		options: options, ctx: ctx, stop: stop, telling: make(chan struct{}, 1),
+		options: options, ctx: ctx, stop: stop,
 		listeners: make(map[redisauth.CredentialsListener]struct{}), changed: make(chan struct{}, 1),
 	}, nil
 }
 
-// String shows no token.
-func (c *Credentials) String() string { return "redisauth.Credentials" }
-
-// GoString is String.
-func (c *Credentials) GoString() string { return c.String() }
+// Format shows no token.
+func (c *Credentials) Format(f fmt.State, _ rune) { fmt.Fprint(f, "redisauth.Credentials") }
 
 // Close ends the replacing of tokens and waits until that has ended. Close the
 // clients first: their connections stay signed in only until their token's end,
 // and they get no new ones. It returns nil. Closing again does nothing.
 func (c *Credentials) Close() error {
 	c.mu.Lock()
-	c.closed = true
+	c.stop() // under mu: subscribe starts nothing afterwards
 	c.mu.Unlock()
-	c.stop()
 	c.running.Wait()
 	return nil
 }
 
-// Subscribe is go-redis', for each connection that it opens. It waits for a token
-// where there is none that is good, up to Options.Timeout. The listener is told of
-// each later one, and of no error: go-redis would close the connection for it.
+// Subscribe is called by go-redis for each connection that it opens. It waits for
+// a token where there is none that is good, up to Options.Timeout. The listener is
+// given each later token, and no error: go-redis would close the connection for it.
 func (c *Credentials) Subscribe(listener redisauth.CredentialsListener) (redisauth.Credentials, redisauth.UnsubscribeFunc, error) {
 	for {
-		found, wait, err := c.subscribe(listener)
-		if err != nil {
+		if found, err := c.subscribe(listener); err != nil {
 			return nil, nil, err
-		}
-		if found != nil {
+		} else if found != nil {
 			return found, func() error { c.unsubscribe(listener); return nil }, nil
 		}
-		<-wait.done
-		if wait.err != nil {
-			return nil, nil, wait.err
+		if err := c.replace(); err != nil {
+			return nil, nil, err
 		}
 	}
 }
 
 // subscribe adds the listener if there is a good token, in one step with reading
-// it, so that no later one is missed; or else asks for one.
-func (c *Credentials) subscribe(listener redisauth.CredentialsListener) (*signIn, *request, error) {
+// it, so that no later one is missed. Locks mu.
+func (c *Credentials) subscribe(listener redisauth.CredentialsListener) (*signIn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return nil, nil, leasing.ErrClosed
+	if c.ctx.Err() != nil {
+		return nil, leasing.ErrClosed
 	}
 	if c.current == nil || !time.Now().Before(c.current.expires) {
-		return nil, c.ask(), nil
+		return nil, nil
 	}
 	c.listeners[listener] = struct{}{}
-	c.startRenewing()
-	return c.current, nil, nil
+	switch {
+	case !c.renewing:
+		c.renewing = true
+		c.running.Go(c.renew)
+	case len(c.listeners) == 1:
+		c.signal() // renew may have paused for lack of listeners
+	}
+	return c.current, nil
 }
 
 func (c *Credentials) unsubscribe(listener redisauth.CredentialsListener) {
@@ -114,27 +119,20 @@ func (c *Credentials) unsubscribe(listener redisauth.CredentialsListener) {
 	delete(c.listeners, listener)
 }
 
-// ask asks for a token, or joins those who wait for one; mu is held, and the
-// credentials are not closed.
-func (c *Credentials) ask() *request {
-	if c.request == nil {
-		r := &request{done: make(chan struct{})}
-		c.request = r
-		c.running.Go(func() { c.answer(r) })
-	}
-	return c.request
-}
-
-// answer makes a request, and tells all.
-func (c *Credentials) answer(r *request) {
-	r.signIn, r.err = c.token()
-	c.telling <- struct{}{}
-	defer func() { <-c.telling }()
-	told := c.keep(r)
-	close(r.done)
-	for _, listener := range told {
-		listener.OnNext(r.signIn)
-	}
+// replace gets another token and gives it to all listeners. Calls that come
+// meanwhile wait for the same.
+func (c *Credentials) replace() error {
+	_, err, _ := c.replacing.Do("", func() (any, error) {
+		next, err := c.token()
+		if err != nil {
+			return nil, err
+		}
+		for _, listener := range c.keep(next) {
+			listener.OnNext(next)
+		}
+		return nil, nil
+	})
+	return err
 }
 
 func (c *Credentials) token() (*signIn, error) {
@@ -153,20 +151,17 @@ func (c *Credentials) token() (*signIn, error) {
 	return nil, fmt.Errorf("%w: no token: %w", leasing.ErrUnavailable, err)
 }
 
-// keep makes a token the current one, and returns who has to be told of it.
-func (c *Credentials) keep(r *request) (told []redisauth.CredentialsListener) {
+// keep makes a token the current one, and returns the listeners that need it.
+// Locks mu.
+func (c *Credentials) keep(next *signIn) []redisauth.CredentialsListener {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.request = nil
-	if r.err != nil || c.current != nil && r.signIn.token == c.current.token {
+	if c.current != nil && next.token == c.current.token {
 		return nil
 	}
-	c.current = r.signIn
-	for listener := range c.listeners {
-		told = append(told, listener)
-	}
+	c.current = next
 	c.signal()
-	return told
+	return slices.Collect(maps.Keys(c.listeners))
 }
 
 func (c *Credentials) signal() {
@@ -174,4 +169,63 @@ func (c *Credentials) signal() {
 	case c.changed <- struct{}{}:
 	default: // it is on its way
 	}
+}
+
+// renew replaces tokens as they near their end, as long as there are listeners.
+func (c *Credentials) renew() {
+	failures := 0
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-c.changed:
+			failures = 0
+		case <-c.due(failures):
+			err := error(nil)
+			if c.isDue() {
+				err = c.replace()
+			}
+			if err != nil && c.ctx.Err() == nil {
+				c.options.Logger.Warn("redisauth: the token could not be replaced", "left", c.left(), "error", err)
+			}
+			if failures++; err == nil && !c.isDue() { // a credential may give out its old token once more
+				failures = 0
+			}
+		}
+	}
+}
+
+// due is when to replace the token. Without listeners there is no need to.
+// Locks mu.
+func (c *Credentials) due(failures int) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case len(c.listeners) == 0:
+		return nil
+	case failures > 0:
+		return time.After(retryPause(failures, rand.Float64())) //nolint:gosec // jitter
+	}
+	return time.After(max(shortest, time.Until(c.current.renewAt)))
+}
+
+// isDue reports whether the token should be replaced now. Locks mu.
+func (c *Credentials) isDue() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.listeners) > 0 && !time.Now().Before(c.current.renewAt)
+}
+
+// left is how long the token is good. Locks mu.
+func (c *Credentials) left() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Until(c.current.expires)
+}
+
+// retryPause is the pause after the n-th failure in a row (from 1), less up to a
+// quarter of it.
+func retryPause(n int, random float64) time.Duration {
+	pause := min(lastRetry, firstRetry<<min(n-1, 10))
+	return pause - time.Duration(random*float64(pause)/4)
 }

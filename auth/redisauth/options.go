@@ -1,96 +1,72 @@
 package redisauth
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
+	"fmt"
 	"log/slog"
 	"regexp"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
 )
 
 // The defaults of Options.
 const (
-	// DefaultScope is what tokens are for.
+	// DefaultScope is the scope of Azure's Redis services.
 	DefaultScope   = "https://redis.azure.com/.default"
 	DefaultTimeout = 10 * time.Second
 )
 
-// Options say who signs in. One of Auth and Credential is required. In JSON the
-// fields have the names in their tags. Printing options shows no secret.
+// Options say who signs in. Exactly one of Auth and Credential is required. In JSON
+// the fields have the names in their tags. Printing options shows no secret.
 type Options struct {
 	// Auth is a mode of package auth.
 	Auth auth.Options `json:"auth"`
 	// Credential is one made elsewhere.
 	Credential azcore.TokenCredential `json:"-"`
 
-	// Scope is what tokens are asked for. Default DefaultScope.
-	Scope string `json:"Scope"`
+	// Scope is the scope of the tokens. Default DefaultScope.
+	Scope string `json:"Scope" option:"default=https://redis.azure.com/.default"`
 	// User is the user's name in Redis. Default: the token's claim "oid".
 	User string `json:"User"`
-	// Timeout bounds a request for a token: go-redis gives no context.
+	// Timeout bounds a request for a token: go-redis gives no context. 1 ms to
+	// 10 min, which is more than a managed identity's attempts take.
 	// Default DefaultTimeout.
-	Timeout time.Duration `json:"-"`
-	// Logger is told when a token can't be replaced. nil is silent.
+	Timeout time.Duration `json:"-" option:"default=10s,min=1ms,max=10m"`
+	// Logger gets a warning when a token can't be replaced. nil is silent.
 	Logger *slog.Logger `json:"-"`
 }
 
 // UnmarshalJSON reads options. Fields that it doesn't know are an error.
-func (o *Options) UnmarshalJSON(data []byte) error {
-	type plain Options // without this method
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode((*plain)(o))
-	if named := (*leasing.InvalidError)(nil); err == nil || errors.As(err, &named) {
-		return err
-	}
-	return &leasing.InvalidError{Field: "redisauth.Options", Value: "(not shown)", Want: "the JSON of redisauth.Options: " + err.Error()}
-}
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// maxTimeout is more than a managed identity's attempts take.
-const maxTimeout = 10 * time.Minute
+// MarshalJSON shows the options as Format does: they are not for writing down.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
+
+// Format shows the fields that are set, and no secret, for all verbs of package fmt.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
 
 var printable = regexp.MustCompile(`^[!-~]*$`)
 
-// complete validates the options and fills in the defaults.
+// complete validates the options, fills in the defaults, and makes the credential.
 func (o Options) complete() (Options, error) {
-	if o.Scope == "" {
-		o.Scope = DefaultScope
-	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
+	if err := providerkit.Complete(&o); err != nil {
+		return o, err
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if !printable.MatchString(o.Scope) {
-		return o, &leasing.InvalidError{Field: "redisauth.Options.Scope", Value: o.Scope, Want: "what a token is for, such as " + DefaultScope}
+		return o, &leasing.InvalidError{Field: "Options.Scope", Value: o.Scope, Want: "a scope, such as " + DefaultScope}
 	}
 	if !printable.MatchString(o.User) {
-		return o, &leasing.InvalidError{Field: "redisauth.Options.User", Value: o.User, Want: "the user's name in Redis, without blanks"}
+		return o, &leasing.InvalidError{Field: "Options.User", Value: o.User, Want: "the user's name in Redis, without blanks"}
 	}
-	if o.Timeout < time.Millisecond || o.Timeout > maxTimeout {
-		return o, &leasing.InvalidError{Field: "redisauth.Options.Timeout", Value: o.Timeout, Want: "1ms to 10m; or 0 for the default"}
+	given, err := providerkit.ExactlyOne(o, "Auth", "Credential")
+	if given == "Auth" {
+		o.Credential, err = auth.New(o.Auth)
 	}
-	return o.withCredential()
-}
-
-// withCredential makes a credential of Auth.
-func (o Options) withCredential() (Options, error) {
-	given := "with neither"
-	switch {
-	case o.Credential != nil && o.Auth.IsZero():
-		return o, nil
-	case o.Credential == nil && !o.Auth.IsZero():
-		credential, err := auth.New(o.Auth)
-		o.Credential = credential
-		return o, err
-	case o.Credential != nil:
-		given = "with both"
-	}
-	return o, &leasing.InvalidError{Field: "redisauth.Options", Value: given, Want: "Auth or Credential"}
+	return o, err
 }

@@ -13,12 +13,12 @@ import (
 func TestInvalidOptions(t *testing.T) {
 	s := &source{}
 	for field, options := range map[string]Options{
-		"redisauth.Options":         {},
-		"redisauth.Options ":        {Credential: s, Auth: auth.Options{Mode: auth.Auto}},
-		"redisauth.Options.User":    {Credential: s, User: "a b"},
-		"redisauth.Options.Scope":   {Credential: s, Scope: "a b"},
-		"redisauth.Options.Timeout": {Credential: s, Timeout: -1},
-		"auth.Options.Mode":         {Auth: auth.Options{Mode: "none"}},
+		"Options":           {},
+		"Options ":          {Credential: s, Auth: auth.Options{Mode: auth.Auto}},
+		"Options.User":      {Credential: s, User: "a b"},
+		"Options.Scope":     {Credential: s, Scope: "a b"},
+		"Options.Timeout":   {Credential: s, Timeout: -1},
+		"auth.Options.Mode": {Auth: auth.Options{Mode: "none"}},
 	} {
 		_, err := New(options)
 		var invalid *leasing.InvalidError

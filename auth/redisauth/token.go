@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -29,20 +28,16 @@ func (s *signIn) BasicAuth() (username, password string) { return s.user, s.toke
 // RawCredentials is the token.
 func (s *signIn) RawCredentials() string { return s.token }
 
-// String shows the user.
-func (s *signIn) String() string { return fmt.Sprintf("redisauth: %s until %v", s.user, s.expires) }
-
-// GoString is String.
-func (s *signIn) GoString() string { return s.String() }
-
-// LogValue is String.
-func (s *signIn) LogValue() slog.Value { return slog.StringValue(s.String()) }
+// Format shows the user.
+func (s *signIn) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "redisauth: %s until %v", s.user, s.expires)
+}
 
 // lead is how long before its end a token is replaced at the latest. azidentity
 // gives out the same one before that.
 const lead = 5 * time.Minute
 
-// newSignIn takes a token apart that came now.
+// newSignIn takes apart a token that came now.
 func newSignIn(user string, token azcore.AccessToken, now time.Time) (*signIn, error) {
 	if user == "" {
 		var err error
@@ -62,20 +57,20 @@ func newSignIn(user string, token azcore.AccessToken, now time.Time) (*signIn, e
 	return s, nil
 }
 
-// objectID reads the claim that Azure names its users by
+// objectID reads the claim by which Azure names its users
 // (learn.microsoft.com/entra/identity-platform/access-token-claims-reference).
 // Redis checks the token's signature, not we.
 func objectID(token string) (string, error) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return "", fmt.Errorf("%w: the token is no JWT: set redisauth.Options.User", leasing.ErrDenied)
-	}
-	body, err := base64.RawURLEncoding.DecodeString(parts[1])
 	var claims struct {
 		ObjectID string `json:"oid"`
 	}
-	if err != nil || json.Unmarshal(body, &claims) != nil || claims.ObjectID == "" {
-		return "", fmt.Errorf(`%w: the token has no claim "oid": set redisauth.Options.User`, leasing.ErrDenied)
+	parts := strings.Split(token, ".")
+	if len(parts) == 3 {
+		body, _ := base64.RawURLEncoding.DecodeString(parts[1])
+		_ = json.Unmarshal(body, &claims) // if either fails there is no claim
+	}
+	if claims.ObjectID == "" {
+		return "", fmt.Errorf(`%w: the token is no JWT with a claim "oid": set redisauth.Options.User`, leasing.ErrDenied)
 	}
 	return claims.ObjectID, nil
 }

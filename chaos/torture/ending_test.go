@@ -167,7 +167,7 @@ func TestRunThatWaitsForNamesEndsWithItsContext_memory(t *testing.T) {
 // A resource that doesn't answer, or too late, is no fault of the leases.
 func TestResourceThatDoesNotAnswer_memory(t *testing.T) {
 	var asked atomic.Int32
-	silent := fencing.FenceFunc(func(ctx context.Context, _ string, _ int64, _ func(context.Context) error) error {
+	silent := fencing.Fence(func(ctx context.Context, _ string, _ int64, _ func(context.Context) error) error {
 		asked.Add(1)
 		<-ctx.Done()
 		return ctx.Err()
@@ -181,7 +181,7 @@ func TestResourceThatDoesNotAnswer_memory(t *testing.T) {
 func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		stuck := fencing.FenceFunc(func(ctx context.Context, _ string, _ int64, fn func(context.Context) error) error {
+		stuck := fencing.Fence(func(ctx context.Context, _ string, _ int64, fn func(context.Context) error) error {
 			<-release
 			return fn(ctx)
 		})
@@ -213,7 +213,7 @@ func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
 
 // A fence that does nothing is an error of each write, and no more.
 func TestFenceThatDoesNothing_memory(t *testing.T) {
-	lazy := fencing.FenceFunc(func(context.Context, string, int64, func(context.Context) error) error { return nil })
+	lazy := fencing.Fence(func(context.Context, string, int64, func(context.Context) error) error { return nil })
 	report := virtual(t, torture.Options{For: minute / 12, Seed: 1, Repeatable: true, Fence: lazy}, nil)
 	require.Empty(t, report.Violations)
 	require.Zero(t, report.Accepted+report.Stale)

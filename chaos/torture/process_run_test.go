@@ -139,7 +139,7 @@ echo '{"entry":{"key":"o","operation":{"worker":3,"verb":"acquire","name":"n"}}}
 	require.Len(t, p.r.register.history(), 1)
 	require.Len(t, p.r.book.history().Operations, 1)
 
-	down := fencing.FenceFunc(func(context.Context, string, int64, func(context.Context) error) error { return errors.New("down") })
+	down := fencing.Fence(func(context.Context, string, int64, func(context.Context) error) error { return errors.New("down") })
 	p, said = spawned(t, ask, Options{Fence: down})
 	<-p.ended
 	require.NoError(t, p.run(over))

@@ -20,7 +20,7 @@ type register struct {
 
 func newRegister(fence fencing.Fence) *register {
 	if fence == nil {
-		fence = new(fencing.Gates)
+		fence = new(fencing.Gates).Do
 	}
 	return &register{fence: fence}
 }
@@ -30,7 +30,7 @@ func newRegister(fence fencing.Fence) *register {
 // trusted its lease all along.
 func (r *register) write(ctx context.Context, name string, token int64) (place int, accepted bool, err error) {
 	place = -1
-	err = r.fence.Do(ctx, name, token, func(context.Context) error {
+	err = r.fence(ctx, name, token, func(context.Context) error {
 		place = r.reserve()
 		return nil
 	})

@@ -41,7 +41,7 @@ type Condition struct {
 
 // NewCondition returns the condition under which a token may replace what was
 // read, or a *fencing.StaleError if the object carries a larger token; resource names
-// it there. If the store then refuses the write, somebody else has written:
+// it there. If the store then refuses the write, there was another write:
 // read again, and make a new condition. Replace does that.
 //
 // The rule of all fencing applies here too: a new holder that only reads has

@@ -12,7 +12,7 @@ import (
 // The names under which Metadata keeps a condition. Azure wants C# identifiers,
 // so no hyphen; they travel as parts of header names, from which nginx drops
 // those with an underscore unless told otherwise (underscores_in_headers); and
-// services change their case. Letters are left.
+// services change their case. So they have letters only.
 const (
 	MetadataToken   = "leasingtoken"
 	MetadataWriteID = "leasingwrite"
@@ -39,9 +39,9 @@ func Metadata[V string | *string](condition Condition, others map[string]V) map[
 }
 
 // ReadObject returns the Object of an ETag and the metadata that was read with
-// it. Names match in any case. A token that is none, or stands there twice, is
-// an error that matches leasing.ErrInvalid: to take it for "none" would admit
-// every writer.
+// it. Names match in any case. A value that is no token, or a token that is there
+// twice, is an error that matches leasing.ErrInvalid: reading it as "none" would
+// admit every writer.
 func ReadObject[V string | *string](etag string, metadata map[string]V) (Object, error) {
 	object := Object{ETag: etag}
 	text, found, err := lookUp(metadata, MetadataToken)
@@ -74,24 +74,16 @@ func lookUp[V string | *string](metadata map[string]V, name string) (text string
 }
 
 func metadataText[V string | *string](value V) string {
-	switch value := any(value).(type) {
-	case string:
-		return value
-	case *string:
-		if value != nil {
-			return *value
-		}
+	if pointer, ok := any(value).(*string); ok && pointer != nil {
+		return *pointer
 	}
-	return ""
+	text, _ := any(value).(string)
+	return text
 }
 
 func metadataValue[V string | *string](text string) V {
-	var value V
-	switch to := any(&value).(type) {
-	case *string:
-		*to = text
-	case **string:
-		*to = &text
+	if value, ok := any(&text).(V); ok {
+		return value
 	}
-	return value
+	return any(text).(V)
 }

@@ -1,6 +1,7 @@
 package etagfence
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -45,70 +46,57 @@ type Replacement struct {
 	Write func(ctx context.Context, condition Condition) error
 }
 
-// Replace reads, checks the token, and writes under the condition that nobody
-// else has written in between; if somebody has, it begins again. A former
-// holder is refused with a *fencing.StaleError in the turn in which it sees the
-// larger token, a present one gets through. It ends with ctx, with its cause:
-// pass the lease's.
+// Replace reads, checks the token, and writes under the condition that there was no
+// other write in between; if there was one, it begins again. A former
+// holder is refused with a *fencing.StaleError when it reads the larger token, and
+// the present holder gets through. Replace ends with ctx, with its cause: pass the
+// lease's context.
 //
-// A client library that sends a write again after a lost reply is told that the
-// condition does not hold, by its own first write. The next read then shows the
+// If a client library sends a write again after a lost reply, the condition does
+// not hold any more, because of its own first write. The next read then shows the
 // write ID, and Replace returns nil instead of writing twice. That works for as
-// long as nobody has written since: writers that share a token, goroutines of
+// long as there was no other write since: writers that share a token, goroutines of
 // one holder, should take turns.
 //
 // Errors of Read and Write are returned, and not tried again. After one of
 // Write, and after a *fencing.StaleError, the write may have been applied.
 func Replace(ctx context.Context, token int64, r Replacement) error {
-	if err := r.validate(token); err != nil {
+	if r.Read == nil || r.Write == nil {
+		return &leasing.InvalidError{Field: "Replacement", Value: "nil", Want: "both Read and Write"}
+	}
+	if err := fencing.Check("", token, 0); err != nil {
 		return err
 	}
-	id := r.WriteID
-	if id == "" {
-		id = rand.Text()
-	}
+	id := cmp.Or(r.WriteID, rand.Text())
 	var before Object
 	for refusals := 0; ; {
-		read, done, err := r.turn(ctx, token, id)
-		if done || !errors.Is(err, ErrPrecondition) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		read, err := r.Read(ctx)
+		if err != nil {
+			return cause.Join(ctx, err)
+		}
+		if read.ETag != "" && read.WriteID == id && read.Token == token {
+			return nil
+		}
+		condition, err := NewCondition(r.Resource, read, token)
+		if err != nil {
 			return err
+		}
+		condition.WriteID = id
+		if err = r.Write(ctx, condition); err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrPrecondition) {
+			return cause.Join(ctx, err)
 		}
 		if read != before {
 			before, refusals = read, 0
 		}
 		if refusals++; refusals == mostRefusals {
 			return fmt.Errorf("etagfence: %q was refused %d times while reads showed no change; does Read see the latest write, and Write send the condition as it is? %w",
-				r.Resource, refusals, err)
+				r.Resource, refusals, cause.Join(ctx, err))
 		}
 	}
-}
-
-// turn reads and writes once. done says that err is final, whatever it is.
-func (r Replacement) turn(ctx context.Context, token int64, id string) (read Object, done bool, err error) {
-	if ctx.Err() != nil {
-		return read, true, context.Cause(ctx)
-	}
-	read, err = r.Read(ctx)
-	if err != nil {
-		return read, true, cause.Join(ctx, err)
-	}
-	if read.ETag != "" && read.WriteID == id && read.Token == token {
-		return read, true, nil
-	}
-	condition, err := NewCondition(r.Resource, read, token)
-	if err != nil {
-		return read, true, err
-	}
-	condition.WriteID = id
-	if err := r.Write(ctx, condition); err != nil {
-		return read, false, cause.Join(ctx, err)
-	}
-	return read, true, nil
-}
-
-func (r Replacement) validate(token int64) error {
-	if r.Read == nil || r.Write == nil {
-		return &leasing.InvalidError{Field: "Replacement", Value: "nil", Want: "both Read and Write"}
-	}
-	return fencing.Check("", token, 0)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/distributedleasing/leasing/fencing"
 )
 
-// Holder has a fencing token: a leasing.Lease has. One that has a method
-// Name() string too is known by that name.
+// Holder has a fencing token, as a leasing.Lease has. If it also has a method
+// Name() string, requests carry that name.
 type Holder interface {
 	Token() int64
 }
 
-// Token is a Holder made of a number, for a process that was told the token of
-// somebody else's lease.
+// Token is a Holder made of a number, for a process that was given the token of
+// another process's lease.
 type Token int64
 
 // Token returns the number.

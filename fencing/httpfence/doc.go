@@ -1,7 +1,7 @@
 // Package httpfence checks fencing tokens of HTTP requests: see package fencing for
 // why.
 //
-// [Handler] is middleware of the service: it answers requests with a stale token
-// itself. [Transport] sends the token of a client's lease, and [CheckResponse]
-// knows the refusal.
+// [Handler] is middleware for the service: it refuses requests with a stale token.
+// [Transport] sends the token of a client's lease, and [CheckResponse] recognizes
+// the refusal.
 package httpfence

@@ -54,8 +54,8 @@ func checkRequestName(r *http.Request, want string) error {
 }
 
 // CheckResponse returns a *fencing.StaleError if the response is the refusal of a
-// stale token by Handler, and nil for everything else: look at the status as
-// you always do. Its Resource is host and path of the request. The body is left
+// stale token by Handler, and nil for everything else: check the status as
+// usual. Its Resource is host and path of the request. The body is left
 // alone; close it in either case.
 func CheckResponse(resp *http.Response) error {
 	token, refused := headerToken(resp.Header, HeaderToken)

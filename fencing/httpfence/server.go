@@ -22,11 +22,11 @@ type HandlerOptions struct {
 	// exists first: see fencing.Gates.
 	Resource func(r *http.Request) string
 	// Lease names the lease that protects what a request touches. A request
-	// that shows a token of another one is refused. nil, and "", don't look.
+	// that shows a token of another one is refused. nil, and "", accept any.
 	Lease func(r *http.Request) string
-	// OnError, unless nil, is told of each request that was refused and why,
-	// and of errors that Fence returned after the handler had run. It is
-	// called on the request's goroutine; a *fencing.StaleError is the one to count.
+	// OnError, unless nil, is called for each request that was refused, with the
+	// reason, and for each error that Fence returned after the handler had run. It
+	// is called on the request's goroutine; a *fencing.StaleError is the one to count.
 	OnError func(r *http.Request, err error)
 }
 
@@ -34,7 +34,7 @@ type HandlerOptions struct {
 // stale, and answers the others itself. Everything it wraps needs a token,
 // reads too.
 //
-//	412 Precondition Failed    the token is stale; CheckResponse knows it
+//	412 Precondition Failed    the token is stale; CheckResponse recognizes it
 //	428 Precondition Required  there is no token
 //	400 Bad Request            it is no token, or one of another lease
 //	503 Service Unavailable    the check failed, or the request ended before its turn
@@ -50,7 +50,7 @@ type HandlerOptions struct {
 // own time: let the server's timeouts end those of slow senders.
 func Handler(next http.Handler, options HandlerOptions) http.Handler {
 	if options.Fence == nil {
-		options.Fence = new(fencing.Gates)
+		options.Fence = new(fencing.Gates).Do
 	}
 	return &handler{next: next, HandlerOptions: options}
 }
@@ -61,10 +61,17 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	token, refusal := h.admit(r)
-	if refusal != nil {
-		h.report(r, refusal.err)
-		refusal.write(w)
+	token, err := RequestToken(r)
+	if err == nil && h.Lease != nil {
+		err = checkRequestName(r, h.Lease(r))
+	}
+	if err != nil {
+		status := http.StatusBadRequest
+		if len(r.Header.Values(HeaderToken)) == 0 {
+			status = http.StatusPreconditionRequired
+		}
+		h.report(r, err)
+		refuse(w, problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: err.Error()})
 		return
 	}
 	ran, err := h.run(w, r, token)
@@ -72,25 +79,22 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.report(r, err)
-	if !ran {
-		refusalOf(err).write(w)
+	stale := (*fencing.StaleError)(nil)
+	switch {
+	case ran:
+	case errors.As(err, &stale):
+		w.Header().Set(HeaderToken, strconv.FormatInt(stale.Token, 10))
+		w.Header().Set(HeaderSeen, strconv.FormatInt(stale.Seen, 10))
+		refuse(w, problem{
+			Type: staleProblem, Title: "Stale fencing token", Status: http.StatusPreconditionFailed,
+			Detail: "a later holder of the lease has been here", Token: stale.Token, Seen: stale.Seen,
+		})
+	default: // the sender must not learn what went wrong behind the fence
+		refuse(w, problem{
+			Type: "about:blank", Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable,
+			Detail: "the fencing token could not be checked; the request was not run",
+		})
 	}
-}
-
-// admit reads what the request shows.
-func (h *handler) admit(r *http.Request) (int64, *refusal) {
-	token, err := RequestToken(r)
-	if err == nil && h.Lease != nil {
-		err = checkRequestName(r, h.Lease(r))
-	}
-	if err == nil {
-		return token, nil
-	}
-	status := http.StatusBadRequest
-	if len(r.Header.Values(HeaderToken)) == 0 {
-		status = http.StatusPreconditionRequired
-	}
-	return 0, &refusal{Status: status, Detail: err.Error(), err: err}
 }
 
 // run runs the handler inside the fence and says whether it ran.
@@ -99,7 +103,7 @@ func (h *handler) run(w http.ResponseWriter, r *http.Request, token int64) (ran 
 	if h.Resource != nil {
 		resource = h.Resource(r)
 	}
-	err = h.Fence.Do(r.Context(), resource, token, func(ctx context.Context) error {
+	err = h.Fence(r.Context(), resource, token, func(ctx context.Context) error {
 		if ran {
 			return errors.New("httpfence: the Fence ran its function twice")
 		}
@@ -122,41 +126,21 @@ func (h *handler) report(r *http.Request, err error) {
 	}
 }
 
-// refusal is an answer, in the terms of RFC 9457.
-type refusal struct {
+const staleProblem = "https://pkg.go.dev/github.com/distributedleasing/leasing/fencing#StaleError"
+
+// problem is an answer, in the terms of RFC 9457.
+type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 	Token  int64  `json:"token,omitempty"` // below 2^53: safe in JSON
 	Seen   int64  `json:"seen,omitempty"`
-	err    error  // for OnError
 }
 
-const staleProblem = "https://pkg.go.dev/github.com/distributedleasing/leasing/fencing#StaleError"
-
-func refusalOf(err error) *refusal {
-	var stale *fencing.StaleError
-	if errors.As(err, &stale) {
-		return &refusal{
-			Type: staleProblem, Title: "Stale fencing token", Status: http.StatusPreconditionFailed,
-			Detail: "a later holder of the lease has been here", Token: stale.Token, Seen: stale.Seen,
-		}
-	}
-	// What went wrong behind the fence is not the sender's to know.
-	return &refusal{Status: http.StatusServiceUnavailable, Detail: "the fencing token could not be checked; the request was not run"}
-}
-
-func (f *refusal) write(w http.ResponseWriter) {
-	if f.Type == "" {
-		f.Type, f.Title = "about:blank", http.StatusText(f.Status)
-	}
-	if f.Seen != 0 {
-		w.Header().Set(HeaderToken, strconv.FormatInt(f.Token, 10))
-		w.Header().Set(HeaderSeen, strconv.FormatInt(f.Seen, 10))
-	}
+func refuse(w http.ResponseWriter, p problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store") // a must for 428: RFC 6585, 3
-	w.WriteHeader(f.Status)
-	_ = json.NewEncoder(w).Encode(f) // the sender may be gone
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the sender may be gone
 }

@@ -145,7 +145,7 @@ func TestHandlerDoesNotRunWhatItCouldNotCheck(t *testing.T) {
 	require.NotContains(t, problem["detail"], "secret")
 	require.Equal(t, []error{secret}, server.errs)
 
-	silent := newServer(httpfence.HandlerOptions{Fence: fencing.FenceFunc(
+	silent := newServer(httpfence.HandlerOptions{Fence: fencing.Fence(
 		func(context.Context, string, int64, func(context.Context) error) error { return nil })})
 	requireProblem(t, silent.serve(put("/", "7")), http.StatusServiceUnavailable)
 	require.Len(t, silent.errs, 1)
@@ -154,7 +154,7 @@ func TestHandlerDoesNotRunWhatItCouldNotCheck(t *testing.T) {
 
 func TestHandlerRunsOnceAndAnswersOnce(t *testing.T) {
 	late := errors.New("commit failed")
-	server := newServer(httpfence.HandlerOptions{Fence: fencing.FenceFunc(
+	server := newServer(httpfence.HandlerOptions{Fence: fencing.Fence(
 		func(ctx context.Context, _ string, _ int64, fn func(context.Context) error) error {
 			if err := fn(ctx); err != nil {
 				return err
@@ -174,7 +174,7 @@ func TestHandlerRunsOnceAndAnswersOnce(t *testing.T) {
 func TestHandlerHandsTheFencesContextOn(t *testing.T) {
 	type key struct{}
 	var got any
-	fence := fencing.FenceFunc(func(ctx context.Context, _ string, _ int64, fn func(context.Context) error) error {
+	fence := fencing.Fence(func(ctx context.Context, _ string, _ int64, fn func(context.Context) error) error {
 		return fn(context.WithValue(ctx, key{}, "transaction"))
 	})
 	handler := httpfence.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

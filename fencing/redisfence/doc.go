@@ -1,13 +1,12 @@
 // Package redisfence checks fencing tokens in Redis, in one script with the write:
-// see package fencing for why. It requires no client: [Eval] is one line with
-// any of them.
+// see package fencing for why. It works with any client: [Eval] is one line of yours.
 //
 //	fence, err := redisfence.New(func(ctx context.Context, script string, keys []string, args ...any) (any, error) {
 //		return redis.NewScript(script).Run(ctx, client, keys, args...).Result()
 //	}, redisfence.Options{})
-//	key, err := redisfence.Key("report") // the fence of what is kept at "report"
+//	key, err := redisfence.Key("report") // the fence of the key "report"
 //	err = fence.Set(ctx, key, lease.Token(), "report", text, 0)
 //
-// [Fence] sets and deletes keys, and runs a [Script] of yours. Call Fence.Advance
-// when the lease begins: what was read before that may still change.
+// [Fence] sets and deletes keys, and runs a [Script] of yours. Call [Fence.Advance]
+// when the lease begins: values that were read before that may still change.
 package redisfence

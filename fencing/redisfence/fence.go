@@ -24,12 +24,12 @@ import (
 // not know it; or client.Eval(ctx, script, keys, args...).Result(). With
 // rueidis the same goes through the adapter of its package rueidiscompat.
 //
-// A script has one text forever, so caches by text work. A client that sends a
-// command again when a reply is lost may run a script twice. The scripts of
-// this package bear that; does yours?
+// The text of a script never changes, so it can be cached by its text. A client
+// that sends a command again when a reply is lost may run a script twice. The
+// scripts of this package tolerate that; make sure that yours do.
 type Eval func(ctx context.Context, script string, keys []string, args ...any) (any, error)
 
-// Options are the options of New. The zero value is a good one.
+// Options are the options of New. The zero value works.
 type Options struct {
 	// Field, unless "", says that fences are fields of that name in hashes:
 	// the resource is the hash, and carries its token itself. Deleting or
@@ -43,9 +43,10 @@ type Options struct {
 	Retention time.Duration
 }
 
-// Fence protects what is kept in Redis. A fence is a key that holds the
+// Fence protects keys in Redis. A fence is a key that holds the
 // highest token seen; each call checks it, remembers a larger one, and writes,
-// in one script. Give the fence the slot of what it protects: see Key. It is immutable and safe for concurrent use.
+// in one script. It has to be in the slot of the keys it protects: see Key. A Fence is
+// immutable and safe for concurrent use.
 //
 // A fence is kept without a TTL unless there is a Retention. One that is gone
 // protects nothing until the holder shows its token again, so:
@@ -62,15 +63,15 @@ type Options struct {
 // A fence that holds something else than a token, such as a key of another
 // application, is an error that matches leasing.ErrInvalid; nothing was written.
 // An error that matches neither that nor leasing.ErrStale leaves open whether the
-// script ran. Pass the lease's context: once it has ended,
-// nothing is sent, and the error matches its cause.
+// script ran. Pass the lease's context: once it has ended, nothing is sent, and
+// the error matches its cause.
 type Fence struct {
 	eval      Eval
 	field     string
 	retention string // milliseconds
 }
 
-// New returns the protection of a Redis server, or Cluster. Nothing is sent.
+// New returns a Fence for a Redis server, or Cluster. Nothing is sent.
 func New(eval Eval, options Options) (*Fence, error) {
 	if eval == nil {
 		return nil, &leasing.InvalidError{Field: "eval", Value: "nil", Want: "a function that runs scripts: see Eval"}
@@ -86,7 +87,7 @@ func New(eval Eval, options Options) (*Fence, error) {
 }
 
 // Advance remembers the token, or returns a *fencing.StaleError if the fence has seen a
-// larger one. Call it when the lease begins, before what is protected is read.
+// larger one. Call it when the lease begins, before you read what it protects.
 func (r *Fence) Advance(ctx context.Context, fence string, token int64) error {
 	_, err := r.Run(ctx, advance, fence, token, nil)
 	return err
@@ -99,9 +100,6 @@ func (r *Fence) Set(ctx context.Context, fence string, token int64, key, value s
 	if err != nil {
 		return err
 	}
-	if err := r.checkApart(fence, key); err != nil {
-		return err
-	}
 	_, err = r.Run(ctx, set, fence, token, []string{key}, value, milliseconds)
 	return err
 }
@@ -110,9 +108,6 @@ func (r *Fence) Set(ctx context.Context, fence string, token int64, key, value s
 // were, or a *fencing.StaleError. The fence stays, or a former holder could bring the
 // keys back.
 func (r *Fence) Delete(ctx context.Context, fence string, token int64, keys ...string) (removed int64, err error) {
-	if err := r.checkApart(fence, keys...); err != nil {
-		return 0, err
-	}
 	reply, err := r.Run(ctx, del, fence, token, keys)
 	if err != nil {
 		return 0, err
@@ -125,46 +120,33 @@ func (r *Fence) Delete(ctx context.Context, fence string, token int64, keys ...s
 }
 
 // Run runs a script if the token is not stale, and returns a *fencing.StaleError if it
-// is, whose Resource is the fence. keys and args are what the script sees as
-// KEYS and ARGV. It returns what the script does, the way the client converts
-// it; Redis' nil is nil without an error.
+// is, whose Resource is the fence. The script sees keys and args as KEYS and ARGV.
+// Run returns the script's result, the way the client converts it; Redis' nil is
+// nil without an error.
 func (r *Fence) Run(ctx context.Context, script *Script, fence string, token int64, keys []string, args ...any) (any, error) {
-	if err := r.validate(script, fence, token, keys); err != nil {
+	switch {
+	case script == nil || script.text == "":
+		return nil, &leasing.InvalidError{Field: "script", Value: "", Want: "one made by NewScript"}
+	case fence == "":
+		return nil, &leasing.InvalidError{Field: "fence", Value: fence, Want: "a key: see Key"}
+	// Set and Delete would overwrite the fence. With a Field a script of the
+	// caller's may write to the hash, which is both.
+	case slices.Contains(keys, fence) && (r.field == "" || script == set || script == del):
+		return nil, &leasing.InvalidError{Field: "key", Value: fence, Want: "another one than the fence, which would be lost"}
+	}
+	if err := fencing.Check("", token, 0); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	allKeys := append([]string{fence}, keys...)
-	allArgs := append([]any{strconv.FormatInt(token, 10), r.field, r.retention}, args...)
-	reply, err := r.eval(ctx, script.text, allKeys, allArgs...)
+	keys = append([]string{fence}, keys...)
+	args = append([]any{strconv.FormatInt(token, 10), r.field, r.retention}, args...)
+	reply, err := r.eval(ctx, script.text, keys, args...)
 	if err != nil {
 		return nil, fmt.Errorf("redisfence: script for %q: %w", fence, cause.Join(ctx, err))
 	}
 	return result(fence, token, reply)
-}
-
-func (r *Fence) validate(script *Script, fence string, token int64, keys []string) error {
-	if script == nil || script.text == "" {
-		return &leasing.InvalidError{Field: "script", Value: "", Want: "one made by NewScript"}
-	}
-	if fence == "" {
-		return &leasing.InvalidError{Field: "fence", Value: fence, Want: "a key: see Key"}
-	}
-	if r.field == "" { // otherwise the hash is both
-		if err := r.checkApart(fence, keys...); err != nil {
-			return err
-		}
-	}
-	return fencing.Check("", token, 0)
-}
-
-// checkApart keeps scripts from writing over the fence itself.
-func (r *Fence) checkApart(fence string, keys ...string) error {
-	if slices.Contains(keys, fence) {
-		return &leasing.InvalidError{Field: "key", Value: fence, Want: "another one than the fence, which would be lost"}
-	}
-	return nil
 }
 
 // milliseconds writes a duration as scripts take it. Less than Redis can

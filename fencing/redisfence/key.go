@@ -6,7 +6,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Key returns a key for the fence of what is kept at key, in the
+// Key returns the key of the fence that protects another key, in the
 // same slot of a Redis Cluster, so that one script may touch both:
 //
 //	report      ->  fence:{report}:report

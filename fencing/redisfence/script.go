@@ -31,17 +31,17 @@ type Script struct{ text string }
 
 // NewScript puts the check in front of a script. The script is written as
 // if it stood alone: KEYS and ARGV are its own, from 1, without the fence's,
-// and what it returns is what Fence.Run returns. Its line numbers in error
+// and Fence.Run returns its result. Its line numbers in error
 // messages are its own, and a first line "#!lua ..." stays the first.
 //
-// If the script fails half-way, what it had written stays, as in any script of
+// If the script fails half-way, its writes stay, as those of any script of
 // Redis, and the token counts as seen.
 func NewScript(body string) *Script {
 	shebang := ""
 	if strings.HasPrefix(body, "#!") {
-		end := strings.IndexByte(body+"\n", '\n')
 		// Redis takes the line off and leaves its end, for the line numbers' sake.
-		shebang, body = body[:end]+"\n", strings.TrimPrefix(body[end:], "\n")
+		shebang, body, _ = strings.Cut(body, "\n")
+		shebang += "\n"
 	}
 	// A new line before "end": the last line may be a comment.
 	return &Script{text: shebang + "local body = function(KEYS, ARGV) " + body + "\nend\n" + fenceLua}

@@ -7,10 +7,10 @@
 //		return err
 //	})
 //
-// [Table] keeps the highest token of each resource in a table of its own; create
-// that with CreateSQL. [Guard] is for tables whose rows carry their token in a
-// column. Both work on any database/sql driver of PostgreSQL or SQLite.
+// [Table] keeps the highest token of each resource in a table of its own, which
+// [Table.CreateSQL] creates. [Guard] is for tables whose rows carry their token in a
+// column. Both work with any database/sql driver of PostgreSQL or SQLite.
 //
-// Read inside Table.Do, or call Table.Advance in a transaction of its own when the
-// lease begins: what was read before that may still change.
+// Read inside [Table.Do], or call [Table.Advance] in a transaction of its own when
+// the lease begins: values that were read before that may still change.
 package sqlfence

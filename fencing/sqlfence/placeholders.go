@@ -2,6 +2,7 @@ package sqlfence
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/distributedleasing/leasing"
@@ -31,18 +32,13 @@ func (p Placeholders) at(n int) string {
 	return "?"
 }
 
-// validateIdentifier admits only what needs no quotes anywhere, so that a name
-// from a configuration file can't carry SQL. 63 bytes is PostgreSQL's limit,
-// beyond which it cuts names off without an error.
+// identifier admits only names that need no quotes anywhere, so that a name from a
+// configuration file can't carry SQL. 63 bytes is PostgreSQL's limit, beyond which
+// it cuts names off without an error.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
 func validateIdentifier(field, name string) error {
-	valid := name != "" && len(name) <= 63
-	for i := range len(name) {
-		ch := name[i] | 0x20
-		letter := ch >= 'a' && ch <= 'z' || name[i] == '_'
-		digit := name[i] >= '0' && name[i] <= '9'
-		valid = valid && (letter || digit && i > 0)
-	}
-	if !valid {
+	if !identifier.MatchString(name) {
 		return &leasing.InvalidError{Field: field, Value: name, Want: "a letter or _, then letters, digits and _, at most 63 in all"}
 	}
 	return nil
@@ -53,16 +49,10 @@ func validateIdentifier(field, name string) error {
 func quoteTable(name string) (string, error) {
 	schema, table, qualified := strings.Cut(name, ".")
 	if !qualified {
-		schema, table = "", name
+		return `"` + name + `"`, validateIdentifier("table name", name)
 	}
 	if err := validateIdentifier("table name", table); err != nil {
 		return "", err
 	}
-	if !qualified {
-		return `"` + table + `"`, nil
-	}
-	if err := validateIdentifier("schema name", schema); err != nil {
-		return "", err
-	}
-	return `"` + schema + `"."` + table + `"`, nil
+	return `"` + schema + `"."` + table + `"`, validateIdentifier("schema name", schema)
 }

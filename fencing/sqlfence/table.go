@@ -74,8 +74,9 @@ func (t *Table) CreateSQL() string {
 // the highest token seen, this one included. Give that to fencing.Check: if the token
 // is stale, roll back.
 func (t *Table) AdvanceSQL(resource string, token int64) (query string, args []any, err error) {
-	if err := validateResource(resource); err != nil {
-		return "", nil, err
+	var invalid *leasing.InvalidError
+	if errors.As(leasing.ValidateName(resource), &invalid) {
+		return "", nil, &leasing.InvalidError{Field: "resource", Value: invalid.Value, Want: invalid.Want}
 	}
 	if err := fencing.Check(resource, token, 0); err != nil {
 		return "", nil, err
@@ -122,11 +123,7 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 	if err != nil {
 		return fmt.Errorf("sqlfence: begin for %q: %w", resource, cause.Join(ctx, err))
 	}
-	committed := false
-	defer func() {
-		if committed {
-			return
-		}
+	defer func() { // after a commit it does nothing
 		if rolled := tx.Rollback(); rolled != nil && !errors.Is(rolled, sql.ErrTxDone) {
 			err = errors.Join(err, fmt.Errorf("sqlfence: rollback for %q: %w", resource, rolled))
 		}
@@ -137,18 +134,8 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 	if err := fn(ctx, tx); err != nil {
 		return err
 	}
-	committed = true
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("sqlfence: commit for %q: %w", resource, cause.Join(ctx, err))
 	}
 	return nil
-}
-
-func validateResource(resource string) error {
-	err := leasing.ValidateName(resource)
-	var invalid *leasing.InvalidError
-	if errors.As(err, &invalid) {
-		return &leasing.InvalidError{Field: "resource", Value: invalid.Value, Want: invalid.Want}
-	}
-	return err
 }

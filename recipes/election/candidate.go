@@ -3,7 +3,7 @@ package election
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 
 	"github.com/distributedleasing/leasing"
 )
@@ -13,14 +13,12 @@ var ErrResigned = errors.New("election: resigned")
 
 // Candidate stands in an election. It is safe for concurrent use.
 type Candidate struct {
-	manager leasing.Manager
-	options Options
-
-	mu       sync.Mutex
-	resigned bool
-	end      context.CancelCauseFunc // of the Run under way; nil while there is none
-	over     chan struct{}           // closed when that Run has returned
-	lease    leasing.Lease           // of the latest term; nil before the first
+	manager  leasing.Manager
+	options  Options
+	resigned context.Context // ends with Resign
+	resign   context.CancelFunc
+	running  chan struct{}                 // full while a Run is under way
+	lease    atomic.Pointer[leasing.Lease] // of the latest term; nil before the first
 }
 
 // New returns a candidate. Nothing happens before Run.
@@ -28,11 +26,13 @@ func New(manager leasing.Manager, options Options) (*Candidate, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
-	options, err := options.withDefaults()
+	options, err := options.complete()
 	if err != nil {
 		return nil, err
 	}
-	return &Candidate{manager: manager, options: options}, nil
+	c := &Candidate{manager: manager, options: options, running: make(chan struct{}, 1)}
+	c.resigned, c.resign = context.WithCancel(context.Background())
+	return c, nil
 }
 
 // Run makes a candidate and runs it. See Candidate.Run.
@@ -46,10 +46,10 @@ func Run(ctx context.Context, manager leasing.Manager, options Options) error {
 
 // Run stands for election, term after term, until one of these:
 //
-//   - ctx ends. Run returns its cause, joined with what then went wrong: an
+//   - ctx ends. Run returns its cause, joined with the errors that followed: an
 //     error of OnElected that is more than the end of its context, or a lease
 //     that could not be released.
-//   - Resign was called. Run returns nil, or what went wrong likewise.
+//   - Resign was called. Run returns nil, or the errors that followed.
 //   - OnElected has returned an error of its own accord, and StandAgain is not
 //     set. Run returns that error.
 //   - Waiting can't help (the manager is closed, access is denied, ...). Run
@@ -58,12 +58,19 @@ func Run(ctx context.Context, manager leasing.Manager, options Options) error {
 // When it returns, OnElected has returned and the lease is released. Only one
 // Run of a candidate may be under way at a time.
 func (c *Candidate) Run(ctx context.Context) error {
-	ctx, end, err := c.begin(ctx)
-	if err != nil {
-		return err
+	select {
+	case c.running <- struct{}{}:
+		defer func() { <-c.running }()
+	default:
+		return errors.New("election: this candidate already runs")
 	}
-	defer end()
-	return c.campaign(ctx)
+	if c.resigned.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.resigned, func() { cancel(ErrResigned) })()
+	return c.stand(ctx)
 }
 
 // Resign withdraws the candidate for good. It ends the term under way and
@@ -71,16 +78,13 @@ func (c *Candidate) Run(ctx context.Context) error {
 // returned. If ctx ends first, Resign returns its cause, and the rest goes on.
 // Inside OnElected, call it with OnElected's context, or it waits for itself.
 func (c *Candidate) Resign(ctx context.Context) error {
-	c.mu.Lock()
-	c.resigned = true
-	end, over := c.end, c.over
-	c.mu.Unlock()
-	if end == nil {
+	c.resign()
+	if len(c.running) == 0 {
 		return nil
 	}
-	end(ErrResigned)
 	select {
-	case <-over:
+	case c.running <- struct{}{}:
+		<-c.running
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -90,41 +94,11 @@ func (c *Candidate) Resign(ctx context.Context) error {
 // IsLeader reports whether the candidate leads: it holds a lease that can be
 // trusted at this moment.
 func (c *Candidate) IsLeader() bool {
-	c.mu.Lock()
-	lease := c.lease
-	c.mu.Unlock()
-	return lease != nil && lease.Err() == nil
+	lease := c.lease.Load()
+	return lease != nil && (*lease).Err() == nil
 }
 
 // Leader returns who leads, be it this candidate or another. See Current.
 func (c *Candidate) Leader(ctx context.Context) (Leader, error) {
 	return Current(ctx, c.manager, c.options.Name)
-}
-
-// begin marks the candidate as running, under a context that Resign can end.
-func (c *Candidate) begin(ctx context.Context) (context.Context, func(), error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.end != nil {
-		return nil, nil, errors.New("election: this candidate already runs")
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	over := make(chan struct{})
-	c.end, c.over = cancel, over
-	if c.resigned {
-		cancel(ErrResigned)
-	}
-	return ctx, func() {
-		cancel(nil)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.end = nil
-		close(over)
-	}, nil
-}
-
-func (c *Candidate) lead(lease leasing.Lease) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lease = lease
 }

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// Leader is who leads, as the backend knew it a moment ago. The zero Leader is
-// nobody, or somebody whose identity is not confirmed yet.
+// Leader is who leads, as the backend knew it a moment ago. The zero Leader means
+// that nobody leads, or that the leader's identity is not confirmed yet.
 type Leader struct {
 	Owner     string            // of the leader's manager: leasing.Options.Owner
 	Token     int64             // of its lease: each term has a greater one
@@ -45,7 +46,7 @@ func Current(ctx context.Context, manager leasing.Manager, name string) (Leader,
 // When asking fails it yields the error, once for each run of failures, with
 // the last Leader known, and goes on; the first success after that is yielded
 // even if nothing has changed. It ends when ctx or the loop does, and after an
-// error with which asking again can't help.
+// error that asking again can't help.
 func Watch(ctx context.Context, manager leasing.Manager, name string, every time.Duration) iter.Seq2[Leader, error] {
 	if every <= 0 {
 		every = time.Second
@@ -59,7 +60,7 @@ func Watch(ctx context.Context, manager leasing.Manager, name string, every time
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				if !failing && !yield(last, err) || hopeless(err) {
+				if !failing && !yield(last, err) || errors.Is(err, leasing.ErrClosed) || errors.Is(err, leasing.ErrInvalid) {
 					return
 				}
 				failing = true
@@ -69,11 +70,7 @@ func Watch(ctx context.Context, manager leasing.Manager, name string, every time
 					return
 				}
 			}
-			sleep(ctx, time.Duration(float64(every)*(0.9+0.2*rand.Float64())))
+			recipe.Sleep(ctx, time.Duration(float64(every)*(0.9+0.2*rand.Float64())))
 		}
 	}
-}
-
-func hopeless(err error) bool {
-	return errors.Is(err, leasing.ErrClosed) || errors.Is(err, leasing.ErrInvalid)
 }

@@ -2,9 +2,11 @@ package election
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // Options describe a candidate.
@@ -35,58 +37,41 @@ type Options struct {
 	Lease leasing.AcquireOptions
 
 	// StandAgain lets a candidate stand again after OnElected has returned an
-	// error, after a pause that grows. It needs OnResigned, which is then what
-	// hears of the error.
+	// error, after a pause that grows. It requires OnResigned, which gets the error.
 	StandAgain bool
 
 	// Pause is how long a candidate stays out after a term, so that others get
 	// their turn; up to half of it is taken off at random. After errors it
 	// doubles up to MaxPause, until a term has lasted longer than that.
-	// Defaults 1 s and 1 min.
-	Pause, MaxPause time.Duration
+	// Default 1 s.
+	Pause time.Duration `option:"default=1s"`
+	// MaxPause is at least Pause. Default 1 min, or Pause if that is more.
+	MaxPause time.Duration
 }
 
-const (
-	defaultPause    = time.Second
-	defaultMaxPause = time.Minute
-)
-
-func (o Options) withDefaults() (Options, error) {
-	if o.Pause == 0 {
-		o.Pause = defaultPause
+func (o Options) complete() (Options, error) {
+	if err := providerkit.Complete(&o); err != nil {
+		return o, err
 	}
 	if o.MaxPause == 0 {
-		o.MaxPause = max(defaultMaxPause, o.Pause)
+		o.MaxPause = max(time.Minute, o.Pause)
 	}
-	return o, o.validate()
-}
-
-func (o Options) validate() error {
 	switch {
 	case o.OnElected == nil:
-		return &leasing.InvalidError{Field: "Options.OnElected", Value: nil, Want: "a function"}
+		return o, &leasing.InvalidError{Field: "Options.OnElected", Value: nil, Want: "a function"}
 	case o.StandAgain && o.OnResigned == nil:
-		return &leasing.InvalidError{Field: "Options.OnResigned", Value: nil, Want: "a function: with StandAgain it alone hears of errors"}
+		return o, &leasing.InvalidError{Field: "Options.OnResigned", Value: nil, Want: "a function: with StandAgain errors go nowhere else"}
 	case o.Lease.WaitLimit != 0:
-		return &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0: a candidate waits until it is elected"}
-	case o.Pause < 0:
-		return &leasing.InvalidError{Field: "Options.Pause", Value: o.Pause, Want: "0 (the default) or more"}
+		return o, &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0: a candidate waits until it is elected"}
 	case o.MaxPause < o.Pause:
-		return &leasing.InvalidError{Field: "Options.MaxPause", Value: o.MaxPause, Want: "at least Pause, which is " + o.Pause.String()}
+		return o, &leasing.InvalidError{Field: "Options.MaxPause", Value: o.MaxPause, Want: "at least Pause, which is " + o.Pause.String()}
 	}
-	return leasing.ValidateName(o.Name)
+	return o, leasing.ValidateName(o.Name)
 }
 
 // pause returns how long to stay out after so many errors in a row. random is
 // from 0 up to 1.
 func (o Options) pause(failures int, random float64) time.Duration {
-	pause := o.Pause
-	for range failures {
-		if pause >= o.MaxPause/2 {
-			pause = o.MaxPause
-			break
-		}
-		pause *= 2
-	}
-	return pause - time.Duration(random*float64(pause)/2)
+	pause := min(float64(o.MaxPause), math.Ldexp(float64(o.Pause), failures))
+	return time.Duration(pause - random*pause/2)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
 // term is a lease that the candidate held, from its election to its release.
@@ -24,32 +25,45 @@ type term struct {
 	lasted  time.Duration
 }
 
-// campaign stands for election, term after term. ctx is the one that Resign ends.
-func (c *Candidate) campaign(ctx context.Context) error {
+// stand stands for election, term after term. ctx is the one that Resign ends.
+func (c *Candidate) stand(ctx context.Context) error {
 	for failures := 0; ; {
 		term, err := c.serve(ctx)
-		if term == nil {
-			return c.outcome(ctx, nil, err)
-		}
-		if c.options.OnResigned != nil {
-			c.options.OnResigned(term.lease, term.reason())
+		switch {
+		case term == nil && ctx.Err() == nil:
+			return err // waiting can't help
+		case term == nil:
+			return ended(ctx, nil, nil)
+		case c.options.OnResigned != nil:
+			c.options.OnResigned(term.lease, recipe.Join(term.ended, term.failure, term.release))
 		}
 		switch {
 		case ctx.Err() != nil:
-			return c.outcome(ctx, term, nil)
+			return ended(ctx, term.failure, term.release)
 		case term.failure == nil || term.ended != nil:
 			failures = 0
 		case !c.options.StandAgain:
-			return join(term.failure, term.release)
+			return recipe.Join(term.failure, term.release)
 		case term.lasted > c.options.MaxPause:
 			failures = 1
 		default:
 			failures++
 		}
-		if !sleep(ctx, c.options.pause(failures, rand.Float64())) {
-			return c.outcome(ctx, nil, nil)
+		recipe.Sleep(ctx, c.options.pause(failures, rand.Float64()))
+		if ctx.Err() != nil {
+			return ended(ctx, nil, nil)
 		}
 	}
+}
+
+// ended is the error of Run once its context has ended, with the errors of a term
+// that ended with it. To have resigned is no error.
+func ended(ctx context.Context, failure, release error) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ErrResigned) {
+		cause = nil
+	}
+	return recipe.Join(cause, failure, release)
 }
 
 // serve waits to be elected and serves a term. Without a term the error says
@@ -57,76 +71,19 @@ func (c *Candidate) campaign(ctx context.Context) error {
 func (c *Candidate) serve(ctx context.Context) (served *term, err error) {
 	err = leasing.DoWith(ctx, c.manager, c.options.Name, &c.options.Lease, func(ctx context.Context, lease leasing.Lease) error {
 		served = &term{lease: lease}
-		c.lead(lease)
+		c.lease.Store(&lease)
 		began := time.Now()
 		err := c.options.OnElected(ctx, lease)
 		served.lasted = time.Since(began)
 		served.ended = context.Cause(ctx)
-		if served.ended == nil || !merely(err, served.ended) {
+		if served.ended == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, served.ended) {
 			served.failure = err
 		}
-		return nil // so that Do's error is that of the release
+		return nil // so that the error of DoWith is that of the release
 	})
 	if served == nil {
 		return nil, err
 	}
 	served.release = err
 	return served, nil
-}
-
-// merely reports whether err says no more than that a context ended, and why.
-func merely(err, cause error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, cause)
-}
-
-// reason is what OnResigned hears.
-func (t *term) reason() error {
-	ended := t.ended
-	if ended != nil && errors.Is(t.release, ended) {
-		ended = nil // the release tells of the same loss
-	}
-	return join(ended, t.failure, t.release)
-}
-
-// outcome is the error of Run when its context has ended, after a term or
-// while it waited (err).
-func (c *Candidate) outcome(ctx context.Context, last *term, err error) error {
-	if ctx.Err() == nil {
-		return err // waiting can't help
-	}
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ErrResigned) {
-		cause = nil
-	}
-	if last == nil {
-		return cause
-	}
-	return join(cause, last.failure, last.release)
-}
-
-// join is errors.Join that leaves a single error as it is.
-func join(errs ...error) error {
-	var only error
-	count := 0
-	for _, err := range errs {
-		if err != nil {
-			only, count = err, count+1
-		}
-	}
-	if count <= 1 {
-		return only
-	}
-	return errors.Join(errs...)
-}
-
-// sleep pauses for d, or returns false when ctx ends.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

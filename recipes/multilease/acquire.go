@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
 // cleanUpBound is how long a failed acquire takes at most to release what it
@@ -18,7 +19,7 @@ const cleanUpBound = 5 * time.Second
 // options for each lease. options.WaitLimit is for all of them together.
 // options.NoAutoRenew is refused.
 //
-// If it fails it holds nothing, except what the backend can't be told of; the
+// If it fails it holds nothing, except leases whose release got no answer. The
 // error is that of the acquire that failed, joined with those of the releases
 // that followed. If a lease was lost while others were waited for, it matches
 // leasing.ErrLost and holds a *MemberError.
@@ -27,7 +28,7 @@ func Acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 }
 
 // TryAcquire is Acquire that asks for each name once and does not wait;
-// options.WaitLimit must be 0. The error matches leasing.ErrHeld if somebody else
+// options.WaitLimit must be 0. The error matches leasing.ErrHeld if another holder
 // has one of the names.
 func TryAcquire(ctx context.Context, manager leasing.Manager, names []string, options *leasing.AcquireOptions) (*Set, error) {
 	return acquire(ctx, manager, names, options, true)
@@ -50,7 +51,9 @@ func acquire(ctx context.Context, manager leasing.Manager, names []string, optio
 	}
 	set := newSet(ctx)
 	if err := set.acquireAll(ctx, manager, names, each, once); err != nil {
-		return nil, set.abandon(ctx, err)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpBound)
+		defer cancel()
+		return nil, recipe.Join(append([]error{err}, set.release(ctx)...)...)
 	}
 	return set, nil
 }
@@ -72,7 +75,7 @@ func TryDo(ctx context.Context, manager leasing.Manager, names []string, options
 	return do(ctx, fn, func() (*Set, error) { return TryAcquire(ctx, manager, names, options) })
 }
 
-func do(ctx context.Context, fn func(ctx context.Context, set *Set) error, acquire func() (*Set, error)) (err error) {
+func do(ctx context.Context, fn func(ctx context.Context, set *Set) error, acquire func() (*Set, error)) error {
 	if fn == nil {
 		return &leasing.InvalidError{Field: "fn", Value: nil, Want: "a function"}
 	}
@@ -80,16 +83,10 @@ func do(ctx context.Context, fn func(ctx context.Context, set *Set) error, acqui
 	if err != nil {
 		return err
 	}
-	work, cancel := context.WithCancelCause(set.ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	defer func() {
-		stop()
-		err = set.release(ctx, err)
-	}()
 	inside := *set
 	inside.inDo = true
-	return fn(work, &inside)
+	work := func(ctx context.Context) error { return fn(ctx, &inside) }
+	return recipe.Do(ctx, set.ctx, work, func() []error { return set.release(ctx) })
 }
 
 // canonical returns the names in the order of their bytes, each once.
@@ -130,11 +127,4 @@ func (s *Set) acquireAll(ctx context.Context, manager leasing.Manager, names []s
 		s.add(lease)
 	}
 	return s.Err()
-}
-
-// abandon gives up what a failed acquire had, although ctx may have ended.
-func (s *Set) abandon(ctx context.Context, err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpBound)
-	defer cancel()
-	return s.release(ctx, err)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
 var errStop = errors.New("shutting down")
@@ -107,7 +108,7 @@ func TestTrap_T41_ALeaseLostWithTheLastStepFailsTheAcquire(t *testing.T) {
 		})
 		err = set.acquireAll(t.Context(), s.ours, []string{"b"}, leasing.AcquireOptions{}, false)
 		require.ErrorIs(t, err, leasing.ErrLost)
-		require.ErrorIs(t, set.abandon(t.Context(), err), leasing.ErrLost)
+		require.ErrorIs(t, recipe.Join(append([]error{err}, set.release(t.Context())...)...), leasing.ErrLost)
 		synctest.Wait()
 		require.Equal(t, []string{"-", "-"}, s.holders("a", "b"))
 	})

@@ -7,25 +7,25 @@
 //
 // # How it works
 //
-// The names are acquired one after the other in one order, that of their
-// bytes, whatever order they are given in. So two processes that want the same
+// The names are acquired one after the other in the order of their bytes,
+// whatever order they are given in. So two processes that want the same
 // names never hold one each and wait for the other. A name given twice is
 // acquired once.
 //
-// While it waits for a name, the leases it has already are renewed, and
-// watched: if one of them is lost, the acquire fails at once, since the set
-// could no longer be complete. The wait limit is one for all names. If the
-// acquire fails, for whatever reason, what it had is released again.
+// While later names are waited for, the leases already held are renewed. If one of
+// them is lost, the acquire fails at once, since the set can't be complete any
+// more. The wait limit is one for all names. An acquire that fails releases the
+// leases that it had.
 //
 // The set's context ends when any of its leases is lost; the cause names it.
-// Leases are released in reverse order, so that the next one who wants them
+// Leases are released in reverse order, so that the next process that wants them
 // finds all of them free.
 //
 // # What it does not promise
 //
-// The leases begin and end one by one, not at one moment. Each name has a
-// fencing token of its own, unrelated to the others: give each resource the
-// token of its name. And as with one lease, a paused process is not stopped:
+// The leases begin and end one by one, not at one moment. Each name has fencing
+// tokens of its own, unrelated to the others: give each resource the
+// token of its name. As with one lease, a paused process is not stopped:
 // see package fencing.
 //
 // A manager whose Options.NoAutoRenew is set renews nothing. With it a set

@@ -2,13 +2,13 @@ package multilease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
 // Set is several leases held together. It is safe for concurrent use.
@@ -95,33 +95,23 @@ func (s *Set) Release(ctx context.Context) error {
 		s.cancel(leasing.ErrReleased)
 		return nil
 	}
-	return s.release(ctx, nil)
+	return recipe.Join(s.release(ctx)...)
 }
 
-// release joins err with the errors of the releases. A loss of which err tells
-// already is not told twice.
-func (s *Set) release(ctx context.Context, err error) error {
+// release returns the errors of the releases, in the order of the names.
+func (s *Set) release(ctx context.Context) []error {
 	s.cancel(leasing.ErrReleased)
-	results := make([]error, len(s.leases))
+	errs := make([]error, len(s.leases))
 	var rest sync.WaitGroup
 	for i, lease := range slices.Backward(s.leases) {
+		release := func() { errs[i] = lease.Release(ctx) }
 		if ctx.Err() == nil {
-			results[i] = lease.Release(ctx)
+			release()
 			continue
 		}
 		// Each release waits for a second now. Together they take no longer.
-		rest.Go(func() { results[i] = lease.Release(ctx) })
+		rest.Go(release)
 	}
 	rest.Wait()
-	errs := []error{err}
-	for _, result := range slices.Backward(results) {
-		lost := (*leasing.LostError)(nil)
-		if result != nil && !(errors.As(result, &lost) && errors.Is(err, lost)) {
-			errs = append(errs, result)
-		}
-	}
-	if len(errs) == 1 {
-		return err
-	}
-	return errors.Join(errs...)
+	return errs
 }

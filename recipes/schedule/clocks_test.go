@@ -29,7 +29,7 @@ func TestClocksThatDisagreeStartNoTickTwice(t *testing.T) {
 					tick := s.began.Add(time.Duration(i+1) * time.Hour)
 					require.Equal(t, tick, start.tick)
 					require.Equal(t, "4", start.owner, "the clock that is ahead of the others starts it")
-					require.WithinRange(t, start.at, tick.Add(-10*time.Minute), tick.Add(-10*time.Minute+defaultJitter))
+					require.WithinRange(t, start.at, tick.Add(-10*time.Minute), tick.Add(-10*time.Minute+time.Second))
 				}
 			})
 		})
@@ -67,7 +67,7 @@ func TestATickIsSeenSoonAfterTheClockJumpedOverIt(t *testing.T) {
 		s.run("a", Options{Every: 24 * time.Hour, Now: func() time.Time { return time.Now().Add(time.Duration(asleep.Load())) }}, nil)
 		s.until(time.Hour)
 		asleep.Store(int64(23*time.Hour + time.Minute))
-		s.until(time.Hour + maxNap + defaultJitter)
+		s.until(time.Hour + maxSleep + time.Second)
 		require.Equal(t, []string{"00:00:00"}, s.ticks())
 	})
 }
@@ -82,7 +82,7 @@ func TestAJumpOverManyTicksIsCheap(t *testing.T) {
 		}, nil)
 		s.until(30 * time.Second)
 		ahead.Store(0)
-		s.until(2*time.Minute + defaultJitter)
+		s.until(2*time.Minute + time.Second)
 		require.Equal(t, []string{"00:01:00", "00:02:00"}, s.ticks()[max(0, len(s.ticks())-2):])
 		require.LessOrEqual(t, asked.Load(), int64(100))
 	})

@@ -13,7 +13,7 @@ import (
 var ErrTimeout = errors.New("schedule: the run took longer than its timeout")
 
 // SkippedError says that ticks were skipped because they came while the job
-// still ran. It is told by the process that ran it, for the last of them.
+// still ran. The process that ran it reports them, with the last of them.
 type SkippedError struct {
 	Ticks int       // how many
 	Run   time.Time // the tick of the run that took so long
@@ -46,8 +46,8 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// hopeless reports whether a later tick would fare no better.
-func hopeless(err error) bool {
+// permanent reports whether a later tick would fare no better.
+func permanent(err error) bool {
 	for _, sentinel := range [...]error{leasing.ErrClosed, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrNotSetUp} {
 		if errors.Is(err, sentinel) {
 			return true

@@ -39,6 +39,6 @@ func (r *runner) mark(ctx context.Context, tick time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, markRelease)
 	defer cancel()
-	_ = lease.Release(ctx) // it has been held: that is all it takes
+	_ = lease.Release(ctx) // to have been held is enough
 	return nil
 }

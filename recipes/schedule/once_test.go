@@ -208,7 +208,7 @@ func (l stopping) Err() error { l.stop(); return nil }
 func TestATickThatCannotBeStartedOnceItIsMarkedIsMissed(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		m := s.manager("a")
-		options, err := Options{Name: name, Every: time.Hour, OnError: func(time.Time, error) {}}.withDefaults(m.Capabilities())
+		options, err := Options{Name: name, Every: time.Hour, OnError: func(time.Time, error) {}}.complete(m.Capabilities())
 		require.NoError(t, err)
 		r := &runner{Options: options, manager: m, job: func(context.Context, Tick) error {
 			t.Error("started")
@@ -219,13 +219,13 @@ func TestATickThatCannotBeStartedOnceItIsMarkedIsMissed(t *testing.T) {
 		defer lease.Release(t.Context())
 		var missed *MissedError
 
-		result := r.turn(t.Context(), Tick{At: s.began.Add(time.Hour), Lease: lapsed{lease}})
+		result := r.runTick(t.Context(), Tick{At: s.began.Add(time.Hour), Lease: lapsed{lease}})
 		require.True(t, result.done)
 		require.ErrorAs(t, result.failure, &missed)
 		require.ErrorIs(t, missed, leasing.ErrLost)
 
 		ctx, cancel := context.WithCancelCause(t.Context())
-		result = r.turn(ctx, Tick{At: s.began.Add(2 * time.Hour), Lease: stopping{lease, func() { cancel(errStop) }}})
+		result = r.runTick(ctx, Tick{At: s.began.Add(2 * time.Hour), Lease: stopping{lease, func() { cancel(errStop) }}})
 		require.True(t, result.done)
 		require.ErrorAs(t, result.failure, &missed)
 		require.ErrorIs(t, missed, errStop)

@@ -155,7 +155,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		"Options.Every 9":         with(func(o *Options) { o.Every = 999 * time.Millisecond }),
 		"Options.Every 3":         with(func(o *Options) { o.Next = hourly }),
 		"Options.StartWithin":     with(func(o *Options) { o.StartWithin = -1 }),
-		"Options.Jitter":          with(func(o *Options) { o.Jitter = defaultStartWithin }),
+		"Options.Jitter":          with(func(o *Options) { o.Jitter = 30 * time.Minute }),
 		"Options.Timeout":         with(func(o *Options) { o.Timeout = -1 }),
 		"Options.Lease.WaitLimit": with(func(o *Options) { o.Lease.WaitLimit = 1 }),
 		"Options.Next 1": with(func(o *Options) {
@@ -182,7 +182,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 
 	longest := with(func(o *Options) { o.Name = strings.Repeat("n", leasing.MaxNameBytes-36) })
 	require.NoError(t, leasing.ValidateName(longest.markName(time.Date(9999, 1, 2, 3, 4, 5, 123456789, time.UTC))))
-	_, err := longest.withDefaults(manager.Capabilities())
+	_, err := longest.complete(manager.Capabilities())
 	require.NoError(t, err)
 }
 
@@ -220,7 +220,7 @@ func TestRunEndsWithItsManager(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		p := s.run("a", Options{Every: 24 * time.Hour}, nil)
 		require.NoError(t, p.manager.Close(t.Context()))
-		time.Sleep(maxNap)
+		time.Sleep(maxSleep)
 		synctest.Wait()
 		require.ErrorIs(t, p.ended(), leasing.ErrClosed, "between ticks, within a nap")
 	})

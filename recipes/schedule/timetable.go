@@ -33,25 +33,19 @@ func (r *runner) checkNext(t time.Time) error {
 	return err
 }
 
-// latest returns the last of the ticks that have come by now, of which the
-// given one is the first, and when it will no longer be current.
-func (r *runner) latest(tick, now time.Time) (latest, end time.Time, err error) {
-	latest, _, following, err := r.through(tick, now)
-	end = latest.Add(r.StartWithin)
-	if !following.IsZero() && following.Before(end) {
-		end = following
-	}
-	return latest, end, err
-}
-
-// through goes from a tick to the last one that has come by now, and counts
-// the steps. following is the one after that; zero if there is none.
-func (r *runner) through(tick, now time.Time) (last time.Time, steps int, following time.Time, err error) {
-	for last = tick; ; steps++ {
-		following, err = r.next(last)
-		if err != nil || following.IsZero() || following.After(now) {
-			return last, steps, following, err
+// latest returns the last of the ticks that have come by now, how many come after
+// the given one up to it, and when it will no longer be current.
+func (r *runner) latest(tick, now time.Time) (latest time.Time, after int, end time.Time, err error) {
+	for latest = tick; ; after++ {
+		following, err := r.next(latest)
+		if err == nil && !following.IsZero() && !following.After(now) {
+			latest = following
+			continue
 		}
-		last = following
+		end = latest.Add(r.StartWithin)
+		if !following.IsZero() && following.Before(end) {
+			end = following
+		}
+		return latest, after, end, err
 	}
 }

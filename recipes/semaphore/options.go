@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// MaxPermits bounds Options.Permits. A waiting process has to look at every
-// slot once in a while, so a semaphore of more is better split by a key.
+// MaxPermits bounds Options.Permits. A waiting process has to ask for every slot
+// once in a while: split a larger semaphore by a key.
 const MaxPermits = 10_000
 
 // Options describe a semaphore.
@@ -18,7 +20,7 @@ type Options struct {
 	// Name/slot/0, Name/slot/1 and so on; metrics and Manager.List with that
 	// prefix show them. Use these names for nothing else.
 	Name string
-	// Permits is how many may be held at a time, in all processes together: 1
+	// Permits is how many may be held at a time, by all processes together: 1
 	// to MaxPermits. Required. See the package's documentation for processes
 	// that disagree.
 	Permits int
@@ -30,61 +32,27 @@ type Options struct {
 
 	// Tries is how many slots TryAcquire asks for at most. With more permits
 	// than that it may miss a free one. Default 32.
-	Tries int
-	// Watch is how many slots a process queues for while anybody in it waits.
-	// More get a permit sooner after its release, at a cost: see the package's
-	// documentation. Default 4.
-	Watch int
-	// Sweep is how long it may take at most until a process in which somebody
-	// waits has asked for each slot; a backend that is slow or down apart.
-	// Default 1 min.
-	Sweep time.Duration
+	Tries int `option:"default=32,min=1"`
+	// Watch is how many slots a process with waiters waits for at the backend. A
+	// larger number gets a permit sooner after its release, at a cost: see the
+	// package's documentation. Default 4.
+	Watch int `option:"default=4,min=1"`
+	// Sweep is the time in which a process with waiters asks for each slot, if the
+	// backend is neither slow nor down. Default 1 min.
+	Sweep time.Duration `option:"default=1m,min=1s,max=24h"`
 }
 
-const (
-	defaultTries = 32
-	defaultWatch = 4
-	defaultSweep = time.Minute
-	maxSweep     = 24 * time.Hour
-)
-
-func (o Options) withDefaults(c leasing.Capabilities) (Options, error) {
-	if o.Tries == 0 {
-		o.Tries = defaultTries
+func (o Options) complete(c leasing.Capabilities) (Options, error) {
+	if err := providerkit.Complete(&o); err != nil {
+		return o, err
 	}
-	if o.Watch == 0 {
-		o.Watch = defaultWatch
-	}
-	if o.Sweep == 0 {
-		o.Sweep = defaultSweep
-	}
-	return o, o.validate(c)
-}
-
-func (o Options) validate(c leasing.Capabilities) error {
 	switch {
 	case o.Permits < 1 || o.Permits > MaxPermits:
-		return &leasing.InvalidError{Field: "Options.Permits", Value: o.Permits, Want: fmt.Sprintf("1 to %d", MaxPermits)}
+		return o, &leasing.InvalidError{Field: "Options.Permits", Value: o.Permits, Want: fmt.Sprintf("1 to %d", MaxPermits)}
 	case o.Lease.WaitLimit < 0:
-		return &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
-	case o.Tries < 0:
-		return &leasing.InvalidError{Field: "Options.Tries", Value: o.Tries, Want: "1 or more; or 0 for the default"}
-	case o.Watch < 0:
-		return &leasing.InvalidError{Field: "Options.Watch", Value: o.Watch, Want: "1 or more; or 0 for the default"}
-	case o.Sweep < time.Second || o.Sweep > maxSweep:
-		return &leasing.InvalidError{Field: "Options.Sweep", Value: o.Sweep, Want: fmt.Sprintf("1s to %v; or 0 for the default", maxSweep)}
+		return o, &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
 	}
-	if err := leasing.ValidateName(o.Name); err != nil {
-		return err
-	}
-	limit := leasing.MaxNameBytes
-	if c.MaxNameBytes > 0 {
-		limit = min(limit, c.MaxNameBytes)
-	}
-	if suffix := len(o.slotName(o.Permits-1)) - len(o.Name); len(o.Name)+suffix > limit {
-		return &leasing.InvalidError{Field: "Options.Name", Value: o.Name, Want: fmt.Sprintf("at most %d bytes, since slots have longer names", limit-suffix)}
-	}
-	return nil
+	return o, recipe.ValidateName(o.Name, len(o.slotName(o.Permits-1))-len(o.Name), c)
 }
 
 // slotName is the name of a slot's lease. "slot" is a part of its own so that
@@ -94,18 +62,16 @@ func (o Options) slotName(slot int) string {
 }
 
 const (
-	// shortestPause is the least time from one look at another slot to the next.
+	// shortestPause and longestPause bound the time between two probes.
 	shortestPause = 25 * time.Millisecond
-	// longestPause is the most, however few slots there are.
-	longestPause = 500 * time.Millisecond
+	longestPause  = 500 * time.Millisecond
 	// maxThrottle bounds the pause that a backend may ask for.
 	maxThrottle = time.Minute
 )
 
-// pause is how long to wait before the n-th look (from 0) at another slot
-// while somebody waits: it grows from shortestPause to what lets each of the
-// given slots be looked at once in a sweep, and up to a half is taken off at
-// random. random is from 0 up to 1.
+// pause is how long to wait before the n-th probe (from 0) of another slot. It
+// grows from shortestPause to a length with which all the given slots are probed
+// once in a sweep. Up to a half is taken off: random is from 0 up to 1.
 func (o Options) pause(n, slots int, random float64) time.Duration {
 	pause := min(longestPause, o.Sweep/time.Duration(max(1, slots)))
 	if n < 16 {

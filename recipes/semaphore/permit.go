@@ -10,28 +10,35 @@ import (
 
 // Permit is one of a semaphore's permits, held. It is the leasing.Lease of a
 // slot, with all the methods of one, and safe for concurrent use.
+//
+// Name is the name of the slot's lease, and Token is the slot's fencing token: it
+// is greater than those of the slot's earlier holders, and unrelated to those of
+// other slots. See the package's documentation.
 type Permit struct {
 	slotLease
 	slot      int
 	semaphore *Semaphore
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
-	gone      *sync.Once // done when the semaphore knows that the slot is not ours any more
-	within    bool       // a Do, which alone releases it
+	returned  func() // gives the slot back to the semaphore, once
+	inDo      bool   // the Do releases it
 }
 
-// slotLease hides the field, not its methods: a lease that is released behind
-// the semaphore's back would leave it counting on a slot that it hasn't got.
+// slotLease hides the field, not its methods: a lease that is released without
+// the semaphore's knowledge would still count as held.
 type slotLease = leasing.Lease
 
-var _ leasing.Lease = (*Permit)(nil)
-
-// permit makes a permit of the lease of a slot, for the caller whose context
-// is given. It keeps that context's values.
+// permit makes a permit of the lease of a slot. Its context keeps the values of
+// ctx, the caller's.
 func (s *Semaphore) permit(ctx context.Context, slot int, lease leasing.Lease) *Permit {
-	p := &Permit{slotLease: lease, slot: slot, semaphore: s, gone: new(sync.Once)}
+	p := &Permit{slotLease: lease, slot: slot, semaphore: s, returned: sync.OnceFunc(func() { s.returned(slot) })}
 	p.ctx, p.cancel = context.WithCancelCause(valued{lease.Context(), context.WithoutCancel(ctx)})
-	context.AfterFunc(lease.Context(), p.ended)
+	context.AfterFunc(lease.Context(), func() {
+		if errors.Is(lease.Err(), leasing.ErrLost) {
+			p.returned()
+		}
+		s.failIfClosed()
+	})
 	return p
 }
 
@@ -51,14 +58,6 @@ func (c valued) Value(key any) any {
 // Slot is the number of the permit's slot: from 0 to one less than
 // Options.Permits. No two permits that are trusted at a moment share one.
 func (p *Permit) Slot() int { return p.slot }
-
-// Name is that of the slot's lease: the one to fence by. See the package's
-// documentation.
-func (p *Permit) Name() string { return p.slotLease.Name() }
-
-// Token is the slot's fencing token: greater than those of the slot's earlier
-// holders, and unrelated to those of other slots.
-func (p *Permit) Token() int64 { return p.slotLease.Token() }
 
 // Context ends when the permit is lost, or when its release begins. Its cause
 // is Err. It keeps the values of the context that acquired the permit, but not
@@ -81,42 +80,22 @@ func (p *Permit) Err() error {
 // context; Do releases when the function has returned.
 func (p *Permit) Release(ctx context.Context) error {
 	p.cancel(leasing.ErrReleased)
-	if p.within {
+	if p.inDo {
 		return nil
 	}
-	err := p.slotLease.Release(ctx)
-	p.gone.Do(func() { p.semaphore.returned(p.slot) })
-	return err
+	defer p.returned()
+	return p.slotLease.Release(ctx)
 }
 
 // HandOver ends the permit here without giving it up: see leasing.Lease. It is
 // adopted with Manager.Adopt, as the lease of its slot. Inside Do it is refused.
 func (p *Permit) HandOver(ctx context.Context) (leasing.Handover, error) {
-	if p.within {
+	if p.inDo {
 		return leasing.Handover{}, &leasing.InvalidError{Field: "permit", Value: p.Name(), Want: "one that Acquire returned: inside Do the function still works"}
 	}
 	handover, err := p.slotLease.HandOver(ctx)
 	if err == nil {
-		p.gone.Do(func() { p.semaphore.returned(p.slot) })
+		p.returned()
 	}
 	return handover, err
-}
-
-// inDo is the permit as the function in a Do sees it.
-func (p *Permit) inDo() *Permit {
-	inside := *p
-	inside.within = true
-	return &inside
-}
-
-// ended hears that the context of the permit's lease has ended.
-func (p *Permit) ended() {
-	switch err := p.slotLease.Err(); {
-	case errors.Is(err, leasing.ErrLost):
-		p.gone.Do(func() { p.semaphore.returned(p.slot) })
-	case errors.Is(err, leasing.ErrClosed):
-		// Those who wait for one of our own permits have no request under way
-		// that would tell them that the manager is being closed.
-		p.semaphore.close()
-	}
 }

@@ -178,8 +178,8 @@ func (w *world) end() {
 	synctest.Wait()
 	for i, s := range w.processes {
 		s.mu.Lock()
-		if len(s.queue) != 0 || s.search != nil || s.slots.available(time.Now()) != s.options.Permits {
-			w.wrong = append(w.wrong, fmt.Sprintf("process %d: %d wait, %d slots at hand", i, len(s.queue), s.slots.in[open]))
+		if len(s.queue) != 0 || s.search != nil || s.held != 0 || len(s.free) != s.options.Permits {
+			w.wrong = append(w.wrong, fmt.Sprintf("process %d: %d wait, %d slots at hand", i, len(s.queue), len(s.free)))
 		}
 		s.mu.Unlock()
 	}

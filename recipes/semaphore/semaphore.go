@@ -3,10 +3,13 @@ package semaphore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
 // Semaphore hands out permits. It is safe for concurrent use. It owns nothing
@@ -16,12 +19,16 @@ type Semaphore struct {
 	options Options
 	lease   leasing.AcquireOptions // for each slot: without a wait limit
 
-	mu     sync.Mutex
-	slots  slots
-	queue  []*ticket // those who wait, first come first
+	mu sync.Mutex
+	// free are the slots that this process neither holds nor asks for. The one
+	// asked for least recently comes first. They begin in an order of the
+	// process's own.
+	free []int
+	held int // slots that this process holds or leaves alone for a while
+	// since is when the first of a slot's hand-overs in a row came.
+	since  map[int]time.Time
+	queue  []*ticket // the waiters, first come first
 	search *search   // on their behalf; nil while nobody waits
-	// closed is set when the manager is found to be closed.
-	closed bool
 }
 
 // New returns a semaphore. Nothing is sent.
@@ -29,11 +36,11 @@ func New(manager leasing.Manager, options Options) (*Semaphore, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
-	options, err := options.withDefaults(manager.Capabilities())
+	options, err := options.complete(manager.Capabilities())
 	if err != nil {
 		return nil, err
 	}
-	s := &Semaphore{manager: manager, options: options, lease: options.Lease, slots: newSlots(options.Permits)}
+	s := &Semaphore{manager: manager, options: options, lease: options.Lease, free: rand.Perm(options.Permits), since: map[int]time.Time{}}
 	s.lease.WaitLimit = 0
 	return s, nil
 }
@@ -43,64 +50,105 @@ func New(manager leasing.Manager, options Options) (*Semaphore, error) {
 // the permit when the work is over.
 //
 // If it gives up, the error matches the end of the wait (the cause of ctx) and
-// what stood in the way: leasing.ErrHeld, with a *FullError, or the backend's
-// last error. A wait limit that ends it is that alone. It ends early with an
-// error of Manager.Acquire that waiting can't help.
+// the obstacle: leasing.ErrHeld, with a *FullError, or the backend's last error.
+// If the wait limit ends it, the error is the obstacle alone. An error of
+// Manager.Acquire that waiting can't help ends it early.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return s.wait(ctx, s.options.Lease.WaitLimit)
+	t := s.join(ctx)
+	s.failIfClosed()
+	var limit <-chan time.Time // nil: none
+	if s.options.Lease.WaitLimit > 0 {
+		limit = time.After(s.options.Lease.WaitLimit)
+	}
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+	case <-limit: // but it has a right to one answer, even if that takes longer
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+		case <-t.watching:
+		case <-time.After(grace):
+		}
+	}
+	answer := s.leave(ctx, t)
+	if answer.err != nil {
+		return nil, answer.err
+	}
+	return s.permit(ctx, answer.slot, answer.lease), nil
 }
 
 // TryAcquire asks for slots that this process does not hold, each once, until
 // it gets one; at most for Options.Tries of them. If none is free the error is
-// a *FullError, which matches leasing.ErrHeld. That is also, with no request at
-// all, what it returns while others of this process wait: it does not pass
-// them. Any other answer of the backend ends it too.
+// a *FullError, which matches leasing.ErrHeld. While others of this process wait
+// it returns that without a request: it does not pass them. Any other answer of
+// the backend ends it too.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	s.mu.Lock()
-	if s.search != nil && s.search.settled {
-		err := s.obstacle(s.search.last)
-		s.mu.Unlock()
-		return nil, err
-	}
-	s.mu.Unlock()
-	return s.try(ctx)
-}
-
-// try asks for slots one after the other.
-func (s *Semaphore) try(ctx context.Context) (*Permit, error) {
 	var last error
 	for range min(s.options.Tries, s.options.Permits) {
-		s.mu.Lock()
-		slot, ok := s.slots.next(time.Now())
-		s.mu.Unlock()
-		if !ok {
-			break
+		slot, refused := s.begin(last)
+		if refused != nil {
+			return nil, refused
 		}
 		lease, err := s.manager.TryAcquire(ctx, s.options.slotName(slot), &s.lease)
-		s.mu.Lock()
-		if err == nil {
-			s.slots.hold(slot)
-		} else {
-			s.slots.put(slot)
-		}
-		s.dispatch()
-		s.mu.Unlock()
+		s.end(slot, err)
 		if err == nil {
 			return s.permit(ctx, slot, lease), nil
 		}
 		if last = err; !errors.Is(err, leasing.ErrHeld) {
-			return nil, err
+			break
 		}
 	}
+	return nil, s.obstacle(last)
+}
+
+// begin takes a slot for TryAcquire to ask for. It is refused if there is none,
+// or before the first answer, if others wait. Locks mu.
+func (s *Semaphore) begin(last error) (slot int, refused error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return nil, s.obstacle(last)
+	if last == nil && s.search != nil && s.search.isWatching() {
+		return 0, s.obstacle(s.search.last)
+	}
+	slot, ok := s.next()
+	if !ok {
+		return 0, s.obstacle(last)
+	}
+	return slot, nil
+}
+
+// end notes the answer to TryAcquire's request. Locks mu.
+func (s *Semaphore) end(slot int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.held++
+	} else {
+		s.put(slot)
+	}
+	s.dispatch()
+}
+
+// next takes a slot to ask for. Caller holds mu.
+func (s *Semaphore) next() (slot int, ok bool) {
+	if len(s.free) == 0 {
+		return 0, false
+	}
+	slot, s.free = s.free[0], s.free[1:]
+	return slot, true
+}
+
+// put gives a slot back that was asked for in vain, or is no longer held. Its
+// hand-overs in a row end with that. Caller holds mu.
+func (s *Semaphore) put(slot int) {
+	delete(s.since, slot)
+	s.free = append(s.free, slot)
 }
 
 // Do acquires a permit as Acquire does, runs fn, and releases the permit when
@@ -123,7 +171,7 @@ func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context, perm
 	return do(ctx, s.TryAcquire, fn)
 }
 
-func do(ctx context.Context, acquire func(context.Context) (*Permit, error), fn func(ctx context.Context, permit *Permit) error) (err error) {
+func do(ctx context.Context, acquire func(context.Context) (*Permit, error), fn func(ctx context.Context, permit *Permit) error) error {
 	if fn == nil {
 		return &leasing.InvalidError{Field: "fn", Value: nil, Want: "a function"}
 	}
@@ -131,15 +179,39 @@ func do(ctx context.Context, acquire func(context.Context) (*Permit, error), fn 
 	if err != nil {
 		return err
 	}
-	work, cancel := context.WithCancelCause(permit.Context())
-	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	defer func() {
-		stop()
-		released, lost := permit.Release(ctx), (*leasing.LostError)(nil)
-		if released != nil && !(errors.As(released, &lost) && errors.Is(err, error(lost))) {
-			err = errors.Join(err, released)
-		}
-	}()
-	return fn(work, permit.inDo())
+	inside := *permit
+	inside.inDo = true
+	work := func(ctx context.Context) error { return fn(ctx, &inside) }
+	return recipe.Do(ctx, permit.Context(), work, func() []error { return []error{permit.Release(ctx)} })
+}
+
+// FullError says that no permit was free. It matches leasing.ErrHeld.
+type FullError struct {
+	Name    string // of the semaphore
+	Permits int
+	// Err, unless nil, is the last answer about one of the slots: it carries a
+	// *leasing.HeldError that says who holds that one.
+	Err error
+}
+
+func (e *FullError) Error() string {
+	text := fmt.Sprintf("semaphore %q: none of %d permits is free", e.Name, e.Permits)
+	if e.Err != nil {
+		text += "; one of them: " + e.Err.Error()
+	}
+	return text
+}
+
+// Is makes the error match leasing.ErrHeld, also if this process holds all the
+// permits itself, so that nothing was sent.
+func (e *FullError) Is(target error) bool { return target == leasing.ErrHeld }
+func (e *FullError) Unwrap() error        { return e.Err }
+
+// obstacle is the error for a permit that could not be had, if last was the last
+// answer.
+func (s *Semaphore) obstacle(last error) error {
+	if last == nil || errors.Is(last, leasing.ErrHeld) {
+		return &FullError{Name: s.options.Name, Permits: s.options.Permits, Err: last}
+	}
+	return last
 }

@@ -6,75 +6,74 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
 func TestTheOrderVisitsEachSlotOnceBeforeItBeginsAgain(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 500).Draw(t, "n")
-		s := newSlots(n)
+	manager, _ := leasingtest.NewManager(t, leasing.Options{})
+	for _, n := range []int{1, 2, 3, 10, 500} {
+		s, err := New(manager, Options{Name: name, Permits: n})
+		require.NoError(t, err)
 		for range 2 {
 			seen := map[int]bool{}
 			for range n {
-				slot, ok := s.next(time.Time{})
-				if !ok || seen[slot] {
-					t.Fatalf("slot %d of %d, ok %v, seen before: %v", slot, n, ok, seen[slot])
-				}
+				slot, ok := s.next()
+				require.True(t, ok)
+				require.False(t, seen[slot])
 				seen[slot] = true
 				s.put(slot)
 			}
 		}
-	})
+	}
 }
 
 func TestSlotsInUseAreNotAskedFor(t *testing.T) {
-	s := newSlots(3)
+	manager, _ := leasingtest.NewManager(t, leasing.Options{})
+	s, err := New(manager, Options{Name: name, Permits: 3})
+	require.NoError(t, err)
 	for range 3 {
-		_, ok := s.next(time.Time{})
+		_, ok := s.next()
 		require.True(t, ok)
 	}
-	_, ok := s.next(time.Time{})
+	_, ok := s.next()
 	require.False(t, ok)
 	s.put(1)
-	slot, ok := s.next(time.Time{})
+	slot, ok := s.next()
 	require.True(t, ok)
 	require.Equal(t, 1, slot)
 }
 
-func TestASlotThatWasHandedOverForLongRests(t *testing.T) {
-	s := newSlots(50)
-	now := time.Now()
-	for range 50 {
-		slot, _ := s.next(now)
-		s.hold(slot)
-	}
-	require.False(t, s.tired(7, now.Add(time.Hour)), "it has never been handed over")
-	s.handedOver(7, now)
-	s.handedOver(7, now.Add(keepFor-1))
-	require.False(t, s.tired(7, now.Add(keepFor-1)))
-	require.True(t, s.tired(7, now.Add(keepFor)))
-	s.put(7)
-	s.next(now)
-	require.False(t, s.tired(7, now.Add(keepFor)), "others may have had it")
-
-	s.rest(7, now)
-	require.Zero(t, s.available(now.Add(restFor-1)))
-	_, ok := s.next(now.Add(restFor - 1))
-	require.False(t, ok)
-	for i := range 50 {
-		if i != 7 {
-			s.put(i)
+// After 15 s of hand-overs in a row a slot is left alone for a second, also if
+// nobody else wants it, and the waiter gets it then.
+func TestASlotThatWasHandedOverForLongIsLeftAlone(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		a := s.process("a", Options{Permits: 1})
+		permit := s.take(a)
+		handOver := func() time.Duration {
+			w := s.waiting(t.Context(), a)
+			began := time.Now()
+			release(t, permit)
+			permit = s.got(w)
+			return time.Since(began)
 		}
-	}
-	slot, ok := s.next(now.Add(restFor))
-	require.True(t, ok)
-	require.Equal(t, 7, slot, "it comes first")
-	require.False(t, s.tired(7, now.Add(2*keepFor)), "and begins anew")
-	require.Equal(t, 49, s.available(now.Add(restFor)))
+		time.Sleep(time.Hour)
+		require.Zero(t, handOver(), "the first in a row")
+		for range 2 {
+			time.Sleep(maxRow - 1)
+			require.Zero(t, handOver())
+			time.Sleep(time.Nanosecond)
+			require.Equal(t, yieldFor, handOver(), "and a new row begins")
+		}
+		release(t, permit)
+		idle(t, a)
+	})
 }
 
 func TestPausesStayWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := Options{Sweep: time.Duration(rapid.Int64Range(int64(time.Second), int64(maxSweep)).Draw(t, "sweep"))}
+		o := Options{Sweep: time.Duration(rapid.Int64Range(int64(time.Second), int64(24*time.Hour)).Draw(t, "sweep"))}
 		n := rapid.IntRange(0, 1000).Draw(t, "n")
 		slots := rapid.IntRange(0, MaxPermits).Draw(t, "slots")
 		random := rapid.Float64Range(0, 1).Draw(t, "random")

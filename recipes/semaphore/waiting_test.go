@@ -52,7 +52,6 @@ func TestWaitersOfAProcessAreServedInTheirOrder(t *testing.T) {
 }
 
 // One hand-over at a time, so that the order shows.
-
 func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -78,26 +77,8 @@ func TestHandOversWithinAProcessKeepTheOrderAndCostOneRequestEach(t *testing.T) 
 	})
 }
 
-// A hundred waiters cost what one does.
-
-// A free slot is found within a sweep although nobody was waiting for it.
-
-// watched reports whether a request for the slot is under way, or it is held.
-
-// No process waits for the same slots forever: theirs may never be released
-
-// while others are, again and again.
-
-// Many permits that come free together are all found soon, not one in a pause.
-
-// A process that always has waiters of its own, and hands its slots on among
-
-// them, does not keep them forever.
-
-// One who leaves in the middle of a request leaves nothing behind, and the next
-
-// one does not sleep until a ghost expires.
-
+// A waiter that leaves in the middle of a request leaves nothing behind, and the
+// next one does not sleep until a ghost expires.
 func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -119,8 +100,7 @@ func TestTrap_T60_ACancelledWaiterOrphansNoPermit(t *testing.T) {
 	})
 }
 
-// A request that wins when nobody waits any more.
-
+// A request that succeeds when nobody waits any more.
 func TestTrap_T60_APermitThatComesTooLateIsGivenBack(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -135,16 +115,14 @@ func TestTrap_T60_APermitThatComesTooLateIsGivenBack(t *testing.T) {
 	})
 }
 
-// Several slots are waited for at a time, and all may come at once.
-
 func assertNoError(t *testing.T, err error) {
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-// A waiter that was served in the moment in which it gave up passes the permit on.
-
+// A waiter that is served in the moment in which it gives up has the permit, or the
+// next one has.
 func TestAPermitThatMeetsACancelledWaiterGoesToTheNext(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1})
@@ -228,8 +206,7 @@ func TestTheWaitLimit(t *testing.T) {
 	})
 }
 
-// However short the limit, what is free is had.
-
+// However short the limit, a free permit is found.
 func TestTrap_T30_AShortWaitLimitStillAsksOnce(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 2, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})
@@ -251,8 +228,7 @@ func TestTrap_T30_AShortWaitLimitStillAsksOnce(t *testing.T) {
 	})
 }
 
-// Failures that may pass don't end a wait.
-
+// Failures that may pass do not end a wait.
 func TestTrap_T31_AnOutageDoesNotEndAWait(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		for _, fault := range []leasingtest.Handler{
@@ -276,8 +252,6 @@ func TestTrap_T31_AnOutageDoesNotEndAWait(t *testing.T) {
 	})
 }
 
-// What the backend asks for when it throttles is respected.
-
 func TestErrorsThatWaitingCannotHelpEndAllWaits(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		s.takeAll(s.process("theirs", Options{Permits: 3}), 3)
@@ -295,10 +269,7 @@ func TestErrorsThatWaitingCannotHelpEndAllWaits(t *testing.T) {
 	})
 }
 
-// TryAcquire does not pass those who wait, and does not take a search for a
-
-// full semaphore.
-
+// TryAcquire does not pass waiters, and does not take a search for a full semaphore.
 func TestTryAcquireAndWaiters(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const permits = 10
@@ -321,10 +292,7 @@ func TestTryAcquireAndWaiters(t *testing.T) {
 	})
 }
 
-// A slot that somebody asks for already, without waiting, may be left to those
-
-// who wait.
-
+// A slot that TryAcquire has asked for may be left to the waiters.
 func TestAWaiterGetsASlotThatTryAcquireWasRefused(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		theirs := s.take(s.process("theirs", Options{Permits: 1}))
@@ -363,8 +331,7 @@ func TestAWaiterLearnsThatTryAcquireGotTheLastOne(t *testing.T) {
 	})
 }
 
-// A request of somebody who has left does not make a free slot look taken.
-
+// A request of a waiter that has left does not make a free slot look taken.
 func TestTheRequestOfAnEarlierWaiterIsNoAnswerForTheNext(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		a := s.process("a", Options{Permits: 1, Lease: leasing.AcquireOptions{WaitLimit: time.Nanosecond}})
@@ -378,12 +345,6 @@ func TestTheRequestOfAnEarlierWaiterIsNoAnswerForTheNext(t *testing.T) {
 		release(t, permit)
 	})
 }
-
-// The search for several who come together goes on side by side.
-
-// So that a trace shows whose work a request is.
-
-// What comes when nobody waits any more, or for one who has just left.
 
 func TestManyAtOnce(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {

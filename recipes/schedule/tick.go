@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
-// result is what came of a look at a tick.
+// result is what came of trying a tick.
 type result struct {
 	done  bool // this process has run the job, or has seen to what is left of it
 	taken bool // some process has
@@ -27,8 +28,8 @@ type result struct {
 	last    time.Time
 }
 
-// look takes a tick, and runs the job for it, if nobody has and it can.
-func (r *runner) look(ctx context.Context, tick time.Time) (result result) {
+// tryTick takes a tick, and runs the job for it, if nobody has and it can.
+func (r *runner) tryTick(ctx context.Context, tick time.Time) (result result) {
 	result.taken, result.obstacle = r.marked(ctx, tick)
 	if result.taken || result.obstacle != nil {
 		return result
@@ -37,25 +38,25 @@ func (r *runner) look(ctx context.Context, tick time.Time) (result result) {
 	options := r.lease(tick)
 	err := leasing.TryDo(ctx, r.manager, r.Name, &options, func(ctx context.Context, lease leasing.Lease) error {
 		began = true
-		result = r.turn(ctx, Tick{At: tick, Lease: lease})
+		result = r.runTick(ctx, Tick{At: tick, Lease: lease})
 		return nil // so that TryDo's error is that of the lease
 	})
 	switch {
 	case !began:
 		result.obstacle = err
 	case err != nil:
-		result.failure = join(result.failure, err)
+		result.failure = recipe.Join(result.failure, err)
 	}
 	return result
 }
 
-// turn is what a process does that has the schedule's lease.
+// runTick does what a process does that has the schedule's lease.
 //
-// For why the job is started at most once for a tick: whoever starts it has
-// seen no mark, and has set it, between taking the lease and finding that it
+// For why the job is started at most once for a tick: a process that starts it
+// has seen no mark, and has set it, between taking the lease and finding that it
 // can still trust it. Of two who did, one had the lease before the other; so
 // the other has seen the mark.
-func (r *runner) turn(ctx context.Context, tick Tick) result {
+func (r *runner) runTick(ctx context.Context, tick Tick) result {
 	marked, err := r.marked(ctx, tick.At)
 	if marked || err != nil {
 		return result{taken: marked, obstacle: err}
@@ -70,11 +71,11 @@ func (r *runner) turn(ctx context.Context, tick Tick) result {
 		return result{done: true, failure: &MissedError{Err: err}}
 	}
 	_, failure := r.work(ctx, tick)
-	turn := result{done: true, failure: failure}
+	ran := result{done: true, failure: failure}
 	if stopped(ctx, tick.Lease) == nil {
-		turn.last, turn.skipped = r.skip(ctx, tick.At)
+		ran.last, ran.skipped = r.skip(ctx, tick.At)
 	}
-	return turn
+	return ran
 }
 
 // stopped returns why the work must not go on. The lease reads the clocks, so
@@ -94,18 +95,18 @@ func (r *runner) repeatable(ctx context.Context, tick Tick) result {
 		return result{failure: failure}
 	}
 	if err := r.mark(context.WithoutCancel(ctx), tick.At); err != nil {
-		failure = join(failure, fmt.Errorf("schedule: the job may run again, since the tick could not be marked: %w", err))
+		failure = recipe.Join(failure, fmt.Errorf("schedule: the job may run again, since the tick could not be marked: %w", err))
 	}
 	return result{done: true, failure: failure}
 }
 
 // skip marks the last of the ticks that have come while the job ran.
 func (r *runner) skip(ctx context.Context, ran time.Time) (last time.Time, skipped error) {
-	last, ticks, _, err := r.through(ran, r.now())
+	last, ticks, _, err := r.latest(ran, r.now())
 	if err != nil || ticks == 0 {
 		return last, err
 	}
-	return last, join(&SkippedError{Ticks: ticks, Run: ran}, r.mark(ctx, last))
+	return last, recipe.Join(&SkippedError{Ticks: ticks, Run: ran}, r.mark(ctx, last))
 }
 
 // work calls the job. Its failure is the job's error, unless that only says
@@ -146,25 +147,8 @@ func (r *runner) call(ctx context.Context, tick Tick) (err error) {
 // lease is how the lease of a run is acquired.
 func (r *runner) lease(tick time.Time) leasing.AcquireOptions {
 	options := r.Lease
-	options.Metadata = maps.Clone(options.Metadata)
-	if options.Metadata == nil {
-		options.Metadata = map[string]string{}
-	}
+	options.Metadata = map[string]string{}
+	maps.Copy(options.Metadata, r.Lease.Metadata)
 	options.Metadata["tick"] = tick.Format(tickFormat)
 	return options
-}
-
-// join is errors.Join that leaves a single error as it is.
-func join(errs ...error) error {
-	var only error
-	count := 0
-	for _, err := range errs {
-		if err != nil {
-			only, count = err, count+1
-		}
-	}
-	if count <= 1 {
-		return only
-	}
-	return errors.Join(errs...)
 }

@@ -1,0 +1,142 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+// New makes the credential that the options describe. It sends nothing; with a
+// certificate it reads the file. Options that can't work are a
+// *leasing.InvalidError that names the field.
+//
+// The credential is safe for concurrent use. It has nothing to close. Its errors
+// are *Error.
+func New(o Options) (azcore.TokenCredential, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	links, err := o.links()
+	if err != nil {
+		return nil, err
+	}
+	c := &credential{mode: o.Mode}
+	for _, l := range links {
+		if l.make == nil {
+			continue
+		}
+		if l.source, err = l.make(); err != nil {
+			return nil, err
+		}
+		c.links = append(c.links, &l)
+	}
+	return c, nil
+}
+
+// credential tries links in turn. The first that has a token is asked from then
+// on. azidentity keeps and renews the tokens.
+type credential struct {
+	mode  Mode
+	links []*link
+	found atomic.Pointer[link]
+}
+
+// Format shows the mode.
+func (c *credential) Format(f fmt.State, _ rune) { fmt.Fprint(f, "auth.New("+string(c.mode)+")") }
+
+func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	links := c.links
+	if found := c.found.Load(); found != nil {
+		links = []*link{found}
+	}
+	failed := &Error{Mode: c.mode}
+	var texts []string
+	for _, l := range links {
+		token, err := l.source.GetToken(ctx, options)
+		if err == nil {
+			c.found.Store(l)
+			return token, nil
+		}
+		texts = append(texts, l.name+": "+redact(brief(err), l.secret))
+		failed.kind, failed.Err = kindOf(ctx, err, l.optional), err
+		if redact(err.Error(), l.secret) != err.Error() {
+			failed.Err = withoutBody(failure(err).RawResponse)
+		}
+		if !l.optional && !isUnavailable(err) {
+			break
+		}
+	}
+	failed.text = strings.Join(texts, "; ")
+	return azcore.AccessToken{}, failed
+}
+
+// Explanation says how a mode looks for tokens, for a log at the start of a
+// program. It has no secrets.
+type Explanation struct {
+	Mode Mode
+	// Authority is the address of Entra ID, for the modes that ask it.
+	Authority string
+	// Links that are used are tried in this order, until one has a token.
+	Links []Link
+	// Err is what New would return; then there may be no links.
+	Err error
+}
+
+// Link is one way to get tokens.
+type Link struct {
+	Name string
+	// Used is false for a link that is left out.
+	Used bool
+	// Why says which identity it is and what proves it; or why it is left out.
+	Why string
+}
+
+// Explain says which links New would make of the options and of the environment. It
+// sends nothing, and opens no file.
+func Explain(o Options) Explanation {
+	e := Explanation{Mode: o.Mode}
+	if o, e.Err = o.complete(); e.Err != nil {
+		return e
+	}
+	if o.Mode != ManagedIdentity && o.Mode != Development {
+		configuration, _ := o.CloudConfiguration() // complete had no error
+		e.Authority = configuration.ActiveDirectoryAuthorityHost
+	}
+	var links []link
+	links, e.Err = o.links()
+	for _, l := range links {
+		e.Links = append(e.Links, Link{Name: l.name, Used: l.make != nil, Why: l.why})
+	}
+	return e
+}
+
+// String has a line for the mode, and one for each link:
+//
+//	auth: mode Auto, https://login.microsoftonline.com/
+//	  1. managed identity: system-assigned, if the metadata service answers within 1s
+//	  -  developer tools: left out: APP_ENV=production
+func (e Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "auth: mode %s", e.Mode)
+	if e.Authority != "" {
+		b.WriteString(", " + e.Authority)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, "\n  %v", e.Err)
+	}
+	used := 0
+	for _, l := range e.Links {
+		if !l.Used {
+			fmt.Fprintf(&b, "\n  -  %s: left out: %s", l.Name, l.Why)
+			continue
+		}
+		used++
+		fmt.Fprintf(&b, "\n  %d. %s: %s", used, l.Name, l.Why)
+	}
+	return b.String()
+}

@@ -1,0 +1,161 @@
+package auth
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+)
+
+// link is one way to get tokens, out of those that a mode tries in turn.
+type link struct {
+	name string
+	why  string // with what; or why not
+	make func() (azcore.TokenCredential, error)
+	// optional: the next link is asked whatever its failure is.
+	optional bool
+	secret   string                 // must not be in an error
+	source   azcore.TokenCredential // what make has made
+}
+
+func leftOut(name, why string) link { return link{name: name, why: why} }
+
+// links are what a mode tries. The options are complete.
+func (o Options) links() ([]link, error) {
+	switch o.Mode {
+	case ManagedIdentity:
+		return []link{o.managedIdentity()}, nil
+	case WorkloadIdentity:
+		return []link{o.workloadIdentity()}, nil
+	case ServicePrincipal:
+		return []link{o.servicePrincipal("service principal")}, nil
+	case FederatedCredential:
+		f := o.FederatedCredential
+		return []link{o.federation("federated credential", f.TenantID, f.ClientID, f.TokenFilePath, "the tokens of a function", f.Token)}, nil
+	case Development:
+		return o.developerTools(), nil
+	}
+	environment, err := o.fromEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	links := []link{environment, o.workloadIfSet(), o.probedIdentity()}
+	if stage, from := o.stage(); stage != elsewhere {
+		return append(links, leftOut("developer tools", from)), nil
+	}
+	return append(links, o.developerTools()...), nil
+}
+
+func (o Options) servicePrincipal(name string) link {
+	s := o.ServicePrincipal
+	l := link{name: name, secret: s.ClientSecret}
+	with := "a secret"
+	l.make = func() (azcore.TokenCredential, error) {
+		client, disableDiscovery, err := o.clientOptions()
+		if err != nil {
+			return nil, err
+		}
+		return azidentity.NewClientSecretCredential(s.TenantID, s.ClientID, s.ClientSecret, &azidentity.ClientSecretCredentialOptions{
+			ClientOptions: client, DisableInstanceDiscovery: disableDiscovery,
+		})
+	}
+	if s.ClientSecret == "" {
+		with, l.secret, l.make = "the certificate "+s.CertificatePath, s.CertificatePassword, o.clientCertificate
+	}
+	l.why = fmt.Sprintf("client %s of tenant %s, with %s", s.ClientID, s.TenantID, with)
+	return l
+}
+
+// fromEnvironment is a service principal whose secret or certificate is in the
+// environment. One that lacks its tenant is a mistake, and no reason to go on as
+// another identity.
+func (o Options) fromEnvironment() (link, error) {
+	const name = "environment"
+	if os.Getenv(envClientSecret) == "" && os.Getenv(envCertificatePath) == "" {
+		return leftOut(name, envClientSecret+" and "+envCertificatePath+" are not set"), nil
+	}
+	if err := o.ServicePrincipal.complete(); err != nil {
+		return leftOut(name, err.Error()), err
+	}
+	return o.servicePrincipal(name), nil
+}
+
+func (o Options) workloadIdentity() link {
+	w := o.WorkloadIdentity
+	return o.federation("workload identity", w.TenantID, w.ClientID, w.TokenFilePath,
+		"the tokens of a GitHub Actions job for "+o.audience(), o.gitHubToken())
+}
+
+// workloadIfSet is for Auto: a workload identity if the options or the
+// environment have a whole one.
+func (o Options) workloadIfSet() link {
+	const name = "workload identity"
+	if o.WorkloadIdentity == (WorkloadIdentityOptions{}) && os.Getenv(envTokenFile) == "" && os.Getenv(envGitHubURL) == "" {
+		return leftOut(name, envTokenFile+" and "+envGitHubURL+" are not set")
+	}
+	if err := o.WorkloadIdentity.complete(); err != nil {
+		return leftOut(name, err.Error())
+	}
+	return o.workloadIdentity()
+}
+
+// federation shows another issuer's token: from a file if path is set.
+func (o Options) federation(name, tenantID, clientID, path, with string, token tokenFunc) link {
+	if path != "" {
+		with, token = "the token in "+path, fileToken(path)
+	}
+	return link{name: name, why: fmt.Sprintf("client %s of tenant %s, with %s", clientID, tenantID, with), make: func() (azcore.TokenCredential, error) {
+		client, disableDiscovery, err := o.clientOptions()
+		if err != nil {
+			return nil, err
+		}
+		return azidentity.NewClientAssertionCredential(tenantID, clientID, notEmpty(token), &azidentity.ClientAssertionCredentialOptions{
+			ClientOptions: client, DisableInstanceDiscovery: disableDiscovery,
+		})
+	}}
+}
+
+func (o Options) managedIdentity() link {
+	id := o.ManagedIdentity.ClientID
+	l := link{name: "managed identity", why: "system-assigned"}
+	options := &azidentity.ManagedIdentityCredentialOptions{}
+	if id != "" {
+		l.why = "user-assigned, client " + id
+		options.ID = azidentity.ClientID(id)
+	}
+	l.make = func() (azcore.TokenCredential, error) {
+		var err error
+		if options.ClientOptions, _, err = o.clientOptions(); err != nil {
+			return nil, err
+		}
+		options.Retry = o.Client.Retry // azidentity knows better when the metadata service wants to be asked again
+		made, err := azidentity.NewManagedIdentityCredential(options)
+		if err != nil { // the host does not know identities by their client ID
+			return nil, invalid("auth.Options.ManagedIdentity.ClientID", id, "what this host supports: "+err.Error())
+		}
+		return made, nil
+	}
+	return l
+}
+
+// developerTools are those of azidentity. Visual Studio's and VS Code's sign-in
+// are not among them.
+func (o Options) developerTools() []link {
+	id := o.Development.TenantID
+	why := "the user who is signed in"
+	if id != "" {
+		why += " to tenant " + id
+	}
+	return []link{
+		{name: "az", why: why, optional: true, make: func() (azcore.TokenCredential, error) {
+			return azidentity.NewAzureCLICredential(&azidentity.AzureCLICredentialOptions{TenantID: id})
+		}},
+		{name: "azd", why: why, optional: true, make: func() (azcore.TokenCredential, error) {
+			return azidentity.NewAzureDeveloperCLICredential(&azidentity.AzureDeveloperCLICredentialOptions{TenantID: id})
+		}},
+		{name: "Azure PowerShell", why: why, optional: true, make: func() (azcore.TokenCredential, error) {
+			return azidentity.NewAzurePowerShellCredential(&azidentity.AzurePowerShellCredentialOptions{TenantID: id})
+		}},
+	}
+}

@@ -1,0 +1,72 @@
+// Package recipe is what the recipes have in common.
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// Do runs fn with a context that ends with held or with ctx, with the cause of
+// the one that ended first. When fn has returned, or has panicked, it calls
+// release. The errors are joined, fn's first.
+func Do(ctx, held context.Context, fn func(ctx context.Context) error, release func() []error) (err error) {
+	work, cancel := context.WithCancelCause(held)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer func() {
+		stop()
+		err = Join(append([]error{err}, release()...)...)
+	}()
+	return fn(work)
+}
+
+// Join is errors.Join that leaves a single error as it is, and leaves out an
+// error about a loss that an earlier one tells of.
+func Join(errs ...error) error {
+	var kept []error
+	for _, err := range errs {
+		lost := (*leasing.LostError)(nil)
+		if err != nil && !(errors.As(err, &lost) && errors.Is(errors.Join(kept...), lost)) {
+			kept = append(kept, err)
+		}
+	}
+	if len(kept) == 1 {
+		return kept[0]
+	}
+	return errors.Join(kept...)
+}
+
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// Closed reports whether a manager is closed. Nothing is sent: no name is "", but
+// a closed manager says first that it is closed.
+func Closed(m leasing.Manager) bool {
+	_, err := m.Inspect(context.Background(), "")
+	return errors.Is(err, leasing.ErrClosed)
+}
+
+// ValidateName checks the name of a recipe whose leases have that name and a
+// suffix of up to so many bytes.
+func ValidateName(name string, suffix int, c leasing.Capabilities) error {
+	if err := leasing.ValidateName(name); err != nil {
+		return err
+	}
+	limit := leasing.MaxNameBytes - suffix
+	if c.MaxNameBytes > 0 {
+		limit = min(limit, c.MaxNameBytes-suffix)
+	}
+	if len(name) > limit {
+		return &leasing.InvalidError{Field: "Options.Name", Value: name, Want: fmt.Sprintf("at most %d bytes, since its leases have longer names", limit)}
+	}
+	return nil
+}
