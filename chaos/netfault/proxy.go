@@ -7,10 +7,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/Shopify/toxiproxy/v2/stream"
-	"github.com/rs/zerolog"
 )
 
 // dialTimeout bounds a connection to the server, which is on this machine or near.
@@ -19,13 +15,7 @@ const dialTimeout = 5 * time.Second
 // Proxy passes connections on to a server, under conditions that can be changed
 // at any time. Make one with Start. It is safe for concurrent use.
 type Proxy struct {
-	target string
-	addr   string
-	// toxics are toxiproxy's pipelines. The collection holds one toxic for each
-	// direction, the gate, which never changes: it asks for the conditions.
-	server *toxiproxy.ApiServer
-	toxics *toxiproxy.ToxicCollection
-	gates  gates
+	target, addr string
 
 	links sync.WaitGroup // the accept loop and the pairs
 
@@ -34,7 +24,6 @@ type Proxy struct {
 	changed    chan struct{} // closed and renewed when they change
 	listener   net.Listener  // nil while down
 	pairs      map[*pair]struct{}
-	number     int
 	resets     int
 	closed     bool
 }
@@ -45,19 +34,10 @@ func Start(target string) (*Proxy, error) {
 	if _, _, err := net.SplitHostPort(target); err != nil {
 		return nil, fmt.Errorf("netfault: the target: %w", err)
 	}
-	quiet := zerolog.Nop()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), quiet)
-	p := &Proxy{
-		target: target, server: server, changed: make(chan struct{}), pairs: map[*pair]struct{}{},
-		toxics: toxiproxy.NewProxy(server, "netfault", "", target).Toxics,
-	}
-	if err := p.gates.install(p.toxics); err != nil {
-		return nil, err
-	}
+	p := &Proxy{target: target, changed: make(chan struct{}), pairs: map[*pair]struct{}{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.listen("127.0.0.1:0"); err != nil {
-		p.gates.remove()
 		return nil, err
 	}
 	p.addr = p.listener.Addr().String()
@@ -132,7 +112,6 @@ func (p *Proxy) Close() error {
 	p.mu.Unlock()
 	p.Reset()
 	p.links.Wait()
-	p.gates.remove()
 	return nil
 }
 
@@ -145,7 +124,7 @@ func (p *Proxy) snapshot() (pairs []*pair) {
 	return pairs
 }
 
-// listen needs mu.
+// listen starts to accept connections. Caller holds mu.
 func (p *Proxy) listen(addr string) error {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
@@ -156,7 +135,7 @@ func (p *Proxy) listen(addr string) error {
 	return nil
 }
 
-// unlisten needs mu.
+// unlisten refuses connections. Caller holds mu.
 func (p *Proxy) unlisten() {
 	if p.listener != nil {
 		_ = p.listener.Close()
@@ -182,33 +161,28 @@ func (p *Proxy) connect(client net.Conn) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	server, err := dialer.Dial("tcp", p.target)
 	if err != nil {
-		abort(client)
+		_ = abort(client)
 		return
 	}
 	pair := newPair(p, client, server)
-	if !p.enter(pair, resets) {
+	if !p.register(pair, resets) {
 		pair.reset()
 		return
 	}
-	pair.join()
+	pair.run()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pairs, pair)
 }
 
-// enter takes a pair in, unless it is too late, and starts its links.
-func (p *Proxy) enter(pair *pair, resets int) bool {
+// register takes a pair in, unless all were reset while it was made.
+func (p *Proxy) register(pair *pair, resets int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.conditions.Down || p.resets != resets {
 		return false
 	}
 	p.pairs[pair] = struct{}{}
-	p.number++
-	name := fmt.Sprint(p.number)
-	p.gates.next(pair)
-	p.toxics.StartLink(p.server, name+"upstream", pair.client, pair.server, stream.Upstream)
-	p.toxics.StartLink(p.server, name+"downstream", pair.server, pair.client, stream.Downstream)
 	return true
 }
 
