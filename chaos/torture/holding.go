@@ -10,74 +10,64 @@ import (
 // holding enters a hold as it goes on: from its manager's events and from what
 // its holder does.
 type holding struct {
-	key     string
 	clock   *clock
 	journal journal
-	label   func(id string) string
 
 	mu   sync.Mutex
 	hold Hold
-	lost time.Duration // when the manager declared it, by its own clock; 0 if it has not
 }
 
 // observe is the lease's observer.
 func (h *holding) observe(e leasing.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := &h.hold
-	switch e.Kind {
-	case leasing.EventAcquired, leasing.EventRenewed:
-		t.Until = max(t.Until, h.clock.at(e.Time)+e.Remaining)
-		t.Renewals = e.Renewals
-	case leasing.EventLost:
-		h.lost, t.Reason, t.Renewals = h.clock.at(e.Time), e.Reason, e.Renewals
-		if t.End == 0 || h.lost < t.End {
-			t.End = h.lost
+	h.change(func(t *Hold) {
+		switch e.Kind {
+		case leasing.EventAcquired, leasing.EventRenewed:
+			t.Until = max(t.Until, h.clock.at(e.Time)+e.Remaining)
+			t.Renewals = e.Renewals
+		case leasing.EventLost:
+			t.Reason, t.Renewals = e.Reason, e.Renewals
+			t.endAt(h.clock.at(e.Time))
 		}
-	default:
-		return
-	}
-	h.enter()
+	})
 }
 
 // begin is when the acquire has returned.
 func (h *holding) begin(l leasing.Lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.clock.now()
-	h.hold.From, h.hold.Claim, h.hold.Token = now, h.label(l.ID()), l.Token()
-	h.hold.Until = max(h.hold.Until, now+l.Remaining()) // the event may come later
-	h.enter()
+	h.change(func(t *Hold) {
+		t.From, t.Claim, t.Token = h.clock.now(), l.ID(), l.Token()
+		t.Until = max(t.Until, t.From+l.Remaining()) // the event may come later
+	})
 }
 
 // end is when the holder stops, for the reason given.
 func (h *holding) end(why Ending) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := &h.hold
-	t.Ending = why
-	if now := h.clock.now(); t.End == 0 || now < t.End {
-		t.End = now
-	}
-	h.enter()
+	h.change(func(t *Hold) {
+		t.Ending = why
+		t.endAt(h.clock.now())
+	})
 }
 
 // told is when the holder sees that its lease is lost.
 func (h *holding) told(at time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := &h.hold
-	t.Ending, t.Told = EndingLost, at
-	if t.End == 0 {
-		t.End = at
-	}
-	h.enter()
+	h.change(func(t *Hold) {
+		t.Ending, t.Told = EndingLost, at
+		t.endAt(at)
+	})
 }
 
-// enter needs mu. A lease that its holder doesn't know of yet is not entered.
-func (h *holding) enter() {
+// endAt ends a hold, unless it has ended before.
+func (t *Hold) endAt(at time.Duration) {
+	if t.End == 0 || at < t.End {
+		t.End = at
+	}
+}
+
+// change enters a change. A lease that its holder does not know of yet is not entered.
+func (h *holding) change(what func(*Hold)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	what(&h.hold)
 	if h.hold.Claim != "" {
-		t := h.hold
-		h.journal.enter(entry{Key: h.key, Hold: &t})
+		h.journal.enter(h.hold)
 	}
 }

@@ -13,28 +13,24 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// nobody and rehearsing are numbers of workers that there are not.
-const (
-	nobody     = 0xffff
-	rehearsing = 0xfffe
-)
-
 // awaitFree takes each name once more, with a client that nothing disturbs. What
 // crashed workers have left behind runs out meanwhile.
 func (r *run) awaitFree(ctx context.Context) (err error) {
 	r.progress("waiting for names")
-	provider, err := r.options.client(ctx)
+	provider, err := r.options.open(ctx)
 	if err != nil {
 		return fmt.Errorf("open a client for the check of leaks: %w", err)
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
 	by := r.closed + r.options.TTL + r.options.margin() + r.caps.Lateness.After(r.options.TTL) + r.options.Patience
-	left, claims := r.started.names, newClaims(r.started.run, nobody)
-	refusals := map[string]error{}
+	left, ids, refusals := r.names, map[string]string{}, map[string]error{}
+	for _, name := range left {
+		ids[name] = abstractions.NewID()
+	}
 	for len(left) > 0 && r.now() < by && ctx.Err() == nil {
 		var held []string
 		for _, name := range left {
-			if refusals[name] = r.take(ctx, provider, name, claims.out(name)); refusals[name] == nil {
+			if refusals[name] = r.take(ctx, provider, name, ids[name]); refusals[name] == nil {
 				r.free = append(r.free, FreeAt{Name: name, At: r.now(), By: by})
 			} else {
 				held = append(held, name)
@@ -88,21 +84,16 @@ func labelled(ctx context.Context, label string, fn func(context.Context) error)
 	return err
 }
 
-// leftGoroutines waits for the run's goroutines to end, and shows those that don't.
-func leftGoroutines(label string, patience time.Duration, now func() time.Duration) []Violation {
-	var left []string
-	for wait := time.Millisecond; ; wait *= 2 {
-		left = goroutines(label)
-		if len(left) == 0 || wait > patience {
-			break
-		}
+// leftGoroutines waits for the run's goroutines to end, and enters those that don't.
+func leftGoroutines(label string, patience time.Duration, clock *clock, journal journal) {
+	left := goroutines(label)
+	for wait := time.Millisecond; len(left) > 0 && wait <= 2*patience; wait *= 2 {
 		<-time.After(wait)
+		left = goroutines(label)
 	}
-	var found []Violation
 	for _, stack := range left {
-		found = append(found, Violation{Check: CheckGoroutine, At: now(), Text: "left behind: " + stack})
+		journal.enter(Violation{Check: CheckGoroutine, At: clock.now(), Text: "left behind: " + stack})
 	}
-	return found
 }
 
 // goroutines returns the stacks of those with the label: groups of equal ones, as

@@ -3,12 +3,12 @@ package torture
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os/exec"
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/fencing"
 )
@@ -54,8 +54,8 @@ type Options struct {
 	// such as that a server keeps its leases: see the package's documentation.
 	AssumptionsBroken bool
 
-	// Repeatable makes names and IDs the same in each run with a seed. It is for a
-	// backend that is new in each run: others remember which IDs were released.
+	// Repeatable makes names the same in each run. With a seed, in virtual time, the
+	// history is the same, too. It is for a backend that is new in each run.
 	Repeatable bool
 
 	// Patience is how long what should happen at once may take on this machine
@@ -86,6 +86,20 @@ type Progress struct {
 	Losses       int
 	Faults       int
 	Operations   int
+}
+
+// names are those that the workers compete for: others than those of other runs on the
+// same backend, unless the run is to be repeated.
+func (o Options) names() (names []string) {
+	prefix := "torture/run"
+	if !o.Repeatable {
+		prefix = fmt.Sprintf("torture/%06x", rand.Uint32()&0xffffff)
+	}
+	width := len(fmt.Sprint(o.Names))
+	for i := range o.Names {
+		names = append(names, fmt.Sprintf("%s/%0*d", prefix, width, i+1))
+	}
+	return names
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -167,18 +181,4 @@ type unclosed struct{ leasing.Provider }
 func (unclosed) Close() error { return nil }
 
 // As hands on all of the provider's abilities, of its own accord.
-func (u unclosed) As(target any) bool {
-	switch ability := target.(type) {
-	case *abstractions.BatchRenewer:
-		return pass(u.Provider, ability)
-	case *abstractions.Waiter:
-		return pass(u.Provider, ability)
-	case *abstractions.Pinger:
-		return pass(u.Provider, ability)
-	case *abstractions.Lister:
-		return pass(u.Provider, ability)
-	case *abstractions.HistoryReader:
-		return pass(u.Provider, ability)
-	}
-	return false
-}
+func (u unclosed) As(target any) bool { return forward(u.Provider, target) }

@@ -54,7 +54,7 @@ func strays(h *History, _ VerifyOptions) (found []Violation) {
 	for _, o := range h.Operations {
 		if o.Stray != "" {
 			found = append(found, Violation{Check: CheckAnswer, Name: o.Name, At: o.Return, Text: fmt.Sprintf(
-				"%s of claim %s by worker %d was answered to the %s with a grant for %s", o.Verb, o.Claim, o.Worker, o.Layer, o.Stray)})
+				"%s of claim %s by worker %d was answered to the %s with a grant for %s, claim %s", o.Verb, o.Claim, o.Worker, o.Layer, o.Stray, o.StrayClaim)})
 		}
 	}
 	return found

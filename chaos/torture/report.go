@@ -48,9 +48,7 @@ func (r *Report) OK() bool { return len(r.Violations) == 0 }
 func (r *run) report() *Report {
 	r.progress("checking")
 	h := r.book.history()
-	h.TTL, h.Writes, h.Free = r.options.TTL, r.register.history(), r.free
-	h.FaultsEnd, h.Closed = r.faultsEnd, r.closed
-	h.sort()
+	h.TTL, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.free, r.faultsEnd, r.closed
 	report := summary(h)
 	o := r.options
 	report.Provider, report.Plan, report.Seed, report.Command = r.caps.Provider, o.Plan.Name, o.Seed, o.Command
@@ -58,7 +56,7 @@ func (r *run) report() *Report {
 	found, undecided := Verify(h, VerifyOptions{
 		Drift: o.margin(), Precision: r.caps.Lateness.After(o.TTL), Patience: o.Patience, MaxSearchSteps: o.MaxSearchSteps, AssumptionsBroken: o.AssumptionsBroken,
 	})
-	report.Violations, report.Undecided = append(r.found, found...), undecided
+	report.Violations, report.Undecided = append(r.book.violations(), found...), undecided
 	return report
 }
 

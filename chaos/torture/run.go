@@ -20,33 +20,26 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{options: options, book: newBook(), register: newRegister(options.Fence)}
-	r.started.run, r.started.names = identity(options)
-	err = labelled(ctx, r.label(), r.play)
-	if err == nil {
-		r.found = append(r.found, leftGoroutines(r.label(), r.options.Patience, r.now)...)
-	}
-	if err != nil {
+	r := &run{options: options, names: options.names(), clock: new(clock), book: newBook(), resource: newFenced(options.Fence)}
+	label := fmt.Sprintf("%p", r)
+	if err := labelled(ctx, label, r.play); err != nil {
 		return nil, err
 	}
+	leftGoroutines(label, r.options.Patience, r.clock, r.book)
 	return r.report(), nil
 }
 
 // run is one run.
 type run struct {
 	options  Options
+	names    []string
 	clock    *clock
 	book     *book
-	register *register
+	resource *fenced
 	caps     leasing.Capabilities
-	started  struct {
-		run   uint64
-		names []string
-	}
 
 	faultsEnd, closed time.Duration
 	free              []FreeAt
-	found             []Violation // what is no part of the history
 
 	crew []*member
 }
@@ -61,10 +54,8 @@ type player interface {
 // local is a worker in this process.
 type local struct {
 	*worker
-	*layers
+	*client
 }
-
-func (l local) Close() error { return l.layers.client.Close() }
 
 // member is a player at work.
 type member struct {
@@ -76,8 +67,6 @@ type member struct {
 }
 
 func (r *run) now() time.Duration { return r.clock.now() }
-
-func (r *run) label() string { return fmt.Sprintf("%012x-%p", r.started.run, r) }
 
 // play is the run, up to the check.
 func (r *run) play(ctx context.Context) error {
@@ -117,26 +106,32 @@ func (r *run) play(ctx context.Context) error {
 
 // prepare opens the workers' clients, or starts their processes.
 func (r *run) prepare(ctx context.Context) error {
-	r.clock = startClock()
-	if r.options.Process != nil {
-		return r.prepareProcesses()
-	}
+	r.clock.start = time.Now()
 	for i := range r.options.Workers {
-		l, err := openLayers(ctx, r.options, r.started.run, i, r.clock, r.book)
+		if r.options.Process != nil {
+			p, err := r.spawn(i)
+			if err != nil {
+				return err
+			}
+			r.crew = append(r.crew, &member{index: i, player: p})
+			continue
+		}
+		c, err := openClient(ctx, r.options, i, r.clock, r.book)
 		if err != nil {
 			return fmt.Errorf("open the client of worker %d: %w", i, err)
 		}
-		w := newWorker(i, r.options, r.started.names, l.client, r.register)
-		r.crew = append(r.crew, &member{index: i, player: local{w, l}})
+		r.crew = append(r.crew, &member{index: i, player: local{newWorker(i, r.options, r.names, c, r.resource), c}})
 	}
-	r.clock.base = time.Now() // of the run, and not of what came before it
+	if r.options.Process == nil {
+		r.clock.start = time.Now() // of the run, and not of what came before it
+	}
 	return nil
 }
 
 // rehearse takes a lease before anything goes wrong. Where that can't be done the run
 // would show nothing. What depends on the provider is chosen here.
 func (r *run) rehearse(ctx context.Context) (err error) {
-	provider, err := r.options.client(ctx)
+	provider, err := r.options.open(ctx)
 	if err != nil {
 		return fmt.Errorf("open a client: %w", err)
 	}
@@ -152,7 +147,7 @@ func (r *run) rehearse(ctx context.Context) (err error) {
 	if err := manager.Close(ctx); err != nil {
 		return err
 	}
-	name, id := r.started.names[0], newClaims(r.started.run, rehearsing).out("rehearsal")
+	name, id := r.names[0], abstractions.NewID()
 	_, err = provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
 	if err != nil {
 		return fmt.Errorf("before anything has gone wrong: %w", err)
@@ -206,11 +201,8 @@ func (r *run) await() error {
 			if m.err != nil {
 				errs = append(errs, fmt.Errorf("worker %d could not work: %w", m.index, m.err))
 			}
-			if p, ok := m.player.(*process); ok {
-				r.found = append(r.found, p.found...)
-			}
 		default:
-			r.found = append(r.found, Violation{Check: CheckHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
+			r.book.enter(Violation{Check: CheckHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
 		}
 	}
 	return errors.Join(errs...)
@@ -264,7 +256,7 @@ func (r *run) note(d Disturbance) {
 	if d.For > 0 {
 		f.Until = f.At + d.For
 	}
-	r.book.enter(entry{Fault: &f})
+	r.book.enter(f)
 }
 
 // watch tells how the run goes, until the function that it returns is called.

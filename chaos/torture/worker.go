@@ -6,17 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing"
 )
-
-// resource takes writes. register is one.
-type resource interface {
-	write(ctx context.Context, name string, token int64) (place int, accepted bool, err error)
-	fill(place int, w Write)
-}
 
 // worker is one of those who compete. It has a client of its own, and one manager
 // after another on it, as a service that is restarted has.
@@ -24,18 +17,17 @@ type worker struct {
 	index    int
 	options  Options
 	names    []string
-	client   *recorder
+	client   leasing.Provider
 	clock    *clock
 	journal  journal
 	resource resource
 	random   *rand.Rand
 	jitter   *rand.Rand // the managers'
-	holds    atomic.Int64
 }
 
-func newWorker(index int, options Options, names []string, client *recorder, resource resource) *worker {
+func newWorker(index int, options Options, names []string, client *client, resource resource) *worker {
 	return &worker{
-		index: index, options: options, names: names, client: client, clock: client.clock, journal: client.journal,
+		index: index, options: options, names: names, client: client.recorder, clock: client.clock, journal: client.journal,
 		resource: resource, random: chance(options.Seed, uint64(index)),
 		jitter: chance(options.Seed, ^uint64(index)),
 	}
@@ -125,15 +117,11 @@ func (w *worker) bundle(ctx context.Context, manager leasing.Manager) {
 
 // attempt is one to get a name and use it.
 func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, style style) outcome {
-	h := &holding{
-		key: fmt.Sprintf("t%d.%d", w.index, w.holds.Add(1)), clock: w.clock, journal: w.journal,
-		label: func(id string) string { return w.client.claims.label(w.client.claims.out(id)) },
-	}
-	h.hold.Worker, h.hold.Name = w.index, name
+	h := &holding{clock: w.clock, journal: w.journal, hold: Hold{Worker: w.index, Name: name}}
 	options := &leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: style.forgetful, WaitLimit: w.patience()}
 	if style.do {
 		result := fine
-		_ = leasing.DoWith(ctx, manager, h.hold.Name, options, func(work context.Context, l leasing.Lease) error {
+		_ = leasing.DoWith(ctx, manager, name, options, func(work context.Context, l leasing.Lease) error {
 			result = w.hold(work, ctx, manager, l, h, style)
 			return nil
 		})
@@ -143,7 +131,7 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 	if style.try {
 		acquire = manager.TryAcquire
 	}
-	l, err := acquire(ctx, h.hold.Name, options)
+	l, err := acquire(ctx, name, options)
 	if err != nil {
 		return fine
 	}
@@ -223,7 +211,7 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 	enough := time.NewTimer(style.hold)
 	defer enough.Stop()
 	for {
-		w.write(l, h)
+		w.write(l)
 		if style.manual && w.random.Float64() < 0.2 {
 			_ = l.Renew(work) // the engine goes on either way
 		}
@@ -263,7 +251,7 @@ func (w *worker) lose(run context.Context, l leasing.Lease, h *holding) {
 		return // never told
 	}
 	pause(run, w.between(0, 0.3))
-	w.write(l, h)
+	w.write(l)
 }
 
 // crash leaves without a word: the lease is not released, and runs out.
@@ -276,15 +264,13 @@ func (w *worker) crash(run context.Context, manager leasing.Manager, h *holding)
 }
 
 // write writes to the resource once, with the lease's token.
-func (w *worker) write(l leasing.Lease, h *holding) {
+func (w *worker) write(l leasing.Lease) {
 	bound, cancel := context.WithTimeout(context.Background(), w.options.Patience)
 	defer cancel()
-	entered := Write{Worker: w.index, Name: l.Name(), Claim: h.label(l.ID()), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
-	place, accepted, err := w.resource.write(bound, l.Name(), l.Token())
-	if err != nil {
+	one := Write{Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
+	if w.resource.write(bound, &one) != nil {
 		return
 	}
-	entered.Trusted = l.Err() == nil && entered.Trusted
-	entered.Accepted, entered.Return = accepted, w.clock.now()
-	w.resource.fill(place, entered)
+	one.Trusted, one.Return = l.Err() == nil && one.Trusted, w.clock.now()
+	w.journal.enter(one)
 }

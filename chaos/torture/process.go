@@ -1,0 +1,282 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/rpc"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/netfault"
+)
+
+// workerVariable makes a process a worker.
+const workerVariable = "LEASING_TORTURE_WORKER"
+
+// job is what a worker process must know of its run.
+type job struct {
+	Index    int            `json:"index"`
+	Names    []string       `json:"names"`
+	Seed     uint64         `json:"seed"`
+	Plan     chaos.Plan     `json:"plan"`
+	TTL      time.Duration  `json:"ttl"`
+	Patience time.Duration  `json:"patience"`
+	Manager  managerOptions `json:"manager"`
+}
+
+// managerOptions are those of leasing.Options that are numbers.
+type managerOptions struct {
+	RenewFraction    float64
+	RenewCadence     time.Duration
+	DriftFactor      float64
+	DriftFloor       time.Duration
+	RequestTimeout   time.Duration
+	RenewConcurrency int
+	RenewBatch       int
+	MinPoll, MaxPoll time.Duration
+}
+
+func numbers(o leasing.Options) managerOptions {
+	return managerOptions{
+		o.RenewFraction, o.RenewCadence, o.DriftFactor, o.DriftFloor, o.RequestTimeout,
+		o.RenewConcurrency, o.RenewBatch, o.MinPoll, o.MaxPoll,
+	}
+}
+
+func (m managerOptions) options(ttl time.Duration) leasing.Options {
+	return leasing.Options{
+		TTL: ttl, RenewFraction: m.RenewFraction, RenewCadence: m.RenewCadence,
+		DriftFactor: m.DriftFactor, DriftFloor: m.DriftFloor, RequestTimeout: m.RequestTimeout,
+		RenewConcurrency: m.RenewConcurrency, RenewBatch: m.RenewBatch, MinPoll: m.MinPoll, MaxPoll: m.MaxPoll,
+	}
+}
+
+// process is a worker process, as the run sees it. The worker calls its service by
+// package net/rpc, over its standard input and output.
+type process struct {
+	*netfault.Process
+	r       *run
+	index   int
+	service *service
+	killed  atomic.Bool // by us
+	ended   chan struct{}
+}
+
+// pipes are a connection by standard input and output.
+type pipes struct {
+	io.ReadCloser
+	io.WriteCloser
+}
+
+func (p pipes) Close() error { return errors.Join(p.ReadCloser.Close(), p.WriteCloser.Close()) }
+
+// service answers the calls of a worker process. Package net/rpc wants its methods to be
+// exported, and to have two arguments.
+type service struct {
+	r       *run
+	job     string          // in JSON
+	calmed  context.Context // ends when the faults are to end
+	calm    context.CancelFunc
+	stopped context.Context // ends when the work is to end
+	stop    context.CancelFunc
+	called  atomic.Bool // the process is a worker
+	failed  atomic.Value
+}
+
+func newService(r *run, job string) *service {
+	s := &service{r: r, job: job}
+	s.calmed, s.calm = context.WithCancel(context.Background())
+	s.stopped, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// Job says what to do.
+func (s *service) Job(_ int, job *string) error {
+	s.called.Store(true)
+	*job = s.job
+	return nil
+}
+
+// Now is the run's time, by which a worker sets its clock.
+func (s *service) Now(_ int, now *time.Duration) error { *now = s.r.now(); return nil }
+
+// Calmed returns when the faults are to end.
+func (s *service) Calmed(int, *int) error { <-s.calmed.Done(); return nil }
+
+// Stopped returns when the work is to end.
+func (s *service) Stopped(int, *int) error { <-s.stopped.Done(); return nil }
+
+// Ask asks the resource for a write.
+func (s *service) Ask(w Write, answer *Write) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.r.options.Patience)
+	defer cancel()
+	*answer = w
+	return s.r.resource.write(ctx, answer)
+}
+
+// Fail says why the worker ends.
+func (s *service) Fail(why string, _ *int) error {
+	s.failed.Store(errors.New(why))
+	return nil
+}
+
+// The others enter something into the journal.
+
+func (s *service) Operation(o Operation, _ *int) error { s.r.book.enter(o); return nil }
+func (s *service) Hold(t Hold, _ *int) error           { s.r.book.enter(t); return nil }
+func (s *service) Write(w Write, _ *int) error         { s.r.book.enter(w); return nil }
+func (s *service) Fault(f Fault, _ *int) error         { s.r.book.enter(f); return nil }
+func (s *service) Violation(v Violation, _ *int) error { s.r.book.enter(v); return nil }
+
+// spawn starts worker process number index.
+func (r *run) spawn(index int) (*process, error) {
+	o := r.options
+	text, err := json.Marshal(job{
+		Index: index, Names: r.names, Seed: o.Seed, Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: numbers(o.Manager),
+	})
+	if err != nil {
+		return nil, err
+	}
+	cmd := o.Process()
+	cmd.Env = append(cmd.Environ(), workerVariable+"=1")
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
+	in, toWorker, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	fromWorker, out, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), toWorker.Close())
+	}
+	cmd.Stdin, cmd.Stdout = in, out
+	started, err := netfault.StartProcess(cmd)
+	_, _ = in.Close(), out.Close() // the process has its own
+	line := pipes{fromWorker, toWorker}
+	if err != nil {
+		return nil, fmt.Errorf("worker process %d: %w", index, errors.Join(err, line.Close()))
+	}
+	p := &process{Process: started, r: r, index: index, service: newService(r, string(text)), ended: make(chan struct{})}
+	go p.serve(line)
+	return p, nil
+}
+
+// serve answers the process, until both it and its calls have ended.
+func (p *process) serve(line io.ReadWriteCloser) {
+	defer close(p.ended)
+	server := rpc.NewServer()
+	if err := server.RegisterName("Run", p.service); err != nil {
+		panic(err) // a method that net/rpc can't call
+	}
+	go func() {
+		<-p.Done()
+		p.calm()
+		p.service.stop()
+	}()
+	server.ServeConn(line)
+	<-p.Done()
+}
+
+// run waits for the end of the process, which it asks for when ctx ends.
+func (p *process) run(ctx context.Context) error {
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		p.service.stop()
+		<-p.ended
+	}
+	err := p.Wait(context.Background())
+	if said, ok := p.service.failed.Load().(error); ok {
+		err = errors.Join(said, err)
+	}
+	switch {
+	case p.killed.Load():
+		return nil
+	case err == nil && !p.service.called.Load():
+		return errors.New("its process has not called WorkerMain")
+	case err == nil && ctx.Err() == nil:
+		return errors.New("its process ended by itself")
+	}
+	return err
+}
+
+func (p *process) calm() { p.service.calm() }
+
+// kill ends the process at once, and what it held in the record.
+func (p *process) kill() {
+	at := p.r.now()
+	p.killed.Store(true)
+	p.Kill()
+	<-p.ended
+	p.r.book.killed(p.index, at)
+}
+
+// Close ends the process if it still runs.
+func (p *process) Close() error {
+	select {
+	case <-p.ended:
+	default:
+		p.kill()
+	}
+	return nil
+}
+
+// mistreat stops and kills worker processes, one at a time, until until ends. The
+// channel tells when that is over. Workers work until ctx ends.
+func (r *run) mistreat(ctx, until context.Context) <-chan error {
+	over := make(chan error, 1)
+	if r.options.Process == nil {
+		over <- nil
+		return over
+	}
+	go func() { over <- r.stopAndKill(ctx, until) }()
+	return over
+}
+
+func (r *run) stopAndKill(ctx, until context.Context) error {
+	random := rand.New(rand.NewPCG(r.options.Seed, 0))
+	part := func(low, high float64) time.Duration {
+		return time.Duration((low + (high-low)*random.Float64()) * float64(r.options.TTL))
+	}
+	for next := len(r.crew); ; {
+		pause(until, part(0.3, 1.2))
+		if until.Err() != nil {
+			return nil //nolint:nilerr // the time for it is over
+		}
+		i := random.IntN(len(r.crew))
+		p := r.crew[i].player.(*process)
+		if random.Float64() < 0.6 {
+			r.halt(until, p, part(0.4, 2))
+			continue
+		}
+		r.note(Disturbance{Kind: fmt.Sprintf("worker %d killed", p.index)})
+		p.kill()
+		successor, err := r.spawn(next) // under a number of its own
+		if err != nil {
+			return err
+		}
+		r.crew[i] = &member{index: next, player: successor}
+		r.crew[i].act(ctx)
+		next++
+	}
+}
+
+// halt stops a process for a while.
+func (r *run) halt(ctx context.Context, p *process, d time.Duration) {
+	from := r.now()
+	if p.Pause() != nil {
+		return
+	}
+	pause(ctx, d)
+	_ = p.Resume() // it may have ended
+	r.book.stopped(Stop{Worker: p.index, From: from, To: r.now()})
+	r.book.enter(Fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.index), Rule: "process"})
+}
