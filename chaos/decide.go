@@ -70,17 +70,17 @@ func (r *rule) count(name string) int {
 	return r.seen
 }
 
-// fired is a fault that happens to an operation.
-type fired struct {
+// occurrence is a fault that happens to an operation.
+type occurrence struct {
 	rule   *rule
 	delay  time.Duration
 	answer any // of a FaultStaleRead
 }
 
-func (f *fired) fault() Fault { return f.rule.Fault }
+func (f *occurrence) fault() Fault { return f.rule.Fault }
 
 // wait is for how long the caller gets no answer.
-func (f *fired) wait() time.Duration {
+func (f *occurrence) wait() time.Duration {
 	switch kind := f.fault().Kind; {
 	case kind == FaultDeliveredLate:
 		return 0
@@ -90,30 +90,30 @@ func (f *fired) wait() time.Duration {
 	return f.delay
 }
 
-// fate is what happens to one operation.
-type fate struct {
-	delays []*fired // of kind FaultDelay
-	main   *fired   // of another kind; nil for none
+// decision is what happens to one operation.
+type decision struct {
+	delays []*occurrence // of kind FaultDelay
+	main   *occurrence   // of another kind; nil for none
 }
 
 // decide asks each rule once about an operation and settles what happens to it.
 // It fills in who asks and which time.
-func (p *Provider) decide(o *operation) fate {
+func (p *Provider) decide(o *operation) decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.identify(o)
 	since := time.Since(p.start)
-	p.report.operations[o.op]++
-	var f fate
+	p.report.Operations[o.op]++
+	var f decision
 	for _, r := range p.rules {
 		if !r.concerns(*o) || !r.When.open(since) {
 			continue
 		}
-		luck := roll(p.plan.Seed, r.Name, *o, o.nth)
-		if !r.When.picks(r.count(o.name), luck.happens) {
+		random := draw(p.plan.Seed, r.Name, *o, o.nth)
+		if !r.When.picks(r.count(o.name), random.happens) {
 			continue
 		}
-		hit := &fired{rule: r, delay: r.Fault.duration(luck.jitter)}
+		hit := &occurrence{rule: r, delay: r.Fault.duration(random.jitter)}
 		if f.takes(hit) && p.can(hit, *o, since) {
 			p.charge(hit, o.name, since)
 			f.add(hit)
@@ -138,15 +138,17 @@ func (p *Provider) identify(o *operation) {
 }
 
 // duration is the time that a fault takes.
-func (f Fault) duration(luck float64) time.Duration {
-	return sum(f.Delay, time.Duration(float64(f.Jitter)*luck))
+func (f Fault) duration(random float64) time.Duration {
+	return sum(f.Delay, time.Duration(float64(f.Jitter)*random))
 }
 
 // takes reports whether there is room for one more fault: any number of
 // delays, and one of the others.
-func (f *fate) takes(hit *fired) bool { return hit.fault().Kind == FaultDelay || f.main == nil }
+func (f *decision) takes(hit *occurrence) bool {
+	return hit.fault().Kind == FaultDelay || f.main == nil
+}
 
-func (f *fate) add(hit *fired) {
+func (f *decision) add(hit *occurrence) {
 	if hit.fault().Kind == FaultDelay {
 		f.delays = append(f.delays, hit)
 		return
@@ -155,7 +157,7 @@ func (f *fate) add(hit *fired) {
 }
 
 // can reports whether a fault is possible now and within its limits.
-func (p *Provider) can(hit *fired, o operation, since time.Duration) bool {
+func (p *Provider) can(hit *occurrence, o operation, since time.Duration) bool {
 	switch hit.fault().Kind {
 	case FaultStaleRead:
 		known, ok := hit.rule.answers.get(o.read)
@@ -166,7 +168,7 @@ func (p *Provider) can(hit *fired, o operation, since time.Duration) bool {
 			return false
 		}
 	case FaultDeliveredLate:
-		if p.late >= maxLate && o.op != OpWait {
+		if p.report.Late.Pending >= maxLate && o.op != OpWait {
 			return false
 		}
 	case FaultPartitioned:
@@ -175,7 +177,7 @@ func (p *Provider) can(hit *fired, o operation, since time.Duration) bool {
 	return p.limit.allows(o.name, since) && hit.rule.limit.allows(o.name, since)
 }
 
-func (p *Provider) charge(hit *fired, name string, since time.Duration) {
+func (p *Provider) charge(hit *occurrence, name string, since time.Duration) {
 	if hit.fault().Kind == FaultPartitioned {
 		return
 	}
@@ -185,7 +187,7 @@ func (p *Provider) charge(hit *fired, name string, since time.Duration) {
 
 // cut returns the partition that an operation is in at the moment, if any. It
 // is a look at the clock and counts nothing.
-func (p *Provider) cut(o operation) *fired {
+func (p *Provider) cut(o operation) *occurrence {
 	if !p.partitions || p.quiet.Load() {
 		return nil
 	}
@@ -197,7 +199,7 @@ func (p *Provider) cut(o operation) *fired {
 	since := time.Since(p.start)
 	for _, r := range p.rules {
 		if r.Fault.Kind == FaultPartitioned && r.concerns(o) && r.When.open(since) {
-			return &fired{rule: r, delay: r.Fault.Delay}
+			return &occurrence{rule: r, delay: r.Fault.Delay}
 		}
 	}
 	return nil

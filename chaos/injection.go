@@ -34,7 +34,7 @@ type Injection struct {
 }
 
 // note tells everybody who wants to know that a fault happens now.
-func (p *Provider) note(ctx context.Context, o operation, f *fired) {
+func (p *Provider) note(ctx context.Context, o operation, f *occurrence) {
 	now := time.Now()
 	i := Injection{
 		Rule: f.rule.Name, Kind: f.fault().Kind, Op: o.op, Name: o.name, ID: o.id, Owner: o.owner, Nth: o.nth,

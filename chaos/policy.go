@@ -16,7 +16,7 @@ func (p Policy) open(since time.Duration) bool {
 }
 
 // picks decides about the n-th operation, from 1; roll is in [0, 1).
-func (p Policy) picks(n int, roll float64) bool {
+func (p Policy) picks(n int, draw float64) bool {
 	n -= p.Skip
 	switch {
 	case n < 1:
@@ -28,17 +28,17 @@ func (p Policy) picks(n int, roll float64) bool {
 	case p.Sequence != "" && (n > len(p.Sequence) || p.Sequence[n-1] != 'x'):
 		return false
 	}
-	return p.Probability == 0 || roll < p.Probability
+	return p.Probability == 0 || draw < p.Probability
 }
 
-// dice are what is left to chance about one operation and one rule.
-type dice struct{ happens, jitter float64 }
+// random are what is left to chance about one operation and one rule.
+type random struct{ happens, jitter float64 }
 
-// roll draws from the seed, the rule and what the operation is, and from
+// draw draws from the seed, the rule and what the operation is, and from
 // nothing that depends on what other goroutines do: the third renewal of a name
 // by an owner has the same fate in each run. A digest makes neighbours as
 // different as strangers.
-func roll(seed uint64, rule string, o operation, nth int) dice {
+func draw(seed uint64, rule string, o operation, nth int) random {
 	h := sha256.New()
 	var number [8]byte
 	for _, n := range []uint64{seed, uint64(nth)} {
@@ -51,7 +51,7 @@ func roll(seed uint64, rule string, o operation, nth int) dice {
 		_, _ = io.WriteString(h, text) // a hash does not fail
 	}
 	digest := h.Sum(nil)
-	return dice{happens: unit(digest), jitter: unit(digest[8:])}
+	return random{happens: unit(digest), jitter: unit(digest[8:])}
 }
 
 // unit makes 53 bits a number in [0, 1).

@@ -65,9 +65,8 @@ type Provider struct {
 	limit   limiter
 	owners  *recent[string, string]
 	asked   counters[identity]
-	report  tally
-	late    int           // operations that are on their way
-	settled chan struct{} // closed when late is 0; nil unless somebody waits
+	report  Report
+	settled chan struct{} // closed when nothing is on its way late; nil unless somebody waits
 	ending  bool          // no goroutine is started any more
 	workers sync.WaitGroup
 }
@@ -101,7 +100,7 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 		inner: provider, caps: provider.Capabilities(), plan: plan, options: options, start: time.Now(),
 		limit:  newLimiter(plan.Budget, plan.Rate),
 		owners: newRecent[string, string](2 * kept), asked: newCounters[identity](),
-		injected: newCounter(options.MeterProvider, plan), report: newTally(),
+		injected: newCounter(options.MeterProvider, plan), report: newReport(plan),
 	}
 	p.batcher, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	p.waiter, _ = abstractions.As[abstractions.Waiter](provider)

@@ -9,10 +9,10 @@ import (
 // Wait is the wrapped provider's, with the plan's faults: of the registration,
 // and of the hints.
 func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	quiet, err := p.state()
+	quiet := p.quiet.Load()
 	switch {
-	case err != nil:
-		return abstractions.Wakeups{}, err
+	case p.closed.Load():
+		return abstractions.Wakeups{}, abstractions.ErrClosed
 	case p.waiter == nil:
 		return abstractions.Wakeups{}, p.wrap(operation{op: OpWait, name: req.Name}, abstractions.ErrUnsupported)
 	case quiet && !p.partitions:
@@ -29,13 +29,13 @@ func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, quiet
 		return register(ctx)
 	}
 	o := operation{op: OpWait, name: req.Name, id: req.ID}
-	var f fate
+	var f decision
 	if !quiet {
 		f = p.decide(&o)
 	}
-	return around(ctx, p, o, f, func(ctx context.Context) (abstractions.Wakeups, error) {
+	return withDelays(ctx, p, o, f, func(ctx context.Context) (abstractions.Wakeups, error) {
 		if f.main != nil && !f.main.aboutHints() {
-			return perform(ctx, p, o, f.main, register)
+			return inject(ctx, p, o, f.main, register)
 		}
 		wakeups, err := register(ctx)
 		if err != nil || f.main == nil && !p.partitions {
@@ -46,7 +46,7 @@ func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, quiet
 }
 
 // aboutHints reports whether a fault of a Wait leaves the registration alone.
-func (f *fired) aboutHints() bool {
+func (f *occurrence) aboutHints() bool {
 	switch f.fault().Kind {
 	case FaultHintsLost, FaultDeliveredLate, FaultAppliedTwice:
 		return true
@@ -56,7 +56,7 @@ func (f *fired) aboutHints() bool {
 
 // relayed puts the fault between the hints and their reader, for as long as the
 // registration lasts. After Close there are no hints.
-func (p *Provider) relayed(ctx context.Context, o operation, f *fired, from abstractions.Wakeups) abstractions.Wakeups {
+func (p *Provider) relayed(ctx context.Context, o operation, f *occurrence, from abstractions.Wakeups) abstractions.Wakeups {
 	to := make(chan struct{}, 1)
 	if f != nil {
 		p.note(ctx, o, f)
@@ -67,7 +67,7 @@ func (p *Provider) relayed(ctx context.Context, o operation, f *fired, from abst
 	return abstractions.Wakeups{C: to}
 }
 
-func (p *Provider) relay(ctx context.Context, o operation, f *fired, from <-chan struct{}, to chan<- struct{}) {
+func (p *Provider) relay(ctx context.Context, o operation, f *occurrence, from <-chan struct{}, to chan<- struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,7 +87,7 @@ func (p *Provider) relay(ctx context.Context, o operation, f *fired, from <-chan
 }
 
 // pass hands one hint on: at once, late, or twice.
-func (p *Provider) pass(ctx context.Context, f *fired, to chan<- struct{}) bool {
+func (p *Provider) pass(ctx context.Context, f *occurrence, to chan<- struct{}) bool {
 	if f != nil && f.fault().Kind == FaultDeliveredLate && !p.pause(ctx, f.delay) {
 		return false
 	}
