@@ -3,6 +3,7 @@ package torture
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -222,24 +223,19 @@ func (h *History) sort() {
 // names returns the names that occur, sorted.
 func (h *History) names() []string {
 	seen := map[string]bool{}
-	var names []string
-	note := func(name string) {
-		if !seen[name] {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
 	for _, f := range h.Free {
-		note(f.Name)
+		seen[f.Name] = true
 	}
 	for _, t := range h.Holds {
-		note(t.Name)
+		seen[t.Name] = true
 	}
 	for _, o := range h.Operations {
-		note(o.Name)
+		seen[o.Name] = true
 	}
-	slices.Sort(names)
-	return names
+	for _, w := range h.Writes {
+		seen[w.Name] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // end is the time of the last thing that happened.

@@ -12,21 +12,18 @@ import (
 // never is the return of an operation that may take effect at any later time.
 const never = math.MaxInt64
 
-// linearizable looks for an order of what one layer saw, name by name, and
-// returns where there is none, and the names for which the effort was not enough.
-func linearizable(h *History, layer Layer, options VerifyOptions) (found []Violation, undecided []string) {
-	each(byName(h.Operations, func(o Operation) string { return o.Name }), func(name string, operations []Operation) {
-		search := &search{drift: options.Drift, steps: options.MaxSearchSteps}
-		moves := moves(settled(seenBy(operations, layer), operations))
-		switch ok := porcupine.CheckOperations(search.model(), moves); {
-		case ok:
-		case search.steps <= 0:
-			undecided = append(undecided, fmt.Sprintf("%s (%s)", name, layer))
-		default:
-			found = append(found, noOrder(name, layer, moves, options))
-		}
-	})
-	return found, undecided
+// linearizable looks for an order of what one layer saw. There may be none, or the
+// effort may not be enough.
+func (n *named) linearizable(layer Layer, seen []Operation) {
+	search := &search{drift: n.Drift, steps: n.MaxSearchSteps}
+	moves := moves(settled(seen, n.operations))
+	switch ok := porcupine.CheckOperations(search.model(), moves); {
+	case ok:
+	case search.steps <= 0:
+		n.undecided = append(n.undecided, fmt.Sprintf("%s (%s)", n.name, layer))
+	default:
+		n.noOrder(layer, moves)
+	}
 }
 
 // moves are the steps for one name.
@@ -173,8 +170,8 @@ func (s *sightings) move(o Operation) (m move, matters bool) {
 }
 
 // noOrder says how far the longest order came, and what did not fit behind it.
-func noOrder(name string, layer Layer, steps []porcupine.Operation, options VerifyOptions) Violation {
-	again := &search{drift: options.Drift, steps: options.MaxSearchSteps}
+func (n *named) noOrder(layer Layer, steps []porcupine.Operation) {
+	again := &search{drift: n.Drift, steps: n.MaxSearchSteps}
 	_, info := porcupine.CheckOperationsVerbose(again.model(), steps, 0)
 	var longest []int
 	for _, order := range info.PartialLinearizations()[0] {
@@ -185,7 +182,7 @@ func noOrder(name string, layer Layer, steps []porcupine.Operation, options Veri
 	reached, placed := lease{}, make(map[int]bool, len(longest))
 	for _, i := range longest {
 		placed[i] = true
-		_, reached = reached.step(steps[i].Input.(move), options.Drift)
+		_, reached = reached.step(steps[i].Input.(move), n.Drift)
 	}
 	first := len(steps) - 1
 	for i := range steps {
@@ -194,8 +191,7 @@ func noOrder(name string, layer Layer, steps []porcupine.Operation, options Veri
 		}
 	}
 	o := steps[first].Input.(move).Operation
-	return Violation{Check: CheckLinearizable, Name: name, At: min(o.Return, o.Call+time.Hour), Text: fmt.Sprintf(
-		"no order explains what the %s saw: %s does not fit where %s", layer, o, reached)}
+	n.violated(CheckLinearizable, min(o.Return, o.Call+time.Hour), "no order explains what the %s saw: %s does not fit where %s", layer, o, reached)
 }
 
 func (o Operation) String() string {
