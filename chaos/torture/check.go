@@ -170,15 +170,14 @@ func forgotten(operations []Operation, release, acquire Operation) bool {
 
 // unreleased finds claims that were refused as given up although nobody had done so.
 func (n *named) unreleased() {
-	left := map[string]time.Duration{} // when each claim was first asked to be released; "" for a break
+	claims, broken := newClaims(n.operations), time.Duration(never)
 	for _, o := range n.operations {
-		if o.Verb == "release" || o.Verb == "break" {
-			earliest(left, o.Claim, o.Call)
+		if o.Verb == "break" {
+			broken = min(broken, o.Call)
 		}
 	}
 	for _, o := range n.operations {
-		before := func(claim string) bool { at, ok := left[claim]; return ok && at <= o.Return }
-		if o.Result == ResultReleased && !before(o.Claim) && !before("") {
+		if o.Result == ResultReleased && o.Return < min(claims.of(o.Claim).left, broken) {
 			n.violated(CheckRefusal, o.Return, "%s of claim %s was refused as that of a claim which was given up, and nobody had done so", o.Verb, o.Claim)
 		}
 	}
@@ -194,9 +193,9 @@ func (n *named) overdue() {
 		switch {
 		case o.Verb != "acquire" && o.Verb != "renew":
 		case o.Result == ResultUnknown || o.Result == ResultDone && o.TTL == leasing.Infinite:
-			latest(ends, o.Claim, unknown)
+			ends[o.Claim] = unknown
 		case o.Result == ResultDone:
-			latest(ends, o.Claim, o.Return+o.TTL)
+			ends[o.Claim] = max(ends[o.Claim], o.Return+o.TTL)
 		}
 	}
 	for _, o := range seen {

@@ -26,9 +26,8 @@ type page struct {
 	Whole    chart
 	Near     *chart // around the first violation of a name; nil for none
 	Workers  []swatch
-	Kinds    []swatch // of the faults
+	Kinds    []swatch // all of the faults
 	Unlisted int      // violations
-	Unused   int      // names that have no row
 }
 
 // finding is a violation with its number in the list, from 1.
@@ -89,11 +88,9 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	for _, f := range p.Listed { // a leak is one when the time for it to end is over
 		end = max(end, f.At)
 	}
-	names := h.used(p.Listed)
-	p.Unused = len(h.names()) - len(names)
-	p.Whole = newChart("mark", h, p.Listed, names, 0, end)
+	p.Whole = newChart("mark", h, p.Listed, h.names(), 0, end)
 	p.Near = closeUp(h, p.Listed, end)
-	p.Workers, p.Kinds = legend(h)
+	p.Workers, p.Kinds = swatches(h), kinds
 	return pageTemplate.Execute(w, p)
 }
 
@@ -107,21 +104,6 @@ func closeUp(h *History, findings []finding, end time.Duration) *chart {
 	f := findings[i]
 	c := newChart("near", h, findings, []string{f.Name}, max(0, f.At-h.TTL), f.At+h.TTL)
 	return &c
-}
-
-// used are the names with which something happened.
-func (h *History) used(findings []finding) []string {
-	used := map[string]bool{}
-	for _, o := range h.Operations {
-		used[o.Name] = true
-	}
-	for _, t := range h.Holds {
-		used[t.Name] = true
-	}
-	for _, f := range findings {
-		used[f.Name] = true
-	}
-	return slices.DeleteFunc(h.names(), func(name string) bool { return !used[name] })
 }
 
 // newChart lays out some names from one time to another. The marks' IDs begin with prefix.
@@ -227,25 +209,15 @@ func kindOf(kind string) swatch {
 	return swatch{"#cb5500", kind}
 }
 
-// legend names the workers that held a lease, and the kinds of faults that were injected.
-func legend(h *History) (workers, faults []swatch) {
-	held, seen := map[int]bool{}, map[string]bool{}
-	last := -1
+// swatches are the colors of the workers that held a lease.
+func swatches(h *History) (workers []swatch) {
+	var held []int
 	for _, t := range h.Holds {
-		held[t.Worker], last = true, max(last, t.Worker)
+		held = append(held, t.Worker)
 	}
-	for i := range last + 1 {
-		if held[i] {
-			workers = append(workers, swatch{workerColor(i), fmt.Sprint("worker ", i)})
-		}
+	slices.Sort(held)
+	for _, i := range slices.Compact(held) {
+		workers = append(workers, swatch{workerColor(i), fmt.Sprint("worker ", i)})
 	}
-	for _, f := range h.Faults {
-		seen[f.Kind] = true
-	}
-	for _, k := range kinds {
-		if seen[k.Text] {
-			faults = append(faults, k)
-		}
-	}
-	return workers, faults
+	return workers
 }

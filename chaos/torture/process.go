@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/rpc"
 	"os"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -22,40 +23,27 @@ const workerVariable = "LEASING_TORTURE_WORKER"
 
 // job is what a worker process must know of its run.
 type job struct {
-	Index    int            `json:"index"`
-	Names    []string       `json:"names"`
-	Seed     uint64         `json:"seed"`
-	Plan     chaos.Plan     `json:"plan"`
-	TTL      time.Duration  `json:"ttl"`
-	Patience time.Duration  `json:"patience"`
-	Manager  managerOptions `json:"manager"`
+	Index         int
+	Names         []string
+	Seed          uint64
+	Plan          chaos.Plan
+	TTL, Patience time.Duration
+	Manager       leasing.Options
 }
 
-// managerOptions are those of leasing.Options that are numbers.
-type managerOptions struct {
-	RenewFraction    float64
-	RenewCadence     time.Duration
-	DriftFactor      float64
-	DriftFloor       time.Duration
-	RequestTimeout   time.Duration
-	RenewConcurrency int
-	RenewBatch       int
-	MinPoll, MaxPoll time.Duration
-}
-
-func numbers(o leasing.Options) managerOptions {
-	return managerOptions{
-		o.RenewFraction, o.RenewCadence, o.DriftFactor, o.DriftFloor, o.RequestTimeout,
-		o.RenewConcurrency, o.RenewBatch, o.MinPoll, o.MaxPoll,
+// MarshalJSON leaves out what is no number of the manager's options: functions, loggers.
+func (j job) MarshalJSON() ([]byte, error) {
+	type plain job
+	numbers := map[string]any{}
+	for field, value := range reflect.ValueOf(j.Manager).Fields() {
+		if value.CanInt() || value.CanFloat() {
+			numbers[field.Name] = value.Interface()
+		}
 	}
-}
-
-func (m managerOptions) options(ttl time.Duration) leasing.Options {
-	return leasing.Options{
-		TTL: ttl, RenewFraction: m.RenewFraction, RenewCadence: m.RenewCadence,
-		DriftFactor: m.DriftFactor, DriftFloor: m.DriftFloor, RequestTimeout: m.RequestTimeout,
-		RenewConcurrency: m.RenewConcurrency, RenewBatch: m.RenewBatch, MinPoll: m.MinPoll, MaxPoll: m.MaxPoll,
-	}
+	return json.Marshal(struct {
+		plain
+		Manager map[string]any
+	}{plain(j), numbers})
 }
 
 // process is a worker process, as the run sees it. The worker calls its service by
@@ -139,7 +127,7 @@ func (s *service) Violation(v Violation, _ *int) error { s.r.book.enter(v); retu
 func (r *run) spawn(index int) (*process, error) {
 	o := r.options
 	text, err := json.Marshal(job{
-		Index: index, Names: r.names, Seed: o.Seed, Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: numbers(o.Manager),
+		Index: index, Names: r.names, Seed: o.Seed, Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: o.Manager,
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/rpc"
 	"os"
@@ -49,7 +50,7 @@ func connected(t *testing.T, r *run, j job) (remote, *service, io.ReadWriteClose
 
 func memory(context.Context) (leasing.Provider, error) { return memlease.New(memlease.Options{}), nil }
 
-var aJob = job{Index: 3, Names: []string{"n"}, TTL: time.Second, Patience: time.Second, Seed: 5, Manager: managerOptions{RequestTimeout: time.Second}}
+var aJob = job{Index: 3, Names: []string{"n"}, TTL: time.Second, Patience: time.Second, Seed: 5, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}}
 
 // A worker process ends when it is told to, and when nobody is left to tell it.
 func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
@@ -229,7 +230,7 @@ func thisProgram(env ...string) *exec.Cmd {
 // working is a worker process that has begun to work.
 func working(t *testing.T) *process {
 	t.Helper()
-	p := spawned(t, thisProgram(), Options{TTL: time.Second, Manager: leasing.Options{RequestTimeout: time.Second}})
+	p := spawned(t, thisProgram(), Options{TTL: time.Second, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}})
 	require.Eventually(t, func() bool { return p.r.book.count().Operations > 0 }, time.Minute, time.Millisecond)
 	return p
 }
@@ -238,14 +239,14 @@ func working(t *testing.T) *process {
 func TestWorkerProcessIsToldItsJob(t *testing.T) {
 	p := spawned(t, thisProgram(), Options{
 		Seed: 9, TTL: 2 * time.Second, Patience: 3 * time.Second,
-		Plan: chaos.TotalOutage(chaos.TotalOutageOptions{}), Manager: leasing.Options{DriftFactor: 0.25},
+		Plan: chaos.TotalOutage(chaos.TotalOutageOptions{}), Manager: leasing.Options{DriftFactor: 0.25, Random: rand.Float64},
 	})
 	p.calm()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	require.NoError(t, p.run(ctx), "it is told to stop, and ends")
 	for _, want := range []string{
-		`"index":3`, `"names":["a","b"]`, `"seed":9`, `"total-outage"`, `"ttl":2000000000`, `"patience":3000000000`, `"DriftFactor":0.25`,
+		`"Index":3`, `"Names":["a","b"]`, `"Seed":9`, `"total-outage"`, `"TTL":2000000000`, `"Patience":3000000000`, `"DriftFactor":0.25`,
 	} {
 		require.Contains(t, p.service.job, want)
 	}

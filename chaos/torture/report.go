@@ -213,22 +213,10 @@ func counts[K ~string](all map[K]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// WriteJSON writes the report with its whole history. Durations are numbers of
-// nanoseconds.
+// WriteJSON writes the report with its whole history, as package json reads it.
+// Durations are numbers of nanoseconds.
 func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
 	return encoder.Encode(r)
-}
-
-// ReadJSON reads what WriteJSON has written, to draw its timeline, say.
-func ReadJSON(from io.Reader) (*Report, error) {
-	r := new(Report)
-	if err := json.NewDecoder(from).Decode(r); err != nil {
-		return nil, fmt.Errorf("read a report: %w", err)
-	}
-	if r.History == nil {
-		r.History = new(History)
-	}
-	return r, nil
 }

@@ -2,6 +2,7 @@ package torture_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -53,14 +54,12 @@ func TestReportIsReadBackFromJSON(t *testing.T) {
 	report := under(t, "partition", torture.Options{For: minute / 2})
 	var text bytes.Buffer
 	require.NoError(t, report.WriteJSON(&text))
-	again, err := torture.ReadJSON(bytes.NewReader(text.Bytes()))
-	require.NoError(t, err)
+	var again torture.Report
+	require.NoError(t, json.Unmarshal(text.Bytes(), &again))
 	var once, twice bytes.Buffer
 	require.NoError(t, report.WriteHTML(&once))
 	require.NoError(t, again.WriteHTML(&twice))
 	require.Equal(t, once.String(), twice.String())
-	_, err = torture.ReadJSON(strings.NewReader("{"))
-	require.Error(t, err)
 }
 
 func page(t *testing.T, r *torture.Report) string {
@@ -96,13 +95,8 @@ func TestTimelineShowsEachLeaseAndNeedsNothingElse(t *testing.T) {
 func TestTimelineOfManyNamesIsDense(t *testing.T) {
 	report := under(t, "total-outage", torture.Options{For: 5 * time.Second, Names: 300, Workers: 60})
 	html := page(t, report)
-	used := map[string]bool{}
-	for _, o := range report.History.Operations {
-		used[o.Name] = true
-	}
-	require.Equal(t, len(used), strings.Count(whole(t, html), `<div class="name">torture/run/`))
+	require.Equal(t, 300, strings.Count(whole(t, html), `<div class="name">torture/run/`))
 	require.Contains(t, html, `class="chart dense"`)
-	require.Contains(t, html, fmt.Sprintf("%d more names have no rows", 300-len(used)))
 }
 
 func TestTimelineMarksViolationsAndDisturbances(t *testing.T) {
