@@ -217,18 +217,8 @@ func (p *process) Close() error {
 	return nil
 }
 
-// mistreat stops and kills worker processes, one at a time, until until ends. The
-// channel tells when that is over. Workers work until ctx ends.
-func (r *run) mistreat(ctx, until context.Context) <-chan error {
-	over := make(chan error, 1)
-	if r.options.Process == nil {
-		over <- nil
-		return over
-	}
-	go func() { over <- r.stopAndKill(ctx, until) }()
-	return over
-}
-
+// stopAndKill stops and kills worker processes, one at a time, until until ends. Those
+// that take their places work until ctx ends.
 func (r *run) stopAndKill(ctx, until context.Context) error {
 	random := rand.New(rand.NewPCG(r.options.Seed, 0))
 	part := func(low, high float64) time.Duration {

@@ -77,31 +77,57 @@ func (r *run) play(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, r.closeAll())
 	}
-	disturbing, stop := context.WithCancel(ctx)
-	defer stop()
-	r.act(ctx)
-	disturbed, mistreated := r.disturb(disturbing), r.mistreat(ctx, disturbing)
-	watch := r.watch()
-	over := time.NewTimer(r.options.For)
-	defer over.Stop()
-	select {
-	case <-over.C:
-	case <-disturbed.failed:
-	case <-ctx.Done():
+	for _, m := range r.crew {
+		m.act(ctx)
 	}
-	stop()
-	err = errors.Join(err, <-mistreated)
+	err = r.disturb(ctx)
 	r.calm()
 	r.dismiss()
-	err = errors.Join(err, <-disturbed.result)
-	err = errors.Join(err, r.await())
-	watch()
-	err = errors.Join(err, r.closeAll())
+	err = errors.Join(err, r.await(), r.closeAll())
 	r.closed = r.now()
 	if err != nil || ctx.Err() != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
 	return r.awaitFree(ctx)
+}
+
+// disturb lets Options.For pass, and meanwhile makes trouble for servers and processes.
+// An error ends it at once.
+func (r *run) disturb(ctx context.Context) error {
+	during, stop := context.WithTimeout(ctx, r.options.For)
+	defer stop()
+	troubles := []func() error{func() error { return r.watch(during) }}
+	if r.options.Process != nil {
+		troubles = append(troubles, func() error { return r.stopAndKill(ctx, during) })
+	}
+	if r.options.Disturb != nil {
+		troubles = append(troubles, func() error {
+			pprof.SetGoroutineLabels(context.Background()) // servers that it starts may go on
+			if err := r.options.Disturb(during, r.note); err != nil {
+				return fmt.Errorf("disturb: %w", err)
+			}
+			<-during.Done()
+			return nil
+		})
+	}
+	ended := make(chan error)
+	for _, trouble := range troubles {
+		go func() { ended <- trouble() }()
+	}
+	var errs []error
+	for range troubles {
+		errs = append(errs, <-ended)
+		stop()
+	}
+	return errors.Join(errs...)
+}
+
+// watch tells each second how the run goes.
+func (r *run) watch(ctx context.Context) error {
+	for pause(ctx, time.Second); ctx.Err() == nil; pause(ctx, time.Second) {
+		r.progress("running")
+	}
+	return nil
 }
 
 // prepare opens the workers' clients, or starts their processes.
@@ -155,13 +181,7 @@ func (r *run) rehearse(ctx context.Context) (err error) {
 	return provider.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
 }
 
-// act sets the workers to work.
-func (r *run) act(ctx context.Context) {
-	for _, m := range r.crew {
-		m.act(ctx)
-	}
-}
-
+// act sets a worker to work.
 func (m *member) act(ctx context.Context) {
 	working, stop := context.WithCancel(ctx)
 	m.stop, m.ended = stop, make(chan struct{})
@@ -185,16 +205,12 @@ func (r *run) dismiss() {
 // of the provider's, or nobody can tell.
 func (r *run) await() error {
 	var errs []error
-	bound := time.NewTimer(2*r.options.farewell() + r.options.Patience)
-	defer bound.Stop()
-	late := false
+	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.farewell()+r.options.Patience)
+	defer cancel()
 	for _, m := range r.crew {
-		if !late {
-			select {
-			case <-m.ended:
-			case <-bound.C:
-				late = true
-			}
+		select {
+		case <-m.ended:
+		case <-bound.Done():
 		}
 		select {
 		case <-m.ended:
@@ -227,55 +243,12 @@ func (r *run) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// disturbances are what Options.Disturb does.
-type disturbances struct {
-	result <-chan error    // one, when it has returned
-	failed <-chan struct{} // closed if that is an error
-}
-
-func (r *run) disturb(ctx context.Context) disturbances {
-	result, failed := make(chan error, 1), make(chan struct{})
-	if r.options.Disturb == nil {
-		result <- nil
-		return disturbances{result, failed}
-	}
-	go func() {
-		pprof.SetGoroutineLabels(context.Background()) // servers that it starts may go on
-		err := r.options.Disturb(ctx, r.note)
-		if err != nil {
-			err = fmt.Errorf("disturb: %w", err)
-			close(failed)
-		}
-		result <- err
-	}()
-	return disturbances{result, failed}
-}
-
 func (r *run) note(d Disturbance) {
 	f := Fault{At: r.now(), Worker: -1, Kind: d.Kind, Rule: "disturbance"}
 	if d.For > 0 {
 		f.Until = f.At + d.For
 	}
 	r.book.enter(f)
-}
-
-// watch tells how the run goes, until the function that it returns is called.
-func (r *run) watch() (stop func()) {
-	over, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				r.progress("running")
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() { close(over); <-gone }
 }
 
 func (r *run) progress(phase string) {

@@ -73,7 +73,7 @@ func (w *worker) life(ctx context.Context) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		if w.turn(ctx, manager) == crashed {
+		if crashed := w.turn(ctx, manager); crashed {
 			return nil
 		}
 	}
@@ -86,22 +86,15 @@ func (w *worker) life(ctx context.Context) error {
 	return nil
 }
 
-type outcome int
-
-const (
-	fine outcome = iota
-	crashed
-)
-
 // turn is one attempt to get a name and use it, or now and then several of them.
-func (w *worker) turn(ctx context.Context, manager leasing.Manager) outcome {
+func (w *worker) turn(ctx context.Context, manager leasing.Manager) (crashed bool) {
 	pause(ctx, w.brief(0, 240*time.Millisecond))
 	switch {
 	case ctx.Err() != nil:
-		return fine
+		return false
 	case w.random.Float64() < 0.015 && !w.options.Repeatable: // several goroutines take their numbers as they come
 		w.bundle(ctx, manager)
-		return fine
+		return false
 	}
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.style())
 }
@@ -116,16 +109,15 @@ func (w *worker) bundle(ctx context.Context, manager leasing.Manager) {
 }
 
 // attempt is one to get a name and use it.
-func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, style style) outcome {
+func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, style style) (crashed bool) {
 	h := &holding{clock: w.clock, journal: w.journal, hold: Hold{Worker: w.index, Name: name}}
 	options := &leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: style.forgetful, WaitLimit: w.patience()}
 	if style.do {
-		result := fine
 		_ = leasing.DoWith(ctx, manager, name, options, func(work context.Context, l leasing.Lease) error {
-			result = w.hold(work, ctx, manager, l, h, style)
+			w.hold(work, ctx, manager, l, h, style)
 			return nil
 		})
-		return result
+		return false
 	}
 	acquire := manager.Acquire
 	if style.try {
@@ -133,13 +125,13 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 	}
 	l, err := acquire(ctx, name, options)
 	if err != nil {
-		return fine
+		return false
 	}
-	result := w.hold(l.Context(), ctx, manager, l, h, style)
-	if result == fine {
+	crashed = w.hold(l.Context(), ctx, manager, l, h, style)
+	if !crashed {
 		w.release(ctx, l)
 	}
-	return result
+	return crashed
 }
 
 // patience is how long to wait for a name. In a repeatable run there is no limit:
@@ -206,7 +198,7 @@ func (w *worker) release(ctx context.Context, l leasing.Lease) {
 }
 
 // hold works under a lease until it has had enough, run ends, or the lease does.
-func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leasing.Lease, h *holding, style style) outcome {
+func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leasing.Lease, h *holding, style style) (crashed bool) {
 	h.begin(l)
 	enough := time.NewTimer(style.hold)
 	defer enough.Stop()
@@ -231,10 +223,10 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 		switch {
 		case lost(l):
 			w.lose(run, l, h)
-			return fine
+			return false
 		case work.Err() != nil || run.Err() != nil || style.hold == 0:
 			h.end(EndingGivenUp)
-			return fine
+			return false
 		}
 	}
 }
@@ -255,12 +247,12 @@ func (w *worker) lose(run context.Context, l leasing.Lease, h *holding) {
 }
 
 // crash leaves without a word: the lease is not released, and runs out.
-func (w *worker) crash(run context.Context, manager leasing.Manager, h *holding) outcome {
+func (w *worker) crash(run context.Context, manager leasing.Manager, h *holding) (crashed bool) {
 	h.end(EndingAbandoned)
 	gone, cancel := context.WithCancel(context.WithoutCancel(run))
 	cancel()
 	_ = manager.Close(gone)
-	return crashed
+	return true
 }
 
 // write writes to the resource once, with the lease's token.
