@@ -22,7 +22,7 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 		return nil, abstractions.ErrClosed
 	case p.batcher == nil:
 		return nil, p.wrap(operation{op: OpRenewBatch}, abstractions.ErrUnsupported)
-	case p.quiet.Load():
+	case p.inactive.Load():
 		return p.batcher.RenewBatch(ctx, reqs)
 	}
 	return intercept(ctx, p, operation{op: OpRenewBatch}, func(ctx context.Context) ([]abstractions.RenewResult, error) {
@@ -49,10 +49,10 @@ func (p *Provider) renewItems(ctx context.Context, reqs []abstractions.RenewRequ
 			i.decision = p.decide(&i.operation)
 		}
 		items = append(items, i)
-		if i.main == nil || !i.main.cutsOff() || i.main.fault().appliesFirst() {
+		if i.main == nil || i.main.hasAnswer() || i.main.appliesFirst() {
 			sent = append(sent, i)
 		}
-		if i.main != nil && i.main.fault().Kind == FaultAppliedTwice {
+		if i.main != nil && i.main.kind() == FaultAppliedTwice {
 			twice = append(twice, i)
 		}
 	}
@@ -139,22 +139,22 @@ func (p *Provider) repeatItems(ctx context.Context, items []*item) error {
 // endItem does what comes after the effect. The reply to an item is lost if a partition
 // has begun.
 func (p *Provider) endItem(ctx context.Context, i *item) {
-	if i.main != nil && i.main.fault().Kind == FaultBroken && i.main.fault().After {
+	if i.main != nil && i.main.kind() == FaultBroken && i.main.after() {
 		p.breakLease(ctx, i.name, i.main.fault())
 	}
-	if i.main != nil && i.main.cutsOff() {
+	if i.main != nil && !i.main.hasAnswer() {
 		return
 	}
-	if cut := p.cut(i.operation); cut != nil {
-		p.note(ctx, i.operation, cut)
-		i.main = cut
+	if partition := p.partition(i.operation); partition != nil {
+		p.note(ctx, i.operation, partition)
+		i.main = partition
 	}
 }
 
 // hideAnswers fails the items whose answers are lost. Where all are, the longest wait
 // decides how long that takes.
 func (p *Provider) hideAnswers(ctx context.Context, items []*item) {
-	lost := slices.DeleteFunc(slices.Clone(items), func(i *item) bool { return i.main == nil || !i.main.cutsOff() })
+	lost := slices.DeleteFunc(slices.Clone(items), func(i *item) bool { return i.main == nil || i.main.hasAnswer() })
 	if len(lost) == len(items) {
 		p.pause(ctx, longest(lost))
 	}
@@ -187,7 +187,7 @@ func (p *Provider) delayItems(ctx context.Context, items []*item, after bool) er
 	for _, i := range items {
 		var all time.Duration
 		for _, d := range i.delays {
-			if d.fault().After == after {
+			if d.after() == after {
 				p.note(ctx, i.operation, d)
 				all = sum(all, d.delay)
 			}

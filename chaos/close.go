@@ -68,7 +68,7 @@ func (p *Provider) setDisabled(disabled bool, names []string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(names) == 0 {
-		p.quiet.Store(disabled || len(p.rules) == 0)
+		p.inactive.Store(disabled || len(p.rules) == 0)
 		return nil
 	}
 	chosen := make([]*rule, len(names))

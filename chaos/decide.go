@@ -38,14 +38,6 @@ func newRule(r Rule) *rule {
 	}
 }
 
-// rank puts partitions before other rules.
-func (r *rule) rank() int {
-	if r.first() {
-		return 0
-	}
-	return 1
-}
-
 // concerns reports whether the rule is about an operation at all.
 func (r *rule) concerns(o operation) bool {
 	if r.disabled {
@@ -79,16 +71,27 @@ type occurrence struct {
 
 func (f *occurrence) fault() Fault { return f.rule.Fault }
 
+func (f *occurrence) kind() FaultKind { return f.rule.Fault.Kind }
+
+// after says that the fault is to come after the effect.
+func (f *occurrence) after() bool { return f.rule.Fault.After }
+
 // wait is for how long the caller gets no answer.
 func (f *occurrence) wait() time.Duration {
-	switch kind := f.fault().Kind; {
+	switch kind := f.kind(); {
 	case kind == FaultDeliveredLate:
 		return 0
-	case f.delay == 0 && (kind == FaultHang || kind == FaultPartitioned):
+	case f.delay == 0 && traits[kind].hangs:
 		return abstractions.Infinite
 	}
 	return f.delay
 }
+
+// hasAnswer reports whether the caller gets the backend's answer.
+func (f *occurrence) hasAnswer() bool { return traits[f.kind()].answer }
+
+// appliesFirst reports whether the operation takes effect before it fails.
+func (f *occurrence) appliesFirst() bool { return f.after() || f.kind() == FaultReplyLost }
 
 // decision is what happens to one operation.
 type decision struct {
@@ -115,7 +118,7 @@ func (p *Provider) decide(o *operation) decision {
 		}
 		hit := &occurrence{rule: r, delay: r.Fault.duration(random.jitter)}
 		if f.takes(hit) && p.can(hit, *o, since) {
-			p.charge(hit, o.name, since)
+			p.use(hit, o.name, since)
 			f.add(hit)
 		}
 	}
@@ -145,11 +148,11 @@ func (f Fault) duration(random float64) time.Duration {
 // takes reports whether there is room for one more fault: any number of
 // delays, and one of the others.
 func (f *decision) takes(hit *occurrence) bool {
-	return hit.fault().Kind == FaultDelay || f.main == nil
+	return hit.kind() == FaultDelay || f.main == nil
 }
 
 func (f *decision) add(hit *occurrence) {
-	if hit.fault().Kind == FaultDelay {
+	if hit.kind() == FaultDelay {
 		f.delays = append(f.delays, hit)
 		return
 	}
@@ -158,7 +161,7 @@ func (f *decision) add(hit *occurrence) {
 
 // can reports whether a fault is possible now and within its limits.
 func (p *Provider) can(hit *occurrence, o operation, since time.Duration) bool {
-	switch hit.fault().Kind {
+	switch hit.kind() {
 	case FaultStaleRead:
 		known, ok := hit.rule.answers.get(o.read)
 		if ok {
@@ -177,18 +180,18 @@ func (p *Provider) can(hit *occurrence, o operation, since time.Duration) bool {
 	return p.limit.allows(o.name, since) && hit.rule.limit.allows(o.name, since)
 }
 
-func (p *Provider) charge(hit *occurrence, name string, since time.Duration) {
-	if hit.fault().Kind == FaultPartitioned {
+func (p *Provider) use(hit *occurrence, name string, since time.Duration) {
+	if hit.kind() == FaultPartitioned {
 		return
 	}
 	p.limit.take(name, since)
 	hit.rule.limit.take(name, since)
 }
 
-// cut returns the partition that an operation is in at the moment, if any. It
+// partition returns the partition that an operation is in at the moment, if any. It
 // is a look at the clock and counts nothing.
-func (p *Provider) cut(o operation) *occurrence {
-	if !p.partitions || p.quiet.Load() {
+func (p *Provider) partition(o operation) *occurrence {
+	if !p.partitions || p.inactive.Load() {
 		return nil
 	}
 	p.mu.Lock()

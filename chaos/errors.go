@@ -29,7 +29,7 @@ func (e *InjectedError) Unwrap() error        { return e.Err }
 
 // injectedError makes the error that a fault returns for an operation.
 func (p *Provider) injectedError(o operation, f *occurrence, err error) error {
-	return p.wrap(o, &InjectedError{Rule: f.rule.Name, Kind: f.fault().Kind, Err: err})
+	return p.wrap(o, &InjectedError{Rule: f.rule.Name, Kind: f.kind(), Err: err})
 }
 
 // wrap says which operation failed.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -57,4 +58,81 @@ func draw(seed uint64, rule string, o operation, nth int) random {
 // unit makes 53 bits a number in [0, 1).
 func unit(digest []byte) float64 {
 	return float64(binary.BigEndian.Uint64(digest)>>11) / (1 << 53)
+}
+
+// fits reports whether text has the form of a pattern, in which * stands for
+// any number of characters, slashes among them.
+func fits(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+		return false
+	}
+	text = text[len(first) : len(text)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, rest, found := strings.Cut(text, part)
+		if !found {
+			return false
+		}
+		text = rest
+	}
+	return true
+}
+
+// fitsAny reports whether there are no patterns, or text fits one. No text fits none.
+func fitsAny(patterns []string, text string) bool {
+	if len(patterns) == 0 {
+		return true
+	}
+	for _, pattern := range patterns {
+		if text != "" && fits(pattern, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// limiter keeps to a budget and a rate.
+type limiter struct {
+	budget  Budget
+	rate    Rate
+	total   int
+	perName counters[string]
+	times   []time.Duration // of the latest faults, at most rate.Count: a ring
+	next    int
+}
+
+func newLimiter(b Budget, r Rate) limiter {
+	return limiter{budget: b, rate: r, perName: newCounters[string]()}
+}
+
+// allows reports whether one more fault is within the limits. Take then uses it up.
+func (l *limiter) allows(name string, since time.Duration) bool {
+	switch {
+	case l.budget.Total != 0 && l.total >= l.budget.Total:
+		return false
+	case l.budget.PerName != 0 && l.perName.of(name) >= l.budget.PerName:
+		return false
+	case l.rate.Count != 0 && len(l.times) == l.rate.Count:
+		return since-l.times[l.next] >= l.rate.Per
+	}
+	return true
+}
+
+func (l *limiter) take(name string, since time.Duration) {
+	l.total++
+	if l.budget.PerName != 0 {
+		l.perName.add(name)
+	}
+	switch {
+	case l.rate.Count == 0:
+	case len(l.times) < l.rate.Count:
+		l.times = append(l.times, since)
+	default:
+		l.times[l.next] = since
+		l.next = (l.next + 1) % len(l.times)
+	}
 }

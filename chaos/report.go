@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,15 +77,6 @@ func (r Report) String() string {
 		fmt.Fprintf(&b, "  late: %d applied, %d refused, %d dropped, %d pending\n", r.Late.Applied, r.Late.Refused, r.Late.Dropped, r.Late.Pending)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// JSON is the report for machines.
-func (r Report) JSON() []byte {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		panic("chaos: a report can't be written as JSON: " + err.Error()) // maps of strings and numbers
-	}
-	return text
 }
 
 // shown is how many entries of a section are printed.

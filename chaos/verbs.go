@@ -13,7 +13,7 @@ type nothing struct{}
 
 // Acquire is the wrapped provider's, with the plan's faults.
 func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	if p.quiet.Load() {
+	if p.inactive.Load() {
 		p.register(req)
 	}
 	o := operation{op: OpAcquire, name: req.Name, id: req.ID, owner: req.Owner}
@@ -89,7 +89,7 @@ func call[P, Q, R any](ctx context.Context, p *Provider, inner P, o operation, r
 		return none, abstractions.ErrClosed
 	case any(inner) == nil:
 		return none, p.wrap(o, abstractions.ErrUnsupported)
-	case p.quiet.Load():
+	case p.inactive.Load():
 		return send(inner, ctx, req)
 	}
 	return callUnderPlan(ctx, p, inner, o, req, send)

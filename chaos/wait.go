@@ -9,59 +9,50 @@ import (
 // Wait is the wrapped provider's, with the plan's faults: of the registration,
 // and of the hints.
 func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	quiet := p.quiet.Load()
+	inactive := p.inactive.Load()
 	switch {
 	case p.closed.Load():
 		return abstractions.Wakeups{}, abstractions.ErrClosed
 	case p.waiter == nil:
 		return abstractions.Wakeups{}, p.wrap(operation{op: OpWait, name: req.Name}, abstractions.ErrUnsupported)
-	case quiet && !p.partitions:
+	case inactive && !p.partitions:
 		return p.waiter.Wait(ctx, req)
 	}
-	return p.wait(ctx, req, quiet)
+	return p.wait(ctx, req, inactive)
 }
 
 // wait puts itself between the hints and their reader. If nothing is to happen yet it
 // does so for partitions that may come while the registration lasts.
-func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, quiet bool) (abstractions.Wakeups, error) {
+func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, inactive bool) (abstractions.Wakeups, error) {
 	register := func(ctx context.Context) (abstractions.Wakeups, error) { return p.waiter.Wait(ctx, req) }
 	if ctx.Err() != nil || req.Validate(p.caps) != nil {
 		return register(ctx)
 	}
 	o := operation{op: OpWait, name: req.Name, id: req.ID}
 	var f decision
-	if !quiet {
+	if !inactive {
 		f = p.decide(&o)
 	}
 	return withDelays(ctx, p, o, f, func(ctx context.Context) (abstractions.Wakeups, error) {
-		if f.main != nil && !f.main.aboutHints() {
+		if f.main != nil && !traits[f.main.kind()].hints {
 			return inject(ctx, p, o, f.main, register)
 		}
 		wakeups, err := register(ctx)
 		if err != nil || f.main == nil && !p.partitions {
 			return wakeups, err
 		}
-		return p.relayed(ctx, o, f.main, wakeups), nil
+		return p.relayTo(ctx, o, f.main, wakeups), nil
 	})
 }
 
-// aboutHints reports whether a fault of a Wait leaves the registration alone.
-func (f *occurrence) aboutHints() bool {
-	switch f.fault().Kind {
-	case FaultHintsLost, FaultDeliveredLate, FaultAppliedTwice:
-		return true
-	}
-	return false
-}
-
-// relayed puts the fault between the hints and their reader, for as long as the
+// relayTo puts the fault between the hints and their reader, for as long as the
 // registration lasts. After Close there are no hints.
-func (p *Provider) relayed(ctx context.Context, o operation, f *occurrence, from abstractions.Wakeups) abstractions.Wakeups {
+func (p *Provider) relayTo(ctx context.Context, o operation, f *occurrence, from abstractions.Wakeups) abstractions.Wakeups {
 	to := make(chan struct{}, 1)
 	if f != nil {
 		p.note(ctx, o, f)
 	}
-	if f == nil || f.fault().Kind != FaultHintsLost {
+	if f == nil || f.kind() != FaultHintsLost {
 		p.spawn(func() { p.relay(ctx, o, f, from.C, to) })
 	}
 	return abstractions.Wakeups{C: to}
@@ -76,8 +67,8 @@ func (p *Provider) relay(ctx context.Context, o operation, f *occurrence, from <
 			return
 		case <-from:
 		}
-		if cut := p.cut(o); cut != nil {
-			p.note(ctx, o, cut)
+		if partition := p.partition(o); partition != nil {
+			p.note(ctx, o, partition)
 			continue
 		}
 		if !p.pass(ctx, f, to) {
@@ -88,11 +79,11 @@ func (p *Provider) relay(ctx context.Context, o operation, f *occurrence, from <
 
 // pass hands one hint on: at once, late, or twice.
 func (p *Provider) pass(ctx context.Context, f *occurrence, to chan<- struct{}) bool {
-	if f != nil && f.fault().Kind == FaultDeliveredLate && !p.pause(ctx, f.delay) {
+	if f != nil && f.kind() == FaultDeliveredLate && !p.pause(ctx, f.delay) {
 		return false
 	}
 	hint(to)
-	if f != nil && f.fault().Kind == FaultAppliedTwice {
+	if f != nil && f.kind() == FaultAppliedTwice {
 		if !p.pause(ctx, f.delay) {
 			return false
 		}

@@ -15,8 +15,8 @@ type pair struct {
 	once           sync.Once
 	// lost says which directions have lost something.
 	lost [2]atomic.Bool
-	// orphaned says that the server's end is gone and that the client must not know.
-	orphaned atomic.Bool
+	// halfOpened says that the server's end is gone and that the client must not know.
+	halfOpened atomic.Bool
 }
 
 func newPair(p *Proxy, client, server net.Conn) *pair {
@@ -70,11 +70,11 @@ func (p *pair) write(d direction, to net.Conn, chunks <-chan chunk) {
 		if !p.pass(d, c.read) {
 			continue
 		}
-		if _, err := to.Write(c.data); err != nil && !p.orphaned.Load() {
+		if _, err := to.Write(c.data); err != nil && !p.halfOpened.Load() {
 			return
 		}
 	}
-	if d == reply && p.orphaned.Load() {
+	if d == reply && p.halfOpened.Load() {
 		<-p.ended
 	}
 }
@@ -86,7 +86,7 @@ func (p *pair) pass(d direction, sent time.Time) bool {
 		conditions, changed := p.proxy.now()
 		var due <-chan time.Time
 		switch {
-		case p.orphaned.Load():
+		case p.halfOpened.Load():
 			return false
 		case conditions.loses(d):
 			p.lost[d].Store(true)
@@ -135,15 +135,15 @@ func abort(c net.Conn) error {
 	return c.Close()
 }
 
-// orphan closes the server's end alone.
-func (p *pair) orphan() {
-	p.orphaned.Store(true)
+// halfOpen closes the server's end alone.
+func (p *pair) halfOpen() {
+	p.halfOpened.Store(true)
 	_ = p.server.Close()
 }
 
-// wounded says that the connection has lost something under conditions that are
+// lostSome says that the connection has lost something under conditions that are
 // over now.
-func (p *pair) wounded(before, now Conditions) bool {
+func (p *pair) lostSome(before, now Conditions) bool {
 	for _, d := range []direction{request, reply} {
 		if before.loses(d) && !now.loses(d) && p.lost[d].Load() {
 			return true

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // dialTimeout bounds a connection to the server, which is on this machine or near.
@@ -70,7 +73,7 @@ func (p *Proxy) Set(c Conditions) error {
 		p.unlisten()
 	}
 	for pair := range p.pairs {
-		if c.Down || pair.wounded(before, c) {
+		if c.Down || pair.lostSome(before, c) {
 			pair.reset()
 		}
 	}
@@ -97,7 +100,7 @@ func (p *Proxy) Reset() {
 // are fine.
 func (p *Proxy) HalfOpen() {
 	for _, pair := range p.snapshot() {
-		pair.orphan()
+		pair.halfOpen()
 	}
 }
 
@@ -191,4 +194,54 @@ func (p *Proxy) now() (Conditions, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.conditions, p.changed
+}
+
+// Conditions are the state of the network between client and server. The zero
+// value is a good network.
+type Conditions struct {
+	// Latency is added to each reply, and a random part of Jitter.
+	Latency, Jitter time.Duration
+	// RequestsLost drops what clients send, RepliesLost what the server sends. A
+	// connection that has lost something is reset when that ends: TCP leaves no holes.
+	RequestsLost, RepliesLost bool
+	// Partitioned holds everything back, in both directions, and lets it pass when
+	// that ends: requests arrive late. New connections are made, but silent.
+	Partitioned bool
+	// Down resets all connections and refuses new ones.
+	Down bool
+}
+
+func (c Conditions) validate() error {
+	if c.Latency < 0 {
+		return &abstractions.InvalidError{Field: "Conditions.Latency", Value: c.Latency, Want: "0 or more"}
+	}
+	if c.Jitter < 0 {
+		return &abstractions.InvalidError{Field: "Conditions.Jitter", Value: c.Jitter, Want: "0 or more"}
+	}
+	return nil
+}
+
+// direction is that of a link.
+type direction int
+
+const (
+	request direction = iota
+	reply
+)
+
+// loses says whether a direction drops what passes.
+func (c Conditions) loses(d direction) bool {
+	return d == request && c.RequestsLost || d == reply && c.RepliesLost
+}
+
+// delay is how long something takes on its way.
+func (c Conditions) delay(d direction) time.Duration {
+	if d == request {
+		return 0
+	}
+	delay := c.Latency
+	if c.Jitter > 0 {
+		delay += rand.N(c.Jitter)
+	}
+	return delay
 }

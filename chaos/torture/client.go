@@ -66,5 +66,5 @@ func seedFor(worker int, plan, run uint64) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// calm ends the faults. Those under way go on.
-func (c *client) calm() { _ = c.faults.Disable() } // fails for names of rules only
+// endFaults ends the faults. Those under way go on.
+func (c *client) endFaults() { _ = c.faults.Disable() } // fails for names of rules only

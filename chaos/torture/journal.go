@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/distributedleasing/leasing"
 )
 
 // journal takes what a run records: an Operation, Hold, Write, Fault or Violation.
@@ -11,8 +13,8 @@ import (
 // those of a process that is killed are not lost. It is safe for concurrent use.
 type journal interface{ enter(what any) }
 
-// book is the journal of a run.
-type book struct {
+// recording is the journal of a run.
+type recording struct {
 	mu         sync.Mutex
 	operations map[place]Operation
 	holds      map[string]Hold // by claim
@@ -26,9 +28,11 @@ type book struct {
 // place is where an operation stands among all: its worker, and its number there.
 type place struct{ worker, number int }
 
-func newBook() *book { return &book{operations: map[place]Operation{}, holds: map[string]Hold{}} }
+func newRecording() *recording {
+	return &recording{operations: map[place]Operation{}, holds: map[string]Hold{}}
+}
 
-func (b *book) enter(what any) {
+func (b *recording) enter(what any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := what.(type) {
@@ -46,7 +50,7 @@ func (b *book) enter(what any) {
 }
 
 // history is what was entered so far, in order, and with labels for the claims' IDs.
-func (b *book) history() *History {
+func (b *recording) history() *History {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := &History{Writes: slices.Clone(b.writes), Faults: slices.Clone(b.faults), Stops: slices.Clone(b.stops), Killed: slices.Clone(b.dead)}
@@ -62,14 +66,14 @@ func (b *book) history() *History {
 }
 
 // violations are those that are no part of the history.
-func (b *book) violations() []Violation {
+func (b *recording) violations() []Violation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.found)
 }
 
 // count is how much there is so far.
-func (b *book) count() (p Progress) {
+func (b *recording) count() (p Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.Faults, p.Operations, p.Grants = len(b.faults), len(b.operations), len(b.holds)
@@ -81,14 +85,14 @@ func (b *book) count() (p Progress) {
 	return p
 }
 
-func (b *book) stopped(s Stop) {
+func (b *recording) stopped(s Stop) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stops = append(b.stops, s)
 }
 
 // killed ends the holds of a worker whose process was killed.
-func (b *book) killed(worker int, at time.Duration) {
+func (b *recording) killed(worker int, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dead = append(b.dead, worker)
@@ -98,5 +102,70 @@ func (b *book) killed(worker int, at time.Duration) {
 			t.endAt(at)
 			b.holds[claim] = t
 		}
+	}
+}
+
+// holdRecorder enters a hold as it goes on: from its manager's events and from what
+// its holder does.
+type holdRecorder struct {
+	clock   *clock
+	journal journal
+
+	mu   sync.Mutex
+	hold Hold
+}
+
+// observe is the lease's observer.
+func (h *holdRecorder) observe(e leasing.Event) {
+	h.change(func(t *Hold) {
+		switch e.Kind {
+		case leasing.EventAcquired, leasing.EventRenewed:
+			t.Until = max(t.Until, h.clock.at(e.Time)+e.Remaining)
+			t.Renewals = e.Renewals
+		case leasing.EventLost:
+			t.Reason, t.Renewals = e.Reason, e.Renewals
+			t.endAt(h.clock.at(e.Time))
+		}
+	})
+}
+
+// begin is when the acquire has returned.
+func (h *holdRecorder) begin(l leasing.Lease) {
+	h.change(func(t *Hold) {
+		t.From, t.Claim, t.Token = h.clock.now(), l.ID(), l.Token()
+		t.Until = max(t.Until, t.From+l.Remaining()) // the event may come later
+	})
+}
+
+// end is when the holder stops, for the reason given.
+func (h *holdRecorder) end(why Ending) {
+	h.change(func(t *Hold) {
+		t.Ending = why
+		t.endAt(h.clock.now())
+	})
+}
+
+// told is when the holder sees that its lease is lost.
+func (h *holdRecorder) told(at time.Duration) {
+	h.change(func(t *Hold) {
+		t.Ending, t.Told = EndingLost, at
+		t.endAt(at)
+	})
+}
+
+// endAt ends a hold, unless it has ended before.
+func (t *Hold) endAt(at time.Duration) {
+	if t.End == 0 || at < t.End {
+		t.End = at
+	}
+}
+
+// change enters a change. A lease that its holder does not know of yet is not entered.
+func (h *holdRecorder) change(what func(*Hold)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	what(&h.hold)
+	if h.hold.Claim != "" {
+		h.journal.enter(h.hold)
 	}
 }

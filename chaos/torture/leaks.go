@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime/pprof"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 
 // take acquires a name and releases it again. The error says why it can't.
 func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
+	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.RequestTimeout+r.options.Patience)
 	defer cancel()
 	_, err := provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
 	if err == nil {
@@ -106,21 +107,11 @@ func goroutines(label string) (stacks []string) {
 	mark := fmt.Sprintf("%q:%q", goroutineLabel, label)
 	for _, group := range strings.Split(profile.String(), "\n\n") {
 		if strings.Contains(group, mark) {
-			stacks = append(stacks, frames(group))
+			stacks = append(stacks, strings.ReplaceAll(strings.Join(frame.FindAllString(group, 6), " < "), "+0x", ""))
 		}
 	}
 	return stacks
 }
 
-// frames are the innermost few functions of a group.
-func frames(group string) string {
-	const most = 6
-	var names []string
-	for _, line := range strings.Split(group, "\n") {
-		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "#" && len(names) < most && strings.HasPrefix(fields[1], "0x") {
-			name, _, _ := strings.Cut(fields[2], "+0x")
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, " < ")
-}
+// frame is a function on a stack: "pkg.fn+0x2c".
+var frame = regexp.MustCompile(`[^\s+]+\+0x`)

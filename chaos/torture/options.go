@@ -113,30 +113,29 @@ func (o Options) withDefaults() (Options, error) {
 	return o, o.validate()
 }
 
-// most is the highest number of workers and of names: both have fixed places in
-// names and IDs.
+// most is the highest number of workers and of names.
 const most = 9999
 
 func (o Options) validate() error {
-	switch {
-	case o.Open == nil:
-		return &leasing.InvalidError{Field: "Options.Open", Value: nil, Want: "a function that opens a provider"}
-	case o.Workers < 1 || o.Workers > most:
-		return &leasing.InvalidError{Field: "Options.Workers", Value: o.Workers, Want: "1 to 9999, or 0 for the default"}
-	case o.Names < 1 || o.Names > most:
-		return &leasing.InvalidError{Field: "Options.Names", Value: o.Names, Want: "1 to 9999, or 0 for the default"}
-	case o.For < 0:
-		return &leasing.InvalidError{Field: "Options.For", Value: o.For, Want: "more than 0, or 0 for the default"}
-	case o.TTL < 0 || o.TTL == leasing.Infinite:
-		return &leasing.InvalidError{Field: "Options.TTL", Value: o.TTL, Want: "a finite TTL, or 0 for the default"}
-	case o.Patience < 0:
-		return &leasing.InvalidError{Field: "Options.Patience", Value: o.Patience, Want: "more than 0, or 0 for the default"}
-	case o.MaxSearchSteps < 0:
-		return &leasing.InvalidError{Field: "Options.MaxSearchSteps", Value: o.MaxSearchSteps, Want: "more than 0, or 0 for the default"}
-	case o.Manager.TTL != 0:
-		return &leasing.InvalidError{Field: "Options.Manager.TTL", Value: o.Manager.TTL, Want: "0: Options.TTL is the TTL"}
-	case o.Manager.Owner != "":
-		return &leasing.InvalidError{Field: "Options.Manager.Owner", Value: o.Manager.Owner, Want: `"": the workers have owners of their own`}
+	for _, field := range []struct {
+		ok    bool
+		name  string
+		value any
+		want  string
+	}{
+		{o.Open != nil, "Open", nil, "a function that opens a provider"},
+		{o.Workers >= 1 && o.Workers <= most, "Workers", o.Workers, "1 to 9999, or 0 for the default"},
+		{o.Names >= 1 && o.Names <= most, "Names", o.Names, "1 to 9999, or 0 for the default"},
+		{o.For >= 0, "For", o.For, "more than 0, or 0 for the default"},
+		{o.TTL >= 0 && o.TTL != leasing.Infinite, "TTL", o.TTL, "a finite TTL, or 0 for the default"},
+		{o.Patience >= 0, "Patience", o.Patience, "more than 0, or 0 for the default"},
+		{o.MaxSearchSteps >= 0, "MaxSearchSteps", o.MaxSearchSteps, "more than 0, or 0 for the default"},
+		{o.Manager.TTL == 0, "Manager.TTL", o.Manager.TTL, "0: Options.TTL is the TTL"},
+		{o.Manager.Owner == "", "Manager.Owner", o.Manager.Owner, `"": the workers have owners of their own`},
+	} {
+		if !field.ok {
+			return &leasing.InvalidError{Field: "Options." + field.name, Value: field.value, Want: field.want}
+		}
 	}
 	return nil
 }
@@ -158,9 +157,9 @@ func (o Options) fit(c leasing.Capabilities) Options {
 	return o
 }
 
-// farewell is how long a manager may take to close, and more: it releases within
+// closeTimeout is how long a manager may take to close, and more: it releases within
 // a TTL.
-func (o Options) farewell() time.Duration {
+func (o Options) closeTimeout() time.Duration {
 	return 3*o.TTL + o.Manager.RequestTimeout + o.Patience
 }
 

@@ -68,19 +68,19 @@ func (p pipes) Close() error { return errors.Join(p.ReadCloser.Close(), p.WriteC
 // service answers the calls of a worker process. Package net/rpc wants its methods to be
 // exported, and to have two arguments.
 type service struct {
-	r       *run
-	job     string          // in JSON
-	calmed  context.Context // ends when the faults are to end
-	calm    context.CancelFunc
-	stopped context.Context // ends when the work is to end
-	stop    context.CancelFunc
-	called  atomic.Bool // the process is a worker
-	failed  atomic.Value
+	r           *run
+	job         string          // in JSON
+	faultsEnded context.Context // ends when the faults are to end
+	endFaults   context.CancelFunc
+	stopped     context.Context // ends when the work is to end
+	stop        context.CancelFunc
+	called      atomic.Bool // the process is a worker
+	failed      atomic.Value
 }
 
 func newService(r *run, job string) *service {
 	s := &service{r: r, job: job}
-	s.calmed, s.calm = context.WithCancel(context.Background())
+	s.faultsEnded, s.endFaults = context.WithCancel(context.Background())
 	s.stopped, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -95,8 +95,8 @@ func (s *service) Job(_ int, job *string) error {
 // Now is the run's time, by which a worker sets its clock.
 func (s *service) Now(_ int, now *time.Duration) error { *now = s.r.now(); return nil }
 
-// Calmed returns when the faults are to end.
-func (s *service) Calmed(int, *int) error { <-s.calmed.Done(); return nil }
+// FaultsEnded returns when the faults are to end.
+func (s *service) FaultsEnded(int, *int) error { <-s.faultsEnded.Done(); return nil }
 
 // Stopped returns when the work is to end.
 func (s *service) Stopped(int, *int) error { <-s.stopped.Done(); return nil }
@@ -117,11 +117,11 @@ func (s *service) Fail(why string, _ *int) error {
 
 // The others enter something into the journal.
 
-func (s *service) Operation(o Operation, _ *int) error { s.r.book.enter(o); return nil }
-func (s *service) Hold(t Hold, _ *int) error           { s.r.book.enter(t); return nil }
-func (s *service) Write(w Write, _ *int) error         { s.r.book.enter(w); return nil }
-func (s *service) Fault(f Fault, _ *int) error         { s.r.book.enter(f); return nil }
-func (s *service) Violation(v Violation, _ *int) error { s.r.book.enter(v); return nil }
+func (s *service) Operation(o Operation, _ *int) error { s.r.recording.enter(o); return nil }
+func (s *service) Hold(t Hold, _ *int) error           { s.r.recording.enter(t); return nil }
+func (s *service) Write(w Write, _ *int) error         { s.r.recording.enter(w); return nil }
+func (s *service) Fault(f Fault, _ *int) error         { s.r.recording.enter(f); return nil }
+func (s *service) Violation(v Violation, _ *int) error { s.r.recording.enter(v); return nil }
 
 // spawn starts worker process number index.
 func (r *run) spawn(index int) (*process, error) {
@@ -166,7 +166,7 @@ func (p *process) serve(line io.ReadWriteCloser) {
 	}
 	go func() {
 		<-p.Done()
-		p.calm()
+		p.endFaults()
 		p.service.stop()
 	}()
 	server.ServeConn(line)
@@ -196,7 +196,7 @@ func (p *process) run(ctx context.Context) error {
 	return err
 }
 
-func (p *process) calm() { p.service.calm() }
+func (p *process) endFaults() { p.service.endFaults() }
 
 // kill ends the process at once, and what it held in the record.
 func (p *process) kill() {
@@ -204,7 +204,7 @@ func (p *process) kill() {
 	p.killed.Store(true)
 	p.Kill()
 	<-p.ended
-	p.r.book.killed(p.index, at)
+	p.r.recording.killed(p.index, at)
 }
 
 // Close ends the process if it still runs.
@@ -224,15 +224,15 @@ func (r *run) stopAndKill(ctx, until context.Context) error {
 	part := func(low, high float64) time.Duration {
 		return time.Duration((low + (high-low)*random.Float64()) * float64(r.options.TTL))
 	}
-	for next := len(r.crew); ; {
+	for next := len(r.slots); ; {
 		pause(until, part(0.3, 1.2))
 		if until.Err() != nil {
 			return nil //nolint:nilerr // the time for it is over
 		}
-		i := random.IntN(len(r.crew))
-		p := r.crew[i].player.(*process)
+		i := random.IntN(len(r.slots))
+		p := r.slots[i].runner.(*process)
 		if random.Float64() < 0.6 {
-			r.halt(until, p, part(0.4, 2))
+			r.suspend(until, p, part(0.4, 2))
 			continue
 		}
 		r.note(Disturbance{Kind: fmt.Sprintf("worker %d killed", p.index)})
@@ -241,20 +241,20 @@ func (r *run) stopAndKill(ctx, until context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.crew[i] = &member{index: next, player: successor}
-		r.crew[i].act(ctx)
+		r.slots[i] = &slot{index: next, runner: successor}
+		r.slots[i].start(ctx)
 		next++
 	}
 }
 
-// halt stops a process for a while.
-func (r *run) halt(ctx context.Context, p *process, d time.Duration) {
+// suspend stops a process for a while.
+func (r *run) suspend(ctx context.Context, p *process, d time.Duration) {
 	from := r.now()
 	if p.Pause() != nil {
 		return
 	}
 	pause(ctx, d)
 	_ = p.Resume() // it may have ended
-	r.book.stopped(Stop{Worker: p.index, From: from, To: r.now()})
-	r.book.enter(Fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.index), Rule: "process"})
+	r.recording.stopped(Stop{Worker: p.index, From: from, To: r.now()})
+	r.recording.enter(Fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.index), Rule: "process"})
 }

@@ -30,7 +30,7 @@ func aRun(options Options) *run {
 		options.Patience = time.Minute
 	}
 	return &run{
-		options: options, names: []string{"a", "b"}, clock: &clock{start: time.Now()}, book: newBook(), resource: newFenced(options.Fence),
+		options: options, names: []string{"a", "b"}, clock: &clock{start: time.Now()}, recording: newRecording(), resource: newFenced(options.Fence),
 	}
 }
 
@@ -44,7 +44,7 @@ func connected(t *testing.T, r *run, j job) (remote, *service, io.ReadWriteClose
 	here, there := net.Pipe()
 	go server.ServeConn(there)
 	client := remote{rpc.NewClient(here)}
-	t.Cleanup(func() { s.calm(); s.stop(); _ = client.Close() })
+	t.Cleanup(func() { s.endFaults(); s.stop(); _ = client.Close() })
 	return client, s, there
 }
 
@@ -64,7 +64,7 @@ func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
 			client, s, line := connected(t, r, aJob)
 			over := make(chan error)
 			go func() { over <- client.work(memory) }()
-			require.Eventually(t, func() bool { return r.book.count().Grants > 0 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return r.recording.count().Grants > 0 }, time.Minute, time.Millisecond)
 			end(s, line)
 			select {
 			case err := <-over:
@@ -83,16 +83,16 @@ func TestWorkerProcessEndsItsFaults_memory(t *testing.T) {
 		j.Plan = chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultRequestLost}}}}
 		client, s, _ := connected(t, r, j)
 		if early {
-			s.calm()
+			s.endFaults()
 		}
 		over := make(chan error)
 		go func() { over <- client.work(memory) }()
 		if !early {
-			require.Eventually(t, func() bool { return r.book.count().Faults > 1 }, time.Minute, time.Millisecond)
-			require.Zero(t, r.book.count().Grants, "nobody has said so")
-			s.calm()
+			require.Eventually(t, func() bool { return r.recording.count().Faults > 1 }, time.Minute, time.Millisecond)
+			require.Zero(t, r.recording.count().Grants, "nobody has said so")
+			s.endFaults()
 		}
-		require.Eventually(t, func() bool { return r.book.count().Grants > 0 }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return r.recording.count().Grants > 0 }, time.Minute, time.Millisecond)
 		s.stop()
 		require.NoError(t, <-over)
 	}
@@ -203,12 +203,12 @@ func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	} {
 		client.enter(what)
 	}
-	h := r.book.history()
+	h := r.recording.history()
 	require.Equal(t, []Operation{{Worker: 3, Number: 4, Verb: "acquire", Name: "n", Claim: "3.1", Return: 5}}, h.Operations)
 	require.Equal(t, []Hold{{Worker: 3, Name: "n", Claim: "3.1"}}, h.Holds)
 	require.Equal(t, []Write{{Name: "n", Order: 7}}, h.Writes)
 	require.Equal(t, []Fault{{Name: "n"}}, h.Faults)
-	require.Equal(t, []Violation{{Check: CheckGoroutine}}, r.book.violations())
+	require.Equal(t, []Violation{{Check: CheckGoroutine}}, r.recording.violations())
 }
 
 // spawned is a worker process: this program, whose TestMain calls WorkerMain.
@@ -231,7 +231,7 @@ func thisProgram(env ...string) *exec.Cmd {
 func working(t *testing.T) *process {
 	t.Helper()
 	p := spawned(t, thisProgram(), Options{TTL: time.Second, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}})
-	require.Eventually(t, func() bool { return p.r.book.count().Operations > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return p.r.recording.count().Operations > 0 }, time.Minute, time.Millisecond)
 	return p
 }
 
@@ -241,7 +241,7 @@ func TestWorkerProcessIsToldItsJob(t *testing.T) {
 		Seed: 9, TTL: 2 * time.Second, Patience: 3 * time.Second,
 		Plan: chaos.TotalOutage(chaos.TotalOutageOptions{}), Manager: leasing.Options{DriftFactor: 0.25, Random: rand.Float64},
 	})
-	p.calm()
+	p.endFaults()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	require.NoError(t, p.run(ctx), "it is told to stop, and ends")
@@ -254,10 +254,10 @@ func TestWorkerProcessIsToldItsJob(t *testing.T) {
 
 func TestKilledWorkerProcessIsNoFailure(t *testing.T) {
 	p := working(t)
-	p.r.book.enter(Hold{Worker: 3, Name: "n", Claim: "c", Until: time.Hour})
+	p.r.recording.enter(Hold{Worker: 3, Name: "n", Claim: "c", Until: time.Hour})
 	p.kill()
 	require.NoError(t, p.run(t.Context()))
-	require.True(t, slices.ContainsFunc(p.r.book.history().Holds, func(h Hold) bool { return h.Name == "n" && h.Ending == EndingKilled }))
+	require.True(t, slices.ContainsFunc(p.r.recording.history().Holds, func(h Hold) bool { return h.Name == "n" && h.Ending == EndingKilled }))
 }
 
 func TestWorkerProcessThatFailsSaysWhy(t *testing.T) {
@@ -280,8 +280,8 @@ func TestClosedWorkerProcessIsGone(t *testing.T) {
 
 func TestStoppedWorkerProcessIsRecordedAndGoesOn(t *testing.T) {
 	p := working(t)
-	p.r.halt(t.Context(), p, 20*time.Millisecond)
-	h := p.r.book.history()
+	p.r.suspend(t.Context(), p, 20*time.Millisecond)
+	h := p.r.recording.history()
 	require.Len(t, h.Stops, 1)
 	require.Equal(t, 3, h.Stops[0].Worker)
 	require.GreaterOrEqual(t, h.Stops[0].To, h.Stops[0].From+20*time.Millisecond)
@@ -292,6 +292,6 @@ func TestStoppedWorkerProcessIsRecordedAndGoesOn(t *testing.T) {
 	stop()
 	require.NoError(t, p.run(ctx), "it hears that it is to stop")
 
-	p.r.halt(t.Context(), p, time.Hour)
-	require.Len(t, p.r.book.history().Stops, 1, "one that has ended can't be stopped")
+	p.r.suspend(t.Context(), p, time.Hour)
+	require.Len(t, p.r.recording.history().Stops, 1, "one that has ended can't be stopped")
 }

@@ -91,8 +91,8 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 		return err
 	}
 	go func() {
-		_ = r.Call("Run.Calmed", 0, nil)
-		c.calm()
+		_ = r.Call("Run.FaultsEnded", 0, nil)
+		c.endFaults()
 	}()
 	err = labelled(ctx, "worker", func(ctx context.Context) error {
 		return errors.Join(newWorker(j.Index, options, j.Names, c, r).run(ctx), c.Close())

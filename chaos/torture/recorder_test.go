@@ -34,11 +34,11 @@ func (s scripted) RenewBatch(_ context.Context, reqs []abstractions.RenewRequest
 }
 
 // recorded is a recorder of worker 3, over a scripted backend.
-func recorded(s scripted) (*recorder, *book) {
+func recorded(s scripted) (*recorder, *recording) {
 	if s.asked == nil {
 		s.asked = func(string) {}
 	}
-	b := newBook()
+	b := newRecording()
 	return &recorder{Provider: s, layer: LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}, b
 }
 
@@ -77,7 +77,7 @@ func TestRecordedResults(t *testing.T) {
 
 // A process may be killed in the middle of a call.
 func TestCallIsRecordedBeforeItReturns(t *testing.T) {
-	var b *book
+	var b *recording
 	var r *recorder
 	r, b = recorded(scripted{asked: func(string) {
 		h := b.history()

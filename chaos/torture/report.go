@@ -47,7 +47,7 @@ func (r *Report) OK() bool { return len(r.Violations) == 0 }
 // report makes the report of a run that is over.
 func (r *run) report() *Report {
 	r.progress("checking")
-	h := r.book.history()
+	h := r.recording.history()
 	h.TTL, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.free, r.faultsEnd, r.closed
 	report := summary(h)
 	o := r.options
@@ -56,7 +56,7 @@ func (r *run) report() *Report {
 	found, undecided := Verify(h, VerifyOptions{
 		Drift: o.margin(), Precision: r.caps.Lateness.After(o.TTL), Patience: o.Patience, MaxSearchSteps: o.MaxSearchSteps, AssumptionsBroken: o.AssumptionsBroken,
 	})
-	report.Violations, report.Undecided = append(r.book.violations(), found...), undecided
+	report.Violations, report.Undecided = append(r.recording.violations(), found...), undecided
 	return report
 }
 

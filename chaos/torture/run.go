@@ -20,34 +20,34 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{options: options, names: options.names(), clock: new(clock), book: newBook(), resource: newFenced(options.Fence)}
+	r := &run{options: options, names: options.names(), clock: new(clock), recording: newRecording(), resource: newFenced(options.Fence)}
 	label := fmt.Sprintf("%p", r)
 	if err := labelled(ctx, label, r.play); err != nil {
 		return nil, err
 	}
-	leftGoroutines(label, r.options.Patience, r.clock, r.book)
+	leftGoroutines(label, r.options.Patience, r.clock, r.recording)
 	return r.report(), nil
 }
 
 // run is one run.
 type run struct {
-	options  Options
-	names    []string
-	clock    *clock
-	book     *book
-	resource *fenced
-	caps     leasing.Capabilities
+	options   Options
+	names     []string
+	clock     *clock
+	recording *recording
+	resource  *fenced
+	caps      leasing.Capabilities
 
 	faultsEnd, closed time.Duration
 	free              []FreeAt
 
-	crew []*member
+	slots []*slot
 }
 
-// player is a worker with its client, here or in a process of its own.
-type player interface {
+// runner is a worker with its client, here or in a process of its own.
+type runner interface {
 	run(ctx context.Context) error
-	calm() // ends the faults
+	endFaults() // ends the faults
 	Close() error
 }
 
@@ -57,10 +57,10 @@ type local struct {
 	*client
 }
 
-// member is a player at work.
-type member struct {
+// slot is a worker at work; another takes it where that is killed.
+type slot struct {
 	index  int
-	player player
+	runner runner
 	stop   context.CancelFunc
 	ended  chan struct{}
 	err    error // once ended
@@ -70,20 +70,20 @@ func (r *run) now() time.Duration { return r.clock.now() }
 
 // play is the run, up to the check.
 func (r *run) play(ctx context.Context) error {
-	err := r.rehearse(ctx)
+	err := r.checkBackend(ctx)
 	if err == nil {
 		err = r.prepare(ctx)
 	}
 	if err != nil {
 		return errors.Join(err, r.closeAll())
 	}
-	for _, m := range r.crew {
-		m.act(ctx)
+	for _, m := range r.slots {
+		m.start(ctx)
 	}
 	err = r.disturb(ctx)
-	r.calm()
-	r.dismiss()
-	err = errors.Join(err, r.await(), r.closeAll())
+	r.endFaults()
+	r.stopWorkers()
+	err = errors.Join(err, r.awaitWorkers(), r.closeAll())
 	r.closed = r.now()
 	if err != nil || ctx.Err() != nil {
 		return errors.Join(err, context.Cause(ctx))
@@ -96,12 +96,12 @@ func (r *run) play(ctx context.Context) error {
 func (r *run) disturb(ctx context.Context) error {
 	during, stop := context.WithTimeout(ctx, r.options.For)
 	defer stop()
-	troubles := []func() error{func() error { return r.watch(during) }}
+	disturbances := []func() error{func() error { return r.watch(during) }}
 	if r.options.Process != nil {
-		troubles = append(troubles, func() error { return r.stopAndKill(ctx, during) })
+		disturbances = append(disturbances, func() error { return r.stopAndKill(ctx, during) })
 	}
 	if r.options.Disturb != nil {
-		troubles = append(troubles, func() error {
+		disturbances = append(disturbances, func() error {
 			pprof.SetGoroutineLabels(context.Background()) // servers that it starts may go on
 			if err := r.options.Disturb(during, r.note); err != nil {
 				return fmt.Errorf("disturb: %w", err)
@@ -111,11 +111,11 @@ func (r *run) disturb(ctx context.Context) error {
 		})
 	}
 	ended := make(chan error)
-	for _, trouble := range troubles {
-		go func() { ended <- trouble() }()
+	for _, disturbance := range disturbances {
+		go func() { ended <- disturbance() }()
 	}
 	var errs []error
-	for range troubles {
+	for range disturbances {
 		errs = append(errs, <-ended)
 		stop()
 	}
@@ -139,14 +139,14 @@ func (r *run) prepare(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			r.crew = append(r.crew, &member{index: i, player: p})
+			r.slots = append(r.slots, &slot{index: i, runner: p})
 			continue
 		}
-		c, err := openClient(ctx, r.options, i, r.clock, r.book)
+		c, err := openClient(ctx, r.options, i, r.clock, r.recording)
 		if err != nil {
 			return fmt.Errorf("open the client of worker %d: %w", i, err)
 		}
-		r.crew = append(r.crew, &member{index: i, player: local{newWorker(i, r.options, r.names, c, r.resource), c}})
+		r.slots = append(r.slots, &slot{index: i, runner: local{newWorker(i, r.options, r.names, c, r.resource), c}})
 	}
 	if r.options.Process == nil {
 		r.clock.start = time.Now() // of the run, and not of what came before it
@@ -154,9 +154,9 @@ func (r *run) prepare(ctx context.Context) error {
 	return nil
 }
 
-// rehearse takes a lease before anything goes wrong. Where that can't be done the run
+// checkBackend takes a lease before anything goes wrong. Where that can't be done the run
 // would show nothing. What depends on the provider is chosen here.
-func (r *run) rehearse(ctx context.Context) (err error) {
+func (r *run) checkBackend(ctx context.Context) (err error) {
 	provider, err := r.options.open(ctx)
 	if err != nil {
 		return fmt.Errorf("open a client: %w", err)
@@ -164,8 +164,6 @@ func (r *run) rehearse(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, provider.Close()) }()
 	r.caps = provider.Capabilities()
 	r.options = r.options.fit(r.caps)
-	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.RequestTimeout+r.options.Patience)
-	defer cancel()
 	manager, err := leasing.NewManager(provider, r.options.Manager)
 	if err != nil {
 		return err
@@ -173,41 +171,39 @@ func (r *run) rehearse(ctx context.Context) (err error) {
 	if err := manager.Close(ctx); err != nil {
 		return err
 	}
-	name, id := r.names[0], abstractions.NewID()
-	_, err = provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
-	if err != nil {
+	if err := r.take(ctx, provider, r.names[0], abstractions.NewID()); err != nil {
 		return fmt.Errorf("before anything has gone wrong: %w", err)
 	}
-	return provider.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
+	return nil
 }
 
-// act sets a worker to work.
-func (m *member) act(ctx context.Context) {
+// start sets a worker to work.
+func (m *slot) start(ctx context.Context) {
 	working, stop := context.WithCancel(ctx)
 	m.stop, m.ended = stop, make(chan struct{})
 	go func() {
 		defer close(m.ended)
 		defer stop()
-		m.err = m.player.run(working)
+		m.err = m.runner.run(working)
 	}()
 }
 
-// dismiss ends the workers' work, one after the other: whom a release reaches that
+// stopWorkers ends the workers' work, one after the other: whom a release reaches that
 // comes in the same instant as its own end nobody could say.
-func (r *run) dismiss() {
-	for _, m := range r.crew {
+func (r *run) stopWorkers() {
+	for _, m := range r.slots {
 		m.stop()
 		pause(context.Background(), time.Millisecond)
 	}
 }
 
-// await waits for the workers, but not forever. One that could not work is no fault
+// awaitWorkers waits for the workers, but not forever. One that could not work is no fault
 // of the provider's, or nobody can tell.
-func (r *run) await() error {
+func (r *run) awaitWorkers() error {
 	var errs []error
-	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.farewell()+r.options.Patience)
+	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.closeTimeout()+r.options.Patience)
 	defer cancel()
-	for _, m := range r.crew {
+	for _, m := range r.slots {
 		select {
 		case <-m.ended:
 		case <-bound.Done():
@@ -218,16 +214,16 @@ func (r *run) await() error {
 				errs = append(errs, fmt.Errorf("worker %d could not work: %w", m.index, m.err))
 			}
 		default:
-			r.book.enter(Violation{Check: CheckHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
+			r.recording.enter(Violation{Check: CheckHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// calm ends the faults.
-func (r *run) calm() {
-	for _, m := range r.crew {
-		m.player.calm()
+// endFaults ends the faults.
+func (r *run) endFaults() {
+	for _, m := range r.slots {
+		m.runner.endFaults()
 	}
 	r.faultsEnd = r.now()
 }
@@ -235,8 +231,8 @@ func (r *run) calm() {
 // closeAll closes the workers' clients.
 func (r *run) closeAll() error {
 	var errs []error
-	for _, m := range r.crew {
-		if err := m.player.Close(); err != nil {
+	for _, m := range r.slots {
+		if err := m.runner.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the client of worker %d: %w", m.index, err))
 		}
 	}
@@ -248,11 +244,11 @@ func (r *run) note(d Disturbance) {
 	if d.For > 0 {
 		f.Until = f.At + d.For
 	}
-	r.book.enter(f)
+	r.recording.enter(f)
 }
 
 func (r *run) progress(phase string) {
-	p := r.book.count()
+	p := r.recording.count()
 	p.Elapsed, p.For, p.Phase = r.now(), r.options.For, phase
 	r.options.Progress(p)
 }

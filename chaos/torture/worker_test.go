@@ -44,13 +44,13 @@ func (a *oracle) write(_ context.Context, w *Write) error {
 	return a.err
 }
 
-func holder(resource resource) (*worker, *holding, *book) {
-	b, c := newBook(), &clock{start: time.Now()}
+func holder(resource resource) (*worker, *holdRecorder, *recording) {
+	b, c := newRecording(), &clock{start: time.Now()}
 	w := &worker{
 		index: 3, options: Options{TTL: time.Second, Patience: 2 * time.Second}, clock: c, journal: b,
 		resource: resource, random: rand.New(rand.NewPCG(1, 1)),
 	}
-	return w, &holding{clock: c, journal: b}, b
+	return w, &holdRecorder{clock: c, journal: b}, b
 }
 
 // Only a lease that was good before the write and after gives a right to it.
@@ -95,7 +95,7 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 			if told {
 				time.AfterFunc(time.Second, func() { close(l.done) })
 			}
-			w.lose(t.Context(), l, h)
+			w.afterLoss(t.Context(), l, h)
 			one := b.history().Holds[0]
 			if told {
 				require.Equal(t, time.Second, one.Told)
@@ -144,7 +144,7 @@ func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 
 // With a process end the leases that it still had, and no others.
 func TestKilledProcessEndsItsHolds(t *testing.T) {
-	b := newBook()
+	b := newRecording()
 	for key, one := range map[string]Hold{
 		"held":     {Worker: 1},
 		"lost":     {Worker: 1, End: 3},
