@@ -46,15 +46,28 @@ func (j job) MarshalJSON() ([]byte, error) {
 	}{plain(j), numbers})
 }
 
-// process is a worker process, as the run sees it. The worker calls its service by
-// package net/rpc, over its standard input and output.
+// process is a worker process, as the run sees it. The worker calls its methods by
+// package net/rpc, over its standard input and output; so they are exported, and have
+// two arguments.
 type process struct {
 	*netfault.Process
-	r       *run
-	index   int
-	service *service
-	killed  atomic.Bool // by us
-	ended   chan struct{}
+	r           *run
+	job         job
+	faultsEnded context.Context // ends when the faults are to end
+	endThem     context.CancelFunc
+	stopped     context.Context // ends when the work is to end
+	stop        context.CancelFunc
+	called      atomic.Bool  // the process is a worker
+	failed      atomic.Value // the error that it told
+	killed      atomic.Bool  // by us
+	ended       chan struct{}
+}
+
+func newProcess(r *run, j job) *process {
+	p := &process{r: r, job: j, ended: make(chan struct{})}
+	p.faultsEnded, p.endThem = context.WithCancel(context.Background())
+	p.stopped, p.stop = context.WithCancel(context.Background())
+	return p
 }
 
 // pipes are a connection by standard input and output.
@@ -65,73 +78,48 @@ type pipes struct {
 
 func (p pipes) Close() error { return errors.Join(p.ReadCloser.Close(), p.WriteCloser.Close()) }
 
-// service answers the calls of a worker process. Package net/rpc wants its methods to be
-// exported, and to have two arguments.
-type service struct {
-	r           *run
-	job         string          // in JSON
-	faultsEnded context.Context // ends when the faults are to end
-	endFaults   context.CancelFunc
-	stopped     context.Context // ends when the work is to end
-	stop        context.CancelFunc
-	called      atomic.Bool // the process is a worker
-	failed      atomic.Value
-}
-
-func newService(r *run, job string) *service {
-	s := &service{r: r, job: job}
-	s.faultsEnded, s.endFaults = context.WithCancel(context.Background())
-	s.stopped, s.stop = context.WithCancel(context.Background())
-	return s
-}
-
 // Job says what to do.
-func (s *service) Job(_ int, job *string) error {
-	s.called.Store(true)
-	*job = s.job
-	return nil
+func (p *process) Job(_ int, text *[]byte) (err error) {
+	p.called.Store(true)
+	*text, err = json.Marshal(p.job)
+	return err
 }
 
 // Now is the run's time, by which a worker sets its clock.
-func (s *service) Now(_ int, now *time.Duration) error { *now = s.r.now(); return nil }
+func (p *process) Now(_ int, now *time.Duration) error { *now = p.r.now(); return nil }
 
 // FaultsEnded returns when the faults are to end.
-func (s *service) FaultsEnded(int, *int) error { <-s.faultsEnded.Done(); return nil }
+func (p *process) FaultsEnded(int, *int) error { <-p.faultsEnded.Done(); return nil }
 
 // Stopped returns when the work is to end.
-func (s *service) Stopped(int, *int) error { <-s.stopped.Done(); return nil }
+func (p *process) Stopped(int, *int) error { <-p.stopped.Done(); return nil }
 
 // Ask asks the resource for a write.
-func (s *service) Ask(w Write, answer *Write) error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.r.options.Patience)
+func (p *process) Ask(w Write, answer *Write) error {
+	ctx, cancel := context.WithTimeout(context.Background(), p.r.options.Patience)
 	defer cancel()
 	*answer = w
-	return s.r.resource.write(ctx, answer)
+	return p.r.resource.write(ctx, answer)
 }
 
 // Fail says why the worker ends.
-func (s *service) Fail(why string, _ *int) error {
-	s.failed.Store(errors.New(why))
+func (p *process) Fail(why string, _ *int) error {
+	p.failed.Store(errors.New(why))
 	return nil
 }
 
 // The others enter something into the journal.
 
-func (s *service) Operation(o Operation, _ *int) error { s.r.recording.enter(o); return nil }
-func (s *service) Hold(t Hold, _ *int) error           { s.r.recording.enter(t); return nil }
-func (s *service) Write(w Write, _ *int) error         { s.r.recording.enter(w); return nil }
-func (s *service) Fault(f Fault, _ *int) error         { s.r.recording.enter(f); return nil }
-func (s *service) Violation(v Violation, _ *int) error { s.r.recording.enter(v); return nil }
+func (p *process) Operation(o Operation, _ *int) error { p.r.recording.enter(o); return nil }
+func (p *process) Hold(t Hold, _ *int) error           { p.r.recording.enter(t); return nil }
+func (p *process) Write(w Write, _ *int) error         { p.r.recording.enter(w); return nil }
+func (p *process) Fault(f Fault, _ *int) error         { p.r.recording.enter(f); return nil }
+func (p *process) Violation(v Violation, _ *int) error { p.r.recording.enter(v); return nil }
 
 // spawn starts worker process number index.
 func (r *run) spawn(index int) (*process, error) {
 	o := r.options
-	text, err := json.Marshal(job{
-		Index: index, Names: r.names, Seed: o.Seed, Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: o.Manager,
-	})
-	if err != nil {
-		return nil, err
-	}
+	p := newProcess(r, job{Index: index, Names: r.names, Seed: o.Seed, Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: o.Manager})
 	cmd := o.Process()
 	cmd.Env = append(cmd.Environ(), workerVariable+"=1")
 	if cmd.Stderr == nil {
@@ -146,13 +134,12 @@ func (r *run) spawn(index int) (*process, error) {
 		return nil, errors.Join(err, in.Close(), toWorker.Close())
 	}
 	cmd.Stdin, cmd.Stdout = in, out
-	started, err := netfault.StartProcess(cmd)
+	p.Process, err = netfault.StartProcess(cmd)
 	_, _ = in.Close(), out.Close() // the process has its own
 	line := pipes{fromWorker, toWorker}
 	if err != nil {
 		return nil, fmt.Errorf("worker process %d: %w", index, errors.Join(err, line.Close()))
 	}
-	p := &process{Process: started, r: r, index: index, service: newService(r, string(text)), ended: make(chan struct{})}
 	go p.serve(line)
 	return p, nil
 }
@@ -161,13 +148,13 @@ func (r *run) spawn(index int) (*process, error) {
 func (p *process) serve(line io.ReadWriteCloser) {
 	defer close(p.ended)
 	server := rpc.NewServer()
-	if err := server.RegisterName("Run", p.service); err != nil {
+	if err := server.RegisterName("Run", p); err != nil {
 		panic(err) // a method that net/rpc can't call
 	}
 	go func() {
 		<-p.Done()
 		p.endFaults()
-		p.service.stop()
+		p.stop()
 	}()
 	server.ServeConn(line)
 	<-p.Done()
@@ -178,17 +165,17 @@ func (p *process) run(ctx context.Context) error {
 	select {
 	case <-p.ended:
 	case <-ctx.Done():
-		p.service.stop()
+		p.stop()
 		<-p.ended
 	}
 	err := p.Wait(context.Background())
-	if said, ok := p.service.failed.Load().(error); ok {
+	if said, ok := p.failed.Load().(error); ok {
 		err = errors.Join(said, err)
 	}
 	switch {
 	case p.killed.Load():
 		return nil
-	case err == nil && !p.service.called.Load():
+	case err == nil && !p.called.Load():
 		return errors.New("its process has not called WorkerMain")
 	case err == nil && ctx.Err() == nil:
 		return errors.New("its process ended by itself")
@@ -196,7 +183,7 @@ func (p *process) run(ctx context.Context) error {
 	return err
 }
 
-func (p *process) endFaults() { p.service.endFaults() }
+func (p *process) endFaults() { p.endThem() }
 
 // kill ends the process at once, and what it held in the record.
 func (p *process) kill() {
@@ -204,7 +191,7 @@ func (p *process) kill() {
 	p.killed.Store(true)
 	p.Kill()
 	<-p.ended
-	p.r.recording.killed(p.index, at)
+	p.r.recording.killed(p.job.Index, at)
 }
 
 // Close ends the process if it still runs.
@@ -235,7 +222,7 @@ func (r *run) stopAndKill(ctx, until context.Context) error {
 			r.suspend(until, p, part(0.4, 2))
 			continue
 		}
-		r.note(Disturbance{Kind: fmt.Sprintf("worker %d killed", p.index)})
+		r.note(Disturbance{Kind: fmt.Sprintf("worker %d killed", p.job.Index)})
 		p.kill()
 		successor, err := r.spawn(next) // under a number of its own
 		if err != nil {
@@ -255,6 +242,6 @@ func (r *run) suspend(ctx context.Context, p *process, d time.Duration) {
 	}
 	pause(ctx, d)
 	_ = p.Resume() // it may have ended
-	r.recording.stopped(Stop{Worker: p.index, From: from, To: r.now()})
-	r.recording.enter(Fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.index), Rule: "process"})
+	r.recording.stopped(Stop{Worker: p.job.Index, From: from, To: r.now()})
+	r.recording.enter(Fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.job.Index), Rule: "process"})
 }

@@ -3,7 +3,6 @@ package torture
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -35,11 +34,9 @@ func aRun(options Options) *run {
 }
 
 // connected is what a worker process has of a run: job is what it is to do.
-func connected(t *testing.T, r *run, j job) (remote, *service, io.ReadWriteCloser) {
+func connected(t *testing.T, r *run, j job) (remote, *process, io.ReadWriteCloser) {
 	t.Helper()
-	text, err := json.Marshal(j)
-	require.NoError(t, err)
-	s, server := newService(r, string(text)), rpc.NewServer()
+	s, server := newProcess(r, j), rpc.NewServer()
 	require.NoError(t, server.RegisterName("Run", s))
 	here, there := net.Pipe()
 	go server.ServeConn(there)
@@ -54,10 +51,10 @@ var aJob = job{Index: 3, Names: []string{"n"}, TTL: time.Second, Patience: time.
 
 // A worker process ends when it is told to, and when nobody is left to tell it.
 func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
-	for what, end := range map[string]func(s *service, line io.ReadWriteCloser){
-		"told":       func(s *service, _ io.ReadWriteCloser) { s.stop() },
-		"left alone": func(_ *service, line io.ReadWriteCloser) { _ = line.Close() },
-		"nonsense":   func(_ *service, line io.ReadWriteCloser) { _, _ = line.Write(bytes.Repeat([]byte{0xff}, 1<<10)) },
+	for what, end := range map[string]func(s *process, line io.ReadWriteCloser){
+		"told":       func(s *process, _ io.ReadWriteCloser) { s.stop() },
+		"left alone": func(_ *process, line io.ReadWriteCloser) { _ = line.Close() },
+		"nonsense":   func(_ *process, line io.ReadWriteCloser) { _, _ = line.Write(bytes.Repeat([]byte{0xff}, 1<<10)) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := aRun(Options{})
@@ -245,10 +242,12 @@ func TestWorkerProcessIsToldItsJob(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	require.NoError(t, p.run(ctx), "it is told to stop, and ends")
+	var text []byte
+	require.NoError(t, p.Job(0, &text))
 	for _, want := range []string{
 		`"Index":3`, `"Names":["a","b"]`, `"Seed":9`, `"total-outage"`, `"TTL":2000000000`, `"Patience":3000000000`, `"DriftFactor":0.25`,
 	} {
-		require.Contains(t, p.service.job, want)
+		require.Contains(t, string(text), want)
 	}
 }
 

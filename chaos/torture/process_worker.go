@@ -67,12 +67,12 @@ func (r remote) clock() (*clock, error) {
 
 // work is a worker process's work.
 func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) error {
-	var text string
+	var text []byte
 	var j job
 	if err := r.Call("Run.Job", 0, &text); err != nil {
 		return err
 	}
-	if err := json.Unmarshal([]byte(text), &j); err != nil {
+	if err := json.Unmarshal(text, &j); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())

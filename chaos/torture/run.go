@@ -47,14 +47,8 @@ type run struct {
 // runner is a worker with its client, here or in a process of its own.
 type runner interface {
 	run(ctx context.Context) error
-	endFaults() // ends the faults
+	endFaults()
 	Close() error
-}
-
-// local is a worker in this process.
-type local struct {
-	*worker
-	*client
 }
 
 // slot is a worker at work; another takes it where that is killed.
@@ -146,7 +140,7 @@ func (r *run) prepare(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("open the client of worker %d: %w", i, err)
 		}
-		r.slots = append(r.slots, &slot{index: i, runner: local{newWorker(i, r.options, r.names, c, r.resource), c}})
+		r.slots = append(r.slots, &slot{index: i, runner: newWorker(i, r.options, r.names, c, r.resource)})
 	}
 	if r.options.Process == nil {
 		r.clock.start = time.Now() // of the run, and not of what came before it

@@ -14,12 +14,10 @@ import (
 // worker is one of those who compete. It has a client of its own, and one manager
 // after another on it, as a service that is restarted has.
 type worker struct {
+	*client
 	index    int
 	options  Options
 	names    []string
-	client   leasing.Provider
-	clock    *clock
-	journal  journal
 	resource resource
 	random   *rand.Rand
 	jitter   *rand.Rand // the managers'
@@ -27,9 +25,8 @@ type worker struct {
 
 func newWorker(index int, options Options, names []string, client *client, resource resource) *worker {
 	return &worker{
-		index: index, options: options, names: names, client: client.recorder, clock: client.clock, journal: client.journal,
-		resource: resource, random: chance(options.Seed, uint64(index)),
-		jitter: chance(options.Seed, ^uint64(index)),
+		client: client, index: index, options: options, names: names, resource: resource,
+		random: chance(options.Seed, uint64(index)), jitter: chance(options.Seed, ^uint64(index)),
 	}
 }
 
@@ -68,7 +65,7 @@ func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
 	options.Random = w.jitter.Float64
-	manager, err := leasing.NewManager(w.client, options)
+	manager, err := leasing.NewManager(w.recorder, options)
 	if err != nil {
 		return err
 	}

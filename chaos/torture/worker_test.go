@@ -47,7 +47,7 @@ func (a *oracle) write(_ context.Context, w *Write) error {
 func holder(resource resource) (*worker, *holdRecorder, *recording) {
 	b, c := newRecording(), &clock{start: time.Now()}
 	w := &worker{
-		index: 3, options: Options{TTL: time.Second, Patience: 2 * time.Second}, clock: c, journal: b,
+		client: &client{recorder: &recorder{clock: c, journal: b}}, index: 3, options: Options{TTL: time.Second, Patience: 2 * time.Second},
 		resource: resource, random: rand.New(rand.NewPCG(1, 1)),
 	}
 	return w, &holdRecorder{clock: c, journal: b}, b
