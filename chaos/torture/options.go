@@ -41,9 +41,10 @@ type Options struct {
 	Fence fencing.Fence
 
 	// Process, unless nil, makes each worker a process: the command is to call
-	// WorkerMain first of all, mostly another copy of this program. Some are
-	// stopped for up to two TTLs, some killed, and others take their place. Only
-	// the numbers of Manager reach them, and Open is for the check at the end.
+	// WorkerMain first of all, mostly another copy of this program. Its standard
+	// input and output are the run's. Some are stopped for up to two TTLs, some
+	// killed, and others take their place. Only the numbers of Manager reach them,
+	// and Open is for the check at the end.
 	Process func() *exec.Cmd
 
 	// Disturb does to servers, networks and processes what a plan can't. It runs

@@ -59,8 +59,8 @@ func (w *worker) run(ctx context.Context) error {
 	return nil
 }
 
-// useManager is that of one manager. Its end is in order when ctx ends, and a crash
-// otherwise: it is closed under its holder, and leaves behind what it has.
+// useManager competes with one manager. That is closed in order when ctx ends. In a
+// crash it is closed under its holder, and leaves behind what it has.
 func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
@@ -145,7 +145,7 @@ func (w *worker) waitLimit() time.Duration {
 	return limit
 }
 
-// usage is how a worker goes about one turn.
+// usage is how a worker uses one lease.
 type usage struct {
 	do, try   bool
 	forgetful bool // does not renew
@@ -162,7 +162,7 @@ func (w *worker) usage() usage {
 		manual:    w.random.Float64() < 0.1,
 		crash:     w.random.Float64() < 0.02 && !w.options.Repeatable,
 	}
-	s.do = s.do && !s.crash // DoWith would take leave
+	s.do = s.do && !s.crash // DoWith would release
 	switch {                // of TTLs: mostly short, sometimes through renewals
 	case s.forgetful:
 		s.hold = w.between(0.8, 1.8)
