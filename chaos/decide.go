@@ -107,7 +107,7 @@ func (p *Provider) decide(o *operation) decision {
 	p.identify(o)
 	since := time.Since(p.start)
 	p.report.Operations[o.op]++
-	var f decision
+	var d decision
 	for _, r := range p.rules {
 		if !r.concerns(*o) || !r.When.open(since) {
 			continue
@@ -117,12 +117,15 @@ func (p *Provider) decide(o *operation) decision {
 			continue
 		}
 		hit := &occurrence{rule: r, delay: r.Fault.duration(random.jitter)}
-		if f.takes(hit) && p.can(hit, *o, since) {
-			p.use(hit, o.name, since)
-			f.add(hit)
+		switch isDelay := hit.kind() == FaultDelay; {
+		case !isDelay && d.main != nil, !p.takes(hit, *o, since):
+		case isDelay:
+			d.delays = append(d.delays, hit)
+		default:
+			d.main = hit
 		}
 	}
-	return f
+	return d
 }
 
 // identify finds out for whom an operation is, and counts it.
@@ -145,22 +148,8 @@ func (f Fault) duration(random float64) time.Duration {
 	return sum(f.Delay, time.Duration(float64(f.Jitter)*random))
 }
 
-// takes reports whether there is room for one more fault: any number of
-// delays, and one of the others.
-func (f *decision) takes(hit *occurrence) bool {
-	return hit.kind() == FaultDelay || f.main == nil
-}
-
-func (f *decision) add(hit *occurrence) {
-	if hit.kind() == FaultDelay {
-		f.delays = append(f.delays, hit)
-		return
-	}
-	f.main = hit
-}
-
-// can reports whether a fault is possible now and within its limits.
-func (p *Provider) can(hit *occurrence, o operation, since time.Duration) bool {
+// takes reports whether a fault is possible now and within its limits, and counts it.
+func (p *Provider) takes(hit *occurrence, o operation, since time.Duration) bool {
 	switch hit.kind() {
 	case FaultStaleRead:
 		known, ok := hit.rule.answers.get(o.read)
@@ -177,15 +166,12 @@ func (p *Provider) can(hit *occurrence, o operation, since time.Duration) bool {
 	case FaultPartitioned:
 		return true // a network that lets every tenth packet through is another fault
 	}
-	return p.limit.allows(o.name, since) && hit.rule.limit.allows(o.name, since)
-}
-
-func (p *Provider) use(hit *occurrence, name string, since time.Duration) {
-	if hit.kind() == FaultPartitioned {
-		return
+	if !p.limit.allows(o.name, since) || !hit.rule.limit.allows(o.name, since) {
+		return false
 	}
-	p.limit.take(name, since)
-	hit.rule.limit.take(name, since)
+	p.limit.take(o.name, since)
+	hit.rule.limit.take(o.name, since)
+	return true
 }
 
 // partition returns the partition that an operation is in at the moment, if any. It

@@ -53,7 +53,12 @@ func inject[R any](ctx context.Context, p *Provider, o operation, f *occurrence,
 		_, _ = apply(ctx) // what is true now will be stale in its turn
 		return f.answer.(R), nil
 	case FaultBroken:
-		return broken(ctx, p, o, f, apply)
+		if !f.after() {
+			p.breakLease(ctx, o.name, f.fault())
+			return apply(ctx)
+		}
+		defer p.breakLease(ctx, o.name, f.fault())
+		return apply(ctx)
 	case FaultAppliedTwice:
 		return twice(ctx, p, o, f, apply)
 	case FaultDeliveredLate:
@@ -67,18 +72,8 @@ func inject[R any](ctx context.Context, p *Provider, o operation, f *occurrence,
 	return none, p.fail(ctx, o, f, applied)
 }
 
-// broken breaks the lease before or after the operation. An operator's Break
-// may fail for reasons of its own; then nothing was broken, and that is that.
-func broken[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
-	if !f.after() {
-		p.breakLease(ctx, o.name, f.fault())
-		return apply(ctx)
-	}
-	result, err := apply(ctx)
-	p.breakLease(ctx, o.name, f.fault())
-	return result, err
-}
-
+// breakLease does as an operator does, whose Break may fail for reasons of its own:
+// then nothing was broken, and that is that.
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ func (r Rule) fits() error {
 func (f Fault) validate() error {
 	t, ok := traits[f.Kind]
 	if !ok {
-		return invalid("Fault.Kind", string(f.Kind), "one of "+listKinds())
+		return invalid("Fault.Kind", string(f.Kind), "one of "+list(slices.Sorted(maps.Keys(traits))))
 	}
 	unused := " for " + string(f.Kind) + ", which does not use it"
 	return firstOf(
@@ -106,14 +107,14 @@ func (p Policy) canFire() bool {
 
 func (m Match) validate(kind FaultKind) error {
 	if len(m.Names) > 0 && len(m.Ops) > 0 && !slices.ContainsFunc(m.Ops, func(op Op) bool { return slices.Contains(named, op) }) {
-		return invalid("Match.Names", strings.Join(m.Names, ", "), "nothing for "+listOps(m.Ops)+", which have no name: this rule would never fire")
+		return invalid("Match.Names", strings.Join(m.Names, ", "), "nothing for "+list(m.Ops)+", which have no name: this rule would never fire")
 	}
 	for i, op := range m.Ops {
 		if !slices.Contains(allOps, op) {
-			return invalid(fmt.Sprintf("Match.Ops[%d]", i), string(op), "one of "+listOps(allOps))
+			return invalid(fmt.Sprintf("Match.Ops[%d]", i), string(op), "one of "+list(allOps))
 		}
 		if !slices.Contains(traits[kind].ops, op) {
-			return invalid(fmt.Sprintf("Match.Ops[%d]", i), string(op), fmt.Sprintf("one to which %s can happen: %s", kind, listOps(traits[kind].ops)))
+			return invalid(fmt.Sprintf("Match.Ops[%d]", i), string(op), fmt.Sprintf("one to which %s can happen: %s", kind, list(traits[kind].ops)))
 		}
 	}
 	name, owner := slices.Index(m.Names, ""), slices.Index(m.Owners, "")
@@ -179,19 +180,11 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-func listKinds() string {
-	var names []string
-	for kind := range traits {
-		names = append(names, string(kind))
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
-func listOps(ops []Op) string {
-	names := make([]string, len(ops))
-	for i, op := range ops {
-		names[i] = string(op)
+// list names kinds or operations.
+func list[T ~string](all []T) string {
+	names := make([]string, len(all))
+	for i, one := range all {
+		names[i] = string(one)
 	}
 	return strings.Join(names, ", ")
 }

@@ -71,25 +71,17 @@ func (p *Provider) relay(ctx context.Context, o operation, f *occurrence, from <
 			p.note(ctx, o, partition)
 			continue
 		}
-		if !p.pass(ctx, f, to) {
+		if f != nil && f.kind() == FaultDeliveredLate && !p.pause(ctx, f.delay) {
 			return
 		}
-	}
-}
-
-// pass hands one hint on: at once, late, or twice.
-func (p *Provider) pass(ctx context.Context, f *occurrence, to chan<- struct{}) bool {
-	if f != nil && f.kind() == FaultDeliveredLate && !p.pause(ctx, f.delay) {
-		return false
-	}
-	hint(to)
-	if f != nil && f.kind() == FaultAppliedTwice {
-		if !p.pause(ctx, f.delay) {
-			return false
-		}
 		hint(to)
+		if f != nil && f.kind() == FaultAppliedTwice {
+			if !p.pause(ctx, f.delay) {
+				return
+			}
+			hint(to)
+		}
 	}
-	return true
 }
 
 func hint(to chan<- struct{}) {

@@ -88,9 +88,9 @@ func (p *Proxy) Heal() error { return p.Set(Conditions{}) }
 // Reset resets all connections, those too that are being made. New ones are fine.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.resets++
-	p.mu.Unlock()
-	for _, pair := range p.snapshot() {
+	for pair := range p.pairs {
 		pair.reset()
 	}
 }
@@ -99,13 +99,19 @@ func (p *Proxy) Reset() {
 // of it, nor of anything else: they have to give up by themselves. New connections
 // are fine.
 func (p *Proxy) HalfOpen() {
-	for _, pair := range p.snapshot() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pair := range p.pairs {
 		pair.halfOpen()
 	}
 }
 
 // Connections is how many are open.
-func (p *Proxy) Connections() int { return len(p.snapshot()) }
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.pairs)
+}
 
 // Close resets all connections and ends the proxy.
 func (p *Proxy) Close() error {
@@ -116,15 +122,6 @@ func (p *Proxy) Close() error {
 	p.Reset()
 	p.links.Wait()
 	return nil
-}
-
-func (p *Proxy) snapshot() (pairs []*pair) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for pair := range p.pairs {
-		pairs = append(pairs, pair)
-	}
-	return pairs
 }
 
 // listen starts to accept connections. Caller holds mu.
@@ -212,11 +209,10 @@ type Conditions struct {
 }
 
 func (c Conditions) validate() error {
-	if c.Latency < 0 {
-		return &abstractions.InvalidError{Field: "Conditions.Latency", Value: c.Latency, Want: "0 or more"}
-	}
-	if c.Jitter < 0 {
-		return &abstractions.InvalidError{Field: "Conditions.Jitter", Value: c.Jitter, Want: "0 or more"}
+	for field, d := range map[string]time.Duration{"Latency": c.Latency, "Jitter": c.Jitter} {
+		if d < 0 {
+			return &abstractions.InvalidError{Field: "Conditions." + field, Value: d, Want: "0 or more"}
+		}
 	}
 	return nil
 }

@@ -76,12 +76,7 @@ const goroutineLabel = "leasing.torture"
 // labelled runs fn so that every goroutine which it starts, and those start, can be
 // told from others.
 func labelled(ctx context.Context, label string, fn func(context.Context) error) (err error) {
-	done := make(chan struct{})
-	go func() { // labels end with the goroutine
-		defer close(done)
-		pprof.Do(ctx, pprof.Labels(goroutineLabel, label), func(ctx context.Context) { err = fn(ctx) })
-	}()
-	<-done
+	pprof.Do(ctx, pprof.Labels(goroutineLabel, label), func(ctx context.Context) { err = fn(ctx) })
 	return err
 }
 
