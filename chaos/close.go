@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -52,4 +53,34 @@ func (p *Provider) spawn(work func()) bool {
 	}
 	p.workers.Go(work)
 	return true
+}
+
+// Disable stops the rules with these names, or all if there are none: nothing
+// happens any more and nothing is counted. What is on its way late still
+// arrives: see Settle. A name that no rule has is an error.
+func (p *Provider) Disable(rules ...string) error { return p.setDisabled(true, rules) }
+
+// Enable undoes Disable. Without names it lets those rules go on that were not
+// disabled by name.
+func (p *Provider) Enable(rules ...string) error { return p.setDisabled(false, rules) }
+
+func (p *Provider) setDisabled(disabled bool, names []string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(names) == 0 {
+		p.inactive.Store(disabled || len(p.rules) == 0)
+		return nil
+	}
+	chosen := make([]*rule, len(names))
+	for i, name := range names {
+		at := slices.IndexFunc(p.rules, func(r *rule) bool { return r.Name == name })
+		if at < 0 {
+			return invalid("rules", name, "the name of a rule of the plan")
+		}
+		chosen[i] = p.rules[at]
+	}
+	for _, r := range chosen {
+		r.disabled = disabled
+	}
+	return nil
 }

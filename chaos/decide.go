@@ -38,14 +38,6 @@ func newRule(r Rule) *rule {
 	}
 }
 
-// rank puts partitions before other rules.
-func (r *rule) rank() int {
-	if r.first() {
-		return 0
-	}
-	return 1
-}
-
 // concerns reports whether the rule is about an operation at all.
 func (r *rule) concerns(o operation) bool {
 	if r.disabled {
@@ -70,56 +62,70 @@ func (r *rule) count(name string) int {
 	return r.seen
 }
 
-// fired is a fault that happens to an operation.
-type fired struct {
+// occurrence is a fault that happens to an operation.
+type occurrence struct {
 	rule   *rule
 	delay  time.Duration
 	answer any // of a FaultStaleRead
 }
 
-func (f *fired) fault() Fault { return f.rule.Fault }
+func (f *occurrence) fault() Fault { return f.rule.Fault }
+
+func (f *occurrence) kind() FaultKind { return f.rule.Fault.Kind }
+
+// after says that the fault is to come after the effect.
+func (f *occurrence) after() bool { return f.rule.Fault.After }
 
 // wait is for how long the caller gets no answer.
-func (f *fired) wait() time.Duration {
-	switch kind := f.fault().Kind; {
+func (f *occurrence) wait() time.Duration {
+	switch kind := f.kind(); {
 	case kind == FaultDeliveredLate:
 		return 0
-	case f.delay == 0 && (kind == FaultHang || kind == FaultPartitioned):
+	case f.delay == 0 && traits[kind].hangs:
 		return abstractions.Infinite
 	}
 	return f.delay
 }
 
-// fate is what happens to one operation.
-type fate struct {
-	delays []*fired // of kind FaultDelay
-	main   *fired   // of another kind; nil for none
+// hasAnswer reports whether the caller gets the backend's answer.
+func (f *occurrence) hasAnswer() bool { return traits[f.kind()].answer }
+
+// appliesFirst reports whether the operation takes effect before it fails.
+func (f *occurrence) appliesFirst() bool { return f.after() || f.kind() == FaultReplyLost }
+
+// decision is what happens to one operation.
+type decision struct {
+	delays []*occurrence // of kind FaultDelay
+	main   *occurrence   // of another kind; nil for none
 }
 
 // decide asks each rule once about an operation and settles what happens to it.
 // It fills in who asks and which time.
-func (p *Provider) decide(o *operation) fate {
+func (p *Provider) decide(o *operation) decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.identify(o)
 	since := time.Since(p.start)
-	p.report.operations[o.op]++
-	var f fate
+	p.report.Operations[o.op]++
+	var d decision
 	for _, r := range p.rules {
 		if !r.concerns(*o) || !r.When.open(since) {
 			continue
 		}
-		luck := roll(p.plan.Seed, r.Name, *o, o.nth)
-		if !r.When.picks(r.count(o.name), luck.happens) {
+		random := draw(p.plan.Seed, r.Name, *o, o.nth)
+		if !r.When.picks(r.count(o.name), random.happens) {
 			continue
 		}
-		hit := &fired{rule: r, delay: r.Fault.duration(luck.jitter)}
-		if f.takes(hit) && p.can(hit, *o, since) {
-			p.charge(hit, o.name, since)
-			f.add(hit)
+		hit := &occurrence{rule: r, delay: r.Fault.duration(random.jitter)}
+		switch isDelay := hit.kind() == FaultDelay; {
+		case !isDelay && d.main != nil, !p.takes(hit, *o, since):
+		case isDelay:
+			d.delays = append(d.delays, hit)
+		default:
+			d.main = hit
 		}
 	}
-	return f
+	return d
 }
 
 // identify finds out for whom an operation is, and counts it.
@@ -138,25 +144,13 @@ func (p *Provider) identify(o *operation) {
 }
 
 // duration is the time that a fault takes.
-func (f Fault) duration(luck float64) time.Duration {
-	return sum(f.Delay, time.Duration(float64(f.Jitter)*luck))
+func (f Fault) duration(random float64) time.Duration {
+	return sum(f.Delay, time.Duration(float64(f.Jitter)*random))
 }
 
-// takes reports whether there is room for one more fault: any number of
-// delays, and one of the others.
-func (f *fate) takes(hit *fired) bool { return hit.fault().Kind == FaultDelay || f.main == nil }
-
-func (f *fate) add(hit *fired) {
-	if hit.fault().Kind == FaultDelay {
-		f.delays = append(f.delays, hit)
-		return
-	}
-	f.main = hit
-}
-
-// can reports whether a fault is possible now and within its limits.
-func (p *Provider) can(hit *fired, o operation, since time.Duration) bool {
-	switch hit.fault().Kind {
+// takes reports whether a fault is possible now and within its limits, and counts it.
+func (p *Provider) takes(hit *occurrence, o operation, since time.Duration) bool {
+	switch hit.kind() {
 	case FaultStaleRead:
 		known, ok := hit.rule.answers.get(o.read)
 		if ok {
@@ -166,27 +160,24 @@ func (p *Provider) can(hit *fired, o operation, since time.Duration) bool {
 			return false
 		}
 	case FaultDeliveredLate:
-		if p.late >= maxLate && o.op != OpWait {
+		if p.report.Late.Pending >= maxLate && o.op != OpWait {
 			return false
 		}
 	case FaultPartitioned:
 		return true // a network that lets every tenth packet through is another fault
 	}
-	return p.limit.allows(o.name, since) && hit.rule.limit.allows(o.name, since)
-}
-
-func (p *Provider) charge(hit *fired, name string, since time.Duration) {
-	if hit.fault().Kind == FaultPartitioned {
-		return
+	if !p.limit.allows(o.name, since) || !hit.rule.limit.allows(o.name, since) {
+		return false
 	}
-	p.limit.take(name, since)
-	hit.rule.limit.take(name, since)
+	p.limit.take(o.name, since)
+	hit.rule.limit.take(o.name, since)
+	return true
 }
 
-// cut returns the partition that an operation is in at the moment, if any. It
+// partition returns the partition that an operation is in at the moment, if any. It
 // is a look at the clock and counts nothing.
-func (p *Provider) cut(o operation) *fired {
-	if !p.partitions || p.quiet.Load() {
+func (p *Provider) partition(o operation) *occurrence {
+	if !p.partitions || p.inactive.Load() {
 		return nil
 	}
 	p.mu.Lock()
@@ -197,7 +188,7 @@ func (p *Provider) cut(o operation) *fired {
 	since := time.Since(p.start)
 	for _, r := range p.rules {
 		if r.Fault.Kind == FaultPartitioned && r.concerns(o) && r.When.open(since) {
-			return &fired{rule: r, delay: r.Fault.Delay}
+			return &occurrence{rule: r, delay: r.Fault.Delay}
 		}
 	}
 	return nil

@@ -27,9 +27,9 @@ func (e *InjectedError) Error() string {
 func (e *InjectedError) Is(target error) bool { return target == ErrInjected }
 func (e *InjectedError) Unwrap() error        { return e.Err }
 
-// injure makes the error that a fault returns for an operation.
-func (p *Provider) injure(o operation, f *fired, err error) error {
-	return p.wrap(o, &InjectedError{Rule: f.rule.Name, Kind: f.fault().Kind, Err: err})
+// injectedError makes the error that a fault returns for an operation.
+func (p *Provider) injectedError(o operation, f *occurrence, err error) error {
+	return p.wrap(o, &InjectedError{Rule: f.rule.Name, Kind: f.kind(), Err: err})
 }
 
 // wrap says which operation failed.

@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -191,4 +192,11 @@ var verbs = []verb{
 		_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "waiting"})
 		return err
 	}},
+}
+
+func asJSON(t *testing.T, r chaos.Report) []byte {
+	t.Helper()
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	return text
 }

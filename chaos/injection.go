@@ -34,16 +34,16 @@ type Injection struct {
 }
 
 // note tells everybody who wants to know that a fault happens now.
-func (p *Provider) note(ctx context.Context, o operation, f *fired) {
+func (p *Provider) note(ctx context.Context, o operation, f *occurrence) {
 	now := time.Now()
 	i := Injection{
-		Rule: f.rule.Name, Kind: f.fault().Kind, Op: o.op, Name: o.name, ID: o.id, Owner: o.owner, Nth: o.nth,
-		At: now, Since: now.Sub(p.start), Delay: f.delay, After: f.fault().appliesFirst(),
+		Rule: f.rule.Name, Kind: f.kind(), Op: o.op, Name: o.name, ID: o.id, Owner: o.owner, Nth: o.nth,
+		At: now, Since: now.Sub(p.start), Delay: f.delay, After: f.appliesFirst(),
 	}
 	p.mu.Lock()
 	p.report.add(i)
 	p.mu.Unlock()
-	p.injected.add(ctx, i)
+	p.injected.Add(ctx, 1, metric.WithAttributes(attribute.String("leasing.chaos.rule", i.Rule), attribute.String("leasing.chaos.op", string(i.Op))))
 	i.describe(ctx, p.options.Logger)
 	if p.options.Observer != nil {
 		p.options.Observer(i)
@@ -68,34 +68,11 @@ func (i Injection) describe(ctx context.Context, logger *slog.Logger) {
 // instrumentationScope is the module's path, as OpenTelemetry advises.
 const instrumentationScope = "github.com/distributedleasing/leasing/chaos"
 
-// counter is leasing.chaos.injected, with an attribute set for each rule and
-// operation that are made once.
-type counter struct {
-	metric.Int64Counter
-	sets map[ruleOp][]metric.AddOption
-}
-
-type ruleOp struct {
-	rule string
-	op   Op
-}
-
-func newCounter(provider metric.MeterProvider, plan Plan) *counter {
-	made, err := provider.Meter(instrumentationScope).Int64Counter("leasing.chaos.injected", metric.WithDescription("Faults that chaos has injected."))
+func newCounter(provider metric.MeterProvider) metric.Int64Counter {
+	counter, err := provider.Meter(instrumentationScope).Int64Counter("leasing.chaos.injected", metric.WithDescription("Faults that chaos has injected."))
 	if err != nil {
 		otel.Handle(err)
-		made = noop.Int64Counter{}
+		return noop.Int64Counter{}
 	}
-	c := &counter{Int64Counter: made, sets: map[ruleOp][]metric.AddOption{}}
-	for _, r := range plan.Rules {
-		for _, op := range traits[r.Fault.Kind].ops {
-			set := attribute.NewSet(attribute.String("leasing.chaos.rule", r.Name), attribute.String("leasing.chaos.op", string(op)))
-			c.sets[ruleOp{r.Name, op}] = []metric.AddOption{metric.WithAttributeSet(set)}
-		}
-	}
-	return c
-}
-
-func (c *counter) add(ctx context.Context, i Injection) {
-	c.Add(ctx, 1, c.sets[ruleOp{i.Rule, i.Op}]...)
+	return counter
 }

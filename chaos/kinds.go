@@ -88,26 +88,33 @@ var (
 	reads   = []Op{OpInspect, OpList, OpHistory}
 )
 
-// trait is what a kind of fault can do and uses.
+// trait is what a kind of fault uses and does.
 type trait struct {
 	ops        []Op
-	delay      bool // uses Delay and Jitter
+	delay      bool // uses Delay
 	needsDelay bool
 	jitter     bool
 	after      bool
+	answer     bool // the caller gets the backend's answer
+	hints      bool // of a Wait it concerns the hints, not the registration
+	hangs      bool // without a delay, until the caller's context ends
+	priority   int  // over other faults of an operation
 }
 
-var traits = map[FaultKind]trait{
-	FaultDelay:         {ops: allOps, delay: true, needsDelay: true, jitter: true, after: true},
-	FaultError:         {ops: allOps, after: true},
-	FaultThrottle:      {ops: allOps},
-	FaultHang:          {ops: allOps, delay: true, jitter: true, after: true},
-	FaultRequestLost:   {ops: allOps, delay: true, jitter: true},
-	FaultReplyLost:     {ops: allOps, delay: true, jitter: true},
-	FaultDeliveredLate: {ops: slices.Concat(changes, []Op{OpWait}), delay: true, needsDelay: true, jitter: true},
-	FaultAppliedTwice:  {ops: slices.Concat(changes, []Op{OpWait}), delay: true, jitter: true},
-	FaultStaleRead:     {ops: reads, delay: true},
-	FaultBroken:        {ops: named, after: true},
-	FaultPartitioned:   {ops: allOps, delay: true, jitter: true},
-	FaultHintsLost:     {ops: []Op{OpWait}},
-}
+var (
+	hinted = slices.Concat(changes, []Op{OpWait})
+	traits = map[FaultKind]trait{
+		FaultDelay:         {ops: allOps, delay: true, needsDelay: true, jitter: true, after: true, answer: true},
+		FaultError:         {ops: allOps, after: true},
+		FaultThrottle:      {ops: allOps},
+		FaultHang:          {ops: allOps, delay: true, jitter: true, after: true, hangs: true},
+		FaultRequestLost:   {ops: allOps, delay: true, jitter: true},
+		FaultReplyLost:     {ops: allOps, delay: true, jitter: true},
+		FaultDeliveredLate: {ops: hinted, delay: true, needsDelay: true, jitter: true, hints: true},
+		FaultAppliedTwice:  {ops: hinted, delay: true, jitter: true, answer: true, hints: true},
+		FaultStaleRead:     {ops: reads, delay: true, answer: true},
+		FaultBroken:        {ops: named, after: true, answer: true},
+		FaultPartitioned:   {ops: allOps, delay: true, jitter: true, hangs: true, priority: 1},
+		FaultHintsLost:     {ops: []Op{OpWait}, hints: true},
+	}
+)

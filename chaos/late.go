@@ -19,66 +19,47 @@ const (
 func (p *Provider) deliver(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	late := &p.report.Late
 	if p.ending {
-		p.report.late.Dropped++
+		late.Dropped++
 		return
 	}
-	p.late++
+	late.Pending++
 	p.workers.Go(func() {
-		outcome := p.applyLate(ctx, after, apply)
+		err := p.applyLate(context.WithoutCancel(ctx), after, apply)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.arrived(outcome)
+		switch {
+		case err == nil:
+			late.Applied++
+		case errors.Is(err, context.Canceled):
+			late.Dropped++
+		default:
+			late.Refused++
+		}
+		if late.Pending--; late.Pending == 0 && p.settled != nil {
+			close(p.settled)
+			p.settled = nil
+		}
 	})
 }
 
-// lateness is what became of an operation that was on its way.
-type lateness int
-
-const (
-	isDropped lateness = iota
-	isApplied
-	isRefused
-)
-
-func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) lateness {
-	ctx = context.WithoutCancel(ctx)
+// applyLate returns context.Canceled if the wrapper was closed first.
+func (p *Provider) applyLate(ctx context.Context, after time.Duration, apply func(ctx context.Context) error) error {
 	if !p.pause(ctx, after) {
-		return isDropped
+		return context.Canceled
 	}
 	ctx, cancel := context.WithTimeout(ctx, lateTimeout)
 	defer cancel()
 	defer context.AfterFunc(p.lifetime, cancel)()
-	if err := apply(ctx); err != nil {
-		if errors.Is(err, context.Canceled) {
-			return isDropped
-		}
-		return isRefused
-	}
-	return isApplied
-}
-
-// arrived counts an operation that is no longer on its way. Caller holds mu.
-func (p *Provider) arrived(outcome lateness) {
-	switch outcome {
-	case isApplied:
-		p.report.late.Applied++
-	case isRefused:
-		p.report.late.Refused++
-	case isDropped:
-		p.report.late.Dropped++
-	}
-	if p.late--; p.late == 0 && p.settled != nil {
-		close(p.settled)
-		p.settled = nil
-	}
+	return apply(ctx)
 }
 
 // Settle waits until nothing is on its way late, or returns the cause of ctx.
 // A test calls it after Disable, before it looks at what the backend holds.
 func (p *Provider) Settle(ctx context.Context) error {
 	p.mu.Lock()
-	if p.late == 0 {
+	if p.report.Late.Pending == 0 {
 		p.mu.Unlock()
 		return nil
 	}

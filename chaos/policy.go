@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -16,7 +17,7 @@ func (p Policy) open(since time.Duration) bool {
 }
 
 // picks decides about the n-th operation, from 1; roll is in [0, 1).
-func (p Policy) picks(n int, roll float64) bool {
+func (p Policy) picks(n int, draw float64) bool {
 	n -= p.Skip
 	switch {
 	case n < 1:
@@ -28,17 +29,17 @@ func (p Policy) picks(n int, roll float64) bool {
 	case p.Sequence != "" && (n > len(p.Sequence) || p.Sequence[n-1] != 'x'):
 		return false
 	}
-	return p.Probability == 0 || roll < p.Probability
+	return p.Probability == 0 || draw < p.Probability
 }
 
-// dice are what is left to chance about one operation and one rule.
-type dice struct{ happens, jitter float64 }
+// random are what is left to chance about one operation and one rule.
+type random struct{ happens, jitter float64 }
 
-// roll draws from the seed, the rule and what the operation is, and from
+// draw draws from the seed, the rule and what the operation is, and from
 // nothing that depends on what other goroutines do: the third renewal of a name
 // by an owner has the same fate in each run. A digest makes neighbours as
 // different as strangers.
-func roll(seed uint64, rule string, o operation, nth int) dice {
+func draw(seed uint64, rule string, o operation, nth int) random {
 	h := sha256.New()
 	var number [8]byte
 	for _, n := range []uint64{seed, uint64(nth)} {
@@ -51,10 +52,87 @@ func roll(seed uint64, rule string, o operation, nth int) dice {
 		_, _ = io.WriteString(h, text) // a hash does not fail
 	}
 	digest := h.Sum(nil)
-	return dice{happens: unit(digest), jitter: unit(digest[8:])}
+	return random{happens: unit(digest), jitter: unit(digest[8:])}
 }
 
 // unit makes 53 bits a number in [0, 1).
 func unit(digest []byte) float64 {
 	return float64(binary.BigEndian.Uint64(digest)>>11) / (1 << 53)
+}
+
+// fits reports whether text has the form of a pattern, in which * stands for
+// any number of characters, slashes among them.
+func fits(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+		return false
+	}
+	text = text[len(first) : len(text)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, rest, found := strings.Cut(text, part)
+		if !found {
+			return false
+		}
+		text = rest
+	}
+	return true
+}
+
+// fitsAny reports whether there are no patterns, or text fits one. No text fits none.
+func fitsAny(patterns []string, text string) bool {
+	if len(patterns) == 0 {
+		return true
+	}
+	for _, pattern := range patterns {
+		if text != "" && fits(pattern, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// limiter keeps to a budget and a rate.
+type limiter struct {
+	budget  Budget
+	rate    Rate
+	total   int
+	perName counters[string]
+	times   []time.Duration // of the latest faults, at most rate.Count: a ring
+	next    int
+}
+
+func newLimiter(b Budget, r Rate) limiter {
+	return limiter{budget: b, rate: r, perName: newCounters[string]()}
+}
+
+// allows reports whether one more fault is within the limits. Take then uses it up.
+func (l *limiter) allows(name string, since time.Duration) bool {
+	switch {
+	case l.budget.Total != 0 && l.total >= l.budget.Total:
+		return false
+	case l.budget.PerName != 0 && l.perName.of(name) >= l.budget.PerName:
+		return false
+	case l.rate.Count != 0 && len(l.times) == l.rate.Count:
+		return since-l.times[l.next] >= l.rate.Per
+	}
+	return true
+}
+
+func (l *limiter) take(name string, since time.Duration) {
+	l.total++
+	if l.budget.PerName != 0 {
+		l.perName.add(name)
+	}
+	switch {
+	case l.rate.Count == 0:
+	case len(l.times) < l.rate.Count:
+		l.times = append(l.times, since)
+	default:
+		l.times[l.next] = since
+		l.next = (l.next + 1) % len(l.times)
+	}
 }

@@ -12,11 +12,13 @@ import (
 	"pgregory.net/rapid"
 )
 
+var mark = map[bool]byte{true: 'x', false: '.'}
+
 // picked shows which of the first n operations a policy picks.
 func picked(p Policy, n int) string {
 	var b strings.Builder
 	for i := range n {
-		b.WriteByte(or(p.picks(i+1, 0), "x", ".")[0])
+		b.WriteByte(mark[p.picks(i+1, 0)])
 	}
 	return b.String()
 }
@@ -45,7 +47,7 @@ func TestPolicyWindow(t *testing.T) {
 	open := func(p Policy) string {
 		var b strings.Builder
 		for i := range 12 {
-			b.WriteByte(or(p.open(time.Duration(i)), "x", ".")[0])
+			b.WriteByte(mark[p.open(time.Duration(i))])
 		}
 		return b.String()
 	}
@@ -78,12 +80,12 @@ func TestPolicyIsTheConjunctionOfItsFields(t *testing.T) {
 // each of the things that identify an operation.
 func TestDiceAreFair(t *testing.T) {
 	const n = 5_000
-	for what, at := range map[string]func(i int) dice{
-		"seed":  func(i int) dice { return roll(uint64(i), "r", operation{op: OpAcquire, name: "n"}, 1) },
-		"rule":  func(i int) dice { return roll(1, fmt.Sprint(i), operation{op: OpAcquire, name: "n"}, 1) },
-		"name":  func(i int) dice { return roll(1, "r", operation{op: OpAcquire, name: fmt.Sprint(i)}, 1) },
-		"owner": func(i int) dice { return roll(1, "r", operation{op: OpAcquire, owner: fmt.Sprint(i)}, 1) },
-		"nth":   func(i int) dice { return roll(1, "r", operation{op: OpAcquire, name: "n"}, i) },
+	for what, at := range map[string]func(i int) random{
+		"seed":  func(i int) random { return draw(uint64(i), "r", operation{op: OpAcquire, name: "n"}, 1) },
+		"rule":  func(i int) random { return draw(1, fmt.Sprint(i), operation{op: OpAcquire, name: "n"}, 1) },
+		"name":  func(i int) random { return draw(1, "r", operation{op: OpAcquire, name: fmt.Sprint(i)}, 1) },
+		"owner": func(i int) random { return draw(1, "r", operation{op: OpAcquire, owner: fmt.Sprint(i)}, 1) },
+		"nth":   func(i int) random { return draw(1, "r", operation{op: OpAcquire, name: "n"}, i) },
 	} {
 		var happens, jitter, both int
 		for i := range n {
@@ -107,15 +109,15 @@ func TestDiceAreFair(t *testing.T) {
 }
 
 func TestDiceKnowFieldsApart(t *testing.T) {
-	seen := map[dice]string{}
+	seen := map[random]string{}
 	for _, o := range []operation{
 		{op: OpAcquire, name: "ab", owner: "c"}, {op: OpAcquire, name: "a", owner: "bc"}, {op: OpAcquire, name: "abc"},
 		{op: OpRenew, name: "ab", owner: "c"}, {op: OpAcquire, owner: "abc"},
 	} {
-		d := roll(1, "r", o, 1)
+		d := draw(1, "r", o, 1)
 		require.Empty(t, seen[d], "%+v", o)
 		seen[d] = fmt.Sprintf("%+v", o)
-		require.Equal(t, d, roll(1, "r", operation{op: o.op, name: o.name, owner: o.owner, id: "another"}, 1), "an ID is random: nothing may go by it")
+		require.Equal(t, d, draw(1, "r", operation{op: o.op, name: o.name, owner: o.owner, id: "another"}, 1), "an ID is random: nothing may go by it")
 	}
 }
 

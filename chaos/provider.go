@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -52,9 +53,9 @@ type Provider struct {
 	options    Options
 	partitions bool // whether the plan has any
 	start      time.Time
-	injected   *counter
+	injected   metric.Int64Counter
 
-	quiet    atomic.Bool // nothing is to happen
+	inactive atomic.Bool // nothing is to happen
 	closed   atomic.Bool
 	lifetime context.Context // ends with Close
 	end      context.CancelFunc
@@ -65,9 +66,8 @@ type Provider struct {
 	limit   limiter
 	owners  *recent[string, string]
 	asked   counters[identity]
-	report  tally
-	late    int           // operations that are on their way
-	settled chan struct{} // closed when late is 0; nil unless somebody waits
+	report  Report
+	settled chan struct{} // closed when nothing is on its way late; nil unless somebody waits
 	ending  bool          // no goroutine is started any more
 	workers sync.WaitGroup
 }
@@ -101,7 +101,7 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 		inner: provider, caps: provider.Capabilities(), plan: plan, options: options, start: time.Now(),
 		limit:  newLimiter(plan.Budget, plan.Rate),
 		owners: newRecent[string, string](2 * kept), asked: newCounters[identity](),
-		injected: newCounter(options.MeterProvider, plan), report: newTally(),
+		injected: newCounter(options.MeterProvider), report: newReport(plan),
 	}
 	p.batcher, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	p.waiter, _ = abstractions.As[abstractions.Waiter](provider)
@@ -112,8 +112,8 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 		p.rules = append(p.rules, newRule(r))
 		p.partitions = p.partitions || r.Fault.Kind == FaultPartitioned
 	}
-	slices.SortStableFunc(p.rules, func(a, b *rule) int { return a.rank() - b.rank() })
-	p.quiet.Store(len(p.rules) == 0)
+	slices.SortStableFunc(p.rules, func(a, b *rule) int { return cmp.Compare(b.priority(), a.priority()) })
+	p.inactive.Store(len(p.rules) == 0)
 	p.lifetime, p.end = context.WithCancel(context.Background())
 	p.close = sync.OnceValue(p.shutDown)
 	return p, nil

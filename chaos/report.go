@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,15 +42,9 @@ const others = "(others)"
 func (p *Provider) Report() Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := Report{
-		Plan: p.plan.Name, Seed: p.plan.Seed, Injected: p.report.injected, Late: p.report.late,
-		Operations: maps.Clone(p.report.operations), ByRule: maps.Clone(p.report.byRule), ByKind: maps.Clone(p.report.byKind),
-		ByOp: maps.Clone(p.report.byOp), ByName: maps.Clone(p.report.byName), ByOwner: maps.Clone(p.report.byOwner),
-	}
-	r.Late.Pending = p.late
-	for _, rule := range p.rules {
-		r.ByRule[rule.Name] += 0
-	}
+	r := p.report
+	r.Operations, r.ByRule, r.ByKind = maps.Clone(r.Operations), maps.Clone(r.ByRule), maps.Clone(r.ByKind)
+	r.ByOp, r.ByName, r.ByOwner = maps.Clone(r.ByOp), maps.Clone(r.ByName), maps.Clone(r.ByOwner)
 	return r
 }
 
@@ -86,15 +79,6 @@ func (r Report) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// JSON is the report for machines.
-func (r Report) JSON() []byte {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		panic("chaos: a report can't be written as JSON: " + err.Error()) // maps of strings and numbers
-	}
-	return text
-}
-
 // shown is how many entries of a section are printed.
 const shown = 10
 
@@ -116,35 +100,27 @@ func section[K ~string](b *strings.Builder, title string, counts map[K]int) {
 	fmt.Fprintf(b, "  %s: %s\n", title, strings.Join(parts, ", "))
 }
 
-// tally is a report in the making. The provider's lock guards it.
-type tally struct {
-	operations map[Op]int
-	injected   int
-	byRule     map[string]int
-	byKind     map[FaultKind]int
-	byOp       map[Op]int
-	byName     map[string]int
-	byOwner    map[string]int
-	late       LateDeliveries
-}
-
-func newTally() tally {
-	return tally{
-		operations: map[Op]int{}, byRule: map[string]int{}, byKind: map[FaultKind]int{},
-		byOp: map[Op]int{}, byName: map[string]int{}, byOwner: map[string]int{},
+func newReport(p Plan) Report {
+	r := Report{
+		Plan: p.Name, Seed: p.Seed, Operations: map[Op]int{}, ByRule: map[string]int{}, ByKind: map[FaultKind]int{},
+		ByOp: map[Op]int{}, ByName: map[string]int{}, ByOwner: map[string]int{},
 	}
+	for _, rule := range p.Rules {
+		r.ByRule[rule.Name] = 0
+	}
+	return r
 }
 
-func (t *tally) add(i Injection) {
-	t.injected++
-	t.byRule[i.Rule]++
-	t.byKind[i.Kind]++
-	t.byOp[i.Op]++
-	bump(t.byName, i.Name)
-	bump(t.byOwner, i.Owner)
+func (r *Report) add(i Injection) {
+	r.Injected++
+	r.ByRule[i.Rule]++
+	r.ByKind[i.Kind]++
+	r.ByOp[i.Op]++
+	increment(r.ByName, i.Name)
+	increment(r.ByOwner, i.Owner)
 }
 
-func bump(counts map[string]int, key string) {
+func increment(counts map[string]int, key string) {
 	if _, ok := counts[key]; !ok && len(counts) >= maxReported {
 		key = others
 	}

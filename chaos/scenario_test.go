@@ -62,7 +62,7 @@ func scenario(t *testing.T, plan chaos.Plan) (history string, report chaos.Repor
 		report = p.Report()
 		require.NoError(t, p.Close())
 		synctest.Wait()
-		tr.add("%s", report.JSON())
+		tr.add("%s", asJSON(t, report))
 		history = tr.String()
 	})
 	return history, report

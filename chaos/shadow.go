@@ -11,7 +11,7 @@ import (
 func (p Plan) shadowed() error {
 	for i, r := range p.Rules {
 		for j, by := range p.Rules {
-			first := by.first() && !r.first() || j < i && by.first() == r.first()
+			first := by.priority() > r.priority() || j < i && by.priority() == r.priority()
 			if first && !by.Disabled && by.takesAll() && by.Match.covers(by.Fault.Kind, r.Match, r.Fault.Kind) && r.Fault.Kind != FaultDelay {
 				return invalid(fmt.Sprintf("Plan.Rules[%d]", i), string(r.Fault.Kind),
 					fmt.Sprintf("operations that Plan.Rules[%d], %s, does not take first: this rule would never fire", j, by.Fault.Kind))
@@ -21,8 +21,8 @@ func (p Plan) shadowed() error {
 	return nil
 }
 
-// first says that a rule is asked before others: what is cut off is cut off.
-func (r Rule) first() bool { return r.Fault.Kind == FaultPartitioned }
+// priority puts partitions before other rules: what is cut off is cut off.
+func (r Rule) priority() int { return traits[r.Fault.Kind].priority }
 
 // takesAll says that a rule happens to every operation that matches, and that no
 // other fault can happen to one then.

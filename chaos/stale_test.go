@@ -46,6 +46,27 @@ func TestStaleReadsShowWhatWas(t *testing.T) {
 	})
 }
 
+// A caller who changes what it got does not change what the next one gets.
+func TestStaleAnswerIsTheCallersOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := wrapped(t, chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultStaleRead, Delay: second}})
+		req := claim("n", "id")
+		req.Metadata = map[string]string{"of": "id"}
+		_, err := b.Provider.Acquire(t.Context(), req)
+		require.NoError(t, err)
+		for i := range 3 {
+			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+			require.NoError(t, err)
+			require.Equal(t, "id", record.Metadata["of"])
+			record.Metadata["of"] = "another"
+			if i == 0 {
+				time.Sleep(second)
+			}
+		}
+		require.Equal(t, 2, p.Report().Injected, "the same old answer, twice")
+	})
+}
+
 // A replica that lags catches up.
 func TestStaleReadsAreNoStalerThanTheyNeedBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

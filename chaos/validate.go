@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,83 +40,63 @@ func (r Rule) validate() error {
 
 // fits checks fields of a rule against each other.
 func (r Rule) fits() error {
+	if r.Fault.Kind != FaultPartitioned {
+		return nil
+	}
 	window := Policy{From: r.When.From, To: r.When.To, Repeat: r.When.Repeat}
-	if r.Fault.Kind == FaultPartitioned && r.When != window {
-		return invalid("When", "more than a window", "From, To and Repeat only: a partition is a state and not a matter of single operations")
-	}
-	if r.Fault.Kind == FaultPartitioned && (r.Budget != Budget{} || r.Rate != Rate{}) {
-		return invalid("Budget", "a limit", "neither Budget nor Rate for a partition, which lasts as long as its window")
-	}
-	return nil
+	return firstOf(
+		need(r.When == window, "When", "more than a window", "From, To and Repeat only: a partition is a state and not a matter of single operations"),
+		need(r.Budget == Budget{} && r.Rate == Rate{}, "Budget", "a limit", "neither Budget nor Rate for a partition, which lasts as long as its window"),
+	)
 }
 
 func (f Fault) validate() error {
 	t, ok := traits[f.Kind]
 	if !ok {
-		return invalid("Fault.Kind", string(f.Kind), "one of "+listKinds())
+		return invalid("Fault.Kind", string(f.Kind), "one of "+list(slices.Sorted(maps.Keys(traits))))
 	}
-	unused := "0 for " + string(f.Kind) + ", which does not use it"
-	switch {
-	case f.Delay < 0 || f.Delay != 0 && !t.delay:
-		return invalid("Fault.Delay", f.Delay, or(f.Delay < 0, "0 or more", unused))
-	case f.Jitter < 0 || f.Jitter != 0 && !t.jitter:
-		return invalid("Fault.Jitter", f.Jitter, or(f.Jitter < 0, "0 or more", unused))
-	case t.needsDelay && sum(f.Delay, f.Jitter) <= 0:
-		return invalid("Fault.Delay", f.Delay, "more than 0")
-	case f.After && !t.after:
-		return invalid("Fault.After", true, "false for "+string(f.Kind)+", which has a place of its own")
-	case f.RetryAfter < 0 || f.RetryAfter != 0 && f.Kind != FaultThrottle:
-		return invalid("Fault.RetryAfter", f.RetryAfter, or(f.RetryAfter < 0, "0 or more", unused))
-	case f.RunOut && f.Kind != FaultBroken:
-		return invalid("Fault.RunOut", true, "false for "+string(f.Kind)+", which does not use it")
-	}
-	return f.validateFailure()
-}
-
-func (f Fault) validateFailure() error {
-	switch {
-	case f.Failure == "":
-		return nil
-	case f.Kind != FaultError:
-		return invalid("Fault.Failure", string(f.Failure), `"" for `+string(f.Kind)+", which does not use it")
-	case f.Failure == FailureUnavailable:
-		return nil
-	case f.Failure != FailureDenied && f.Failure != FailureNotSetUp:
-		return invalid("Fault.Failure", string(f.Failure), fmt.Sprintf("%s, %s or %s", FailureUnavailable, FailureDenied, FailureNotSetUp))
-	case f.After:
-		return invalid("Fault.Failure", string(f.Failure), "unavailable with After: the others promise that nothing was applied")
-	}
-	return nil
+	unused := " for " + string(f.Kind) + ", which does not use it"
+	return firstOf(
+		need(f.Delay >= 0, "Fault.Delay", f.Delay, "0 or more"),
+		need(f.Delay == 0 || t.delay, "Fault.Delay", f.Delay, "0"+unused),
+		need(f.Jitter >= 0, "Fault.Jitter", f.Jitter, "0 or more"),
+		need(f.Jitter == 0 || t.jitter, "Fault.Jitter", f.Jitter, "0"+unused),
+		need(!t.needsDelay || sum(f.Delay, f.Jitter) > 0, "Fault.Delay", f.Delay, "more than 0"),
+		need(!f.After || t.after, "Fault.After", true, "false for "+string(f.Kind)+", which has a place of its own"),
+		need(f.RetryAfter >= 0, "Fault.RetryAfter", f.RetryAfter, "0 or more"),
+		need(f.RetryAfter == 0 || f.Kind == FaultThrottle, "Fault.RetryAfter", f.RetryAfter, "0"+unused),
+		need(!f.RunOut || f.Kind == FaultBroken, "Fault.RunOut", true, "false"+unused),
+		need(f.Failure == "" || f.Kind == FaultError, "Fault.Failure", string(f.Failure), `""`+unused),
+		need(slices.Contains([]Failure{"", FailureUnavailable, FailureDenied, FailureNotSetUp}, f.Failure), "Fault.Failure", string(f.Failure),
+			fmt.Sprintf("%s, %s or %s", FailureUnavailable, FailureDenied, FailureNotSetUp)),
+		need(f.Failure == "" || f.Failure == FailureUnavailable || !f.After, "Fault.Failure", string(f.Failure),
+			"unavailable with After: the others promise that nothing was applied"),
+	)
 }
 
 func (p Policy) validate() error {
-	switch {
-	case p.From < 0:
-		return invalid("When.From", p.From, "0 or more")
-	case p.To != 0 && p.To <= p.From:
-		return invalid("When.To", p.To, fmt.Sprintf("more than From, which is %v; or 0 for no end", p.From))
-	case p.Repeat < 0 || p.Repeat != 0 && (p.To == 0 || p.Repeat < p.To):
-		return invalid("When.Repeat", p.Repeat, "0 for one window; else To to be set, and at least To")
-	case p.Skip < 0:
-		return invalid("When.Skip", p.Skip, "0 or more")
-	case p.First < 0:
-		return invalid("When.First", p.First, "0 for no limit, or more")
-	case p.Every < 0:
-		return invalid("When.Every", p.Every, "0 for each, or more")
-	case strings.Trim(p.Sequence, "x.") != "" || p.Sequence != "" && !strings.Contains(p.Sequence, "x"):
-		return invalid("When.Sequence", p.Sequence, "x for a fault and . for none, with at least one x")
-	case !(p.Probability >= 0 && p.Probability <= 1):
-		return invalid("When.Probability", p.Probability, "0 for always, or more, up to 1")
-	case p.First != 0 && p.First < p.Every, p.Every != 0 && p.Sequence != "" && !p.strikes():
-		return invalid("When.Every", p.Every, "no more than First, and to fall on an x of Sequence: this rule would never fire")
-	case p.PerName && p.Skip == 0 && p.First == 0 && p.Every == 0 && p.Sequence == "":
-		return invalid("When.PerName", true, "Skip, First, Every or Sequence to be set: nothing else counts")
-	}
-	return nil
+	counts := p.Skip != 0 || p.First != 0 || p.Every != 0 || p.Sequence != ""
+	return firstOf(
+		need(p.From >= 0, "When.From", p.From, "0 or more"),
+		need(p.To == 0 || p.To > p.From, "When.To", p.To, fmt.Sprintf("more than From, which is %v; or 0 for no end", p.From)),
+		need(p.Repeat == 0 || p.To != 0 && p.Repeat >= p.To, "When.Repeat", p.Repeat, "0 for one window; else To to be set, and at least To"),
+		need(p.Skip >= 0, "When.Skip", p.Skip, "0 or more"),
+		need(p.First >= 0, "When.First", p.First, "0 for no limit, or more"),
+		need(p.Every >= 0, "When.Every", p.Every, "0 for each, or more"),
+		need(strings.Trim(p.Sequence, "x.") == "" && (p.Sequence == "" || strings.Contains(p.Sequence, "x")), "When.Sequence", p.Sequence,
+			"x for a fault and . for none, with at least one x"),
+		need(p.Probability >= 0 && p.Probability <= 1, "When.Probability", p.Probability, "0 for always, or more, up to 1"),
+		need(p.canFire(), "When.Every", p.Every, "no more than First, and to fall on an x of Sequence: this rule would never fire"),
+		need(!p.PerName || counts, "When.PerName", true, "Skip, First, Every or Sequence to be set: nothing else counts"),
+	)
 }
 
-// strikes reports whether Every falls on an x of Sequence.
-func (p Policy) strikes() bool {
+// canFire reports whether some operation is one of First, an Every-th, and an x of
+// Sequence.
+func (p Policy) canFire() bool {
+	if p.Every <= 0 || p.Sequence == "" {
+		return p.First == 0 || p.Every <= p.First
+	}
 	for n := p.Every; n <= len(p.Sequence) && (p.First == 0 || n <= p.First); n += p.Every {
 		if p.Sequence[n-1] == 'x' {
 			return true
@@ -125,47 +107,36 @@ func (p Policy) strikes() bool {
 
 func (m Match) validate(kind FaultKind) error {
 	if len(m.Names) > 0 && len(m.Ops) > 0 && !slices.ContainsFunc(m.Ops, func(op Op) bool { return slices.Contains(named, op) }) {
-		return invalid("Match.Names", strings.Join(m.Names, ", "), "nothing for "+listOps(m.Ops)+", which have no name: this rule would never fire")
+		return invalid("Match.Names", strings.Join(m.Names, ", "), "nothing for "+list(m.Ops)+", which have no name: this rule would never fire")
 	}
 	for i, op := range m.Ops {
 		if !slices.Contains(allOps, op) {
-			return invalid(fmt.Sprintf("Match.Ops[%d]", i), string(op), "one of "+listOps(allOps))
+			return invalid(fmt.Sprintf("Match.Ops[%d]", i), string(op), "one of "+list(allOps))
 		}
 		if !slices.Contains(traits[kind].ops, op) {
-			return invalid(fmt.Sprintf("Match.Ops[%d]", i), string(op), fmt.Sprintf("one to which %s can happen: %s", kind, listOps(traits[kind].ops)))
+			return invalid(fmt.Sprintf("Match.Ops[%d]", i), string(op), fmt.Sprintf("one to which %s can happen: %s", kind, list(traits[kind].ops)))
 		}
 	}
-	for i, pattern := range m.Names {
-		if pattern == "" {
-			return invalid(fmt.Sprintf("Match.Names[%d]", i), pattern, "a name, in which * stands for any characters")
-		}
-	}
-	for i, pattern := range m.Owners {
-		if pattern == "" {
-			return invalid(fmt.Sprintf("Match.Owners[%d]", i), pattern, "an owner, in which * stands for any characters")
-		}
-	}
-	return nil
+	name, owner := slices.Index(m.Names, ""), slices.Index(m.Owners, "")
+	return firstOf(
+		need(name < 0, fmt.Sprintf("Match.Names[%d]", name), "", "a name, in which * stands for any characters"),
+		need(owner < 0, fmt.Sprintf("Match.Owners[%d]", owner), "", "an owner, in which * stands for any characters"),
+	)
 }
 
 func (b Budget) validate() error {
-	switch {
-	case b.Total < 0:
-		return invalid("Budget.Total", b.Total, "0 for no limit, or more")
-	case b.PerName < 0:
-		return invalid("Budget.PerName", b.PerName, "0 for no limit, or more")
-	}
-	return nil
+	return firstOf(
+		need(b.Total >= 0, "Budget.Total", b.Total, "0 for no limit, or more"),
+		need(b.PerName >= 0, "Budget.PerName", b.PerName, "0 for no limit, or more"),
+	)
 }
 
 func (r Rate) validate() error {
-	switch {
-	case r.Count < 0 || r.Count > maxRate || r.Count == 0 && r.Per != 0:
-		return invalid("Rate.Count", r.Count, fmt.Sprintf("1 to %d; or 0, and Per 0, for no limit", maxRate))
-	case r.Per < 0 || r.Per == 0 && r.Count != 0:
-		return invalid("Rate.Per", r.Per, "more than 0; or 0, and Count 0, for no limit")
-	}
-	return nil
+	return firstOf(
+		need(r.Count >= 0 && r.Count <= maxRate && (r.Count != 0 || r.Per == 0), "Rate.Count", r.Count,
+			fmt.Sprintf("1 to %d; or 0, and Per 0, for no limit", maxRate)),
+		need(r.Per >= 0 && (r.Per != 0 || r.Count == 0), "Rate.Per", r.Per, "more than 0; or 0, and Count 0, for no limit"),
+	)
 }
 
 // sum adds times that are not negative and never wraps around.
@@ -180,11 +151,24 @@ func invalid(field string, value any, want string) error {
 	return &abstractions.InvalidError{Field: field, Value: value, Want: want}
 }
 
-func or(first bool, a, b string) string {
-	if first {
-		return a
+// need is the error of a field that does not meet a condition.
+func need(met bool, field string, value any, want string) error {
+	if met {
+		return nil
 	}
-	return b
+	return invalid(field, value, want)
+}
+
+func isInvalid(err error) bool {
+	return errors.As(err, new(*abstractions.InvalidError))
+}
+
+// within says where the field of an error is.
+func within(where string, err error) error {
+	if known := (*abstractions.InvalidError)(nil); errors.As(err, &known) {
+		return invalid(where+"."+known.Field, known.Value, known.Want)
+	}
+	return err
 }
 
 func firstOf(errs ...error) error {
@@ -196,19 +180,11 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-func listKinds() string {
-	var names []string
-	for kind := range traits {
-		names = append(names, string(kind))
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
-func listOps(ops []Op) string {
-	names := make([]string, len(ops))
-	for i, op := range ops {
-		names[i] = string(op)
+// list names kinds or operations.
+func list[T ~string](all []T) string {
+	names := make([]string, len(all))
+	for i, one := range all {
+		names[i] = string(one)
 	}
 	return strings.Join(names, ", ")
 }

@@ -3,40 +3,25 @@ package chaos
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// The methods below are in two parts, so that what the second allocates costs
-// nothing while no fault is to happen. A request that can't work is the wrapped
-// provider's to refuse: no fault hides that.
-
-// nothing is the answer of verbs that have none.
+// nothing is the request, or the answer, of verbs that have none.
 type nothing struct{}
-
-// state reports whether the wrapper is closed, and whether nothing is to happen.
-func (p *Provider) state() (quiet bool, err error) {
-	if p.closed.Load() {
-		return true, abstractions.ErrClosed
-	}
-	return p.quiet.Load(), nil
-}
 
 // Acquire is the wrapped provider's, with the plan's faults.
 func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	quiet, err := p.state()
-	switch {
-	case err != nil:
-		return abstractions.Grant{}, err
-	case quiet:
-		p.introduce(req)
-		return p.inner.Acquire(ctx, req)
+	if p.inactive.Load() {
+		p.register(req)
 	}
-	return p.acquire(ctx, req)
+	o := operation{op: OpAcquire, name: req.Name, id: req.ID, owner: req.Owner}
+	return call(ctx, p, p.inner, o, req, abstractions.Provider.Acquire)
 }
 
-// introduce remembers whose claim it is, for rules that are enabled later.
-func (p *Provider) introduce(req abstractions.AcquireRequest) {
+// register remembers whose claim it is, for rules that are enabled later.
+func (p *Provider) register(req abstractions.AcquireRequest) {
 	if len(p.plan.Rules) == 0 {
 		return
 	}
@@ -45,32 +30,9 @@ func (p *Provider) introduce(req abstractions.AcquireRequest) {
 	p.owners.put(req.ID, req.Owner)
 }
 
-func (p *Provider) acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	if req.Validate(p.caps) != nil {
-		return p.inner.Acquire(ctx, req)
-	}
-	req.Metadata = maps.Clone(req.Metadata) // it may be sent when the caller has it back
-	o := operation{op: OpAcquire, name: req.Name, id: req.ID, owner: req.Owner}
-	return through(ctx, p, o, func(ctx context.Context) (abstractions.Grant, error) { return p.inner.Acquire(ctx, req) })
-}
-
 // Renew is the wrapped provider's, with the plan's faults.
 func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	quiet, err := p.state()
-	switch {
-	case err != nil:
-		return abstractions.Grant{}, err
-	case quiet:
-		return p.inner.Renew(ctx, req)
-	}
-	return p.renew(ctx, req)
-}
-
-func (p *Provider) renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	if req.Validate(p.caps) != nil {
-		return p.inner.Renew(ctx, req)
-	}
-	return through(ctx, p, renewal(req), func(ctx context.Context) (abstractions.Grant, error) { return p.inner.Renew(ctx, req) })
+	return call(ctx, p, p.inner, renewal(req), req, abstractions.Provider.Renew)
 }
 
 func renewal(req abstractions.RenewRequest) operation {
@@ -79,41 +41,108 @@ func renewal(req abstractions.RenewRequest) operation {
 
 // Release is the wrapped provider's, with the plan's faults.
 func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	quiet, err := p.state()
-	switch {
-	case err != nil:
-		return err
-	case quiet:
-		return p.inner.Release(ctx, req)
+	release := func(inner abstractions.Provider, ctx context.Context, req abstractions.ReleaseRequest) (nothing, error) {
+		return nothing{}, inner.Release(ctx, req)
 	}
-	return p.release(ctx, req)
-}
-
-func (p *Provider) release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	if req.Validate(p.caps) != nil {
-		return p.inner.Release(ctx, req)
-	}
-	o := operation{op: OpRelease, name: req.Name, id: req.ID}
-	_, err := through(ctx, p, o, func(ctx context.Context) (nothing, error) { return nothing{}, p.inner.Release(ctx, req) })
+	_, err := call(ctx, p, p.inner, operation{op: OpRelease, name: req.Name, id: req.ID}, req, release)
 	return err
 }
 
 // Break is the wrapped provider's, with the plan's faults.
 func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	quiet, err := p.state()
-	switch {
-	case err != nil:
-		return abstractions.BreakResult{}, err
-	case quiet:
-		return p.inner.Break(ctx, req)
-	}
-	return p.breaks(ctx, req)
+	return call(ctx, p, p.inner, operation{op: OpBreak, name: req.Name}, req, abstractions.Provider.Break)
 }
 
-func (p *Provider) breaks(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	if req.Validate(p.caps) != nil {
-		return p.inner.Break(ctx, req)
+// Inspect is the wrapped provider's, with the plan's faults.
+func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	return call(ctx, p, p.inner, operation{op: OpInspect, name: req.Name}, req, abstractions.Provider.Inspect)
+}
+
+// List is the wrapped provider's, with the plan's faults.
+func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	return call(ctx, p, p.lister, operation{op: OpList}, req, abstractions.Lister.List)
+}
+
+// History is the wrapped provider's, with the plan's faults.
+func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+	return call(ctx, p, p.historian, operation{op: OpHistory, name: req.Name}, req, abstractions.HistoryReader.History)
+}
+
+// Ping is the wrapped provider's, with the plan's faults.
+func (p *Provider) Ping(ctx context.Context) error {
+	ping := func(inner abstractions.Pinger, ctx context.Context, _ nothing) (nothing, error) {
+		return nothing{}, inner.Ping(ctx)
 	}
-	o := operation{op: OpBreak, name: req.Name}
-	return through(ctx, p, o, func(ctx context.Context) (abstractions.BreakResult, error) { return p.inner.Break(ctx, req) })
+	_, err := call(ctx, p, p.pinger, operation{op: OpPing}, nothing{}, ping)
+	return err
+}
+
+// verb sends a request to the wrapped provider, or to one of its abilities.
+type verb[P, Q, R any] func(inner P, ctx context.Context, req Q) (R, error)
+
+// call makes a request. What its second part allocates costs nothing while no fault is
+// to happen.
+func call[P, Q, R any](ctx context.Context, p *Provider, inner P, o operation, req Q, send verb[P, Q, R]) (R, error) {
+	var none R
+	switch {
+	case p.closed.Load():
+		return none, abstractions.ErrClosed
+	case any(inner) == nil:
+		return none, p.wrap(o, abstractions.ErrUnsupported)
+	case p.inactive.Load():
+		return send(inner, ctx, req)
+	}
+	return callUnderPlan(ctx, p, inner, o, req, send)
+}
+
+func callUnderPlan[P, Q, R any](ctx context.Context, p *Provider, inner P, o operation, req Q, send verb[P, Q, R]) (R, error) {
+	if !p.isValid(req) { // the wrapped provider's to refuse: no fault hides that
+		return send(inner, ctx, req)
+	}
+	if slices.Contains(reads, o.op) {
+		o.owner, o.read = p.options.Owner, req
+	}
+	req = own(req) // it may be sent when the caller has it back
+	answer, err := intercept(ctx, p, o, func(ctx context.Context) (R, error) {
+		answer, err := send(inner, ctx, req)
+		if err == nil && o.read != nil {
+			p.remember(o, own(answer))
+		}
+		return answer, err
+	})
+	return own(answer), err
+}
+
+func (p *Provider) isValid(req any) bool {
+	if history, ok := req.(abstractions.HistoryRequest); ok {
+		req = abstractions.InspectRequest{Name: history.Name}
+	}
+	checked, ok := req.(interface {
+		Validate(abstractions.Capabilities) error
+	})
+	return !ok || checked.Validate(p.caps) == nil
+}
+
+// own copies what is shared of a request or an answer: the caller may change it, and it
+// may be used again, later.
+func own[T any](t T) T {
+	var copied any = t
+	switch v := copied.(type) {
+	case abstractions.AcquireRequest:
+		v.Metadata = maps.Clone(v.Metadata)
+		copied = v
+	case abstractions.Record:
+		v.Metadata = maps.Clone(v.Metadata)
+		copied = v
+	case abstractions.ListResult:
+		v.Records = slices.Clone(v.Records)
+		for i := range v.Records {
+			v.Records[i] = own(v.Records[i])
+		}
+		copied = v
+	case abstractions.HistoryResult:
+		v.Entries = slices.Clone(v.Entries)
+		copied = v
+	}
+	return copied.(T)
 }

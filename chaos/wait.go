@@ -9,65 +9,56 @@ import (
 // Wait is the wrapped provider's, with the plan's faults: of the registration,
 // and of the hints.
 func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	quiet, err := p.state()
+	inactive := p.inactive.Load()
 	switch {
-	case err != nil:
-		return abstractions.Wakeups{}, err
+	case p.closed.Load():
+		return abstractions.Wakeups{}, abstractions.ErrClosed
 	case p.waiter == nil:
 		return abstractions.Wakeups{}, p.wrap(operation{op: OpWait, name: req.Name}, abstractions.ErrUnsupported)
-	case quiet && !p.partitions:
+	case inactive && !p.partitions:
 		return p.waiter.Wait(ctx, req)
 	}
-	return p.wait(ctx, req, quiet)
+	return p.wait(ctx, req, inactive)
 }
 
 // wait puts itself between the hints and their reader. If nothing is to happen yet it
 // does so for partitions that may come while the registration lasts.
-func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, quiet bool) (abstractions.Wakeups, error) {
+func (p *Provider) wait(ctx context.Context, req abstractions.WaitRequest, inactive bool) (abstractions.Wakeups, error) {
 	register := func(ctx context.Context) (abstractions.Wakeups, error) { return p.waiter.Wait(ctx, req) }
 	if ctx.Err() != nil || req.Validate(p.caps) != nil {
 		return register(ctx)
 	}
 	o := operation{op: OpWait, name: req.Name, id: req.ID}
-	var f fate
-	if !quiet {
+	var f decision
+	if !inactive {
 		f = p.decide(&o)
 	}
-	return around(ctx, p, o, f, func(ctx context.Context) (abstractions.Wakeups, error) {
-		if f.main != nil && !f.main.aboutHints() {
-			return perform(ctx, p, o, f.main, register)
+	return withDelays(ctx, p, o, f, func(ctx context.Context) (abstractions.Wakeups, error) {
+		if f.main != nil && !traits[f.main.kind()].hints {
+			return inject(ctx, p, o, f.main, register)
 		}
 		wakeups, err := register(ctx)
 		if err != nil || f.main == nil && !p.partitions {
 			return wakeups, err
 		}
-		return p.relayed(ctx, o, f.main, wakeups), nil
+		return p.relayTo(ctx, o, f.main, wakeups), nil
 	})
 }
 
-// aboutHints reports whether a fault of a Wait leaves the registration alone.
-func (f *fired) aboutHints() bool {
-	switch f.fault().Kind {
-	case FaultHintsLost, FaultDeliveredLate, FaultAppliedTwice:
-		return true
-	}
-	return false
-}
-
-// relayed puts the fault between the hints and their reader, for as long as the
+// relayTo puts the fault between the hints and their reader, for as long as the
 // registration lasts. After Close there are no hints.
-func (p *Provider) relayed(ctx context.Context, o operation, f *fired, from abstractions.Wakeups) abstractions.Wakeups {
+func (p *Provider) relayTo(ctx context.Context, o operation, f *occurrence, from abstractions.Wakeups) abstractions.Wakeups {
 	to := make(chan struct{}, 1)
 	if f != nil {
 		p.note(ctx, o, f)
 	}
-	if f == nil || f.fault().Kind != FaultHintsLost {
+	if f == nil || f.kind() != FaultHintsLost {
 		p.spawn(func() { p.relay(ctx, o, f, from.C, to) })
 	}
 	return abstractions.Wakeups{C: to}
 }
 
-func (p *Provider) relay(ctx context.Context, o operation, f *fired, from <-chan struct{}, to chan<- struct{}) {
+func (p *Provider) relay(ctx context.Context, o operation, f *occurrence, from <-chan struct{}, to chan<- struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -76,29 +67,21 @@ func (p *Provider) relay(ctx context.Context, o operation, f *fired, from <-chan
 			return
 		case <-from:
 		}
-		if cut := p.cut(o); cut != nil {
-			p.note(ctx, o, cut)
+		if partition := p.partition(o); partition != nil {
+			p.note(ctx, o, partition)
 			continue
 		}
-		if !p.pass(ctx, f, to) {
+		if f != nil && f.kind() == FaultDeliveredLate && !p.pause(ctx, f.delay) {
 			return
 		}
-	}
-}
-
-// pass hands one hint on: at once, late, or twice.
-func (p *Provider) pass(ctx context.Context, f *fired, to chan<- struct{}) bool {
-	if f != nil && f.fault().Kind == FaultDeliveredLate && !p.pause(ctx, f.delay) {
-		return false
-	}
-	hint(to)
-	if f != nil && f.fault().Kind == FaultAppliedTwice {
-		if !p.pause(ctx, f.delay) {
-			return false
-		}
 		hint(to)
+		if f != nil && f.kind() == FaultAppliedTwice {
+			if !p.pause(ctx, f.delay) {
+				return
+			}
+			hint(to)
+		}
 	}
-	return true
 }
 
 func hint(to chan<- struct{}) {

@@ -9,129 +9,160 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// careless releases whatever lease there is, whoever asks.
-type careless struct{ plain }
+// Defects in what belongs to which claim.
 
-func newCareless(p abstractions.Provider) abstractions.Provider { return careless{plain{p}} }
-
-func (p careless) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-	if err == nil && record.Held && record.ID != req.ID {
-		if _, err := p.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
-			return err
+// releasesAnyLease releases whatever lease there is, whoever asks.
+func releasesAnyLease(p abstractions.Provider) abstractions.Provider {
+	return &altered{plain: plain{p}, release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
+		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
+		if err == nil && record.Held && record.ID != req.ID {
+			if _, err := p.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
+				return err
+			}
 		}
-	}
-	return p.Provider.Release(ctx, req)
+		return p.Release(ctx, req)
+	}}
 }
 
-// selfish refuses the repetition of an acquire that it has granted.
-type selfish struct{ plain }
-
-func newSelfish(p abstractions.Provider) abstractions.Provider { return selfish{plain{p}} }
-
-func (p selfish) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-	if err == nil && record.Held && record.ID == req.ID {
-		return abstractions.Grant{}, &abstractions.HeldError{Holder: record}
-	}
-	return p.Provider.Acquire(ctx, req)
+// refusesRepetitions refuses the repetition of an acquire that it has granted.
+func refusesRepetitions(p abstractions.Provider) abstractions.Provider {
+	return &altered{plain: plain{p}, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
+		if err == nil && record.Held && record.ID == req.ID {
+			return abstractions.Grant{}, &abstractions.HeldError{Holder: record}
+		}
+		return p.Acquire(ctx, req)
+	}}
 }
 
-// silent answers every second renewal, the first one too, without asking the
-// backend: the lease reads as held when it is not, and its holder hears of it
-// one renewal late.
-type silent struct {
+// version is the state of a grant: of how many renewals, and the backend's.
+type version struct {
+	number int
+	inner  any
+}
+
+// comparesVersions changes a claim's version with each renewal, as an ETag does, and
+// takes a renewal with an earlier one for somebody else's: so it does with the
+// renewal after one whose reply was lost.
+func comparesVersions(p abstractions.Provider) abstractions.Provider {
+	var mu sync.Mutex
+	versions := map[string]int{} // by claim
+	return &altered{
+		plain: plain{p},
+		acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+			grant, err := p.Acquire(ctx, req)
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				grant.State = version{versions[req.ID], grant.State}
+			}
+			return grant, err
+		},
+		renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+			has, _ := req.State.(version)
+			req.State = has.inner
+			mu.Lock()
+			defer mu.Unlock()
+			if has.number != versions[req.ID] {
+				return abstractions.Grant{}, &abstractions.LostError{Reason: abstractions.LostTaken}
+			}
+			grant, err := p.Renew(ctx, req)
+			if err == nil {
+				versions[req.ID]++
+				grant.State = version{versions[req.ID], grant.State}
+			}
+			return grant, err
+		},
+		release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
+			if has, ok := req.State.(version); ok {
+				req.State = has.inner
+			}
+			return p.Release(ctx, req)
+		},
+	}
+}
+
+// aliases are IDs by others. It is safe for concurrent use.
+type aliases struct{ sync.Map }
+
+func (a *aliases) of(id string) string {
+	alias, _ := a.Load(id)
+	text, _ := alias.(string)
+	return cmp.Or(text, id)
+}
+
+// grantsReleasedClaims takes a name for a claim that was released, as when the request
+// that comes late is the first that the backend has heard of it. Below, such a claim
+// has another ID.
+func grantsReleasedClaims(p abstractions.Provider) abstractions.Provider {
+	var below, above aliases
+	named := func(grant abstractions.Grant) abstractions.Grant {
+		grant.ID = above.of(grant.ID)
+		return grant
+	}
+	return &altered{
+		plain: plain{p},
+		acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+			id := req.ID
+			req.ID = below.of(id)
+			grant, err := p.Acquire(ctx, req)
+			if errors.Is(err, abstractions.ErrReleased) {
+				req.ID = abstractions.NewID()
+				below.Store(id, req.ID)
+				above.Store(req.ID, id)
+				grant, err = p.Acquire(ctx, req)
+			}
+			if held := (*abstractions.HeldError)(nil); errors.As(err, &held) {
+				holder := held.Holder
+				holder.ID = above.of(holder.ID)
+				err = &abstractions.HeldError{Holder: holder}
+			}
+			return named(grant), err
+		},
+		renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+			req.ID = below.of(req.ID)
+			grant, err := p.Renew(ctx, req)
+			return named(grant), err
+		},
+		release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
+			req.ID = below.of(req.ID)
+			return p.Release(ctx, req)
+		},
+		inspect: func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+			record, err := p.Inspect(ctx, req)
+			record.ID = above.of(record.ID)
+			return record, err
+		},
+	}
+}
+
+// mixesBatches gives the items of a batch each other's answers. A provider that does not
+// renew in batches is not broken.
+func mixesBatches(p abstractions.Provider) abstractions.Provider {
+	batch, ok := abstractions.As[abstractions.BatchRenewer](p)
+	if !ok {
+		return plain{p}
+	}
+	return mixedBatches{plain{p}, batch}
+}
+
+type mixedBatches struct {
 	plain
-	mu       sync.Mutex
-	answered map[string]int // renewals by claim
+	batch abstractions.BatchRenewer
 }
 
-func newSilent(p abstractions.Provider) abstractions.Provider {
-	return &silent{plain: plain{p}, answered: map[string]int{}}
-}
-
-func (p *silent) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	p.mu.Lock()
-	p.answered[req.ID]++
-	skip := p.answered[req.ID]%2 == 1
-	p.mu.Unlock()
-	if skip && req.TTL != abstractions.Infinite && req.Validate(p.Capabilities()) == nil && ctx.Err() == nil {
-		return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}, nil
+func (p mixedBatches) As(target any) bool {
+	batch, ok := target.(*abstractions.BatchRenewer)
+	if ok {
+		*batch = p
 	}
-	return p.Provider.Renew(ctx, req)
+	return ok
 }
 
-// ghostly takes a name for a claim that was released, as when the request that
-// comes late is the first that the backend has heard of it.
-type ghostly struct {
-	plain
-	mu sync.Mutex
-	// alias is what the backend knows a claim by that was released, and claim the
-	// way back.
-	alias, claim map[string]string
-}
-
-func newGhostly(p abstractions.Provider) abstractions.Provider {
-	return &ghostly{plain: plain{p}, alias: map[string]string{}, claim: map[string]string{}}
-}
-
-// below is what the backend knows a claim by.
-func (p *ghostly) below(id string) string { return p.translate(p.alias, id) }
-
-// above is the claim that the backend knows by an ID.
-func (p *ghostly) above(id string) string { return p.translate(p.claim, id) }
-
-func (p *ghostly) translate(ids map[string]string, id string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return cmp.Or(ids[id], id)
-}
-
-// rename gives a claim that was released another ID below.
-func (p *ghostly) rename(id string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	alias := abstractions.NewID()
-	p.alias[id], p.claim[alias] = alias, id
-	return alias
-}
-
-func (p *ghostly) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	id := req.ID
-	req.ID = p.below(id)
-	grant, err := p.Provider.Acquire(ctx, req)
-	if errors.Is(err, abstractions.ErrReleased) {
-		req.ID = p.rename(id)
-		grant, err = p.Provider.Acquire(ctx, req)
+func (p mixedBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	results, err := p.batch.RenewBatch(ctx, reqs)
+	if len(results) > 1 {
+		results = append(results[1:], results[0])
 	}
-	held := (*abstractions.HeldError)(nil)
-	if errors.As(err, &held) {
-		holder := held.Holder
-		holder.ID = p.above(holder.ID)
-		err = &abstractions.HeldError{Holder: holder}
-	}
-	return p.named(grant), err
-}
-
-func (p *ghostly) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	req.ID = p.below(req.ID)
-	grant, err := p.Provider.Renew(ctx, req)
-	return p.named(grant), err
-}
-
-func (p *ghostly) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	req.ID = p.below(req.ID)
-	return p.Provider.Release(ctx, req)
-}
-
-func (p *ghostly) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	record, err := p.Provider.Inspect(ctx, req)
-	record.ID = p.above(record.ID)
-	return record, err
-}
-
-// named gives a grant the ID that its claim goes by outside.
-func (p *ghostly) named(grant abstractions.Grant) abstractions.Grant {
-	grant.ID = p.above(grant.ID)
-	return grant
+	return results, err
 }

@@ -1,6 +1,10 @@
 package broken
 
-import "github.com/distributedleasing/leasing/abstractions"
+import (
+	"context"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
 
 // Defect is one way to be broken.
 type Defect struct {
@@ -16,18 +20,18 @@ type Defect struct {
 // All returns the defects.
 func All() []Defect {
 	return []Defect{
-		{Name: "two holders after a race", Trap: "T18", Plan: "none", Wrap: newRacer},
-		{Name: "a release resets the token", Trap: "T21", Plan: "none", Wrap: newForgetful},
-		{Name: "a renewal revives", Trap: "T20", Plan: "steal-lease", Wrap: newReviver},
-		{Name: "leases expire early", Trap: "T24", Plan: "none", Wrap: newHasty},
-		{Name: "leases expire late", Trap: "T19", Plan: "partition", Wrap: newTardy},
-		{Name: "loss is signalled late", Trap: "T06", Plan: "none", Wrap: newSilent},
-		{Name: "a key is immortal", Trap: "T17", Plan: "partition", Wrap: newImmortal},
-		{Name: "releasing one frees the other's", Trap: "T26", Plan: "flaky-network", Wrap: newCareless},
-		{Name: "a lost reply makes later renewals fail", Trap: "T15", Plan: "lost-replies", Wrap: newVersioned},
-		{Name: "a retry is blocked by its first attempt", Trap: "T13", Plan: "lost-replies", Wrap: newSelfish},
-		{Name: "a released claim is taken again", Trap: "T56", Plan: "flaky-network", Wrap: newGhostly},
-		{Name: "a batch mixes up its answers", Trap: "T66", Plan: "none", Wrap: newMixer},
+		{Name: "two holders after a race", Trap: "T18", Plan: "none", Wrap: takesAfterLooking},
+		{Name: "a release resets the token", Trap: "T21", Plan: "none", Wrap: resetsTokens},
+		{Name: "a renewal revives", Trap: "T20", Plan: "steal-lease", Wrap: renewsLostLeases},
+		{Name: "leases expire early", Trap: "T24", Plan: "none", Wrap: expiresEarly},
+		{Name: "leases expire late", Trap: "T19", Plan: "partition", Wrap: expiresLate},
+		{Name: "loss is signalled late", Trap: "T06", Plan: "none", Wrap: skipsRenewals},
+		{Name: "a key is immortal", Trap: "T17", Plan: "partition", Wrap: neverExpires},
+		{Name: "releasing one frees the other's", Trap: "T26", Plan: "flaky-network", Wrap: releasesAnyLease},
+		{Name: "a lost reply makes later renewals fail", Trap: "T15", Plan: "lost-replies", Wrap: comparesVersions},
+		{Name: "a retry is blocked by its first attempt", Trap: "T13", Plan: "lost-replies", Wrap: refusesRepetitions},
+		{Name: "a released claim is taken again", Trap: "T56", Plan: "flaky-network", Wrap: grantsReleasedClaims},
+		{Name: "a batch mixes up its answers", Trap: "T66", Plan: "none", Wrap: mixesBatches},
 	}
 }
 
@@ -39,3 +43,40 @@ func Correct(p abstractions.Provider) abstractions.Provider { return plain{p} }
 type plain struct{ abstractions.Provider }
 
 func (plain) As(any) bool { return false }
+
+// altered is a provider with a defect in some verbs; nil for none.
+type altered struct {
+	plain
+	acquire func(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error)
+	renew   func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error)
+	release func(context.Context, abstractions.ReleaseRequest) error
+	inspect func(context.Context, abstractions.InspectRequest) (abstractions.Record, error)
+}
+
+func (p *altered) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	if p.acquire == nil {
+		return p.Provider.Acquire(ctx, req)
+	}
+	return p.acquire(ctx, req)
+}
+
+func (p *altered) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	if p.renew == nil {
+		return p.Provider.Renew(ctx, req)
+	}
+	return p.renew(ctx, req)
+}
+
+func (p *altered) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	if p.release == nil {
+		return p.Provider.Release(ctx, req)
+	}
+	return p.release(ctx, req)
+}
+
+func (p *altered) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	if p.inspect == nil {
+		return p.Provider.Inspect(ctx, req)
+	}
+	return p.inspect(ctx, req)
+}

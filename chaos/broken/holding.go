@@ -3,134 +3,180 @@ package broken
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// window is the time between the two steps of a racer, long enough for others
-// to step in.
-const window = 20 * time.Millisecond
+// Defects in who holds a name, and for how long.
 
-// racer looks whether a name is free, and then takes it without looking again.
-type racer struct{ plain }
-
-func newRacer(p abstractions.Provider) abstractions.Provider { return racer{plain{p}} }
-
-func (p racer) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-	if err != nil || record.Held {
-		return p.Provider.Acquire(ctx, req)
-	}
-	timer := time.NewTimer(window)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return abstractions.Grant{}, ctx.Err()
-	}
-	grant, err := p.Provider.Acquire(ctx, req)
-	if errors.Is(err, abstractions.ErrHeld) {
+// takesAfterLooking looks whether a name is free, and then takes it without looking
+// again. Between the two is time for others to step in.
+func takesAfterLooking(p abstractions.Provider) abstractions.Provider {
+	const between = 20 * time.Millisecond
+	return &altered{plain: plain{p}, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
+		if err != nil || record.Held {
+			return p.Acquire(ctx, req)
+		}
+		timer := time.NewTimer(between)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return abstractions.Grant{}, ctx.Err()
+		}
+		grant, err := p.Acquire(ctx, req)
+		if !errors.Is(err, abstractions.ErrHeld) {
+			return grant, err
+		}
 		if _, err := p.Break(ctx, abstractions.BreakRequest{Name: req.Name, Immediate: true}); err != nil {
 			return abstractions.Grant{}, err
 		}
-		return p.Provider.Acquire(ctx, req)
-	}
-	return grant, err
+		return p.Acquire(ctx, req)
+	}}
 }
 
-// reviver renews a lease that has ended, beside its new holder.
-type reviver struct{ plain }
-
-func newReviver(p abstractions.Provider) abstractions.Provider { return reviver{plain{p}} }
-
-func (p reviver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	grant, err := p.Provider.Renew(ctx, req)
-	if errors.Is(err, abstractions.ErrLost) {
-		return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}, nil
-	}
-	return grant, err
+// renewsLostLeases renews a lease that has ended, beside its new holder.
+func renewsLostLeases(p abstractions.Provider) abstractions.Provider {
+	return &altered{plain: plain{p}, renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+		grant, err := p.Renew(ctx, req)
+		if errors.Is(err, abstractions.ErrLost) {
+			return asAsked(req), nil
+		}
+		return grant, err
+	}}
 }
 
-// untimely keeps a lease for another time than the one that it grants.
-type untimely struct {
-	plain
-	kept func(ttl time.Duration) time.Duration
+// asAsked is what a renewal asks for.
+func asAsked(req abstractions.RenewRequest) abstractions.Grant {
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL, State: req.State}
 }
 
-// newHasty keeps leases for half of their time.
-func newHasty(p abstractions.Provider) abstractions.Provider {
-	return &untimely{plain{p}, func(ttl time.Duration) time.Duration { return ttl / 2 }}
+// skipsRenewals answers every second renewal, the first one too, without asking the
+// backend: the lease reads as held when it is not, and its holder hears of it
+// one renewal late.
+func skipsRenewals(p abstractions.Provider) abstractions.Provider {
+	var mu sync.Mutex
+	renewals := map[string]int{} // by claim
+	return &altered{plain: plain{p}, renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+		mu.Lock()
+		renewals[req.ID]++
+		skip := renewals[req.ID]%2 == 1
+		mu.Unlock()
+		if skip && req.TTL != abstractions.Infinite && req.Validate(p.Capabilities()) == nil && ctx.Err() == nil {
+			return asAsked(req), nil
+		}
+		return p.Renew(ctx, req)
+	}}
 }
 
-// newTardy keeps leases for three times their time.
-func newTardy(p abstractions.Provider) abstractions.Provider {
-	return &untimely{plain{p}, func(ttl time.Duration) time.Duration { return 3 * ttl }}
+// expiresEarly keeps leases for half of their time.
+func expiresEarly(p abstractions.Provider) abstractions.Provider {
+	return keeps(p, func(ttl time.Duration) time.Duration { return ttl / 2 })
 }
 
-// stored is the TTL that the backend is asked for.
-func (p *untimely) stored(ttl time.Duration) time.Duration {
-	c := p.Capabilities()
-	if ttl == abstractions.Infinite || ttl < c.MinTTL {
-		return ttl
-	}
-	kept := max(p.kept(ttl), c.MinTTL)
-	if c.MaxTTL > 0 {
-		kept = min(kept, max(ttl, c.MaxTTL))
-	}
-	if c.Granularity > 0 {
-		kept -= kept % c.Granularity
-	}
-	return kept
+// expiresLate keeps leases for three times their time.
+func expiresLate(p abstractions.Provider) abstractions.Provider {
+	return keeps(p, func(ttl time.Duration) time.Duration { return 3 * ttl })
 }
 
-func (p *untimely) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	ttl := req.TTL
-	req.TTL = p.stored(ttl)
-	grant, err := p.Provider.Acquire(ctx, req)
-	return lasting(grant, ttl), err
-}
-
-func (p *untimely) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	ttl := req.TTL
-	req.TTL = p.stored(ttl)
-	grant, err := p.Provider.Renew(ctx, req)
-	return lasting(grant, ttl), err
-}
-
-// lasting makes a grant claim another TTL than it has.
-func lasting(grant abstractions.Grant, ttl time.Duration) abstractions.Grant {
-	if grant.ID != "" {
-		grant.TTL = ttl
-	}
-	return grant
-}
-
-// immortal stores a lease so that it never expires. Where the backend has no
+// neverExpires stores a lease so that it never expires. Where the backend has no
 // infinite leases it is not broken.
-type immortal struct{ plain }
-
-func newImmortal(p abstractions.Provider) abstractions.Provider {
+func neverExpires(p abstractions.Provider) abstractions.Provider {
 	if !p.Capabilities().Infinite {
 		return plain{p}
 	}
-	return immortal{plain{p}}
+	return keeps(p, func(time.Duration) time.Duration { return abstractions.Infinite })
 }
 
-func (p immortal) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	ttl := req.TTL
-	if ttl >= p.Capabilities().MinTTL {
-		req.TTL = abstractions.Infinite
+// keeps keeps a lease for another time than the one that it grants.
+func keeps(p abstractions.Provider, kept func(ttl time.Duration) time.Duration) abstractions.Provider {
+	c := p.Capabilities()
+	stored := func(ttl time.Duration) time.Duration {
+		if ttl == abstractions.Infinite || ttl < c.MinTTL {
+			return ttl
+		}
+		stored := max(kept(ttl), c.MinTTL)
+		if stored == abstractions.Infinite {
+			return stored
+		}
+		if c.MaxTTL > 0 {
+			stored = min(stored, max(ttl, c.MaxTTL))
+		}
+		if c.Granularity > 0 {
+			stored -= stored % c.Granularity
+		}
+		return stored
 	}
-	grant, err := p.Provider.Acquire(ctx, req)
-	return lasting(grant, ttl), err
+	granted := func(grant abstractions.Grant, ttl time.Duration) abstractions.Grant {
+		if grant.ID != "" {
+			grant.TTL = ttl
+		}
+		return grant
+	}
+	return &altered{
+		plain: plain{p},
+		acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+			ttl := req.TTL
+			req.TTL = stored(ttl)
+			grant, err := p.Acquire(ctx, req)
+			return granted(grant, ttl), err
+		},
+		renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+			ttl := req.TTL
+			req.TTL = stored(ttl)
+			grant, err := p.Renew(ctx, req)
+			return granted(grant, ttl), err
+		},
+	}
 }
 
-func (p immortal) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	ttl := req.TTL
-	if ttl >= p.Capabilities().MinTTL {
-		req.TTL = abstractions.Infinite
+// resetsTokens numbers the leases of a name from 1 again after each release.
+func resetsTokens(p abstractions.Provider) abstractions.Provider {
+	var mu sync.Mutex
+	last, hidden := map[string]int64{}, map[string]int64{} // by name: the backend's token, and what is taken off it
+	return &altered{
+		plain: plain{p},
+		acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			grant, err := p.Acquire(ctx, req)
+			if err == nil {
+				last[req.Name] = grant.Token
+				grant.Token -= hidden[req.Name]
+			}
+			return grant, err
+		},
+		renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			shown := req.Token
+			req.Token += hidden[req.Name]
+			grant, err := p.Renew(ctx, req)
+			if err == nil {
+				grant.Token = shown
+			}
+			return grant, err
+		},
+		release: func(ctx context.Context, req abstractions.ReleaseRequest) error {
+			mu.Lock()
+			defer mu.Unlock()
+			req.Token += hidden[req.Name]
+			record, _ := p.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
+			err := p.Release(ctx, req)
+			if err == nil && record.Held && record.ID == req.ID {
+				hidden[req.Name] = last[req.Name]
+			}
+			return err
+		},
+		inspect: func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			record, err := p.Inspect(ctx, req)
+			record.Token = max(0, record.Token-hidden[req.Name])
+			return record, err
+		},
 	}
-	grant, err := p.Provider.Renew(ctx, req)
-	return lasting(grant, ttl), err
 }

@@ -24,6 +24,5 @@
 //	Process.Pause    a long garbage collection, a suspended virtual machine
 //	Process.Kill     out of memory, a power failure
 //
-// The proxy's links are toxiproxy's (github.com/Shopify/toxiproxy). It is for tests:
-// one process, loopback, no authentication.
+// It is for tests: one process, loopback, no authentication.
 package netfault

@@ -4,91 +4,146 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // pair is a client's connection and the one to the server that belongs to it.
 type pair struct {
 	proxy          *Proxy
-	client, server *end
-	ended          chan struct{} // closed when either end is
+	client, server net.Conn
+	ended          chan struct{} // closed when either is
 	once           sync.Once
-	legs           sync.WaitGroup // the gates of both directions
 	// lost says which directions have lost something.
 	lost [2]atomic.Bool
-	// orphaned says that the server's end is gone and that the client must not know.
-	orphaned atomic.Bool
-}
-
-// end is one of the two connections. A link closes the end that it writes to when
-// it is over, and with it the other.
-type end struct {
-	net.Conn
-	pair *pair
-}
-
-func (e *end) Close() error {
-	e.pair.finish()
-	return nil
-}
-
-// Write takes what is for a server's end that has been closed under the client, who is
-// not to hear of it.
-func (e *end) Write(b []byte) (int, error) {
-	n, err := e.Conn.Write(b)
-	if err != nil && e == e.pair.server && e.pair.orphaned.Load() {
-		return len(b), nil
-	}
-	return n, err
+	// halfOpened says that the server's end is gone and that the client must not know.
+	halfOpened atomic.Bool
 }
 
 func newPair(p *Proxy, client, server net.Conn) *pair {
-	both := &pair{proxy: p, ended: make(chan struct{})}
-	both.client, both.server = &end{client, both}, &end{server, both}
-	both.legs.Add(2)
-	return both
+	return &pair{proxy: p, client: client, server: server, ended: make(chan struct{})}
 }
 
-// finish closes both ends. An orphaned pair goes on until its client has had enough.
-func (p *pair) finish() {
-	p.once.Do(func() {
-		close(p.ended)
-		_ = p.client.Conn.Close()
-		_ = p.server.Conn.Close()
-	})
+// chunk is what was read at a time.
+type chunk struct {
+	data []byte
+	read time.Time
 }
 
-// reset closes both ends without a farewell.
-func (p *pair) reset() {
+// queued is how many chunks wait behind one that is delayed, so that latency does not
+// limit throughput.
+const queued = 1024
+
+// run passes on what either end sends, until one of them closes its connection.
+func (p *pair) run() {
+	var all sync.WaitGroup
+	for d, from := range []net.Conn{p.client, p.server} {
+		to := []net.Conn{p.server, p.client}[d]
+		chunks := make(chan chunk, queued)
+		all.Go(func() { p.read(from, chunks) })
+		all.Go(func() { p.write(direction(d), to, chunks) })
+	}
+	all.Wait()
+}
+
+func (p *pair) read(from net.Conn, chunks chan<- chunk) {
+	defer close(chunks)
+	for buffer := make([]byte, 32<<10); ; {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			select {
+			case chunks <- chunk{append([]byte(nil), buffer[:n]...), time.Now()}:
+			case <-p.ended:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// write passes chunks on, and closes both connections after the last. A client whose
+// server's end is gone is not told, by either direction.
+func (p *pair) write(d direction, to net.Conn, chunks <-chan chunk) {
+	defer p.finish()
+	for c := range chunks {
+		if !p.pass(d, c.read) {
+			continue
+		}
+		if _, err := to.Write(c.data); err != nil && !p.halfOpened.Load() {
+			return
+		}
+	}
+	if d == reply && p.halfOpened.Load() {
+		<-p.ended
+	}
+}
+
+// pass waits until what was sent at a time may go on, and says whether it does.
+func (p *pair) pass(d direction, sent time.Time) bool {
+	var delay time.Duration
+	for decided := false; ; {
+		conditions, changed := p.proxy.now()
+		var due <-chan time.Time
+		switch {
+		case p.halfOpened.Load():
+			return false
+		case conditions.loses(d):
+			p.lost[d].Store(true)
+			if c, _ := p.proxy.now(); !c.loses(d) { // they have just changed, and nobody saw this loss
+				p.reset()
+			}
+			return false
+		case !conditions.Partitioned:
+			if !decided {
+				delay, decided = conditions.delay(d), true
+			}
+			left := delay - time.Since(sent)
+			if left <= 0 {
+				return true
+			}
+			due = time.After(left)
+		}
+		select {
+		case <-due:
+		case <-changed:
+		case <-p.ended:
+			return false
+		}
+	}
+}
+
+// finish closes both connections.
+func (p *pair) finish() { p.end(net.Conn.Close) }
+
+// reset closes both connections without a farewell.
+func (p *pair) reset() { p.end(abort) }
+
+func (p *pair) end(with func(net.Conn) error) {
 	p.once.Do(func() {
 		close(p.ended)
-		abort(p.client.Conn)
-		abort(p.server.Conn)
+		_ = with(p.client)
+		_ = with(p.server)
 	})
 }
 
 // abort makes TCP send a reset instead of a FIN.
-func abort(c net.Conn) {
+func abort(c net.Conn) error {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
-	_ = c.Close()
+	return c.Close()
 }
 
-// orphan closes the server's end alone.
-func (p *pair) orphan() {
-	p.orphaned.Store(true)
-	_ = p.server.Conn.Close()
+// halfOpen closes the server's end alone.
+func (p *pair) halfOpen() {
+	p.halfOpened.Store(true)
+	_ = p.server.Close()
 }
 
-// join waits until nothing flows any more.
-func (p *pair) join() {
-	<-p.ended
-	p.legs.Wait()
-}
-
-// wounded says that the connection has lost something under conditions that are
+// lostSome says that the connection has lost something under conditions that are
 // over now.
-func (p *pair) wounded(before, now Conditions) bool {
+func (p *pair) lostSome(before, now Conditions) bool {
 	for _, d := range []direction{request, reply} {
 		if before.loses(d) && !now.loses(d) && p.lost[d].Load() {
 			return true

@@ -18,7 +18,6 @@ type Process struct {
 	err  error // of Wait, once done is closed
 
 	mu     sync.Mutex
-	paused bool
 	killed bool
 }
 
@@ -53,26 +52,16 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Pause stops the process, with all its threads, until Resume: it is not told,
 // and can't tell that time has passed but by looking at a clock.
-func (p *Process) Pause() error { return p.signal(true, pause) }
+func (p *Process) Pause() error { return p.signal(pause) }
 
 // Resume lets the process go on.
-func (p *Process) Resume() error { return p.signal(false, resume) }
+func (p *Process) Resume() error { return p.signal(resume) }
 
-func (p *Process) signal(paused bool, send func(*exec.Cmd) error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Process) signal(send func(*exec.Cmd) error) error {
 	if err := send(p.cmd); err != nil {
 		return fmt.Errorf("netfault: process %d: %w", p.PID(), err)
 	}
-	p.paused = paused
 	return nil
-}
-
-// Paused says whether Pause was the last that was asked for.
-func (p *Process) Paused() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.paused
 }
 
 // Kill ends the process at once, also a paused one: it has no chance to clean up.

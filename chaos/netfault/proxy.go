@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
 
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/Shopify/toxiproxy/v2/stream"
-	"github.com/rs/zerolog"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // dialTimeout bounds a connection to the server, which is on this machine or near.
@@ -19,13 +18,7 @@ const dialTimeout = 5 * time.Second
 // Proxy passes connections on to a server, under conditions that can be changed
 // at any time. Make one with Start. It is safe for concurrent use.
 type Proxy struct {
-	target string
-	addr   string
-	// toxics are toxiproxy's pipelines. The collection holds one toxic for each
-	// direction, the gate, which never changes: it asks for the conditions.
-	server *toxiproxy.ApiServer
-	toxics *toxiproxy.ToxicCollection
-	gates  gates
+	target, addr string
 
 	links sync.WaitGroup // the accept loop and the pairs
 
@@ -34,7 +27,6 @@ type Proxy struct {
 	changed    chan struct{} // closed and renewed when they change
 	listener   net.Listener  // nil while down
 	pairs      map[*pair]struct{}
-	number     int
 	resets     int
 	closed     bool
 }
@@ -45,19 +37,10 @@ func Start(target string) (*Proxy, error) {
 	if _, _, err := net.SplitHostPort(target); err != nil {
 		return nil, fmt.Errorf("netfault: the target: %w", err)
 	}
-	quiet := zerolog.Nop()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), quiet)
-	p := &Proxy{
-		target: target, server: server, changed: make(chan struct{}), pairs: map[*pair]struct{}{},
-		toxics: toxiproxy.NewProxy(server, "netfault", "", target).Toxics,
-	}
-	if err := p.gates.install(p.toxics); err != nil {
-		return nil, err
-	}
+	p := &Proxy{target: target, changed: make(chan struct{}), pairs: map[*pair]struct{}{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.listen("127.0.0.1:0"); err != nil {
-		p.gates.remove()
 		return nil, err
 	}
 	p.addr = p.listener.Addr().String()
@@ -90,7 +73,7 @@ func (p *Proxy) Set(c Conditions) error {
 		p.unlisten()
 	}
 	for pair := range p.pairs {
-		if c.Down || pair.wounded(before, c) {
+		if c.Down || pair.lostSome(before, c) {
 			pair.reset()
 		}
 	}
@@ -105,9 +88,9 @@ func (p *Proxy) Heal() error { return p.Set(Conditions{}) }
 // Reset resets all connections, those too that are being made. New ones are fine.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.resets++
-	p.mu.Unlock()
-	for _, pair := range p.snapshot() {
+	for pair := range p.pairs {
 		pair.reset()
 	}
 }
@@ -116,13 +99,19 @@ func (p *Proxy) Reset() {
 // of it, nor of anything else: they have to give up by themselves. New connections
 // are fine.
 func (p *Proxy) HalfOpen() {
-	for _, pair := range p.snapshot() {
-		pair.orphan()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pair := range p.pairs {
+		pair.halfOpen()
 	}
 }
 
 // Connections is how many are open.
-func (p *Proxy) Connections() int { return len(p.snapshot()) }
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.pairs)
+}
 
 // Close resets all connections and ends the proxy.
 func (p *Proxy) Close() error {
@@ -132,20 +121,10 @@ func (p *Proxy) Close() error {
 	p.mu.Unlock()
 	p.Reset()
 	p.links.Wait()
-	p.gates.remove()
 	return nil
 }
 
-func (p *Proxy) snapshot() (pairs []*pair) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for pair := range p.pairs {
-		pairs = append(pairs, pair)
-	}
-	return pairs
-}
-
-// listen needs mu.
+// listen starts to accept connections. Caller holds mu.
 func (p *Proxy) listen(addr string) error {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
@@ -156,7 +135,7 @@ func (p *Proxy) listen(addr string) error {
 	return nil
 }
 
-// unlisten needs mu.
+// unlisten refuses connections. Caller holds mu.
 func (p *Proxy) unlisten() {
 	if p.listener != nil {
 		_ = p.listener.Close()
@@ -182,33 +161,28 @@ func (p *Proxy) connect(client net.Conn) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	server, err := dialer.Dial("tcp", p.target)
 	if err != nil {
-		abort(client)
+		_ = abort(client)
 		return
 	}
 	pair := newPair(p, client, server)
-	if !p.enter(pair, resets) {
+	if !p.register(pair, resets) {
 		pair.reset()
 		return
 	}
-	pair.join()
+	pair.run()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pairs, pair)
 }
 
-// enter takes a pair in, unless it is too late, and starts its links.
-func (p *Proxy) enter(pair *pair, resets int) bool {
+// register takes a pair in, unless all were reset while it was made.
+func (p *Proxy) register(pair *pair, resets int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.conditions.Down || p.resets != resets {
 		return false
 	}
 	p.pairs[pair] = struct{}{}
-	p.number++
-	name := fmt.Sprint(p.number)
-	p.gates.next(pair)
-	p.toxics.StartLink(p.server, name+"upstream", pair.client, pair.server, stream.Upstream)
-	p.toxics.StartLink(p.server, name+"downstream", pair.server, pair.client, stream.Downstream)
 	return true
 }
 
@@ -217,4 +191,53 @@ func (p *Proxy) now() (Conditions, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.conditions, p.changed
+}
+
+// Conditions are the state of the network between client and server. The zero
+// value is a good network.
+type Conditions struct {
+	// Latency is added to each reply, and a random part of Jitter.
+	Latency, Jitter time.Duration
+	// RequestsLost drops what clients send, RepliesLost what the server sends. A
+	// connection that has lost something is reset when that ends: TCP leaves no holes.
+	RequestsLost, RepliesLost bool
+	// Partitioned holds everything back, in both directions, and lets it pass when
+	// that ends: requests arrive late. New connections are made, but silent.
+	Partitioned bool
+	// Down resets all connections and refuses new ones.
+	Down bool
+}
+
+func (c Conditions) validate() error {
+	for field, d := range map[string]time.Duration{"Latency": c.Latency, "Jitter": c.Jitter} {
+		if d < 0 {
+			return &abstractions.InvalidError{Field: "Conditions." + field, Value: d, Want: "0 or more"}
+		}
+	}
+	return nil
+}
+
+// direction is that of a link.
+type direction int
+
+const (
+	request direction = iota
+	reply
+)
+
+// loses says whether a direction drops what passes.
+func (c Conditions) loses(d direction) bool {
+	return d == request && c.RequestsLost || d == reply && c.RepliesLost
+}
+
+// delay is how long something takes on its way.
+func (c Conditions) delay(d direction) time.Duration {
+	if d == request {
+		return 0
+	}
+	delay := c.Latency
+	if c.Jitter > 0 {
+		delay += rand.N(c.Jitter)
+	}
+	return delay
 }

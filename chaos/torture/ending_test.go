@@ -1,7 +1,6 @@
 package torture_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -272,11 +271,4 @@ func TestReportShowsTheFirstViolations(t *testing.T) {
 	require.Contains(t, r.String(), "and 2 more\n")
 	r.Violations = nil
 	require.NotContains(t, r.String(), "again:")
-}
-
-func TestReportWithoutAHistoryIsReadBack(t *testing.T) {
-	again, err := torture.ReadJSON(strings.NewReader(`{"provider": "memory"}`))
-	require.NoError(t, err)
-	require.Equal(t, "memory", again.Provider)
-	require.NoError(t, again.WriteHTML(new(bytes.Buffer)))
 }

@@ -2,6 +2,8 @@ package torture_test
 
 import (
 	"context"
+	"errors"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +16,16 @@ import (
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is that of worker processes, too. They work on leases of their own.
+func TestMain(m *testing.M) {
+	torture.WorkerMain(func(context.Context) (leasing.Provider, error) {
+		if why := os.Getenv("TORTURE_TEST_FAILURE"); why != "" {
+			return nil, errors.New(why)
+		}
+		return memlease.New(memlease.Options{}), nil
+	})
+	goleak.VerifyTestMain(m)
+}
 
 // virtual runs a torture over memory in virtual time. wrap, unless nil, is around
 // the provider.

@@ -2,6 +2,8 @@ package torture
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -51,14 +53,15 @@ const (
 // Operation is one call of a provider's method.
 type Operation struct {
 	Worker int `json:"worker"`
-	// number is its place among those of its worker. Those of different claims that
+	// Number is its place among those of its worker. Those of different claims that
 	// begin in the same instant may come in any order.
-	number int
-	Layer  Layer         `json:"layer"`
-	Verb   string        `json:"verb"` // acquire, renew, release, break
-	Name   string        `json:"name"`
-	Claim  string        `json:"claim,omitempty"`
-	TTL    time.Duration `json:"ttl,omitempty"`
+	Number int    `json:"-"`
+	Layer  Layer  `json:"layer"`
+	Verb   string `json:"verb"` // acquire, renew, release, break
+	Name   string `json:"name"`
+	// Claim is a label for the claim's ID: worker and number, "3.17".
+	Claim string        `json:"claim,omitempty"`
+	TTL   time.Duration `json:"ttl,omitempty"`
 	// Immediate is a break's.
 	Immediate bool          `json:"immediate,omitempty"`
 	Call      time.Duration `json:"call"`
@@ -68,8 +71,9 @@ type Operation struct {
 	Overrun time.Duration `json:"overrun,omitempty"`
 	Result  Result        `json:"result"`
 	Token   int64         `json:"token,omitempty"`
-	// Stray is what a grant was for, if not for what was asked.
-	Stray string `json:"stray,omitempty"`
+	// Stray and StrayClaim are what a grant was for, if not for what was asked.
+	Stray      string `json:"stray,omitempty"`
+	StrayClaim string `json:"stray_claim,omitempty"`
 	// Holder is the claim that a refusal names; "" if it names none for certain.
 	Holder string `json:"holder,omitempty"`
 	Error  string `json:"error,omitempty"`
@@ -129,6 +133,8 @@ func (h *History) late(t Hold) (time.Duration, bool) {
 
 // Write is one attempt to write to the resource that a name protects.
 type Write struct {
+	// Order is its place among all that the resource took.
+	Order  int           `json:"-"`
 	Worker int           `json:"worker"`
 	Name   string        `json:"name"`
 	Claim  string        `json:"claim"`
@@ -170,16 +176,44 @@ type FreeAt struct {
 	By   time.Duration `json:"by"` // the bound
 }
 
+// label calls each claim by its worker and by how many that had acquired before it.
+// Managers choose IDs at random.
+func (h *History) label() {
+	slices.SortFunc(h.Operations, func(a, b Operation) int {
+		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Number, b.Number))
+	})
+	labels, claims := map[string]string{"": ""}, map[int]int{}
+	for _, o := range h.Operations {
+		if _, ok := labels[o.Claim]; !ok {
+			claims[o.Worker]++
+			labels[o.Claim] = fmt.Sprintf("%d.%d", o.Worker, claims[o.Worker])
+		}
+	}
+	for i := range h.Operations {
+		o := &h.Operations[i]
+		for _, id := range []*string{&o.Claim, &o.Holder, &o.StrayClaim} {
+			*id = cmp.Or(labels[*id], *id)
+		}
+	}
+	for i, t := range h.Holds {
+		h.Holds[i].Claim = cmp.Or(labels[t.Claim], t.Claim)
+	}
+	for i, w := range h.Writes {
+		h.Writes[i].Claim = cmp.Or(labels[w.Claim], w.Claim)
+	}
+}
+
 // sort puts the history in an order that does not depend on which goroutine
-// came to write first. The order of writes is the resource's and stays.
+// came to write first.
 func (h *History) sort() {
 	slices.SortStableFunc(h.Operations, func(a, b Operation) int {
 		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Worker, b.Worker),
-			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.number, b.number))
+			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Number, b.Number))
 	})
 	slices.SortStableFunc(h.Holds, func(a, b Hold) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Claim, b.Claim))
 	})
+	slices.SortFunc(h.Writes, func(a, b Write) int { return cmp.Compare(a.Order, b.Order) })
 	slices.SortStableFunc(h.Faults, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Verb, b.Verb),
 			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Rule, b.Rule))
@@ -189,24 +223,19 @@ func (h *History) sort() {
 // names returns the names that occur, sorted.
 func (h *History) names() []string {
 	seen := map[string]bool{}
-	var names []string
-	note := func(name string) {
-		if !seen[name] {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
 	for _, f := range h.Free {
-		note(f.Name)
+		seen[f.Name] = true
 	}
 	for _, t := range h.Holds {
-		note(t.Name)
+		seen[t.Name] = true
 	}
 	for _, o := range h.Operations {
-		note(o.Name)
+		seen[o.Name] = true
 	}
-	slices.Sort(names)
-	return names
+	for _, w := range h.Writes {
+		seen[w.Name] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // end is the time of the last thing that happened.

@@ -5,6 +5,11 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing/chaos"
 )
 
 //go:embed timeline.html.tmpl
@@ -14,24 +19,54 @@ var pageTemplate = template.Must(template.New("timeline").Parse(pageText))
 
 // page is what the template draws.
 type page struct {
+	*Report
 	Title    string
-	OK       bool
-	Verdict  string
-	Facts    [][2]string
-	Command  string
-	Findings []finding
-	More     int    // violations that are not listed
-	CloseUp  *chart // of the first violation, if that shows more
-	Chart    *chart
-	Legend   *legend
+	Facts    [][2]string // the lines of the text report
+	Listed   []finding   // the first violations
+	Whole    chart
+	Near     *chart // around the first violation of a name; nil for none
+	Workers  []swatch
+	Kinds    []swatch // all of the faults
+	Unlisted int      // violations
 }
 
-// finding is a violation with its place in the chart.
+// finding is a violation with its number in the list, from 1.
 type finding struct {
-	Number int
 	Violation
-	When string
-	Mark int // the number of its mark in the chart
+	Number int
+}
+
+// When is the time to find it on the timeline by.
+func (f finding) When() string { return seconds(f.At) }
+
+// swatch is a color of the legend.
+type swatch struct {
+	Color template.CSS
+	Text  string
+}
+
+// chart is a part of the run's time. The page places everything by its share of that.
+type chart struct {
+	from, to time.Duration
+	Dense    bool
+	Width    int // in pixels
+	Ticks    []bar
+	Rows     []row
+}
+
+// row is a name; the first is for what concerns none.
+type row struct {
+	Name string
+	Bars []bar
+}
+
+// bar is something on the timeline. Class says how it looks.
+type bar struct {
+	Left, Width  float64 // in percent of the chart
+	Class        string
+	Color        template.CSS
+	Text, Title  string
+	ID, Violated string // of a violation's mark, and of its line in the list
 }
 
 // listed is how many violations the page lists and marks.
@@ -40,27 +75,149 @@ const listed = 100
 // WriteHTML writes the report as a page that needs nothing else: what came out,
 // and a timeline of the names with their holders and the faults.
 func (r *Report) WriteHTML(w io.Writer) error {
-	p := page{
-		Title: fmt.Sprintf("%s under %s", r.Provider, r.planName()), OK: r.OK(), Verdict: r.Verdict(),
-		Facts: r.facts(), Command: r.Command, More: max(0, len(r.Violations)-listed),
+	h := r.History
+	p := page{Report: r, Title: fmt.Sprintf("%s under %s", r.Provider, r.planName()), Unlisted: max(0, len(r.Violations)-listed)}
+	for i, v := range r.Violations[:len(r.Violations)-p.Unlisted] {
+		p.Listed = append(p.Listed, finding{v, i + 1})
 	}
-	for i, v := range r.Violations[:min(len(r.Violations), listed)] {
-		p.Findings = append(p.Findings, finding{Number: i + 1, Violation: v, When: seconds(v.At)})
+	r.lines(func(what, format string, args ...any) {
+		p.Facts = append(p.Facts, [2]string{what, fmt.Sprintf(format, args...)})
+	})
+
+	end := max(h.end(), time.Millisecond)
+	for _, f := range p.Listed { // a leak is one when the time for it to end is over
+		end = max(end, f.At)
 	}
-	p.Chart, p.CloseUp = newChart(r.History, p.Findings), closeUp(r.History, p.Findings)
-	p.Legend = newLegend(r.History, p.Chart)
-	for _, m := range p.Chart.Marks {
-		for _, number := range m.Numbers {
-			p.Findings[number-1].Mark = m.First()
-		}
-	}
+	p.Whole = newChart("mark", h, p.Listed, h.names(), 0, end)
+	p.Near = closeUp(h, p.Listed, end)
+	p.Workers, p.Kinds = swatches(h), kinds
 	return pageTemplate.Execute(w, p)
 }
 
-// facts are the lines of the text report.
-func (r *Report) facts() (facts [][2]string) {
-	r.lines(func(what, format string, args ...any) {
-		facts = append(facts, [2]string{what, fmt.Sprintf(format, args...)})
-	})
-	return facts
+// closeUp shows the first violation of a name, and what happened to it a TTL before
+// and after. It is nil if there is none, or if the whole run shows as much.
+func closeUp(h *History, findings []finding, end time.Duration) *chart {
+	i := slices.IndexFunc(findings, func(f finding) bool { return f.Name != "" })
+	if i < 0 || h.TTL == 0 || end < 4*h.TTL {
+		return nil
+	}
+	f := findings[i]
+	c := newChart("near", h, findings, []string{f.Name}, max(0, f.At-h.TTL), f.At+h.TTL)
+	return &c
+}
+
+// newChart lays out some names from one time to another. The marks' IDs begin with prefix.
+func newChart(prefix string, h *History, findings []finding, names []string, from, to time.Duration) chart {
+	c := chart{Dense: len(names) > 40, from: from, to: to, Width: int(min(max((to-from).Seconds()*60, 1150), 7200))}
+	rows := map[string]*row{}
+	for _, name := range append([]string{""}, names...) {
+		rows[name] = &row{Name: name}
+	}
+	add := func(name string, from, to time.Duration, b bar) {
+		if r := rows[name]; r != nil && from <= c.to && to >= c.from {
+			b.Left, b.Width = c.percent(from-c.from), c.percent(to-from)
+			r.Bars = append(r.Bars, b)
+		}
+	}
+	for _, t := range h.Holds {
+		end := max(t.trusted(), t.From)
+		b := bar{Class: "hold " + string(t.Ending), Color: workerColor(t.Worker), Text: fmt.Sprint("w", t.Worker), Title: t.describe(h)}
+		add(t.Name, t.From, end, b)
+		for _, s := range h.Stops {
+			if s.Worker == t.Worker && s.From < end && s.To > t.From {
+				add(t.Name, max(s.From, t.From), min(s.To, end), bar{Class: "still", Title: "its process stood still"})
+			}
+		}
+	}
+	for _, f := range h.Faults {
+		if f.injected() {
+			title := fmt.Sprintf("%s, %s: %s of worker %d at %s", f.Rule, f.Kind, f.Verb, f.Worker, seconds(f.At))
+			add(f.Name, f.At, f.At, bar{Class: "fault", Color: kindOf(f.Kind).Color, Title: title})
+		} else {
+			add("", f.At, max(f.At, f.Until), bar{Class: "disturbance", Text: f.Kind, Title: f.Kind})
+		}
+	}
+	for _, f := range h.Free {
+		if f.At > 0 {
+			add(f.Name, f.At, f.At, bar{Class: "free", Title: "free again at " + seconds(f.At)})
+		}
+	}
+	add("", h.FaultsEnd, h.FaultsEnd, bar{Class: "disturbance", Text: "faults off", Title: "faults off"})
+	add("", h.Closed, h.Closed, bar{Class: "disturbance", Text: "all closed", Title: "all closed"})
+	for _, f := range findings {
+		number := fmt.Sprint(f.Number)
+		add(f.Name, f.At, f.At, bar{Class: "violation", Text: number, Title: f.String(), ID: prefix + number, Violated: "v" + number})
+	}
+	for _, name := range append([]string{""}, names...) {
+		c.Rows = append(c.Rows, *rows[name])
+	}
+	c.ticks()
+	return c
+}
+
+// percent is a time's share of the chart's, exact to a pixel.
+func (c *chart) percent(d time.Duration) float64 {
+	return math.Round(float64(d)/float64(c.to-c.from)*1e5) / 1e3
+}
+
+// ticks are at 1, 2 or 5 times a power of ten, some 90 pixels apart.
+func (c *chart) ticks() {
+	step, least := time.Millisecond, (c.to-c.from)*90/time.Duration(c.Width)
+	for factor := 0; step < least; factor++ {
+		step = step * []time.Duration{2, 5, 2}[factor%3] / []time.Duration{1, 2, 1}[factor%3]
+	}
+	for t := (c.from + step - 1).Truncate(step); t <= c.to; t += step {
+		c.Ticks = append(c.Ticks, bar{Left: c.percent(t - c.from), Text: fmt.Sprintf("%gs", t.Seconds())})
+	}
+}
+
+func (t Hold) describe(h *History) string {
+	text := fmt.Sprintf("%s, worker %d, claim %s, token %d: trusted from %s until %s, %s",
+		t.Name, t.Worker, t.Claim, t.Token, seconds(t.From), seconds(t.trusted()), t.Ending)
+	if t.Reason != "" {
+		text += " (" + string(t.Reason) + ")"
+	}
+	if late, ok := h.late(t); ok {
+		text += fmt.Sprintf(", told %v after the end of trust", short(late))
+	}
+	return text
+}
+
+// injected says whether it is a fault of the plan, rather than one that befell a
+// process or server.
+func (f Fault) injected() bool { return f.Worker >= 0 }
+
+// workerColor goes around the circle of colors by the golden angle: neighbours differ.
+func workerColor(i int) template.CSS {
+	return template.CSS(fmt.Sprintf("hsl(%d 60%% 72%%)", i*222%360))
+}
+
+// kinds are the kinds of faults in the order of the legend. The colors can be read on
+// white and told apart also by those who see red and green alike.
+var kinds = []swatch{
+	{"#b4b4b4", string(chaos.FaultDelay)}, {"#6b6b6b", string(chaos.FaultHang)}, {"#faab01", string(chaos.FaultThrottle)},
+	{"#cb5500", string(chaos.FaultError)}, {"#6c350d", string(chaos.FaultRequestLost)}, {"#a83dff", string(chaos.FaultReplyLost)},
+	{"#0037a8", string(chaos.FaultDeliveredLate)}, {"#3578c3", string(chaos.FaultAppliedTwice)}, {"#5ac771", string(chaos.FaultStaleRead)},
+	{"#00caf3", string(chaos.FaultHintsLost)}, {"#111111", string(chaos.FaultPartitioned)}, {"#76156e", string(chaos.FaultBroken)},
+}
+
+// kindOf returns how to show a kind, also one that came after this list.
+func kindOf(kind string) swatch {
+	if i := slices.IndexFunc(kinds, func(k swatch) bool { return k.Text == kind }); i >= 0 {
+		return kinds[i]
+	}
+	return swatch{"#cb5500", kind}
+}
+
+// swatches are the colors of the workers that held a lease.
+func swatches(h *History) (workers []swatch) {
+	var held []int
+	for _, t := range h.Holds {
+		held = append(held, t.Worker)
+	}
+	slices.Sort(held)
+	for _, i := range slices.Compact(held) {
+		workers = append(workers, swatch{workerColor(i), fmt.Sprint("worker ", i)})
+	}
+	return workers
 }

@@ -4,95 +4,168 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/distributedleasing/leasing"
 )
 
-// entry is one line of the record. Operations and holds are entered when they
-// begin and again as they go on, under the same key, so that those of a process
-// that is killed are not lost.
-type entry struct {
-	Key       string     `json:"key,omitempty"`
-	Operation *Operation `json:"operation,omitempty"`
-	Hold      *Hold      `json:"hold,omitempty"`
-	Fault     *Fault     `json:"fault,omitempty"`
-}
+// journal takes what a run records: an Operation, Hold, Write, Fault or Violation.
+// Operations and holds are entered when they begin and again as they go on, so that
+// those of a process that is killed are not lost. It is safe for concurrent use.
+type journal interface{ enter(what any) }
 
-// journal takes entries. Its implementations are safe for concurrent use.
-type journal interface{ enter(entry) }
-
-// book is the journal of a run.
-type book struct {
+// recording is the journal of a run.
+type recording struct {
 	mu         sync.Mutex
-	operations map[string]*Operation
-	holds      map[string]*Hold
+	operations map[place]Operation
+	holds      map[string]Hold // by claim
+	writes     []Write
 	faults     []Fault
+	found      []Violation
 	stops      []Stop
 	dead       []int
 }
 
-func newBook() *book {
-	return &book{operations: map[string]*Operation{}, holds: map[string]*Hold{}}
+// place is where an operation stands among all: its worker, and its number there.
+type place struct{ worker, number int }
+
+func newRecording() *recording {
+	return &recording{operations: map[place]Operation{}, holds: map[string]Hold{}}
 }
 
-func (b *book) enter(e entry) {
+func (b *recording) enter(what any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case e.Operation != nil:
-		o := *e.Operation
-		b.operations[e.Key] = &o
-	case e.Hold != nil:
-		t := *e.Hold
-		b.holds[e.Key] = &t
-	case e.Fault != nil:
-		b.faults = append(b.faults, *e.Fault)
+	switch e := what.(type) {
+	case Operation:
+		b.operations[place{e.Worker, e.Number}] = e
+	case Hold:
+		b.holds[e.Claim] = e
+	case Write:
+		b.writes = append(b.writes, e)
+	case Fault:
+		b.faults = append(b.faults, e)
+	case Violation:
+		b.found = append(b.found, e)
 	}
 }
 
-// history is what was entered so far, in no order yet.
-func (b *book) history() *History {
+// history is what was entered so far, in order, and with labels for the claims' IDs.
+func (b *recording) history() *History {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &History{Faults: slices.Clone(b.faults), Stops: slices.Clone(b.stops), Killed: slices.Clone(b.dead)}
+	h := &History{Writes: slices.Clone(b.writes), Faults: slices.Clone(b.faults), Stops: slices.Clone(b.stops), Killed: slices.Clone(b.dead)}
 	for _, o := range b.operations {
-		h.Operations = append(h.Operations, *o)
+		h.Operations = append(h.Operations, o)
 	}
 	for _, t := range b.holds {
-		h.Holds = append(h.Holds, *t)
+		h.Holds = append(h.Holds, t)
 	}
+	h.label()
+	h.sort()
 	return h
 }
 
-// count is how much there is so far.
-func (b *book) count() (p Progress) {
+// violations are those that are no part of the history.
+func (b *recording) violations() []Violation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return slices.Clone(b.found)
+}
+
+// count is how much there is so far.
+func (b *recording) count() (p Progress) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p.Faults, p.Operations, p.Grants = len(b.faults), len(b.operations), len(b.holds)
 	for _, t := range b.holds {
-		p.Grants++
 		if t.Ending == EndingLost {
 			p.Losses++
 		}
 	}
-	p.Faults, p.Operations = len(b.faults), len(b.operations)
 	return p
 }
 
-func (b *book) stopped(s Stop) {
+func (b *recording) stopped(s Stop) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stops = append(b.stops, s)
 }
 
 // killed ends the holds of a worker whose process was killed.
-func (b *book) killed(worker int, at time.Duration) {
+func (b *recording) killed(worker int, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dead = append(b.dead, worker)
-	for _, t := range b.holds {
+	for claim, t := range b.holds {
 		if t.Worker == worker && t.Ending == "" {
 			t.Ending = EndingKilled
-			if t.End == 0 || at < t.End {
-				t.End = at
-			}
+			t.endAt(at)
+			b.holds[claim] = t
 		}
+	}
+}
+
+// holdRecorder enters a hold as it goes on: from its manager's events and from what
+// its holder does.
+type holdRecorder struct {
+	clock   *clock
+	journal journal
+
+	mu   sync.Mutex
+	hold Hold
+}
+
+// observe is the lease's observer.
+func (h *holdRecorder) observe(e leasing.Event) {
+	h.change(func(t *Hold) {
+		switch e.Kind {
+		case leasing.EventAcquired, leasing.EventRenewed:
+			t.Until = max(t.Until, h.clock.at(e.Time)+e.Remaining)
+			t.Renewals = e.Renewals
+		case leasing.EventLost:
+			t.Reason, t.Renewals = e.Reason, e.Renewals
+			t.endAt(h.clock.at(e.Time))
+		}
+	})
+}
+
+// begin is when the acquire has returned.
+func (h *holdRecorder) begin(l leasing.Lease) {
+	h.change(func(t *Hold) {
+		t.From, t.Claim, t.Token = h.clock.now(), l.ID(), l.Token()
+		t.Until = max(t.Until, t.From+l.Remaining()) // the event may come later
+	})
+}
+
+// end is when the holder stops, for the reason given.
+func (h *holdRecorder) end(why Ending) {
+	h.change(func(t *Hold) {
+		t.Ending = why
+		t.endAt(h.clock.now())
+	})
+}
+
+// told is when the holder sees that its lease is lost.
+func (h *holdRecorder) told(at time.Duration) {
+	h.change(func(t *Hold) {
+		t.Ending, t.Told = EndingLost, at
+		t.endAt(at)
+	})
+}
+
+// endAt ends a hold, unless it has ended before.
+func (t *Hold) endAt(at time.Duration) {
+	if t.End == 0 || at < t.End {
+		t.End = at
+	}
+}
+
+// change enters a change. A lease that its holder does not know of yet is not entered.
+func (h *holdRecorder) change(what func(*Hold)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	what(&h.hold)
+	if h.hold.Claim != "" {
+		h.journal.enter(h.hold)
 	}
 }

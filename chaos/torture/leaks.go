@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime/pprof"
 	"strings"
 	"time"
@@ -13,28 +14,24 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// nobody and rehearsing are numbers of workers that there are not.
-const (
-	nobody     = 0xffff
-	rehearsing = 0xfffe
-)
-
 // awaitFree takes each name once more, with a client that nothing disturbs. What
 // crashed workers have left behind runs out meanwhile.
 func (r *run) awaitFree(ctx context.Context) (err error) {
 	r.progress("waiting for names")
-	provider, err := r.options.client(ctx)
+	provider, err := r.options.open(ctx)
 	if err != nil {
 		return fmt.Errorf("open a client for the check of leaks: %w", err)
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
 	by := r.closed + r.options.TTL + r.options.margin() + r.caps.Lateness.After(r.options.TTL) + r.options.Patience
-	left, claims := r.started.names, newClaims(r.started.run, nobody)
-	refusals := map[string]error{}
+	left, ids, refusals := r.names, map[string]string{}, map[string]error{}
+	for _, name := range left {
+		ids[name] = abstractions.NewID()
+	}
 	for len(left) > 0 && r.now() < by && ctx.Err() == nil {
 		var held []string
 		for _, name := range left {
-			if refusals[name] = r.take(ctx, provider, name, claims.out(name)); refusals[name] == nil {
+			if refusals[name] = r.take(ctx, provider, name, ids[name]); refusals[name] == nil {
 				r.free = append(r.free, FreeAt{Name: name, At: r.now(), By: by})
 			} else {
 				held = append(held, name)
@@ -54,7 +51,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 
 // take acquires a name and releases it again. The error says why it can't.
 func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
+	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.RequestTimeout+r.options.Patience)
 	defer cancel()
 	_, err := provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
 	if err == nil {
@@ -79,30 +76,20 @@ const goroutineLabel = "leasing.torture"
 // labelled runs fn so that every goroutine which it starts, and those start, can be
 // told from others.
 func labelled(ctx context.Context, label string, fn func(context.Context) error) (err error) {
-	done := make(chan struct{})
-	go func() { // labels end with the goroutine
-		defer close(done)
-		pprof.Do(ctx, pprof.Labels(goroutineLabel, label), func(ctx context.Context) { err = fn(ctx) })
-	}()
-	<-done
+	pprof.Do(ctx, pprof.Labels(goroutineLabel, label), func(ctx context.Context) { err = fn(ctx) })
 	return err
 }
 
-// leftGoroutines waits for the run's goroutines to end, and shows those that don't.
-func leftGoroutines(label string, patience time.Duration, now func() time.Duration) []Violation {
-	var left []string
-	for wait := time.Millisecond; ; wait *= 2 {
-		left = goroutines(label)
-		if len(left) == 0 || wait > patience {
-			break
-		}
+// leftGoroutines waits for the run's goroutines to end, and enters those that don't.
+func leftGoroutines(label string, patience time.Duration, clock *clock, journal journal) {
+	left := goroutines(label)
+	for wait := time.Millisecond; len(left) > 0 && wait <= 2*patience; wait *= 2 {
 		<-time.After(wait)
+		left = goroutines(label)
 	}
-	var found []Violation
 	for _, stack := range left {
-		found = append(found, Violation{Check: CheckGoroutine, At: now(), Text: "left behind: " + stack})
+		journal.enter(Violation{Check: CheckGoroutine, At: clock.now(), Text: "left behind: " + stack})
 	}
-	return found
 }
 
 // goroutines returns the stacks of those with the label: groups of equal ones, as
@@ -115,21 +102,11 @@ func goroutines(label string) (stacks []string) {
 	mark := fmt.Sprintf("%q:%q", goroutineLabel, label)
 	for _, group := range strings.Split(profile.String(), "\n\n") {
 		if strings.Contains(group, mark) {
-			stacks = append(stacks, frames(group))
+			stacks = append(stacks, strings.ReplaceAll(strings.Join(frame.FindAllString(group, 6), " < "), "+0x", ""))
 		}
 	}
 	return stacks
 }
 
-// frames are the innermost few functions of a group.
-func frames(group string) string {
-	const most = 6
-	var names []string
-	for _, line := range strings.Split(group, "\n") {
-		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "#" && len(names) < most && strings.HasPrefix(fields[1], "0x") {
-			name, _, _ := strings.Cut(fields[2], "+0x")
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, " < ")
-}
+// frame is a function on a stack: "pkg.fn+0x2c".
+var frame = regexp.MustCompile(`[^\s+]+\+0x`)

@@ -3,12 +3,12 @@ package torture
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os/exec"
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/fencing"
 )
@@ -41,9 +41,10 @@ type Options struct {
 	Fence fencing.Fence
 
 	// Process, unless nil, makes each worker a process: the command is to call
-	// WorkerMain first of all, mostly another copy of this program. Some are
-	// stopped for up to two TTLs, some killed, and others take their place. Only
-	// the numbers of Manager reach them, and Open is for the check at the end.
+	// WorkerMain first of all, mostly another copy of this program. Its standard
+	// input and output are the run's. Some are stopped for up to two TTLs, some
+	// killed, and others take their place. Only the numbers of Manager reach them,
+	// and Open is for the check at the end.
 	Process func() *exec.Cmd
 
 	// Disturb does to servers, networks and processes what a plan can't. It runs
@@ -54,8 +55,8 @@ type Options struct {
 	// such as that a server keeps its leases: see the package's documentation.
 	AssumptionsBroken bool
 
-	// Repeatable makes names and IDs the same in each run with a seed. It is for a
-	// backend that is new in each run: others remember which IDs were released.
+	// Repeatable makes names the same in each run. With a seed, in virtual time, the
+	// history is the same, too. It is for a backend that is new in each run.
 	Repeatable bool
 
 	// Patience is how long what should happen at once may take on this machine
@@ -88,6 +89,20 @@ type Progress struct {
 	Operations   int
 }
 
+// names are those that the workers compete for: others than those of other runs on the
+// same backend, unless the run is to be repeated.
+func (o Options) names() (names []string) {
+	prefix := "torture/run"
+	if !o.Repeatable {
+		prefix = fmt.Sprintf("torture/%06x", rand.Uint32()&0xffffff)
+	}
+	width := len(fmt.Sprint(o.Names))
+	for i := range o.Names {
+		names = append(names, fmt.Sprintf("%s/%0*d", prefix, width, i+1))
+	}
+	return names
+}
+
 func (o Options) withDefaults() (Options, error) {
 	o.Workers, o.Names = cmp.Or(o.Workers, 8), cmp.Or(o.Names, 4)
 	o.For = cmp.Or(o.For, 10*time.Second)
@@ -99,30 +114,29 @@ func (o Options) withDefaults() (Options, error) {
 	return o, o.validate()
 }
 
-// most is the highest number of workers and of names: both have fixed places in
-// names and IDs.
+// most is the highest number of workers and of names.
 const most = 9999
 
 func (o Options) validate() error {
-	switch {
-	case o.Open == nil:
-		return &leasing.InvalidError{Field: "Options.Open", Value: nil, Want: "a function that opens a provider"}
-	case o.Workers < 1 || o.Workers > most:
-		return &leasing.InvalidError{Field: "Options.Workers", Value: o.Workers, Want: "1 to 9999, or 0 for the default"}
-	case o.Names < 1 || o.Names > most:
-		return &leasing.InvalidError{Field: "Options.Names", Value: o.Names, Want: "1 to 9999, or 0 for the default"}
-	case o.For < 0:
-		return &leasing.InvalidError{Field: "Options.For", Value: o.For, Want: "more than 0, or 0 for the default"}
-	case o.TTL < 0 || o.TTL == leasing.Infinite:
-		return &leasing.InvalidError{Field: "Options.TTL", Value: o.TTL, Want: "a finite TTL, or 0 for the default"}
-	case o.Patience < 0:
-		return &leasing.InvalidError{Field: "Options.Patience", Value: o.Patience, Want: "more than 0, or 0 for the default"}
-	case o.MaxSearchSteps < 0:
-		return &leasing.InvalidError{Field: "Options.MaxSearchSteps", Value: o.MaxSearchSteps, Want: "more than 0, or 0 for the default"}
-	case o.Manager.TTL != 0:
-		return &leasing.InvalidError{Field: "Options.Manager.TTL", Value: o.Manager.TTL, Want: "0: Options.TTL is the TTL"}
-	case o.Manager.Owner != "":
-		return &leasing.InvalidError{Field: "Options.Manager.Owner", Value: o.Manager.Owner, Want: `"": the workers have owners of their own`}
+	for _, field := range []struct {
+		ok    bool
+		name  string
+		value any
+		want  string
+	}{
+		{o.Open != nil, "Open", nil, "a function that opens a provider"},
+		{o.Workers >= 1 && o.Workers <= most, "Workers", o.Workers, "1 to 9999, or 0 for the default"},
+		{o.Names >= 1 && o.Names <= most, "Names", o.Names, "1 to 9999, or 0 for the default"},
+		{o.For >= 0, "For", o.For, "more than 0, or 0 for the default"},
+		{o.TTL >= 0 && o.TTL != leasing.Infinite, "TTL", o.TTL, "a finite TTL, or 0 for the default"},
+		{o.Patience >= 0, "Patience", o.Patience, "more than 0, or 0 for the default"},
+		{o.MaxSearchSteps >= 0, "MaxSearchSteps", o.MaxSearchSteps, "more than 0, or 0 for the default"},
+		{o.Manager.TTL == 0, "Manager.TTL", o.Manager.TTL, "0: Options.TTL is the TTL"},
+		{o.Manager.Owner == "", "Manager.Owner", o.Manager.Owner, `"": the workers have owners of their own`},
+	} {
+		if !field.ok {
+			return &leasing.InvalidError{Field: "Options." + field.name, Value: field.value, Want: field.want}
+		}
 	}
 	return nil
 }
@@ -144,9 +158,9 @@ func (o Options) fit(c leasing.Capabilities) Options {
 	return o
 }
 
-// farewell is how long a manager may take to close, and more: it releases within
+// closeTimeout is how long a manager may take to close, and more: it releases within
 // a TTL.
-func (o Options) farewell() time.Duration {
+func (o Options) closeTimeout() time.Duration {
 	return 3*o.TTL + o.Manager.RequestTimeout + o.Patience
 }
 
@@ -167,18 +181,4 @@ type unclosed struct{ leasing.Provider }
 func (unclosed) Close() error { return nil }
 
 // As hands on all of the provider's abilities, of its own accord.
-func (u unclosed) As(target any) bool {
-	switch ability := target.(type) {
-	case *abstractions.BatchRenewer:
-		return pass(u.Provider, ability)
-	case *abstractions.Waiter:
-		return pass(u.Provider, ability)
-	case *abstractions.Pinger:
-		return pass(u.Provider, ability)
-	case *abstractions.Lister:
-		return pass(u.Provider, ability)
-	case *abstractions.HistoryReader:
-		return pass(u.Provider, ability)
-	}
-	return false
-}
+func (u unclosed) As(target any) bool { return forward(u.Provider, target) }

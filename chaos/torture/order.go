@@ -12,31 +12,28 @@ import (
 // never is the return of an operation that may take effect at any later time.
 const never = math.MaxInt64
 
-// linearizable looks for an order of what one layer saw, name by name, and
-// returns where there is none, and the names for which the effort was not enough.
-func linearizable(h *History, layer Layer, options VerifyOptions) (found []Violation, undecided []string) {
-	each(byName(h.Operations, func(o Operation) string { return o.Name }), func(name string, operations []Operation) {
-		search := &search{drift: options.Drift, steps: options.MaxSearchSteps}
-		moves := moves(settled(seenBy(operations, layer), operations))
-		switch ok := porcupine.CheckOperations(search.model(), moves); {
-		case ok:
-		case search.steps <= 0:
-			undecided = append(undecided, fmt.Sprintf("%s (%s)", name, layer))
-		default:
-			found = append(found, noOrder(name, layer, moves, options))
-		}
-	})
-	return found, undecided
+// linearizable looks for an order of what one layer saw. There may be none, or the
+// effort may not be enough.
+func (n *named) linearizable(layer Layer, seen []Operation) {
+	search := &search{drift: n.Drift, steps: n.MaxSearchSteps}
+	moves := moves(settled(seen, n.operations))
+	switch ok := porcupine.CheckOperations(search.model(), moves); {
+	case ok:
+	case search.steps <= 0:
+		n.undecided = append(n.undecided, fmt.Sprintf("%s (%s)", n.name, layer))
+	default:
+		n.noOrder(layer, moves)
+	}
 }
 
 // moves are the steps for one name.
 func moves(operations []Operation) []porcupine.Operation {
 	last := time.Duration(0)
-	s := newSightings(operations)
+	all := newClaims(operations)
 	steps := make([]porcupine.Operation, 0, len(operations)+1)
 	for _, o := range operations {
 		last = max(last, o.Call, o.Return)
-		if m, matters := s.move(o); matters {
+		if m, matters := all.move(o); matters {
 			steps = append(steps, porcupine.Operation{ClientId: max(o.Worker, 0), Input: m, Call: int64(m.Call), Return: int64(m.Return)})
 		}
 	}
@@ -64,86 +61,79 @@ func settled(seen, operations []Operation) []Operation {
 	})
 }
 
-// sightings is what is known of claims beside the operation that is looked at. It
+// claim is what is known of a claim beside the operation that is looked at. It
 // keeps the search short: each operation of unknown outcome that can't matter, and
 // that is left in, doubles the number of orders.
-type sightings struct {
-	// released is when each claim was last known to be.
-	released map[string]time.Duration
-	// held is when each claim was last seen to hold the name. The acquire of one
+type claim struct {
+	// released is when it was last known to be; -1 for never.
+	released time.Duration
+	// held is when it was last seen to hold the name; -1 for never. The acquire of one
 	// that nobody saw explains nothing: without it the name is free instead.
-	held map[string]time.Duration
-	// left is when each claim was first asked to be released. One that was seen
+	held time.Duration
+	// left is when it was first asked to be released. One that was seen
 	// after that may have come back, as a ghost, and be released once more.
-	left map[string]time.Duration
-	// tried are the calls of each claim's acquires of unknown outcome, in their
+	left time.Duration
+	// leaving is its first release of unknown outcome. Unless it came back a release
+	// takes effect once.
+	leaving time.Duration
+	// tried are the calls of its acquires of unknown outcome, in their
 	// order. A claim that did not come back takes the name again only after its
 	// lease has run out. For that the first of them will do as well as any: each
 	// may land at any later time.
-	tried map[string][]time.Duration
-	// leaving is the first release of unknown outcome of each claim. Unless the
-	// claim came back a release takes effect once.
-	leaving map[string]time.Duration
+	tried []time.Duration
 }
 
-func newSightings(operations []Operation) *sightings {
-	s := &sightings{
-		released: map[string]time.Duration{}, held: map[string]time.Duration{}, left: map[string]time.Duration{},
-		tried: map[string][]time.Duration{}, leaving: map[string]time.Duration{},
+// claims are what is known of each.
+type claims map[string]*claim
+
+func (all claims) of(id string) *claim {
+	if all[id] == nil {
+		all[id] = &claim{released: -1, held: -1, left: never, leaving: never}
 	}
+	return all[id]
+}
+
+func newClaims(operations []Operation) claims {
+	all := claims{}
 	for _, o := range operations {
+		c := all.of(o.Claim)
 		if o.Verb == "release" {
-			earliest(s.left, o.Claim, o.Call)
+			c.left = min(c.left, o.Call)
 		}
 		switch {
 		case o.Result == ResultHeld:
-			latest(s.held, o.Holder, o.Return)
+			holder := all.of(o.Holder)
+			holder.held = max(holder.held, o.Return)
 		case o.Result == ResultDone && (o.Verb == "acquire" || o.Verb == "renew"):
-			latest(s.held, o.Claim, o.Return)
+			c.held = max(c.held, o.Return)
 		case o.Result == ResultDone && o.Verb == "release":
-			latest(s.released, o.Claim, o.Return)
+			c.released = max(c.released, o.Return)
 		case o.Result == ResultUnknown && o.Verb == "release":
-			earliest(s.leaving, o.Claim, o.Call)
+			c.leaving = min(c.leaving, o.Call)
 		case o.Result == ResultUnknown && o.Verb == "acquire":
-			s.tried[o.Claim] = append(s.tried[o.Claim], o.Call)
+			c.tried = append(c.tried, o.Call)
 		}
 	}
-	for _, calls := range s.tried {
-		slices.Sort(calls)
+	for _, c := range all {
+		slices.Sort(c.tried)
 	}
-	return s
+	return all
 }
 
-func latest(times map[string]time.Duration, claim string, at time.Duration) {
-	if known, ok := times[claim]; !ok || at > known {
-		times[claim] = at
-	}
-}
-
-func earliest(times map[string]time.Duration, claim string, at time.Duration) {
-	if known, ok := times[claim]; !ok || at < known {
-		times[claim] = at
-	}
-}
-
-// cameBack reports whether a claim may have held the name again after a release.
-func (s *sightings) cameBack(claim string) bool {
-	left, ok := s.left[claim]
-	return ok && s.held[claim] > left
-}
+// cameBack reports whether it may have held the name again after a release.
+func (c *claim) cameBack() bool { return c.held > c.left }
 
 // explains says whether an acquire of unknown outcome is among the first so many of
 // its claim as there may have been leases of it, one after the other, until it was
 // last seen.
-func (s *sightings) explains(o Operation, seen time.Duration) bool {
-	calls := s.tried[o.Claim]
-	rank, _ := slices.BinarySearch(calls, o.Call)
-	return o.TTL <= 0 || rank < 2+int((seen-calls[0])/o.TTL)
+func (c *claim) explains(o Operation) bool {
+	rank, _ := slices.BinarySearch(c.tried, o.Call)
+	return o.TTL <= 0 || rank < 2+int((c.held-c.tried[0])/o.TTL)
 }
 
 // move is an operation as the search takes it, and whether it matters: what fits
 // any order does not.
-func (s *sightings) move(o Operation) (m move, matters bool) {
+func (all claims) move(o Operation) (m move, matters bool) {
 	m = move{Operation: o}
 	switch o.Result {
 	case ResultRefused, ResultReleased:
@@ -154,27 +144,27 @@ func (s *sightings) move(o Operation) (m move, matters bool) {
 		return m, true
 	}
 	m.Return, m.open = never, true
-	seen, ever := s.held[o.Claim]
+	c := all.of(o.Claim)
 	// Nobody has seen the claim again since its last release. (Backends must
 	// remember only the last of the IDs that were released. A delayed request
 	// that comes later still is a ghost until its own release or expiry.)
-	if at, ok := s.released[o.Claim]; ok && at > max(o.Call, seen) {
-		m.Return, m.open = at, false
+	if c.released > max(o.Call, c.held) {
+		m.Return, m.open = c.released, false
 	}
 	switch o.Verb {
 	case "acquire":
-		return m, ever && (s.explains(o, seen) || s.cameBack(o.Claim))
+		return m, c.held >= 0 && (c.explains(o) || c.cameBack())
 	case "renew":
 		return m, false // it can only make the lease last longer
 	case "release":
-		return m, ever && (o.Call == s.leaving[o.Claim] || s.cameBack(o.Claim))
+		return m, c.held >= 0 && (o.Call == c.leaving || c.cameBack())
 	}
 	return m, true
 }
 
 // noOrder says how far the longest order came, and what did not fit behind it.
-func noOrder(name string, layer Layer, steps []porcupine.Operation, options VerifyOptions) Violation {
-	again := &search{drift: options.Drift, steps: options.MaxSearchSteps}
+func (n *named) noOrder(layer Layer, steps []porcupine.Operation) {
+	again := &search{drift: n.Drift, steps: n.MaxSearchSteps}
 	_, info := porcupine.CheckOperationsVerbose(again.model(), steps, 0)
 	var longest []int
 	for _, order := range info.PartialLinearizations()[0] {
@@ -185,7 +175,7 @@ func noOrder(name string, layer Layer, steps []porcupine.Operation, options Veri
 	reached, placed := lease{}, make(map[int]bool, len(longest))
 	for _, i := range longest {
 		placed[i] = true
-		_, reached = reached.step(steps[i].Input.(move), options.Drift)
+		_, reached = reached.step(steps[i].Input.(move), n.Drift)
 	}
 	first := len(steps) - 1
 	for i := range steps {
@@ -194,8 +184,7 @@ func noOrder(name string, layer Layer, steps []porcupine.Operation, options Veri
 		}
 	}
 	o := steps[first].Input.(move).Operation
-	return Violation{Check: CheckLinearizable, Name: name, At: min(o.Return, o.Call+time.Hour), Text: fmt.Sprintf(
-		"no order explains what the %s saw: %s does not fit where %s", layer, o, reached)}
+	n.violated(CheckLinearizable, min(o.Return, o.Call+time.Hour), "no order explains what the %s saw: %s does not fit where %s", layer, o, reached)
 }
 
 func (o Operation) String() string {

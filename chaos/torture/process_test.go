@@ -1,10 +1,16 @@
 package torture
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
+	"net"
+	"net/rpc"
+	"os"
+	"os/exec"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,29 +18,54 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/fencing"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
-func newRemote() *remote { return &remote{out: newLines(io.Discard), waiting: map[int]chan response{}} }
+// aRun is one of which tests use parts.
+func aRun(options Options) *run {
+	if options.Patience == 0 {
+		options.Patience = time.Minute
+	}
+	return &run{
+		options: options, names: []string{"a", "b"}, clock: &clock{start: time.Now()}, recording: newRecording(), resource: newFenced(options.Fence),
+	}
+}
+
+// connected is what a worker process has of a run: job is what it is to do.
+func connected(t *testing.T, r *run, j job) (remote, *process, io.ReadWriteCloser) {
+	t.Helper()
+	s, server := newProcess(r, j), rpc.NewServer()
+	require.NoError(t, server.RegisterName("Run", s))
+	here, there := net.Pipe()
+	go server.ServeConn(there)
+	client := remote{rpc.NewClient(here)}
+	t.Cleanup(func() { s.endFaults(); s.stop(); _ = client.Close() })
+	return client, s, there
+}
+
+func memory(context.Context) (leasing.Provider, error) { return memlease.New(memlease.Options{}), nil }
+
+var aJob = job{Index: 3, Names: []string{"n"}, TTL: time.Second, Patience: time.Second, Seed: 5, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}}
 
 // A worker process ends when it is told to, and when nobody is left to tell it.
-func TestWorkerProcessEndsWithItsRun(t *testing.T) {
-	for what, end := range map[string]func(in io.WriteCloser, out *lines){
-		"told":       func(_ io.WriteCloser, out *lines) { out.say(order{Stop: true}) },
-		"left alone": func(in io.WriteCloser, _ *lines) { _ = in.Close() },
-		"nonsense":   func(in io.WriteCloser, _ *lines) { _, _ = io.WriteString(in, "stop!\n") },
+func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
+	for what, end := range map[string]func(s *process, line io.ReadWriteCloser){
+		"told":       func(s *process, _ io.ReadWriteCloser) { s.stop() },
+		"left alone": func(_ *process, line io.ReadWriteCloser) { _ = line.Close() },
+		"nonsense":   func(_ *process, line io.ReadWriteCloser) { _, _ = line.Write(bytes.Repeat([]byte{0xff}, 1<<10)) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			from, in := io.Pipe()
-			defer in.Close()
-			ctx, stop := context.WithCancel(t.Context())
-			go newRemote().listen(json.NewDecoder(from), stop)
-			out := newLines(in)
-			out.say(order{Calm: true})
-			require.NoError(t, ctx.Err())
-			end(in, out)
+			r := aRun(Options{})
+			client, s, line := connected(t, r, aJob)
+			over := make(chan error)
+			go func() { over <- client.work(memory) }()
+			require.Eventually(t, func() bool { return r.recording.count().Grants > 0 }, time.Minute, time.Millisecond)
+			end(s, line)
 			select {
-			case <-ctx.Done():
+			case err := <-over:
+				require.NoError(t, err)
 			case <-time.After(time.Minute):
 				require.FailNow(t, "it works on")
 			}
@@ -43,19 +74,24 @@ func TestWorkerProcessEndsWithItsRun(t *testing.T) {
 }
 
 // The word that the faults are to end may come before there is a client.
-func TestWorkerProcessEndsItsFaults(t *testing.T) {
+func TestWorkerProcessEndsItsFaults_memory(t *testing.T) {
 	for _, early := range []bool{false, true} {
-		calmed, r := 0, newRemote()
-		how := func() { calmed++ }
+		r, j := aRun(Options{}), aJob
+		j.Plan = chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultRequestLost}}}}
+		client, s, _ := connected(t, r, j)
 		if early {
-			r.calmWith(nil)
-			r.calmWith(how)
-		} else {
-			r.calmWith(how)
-			require.Zero(t, calmed, "nobody has said so")
-			r.calmWith(nil)
+			s.endFaults()
 		}
-		require.Equal(t, 1, calmed)
+		over := make(chan error)
+		go func() { over <- client.work(memory) }()
+		if !early {
+			require.Eventually(t, func() bool { return r.recording.count().Faults > 1 }, time.Minute, time.Millisecond)
+			require.Zero(t, r.recording.count().Grants, "nobody has said so")
+			s.endFaults()
+		}
+		require.Eventually(t, func() bool { return r.recording.count().Grants > 0 }, time.Minute, time.Millisecond)
+		s.stop()
+		require.NoError(t, <-over)
 	}
 }
 
@@ -83,12 +119,12 @@ func TestWorkerProcessWaitsForItsBackend_memory(t *testing.T) {
 					}
 					return memlease.New(memlease.Options{}), c.err
 				}}
-				l, err := newRemote().open(ctx, options, &job{})
+				opened, err := remote{}.open(ctx, options, 0, new(clock))
 				require.ErrorIs(t, err, c.want)
-				require.Equal(t, c.none, l == nil)
+				require.Equal(t, c.none, opened == nil)
 				require.LessOrEqual(t, time.Since(began), min(c.after, time.Minute)+time.Second)
-				if l != nil {
-					require.NoError(t, l.client.Close())
+				if opened != nil {
+					require.NoError(t, opened.Close())
 				}
 			})
 		})
@@ -108,49 +144,153 @@ func (c closing) Close() error {
 
 func TestWorkerProcessClosesItsClient_memory(t *testing.T) {
 	closed := false
-	from, in := io.Pipe()
-	go func() {
-		newLines(in).say(order{Job: &job{Names: []string{"n"}, TTL: time.Second, Patience: time.Second}})
-		_ = in.Close()
-	}()
-	err := workIn(from, newLines(io.Discard), func(context.Context) (leasing.Provider, error) {
+	client, s, _ := connected(t, aRun(Options{}), aJob)
+	s.stop()
+	require.NoError(t, client.work(func(context.Context) (leasing.Provider, error) {
 		return closing{memlease.New(memlease.Options{}), &closed}, nil
-	})
-	require.NoError(t, err)
+	}))
 	require.True(t, closed)
 }
 
-// A write that the resource did not answer is neither accepted nor refused.
+// A worker's time is the run's.
+func TestWorkerProcessSetsItsClock(t *testing.T) {
+	r := aRun(Options{})
+	r.clock.start = time.Now().Add(-time.Hour)
+	client, _, _ := connected(t, r, aJob)
+	began := time.Now()
+	c, err := client.clock()
+	require.NoError(t, err)
+	require.WithinDuration(t, r.clock.start, c.start, time.Since(began))
+}
+
+// The resource's answer to a write is the worker's. A write that it did not answer is
+// neither accepted nor refused.
 func TestWorkerProcessWritesThroughItsRun(t *testing.T) {
+	silence := make(chan struct{})
+	defer close(silence)
 	for what, c := range map[string]struct {
-		answer   *response
-		accepted bool
-		err      bool
+		fence           fencing.Fence
+		accepted, fails bool
 	}{
-		"accepted":  {answer: &response{Place: 5, Accepted: true}, accepted: true},
-		"refused":   {answer: &response{Place: 5}},
-		"failed":    {answer: &response{Failed: true}, err: true},
-		"no answer": {err: true},
+		"accepted":  {fence: func(ctx context.Context, _ string, _ int64, do func(context.Context) error) error { return do(ctx) }, accepted: true},
+		"refused":   {fence: func(context.Context, string, int64, func(context.Context) error) error { return leasing.ErrStale }},
+		"failed":    {fence: func(context.Context, string, int64, func(context.Context) error) error { return errors.New("down") }, fails: true},
+		"no answer": {fence: func(context.Context, string, int64, func(context.Context) error) error { <-silence; return nil }, fails: true},
 	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-				defer stop()
-				r := newRemote()
-				if c.answer != nil {
-					go func() {
-						synctest.Wait()
-						c.answer.Request = 1
-						r.wrote(*c.answer)
-					}()
-				}
-				place, accepted, err := r.write(ctx, "n", 1)
-				require.Equal(t, c.err, err != nil)
-				require.Equal(t, c.accepted, accepted)
-				if err == nil {
-					require.Equal(t, 5, place)
-				}
-			})
-		})
+		client, _, _ := connected(t, aRun(Options{Fence: c.fence}), aJob)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		w := Write{Worker: 3, Name: "n", Token: 3}
+		err := client.write(ctx, &w)
+		stop()
+		require.Equal(t, c.fails, err != nil, what)
+		require.Equal(t, c.accepted, w.Accepted, what)
+		if err == nil {
+			require.Equal(t, 1, w.Order, what)
+		}
 	}
+}
+
+// What a worker process enters is the run's.
+func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
+	r := aRun(Options{})
+	client, _, _ := connected(t, r, aJob)
+	for _, what := range []any{
+		Operation{Worker: 3, Number: 4, Verb: "acquire", Name: "n", Claim: "c"}, Operation{Worker: 3, Number: 4, Verb: "acquire", Name: "n", Claim: "c", Return: 5},
+		Hold{Worker: 3, Name: "n", Claim: "c"}, Write{Name: "n", Order: 7}, Fault{Name: "n"}, Violation{Check: CheckGoroutine},
+	} {
+		client.enter(what)
+	}
+	h := r.recording.history()
+	require.Equal(t, []Operation{{Worker: 3, Number: 4, Verb: "acquire", Name: "n", Claim: "3.1", Return: 5}}, h.Operations)
+	require.Equal(t, []Hold{{Worker: 3, Name: "n", Claim: "3.1"}}, h.Holds)
+	require.Equal(t, []Write{{Name: "n", Order: 7}}, h.Writes)
+	require.Equal(t, []Fault{{Name: "n"}}, h.Faults)
+	require.Equal(t, []Violation{{Check: CheckGoroutine}}, r.recording.violations())
+}
+
+// spawned is a worker process: this program, whose TestMain calls WorkerMain.
+func spawned(t *testing.T, cmd *exec.Cmd, options Options) *process {
+	t.Helper()
+	options.Process = func() *exec.Cmd { return cmd }
+	p, err := aRun(options).spawn(3)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func thisProgram(env ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
+// working is a worker process that has begun to work.
+func working(t *testing.T) *process {
+	t.Helper()
+	p := spawned(t, thisProgram(), Options{TTL: time.Second, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}})
+	require.Eventually(t, func() bool { return p.r.recording.count().Operations > 0 }, time.Minute, time.Millisecond)
+	return p
+}
+
+// What a worker process must know of its run it is told.
+func TestWorkerProcessIsToldItsJob(t *testing.T) {
+	p := spawned(t, thisProgram(), Options{
+		Seed: 9, TTL: 2 * time.Second, Patience: 3 * time.Second,
+		Plan: chaos.TotalOutage(chaos.TotalOutageOptions{}), Manager: leasing.Options{DriftFactor: 0.25, Random: rand.Float64},
+	})
+	p.endFaults()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.NoError(t, p.run(ctx), "it is told to stop, and ends")
+	var text []byte
+	require.NoError(t, p.Job(0, &text))
+	for _, want := range []string{
+		`"Index":3`, `"Names":["a","b"]`, `"Seed":9`, `"total-outage"`, `"TTL":2000000000`, `"Patience":3000000000`, `"DriftFactor":0.25`,
+	} {
+		require.Contains(t, string(text), want)
+	}
+}
+
+func TestKilledWorkerProcessIsNoFailure(t *testing.T) {
+	p := working(t)
+	p.r.recording.enter(Hold{Worker: 3, Name: "n", Claim: "c", Until: time.Hour})
+	p.kill()
+	require.NoError(t, p.run(t.Context()))
+	require.True(t, slices.ContainsFunc(p.r.recording.history().Holds, func(h Hold) bool { return h.Name == "n" && h.Ending == EndingKilled }))
+}
+
+func TestWorkerProcessThatFailsSaysWhy(t *testing.T) {
+	p := spawned(t, thisProgram("TORTURE_TEST_FAILURE=no luck"), Options{})
+	err := p.run(t.Context())
+	require.ErrorContains(t, err, "no luck")
+	exit := (*exec.ExitError)(nil)
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode())
+}
+
+func TestClosedWorkerProcessIsGone(t *testing.T) {
+	for _, cmd := range []*exec.Cmd{thisProgram(), exec.Command("sleep", "600")} {
+		p := spawned(t, cmd, Options{})
+		require.NoError(t, p.Close())
+		<-p.ended
+		<-p.Done()
+	}
+}
+
+func TestStoppedWorkerProcessIsRecordedAndGoesOn(t *testing.T) {
+	p := working(t)
+	p.r.suspend(t.Context(), p, 20*time.Millisecond)
+	h := p.r.recording.history()
+	require.Len(t, h.Stops, 1)
+	require.Equal(t, 3, h.Stops[0].Worker)
+	require.GreaterOrEqual(t, h.Stops[0].To, h.Stops[0].From+20*time.Millisecond)
+	require.Len(t, h.Faults, 1)
+	require.Equal(t, -1, h.Faults[0].Worker)
+	require.Equal(t, h.Stops[0].From, h.Faults[0].At)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.NoError(t, p.run(ctx), "it hears that it is to stop")
+
+	p.r.suspend(t.Context(), p, time.Hour)
+	require.Len(t, p.r.recording.history().Stops, 1, "one that has ended can't be stopped")
 }

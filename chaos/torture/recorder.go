@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -19,23 +20,12 @@ type recorder struct {
 	worker  int
 	clock   *clock
 	journal journal
-	claims  *claims
-	// rename gives claims the run's IDs on the way down: the layer nearest the
-	// manager does.
-	rename bool
-	number *atomic.Int64 // of the worker's operations
+	number  *atomic.Int64 // of the worker's operations
 }
-
-var (
-	_ leasing.Provider          = (*recorder)(nil)
-	_ abstractions.BatchRenewer = batchRecorder{}
-	_ abstractions.Waiter       = waiterRecorder{}
-)
 
 // call is an operation under way.
 type call struct {
 	r         *recorder
-	key       string
 	operation Operation
 	ended     atomic.Int64 // when its context did, if it has
 	stop      func() bool  // watching for that
@@ -43,21 +33,12 @@ type call struct {
 
 // begin enters what is asked, all of it: the process may be killed before it is told
 // anything.
-func (r *recorder) begin(ctx context.Context, id string, o Operation) *call {
-	number := r.number.Add(1)
-	o.Worker, o.number, o.Layer, o.Call, o.Result = r.worker, int(number), r.layer, r.clock.now(), ResultUnknown
-	if id != "" {
-		o.Claim = r.claims.label(id)
-	}
-	c := &call{r: r, key: fmt.Sprintf("o%d.%d", r.worker, number), operation: o}
-	r.journal.enter(entry{Key: c.key, Operation: &c.operation})
+func (r *recorder) begin(ctx context.Context, o Operation) *call {
+	o.Worker, o.Number, o.Layer, o.Call, o.Result = r.worker, int(r.number.Add(1)), r.layer, r.clock.now(), ResultUnknown
+	c := &call{r: r, operation: o}
+	r.journal.enter(o)
 	c.stop = context.AfterFunc(ctx, func() { c.ended.Store(int64(r.clock.now())) })
 	return c
-}
-
-// beginRenewal begins a renewal, with the token of the lease that is meant.
-func (r *recorder) beginRenewal(ctx context.Context, req abstractions.RenewRequest) *call {
-	return r.begin(ctx, req.ID, Operation{Verb: "renew", Name: req.Name, TTL: req.TTL, Token: req.Token})
 }
 
 func (c *call) end(grant abstractions.Grant, err error) {
@@ -74,14 +55,14 @@ func (c *call) end(grant abstractions.Grant, err error) {
 	} else if grant.TTL > 0 {
 		o.TTL = grant.TTL
 	}
-	if grant.ID != "" && (grant.Name != o.Name || c.r.claims.label(grant.ID) != o.Claim) {
-		o.Stray = fmt.Sprintf("%s, claim %s", grant.Name, c.r.claims.label(grant.ID))
+	if grant.ID != "" && (grant.Name != o.Name || grant.ID != o.Claim) {
+		o.Stray, o.StrayClaim = grant.Name, grant.ID
 	}
 	held := (*leasing.HeldError)(nil)
-	if errors.As(err, &held) && held.Holder.Held && !held.Holder.Unconfirmed && held.Holder.ID != "" {
-		o.Holder = c.r.claims.label(held.Holder.ID)
+	if errors.As(err, &held) && held.Holder.Held && !held.Holder.Unconfirmed {
+		o.Holder = held.Holder.ID
 	}
-	c.r.journal.enter(entry{Key: c.key, Operation: o})
+	c.r.journal.enter(*o)
 }
 
 // result sorts errors as the provider's contract does.
@@ -102,71 +83,87 @@ func result(err error) Result {
 }
 
 func (r *recorder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	req.ID = r.out(req.ID)
-	c := r.begin(ctx, req.ID, Operation{Verb: "acquire", Name: req.Name, TTL: req.TTL})
+	c := r.begin(ctx, Operation{Verb: "acquire", Name: req.Name, Claim: req.ID, TTL: req.TTL})
 	grant, err := r.Provider.Acquire(ctx, req)
 	c.end(grant, err)
-	return r.grant(grant), r.failure(err)
+	return grant, err
 }
 
 func (r *recorder) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	req.ID = r.out(req.ID)
-	c := r.beginRenewal(ctx, req)
+	c := r.begin(ctx, renewal(req))
 	grant, err := r.Provider.Renew(ctx, req)
 	c.end(grant, err)
-	return r.grant(grant), r.failure(err)
+	return grant, err
+}
+
+// renewal has the token of the lease that is meant.
+func renewal(req abstractions.RenewRequest) Operation {
+	return Operation{Verb: "renew", Name: req.Name, Claim: req.ID, TTL: req.TTL, Token: req.Token}
 }
 
 func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	req.ID = r.out(req.ID)
-	c := r.begin(ctx, req.ID, Operation{Verb: "release", Name: req.Name})
+	c := r.begin(ctx, Operation{Verb: "release", Name: req.Name, Claim: req.ID})
 	err := r.Provider.Release(ctx, req)
 	c.end(abstractions.Grant{}, err)
-	return r.failure(err)
+	return err
 }
 
 func (r *recorder) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
-	c := r.begin(ctx, "", Operation{Verb: "break", Name: req.Name, Immediate: req.Immediate})
+	c := r.begin(ctx, Operation{Verb: "break", Name: req.Name, Immediate: req.Immediate})
 	result, err := r.Provider.Break(ctx, req)
 	c.end(abstractions.Grant{Token: result.Token}, err)
-	return result, r.failure(err)
+	return result, err
 }
 
-func (r *recorder) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
-	record, err := r.Provider.Inspect(ctx, req)
-	record.ID = r.in(record.ID)
-	return record, r.failure(err)
-}
-
-func (r *recorder) out(id string) string {
-	if r.rename {
-		return r.claims.out(id)
+// As answers for the abilities that the provider below has. Batches are recorded.
+func (r *recorder) As(target any) bool {
+	batcher, ok := target.(*abstractions.BatchRenewer)
+	if !ok {
+		return forward(r.Provider, target)
 	}
-	return id
+	below, ok := abstractions.As[abstractions.BatchRenewer](r.Provider)
+	if ok {
+		*batcher = batchRecorder{r, below}
+	}
+	return ok
 }
 
-func (r *recorder) in(id string) string {
-	if r.rename {
-		return r.claims.in(id)
+// forward hands on an ability that no check reads: abstractions.As, of a type that is
+// not known here.
+func forward(p leasing.Provider, target any) bool {
+	if wrapper, ok := p.(interface{ As(target any) bool }); ok {
+		return wrapper.As(target)
 	}
-	return id
+	ability := reflect.ValueOf(target).Elem()
+	ok := reflect.TypeOf(p).Implements(ability.Type())
+	if ok {
+		ability.Set(reflect.ValueOf(p))
+	}
+	return ok
 }
 
-func (r *recorder) grant(g abstractions.Grant) abstractions.Grant {
-	if g.ID != "" {
-		g.ID = r.in(g.ID)
-	}
-	return g
+type batchRecorder struct {
+	r     *recorder
+	below abstractions.BatchRenewer
 }
 
-// failure gives a refusal's holder its manager's ID back. The chain stays, with a
-// copy at its head for errors.As to find first: the original may be shared.
-func (r *recorder) failure(err error) error {
-	held := (*leasing.HeldError)(nil)
-	if !r.rename || !errors.As(err, &held) || r.in(held.Holder.ID) == held.Holder.ID {
-		return err
+// RenewBatch enters each item as a renewal. One without an answer is unknown.
+func (b batchRecorder) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	calls := make([]*call, len(reqs))
+	for i, req := range reqs {
+		calls[i] = b.r.begin(ctx, renewal(req))
 	}
-	renamed := *held
-	renamed.Holder.ID = r.in(held.Holder.ID)
-	return fmt.Errorf("%w (%w)", &renamed, err)
+	results, err := b.below.RenewBatch(ctx, reqs)
+	for i, c := range calls {
+		if i < len(results) {
+			c.end(results[i].Grant, results[i].Err)
+		} else {
+			c.end(abstractions.Grant{}, errUnanswered)
+		}
+	}
+	return results, err
 }
+
+// errUnanswered is an item's without a result: its outcome is unknown, whatever
+// the batch's error is.
+var errUnanswered = fmt.Errorf("%w: the batch has no result for it", leasing.ErrUnavailable)

@@ -28,30 +28,18 @@ func (s scripted) Acquire(_ context.Context, req abstractions.AcquireRequest) (a
 	return s.grant, s.err
 }
 
-func (s scripted) Inspect(context.Context, abstractions.InspectRequest) (leasing.Record, error) {
-	return leasing.Record{ID: s.grant.ID}, s.err
-}
-
 func (s scripted) RenewBatch(_ context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	s.asked(reqs[0].ID)
 	return s.results, s.err
 }
 
-func (s scripted) Wait(_ context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	s.asked(req.ID)
-	return abstractions.Wakeups{}, s.err
-}
-
-// recorded is a recorder nearest the manager, worker 3's, over a scripted backend.
-func recorded(s scripted) (*recorder, *book) {
+// recorded is a recorder of worker 3, over a scripted backend.
+func recorded(s scripted) (*recorder, *recording) {
 	if s.asked == nil {
 		s.asked = func(string) {}
 	}
-	b := newBook()
-	return &recorder{
-		Provider: s, layer: LayerClient, worker: 3, clock: startClock(), journal: b,
-		claims: newClaims(7, 3), rename: true, number: new(atomic.Int64),
-	}, b
+	b := newRecording()
+	return &recorder{Provider: s, layer: LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}, b
 }
 
 func acquire(t *testing.T, s scripted) (Operation, error) {
@@ -89,7 +77,7 @@ func TestRecordedResults(t *testing.T) {
 
 // A process may be killed in the middle of a call.
 func TestCallIsRecordedBeforeItReturns(t *testing.T) {
-	var b *book
+	var b *recording
 	var r *recorder
 	r, b = recorded(scripted{asked: func(string) {
 		h := b.history()
@@ -116,7 +104,7 @@ func TestRecordedHolderIsCertain(t *testing.T) {
 		want   string
 	}{
 		"certain":       {leasing.Record{ID: "x", Held: true}, "x"},
-		"of this run":   {leasing.Record{ID: newClaims(7, 2).out("theirs"), Held: true}, "2.1"},
+		"of this run":   {leasing.Record{ID: "mine", Held: true}, "3.1"},
 		"unconfirmed":   {leasing.Record{ID: "x", Held: true, Unconfirmed: true}, ""},
 		"not held":      {leasing.Record{ID: "x"}, ""},
 		"without an ID": {leasing.Record{Held: true}, ""},
@@ -126,39 +114,6 @@ func TestRecordedHolderIsCertain(t *testing.T) {
 		require.Equal(t, ResultHeld, o.Result, name)
 		require.Equal(t, c.want, o.Holder, name)
 	}
-}
-
-// A manager tells its own claims from others by their IDs: wherever the backend names
-// one of them it has the manager's name again.
-func TestManagersSeeTheirOwnIDs(t *testing.T) {
-	ours := newClaims(7, 3).out("mine")
-	refusal := &leasing.HeldError{Holder: leasing.Record{ID: ours, Held: true}}
-	own := func(err error) {
-		t.Helper()
-		held := (*leasing.HeldError)(nil)
-		require.ErrorAs(t, err, &held)
-		require.Equal(t, "mine", held.Holder.ID)
-	}
-	asked := func(id string) { require.Equal(t, ours, id) }
-	r, _ := recorded(scripted{grant: abstractions.Grant{ID: ours}, err: refusal, results: []abstractions.RenewResult{{Grant: abstractions.Grant{ID: ours}, Err: refusal}}, asked: asked})
-
-	grant, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "mine"})
-	own(err)
-	require.Equal(t, "mine", grant.ID)
-	require.Equal(t, ours, refusal.Holder.ID, "the original may be shared")
-	record, err := r.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
-	own(err)
-	require.Equal(t, "mine", record.ID)
-	batcher, ok := abstractions.As[abstractions.BatchRenewer](r)
-	require.True(t, ok)
-	results, err := batcher.RenewBatch(t.Context(), []abstractions.RenewRequest{{Name: "n", ID: "mine"}})
-	require.ErrorIs(t, err, leasing.ErrHeld)
-	own(results[0].Err)
-	require.Equal(t, "mine", results[0].Grant.ID)
-	waiter, ok := abstractions.As[abstractions.Waiter](r)
-	require.True(t, ok)
-	_, err = waiter.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "mine"})
-	require.ErrorIs(t, err, leasing.ErrHeld)
 }
 
 // An item without a result may have been renewed, whatever the batch says.

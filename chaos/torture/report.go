@@ -47,10 +47,8 @@ func (r *Report) OK() bool { return len(r.Violations) == 0 }
 // report makes the report of a run that is over.
 func (r *run) report() *Report {
 	r.progress("checking")
-	h := r.book.history()
-	h.TTL, h.Writes, h.Free = r.options.TTL, r.register.history(), r.free
-	h.FaultsEnd, h.Closed = r.faultsEnd, r.closed
-	h.sort()
+	h := r.recording.history()
+	h.TTL, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.free, r.faultsEnd, r.closed
 	report := summary(h)
 	o := r.options
 	report.Provider, report.Plan, report.Seed, report.Command = r.caps.Provider, o.Plan.Name, o.Seed, o.Command
@@ -58,7 +56,7 @@ func (r *run) report() *Report {
 	found, undecided := Verify(h, VerifyOptions{
 		Drift: o.margin(), Precision: r.caps.Lateness.After(o.TTL), Patience: o.Patience, MaxSearchSteps: o.MaxSearchSteps, AssumptionsBroken: o.AssumptionsBroken,
 	})
-	report.Violations, report.Undecided = append(r.found, found...), undecided
+	report.Violations, report.Undecided = append(r.recording.violations(), found...), undecided
 	return report
 }
 
@@ -215,22 +213,10 @@ func counts[K ~string](all map[K]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// WriteJSON writes the report with its whole history. Durations are numbers of
-// nanoseconds.
+// WriteJSON writes the report with its whole history, as package json reads it.
+// Durations are numbers of nanoseconds.
 func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
 	return encoder.Encode(r)
-}
-
-// ReadJSON reads what WriteJSON has written, to draw its timeline, say.
-func ReadJSON(from io.Reader) (*Report, error) {
-	r := new(Report)
-	if err := json.NewDecoder(from).Decode(r); err != nil {
-		return nil, fmt.Errorf("read a report: %w", err)
-	}
-	if r.History == nil {
-		r.History = new(History)
-	}
-	return r, nil
 }

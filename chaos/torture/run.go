@@ -20,56 +20,41 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{options: options, book: newBook(), register: newRegister(options.Fence)}
-	r.started.run, r.started.names = identity(options)
-	err = labelled(ctx, r.label(), r.play)
-	if err == nil {
-		r.found = append(r.found, leftGoroutines(r.label(), r.options.Patience, r.now)...)
-	}
-	if err != nil {
+	r := &run{options: options, names: options.names(), clock: new(clock), recording: newRecording(), resource: newFenced(options.Fence)}
+	label := fmt.Sprintf("%p", r)
+	if err := labelled(ctx, label, r.play); err != nil {
 		return nil, err
 	}
+	leftGoroutines(label, r.options.Patience, r.clock, r.recording)
 	return r.report(), nil
 }
 
 // run is one run.
 type run struct {
-	options  Options
-	clock    *clock
-	book     *book
-	register *register
-	caps     leasing.Capabilities
-	started  struct {
-		run   uint64
-		names []string
-	}
+	options   Options
+	names     []string
+	clock     *clock
+	recording *recording
+	resource  *fenced
+	caps      leasing.Capabilities
 
 	faultsEnd, closed time.Duration
 	free              []FreeAt
-	found             []Violation // what is no part of the history
 
-	crew []*member
+	slots []*slot
 }
 
-// player is a worker with its client, here or in a process of its own.
-type player interface {
+// runner is a worker with its client, here or in a process of its own.
+type runner interface {
 	run(ctx context.Context) error
-	calm() // ends the faults
+	endFaults()
 	Close() error
 }
 
-// local is a worker in this process.
-type local struct {
-	*worker
-	*layers
-}
-
-func (l local) Close() error { return l.layers.client.Close() }
-
-// member is a player at work.
-type member struct {
+// slot is a worker at work; another takes it where that is killed.
+type slot struct {
 	index  int
-	player player
+	runner runner
 	stop   context.CancelFunc
 	ended  chan struct{}
 	err    error // once ended
@@ -77,37 +62,22 @@ type member struct {
 
 func (r *run) now() time.Duration { return r.clock.now() }
 
-func (r *run) label() string { return fmt.Sprintf("%012x-%p", r.started.run, r) }
-
 // play is the run, up to the check.
 func (r *run) play(ctx context.Context) error {
-	err := r.rehearse(ctx)
+	err := r.checkBackend(ctx)
 	if err == nil {
 		err = r.prepare(ctx)
 	}
 	if err != nil {
 		return errors.Join(err, r.closeAll())
 	}
-	disturbing, stop := context.WithCancel(ctx)
-	defer stop()
-	r.act(ctx)
-	disturbed, mistreated := r.disturb(disturbing), r.mistreat(ctx, disturbing)
-	watch := r.watch()
-	over := time.NewTimer(r.options.For)
-	defer over.Stop()
-	select {
-	case <-over.C:
-	case <-disturbed.failed:
-	case <-ctx.Done():
+	for _, m := range r.slots {
+		m.start(ctx)
 	}
-	stop()
-	err = errors.Join(err, <-mistreated)
-	r.calm()
-	r.dismiss()
-	err = errors.Join(err, <-disturbed.result)
-	err = errors.Join(err, r.await())
-	watch()
-	err = errors.Join(err, r.closeAll())
+	err = r.disturb(ctx)
+	r.endFaults()
+	r.stopWorkers()
+	err = errors.Join(err, r.awaitWorkers(), r.closeAll())
 	r.closed = r.now()
 	if err != nil || ctx.Err() != nil {
 		return errors.Join(err, context.Cause(ctx))
@@ -115,36 +85,79 @@ func (r *run) play(ctx context.Context) error {
 	return r.awaitFree(ctx)
 }
 
-// prepare opens the workers' clients, or starts their processes.
-func (r *run) prepare(ctx context.Context) error {
-	r.clock = startClock()
+// disturb lets Options.For pass, and meanwhile makes trouble for servers and processes.
+// An error ends it at once.
+func (r *run) disturb(ctx context.Context) error {
+	during, stop := context.WithTimeout(ctx, r.options.For)
+	defer stop()
+	disturbances := []func() error{func() error { return r.watch(during) }}
 	if r.options.Process != nil {
-		return r.prepareProcesses()
+		disturbances = append(disturbances, func() error { return r.stopAndKill(ctx, during) })
 	}
-	for i := range r.options.Workers {
-		l, err := openLayers(ctx, r.options, r.started.run, i, r.clock, r.book)
-		if err != nil {
-			return fmt.Errorf("open the client of worker %d: %w", i, err)
-		}
-		w := newWorker(i, r.options, r.started.names, l.client, r.register)
-		r.crew = append(r.crew, &member{index: i, player: local{w, l}})
+	if r.options.Disturb != nil {
+		disturbances = append(disturbances, func() error {
+			pprof.SetGoroutineLabels(context.Background()) // servers that it starts may go on
+			if err := r.options.Disturb(during, r.note); err != nil {
+				return fmt.Errorf("disturb: %w", err)
+			}
+			<-during.Done()
+			return nil
+		})
 	}
-	r.clock.base = time.Now() // of the run, and not of what came before it
+	ended := make(chan error)
+	for _, disturbance := range disturbances {
+		go func() { ended <- disturbance() }()
+	}
+	var errs []error
+	for range disturbances {
+		errs = append(errs, <-ended)
+		stop()
+	}
+	return errors.Join(errs...)
+}
+
+// watch tells each second how the run goes.
+func (r *run) watch(ctx context.Context) error {
+	for pause(ctx, time.Second); ctx.Err() == nil; pause(ctx, time.Second) {
+		r.progress("running")
+	}
 	return nil
 }
 
-// rehearse takes a lease before anything goes wrong. Where that can't be done the run
+// prepare opens the workers' clients, or starts their processes.
+func (r *run) prepare(ctx context.Context) error {
+	r.clock.start = time.Now()
+	for i := range r.options.Workers {
+		if r.options.Process != nil {
+			p, err := r.spawn(i)
+			if err != nil {
+				return err
+			}
+			r.slots = append(r.slots, &slot{index: i, runner: p})
+			continue
+		}
+		c, err := openClient(ctx, r.options, i, r.clock, r.recording)
+		if err != nil {
+			return fmt.Errorf("open the client of worker %d: %w", i, err)
+		}
+		r.slots = append(r.slots, &slot{index: i, runner: newWorker(i, r.options, r.names, c, r.resource)})
+	}
+	if r.options.Process == nil {
+		r.clock.start = time.Now() // of the run, and not of what came before it
+	}
+	return nil
+}
+
+// checkBackend takes a lease before anything goes wrong. Where that can't be done the run
 // would show nothing. What depends on the provider is chosen here.
-func (r *run) rehearse(ctx context.Context) (err error) {
-	provider, err := r.options.client(ctx)
+func (r *run) checkBackend(ctx context.Context) (err error) {
+	provider, err := r.options.open(ctx)
 	if err != nil {
 		return fmt.Errorf("open a client: %w", err)
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
 	r.caps = provider.Capabilities()
 	r.options = r.options.fit(r.caps)
-	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.RequestTimeout+r.options.Patience)
-	defer cancel()
 	manager, err := leasing.NewManager(provider, r.options.Manager)
 	if err != nil {
 		return err
@@ -152,74 +165,59 @@ func (r *run) rehearse(ctx context.Context) (err error) {
 	if err := manager.Close(ctx); err != nil {
 		return err
 	}
-	name, id := r.started.names[0], newClaims(r.started.run, rehearsing).out("rehearsal")
-	_, err = provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
-	if err != nil {
+	if err := r.take(ctx, provider, r.names[0], abstractions.NewID()); err != nil {
 		return fmt.Errorf("before anything has gone wrong: %w", err)
 	}
-	return provider.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
+	return nil
 }
 
-// act sets the workers to work.
-func (r *run) act(ctx context.Context) {
-	for _, m := range r.crew {
-		m.act(ctx)
-	}
-}
-
-func (m *member) act(ctx context.Context) {
+// start sets a worker to work.
+func (m *slot) start(ctx context.Context) {
 	working, stop := context.WithCancel(ctx)
 	m.stop, m.ended = stop, make(chan struct{})
 	go func() {
 		defer close(m.ended)
 		defer stop()
-		m.err = m.player.run(working)
+		m.err = m.runner.run(working)
 	}()
 }
 
-// dismiss ends the workers' work, one after the other: whom a release reaches that
+// stopWorkers ends the workers' work, one after the other: whom a release reaches that
 // comes in the same instant as its own end nobody could say.
-func (r *run) dismiss() {
-	for _, m := range r.crew {
+func (r *run) stopWorkers() {
+	for _, m := range r.slots {
 		m.stop()
 		pause(context.Background(), time.Millisecond)
 	}
 }
 
-// await waits for the workers, but not forever. One that could not work is no fault
+// awaitWorkers waits for the workers, but not forever. One that could not work is no fault
 // of the provider's, or nobody can tell.
-func (r *run) await() error {
+func (r *run) awaitWorkers() error {
 	var errs []error
-	bound := time.NewTimer(2*r.options.farewell() + r.options.Patience)
-	defer bound.Stop()
-	late := false
-	for _, m := range r.crew {
-		if !late {
-			select {
-			case <-m.ended:
-			case <-bound.C:
-				late = true
-			}
+	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.closeTimeout()+r.options.Patience)
+	defer cancel()
+	for _, m := range r.slots {
+		select {
+		case <-m.ended:
+		case <-bound.Done():
 		}
 		select {
 		case <-m.ended:
 			if m.err != nil {
 				errs = append(errs, fmt.Errorf("worker %d could not work: %w", m.index, m.err))
 			}
-			if p, ok := m.player.(*process); ok {
-				r.found = append(r.found, p.found...)
-			}
 		default:
-			r.found = append(r.found, Violation{Check: CheckHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
+			r.recording.enter(Violation{Check: CheckHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// calm ends the faults.
-func (r *run) calm() {
-	for _, m := range r.crew {
-		m.player.calm()
+// endFaults ends the faults.
+func (r *run) endFaults() {
+	for _, m := range r.slots {
+		m.runner.endFaults()
 	}
 	r.faultsEnd = r.now()
 }
@@ -227,36 +225,12 @@ func (r *run) calm() {
 // closeAll closes the workers' clients.
 func (r *run) closeAll() error {
 	var errs []error
-	for _, m := range r.crew {
-		if err := m.player.Close(); err != nil {
+	for _, m := range r.slots {
+		if err := m.runner.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the client of worker %d: %w", m.index, err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// disturbances are what Options.Disturb does.
-type disturbances struct {
-	result <-chan error    // one, when it has returned
-	failed <-chan struct{} // closed if that is an error
-}
-
-func (r *run) disturb(ctx context.Context) disturbances {
-	result, failed := make(chan error, 1), make(chan struct{})
-	if r.options.Disturb == nil {
-		result <- nil
-		return disturbances{result, failed}
-	}
-	go func() {
-		pprof.SetGoroutineLabels(context.Background()) // servers that it starts may go on
-		err := r.options.Disturb(ctx, r.note)
-		if err != nil {
-			err = fmt.Errorf("disturb: %w", err)
-			close(failed)
-		}
-		result <- err
-	}()
-	return disturbances{result, failed}
 }
 
 func (r *run) note(d Disturbance) {
@@ -264,30 +238,11 @@ func (r *run) note(d Disturbance) {
 	if d.For > 0 {
 		f.Until = f.At + d.For
 	}
-	r.book.enter(entry{Fault: &f})
-}
-
-// watch tells how the run goes, until the function that it returns is called.
-func (r *run) watch() (stop func()) {
-	over, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				r.progress("running")
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() { close(over); <-gone }
+	r.recording.enter(f)
 }
 
 func (r *run) progress(phase string) {
-	p := r.book.count()
+	p := r.recording.count()
 	p.Elapsed, p.For, p.Phase = r.now(), r.options.For, phase
 	r.options.Progress(p)
 }

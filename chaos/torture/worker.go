@@ -6,38 +6,27 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing"
 )
 
-// resource takes writes. register is one.
-type resource interface {
-	write(ctx context.Context, name string, token int64) (place int, accepted bool, err error)
-	fill(place int, w Write)
-}
-
 // worker is one of those who compete. It has a client of its own, and one manager
 // after another on it, as a service that is restarted has.
 type worker struct {
+	*client
 	index    int
 	options  Options
 	names    []string
-	client   *recorder
-	clock    *clock
-	journal  journal
 	resource resource
 	random   *rand.Rand
 	jitter   *rand.Rand // the managers'
-	holds    atomic.Int64
 }
 
-func newWorker(index int, options Options, names []string, client *recorder, resource resource) *worker {
+func newWorker(index int, options Options, names []string, client *client, resource resource) *worker {
 	return &worker{
-		index: index, options: options, names: names, client: client, clock: client.clock, journal: client.journal,
-		resource: resource, random: chance(options.Seed, uint64(index)),
-		jitter: chance(options.Seed, ^uint64(index)),
+		client: client, index: index, options: options, names: names, resource: resource,
+		random: chance(options.Seed, uint64(index)), jitter: chance(options.Seed, ^uint64(index)),
 	}
 }
 
@@ -63,104 +52,92 @@ func owner(index int) string { return fmt.Sprint("worker-", index) }
 // for the client. What fails on the way is in the history, not an error.
 func (w *worker) run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := w.life(ctx); err != nil {
+		if err := w.useManager(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// life is that of one manager. Its end is in order when ctx ends, and a crash
-// otherwise: it is closed under its holder, and leaves behind what it has.
-func (w *worker) life(ctx context.Context) error {
+// useManager competes with one manager. That is closed in order when ctx ends. In a
+// crash it is closed under its holder, and leaves behind what it has.
+func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
 	options.Random = w.jitter.Float64
-	manager, err := leasing.NewManager(w.client, options)
+	manager, err := leasing.NewManager(w.recorder, options)
 	if err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		if w.turn(ctx, manager) == crashed {
+		if crashed := w.compete(ctx, manager); crashed {
 			return nil
 		}
 	}
 	if w.options.Repeatable { // which clean-ups a Close still hurries along is chance
 		pause(context.WithoutCancel(ctx), 2*w.options.TTL)
 	}
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.farewell())
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
 	defer cancel()
 	_ = manager.Close(bound) // what it could not release runs out: see leaks
 	return nil
 }
 
-type outcome int
-
-const (
-	fine outcome = iota
-	crashed
-)
-
-// turn is one attempt to get a name and use it, or now and then several of them.
-func (w *worker) turn(ctx context.Context, manager leasing.Manager) outcome {
+// compete is one attempt to get a name and use it, or now and then several of them.
+func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed bool) {
 	pause(ctx, w.brief(0, 240*time.Millisecond))
 	switch {
 	case ctx.Err() != nil:
-		return fine
+		return false
 	case w.random.Float64() < 0.015 && !w.options.Repeatable: // several goroutines take their numbers as they come
-		w.bundle(ctx, manager)
-		return fine
+		w.holdSeveral(ctx, manager)
+		return false
 	}
-	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.style())
+	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
-// bundle holds several names for a while, so that they are renewed in batches.
-func (w *worker) bundle(ctx context.Context, manager leasing.Manager) {
+// holdSeveral holds several names for a while, so that they are renewed in batches.
+func (w *worker) holdSeveral(ctx context.Context, manager leasing.Manager) {
 	var all sync.WaitGroup
 	for _, i := range w.random.Perm(len(w.names))[:min(3, len(w.names))] {
-		all.Go(func() { w.attempt(ctx, manager, w.names[i], style{hold: w.between(0.9, 1.6)}) })
+		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: w.between(0.9, 1.6)}) })
 	}
 	all.Wait()
 }
 
 // attempt is one to get a name and use it.
-func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, style style) outcome {
-	h := &holding{
-		key: fmt.Sprintf("t%d.%d", w.index, w.holds.Add(1)), clock: w.clock, journal: w.journal,
-		label: func(id string) string { return w.client.claims.label(w.client.claims.out(id)) },
-	}
-	h.hold.Worker, h.hold.Name = w.index, name
-	options := &leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: style.forgetful, WaitLimit: w.patience()}
-	if style.do {
-		result := fine
-		_ = leasing.DoWith(ctx, manager, h.hold.Name, options, func(work context.Context, l leasing.Lease) error {
-			result = w.hold(work, ctx, manager, l, h, style)
+func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, usage usage) (crashed bool) {
+	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: Hold{Worker: w.index, Name: name}}
+	options := &leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: usage.forgetful, WaitLimit: w.waitLimit()}
+	if usage.do {
+		_ = leasing.DoWith(ctx, manager, name, options, func(work context.Context, l leasing.Lease) error {
+			w.hold(work, ctx, manager, l, h, usage)
 			return nil
 		})
-		return result
+		return false
 	}
 	acquire := manager.Acquire
-	if style.try {
+	if usage.try {
 		acquire = manager.TryAcquire
 	}
-	l, err := acquire(ctx, h.hold.Name, options)
+	l, err := acquire(ctx, name, options)
 	if err != nil {
-		return fine
+		return false
 	}
-	result := w.hold(l.Context(), ctx, manager, l, h, style)
-	if result == fine {
+	crashed = w.hold(l.Context(), ctx, manager, l, h, usage)
+	if !crashed {
 		w.release(ctx, l)
 	}
-	return result
+	return crashed
 }
 
-// patience is how long to wait for a name. In a repeatable run there is no limit:
+// waitLimit is how long to wait for a name. In a repeatable run there is no limit:
 // where a slow answer comes after both the limit and a wake-up, a manager's select
 // takes either.
 //
 // For the same reason there are no crashes in one: what a manager's goroutines have
 // still begun when it is closed under them is theirs to know.
-func (w *worker) patience() time.Duration {
+func (w *worker) waitLimit() time.Duration {
 	limit := w.between(0.1, 2)
 	if w.options.Repeatable {
 		return 0
@@ -168,8 +145,8 @@ func (w *worker) patience() time.Duration {
 	return limit
 }
 
-// style is how a worker goes about one turn.
-type style struct {
+// usage is how a worker uses one lease.
+type usage struct {
 	do, try   bool
 	forgetful bool // does not renew
 	manual    bool // renews by hand, too
@@ -177,15 +154,15 @@ type style struct {
 	hold      time.Duration
 }
 
-func (w *worker) style() style {
+func (w *worker) usage() usage {
 	kind, length := w.random.Float64(), w.random.Float64()
-	s := style{
+	s := usage{
 		do: kind < 0.3, try: kind > 0.7,
 		forgetful: w.random.Float64() < 0.04,
 		manual:    w.random.Float64() < 0.1,
 		crash:     w.random.Float64() < 0.02 && !w.options.Repeatable,
 	}
-	s.do = s.do && !s.crash // DoWith would take leave
+	s.do = s.do && !s.crash // DoWith would release
 	switch {                // of TTLs: mostly short, sometimes through renewals
 	case s.forgetful:
 		s.hold = w.between(0.8, 1.8)
@@ -218,13 +195,13 @@ func (w *worker) release(ctx context.Context, l leasing.Lease) {
 }
 
 // hold works under a lease until it has had enough, run ends, or the lease does.
-func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leasing.Lease, h *holding, style style) outcome {
+func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leasing.Lease, h *holdRecorder, usage usage) (crashed bool) {
 	h.begin(l)
-	enough := time.NewTimer(style.hold)
+	enough := time.NewTimer(usage.hold)
 	defer enough.Stop()
 	for {
-		w.write(l, h)
-		if style.manual && w.random.Float64() < 0.2 {
+		w.write(l)
+		if usage.manual && w.random.Float64() < 0.2 {
 			_ = l.Renew(work) // the engine goes on either way
 		}
 		tick := time.NewTimer(w.brief(20*time.Millisecond, 200*time.Millisecond))
@@ -233,29 +210,29 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 		case <-work.Done():
 		case <-run.Done():
 		case <-enough.C:
-			if style.crash {
+			if usage.crash {
 				tick.Stop()
 				return w.crash(run, manager, h)
 			}
-			style.hold = 0
+			usage.hold = 0
 		}
 		tick.Stop()
 		switch {
 		case lost(l):
-			w.lose(run, l, h)
-			return fine
-		case work.Err() != nil || run.Err() != nil || style.hold == 0:
+			w.afterLoss(run, l, h)
+			return false
+		case work.Err() != nil || run.Err() != nil || usage.hold == 0:
 			h.end(EndingGivenUp)
-			return fine
+			return false
 		}
 	}
 }
 
 func lost(l leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
 
-// lose waits for the word that the lease is lost, and then writes once more as a
+// afterLoss waits for the word that the lease is lost, and then writes once more as a
 // process does that was stopped between its check and its write.
-func (w *worker) lose(run context.Context, l leasing.Lease, h *holding) {
+func (w *worker) afterLoss(run context.Context, l leasing.Lease, h *holdRecorder) {
 	select {
 	case <-l.Done():
 		h.told(w.clock.now())
@@ -263,28 +240,26 @@ func (w *worker) lose(run context.Context, l leasing.Lease, h *holding) {
 		return // never told
 	}
 	pause(run, w.between(0, 0.3))
-	w.write(l, h)
+	w.write(l)
 }
 
 // crash leaves without a word: the lease is not released, and runs out.
-func (w *worker) crash(run context.Context, manager leasing.Manager, h *holding) outcome {
+func (w *worker) crash(run context.Context, manager leasing.Manager, h *holdRecorder) (crashed bool) {
 	h.end(EndingAbandoned)
 	gone, cancel := context.WithCancel(context.WithoutCancel(run))
 	cancel()
 	_ = manager.Close(gone)
-	return crashed
+	return true
 }
 
 // write writes to the resource once, with the lease's token.
-func (w *worker) write(l leasing.Lease, h *holding) {
+func (w *worker) write(l leasing.Lease) {
 	bound, cancel := context.WithTimeout(context.Background(), w.options.Patience)
 	defer cancel()
-	entered := Write{Worker: w.index, Name: l.Name(), Claim: h.label(l.ID()), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
-	place, accepted, err := w.resource.write(bound, l.Name(), l.Token())
-	if err != nil {
+	one := Write{Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
+	if w.resource.write(bound, &one) != nil {
 		return
 	}
-	entered.Trusted = l.Err() == nil && entered.Trusted
-	entered.Accepted, entered.Return = accepted, w.clock.now()
-	w.resource.fill(place, entered)
+	one.Trusted, one.Return = l.Err() == nil && one.Trusted, w.clock.now()
+	w.journal.enter(one)
 }

@@ -29,30 +29,28 @@ func (h *held) Done() <-chan struct{}       { return h.done }
 func (*held) Renew(context.Context) error   { return nil }
 func (*held) Release(context.Context) error { return nil }
 
-// oracle is a resource with one answer, and what was filled in for it.
+// oracle is a resource with one answer.
 type oracle struct {
 	accepted bool
 	err      error
 	during   func()
-	filled   []Write
 }
 
-func (a *oracle) write(context.Context, string, int64) (int, bool, error) {
+func (a *oracle) write(_ context.Context, w *Write) error {
 	if a.during != nil {
 		a.during()
 	}
-	return 0, a.accepted, a.err
+	w.Accepted = a.accepted
+	return a.err
 }
 
-func (a *oracle) fill(_ int, w Write) { a.filled = append(a.filled, w) }
-
-func holder(resource resource) (*worker, *holding, *book) {
-	b, c := newBook(), startClock()
+func holder(resource resource) (*worker, *holdRecorder, *recording) {
+	b, c := newRecording(), &clock{start: time.Now()}
 	w := &worker{
-		index: 3, options: Options{TTL: time.Second, Patience: 2 * time.Second}, clock: c, journal: b,
+		client: &client{recorder: &recorder{clock: c, journal: b}}, index: 3, options: Options{TTL: time.Second, Patience: 2 * time.Second},
 		resource: resource, random: rand.New(rand.NewPCG(1, 1)),
 	}
-	return w, &holding{key: "t", clock: c, journal: b, label: func(id string) string { return id }}, b
+	return w, &holdRecorder{clock: c, journal: b}, b
 }
 
 // Only a lease that was good before the write and after gives a right to it.
@@ -69,21 +67,22 @@ func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
 	} {
 		l := &held{err: c.before}
 		a := &oracle{accepted: true, during: func() { l.err = c.after }}
-		w, h, _ := holder(a)
-		w.write(l, h)
-		require.Len(t, a.filled, 1, name)
-		require.Equal(t, c.want, a.filled[0].Trusted, name)
-		require.True(t, a.filled[0].Accepted)
-		require.EqualValues(t, 7, a.filled[0].Token)
-		require.LessOrEqual(t, a.filled[0].Call, a.filled[0].Return)
+		w, _, b := holder(a)
+		w.write(l)
+		writes := b.history().Writes
+		require.Len(t, writes, 1, name)
+		require.Equal(t, c.want, writes[0].Trusted, name)
+		require.True(t, writes[0].Accepted)
+		require.EqualValues(t, 7, writes[0].Token)
+		require.LessOrEqual(t, writes[0].Call, writes[0].Return)
 	}
 }
 
 func TestWriteThatFailedIsNotRecorded(t *testing.T) {
 	a := &oracle{err: errors.New("the resource is down")}
-	w, h, _ := holder(a)
-	w.write(&held{}, h)
-	require.Empty(t, a.filled)
+	w, _, b := holder(a)
+	w.write(&held{})
+	require.Empty(t, b.history().Writes)
 }
 
 // Who was never told has not heard: that is for the check of losses.
@@ -96,12 +95,12 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 			if told {
 				time.AfterFunc(time.Second, func() { close(l.done) })
 			}
-			w.lose(t.Context(), l, h)
+			w.afterLoss(t.Context(), l, h)
 			one := b.history().Holds[0]
 			if told {
 				require.Equal(t, time.Second, one.Told)
 				require.Equal(t, EndingLost, one.Ending)
-				require.Len(t, a.filled, 1, "it writes once more")
+				require.Len(t, b.history().Writes, 1, "it writes once more")
 			} else {
 				require.Zero(t, one.Told)
 				require.Empty(t, one.Ending)
@@ -112,7 +111,7 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 }
 
 // What its manager and its holder say of a hold comes in any order.
-func TestTenureIsTheStrictestOfWhatIsKnown(t *testing.T) {
+func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h, b := holder(nil)
 		event := func(kind leasing.EventKind, remaining time.Duration) leasing.Event {
@@ -144,8 +143,8 @@ func TestTenureIsTheStrictestOfWhatIsKnown(t *testing.T) {
 }
 
 // With a process end the leases that it still had, and no others.
-func TestKilledProcessEndsItsTenures(t *testing.T) {
-	b := newBook()
+func TestKilledProcessEndsItsHolds(t *testing.T) {
+	b := newRecording()
 	for key, one := range map[string]Hold{
 		"held":     {Worker: 1},
 		"lost":     {Worker: 1, End: 3},
@@ -153,11 +152,13 @@ func TestKilledProcessEndsItsTenures(t *testing.T) {
 		"other's":  {Worker: 2},
 	} {
 		one.Name = key
-		b.enter(entry{Key: key, Hold: &one})
+		one.Claim = key
+		b.enter(one)
 	}
 	b.killed(1, 5)
 	got := map[string]Hold{}
 	for _, one := range b.history().Holds {
+		one.Claim = ""
 		got[one.Name] = one
 	}
 	require.Equal(t, map[string]Hold{

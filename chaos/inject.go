@@ -9,30 +9,30 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// exchange is a request to the wrapped provider and its answer.
-type exchange[R any] func(ctx context.Context) (R, error)
+// request is a request to the wrapped provider and its answer.
+type request[R any] func(ctx context.Context) (R, error)
 
-// through makes an operation that the plan may happen to.
-func through[R any](ctx context.Context, p *Provider, o operation, apply exchange[R]) (R, error) {
+// intercept makes an operation that the plan may happen to.
+func intercept[R any](ctx context.Context, p *Provider, o operation, apply request[R]) (R, error) {
 	if ctx.Err() != nil {
 		return apply(ctx)
 	}
 	f := p.decide(&o)
-	return around(ctx, p, o, f, func(ctx context.Context) (R, error) { return perform(ctx, p, o, f.main, apply) })
+	return withDelays(ctx, p, o, f, func(ctx context.Context) (R, error) { return inject(ctx, p, o, f.main, apply) })
 }
 
-// around puts delays about an operation, and a partition that begins while it
+// withDelays puts delays about an operation, and a partition that begins while it
 // is under way.
-func around[R any](ctx context.Context, p *Provider, o operation, f fate, do exchange[R]) (R, error) {
+func withDelays[R any](ctx context.Context, p *Provider, o operation, f decision, do request[R]) (R, error) {
 	var none R
 	if err := p.delays(ctx, o, f, false); err != nil {
 		return none, err
 	}
 	result, err := do(ctx)
-	if f.main == nil || !f.main.cutsOff() {
-		if cut := p.cut(o); cut != nil {
-			p.note(ctx, o, cut)
-			return none, p.fail(ctx, o, cut, true)
+	if f.main == nil || f.main.hasAnswer() {
+		if partition := p.partition(o); partition != nil {
+			p.note(ctx, o, partition)
+			return none, p.fail(ctx, o, partition, true)
 		}
 	}
 	if err := p.delays(ctx, o, f, true); err != nil {
@@ -41,56 +41,39 @@ func around[R any](ctx context.Context, p *Provider, o operation, f fate, do exc
 	return result, err
 }
 
-// cutsOff reports whether the caller hears nothing from the backend anyway.
-func (f *fired) cutsOff() bool {
-	switch f.fault().Kind {
-	case FaultStaleRead, FaultBroken, FaultAppliedTwice:
-		return false
-	}
-	return true
-}
-
-// perform does what the main fault says in place of the operation alone.
-func perform[R any](ctx context.Context, p *Provider, o operation, f *fired, apply exchange[R]) (R, error) {
+// inject does what the main fault says in place of the operation alone.
+func inject[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
 	if f == nil {
 		return apply(ctx)
 	}
 	var none R
 	p.note(ctx, o, f)
-	switch f.fault().Kind {
+	switch f.kind() {
 	case FaultStaleRead:
 		_, _ = apply(ctx) // what is true now will be stale in its turn
 		return f.answer.(R), nil
 	case FaultBroken:
-		return broken(ctx, p, o, f, apply)
+		if !f.after() {
+			p.breakLease(ctx, o.name, f.fault())
+			return apply(ctx)
+		}
+		defer p.breakLease(ctx, o.name, f.fault())
+		return apply(ctx)
 	case FaultAppliedTwice:
 		return twice(ctx, p, o, f, apply)
 	case FaultDeliveredLate:
 		p.deliver(ctx, f.delay, func(ctx context.Context) error { _, err := apply(ctx); return err })
-		return none, p.injure(o, f, abstractions.ErrUnavailable)
+		return none, p.injectedError(o, f, abstractions.ErrUnavailable)
 	}
-	applied := f.fault().appliesFirst()
+	applied := f.appliesFirst()
 	if applied {
 		_, _ = apply(ctx) // the answer is what gets lost
 	}
 	return none, p.fail(ctx, o, f, applied)
 }
 
-// appliesFirst reports whether the operation takes effect before it fails.
-func (f Fault) appliesFirst() bool { return f.After || f.Kind == FaultReplyLost }
-
-// broken breaks the lease before or after the operation. An operator's Break
-// may fail for reasons of its own; then nothing was broken, and that is that.
-func broken[R any](ctx context.Context, p *Provider, o operation, f *fired, apply exchange[R]) (R, error) {
-	if !f.fault().After {
-		p.breakLease(ctx, o.name, f.fault())
-		return apply(ctx)
-	}
-	result, err := apply(ctx)
-	p.breakLease(ctx, o.name, f.fault())
-	return result, err
-}
-
+// breakLease does as an operator does, whose Break may fail for reasons of its own:
+// then nothing was broken, and that is that.
 func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 	req := abstractions.BreakRequest{Name: name, Immediate: !f.RunOut}
 	if f.RunOut && p.caps.Infinite {
@@ -103,15 +86,15 @@ func (p *Provider) breakLease(ctx context.Context, name string, f Fault) {
 const grace = 30 * time.Second
 
 // twice applies an operation again, like a client that retries by itself.
-func twice[R any](ctx context.Context, p *Provider, o operation, f *fired, apply exchange[R]) (R, error) {
+func twice[R any](ctx context.Context, p *Provider, o operation, f *occurrence, apply request[R]) (R, error) {
 	var none R
 	_, first := apply(ctx)
 	if !p.pause(ctx, f.delay) {
-		return none, p.injure(o, f, p.interrupted(ctx, true))
+		return none, p.injectedError(o, f, p.interrupted(ctx, true))
 	}
 	answer, second := apply(ctx)
 	if err := both(first, second); err != nil {
-		return none, p.injure(o, f, err)
+		return none, p.injectedError(o, f, err)
 	}
 	return answer, second
 }
@@ -133,22 +116,22 @@ func both(first, second error) error {
 }
 
 // fail keeps the caller waiting for as long as the fault says, and returns its error.
-func (p *Provider) fail(ctx context.Context, o operation, f *fired, applied bool) error {
+func (p *Provider) fail(ctx context.Context, o operation, f *occurrence, applied bool) error {
 	if !p.pause(ctx, f.wait()) {
-		return p.injure(o, f, p.interrupted(ctx, applied))
+		return p.injectedError(o, f, p.interrupted(ctx, applied))
 	}
-	return p.injure(o, f, f.fault().failure())
+	return p.injectedError(o, f, f.fault().failure())
 }
 
 // delays takes the time of all delays before, or after, the effect.
-func (p *Provider) delays(ctx context.Context, o operation, f fate, after bool) error {
+func (p *Provider) delays(ctx context.Context, o operation, f decision, after bool) error {
 	for _, d := range f.delays {
-		if d.fault().After != after {
+		if d.after() != after {
 			continue
 		}
 		p.note(ctx, o, d)
 		if !p.pause(ctx, d.delay) {
-			return p.injure(o, d, p.interrupted(ctx, after))
+			return p.injectedError(o, d, p.interrupted(ctx, after))
 		}
 	}
 	return nil

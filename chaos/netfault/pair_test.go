@@ -7,16 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestClosedProxyLeavesNoGates(t *testing.T) {
-	p, err := Start("127.0.0.1:1")
-	require.NoError(t, err)
-	_, open := gatesOpen.Load(p.gates.number)
-	require.True(t, open)
-	require.NoError(t, p.Close())
-	_, open = gatesOpen.Load(p.gates.number)
-	require.False(t, open)
-}
-
 // Close returns when nothing flows any more.
 func TestCloseWaitsForConnections(t *testing.T) {
 	p, err := Start("127.0.0.1:1")

@@ -1,0 +1,70 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos"
+)
+
+// clock tells the time since the start of a run. Processes of a run share it.
+type clock struct{ start time.Time }
+
+func (c *clock) now() time.Duration { return c.at(time.Now()) }
+
+// at is the time of an instant that this process has read from its clock.
+func (c *clock) at(t time.Time) time.Duration { return t.Sub(c.start) }
+
+// client is a worker's client of the backend: what the worker sees, the faults below
+// that, and what the backend answers below these.
+type client struct {
+	*recorder
+	faults *chaos.Provider
+}
+
+// open opens a client of the backend.
+func (o Options) open(ctx context.Context) (leasing.Provider, error) {
+	provider, err := o.Open(ctx)
+	if err == nil && provider == nil {
+		err = errors.New("Options.Open returned no provider")
+	}
+	return provider, err
+}
+
+// openClient opens a worker's client of the backend.
+func openClient(ctx context.Context, o Options, worker int, clock *clock, journal journal) (*client, error) {
+	provider, err := o.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	backend := &recorder{Provider: provider, layer: LayerBackend, worker: worker, clock: clock, journal: journal, number: new(atomic.Int64)}
+	plan := o.Plan
+	plan.Seed = seedFor(worker, plan.Seed, o.Seed)
+	faults, err := chaos.Wrap(backend, plan, chaos.Options{Owner: owner(worker), Observer: func(i chaos.Injection) {
+		journal.enter(Fault{At: clock.at(i.At), Worker: worker, Name: i.Name, Verb: string(i.Op), Kind: string(i.Kind), Rule: i.Rule})
+	}})
+	if err != nil {
+		return nil, errors.Join(err, provider.Close())
+	}
+	seen := *backend
+	seen.Provider, seen.layer = faults, LayerClient
+	return &client{&seen, faults}, nil
+}
+
+// seedFor gives each worker faults of its own.
+func seedFor(worker int, plan, run uint64) uint64 {
+	if plan == 0 {
+		plan = run
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, plan, worker)
+	return max(h.Sum64(), 1)
+}
+
+// endFaults ends the faults. Those under way go on.
+func (c *client) endFaults() { _ = c.faults.Disable() } // fails for names of rules only

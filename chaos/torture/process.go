@@ -1,0 +1,247 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/rpc"
+	"os"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/netfault"
+)
+
+// workerVariable makes a process a worker.
+const workerVariable = "LEASING_TORTURE_WORKER"
+
+// job is what a worker process must know of its run.
+type job struct {
+	Index         int
+	Names         []string
+	Seed          uint64
+	Plan          chaos.Plan
+	TTL, Patience time.Duration
+	Manager       leasing.Options
+}
+
+// MarshalJSON leaves out what is no number of the manager's options: functions, loggers.
+func (j job) MarshalJSON() ([]byte, error) {
+	type plain job
+	numbers := map[string]any{}
+	for field, value := range reflect.ValueOf(j.Manager).Fields() {
+		if value.CanInt() || value.CanFloat() {
+			numbers[field.Name] = value.Interface()
+		}
+	}
+	return json.Marshal(struct {
+		plain
+		Manager map[string]any
+	}{plain(j), numbers})
+}
+
+// process is a worker process, as the run sees it. The worker calls its methods by
+// package net/rpc, over its standard input and output; so they are exported, and have
+// two arguments.
+type process struct {
+	*netfault.Process
+	r           *run
+	job         job
+	faultsEnded context.Context // ends when the faults are to end
+	endThem     context.CancelFunc
+	stopped     context.Context // ends when the work is to end
+	stop        context.CancelFunc
+	called      atomic.Bool  // the process is a worker
+	failed      atomic.Value // the error that it told
+	killed      atomic.Bool  // by us
+	ended       chan struct{}
+}
+
+func newProcess(r *run, j job) *process {
+	p := &process{r: r, job: j, ended: make(chan struct{})}
+	p.faultsEnded, p.endThem = context.WithCancel(context.Background())
+	p.stopped, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// pipes are a connection by standard input and output.
+type pipes struct {
+	io.ReadCloser
+	io.WriteCloser
+}
+
+func (p pipes) Close() error { return errors.Join(p.ReadCloser.Close(), p.WriteCloser.Close()) }
+
+// Job says what to do.
+func (p *process) Job(_ int, text *[]byte) (err error) {
+	p.called.Store(true)
+	*text, err = json.Marshal(p.job)
+	return err
+}
+
+// Now is the run's time, by which a worker sets its clock.
+func (p *process) Now(_ int, now *time.Duration) error { *now = p.r.now(); return nil }
+
+// FaultsEnded returns when the faults are to end.
+func (p *process) FaultsEnded(int, *int) error { <-p.faultsEnded.Done(); return nil }
+
+// Stopped returns when the work is to end.
+func (p *process) Stopped(int, *int) error { <-p.stopped.Done(); return nil }
+
+// Ask asks the resource for a write.
+func (p *process) Ask(w Write, answer *Write) error {
+	ctx, cancel := context.WithTimeout(context.Background(), p.r.options.Patience)
+	defer cancel()
+	*answer = w
+	return p.r.resource.write(ctx, answer)
+}
+
+// Fail says why the worker ends.
+func (p *process) Fail(why string, _ *int) error {
+	p.failed.Store(errors.New(why))
+	return nil
+}
+
+// The others enter something into the journal.
+
+func (p *process) Operation(o Operation, _ *int) error { p.r.recording.enter(o); return nil }
+func (p *process) Hold(t Hold, _ *int) error           { p.r.recording.enter(t); return nil }
+func (p *process) Write(w Write, _ *int) error         { p.r.recording.enter(w); return nil }
+func (p *process) Fault(f Fault, _ *int) error         { p.r.recording.enter(f); return nil }
+func (p *process) Violation(v Violation, _ *int) error { p.r.recording.enter(v); return nil }
+
+// spawn starts worker process number index.
+func (r *run) spawn(index int) (*process, error) {
+	o := r.options
+	p := newProcess(r, job{Index: index, Names: r.names, Seed: o.Seed, Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: o.Manager})
+	cmd := o.Process()
+	cmd.Env = append(cmd.Environ(), workerVariable+"=1")
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
+	in, toWorker, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	fromWorker, out, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), toWorker.Close())
+	}
+	cmd.Stdin, cmd.Stdout = in, out
+	p.Process, err = netfault.StartProcess(cmd)
+	_, _ = in.Close(), out.Close() // the process has its own
+	line := pipes{fromWorker, toWorker}
+	if err != nil {
+		return nil, fmt.Errorf("worker process %d: %w", index, errors.Join(err, line.Close()))
+	}
+	go p.serve(line)
+	return p, nil
+}
+
+// serve answers the process, until both it and its calls have ended.
+func (p *process) serve(line io.ReadWriteCloser) {
+	defer close(p.ended)
+	server := rpc.NewServer()
+	if err := server.RegisterName("Run", p); err != nil {
+		panic(err) // a method that net/rpc can't call
+	}
+	go func() {
+		<-p.Done()
+		p.endFaults()
+		p.stop()
+	}()
+	server.ServeConn(line)
+	<-p.Done()
+}
+
+// run waits for the end of the process, which it asks for when ctx ends.
+func (p *process) run(ctx context.Context) error {
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		p.stop()
+		<-p.ended
+	}
+	err := p.Wait(context.Background())
+	if said, ok := p.failed.Load().(error); ok {
+		err = errors.Join(said, err)
+	}
+	switch {
+	case p.killed.Load():
+		return nil
+	case err == nil && !p.called.Load():
+		return errors.New("its process has not called WorkerMain")
+	case err == nil && ctx.Err() == nil:
+		return errors.New("its process ended by itself")
+	}
+	return err
+}
+
+func (p *process) endFaults() { p.endThem() }
+
+// kill ends the process at once, and what it held in the record.
+func (p *process) kill() {
+	at := p.r.now()
+	p.killed.Store(true)
+	p.Kill()
+	<-p.ended
+	p.r.recording.killed(p.job.Index, at)
+}
+
+// Close ends the process if it still runs.
+func (p *process) Close() error {
+	select {
+	case <-p.ended:
+	default:
+		p.kill()
+	}
+	return nil
+}
+
+// stopAndKill stops and kills worker processes, one at a time, until until ends. Those
+// that take their places work until ctx ends.
+func (r *run) stopAndKill(ctx, until context.Context) error {
+	random := rand.New(rand.NewPCG(r.options.Seed, 0))
+	part := func(low, high float64) time.Duration {
+		return time.Duration((low + (high-low)*random.Float64()) * float64(r.options.TTL))
+	}
+	for next := len(r.slots); ; {
+		pause(until, part(0.3, 1.2))
+		if until.Err() != nil {
+			return nil //nolint:nilerr // the time for it is over
+		}
+		i := random.IntN(len(r.slots))
+		p := r.slots[i].runner.(*process)
+		if random.Float64() < 0.6 {
+			r.suspend(until, p, part(0.4, 2))
+			continue
+		}
+		r.note(Disturbance{Kind: fmt.Sprintf("worker %d killed", p.job.Index)})
+		p.kill()
+		successor, err := r.spawn(next) // under a number of its own
+		if err != nil {
+			return err
+		}
+		r.slots[i] = &slot{index: next, runner: successor}
+		r.slots[i].start(ctx)
+		next++
+	}
+}
+
+// suspend stops a process for a while.
+func (r *run) suspend(ctx context.Context, p *process, d time.Duration) {
+	from := r.now()
+	if p.Pause() != nil {
+		return
+	}
+	pause(ctx, d)
+	_ = p.Resume() // it may have ended
+	r.recording.stopped(Stop{Worker: p.job.Index, From: from, To: r.now()})
+	r.recording.enter(Fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.job.Index), Rule: "process"})
+}

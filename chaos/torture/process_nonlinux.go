@@ -1,7 +1,0 @@
-//go:build !linux
-
-package torture
-
-import "os/exec"
-
-func orphansDie(*exec.Cmd) {}
