@@ -1,7 +1,6 @@
 package leasing
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -35,9 +34,12 @@ type cleanup struct {
 	done    bool
 }
 
-// cleanUp starts a clean-up. settled, unless nil, is called when its first try
-// is over, or at once if the manager has ended.
+// cleanUp starts a clean-up, unless it is nil. settled, unless nil, is called when its first
+// try is over, or at once if the manager has ended.
 func (m *manager) cleanUp(c *cleanup, settled func()) {
+	if c == nil {
+		return
+	}
 	c.m, c.settled = m, settled
 	m.mu.Lock()
 	if m.lifetime.Err() != nil {
@@ -80,9 +82,7 @@ func (c *cleanup) onDue(now instant) {
 func (c *cleanup) try() {
 	m := c.m
 	bound := min(m.options.RequestTimeout, max(minRetry, c.deadline().left(m.clock.now())))
-	ctx, cancel := context.WithTimeout(m.lifetime, bound)
-	err := m.giveUp(ctx, &c.overdue, abstractions.ReleaseRequest{Name: c.name, ID: c.id, Token: c.token, State: c.state})
-	cancel()
+	err := m.giveUp(m.lifetime, &c.overdue, bound, abstractions.ReleaseRequest{Name: c.name, ID: c.id, Token: c.token, State: c.state})
 	c.settle()
 
 	now := m.clock.now()

@@ -137,7 +137,7 @@ func (m *manager) warnOfClose(waited time.Duration) {
 	slices.Sort(inUse)
 	slices.Sort(ending)
 	m.mu.Lock()
-	calls, cleanups := m.calls, m.cleanups
+	calls, cleanups := m.calls.Load(), m.cleanups
 	m.mu.Unlock()
 	m.log(slog.LevelWarn, "leasing: Close is waiting", "waited", waited.Round(time.Millisecond), "in_use", listed(inUse),
 		"releasing", listed(ending), "acquiring", calls, "clean_ups", cleanups)
@@ -181,7 +181,7 @@ func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 			continue
 		}
 		inUse = append(inUse, l.name)
-		lost := l.lose(now, LostClosed, cause)
+		lost := l.lose(now, &LostError{Reason: LostClosed, Err: cause})
 		l.mu.Unlock()
 		lost.report()
 	}

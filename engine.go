@@ -2,7 +2,6 @@ package leasing
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -269,13 +268,11 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	if len(live) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(e.m.lifetime, bound/part)
-	defer cancel()
-	ctx, span := e.m.telemetry.startBatch(ctx, live)
+	b := bounded(e.m.lifetime, bound/part)
+	defer b.cancel()
+	ctx, span := e.m.telemetry.startBatch(b, live)
 	defer span.End()
-	results, err := request(ctx, e.m, &e.overdue, func(ctx context.Context) ([]abstractions.RenewResult, error) {
-		return e.m.batch.RenewBatch(ctx, reqs)
-	}, batchTooLate(live))
+	results, err := request(ctx, e.m, &e.overdue, e.m.batch, abstractions.BatchRenewer.RenewBatch, reqs, lateBatch(live))
 	if errors.Is(err, errOverdue) {
 		for _, l := range live {
 			l.inBatches.Add(1)
@@ -300,16 +297,16 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	}
 }
 
-// batchTooLate takes the replies to a batch that was given up as failed.
-func batchTooLate(leases []*lease) func([]abstractions.RenewResult, error) {
-	return func(results []abstractions.RenewResult, err error) {
-		for i, l := range leases {
-			l.inBatches.Add(-1)
-			if i < len(results) {
-				l.renewedTooLate(results[i].Grant, results[i].Err)
-			} else {
-				l.renewedTooLate(abstractions.Grant{}, cmp.Or(err, errNoAnswer))
-			}
+// lateBatch are leases whose batch was given up as failed.
+type lateBatch []*lease
+
+func (b lateBatch) repliedLate(results []abstractions.RenewResult, err error) {
+	for i, l := range b {
+		l.inBatches.Add(-1)
+		if i < len(results) {
+			l.repliedLate(results[i].Grant, results[i].Err)
+		} else {
+			l.repliedLate(abstractions.Grant{}, cmp.Or(err, errNoAnswer))
 		}
 	}
 }

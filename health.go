@@ -3,7 +3,9 @@ package leasing
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -28,7 +30,7 @@ func (m *manager) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(orBackground(ctx), m.options.HealthTimeout)
 	defer cancel()
 	began := time.Now()
-	_, err := call(ctx, m, "ping", "", nil, m.ping)
+	_, err := call(ctx, m, "ping", "", nil, m.provider, ping, struct{}{})
 	h.Ping = time.Since(began)
 	if err != nil {
 		h.Status, h.Error = Unhealthy, err.Error()
@@ -36,11 +38,11 @@ func (m *manager) Health(ctx context.Context) Health {
 	return h
 }
 
-func (m *manager) ping(ctx context.Context) (Record, error) {
-	if pinger, ok := abstractions.As[abstractions.Pinger](m.provider); ok {
+func ping(p Provider, ctx context.Context, _ struct{}) (Record, error) {
+	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
 		return Record{}, pinger.Ping(ctx)
 	}
-	return m.provider.Inspect(ctx, abstractions.InspectRequest{Name: pingName})
+	return p.Inspect(ctx, abstractions.InspectRequest{Name: pingName})
 }
 
 // HealthHandler serves a manager's Health as JSON: with status 200 while it is
@@ -61,4 +63,53 @@ func HealthHandler(m Manager) http.Handler {
 		}
 		_ = json.NewEncoder(w).Encode(health) // the client has gone: nobody to tell
 	})
+}
+
+// recently is for how long Health shows that leases were lost, or that a request
+// failed, when nothing has happened since.
+const recently = time.Minute
+
+// outage is what Health knows of failures, by the manager's monotonic clock. Its
+// fields are counted from 1 ns, so that 0 means never.
+type outage struct {
+	since    atomic.Int64 // the first request that failed since one was answered
+	failed   atomic.Int64 // the last one that failed
+	lostLast atomic.Int64 // the last loss of a lease
+}
+
+// note takes the outcome of a request. ctx is its caller's, whose end says nothing
+// about the backend.
+func (o *outage) note(ctx context.Context, c *clock, err error) {
+	switch {
+	case err == nil, abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable):
+		if o.since.Load() != 0 {
+			o.since.Store(0)
+		}
+	case ctx.Err() == nil:
+		now := int64(c.mono()) + 1
+		o.failed.Store(now)
+		o.since.CompareAndSwap(0, now)
+	}
+}
+
+// lost takes the loss of a lease. One that was to end is no failure.
+func (o *outage) lost(now time.Duration, reason LostReason) {
+	if reason != LostRenewalLimit {
+		o.lostLast.Store(int64(now) + 1)
+	}
+}
+
+// fill adds to a report what has failed.
+func (o *outage) fill(h *Health, c *clock) {
+	now := c.mono()
+	is := func(at int64) bool { return at != 0 && now-time.Duration(at) < recently }
+	if since := o.since.Load(); since != 0 && is(o.failed.Load()) {
+		h.FailingSince = c.time(time.Duration(since) - 1)
+	}
+	if at := o.lostLast.Load(); at != 0 {
+		h.LastLost = c.time(time.Duration(at) - 1)
+		if is(at) {
+			h.Status = Degraded
+		}
+	}
 }

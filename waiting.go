@@ -44,29 +44,36 @@ func (qs *queues) init(m *manager) {
 }
 
 // wait queues for the name and, as its head, asks until the claim has it.
-func (qs *queues) wait(ctx context.Context, c *claim) (l *lease, err error) {
-	ctx, limit, stop := waitLimit(ctx, c.plan.waitLimit)
+func (qs *queues) wait(ctx context.Context, l *lease) error {
+	ctx, limit, stop := waitLimit(ctx, l.settings.waitLimit)
 	defer stop()
-	q, t := qs.join(c.name)
+	q, t := qs.join(l.name)
+	held := false
 	defer func() { // also after a panic of the application's code: those behind must not wait for us
-		unresolved := l == nil && c.unknown
-		head := qs.leave(q, t, l, unresolved)
+		if held {
+			qs.leave(q, t, l, false)
+			return
+		}
+		unresolved := l.unknown
+		head := qs.leave(q, t, nil, unresolved)
 		if unresolved {
-			qs.m.abandon(c, func() {
+			qs.m.abandon(l, func() {
 				if head {
 					qs.unblock(q)
 				}
 			})
 		}
 	}()
-	return qs.await(ctx, c, q, t, limit)
+	err := qs.await(ctx, l, q, t, limit)
+	held = err == nil
+	return err
 }
 
-func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limit <-chan time.Time) (*lease, error) {
+func (qs *queues) await(ctx context.Context, l *lease, q *queue, t *ticket, limit <-chan time.Time) error {
 	m := qs.m
 	if t.turn != nil {
 		passed := false
-		waited := qs.counted(c, t)
+		waited := qs.counted(l, t)
 		select {
 		case <-t.turn:
 		case <-limit:
@@ -78,21 +85,20 @@ func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limi
 		last := qs.localHolder(q)
 		switch {
 		case m.isClosing():
-			return nil, gaveUp(ErrClosed, last)
+			return gaveUp(ErrClosed, last)
 		case ctx.Err() != nil:
-			return nil, gaveUp(context.Cause(ctx), last)
+			return gaveUp(context.Cause(ctx), last)
 		case passed: // the limit has passed, but Acquire asks at least once
-			l, err := m.ask(ctx, c)
-			return l, m.ownHolder(err)
+			return m.ownHolder(m.ask(ctx, l))
 		}
 	}
-	head := campaign{m: m, c: c, q: q, t: t, limit: limit}
+	head := headWaiter{m: m, l: l, q: q, t: t, limit: limit}
 	return head.run(ctx)
 }
 
 // counted counts a ticket as waiting until the returned function is called.
-func (qs *queues) counted(c *claim, t *ticket) (waited func()) {
-	qs.m.telemetry.waiters(c.scope, +1)
+func (qs *queues) counted(l *lease, t *ticket) (waited func()) {
+	qs.m.telemetry.waiters(l.scope, +1)
 	qs.waiting.Add(1)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -101,7 +107,7 @@ func (qs *queues) counted(c *claim, t *ticket) (waited func()) {
 	}
 	return func() {
 		qs.waiting.Add(-1)
-		qs.m.telemetry.waiters(c.scope, -1)
+		qs.m.telemetry.waiters(l.scope, -1)
 	}
 }
 
