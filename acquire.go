@@ -180,7 +180,7 @@ func (m *manager) abandon(l *lease, settled func()) {
 	l.mu.Lock()
 	l.phase = abandoned
 	l.mu.Unlock()
-	m.cleanUp(&cleanup{name: l.name, id: l.id, until: l.lastSent.add(l.settings.firstTTL)}, settled)
+	m.cleanUp(&cleanup{req: l.releaseRequest(), until: l.lastSent.add(l.settings.firstTTL)}, settled)
 }
 
 // repliedLate takes the reply to an acquire or a renewal that had not returned when its
@@ -199,7 +199,7 @@ func (l *lease) repliedLate(_ abstractions.Grant, err error) {
 	case m.lifetime.Err() != nil: // nobody is left to retry it
 		_ = m.giveUp(background, &l.releases, m.options.RequestTimeout, l.releaseRequest())
 	default:
-		m.cleanUp(&cleanup{name: l.name, id: l.id, until: now.add(l.settings.firstTTL)}, nil)
+		m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.firstTTL)}, nil)
 	}
 }
 

@@ -59,7 +59,10 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 		}
 		left.InUse, left.Unreleased = m.abandonLeases(left.Err)
 	}
-	left.Unreleased += m.endLifetime()
+	m.mu.Lock()
+	m.end()
+	left.Unreleased += int(m.unanswered.Load()) // clean-ups that are dropped
+	m.mu.Unlock()
 	m.awaitGoroutines(ctx)
 	m.observers.flush(m.options.ObserverTimeout)
 	m.clock.close()
@@ -141,15 +144,6 @@ func (m *manager) warnOfClose(waited time.Duration) {
 	m.mu.Unlock()
 	m.log(slog.LevelWarn, "leasing: Close is waiting", "waited", waited.Round(time.Millisecond), "in_use", listed(inUse),
 		"releasing", listed(ending), "acquiring", calls, "clean_ups", cleanups)
-}
-
-// endLifetime ends what the manager does by itself, and returns how many
-// clean-ups it drops that have not been answered even once.
-func (m *manager) endLifetime() (unreleased int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.end()
-	return m.unanswered
 }
 
 func (m *manager) snapshot() []*lease {

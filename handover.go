@@ -82,7 +82,7 @@ func (m *manager) checkHandover(h Handover) error {
 func (m *manager) givesUp(id string) bool {
 	return slices.ContainsFunc(m.schedule.all(nil), func(item scheduled) bool {
 		c, ok := item.(*cleanup)
-		return ok && c.id == id
+		return ok && c.req.ID == id
 	})
 }
 

@@ -223,7 +223,7 @@ func (x *loss) report() {
 // orphan is the clean-up after a renewal, sent at the given instant, that the
 // backend may have granted to a lease which is lost. Caller holds mu.
 func (l *lease) orphan(sent instant) *cleanup {
-	c := &cleanup{name: l.name, id: l.id, token: l.token, state: l.state, until: sent.add(l.settings.ttl)}
+	c := &cleanup{req: l.releaseRequest(), until: sent.add(l.settings.ttl)}
 	if l.granted != Infinite {
 		c.from = l.sent.add(l.granted)
 	}

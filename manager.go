@@ -47,13 +47,13 @@ type manager struct {
 	done    chan struct{} // closed when Close has finished
 	result  error         // of Close, once done
 
-	calls atomic.Int64 // Acquires under way
+	calls      atomic.Int64 // Acquires under way
+	unanswered atomic.Int64 // clean-ups whose release has not been answered yet
 
-	mu         sync.Mutex
-	cleanups   int
-	unanswered int // those whose release has not been answered yet
-	leases     []*lease
-	idle       chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
+	mu       sync.Mutex
+	cleanups int
+	leases   []*lease
+	idle     chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
 
 	giveUpAt instant // when unanswered clean-ups no longer hold Close up; set before closing
 

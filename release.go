@@ -56,9 +56,10 @@ func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 	err = errReleasePanicked
 	defer func() {
 		if err != nil && !refused(err) {
-			l.m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: l.state, until: now.add(l.settings.ttl)}, nil)
+			l.m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.ttl)}, nil)
 		} else if l.doubt.left(now) > 0 {
-			l.m.cleanUp(&cleanup{name: l.name, id: l.id, until: l.doubt}, nil)
+			// By its ID alone: what may land then has another token and state.
+			l.m.cleanUp(&cleanup{req: abstractions.ReleaseRequest{Name: l.name, ID: l.id}, until: l.doubt}, nil)
 		}
 		err = l.released(now.mono, err)
 	}()
