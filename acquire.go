@@ -89,10 +89,10 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	var err error
 	if l.adopt != 0 {
 		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.adopt, TTL: ttl, Metadata: l.metadata}
-		grant, err = request(reqCtx, m, &l.overdue, m.provider, Provider.Renew, req, nil)
+		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Renew, req, nil)
 	} else {
 		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.options.Owner, TTL: ttl, Metadata: l.metadata}
-		grant, err = request(reqCtx, m, &l.overdue, m.provider, Provider.Acquire, req, l)
+		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Acquire, req, l)
 	}
 	m.outage.note(ctx, m.clock, err)
 	cut := cutOff(reqCtx, err)
@@ -196,7 +196,7 @@ func (l *lease) repliedLate(_ abstractions.Grant, err error) {
 	case phase != abandoned:
 		m.cleanUp(orphan, nil)
 	case !v.applied:
-	case m.lifetime.Err() != nil: // nobody is left to retry it
+	case m.running.Err() != nil: // nobody is left to retry it
 		_ = m.giveUp(background, &l.releases, m.options.RequestTimeout, l.releaseRequest())
 	default:
 		m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.firstTTL)}, nil)

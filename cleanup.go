@@ -40,7 +40,7 @@ func (m *manager) cleanUp(c *cleanup, settled func()) {
 	}
 	c.m, c.settled = m, settled
 	m.mu.Lock()
-	if m.lifetime.Err() != nil {
+	if m.running.Err() != nil {
 		m.mu.Unlock()
 		c.settle()
 		return
@@ -80,7 +80,7 @@ func (c *cleanup) onDue(now instant) {
 func (c *cleanup) try() {
 	m := c.m
 	bound := min(m.options.RequestTimeout, max(minRetry, c.deadline().left(m.clock.now())))
-	err := m.giveUp(m.lifetime, &c.overdue, bound, c.req)
+	err := m.giveUp(m.running, &c.overdue, bound, c.req)
 	c.settle()
 
 	now := m.clock.now()

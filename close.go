@@ -24,7 +24,7 @@ func (m *manager) Close(ctx context.Context) error {
 	var idle chan struct{}
 	if first {
 		m.giveUpAt = m.clock.now().add(m.options.RequestTimeout)
-		m.shut()
+		m.refuse()
 		idle = make(chan struct{})
 		m.idle = idle
 		m.checkIdle()
@@ -60,12 +60,12 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 		left.InUse, left.Unreleased = m.abandonLeases(left.Err)
 	}
 	m.mu.Lock()
-	m.end()
+	m.stop()
 	left.Unreleased += int(m.unanswered.Load()) // clean-ups that are dropped
 	m.mu.Unlock()
 	m.awaitGoroutines(ctx)
 	m.observers.flush(m.options.ObserverTimeout)
-	m.clock.close()
+	m.clock.alarm.close()
 	if len(left.InUse) > 0 || left.Unreleased > 0 {
 		if left.Err == nil {
 			left.Err = fmt.Errorf("%w: no answer within %v", ErrUnavailable, m.options.RequestTimeout)

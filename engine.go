@@ -64,7 +64,7 @@ func (e *engine) dispatch() {
 				if len(batch) > 1 {
 					e.renewBatch(batch, part)
 				} else {
-					_ = batch[0].renewAlone(e.m.lifetime, part) // the lease has noted it
+					_ = batch[0].renewAlone(e.m.running, part) // the lease has noted it
 				}
 			})
 		}
@@ -89,7 +89,7 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	if len(live) == 0 {
 		return
 	}
-	b := bounded(e.m.lifetime, bound/part)
+	b := bounded(e.m.running, bound/part)
 	defer b.cancel()
 	ctx, span := e.m.telemetry.startBatch(b, live)
 	defer span.End()

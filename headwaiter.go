@@ -75,10 +75,10 @@ func (h *headWaiter) run(ctx context.Context) error {
 	} else {
 		h.last = m.queues.localHolder(h.q)
 	}
-	defer m.queues.counted(h.l, h.t)()
+	m.queues.noteWaiting(h.l, h.t)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(m.open, func() { cancel(ErrClosed) })()
+	defer context.AfterFunc(m.accepting, func() { cancel(ErrClosed) })()
 	freed := m.queues.listen(h.t)
 	for {
 		if pause == 0 {
@@ -168,7 +168,7 @@ func (h *headWaiter) subscribe(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(min(h.m.options.RequestTimeout, h.m.options.MaxPoll), cancel)
 	req := abstractions.WaitRequest{Name: h.l.name, ID: h.l.id}
-	wakeups, err := request(ctx, h.m, &h.l.overdue, h.m.waiter, abstractions.Waiter.Wait, req, nil)
+	wakeups, err := request(ctx, h.m, &h.l.acquires, h.m.waiter, abstractions.Waiter.Wait, req, nil)
 	if !timer.Stop() || err != nil {
 		cancel()
 		return false

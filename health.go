@@ -17,9 +17,10 @@ const pingName = "leasing/health"
 func (m *manager) Health(ctx context.Context) Health {
 	h := Health{
 		Status: Healthy, Provider: m.caps.Provider, Owner: m.options.Owner, Closed: m.isClosing(),
-		Failing: int(m.failing.Load()), Waiting: int(m.queues.waiting.Load()), OldestWaiter: m.queues.oldest(), Lost: m.lost.Load(),
+		Failing: int(m.failing.Load()), Lost: m.lost.Load(),
 		ObserverPanics: m.observers.panics.Load(), StuckObservers: m.observers.stuck(),
 	}
+	h.Waiting, h.OldestWaiter = m.queues.waiters()
 	m.mu.Lock()
 	h.Held = len(m.leases)
 	m.mu.Unlock()

@@ -92,7 +92,7 @@ func (q *jobQueue) next() (*job, time.Duration) {
 	q.overdue, q.waiting = dropStarted(q.overdue), dropStarted(q.waiting)
 	var j *job
 	switch {
-	case q.m.lifetime.Err() != nil:
+	case q.m.running.Err() != nil:
 	case len(q.overdue) > 0:
 		j = q.overdue[0]
 	case len(q.waiting) > 0 && q.workers <= q.limit:

@@ -47,16 +47,19 @@ type lease struct {
 	ctx      context.Context // before that the caller's: the lease keeps its values
 	cancel   context.CancelCauseFunc
 
-	entry                  // in the schedule
-	overdue   overdue      // requests about it alone, without releases
-	releases  overdue      // of these
+	entry             // in the schedule
+	slot      int32   // in manager.leases, under manager.mu
+	acquires  overdue // requests until it was granted
+	overdue   overdue // renewals of it alone
+	releases  overdue
 	inBatches atomic.Int32 // batches with it that are overdue
-	slot      int          // in manager.leases, under manager.mu
 
-	mu      sync.Mutex
-	phase   phase
-	outcome error         // of the lease, once it has ended: what Release returns
-	done    chan struct{} // made by those who wait for the release under way, closed at its end
+	mu       sync.Mutex // while the lease is claiming, one goroutine has it
+	phase    phase
+	renewing bool          // an attempt is under way, or about to be
+	unknown  bool          // a request since the latest success may have been applied, or may yet be
+	outcome  error         // of the lease, once it has ended: what Release returns
+	done     chan struct{} // made by those who wait for the release under way, closed at its end
 
 	// The latest grant, and how far it can be trusted.
 	granted time.Duration
@@ -64,14 +67,11 @@ type lease struct {
 	sent    instant // when its request was
 	until   instant
 
-	// Its requests. While it is claiming, mu does not matter to these.
-	lastSent instant // when the latest attempt was, or the latest whose outcome is unknown
-	unknown  bool    // one since the latest success may have been applied, or may yet be
+	lastSent instant // when the latest renewal was, or the latest acquire whose outcome is unknown
 	doubt    instant // until when an earlier request of the acquire may land
 
 	// Renewal.
 	nextRenew instant
-	renewing  bool          // an attempt is under way, or about to be
 	settled   chan struct{} // made by those who wait for it, closed at its end
 	renewals  int
 	failures  int // in a row

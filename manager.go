@@ -34,18 +34,17 @@ type manager struct {
 	observers observers
 	telemetry *telemetry
 
-	// lifetime is the context of all that the manager does by itself. It ends
+	// running is the context of all that the manager does by itself. It ends
 	// when Close has done what it could; goroutines then end too.
-	lifetime   context.Context
-	end        context.CancelFunc
+	running    context.Context
+	stop       context.CancelFunc
 	goroutines sync.WaitGroup
 
-	// open ends as soon as Close begins; closing is its channel.
-	open    context.Context
-	shut    context.CancelFunc
-	closing <-chan struct{}
-	done    chan struct{} // closed when Close has finished
-	result  error         // of Close, once done
+	// accepting ends as soon as Close begins.
+	accepting context.Context
+	refuse    context.CancelFunc
+	done      chan struct{} // closed when Close has finished
+	result    error         // of Close, once done
 
 	calls      atomic.Int64 // Acquires under way
 	unanswered atomic.Int64 // clean-ups whose release has not been answered yet
@@ -96,9 +95,8 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)
 	m.queued = m.waiter != nil && m.caps.Queues
-	m.lifetime, m.end = context.WithCancel(context.Background())
-	m.open, m.shut = context.WithCancel(context.Background())
-	m.closing = m.open.Done()
+	m.running, m.stop = context.WithCancel(context.Background())
+	m.accepting, m.refuse = context.WithCancel(context.Background())
 	m.telemetry = newTelemetry(options, caps.Provider)
 	m.engine = newEngine(m)
 	m.queues.init(m)
@@ -200,15 +198,13 @@ func (m *manager) wrap(op, name string, err error) error {
 	return &Error{Op: op, Provider: m.caps.Provider, Name: name, Err: err}
 }
 
-func (m *manager) isClosing() bool {
-	return m.open.Err() != nil
-}
+func (m *manager) isClosing() bool { return m.accepting.Err() != nil }
 
 // spawn runs f in a goroutine that Close waits for, unless the manager has ended.
 func (m *manager) spawn(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lifetime.Err() != nil {
+	if m.running.Err() != nil {
 		return false
 	}
 	m.goroutines.Go(f)
@@ -252,7 +248,7 @@ func (m *manager) register(l *lease) error {
 		return errHeldAlready(l.id)
 	}
 	m.leases = append(m.leases, l)
-	l.slot = len(m.leases) - 1
+	l.slot = int32(len(m.leases) - 1)
 	return nil
 }
 

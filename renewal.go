@@ -92,7 +92,7 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 		err = errTooLate
 	}
 	v, random, took := judge(err), m.random(), now.mono-sent.mono
-	m.outage.note(m.lifetime, m.clock, err)
+	m.outage.note(m.running, m.clock, err)
 
 	var lost *loss
 	var orphan *cleanup
@@ -290,7 +290,7 @@ func (l *lease) renewDetached(ctx context.Context) {
 			_ = l.finishRenewal(now, now, abstractions.Grant{}, fmt.Errorf("%w: the context of Renew panicked: %v", ErrUnavailable, p), nil)
 		}
 	}()
-	_ = l.renewAlone(detached{l.m.lifetime, ctx}, 1) // those who joined it read what came of it
+	_ = l.renewAlone(detached{l.m.running, ctx}, 1) // those who joined it read what came of it
 }
 
 // detached is a context with the values of another.

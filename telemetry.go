@@ -3,6 +3,7 @@ package leasing
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -118,9 +119,8 @@ func upDown(m metric.Meter, name, about string) metric.Int64UpDownCounter {
 type scope struct {
 	base attrs
 	ok   attrs
-	mu   sync.RWMutex
-	with map[attribute.KeyValue]*attrs
 	set  []attribute.KeyValue
+	with sync.Map // from attribute.KeyValue to *attrs
 }
 
 // attrs is one attribute set in the two forms in which instruments take it.
@@ -156,8 +156,7 @@ func (t *telemetry) scope(name string) *scope {
 	}
 	key = strings.Clone(key) // don't keep a long name alive for its beginning
 	set := []attribute.KeyValue{attribute.String("leasing.provider", t.provider), attribute.String("leasing.scope", key)}
-	s = &scope{base: newAttrs(set...), set: set, with: map[attribute.KeyValue]*attrs{}}
-	s.ok = newAttrs(append(set, resultKey.String(resultOK))...)
+	s = &scope{base: newAttrs(set...), ok: newAttrs(append(set, resultKey.String(resultOK))...), set: set}
 	t.scopes[key] = s
 	return s
 }
@@ -177,20 +176,12 @@ func scopeOf(name string) string {
 // and returns the scope's attributes with one more, of few possible values.
 func (s *scope) and(key attribute.Key, value string) *attrs {
 	kv := key.String(value)
-	s.mu.RLock()
-	a := s.with[kv]
-	s.mu.RUnlock()
-	if a != nil {
-		return a
+	if a, ok := s.with.Load(kv); ok {
+		return a.(*attrs)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a := s.with[kv]; a != nil {
-		return a
-	}
-	made := newAttrs(append(s.set[:len(s.set):len(s.set)], kv)...)
-	s.with[kv] = &made
-	return &made
+	made := newAttrs(append(slices.Clip(s.set), kv)...)
+	a, _ := s.with.LoadOrStore(kv, &made)
+	return a.(*attrs)
 }
 
 const (
@@ -201,13 +192,13 @@ const (
 
 var background = context.Background()
 
-func add(c metric.Int64Counter, n int64, a *attrs) {
-	if c.Enabled(background) {
-		c.Add(background, n, a.add...)
-	}
+// adder is a counter that goes up, or up and down.
+type adder interface {
+	Enabled(ctx context.Context) bool
+	Add(ctx context.Context, n int64, options ...metric.AddOption)
 }
 
-func change(c metric.Int64UpDownCounter, n int64, a *attrs) {
+func add(c adder, n int64, a *attrs) {
 	if c.Enabled(background) {
 		c.Add(background, n, a.add...)
 	}
@@ -281,8 +272,8 @@ func (t *telemetry) handedOver(s *scope, heldFor time.Duration) {
 	record(t.heldDuration, heldFor, &s.base)
 }
 
-func (t *telemetry) active(s *scope, n int64)  { change(t.activeCount, n, &s.base) }
-func (t *telemetry) waiters(s *scope, n int64) { change(t.waiterCount, n, &s.base) }
+func (t *telemetry) active(s *scope, n int64)  { add(t.activeCount, n, &s.base) }
+func (t *telemetry) waiters(s *scope, n int64) { add(t.waiterCount, n, &s.base) }
 
 // errorTypes names errors for metrics. The first match counts.
 var errorTypes = []struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -12,8 +11,7 @@ import (
 // Only the head of a queue asks the backend, so that a hundred waiters cost it
 // what one does; the others wait for their turn, first come, first served.
 type queues struct {
-	m       *manager
-	waiting atomic.Int64 // those in all queues that wait
+	m *manager
 
 	mu     sync.Mutex
 	byName map[string]*queue
@@ -48,14 +46,10 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 	ctx, limit, stop := waitLimit(ctx, l.settings.waitLimit)
 	defer stop()
 	q, t := qs.join(l.name)
-	held := false
+	var won *lease
 	defer func() { // also after a panic of the application's code: those behind must not wait for us
-		if held {
-			qs.leave(q, t, l, false)
-			return
-		}
-		unresolved := l.unknown
-		head := qs.leave(q, t, nil, unresolved)
+		unresolved := won == nil && l.unknown
+		head := qs.leave(q, t, won, unresolved)
 		if unresolved {
 			qs.m.abandon(l, func() {
 				if head {
@@ -63,25 +57,29 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 				}
 			})
 		}
+		if !t.since.IsZero() {
+			qs.m.telemetry.waiters(l.scope, -1)
+		}
 	}()
 	err := qs.await(ctx, l, q, t, limit)
-	held = err == nil
+	if err == nil {
+		won = l
+	}
 	return err
 }
 
 func (qs *queues) await(ctx context.Context, l *lease, q *queue, t *ticket, limit <-chan time.Time) error {
 	m := qs.m
 	if t.turn != nil {
+		qs.noteWaiting(l, t)
 		passed := false
-		waited := qs.counted(l, t)
 		select {
 		case <-t.turn:
 		case <-limit:
 			passed = true
 		case <-ctx.Done():
-		case <-m.closing:
+		case <-m.accepting.Done():
 		}
-		waited()
 		last := qs.localHolder(q)
 		switch {
 		case m.isClosing():
@@ -96,33 +94,32 @@ func (qs *queues) await(ctx context.Context, l *lease, q *queue, t *ticket, limi
 	return head.run(ctx)
 }
 
-// counted counts a ticket as waiting until the returned function is called.
-func (qs *queues) counted(l *lease, t *ticket) (waited func()) {
-	qs.m.telemetry.waiters(l.scope, +1)
-	qs.waiting.Add(1)
+// noteWaiting counts a ticket as waiting, from its first call until it leaves.
+func (qs *queues) noteWaiting(l *lease, t *ticket) {
 	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if t.since.IsZero() {
+	first := t.since.IsZero()
+	if first {
 		t.since = time.Now()
 	}
-	return func() {
-		qs.waiting.Add(-1)
-		qs.m.telemetry.waiters(l.scope, -1)
+	qs.mu.Unlock()
+	if first {
+		qs.m.telemetry.waiters(l.scope, +1)
 	}
 }
 
-// oldest is how long the one who waits longest has waited.
-func (qs *queues) oldest() (age time.Duration) {
+// waiters counts those who wait, and tells how long the first has waited.
+func (qs *queues) waiters() (n int, longest time.Duration) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for _, q := range qs.byName {
 		for _, t := range q.tickets {
 			if !t.since.IsZero() {
-				age = max(age, time.Since(t.since))
+				n++
+				longest = max(longest, time.Since(t.since))
 			}
 		}
 	}
-	return age
+	return n, longest
 }
 
 func (qs *queues) join(name string) (*queue, *ticket) {
@@ -306,6 +303,7 @@ func (qs *queues) listen(t *ticket) <-chan struct{} {
 	return t.freed
 }
 
+// signal wakes whoever receives from c, now or next. It never blocks.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
