@@ -57,11 +57,10 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 // verdict is what an error of a renewal says. The methods of errors are the
 // provider's code, so they are asked before a lock is taken.
 type verdict struct {
-	lost       *LostError    // if the lease is certainly lost
-	applied    bool          // the request was applied, or may have been, or may yet be
-	permanent  bool          // asking again can't help
-	throttled  bool          // the backend refused for now
-	retryAfter time.Duration // as it asks then
+	lost      *LostError      // if the lease is certainly lost
+	applied   bool            // the request was applied, or may have been, or may yet be
+	permanent bool            // asking again can't help
+	throttled *ThrottledError // if the backend refused for now
 }
 
 func judge(err error) verdict {
@@ -73,9 +72,7 @@ func judge(err error) verdict {
 	if errors.Is(err, ErrLost) {
 		v.lost = lossOf(err)
 	}
-	if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
-		v.throttled, v.retryAfter = true, throttled.RetryAfter
-	}
+	errors.As(err, &v.throttled)
 	return v
 }
 
@@ -172,8 +169,8 @@ func (l *lease) renewalFailed(now instant, err error, v verdict, random float64)
 	l.unknown = l.unknown || v.applied
 	if l.settings.cadence != forever {
 		pause := min(retryPause(l.failures, l.settings.firstTTL, left, random), l.settings.cadence)
-		if v.throttled {
-			pause = min(max(pause, v.retryAfter), max(left/3, minRetry), max(l.settings.cadence, minRetry))
+		if v.throttled != nil {
+			pause = min(max(pause, v.throttled.RetryAfter), max(left/3, minRetry), max(l.settings.cadence, minRetry))
 		}
 		l.nextRenew = now.add(pause)
 	}
@@ -291,21 +288,6 @@ func (l *lease) renewDetached(ctx context.Context) {
 		}
 	}()
 	_ = l.renewAlone(detached{l.m.running, ctx}, 1) // those who joined it read what came of it
-}
-
-// detached is a context with the values of another.
-type detached struct {
-	context.Context
-	values context.Context
-}
-
-// Value looks into values last, since package context finds by Value which context it is
-// to follow.
-func (d detached) Value(key any) any {
-	if own := d.Context.Value(key); own != nil {
-		return own
-	}
-	return d.values.Value(key)
 }
 
 // lossOf returns the loss that a provider reports, and what stood behind it.

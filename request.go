@@ -195,6 +195,21 @@ func (b *boundedContext) Value(key any) any {
 	return b.parent.Value(key)
 }
 
+// detached is a context with the values of another.
+type detached struct {
+	context.Context
+	values context.Context
+}
+
+// Value looks into values last, since package context finds by Value which context it is
+// to follow.
+func (d detached) Value(key any) any {
+	if own := d.Context.Value(key); own != nil {
+		return own
+	}
+	return d.values.Value(key)
+}
+
 // log writes to the application's logger, which may panic.
 func (m *manager) log(level slog.Level, text string, args ...any) {
 	defer func() { _ = recover() }() // there is nowhere else to report it
