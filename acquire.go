@@ -87,8 +87,8 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	defer reqCtx.cancel()
 	var grant abstractions.Grant
 	var err error
-	if l.adopt != 0 {
-		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.adopt, TTL: ttl, Metadata: l.metadata}
+	if l.adopted {
+		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Metadata: l.metadata}
 		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Renew, req, nil)
 	} else {
 		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.options.Owner, TTL: ttl, Metadata: l.metadata}
@@ -97,10 +97,10 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	m.outage.note(ctx, m.clock, err)
 	cut := cutOff(reqCtx, err)
 	if err == nil {
-		err = l.checkGrant(grant, l.adopt)
+		err = l.checkGrant(grant)
 	}
 	if err != nil {
-		if l.adopt == 0 && (cut || !abstractions.NotApplied(err)) {
+		if !l.adopted && (cut || !abstractions.NotApplied(err)) {
 			l.unknown, l.lastSent = true, sent
 		}
 		return err
@@ -114,13 +114,13 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	m, now, until := l.m, l.m.clock.now(), sent.add(l.m.drift.window(grant.TTL))
 	var doubt instant // until when another request for the claim may land
 	switch {
-	case l.adopt != 0:
+	case l.adopted:
 		doubt = sent.add(l.settings.firstTTL)
 	case l.unknown:
 		doubt = l.lastSent.add(l.settings.firstTTL)
 	}
 	// A claim of our own is cleaned up unless what follows succeeds; it may also panic.
-	l.unknown, l.lastSent = l.adopt == 0, sent
+	l.unknown, l.lastSent = !l.adopted, sent
 	switch {
 	case until.left(now) <= 0:
 		return errGrantTooLate
@@ -144,7 +144,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	if l.settings.observer != nil {
 		l.observer = m.observers.forLease(l.settings.observer)
 	}
-	l.phase, l.token, l.acquired, l.doubt, l.unknown = working, grant.Token, sent, doubt, false
+	l.phase, l.token, l.acquiredAt, l.doubt, l.unknown = working, grant.Token, sent.mono, doubt, false
 	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, until
 	l.planRenewal(random)
 	if l.settings.ttl == Infinite && grant.TTL != Infinite {
@@ -165,10 +165,9 @@ func cutOff(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }
 
-// checkGrant refuses an answer that is not for this claim: under the given token, if
-// it is not 0.
-func (l *lease) checkGrant(g abstractions.Grant, token int64) error {
-	if g.ID != l.id || g.Name != l.name || token != 0 && g.Token != token || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
+// checkGrant refuses an answer that is not for this claim and, once that has one, its token.
+func (l *lease) checkGrant(g abstractions.Grant) error {
+	if g.ID != l.id || g.Name != l.name || l.token != 0 && g.Token != l.token || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
 		return fmt.Errorf("%w: the provider answered for %q, ID %s, token %d, TTL %v", ErrUnavailable, g.Name, g.ID, g.Token, g.TTL)
 	}
 	return nil

@@ -44,7 +44,7 @@ func newEngine(m *manager) *engine {
 // gather takes a lease whose renewal is due. The next dispatch sends it.
 func (e *engine) gather(l *lease, left time.Duration) {
 	bound := attemptBound(left, e.m.options.RequestTimeout)
-	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(l.failures, 2)}
+	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(int(l.failures), 2)}
 	e.gathered[key] = append(e.gathered[key], l)
 }
 

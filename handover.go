@@ -39,7 +39,7 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		l.mu.Unlock()
 		if ready {
 			l.m.retire(l)
-			l.m.telemetry.handedOver(l.scope, now.mono-l.acquired.mono)
+			l.m.telemetry.handedOver(l.scope, now.mono-l.acquiredAt)
 			return Handover{Name: l.name, ID: l.id, Token: l.token}, nil
 		}
 		if err := l.Renew(ctx); err != nil {
@@ -58,7 +58,7 @@ func (m *manager) Adopt(ctx context.Context, h Handover, options *AcquireOptions
 	if err := m.checkHandover(h); err != nil {
 		return nil, m.wrap("adopt", h.Name, err)
 	}
-	return m.obtain(ctx, "lease.adopt", m.once, &lease{name: h.Name, id: h.ID, adopt: h.Token}, options)
+	return m.obtain(ctx, "lease.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, options)
 }
 
 func (m *manager) checkHandover(h Handover) error {

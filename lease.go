@@ -35,17 +35,17 @@ type lease struct {
 	sealed.Lease
 	m        *manager
 	name, id string
-	adopt    int64 // the token of a claim that is adopted; 0 for one of our own
 	settings *settings
 	scope    *scope
 	caller   *trace.SpanContext // who acquired it; nil if not traced
 
+	token int64 // 0 until it is granted, unless it is adopted
+
 	// Once it is granted.
-	token    int64
-	acquired instant
-	observer *subscription   // nil without AcquireOptions.Observer
-	ctx      context.Context // before that the caller's: the lease keeps its values
-	cancel   context.CancelCauseFunc
+	acquiredAt time.Duration   // monotonic
+	observer   *subscription   // nil without AcquireOptions.Observer
+	ctx        context.Context // before that the caller's: the lease keeps its values
+	cancel     context.CancelCauseFunc
 
 	entry             // in the schedule
 	slot      int32   // in manager.leases, under manager.mu
@@ -56,6 +56,7 @@ type lease struct {
 
 	mu       sync.Mutex // while the lease is claiming, one goroutine has it
 	phase    phase
+	adopted  bool
 	renewing bool          // an attempt is under way, or about to be
 	unknown  bool          // a request since the latest success may have been applied, or may yet be
 	outcome  error         // of the lease, once it has ended: what Release returns
@@ -73,8 +74,8 @@ type lease struct {
 	// Renewal.
 	nextRenew instant
 	settled   chan struct{} // made by those who wait for it, closed at its end
-	renewals  int
-	failures  int // in a row
+	renewals  int32
+	failures  int32 // in a row
 	failure   error
 	metadata  map[string]string // is replaced, never changed
 	change    *metadataChange
@@ -92,7 +93,7 @@ func (l *lease) Owner() string            { return l.m.options.Owner }
 func (l *lease) Token() int64             { return l.token }
 func (l *lease) Context() context.Context { return l.ctx }
 func (l *lease) Done() <-chan struct{}    { return l.ctx.Done() }
-func (l *lease) AcquiredAt() time.Time    { return l.m.clock.time(l.acquired.mono) }
+func (l *lease) AcquiredAt() time.Time    { return l.m.clock.time(l.acquiredAt) }
 
 func (l *lease) TTL() time.Duration {
 	l.mu.Lock()
@@ -109,7 +110,7 @@ func (l *lease) Metadata() map[string]string {
 func (l *lease) Renewals() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.renewals
+	return int(l.renewals)
 }
 
 func (l *lease) Remaining() time.Duration {
@@ -217,7 +218,7 @@ func (x *loss) report() {
 	m.outage.lost(now, x.reason)
 	m.cleanUp(x.orphan, nil)
 	m.retire(l)
-	m.telemetry.lost(l.scope, x.reason, now-l.acquired.mono)
+	m.telemetry.lost(l.scope, x.reason, now-l.acquiredAt)
 }
 
 // orphan is the clean-up after a renewal, sent at the given instant, that the
@@ -254,7 +255,7 @@ func (m *manager) retire(l *lease) {
 
 // usedUp reports whether the lease may not be renewed any more. Caller holds mu.
 func (l *lease) usedUp() bool {
-	return l.settings.maxRenewals > 0 && l.renewals >= l.settings.maxRenewals
+	return l.settings.maxRenewals > 0 && int(l.renewals) >= l.settings.maxRenewals
 }
 
 // endedError is what an operation on an ended lease returns.
@@ -272,6 +273,6 @@ func (l *lease) endedError(op string) error {
 func (l *lease) event(kind EventKind, now time.Duration) Event {
 	return Event{
 		Kind: kind, Time: l.m.clock.time(now), Coalesced: 1,
-		Name: l.name, ID: l.id, Owner: l.m.options.Owner, Token: l.token, TTL: l.granted, Renewals: l.renewals,
+		Name: l.name, ID: l.id, Owner: l.m.options.Owner, Token: l.token, TTL: l.granted, Renewals: int(l.renewals),
 	}
 }

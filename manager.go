@@ -244,7 +244,7 @@ func (m *manager) register(l *lease) error {
 	if m.isClosing() {
 		return ErrClosed
 	}
-	if l.adopt != 0 && m.has(l.id) {
+	if l.adopted && m.has(l.id) {
 		return errHeldAlready(l.id)
 	}
 	m.leases = append(m.leases, l)

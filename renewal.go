@@ -83,7 +83,7 @@ func judge(err error) verdict {
 func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, renewals tally) error {
 	m := l.m
 	if err == nil {
-		err = l.checkGrant(grant, l.token)
+		err = l.checkGrant(grant)
 	}
 	if err == nil && sent.add(m.drift.window(grant.TTL)).left(now) <= 0 {
 		err = errTooLate
@@ -168,14 +168,14 @@ func (l *lease) renewalFailed(now instant, err error, v verdict, random float64)
 	l.metadataFailed(l.lastSent, err, v)
 	l.unknown = l.unknown || v.applied
 	if l.settings.cadence != forever {
-		pause := min(retryPause(l.failures, l.settings.firstTTL, left, random), l.settings.cadence)
+		pause := min(retryPause(int(l.failures), l.settings.firstTTL, left, random), l.settings.cadence)
 		if v.throttled != nil {
 			pause = min(max(pause, v.throttled.RetryAfter), max(left/3, minRetry), max(l.settings.cadence, minRetry))
 		}
 		l.nextRenew = now.add(pause)
 	}
 	e := l.event(EventRenewalFailed, now.mono)
-	e.Remaining, e.Attempt, e.Err = max(left, 0), l.failures, err
+	e.Remaining, e.Attempt, e.Err = max(left, 0), int(l.failures), err
 	e.WillRetry = l.settings.cadence != forever && l.nextRenew.left(now) < left
 	l.m.observers.publish(l.observer, &e)
 	if left <= 0 {

@@ -198,7 +198,7 @@ func (qs *queues) ending(l *lease) {
 // ended hands the name of a lease of ours that has ended to the head of its
 // queue, unless it is the others' turn: then the head has to wait for a moment.
 func (qs *queues) ended(l *lease) {
-	acquired := qs.m.clock.time(l.acquired.mono)
+	acquired := qs.m.clock.time(l.acquiredAt)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.byName[l.name]
