@@ -37,7 +37,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 		return nil, m.wrap(op, l.name, err)
 	}
 	l.m, l.scope, l.ctx, l.caller, l.metadata = m, m.telemetry.scope(l.name), ctx, callerOf(ctx), l.settings.metadata
-	spanCtx, span := m.telemetry.start(ctx, spanName)
+	spanCtx, span := m.telemetry.tracer.Start(ctx, spanName)
 	defer span.End()
 
 	began := m.clock.mono()

@@ -39,7 +39,6 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		l.mu.Unlock()
 		if ready {
 			l.m.retire(l)
-			l.m.telemetry.handedOver(l.scope, now.mono-l.acquiredAt)
 			return Handover{Name: l.name, ID: l.id, Token: l.token}, nil
 		}
 		if err := l.Renew(ctx); err != nil {

@@ -17,7 +17,7 @@ const pingName = "leasing/health"
 func (m *manager) Health(ctx context.Context) Health {
 	h := Health{
 		Status: Healthy, Provider: m.caps.Provider, Owner: m.options.Owner, Closed: m.isClosing(),
-		Failing: int(m.failing.Load()), Lost: m.lost.Load(),
+		Failing: int(m.failing.Load()), Lost: m.outage.losses.Load(),
 		ObserverPanics: m.observers.panics.Load(), StuckObservers: m.observers.stuck(),
 	}
 	h.Waiting, h.OldestWaiter = m.queues.waiters()
@@ -71,11 +71,12 @@ func HealthHandler(m Manager) http.Handler {
 const recently = time.Minute
 
 // outage is what Health knows of failures, by the manager's monotonic clock. Its
-// fields are counted from 1 ns, so that 0 means never.
+// times are counted from 1 ns, so that 0 means never.
 type outage struct {
 	since    atomic.Int64 // the first request that failed since one was answered
 	failed   atomic.Int64 // the last one that failed
 	lostLast atomic.Int64 // the last loss of a lease
+	losses   atomic.Int64 // in all
 }
 
 // note takes the outcome of a request. ctx is its caller's, whose end says nothing
@@ -94,9 +95,10 @@ func (o *outage) note(ctx context.Context, c *clock, err error) {
 }
 
 // lost takes the loss of a lease. One that was to end is no failure.
-func (o *outage) lost(now time.Duration, reason LostReason) {
+func (o *outage) lost(c *clock, reason LostReason) {
+	o.losses.Add(1)
 	if reason != LostRenewalLimit {
-		o.lostLast.Store(int64(now) + 1)
+		o.lostLast.Store(int64(c.mono()) + 1)
 	}
 }
 

@@ -208,17 +208,16 @@ func (x *loss) report() {
 	if x == nil {
 		return
 	}
-	l, m, now := x.lease, x.lease.m, x.lease.m.clock.mono()
+	l, m := x.lease, x.lease.m
 	defer func() { // a renewal may be queued still, and never be sent
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.settleRenewal()
 	}()
-	m.lost.Add(1)
-	m.outage.lost(now, x.reason)
+	m.outage.lost(m.clock, x.reason)
 	m.cleanUp(x.orphan, nil)
 	m.retire(l)
-	m.telemetry.lost(l.scope, x.reason, now-l.acquiredAt)
+	m.telemetry.lost(l.scope, x.reason)
 }
 
 // orphan is the clean-up after a renewal, sent at the given instant, that the
@@ -250,7 +249,7 @@ func (l *lease) finish(outcome error) {
 func (m *manager) retire(l *lease) {
 	m.queues.ended(l)
 	m.unregister(l)
-	m.telemetry.active(l.scope, -1)
+	m.telemetry.ended(l.scope, m.clock.mono()-l.acquiredAt)
 }
 
 // usedUp reports whether the lease may not be renewed any more. Caller holds mu.

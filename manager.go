@@ -60,7 +60,6 @@ type manager struct {
 	overdue   overdue      // of requests that belong to no claim
 	outage    outage
 	failing   atomic.Int64
-	lost      atomic.Int64
 }
 
 // NewManager returns a manager of leases at the given provider. It starts one
@@ -125,7 +124,7 @@ func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (
 	case req.Grace == 0 && !req.Immediate:
 		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, forever/2))
 	}
-	ctx, span := m.telemetry.start(orBackground(ctx), "lease.break")
+	ctx, span := m.telemetry.tracer.Start(orBackground(ctx), "lease.break")
 	defer span.End()
 	result, err := call(ctx, m, "break", name, invalid, m.provider, Provider.Break, req)
 	m.telemetry.describe(span, name, "", result.Token, 0, err)

@@ -85,7 +85,7 @@ func (l *lease) released(began time.Duration, err error) error {
 	}
 	l.mu.Unlock()
 	l.m.retire(l)
-	l.m.telemetry.released(l.scope, now-began, now-l.acquiredAt, err)
+	l.m.telemetry.released(l.scope, now-began, err)
 	return err
 }
 

@@ -242,9 +242,8 @@ func (t *telemetry) renewalFailed(s *scope, took time.Duration, err error) {
 	add(t.renewalFailure, 1, s.and(errorKey, errorType(err)))
 }
 
-func (t *telemetry) lost(s *scope, reason LostReason, heldFor time.Duration) {
+func (t *telemetry) lost(s *scope, reason LostReason) {
 	add(t.lostCount, 1, s.and(reasonKey, string(reason)))
-	record(t.heldDuration, heldFor, &s.base)
 }
 
 // broke describes a break and counts it. Who and why are for people: in the span, not
@@ -259,16 +258,17 @@ func (t *telemetry) broke(span trace.Span, req abstractions.BreakRequest, wasHel
 	}
 }
 
-func (t *telemetry) released(s *scope, took, heldFor time.Duration, err error) {
+func (t *telemetry) released(s *scope, took time.Duration, err error) {
 	result := &s.ok
 	if err != nil {
 		result = s.and(resultKey, errorType(err))
 	}
 	record(t.releaseDuration, took, result)
-	record(t.heldDuration, heldFor, &s.base)
 }
 
-func (t *telemetry) handedOver(s *scope, heldFor time.Duration) {
+// ended measures what every end of a lease has in common.
+func (t *telemetry) ended(s *scope, heldFor time.Duration) {
+	t.active(s, -1)
 	record(t.heldDuration, heldFor, &s.base)
 }
 
@@ -305,11 +305,6 @@ func errorType(err error) string {
 		}
 	}
 	return "other"
-}
-
-// start begins a span under the caller's.
-func (t *telemetry) start(ctx context.Context, name string) (context.Context, trace.Span) {
-	return t.tracer.Start(ctx, name)
 }
 
 // startLinked begins a span that is linked to the one which acquired the lease.
