@@ -31,7 +31,7 @@ func (m *manager) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(orBackground(ctx), m.options.HealthTimeout)
 	defer cancel()
 	began := time.Now()
-	_, err := call(ctx, m, "ping", "", nil, m.provider, ping, struct{}{})
+	_, err := call(ctx, m, "ping", "", nil, pinger{m.provider}, pinger.ping, struct{}{})
 	h.Ping = time.Since(began)
 	if err != nil {
 		h.Status, h.Error = Unhealthy, err.Error()
@@ -39,9 +39,12 @@ func (m *manager) Health(ctx context.Context) Health {
 	return h
 }
 
-func ping(p Provider, ctx context.Context, _ struct{}) (Record, error) {
-	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
-		return Record{}, pinger.Ping(ctx)
+// pinger gives Ping, or what stands for it, the shape of the other requests.
+type pinger struct{ Provider }
+
+func (p pinger) ping(ctx context.Context, _ struct{}) (Record, error) {
+	if able, ok := abstractions.As[abstractions.Pinger](p.Provider); ok {
+		return Record{}, able.Ping(ctx)
 	}
 	return p.Inspect(ctx, abstractions.InspectRequest{Name: pingName})
 }
