@@ -72,7 +72,9 @@ func judge(err error) verdict {
 	if errors.Is(err, ErrLost) {
 		v.lost = lossOf(err)
 	}
-	errors.As(err, &v.throttled)
+	if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
+		v.throttled = throttled
+	}
 	return v
 }
 
