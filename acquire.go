@@ -4,146 +4,158 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/internal/sealed"
 	"go.opentelemetry.io/otel/trace"
 )
 
 var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", ErrUnavailable)
 
-// claim is one application's wish for a name: one ID, kept over all its
-// requests, so that each of them is the same claim to the backend.
-type claim struct {
-	name, id string
-	plan     plan
-	scope    *scope
-	adopt    int64           // the token of a claim that is adopted; 0 for one of our own
-	values   context.Context // the caller's: the lease keeps its values
-	caller   *trace.SpanContext
-
-	// unknown is set when a request's outcome is not known; it may have taken
-	// the name, or may yet take it, for a TTL from lastSent.
-	unknown  bool
-	lastSent instant
-	// abandoned is set when the wish was given up with an outcome unknown.
-	abandoned atomic.Bool
-	overdue   overdue
-}
-
 func (m *manager) TryAcquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	return m.obtain(ctx, "acquire", m.once, name, abstractions.NewID(), options)
+	return m.obtain(ctx, "lease.acquire", m.once, &lease{name: name, id: abstractions.NewID()}, options)
 }
 
 func (m *manager) Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	return m.obtain(ctx, "acquire", m.queues.wait, name, abstractions.NewID(), options)
+	return m.obtain(ctx, "lease.acquire", m.queues.wait, &lease{name: name, id: abstractions.NewID()}, options)
 }
 
-// obtain is what every way to a lease shares: pursue is how this one goes.
-func (m *manager) obtain(ctx context.Context, op string, pursue pursuit, name, id string, options *AcquireOptions) (Lease, error) {
+// obtain is what every way to a lease shares: get is how this one goes, and spanName its span.
+func (m *manager) obtain(ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, options *AcquireOptions) (Lease, error) {
 	ctx = orBackground(ctx)
+	op := strings.TrimPrefix(spanName, "lease.")
 	if err := m.enter(); err != nil {
-		return nil, m.wrap(op, name, err)
+		return nil, m.wrap(op, l.name, err)
 	}
 	defer m.leave()
-	plan, err := m.options.plan("AcquireOptions", options, m.caps)
-	if err == nil {
-		err = m.caps.ValidateName(name)
+	var err error
+	if l.settings, err = m.settingsOf(options); err == nil {
+		err = m.caps.ValidateName(l.name)
 	}
 	if err != nil {
-		return nil, m.wrap(op, name, err)
+		return nil, m.wrap(op, l.name, err)
 	}
-	c := &claim{name: name, id: id, plan: plan, scope: m.telemetry.scope(name), values: ctx, caller: callerOf(ctx)}
-	spanCtx, span := m.telemetry.start(ctx, "lease."+op)
+	l.m, l.scope, l.ctx, l.caller, l.metadata = m, m.telemetry.scope(l.name), ctx, callerOf(ctx), l.settings.metadata
+	spanCtx, span := m.telemetry.tracer.Start(ctx, spanName)
 	defer span.End()
 
 	began := m.clock.mono()
-	l, err := pursue(spanCtx, c)
-	delivered := false
+	held, delivered := false, false
 	defer func() {
-		if l != nil && !delivered { // the telemetry panicked: nobody holds the lease
+		if held && !delivered { // the telemetry panicked: nobody holds the lease
 			m.goTracked(func() { _ = l.Release(background) })
 		}
 	}()
-	m.telemetry.acquired(c.scope, m.clock.mono()-began, err)
+	err = get(spanCtx, l)
+	held = err == nil
+	m.telemetry.acquired(l.scope, m.clock.mono()-began, err)
+	err = m.wrap(op, l.name, err)
+	m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, err)
 	if err != nil {
-		err = m.wrap(op, name, err)
-		m.telemetry.describe(span, name, id, 0, plan.ttl, err)
 		return nil, err
 	}
-	m.telemetry.describe(span, name, id, l.token, plan.ttl, nil)
 	delivered = true
 	return l, nil
 }
 
-// pursuit is a way to get the lease that a claim wants.
-type pursuit func(ctx context.Context, c *claim) (*lease, error)
-
 // once asks and does not wait.
-func (m *manager) once(ctx context.Context, c *claim) (*lease, error) {
-	if err := c.plan.refuseWaitLimit(); err != nil {
-		return nil, err
+func (m *manager) once(ctx context.Context, l *lease) error {
+	if limit := l.settings.waitLimit; limit != 0 {
+		return &InvalidError{Field: "AcquireOptions.WaitLimit", Value: limit, Want: "0: this call does not wait"}
 	}
+	held := false
 	defer func() {
-		if c.unknown {
-			m.abandon(c, nil)
+		if !held && l.unknown {
+			m.abandon(l, nil)
 		}
 	}()
-	l, err := m.ask(ctx, c)
-	return l, m.ownHolder(err)
+	err := m.ask(ctx, l)
+	held = err == nil
+	return m.ownHolder(err)
 }
 
 // ask makes one request for a claim. Trust in what it grants is counted from
 // before the request goes out.
-func (m *manager) ask(ctx context.Context, c *claim) (*lease, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
+func (m *manager) ask(ctx context.Context, l *lease) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	window := m.drift.window(c.plan.firstTTL)
-	reqCtx, cancel := bounded(ctx, min(window, m.options.RequestTimeout))
-	req := abstractions.AcquireRequest{Name: c.name, ID: c.id, Owner: m.options.Owner, TTL: c.plan.firstTTL, Metadata: c.plan.metadata}
+	ttl := l.settings.firstTTL
 	sent := m.clock.now()
-	grant, err := request(reqCtx, m, &c.overdue, func(ctx context.Context) (abstractions.Grant, error) {
-		return m.provider.Acquire(ctx, req)
-	}, m.grantedTooLate(c))
+	reqCtx := bounded(ctx, min(m.drift.window(ttl), m.options.RequestTimeout))
+	defer reqCtx.cancel()
+	var grant abstractions.Grant
+	var err error
+	if l.adopted {
+		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Metadata: l.metadata}
+		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Renew, req, nil)
+	} else {
+		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.options.Owner, TTL: ttl, Metadata: l.metadata}
+		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Acquire, req, l)
+	}
+	m.outage.note(ctx, m.clock, err)
 	cut := cutOff(reqCtx, err)
-	cancel()
-	m.outage.note(ctx, m.clock.mono(), err)
 	if err == nil {
-		err = c.check(grant)
+		err = l.checkGrant(grant)
 	}
 	if err != nil {
-		if cut || !abstractions.NotApplied(err) {
-			c.unknown, c.lastSent = true, sent
+		if !l.adopted && (cut || !abstractions.NotApplied(err)) {
+			l.unknown, l.lastSent = true, sent
 		}
-		return nil, err
+		return err
 	}
-	var doubt instant
-	if c.unknown {
-		doubt = c.lastSent.add(c.plan.firstTTL)
-	}
-	c.unknown, c.lastSent = true, sent // ours, until a lease takes it over
-	l, err := m.take(ctx, c, grant, sent, doubt)
-	c.unknown = err != nil
-	return l, err
+	return l.take(ctx, grant, sent)
 }
 
-// take makes a lease of the grant of a request that was sent at the given instant,
-// unless it comes too late. Other requests for the claim may land until doubt.
-func (m *manager) take(ctx context.Context, c *claim, grant abstractions.Grant, sent, doubt instant) (*lease, error) {
-	now := m.clock.now()
-	l := m.newLease(c, grant, sent)
-	l.doubt = doubt
+// take puts a claim to work that was granted by a request sent at the given instant,
+// unless the grant comes too late.
+func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant) error {
+	m, now, until := l.m, l.m.clock.now(), sent.add(l.m.drift.window(grant.TTL))
+	var doubt instant // until when another request for the claim may land
 	switch {
-	case l.until.left(now) <= 0:
-		return nil, errGrantTooLate
+	case l.adopted:
+		doubt = sent.add(l.settings.firstTTL)
+	case l.unknown:
+		doubt = l.lastSent.add(l.settings.firstTTL)
+	}
+	// A claim of our own is cleaned up unless what follows succeeds; it may also panic.
+	l.unknown, l.lastSent = !l.adopted, sent
+	switch {
+	case until.left(now) <= 0:
+		return errGrantTooLate
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	if err := l.begin(now); err != nil {
-		return nil, err
+	work := l.ctx
+	if work.Done() != nil {
+		work = context.WithoutCancel(work)
 	}
-	return l, nil
+	random := m.random()
+	m.telemetry.active(l.scope, +1)
+	l.mu.Lock() // before anybody else can find it, so that Acquired is the first event
+	if err := m.register(l); err != nil {
+		l.mu.Unlock()
+		m.telemetry.active(l.scope, -1)
+		return err
+	}
+	l.Lease = sealed.NewLease(l)
+	l.ctx, l.cancel = context.WithCancelCause(work)
+	if l.settings.observer != nil {
+		l.observer = m.observers.forLease(l.settings.observer)
+	}
+	l.phase, l.token, l.acquiredAt, l.doubt, l.unknown = working, grant.Token, sent.mono, doubt, false
+	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, until
+	l.planRenewal(random)
+	if l.settings.ttl == Infinite && grant.TTL != Infinite {
+		l.nextRenew = sent // an infinite lease is made by its first renewal
+	}
+	e := l.event(EventAcquired, now.mono)
+	e.Remaining = until.left(now)
+	m.observers.publish(l.observer, &e)
+	l.reschedule(now)
+	l.mu.Unlock()
+	return nil
 }
 
 // cutOff reports whether err is the cause of a context that has ended. Then it
@@ -153,33 +165,40 @@ func cutOff(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }
 
-// check refuses a grant that is not what was asked for.
-func (c *claim) check(g abstractions.Grant) error {
-	if g.ID != c.id || g.Name != c.name || c.adopt != 0 && g.Token != c.adopt || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
-		return fmt.Errorf("%w: the provider granted %q, ID %s, token %d, TTL %v", ErrUnavailable, g.Name, g.ID, g.Token, g.TTL)
+// checkGrant refuses an answer that is not for this claim and, once that has one, its token.
+func (l *lease) checkGrant(g abstractions.Grant) error {
+	if g.ID != l.id || g.Name != l.name || l.token != 0 && g.Token != l.token || g.Token <= 0 || g.Token > MaxToken || g.TTL <= 0 {
+		return fmt.Errorf("%w: the provider answered for %q, ID %s, token %d, TTL %v", ErrUnavailable, g.Name, g.ID, g.Token, g.TTL)
 	}
 	return nil
 }
 
 // abandon cleans up behind a claim that was given up with a request's outcome
 // unknown. settled is called when the name has been released, or that failed.
-func (m *manager) abandon(c *claim, settled func()) {
-	c.abandoned.Store(true)
-	m.cleanUp(&cleanup{name: c.name, id: c.id, until: c.lastSent.add(c.plan.firstTTL)}, settled)
+func (m *manager) abandon(l *lease, settled func()) {
+	l.mu.Lock()
+	l.phase = abandoned
+	l.mu.Unlock()
+	m.cleanUp(&cleanup{req: l.releaseRequest(), until: l.lastSent.add(l.settings.firstTTL)}, settled)
 }
 
-// grantedTooLate takes the reply to a request that had not returned when its
+// repliedLate takes the reply to an acquire or a renewal that had not returned when its
 // context ended: it may have been applied as late as now.
-func (m *manager) grantedTooLate(c *claim) func(abstractions.Grant, error) {
-	return func(_ abstractions.Grant, err error) {
-		if !c.abandoned.Load() || err != nil && abstractions.NotApplied(err) {
-			return
-		}
-		if m.lifetime.Err() != nil {
-			_ = m.releaseOnce(background, &overdue{}, abstractions.ReleaseRequest{Name: c.name, ID: c.id}) // nobody is left to retry it
-			return
-		}
-		m.cleanUp(&cleanup{name: c.name, id: c.id, until: m.clock.now().add(c.plan.firstTTL)}, nil)
+func (l *lease) repliedLate(_ abstractions.Grant, err error) {
+	v, m, now := judge(err), l.m, l.m.clock.now()
+	l.mu.Lock()
+	phase := l.phase
+	orphan := l.outlived(v, now)
+	l.metadataLanded(now, v)
+	l.mu.Unlock()
+	switch {
+	case phase != abandoned:
+		m.cleanUp(orphan, nil)
+	case !v.applied:
+	case m.running.Err() != nil: // nobody is left to retry it
+		_ = m.giveUp(background, &l.releases, m.options.RequestTimeout, l.releaseRequest())
+	default:
+		m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.firstTTL)}, nil)
 	}
 }
 
@@ -202,15 +221,6 @@ func (m *manager) ownHolder(err error) error {
 		return &own
 	}
 	return err
-}
-
-// gaveUp is the error of a wait that ended without the lease: why it ended,
-// and what had stood in the way.
-func gaveUp(end, last error) error {
-	if last == nil || errors.Is(last, end) {
-		return end
-	}
-	return fmt.Errorf("%w; the last answer was: %w", end, last)
 }
 
 func callerOf(ctx context.Context) *trace.SpanContext {

@@ -254,7 +254,7 @@ func TestNonsensicalGrantIsRefused(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		p.Use(func(context.Context, leasingtest.Call, func() error) error { return nil })
 		_, err := m.TryAcquire(t.Context(), name, nil)
-		require.ErrorContains(t, err, "the provider granted")
+		require.ErrorContains(t, err, "the provider answered for")
 	})
 }
 

@@ -1,7 +1,6 @@
 package leasing
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -14,9 +13,7 @@ import (
 // by ID is repeated until the claim's TTL has passed, since a request that was
 // delayed on its way may land after the first one.
 type cleanup struct {
-	name, id string
-	token    int64
-	state    any
+	req abstractions.ReleaseRequest
 	// from is when to begin; the zero instant is now. What somebody may still
 	// be using is not given up before the backend would have freed it.
 	from  instant
@@ -35,18 +32,21 @@ type cleanup struct {
 	done    bool
 }
 
-// cleanUp starts a clean-up. settled, unless nil, is called when its first try
-// is over, or at once if the manager has ended.
+// cleanUp starts a clean-up, unless it is nil. settled, unless nil, is called when its first
+// try is over, or at once if the manager has ended.
 func (m *manager) cleanUp(c *cleanup, settled func()) {
+	if c == nil {
+		return
+	}
 	c.m, c.settled = m, settled
 	m.mu.Lock()
-	if m.lifetime.Err() != nil {
+	if m.running.Err() != nil {
 		m.mu.Unlock()
 		c.settle()
 		return
 	}
 	m.cleanups++
-	m.unanswered++
+	m.unanswered.Add(1)
 	m.mu.Unlock()
 	now := m.clock.now()
 	c.plan(now, max(0, c.from.left(now)))
@@ -73,16 +73,14 @@ func (c *cleanup) onDue(now instant) {
 	}
 	c.next = instant{forever, forever} // until the try is over
 	c.m.schedule.set(c, forever, 0)
-	c.m.engine.gatherCleanup(c)
+	c.m.engine.cleanups.add(c.m.options.RequestTimeout, func(time.Duration) { c.try() })
 }
 
 // try releases the claim once and plans the next try, if there is to be one.
 func (c *cleanup) try() {
 	m := c.m
 	bound := min(m.options.RequestTimeout, max(minRetry, c.deadline().left(m.clock.now())))
-	ctx, cancel := context.WithTimeout(m.lifetime, bound)
-	err := m.giveUp(ctx, &c.overdue, abstractions.ReleaseRequest{Name: c.name, ID: c.id, Token: c.token, State: c.state})
-	cancel()
+	err := m.giveUp(m.running, &c.overdue, bound, c.req)
 	c.settle()
 
 	now := m.clock.now()
@@ -90,9 +88,7 @@ func (c *cleanup) try() {
 	answered := err == nil || permanent(err)
 	if answered && !c.answered {
 		c.answered = true
-		m.mu.Lock()
-		m.unanswered--
-		m.mu.Unlock()
+		m.unanswered.Add(-1)
 	}
 	if left <= 0 || answered && (left == forever || m.isClosing()) {
 		c.finish(now)
@@ -142,7 +138,7 @@ func (c *cleanup) finish(now instant) {
 	defer m.mu.Unlock()
 	m.cleanups--
 	if !c.answered && c.until.left(now) <= 0 { // no answer is needed: the backend has freed it by itself
-		m.unanswered--
+		m.unanswered.Add(-1)
 	}
 	m.checkIdle()
 }

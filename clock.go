@@ -8,7 +8,7 @@ type clock struct {
 	// boot reads CLOCK_BOOTTIME; nil where there is none.
 	boot      func() time.Duration
 	bootStart time.Duration
-	// alarm fires by the boot clock; nil where there is none.
+	// alarm fires by the boot clock; never where there is none.
 	alarm bootAlarm
 }
 
@@ -26,8 +26,17 @@ func newClock(boot func() time.Duration, alarm bootAlarm) *clock {
 	if boot != nil {
 		c.bootStart = boot()
 	}
+	if alarm == nil {
+		c.alarm = noAlarm{}
+	}
 	return c
 }
+
+type noAlarm struct{}
+
+func (noAlarm) set(time.Duration)      {}
+func (noAlarm) fired() <-chan struct{} { return nil }
+func (noAlarm) close()                 {}
 
 func (c *clock) now() instant {
 	i := instant{mono: time.Since(c.start)}
@@ -43,22 +52,3 @@ func (c *clock) mono() time.Duration { return time.Since(c.start) }
 
 // time is the wall-clock reading that belongs to i, for people to read.
 func (c *clock) time(mono time.Duration) time.Time { return c.start.Add(mono) }
-
-func (c *clock) setAlarm(in time.Duration) {
-	if c.alarm != nil {
-		c.alarm.set(in)
-	}
-}
-
-func (c *clock) resumed() <-chan struct{} {
-	if c.alarm == nil {
-		return nil
-	}
-	return c.alarm.fired()
-}
-
-func (c *clock) close() {
-	if c.alarm != nil {
-		c.alarm.close()
-	}
-}

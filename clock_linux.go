@@ -77,10 +77,7 @@ func (t *timerfd) read() {
 		if _, err := t.file.Read(expirations[:]); err != nil {
 			return
 		}
-		select {
-		case t.signal <- struct{}{}:
-		default:
-		}
+		signal(t.signal)
 	}
 }
 

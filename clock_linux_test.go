@@ -10,19 +10,19 @@ import (
 
 func TestSystemClock(t *testing.T) {
 	c := systemClock()
-	defer c.close()
+	defer c.alarm.close()
 	require.NotNil(t, c.boot, "Linux has CLOCK_BOOTTIME")
 	before := c.now()
-	c.setAlarm(time.Millisecond)
-	<-c.resumed()
+	c.alarm.set(time.Millisecond)
+	<-c.alarm.fired()
 	after := c.now()
 	require.GreaterOrEqual(t, after.boot-before.boot, time.Millisecond)
 	require.Positive(t, after.mono-before.mono)
 	require.WithinDuration(t, time.Now(), c.time(after.mono), time.Minute)
 
-	c.setAlarm(forever) // replaces an earlier one
-	c.setAlarm(0)       // at once
-	<-c.resumed()
+	c.alarm.set(forever) // replaces an earlier one
+	c.alarm.set(0)       // at once
+	<-c.alarm.fired()
 }
 
 func TestVirtualTimeHasNoBootClock(t *testing.T) {
@@ -30,8 +30,8 @@ func TestVirtualTimeHasNoBootClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		require.True(t, virtualTime())
 		c := systemClock()
-		defer c.close()
+		defer c.alarm.close()
 		require.Nil(t, c.boot)
-		require.Nil(t, c.resumed())
+		require.Nil(t, c.alarm.fired())
 	})
 }

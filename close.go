@@ -24,7 +24,7 @@ func (m *manager) Close(ctx context.Context) error {
 	var idle chan struct{}
 	if first {
 		m.giveUpAt = m.clock.now().add(m.options.RequestTimeout)
-		m.shut()
+		m.refuse()
 		idle = make(chan struct{})
 		m.idle = idle
 		m.checkIdle()
@@ -59,10 +59,13 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 		}
 		left.InUse, left.Unreleased = m.abandonLeases(left.Err)
 	}
-	left.Unreleased += m.endLifetime()
+	m.mu.Lock()
+	m.stop()
+	left.Unreleased += int(m.unanswered.Load()) // clean-ups that are dropped
+	m.mu.Unlock()
 	m.awaitGoroutines(ctx)
 	m.observers.flush(m.options.ObserverTimeout)
-	m.clock.close()
+	m.clock.alarm.close()
 	if len(left.InUse) > 0 || left.Unreleased > 0 {
 		if left.Err == nil {
 			left.Err = fmt.Errorf("%w: no answer within %v", ErrUnavailable, m.options.RequestTimeout)
@@ -137,19 +140,10 @@ func (m *manager) warnOfClose(waited time.Duration) {
 	slices.Sort(inUse)
 	slices.Sort(ending)
 	m.mu.Lock()
-	calls, cleanups := m.calls, m.cleanups
+	calls, cleanups := m.calls.Load(), m.cleanups
 	m.mu.Unlock()
 	m.log(slog.LevelWarn, "leasing: Close is waiting", "waited", waited.Round(time.Millisecond), "in_use", listed(inUse),
 		"releasing", listed(ending), "acquiring", calls, "clean_ups", cleanups)
-}
-
-// endLifetime ends what the manager does by itself, and returns how many
-// clean-ups it drops that have not been answered even once.
-func (m *manager) endLifetime() (unreleased int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.end()
-	return m.unanswered
 }
 
 func (m *manager) snapshot() []*lease {
@@ -181,7 +175,7 @@ func (m *manager) abandonLeases(cause error) (inUse []string, unanswered int) {
 			continue
 		}
 		inUse = append(inUse, l.name)
-		lost := l.lose(now, LostClosed, cause)
+		lost := l.lose(now, &LostError{Reason: LostClosed, Err: cause})
 		l.mu.Unlock()
 		lost.report()
 	}

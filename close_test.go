@@ -281,6 +281,33 @@ func TestTrap_T70_CloseIsNotNilWhileAReleaseIsUnanswered(t *testing.T) {
 
 // An acquire that never had an answer holds Close up for one request's time,
 // not for a TTL.
+// Close waits for an acquire under way, and no longer. What that is granted is given back.
+func TestCloseWaitsForAnAcquire(t *testing.T) {
+	for how, answer := range map[string]func(apply func() error) error{
+		"held by another": func(func() error) error { return &leasing.HeldError{} },
+		"granted":         func(apply func() error) error { return apply() },
+	} {
+		measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+			p.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+				if call.Op == leasingtest.Acquire {
+					time.Sleep(5 * time.Second)
+					return answer(apply)
+				}
+				return apply()
+			})
+			start := time.Now()
+			go func() { _, _ = m.TryAcquire(context.Background(), name, nil) }()
+			time.Sleep(time.Second)
+			require.NoError(t, m.Close(context.Background()), how)
+			require.Equal(t, 5*time.Second, time.Since(start), how)
+			require.Zero(t, r.sum("leasing.active.count", ""), how)
+			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+			require.NoError(t, err)
+			require.False(t, record.Held, how)
+		})
+	}
+}
+
 func TestTrap_T71_CloseAfterAnAcquireOnADeadBackend(t *testing.T) {
 	for how, fault := range map[string]func(leasingtest.Op) leasingtest.Handler{
 		"refuses": func(op leasingtest.Op) leasingtest.Handler {

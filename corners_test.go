@@ -15,6 +15,7 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // The tests here are about unlucky moments: an end that comes while something
@@ -385,7 +386,7 @@ func TestTrap_T56_DelayedFirstAcquireOfALeaseThatWasReleased(t *testing.T) {
 		l, err := m.Acquire(t.Context(), name, nil) // the second request is granted
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
-		for range 4 { // a provider remembers "at least the last" ID that was released; this one four
+		for range providerkit.EndedMost { // then the name does not refuse the ID any more
 			l, err := m.Acquire(t.Context(), name, nil)
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))

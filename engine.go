@@ -2,71 +2,26 @@ package leasing
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// engine sends the requests that the manager makes by itself, a bounded number
-// at a time of each kind: renewals, renewals of leases whose last renewal
-// failed, and clean-ups. The first bound spares the backend, and costs no lease: a
-// job that has waited for a place for a quarter of the time that its request
-// may take is overdue, and is sent without one. The second bound holds for
-// overdue jobs too: while a server hangs, goroutines and requests stay few, however many
-// leases there are. So leases whose renewals hang don't keep others from being renewed.
+// engine sends the requests that the manager makes by itself: renewals, renewals of
+// leases whose last renewal failed, and clean-ups. Each kind has a queue, so leases
+// whose renewals hang don't keep others from being renewed.
 type engine struct {
 	m *manager
-	// gathered and due are what came due since the last dispatch. Only the
-	// loop uses them.
+	// gathered is what came due since the last dispatch. Only the loop uses it.
 	gathered map[batchKey][]*lease
-	due      []*cleanup
 	// overdue are batches. They don't stand in for a lease's own requests.
 	overdue overdue
 
-	mu       sync.Mutex
-	renewals queueOfJobs
-	retries  queueOfJobs
-	cleanups queueOfJobs
-}
-
-// queueOfJobs is the jobs of a kind and the workers that do them.
-type queueOfJobs struct {
-	jobs    []*job // in the order in which they came; some have been started
-	overdue []*job // in the order in which they became so; some have been started
-	workers int
-	limit   int // of workers
-	most    int // of workers while jobs are overdue
-}
-
-// job is one request: renewals that share it, or a clean-up.
-type job struct {
-	leases  []*lease
-	cleanup *cleanup
-	wait    time.Duration // how long it may wait for a place
-	timer   *time.Timer   // makes it overdue; nil while it need not wait
-	started bool
-}
-
-// overduePart is the part of the time that its request may take for which a
-// job waits for a place; and the part that its request gets while other jobs of
-// its kind are overdue and have no place.
-const overduePart = 4
-
-// mostJobs is how many requests of a kind run at a time where jobs are overdue,
-// or overdueFactor times the usual number if that is more.
-const (
-	mostJobs      = 256
-	overdueFactor = 16
-)
-
-func newQueueOfJobs(limit int) queueOfJobs {
-	return queueOfJobs{limit: limit, most: max(mostJobs, overdueFactor*limit)}
+	renewals, retries, cleanups *jobQueue
 }
 
 // batchKey groups renewals that may share a request: a batch is bounded by its
@@ -79,176 +34,41 @@ type batchKey struct {
 }
 
 func newEngine(m *manager) *engine {
-	e := &engine{m: m, gathered: map[batchKey][]*lease{}, overdue: overdue{limit: mostJobs}}
-	e.renewals = newQueueOfJobs(m.options.RenewConcurrency)
-	e.retries = newQueueOfJobs(m.options.RenewConcurrency)
-	e.cleanups = newQueueOfJobs(max(1, m.options.RenewConcurrency/4))
-	return e
+	limit := m.options.RenewConcurrency
+	return &engine{
+		m: m, gathered: map[batchKey][]*lease{}, overdue: overdue{limit: mostJobs},
+		renewals: newJobQueue(m, limit), retries: newJobQueue(m, limit), cleanups: newJobQueue(m, max(1, limit/4)),
+	}
 }
 
 // gather takes a lease whose renewal is due. The next dispatch sends it.
 func (e *engine) gather(l *lease, left time.Duration) {
 	bound := attemptBound(left, e.m.options.RequestTimeout)
-	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(l.failures, 2)}
+	key := batchKey{bound: bits.Len64(uint64(bound)), failures: min(int(l.failures), 2)}
 	e.gathered[key] = append(e.gathered[key], l)
 }
 
-func (e *engine) gatherCleanup(c *cleanup) { e.due = append(e.due, c) }
-
-// batchSize is how many leases of a key share a request: all that may at
-// first, then a sixteenth, then each for itself.
-func (e *engine) batchSize(key batchKey) int {
-	if e.m.batch == nil {
-		return 1
-	}
-	return max(1, e.m.options.RenewBatch>>(4*key.failures))
-}
-
-// dispatch queues what was gathered and starts what there is a place for.
+// dispatch queues what was gathered. As many leases share a request as may at first, then
+// a sixteenth, then each is alone.
 func (e *engine) dispatch() {
-	if len(e.gathered) == 0 && len(e.due) == 0 {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	for key, leases := range e.gathered {
-		q, wait := &e.renewals, time.Duration(1)<<max(key.bound-1, 0)/overduePart
+		q, size := e.renewals, 1
 		if key.failures > 0 {
-			q = &e.retries
+			q = e.retries
 		}
-		for batch := range slices.Chunk(leases, e.batchSize(key)) {
-			q.jobs = append(q.jobs, &job{leases: batch, wait: wait})
+		if e.m.batch != nil {
+			size = max(1, e.m.options.RenewBatch>>(4*key.failures))
+		}
+		for batch := range slices.Chunk(leases, size) {
+			q.add(time.Duration(1)<<max(key.bound-1, 0)/overduePart, func(part time.Duration) {
+				if len(batch) > 1 {
+					e.renewBatch(batch, part)
+				} else {
+					_ = batch[0].renewAlone(e.m.running, part) // the lease has noted it
+				}
+			})
 		}
 		delete(e.gathered, key)
-	}
-	for _, c := range e.due {
-		e.cleanups.jobs = append(e.cleanups.jobs, &job{cleanup: c, wait: e.m.options.RequestTimeout})
-	}
-	e.due = nil
-	for _, q := range [...]*queueOfJobs{&e.renewals, &e.retries, &e.cleanups} {
-		e.fill(q)
-		e.arm(q)
-	}
-}
-
-// fill starts workers for the free places. Caller holds mu.
-func (e *engine) fill(q *queueOfJobs) {
-	for q.workers < q.limit && e.m.lifetime.Err() == nil {
-		j := q.take()
-		if j == nil {
-			return
-		}
-		e.startWorker(q, j)
-	}
-}
-
-// arm starts the timers of the jobs that are left to wait, the newest at the
-// end. Caller holds mu.
-func (e *engine) arm(q *queueOfJobs) {
-	for _, j := range slices.Backward(q.jobs) {
-		if j.timer != nil {
-			break
-		}
-		j.timer = time.AfterFunc(j.wait, func() { e.becomeOverdue(q, j) })
-	}
-	q.jobs = dropStarted(q.jobs)
-}
-
-func (e *engine) becomeOverdue(q *queueOfJobs, j *job) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case j.started || e.m.lifetime.Err() != nil:
-	case q.workers < q.most:
-		e.startWorker(q, j)
-	default:
-		q.overdue = append(q.overdue, j)
-	}
-}
-
-// startWorker begins with a job in a goroutine. Caller holds mu.
-func (e *engine) startWorker(q *queueOfJobs, j *job) {
-	j.start()
-	if e.m.spawn(func() { e.work(q, j) }) {
-		q.workers++
-	}
-}
-
-func (j *job) start() {
-	j.started = true
-	if j.timer != nil {
-		j.timer.Stop()
-	}
-}
-
-// take removes the first job that waits, an overdue one before others. Caller
-// holds the engine's mu.
-func (q *queueOfJobs) take() *job {
-	q.overdue = dropStarted(q.overdue)
-	q.jobs = dropStarted(q.jobs)
-	for _, waiting := range [...]*[]*job{&q.overdue, &q.jobs} {
-		if len(*waiting) > 0 {
-			j := (*waiting)[0]
-			(*waiting)[0] = nil
-			*waiting = (*waiting)[1:]
-			return j
-		}
-	}
-	return nil
-}
-
-// dropStarted removes the jobs at the front that have been started.
-func dropStarted(jobs []*job) []*job {
-	for len(jobs) > 0 && jobs[0].started {
-		jobs[0] = nil
-		jobs = jobs[1:]
-	}
-	if len(jobs) == 0 {
-		return nil
-	}
-	return jobs
-}
-
-// work does jobs until there are none, or more workers than there may be.
-func (e *engine) work(q *queueOfJobs, j *job) {
-	for j != nil {
-		e.do(j, e.share(q))
-		j = e.following(q)
-	}
-}
-
-func (e *engine) following(q *queueOfJobs) *job {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	q.overdue = dropStarted(q.overdue)
-	if e.m.lifetime.Err() == nil && (q.workers <= q.limit || len(q.overdue) > 0) {
-		if j := q.take(); j != nil {
-			j.start()
-			return j
-		}
-	}
-	q.workers--
-	return nil
-}
-
-// share returns which part of its time a request gets.
-func (e *engine) share(q *queueOfJobs) time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(q.overdue) > 0 {
-		return overduePart
-	}
-	return 1
-}
-
-func (e *engine) do(j *job, part time.Duration) {
-	switch {
-	case j.cleanup != nil:
-		j.cleanup.try()
-	case len(j.leases) == 1:
-		_ = j.leases[0].renewAlone(e.m.lifetime, part) // the lease has noted it
-	default:
-		e.renewBatch(j.leases, part)
 	}
 }
 
@@ -269,13 +89,11 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	if len(live) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(e.m.lifetime, bound/part)
-	defer cancel()
-	ctx, span := e.m.telemetry.startBatch(ctx, live)
+	b := bounded(e.m.running, bound/part)
+	defer b.cancel()
+	ctx, span := e.m.telemetry.startBatch(b, live)
 	defer span.End()
-	results, err := request(ctx, e.m, &e.overdue, func(ctx context.Context) ([]abstractions.RenewResult, error) {
-		return e.m.batch.RenewBatch(ctx, reqs)
-	}, batchTooLate(live))
+	results, err := request(ctx, e.m, &e.overdue, e.m.batch, abstractions.BatchRenewer.RenewBatch, reqs, lateBatch(live))
 	if errors.Is(err, errOverdue) {
 		for _, l := range live {
 			l.inBatches.Add(1)
@@ -300,16 +118,16 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	}
 }
 
-// batchTooLate takes the replies to a batch that was given up as failed.
-func batchTooLate(leases []*lease) func([]abstractions.RenewResult, error) {
-	return func(results []abstractions.RenewResult, err error) {
-		for i, l := range leases {
-			l.inBatches.Add(-1)
-			if i < len(results) {
-				l.renewedTooLate(results[i].Grant, results[i].Err)
-			} else {
-				l.renewedTooLate(abstractions.Grant{}, cmp.Or(err, errNoAnswer))
-			}
+// lateBatch are leases whose batch was given up as failed.
+type lateBatch []*lease
+
+func (b lateBatch) repliedLate(results []abstractions.RenewResult, err error) {
+	for i, l := range b {
+		l.inBatches.Add(-1)
+		if i < len(results) {
+			l.repliedLate(results[i].Grant, results[i].Err)
+		} else {
+			l.repliedLate(abstractions.Grant{}, cmp.Or(err, errNoAnswer))
 		}
 	}
 }

@@ -22,11 +22,10 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		if l.phase >= releasing {
 			l.mu.Unlock()
 			lost.report()
-			return Handover{}, l.endedFor("hand over")
+			return Handover{}, l.endedError("hand over")
 		}
-		renewed := l.sent.mono >= began.mono && (l.granted == Infinite) == (l.plan.ttl == Infinite)
-		last := l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals
-		ready := !l.renewing && (last || renewed)
+		renewed := l.sent.mono >= began.mono && (l.granted == Infinite) == (l.settings.ttl == Infinite)
+		ready := !l.renewing && (l.usedUp() || renewed)
 		if ready && l.overdue.count.Load()+l.inBatches.Load() > 0 {
 			l.mu.Unlock()
 			return Handover{}, l.m.wrap("hand over", l.name, errOverdue)
@@ -34,12 +33,12 @@ func (l *lease) HandOver(ctx context.Context) (Handover, error) {
 		if ready {
 			l.endWork(errHandedOver)
 			l.finish(nil)
-			l.m.observers.publish(l.observer, l.event(EventHandedOver, now.mono))
+			e := l.event(EventHandedOver, now.mono)
+			l.m.observers.publish(l.observer, &e)
 		}
 		l.mu.Unlock()
 		if ready {
 			l.m.retire(l)
-			l.m.telemetry.handedOver(l.scope, now.mono-l.acquired.mono)
 			return Handover{Name: l.name, ID: l.id, Token: l.token}, nil
 		}
 		if err := l.Renew(ctx); err != nil {
@@ -52,15 +51,13 @@ func (l leaseInDo) HandOver(context.Context) (Handover, error) {
 	return Handover{}, l.m.wrap("hand over", l.name, &InvalidError{Field: "lease", Value: "of a Do", Want: "one that Acquire returned: inside Do the function still works"})
 }
 
+// Adopt makes one request. Unlike an acquire it cleans nothing up after a failure: the
+// claim is not its own.
 func (m *manager) Adopt(ctx context.Context, h Handover, options *AcquireOptions) (Lease, error) {
 	if err := m.checkHandover(h); err != nil {
 		return nil, m.wrap("adopt", h.Name, err)
 	}
-	adopt := func(ctx context.Context, c *claim) (*lease, error) {
-		c.adopt = h.Token
-		return m.adopt(ctx, c)
-	}
-	return m.obtain(ctx, "adopt", adopt, h.Name, h.ID, options)
+	return m.obtain(ctx, "lease.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, options)
 }
 
 func (m *manager) checkHandover(h Handover) error {
@@ -84,36 +81,10 @@ func (m *manager) checkHandover(h Handover) error {
 func (m *manager) givesUp(id string) bool {
 	return slices.ContainsFunc(m.schedule.all(nil), func(item scheduled) bool {
 		c, ok := item.(*cleanup)
-		return ok && c.id == id
+		return ok && c.req.ID == id
 	})
 }
 
 func errHeldAlready(id string) error {
 	return &InvalidError{Field: "Handover.ID", Value: id, Want: "a lease that this manager neither holds nor cleans up"}
-}
-
-// adopt makes one request. Unlike an acquire it cleans nothing up after a failure:
-// the claim is not its own.
-func (m *manager) adopt(ctx context.Context, c *claim) (*lease, error) {
-	if err := c.plan.refuseWaitLimit(); err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	reqCtx, cancel := bounded(ctx, min(m.drift.window(c.plan.firstTTL), m.options.RequestTimeout))
-	defer cancel()
-	sent := m.clock.now()
-	req := abstractions.RenewRequest{Name: c.name, ID: c.id, Token: c.adopt, TTL: c.plan.firstTTL, Metadata: c.plan.metadata}
-	grant, err := request(reqCtx, m, &c.overdue, func(ctx context.Context) (abstractions.Grant, error) {
-		return m.provider.Renew(ctx, req)
-	}, nil)
-	m.outage.note(ctx, m.clock.mono(), err)
-	if err == nil {
-		err = c.check(grant)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return m.take(ctx, c, grant, sent, sent.add(c.plan.firstTTL))
 }

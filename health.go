@@ -3,7 +3,9 @@ package leasing
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -15,9 +17,10 @@ const pingName = "leasing/health"
 func (m *manager) Health(ctx context.Context) Health {
 	h := Health{
 		Status: Healthy, Provider: m.caps.Provider, Owner: m.options.Owner, Closed: m.isClosing(),
-		Failing: int(m.failing.Load()), Waiting: int(m.queues.waiting.Load()), OldestWaiter: m.queues.oldest(), Lost: m.lost.Load(),
+		Failing: int(m.failing.Load()), Lost: m.outage.losses.Load(),
 		ObserverPanics: m.observers.panics.Load(), StuckObservers: m.observers.stuck(),
 	}
+	h.Waiting, h.OldestWaiter = m.queues.waiters()
 	m.mu.Lock()
 	h.Held = len(m.leases)
 	m.mu.Unlock()
@@ -28,7 +31,7 @@ func (m *manager) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(orBackground(ctx), m.options.HealthTimeout)
 	defer cancel()
 	began := time.Now()
-	_, err := call(ctx, m, "ping", "", nil, m.ping)
+	_, err := call(ctx, m, "ping", "", nil, pinger{m.provider}, pinger.ping, struct{}{})
 	h.Ping = time.Since(began)
 	if err != nil {
 		h.Status, h.Error = Unhealthy, err.Error()
@@ -36,11 +39,14 @@ func (m *manager) Health(ctx context.Context) Health {
 	return h
 }
 
-func (m *manager) ping(ctx context.Context) (Record, error) {
-	if pinger, ok := abstractions.As[abstractions.Pinger](m.provider); ok {
-		return Record{}, pinger.Ping(ctx)
+// pinger gives Ping, or what stands for it, the shape of the other requests.
+type pinger struct{ Provider }
+
+func (p pinger) ping(ctx context.Context, _ struct{}) (Record, error) {
+	if able, ok := abstractions.As[abstractions.Pinger](p.Provider); ok {
+		return Record{}, able.Ping(ctx)
 	}
-	return m.provider.Inspect(ctx, abstractions.InspectRequest{Name: pingName})
+	return p.Inspect(ctx, abstractions.InspectRequest{Name: pingName})
 }
 
 // HealthHandler serves a manager's Health as JSON: with status 200 while it is
@@ -61,4 +67,55 @@ func HealthHandler(m Manager) http.Handler {
 		}
 		_ = json.NewEncoder(w).Encode(health) // the client has gone: nobody to tell
 	})
+}
+
+// recently is for how long Health shows that leases were lost, or that a request
+// failed, when nothing has happened since.
+const recently = time.Minute
+
+// outage is what Health knows of failures, by the manager's monotonic clock. Its
+// times are counted from 1 ns, so that 0 means never.
+type outage struct {
+	since    atomic.Int64 // the first request that failed since one was answered
+	failed   atomic.Int64 // the last one that failed
+	lostLast atomic.Int64 // the last loss of a lease
+	losses   atomic.Int64 // in all
+}
+
+// note takes the outcome of a request. ctx is its caller's, whose end says nothing
+// about the backend.
+func (o *outage) note(ctx context.Context, c *clock, err error) {
+	switch {
+	case err == nil, abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable):
+		if o.since.Load() != 0 {
+			o.since.Store(0)
+		}
+	case ctx.Err() == nil:
+		now := int64(c.mono()) + 1
+		o.failed.Store(now)
+		o.since.CompareAndSwap(0, now)
+	}
+}
+
+// lost takes the loss of a lease. One that was to end is no failure.
+func (o *outage) lost(c *clock, reason LostReason) {
+	o.losses.Add(1)
+	if reason != LostRenewalLimit {
+		o.lostLast.Store(int64(c.mono()) + 1)
+	}
+}
+
+// fill adds to a report what has failed.
+func (o *outage) fill(h *Health, c *clock) {
+	now := c.mono()
+	is := func(at int64) bool { return at != 0 && now-time.Duration(at) < recently }
+	if since := o.since.Load(); since != 0 && is(o.failed.Load()) {
+		h.FailingSince = c.time(time.Duration(since) - 1)
+	}
+	if at := o.lostLast.Load(); at != 0 {
+		h.LastLost = c.time(time.Duration(at) - 1)
+		if is(at) {
+			h.Status = Degraded
+		}
+	}
 }

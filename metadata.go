@@ -76,7 +76,7 @@ func (l *lease) carryMetadata() map[string]string {
 	case c.wanted != nil:
 		c.carried, c.carriedAs, c.sent = c.wanted, c.version, c.version
 	case c.doubt != instant{}:
-		c.carried, c.carriedAs = maps.Clone(l.plan.metadata), c.granted
+		c.carried, c.carriedAs = maps.Clone(l.metadata), c.granted
 		if c.carried == nil {
 			c.carried = map[string]string{}
 		}
@@ -91,7 +91,7 @@ func (l *lease) metadataRenewed(sent instant) {
 	if c == nil || c.carried == nil {
 		return
 	}
-	l.plan.metadata, c.granted = c.carried, c.carriedAs
+	l.metadata, c.granted = c.carried, c.carriedAs
 	if c.carriedAs == c.version {
 		c.wanted = nil
 	}
@@ -115,7 +115,7 @@ func (l *lease) metadataFailed(sent instant, err error, v verdict) {
 	switch {
 	case c == nil || c.carried == nil:
 	case v.applied:
-		c.doubt = sent.add(l.plan.firstTTL)
+		c.doubt = sent.add(l.settings.firstTTL)
 	case !v.permanent:
 	case c.wanted == nil:
 		c.doubt = instant{}

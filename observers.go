@@ -53,7 +53,7 @@ func (o *observers) init(m *manager) {
 		l := &logger{to: m.options.Logger, provider: m.caps.Provider, repeats: map[EventKind]*repeated{}}
 		o.log = o.forLease(l.observe)
 		l.again = func(d time.Duration) *time.Timer {
-			return time.AfterFunc(d, func() { o.log.add(Event{Kind: logTick}) })
+			return time.AfterFunc(d, func() { o.log.add(&Event{Kind: logTick}) })
 		}
 		o.all.Store(&[]*subscription{o.log})
 	}
@@ -84,7 +84,7 @@ func (o *observers) subscribe(observer Observer) (unsubscribe func()) {
 
 // publish queues an event for everybody, and for the lease's own observer if
 // it has one.
-func (o *observers) publish(own *subscription, e Event) {
+func (o *observers) publish(own *subscription, e *Event) {
 	if own != nil {
 		own.add(e)
 	}
@@ -93,17 +93,21 @@ func (o *observers) publish(own *subscription, e Event) {
 	}
 }
 
-func (s *subscription) add(e Event) {
-	if s.queue(e) {
+// add queues an event, and sees to a goroutine that tells it.
+func (s *subscription) add(e *Event) {
+	s.mu.Lock()
+	idle := s.queue(e) && !s.running
+	s.running = s.running || idle
+	s.mu.Unlock()
+	if idle {
 		s.observers.started(s)
 		go s.drain()
 	}
 }
 
-// queue takes an event in, and reports whether a goroutine is needed to tell it.
-func (s *subscription) queue(e Event) (start bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// queue takes an event in. It reports false if there is none to tell that was not there
+// before. Caller holds mu.
+func (s *subscription) queue(e *Event) bool {
 	if s.closed {
 		return false
 	}
@@ -115,16 +119,14 @@ func (s *subscription) queue(e Event) (start bool) {
 		return false
 	}
 	s.tellDropped()
-	s.pending = append(s.pending, e)
+	s.pending = append(s.pending, *e)
 	if e.ID != "" {
 		if s.last == nil {
 			s.last = map[string]int{}
 		}
 		s.last[e.ID] = len(s.pending) - 1
 	}
-	start = !s.running
-	s.running = true
-	return start
+	return true
 }
 
 // tellDropped queues an event that stands for those which were dropped. Caller
@@ -144,15 +146,17 @@ func (s *subscription) isStuck() bool {
 
 // coalesce merges an event into the one before it of the same lease, if they
 // are of a kind that may be merged.
-func coalesce(before *Event, e Event) bool {
+func coalesce(before, e *Event) bool {
 	if before.Kind != e.Kind || e.Kind != EventRenewed && e.Kind != EventRenewalFailed && e.Kind != EventAcquireFailed {
 		return false
 	}
-	e.Coalesced += before.Coalesced
-	*before = e
+	count := before.Coalesced + e.Coalesced
+	*before = *e
+	before.Coalesced = count
 	return true
 }
 
+// drain tells what is pending until there is nothing left.
 func (s *subscription) drain() {
 	var batch []Event
 	done := false
@@ -168,17 +172,13 @@ func (s *subscription) drain() {
 		s.mu.Unlock()
 		go s.drain()
 	}()
-	for {
+	for !done {
 		s.mu.Lock()
 		s.tellDropped()
 		batch = s.pending
 		s.pending, s.last = nil, nil
-		if len(batch) == 0 {
-			s.running = false
-			s.mu.Unlock()
-			done = true
-			return
-		}
+		done = len(batch) == 0
+		s.running = !done
 		s.mu.Unlock()
 		for len(batch) > 0 {
 			e := batch[0]
@@ -190,22 +190,25 @@ func (s *subscription) drain() {
 
 // tell calls the observer. What it does to itself stays with it.
 func (s *subscription) tell(e Event) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	if !s.busySince(time.Now()) {
 		return
 	}
-	s.began = time.Now()
-	s.mu.Unlock()
 	defer func() {
-		s.mu.Lock()
-		s.began = time.Time{}
-		s.mu.Unlock()
+		s.busySince(time.Time{})
 		if r := recover(); r != nil {
 			s.observers.panicked(r, e)
 		}
 	}()
 	s.observer(e)
+}
+
+// busySince notes when a call of the observer began, or, with the zero time, that it has
+// returned. It reports false if there are to be no more.
+func (s *subscription) busySince(began time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began = began
+	return !s.closed
 }
 
 func (s *subscription) close() {
@@ -217,9 +220,8 @@ func (s *subscription) close() {
 
 func (o *observers) panicked(r any, e Event) {
 	o.panics.Add(1)
-	o.m.telemetry.observerPanic()
-	defer func() { _ = recover() }() // the logger may be what panics
-	o.m.options.Logger.Error("leasing: an observer panicked", "panic", r, "event", e.Kind, "lease", e.Name)
+	o.m.telemetry.observerPanics.Add(background, 1)
+	o.m.log(slog.LevelError, "leasing: an observer panicked", "panic", r, "event", e.Kind, "lease", e.Name)
 }
 
 func (o *observers) started(s *subscription) {
@@ -247,7 +249,7 @@ func (o *observers) stopped(s *subscription) {
 // flush waits until everybody has been told everything, for a bounded time.
 func (o *observers) flush(bound time.Duration) {
 	if o.log != nil {
-		o.log.add(Event{Kind: logEnd})
+		o.log.add(&Event{Kind: logEnd})
 	}
 	o.mu.Lock()
 	if len(o.busy) == 0 {

@@ -180,7 +180,7 @@ func TestLogger(t *testing.T) {
 		`msg="leasing: lease renewal_failed" provider=memory name=jobs/report/daily`, "will_retry=true",
 		`msg="leasing: lease lost"`, "reason=taken",
 		`msg="leasing: lease released"`, "connection reset",
-		`msg="leasing: an observer panicked" panic=observer`,
+		`msg="leasing: an observer panicked" provider=memory panic=observer`,
 	} {
 		require.Contains(t, out.String(), want)
 	}

@@ -1,9 +1,19 @@
 package leasing
 
 import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	mathrand "math/rand/v2"
+	"os"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -74,3 +84,260 @@ type Options struct {
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 }
+
+const (
+	defaultTTL      = 30 * time.Second
+	defaultFraction = 0.6
+	// renewJitter is the part of the cadence that is taken off at random, so
+	// that leases acquired together don't stay in step. It is a part, not a
+	// time: a second of jitter would kill a lease of two.
+	renewJitter = 0.1
+)
+
+// withDefaults fills in what is zero and checks the rest. It also returns the settings of
+// an acquire without options.
+func (o Options) withDefaults(c Capabilities) (Options, *settings, error) {
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
+	o.HealthTimeout = cmp.Or(o.HealthTimeout, time.Second)
+	o.RenewConcurrency = cmp.Or(o.RenewConcurrency, 16)
+	o.RenewBatch = cmp.Or(o.RenewBatch, 256)
+	o.MinPoll = cmp.Or(o.MinPoll, 25*time.Millisecond)
+	o.MaxPoll = cmp.Or(o.MaxPoll, max(time.Second, o.MinPoll))
+	o.ObserverTimeout = cmp.Or(o.ObserverTimeout, 5*time.Second)
+	o.DriftFactor = cmp.Or(o.DriftFactor, 0.01)
+	o.DriftFloor = cmp.Or(o.DriftFloor, 2*time.Millisecond)
+	o.Owner = cmp.Or(o.Owner, defaultOwner())
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.MeterProvider = cmp.Or(o.MeterProvider, otel.GetMeterProvider())
+	o.TracerProvider = cmp.Or(o.TracerProvider, otel.GetTracerProvider())
+	if o.Random == nil {
+		o.Random = mathrand.Float64
+	}
+	if err := o.validate(); err != nil {
+		return o, nil, err
+	}
+	p, err := o.settings("Options", AcquireOptions{}, c)
+	if err == nil && o.TTL == 0 {
+		o.TTL = p.ttl
+	}
+	return o, p, err
+}
+
+func (o *Options) validate() error {
+	if err := abstractions.ValidateText("Options.Owner", o.Owner, MaxOwnerBytes); err != nil {
+		return err
+	}
+	for _, bound := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"RequestTimeout", o.RequestTimeout},
+		{"HealthTimeout", o.HealthTimeout},
+		{"MinPoll", o.MinPoll},
+		{"ObserverTimeout", o.ObserverTimeout},
+		{"DriftFloor", o.DriftFloor},
+		{"RenewConcurrency", time.Duration(o.RenewConcurrency)},
+		{"RenewBatch", time.Duration(o.RenewBatch)},
+	} {
+		if bound.value <= 0 {
+			return &InvalidError{Field: "Options." + bound.field, Value: int64(bound.value), Want: "more than 0; or 0 for the default"}
+		}
+	}
+	if o.MaxPoll < o.MinPoll {
+		return &InvalidError{Field: "Options.MaxPoll", Value: o.MaxPoll, Want: fmt.Sprintf("at least MinPoll, which is %v", o.MinPoll)}
+	}
+	if !(o.DriftFactor > 0 && o.DriftFactor < 0.5) {
+		return &InvalidError{Field: "Options.DriftFactor", Value: o.DriftFactor, Want: "more than 0 and under 0.5; or 0 for the default"}
+	}
+	if o.TTL == Infinite {
+		return &InvalidError{Field: "Options.TTL", Value: Infinite, Want: "a finite time; set AcquireOptions.TTL for a lease without end"}
+	}
+	return nil
+}
+
+// defaultOwner tells processes of one machine apart, and the managers of one process.
+func defaultOwner() string {
+	host, err := os.Hostname()
+	if err != nil || abstractions.ValidateText("Owner", host, MaxOwnerBytes-32) != nil {
+		host = "unknown-host"
+	}
+	var random [4]byte
+	rand.Read(random[:])
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+}
+
+// settings say how one lease is kept: the options of the manager and of the
+// acquire, made to fit the backend. They never change.
+type settings struct {
+	ttl         time.Duration // of renewals
+	firstTTL    time.Duration // of the acquire: finite also for an infinite lease
+	cadence     time.Duration // from one renewal's sending to the next; forever without auto-renewal
+	maxRenewals int           // 0: no limit
+	waitLimit   time.Duration // 0: none
+	metadata    map[string]string
+	observer    Observer
+}
+
+// orZero returns the options of a call, of which nil means the defaults.
+func orZero[T any](options *T) (zero T) {
+	if options == nil {
+		return zero
+	}
+	return *options
+}
+
+// settingsOf resolves the options of an acquire.
+func (m *manager) settingsOf(given *AcquireOptions) (*settings, error) {
+	if given == nil {
+		return m.settings, nil
+	}
+	return m.options.settings("AcquireOptions", *given, m.caps)
+}
+
+// settings resolves the options of an acquire. Its errors name fields as the
+// caller wrote them: of, "Options" or "AcquireOptions", is where it set them.
+func (o *Options) settings(of string, a AcquireOptions, c Capabilities) (*settings, error) {
+	p := &settings{maxRenewals: a.MaxRenewals, waitLimit: a.WaitLimit, metadata: maps.Clone(a.Metadata), observer: a.Observer}
+	if a.MaxRenewals < 0 {
+		return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for no limit, or more"}
+	}
+	if a.WaitLimit < 0 {
+		return nil, &InvalidError{Field: "AcquireOptions.WaitLimit", Value: a.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
+	}
+	if err := abstractions.ValidateMetadata(a.Metadata); err != nil {
+		return nil, err
+	}
+	manual := o.NoAutoRenew || a.NoAutoRenew
+	var err error
+	if a.TTL == 0 || a.TTL == Infinite {
+		if p.ttl, err = o.fitTTL("Options.TTL", o.TTL, max(defaultTTL, c.MinTTL), manual, c); err != nil {
+			return nil, err
+		}
+		p.firstTTL = p.ttl
+	}
+	if a.TTL == Infinite {
+		if a.MaxRenewals > 0 {
+			return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for an infinite lease, which each renewal verifies"}
+		}
+		if err := c.ValidateTTL(of+".TTL", Infinite); err != nil {
+			return nil, err
+		}
+		if manual {
+			return nil, &InvalidError{Field: of + ".TTL", Value: Infinite, Want: "auto-renewal: an infinite lease is made by its first renewal and verified by the others"}
+		}
+		p.ttl = Infinite
+	} else if a.TTL != 0 {
+		if p.ttl, err = o.fitTTL(of+".TTL", a.TTL, 0, manual, c); err != nil {
+			return nil, err
+		}
+		p.firstTTL = p.ttl
+	}
+	if p.cadence, err = o.cadence(of, a, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// fitTTL makes a TTL one that the backend grants, or says why it can't.
+func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool, c Capabilities) (time.Duration, error) {
+	if ttl == 0 {
+		ttl = fallback
+		if c.MaxTTL > 0 {
+			ttl = min(ttl, c.MaxTTL)
+		}
+	}
+	if c.MaxTTL > 0 && ttl > c.MaxTTL && !manual {
+		ttl = c.MaxTTL
+	}
+	if o.RaiseToMinTTL && ttl > 0 {
+		ttl = max(ttl, c.MinTTL)
+	}
+	if unit := c.Granularity; unit > 0 && ttl%unit != 0 && ttl > 0 {
+		ttl += unit - ttl%unit
+	}
+	if err := c.ValidateTTL(field, ttl); err != nil {
+		invalid := (*InvalidError)(nil)
+		switch {
+		case !errors.As(err, &invalid):
+		case ttl > 0 && ttl < c.MinTTL:
+			invalid.Want += "; or set Options.RaiseToMinTTL"
+		case manual && c.MaxTTL > 0 && ttl > c.MaxTTL && ttl != Infinite:
+			invalid.Want += "; longer ones need auto-renewal"
+		}
+		return 0, err
+	}
+	if window := o.drift().window(ttl); window <= 0 {
+		return 0, &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("more than %v, the margin of Options.DriftFactor and DriftFloor", ttl-window)}
+	}
+	return ttl, nil
+}
+
+func (o *Options) drift() drift { return drift{o.DriftFactor, o.DriftFloor} }
+
+// cadence is the time from one renewal to the next.
+func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Duration, error) {
+	fraction, every, source := o.RenewFraction, o.RenewCadence, "Options"
+	if a.RenewFraction != 0 || a.RenewCadence != 0 {
+		fraction, every, source = a.RenewFraction, a.RenewCadence, of
+	}
+	switch {
+	case (fraction != 0 || every != 0) && (o.NoAutoRenew || a.NoAutoRenew && source == of):
+		invalid := &InvalidError{Field: source + ".RenewFraction", Value: fraction, Want: "0 with NoAutoRenew, which leaves renewal to Lease.Renew"}
+		if fraction == 0 {
+			invalid.Field, invalid.Value = source+".RenewCadence", every
+		}
+		return 0, invalid
+	case fraction != 0 && every != 0:
+		return 0, &InvalidError{Field: source + ".RenewFraction", Value: fraction, Want: "0 when RenewCadence is set: use one of them"}
+	case fraction != 0 && !(fraction > 0 && fraction < 1):
+		return 0, &InvalidError{Field: source + ".RenewFraction", Value: fraction, Want: "more than 0 and less than 1"}
+	case every < 0:
+		return 0, &InvalidError{Field: source + ".RenewCadence", Value: every, Want: "more than 0; or 0 for the default"}
+	}
+	if o.NoAutoRenew || a.NoAutoRenew {
+		return forever, nil
+	}
+	byFraction := every == 0
+	if byFraction {
+		every = time.Duration(cmp.Or(fraction, defaultFraction) * float64(p.firstTTL))
+	} else if p.ttl != Infinite && cmp.Or(a.TTL, o.TTL) > p.ttl {
+		// The TTL was cut to the backend's maximum; the cadence was meant for the longer one.
+		every = min(every, time.Duration(defaultFraction*float64(p.ttl)))
+	}
+	// An infinite lease too: its holder has to hear of a break within the grace.
+	window := o.drift().window(p.firstTTL)
+	if every >= minCadence && every < window {
+		return every, nil
+	}
+	if err := o.tooShort(of, a, p.firstTTL); err != nil {
+		return 0, err
+	}
+	invalid := &InvalidError{Field: source + ".RenewCadence", Value: every}
+	if byFraction {
+		invalid.Field, invalid.Value = source+".RenewFraction", fraction
+	}
+	invalid.Want = fmt.Sprintf("a renewal after %v or more, and before %v, for which a lease of %v is trusted", minCadence, window, p.firstTTL)
+	return 0, invalid
+}
+
+// tooShort is the error of a TTL that leaves no time for a renewal at the default
+// fraction either, so that RenewFraction and RenewCadence are not to blame.
+func (o *Options) tooShort(of string, a AcquireOptions, ttl time.Duration) error {
+	room := 1 - o.DriftFactor - defaultFraction // the part of the TTL that both leave, for DriftFloor at least
+	if room <= 0 {
+		return &InvalidError{Field: "Options.DriftFactor", Value: o.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-defaultFraction)}
+	}
+	least := max(time.Duration(float64(o.DriftFloor)/room), 2*minCadence)
+	if ttl > least {
+		return nil
+	}
+	field := "Options.TTL"
+	if a.TTL != 0 && a.TTL != Infinite {
+		field = of + ".TTL"
+	}
+	least = (least + 100*time.Microsecond).Truncate(100 * time.Microsecond)
+	return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, to leave time for renewals beside the margin of Options.DriftFactor and DriftFloor", least)}
+}
+
+// minCadence is the shortest time from one renewal to the next.
+const minCadence = time.Millisecond

@@ -51,22 +51,22 @@ func (l *lease) Release(ctx context.Context) error {
 func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 	bound := l.granted // none changes it any more
 	if bound == Infinite {
-		bound = l.plan.firstTTL
+		bound = l.settings.firstTTL
 	}
 	err = errReleasePanicked
 	defer func() {
 		if err != nil && !refused(err) {
-			l.m.cleanUp(&cleanup{name: l.name, id: l.id, token: l.token, state: l.state, until: now.add(l.plan.ttl)}, nil)
+			l.m.cleanUp(&cleanup{req: l.releaseRequest(), until: now.add(l.settings.ttl)}, nil)
 		} else if l.doubt.left(now) > 0 {
-			l.m.cleanUp(&cleanup{name: l.name, id: l.id, until: l.doubt}, nil)
+			// By its ID alone: what may land then has another token and state.
+			l.m.cleanUp(&cleanup{req: abstractions.ReleaseRequest{Name: l.name, ID: l.id}, until: l.doubt}, nil)
 		}
 		err = l.released(now.mono, err)
 	}()
 	l.m.queues.ending(l)
 	ctx, span := l.m.telemetry.startLinked(ctx, "lease.release", l)
 	defer span.End()
-	// Renewals that hang are not counted: the release may find a way round.
-	err = l.m.release(ctx, &overdue{}, abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}, bound)
+	err = l.releaseWithin(ctx, bound)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, err)
 	return err
 }
@@ -79,13 +79,13 @@ func (l *lease) released(began time.Duration, err error) error {
 	l.finish(err)
 	e := l.event(EventReleased, now)
 	e.Err = err
-	l.m.observers.publish(l.observer, e)
+	l.m.observers.publish(l.observer, &e)
 	if l.done != nil {
 		close(l.done)
 	}
 	l.mu.Unlock()
 	l.m.retire(l)
-	l.m.telemetry.released(l.scope, now-began, now-l.acquired.mono, err)
+	l.m.telemetry.released(l.scope, now-began, err)
 	return err
 }
 
@@ -101,37 +101,40 @@ func (l *lease) awaitRelease(ctx context.Context, done <-chan struct{}) error {
 	return l.outcome
 }
 
-// release gives a claim up at the backend, trying again until it answers or
+// releaseWithin gives the lease up at the backend, trying again until it answers or
 // the bound has passed, after which the backend will have freed the name by
-// itself. The request does not end with ctx: see Lease.Release.
-func (m *manager) release(ctx context.Context, pending *overdue, req abstractions.ReleaseRequest, bound time.Duration) error {
-	detached, cancel := bounded(context.WithoutCancel(ctx), bound)
-	defer cancel()
+// itself. The requests do not end with ctx: see Lease.Release. Renewals that hang are
+// not counted: a release may find a way round.
+func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) error {
+	m, began := l.m, l.m.clock.mono()
 	if ctx.Done() != nil {
+		outlives, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
 		stop := context.AfterFunc(ctx, func() { time.AfterFunc(releaseGrace, cancel) })
 		defer stop()
+		ctx = outlives
 	}
-	for n := 1; ; n++ {
-		err := m.releaseOnce(detached, pending, req)
+	for n, left := 1, bound; ; n++ {
+		err := m.giveUp(ctx, &l.releases, min(m.options.RequestTimeout, left), l.releaseRequest())
 		if err == nil || refused(err) {
 			return err
 		}
-		if !sleep(detached, retryPause(n, bound, bound, m.random())) {
+		left = bound - (m.clock.mono() - began)
+		pause := min(retryPause(n, bound, bound, m.random()), left)
+		if left -= pause; !sleep(ctx, pause) || left <= 0 {
 			return unavailable(err)
 		}
 	}
+}
+
+func (l *lease) releaseRequest() abstractions.ReleaseRequest {
+	return abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state}
 }
 
 // refused reports whether the backend has answered that it did nothing, and would
 // do so again. A request that was not sent, or throttled, is worth another try.
 func refused(err error) bool {
 	return abstractions.NotApplied(err) && !errors.Is(err, ErrUnavailable)
-}
-
-func (m *manager) releaseOnce(ctx context.Context, pending *overdue, req abstractions.ReleaseRequest) error {
-	ctx, cancel := bounded(ctx, m.options.RequestTimeout)
-	defer cancel()
-	return m.giveUp(ctx, pending, req)
 }
 
 // releaseAfterClose frees a lease whose holder has outlasted Close: it was left
@@ -141,10 +144,8 @@ func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	if !errors.As(outcome, &lost) || lost.Reason != LostClosed {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseGrace)
-	defer cancel()
 	// The holder hears that the lease was lost in any case.
-	_ = l.m.releaseOnce(ctx, &overdue{}, abstractions.ReleaseRequest{Name: l.name, ID: l.id, Token: l.token, State: l.state})
+	_ = l.m.giveUp(context.WithoutCancel(ctx), &l.releases, min(releaseGrace, l.m.options.RequestTimeout), l.releaseRequest())
 }
 
 // sleep pauses for d, or returns false when ctx ends.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -22,7 +23,7 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 	lost := l.expire(sent)
 	if ok = l.phase < releasing; ok {
 		l.lastSent = sent
-		req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.plan.ttl, State: l.state, Metadata: l.carryMetadata()}
+		req = abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: l.settings.ttl, State: l.state, Metadata: l.carryMetadata()}
 		bound = attemptBound(l.until.left(sent), l.m.options.RequestTimeout)
 	} else {
 		l.settleRenewal()
@@ -33,55 +34,37 @@ func (l *lease) beginRenewal(sent instant) (req abstractions.RenewRequest, bound
 }
 
 // renewAlone makes one attempt for one lease. It takes at most the given part
-// of the time that it might have: see lane.share.
+// of the time that it might have: see engine.share.
 func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	sent := l.m.clock.now()
 	req, bound, ok := l.beginRenewal(sent)
 	if !ok {
-		return l.endedError()
+		return l.endedError("renew")
 	}
-	ctx, cancel := bounded(ctx, bound/part)
-	defer cancel()
-	ctx, span := l.m.telemetry.startLinked(ctx, "lease.renew", l)
+	b := bounded(ctx, bound/part)
+	defer b.cancel()
+	ctx, span := l.m.telemetry.startLinked(b, "lease.renew", l)
 	defer span.End()
-	grant, err := request(ctx, l.m, &l.overdue, func(ctx context.Context) (abstractions.Grant, error) {
-		return l.m.provider.Renew(ctx, req)
-	}, l.renewedTooLate)
+	grant, err := request(ctx, l.m, &l.overdue, l.m.provider, Provider.Renew, req, l)
 	if cutOff(ctx, err) {
 		err = fmt.Errorf("%w: %v", ErrUnavailable, err)
 	}
 	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
-	l.m.telemetry.describe(span, l.name, l.id, l.token, l.plan.ttl, err)
+	l.m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, err)
 	return err
-}
-
-// renewedTooLate takes the reply to a request that was given up as failed. Only
-// a claim that lives on in the backend after the lease has ended is to be cleaned up,
-// and metadata that it may have undone is to be sent again.
-func (l *lease) renewedTooLate(_ abstractions.Grant, err error) {
-	v, now := judge(err), l.m.clock.now() // it may have been applied just now
-	l.mu.Lock()
-	orphan := l.outlived(v, now)
-	l.metadataLanded(now, v)
-	l.mu.Unlock()
-	if orphan != nil {
-		l.m.cleanUp(orphan, nil)
-	}
 }
 
 // verdict is what an error of a renewal says. The methods of errors are the
 // provider's code, so they are asked before a lock is taken.
 type verdict struct {
-	ok         bool
-	lost       *LostError    // if the lease is certainly lost
-	applied    bool          // the request was applied, or may have been, or may yet be
-	permanent  bool          // asking again can't help
-	throttled  bool          // the backend refused for now
-	retryAfter time.Duration // as it asks then
+	lost      *LostError      // if the lease is certainly lost
+	applied   bool            // the request was applied, or may have been, or may yet be
+	permanent bool            // asking again can't help
+	throttled *ThrottledError // if the backend refused for now
 }
 
 func judge(err error) verdict {
-	v := verdict{ok: err == nil, applied: err == nil || !abstractions.NotApplied(err)}
+	v := verdict{applied: err == nil || !abstractions.NotApplied(err)}
 	if err == nil {
 		return v
 	}
@@ -90,7 +73,7 @@ func judge(err error) verdict {
 		v.lost = lossOf(err)
 	}
 	if throttled := (*ThrottledError)(nil); errors.As(err, &throttled) {
-		v.throttled, v.retryAfter = true, throttled.RetryAfter
+		v.throttled = throttled
 	}
 	return v
 }
@@ -102,10 +85,13 @@ func judge(err error) verdict {
 func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, renewals tally) error {
 	m := l.m
 	if err == nil {
-		err = l.checkGrant(grant, sent, now)
+		err = l.checkGrant(grant)
+	}
+	if err == nil && sent.add(m.drift.window(grant.TTL)).left(now) <= 0 {
+		err = errTooLate
 	}
 	v, random, took := judge(err), m.random(), now.mono-sent.mono
-	m.outage.note(m.lifetime, now.mono, err)
+	m.outage.note(m.running, m.clock, err)
 
 	var lost *loss
 	var orphan *cleanup
@@ -116,23 +102,21 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	case late:
 		orphan = l.outlived(v, sent)
 		l.settleRenewal()
-	case v.ok:
+	case err == nil:
 		margin = l.renewed(sent, now, grant, random)
 	case v.lost != nil:
-		lost = l.loseAs(now, v.lost)
+		lost = l.lose(now, v.lost)
 	default:
 		lost = l.renewalFailed(now, err, v, random)
 	}
 	l.mu.Unlock()
 
-	if orphan != nil {
-		m.cleanUp(orphan, nil)
-	}
+	m.cleanUp(orphan, nil)
 	lost.report()
 	switch {
 	case late:
-		return l.endedError()
-	case v.ok:
+		return l.endedError("renew")
+	case err == nil:
 		m.telemetry.renewed(l.scope, margin)
 		if renewals == nil {
 			m.telemetry.renewals(l.scope, took, 1)
@@ -140,13 +124,10 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 			renewals[l.scope]++
 		}
 		return nil
-	case v.lost != nil:
-		m.telemetry.renewalFailed(l.scope, took, resultLost)
-	default:
-		m.telemetry.renewalFailed(l.scope, took, errorType(err))
 	}
+	m.telemetry.renewalFailed(l.scope, took, err)
 	if lost != nil {
-		return l.endedError()
+		return l.endedError("renew")
 	}
 	return m.wrap("renew", l.name, err)
 }
@@ -161,18 +142,6 @@ func (l *lease) outlived(v verdict, sent instant) *cleanup {
 	return l.orphan(sent)
 }
 
-// checkGrant refuses an answer that is not for this lease, or that came so
-// late that nothing of it is left to trust.
-func (l *lease) checkGrant(g abstractions.Grant, sent, now instant) error {
-	switch {
-	case g.ID != l.id || g.Name != l.name || g.Token != l.token || g.TTL <= 0:
-		return fmt.Errorf("%w: the provider answered for %q, ID %s, token %d, TTL %v", ErrUnavailable, g.Name, g.ID, g.Token, g.TTL)
-	case sent.add(l.m.drift.window(g.TTL)).left(now) <= 0:
-		return errTooLate
-	}
-	return nil
-}
-
 // renewed moves the trust, and returns what was left of it. Caller holds mu.
 func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random float64) (margin time.Duration) {
 	margin = l.until.left(now)
@@ -181,12 +150,12 @@ func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random floa
 	l.renewals++
 	l.metadataRenewed(sent)
 	l.recovered()
-	l.planRenewal(sent, random)
+	l.planRenewal(random)
 	l.settleRenewal()
 	l.reschedule(now)
 	e := l.event(EventRenewed, now.mono)
 	e.Remaining = l.until.left(now)
-	l.m.observers.publish(l.observer, e)
+	l.m.observers.publish(l.observer, &e)
 	return margin
 }
 
@@ -200,19 +169,19 @@ func (l *lease) renewalFailed(now instant, err error, v verdict, random float64)
 	l.failure = err
 	l.metadataFailed(l.lastSent, err, v)
 	l.unknown = l.unknown || v.applied
-	if l.plan.cadence != forever {
-		pause := min(retryPause(l.failures, l.plan.firstTTL, left, random), l.plan.cadence)
-		if v.throttled {
-			pause = min(max(pause, v.retryAfter), max(left/3, minRetry), max(l.plan.cadence, minRetry))
+	if l.settings.cadence != forever {
+		pause := min(retryPause(int(l.failures), l.settings.firstTTL, left, random), l.settings.cadence)
+		if v.throttled != nil {
+			pause = min(max(pause, v.throttled.RetryAfter), max(left/3, minRetry), max(l.settings.cadence, minRetry))
 		}
 		l.nextRenew = now.add(pause)
 	}
 	e := l.event(EventRenewalFailed, now.mono)
-	e.Remaining, e.Attempt, e.Err = max(left, 0), l.failures, err
-	e.WillRetry = l.plan.cadence != forever && l.nextRenew.left(now) < left
-	l.m.observers.publish(l.observer, e)
+	e.Remaining, e.Attempt, e.Err = max(left, 0), int(l.failures), err
+	e.WillRetry = l.settings.cadence != forever && l.nextRenew.left(now) < left
+	l.m.observers.publish(l.observer, &e)
 	if left <= 0 {
-		return l.lose(now, LostExpired, err)
+		return l.lose(now, &LostError{Reason: LostExpired, Err: err})
 	}
 	l.settleRenewal()
 	l.reschedule(now)
@@ -229,16 +198,16 @@ func (l *lease) recovered() {
 
 // planRenewal sets the next renewal, counted from when the last was sent. Caller
 // holds mu.
-func (l *lease) planRenewal(sent instant, random float64) {
-	if l.plan.maxRenewals > 0 && l.renewals >= l.plan.maxRenewals {
+func (l *lease) planRenewal(random float64) {
+	if l.usedUp() {
 		l.nextRenew = instant{forever, forever}
 		return
 	}
-	cadence := l.plan.cadence
-	if l.granted < l.plan.ttl && l.plan.ttl != Infinite && cadence != forever { // less than was asked for
+	cadence := l.settings.cadence
+	if l.granted < l.settings.ttl && l.settings.ttl != Infinite && cadence != forever { // less than was asked for
 		cadence = min(cadence, time.Duration(defaultFraction*float64(l.granted)))
 	}
-	l.nextRenew = sent.add(jittered(cadence, random))
+	l.nextRenew = l.sent.add(jittered(cadence, random))
 }
 
 // settleRenewal lets those go on who wait for the renewal under way: what they
@@ -269,7 +238,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	case err != nil:
 		return l.m.wrap("renew", l.name, err)
 	case settled == nil:
-		return l.endedError()
+		return l.endedError("renew")
 	}
 	select {
 	case <-settled:
@@ -280,7 +249,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	failure, over := l.failure, l.phase >= releasing
 	l.mu.Unlock()
 	if over {
-		return l.endedError()
+		return l.endedError("renew")
 	}
 	return l.m.wrap("renew", l.name, failure)
 }
@@ -293,9 +262,9 @@ func (l *lease) joinRenewal(ctx context.Context, cut error, now instant) (<-chan
 		return nil, nil
 	}
 	if !l.renewing {
-		switch n := l.plan.maxRenewals; {
-		case n > 0 && l.renewals >= n:
-			return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: n, Want: "more, to renew again: all are used up"}
+		switch {
+		case l.usedUp():
+			return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.maxRenewals, Want: "more, to renew again: all are used up"}
 		case cut != nil:
 			return nil, cut
 		}
@@ -314,16 +283,13 @@ func (l *lease) joinRenewal(ctx context.Context, cut error, now instant) (<-chan
 
 // renewDetached makes an attempt that ends with the manager, and not with ctx.
 func (l *lease) renewDetached(ctx context.Context) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(l.m.lifetime, cancel)()
 	defer func() {
 		if p := recover(); p != nil { // the values of ctx are the application's, which telemetry asks for
 			now := l.m.clock.now()
 			_ = l.finishRenewal(now, now, abstractions.Grant{}, fmt.Errorf("%w: the context of Renew panicked: %v", ErrUnavailable, p), nil)
 		}
 	}()
-	_ = l.renewAlone(ctx, 1) // those who joined it read what came of it
+	_ = l.renewAlone(detached{l.m.running, ctx}, 1) // those who joined it read what came of it
 }
 
 // lossOf returns the loss that a provider reports, and what stood behind it.
@@ -342,4 +308,35 @@ func lossOf(err error) *LostError {
 		loss.Err = err
 	}
 	return &loss
+}
+
+// jittered takes up to renewJitter off a cadence; random is in [0, 1).
+func jittered(cadence time.Duration, random float64) time.Duration {
+	if cadence == forever {
+		return forever
+	}
+	return cadence - time.Duration(float64(cadence)*renewJitter*random)
+}
+
+// minRetry is the shortest pause before a retry, and with that the least
+// trust in which another attempt makes sense.
+const minRetry = 5 * time.Millisecond
+
+// attemptBound is how long one renewal may take: a third of the trust left, so
+// that three fit.
+func attemptBound(left, limit time.Duration) time.Duration {
+	if left == forever {
+		return limit
+	}
+	return min(left/3, limit)
+}
+
+// retryPause is the pause after the n-th failure in a row (from 1): it doubles
+// from a fiftieth of the TTL (at most a second), is jittered by a half, and stays within a tenth
+// of the trust left, so that attempts grow denser towards the end.
+func retryPause(n int, ttl, left time.Duration, random float64) time.Duration {
+	pause := time.Duration(math.Ldexp(float64(min(ttl/50, time.Second)), min(n-1, 10)))
+	pause = min(pause, left/10)
+	pause -= time.Duration(float64(pause) * random / 2)
+	return max(pause, minRetry)
 }

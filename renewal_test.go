@@ -474,3 +474,20 @@ func TestTrap_T89_GoroutinesStayBoundedWhileTheServerHangs(t *testing.T) {
 		})
 	}
 }
+
+// A renewal that an application asks for is made under its context's values: spans hang on them.
+func TestRenewKeepsTheValuesOfItsContext(t *testing.T) {
+	type key struct{}
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		var seen any
+		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Renew {
+				seen = ctx.Value(key{})
+			}
+			return apply()
+		})
+		require.NoError(t, l.Renew(context.WithValue(t.Context(), key{}, "value")))
+		require.Equal(t, "value", seen)
+	})
+}

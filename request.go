@@ -18,11 +18,11 @@ const replyGrace = 50 * time.Millisecond
 
 // overdue counts requests that have not returned although their contexts have
 // ended. At its limit no further request is sent, so a provider that hangs does
-// not collect goroutines. Claims, leases, releases and the batches have counts of their own: they
+// not collect goroutines. Claims, releases, clean-ups and the batches have counts of their own: they
 // don't stand in for each other.
 type overdue struct {
-	count atomic.Int64
-	limit int64 // 0 means 2: a second request may find a way round what the first hangs on
+	count atomic.Int32
+	limit int32 // 0 means 2: a second request may find a way round what the first hangs on
 }
 
 func (o *overdue) full() bool { return o.count.Load() >= cmp.Or(o.limit, 2) }
@@ -43,81 +43,174 @@ type unsent struct{ error }
 func (unsent) NotApplied() bool { return true }
 func (u unsent) Unwrap() error  { return u.error }
 
-// reply is what a request came to.
-type reply[T any] struct {
-	value T
-	err   error
+// lateReceiver takes the reply to a request that its caller has left.
+type lateReceiver[Reply any] interface {
+	repliedLate(reply Reply, err error)
 }
 
-// request calls the provider, which is somebody else's code. Unless that says
-// that it heeds contexts, the call is made in another goroutine, and its caller
-// leaves soon after ctx has ended: a disk that hangs in fsync heeds nothing. late,
-// unless nil, gets a reply that comes after that.
+// request sends req to the provider p, which is somebody else's code, by its method
+// send. Unless the provider says that it heeds contexts, the call is made in another
+// goroutine, and its caller leaves soon after ctx has ended: a disk that hangs in fsync heeds
+// nothing. late, unless nil, gets a reply that comes after that.
 //
 // A panic becomes an error whose outcome is unknown, and is logged with its
 // stack. It is not raised again: most requests belong to the manager, where a
 // panic would end the process for the sake of one lease, and a holder's
 // deferred Release must not end the holder. All that can follow an unknown
 // outcome (a retry, a clean-up, the end of trust) is the same as after a lost reply.
-func request[T any](ctx context.Context, m *manager, pending *overdue, call func(context.Context) (T, error), late func(T, error)) (T, error) {
-	var none T
+func request[P, Req, Reply any](ctx context.Context, m *manager, pending *overdue, p P, send func(P, context.Context, Req) (Reply, error), req Req, late lateReceiver[Reply]) (Reply, error) {
+	if m.caps.HeedsContext {
+		return protected(ctx, m, p, send, req)
+	}
+	return requestBeside(ctx, m, pending, p, send, req, late)
+}
+
+// requestBeside makes the call of a request in another goroutine.
+func requestBeside[P, Req, Reply any](ctx context.Context, m *manager, pending *overdue, p P, send func(P, context.Context, Req) (Reply, error), req Req, late lateReceiver[Reply]) (Reply, error) {
+	var none Reply
 	if pending.full() {
 		return none, errAllOverdue
 	}
-	if m.caps.HeedsContext {
-		return protected(ctx, m, call)
+	type answer struct {
+		reply Reply
+		err   error
 	}
-	replies := make(chan reply[T], 1)
+	answers := make(chan answer, 1)
 	m.goTracked(func() {
-		r := reply[T]{err: errGoexit}
+		a := answer{err: errGoexit}
 		defer func() {
-			replies <- r
-			if r.err == errGoexit { //nolint:errorlint // as it was set above
-				m.log(slog.LevelError, "leasing: the provider panicked", "panic", r.err)
+			answers <- a
+			if a.err == errGoexit { //nolint:errorlint // as it was set above
+				m.log(slog.LevelError, "leasing: the provider panicked", "panic", a.err)
 			}
 		}()
-		r.value, r.err = protected(ctx, m, call)
+		a.reply, a.err = protected(ctx, m, p, send, req)
 	})
 	select {
-	case r := <-replies:
-		return r.value, r.err
+	case a := <-answers:
+		return a.reply, a.err
 	case <-ctx.Done():
 	}
 	timer := time.NewTimer(replyGrace)
 	defer timer.Stop()
 	select {
-	case r := <-replies:
-		return r.value, r.err
+	case a := <-answers:
+		return a.reply, a.err
 	case <-timer.C:
 	}
 	pending.count.Add(1)
 	go func() {
-		r := <-replies
+		a := <-answers
 		pending.count.Add(-1)
 		if late != nil {
-			late(r.value, r.err)
+			late.repliedLate(a.reply, a.err)
 		}
 	}()
 	return none, fmt.Errorf("%w: %w", errOverdue, ctx.Err())
 }
 
 // protected makes a call, and turns a panic into an error.
-func protected[T any](ctx context.Context, m *manager, call func(context.Context) (T, error)) (value T, err error) {
+func protected[P, Req, Reply any](ctx context.Context, m *manager, p P, send func(P, context.Context, Req) (Reply, error), req Req) (reply Reply, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errPanicked, p)
-			m.log(slog.LevelError, "leasing: the provider panicked", "panic", p, "stack", string(debug.Stack()))
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errPanicked, r)
+			m.log(slog.LevelError, "leasing: the provider panicked", "panic", r, "stack", string(debug.Stack()))
 		}
 	}()
-	return call(ctx)
+	return send(p, ctx, req)
 }
 
 // giveUp sends one request to release a claim.
-func (m *manager) giveUp(ctx context.Context, pending *overdue, req abstractions.ReleaseRequest) error {
-	_, err := request(ctx, m, pending, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, m.provider.Release(ctx, req)
-	}, nil)
+func (m *manager) giveUp(ctx context.Context, pending *overdue, bound time.Duration, req abstractions.ReleaseRequest) error {
+	b := bounded(ctx, bound)
+	defer b.cancel()
+	_, err := request(b, m, pending, releaser{m.provider}, releaser.release, req, nil)
 	return err
+}
+
+// releaser gives Release the shape of the other requests.
+type releaser struct{ Provider }
+
+func (r releaser) release(ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
+	return none, r.Release(ctx, req)
+}
+
+// boundedContext is a context with a deadline that arms its timer only when
+// somebody waits on it. Each request has a bound, most are answered long
+// before, and a provider that hands ctx on to nothing never needs the timer:
+// this saves half the time of an acquire and release in memory.
+type boundedContext struct {
+	parent   context.Context
+	deadline time.Time
+	canceled atomic.Bool
+	armed    atomic.Pointer[armedContext] // nil until it is needed
+}
+
+// armedContext is of the standard library.
+type armedContext struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+// bounded gives ctx a deadline d from now, unless it has a sooner one. The caller cancels it.
+func bounded(ctx context.Context, d time.Duration) *boundedContext {
+	deadline := time.Now().Add(d)
+	if sooner, ok := ctx.Deadline(); ok && sooner.Before(deadline) {
+		deadline = sooner
+	}
+	return &boundedContext{parent: ctx, deadline: deadline}
+}
+
+// arm returns a context of the standard library, and makes it the first time. The
+// children that it derives find that one through Value, so that they need no goroutine.
+func (b *boundedContext) arm() context.Context {
+	if armed := b.armed.Load(); armed != nil {
+		return armed
+	}
+	ctx, cancel := context.WithDeadline(b.parent, b.deadline)
+	if !b.armed.CompareAndSwap(nil, &armedContext{ctx, cancel}) || b.canceled.Load() {
+		cancel()
+	}
+	return b.armed.Load()
+}
+
+func (b *boundedContext) cancel() {
+	b.canceled.Store(true)
+	if armed := b.armed.Load(); armed != nil {
+		armed.cancel()
+	}
+}
+
+func (b *boundedContext) Deadline() (time.Time, bool) { return b.deadline, true }
+func (b *boundedContext) Done() <-chan struct{}       { return b.arm().Done() }
+
+func (b *boundedContext) Err() error {
+	if b.armed.Load() == nil && !b.canceled.Load() && b.parent.Err() == nil && time.Until(b.deadline) > 0 {
+		return nil
+	}
+	return b.arm().Err()
+}
+
+func (b *boundedContext) Value(key any) any {
+	if armed := b.armed.Load(); armed != nil {
+		return armed.Value(key)
+	}
+	return b.parent.Value(key)
+}
+
+// detached is a context with the values of another.
+type detached struct {
+	context.Context
+	values context.Context
+}
+
+// Value looks into values last, since package context finds by Value which context it is
+// to follow.
+func (d detached) Value(key any) any {
+	if own := d.Context.Value(key); own != nil {
+		return own
+	}
+	return d.values.Value(key)
 }
 
 // log writes to the application's logger, which may panic.

@@ -16,7 +16,7 @@ type scheduled interface {
 
 // entry is a place in the schedule. It belongs to the schedule's lock.
 type entry struct {
-	at int // in the heap, from 1; 0 outside
+	at int32 // in the heap, from 1; 0 outside
 }
 
 func (e *entry) scheduleEntry() *entry { return e }
@@ -54,12 +54,12 @@ func (s *schedule) set(item scheduled, due, early time.Duration) {
 		s.heap = append(s.heap, slot{})
 		s.up(len(s.heap)-1, place)
 	} else {
-		s.fix(e.at-1, place)
+		s.fix(int(e.at)-1, place)
 	}
 	sooner := due < s.wakeAt
 	s.mu.Unlock()
 	if sooner {
-		s.signal()
+		signal(s.wake)
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *schedule) remove(item scheduled) {
 	if e.at == 0 {
 		return
 	}
-	hole, end := e.at-1, len(s.heap)-1
+	hole, end := int(e.at)-1, len(s.heap)-1
 	e.at = 0
 	last := s.heap[end]
 	s.heap[end] = slot{}
@@ -116,8 +116,8 @@ func (s *schedule) makeDueNow(item scheduled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := item.scheduleEntry(); e.at != 0 {
-		s.fix(e.at-1, slot{item: item})
-		s.signal()
+		s.fix(int(e.at)-1, slot{item: item})
+		signal(s.wake)
 	}
 }
 
@@ -131,13 +131,6 @@ func (s *schedule) next() time.Duration {
 		s.wakeAt = s.heap[0].due
 	}
 	return s.wakeAt
-}
-
-func (s *schedule) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 // fix puts a slot in the place of the one at i, and then where it belongs. Caller holds mu.
@@ -186,7 +179,7 @@ func (s *schedule) down(i int, place slot) {
 
 func (s *schedule) put(i int, place slot) {
 	s.heap[i] = place
-	place.item.scheduleEntry().at = i + 1
+	place.item.scheduleEntry().at = int32(i + 1)
 }
 
 // suspendResolution is how far the two clocks may drift apart between two
@@ -220,20 +213,20 @@ func (m *manager) run() {
 
 		if next := m.schedule.next(); next == forever {
 			timer.Stop()
-			m.clock.setAlarm(forever)
+			m.clock.alarm.set(forever)
 		} else {
 			in := next - m.clock.now().mono
 			timer.Reset(in)
-			m.clock.setAlarm(in)
+			m.clock.alarm.set(in)
 		}
 		if after := m.clock.now(); after.boot-after.mono > offset+suspendResolution {
 			continue // a suspend before the alarm was set, which it knows nothing of
 		}
 		select {
 		case <-timer.C:
-		case <-m.clock.resumed():
+		case <-m.clock.alarm.fired():
 		case <-m.schedule.wake:
-		case <-m.lifetime.Done():
+		case <-m.running.Done():
 			return
 		}
 	}

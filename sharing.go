@@ -7,7 +7,7 @@ import "time"
 // each name and, when that has lasted for a while, leaves the name alone for a
 // moment: a quarter of a lease's time, at least MinPoll and at most MaxPoll.
 // Waiters that see the name change hands poll about that often (see
-// campaign.pace). A streak may last for streakAlone such moments while nobody
+// headWaiter.pace). A streak may last for streakAlone such moments while nobody
 // is seen to want the name, which costs a lone process 1 % of its time; it begins
 // with streakFirst and grows. It may last for streakShared of them once
 // others were seen to hold the name. Where the backend keeps a queue of waiters,

@@ -2,6 +2,7 @@ package leasing_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +56,18 @@ func TestTrap_T61_ContextEndsWithoutAnybodyAsking(t *testing.T) {
 		resumed := time.Now()
 		require.Equal(t, resumed, ended(t, l, time.Minute))
 		require.Zero(t, p.Count(leasingtest.Renew))
+	})
+}
+
+// A holder that has slept is told so, and not that it has released in time.
+func TestTrap_T05_ReleaseAfterASuspendSaysThatTheLeaseWasLost(t *testing.T) {
+	suspendable(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, machine *leasing.Machine) {
+		for i := range 100 { // the manager's loop has no chance to be first every time
+			l, err := m.Acquire(t.Context(), strconv.Itoa(i), nil)
+			require.NoError(t, err)
+			machine.Suspend(31 * time.Second)
+			require.ErrorIs(t, l.Release(t.Context()), leasing.ErrLost)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package leasing
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,11 +34,8 @@ const (
 	otherScope = "_other"
 )
 
-// Values of leasing.result, beside those of errorType.
-const (
-	resultOK   = "ok"
-	resultLost = "lost"
-)
+// resultOK is the value of leasing.result beside those of errorTypes.
+const resultOK = "ok"
 
 // telemetry is OpenTelemetry for one manager. Instruments of a meter that is
 // off cost a check; attribute sets are made once for each scope.
@@ -116,13 +114,13 @@ func upDown(m metric.Meter, name, about string) metric.Int64UpDownCounter {
 	return made[metric.Int64UpDownCounter](c, err, noop.Int64UpDownCounter{})
 }
 
-// scope is the attributes of one component/purpose, alone and with each value
-// of a second attribute.
+// scope is the attributes of one component/purpose, alone, with the result "ok", and
+// with each value of a second attribute.
 type scope struct {
 	base attrs
-	mu   sync.RWMutex
-	with map[attribute.KeyValue]*attrs
+	ok   attrs
 	set  []attribute.KeyValue
+	with sync.Map // from attribute.KeyValue to *attrs
 }
 
 // attrs is one attribute set in the two forms in which instruments take it.
@@ -158,7 +156,7 @@ func (t *telemetry) scope(name string) *scope {
 	}
 	key = strings.Clone(key) // don't keep a long name alive for its beginning
 	set := []attribute.KeyValue{attribute.String("leasing.provider", t.provider), attribute.String("leasing.scope", key)}
-	s = &scope{base: newAttrs(set...), set: set, with: map[attribute.KeyValue]*attrs{}}
+	s = &scope{base: newAttrs(set...), ok: newAttrs(append(set, resultKey.String(resultOK))...), set: set}
 	t.scopes[key] = s
 	return s
 }
@@ -178,20 +176,12 @@ func scopeOf(name string) string {
 // and returns the scope's attributes with one more, of few possible values.
 func (s *scope) and(key attribute.Key, value string) *attrs {
 	kv := key.String(value)
-	s.mu.RLock()
-	a := s.with[kv]
-	s.mu.RUnlock()
-	if a != nil {
-		return a
+	if a, ok := s.with.Load(kv); ok {
+		return a.(*attrs)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a := s.with[kv]; a != nil {
-		return a
-	}
-	made := newAttrs(append(s.set[:len(s.set):len(s.set)], kv)...)
-	s.with[kv] = &made
-	return &made
+	made := newAttrs(append(slices.Clip(s.set), kv)...)
+	a, _ := s.with.LoadOrStore(kv, &made)
+	return a.(*attrs)
 }
 
 const (
@@ -202,67 +192,65 @@ const (
 
 var background = context.Background()
 
-func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
-	result := resultOK
-	if err != nil {
-		result = errorType(err)
-		if t.acquireFailure.Enabled(background) {
-			t.acquireFailure.Add(background, 1, s.and(errorKey, result).add...)
-		}
-	} else if t.acquireSuccess.Enabled(background) {
-		t.acquireSuccess.Add(background, 1, s.base.add...)
-	}
-	if t.acquireDuration.Enabled(background) {
-		t.acquireDuration.Record(background, took.Seconds(), s.and(resultKey, result).record...)
+// adder is a counter that goes up, or up and down.
+type adder interface {
+	Enabled(ctx context.Context) bool
+	Add(ctx context.Context, n int64, options ...metric.AddOption)
+}
+
+func add(c adder, n int64, a *attrs) {
+	if c.Enabled(background) {
+		c.Add(background, n, a.add...)
 	}
 }
 
-func (t *telemetry) attemptFailed(s *scope, err error) {
-	if t.attemptFailure.Enabled(background) {
-		t.attemptFailure.Add(background, 1, s.and(errorKey, errorType(err)).add...)
+func record(h metric.Float64Histogram, d time.Duration, a *attrs) {
+	if h.Enabled(background) {
+		h.Record(background, d.Seconds(), a.record...)
 	}
+}
+
+func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
+	if err == nil {
+		add(t.acquireSuccess, 1, &s.base)
+		record(t.acquireDuration, took, &s.ok)
+		return
+	}
+	add(t.acquireFailure, 1, s.and(errorKey, errorType(err)))
+	record(t.acquireDuration, took, s.and(resultKey, errorType(err)))
+}
+
+func (t *telemetry) attemptFailed(s *scope, err error) {
+	add(t.attemptFailure, 1, s.and(errorKey, errorType(err)))
 }
 
 // renewed measures what is each renewal's own: the trust that was left.
 func (t *telemetry) renewed(s *scope, margin time.Duration) {
-	if margin != forever && t.renewalMargin.Enabled(background) {
-		t.renewalMargin.Record(background, margin.Seconds(), s.base.record...)
+	if margin != forever {
+		record(t.renewalMargin, margin, &s.base)
 	}
 }
 
 // renewals measures n renewals that took one request.
 func (t *telemetry) renewals(s *scope, took time.Duration, n int64) {
-	if t.renewalDuration.Enabled(background) {
-		t.renewalDuration.Record(background, took.Seconds(), s.and(resultKey, resultOK).record...)
-	}
-	if t.renewalSuccess.Enabled(background) {
-		t.renewalSuccess.Add(background, n, s.base.add...)
-	}
+	record(t.renewalDuration, took, &s.ok)
+	add(t.renewalSuccess, n, &s.base)
 }
 
-func (t *telemetry) renewalFailed(s *scope, took time.Duration, result string) {
-	if t.renewalDuration.Enabled(background) {
-		t.renewalDuration.Record(background, took.Seconds(), s.and(resultKey, result).record...)
-	}
-	if t.renewalFailure.Enabled(background) {
-		t.renewalFailure.Add(background, 1, s.and(errorKey, result).add...)
-	}
+func (t *telemetry) renewalFailed(s *scope, took time.Duration, err error) {
+	record(t.renewalDuration, took, s.and(resultKey, errorType(err)))
+	add(t.renewalFailure, 1, s.and(errorKey, errorType(err)))
 }
 
-func (t *telemetry) lost(s *scope, reason LostReason, heldFor time.Duration) {
-	if t.lostCount.Enabled(background) {
-		t.lostCount.Add(background, 1, s.and(reasonKey, string(reason)).add...)
-	}
-	if t.heldDuration.Enabled(background) {
-		t.heldDuration.Record(background, heldFor.Seconds(), s.base.record...)
-	}
+func (t *telemetry) lost(s *scope, reason LostReason) {
+	add(t.lostCount, 1, s.and(reasonKey, string(reason)))
 }
 
 // broke describes a break and counts it. Who and why are for people: in the span, not
 // in the metric, where each would make a time series.
 func (t *telemetry) broke(span trace.Span, req abstractions.BreakRequest, wasHeld bool) {
-	if wasHeld && t.brokenCount.Enabled(background) {
-		t.brokenCount.Add(background, 1, t.scope(req.Name).base.add...)
+	if wasHeld {
+		add(t.brokenCount, 1, &t.scope(req.Name).base)
 	}
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("lease.break.actor", req.Actor), attribute.String("lease.break.reason", req.Reason),
@@ -270,41 +258,29 @@ func (t *telemetry) broke(span trace.Span, req abstractions.BreakRequest, wasHel
 	}
 }
 
-func (t *telemetry) released(s *scope, took, heldFor time.Duration, err error) {
-	if t.releaseDuration.Enabled(background) {
-		t.releaseDuration.Record(background, took.Seconds(), s.and(resultKey, errorType(err)).record...)
+func (t *telemetry) released(s *scope, took time.Duration, err error) {
+	result := &s.ok
+	if err != nil {
+		result = s.and(resultKey, errorType(err))
 	}
-	if t.heldDuration.Enabled(background) {
-		t.heldDuration.Record(background, heldFor.Seconds(), s.base.record...)
-	}
+	record(t.releaseDuration, took, result)
 }
 
-func (t *telemetry) handedOver(s *scope, heldFor time.Duration) {
-	if t.heldDuration.Enabled(background) {
-		t.heldDuration.Record(background, heldFor.Seconds(), s.base.record...)
-	}
+// ended measures what every end of a lease has in common.
+func (t *telemetry) ended(s *scope, heldFor time.Duration) {
+	t.active(s, -1)
+	record(t.heldDuration, heldFor, &s.base)
 }
 
-func (t *telemetry) active(s *scope, change int64) {
-	if t.activeCount.Enabled(background) {
-		t.activeCount.Add(background, change, s.base.add...)
-	}
-}
-
-func (t *telemetry) waiters(s *scope, change int64) {
-	if t.waiterCount.Enabled(background) {
-		t.waiterCount.Add(background, change, s.base.add...)
-	}
-}
-
-func (t *telemetry) observerPanic() { t.observerPanics.Add(background, 1) }
+func (t *telemetry) active(s *scope, n int64)  { add(t.activeCount, n, &s.base) }
+func (t *telemetry) waiters(s *scope, n int64) { add(t.waiterCount, n, &s.base) }
 
 // errorTypes names errors for metrics. The first match counts.
 var errorTypes = []struct {
 	is   error
 	name string
 }{
-	{ErrLost, resultLost},
+	{ErrLost, "lost"},
 	{ErrReleased, "released"},
 	{ErrClosed, "closed"},
 	{ErrInvalid, "invalid"},
@@ -329,11 +305,6 @@ func errorType(err error) string {
 		}
 	}
 	return "other"
-}
-
-// start begins a span under the caller's.
-func (t *telemetry) start(ctx context.Context, name string) (context.Context, trace.Span) {
-	return t.tracer.Start(ctx, name)
 }
 
 // startLinked begins a span that is linked to the one which acquired the lease.

@@ -85,6 +85,32 @@ func TestTrap_T85_TrustCountsFromTheRenewalThatSucceeded(t *testing.T) {
 	}
 }
 
+// brief is a backend that grants a second, and takes two for the answer.
+type brief struct{ *leasingtest.Provider }
+
+func (b brief) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	req.TTL = time.Second
+	grant, err := b.Provider.Renew(ctx, req)
+	time.Sleep(2 * time.Second)
+	return grant, err
+}
+
+// The trust in a grant that came too late has run out. It does not shorten what an
+// earlier one left.
+func TestRenewalThatCameTooLateChangesNoTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := leasingtest.NewManagerOn(t, brief{leasingtest.NewProvider()}, leasing.Options{})
+		l, err := m.Acquire(t.Context(), name, &leasing.AcquireOptions{NoAutoRenew: true})
+		require.NoError(t, err)
+		defer func() { _ = l.Release(context.Background()) }()
+		require.ErrorIs(t, l.Renew(t.Context()), leasing.ErrUnavailable)
+		synctest.Wait()
+		require.NoError(t, l.Err())
+		require.Zero(t, l.Renewals())
+		require.Equal(t, leasing.Window(30*time.Second)-2*time.Second, l.Remaining())
+	})
+}
+
 func TestTrap_T86_MapsThatAreHandedOutAreCopies(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		given := map[string]string{"a": "1"}

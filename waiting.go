@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -12,8 +11,7 @@ import (
 // Only the head of a queue asks the backend, so that a hundred waiters cost it
 // what one does; the others wait for their turn, first come, first served.
 type queues struct {
-	m       *manager
-	waiting atomic.Int64 // those in all queues that wait
+	m *manager
 
 	mu     sync.Mutex
 	byName map[string]*queue
@@ -44,79 +42,84 @@ func (qs *queues) init(m *manager) {
 }
 
 // wait queues for the name and, as its head, asks until the claim has it.
-func (qs *queues) wait(ctx context.Context, c *claim) (l *lease, err error) {
-	ctx, limit, stop := waitLimit(ctx, c.plan.waitLimit)
+func (qs *queues) wait(ctx context.Context, l *lease) error {
+	ctx, limit, stop := waitLimit(ctx, l.settings.waitLimit)
 	defer stop()
-	q, t := qs.join(c.name)
+	q, t := qs.join(l.name)
+	var won *lease
 	defer func() { // also after a panic of the application's code: those behind must not wait for us
-		unresolved := l == nil && c.unknown
-		head := qs.leave(q, t, l, unresolved)
+		unresolved := won == nil && l.unknown
+		head := qs.leave(q, t, won, unresolved)
 		if unresolved {
-			qs.m.abandon(c, func() {
+			qs.m.abandon(l, func() {
 				if head {
 					qs.unblock(q)
 				}
 			})
 		}
+		if !t.since.IsZero() {
+			qs.m.telemetry.waiters(l.scope, -1)
+		}
 	}()
-	return qs.await(ctx, c, q, t, limit)
+	err := qs.await(ctx, l, q, t, limit)
+	if err == nil {
+		won = l
+	}
+	return err
 }
 
-func (qs *queues) await(ctx context.Context, c *claim, q *queue, t *ticket, limit <-chan time.Time) (*lease, error) {
+func (qs *queues) await(ctx context.Context, l *lease, q *queue, t *ticket, limit <-chan time.Time) error {
 	m := qs.m
 	if t.turn != nil {
+		qs.noteWaiting(l, t)
 		passed := false
-		waited := qs.counted(c, t)
 		select {
 		case <-t.turn:
 		case <-limit:
 			passed = true
 		case <-ctx.Done():
-		case <-m.closing:
+		case <-m.accepting.Done():
 		}
-		waited()
 		last := qs.localHolder(q)
 		switch {
 		case m.isClosing():
-			return nil, gaveUp(ErrClosed, last)
+			return gaveUp(ErrClosed, last)
 		case ctx.Err() != nil:
-			return nil, gaveUp(context.Cause(ctx), last)
+			return gaveUp(context.Cause(ctx), last)
 		case passed: // the limit has passed, but Acquire asks at least once
-			l, err := m.ask(ctx, c)
-			return l, m.ownHolder(err)
+			return m.ownHolder(m.ask(ctx, l))
 		}
 	}
-	head := campaign{m: m, c: c, q: q, t: t, limit: limit}
+	head := headWaiter{m: m, l: l, q: q, t: t, limit: limit}
 	return head.run(ctx)
 }
 
-// counted counts a ticket as waiting until the returned function is called.
-func (qs *queues) counted(c *claim, t *ticket) (waited func()) {
-	qs.m.telemetry.waiters(c.scope, +1)
-	qs.waiting.Add(1)
+// noteWaiting counts a ticket as waiting, from its first call until it leaves.
+func (qs *queues) noteWaiting(l *lease, t *ticket) {
 	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if t.since.IsZero() {
+	first := t.since.IsZero()
+	if first {
 		t.since = time.Now()
 	}
-	return func() {
-		qs.waiting.Add(-1)
-		qs.m.telemetry.waiters(c.scope, -1)
+	qs.mu.Unlock()
+	if first {
+		qs.m.telemetry.waiters(l.scope, +1)
 	}
 }
 
-// oldest is how long the one who waits longest has waited.
-func (qs *queues) oldest() (age time.Duration) {
+// waiters counts those who wait, and tells how long the first has waited.
+func (qs *queues) waiters() (n int, longest time.Duration) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	for _, q := range qs.byName {
 		for _, t := range q.tickets {
 			if !t.since.IsZero() {
-				age = max(age, time.Since(t.since))
+				n++
+				longest = max(longest, time.Since(t.since))
 			}
 		}
 	}
-	return age
+	return n, longest
 }
 
 func (qs *queues) join(name string) (*queue, *ticket) {
@@ -195,7 +198,7 @@ func (qs *queues) ending(l *lease) {
 // ended hands the name of a lease of ours that has ended to the head of its
 // queue, unless it is the others' turn: then the head has to wait for a moment.
 func (qs *queues) ended(l *lease) {
-	acquired := qs.m.clock.time(l.acquired.mono)
+	acquired := qs.m.clock.time(l.acquiredAt)
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.byName[l.name]
@@ -300,6 +303,7 @@ func (qs *queues) listen(t *ticket) <-chan struct{} {
 	return t.freed
 }
 
+// signal wakes whoever receives from c, now or next. It never blocks.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

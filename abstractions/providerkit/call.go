@@ -3,6 +3,9 @@ package providerkit
 import (
 	"context"
 	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -95,7 +98,7 @@ func (p *Provider) bounded(ctx context.Context) (context.Context, context.Cancel
 		return ctx, cancel
 	}
 	own, end := context.WithCancel(ctx)
-	stop := context.AfterFunc(p.lifetime, end)
+	stop := context.AfterFunc(p.running, end)
 	return own, func() { stop(); end(); cancel() }
 }
 
@@ -121,7 +124,7 @@ func (p *Provider) explain(ctx, own context.Context, err error) error {
 	switch {
 	case ended == nil || answered && definite:
 		return err
-	case ctx.Err() == nil && p.lifetime.Err() != nil && !definite:
+	case ctx.Err() == nil && p.running.Err() != nil && !definite:
 		return fmt.Errorf("%w: the provider was closed meanwhile", abstractions.ErrUnavailable)
 	}
 	return say(ended, err)
@@ -142,7 +145,7 @@ func (p *Provider) Close() error {
 	if !p.calls.close() {
 		return nil
 	}
-	p.end()
+	p.stop()
 	done := make(chan error, 1)
 	go func() {
 		if p.config.Detach {
@@ -166,3 +169,45 @@ func (p *Provider) Close() error {
 		return p.wrap("close", "", err)
 	}
 }
+
+// calls counts the calls under way, and refuses more after close. It takes no lock:
+// a provider in memory makes millions of calls a second.
+type calls struct {
+	n    atomic.Int64  // under way, plus closing after close
+	idle chan struct{} // closed when none is under way after close
+	once sync.Once
+}
+
+const closing = math.MinInt64 / 2
+
+// begin reports whether a call may begin, which then must end.
+func (c *calls) begin() bool {
+	if c.n.Add(1) > 0 {
+		return true
+	}
+	c.end()
+	return false
+}
+
+func (c *calls) end() {
+	if c.n.Add(-1) == closing {
+		c.once.Do(func() { close(c.idle) })
+	}
+}
+
+// close refuses calls from now on. It reports false if that was so already.
+func (c *calls) close() bool {
+	for {
+		n := c.n.Load()
+		if n < 0 {
+			return false
+		}
+		if c.n.CompareAndSwap(n, n+closing+1) {
+			c.end() // closes idle if nothing is under way
+			return true
+		}
+	}
+}
+
+// underWay is how many calls have not ended after close.
+func (c *calls) underWay() int64 { return c.n.Load() - closing }

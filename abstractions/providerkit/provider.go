@@ -54,15 +54,15 @@ type Provider struct {
 	config Config
 	calls  calls
 
-	lifetime context.Context // of detached calls
-	end      context.CancelFunc
+	running context.Context // of detached calls
+	stop    context.CancelFunc
 }
 
 // New makes a Provider, which owns the driver.
 func New(d Driver, c Config) *Provider {
 	p := &Provider{driver: d, caps: d.Capabilities(), config: c, calls: calls{idle: make(chan struct{})}}
 	p.caps.HeedsContext = p.caps.HeedsContext || c.Detach
-	p.lifetime, p.end = context.WithCancel(context.Background())
+	p.running, p.stop = context.WithCancel(context.Background())
 	return p
 }
 

@@ -14,7 +14,7 @@ type history struct {
 }
 
 // note keeps an entry, if it is one.
-func (m *memory) note(r *record, entry abstractions.HistoryEntry) {
+func (m *memory) note(r *record, entry *abstractions.HistoryEntry) {
 	if entry.Kind == "" || entry.Kind == abstractions.HistoryRenewed && !m.options.HistoryRenewals {
 		return
 	}
@@ -26,7 +26,7 @@ func (m *memory) note(r *record, entry abstractions.HistoryEntry) {
 		h.entries = append(h.entries[:0], h.entries[excess:]...)
 		h.dropped += excess
 	}
-	h.entries = append(h.entries, entry)
+	h.entries = append(h.entries, *entry)
 }
 
 // historian is a memory that keeps history.

@@ -69,8 +69,8 @@ func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) 
 		r.expires = now.plus(r.Left)
 	}
 	if m.options.History > 0 {
-		m.note(r, c.Expired)
-		m.note(r, c.Note)
+		m.note(r, &c.Expired)
+		m.note(r, &c.Note)
 	}
 	if c.Wake {
 		m.wakeups.Wake(name)

@@ -13,12 +13,14 @@ func (m *memory) sweep(s *shard, now instant) {
 			s.hand = 0
 		}
 		r := s.order[s.hand]
-		m.settle(s, r, now)
-		if r.Forgettable(m.options.Retention) {
-			s.forget(r) // which puts another one under the hand
-		} else {
-			s.hand++
+		if now-r.expires >= instant(m.options.Retention) { // most are younger, which is cheap to see
+			m.settle(s, r, now)
+			if r.Forgettable(m.options.Retention) {
+				s.forget(r) // which puts another one under the hand
+				continue
+			}
 		}
+		s.hand++
 	}
 }
 

@@ -8,9 +8,8 @@ import (
 )
 
 func (m *memory) Acquire(_ context.Context, req abstractions.AcquireRequest) (grant abstractions.Grant, err error) {
-	err = m.change(req.Name, true, func(r *providerkit.Record) providerkit.Change {
-		c := r.Acquire(req)
-		if c.Err == nil {
+	err = m.change(req.Name, true, func(r *providerkit.Record) (c providerkit.Change) {
+		if c = r.Acquire(req); c.Err == nil {
 			grant = r.Grant(req.TTL)
 		}
 		return c
@@ -21,9 +20,8 @@ func (m *memory) Acquire(_ context.Context, req abstractions.AcquireRequest) (gr
 // Renew extends a claim. One that has expired is lost, also if nobody has taken the
 // name since.
 func (m *memory) Renew(_ context.Context, req abstractions.RenewRequest) (grant abstractions.Grant, err error) {
-	err = m.change(req.Name, false, func(r *providerkit.Record) providerkit.Change {
-		c := r.Renew(req)
-		if c.Err == nil {
+	err = m.change(req.Name, false, func(r *providerkit.Record) (c providerkit.Change) {
+		if c = r.Renew(req); c.Err == nil {
 			grant = r.Grant(req.TTL)
 		}
 		return c

@@ -25,6 +25,7 @@ type manager struct {
 	queued    bool                      // the backend keeps a queue of waiters
 	caps      Capabilities
 	options   Options
+	settings  *settings // of an acquire without options
 	drift     drift
 	clock     *clock
 	schedule  *schedule
@@ -33,25 +34,25 @@ type manager struct {
 	observers observers
 	telemetry *telemetry
 
-	// lifetime is the context of all that the manager does by itself. It ends
+	// running is the context of all that the manager does by itself. It ends
 	// when Close has done what it could; goroutines then end too.
-	lifetime   context.Context
-	end        context.CancelFunc
+	running    context.Context
+	stop       context.CancelFunc
 	goroutines sync.WaitGroup
 
-	// open ends as soon as Close begins; closing is its channel.
-	open    context.Context
-	shut    context.CancelFunc
-	closing <-chan struct{}
-	done    chan struct{} // closed when Close has finished
-	result  error         // of Close, once done
+	// accepting ends as soon as Close begins.
+	accepting context.Context
+	refuse    context.CancelFunc
+	done      chan struct{} // closed when Close has finished
+	result    error         // of Close, once done
 
-	mu         sync.Mutex
-	calls      int // Acquires under way
-	cleanups   int
-	unanswered int // those whose release has not been answered yet
-	leases     []*lease
-	idle       chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
+	calls      atomic.Int64 // Acquires under way
+	unanswered atomic.Int64 // clean-ups whose release has not been answered yet
+
+	mu       sync.Mutex
+	cleanups int
+	leases   []*lease
+	idle     chan struct{} // closed when calls, cleanups and leases are none; nil until Close asks
 
 	giveUpAt instant // when unanswered clean-ups no longer hold Close up; set before closing
 
@@ -59,7 +60,6 @@ type manager struct {
 	overdue   overdue      // of requests that belong to no claim
 	outage    outage
 	failing   atomic.Int64
-	lost      atomic.Int64
 }
 
 // NewManager returns a manager of leases at the given provider. It starts one
@@ -76,7 +76,7 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 		return nil, &Error{Op: "new manager", Err: &InvalidError{Field: "provider", Value: nil, Want: "a provider; nil can't hold leases"}}
 	}
 	caps := provider.Capabilities()
-	options, err := options.withDefaults(caps)
+	options, settings, err := options.withDefaults(caps)
 	if err != nil {
 		return nil, &Error{Op: "new manager", Provider: caps.Provider, Err: err}
 	}
@@ -84,6 +84,7 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 		provider: provider,
 		caps:     caps,
 		options:  options,
+		settings: settings,
 		drift:    options.drift(),
 		clock:    newClock(),
 		schedule: newSchedule(),
@@ -93,9 +94,8 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)
 	m.queued = m.waiter != nil && m.caps.Queues
-	m.lifetime, m.end = context.WithCancel(context.Background())
-	m.open, m.shut = context.WithCancel(context.Background())
-	m.closing = m.open.Done()
+	m.running, m.stop = context.WithCancel(context.Background())
+	m.accepting, m.refuse = context.WithCancel(context.Background())
 	m.telemetry = newTelemetry(options, caps.Provider)
 	m.engine = newEngine(m)
 	m.queues.init(m)
@@ -108,9 +108,7 @@ func (m *manager) Capabilities() Capabilities { return m.caps }
 
 func (m *manager) Inspect(ctx context.Context, name string) (Record, error) {
 	req := abstractions.InspectRequest{Name: name}
-	return call(ctx, m, "inspect", name, req.Validate(m.caps), func(ctx context.Context) (Record, error) {
-		return m.provider.Inspect(ctx, req)
-	})
+	return call(ctx, m, "inspect", name, req.Validate(m.caps), m.provider, Provider.Inspect, req)
 }
 
 func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (BreakResult, error) {
@@ -126,15 +124,13 @@ func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (
 	case req.Grace == 0 && !req.Immediate:
 		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, forever/2))
 	}
-	ctx, span := m.telemetry.start(orBackground(ctx), "lease.break")
+	ctx, span := m.telemetry.tracer.Start(orBackground(ctx), "lease.break")
 	defer span.End()
-	result, err := call(ctx, m, "break", name, invalid, func(ctx context.Context) (BreakResult, error) {
-		return m.provider.Break(ctx, req)
-	})
+	result, err := call(ctx, m, "break", name, invalid, m.provider, Provider.Break, req)
 	m.telemetry.describe(span, name, "", result.Token, 0, err)
 	m.telemetry.broke(span, req, err == nil && result.WasHeld)
 	if err == nil && result.WasHeld {
-		m.observers.publish(nil, Event{
+		m.observers.publish(nil, &Event{
 			Kind: EventBroken, Time: time.Now(), Coalesced: 1, Name: name, Token: result.Token, BrokenBy: req.Actor, BreakReason: req.Reason,
 		})
 	}
@@ -151,9 +147,7 @@ func (m *manager) List(ctx context.Context, given *ListOptions) iter.Seq2[Record
 		}
 		req := abstractions.ListRequest{Prefix: options.Prefix, HeldOnly: options.HeldOnly}
 		for {
-			page, err := call(ctx, m, "list", "", nil, func(ctx context.Context) (abstractions.ListResult, error) {
-				return lister.List(ctx, req)
-			})
+			page, err := call(ctx, m, "list", "", nil, lister, abstractions.Lister.List, req)
 			if err != nil {
 				yield(Record{}, err)
 				return
@@ -177,18 +171,18 @@ func (m *manager) Subscribe(observer Observer) (unsubscribe func()) {
 
 // call makes one request for an application: refused if the manager is closed
 // or the request invalid, bounded, and with its error wrapped.
-func call[T any](ctx context.Context, m *manager, op, name string, invalid error, ask func(context.Context) (T, error)) (T, error) {
-	var none T
+func call[P, Req, Reply any](ctx context.Context, m *manager, op, name string, invalid error, p P, send func(P, context.Context, Req) (Reply, error), req Req) (Reply, error) {
+	var none Reply
 	if m.isClosing() {
 		return none, m.wrap(op, name, ErrClosed)
 	}
 	if invalid != nil {
 		return none, m.wrap(op, name, invalid)
 	}
-	ctx, cancel := bounded(orBackground(ctx), m.options.RequestTimeout)
-	defer cancel()
-	value, err := request(ctx, m, &m.overdue, ask, nil)
-	return value, m.wrap(op, name, err)
+	b := bounded(orBackground(ctx), m.options.RequestTimeout)
+	defer b.cancel()
+	reply, err := request(b, m, &m.overdue, p, send, req, nil)
+	return reply, m.wrap(op, name, err)
 }
 
 // wrap says where an error comes from, once.
@@ -203,15 +197,13 @@ func (m *manager) wrap(op, name string, err error) error {
 	return &Error{Op: op, Provider: m.caps.Provider, Name: name, Err: err}
 }
 
-func (m *manager) isClosing() bool {
-	return m.open.Err() != nil
-}
+func (m *manager) isClosing() bool { return m.accepting.Err() != nil }
 
 // spawn runs f in a goroutine that Close waits for, unless the manager has ended.
 func (m *manager) spawn(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lifetime.Err() != nil {
+	if m.running.Err() != nil {
 		return false
 	}
 	m.goroutines.Go(f)
@@ -227,20 +219,21 @@ func (m *manager) goTracked(f func()) {
 
 // enter counts a call as under way, or refuses it.
 func (m *manager) enter() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.calls.Add(1)
 	if m.isClosing() {
+		m.leave()
 		return ErrClosed
 	}
-	m.calls++
 	return nil
 }
 
 func (m *manager) leave() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.calls--
-	m.checkIdle()
+	m.calls.Add(-1)
+	if m.isClosing() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.checkIdle()
+	}
 }
 
 // register takes a new lease under management, unless Close has begun.
@@ -254,7 +247,7 @@ func (m *manager) register(l *lease) error {
 		return errHeldAlready(l.id)
 	}
 	m.leases = append(m.leases, l)
-	l.slot = len(m.leases) - 1
+	l.slot = int32(len(m.leases) - 1)
 	return nil
 }
 
@@ -275,7 +268,7 @@ func (m *manager) unregister(l *lease) {
 
 // checkIdle tells Close when nothing is under way any more. Caller holds mu.
 func (m *manager) checkIdle() {
-	if m.idle != nil && m.calls == 0 && m.cleanups == 0 && len(m.leases) == 0 {
+	if m.idle != nil && m.calls.Load() == 0 && m.cleanups == 0 && len(m.leases) == 0 {
 		close(m.idle)
 		m.idle = nil
 	}

@@ -34,10 +34,10 @@ func waitLimit(ctx context.Context, limit time.Duration) (context.Context, <-cha
 	return ctx, timer.C, func() { timer.Stop(); cancel() }
 }
 
-// campaign is the head of a queue at work.
-type campaign struct {
+// headWaiter is the first in the queue of a name, which alone asks the backend.
+type headWaiter struct {
 	m     *manager
-	c     *claim
+	l     *lease
 	q     *queue
 	t     *ticket
 	limit <-chan time.Time // tells when the wait limit has passed
@@ -56,7 +56,7 @@ type campaign struct {
 }
 
 // run asks until the name is ours, the wait ends, or asking can't help.
-func (h *campaign) run(ctx context.Context) (*lease, error) {
+func (h *headWaiter) run(ctx context.Context) error {
 	m := h.m
 	defer func() {
 		if h.unsubscribe != nil {
@@ -65,26 +65,26 @@ func (h *campaign) run(ctx context.Context) (*lease, error) {
 	}()
 	pause := m.queues.firstPause(h.q, h.t)
 	if pause == 0 {
-		if m.queues.contended(h.c.name) {
+		if m.queues.contended(h.l.name) {
 			h.subscribe(ctx) // now, which saves the request that has to follow it
 		}
 		// Most acquires end here, so what only waiting needs comes after.
-		if l, err := h.ask(ctx); l != nil || err != nil {
-			return l, err
+		if done, err := h.ask(ctx); done {
+			return err
 		}
 	} else {
 		h.last = m.queues.localHolder(h.q)
 	}
-	defer m.queues.counted(h.c, h.t)()
+	m.queues.noteWaiting(h.l, h.t)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(m.open, func() { cancel(ErrClosed) })()
+	defer context.AfterFunc(m.accepting, func() { cancel(ErrClosed) })()
 	freed := m.queues.listen(h.t)
 	for {
 		if pause == 0 {
 			if errors.Is(h.last, ErrHeld) && h.subscribe(ctx) { // a release just before it was not hinted
-				if l, err := h.ask(ctx); l != nil || err != nil {
-					return l, err
+				if done, err := h.ask(ctx); done {
+					return err
 				}
 			}
 			pause = h.pause()
@@ -101,67 +101,74 @@ func (h *campaign) run(ctx context.Context) (*lease, error) {
 		case <-h.limit:
 			timer.Stop()
 			if !h.asked {
-				return m.ask(ctx, h.c)
+				return m.ask(ctx, h.l)
 			}
-			return nil, m.ownHolder(h.last)
+			return m.ownHolder(h.last)
 		}
 		timer.Stop()
 		pause = 0
-		if l, err := h.ask(ctx); l != nil || err != nil {
-			return l, err
+		if done, err := h.ask(ctx); done {
+			return err
 		}
 	}
 }
 
-// ask asks once. With neither lease nor error the wait goes on.
-func (h *campaign) ask(ctx context.Context) (*lease, error) {
+// ask asks once. Unless it is done the wait goes on.
+func (h *headWaiter) ask(ctx context.Context) (done bool, err error) {
 	h.asked = true
-	l, err := h.m.ask(ctx, h.c)
+	err = h.m.ask(ctx, h.l)
 	switch {
 	case err == nil:
-		return l, nil
+		return true, nil
 	case ctx.Err() != nil:
 		if end := context.Cause(ctx); !errors.Is(end, errWaitLimit) || h.last == nil {
-			return nil, gaveUp(end, h.m.ownHolder(h.last))
+			return true, gaveUp(end, h.m.ownHolder(h.last))
 		}
-		return nil, h.m.ownHolder(h.last)
+		return true, h.m.ownHolder(h.last)
 	case permanent(err), errors.Is(err, errPanicked):
-		return nil, err
+		return true, err
 	}
 	h.last = err
 	if held := (*HeldError)(nil); errors.As(err, &held) {
 		h.m.queues.noteOtherHolder(h.q, held.Holder.ID)
 		h.observe(held.Holder.Token)
 		h.failures = 0
-		return nil, nil
+		return false, nil
 	}
 	h.failed(err)
-	return nil, nil
+	return false, nil
+}
+
+// gaveUp is the error of a wait that ended without the lease: why it ended,
+// and what had stood in the way.
+func gaveUp(end, last error) error {
+	if last == nil || errors.Is(last, end) {
+		return end
+	}
+	return fmt.Errorf("%w; the last answer was: %w", end, last)
 }
 
 // failed tells of an attempt that the backend did not answer. Without this a start
 // against a backend that is down would wait in silence.
-func (h *campaign) failed(err error) {
+func (h *headWaiter) failed(err error) {
 	h.failures++
-	h.m.telemetry.attemptFailed(h.c.scope, err)
-	h.m.observers.publish(nil, Event{
-		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.c.name, ID: h.c.id, Owner: h.m.options.Owner,
-		TTL: h.c.plan.ttl, Attempt: h.failures, WillRetry: true, Err: err,
+	h.m.telemetry.attemptFailed(h.l.scope, err)
+	h.m.observers.publish(nil, &Event{
+		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.l.name, ID: h.l.id, Owner: h.m.options.Owner,
+		TTL: h.l.settings.ttl, Attempt: h.failures, WillRetry: true, Err: err,
 	})
 }
 
 // subscribe asks the provider for hints. It reports whether a registration is
 // new. Without one, or when it fails, the head polls.
-func (h *campaign) subscribe(ctx context.Context) bool {
+func (h *headWaiter) subscribe(ctx context.Context) bool {
 	if h.m.waiter == nil || h.hints != nil || h.pushless {
 		return false
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(min(h.m.options.RequestTimeout, h.m.options.MaxPoll), cancel)
-	req := abstractions.WaitRequest{Name: h.c.name, ID: h.c.id}
-	wakeups, err := request(ctx, h.m, &h.c.overdue, func(ctx context.Context) (abstractions.Wakeups, error) {
-		return h.m.waiter.Wait(ctx, req)
-	}, nil)
+	req := abstractions.WaitRequest{Name: h.l.name, ID: h.l.id}
+	wakeups, err := request(ctx, h.m, &h.l.acquires, h.m.waiter, abstractions.Waiter.Wait, req, nil)
 	if !timer.Stop() || err != nil {
 		cancel()
 		return false
@@ -173,7 +180,7 @@ func (h *campaign) subscribe(ctx context.Context) bool {
 // observe sets the pace after an answer that somebody has the name. Where nothing
 // wakes the head, it asks more often while the name changes hands, a few times
 // for each lease: the moments in which it is free are short (see streak).
-func (h *campaign) observe(token int64) {
+func (h *headWaiter) observe(token int64) {
 	if token != h.token && h.token != 0 && h.hints == nil {
 		h.pace = max(0, h.pace-3)
 	}
@@ -183,7 +190,7 @@ func (h *campaign) observe(token int64) {
 // pause is how long to wait for a hint: a jittered, doubling back-off, or until
 // the holder's time is up, whichever is sooner. With hints it begins where it ends
 // without.
-func (h *campaign) pause() time.Duration {
+func (h *headWaiter) pause() time.Duration {
 	first, limit := h.m.options.MinPoll, h.m.options.MaxPoll
 	if h.hints != nil {
 		first, limit = limit, min(limit, forever/pushedPolls)*pushedPolls
