@@ -78,15 +78,15 @@ fmt-check: ## Fail if anything is not formatted
 
 .PHONY: tidy
 tidy: toolchain ## go mod tidy in every module, as if the siblings were published
-	@go run ./integration/release tidy
+	@scripts/tidy
 
 .PHONY: tidy-check
 tidy-check: toolchain ## Fail if make tidy would change anything
-	@go run ./integration/release tidy -diff
+	@scripts/tidy -diff
 
 .PHONY: release-check
 release-check: toolchain ## Pack every released module and use it the way a stranger would
-	@scripts/with-servers redis azurite cosmos -- go run ./integration/release check
+	@scripts/with-servers redis azurite cosmos -- go run ./integration/release
 
 .PHONY: toolchain
 toolchain:

@@ -1,31 +1,42 @@
-// Command testreport reads what `go test -json` wrote and says what ran against
+// Command testreport reads what `go test -json` wrote and prints what ran against
 // which backend. `make test` ends with it.
 //
-//	testreport [-steps FILE] [-require memory,postgres] EVENTS.json
+//	testreport STEPS EVENTS.json
 //
 // A test counts for the backend that its own name, or else its package, names
 // (see backends). The last line reads "N passed, N failed, N skipped"; besides
-// tests it counts the steps of the file, one "name<TAB>ok|failed<TAB>seconds"
-// per line, such as the linters and the release check. The exit code is 1 when
-// anything failed, when a test never ended, when a required backend had no test
-// that passed, or when nothing ran at all.
+// tests it counts the lines of STEPS, one "name<TAB>ok|failed<TAB>seconds" for
+// each, such as the linters and the release check. The exit code is 1 when
+// anything failed, when a test never ended, or when a backend had no test that
+// passed.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"flag"
+	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"text/tabwriter"
 )
 
+// backends are the names by which tests and packages say what they run
+// against: TestConformancePostgres, TestMigrate/sqlite, providers/memory. Redis
+// is one node; in its module a test of several says which kind:
+// TestConformanceRedlock3.
+var backends = []string{"memory", "sqlite", "postgres", "redis", "redlock", "cluster", "sentinel", "blob", "cosmos"}
+
+// noBackend stands for tests of the core, of pure functions and of tools.
+const noBackend = "-"
+
 func main() {
-	steps := flag.String("steps", "", "file of steps that ran beside the tests")
-	required := flag.String("require", "", "comma-separated backends that must have run")
-	flag.Parse()
-	ok, err := run(context.Background(), *steps, *required, flag.Args())
+	ok, err := run(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(2)
@@ -35,40 +46,175 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, stepsFile, required string, files []string) (bool, error) {
-	if len(files) != 1 {
-		return false, fmt.Errorf("want one file of go test -json output, got %d", len(files))
+func run(args []string) (ok bool, err error) {
+	if len(args) != 2 {
+		return false, fmt.Errorf("want a file of steps and one of go test -json output, got %q", args)
 	}
-	modules, err := modulePaths(ctx)
+	steps, err := os.ReadFile(args[0])
 	if err != nil {
 		return false, err
 	}
-	events, err := os.ReadFile(files[0])
+	events, err := os.ReadFile(args[1])
 	if err != nil {
 		return false, err
 	}
-	rep := newReport(modules)
-	if err := rep.readEvents(bytes.NewReader(events)); err != nil {
-		return false, fmt.Errorf("%s: %w", files[0], err)
+	modules, err := exec.CommandContext(context.Background(), "go", "list", "-m").Output()
+	if err != nil {
+		return false, fmt.Errorf("go list -m: %w", err)
 	}
-	if stepsFile != "" {
-		text, err := os.ReadFile(stepsFile)
-		if err != nil {
-			return false, err
-		}
-		if err := rep.readSteps(string(text)); err != nil {
-			return false, fmt.Errorf("%s: %w", stepsFile, err)
-		}
-	}
-	rep.require(strings.FieldsFunc(required, func(r rune) bool { return r == ',' }))
-	return rep.print(os.Stdout)
+	return report(os.Stdout, strings.Fields(string(modules)), string(steps), events)
 }
 
-// modulePaths are the modules of the workspace around the working directory.
-func modulePaths(ctx context.Context) ([]string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m").Output()
+// test is a test, or with no name what its package does before and after them.
+type test struct{ pkg, name string }
+
+// row is a line of the table: what ran of a module against a backend.
+type row struct{ module, backend string }
+
+type counts struct {
+	packages                map[string]bool
+	passed, failed, skipped int
+}
+
+// summary is what a run comes to.
+type summary struct {
+	rows    map[row]*counts
+	total   counts
+	notable []string // what did not pass, so that a skip is never silent
+}
+
+// report writes the tables, what did not pass, and the last line. It returns whether
+// the run was good.
+func report(out io.Writer, modules []string, steps string, events []byte) (ok bool, err error) {
+	states, err := lastStates(events)
 	if err != nil {
-		return nil, fmt.Errorf("go list -m: %w", err)
+		return false, err
 	}
-	return strings.Fields(string(out)), nil
+	s := summarize(modules, states)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nmodule\tbackend\tpackages\tpassed\tfailed\tskipped")
+	for _, r := range slices.SortedFunc(maps.Keys(s.rows), func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.module, b.module), cmp.Compare(a.backend, b.backend))
+	}) {
+		n := s.rows[r]
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", r.module, r.backend, len(n.packages), n.passed, n.failed, n.skipped)
+	}
+	fmt.Fprintln(table, "\nstep\tresult\tseconds")
+	for step := range strings.Lines(steps) {
+		if strings.Contains(step, "\tok\t") {
+			s.total.passed++
+		} else {
+			s.total.failed++
+		}
+		fmt.Fprint(table, step)
+	}
+	if err := table.Flush(); err != nil {
+		return false, err
+	}
+	fmt.Fprintln(out)
+	for _, text := range s.notable {
+		fmt.Fprintln(out, text)
+	}
+	_, err = fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", s.total.passed, s.total.failed, s.total.skipped)
+	return s.total.failed == 0, err
+}
+
+// summarize counts the tests, and as a failure each backend without one that passed: a
+// run that left it out proves nothing about it.
+func summarize(modules []string, states map[test]string) summary {
+	s := summary{rows: map[row]*counts{}}
+	proven := map[string]bool{}
+	for _, t := range slices.SortedFunc(maps.Keys(states), func(a, b test) int {
+		return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
+	}) {
+		r := row{moduleOf(modules, t.pkg), backendOf(t)}
+		if s.rows[r] == nil {
+			s.rows[r] = &counts{packages: map[string]bool{}}
+		}
+		s.rows[r].packages[t.pkg] = true
+		verdict := "NEVER ENDED"
+		for _, n := range []*counts{s.rows[r], &s.total} {
+			switch states[t] {
+			case "pass":
+				n.passed++
+				verdict, proven[r.backend] = "", true
+			case "skip":
+				n.skipped++
+				verdict = "skipped"
+			case "fail":
+				n.failed++
+				verdict = "FAILED"
+			default:
+				n.failed++
+			}
+		}
+		if verdict != "" {
+			s.notable = append(s.notable, fmt.Sprintf("%s: %s %s", verdict, t.pkg, t.name))
+		}
+	}
+	for _, name := range backends {
+		if !proven[name] {
+			s.total.failed++
+			s.notable = append(s.notable, "FAILED: no test passed against "+name)
+		}
+	}
+	return s
+}
+
+// lastStates reads events, as `go doc test2json` has them, and returns the last
+// state of each test: run, pass, fail or skip. A package is listed where it failed,
+// or never ended, without a test that did: it didn't build, or panicked, or leaked
+// after its last test.
+func lastStates(events []byte) (map[test]string, error) {
+	states := map[test]string{}
+	for lines := json.NewDecoder(bytes.NewReader(events)); lines.More(); {
+		var e struct{ Action, Package, Test string }
+		if err := lines.Decode(&e); err != nil {
+			return nil, fmt.Errorf("byte %d is no event of go test -json: %w", lines.InputOffset(), err)
+		}
+		switch e.Action {
+		case "start", "run", "pass", "fail", "skip": // not output, pause, cont, bench, build-output, build-fail
+			states[test{e.Package, e.Test}] = e.Action
+		}
+	}
+	failedIn := map[string]bool{}
+	for t, state := range states {
+		if t.name != "" && state != "pass" && state != "skip" {
+			failedIn[t.pkg] = true
+		}
+	}
+	maps.DeleteFunc(states, func(t test, state string) bool {
+		return t.name == "" && (state == "pass" || state == "skip" || failedIn[t.pkg])
+	})
+	return states, nil
+}
+
+// backendOf prefers what the test says over what its package says, and what is
+// said first over what follows.
+func backendOf(t test) string {
+	for _, text := range []string{strings.ToLower(t.name), strings.ToLower(t.pkg)} {
+		found, at := "", len(text)
+		for _, name := range backends {
+			if i := strings.Index(text, name); i >= 0 && i < at {
+				found, at = name, i
+			}
+		}
+		if found != "" {
+			return found
+		}
+	}
+	return noBackend
+}
+
+// moduleOf returns the module with the longest path that holds the package, without
+// the root module's, which all of them begin with.
+func moduleOf(modules []string, pkg string) string {
+	root := slices.MinFunc(modules, func(a, b string) int { return len(a) - len(b) })
+	longest := ""
+	for _, m := range modules {
+		if strings.HasPrefix(pkg+"/", m+"/") && len(m) > len(longest) {
+			longest = m
+		}
+	}
+	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(longest, root), "/"), "(root)")
 }

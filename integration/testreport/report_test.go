@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,25 +22,26 @@ func events(lines ...string) string {
 	return b.String()
 }
 
-func reportOf(t *testing.T, steps, required string, lines ...string) (string, bool) {
+// others is a test that passed for each backend but those that are left out.
+func others(except ...string) (lines []string) {
+	for _, name := range backends {
+		if !slices.Contains(except, name) {
+			lines = append(lines, "pass ex.org/lease/z Test_"+name)
+		}
+	}
+	return lines
+}
+
+func reportOf(t *testing.T, steps string, lines ...string) (string, bool) {
 	t.Helper()
-	rep := newReport(modules)
-	require.NoError(t, rep.readEvents(strings.NewReader(events(lines...))))
-	require.NoError(t, rep.readSteps(steps))
-	rep.require(strings.Fields(required))
 	var out bytes.Buffer
-	ok, err := rep.print(&out)
+	ok, err := report(&out, modules, steps, []byte(events(lines...)))
 	require.NoError(t, err)
 	return out.String(), ok
 }
 
-func closing(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
-}
-
 func TestTableByModuleAndBackend(t *testing.T) {
-	text, ok := reportOf(t, "lint\tok\t12\n", "memory postgres",
+	text, ok := reportOf(t, "lint\tok\t12\n", append(others("memory", "postgres", "sqlite"),
 		"start ex.org/lease/abstractions",
 		"run ex.org/lease/abstractions TestTrust", "pass ex.org/lease/abstractions TestTrust",
 		"pass ex.org/lease/abstractions",
@@ -47,12 +50,18 @@ func TestTableByModuleAndBackend(t *testing.T) {
 		"pass ex.org/lease/providers/sql TestPostgres_ListenAfterSQLite",
 		"skip ex.org/lease/providers/sql TestPostgres_Old",
 		"skip ex.org/lease/recipes", // a package without test files
-	)
+	)...)
 	require.True(t, ok)
 	require.Equal(t, `
 module         backend   packages  passed  failed  skipped
 (root)         -         1         1       0       0
+(root)         blob      1         1       0       0
+(root)         cluster   1         1       0       0
+(root)         cosmos    1         1       0       0
 (root)         memory    1         1       0       0
+(root)         redis     1         1       0       0
+(root)         redlock   1         1       0       0
+(root)         sentinel  1         1       0       0
 providers/sql  postgres  1         1       0       1
 providers/sql  sqlite    1         1       0       0
 
@@ -60,7 +69,7 @@ step  result  seconds
 lint  ok      12
 
 skipped: ex.org/lease/providers/sql TestPostgres_Old
-5 passed, 0 failed, 1 skipped
+11 passed, 0 failed, 1 skipped
 `, text)
 }
 
@@ -68,7 +77,7 @@ skipped: ex.org/lease/providers/sql TestPostgres_Old
 // before what follows.
 func TestBackendOf(t *testing.T) {
 	const redis = "ex.org/lease/providers/redis"
-	for test, want := range map[string]string{
+	for name, want := range map[string]string{
 		"TestReply":                         "redis",
 		"TestConformanceRedis":              "redis",
 		"TestConformanceRedlock3":           "redlock",
@@ -79,63 +88,69 @@ func TestBackendOf(t *testing.T) {
 		"TestVerbs/sentinel":                "sentinel",
 		"TestRedisServers/redlock":          "redis",
 	} {
-		require.Equal(t, want, backendOf(redis, test), test)
-		require.Contains(t, backends, want)
+		require.Equal(t, want, backendOf(test{redis, name}), name)
 	}
-	require.Equal(t, "redis", backendOf(redis+"/internal/redistest", "TestEverySlotIsServed"))
-	require.Equal(t, "redis", backendOf("ex.org/lease/bench", "TestAdaptersExcludeRedis"))
-	require.Equal(t, noBackend, backendOf("ex.org/lease/abstractions", "TestTrust"))
+	require.Equal(t, "redis", backendOf(test{redis + "/internal/redistest", "TestEverySlotIsServed"}))
+	require.Equal(t, "redis", backendOf(test{"ex.org/lease/bench", "TestAdaptersExcludeRedis"}))
+	require.Equal(t, noBackend, backendOf(test{"ex.org/lease/abstractions", "TestTrust"}))
 }
 
 func TestFailures(t *testing.T) {
 	passing := "pass ex.org/lease/a TestA"
 	for name, c := range map[string]struct {
-		lines           []string
-		steps, required string
-		closing, says   string
+		lines  []string
+		steps  string
+		says   string
+		passed int // beside a test for each backend
 	}{
 		"a test": {
-			lines:   []string{passing, "fail ex.org/lease/a TestB", "fail ex.org/lease/a"},
-			closing: "1 passed, 1 failed, 0 skipped", says: "FAILED: ex.org/lease/a TestB",
+			lines:  []string{passing, "fail ex.org/lease/a TestB", "fail ex.org/lease/a"},
+			passed: 1, says: "FAILED: ex.org/lease/a TestB",
 		},
 		"a test that never ended": {
-			lines:   []string{passing, "run ex.org/lease/a TestB", "fail ex.org/lease/a"},
-			closing: "1 passed, 1 failed, 0 skipped", says: "NEVER ENDED: ex.org/lease/a TestB",
+			lines:  []string{passing, "run ex.org/lease/a TestB", "fail ex.org/lease/a"},
+			passed: 1, says: "NEVER ENDED: ex.org/lease/a TestB",
 		},
 		"a package that did not build": {
-			lines:   []string{passing, "start ex.org/lease/b", "fail ex.org/lease/b"},
-			closing: "1 passed, 1 failed, 0 skipped",
+			lines:  []string{passing, "start ex.org/lease/b", "fail ex.org/lease/b"},
+			passed: 1, says: "FAILED: ex.org/lease/b",
 		},
 		"a run that was cut off": {
-			lines:   []string{passing, "start ex.org/lease/b"},
-			closing: "1 passed, 1 failed, 0 skipped",
+			lines:  []string{passing, "start ex.org/lease/b"},
+			passed: 1, says: "NEVER ENDED: ex.org/lease/b",
 		},
 		"a step": {
 			lines: []string{passing}, steps: "lint\tfailed\t1\n",
-			closing: "1 passed, 1 failed, 0 skipped", says: "FAILED",
+			passed: 1, says: "lint  failed",
 		},
-		"a required backend that only skipped": {
-			lines: []string{passing, "skip ex.org/lease/a TestPostgres"}, required: "postgres",
-			closing: "1 passed, 1 failed, 1 skipped", says: "FAILED: no test passed against postgres",
-		},
-		"a required backend whose package only ran on another": {
-			lines:   []string{"pass ex.org/lease/providers/redis TestConformanceRedis", "pass ex.org/lease/providers/redis TestReply"},
-			closing: "2 passed, 1 failed, 0 skipped", says: "FAILED: no test passed against redlock", required: "redis redlock",
-		},
-		"nothing at all": {closing: "0 passed, 1 failed, 0 skipped", says: "FAILED: no test ran"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, ok := reportOf(t, c.steps, c.required, c.lines...)
+			text, ok := reportOf(t, c.steps, append(others(), c.lines...)...)
 			require.False(t, ok)
-			require.Equal(t, c.closing, closing(text))
+			require.Regexp(t, fmt.Sprintf(`\n%d passed, 1 failed, 0 skipped\n$`, c.passed+len(backends)), text)
 			require.Contains(t, text, c.says)
 		})
 	}
 }
 
+func TestBackendsThatWereLeftOut(t *testing.T) {
+	for missing, lines := range map[string][]string{
+		"postgres": append(others("postgres"), "skip ex.org/lease/a TestPostgres"),
+		"redlock":  append(others("redlock"), "pass ex.org/lease/providers/redis TestConformanceRedis", "pass ex.org/lease/providers/redis TestReply"),
+	} {
+		text, ok := reportOf(t, "", lines...)
+		require.False(t, ok)
+		require.Contains(t, text, "FAILED: no test passed against "+missing)
+		require.Contains(t, text, " passed, 1 failed, ")
+	}
+	text, ok := reportOf(t, "")
+	require.False(t, ok)
+	require.Contains(t, text, fmt.Sprintf("0 passed, %d failed, 0 skipped", len(backends)))
+}
+
 func TestBadInput(t *testing.T) {
-	rep := newReport(modules)
-	require.ErrorContains(t, rep.readEvents(strings.NewReader("FAIL ex.org/lease\n")), "line 1")
-	require.ErrorContains(t, rep.readSteps("lint ok"), "not a step")
-	require.ErrorContains(t, rep.readSteps("lint\tok\tsoon\n"), "not a step")
+	_, err := report(&bytes.Buffer{}, modules, "", []byte(events("run a")+"FAIL ex.org/lease\n"))
+	require.ErrorContains(t, err, "no event of go test -json")
+	_, err = run([]string{"one"})
+	require.ErrorContains(t, err, "want a file of steps")
 }

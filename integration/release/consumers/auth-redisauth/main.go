@@ -4,6 +4,7 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log"
 
@@ -23,10 +24,7 @@ func main() {
 		StreamingCredentialsProvider: credentials,
 	})
 	fmt.Println(client)
-	if err := client.Close(); err != nil {
-		log.Fatal(err)
-	}
-	if err := credentials.Close(); err != nil {
+	if err := errors.Join(client.Close(), credentials.Close()); err != nil {
 		log.Fatal(err)
 	}
 }

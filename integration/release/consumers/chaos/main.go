@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -27,14 +28,8 @@ func main() {
 		fmt.Println("token", lease.Token())
 		return nil
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := manager.Close(ctx); err != nil {
-		log.Fatal(err)
-	}
 	fmt.Println(provider.Report())
-	if err := provider.Close(); err != nil {
+	if err := errors.Join(err, manager.Close(ctx), provider.Close()); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -27,13 +28,7 @@ func main() {
 		fmt.Println("token", lease.Token())
 		return nil
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := manager.Close(ctx); err != nil {
-		log.Fatal(err)
-	}
-	if err := provider.Close(); err != nil {
+	if err := errors.Join(err, manager.Close(ctx), provider.Close()); err != nil {
 		log.Fatal(err)
 	}
 }

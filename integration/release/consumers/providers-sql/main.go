@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -25,13 +26,7 @@ func main() {
 		fmt.Println("token", lease.Token())
 		return nil
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := manager.Close(ctx); err != nil {
-		log.Fatal(err)
-	}
-	if err := provider.Close(); err != nil {
+	if err := errors.Join(err, manager.Close(ctx), provider.Close()); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -24,10 +25,7 @@ func main() {
 		fmt.Println("token", lease.Token())
 		return nil
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := manager.Close(ctx); err != nil {
+	if err := errors.Join(err, manager.Close(ctx)); err != nil {
 		log.Fatal(err)
 	}
 }
