@@ -6,7 +6,7 @@
 //	go run ./chaos -plan lost-replies -for 60s -seed 7
 //	go run ./chaos -provider redis://127.0.0.1:6379/0 -plan all -for 2m -html run.html
 //	go run ./chaos -provider redlock -plan flaky-network    # three servers of its own, killed in turn
-//	go run ./chaos -provider postgres://... -plan my.json -json run.json
+//	go run ./chaos -provider postgres://... -plan my.json
 //	go run ./chaos -processes -for 30s                      # worker processes, stopped and killed
 //
 // Look at the verdict, and with -html at the timeline: bars of a row never overlap.
@@ -35,6 +35,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -52,8 +53,7 @@ type settings struct {
 	seed           uint64
 	workers, names int
 	ttl            time.Duration
-	html, json     string
-	assumptions    bool
+	html           string
 	processes      bool
 }
 
@@ -74,30 +74,23 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
+// errBroken is the end of a run in which a promise was broken.
+var errBroken = errors.New("a promise was broken")
+
 // run returns the exit code.
 func run(ctx context.Context, args []string, out, complaints io.Writer, prepare preparation) int {
 	s, err := parse(args, complaints)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
-	if err == nil && s.plan == "help" {
-		fmt.Fprintln(out, "ready-made plans:", strings.Join(chaos.Names(), ", "))
-		return 0
-	}
-	var broken bool
 	if err == nil {
-		broken, err = s.play(ctx, out, prepare)
+		err = s.runPlans(ctx, out, prepare)
 	}
-	if err != nil {
-		fmt.Fprintln(complaints, "chaos:", err)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
 	}
-	switch {
-	case broken:
+	fmt.Fprintln(complaints, "chaos:", err)
+	if errors.Is(err, errBroken) {
 		return 1
-	case err != nil:
-		return 2
 	}
-	return 0
+	return 2
 }
 
 func parse(args []string, complaints io.Writer) (s settings, err error) {
@@ -111,8 +104,6 @@ func parse(args []string, complaints io.Writer) (s settings, err error) {
 	flags.IntVar(&s.names, "names", 4, "for how many names")
 	flags.DurationVar(&s.ttl, "ttl", 0, "of the leases (default: 2s, or the provider's least)")
 	flags.StringVar(&s.html, "html", "", "a `file` for the timeline; with -plan all one for each plan")
-	flags.StringVar(&s.json, "json", "", "a `file` for report and history; with -plan all one for each plan")
-	flags.BoolVar(&s.assumptions, "assumptions-broken", false, "the server forgets leases while this runs: check only what must hold then")
 	flags.BoolVar(&s.processes, "processes", false, "make each worker a process; some are stopped past their TTL, some killed")
 	err = flags.Parse(args)
 	if s.seed == 0 {
@@ -126,105 +117,110 @@ func parse(args []string, complaints io.Writer) (s settings, err error) {
 
 // plans are those that are asked for.
 func (s settings) plans() (plans []chaos.Plan, err error) {
+	names := []string{s.plan}
 	if s.plan == "all" {
-		for _, name := range chaos.Names() {
-			plan, err := chaos.Named(name, s.seed)
-			if err != nil {
-				return nil, err
-			}
-			plans = append(plans, plan)
-		}
-		return plans, nil
+		names = chaos.Names()
 	}
-	plan, err := chaos.Named(s.plan, s.seed)
-	if err != nil {
-		text, read := os.ReadFile(s.plan)
-		if errors.Is(read, os.ErrNotExist) {
-			return nil, fmt.Errorf("%w, or a file: %w", err, read)
+	for _, name := range names {
+		plan, err := chaos.Named(name, s.seed)
+		if err != nil {
+			plan, err = planInFile(name, err)
 		}
-		if read != nil {
-			return nil, read
+		if err != nil {
+			return nil, err
 		}
-		if plan, err = chaos.ParsePlan(text); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.plan, err)
-		}
+		plans = append(plans, plan)
 	}
-	return []chaos.Plan{plan}, nil
+	return plans, nil
 }
 
-// play runs the plans one after the other and says whether a promise was broken.
-func (s settings) play(ctx context.Context, out io.Writer, prepare preparation) (broken bool, err error) {
+func planInFile(path string, notNamed error) (chaos.Plan, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return chaos.Plan{}, fmt.Errorf("%w, or a file: %w", notNamed, err)
+	}
+	plan, err := chaos.ParsePlan(text)
+	if err != nil {
+		return chaos.Plan{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return plan, nil
+}
+
+// runPlans runs the plans one after the other.
+func (s settings) runPlans(ctx context.Context, out io.Writer, prepare preparation) (err error) {
+	if s.plan == "help" {
+		_, err = fmt.Fprintln(out, "ready-made plans:", strings.Join(chaos.Names(), ", "))
+		return err
+	}
 	plans, err := s.plans()
 	if err != nil {
-		return false, err
+		return err
 	}
-	if err := s.claimFiles(plans); err != nil {
-		return false, err
+	for _, plan := range plans { // so that a run does not end with nowhere to put its timeline
+		if err := s.writePage(plan.Name, func(io.Writer) error { return nil }); err != nil {
+			return err
+		}
 	}
 	where, err := prepare(ctx, s.provider)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, where.clear()) }()
 	var failed []string
 	for _, plan := range plans {
-		options, err := s.options(plan, len(plans), where, out)
-		if err != nil {
-			return len(failed) > 0, err
-		}
-		report, err := torture.Run(ctx, options)
-		if err != nil {
-			return len(failed) > 0, err
-		}
-		if _, err := fmt.Fprintf(out, "%s\n", report); err != nil {
-			return !report.OK() || len(failed) > 0, err
-		}
-		if err := s.write(report, len(plans) > 1); err != nil {
-			return !report.OK() || len(failed) > 0, err
-		}
-		if !report.OK() {
+		report, err := s.runPlan(ctx, plan, s.total/time.Duration(len(plans)), where, out)
+		if report != nil && !report.OK() {
 			failed = append(failed, plan.Name)
 		}
+		if err != nil {
+			return errors.Join(err, verdict(failed))
+		}
 	}
-	if len(plans) > 1 {
-		fmt.Fprintf(out, "%d plans on %s: %s\n", len(plans), s.backend(), verdict(failed))
+	if s.plan == "all" && len(failed) == 0 {
+		_, err = fmt.Fprintf(out, "%d plans on %s: no violation\n", len(plans), s.backend())
 	}
-	return len(failed) > 0, nil
+	return errors.Join(err, verdict(failed))
 }
 
-func verdict(failed []string) string {
+// verdict is errBroken if plans have failed.
+func verdict(failed []string) error {
 	if len(failed) == 0 {
-		return "no violation"
+		return nil
 	}
-	return "VIOLATIONS under " + strings.Join(failed, ", ")
+	return fmt.Errorf("%w under %s", errBroken, strings.Join(failed, ", "))
 }
 
-func (s settings) options(plan chaos.Plan, plans int, where *backend, out io.Writer) (o torture.Options, err error) {
-	o = torture.Options{
+// runPlan runs a plan, and prints and writes what came of it.
+func (s settings) runPlan(ctx context.Context, plan chaos.Plan, length time.Duration, where *backend, out io.Writer) (*torture.Report, error) {
+	options := torture.Options{
 		Open: where.open, Disturb: where.disturb, Plan: plan, Seed: s.seed,
-		Workers: s.workers, Names: s.names, TTL: s.ttl, For: s.total / time.Duration(plans),
-		AssumptionsBroken: s.assumptions,
-		Command:           s.command(plan.Name, s.total/time.Duration(plans)),
-		Progress:          progress(out, plan.Name),
+		Workers: s.workers, Names: s.names, TTL: s.ttl, For: length,
+		Command:  s.command(plan.Name, length),
+		Progress: progress(out, plan.Name),
 	}
+	var err error
 	if s.processes {
-		o.Process, err = where.process()
+		if options.Process, err = where.process(); err != nil {
+			return nil, err
+		}
 	}
-	return o, err
+	report, err := torture.Run(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", report)
+	return report, errors.Join(err, s.writePage(plan.Name, report.WriteHTML))
 }
 
 // command is what to type to see one plan's run again. The URL may hold a password.
 func (s settings) command(plan string, length time.Duration) string {
-	if plan == "" || s.plan != "all" {
+	if s.plan != "all" {
 		plan = s.plan
 	}
 	text := fmt.Sprintf("go run -C samples ./chaos -provider %s -plan %s -for %v -seed %d -workers %d -names %d",
 		s.backend(), plan, length, s.seed, s.workers, s.names)
 	if s.ttl > 0 {
 		text += fmt.Sprintf(" -ttl %v", s.ttl)
-	}
-	if s.assumptions {
-		text += " -assumptions-broken"
 	}
 	if s.processes {
 		text += " -processes"
@@ -241,56 +237,16 @@ func (s settings) backend() string {
 	return "'" + scheme + "://...'"
 }
 
-// claimFiles makes the files that were asked for, so that a run does not end with
-// nowhere to put its result.
-func (s settings) claimFiles(plans []chaos.Plan) error {
-	if s.html != "" && s.html == s.json {
-		return fmt.Errorf("-html and -json name the same file, %s", s.html)
+// writePage writes a plan's timeline, if there is to be one.
+func (s settings) writePage(plan string, write func(io.Writer) error) error {
+	if s.html == "" {
+		return nil
 	}
-	for _, path := range []string{s.html, s.json} {
-		if path == "" {
-			continue
-		}
-		for _, plan := range plans {
-			if err := toFile(s.path(path, plan.Name, len(plans) > 1), func(io.Writer) error { return nil }); err != nil {
-				return err
-			}
-		}
+	path := s.html
+	if s.plan == "all" {
+		extension := filepath.Ext(path)
+		path = strings.TrimSuffix(path, extension) + "-" + plan + extension
 	}
-	return nil
-}
-
-// path is where a plan's result goes.
-func (s settings) path(path, plan string, several bool) string {
-	if several {
-		return between(path, plan)
-	}
-	return path
-}
-
-// write writes the files that were asked for.
-func (s settings) write(report *torture.Report, several bool) error {
-	for path, write := range map[string]func(io.Writer) error{s.html: report.WriteHTML, s.json: report.WriteJSON} {
-		if path == "" {
-			continue
-		}
-		if err := toFile(s.path(path, report.Plan, several), write); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// between puts a plan's name before the extension.
-func between(path, plan string) string {
-	dot := strings.LastIndexByte(path, '.')
-	if dot <= strings.LastIndexByte(path, '/') {
-		return path + "-" + plan
-	}
-	return path[:dot] + "-" + plan + path[dot:]
-}
-
-func toFile(path string, write func(io.Writer) error) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err

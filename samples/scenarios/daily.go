@@ -8,7 +8,7 @@ import (
 
 	"github.com/distributedleasing/leasing/recipes/schedule"
 	"github.com/distributedleasing/leasing/samples/internal/place"
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 // daily is a job that runs on a timetable, once for each of its times although
@@ -26,12 +26,12 @@ import (
 // work is done exactly once no schedule can promise, since a process may die
 // between the end of its work and the moment in which it says so. The journal that
 // the job writes to can: it takes each tick once, and checks the token.
-var daily = show.Scenario{
+var daily = runner.Scenario{
 	Name: "daily", About: "a scheduled job that runs once for each of its times",
 	// A dead process keeps the others from its tick for less than a day, so that
 	// they can run the job for it.
-	TTL:  time.Second,
-	Play: playDaily, Work: workDaily,
+	TTL:     time.Second,
+	Control: controlDaily, Work: workDaily,
 }
 
 const (
@@ -44,11 +44,11 @@ const (
 
 // What workers report. Number is the tick, in seconds since 1970.
 const (
-	begins = "begins" // the job; waits for its cue in the middle of it
+	begins = "begins" // the job; waits in the middle of it
 	did    = "did"    // the work; the journal has taken it
 )
 
-func workDaily(ctx context.Context, w *show.Worker) error {
+func workDaily(ctx context.Context, w *runner.Worker) error {
 	err := schedule.Run(ctx, w.Manager, schedule.Options{
 		Name:        dailyJob,
 		Every:       oneDay,
@@ -57,11 +57,11 @@ func workDaily(ctx context.Context, w *show.Worker) error {
 		AtLeastOnce: true,
 		OnError:     func(tick time.Time, err error) { w.Say("", tick.Unix(), "%s: %v", clock(tick), err) },
 	}, func(ctx context.Context, tick schedule.Tick) error { return maintain(ctx, w, tick) })
-	return unlessDismissed(ctx, err)
+	return unlessStopped(ctx, err)
 }
 
-// unlessDismissed returns an error unless it came of the end of ctx.
-func unlessDismissed(ctx context.Context, err error) error {
+// unlessStopped returns an error unless it came of the end of ctx.
+func unlessStopped(ctx context.Context, err error) error {
 	if errors.Is(err, context.Cause(ctx)) {
 		err = nil
 	}
@@ -71,8 +71,8 @@ func unlessDismissed(ctx context.Context, err error) error {
 // maintain is the job. It is started again if a process dies in the middle of it,
 // so it looks whether its work is done, and notes what it has done along with it:
 // here the note is all of the work.
-func maintain(ctx context.Context, w *show.Worker, tick schedule.Tick) error {
-	w.Cue(begins, tick.At.Unix(), "runs the job of %s, token %d", clock(tick.At), tick.Token())
+func maintain(ctx context.Context, w *runner.Worker, tick schedule.Tick) error {
+	w.SayAndWait(begins, tick.At.Unix(), "runs the job of %s, token %d", clock(tick.At), tick.Token())
 	first, err := place.Journal{Data: w.Data}.Note(ctx, dailyJob, tick.Token(), clock(tick.At), w.Name)
 	switch {
 	case err != nil:
@@ -93,14 +93,14 @@ type day struct {
 	killed string
 }
 
-func playDaily(ctx context.Context, s *show.Show) error {
+func controlDaily(ctx context.Context, s *runner.Runner) error {
 	book := place.Journal{Data: s.Data}
 	if err := book.Create(ctx); err != nil {
 		return err
 	}
-	s.Act("three processes run a job every %v", oneDay)
+	s.Announce("three processes run a job every %v", oneDay)
 	var all []*day
-	if err := s.Workers(ctx, 3, "", func(r show.Report) error {
+	if err := s.RunWorkers(ctx, 3, "", func(r runner.Report) error {
 		if r.Kind != begins && r.Kind != did {
 			return nil
 		}
@@ -113,34 +113,35 @@ func playDaily(ctx context.Context, s *show.Show) error {
 		case r.Kind == did:
 			today.done = append(today.done, r.Worker)
 			if len(all) == days && len(today.done) == 1 {
-				return dismissAll(s)
+				return stopAll(s)
 			}
 			return nil
 		case len(all) == killOn && today.killed == "":
 			today.begun, today.killed = append(today.begun, r.Worker), r.Worker
-			s.Act("kill -KILL %s, in the middle of the job", r.Worker)
-			return s.Kill(r.Worker)
+			s.Announce("kill -KILL %s, in the middle of the job", r.Worker)
+			s.Kill(r.Worker)
+			return nil
 		}
 		today.begun = append(today.begun, r.Worker)
-		return s.Cue(r.Worker)
+		return s.Continue(r.Worker)
 	}); err != nil {
 		return err
 	}
-	return judgeDaily(ctx, s, all, book)
+	return checkDaily(ctx, s, all, book)
 }
 
-func dismissAll(s *show.Show) error {
-	s.Act("that was all: everybody may go")
+func stopAll(s *runner.Runner) error {
+	s.Announce("that was all: everybody may go")
 	for _, worker := range s.Alive() {
-		if err := s.Dismiss(worker); err != nil {
+		if err := s.Stop(worker); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judgeDaily checks each day.
-func judgeDaily(ctx context.Context, s *show.Show, all []*day, book place.Journal) error {
+// checkDaily checks each day.
+func checkDaily(ctx context.Context, s *runner.Runner, all []*day, book place.Journal) error {
 	rows := [][]any{{"tick", "started by", "killed", "done by"}}
 	for _, d := range all {
 		rows = append(rows, []any{clock(d.tick), d.begun, d.killed, d.done})

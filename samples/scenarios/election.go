@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -10,12 +11,11 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	recipe "github.com/distributedleasing/leasing/recipes/election"
-	"github.com/distributedleasing/leasing/samples/internal/place"
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 // election is a leader election under attack, on any backend: `make demo`. This
-// file is what its workers do; the play is in election_play.go.
+// file is what its workers do; the parent is in election_control.go.
 //
 // Three processes compete for one lease. Whoever has it leads, and writes rows
 // into a ledger, each write guarded by its fencing token. One after the other,
@@ -30,10 +30,10 @@ import (
 // The timeline shows who leads, with which token, and for how long it can
 // still trust its lease. At the end stand the take-over times and what was
 // checked.
-var election = show.Scenario{
+var election = runner.Scenario{
 	Name: "election", About: "a leader election under attack, on any backend (make demo)",
-	TTL:  3 * time.Second, // short, so that one needn't wait long for a dead leader's lease
-	Play: playElection, Work: workElection,
+	TTL:     3 * time.Second, // short, so that one needn't wait long for a dead leader's lease
+	Control: controlElection, Work: workElection,
 }
 
 const leader = "demo/leader"
@@ -41,7 +41,7 @@ const leader = "demo/leader"
 // What workers report.
 const (
 	elected  = "elected"
-	wrote    = "wrote"    // row Number of the ledger
+	wrote    = "wrote"    // row Number of the ledger; waits to be continued
 	lost     = "lost"     // the lease's context has ended, without a release
 	stale    = "stale"    // the ledger has refused a write
 	late     = "late"     // the ledger has accepted a write after the loss
@@ -49,23 +49,23 @@ const (
 	resigned = "resigned" // the lease is released
 )
 
-// workElection stands for election until it is dismissed.
-func workElection(ctx context.Context, w *show.Worker) error {
+// workElection stands for election until it is stopped.
+func workElection(ctx context.Context, w *runner.Worker) error {
 	color.NoColor = w.Arg == "true"
 	w.Say("", 0, "%s", faint("stands for election"))
-	return unlessDismissed(ctx, recipe.Run(ctx, w.Manager, recipe.Options{
+	return unlessStopped(ctx, recipe.Run(ctx, w.Manager, recipe.Options{
 		Name:      w.Place.Lease(leader),
 		OnElected: func(ctx context.Context, lease leasing.Lease) error { return lead(ctx, w, lease) },
 		OnResigned: func(lease leasing.Lease, reason error) {
 			if !errors.Is(reason, leasing.ErrLost) {
-				w.Report(show.Report{Kind: resigned, Token: lease.Token(), Text: "has released the lease"})
+				w.Report(runner.Report{Kind: resigned, Token: lease.Token(), Text: "has released the lease"})
 			}
 		},
 	}))
 }
 
 // lead is a leader's work, under the lease's context.
-func lead(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
+func lead(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
 	report(w, lease, elected, 0, green(fmt.Sprintf("%-36s", fmt.Sprintf("leads with token %d", lease.Token()))))
 	pace := time.NewTicker(400 * time.Millisecond)
 	defer pace.Stop()
@@ -74,8 +74,9 @@ func lead(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
 		switch {
 		case err == nil:
 			report(w, lease, wrote, row, fmt.Sprintf("%-36s", fmt.Sprintf("writes row %d", row)))
+			w.Wait() // so that it is not stopped in the middle of a write
 		case errors.Is(err, leasing.ErrStale):
-			w.Report(show.Report{Kind: stale, Token: lease.Token(), Text: red("its write: " + err.Error())})
+			w.Report(runner.Report{Kind: stale, Token: lease.Token(), Text: red("its write: " + err.Error())})
 		case ctx.Err() == nil:
 			return err
 		}
@@ -90,20 +91,20 @@ func lead(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
 // end ends a term. A leader that was paused may have had a write on its way
 // when it was; so here, on purpose, one more is sent after the lease was lost.
 // The ledger has to refuse it.
-func end(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
+func end(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, leasing.ErrLost) {
-		w.Report(show.Report{Kind: stopping, Token: lease.Token(), Text: "finishes its work"})
+		w.Report(runner.Report{Kind: stopping, Token: lease.Token(), Text: "finishes its work"})
 		return nil
 	}
-	w.Report(show.Report{Kind: lost, Token: lease.Token(), Text: red("no longer leads: " + context.Cause(ctx).Error())})
+	w.Report(runner.Report{Kind: lost, Token: lease.Token(), Text: red("no longer leads: " + context.Cause(ctx).Error())})
 	inFlight, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.TTL())
 	defer cancel()
 	row, err := write(inFlight, w, lease.Token())
 	switch {
 	case err == nil:
-		w.Report(show.Report{Kind: late, Token: lease.Token(), Text: red(fmt.Sprintf("writes row %d without a lease!", row))})
+		w.Report(runner.Report{Kind: late, Token: lease.Token(), Text: red(fmt.Sprintf("writes row %d without a lease!", row))})
 	case errors.Is(err, leasing.ErrStale):
-		w.Report(show.Report{Kind: stale, Token: lease.Token(), Text: red("its late write: " + err.Error())})
+		w.Report(runner.Report{Kind: stale, Token: lease.Token(), Text: red("its late write: " + err.Error())})
 	default:
 		return err
 	}
@@ -113,18 +114,18 @@ func end(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
 // write adds a row in the name of the lease with this token. If the ledger has
 // seen a later lease's token it refuses, with an error that matches
 // leasing.ErrStale.
-func write(ctx context.Context, w *show.Worker, token int64) (number int64, err error) {
-	err = w.Data.Do(ctx, "ledger", token, func(ctx context.Context, tx place.Tx) error {
-		return tx.Scan(ctx, &number, "INSERT INTO @ledger (number, token, writer) SELECT COUNT(*) + 1, $1, $2 FROM @ledger RETURNING number", token, w.Name)
+func write(ctx context.Context, w *runner.Worker, token int64) (number int64, err error) {
+	err = w.Data.Do(ctx, "ledger", token, func(ctx context.Context, tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "INSERT INTO ledger (number, token, writer) SELECT COUNT(*) + 1, $1, $2 FROM ledger RETURNING number", token, w.Name).Scan(&number)
 	})
 	return number, err
 }
 
 // report reports with the trust left. It is read before the clock, so that what
 // is reported is rather too much than too little.
-func report(w *show.Worker, lease leasing.Lease, kind string, row int64, text string) {
+func report(w *runner.Worker, lease leasing.Lease, kind string, row int64, text string) {
 	trust := lease.Remaining()
-	w.Report(show.Report{
+	w.Report(runner.Report{
 		Kind: kind, Token: lease.Token(), Number: row, Trust: trust,
 		Text: text + " trust " + bar(trust, lease.TTL()),
 	})

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/samples/internal/place"
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 // fanout is a cursor that several workers advance, one at a time: example 2 of
@@ -28,10 +29,10 @@ import (
 // dispatched, so it would dispatch them again, and set the cursor back. The lease
 // can't stop it: the process was asleep. The cursor's fence does, since the token
 // of the batch is smaller than one that it has seen.
-var fanout = show.Scenario{
+var fanout = runner.Scenario{
 	Name: "fanout", About: "a cursor that workers advance one at a time; one is killed, one is paused",
-	TTL:  2 * time.Second, // short, so that one needn't wait long for a dead holder's lease
-	Play: playFanout, Work: workFanout,
+	TTL:     2 * time.Second, // short, so that one needn't wait long for a dead holder's lease
+	Control: controlFanout, Work: workFanout,
 }
 
 const (
@@ -45,13 +46,13 @@ const (
 // What workers report.
 const (
 	holds   = "holds"   // the lease; Number is where the cursor is
-	ready   = "ready"   // a batch after Number; waits for its cue
+	ready   = "ready"   // a batch after Number; waits to be continued
 	moved   = "moved"   // the cursor to Number
 	refused = "refused" // a batch that was sent after the lease was lost
 )
 
 // workFanout waits for the lease, and for it again when it was lost.
-func workFanout(ctx context.Context, w *show.Worker) (err error) {
+func workFanout(ctx context.Context, w *runner.Worker) (err error) {
 	for err = leasing.ErrLost; errors.Is(err, leasing.ErrLost); {
 		err = leasing.Do(ctx, w.Manager, "fanout/"+topic, func(ctx context.Context, lease leasing.Lease) error {
 			return fanOut(ctx, w, lease)
@@ -61,19 +62,19 @@ func workFanout(ctx context.Context, w *show.Worker) (err error) {
 }
 
 // fanOut dispatches messages until there are no more, or the lease is lost.
-func fanOut(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
+func fanOut(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
 	// The cursor is shown the token before it is read. From then on no former
 	// holder can move it behind our back.
 	position := int64(0)
-	if err := w.Data.Do(ctx, topic, lease.Token(), func(ctx context.Context, tx place.Tx) error {
-		return tx.Scan(ctx, &position, "SELECT position FROM @cursor")
+	if err := w.Data.Do(ctx, topic, lease.Token(), func(ctx context.Context, tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT position FROM cursor").Scan(&position)
 	}); err != nil {
 		return err
 	}
 	w.Say(holds, position, "holds the lease, token %d; the cursor is at %d", lease.Token(), position)
 	for position < messages {
 		next := min(position+batch, messages)
-		w.Cue(ready, position, "") // here a batch and its subscribers would be read
+		w.SayAndWait(ready, position, "") // here a batch and its subscribers would be read
 		err := dispatch(ctx, w, lease.Token(), position, next)
 		if err != nil && lease.Err() != nil {
 			return sendLate(ctx, w, lease, position, next)
@@ -89,22 +90,22 @@ func fanOut(ctx context.Context, w *show.Worker, lease leasing.Lease) error {
 
 // dispatch hands the messages after position to their subscribers, up to next,
 // and moves the cursor there, or does nothing of it.
-func dispatch(ctx context.Context, w *show.Worker, token, position, next int64) error {
-	return w.Data.Do(ctx, topic, token, func(ctx context.Context, tx place.Tx) error {
+func dispatch(ctx context.Context, w *runner.Worker, token, position, next int64) error {
+	return w.Data.Do(ctx, topic, token, func(ctx context.Context, tx *sql.Tx) error {
 		for message := position + 1; message <= next; message++ {
-			if _, err := tx.Exec(ctx, "INSERT INTO @outbox (number, message, token) SELECT COUNT(*) + 1, $1, $2 FROM @outbox", message, token); err != nil {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO outbox (number, message, token) SELECT COUNT(*) + 1, $1, $2 FROM outbox", message, token); err != nil {
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, "UPDATE @cursor SET position = $1", next)
+		_, err := tx.ExecContext(ctx, "UPDATE cursor SET position = $1", next)
 		return err
 	})
 }
 
-// sendLate does what no application should, for the sake of the show: it sends
+// sendLate does what no application should, for the sake of the demonstration: it sends
 // the batch although the lease is lost. A process that is paused a moment later,
 // between the look at its lease and the write, does the same and can't help it.
-func sendLate(ctx context.Context, w *show.Worker, lease leasing.Lease, position, next int64) error {
+func sendLate(ctx context.Context, w *runner.Worker, lease leasing.Lease, position, next int64) error {
 	w.Say("", 0, "wakes up; its lease says: %v", lease.Err())
 	inFlight, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -119,35 +120,36 @@ func sendLate(ctx context.Context, w *show.Worker, lease leasing.Lease, position
 	return err
 }
 
-func playFanout(ctx context.Context, s *show.Show) error {
+func controlFanout(ctx context.Context, s *runner.Runner) error {
 	if err := s.Data.Create(ctx,
-		"CREATE TABLE @cursor (position bigint PRIMARY KEY)", "INSERT INTO @cursor (position) VALUES (0)",
+		"CREATE TABLE cursor (position bigint PRIMARY KEY)", "INSERT INTO cursor (position) VALUES (0)",
 		// Nothing here keeps a message from being there twice: the fence does.
-		"CREATE TABLE @outbox (number bigint PRIMARY KEY, message bigint NOT NULL, token bigint NOT NULL)"); err != nil {
+		"CREATE TABLE outbox (number bigint PRIMARY KEY, message bigint NOT NULL, token bigint NOT NULL)"); err != nil {
 		return err
 	}
-	s.Act("three processes want to dispatch %d messages (lease of %v)", messages, s.TTL)
+	s.Announce("three processes want to dispatch %d messages (lease of %v)", messages, s.TTL)
 	var killed, paused string
 	var asleep, resumed bool
 	late := map[string]int{} // batches that were refused, by worker
-	if err := s.Workers(ctx, 3, "", func(r show.Report) error {
+	if err := s.RunWorkers(ctx, 3, "", func(r runner.Report) error {
 		switch {
 		case r.Kind == holds:
 			resumed = resumed || killed != "" && r.Number == killAt
 		case r.Kind == ready && r.Number == killAt && killed == "":
 			killed = r.Worker
-			s.Act("kill -KILL %s, which has the batch after %d ready", r.Worker, r.Number)
-			return s.Kill(r.Worker)
+			s.Announce("kill -KILL %s, which has the batch after %d ready", r.Worker, r.Number)
+			s.Kill(r.Worker)
+			return nil
 		case r.Kind == ready && r.Number == pauseAt && paused == "":
 			paused, asleep = r.Worker, true
-			s.Act("kill -STOP %s, which has the batch after %d ready", r.Worker, r.Number)
+			s.Announce("kill -STOP %s, which has the batch after %d ready", r.Worker, r.Number)
 			return s.Pause(r.Worker)
 		case r.Kind == ready:
-			return s.Cue(r.Worker)
+			return s.Continue(r.Worker)
 		case r.Kind == moved && asleep: // another has taken over and gone on
 			asleep = false
-			s.Act("kill -CONT %s, which still wants to send its batch", paused)
-			return errors.Join(s.Resume(paused), s.Cue(paused))
+			s.Announce("kill -CONT %s, which still wants to send its batch", paused)
+			return errors.Join(s.Resume(paused), s.Continue(paused))
 		case r.Kind == refused:
 			late[r.Worker]++
 		}
@@ -160,15 +162,15 @@ func playFanout(ctx context.Context, s *show.Show) error {
 	}
 	s.OK("after %s was killed another worker resumed at position %d", killed, killAt)
 	s.OK("%s was paused past its lease, and the batch it sent then was refused", paused)
-	return judgeOutbox(ctx, s)
+	return checkOutbox(ctx, s)
 }
 
-// judgeOutbox checks what was dispatched.
-func judgeOutbox(ctx context.Context, s *show.Show) error {
+// checkOutbox checks what was dispatched.
+func checkOutbox(ctx context.Context, s *runner.Runner) error {
 	sent, last := int64(0), int64(0)
-	if err := s.Data.Each(ctx, "SELECT message, token FROM @outbox ORDER BY number", func(scan func(...any) error) error {
+	if err := place.Each(ctx, s.Data.DB, "SELECT message, token FROM outbox ORDER BY number", func(row *sql.Rows) error {
 		var message, token int64
-		if err := scan(&message, &token); err != nil {
+		if err := row.Scan(&message, &token); err != nil {
 			return err
 		}
 		if sent++; message != sent || token < last {

@@ -1,4 +1,4 @@
-// Command scenarios plays the classic uses of a lease. Each starts workers,
+// Command scenarios runs the classic uses of a lease. Each starts workers,
 // most of them as processes, kills and pauses some, and checks that the promise held.
 //
 //	go run ./scenarios daily                                 # on a temporary SQLite file
@@ -6,7 +6,7 @@
 //	go run ./scenarios all
 //
 // Each scenario is one file, and begins with what to look at. In it, what a worker
-// does is what an application of yours would have; the rest is the play. Data is
+// does is what an application of yours would have; the rest controls it. Data is
 // kept beside the leases in PostgreSQL and SQLite, and elsewhere in a temporary
 // SQLite file.
 //
@@ -21,11 +21,10 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"syscall"
 
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 // backends are the URLs of those that the tests and `make demo` start.
@@ -57,11 +56,10 @@ func urlOf(backend string) (string, error) {
 	return url, nil
 }
 
-var scenarios = []show.Scenario{daily, fanout, migrate, reply, throttle}
+var scenarios = []runner.Scenario{daily, fanout, migrate, reply, throttle}
 
 func main() {
-	show.WorkerMain(append(scenarios, election)...)
-	runtime.LockOSThread() // a worker is an orphan when the thread that started it ends: golang.org/issue/27505
+	runner.WorkerMain(append(scenarios, election)...)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
@@ -71,7 +69,7 @@ func main() {
 	}
 }
 
-// run plays what the command line names.
+// run runs what the command line names.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("scenarios", flag.ContinueOnError)
 	flags.Usage = func() {
@@ -96,7 +94,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	played := 0
+	ran := 0
 	for _, s := range append(scenarios, election) {
 		if args[0] != s.Name && (args[0] != "all" || s.Name == election.Name) {
 			continue
@@ -104,12 +102,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if args[0] == "all" {
 			_, _ = fmt.Fprintln(out, "==", s.Name)
 		}
-		if err := show.Run(ctx, s, *url, out); err != nil {
+		if err := runner.Run(ctx, s, *url, out); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
-		played++
+		ran++
 	}
-	if played == 0 || flags.NArg() > 0 {
+	if ran == 0 || flags.NArg() > 0 {
 		flags.Usage()
 		return fmt.Errorf("there is no scenario %q", args[0])
 	}

@@ -9,38 +9,38 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 // Workers are this program once more; in a test that is the test's program.
 func TestMain(m *testing.M) {
-	show.WorkerMain(append(scenarios, election)...)
+	runner.WorkerMain(append(scenarios, election)...)
 	goleak.VerifyTestMain(m)
 }
 
-func TestScenariosOnSQLite(t *testing.T)   { playAll(t, "sqlite") }
-func TestScenariosOnPostgres(t *testing.T) { playAll(t, "postgres") }
-func TestScenariosOnRedis(t *testing.T)    { playAll(t, "redis") }
+func TestScenariosOnSQLite(t *testing.T)   { runAll(t, "sqlite") }
+func TestScenariosOnPostgres(t *testing.T) { runAll(t, "postgres") }
+func TestScenariosOnRedis(t *testing.T)    { runAll(t, "redis") }
 
-func TestElectionOnSQLite(t *testing.T)   { play(t, election, "sqlite") }
-func TestElectionOnPostgres(t *testing.T) { play(t, election, "postgres") }
-func TestElectionOnRedis(t *testing.T)    { play(t, election, "redis") }
-func TestElectionOnRedlock(t *testing.T)  { play(t, election, "redlock") }
-func TestElectionOnCosmos(t *testing.T)   { play(t, election, "cosmos") }
-func TestElectionOnBlob(t *testing.T)     { play(t, election, "blob") }
+func TestElectionOnSQLite(t *testing.T)   { runOn(t, election, "sqlite") }
+func TestElectionOnPostgres(t *testing.T) { runOn(t, election, "postgres") }
+func TestElectionOnRedis(t *testing.T)    { runOn(t, election, "redis") }
+func TestElectionOnRedlock(t *testing.T)  { runOn(t, election, "redlock") }
+func TestElectionOnCosmos(t *testing.T)   { runOn(t, election, "cosmos") }
+func TestElectionOnBlob(t *testing.T)     { runOn(t, election, "blob") }
 
-func playAll(t *testing.T, backend string) {
+func runAll(t *testing.T, backend string) {
 	for _, s := range scenarios {
-		t.Run(s.Name, func(t *testing.T) { play(t, s, backend) })
+		t.Run(s.Name, func(t *testing.T) { runOn(t, s, backend) })
 	}
 }
 
-func play(t *testing.T, s show.Scenario, backend string) {
+func runOn(t *testing.T, s runner.Scenario, backend string) {
 	t.Helper()
 	t.Parallel()
 	url, err := urlOf(backend)
 	require.NoError(t, err, "or run the test in scripts/with-servers")
-	require.NoError(t, show.Run(t.Context(), s, url, t.Output()))
+	require.NoError(t, runner.Run(t.Context(), s, url, t.Output()))
 }
 
 func TestCommandLinesThatCannotWork(t *testing.T) {

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/samples/internal/place"
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 // migrate is schema migrations that many actors start at the same time, and that
@@ -29,10 +30,10 @@ import (
 // The lease needs no TTL as long as the longest migration: it is renewed, and the
 // TTL says only how long the others wait for a dead one. On SQLite keep the
 // leases in a file of their own: a step locks the whole file, and renewals wait.
-var migrate = show.Scenario{
+var migrate = runner.Scenario{
 	Name: "migrate", About: "schema migrations that run once; one actor is killed in the middle of a step",
-	TTL:  2 * time.Second,
-	Play: playMigrate, Work: workMigrate,
+	TTL:     2 * time.Second,
+	Control: controlMigrate, Work: workMigrate,
 }
 
 const (
@@ -43,23 +44,23 @@ const (
 
 // steps are the migrations: what each is, and its SQL. None of them can run twice.
 var steps = [][2]string{
-	{"create the outbox", "CREATE TABLE @outbox (id bigint PRIMARY KEY, payload text NOT NULL)"},
-	{"add a column for the topic", "ALTER TABLE @outbox ADD COLUMN topic text NOT NULL DEFAULT ''"},
-	{"create the inbox", "CREATE TABLE @inbox (id bigint PRIMARY KEY, handled boolean NOT NULL)"},
-	{"split topics into name and version", "ALTER TABLE @outbox RENAME COLUMN topic TO topic_name"},
-	{"add a column for the topic's version", "ALTER TABLE @outbox ADD COLUMN topic_version integer NOT NULL DEFAULT 1"},
+	{"create the outbox", "CREATE TABLE outbox (id bigint PRIMARY KEY, payload text NOT NULL)"},
+	{"add a column for the topic", "ALTER TABLE outbox ADD COLUMN topic text NOT NULL DEFAULT ''"},
+	{"create the inbox", "CREATE TABLE inbox (id bigint PRIMARY KEY, handled boolean NOT NULL)"},
+	{"split topics into name and version", "ALTER TABLE outbox RENAME COLUMN topic TO topic_name"},
+	{"add a column for the topic's version", "ALTER TABLE outbox ADD COLUMN topic_version integer NOT NULL DEFAULT 1"},
 }
 
 // What workers report.
 const (
-	running = "running" // step Number; waits for its cue in the middle of it
+	running = "running" // step Number; waits in the middle of it
 	ran     = "ran"     // step Number
 	idle    = "idle"    // has the lease, and nothing to do
 )
 
 // workMigrate waits for the lease, and for it again when it was lost: the step was
 // rolled back then.
-func workMigrate(ctx context.Context, w *show.Worker) (err error) {
+func workMigrate(ctx context.Context, w *runner.Worker) (err error) {
 	since := time.Now()
 	for err = leasing.ErrLost; errors.Is(err, leasing.ErrLost); {
 		err = leasing.Do(ctx, w.Manager, "schema/migrations/outbox", func(ctx context.Context, lease leasing.Lease) error {
@@ -70,10 +71,10 @@ func workMigrate(ctx context.Context, w *show.Worker) (err error) {
 }
 
 // runMissing runs the steps that are missing.
-func runMissing(ctx context.Context, w *show.Worker, lease leasing.Lease, waited time.Duration) error {
+func runMissing(ctx context.Context, w *runner.Worker, lease leasing.Lease, waited time.Duration) error {
 	version := 0
-	if err := w.Data.Do(ctx, "schema", lease.Token(), func(ctx context.Context, tx place.Tx) error {
-		return tx.Scan(ctx, &version, "SELECT COUNT(*) FROM @notes")
+	if err := w.Data.Do(ctx, "schema", lease.Token(), func(ctx context.Context, tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM notes").Scan(&version)
 	}); err != nil {
 		return err
 	}
@@ -84,12 +85,12 @@ func runMissing(ctx context.Context, w *show.Worker, lease leasing.Lease, waited
 	w.Say("", 0, "holds the lease, token %d; the schema is at version %d", lease.Token(), version)
 	for number := version + 1; number <= len(steps); number++ {
 		// ctx ends with the lease, and with it the transaction of a step.
-		if err := w.Data.Do(ctx, "schema", lease.Token(), func(ctx context.Context, tx place.Tx) error {
-			if _, err := tx.Exec(ctx, steps[number-1][1]); err != nil {
+		if err := w.Data.Do(ctx, "schema", lease.Token(), func(ctx context.Context, tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, steps[number-1][1]); err != nil {
 				return err
 			}
-			w.Cue(running, int64(number), "")
-			_, err := tx.Exec(ctx, "INSERT INTO @notes (line, number, actor, token) SELECT COUNT(*) + 1, $1, $2, $3 FROM @notes", number, w.Name, lease.Token())
+			w.SayAndWait(running, int64(number), "")
+			_, err := tx.ExecContext(ctx, "INSERT INTO notes (line, number, actor, token) SELECT COUNT(*) + 1, $1, $2, $3 FROM notes", number, w.Name, lease.Token())
 			return err
 		}); err != nil {
 			return err
@@ -106,21 +107,22 @@ type note struct {
 	token  int64
 }
 
-func playMigrate(ctx context.Context, s *show.Show) error {
+func controlMigrate(ctx context.Context, s *runner.Runner) error {
 	// Nothing here keeps a step from being noted twice: lease and fence do.
-	if err := s.Data.Create(ctx, "CREATE TABLE @notes (line bigint PRIMARY KEY, number bigint NOT NULL, actor text NOT NULL, token bigint NOT NULL)"); err != nil {
+	if err := s.Data.Create(ctx, "CREATE TABLE notes (line bigint PRIMARY KEY, number bigint NOT NULL, actor text NOT NULL, token bigint NOT NULL)"); err != nil {
 		return err
 	}
-	s.Act("%d processes want to run %d migrations (lease of %v)", actors, len(steps), s.TTL)
+	s.Announce("%d processes want to run %d migrations (lease of %v)", actors, len(steps), s.TTL)
 	killed, idlers, said := "", 0, map[string]int{}
-	if err := s.Workers(ctx, actors, "", func(r show.Report) error {
+	if err := s.RunWorkers(ctx, actors, "", func(r runner.Report) error {
 		switch {
 		case r.Kind == running && r.Number == killIn && killed == "":
 			killed = r.Worker
-			s.Act("kill -KILL %s, in the middle of step %d", r.Worker, r.Number)
-			return s.Kill(r.Worker)
+			s.Announce("kill -KILL %s, in the middle of step %d", r.Worker, r.Number)
+			s.Kill(r.Worker)
+			return nil
 		case r.Kind == running:
-			return s.Cue(r.Worker)
+			return s.Continue(r.Worker)
 		case r.Kind == ran:
 			said[r.Worker]++
 		case r.Kind == idle:
@@ -134,18 +136,18 @@ func playMigrate(ctx context.Context, s *show.Show) error {
 	if err != nil {
 		return err
 	}
-	if err := judgeNotes(notes, said, killed); err != nil {
+	if err := checkNotes(notes, said, killed); err != nil {
 		return err
 	}
 	if idlers != actors-2 {
 		return fmt.Errorf("%d found nothing to do, of %d who lived", idlers, actors-1)
 	}
 	for _, statement := range []string{ // that need what the steps make
-		"INSERT INTO @outbox (id, payload, topic_name) VALUES (1, '', 'orders')",
-		"UPDATE @outbox SET topic_version = topic_version + 1",
-		"INSERT INTO @inbox (id, handled) VALUES (1, true)",
+		"INSERT INTO outbox (id, payload, topic_name) VALUES (1, '', 'orders')",
+		"UPDATE outbox SET topic_version = topic_version + 1",
+		"INSERT INTO inbox (id, handled) VALUES (1, true)",
 	} {
-		if err := s.Data.Exec(ctx, statement); err != nil {
+		if _, err := s.Data.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("the schema is not what the steps make: %w", err)
 		}
 	}
@@ -156,17 +158,17 @@ func playMigrate(ctx context.Context, s *show.Show) error {
 }
 
 func notesOf(ctx context.Context, data *place.Data) (notes []note, err error) {
-	err = data.Each(ctx, "SELECT number, actor, token FROM @notes ORDER BY line", func(scan func(...any) error) error {
+	err = place.Each(ctx, data.DB, "SELECT number, actor, token FROM notes ORDER BY line", func(row *sql.Rows) error {
 		var n note
-		err := scan(&n.number, &n.actor, &n.token)
+		err := row.Scan(&n.number, &n.actor, &n.token)
 		notes = append(notes, n)
 		return err
 	})
 	return notes, err
 }
 
-// judgeNotes checks what has run against what the actors have said.
-func judgeNotes(notes []note, said map[string]int, killed string) error {
+// checkNotes checks what has run against what the actors have said.
+func checkNotes(notes []note, said map[string]int, killed string) error {
 	if len(notes) != len(steps) {
 		return fmt.Errorf("%d steps have run, of %d: %v", len(notes), len(steps), notes)
 	}

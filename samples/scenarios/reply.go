@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/samples/internal/place"
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 // reply is a message that is answered once although it is delivered several
@@ -25,10 +26,10 @@ import (
 // unique is the outbox, which takes one reply per message and checks the token.
 // So look at the worker that stalls: its renewals don't get through, its lease
 // runs out, another one replies, and then its own reply comes, and is refused.
-var reply = show.Scenario{
+var reply = runner.Scenario{
 	Name: "reply", About: "one reply to a message that is delivered several times",
-	TTL:  15 * time.Second,
-	Play: playReply, Work: workReply,
+	TTL:     15 * time.Second,
+	Control: controlReply, Work: workReply,
 }
 
 const (
@@ -47,35 +48,27 @@ const (
 // What workers report.
 const (
 	composes  = "composes"
-	composing = "composing" // the stalled message; waits for its cue
+	composing = "composing" // the stalled message; waits to be continued
 	sent      = "sent"
 	abandoned = "abandoned" // a delivery: it comes again
 	tooLate   = "too late"  // the outbox has refused a reply
 )
 
 // workReply takes this worker's deliveries in, at the same time.
-func workReply(ctx context.Context, w *show.Worker) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var deliveries sync.WaitGroup
+func workReply(ctx context.Context, w *runner.Worker) error {
+	deliveries, ctx := errgroup.WithContext(ctx)
 	for m := range inbox {
 		for c := range copies {
-			if fmt.Sprintf("w%d", (m+c)%repliers+1) != w.Name {
-				continue
+			if fmt.Sprintf("w%d", (m+c)%repliers+1) == w.Name {
+				deliveries.Go(func() error { return deliver(ctx, w, fmt.Sprintf("message-%02d", m+1)) })
 			}
-			deliveries.Go(func() {
-				if err := deliver(ctx, w, fmt.Sprintf("message-%02d", m+1)); err != nil {
-					cancel(err)
-				}
-			})
 		}
 	}
-	deliveries.Wait()
-	return context.Cause(ctx)
+	return deliveries.Wait()
 }
 
 // deliver is the queue: a delivery comes again until it is acknowledged.
-func deliver(ctx context.Context, w *show.Worker, message string) error {
+func deliver(ctx context.Context, w *runner.Worker, message string) error {
 	for {
 		acknowledged, err := handle(ctx, w, message)
 		if err != nil || acknowledged {
@@ -88,7 +81,7 @@ func deliver(ctx context.Context, w *show.Worker, message string) error {
 }
 
 // handle answers a message, or leaves it to the worker that does.
-func handle(ctx context.Context, w *show.Worker, message string) (acknowledged bool, err error) {
+func handle(ctx context.Context, w *runner.Worker, message string) (acknowledged bool, err error) {
 	name := "reply/" + message
 	lease, err := w.Manager.TryAcquire(ctx, name, optionsOf(message))
 	if errors.Is(err, leasing.ErrHeld) || errors.Is(err, leasing.ErrUnavailable) {
@@ -123,20 +116,20 @@ func handle(ctx context.Context, w *show.Worker, message string) (acknowledged b
 	case err != nil:
 		return false, unlessLost(lease, err)
 	case first:
-		w.Report(show.Report{Kind: sent, Text: "has sent the reply to " + message})
+		w.Report(runner.Report{Kind: sent, Text: "has sent the reply to " + message})
 	}
 	return true, nil
 }
 
 // compose takes its time. A reply to the stalled message takes as long as the
-// play wants: for the first worker, longer than its lease lasts. No application
+// parent wants: for the first worker, longer than its lease lasts. No application
 // goes on then; but its last request may still be on its way, as here.
-func compose(ctx context.Context, w *show.Worker, lease leasing.Lease, message string) error {
+func compose(ctx context.Context, w *runner.Worker, lease leasing.Lease, message string) error {
 	w.Say(composes, 0, "composes the reply to %s", message)
 	if message != stalled {
 		return wait(lease.Context(), effort)
 	}
-	w.Cue(composing, 0, "")
+	w.SayAndWait(composing, 0, "")
 	return ctx.Err()
 }
 
@@ -167,26 +160,26 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func playReply(ctx context.Context, s *show.Show) error {
+func controlReply(ctx context.Context, s *runner.Runner) error {
 	outbox := place.Journal{Data: s.Data}
 	if err := outbox.Create(ctx); err != nil {
 		return err
 	}
-	s.Act("%d messages are delivered %d times each, to %d workers", inbox, copies, repliers)
+	s.Announce("%d messages are delivered %d times each, to %d workers", inbox, copies, repliers)
 	counts, staller, refusedIt := map[string]int{}, "", false
-	if err := s.Workers(ctx, repliers, "", func(r show.Report) error {
+	if err := s.RunWorkers(ctx, repliers, "", func(r runner.Report) error {
 		counts[r.Kind]++
 		switch {
 		case r.Kind == composing && staller == "":
 			staller = r.Worker
-			s.Act("%s is cut off with the reply to %s", r.Worker, stalled)
+			s.Announce("%s is cut off with the reply to %s", r.Worker, stalled)
 		case r.Kind == composing:
-			return s.Cue(r.Worker)
+			return s.Continue(r.Worker)
 		case r.Kind == tooLate: // on a busy machine another one may be too late as well
 			refusedIt = refusedIt || r.Worker == staller
 		case r.Kind == sent && r.Text == "has sent the reply to "+stalled && r.Worker != staller:
-			s.Act("%s gets through again", staller)
-			return s.Cue(staller)
+			s.Announce("%s gets through again", staller)
+			return s.Continue(staller)
 		}
 		return nil
 	}); err != nil {

@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/recipes/semaphore"
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 // throttle is how the calls to somebody else's API are kept under its limit across
@@ -30,21 +32,21 @@ import (
 // What this does not show: a process that is paused in the middle of a call and
 // wakes up after its permit was given to another. No semaphore stops that one; a
 // gateway that knows fencing tokens does (see package semaphore).
-var throttle = show.Scenario{
+var throttle = runner.Scenario{
 	Name: "throttle", About: "at most so many calls of an API at a time, across a fleet",
 	// Far longer than a call, so that no call outlives the permit of a process that
 	// died in the middle of it.
-	TTL:  3 * time.Second,
-	Play: playThrottle, Work: workThrottle,
+	TTL:     3 * time.Second,
+	Control: controlThrottle, Work: workThrottle,
 }
 
 const (
 	processes = 3
 	// permits is how many calls the gateway bears at a time.
 	permits = 3
-	// crew is how many payments a process charges at a time, if it may, and
+	// team is how many payments a process charges at a time, if it may, and
 	// charges how many it has.
-	crew, charges = 4, 32
+	team, charges = 4, 32
 	// killAfter is how many calls with a permit a process makes before it is
 	// killed: the first one that has.
 	killAfter = 4
@@ -58,19 +60,19 @@ var payments = semaphore.Options{Name: "external/payments/throttle", Permits: pe
 
 // What workers, and the gateway, report.
 const (
-	warmedUp = "warmed up" // has called without permits; waits for its cue
+	warmedUp = "warmed up" // has called without permits; waits to be continued
 	inCall   = "in call"   // of the gateway: the worker is in the call in which it is killed
 )
 
-func workThrottle(ctx context.Context, w *show.Worker) error {
+func workThrottle(ctx context.Context, w *runner.Worker) error {
 	throttled, err := semaphore.New(w.Manager, payments)
 	if err != nil {
 		return err
 	}
-	if err := chargeAll(ctx, crew, func(ctx context.Context, n int) error { return charge(ctx, w, "trial", n) }); err != nil {
+	if err := chargeAll(ctx, team, func(ctx context.Context, n int) error { return charge(ctx, w, trial, n) }); err != nil {
 		return err
 	}
-	w.Cue(warmedUp, 0, "")
+	w.SayAndWait(warmedUp, 0, "")
 	return chargeAll(ctx, charges, func(ctx context.Context, n int) error { return chargeWithPermit(ctx, w, throttled, n) })
 }
 
@@ -78,38 +80,29 @@ func workThrottle(ctx context.Context, w *show.Worker) error {
 // permit is lost in the middle, ctx ends, and the call with it. The gateway may
 // have charged nevertheless, so it is asked for the same payment again, and
 // tells a repeated number (an "idempotency key") from a new one.
-func chargeWithPermit(ctx context.Context, w *show.Worker, throttled *semaphore.Semaphore, n int) error {
+func chargeWithPermit(ctx context.Context, w *runner.Worker, throttled *semaphore.Semaphore, n int) error {
 	err := leasing.ErrLost
 	for errors.Is(err, leasing.ErrLost) {
 		err = throttled.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
-			return charge(ctx, w, "payment", n)
+			return charge(ctx, w, w.Name, n)
 		})
 	}
 	return err
 }
 
-// chargeAll charges payments, crew of them at a time.
+// chargeAll charges payments, team of them at a time.
 func chargeAll(ctx context.Context, n int, charge func(ctx context.Context, n int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var team sync.WaitGroup
-	for first := range crew {
-		team.Go(func() {
-			for i := first; i < n; i += crew {
-				if err := charge(ctx, i); err != nil {
-					cancel(err)
-					return
-				}
-			}
-		})
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(team)
+	for i := range n {
+		all.Go(func() error { return charge(ctx, i) })
 	}
-	team.Wait()
-	return context.Cause(ctx)
+	return all.Wait()
 }
 
 // charge calls the gateway.
-func charge(ctx context.Context, w *show.Worker, kind string, n int) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/%s/%s/%d", w.Arg, kind, w.Name, n), http.NoBody)
+func charge(ctx context.Context, w *runner.Worker, worker string, n int) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/%s/%d", w.Arg, worker, n), http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -126,104 +119,97 @@ func charge(ctx context.Context, w *show.Worker, kind string, n int) error {
 
 // gateway is somebody else's API. It counts the calls that it has at a time.
 type gateway struct {
-	strike func(worker string) // called once, in the middle of a call
+	onCall func(worker string) // called once, in the middle of a worker's call number killAfter
+	once   sync.Once
 
-	mu       sync.Mutex
-	now, max int
-	charged  map[string]map[string]bool // payments, by worker
-	calls    map[string]int             // with a permit, by worker
-	struck   bool
+	mu        sync.Mutex
+	now, most int
+	charged   map[string]map[string]bool // payments, by worker
 }
+
+// trial is in place of a worker in calls that charge nothing.
+const trial = "trial"
 
 func (g *gateway) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /trial/{worker}/{number}", func(http.ResponseWriter, *http.Request) { g.serve(func() {}) })
-	mux.HandleFunc("POST /payment/{worker}/{number}", func(_ http.ResponseWriter, r *http.Request) {
-		g.serve(func() { g.charge(r.PathValue("worker"), r.PathValue("number")) })
+	mux.HandleFunc("POST /{worker}/{number}", func(_ http.ResponseWriter, r *http.Request) {
+		worker := r.PathValue("worker")
+		if calls := g.begin(worker, r.PathValue("number")); worker != trial && calls == killAfter {
+			g.once.Do(func() { g.onCall(worker) })
+		}
+		<-time.After(callTakes)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.now-- // it answers when the call is no longer counted
 	})
 	return mux
 }
 
-// serve does a call. It answers when the call is no longer counted.
-func (g *gateway) serve(work func()) {
+// begin charges a payment, once, and returns how many the worker has charged. It locks
+// mu.
+func (g *gateway) begin(worker, number string) int {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.now++
-	g.max = max(g.max, g.now)
-	g.mu.Unlock()
-	work()
-	<-time.After(callTakes)
-	g.mu.Lock()
-	g.now--
-	g.mu.Unlock()
-}
-
-// charge charges a payment, once. In one of the calls the caller is killed.
-func (g *gateway) charge(worker, number string) {
-	g.mu.Lock()
+	g.most = max(g.most, g.now)
 	if g.charged[worker] == nil {
 		g.charged[worker] = map[string]bool{}
 	}
 	g.charged[worker][number] = true
-	g.calls[worker]++
-	strikes := !g.struck && g.calls[worker] == killAfter
-	g.struck = g.struck || strikes
-	g.mu.Unlock()
-	if strikes {
-		g.strike(worker)
-	}
+	return len(g.charged[worker])
 }
 
-// counts returns the calls at a time, the most of them since the last reset, and
-// how many payments were charged.
-func (g *gateway) counts(reset bool) (now, most, done int) {
+// counts returns the calls at a time, and the most of them since the last reset.
+func (g *gateway) counts(reset bool) (now, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, payments := range g.charged {
-		done += len(payments)
-	}
-	now, most = g.now, g.max
+	now, most = g.now, g.most
 	if reset {
-		g.max = g.now
+		g.most = g.now
 	}
-	return now, most, done
+	return now, most
 }
 
-func playThrottle(ctx context.Context, s *show.Show) error {
+func controlThrottle(ctx context.Context, s *runner.Runner) error {
 	ctx, cancel := context.WithCancel(ctx)
-	struck := make(chan struct{}) // closed when the worker has been killed
-	g := &gateway{charged: map[string]map[string]bool{}, calls: map[string]int{}}
-	g.strike = func(worker string) {
-		s.Tell(ctx, show.Report{Worker: worker, Kind: inCall})
+	gone := make(chan struct{}) // closed when the worker has been killed
+	g := &gateway{charged: map[string]map[string]bool{}, onCall: func(worker string) {
+		s.Send(ctx, runner.Report{Worker: worker, Kind: inCall})
 		select {
-		case <-struck:
+		case <-gone:
 		case <-ctx.Done():
 		}
-	}
+	}}
 	server := httptest.NewServer(g.handler())
 	defer server.Close() // waits for the calls
-	var gauge sync.WaitGroup
-	defer gauge.Wait()
+	var printing sync.WaitGroup
+	defer printing.Wait()
 	defer cancel()
-	gauge.Go(func() { tellCounts(ctx, s, g) })
+	printing.Go(func() {
+		for wait(ctx, 500*time.Millisecond) == nil {
+			now, most := g.counts(false)
+			s.Send(ctx, runner.Report{Text: fmt.Sprintf("the gateway has %d calls at a time, at most %d so far", now, most)})
+		}
+	})
 
-	s.Act("%d processes charge %d payments each, %d at a time; the gateway bears %d at a time", processes, charges, crew, permits)
+	s.Announce("%d processes charge %d payments each, %d at a time; the gateway bears %d at a time", processes, charges, team, permits)
 	var waiting []string // workers that have called without a permit
 	before, killed := 0, ""
-	if err := s.Workers(ctx, processes, server.URL, func(r show.Report) error {
+	if err := s.RunWorkers(ctx, processes, server.URL, func(r runner.Report) error {
 		switch r.Kind {
 		case inCall:
 			killed = r.Worker
-			s.Act("kill -KILL %s, in the middle of a call", r.Worker)
-			defer close(struck)
-			return s.Kill(r.Worker)
+			s.Announce("kill -KILL %s, in the middle of a call", r.Worker)
+			defer close(gone)
+			s.Kill(r.Worker)
 		case warmedUp:
 			if waiting = append(waiting, r.Worker); len(waiting) < processes {
 				return nil
 			}
-			_, before, _ = g.counts(true)
-			s.Act("without permits the gateway had %d calls at a time; from now on each needs one of %d permits", before, permits)
+			_, before = g.counts(true)
+			s.Announce("without permits the gateway had %d calls at a time; from now on each needs one of %d permits", before, permits)
 			for _, worker := range waiting {
-				if err := s.Cue(worker); err != nil {
+				if err := s.Continue(worker); err != nil {
 					return err
 				}
 			}
@@ -232,20 +218,12 @@ func playThrottle(ctx context.Context, s *show.Show) error {
 	}); err != nil {
 		return err
 	}
-	return judgeThrottle(ctx, s, g, before, killed)
+	return checkThrottle(ctx, s, g, before, killed)
 }
 
-// tellCounts tells how many calls there are at a time.
-func tellCounts(ctx context.Context, s *show.Show, g *gateway) {
-	for wait(ctx, 500*time.Millisecond) == nil {
-		now, most, done := g.counts(false)
-		s.Tell(ctx, show.Report{Text: fmt.Sprintf("the gateway has %d calls at a time, at most %d so far, and has done %d", now, most, done)})
-	}
-}
-
-// judgeThrottle checks what the gateway has counted.
-func judgeThrottle(ctx context.Context, s *show.Show, g *gateway, before int, killed string) (err error) {
-	_, most, _ := g.counts(false)
+// checkThrottle checks what the gateway has counted.
+func checkThrottle(ctx context.Context, s *runner.Runner, g *gateway, before int, killed string) (err error) {
+	_, most := g.counts(false)
 	switch {
 	case before <= permits:
 		return fmt.Errorf("without permits the gateway had no more than %d calls at a time: there was nothing to throttle", before)

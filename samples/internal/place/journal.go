@@ -1,6 +1,9 @@
 package place
 
-import "context"
+import (
+	"context"
+	"database/sql"
+)
 
 // Journal notes what was done, each thing once, and only for those whose token is
 // not stale. It is what a protected resource may look like.
@@ -8,14 +11,18 @@ type Journal struct{ *Data }
 
 // Create makes the tables.
 func (j Journal) Create(ctx context.Context) error {
-	return j.Data.Create(ctx, "CREATE TABLE @journal (done text PRIMARY KEY, writer text NOT NULL)")
+	return j.Data.Create(ctx, "CREATE TABLE journal (done text PRIMARY KEY, writer text NOT NULL)")
 }
 
 // Note notes that something was done, and by whom, and reports whether it is the
 // first to do so.
 func (j Journal) Note(ctx context.Context, resource string, token int64, done, by string) (first bool, err error) {
-	err = j.Do(ctx, resource, token, func(ctx context.Context, tx Tx) error {
-		rows, err := tx.Exec(ctx, "INSERT INTO @journal (done, writer) VALUES ($1, $2) ON CONFLICT (done) DO NOTHING", done, by)
+	err = j.Do(ctx, resource, token, func(ctx context.Context, tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, "INSERT INTO journal (done, writer) VALUES ($1, $2) ON CONFLICT (done) DO NOTHING", done, by)
+		if err != nil {
+			return err
+		}
+		rows, err := result.RowsAffected()
 		first = rows == 1
 		return err
 	})
@@ -26,8 +33,8 @@ func (j Journal) Note(ctx context.Context, resource string, token int64, done, b
 // not noted, no holder of a smaller token can note it any more.
 func (j Journal) Has(ctx context.Context, resource string, token int64, done string) (bool, error) {
 	count := 0
-	err := j.Do(ctx, resource, token, func(ctx context.Context, tx Tx) error {
-		return tx.Scan(ctx, &count, "SELECT COUNT(*) FROM @journal WHERE done = $1", done)
+	err := j.Do(ctx, resource, token, func(ctx context.Context, tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM journal WHERE done = $1", done).Scan(&count)
 	})
 	return count == 1, err
 }
@@ -35,9 +42,9 @@ func (j Journal) Has(ctx context.Context, resource string, token int64, done str
 // All returns what was done, and by whom.
 func (j Journal) All(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
-	return all, j.Each(ctx, "SELECT done, writer FROM @journal", func(scan func(...any) error) error {
+	return all, Each(ctx, j.DB, "SELECT done, writer FROM journal", func(row *sql.Rows) error {
 		var done, by string
-		err := scan(&done, &by)
+		err := row.Scan(&done, &by)
 		all[done] = by
 		return err
 	})

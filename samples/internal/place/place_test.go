@@ -1,8 +1,10 @@
 package place_test
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,10 +30,11 @@ func TestTemporaryFileOnSQLiteIsRemoved(t *testing.T) {
 
 func TestClearOnSQLiteLeavesTheRestOfTheFile(t *testing.T) {
 	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "mine.db"))
-	mine, err := place.Place{Data: url, Scope: "sample"}.Open()
+	mine, err := sql.Open("sqlite3", "file:"+strings.TrimPrefix(url, "sqlite://"))
 	require.NoError(t, err)
 	defer mine.Close()
-	require.NoError(t, mine.Exec(t.Context(), "CREATE TABLE @test (a text)"))
+	_, err = mine.ExecContext(t.Context(), "CREATE TABLE sample_test (a text)")
+	require.NoError(t, err)
 	p, clear, err := place.SetUp(t.Context(), "test", url)
 	require.NoError(t, err)
 	use(t, p)
@@ -43,7 +46,7 @@ func TestClearOnPostgres(t *testing.T) {
 	p, clear, err := place.SetUp(t.Context(), "test", server(t, "LEASING_TEST_POSTGRES"))
 	require.NoError(t, err)
 	use(t, p)
-	db, err := p.Open()
+	db, err := sql.Open(p.Driver, p.Data)
 	require.NoError(t, err)
 	defer db.Close()
 	schemas := "SELECT nspname FROM pg_namespace WHERE nspname = '" + p.Scope + "'"
@@ -53,11 +56,11 @@ func TestClearOnPostgres(t *testing.T) {
 }
 
 // column returns the only column of a query's rows.
-func column(t *testing.T, data *place.Data, query string) (all []string) {
+func column(t *testing.T, db *sql.DB, query string) (all []string) {
 	t.Helper()
-	require.NoError(t, data.Each(t.Context(), query, func(scan func(...any) error) error {
+	require.NoError(t, place.Each(t.Context(), db, query, func(row *sql.Rows) error {
 		var value string
-		err := scan(&value)
+		err := row.Scan(&value)
 		all = append(all, value)
 		return err
 	}))

@@ -1,4 +1,4 @@
-package show
+package runner
 
 import (
 	"context"
@@ -11,29 +11,29 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/place"
 )
 
-// Scenario is a play, and what its workers do.
+// Scenario is what a parent process and its workers do.
 type Scenario struct {
 	Name  string
 	About string        // in a line
 	TTL   time.Duration // of the workers' leases; raised to the backend's least
-	// Play starts workers and checks the outcome: an error is a broken promise.
-	Play func(ctx context.Context, s *Show) error
+	// Control starts workers and checks the outcome: an error is a broken promise.
+	Control func(ctx context.Context, s *Runner) error
 	// Work is what a worker does. Its error ends the run.
 	Work func(ctx context.Context, w *Worker) error
 }
 
-// Show is one run of a scenario. Its methods are for one goroutine.
-type Show struct {
-	*Crew
+// Runner is one run of a scenario. Its methods are for one goroutine.
+type Runner struct {
+	*Workers
 	Place   place.Place
 	Data    *place.Data
-	Manager leasing.Manager // the play's own
+	Manager leasing.Manager // the parent's own
 	TTL     time.Duration   // as granted
 	out     io.Writer
 	start   time.Time
 }
 
-// Run sets the place up, plays, and clears everything away.
+// Run sets the place up, runs the scenario, and removes everything.
 func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err error) {
 	where, clear, err := place.SetUp(ctx, scenario.Name, url)
 	if err != nil {
@@ -45,7 +45,7 @@ func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err
 		return err
 	}
 	defer also(&err, data.Close)
-	manager, closeManager, err := where.Manager(ctx, leasing.Options{Owner: "play", TTL: scenario.TTL, RaiseToMinTTL: true})
+	manager, closeManager, err := where.Manager(ctx, leasing.Options{Owner: "parent", TTL: scenario.TTL, RaiseToMinTTL: true})
 	if err != nil {
 		return err
 	}
@@ -55,9 +55,9 @@ func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err
 	limit := time.Minute + 10*(ttl-scenario.TTL) // far more than any takes, also on a slow machine
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %v", scenario.Name, limit))
 	defer cancel()
-	s := &Show{Crew: newCrew(scenario.Name, where), Place: where, Data: data, Manager: manager, TTL: ttl, out: out, start: time.Now()}
+	s := &Runner{Workers: newWorkers(scenario.Name, where), Place: where, Data: data, Manager: manager, TTL: ttl, out: out, start: time.Now()}
 	defer s.end()
-	return scenario.Play(ctx, s)
+	return scenario.Control(ctx, s)
 }
 
 // also calls what cleans up, and keeps its error if there is no other.
@@ -69,7 +69,7 @@ func also(err *error, clean func() error) {
 
 // Workers starts workers named w1 and so on, prints what they report, and passes
 // it to on, until all are gone.
-func (s *Show) Workers(ctx context.Context, n int, arg string, on func(Report) error) error {
+func (s *Runner) RunWorkers(ctx context.Context, n int, arg string, on func(Report) error) error {
 	for i := range n {
 		if err := s.Start(fmt.Sprintf("w%d", i+1), arg); err != nil {
 			return err
@@ -89,24 +89,24 @@ func (s *Show) Workers(ctx context.Context, n int, arg string, on func(Report) e
 }
 
 // Line prints a report that has a text.
-func (s *Show) Line(r Report) {
+func (s *Runner) Line(r Report) {
 	if r.Text != "" {
 		_, _ = fmt.Fprintf(s.out, "%6.2fs  %-3s %s\n", r.At.Sub(s.start).Seconds(), r.Worker, r.Text)
 	}
 }
 
-// Act prints what the play does.
-func (s *Show) Act(format string, args ...any) {
+// Announce prints what the parent does.
+func (s *Runner) Announce(format string, args ...any) {
 	s.Line(Report{At: time.Now(), Text: "── " + fmt.Sprintf(format, args...)})
 }
 
 // OK prints a check that has passed.
-func (s *Show) OK(format string, args ...any) {
+func (s *Runner) OK(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, "ok  %s\n", fmt.Sprintf(format, args...))
 }
 
 // Table prints rows, the first of them headings.
-func (s *Show) Table(rows ...[]any) {
+func (s *Runner) Table(rows ...[]any) {
 	_, _ = fmt.Fprintln(s.out)
 	table := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
 	for _, row := range rows {

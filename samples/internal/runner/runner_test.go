@@ -1,6 +1,6 @@
 //go:build unix
 
-package show_test
+package runner_test
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 func TestMain(m *testing.M) {
-	show.WorkerMain(show.Scenario{Name: "test", Work: work})
+	runner.WorkerMain(runner.Scenario{Name: "test", Work: work})
 	goleak.VerifyTestMain(m)
 }
 
 // work does what the worker's argument says.
-func work(ctx context.Context, w *show.Worker) error {
+func work(ctx context.Context, w *runner.Worker) error {
 	switch w.Arg {
 	case "fail":
 		return errors.New("out of paper")
@@ -34,17 +34,17 @@ func work(ctx context.Context, w *show.Worker) error {
 		<-ctx.Done()
 		w.Say("goodbye", 0, "")
 	default:
-		w.Cue("before", 0, "")
+		w.SayAndWait("before", 0, "")
 		w.Say("after", 0, "")
 	}
 	return nil
 }
 
-// run runs a play and checks that it leaves nothing behind; goleak looks for
+// run runs a scenario and checks that it leaves nothing behind; goleak looks for
 // those who wait for workers.
-func run(ctx context.Context, t *testing.T, play func(context.Context, *show.Show) error) error {
+func run(ctx context.Context, t *testing.T, control func(context.Context, *runner.Runner) error) error {
 	t.Setenv("TMPDIR", t.TempDir())
-	err := show.Run(ctx, show.Scenario{Name: "test", TTL: time.Second, Play: play}, "", t.Output())
+	err := runner.Run(ctx, runner.Scenario{Name: "test", TTL: time.Second, Control: control}, "", t.Output())
 	left, readErr := os.ReadDir(os.Getenv("TMPDIR"))
 	require.NoError(t, readErr)
 	require.Empty(t, left, "left behind")
@@ -52,7 +52,7 @@ func run(ctx context.Context, t *testing.T, play func(context.Context, *show.Sho
 }
 
 // next waits for a report of a kind.
-func next(ctx context.Context, t *testing.T, s *show.Show, kind string) show.Report {
+func next(ctx context.Context, t *testing.T, s *runner.Runner, kind string) runner.Report {
 	t.Helper()
 	r, err := s.Next(ctx)
 	require.NoError(t, err)
@@ -61,37 +61,37 @@ func next(ctx context.Context, t *testing.T, s *show.Show, kind string) show.Rep
 }
 
 func TestWorkerWaitsForItsCueAlsoWhilePaused(t *testing.T) {
-	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
 		require.NoError(t, s.Start("w1", ""))
 		require.Equal(t, "w1", next(ctx, t, s, "before").Worker)
 		require.NoError(t, s.Pause("w1"))
 		require.NoError(t, s.Resume("w1"))
-		require.NoError(t, s.Cue("w1"))
+		require.NoError(t, s.Continue("w1"))
 		next(ctx, t, s, "after")
 		require.Equal(t, 1, s.Running())
-		next(ctx, t, s, show.Exited)
+		next(ctx, t, s, runner.Exited)
 		require.Equal(t, 0, s.Running())
 		return nil
 	}))
 }
 
 func TestKilledWorkerIsNoError(t *testing.T) {
-	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
 		require.NoError(t, s.Start("w1", ""))
 		next(ctx, t, s, "before")
-		require.NoError(t, s.Kill("w1"))
-		require.Equal(t, "is gone: signal: killed", next(ctx, t, s, show.Exited).Text)
+		s.Kill("w1")
+		require.Equal(t, "is gone: signal: killed", next(ctx, t, s, runner.Exited).Text)
 		return nil
 	}))
 }
 
 func TestDismissedWorkerEndsInOrder(t *testing.T) {
-	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
 		require.NoError(t, s.Start("w1", "stay"))
 		next(ctx, t, s, "here")
-		require.NoError(t, s.Dismiss("w1"))
+		require.NoError(t, s.Stop("w1"))
 		next(ctx, t, s, "goodbye")
-		require.Equal(t, "is gone: exit status 0", next(ctx, t, s, show.Exited).Text)
+		require.Equal(t, "is gone: exit status 0", next(ctx, t, s, runner.Exited).Text)
 		return nil
 	}))
 }
@@ -100,7 +100,7 @@ func TestWorkerThatFailsEndsTheRun(t *testing.T) {
 	for arg, text := range map[string]string{
 		"fail": "out of paper", "leave": "is gone: exit status 3", "babble": `said "this is no report"`,
 	} {
-		err := run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+		err := run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
 			require.NoError(t, s.Start("w1", arg))
 			_, err := s.Next(ctx)
 			return err
@@ -111,7 +111,7 @@ func TestWorkerThatFailsEndsTheRun(t *testing.T) {
 
 func TestRunThatIsInterruptedLeavesNothingBehind(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := run(ctx, t, func(ctx context.Context, s *show.Show) error {
+	err := run(ctx, t, func(ctx context.Context, s *runner.Runner) error {
 		for _, name := range []string{"w1", "w2"} {
 			require.NoError(t, s.Start(name, "stay"))
 			next(ctx, t, s, "here")
@@ -124,18 +124,18 @@ func TestRunThatIsInterruptedLeavesNothingBehind(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestTellReachesThePlay(t *testing.T) {
-	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *show.Show) error {
+func TestSendReachesTheParent(t *testing.T) {
+	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
 		told := make(chan struct{})
 		go func() {
 			defer close(told)
-			s.Tell(ctx, show.Report{Kind: "mine"})
+			s.Send(ctx, runner.Report{Kind: "mine"})
 		}()
 		next(ctx, t, s, "mine")
 		<-told
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
-		s.Tell(ended, show.Report{Kind: "nobody listens"})
+		s.Send(ended, runner.Report{Kind: "nobody reads"})
 		return nil
 	}))
 }

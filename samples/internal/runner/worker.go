@@ -1,4 +1,4 @@
-package show
+package runner
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 // workerVariable holds a worker's configuration and makes a process one.
 const workerVariable = "LEASING_SAMPLE_WORKER"
 
-// Report is what a worker tells. Kinds are the scenario's own, but for these.
+// Report is what a worker reports. Kinds are the scenario's own, but for these.
 // Text is printed.
 type Report struct {
 	Worker string
@@ -47,8 +47,8 @@ type Worker struct {
 	Data     *place.Data     `json:"-"`
 	Manager  leasing.Manager `json:"-"`
 
-	mu   sync.Mutex // of standard output
-	cues chan struct{}
+	mu    sync.Mutex // of standard output
+	input chan struct{}
 }
 
 // WorkerMain does a worker's work and ends the process, if it is a worker's.
@@ -58,7 +58,7 @@ func WorkerMain(scenarios ...Scenario) {
 	if config == "" {
 		return
 	}
-	w := &Worker{cues: make(chan struct{})}
+	w := &Worker{input: make(chan struct{})}
 	if err := json.Unmarshal([]byte(config), w); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
@@ -99,17 +99,17 @@ func (w *Worker) run(ctx context.Context, s Scenario) (err error) {
 	return s.Work(ctx, w)
 }
 
-// farewell is how long a worker may take to end in order.
-const farewell = 10 * time.Second
+// stopLimit is how long a worker may take to end in order.
+const stopLimit = 10 * time.Second
 
-// listen takes the cues in. Their end tells the worker to end its work: it was
-// dismissed, or its parent has died without a word.
+// listen reads the input. Its end tells the worker to end its work: it was
+// stopped, or its parent has died without a word.
 func (w *Worker) listen(stop func()) {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		w.cues <- struct{}{}
+		w.input <- struct{}{}
 	}
 	stop()
-	<-time.After(farewell)
+	<-time.After(stopLimit)
 	os.Exit(1)
 }
 
@@ -130,10 +130,13 @@ func (w *Worker) Say(kind string, number int64, format string, args ...any) {
 	w.Report(Report{Kind: kind, Number: number, Text: fmt.Sprintf(format, args...)})
 }
 
-// Cue says something and waits until the play lets the worker go on. It stands for
-// something that takes time, and obeys no context: a process that is paused or
-// killed here doesn't either.
-func (w *Worker) Cue(kind string, number int64, format string, args ...any) {
+// SayAndWait says something and waits.
+func (w *Worker) SayAndWait(kind string, number int64, format string, args ...any) {
 	w.Say(kind, number, format, args...)
-	<-w.cues
+	w.Wait()
 }
+
+// Wait waits until the parent lets the worker go on. It stands for something that
+// takes time, and obeys no context: a process that is paused or killed here doesn't
+// either.
+func (w *Worker) Wait() { <-w.input }

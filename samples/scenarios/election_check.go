@@ -3,18 +3,19 @@ package main
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/distributedleasing/leasing/samples/internal/place"
-	"github.com/distributedleasing/leasing/samples/internal/show"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
-// referee decides, from what the workers reported and what the ledger holds,
+// checker decides, from what the workers reported and what the ledger holds,
 // whether the promises were kept.
-type referee struct {
+type checker struct {
 	terms map[int64]*term // by token
 	wrote map[int64]row   // by number: what the workers say the ledger has accepted
 }
@@ -33,10 +34,10 @@ type row struct {
 	writer        string
 }
 
-func newReferee() *referee { return &referee{terms: map[int64]*term{}, wrote: map[int64]row{}} }
+func newChecker() *checker { return &checker{terms: map[int64]*term{}, wrote: map[int64]row{}} }
 
 // see takes a report in.
-func (f *referee) see(r show.Report) {
+func (f *checker) see(r runner.Report) {
 	if r.Kind == elected {
 		f.terms[r.Token] = &term{worker: r.Worker, token: r.Token, elected: r.At}
 	}
@@ -56,7 +57,7 @@ func (f *referee) see(r show.Report) {
 }
 
 // end notes that a leader has stopped, or was killed.
-func (f *referee) end(token int64, at time.Time) {
+func (f *checker) end(token int64, at time.Time) {
 	if t := f.terms[token]; t.over.IsZero() || at.Before(t.over) {
 		t.over = at
 	}
@@ -72,7 +73,7 @@ func (t *term) trustEnds() time.Time {
 
 // trustApart checks that no two leaders trusted their lease at the same time,
 // and returns how close the closest came.
-func (f *referee) trustApart() (closest time.Duration, err error) {
+func (f *checker) trustApart() (closest time.Duration, err error) {
 	terms := slices.SortedFunc(maps.Values(f.terms), func(a, b *term) int { return cmp.Compare(a.token, b.token) })
 	for i := 1; i < len(terms); i++ {
 		before, after := terms[i-1], terms[i]
@@ -90,7 +91,7 @@ func (f *referee) trustApart() (closest time.Duration, err error) {
 
 // ledgerHolds checks the ledger: each row was written by the leader whose
 // token it bears, the tokens never fall, and no row that was reported is missing.
-func (f *referee) ledgerHolds(rows []row) error {
+func (f *checker) ledgerHolds(rows []row) error {
 	last := int64(0)
 	for _, r := range rows {
 		t := f.terms[r.token]
@@ -111,9 +112,9 @@ func (f *referee) ledgerHolds(rows []row) error {
 }
 
 func ledgerOf(ctx context.Context, data *place.Data) (all []row, err error) {
-	err = data.Each(ctx, "SELECT number, token, writer FROM @ledger ORDER BY number", func(scan func(...any) error) error {
+	err = place.Each(ctx, data.DB, "SELECT number, token, writer FROM ledger ORDER BY number", func(rows *sql.Rows) error {
 		var r row
-		err := scan(&r.number, &r.token, &r.writer)
+		err := rows.Scan(&r.number, &r.token, &r.writer)
 		all = append(all, r)
 		return err
 	})

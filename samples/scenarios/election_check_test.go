@@ -1,0 +1,82 @@
+//go:build unix
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/samples/internal/runner"
+)
+
+// What a demo with a broken lease, or a ledger without its check, would report.
+
+func lasting(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+func at(seconds float64) time.Time { return time.Unix(0, 0).Add(lasting(seconds)) }
+
+func checkerOf(reports ...runner.Report) *checker {
+	f := newChecker()
+	for _, r := range reports {
+		f.see(r)
+	}
+	return f
+}
+
+func TestCheckerFindsTwoLeadersAtATime(t *testing.T) {
+	first := runner.Report{Kind: elected, Worker: "w1", Token: 1, At: at(0), Trust: lasting(3)}
+	tests := map[string]struct {
+		checker *checker
+		closest time.Duration // negative: two at a time
+	}{
+		"after the trust has ended": {checkerOf(first,
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: lasting(3)}), lasting(0.1)},
+		"before": {checkerOf(first,
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(2.9), Trust: lasting(3)}), lasting(-0.1)},
+		"after a renewal": {checkerOf(first,
+			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(1), Trust: lasting(2.5), Number: 1},
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: lasting(3)}), lasting(-0.4)},
+		"of a leader that believes in itself after waking up": {checkerOf(first,
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: lasting(3)},
+			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(5), Trust: lasting(0.1), Number: 1}), lasting(-2)},
+		"of a leader that has stopped, told late": {checkerOf(first,
+			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(1.1), Trust: lasting(3)},
+			runner.Report{Kind: stopping, Worker: "w1", Token: 1, At: at(1)},
+			runner.Report{Kind: resigned, Worker: "w1", Token: 1, At: at(1.2)}), lasting(0.1)},
+	}
+	for name, test := range tests {
+		closest, err := test.checker.trustApart()
+		if closest.Round(time.Millisecond) != test.closest || (err != nil) != (test.closest < 0) {
+			t.Errorf("%s: %v, %v", name, closest, err)
+		}
+	}
+	killed := checkerOf(first, runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(2), Trust: lasting(3)})
+	killed.end(1, at(1))
+	if closest, err := killed.trustApart(); err != nil || closest != lasting(1) {
+		t.Errorf("killed: %v, %v", closest, err)
+	}
+}
+
+func TestCheckerReadsTheLedger(t *testing.T) {
+	terms := []runner.Report{
+		{Kind: elected, Worker: "w1", Token: 1}, {Kind: elected, Worker: "w2", Token: 2},
+		{Kind: wrote, Worker: "w2", Token: 2, Number: 2},
+	}
+	w1, w2 := row{1, 1, "w1"}, row{2, 2, "w2"}
+	for want, test := range map[string]struct {
+		rows []row
+		more []runner.Report
+	}{
+		"":                              {rows: []row{w1, w2}},
+		"a stale write was accepted":    {rows: []row{w1, w2, {3, 1, "w1"}}},
+		"w2 did not lead with token 1":  {rows: []row{{1, 1, "w2"}, w2}},
+		"w1 did not lead with token 99": {rows: []row{w1, w2, {3, 99, "w1"}}},
+		"is not in the ledger":          {rows: []row{w1}},
+	} {
+		err := checkerOf(append(terms, test.more...)...).ledgerHolds(test.rows)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
