@@ -3,8 +3,6 @@ package place
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"net/url"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "github.com/ncruces/go-sqlite3/driver"
@@ -62,20 +60,4 @@ func Each(ctx context.Context, db *sql.DB, query string, each func(row *sql.Rows
 		}
 	}
 	return rows.Err()
-}
-
-// fileName is the data source name of an SQLite file. A transaction takes the file's
-// write lock when it begins: one that reads first could not get it later if somebody
-// has written in between.
-func fileName(path string) string {
-	file := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
-	return file.String()
-}
-
-func withDB(driver, name string, do func(*sql.DB) error) error {
-	db, err := sql.Open(driver, name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(db), db.Close())
 }

@@ -3,8 +3,8 @@ package place
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,27 +27,38 @@ type Place struct {
 }
 
 // SetUp makes the place of a run of the named sample, and returns what removes
-// it. Without a URL the leases are in a temporary SQLite file.
+// it. Without a URL the leases are in a temporary SQLite file; where the URL names such a
+// file they are in one beside it.
 func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, error) {
 	folder, err := os.MkdirTemp("", "leasing-"+sample+"-")
 	if err != nil {
 		return Place{}, nil, err
 	}
-	p := Place{
-		Leases: rawURL, Driver: "sqlite3", Data: fileName(filepath.Join(folder, "data.db")),
-		Scope: "sample_" + sample + "_" + strings.ToLower(rand.Text()[:8]),
-	}
-	if rawURL == "" {
-		p.Leases = "sqlite://" + (&url.URL{Path: filepath.ToSlash(filepath.Join(folder, "leases.db"))}).EscapedPath()
-	}
+	scope := "sample_" + sample + "_" + strings.ToLower(rand.Text()[:8])
+	// A transaction takes the file's write lock when it begins: one that reads first could
+	// not get it later if somebody has written in between.
+	data := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(folder, "data.db"), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
+	p := Place{Leases: rawURL, Driver: "sqlite3", Data: data.String(), Scope: scope}
 	remove := func() error { return os.RemoveAll(folder) }
+	switch scheme(rawURL) {
+	case "":
+		if rawURL == "" {
+			p.Leases = "sqlite://" + (&url.URL{Path: filepath.ToSlash(filepath.Join(folder, "leases.db"))}).EscapedPath()
+		}
+	case "sqlite":
+		file, query, _ := strings.Cut(rawURL, "?")
+		p.Leases = file + "-" + scope + "?" + query
+		remove = func() error { return errors.Join(os.RemoveAll(folder), removeFiles(file+"-"+scope)) }
+	case "postgres", "postgresql":
+		p.Driver, p.Data = "pgx", withParameter(rawURL, "search_path", scope)
+		remove = func() error {
+			return errors.Join(os.RemoveAll(folder), p.dropSchema(context.WithoutCancel(ctx)))
+		}
+	}
 	if err := p.prepare(ctx); err != nil {
 		return p, nil, errors.Join(err, remove())
 	}
-	if strings.HasPrefix(scheme(rawURL), "postgres") {
-		p.Driver, p.Data = "pgx", withParameter(rawURL, "search_path", p.Scope)
-	}
-	return p, func() error { return errors.Join(p.drop(context.WithoutCancel(ctx), rawURL), remove()) }, nil
+	return p, remove, nil
 }
 
 // prepare makes what the leases need.
@@ -67,39 +78,24 @@ func (p Place) prepare(ctx context.Context) error {
 	return errors.Join(err, provider.Close())
 }
 
-// drop removes what the run has left on a server, or in a file of the user's. Redis
-// forgets by itself.
-func (p Place) drop(ctx context.Context, rawURL string) error {
+func (p Place) dropSchema(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	switch {
-	case p.Driver == "pgx":
-		return withDB(p.Driver, p.Data, func(db *sql.DB) error {
-			_, err := db.ExecContext(ctx, "DROP SCHEMA IF EXISTS "+p.Scope+" CASCADE")
-			return err
-		})
-	case scheme(rawURL) == "sqlite":
-		path, _, _ := strings.Cut(strings.TrimPrefix(rawURL, "sqlite://"), "?")
-		path, err := url.PathUnescape(path)
-		if err != nil {
-			return err
-		}
-		return withDB("sqlite3", fileName(path), func(db *sql.DB) error { return p.dropTables(ctx, db) })
+	data, err := p.Open()
+	if err != nil {
+		return err
 	}
-	return nil
+	_, err = data.ExecContext(ctx, "DROP SCHEMA IF EXISTS "+p.Scope+" CASCADE")
+	return errors.Join(err, data.Close())
 }
 
-func (p Place) dropTables(ctx context.Context, db *sql.DB) error {
-	var tables []string
-	err := Each(ctx, db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND instr(name, '"+p.Scope+"') = 1", func(row *sql.Rows) error {
-		var name string
-		err := row.Scan(&name)
-		tables = append(tables, name)
-		return err
-	})
-	for _, table := range tables {
-		_, dropped := db.ExecContext(ctx, `DROP TABLE "`+table+`"`)
-		err = errors.Join(err, dropped)
+// removeFiles removes an SQLite database and the files beside it.
+func removeFiles(database string) (err error) {
+	path, err := url.PathUnescape(strings.TrimPrefix(database, "sqlite://"))
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if removed := os.Remove(path + suffix); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
 	}
 	return err
 }
@@ -112,8 +108,6 @@ func (p Place) Provider(ctx context.Context) (leasing.Provider, error) {
 		return redislease.Open(ctx, redislease.Options{URL: p.Leases, Prefix: p.Scope, Retention: time.Minute})
 	case "postgres", "postgresql":
 		return sqllease.Open(ctx, sqllease.Options{URL: p.Leases, Schema: p.Scope})
-	case "sqlite":
-		return sqllease.Open(ctx, sqllease.Options{URL: p.Leases, Table: p.Scope + "_lease"})
 	}
 	return Open(ctx, p.Leases)
 }

@@ -2,9 +2,9 @@ package place_test
 
 import (
 	"database/sql"
+	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,18 +28,23 @@ func TestTemporaryFileOnSQLiteIsRemoved(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestClearOnSQLiteLeavesTheRestOfTheFile(t *testing.T) {
-	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "mine.db"))
-	mine, err := sql.Open("sqlite3", "file:"+strings.TrimPrefix(url, "sqlite://"))
-	require.NoError(t, err)
-	defer mine.Close()
-	_, err = mine.ExecContext(t.Context(), "CREATE TABLE sample_test (a text)")
-	require.NoError(t, err)
-	p, clear, err := place.SetUp(t.Context(), "test", url)
-	require.NoError(t, err)
-	use(t, p)
-	require.NoError(t, clear())
-	require.Equal(t, []string{"sample_test"}, column(t, mine, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"))
+func TestClearOnSQLiteLeavesTheFileAlone(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "with a % space")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.db"), []byte("mine"), 0o600))
+	file := url.URL{Path: filepath.ToSlash(filepath.Join(folder, "mine.db"))}
+	for _, query := range []string{"", "?migrate=true"} {
+		p, clear, err := place.SetUp(t.Context(), "test", "sqlite://"+file.EscapedPath()+query)
+		require.NoError(t, err)
+		use(t, p)
+		require.NoError(t, clear())
+		left, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		require.Len(t, left, 1)
+		text, err := os.ReadFile(filepath.Join(folder, "mine.db"))
+		require.NoError(t, err)
+		require.Equal(t, "mine", string(text))
+	}
 }
 
 func TestClearOnPostgres(t *testing.T) {

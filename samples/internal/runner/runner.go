@@ -67,7 +67,7 @@ func also(err *error, clean func() error) {
 	}
 }
 
-// Workers starts workers named w1 and so on, prints what they report, and passes
+// RunWorkers starts workers named w1 and so on, prints what they report, and passes
 // it to on, until all are gone.
 func (s *Runner) RunWorkers(ctx context.Context, n int, arg string, on func(Report) error) error {
 	for i := range n {
