@@ -53,7 +53,7 @@ bench: toolchain ## Benchmarks; BENCH=regexp, COUNT=n, BACKEND=name to have that
 	@$(on_backend) go test -C bench -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) -timeout=60m ./...
 
 .PHONY: bench-peers
-bench-peers: toolchain ## This library beside every Go peer on Redis, about 2 h; PEERS='-workloads cycles -rounds 1'
+bench-peers: toolchain ## This library beside every Go peer on Redis, in about 10 minutes; PEERS=-long, or '-workloads cycles,held'
 	@scripts/with-servers redis redlock -- go run -C bench ./peers $(PEERS)
 
 .PHONY: cover

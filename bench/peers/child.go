@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,28 +19,30 @@ import (
 // childVariable holds the task of a child process.
 const childVariable = "LEASING_PEERS_CHILD"
 
-// task is what a child does: a job, or, if Hold is set, to hold that name until
-// it is killed.
+// task is what a child does: a measurement, or, if Hold is set, to hold that name
+// until it is killed.
 type task struct {
-	Job  job
-	Hold string
+	Workload string
+	Peer     string
+	URL      string // of the peer's servers
+	Prefix   string // of the names it uses
+	Size     size
+	Hold     string
 }
 
-// outcome is what a child says at its end.
+// taskLimit is much longer than any measurement takes, even if nobody notices that
+// a killed holder's lock has ended.
+const taskLimit = 10 * time.Minute
+
+// outcome is what a child prints at its end.
 type outcome struct {
-	Metrics metrics `json:"metrics,omitempty"`
-	Error   string  `json:"error,omitempty"`
+	Metrics metrics
+	Error   string
 }
 
-// failure is an outcome with an error, in one line that is not too long.
-func failure(err error) outcome {
-	text := []rune(strings.ReplaceAll(err.Error(), "\n", "; "))
-	return outcome{Error: string(text[:min(len(text), 300)])}
-}
-
-// child is this program once more. Its standard input is a pipe that nobody
-// writes to: it ends with its parent.
-func child(ctx context.Context, t task) (*exec.Cmd, error) {
+// command is this program once more, for a task. Its standard input is a pipe that
+// nobody writes to: the child ends with its parent.
+func (t task) command(ctx context.Context) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -52,6 +58,29 @@ func child(ctx context.Context, t task) (*exec.Cmd, error) {
 	return cmd, err
 }
 
+// runApart does a task in a process of its own.
+func runApart(ctx context.Context, t task) (metrics, error) {
+	ctx, cancel := context.WithTimeout(ctx, taskLimit+10*time.Second)
+	defer cancel()
+	t.Prefix = "bench-peers:" + rand.Text()
+	cmd, err := t.command(ctx)
+	if err != nil {
+		return nil, err
+	}
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("the child process: %w", err)
+	}
+	var o outcome
+	if err := json.Unmarshal(text, &o); err != nil {
+		return nil, fmt.Errorf("the child process: %w", err)
+	}
+	if o.Error != "" {
+		return nil, errors.New(o.Error)
+	}
+	return o.Metrics, nil
+}
+
 // childMain is the main function of a child process.
 func childMain(text string) int {
 	var t task
@@ -63,16 +92,17 @@ func childMain(text string) int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3) // an orphan
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), t.Job.limit())
+	ctx, cancel := context.WithTimeout(context.Background(), taskLimit)
 	defer cancel()
 	if t.Hold != "" {
-		fmt.Fprintln(os.Stderr, "peers: hold:", hold(ctx, t.Job, t.Hold))
+		fmt.Fprintln(os.Stderr, "peers: hold:", t.hold(ctx))
 		return 1
 	}
-	m, err := t.Job.run(ctx)
-	o := outcome{Metrics: m.finite()}
-	if err != nil {
-		o = failure(err)
+	m, err := t.run(ctx)
+	o := outcome{Metrics: m}
+	if err != nil { // in one line that is not too long
+		o.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
+		o.Error = o.Error[:min(len(o.Error), 300)]
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(o); err != nil {
 		return 1
@@ -80,44 +110,22 @@ func childMain(text string) int {
 	return 0
 }
 
-// run does a job in this process.
-func (j job) run(ctx context.Context) (_ metrics, err error) {
-	w, err := workloadByName(j.Workload)
+// run does a measurement in this process.
+func (t task) run(ctx context.Context) (m metrics, err error) {
+	at := slices.IndexFunc(workloads, func(w workload) bool { return w.name == t.Workload })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no workload %q", t.Workload)
+	}
+	b, err := newBench(t)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSite(j)
-	if err != nil {
-		return nil, err
+	defer func() { err = cmp.Or(err, b.close(ctx)) }()
+	m, err = workloads[at].run(ctx, b)
+	for key, value := range m {
+		if math.IsNaN(value) || math.IsInf(value, 0) { // which JSON can't hold
+			delete(m, key)
+		}
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if s.peer.Name == publish.Name {
-		return wakeup(ctx, s)
-	}
-	return w.run(ctx, s)
-}
-
-// runApart does a job in a process of its own.
-func (j job) runApart(ctx context.Context) outcome {
-	ctx, cancel := context.WithTimeout(ctx, j.limit()+10*time.Second)
-	defer cancel()
-	cmd, err := child(ctx, task{Job: j})
-	if err != nil {
-		return failure(err)
-	}
-	text, err := cmd.Output()
-	var o outcome
-	if err == nil {
-		err = json.Unmarshal(text, &o)
-	}
-	if err != nil {
-		return failure(fmt.Errorf("the child process: %w", err))
-	}
-	return o
-}
-
-// limit is when a job is given up: much later than it takes, even if nobody
-// notices that a killed holder's lock has ended.
-func (j job) limit() time.Duration {
-	return 5*time.Minute + 2*j.Variant.For + time.Duration(j.Variant.Samples)*time.Second
+	return m, err
 }

@@ -3,128 +3,126 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
-	"github.com/distributedleasing/leasing/bench/peers/internal/stats"
 )
 
-// errTwo is the end of a measurement: what is measured is no lock.
+// errTwo ends a measurement: what is measured is no lock.
 var errTwo = errors.New("two had the name at the same time")
 
-// section is for how long a fighter holds the name.
-const section = time.Millisecond
-
-// contended measures a fight for one name.
-func contended(ctx context.Context, s *site) (metrics, error) {
-	clients, err := s.openFor(ctx, s.Variant.Count)
-	if err != nil {
-		return nil, err
-	}
-	running, stop := context.WithCancelCause(ctx)
-	a := &arena{name: s.name("name"), shares: make([]atomic.Int64, len(clients))}
-	var all sync.WaitGroup
-	for i, client := range clients {
-		all.Go(func() {
-			if err := a.fight(running, client, i); err != nil {
-				stop(err)
-			}
-		})
-	}
-	var score score
-	used, err := s.measured(running, func() error {
-		from := a.score()
-		err := pause(running, s.Variant.For)
-		score = a.score().since(from)
-		return err
-	})
-	failure := context.Cause(running)
-	stop(nil)
-	all.Wait()
-	if err = errors.Join(failure, err); err != nil {
-		return nil, err
-	}
-	return score.metrics(used), nil
-}
-
-// arena is the name that is fought for, and what came of it.
-type arena struct {
-	name     string
-	inside   atomic.Int32
-	last     atomic.Int64 // who had it last, plus one
-	handoffs atomic.Int64
-	shares   []atomic.Int64 // sections of each
-}
-
-// fight goes on until running ends. The lock may end with it.
-func (a *arena) fight(running context.Context, client lockers.Locker, who int) error {
-	for {
-		lock, err := client.Acquire(running, a.name)
-		if running.Err() == nil && err != nil {
-			return err
-		}
+// contended measures clients that compete for one name.
+func contended(clients int) func(context.Context, *bench) (metrics, error) {
+	return func(ctx context.Context, b *bench) (metrics, error) {
+		c := &contest{bench: b, hold: func() time.Duration { return time.Millisecond }}
+		used, err := c.run(ctx, b.Size.Window, clients, b.peer.Name != "mutex") // which is one for all
 		if err != nil {
-			return nil //nolint:nilerr // the end of the fight
+			return nil, err
 		}
-		if err := a.hold(who); err != nil {
+		n := float64(len(c.handoffs))
+		return metrics{
+			"handoffs": n / used.elapsed.Seconds(),
+			"fairness": jain(c.sections),
+			"commands": float64(used.commands) / n,
+		}, nil
+	}
+}
+
+// handoff measures the time from one's release to the next one's lock. A holder keeps
+// the others waiting at random, over more than the 100 ms at which some of them ask.
+func handoff(waiters int, separate bool) func(context.Context, *bench) (metrics, error) {
+	return func(ctx context.Context, b *bench) (metrics, error) {
+		c := &contest{bench: b, yields: true, hold: func() time.Duration { return 20*time.Millisecond + rand.N(100*time.Millisecond) }}
+		if _, err := c.run(ctx, b.Size.Handoffs, waiters+1, separate); err != nil {
+			return nil, err
+		}
+		if len(c.handoffs) == 0 {
+			return nil, errors.New("the name was never handed on")
+		}
+		return metrics{"p50": median(c.handoffs) / float64(time.Millisecond)}, nil
+	}
+}
+
+// contest is one name that goroutines want, and what came of it.
+type contest struct {
+	bench  *bench
+	hold   func() time.Duration // for how long each holds it
+	yields bool                 // one that has released asks again when another has the name
+
+	mu       sync.Mutex
+	held     bool
+	last     int           // who had it last, plus one
+	released time.Time     // when that one called its release
+	handedOn chan struct{} // closed when another gets the name
+	handoffs []time.Duration
+	sections []int64 // how often each had it
+}
+
+func (c *contest) run(ctx context.Context, window time.Duration, n int, separate bool) (usage, error) {
+	clients, err := c.bench.clients(ctx, n, separate)
+	if err != nil {
+		return usage{}, err
+	}
+	c.handedOn, c.sections = make(chan struct{}), make([]int64, n)
+	return c.bench.during(ctx, window, clients, c.compete)
+}
+
+// compete goes on until running ends.
+func (c *contest) compete(running context.Context, client lockers.Locker, who int) error {
+	for running.Err() == nil {
+		lock, err := client.Acquire(running, c.bench.name("name"))
+		if err != nil {
+			return err // or the end of the measurement
+		}
+		if err := c.enter(who); err != nil {
 			return err
 		}
+		time.Sleep(c.hold())
+		handedOn := c.leave()
 		if err := lock.Release(context.WithoutCancel(running)); err != nil && running.Err() == nil {
 			return err
 		}
+		if !c.yields {
+			continue
+		}
+		select {
+		case <-handedOn:
+		case <-running.Done():
+		}
 	}
-}
-
-func (a *arena) hold(who int) error {
-	if a.inside.Add(1) != 1 {
-		return errTwo
-	}
-	if a.last.Swap(int64(who)+1) != int64(who)+1 {
-		a.handoffs.Add(1)
-	}
-	time.Sleep(section)
-	a.shares[who].Add(1)
-	a.inside.Add(-1)
 	return nil
 }
 
-// score is what has been fought out up to a moment, or between two.
-type score struct {
-	handoffs int64
-	shares   []int64
-}
-
-func (a *arena) score() score {
-	s := score{handoffs: a.handoffs.Load(), shares: make([]int64, len(a.shares))}
-	for i := range a.shares {
-		s.shares[i] = a.shares[i].Load()
+// enter notes who has the name now. It locks mu.
+func (c *contest) enter(who int) error {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held {
+		return errTwo
 	}
-	return s
-}
-
-func (s score) since(from score) score {
-	d := score{handoffs: s.handoffs - from.handoffs, shares: make([]int64, len(s.shares))}
-	for i := range d.shares {
-		d.shares[i] = s.shares[i] - from.shares[i]
+	c.held = true
+	measuring := c.bench.measuring.Load()
+	if measuring {
+		c.sections[who]++
 	}
-	return d
-}
-
-func (s score) metrics(used bill) metrics {
-	var sections, starved int64
-	for _, share := range s.shares {
-		sections += share
-		if share == 0 {
-			starved++
+	if c.last != who+1 {
+		if measuring {
+			c.handoffs = append(c.handoffs, now.Sub(c.released))
 		}
+		c.last = who + 1
+		close(c.handedOn)
+		c.handedOn = make(chan struct{})
 	}
-	m := used.per(sections)
-	m["handoffs"] = float64(s.handoffs) / used.elapsed.Seconds()
-	m["sections"] = float64(sections) / used.elapsed.Seconds()
-	m["commands"] = float64(used.commands) / float64(s.handoffs)
-	m["fairness"] = stats.Jain(s.shares)
-	m["starved"] = float64(starved)
-	return m
+	return nil
+}
+
+// leave notes that the name will be released now. It locks mu.
+func (c *contest) leave() (handedOn <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held, c.released = false, time.Now()
+	return c.handedOn
 }

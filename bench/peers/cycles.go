@@ -1,93 +1,69 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// namesEach is how many names a goroutine takes turns with: a program's names
-// come again, so the servers know them.
-const namesEach = 16
+const (
+	// namesEach is how many names a goroutine takes turns with: a program's names
+	// come again, so the servers know them.
+	namesEach = 16
+	// mostFailures is after how many failures in a row nothing can be measured.
+	mostFailures = 100
+)
 
-// cycles measures acquire and release of names that nobody else wants.
-func cycles(ctx context.Context, s *site) (metrics, error) {
-	clients, err := s.openFor(ctx, s.Variant.Count)
-	if err != nil {
-		return nil, err
-	}
-	running, stop := context.WithCancelCause(ctx)
-	var sum tally
-	var all sync.WaitGroup
-	for i, client := range clients {
-		all.Go(func() {
-			if err := cycleOn(running, client, s.names(i), &sum); err != nil {
-				stop(err)
-			}
-		})
-	}
-	var n, failed int64
-	used, err := s.measured(running, func() error {
-		n, failed = sum.done.Load(), sum.failed.Load()
-		err := pause(running, s.Variant.For)
-		n, failed = sum.done.Load()-n, sum.failed.Load()-failed
-		return err
-	})
-	failure := context.Cause(running)
-	stop(nil)
-	all.Wait()
-	if err = cmp.Or(failure, err); err != nil {
-		return nil, err
-	}
-	m := used.per(n)
-	m["rate"] = float64(n) / used.elapsed.Seconds()
-	m["failed"] = float64(failed)
-	return m, nil
-}
-
-// tally counts cycles.
-type tally struct{ done, failed atomic.Int64 }
-
-// measured bills something after the settling time.
-func (s *site) measured(ctx context.Context, do func() error) (bill, error) {
-	if err := pause(ctx, s.Variant.Settle); err != nil {
-		return bill{}, err
-	}
-	return s.over(ctx, do)
-}
-
-// names returns the names of one goroutine.
-func (s *site) names(i int) []string {
-	names := make([]string, namesEach)
-	for k := range names {
-		names[k] = s.name(i, k)
-	}
-	return names
-}
-
-// cycleOn goes on until running ends, and finishes the cycle it is in. Failures
-// pass; if that many follow each other nothing can be measured.
-func cycleOn(running context.Context, client lockers.Locker, names []string, sum *tally) error {
-	const most = 100
-	ctx := context.WithoutCancel(running)
-	for i, inARow := 0, 0; running.Err() == nil; i++ {
-		if err := cycle(ctx, client, names[i%len(names)]); err != nil {
-			sum.failed.Add(1)
-			if inARow++; inARow == most {
-				return err
-			}
-			continue
+// cycles measures acquire and release of names that nobody else wants, from so many
+// goroutines with one client.
+func cycles(goroutines int) func(context.Context, *bench) (metrics, error) {
+	return func(ctx context.Context, b *bench) (metrics, error) {
+		clients, err := b.clients(ctx, goroutines, false)
+		if err != nil {
+			return nil, err
 		}
-		sum.done.Add(1)
-		inARow = 0
+		var done, failed atomic.Int64
+		used, err := b.during(ctx, b.Size.Window, clients, func(running context.Context, client lockers.Locker, who int) error {
+			for i, inARow := 0, 0; running.Err() == nil; i++ {
+				err := cycle(context.WithoutCancel(running), client, b.name(who, i%namesEach))
+				switch {
+				case err == nil:
+					inARow = 0
+					b.count(&done)
+				case inARow == mostFailures:
+					return err
+				default:
+					inARow++
+					b.count(&failed)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		n := float64(done.Load())
+		return metrics{
+			"rate":      n / used.elapsed.Seconds(),
+			"failed":    float64(failed.Load()),
+			"commands":  float64(used.commands) / n,
+			"allocs":    float64(used.mallocs) / n,
+			"clientCPU": float64(used.clientCPU) / float64(time.Microsecond) / n,
+			"serverCPU": float64(used.serverCPU) / float64(time.Microsecond) / n,
+		}, nil
 	}
-	return nil
 }
 
-// cycle takes a name and gives it back.
+// count adds one within the window.
+func (b *bench) count(n *atomic.Int64) {
+	if b.measuring.Load() {
+		n.Add(1)
+	}
+}
+
+// cycle acquires and releases a name.
 func cycle(ctx context.Context, client lockers.Locker, name string) error {
 	lock, err := client.Try(ctx, name)
 	if err != nil {

@@ -3,59 +3,62 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
-	"github.com/distributedleasing/leasing/bench/peers/internal/usage"
 )
 
 // held measures what it costs to keep many leases.
-func held(ctx context.Context, s *site) (metrics, error) {
-	client, err := s.open(ctx, &s.counter)
+func held(ctx context.Context, b *bench) (metrics, error) {
+	client, err := b.open(ctx, &b.counter)
 	if err != nil {
 		return nil, err
 	}
-	if err := cycle(ctx, client, s.name("warm")); err != nil { // opens connections, loads scripts
+	if err := cycle(ctx, client, b.name("first")); err != nil { // opens connections, loads scripts
 		return nil, err
 	}
-	heap := usage.Heap()
-	resident, hasResident := usage.RSS()
-	locks, err := s.keepMany(ctx, client)
+	heapBefore, rssBefore := heap(), rss()
+	memoryBefore, err := b.servers.Memory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	count := float64(len(locks))
-	m := metrics{"heap": float64(usage.Heap()-heap) / count}
-	used, err := s.over(ctx, func() error { return pause(ctx, s.Variant.For) })
+	locks, err := b.keepMany(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	for key, value := range used.perMinute() {
-		m[key] = value
+	m := metrics{"heap": (heap() - heapBefore) / float64(len(locks))}
+	used, err := b.over(ctx, func() error { return pause(ctx, b.Size.HeldWindow) })
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(m, used.perMinute())
+	memory, err := b.servers.Memory(ctx)
+	if err != nil {
+		return nil, err
 	}
 	m["goroutines"] = float64(runtime.NumGoroutine())
-	if now, ok := usage.RSS(); ok && hasResident {
-		m["rss"] = float64(now-resident) / count
-	}
-	lost, err := releaseAll(ctx, locks)
-	m["lost"] = float64(lost)
+	m["rss"] = (rss() - rssBefore) / 1e6
+	m["memory"] = (memory - memoryBefore) / 1e6
+	m["lost"], err = releaseAll(ctx, locks)
 	return m, err
 }
 
-// keepMany takes the leases evenly over 0.6 of the TTL, or as fast as it can if
+// keepMany acquires the leases evenly over lockers.RenewAt of the TTL, or as fast as it can if
 // that is too fast, so that their renewals are as even.
-func (s *site) keepMany(ctx context.Context, client lockers.Locker) ([]lockers.Lock, error) {
-	locks := make([]lockers.Lock, s.Variant.Count)
-	start, spread := time.Now(), 6*s.Variant.TTL/10
-	err := everywhere(len(locks), func(i int) error {
+func (b *bench) keepMany(ctx context.Context, client lockers.Locker) ([]lockers.Lock, error) {
+	locks := make([]lockers.Lock, b.Size.Leases)
+	start, spread := time.Now(), time.Duration(lockers.RenewAt*float64(b.ttl))
+	err := forEach(len(locks), func(i int) error {
 		due := start.Add(spread * time.Duration(i) / time.Duration(len(locks)))
 		if err := pause(ctx, time.Until(due)); err != nil {
 			return err
 		}
-		lock, err := tryAgain(ctx, client, s.name(i))
+		lock, err := b.acquireOne(ctx, client, i)
 		if err != nil {
 			return fmt.Errorf("lease %d: %w", i, err)
 		}
@@ -66,11 +69,11 @@ func (s *site) keepMany(ctx context.Context, client lockers.Locker) ([]lockers.L
 	return locks, err
 }
 
-// tryAgain lets a passing failure pass: rueidislock gives a server 20 ms to
-// answer, which a busy machine does not always.
-func tryAgain(ctx context.Context, client lockers.Locker, name string) (lock lockers.Lock, err error) {
-	for range 20 {
-		if lock, err = client.Try(ctx, name); err == nil {
+// acquireOne tries another name after a failure: rueidislock gives a server 20 ms to
+// answer, which is too short on a busy machine, and then the name may be taken.
+func (b *bench) acquireOne(ctx context.Context, client lockers.Locker, i int) (lock lockers.Lock, err error) {
+	for attempt := range 20 {
+		if lock, err = client.Try(ctx, b.name(i, attempt)); err == nil {
 			return lock, nil
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
@@ -82,36 +85,32 @@ func tryAgain(ctx context.Context, client lockers.Locker, name string) (lock loc
 
 // releaseAll returns how many leases were lost, by what their library knows or
 // finds at the release.
-func releaseAll(ctx context.Context, locks []lockers.Lock) (int64, error) {
+func releaseAll(ctx context.Context, locks []lockers.Lock) (float64, error) {
 	var lost atomic.Int64
-	err := everywhere(len(locks), func(i int) error {
+	err := forEach(len(locks), func(i int) error {
 		kept := locks[i].Kept()
 		if err := locks[i].Release(ctx); !kept || err != nil {
 			lost.Add(1)
 		}
 		return ctx.Err()
 	})
-	return lost.Load(), err
+	return float64(lost.Load()), err
 }
 
-// everywhere does something for each of n, from 64 goroutines. It returns one of
-// their errors.
-func everywhere(n int, do func(i int) error) error {
+// forEach does something for each of n, from 64 goroutines, and returns the first
+// error.
+func forEach(n int, do func(i int) error) error {
 	var next atomic.Int64
-	var all sync.WaitGroup
-	failures := make([]error, 64)
-	for w := range failures {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n) && failures[w] == nil; i = next.Add(1) - 1 {
-				failures[w] = do(int(i))
+	var all errgroup.Group
+	for range 64 {
+		all.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if err := do(int(i)); err != nil {
+					return err
+				}
 			}
+			return nil
 		})
 	}
-	all.Wait()
-	for _, err := range failures {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return all.Wait()
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -14,126 +16,158 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// variables name the servers, by how many there are in the URL.
-var variables = map[int]string{1: "LEASING_TEST_REDIS", 3: "LEASING_TEST_REDLOCK"}
+// The variables that name one server, and three independent ones.
+const (
+	oneServer    = "LEASING_TEST_REDIS"
+	threeServers = "LEASING_TEST_REDLOCK"
+)
 
 func main() {
 	if text := os.Getenv(childVariable); text != "" {
 		os.Exit(childMain(text))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := parentMain(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	status := parentMain(ctx, os.Args[1:], short, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
 }
 
-// parentMain measures what the flags ask for. Tables go to out, the progress
+// parentMain measures what the flags ask for. The table goes to out, the progress
 // and what is wrong to side.
-func parentMain(ctx context.Context, args []string, out, side io.Writer) int {
+func parentMain(ctx context.Context, args []string, size size, out, side io.Writer) int {
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.SetOutput(side)
-	someWorkloads := flags.String("workloads", "", "which, with commas between; default all: "+strings.Join(namesOf(workloads, workloadName), ","))
-	somePeers := flags.String("peers", "", "which, with commas between; default all: "+strings.Join(namesOf(peers, peerName), ","))
-	rounds := flags.Int("rounds", 3, "how often everything is measured")
-	quick := flags.Bool("quick", false, "so short that the figures mean nothing: a test of this program")
-	file := flags.String("json", "", "also write every round to this file; `make` runs this in bench/")
+	workloadNames := flags.String("workloads", "", "which, or how they begin, with commas between: "+names(workloads, workload.String))
+	peerNames := flags.String("peers", "", "which, with commas between: "+names(lockers.All, peerName))
+	isLong := flags.Bool("long", false, "measure longer and more often: more than an hour")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	if *rounds < 1 || flags.NArg() > 0 {
-		fmt.Fprintln(side, "peers: at least one round, and no arguments beside the flags")
-		return 2
+	if *isLong {
+		size = long
 	}
-	p, err := newPlan(list(*someWorkloads), list(*somePeers))
-	if err == nil {
-		p.rounds, p.quick = *rounds, *quick
-		p.urls, err = urls(p.servers())
+	p := plan{size: size, results: map[string][]metrics{}}
+	var err error
+	if p.workloads, err = pick(workloads, *workloadNames, workload.String); err == nil {
+		p.peers, err = pick(lockers.All, *peerNames, peerName)
 	}
-	if err == nil {
-		err = p.measure(ctx, *file, out, side)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
 	if err != nil {
 		fmt.Fprintln(side, "peers:", err)
+		return 2
+	}
+	start := time.Now()
+	version, err := p.serverVersion(ctx)
+	if err == nil {
+		p.measure(ctx, side)
+		err = p.writeTable(out, version, time.Since(start))
+	}
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		fmt.Fprintln(side, "peers:", err)
+	}
+	if err != nil || !p.complete() {
 		return 1
 	}
 	return 0
 }
 
-// measure runs the plan and shows what it found.
-func (p plan) measure(ctx context.Context, file string, out, side io.Writer) error {
-	where, err := thisMachine(ctx, p)
-	if err != nil {
-		return err
-	}
-	r := newReport(p, p.runAll(ctx, side))
-	r.Machine = where
-	if err := r.writeTables(out); err != nil {
-		return err
-	}
-	if err := r.writeFile(file); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if r.failed() {
-		return errFailed
-	}
-	return nil
-}
-
-// runAll runs all rounds, or until ctx ends. There are outcomes of as many as
-// were finished.
-func (p plan) runAll(ctx context.Context, side io.Writer) map[string][]outcome {
-	found := map[string][]outcome{}
-	for round := range p.rounds {
-		for _, m := range p.order(round) {
-			start := time.Now()
-			o := p.run(ctx, m)
-			if ctx.Err() != nil {
-				return found
+// complete says whether everything was measured in one round at least.
+func (p *plan) complete() bool {
+	for _, w := range p.workloads {
+		for _, peer := range w.peers(p.peers) {
+			if len(p.results[key(w, peer)]) == 0 {
+				return false
 			}
-			found[m.key()] = append(found[m.key()], o)
-			fmt.Fprintf(side, "round %d of %d: %v: %.1f s %s\n", round+1, p.rounds, m, time.Since(start).Seconds(), o.Error)
 		}
 	}
-	return found
+	return true
 }
 
-// run is one round of one measurement.
-func (p plan) run(ctx context.Context, m measurement) outcome {
-	j := job{Workload: m.workload.name, Peer: m.peer.Name, URL: p.urls[m.peer.Servers], Prefix: newPrefix(), Variant: m.variant}
-	o := j.runApart(ctx)
-	if err := j.sweep(ctx); err != nil && o.Error == "" {
-		o = failure(fmt.Errorf("delete the keys it left: %w", err))
-	}
-	return o
-}
+func peerName(p lockers.Peer) string { return p.Name }
 
-// sweep deletes what the job has left on its servers.
-func (j job) sweep(ctx context.Context) error {
-	if j.URL == "" {
-		return nil
-	}
-	return lockers.Sweep(ctx, j.URL, j.Prefix)
-}
-
-// urls reads the variables that name the servers.
-func urls(numbers []int) (map[int]string, error) {
-	urls := map[int]string{}
-	for _, n := range numbers {
-		urls[n] = os.Getenv(variables[n])
-		if urls[n] == "" {
-			return nil, fmt.Errorf("%s must be the URL of Redis; `make bench-peers` starts what is needed", variables[n])
+// pick returns those whose names begin with one of the given; none given are all.
+func pick[T any](all []T, given string, name func(T) string) (picked []T, err error) {
+	for begin := range strings.SplitSeq(given, ",") {
+		before := len(picked)
+		for _, one := range all {
+			if strings.HasPrefix(name(one), begin) {
+				picked = append(picked, one)
+			}
+		}
+		if len(picked) == before {
+			return nil, fmt.Errorf("nothing is named %q; there are: %s", begin, names(all, name))
 		}
 	}
-	return urls, nil
+	return picked, nil
 }
 
-// list takes names with commas between; "" is none.
-func list(text string) []string {
-	if text == "" {
-		return nil
+func names[T any](all []T, name func(T) string) string {
+	var names []string
+	for _, one := range all {
+		names = append(names, name(one))
 	}
-	return strings.Split(text, ",")
+	return strings.Join(names, ",")
+}
+
+// plan is what to measure, and what was found.
+type plan struct {
+	workloads []workload
+	peers     []lockers.Peer
+	size      size
+	results   map[string][]metrics // by key, one for each round
+	failures  []string
+}
+
+func key(w workload, p lockers.Peer) string { return w.name + ", " + p.Name }
+
+// measure runs all rounds, or until ctx ends.
+func (p *plan) measure(ctx context.Context, side io.Writer) {
+	for round := range p.size.Rounds {
+		for _, w := range p.workloads {
+			if w.slow && round >= p.size.SlowRounds {
+				continue
+			}
+			for _, peer := range inTurn(w.peers(p.peers), round) {
+				start := time.Now()
+				m, err := runApart(ctx, task{Workload: w.name, Peer: peer.Name, URL: w.url(), Size: p.size})
+				if ctx.Err() != nil {
+					return
+				}
+				fmt.Fprintf(side, "round %d of %d: %s: %.1f s\n", round+1, p.size.Rounds, key(w, peer), time.Since(start).Seconds())
+				if err != nil {
+					p.failures = append(p.failures, fmt.Sprintf("%s, round %d: %v", key(w, peer), round+1, err))
+					continue
+				}
+				p.results[key(w, peer)] = append(p.results[key(w, peer)], m)
+			}
+		}
+	}
+}
+
+// inTurn orders the peers of a round. Each round begins with another of them, and
+// every other round goes backwards: no peer always comes after the same one.
+func inTurn(peers []lockers.Peer, round int) []lockers.Peer {
+	first := round % max(len(peers), 1)
+	turned := slices.Concat(peers[first:], peers[:first])
+	if round%2 == 1 {
+		slices.Reverse(turned)
+	}
+	return turned
+}
+
+// serverVersion is Redis's, after a look that all servers are there.
+func (p *plan) serverVersion(ctx context.Context) (version string, err error) {
+	for _, w := range p.workloads {
+		if w.url() == "" {
+			return "", fmt.Errorf("%s must be the URL of Redis; `make bench-peers` starts what is needed", w.variable())
+		}
+	}
+	servers, err := lockers.OpenServers(p.workloads[0].url())
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = cmp.Or(err, servers.Close()) }()
+	return servers.Version(ctx)
 }

@@ -3,15 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
+	"math"
 	"os"
-	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
@@ -25,122 +26,92 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func needRedis(t *testing.T) string {
-	url := os.Getenv(variables[1])
-	require.NotEmpty(t, url, "%s must be the URL of a Redis: run this with scripts/with-servers redis --", variables[1])
-	return url
+// tiny is so little that the figures mean nothing.
+var tiny = size{
+	Rounds: 1, SlowRounds: 1, Settle: 200 * time.Millisecond, Window: 300 * time.Millisecond, IdleWindow: 300 * time.Millisecond,
+	HeldWindow: time.Second, Handoffs: 2 * time.Second, Kills: 1, Leases: 100, TTL: 5 * time.Second, KillTTL: time.Second,
 }
 
-// TestQuickRunRedis runs every workload for a moment: this library beside a peer
-// and the floors.
-func TestQuickRunRedis(t *testing.T) {
-	needRedis(t)
-	file := filepath.Join(t.TempDir(), "report.json")
-	var out, side bytes.Buffer
-	status := parentMain(t.Context(), []string{
-		"-quick", "-rounds", "1", "-peers", "leasing,redislock,raw-script,publish,queue", "-json", file,
-	}, &out, &side)
-	require.Zero(t, status, "%s\n%s", out.String(), side.String())
+func needRedis(t *testing.T) {
+	for _, variable := range []string{oneServer, threeServers} {
+		require.NotEmpty(t, os.Getenv(variable), "%s must be the URL of Redis: run this with scripts/with-servers redis redlock --", variable)
+	}
+}
 
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	var r report
-	require.NoError(t, json.Unmarshal(text, &r))
-	measured := map[string]bool{}
-	for _, row := range r.Results {
-		measured[row.Workload] = true
-		w, err := workloadByName(row.Workload)
-		require.NoError(t, err)
-		for _, c := range w.columns {
-			value, ok := row.Metrics[c.key]
-			if row.Peer == "leasing" {
-				assert.True(t, ok, "%s has no %s", row.Workload, c.key)
+// TestTinyRunRedis runs every workload for a moment: this library beside a peer
+// and the floors.
+func TestTinyRunRedis(t *testing.T) {
+	needRedis(t)
+	var out, side bytes.Buffer
+	status := parentMain(t.Context(), []string{"-peers", "leasing,redislock,set,mutex"}, tiny, &out, &side)
+	t.Log(out.String())
+	require.Zero(t, status, "%s\n%s", out.String(), side.String())
+	lines := strings.Split(out.String(), "\n")[3:]
+	for _, w := range workloads {
+		for _, r := range w.rows {
+			figures, found := strings.CutPrefix(strings.TrimSpace(lines[0]), strings.TrimSpace(r.title))
+			require.True(t, found, "%q is not of %q", lines[0], r.title)
+			ours := strings.Fields(figures)[0]
+			assert.NotEqual(t, absent, ours, "%s: %s", w.name, r.title)
+			if r.metric == "lost" {
+				assert.Equal(t, "0", ours)
 			}
-			if c.key == "lost" {
-				assert.Zero(t, value, "%s lost leases", row.Peer)
-			}
+			lines = lines[1:]
 		}
 	}
-	for _, w := range workloads {
-		assert.True(t, measured[w.name], w.name)
-		assert.Contains(t, out.String(), w.title)
-	}
-	assert.NotEmpty(t, r.Machine.Redis)
 }
 
-// TestJobLeavesNothingBehindRedis: the keys of a job are gone, and no others.
-func TestJobLeavesNothingBehindRedis(t *testing.T) {
-	clients, err := lockers.Clients(needRedis(t), nil)
-	require.NoError(t, err)
-	defer clients[0].Close()
-	count := func(pattern string) int {
-		keys, err := clients[0].Keys(t.Context(), pattern).Result()
-		require.NoError(t, err)
-		return len(keys)
-	}
-	j := job{URL: needRedis(t), Prefix: newPrefix()}
-	other := newPrefix()
-	for i := range 3000 {
-		require.NoError(t, clients[0].Set(t.Context(), "x:{"+j.Prefix+"}"+strings.Repeat("y", i%7)+string(rune('a'+i)), 1, 0).Err())
-	}
-	require.NoError(t, clients[0].Set(t.Context(), other, 1, 0).Err())
-	assert.Equal(t, 3000, count("*"+j.Prefix+"*"))
-	require.NoError(t, j.sweep(t.Context()))
-	assert.Zero(t, count("*"+j.Prefix+"*"))
-	assert.Equal(t, 1, count(other))
-	require.NoError(t, clients[0].Del(t.Context(), other).Err())
-}
-
-// TestFailureIsReportedRedis: a peer that fails does not end the run, but shows
-// in the table and in the exit code.
 func TestFailureIsReportedRedis(t *testing.T) {
 	needRedis(t)
-	broken := lockers.Peer{Name: "broken", Servers: 1, Waits: true, Expires: true, Renews: true}
-	p := plan{workloads: workloads[:1], peers: []lockers.Peer{broken, mustPeer(t, "raw-set")}, rounds: 1, quick: true}
-	var err error
-	p.urls, err = urls(p.servers())
-	require.NoError(t, err)
 	var out, side bytes.Buffer
-	assert.ErrorIs(t, p.measure(t.Context(), "", &out, &side), errFailed)
-	assert.Contains(t, out.String(), `FAILED broken: there is no peer "broken"`)
-	assert.Regexp(t, `raw-set +[0-9,]+ `, out.String())
+	p := plan{workloads: []workload{{name: "none", rows: workloads[0].rows}}, peers: lockers.All[:1], size: tiny, results: map[string][]metrics{}}
+	p.measure(t.Context(), &side)
+	require.NoError(t, p.writeTable(&out, "7", time.Second))
+	assert.False(t, p.complete())
+	assert.Contains(t, out.String(), `FAILED none, leasing, round 1: there is no workload "none"`)
 }
 
-func TestFailureIsOneLine(t *testing.T) {
-	o := failure(errors.Join(errors.New("first"), errors.New(strings.Repeat("x", 1000))))
-	assert.True(t, strings.HasPrefix(o.Error, "first; xxx"))
-	assert.Len(t, o.Error, 300)
-	assert.Nil(t, o.Metrics)
+// contestOf is a contest without a server.
+func contestOf(t *testing.T, peer lockers.Peer, yields bool) (*contest, error) {
+	t.Helper()
+	c := &contest{bench: &bench{task: task{Size: tiny}, peer: peer}, yields: yields, hold: func() time.Duration { return time.Millisecond }}
+	_, err := c.run(t.Context(), 100*time.Millisecond, 8, false)
+	return c, err
 }
 
-func mustPeer(t *testing.T, name string) lockers.Peer {
-	p, err := peerByName(name)
-	require.NoError(t, err)
-	return p
+// TestContestSeesTwoInside: a lock that lets two in is no result.
+func TestContestSeesTwoInside(t *testing.T) {
+	for _, yields := range []bool{true, false} {
+		_, err := contestOf(t, lockers.Peer{Name: "open", Open: openDoor}, yields)
+		assert.ErrorIs(t, err, errTwo)
+	}
 }
 
-// TestContendedSeesTwoInside: a lock that lets two in is no result.
-func TestContendedSeesTwoInside(t *testing.T) {
-	a := &arena{name: "name"}
-	a.inside.Store(1)
-	assert.ErrorIs(t, a.hold(0), errTwo)
-	s := &site{job: job{Variant: variant{Count: 4, Settle: long, For: long}}, peer: lockers.Peer{Name: "open", Open: openDoor}}
-	_, err := contended(t.Context(), s)
-	assert.ErrorIs(t, err, errTwo)
+func TestContestCounts(t *testing.T) {
+	mutex := lockers.All[len(lockers.All)-1]
+	require.Equal(t, "mutex", mutex.Name)
+	for _, yields := range []bool{true, false} {
+		c, err := contestOf(t, mutex, yields)
+		require.NoError(t, err)
+		sections := int64(0)
+		for _, share := range c.sections {
+			sections += share
+		}
+		assert.Positive(t, sections)
+		assert.LessOrEqual(t, int64(len(c.handoffs)), sections)
+		assert.LessOrEqual(t, sections, int64(300), "a millisecond each")
+		if yields {
+			assert.Len(t, c.handoffs, int(sections), "each was a hand-off")
+			assert.Less(t, median(c.handoffs), float64(50*time.Millisecond))
+		}
+	}
 }
 
-// TestIdleSeesTwoInside: as in TestContendedSeesTwoInside.
+// TestIdleSeesTwoInside: as in TestContestSeesTwoInside.
 func TestIdleSeesTwoInside(t *testing.T) {
-	s := &site{job: job{Variant: variant{Count: 2, For: long}}, peer: lockers.Peer{Name: "open", Open: openDoor}}
-	_, err := idle(t.Context(), s)
+	b := &bench{task: task{Size: tiny}, peer: lockers.Peer{Name: "open", Open: openDoor}}
+	_, err := idle(t.Context(), b)
 	assert.ErrorIs(t, err, errTwo)
-}
-
-// TestHandoffSeesTwoInside: as in TestContendedSeesTwoInside.
-func TestHandoffSeesTwoInside(t *testing.T) {
-	s := &site{job: job{Variant: variant{Count: 2, Samples: 1}}, peer: lockers.Peer{Name: "open", Open: openDoor}}
-	_, err := handoff(t.Context(), s)
-	assert.ErrorContains(t, err, "two had the name")
 }
 
 // openDoor opens a lock that excludes nobody.
@@ -156,32 +127,154 @@ func (door) Release(context.Context) error                         { return nil 
 func (door) Close() error                                          { return nil }
 
 func TestMissingServerIsNamed(t *testing.T) {
-	t.Setenv(variables[1], "")
-	t.Setenv(variables[3], "")
-	for variable, peer := range map[string]string{variables[1]: "redislock", variables[3]: "redsync-redlock"} {
+	t.Setenv(oneServer, "")
+	t.Setenv(threeServers, "")
+	for workload, variable := range map[string]string{"cycles": oneServer, "redlock": threeServers} {
 		var out, side bytes.Buffer
-		assert.Equal(t, 1, parentMain(t.Context(), []string{"-peers", peer}, &out, &side))
+		assert.Equal(t, 1, parentMain(t.Context(), []string{"-workloads", workload}, tiny, &out, &side))
 		assert.Contains(t, side.String(), variable)
 	}
 }
 
 func TestFlagsAreChecked(t *testing.T) {
-	for _, args := range [][]string{{"-rounds", "0"}, {"argument"}, {"-nothing"}} {
+	for want, args := range map[string][]string{
+		`"argument"`: {"argument"}, "-nothing": {"-nothing"}, `"sleep"; there are: cycles-1,`: {"-workloads", "cycles,sleep"}, `"chubby"`: {"-peers", "chubby"},
+	} {
 		var out, side bytes.Buffer
-		assert.Equal(t, 2, parentMain(t.Context(), args, &out, &side), args)
-		assert.NotEmpty(t, side.String())
+		assert.Equal(t, 2, parentMain(t.Context(), args, tiny, &out, &side), args)
+		assert.Contains(t, side.String(), want)
 	}
-	var out, side bytes.Buffer
-	assert.Equal(t, 1, parentMain(t.Context(), []string{"-workloads", "sleep"}, &out, &side))
-	assert.Contains(t, side.String(), "contended")
 }
 
-// TestInterruptedRunShowsWhatItHas and ends.
-func TestInterruptedRunShowsWhatItHas(t *testing.T) {
+func TestInterruptedRunShowsWhatItHasRedis(t *testing.T) {
+	needRedis(t)
 	ctx, cancel := context.WithCancel(t.Context())
+	p := plan{workloads: workloads[:1], peers: lockers.All, size: tiny, results: map[string][]metrics{"cycles-1, leasing": {{"rate": 7}}}}
 	cancel()
 	var out, side bytes.Buffer
-	assert.Equal(t, 1, parentMain(ctx, []string{"-quick", "-workloads", "contended", "-peers", "mutex"}, &out, &side))
-	assert.Contains(t, out.String(), "mutex")
+	p.measure(ctx, &side)
+	require.NoError(t, p.writeTable(&out, "7", time.Second))
+	assert.Regexp(t, `cycles/s, 1 goroutine +7\.00 +-`, out.String())
+	assert.Equal(t, 1, parentMain(ctx, nil, tiny, &out, &side))
 	assert.Contains(t, side.String(), context.Canceled.Error())
+}
+
+func TestTable(t *testing.T) {
+	p := plan{
+		workloads: []workload{{name: "w", rows: []row{
+			{title: "more", metric: "a"}, {title: "less", metric: "b", less: true}, {title: "worst", metric: "c", less: true, worst: true}, {title: "nobody", metric: "d"},
+		}}},
+		peers: lockers.All, size: tiny,
+		results: map[string][]metrics{
+			"w, leasing":   {{"a": 900, "b": 3, "c": 0}, {"a": 1000, "b": 5, "c": 2}, {"a": 8000, "b": 1, "c": 1}},
+			"w, redislock": {{"a": 450, "b": 30}},
+			"w, redsync":   {{"a": 2000, "b": 12.345, "c": 0}},
+			"w, set":       {{"a": 90000, "b": 0.5}},
+		},
+		failures: []string{"w, rueidislock: out of luck"},
+	}
+	var out strings.Builder
+	require.NoError(t, p.writeTable(&out, "7.0", time.Minute))
+	lines := strings.Split(out.String(), "\n")
+	assert.Contains(t, lines[0], "Redis 7.0")
+	assert.Equal(t, []string{"leasing", "redislock", "redsync", "rueidislock", "set", "mutex", "ratio"}, strings.Fields(lines[2])[:7])
+	for i, want := range []string{
+		"more 1,000 450 2,000 - 90,000 - 0.50 more", // floors are no peers
+		"less 3.00 30.0 12.3 - 0.50 - 0.24 less",
+		"worst 2.00 - 0 - - - - less", // no ratio to 0
+		"nobody - - - - - - - more",
+	} {
+		assert.Equal(t, strings.Fields(want), strings.Fields(lines[3+i]))
+	}
+	assert.Equal(t, "FAILED w, rueidislock: out of luck", lines[7])
+}
+
+// TestPeersTakeTurns: a round measures every peer once, and none always comes
+// after the same one.
+func TestPeersTakeTurns(t *testing.T) {
+	before := map[string]map[string]bool{} // who came just before whom
+	firsts := map[string]bool{}
+	for round := range 4 {
+		turn := inTurn(lockers.All, round)
+		assert.ElementsMatch(t, strings.Split(names(lockers.All, peerName), ","), strings.Split(names(turn, peerName), ","))
+		firsts[turn[0].Name] = true
+		for i := 1; i < len(turn); i++ {
+			if before[turn[i].Name] == nil {
+				before[turn[i].Name] = map[string]bool{}
+			}
+			before[turn[i].Name][turn[i-1].Name] = true
+		}
+	}
+	assert.Greater(t, len(firsts), 1)
+	for peer, others := range before {
+		assert.Greater(t, len(others), 1, "%s always comes after %v", peer, others)
+	}
+}
+
+func TestWorkloadsHaveTheirPeers(t *testing.T) {
+	for _, w := range workloads {
+		peers := names(w.peers(lockers.All), peerName)
+		want := "leasing,redislock,redsync,rueidislock"
+		switch {
+		case w.redlock:
+			want = "leasing,redsync"
+		case w.floor != "":
+			want += "," + w.floor
+		}
+		assert.Equal(t, want, peers, w.name)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	assert.Equal(t, 2.5, median([]float64{4, 1, 3, 2}))
+	assert.Equal(t, float64(2*time.Second), median([]time.Duration{3 * time.Second, time.Second, 2 * time.Second}))
+	assert.True(t, math.IsNaN(median([]int64{})))
+	values := []int64{3, 1, 2}
+	median(values)
+	assert.Equal(t, []int64{3, 1, 2}, values)
+}
+
+// TestJain: it is between 1/n and 1, and the same in any unit.
+func TestJain(t *testing.T) {
+	assert.Equal(t, 1.0, jain([]int64{5, 5, 5, 5}))
+	assert.Equal(t, 0.25, jain([]int64{12, 0, 0, 0}))
+	assert.InDelta(t, 36.0/(3*14), jain([]int64{1, 2, 3}), 1e-12)
+	assert.True(t, math.IsNaN(jain([]int64{0, 0})))
+	rapid.Check(t, func(t *rapid.T) {
+		shares := rapid.SliceOfN(rapid.Int64Range(1, 1000), 1, 64).Draw(t, "shares")
+		tenfold := make([]int64, len(shares))
+		for i, share := range shares {
+			tenfold[i] = 10 * share
+		}
+		index := jain(shares)
+		if index > 1+1e-9 || index < 1/float64(len(shares))-1e-9 || math.Abs(jain(tenfold)-index) > 1e-9 {
+			t.Fatalf("%v, in another unit %v, for %d shares", index, jain(tenfold), len(shares))
+		}
+	})
+}
+
+func TestUsage(t *testing.T) {
+	start := time.Now()
+	from := usage{at: start, clientCPU: time.Second, serverCPU: 2 * time.Second, commands: 10, mallocs: 100}
+	to := usage{at: start.Add(30 * time.Second), clientCPU: 4 * time.Second, serverCPU: 3 * time.Second, commands: 70, mallocs: 400}
+	used := to.since(from)
+	assert.Equal(t, metrics{"commands": 2, "clientCPU": 6, "serverCPU": 2}, used.perMinute())
+	assert.EqualValues(t, 300, used.mallocs)
+}
+
+// TestHeapSeesLiveObjects only: garbage is not counted.
+func TestHeapSeesLiveObjects(t *testing.T) {
+	const size = 64 << 20
+	before, resident, cpu := heap(), rss(), processCPU()
+	live := make([]byte, size)
+	for i := range live {
+		live[i] = byte(i)
+	}
+	assert.InDelta(t, size, heap()-before, size/4)
+	if resident != 0 {
+		assert.Greater(t, rss()-resident, float64(size/2))
+	}
+	assert.Greater(t, processCPU(), cpu)
+	runtime.KeepAlive(live)
+	assert.InDelta(t, 0, heap()-before, size/4)
 }

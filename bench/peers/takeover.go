@@ -4,101 +4,172 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
-	"github.com/distributedleasing/leasing/bench/peers/internal/stats"
+)
+
+var (
+	// errStuck: a waiter still has not got a name when it has long been free.
+	errStuck = errors.New("the next one never got the name")
+	// errTooLate: nothing can be learned from this kill. The machine stood still for
+	// so long that the lock ran out under its living holder.
+	errTooLate = errors.New("the lock had ended before its holder was killed")
 )
 
 // takeover measures how long after the end of a killed holder's lock the next
-// one has it.
-func takeover(ctx context.Context, s *site) (metrics, error) {
-	client, err := s.open(ctx, nil)
+// one has it. All kills are independent, and happen at about the same time.
+func takeover(ctx context.Context, b *bench) (metrics, error) {
+	b.ttl = b.Size.KillTTL
+	client, err := b.open(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	var late []time.Duration
-	stuck, disturbed := 0, 0
-	for i := 0; len(late)+stuck < s.Variant.Samples; i++ {
-		took, err := s.killOne(ctx, client, s.name(i))
+	var mu sync.Mutex
+	var delays []time.Duration
+	stuck := 0.0
+	err = forEach(b.Size.Kills, func(i int) error {
+		delay, err := b.killOne(ctx, client, b.name(i))
+		mu.Lock()
+		defer mu.Unlock()
 		switch {
 		case errors.Is(err, errStuck):
 			stuck++
-		case errors.Is(err, errDisturbed) && disturbed < s.Variant.Samples:
-			disturbed++
+		case errors.Is(err, errTooLate):
 		case err != nil:
-			return nil, err
+			return err
 		default:
-			late = append(late, took)
+			delays = append(delays, delay)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	m := metrics{"p50": stats.Median(late) / float64(time.Millisecond), "stuck": float64(stuck)}
-	if len(late) > 0 {
-		m["worst"] = millis(slices.Max(late))
+	if len(delays) == 0 && stuck == 0 {
+		return nil, errTooLate
+	}
+	m := metrics{"p50": median(delays) / float64(time.Millisecond), "stuck": stuck}
+	if len(delays) > 0 {
+		m["worst"] = float64(slices.Max(delays)) / float64(time.Millisecond)
 	}
 	return m, nil
 }
 
-// errStuck is a waiter that still has not got a name when it has long been free.
-var errStuck = errors.New("the next one never got the name")
-
-// errDisturbed is a kill from which nothing can be learned: the machine stood
-// still for so long that a lock ran out under its living holder.
-var errDisturbed = errors.New("the next one had the lock before its holder was dead")
-
-// killOne starts a holder and lets client wait for what it has, then kills it
+// killOne starts a holder and lets client wait for the name, then kills the holder
 // after its first renewal, at any time between two.
-func (s *site) killOne(ctx context.Context, client lockers.Locker, name string) (time.Duration, error) {
-	victim, err := startHolder(ctx, s.job, name)
+func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string) (time.Duration, error) {
+	kill, err := b.startHolder(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	defer victim.kill()
-	waiting, cancel := context.WithTimeout(ctx, 3*s.Variant.TTL+10*time.Second)
+	defer kill()
+	waiting, cancel := context.WithTimeout(ctx, 3*b.ttl+10*time.Second)
 	defer cancel()
-	arrivals := make(chan arrival, 1)
+	type acquired struct {
+		lock lockers.Lock
+		at   time.Time
+		err  error
+	}
+	next := make(chan acquired, 1)
 	go func() {
 		lock, err := client.Acquire(waiting, name)
-		arrivals <- arrival{lock: lock, at: time.Now(), err: err}
+		next <- acquired{lock, time.Now(), err}
 	}()
-	if err := pause(ctx, 6*s.Variant.TTL/10+rand.N(s.Variant.TTL)); err != nil {
+	if err := pause(ctx, time.Duration(lockers.RenewAt*float64(b.ttl))+rand.N(b.ttl)); err != nil {
 		return 0, err
 	}
-	victim.kill()
-	end, unclear := s.endOf(ctx, client, name)
-	next := <-arrivals // comes at the latest when waiting ends
-	if next.err != nil && waiting.Err() != nil && ctx.Err() == nil {
+	kill()
+	end, unclear := b.endOf(ctx, client, name)
+	got := <-next // comes at the latest when waiting ends
+	if got.err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return 0, errStuck
 	}
-	if next.err != nil {
-		return 0, next.err
+	if got.err != nil {
+		return 0, got.err
 	}
-	if err := errors.Join(unclear, next.lock.Release(ctx)); err != nil {
+	if err := errors.Join(unclear, got.lock.Release(ctx)); err != nil {
 		return 0, err
 	}
-	late := next.at.Sub(end)
-	if late < -s.Variant.TTL/10 {
-		return 0, errDisturbed
+	delay := got.at.Sub(end)
+	if delay < -b.ttl/10 { // then end is that of the next one's lock
+		return 0, errTooLate
 	}
-	return late, nil
+	return delay, nil
 }
 
 // endOf asks the servers when the lock of a dead process ends. What it sent just
 // before its death has arrived by then: a server reads the rest of a connection
 // before it sees its end, and that takes no longer than the pause.
-func (s *site) endOf(ctx context.Context, client lockers.Locker, name string) (time.Time, error) {
+func (b *bench) endOf(ctx context.Context, client lockers.Locker, name string) (time.Time, error) {
 	if err := pause(ctx, 20*time.Millisecond); err != nil {
 		return time.Time{}, err
 	}
 	asked := time.Now()
-	left, err := client.FreeIn(ctx, s.servers, name)
+	left, err := client.(lockers.Expiring).FreeIn(ctx, name)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask for the end of the lock: %w", err)
 	}
 	if left == 0 {
-		return time.Time{}, errDisturbed
+		return time.Time{}, errTooLate
 	}
 	return asked.Add(time.Since(asked) / 2).Add(left), nil
+}
+
+// heldLine is what a holder prints when it has its name.
+const heldLine = "held\n"
+
+// startHolder starts a process that holds a name, and returns when it has it. kill
+// ends the process with SIGKILL, and returns when it is gone.
+func (b *bench) startHolder(ctx context.Context, name string) (kill func(), err error) {
+	task := b.task
+	task.Hold = name
+	cmd, err := task.command(ctx)
+	if err != nil {
+		return nil, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	kill = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // returns that it was killed
+	})
+	if _, err := io.ReadFull(output, make([]byte, len(heldLine))); err != nil {
+		kill()
+		return nil, fmt.Errorf("a holder did not get its name: %w", err)
+	}
+	return kill, nil
+}
+
+// hold is a holder's life. It only returns if it fails.
+func (t task) hold(ctx context.Context) error {
+	b, err := newBench(t)
+	if err != nil {
+		return err
+	}
+	b.ttl = t.Size.KillTTL
+	client, err := b.open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	lock, err := client.Acquire(ctx, t.Hold)
+	if err != nil {
+		return err
+	}
+	lock.Keep()
+	if _, err := io.WriteString(os.Stdout, heldLine); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }

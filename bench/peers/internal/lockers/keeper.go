@@ -7,12 +7,9 @@ import (
 	"time"
 )
 
-// errGone is what a renewal returns that found the lock gone.
-var errGone = errors.New("gone")
-
-// renewAt is the part of the TTL after which a lock is renewed: this library's
+// RenewAt is the part of the TTL after which a lock is renewed: this library's
 // default, given to the others as well.
-const renewAt = 0.6
+const RenewAt = 0.6
 
 // keeper is the loop that users of a library without auto-renewal write for
 // each lock: a goroutine with a ticker. A failure other than errGone is left
@@ -25,7 +22,7 @@ type keeper struct {
 func (k *keeper) keep(ttl time.Duration, renew func(context.Context) error) {
 	k.stop = make(chan struct{})
 	go func(stop chan struct{}) {
-		ticker := time.NewTicker(time.Duration(renewAt * float64(ttl)))
+		ticker := time.NewTicker(time.Duration(RenewAt * float64(ttl)))
 		defer ticker.Stop()
 		for {
 			select {

@@ -35,7 +35,7 @@ func openLeasing(ctx context.Context, config Config) (Locker, error) {
 // openProvider opens the provider over clients of ours, so that what they send is
 // counted; they are set up as redislease.Options.Client says.
 func openProvider(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
-	clients, err := Clients(config.URL, config.Counter, func(o *redis.Options) {
+	clients, err := clients(config.URL, config.Counter, func(o *redis.Options) {
 		o.DialerRetries, o.MaxRetries = 1, -1
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func leased(lease leasing.Lease, err error) (Lock, error) {
 	return nil, err
 }
 
-func (l *leasingLocker) FreeIn(ctx context.Context, _ []*redis.Client, name string) (time.Duration, error) {
+func (l *leasingLocker) FreeIn(ctx context.Context, name string) (time.Duration, error) {
 	record, err := l.manager.Inspect(ctx, name)
 	if err != nil {
 		return 0, err

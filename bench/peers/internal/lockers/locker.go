@@ -1,3 +1,6 @@
+// Package lockers puts this library and its peers behind one interface, a file
+// each, as its users would use it: with the settings of its own documentation,
+// and where it renews nothing by itself, with the loop that its users write.
 package lockers
 
 import (
@@ -5,13 +8,14 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
 )
 
 // ErrTaken is what Try returns while somebody else has the name.
 var ErrTaken = errors.New("taken")
+
+// errGone is what a release or a renewal returns that found the lock gone.
+var errGone = errors.New("gone")
 
 // Locker is one client of one library: what a program makes once. It is safe
 // for concurrent use.
@@ -20,18 +24,19 @@ type Locker interface {
 	Try(ctx context.Context, name string) (Lock, error)
 	// Acquire waits for a name in the library's own way.
 	Acquire(ctx context.Context, name string) (Lock, error)
-	// FreeIn asks the servers how long it takes until a name can be had if its
-	// holder does nothing more: 0 if it is free. Clients of all servers that
-	// are not part of what is measured are given.
-	FreeIn(ctx context.Context, servers []*redis.Client, name string) (time.Duration, error)
 	// Close frees the client. Locks should have been released.
 	Close() error
 }
 
+// Expiring is a Locker whose locks expire. FreeIn asks the servers how long it
+// takes until a name is free if its holder does nothing more: 0 if it is free.
+type Expiring interface {
+	FreeIn(ctx context.Context, name string) (time.Duration, error)
+}
+
 // Lock is a name held, for one goroutine.
 type Lock interface {
-	// Keep has the lock renewed until it is released, at 0.6 of the TTL unless
-	// the library has its own mind. It is called once at most.
+	// Keep has the lock renewed until it is released. It is called once at most.
 	Keep()
 	// Kept says whether the lock is still held, as far as the library tells.
 	Kept() bool
@@ -39,39 +44,28 @@ type Lock interface {
 	Release(ctx context.Context) error
 }
 
-// Config is what all lockers of a run have in common.
+// Config is what all lockers of a measurement have in common.
 type Config struct {
-	URL     string // of one Redis, or of several that are independent
+	URL     string // of one server, or of several that are independent
 	TTL     time.Duration
 	Counter *wire.Counter // of what is sent; nil counts nothing
 }
 
-// Peer is a library, or a floor that none can beat.
+// Peer is a library, or a floor: what cannot be beaten, since it does less.
 type Peer struct {
-	Name  string
-	About string
-	// Servers is how many independent Redis it runs on; 0 for a lock in memory.
-	Servers int
-	// Waits says that it can wait for a name.
-	Waits bool
-	// Expires says that the server ends its locks.
-	Expires bool
-	// Renews says that its locks can be kept.
-	Renews bool
-	Open   func(context.Context, Config) (Locker, error)
+	Name    string
+	About   string
+	Floor   bool // it renews nothing
+	Redlock bool // it also runs on several independent servers
+	Open    func(context.Context, Config) (Locker, error)
 }
 
-// All are the peers, in the order in which they are shown.
+// All are the peers in the order of the table's columns. The first is this library.
 var All = []Peer{
-	{Name: "leasing", About: "this library, metrics on", Servers: 1, Waits: true, Expires: true, Renews: true, Open: openLeasing},
-	{Name: "redislock", About: "bsm/redislock, retry every 100 ms", Servers: 1, Waits: true, Expires: true, Renews: true, Open: openRedislock},
-	{Name: "redsync", About: "go-redsync/redsync, its default retry of 50 to 250 ms", Servers: 1, Waits: true, Expires: true, Renews: true, Open: openRedsync},
-	{Name: "rueidislock", About: "rueidislock, its default majority of 2 in 3 keys", Servers: 1, Waits: true, Expires: true, Renews: true, Open: openRueidislock(2)},
-	{Name: "rueidislock-1", About: "rueidislock with KeyMajority 1, as its README advises for one Redis", Servers: 1, Waits: true, Expires: true, Renews: true, Open: openRueidislock(1)},
-	{Name: "leasing-redlock", About: "this library on 3 independent Redis, metrics on", Servers: 3, Waits: true, Expires: true, Renews: true, Open: openLeasing},
-	{Name: "redsync-redlock", About: "redsync on 3 independent Redis", Servers: 3, Waits: true, Expires: true, Renews: true, Open: openRedsync},
-	{Name: "raw-script", About: "floor: bare EVALSHA of this library's script by go-redis", Servers: 1, Expires: true, Open: openRawScript},
-	{Name: "raw-set", About: "floor: SET NX PX and a compare-and-delete script by go-redis", Servers: 1, Expires: true, Open: openRawSet},
-	{Name: "mutex", About: "floor: sync.Mutex", Waits: true, Open: openMutex},
-	{Name: "queue", About: "floor: a local mutex that serves in order of arrival", Waits: true, Open: openQueue},
+	{Name: "leasing", About: "this library with its defaults, OpenTelemetry metrics on", Redlock: true, Open: openLeasing},
+	{Name: "redislock", About: "bsm/redislock, retry every 100 ms", Open: openRedislock},
+	{Name: "redsync", About: "go-redsync/redsync, its default retry of 50 to 250 ms", Redlock: true, Open: openRedsync},
+	{Name: "rueidislock", About: "rueidislock with KeyMajority 1, as its README advises for one Redis", Open: openRueidislock},
+	{Name: "set", About: "floor: SET NX PX and a compare-and-delete script by go-redis", Floor: true, Open: openSet},
+	{Name: "mutex", About: "floor: a sync.Mutex in one process", Floor: true, Open: openMutex},
 }

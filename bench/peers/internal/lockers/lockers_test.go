@@ -18,46 +18,48 @@ import (
 const patience = 20 * time.Second
 
 func open(t *testing.T, p Peer, config Config) Locker {
-	config.URL = server(t, p.Servers)
+	if config.URL == "" {
+		config.URL = server(t, oneServer)
+	}
 	l, err := p.Open(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, l.Close()) })
 	return l
 }
 
-func admin(t *testing.T, p Peer) []*redis.Client {
-	if p.Servers == 0 {
-		return nil
-	}
-	clients, err := Clients(server(t, p.Servers), nil)
+func openServers(t *testing.T, url string) Servers {
+	servers, err := OpenServers(url)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		for _, client := range clients {
-			client.Close()
-		}
-	})
-	return clients
+	t.Cleanup(func() { assert.NoError(t, servers.Close()) })
+	return servers
 }
 
-// eachPeer runs a test for all peers at the same time.
-func eachPeer(t *testing.T, test func(t *testing.T, p Peer)) {
+// eachPeer runs a test for all peers at the same time, and on three servers for those
+// that run there. What the test opens is on url.
+func eachPeer(t *testing.T, test func(t *testing.T, p Peer, url string)) {
 	for _, p := range All {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			test(t, p)
+			test(t, p, server(t, oneServer))
 		})
+		if p.Redlock {
+			t.Run(p.Name+"-redlock", func(t *testing.T) {
+				t.Parallel()
+				test(t, p, server(t, threeServers))
+			})
+		}
 	}
 }
 
 func TestAdaptersExcludeRedis(t *testing.T) {
-	eachPeer(t, func(t *testing.T, p Peer) {
+	eachPeer(t, func(t *testing.T, p Peer, url string) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var counter wire.Counter
-		first := open(t, p, Config{TTL: 30 * time.Second, Counter: &counter})
+		first := open(t, p, Config{URL: url, TTL: 30 * time.Second, Counter: &counter})
 		second := first // a lock in memory is one object for all
-		if p.Servers > 0 {
-			second = open(t, p, Config{TTL: 30 * time.Second})
+		if p.Name != "mutex" {
+			second = open(t, p, Config{URL: url, TTL: 30 * time.Second})
 		}
 		name := unique()
 		for range 3 {
@@ -76,21 +78,21 @@ func TestAdaptersExcludeRedis(t *testing.T) {
 		lock, err := second.Try(ctx, name)
 		require.NoError(t, err)
 		require.NoError(t, lock.Release(ctx))
-		assert.Equal(t, p.Servers > 0, counter.Commands() >= 6, "%d commands were counted", counter.Commands())
+		assert.Equal(t, p.Name != "mutex", counter.Commands() >= 6, "%d commands were counted", counter.Commands())
 	})
 }
 
 func TestAdaptersWaitRedis(t *testing.T) {
-	eachPeer(t, func(t *testing.T, p Peer) {
-		if !p.Waits {
-			l := open(t, p, Config{TTL: time.Second})
+	eachPeer(t, func(t *testing.T, p Peer, url string) {
+		if p.Name == "set" {
+			l := open(t, p, Config{URL: url, TTL: time.Second})
 			_, err := l.Acquire(t.Context(), unique())
 			assert.ErrorIs(t, err, errNoWait)
 			return
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		l := open(t, p, Config{TTL: 30 * time.Second})
+		l := open(t, p, Config{URL: url, TTL: 30 * time.Second})
 		name := unique()
 		const rounds, fighters = 4, 4
 		inside, total := 0, 0 // guarded by the lock under test: -race would tell
@@ -134,11 +136,11 @@ func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
 }
 
 func TestAdaptersStopWaitingRedis(t *testing.T) {
-	eachPeer(t, func(t *testing.T, p Peer) {
-		if !p.Waits || p.Servers == 0 {
+	eachPeer(t, func(t *testing.T, p Peer, url string) {
+		if p.Floor {
 			return
 		}
-		l := open(t, p, Config{TTL: 30 * time.Second})
+		l := open(t, p, Config{URL: url, TTL: 30 * time.Second})
 		name := unique()
 		lock, err := l.Try(t.Context(), name)
 		require.NoError(t, err)
@@ -151,33 +153,23 @@ func TestAdaptersStopWaitingRedis(t *testing.T) {
 	})
 }
 
-// TestAdaptersKeepRedis: a lock that is kept outlives its TTL. All peers wait at
-// the same time.
+// TestAdaptersKeepRedis: a lock that is kept outlives its TTL.
 func TestAdaptersKeepRedis(t *testing.T) {
 	const ttl = 2 * time.Second
-	name := unique()
-	held := map[string]Lock{}
-	for _, p := range All {
-		if p.Renews {
-			lock, err := open(t, p, Config{TTL: ttl}).Try(t.Context(), p.Name+name)
-			require.NoError(t, err, p.Name)
-			lock.Keep()
-			held[p.Name] = lock
+	eachPeer(t, func(t *testing.T, p Peer, url string) {
+		if p.Floor {
+			return
 		}
-	}
-	<-time.After(ttl + ttl/2)
-	for _, p := range All {
-		lock := held[p.Name]
-		if lock == nil {
-			continue
-		}
-		t.Run(p.Name, func(t *testing.T) {
-			_, err := open(t, p, Config{TTL: ttl}).Try(t.Context(), p.Name+name)
-			assert.ErrorIs(t, err, ErrTaken)
-			assert.True(t, lock.Kept())
-			assert.NoError(t, lock.Release(t.Context()))
-		})
-	}
+		name := unique()
+		lock, err := open(t, p, Config{URL: url, TTL: ttl}).Try(t.Context(), name)
+		require.NoError(t, err)
+		lock.Keep()
+		<-time.After(ttl + ttl/2)
+		_, err = open(t, p, Config{URL: url, TTL: ttl}).Try(t.Context(), name)
+		assert.ErrorIs(t, err, ErrTaken)
+		assert.True(t, lock.Kept())
+		require.NoError(t, lock.Release(t.Context()))
+	})
 }
 
 // TestAdaptersNoticeLossRedis: what the comparison counts as lost is what the
@@ -185,19 +177,19 @@ func TestAdaptersKeepRedis(t *testing.T) {
 // again, so another takes the name.
 func TestAdaptersNoticeLossRedis(t *testing.T) {
 	const ttl = time.Second
-	eachPeer(t, func(t *testing.T, p Peer) {
-		if !p.Renews {
+	eachPeer(t, func(t *testing.T, p Peer, url string) {
+		if p.Floor {
 			return
 		}
-		l := open(t, p, Config{TTL: ttl})
+		l := open(t, p, Config{URL: url, TTL: ttl})
 		name := unique()
 		lock, err := l.Try(t.Context(), name)
 		require.NoError(t, err)
 		lock.Keep()
-		for _, client := range admin(t, p) {
+		for _, client := range openServers(t, url) {
 			forget(t, client, name)
 		}
-		thief, err := open(t, p, Config{TTL: 30 * time.Second}).Try(t.Context(), name)
+		thief, err := open(t, p, Config{URL: url, TTL: 30 * time.Second}).Try(t.Context(), name)
 		require.NoError(t, err)
 		assert.Eventually(t, func() bool { return !lock.Kept() }, patience, 20*time.Millisecond)
 		assert.Error(t, lock.Release(t.Context()))
@@ -215,21 +207,18 @@ func forget(t *testing.T, client *redis.Client, name string) {
 
 func TestFreeInIsTheServersRedis(t *testing.T) {
 	const ttl = 30 * time.Second
-	eachPeer(t, func(t *testing.T, p Peer) {
-		l := open(t, p, Config{TTL: ttl})
-		name := unique()
-		if !p.Expires {
-			_, err := l.FreeIn(t.Context(), nil, name)
-			assert.ErrorIs(t, err, errLocal)
+	eachPeer(t, func(t *testing.T, p Peer, url string) {
+		if p.Floor {
 			return
 		}
-		clients := admin(t, p)
-		left, err := l.FreeIn(t.Context(), clients, name)
+		l := open(t, p, Config{URL: url, TTL: ttl})
+		name := unique()
+		left, err := l.(Expiring).FreeIn(t.Context(), name)
 		require.NoError(t, err)
 		assert.Zero(t, left)
 		lock, err := l.Try(t.Context(), name)
 		require.NoError(t, err)
-		left, err = l.FreeIn(t.Context(), clients, name)
+		left, err = l.(Expiring).FreeIn(t.Context(), name)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, left, ttl)
 		assert.Greater(t, left, ttl-patience)

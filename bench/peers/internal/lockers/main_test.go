@@ -10,8 +10,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// variables name the servers of a peer, by how many it runs on.
-var variables = map[int]string{1: "LEASING_TEST_REDIS", 3: "LEASING_TEST_REDLOCK"}
+// The variables that name one server, and three independent ones.
+const (
+	oneServer    = "LEASING_TEST_REDIS"
+	threeServers = "LEASING_TEST_REDLOCK"
+)
 
 // run is in all names of this run, whose keys are deleted at its end.
 var run = "bench-test:" + rand.Text()
@@ -20,22 +23,19 @@ func unique() string { return run + "/" + rand.Text() }
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		for _, variable := range variables {
-			if url := os.Getenv(variable); url != "" {
-				_ = Sweep(context.Background(), url, run) // else they expire within the hour
+		for _, variable := range []string{oneServer, threeServers} {
+			if servers, err := OpenServers(os.Getenv(variable)); err == nil {
+				_ = servers.Sweep(context.Background(), run) // else they expire within the hour
+				_ = servers.Close()
 			}
 		}
 		os.Exit(status)
 	}))
 }
 
-// server is the URL of what a peer runs on. A test whose backend is missing
-// fails.
-func server(t *testing.T, servers int) string {
-	if servers == 0 {
-		return ""
-	}
-	url := os.Getenv(variables[servers])
-	require.NotEmpty(t, url, "%s must be the URL of Redis: run this with scripts/with-servers redis redlock --", variables[servers])
+// server is the URL of Redis. A test whose backend is missing fails.
+func server(t *testing.T, variable string) string {
+	url := os.Getenv(variable)
+	require.NotEmpty(t, url, "%s must be the URL of Redis: run this with scripts/with-servers redis redlock --", variable)
 	return url
 }

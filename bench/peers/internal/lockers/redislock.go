@@ -53,8 +53,8 @@ func (l *redislockLocker) lock(lock *redislock.Lock, err error) (Lock, error) {
 	return &redislockLock{lock: lock, ttl: l.ttl}, nil
 }
 
-func (l *redislockLocker) FreeIn(ctx context.Context, servers []*redis.Client, name string) (time.Duration, error) {
-	return freeIn(ctx, servers, []string{name}, 1)
+func (l *redislockLocker) FreeIn(ctx context.Context, name string) (time.Duration, error) {
+	return freeIn(ctx, []*redis.Client{l.client}, name, 1)
 }
 
 func (l *redislockLocker) Close() error { return l.client.Close() }

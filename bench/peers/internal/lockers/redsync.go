@@ -12,7 +12,7 @@ import (
 )
 
 func openRedsync(_ context.Context, config Config) (Locker, error) {
-	clients, err := Clients(config.URL, config.Counter)
+	clients, err := clients(config.URL, config.Counter)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func taken(err error) bool {
 	return errors.Is(err, redsync.ErrFailed) || errors.As(err, &all) || errors.As(err, &one)
 }
 
-func (l *redsyncLocker) FreeIn(ctx context.Context, servers []*redis.Client, name string) (time.Duration, error) {
-	return freeIn(ctx, servers, []string{name}, len(servers)/2+1)
+func (l *redsyncLocker) FreeIn(ctx context.Context, name string) (time.Duration, error) {
+	return freeIn(ctx, l.clients, name, len(l.clients)/2+1)
 }
 
 func (l *redsyncLocker) Close() error { return closeAll(l.clients) }

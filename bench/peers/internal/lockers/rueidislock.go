@@ -4,54 +4,43 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// openRueidislock makes a Locker that needs that many of 2*majority-1 keys.
-//
-// NoLoopTracking is on, which its README advises for Redis 7.0.5 and newer. It is
-// off by default, and then v1.0.79 extends a lock again on hearing of its own
-// extension, as fast as it can: 33,000 commands per second for one lock that
-// nobody else wants, from its first renewal on. To compare with that would be
-// no use to anybody.
-func openRueidislock(majority int32) func(context.Context, Config) (Locker, error) {
-	return func(_ context.Context, config Config) (Locker, error) {
-		nodes, err := Nodes(config.URL)
-		if err != nil {
-			return nil, err
-		}
-		options := rueidis.ClientOption{Username: nodes[0].Username, Password: nodes[0].Password, SelectDB: nodes[0].DB}
-		for _, node := range nodes {
-			options.InitAddress = append(options.InitAddress, node.Addr)
-		}
-		if config.Counter != nil {
-			options.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				return config.Counter.Dial(dialer.DialContext)(ctx, "tcp", address)
-			}
-		}
-		locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
-			ClientOption:   options,
-			KeyValidity:    config.TTL,
-			KeyMajority:    majority,
-			NoLoopTracking: true,
-		})
-		if err != nil {
-			return nil, err
-		}
-		return &rueidisLocker{locks: locks, majority: int(majority)}, nil
+// openRueidislock turns on NoLoopTracking, which its README advises for Redis 7.0.5
+// and newer. It is off by default, and then v1.0.79 extends a lock again each time it
+// is notified of its own extension: 33,000 commands per second for one lock that
+// nobody else wants, from its first renewal on.
+func openRueidislock(_ context.Context, config Config) (Locker, error) {
+	nodes, err := nodes(config.URL)
+	if err != nil {
+		return nil, err
 	}
+	options := rueidis.ClientOption{
+		InitAddress: []string{nodes[0].Addr}, Username: nodes[0].Username, Password: nodes[0].Password, SelectDB: nodes[0].DB,
+	}
+	if config.Counter != nil {
+		options.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return config.Counter.Dial(dialer.DialContext)(ctx, "tcp", address)
+		}
+	}
+	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption:   options,
+		KeyValidity:    config.TTL,
+		KeyMajority:    1,
+		NoLoopTracking: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &rueidisLocker{locks: locks}, nil
 }
 
-type rueidisLocker struct {
-	locks    rueidislock.Locker
-	majority int
-}
+type rueidisLocker struct{ locks rueidislock.Locker }
 
 func (l *rueidisLocker) Try(ctx context.Context, name string) (Lock, error) {
 	held, release, err := l.locks.TryWithContext(context.WithoutCancel(ctx), name)
@@ -74,13 +63,11 @@ func rueidisLocked(held context.Context, release context.CancelFunc, err error) 
 	return &rueidisLock{held: held, release: release}, nil
 }
 
-// FreeIn knows rueidislock's keys: its prefix, a number, the name.
-func (l *rueidisLocker) FreeIn(ctx context.Context, servers []*redis.Client, name string) (time.Duration, error) {
-	var keys []string
-	for i := range 2*l.majority - 1 {
-		keys = append(keys, fmt.Sprintf("rueidislock:%d:%s", i, name))
-	}
-	return freeIn(ctx, servers, keys, l.majority)
+// FreeIn knows rueidislock's key: its prefix, a number, the name.
+func (l *rueidisLocker) FreeIn(ctx context.Context, name string) (time.Duration, error) {
+	client := l.locks.Client()
+	left, err := client.Do(ctx, client.B().Pttl().Key("rueidislock:0:"+name).Build()).AsInt64()
+	return time.Duration(max(0, left)) * time.Millisecond, err
 }
 
 func (l *rueidisLocker) Close() error {
@@ -98,8 +85,8 @@ func (l *rueidisLock) Keep() {}
 
 func (l *rueidisLock) Kept() bool { return l.held.Err() == nil }
 
-// Release returns when the keys have been deleted. rueidislock does not say
-// whether they were still ours.
+// Release returns when the key has been deleted. rueidislock does not say whether
+// it was still ours.
 func (l *rueidisLock) Release(context.Context) error {
 	kept := l.Kept()
 	l.release()

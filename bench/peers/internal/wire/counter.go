@@ -1,3 +1,6 @@
+// Package wire counts the commands that a Redis client sends, below the client:
+// on its connections. That is the same count for every client library, and one
+// that the server can't give: INFO counts what scripts call, too.
 package wire
 
 import (
@@ -8,17 +11,12 @@ import (
 	"syscall"
 )
 
-// Counter counts what is sent on all connections made through it. The zero
+// Counter counts the commands sent on all connections made through it. The zero
 // Counter is ready. It is safe for concurrent use.
-type Counter struct {
-	commands, bytes atomic.Int64
-}
+type Counter struct{ commands atomic.Int64 }
 
 // Commands returns how many commands were sent.
 func (c *Counter) Commands() int64 { return c.commands.Load() }
-
-// Bytes returns how many bytes were sent.
-func (c *Counter) Bytes() int64 { return c.bytes.Load() }
 
 // DialFunc opens a connection, as net.Dialer.DialContext does.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
@@ -30,14 +28,12 @@ func (c *Counter) Dial(dial DialFunc) DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return c.Wrap(inner), nil
+		return &conn{Conn: inner, counter: c}, nil
 	}
 }
 
-// Wrap counts what is sent on one connection. Like net.Conn itself it leaves it
-// to the client that commands of several goroutines don't mix in the stream.
-func (c *Counter) Wrap(inner net.Conn) net.Conn { return &conn{Conn: inner, counter: c} }
-
+// conn, like net.Conn, leaves it to the client that commands of several
+// goroutines don't mix in the stream.
 type conn struct {
 	net.Conn
 	counter *Counter
@@ -46,16 +42,13 @@ type conn struct {
 
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.counter.bytes.Add(int64(n))
-	if commands := c.parser.feed(b[:n]); commands > 0 {
-		c.counter.commands.Add(commands)
-	}
+	c.counter.commands.Add(c.parser.feed(b[:n]))
 	return n, err
 }
 
-// SyscallConn lets go-redis look at the socket, as it does with one that is
-// not counted: its pool checks a connection's health by a system call each time
-// it hands one out (internal/pool/conn_check.go), which has to stay in the bill.
+// SyscallConn lets go-redis check the socket as it does without the counter: its
+// pool makes a system call each time it hands out a connection
+// (internal/pool/conn_check.go), and that cost has to be measured.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	if inner, ok := c.Conn.(syscall.Conn); ok {
 		return inner.SyscallConn()

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
+	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
+)
+
+// bench is where a measurement runs: what it opened, and what is counted.
+type bench struct {
+	task
+	peer      lockers.Peer
+	ttl       time.Duration
+	counter   wire.Counter
+	servers   lockers.Servers
+	opened    []lockers.Locker
+	measuring atomic.Bool // within the window of during
+}
+
+func newBench(t task) (*bench, error) {
+	at := slices.IndexFunc(lockers.All, func(p lockers.Peer) bool { return p.Name == t.Peer })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no peer %q", t.Peer)
+	}
+	servers, err := lockers.OpenServers(t.URL)
+	return &bench{task: t, peer: lockers.All[at], ttl: t.Size.TTL, servers: servers}, err
+}
+
+// name returns one of the measurement's own names.
+func (b *bench) name(parts ...any) string {
+	name := b.Prefix
+	for _, part := range parts {
+		name += fmt.Sprintf("/%v", part)
+	}
+	return name
+}
+
+// open makes one client of the peer, which close closes.
+func (b *bench) open(ctx context.Context, counter *wire.Counter) (lockers.Locker, error) {
+	locker, err := b.peer.Open(ctx, lockers.Config{URL: b.URL, TTL: b.ttl, Counter: counter})
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", b.peer.Name, err)
+	}
+	b.opened = append(b.opened, locker)
+	return locker, nil
+}
+
+// clients returns the counted clients of n users: separate ones, or one for all.
+func (b *bench) clients(ctx context.Context, n int, separate bool) ([]lockers.Locker, error) {
+	first, err := b.open(ctx, &b.counter)
+	clients := slices.Repeat([]lockers.Locker{first}, n)
+	for i := 1; i < n && separate && err == nil; i++ {
+		clients[i], err = b.open(ctx, &b.counter)
+	}
+	return clients, err
+}
+
+// close closes the clients and deletes what they have left on the servers.
+func (b *bench) close(ctx context.Context) (err error) {
+	for _, locker := range b.opened {
+		err = errors.Join(err, locker.Close())
+	}
+	return errors.Join(err, b.servers.Sweep(ctx, b.Prefix), b.servers.Close())
+}
+
+// during calls work for each client at the same time, and measures what they use in
+// a window after the settling time. work goes on until its context ends; an error
+// of it ends the measurement.
+func (b *bench) during(ctx context.Context, window time.Duration, clients []lockers.Locker,
+	work func(ctx context.Context, client lockers.Locker, who int) error,
+) (used usage, err error) {
+	running, stop := context.WithCancelCause(ctx)
+	var all sync.WaitGroup
+	for i, client := range clients {
+		all.Go(func() {
+			if err := work(running, client, i); err != nil {
+				stop(err)
+			}
+		})
+	}
+	if err = pause(running, b.Size.Settle); err == nil {
+		used, err = b.over(running, func() error {
+			b.measuring.Store(true)
+			defer b.measuring.Store(false)
+			return pause(running, window)
+		})
+	}
+	failure := context.Cause(running)
+	stop(nil)
+	all.Wait()
+	return used, cmp.Or(failure, err)
+}
+
+// pause waits, or less if ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

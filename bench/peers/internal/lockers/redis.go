@@ -1,0 +1,159 @@
+package lockers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/distributedleasing/leasing/bench/peers/internal/wire"
+)
+
+// nodes returns how to reach the servers of a URL. Several independent ones stand
+// in one URL with commas between, as this library takes them:
+// redis://user:password@h1:p1,h2:p2/0?mode=redlock. Errors leave the URL out: it
+// may hold a password.
+func nodes(url string) (nodes []*redis.Options, err error) {
+	url, _, _ = strings.Cut(url, "?")
+	scheme, rest, _ := strings.Cut(url, "://")
+	at := strings.LastIndex(rest, "@") + 1
+	hosts, database, _ := strings.Cut(rest[at:], "/")
+	for host := range strings.SplitSeq(hosts, ",") {
+		options, err := redis.ParseURL(scheme + "://" + rest[:at] + host + "/" + database)
+		if err != nil {
+			return nil, errors.New("want a URL like redis://:password@127.0.0.1:6379/0")
+		}
+		nodes = append(nodes, options)
+	}
+	return nodes, nil
+}
+
+// clients returns a go-redis client for each server of a URL, with defaults
+// except that contexts are obeyed, and for what tune changes. What they send is
+// counted unless counter is nil.
+func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) ([]*redis.Client, error) {
+	nodes, err := nodes(url)
+	if err != nil {
+		return nil, err
+	}
+	clients := make([]*redis.Client, len(nodes))
+	for i, options := range nodes {
+		options.ContextTimeoutEnabled = true
+		for _, change := range tune {
+			change(options)
+		}
+		if counter != nil {
+			options.Dialer = counter.Dial(redis.NewDialer(options))
+		}
+		clients[i] = redis.NewClient(options)
+	}
+	return clients, nil
+}
+
+func closeAll(clients []*redis.Client) (err error) {
+	for _, client := range clients {
+		err = errors.Join(err, client.Close())
+	}
+	return err
+}
+
+// oneClient is clients for a URL of one server.
+func oneClient(config Config) (*redis.Client, error) {
+	clients, err := clients(config.URL, config.Counter)
+	if err != nil {
+		return nil, err
+	}
+	if len(clients) != 1 {
+		return nil, fmt.Errorf("one Redis is wanted, not %d", len(clients))
+	}
+	return clients[0], nil
+}
+
+// freeIn returns when a key will have expired on so many of the servers.
+func freeIn(ctx context.Context, servers []*redis.Client, key string, need int) (time.Duration, error) {
+	var left []time.Duration
+	for _, server := range servers {
+		ttl, err := server.PTTL(ctx, key).Result() // negative: no key, or one without expiry
+		if err != nil {
+			return 0, err
+		}
+		left = append(left, max(0, ttl))
+	}
+	slices.Sort(left)
+	return left[need-1], nil
+}
+
+// Servers are those of a URL, for questions that are not part of what is measured.
+type Servers []*redis.Client
+
+// OpenServers connects to the servers of a URL when they are first asked.
+func OpenServers(url string) (Servers, error) { return clients(url, nil) }
+
+// Close closes the connections.
+func (s Servers) Close() error { return closeAll(s) }
+
+// CPU is the user and system time that all servers have used, without their
+// children, which save snapshots.
+func (s Servers) CPU(ctx context.Context) (time.Duration, error) {
+	seconds, err := s.sum(ctx, "cpu", "used_cpu_user", "used_cpu_sys")
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// Memory is the bytes that all servers have allocated.
+func (s Servers) Memory(ctx context.Context) (float64, error) {
+	return s.sum(ctx, "memory", "used_memory")
+}
+
+// Version is that of the first server.
+func (s Servers) Version(ctx context.Context) (string, error) {
+	info, err := s[0].Info(ctx, "server").Result()
+	return infoField(info, "redis_version"), err
+}
+
+// sum adds fields of a section of INFO: redis.io/docs/latest/commands/info.
+func (s Servers) sum(ctx context.Context, section string, fields ...string) (sum float64, err error) {
+	for _, server := range s {
+		info, err := server.Info(ctx, section).Result()
+		if err != nil {
+			return 0, err
+		}
+		for _, field := range fields {
+			value, err := strconv.ParseFloat(infoField(info, field), 64)
+			if err != nil {
+				return 0, fmt.Errorf("INFO has no number %s: %w", field, err)
+			}
+			sum += value
+		}
+	}
+	return sum, nil
+}
+
+func infoField(info, field string) string {
+	_, after, _ := strings.Cut("\n"+info, "\n"+field+":")
+	value, _, _ := strings.Cut(after, "\r\n")
+	return value
+}
+
+// Sweep deletes the keys that have a text in them, which should be unique. Redis
+// finds expired keys the later, the more keys with an expiry there are, so the
+// next peer must not carry those of the one before.
+func (s Servers) Sweep(ctx context.Context, text string) error {
+	for _, client := range s {
+		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+			keys, next, err := client.Scan(ctx, cursor, "*"+text+"*", 1000).Result()
+			if err == nil && len(keys) > 0 {
+				err = client.Unlink(ctx, keys...).Err()
+			}
+			if err != nil {
+				return err
+			}
+			cursor = next
+		}
+	}
+	return nil
+}

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package usage
-
-import "time"
-
-// CPU is not known here.
-func CPU() time.Duration { return 0 }

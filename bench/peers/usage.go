@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// usage is what has been used up to a moment, and by subtraction between two.
+type usage struct {
+	at                   time.Time
+	elapsed              time.Duration
+	clientCPU, serverCPU time.Duration
+	commands, mallocs    int64
+}
+
+func (b *bench) usage(ctx context.Context) (usage, error) {
+	server, err := b.servers.CPU(ctx)
+	return usage{at: time.Now(), clientCPU: processCPU(), serverCPU: server, commands: b.counter.Commands(), mallocs: mallocs()}, err
+}
+
+// over returns what is used while something runs.
+func (b *bench) over(ctx context.Context, do func() error) (usage, error) {
+	from, err := b.usage(ctx)
+	if err != nil {
+		return usage{}, err
+	}
+	if err := do(); err != nil {
+		return usage{}, err
+	}
+	to, err := b.usage(ctx)
+	return to.since(from), err
+}
+
+func (u usage) since(from usage) usage {
+	return usage{
+		at:        u.at,
+		elapsed:   u.at.Sub(from.at),
+		clientCPU: u.clientCPU - from.clientCPU,
+		serverCPU: u.serverCPU - from.serverCPU,
+		commands:  u.commands - from.commands,
+		mallocs:   u.mallocs - from.mallocs,
+	}
+}
+
+// perMinute spreads it over time: CPU seconds per minute, commands per second.
+func (u usage) perMinute() metrics {
+	return metrics{
+		"commands":  float64(u.commands) / u.elapsed.Seconds(),
+		"clientCPU": u.clientCPU.Seconds() / u.elapsed.Minutes(),
+		"serverCPU": u.serverCPU.Seconds() / u.elapsed.Minutes(),
+	}
+}
+
+// processCPU is the user and system time of all threads of this process.
+func processCPU() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// mallocs is how many objects were ever allocated.
+func mallocs() int64 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.Mallocs)
+}
+
+// heap is the bytes of live objects and of goroutines' stacks. Two collections, so
+// that what finalizers held is gone as well.
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return float64(stats.HeapAlloc + stats.StackInuse)
+}
+
+// rss is the resident memory of this process in bytes: the second field of
+// /proc/self/statm, in pages. It is 0 where the system has no such file.
+func rss() float64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	pages, err := strconv.Atoi(string(bytes.Fields(text)[1]))
+	if err != nil {
+		return 0
+	}
+	return float64(pages * os.Getpagesize())
+}
