@@ -17,7 +17,7 @@ var errTwo = errors.New("two had the name at the same time")
 func contended(clients int) func(context.Context, *bench) (metrics, error) {
 	return func(ctx context.Context, b *bench) (metrics, error) {
 		c := &contest{bench: b, hold: func() time.Duration { return time.Millisecond }}
-		used, err := c.run(ctx, b.Size.Window, clients, b.peer.Name != "mutex") // which is one for all
+		used, err := c.run(ctx, b.Size.Window, clients, !b.peer.Local) // a mutex is one for all
 		if err != nil {
 			return nil, err
 		}

@@ -39,11 +39,11 @@ func needRedis(t *testing.T) {
 }
 
 // TestTinyRunRedis runs every workload for a moment: this library beside a peer
-// and the floors.
+// and a mutex.
 func TestTinyRunRedis(t *testing.T) {
 	needRedis(t)
 	var out, side bytes.Buffer
-	status := parentMain(t.Context(), []string{"-peers", "leasing,redislock,set,mutex"}, tiny, &out, &side)
+	status := parentMain(t.Context(), []string{"-peers", "leasing,redislock,mutex"}, tiny, &out, &side)
 	t.Log(out.String())
 	require.Zero(t, status, "%s\n%s", out.String(), side.String())
 	lines := strings.Split(out.String(), "\n")[3:]
@@ -169,7 +169,7 @@ func TestTable(t *testing.T) {
 			"w, leasing":   {{"a": 900, "b": 3, "c": 0}, {"a": 1000, "b": 5, "c": 2}, {"a": 8000, "b": 1, "c": 1}},
 			"w, redislock": {{"a": 450, "b": 30}},
 			"w, redsync":   {{"a": 2000, "b": 12.345, "c": 0}},
-			"w, set":       {{"a": 90000, "b": 0.5}},
+			"w, mutex":     {{"a": 90000, "b": 0.5}},
 		},
 		failures: []string{"w, rueidislock: out of luck"},
 	}
@@ -177,12 +177,12 @@ func TestTable(t *testing.T) {
 	require.NoError(t, p.writeTable(&out, "7.0", time.Minute))
 	lines := strings.Split(out.String(), "\n")
 	assert.Contains(t, lines[0], "Redis 7.0")
-	assert.Equal(t, []string{"leasing", "redislock", "redsync", "rueidislock", "set", "mutex", "ratio"}, strings.Fields(lines[2])[:7])
+	assert.Equal(t, []string{"leasing", "redislock", "redsync", "rueidislock", "mutex", "ratio"}, strings.Fields(lines[2])[:6])
 	for i, want := range []string{
-		"more 1,000 450 2,000 - 90,000 - 0.50 more", // floors are no peers
-		"less 3.00 30.0 12.3 - 0.50 - 0.24 less",
-		"worst 2.00 - 0 - - - - less", // no ratio to 0
-		"nobody - - - - - - - more",
+		"more 1,000 450 2,000 - 90,000 0.50 more", // a mutex is no peer
+		"less 3.00 30.0 12.3 - 0.50 0.24 less",
+		"worst 2.00 - 0 - - - less", // no ratio to 0
+		"nobody - - - - - - more",
 	} {
 		assert.Equal(t, strings.Fields(want), strings.Fields(lines[3+i]))
 	}
@@ -218,8 +218,8 @@ func TestWorkloadsHaveTheirPeers(t *testing.T) {
 		switch {
 		case w.redlock:
 			want = "leasing,redsync"
-		case w.floor != "":
-			want += "," + w.floor
+		case w.local:
+			want += ",mutex"
 		}
 		assert.Equal(t, want, peers, w.name)
 	}

@@ -73,7 +73,7 @@ func (p *plan) ratio(w workload, r row) (ratio float64, found bool) {
 	for _, peer := range p.peers {
 		value, found := p.value(w, r, peer)
 		switch {
-		case !found || peer.Floor:
+		case !found || peer.Local:
 		case peer.Name == lockers.All[0].Name:
 			ours, hasOurs = value, true
 		default:

@@ -11,9 +11,9 @@ import (
 // workload is one of the things that are measured.
 type workload struct {
 	name    string
-	redlock bool   // on three independent servers
-	slow    bool   // measured in fewer rounds
-	floor   string // the floor that is measured beside the peers, if any
+	redlock bool // on three independent servers
+	slow    bool // measured in fewer rounds
+	local   bool // a lock in memory is measured beside the libraries
 	run     func(context.Context, *bench) (metrics, error)
 	rows    []row // of the table
 }
@@ -54,10 +54,10 @@ var (
 )
 
 var workloads = []workload{
-	{name: "cycles-1", floor: "set", run: cycles(1), rows: []row{
+	{name: "cycles-1", run: cycles(1), rows: []row{
 		{title: "cycles/s, 1 goroutine", metric: "rate"},
 	}},
-	{name: "cycles-64", floor: "set", run: cycles(64), rows: []row{
+	{name: "cycles-64", run: cycles(64), rows: []row{
 		{title: "cycles/s, 64 goroutines", metric: "rate"},
 		{title: "  client CPU, us per cycle", metric: "clientCPU", less: true},
 		{title: "  server CPU, us per cycle", metric: "serverCPU", less: true},
@@ -77,7 +77,7 @@ var workloads = []workload{
 	{name: "handoff-clients", run: handoff(100, true), rows: []row{
 		{title: "  100 clients", metric: "p50", less: true},
 	}},
-	{name: "contended", floor: "mutex", run: contended(64), rows: []row{
+	{name: "contended", local: true, run: contended(64), rows: []row{
 		{title: "64 clients, one name, 1 ms: hand-offs/s", metric: "handoffs"},
 		{title: "  Jain's fairness index", metric: "fairness"},
 		{title: "  commands per hand-off", metric: "commands", less: true},
@@ -107,7 +107,7 @@ func (w workload) String() string { return w.name }
 // peers returns those of the given that the workload measures.
 func (w workload) peers(given []lockers.Peer) (peers []lockers.Peer) {
 	for _, peer := range given {
-		if peer.Floor && peer.Name == w.floor || !peer.Floor && (peer.Redlock || !w.redlock) {
+		if peer.Local && w.local || !peer.Local && (peer.Redlock || !w.redlock) {
 			peers = append(peers, peer)
 		}
 	}

@@ -36,7 +36,7 @@ func setUp(ctx context.Context, provider string) (*backend, error) {
 	case provider == "sqlite":
 		return atURL(ctx, "")
 	case !strings.Contains(provider, "://"):
-		return nil, fmt.Errorf("-provider is memory, sqlite, redlock, or a URL that begins with one of %s", place.Schemes())
+		return nil, fmt.Errorf("-provider is memory, sqlite, redlock, or a URL that begins with one of %s", place.Schemes)
 	}
 	return atURL(ctx, provider)
 }

@@ -113,7 +113,8 @@ func controlDaily(ctx context.Context, s *runner.Runner) error {
 		case r.Kind == did:
 			today.done = append(today.done, r.Worker)
 			if len(all) == days && len(today.done) == 1 {
-				return stopAll(s)
+				s.Announce("that was all: everybody may go")
+				return s.StopAll()
 			}
 			return nil
 		case len(all) == killOn && today.killed == "":
@@ -128,16 +129,6 @@ func controlDaily(ctx context.Context, s *runner.Runner) error {
 		return err
 	}
 	return checkDaily(ctx, s, all, book)
-}
-
-func stopAll(s *runner.Runner) error {
-	s.Announce("that was all: everybody may go")
-	for _, worker := range s.Alive() {
-		if err := s.Stop(worker); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // checkDaily checks each day.

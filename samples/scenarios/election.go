@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fatih/color"
-
 	"github.com/distributedleasing/leasing"
 	recipe "github.com/distributedleasing/leasing/recipes/election"
 	"github.com/distributedleasing/leasing/samples/internal/runner"
@@ -51,8 +49,7 @@ const (
 
 // workElection stands for election until it is stopped.
 func workElection(ctx context.Context, w *runner.Worker) error {
-	color.NoColor = w.Arg == "true"
-	w.Say("", 0, "%s", faint("stands for election"))
+	w.Say("", 0, "stands for election")
 	return unlessStopped(ctx, recipe.Run(ctx, w.Manager, recipe.Options{
 		Name:      w.Place.Lease(leader),
 		OnElected: func(ctx context.Context, lease leasing.Lease) error { return lead(ctx, w, lease) },
@@ -66,7 +63,7 @@ func workElection(ctx context.Context, w *runner.Worker) error {
 
 // lead is a leader's work, under the lease's context.
 func lead(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
-	report(w, lease, elected, 0, green(fmt.Sprintf("%-36s", fmt.Sprintf("leads with token %d", lease.Token()))))
+	report(w, lease, elected, 0, fmt.Sprintf("%-36s", fmt.Sprintf("leads with token %d", lease.Token())))
 	pace := time.NewTicker(400 * time.Millisecond)
 	defer pace.Stop()
 	for {
@@ -76,7 +73,7 @@ func lead(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
 			report(w, lease, wrote, row, fmt.Sprintf("%-36s", fmt.Sprintf("writes row %d", row)))
 			w.Wait() // so that it is not stopped in the middle of a write
 		case errors.Is(err, leasing.ErrStale):
-			w.Report(runner.Report{Kind: stale, Token: lease.Token(), Text: red("its write: " + err.Error())})
+			w.Report(runner.Report{Kind: stale, Token: lease.Token(), Text: "its write: " + err.Error()})
 		case ctx.Err() == nil:
 			return err
 		}
@@ -96,15 +93,15 @@ func end(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
 		w.Report(runner.Report{Kind: stopping, Token: lease.Token(), Text: "finishes its work"})
 		return nil
 	}
-	w.Report(runner.Report{Kind: lost, Token: lease.Token(), Text: red("no longer leads: " + context.Cause(ctx).Error())})
+	w.Report(runner.Report{Kind: lost, Token: lease.Token(), Text: "no longer leads: " + context.Cause(ctx).Error()})
 	inFlight, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.TTL())
 	defer cancel()
 	row, err := write(inFlight, w, lease.Token())
 	switch {
 	case err == nil:
-		w.Report(runner.Report{Kind: late, Token: lease.Token(), Text: red(fmt.Sprintf("writes row %d without a lease!", row))})
+		w.Report(runner.Report{Kind: late, Token: lease.Token(), Text: fmt.Sprintf("writes row %d without a lease!", row)})
 	case errors.Is(err, leasing.ErrStale):
-		w.Report(runner.Report{Kind: stale, Token: lease.Token(), Text: red("its late write: " + err.Error())})
+		w.Report(runner.Report{Kind: stale, Token: lease.Token(), Text: "its late write: " + err.Error()})
 	default:
 		return err
 	}

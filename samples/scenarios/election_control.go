@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/fatih/color"
 
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
@@ -43,17 +40,18 @@ func controlElection(ctx context.Context, s *runner.Runner) error {
 	}
 	d.rows = append(d.rows, []any{now.Worker, now.Token, "(the first)", "-", "-"})
 	for _, step := range []func(context.Context, runner.Report) (runner.Report, error){d.kill, d.pause, d.stop} {
-		if err := d.rowsEach(ctx, now); err != nil {
+		if err := d.awaitRows(ctx, now); err != nil {
 			return err
 		}
 		if now, err = step(ctx, now); err != nil {
 			return err
 		}
 	}
-	if err := d.rowsEach(ctx, now); err != nil {
+	if err := d.awaitRows(ctx, now); err != nil {
 		return err
 	}
-	if err := errors.Join(d.Continue(now.Worker), stopAll(s)); err != nil {
+	d.Announce("that was all: everybody may go")
+	if err := d.StopAll(); err != nil {
 		return err
 	}
 	for d.Running() > 0 {
@@ -67,12 +65,12 @@ func controlElection(ctx context.Context, s *runner.Runner) error {
 // enter starts one more worker.
 func (d *electionControl) enter() error {
 	d.started++
-	return d.Start(fmt.Sprintf("w%d", d.started), strconv.FormatBool(color.NoColor))
+	return d.Start(fmt.Sprintf("w%d", d.started), "")
 }
 
 // kill kills the leader, which has no chance to release anything.
 func (d *electionControl) kill(ctx context.Context, now runner.Report) (next runner.Report, err error) {
-	d.Announce("%s", yellow("kill -KILL "+now.Worker))
+	d.Announce("kill -KILL %s", now.Worker)
 	at := time.Now()
 	d.Kill(now.Worker)
 	d.checker.end(now.Token, at)
@@ -88,7 +86,7 @@ func (d *electionControl) kill(ctx context.Context, now runner.Report) (next run
 
 // pause stops the leader for longer than its lease lasts and wakes it up.
 func (d *electionControl) pause(ctx context.Context, now runner.Report) (next runner.Report, err error) {
-	d.Announce("%s", yellow("kill -STOP "+now.Worker))
+	d.Announce("kill -STOP %s", now.Worker)
 	at := time.Now()
 	if err := d.Pause(now.Worker); err != nil {
 		return next, err
@@ -109,7 +107,7 @@ func (d *electionControl) pause(ctx context.Context, now runner.Report) (next ru
 	if err := d.Continue(next.Worker); err != nil {
 		return next, err
 	}
-	d.Announce("%s", yellow("kill -CONT "+now.Worker+": it wakes up and believes that no time has passed"))
+	d.Announce("kill -CONT %s: it wakes up and believes that no time has passed", now.Worker)
 	woken := time.Now()
 	if err := errors.Join(d.Resume(now.Worker), d.Continue(now.Worker)); err != nil {
 		return next, err
@@ -134,9 +132,9 @@ func (d *electionControl) stop(ctx context.Context, now runner.Report) (runner.R
 	if err != nil {
 		return now, err
 	}
-	d.Announce("%s", yellow(now.Worker+" is asked to stop"))
+	d.Announce("%s is asked to stop", now.Worker)
 	at := time.Now()
-	if err := errors.Join(d.Continue(now.Worker), d.Stop(now.Worker)); err != nil {
+	if err := d.Stop(now.Worker); err != nil {
 		return now, err
 	}
 	return d.takeOver(ctx, now, at, free, "stopped")
@@ -180,11 +178,11 @@ func (d *electionControl) awaitLeader(ctx context.Context, after runner.Report) 
 	return d.await(ctx, "a leader", func(r runner.Report) bool { return r.Kind == elected && r.Token > after.Token })
 }
 
-// rowsEach waits until the leader has written some rows and so much trust is left that no
+// awaitRows waits until the leader has written some rows and so much trust is left that no
 // renewal is due. Then the leader waits: stopped in the middle of a write it
 // would keep its locks in the database, on SQLite those of the whole file, and no lease
 // helps against that.
-func (d *electionControl) rowsEach(ctx context.Context, now runner.Report) error {
+func (d *electionControl) awaitRows(ctx context.Context, now runner.Report) error {
 	rows := 0
 	_, err := d.await(ctx, fmt.Sprintf("%d writes of %s", rowsEach, now.Worker), func(r runner.Report) bool {
 		if r.Kind == wrote && r.Token == now.Token {
@@ -231,14 +229,15 @@ var errQuiet = errors.New("nobody says anything")
 // showHolder shows how long the lease of a leader that says nothing has to run.
 func (d *electionControl) showHolder(ctx context.Context) {
 	record, err := d.Manager.Inspect(ctx, d.Place.Lease(leader))
-	text := faint("nobody has the lease")
-	if err != nil {
-		text = red(err.Error())
-	} else if record.Held {
-		text = faint("the lease is still " + record.Owner + "'s")
-		if left, known := record.Remaining(); known {
-			text = faint(fmt.Sprintf("%-36s left  ", "the lease is still "+record.Owner+"'s")) + bar(left, d.TTL)
-		}
+	text := "nobody has the lease"
+	left, known := record.Remaining()
+	switch {
+	case err != nil:
+		text = err.Error()
+	case record.Held && known:
+		text = fmt.Sprintf("%-36s left  %s", "the lease is still "+record.Owner+"'s", bar(left, d.TTL))
+	case record.Held:
+		text = "the lease is still " + record.Owner + "'s"
 	}
 	d.Line(runner.Report{At: time.Now(), Text: text})
 }
@@ -262,15 +261,6 @@ func (d *electionControl) check(ctx context.Context) error {
 	d.OK("its late write was refused; the ledger's %d rows bear tokens that never fall", len(rows))
 	return nil
 }
-
-// Colours are left out where there is no terminal, and where NO_COLOR is set.
-// Workers write to a pipe; the parent tells them.
-var (
-	green  = color.New(color.FgGreen, color.Bold).SprintFunc()
-	red    = color.New(color.FgRed, color.Bold).SprintFunc()
-	yellow = color.New(color.FgYellow, color.Bold).SprintFunc()
-	faint  = color.New(color.Faint).SprintFunc()
-)
 
 // bar shows how much of a TTL is left.
 func bar(left, ttl time.Duration) string {

@@ -3,9 +3,6 @@ package place
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/distributedleasing/leasing"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
@@ -14,21 +11,8 @@ import (
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
-// schemes are those of the URLs that Open knows.
-var schemes = map[string]func(context.Context, string) (leasing.Provider, error){
-	"sqlite":     with(sqllease.OpenURL),
-	"postgres":   with(sqllease.OpenURL),
-	"postgresql": with(sqllease.OpenURL),
-	"redis":      with(redislease.OpenURL),
-	"rediss":     with(redislease.OpenURL),
-	"unix":       with(redislease.OpenURL),
-
-	"azblob":       with(bloblease.OpenURL),
-	"azblob+https": with(bloblease.OpenURL),
-	"azblob+http":  with(bloblease.OpenURL),
-	"cosmos":       with(cosmoslease.OpenURL),
-	"cosmos+http":  with(cosmoslease.OpenURL),
-}
+// Schemes is how the URLs that Open knows begin.
+const Schemes = "azblob://, azblob+http://, azblob+https://, cosmos://, cosmos+http://, postgres://, postgresql://, redis://, rediss://, sqlite://, unix://"
 
 // Open opens the provider whose URL it is: the scheme says which. An application
 // knows which provider it runs on and calls that one's OpenURL; this is for
@@ -36,23 +20,23 @@ var schemes = map[string]func(context.Context, string) (leasing.Provider, error)
 //
 // Leases in memory have no URL: other processes can't reach them.
 func Open(ctx context.Context, rawURL string) (leasing.Provider, error) {
-	open, found := schemes[scheme(rawURL)]
-	if !found {
-		return nil, fmt.Errorf("no provider for URLs that begin with %q; there are %s", scheme(rawURL), Schemes())
+	switch scheme(rawURL) {
+	case "sqlite", "postgres", "postgresql":
+		return asProvider(sqllease.OpenURL(ctx, rawURL))
+	case "redis", "rediss", "unix":
+		return asProvider(redislease.OpenURL(ctx, rawURL))
+	case "azblob", "azblob+https", "azblob+http":
+		return asProvider(bloblease.OpenURL(ctx, rawURL))
+	case "cosmos", "cosmos+http":
+		return asProvider(cosmoslease.OpenURL(ctx, rawURL))
 	}
-	return open(ctx, rawURL)
+	return nil, fmt.Errorf("no provider for URLs that begin with %q; there are %s", scheme(rawURL), Schemes)
 }
 
-// Schemes lists how the URLs that Open knows begin.
-func Schemes() string { return strings.Join(slices.Sorted(maps.Keys(schemes)), "://, ") + "://" }
-
-// with makes a provider's OpenURL return the interface.
-func with[P leasing.Provider](open func(context.Context, string) (P, error)) func(context.Context, string) (leasing.Provider, error) {
-	return func(ctx context.Context, rawURL string) (leasing.Provider, error) {
-		provider, err := open(ctx, rawURL)
-		if err != nil {
-			return nil, err // no interface that holds a nil pointer
-		}
-		return provider, nil
+// asProvider returns no interface that holds a nil pointer.
+func asProvider[P leasing.Provider](provider P, err error) (leasing.Provider, error) {
+	if err != nil {
+		return nil, err
 	}
+	return provider, nil
 }

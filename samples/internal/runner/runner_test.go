@@ -60,7 +60,7 @@ func next(ctx context.Context, t *testing.T, s *runner.Runner, kind string) runn
 	return r
 }
 
-func TestWorkerWaitsForItsCueAlsoWhilePaused(t *testing.T) {
+func TestWorkerWaitsAlsoWhilePaused(t *testing.T) {
 	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
 		require.NoError(t, s.Start("w1", ""))
 		require.Equal(t, "w1", next(ctx, t, s, "before").Worker)
@@ -85,7 +85,7 @@ func TestKilledWorkerIsNoError(t *testing.T) {
 	}))
 }
 
-func TestDismissedWorkerEndsInOrder(t *testing.T) {
+func TestStoppedWorkerEndsInOrder(t *testing.T) {
 	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
 		require.NoError(t, s.Start("w1", "stay"))
 		next(ctx, t, s, "here")
@@ -93,6 +93,18 @@ func TestDismissedWorkerEndsInOrder(t *testing.T) {
 		next(ctx, t, s, "goodbye")
 		require.Equal(t, "is gone: exit status 0", next(ctx, t, s, runner.Exited).Text)
 		return nil
+	}))
+}
+
+func TestWorkerThatWaitsEndsWhenItIsStopped(t *testing.T) {
+	require.NoError(t, run(t.Context(), t, func(ctx context.Context, s *runner.Runner) error {
+		require.NoError(t, s.Start("w1", ""))
+		next(ctx, t, s, "before")
+		require.NoError(t, s.StopAll())
+		require.NoError(t, s.Continue("w1"), "it goes on by itself")
+		next(ctx, t, s, "after")
+		require.Equal(t, "is gone: exit status 0", next(ctx, t, s, runner.Exited).Text)
+		return s.StopAll() // no one is left
 	}))
 }
 

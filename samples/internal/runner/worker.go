@@ -108,6 +108,7 @@ func (w *Worker) listen(stop func()) {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		w.input <- struct{}{}
 	}
+	close(w.input)
 	stop()
 	<-time.After(stopLimit)
 	os.Exit(1)
@@ -136,7 +137,7 @@ func (w *Worker) SayAndWait(kind string, number int64, format string, args ...an
 	w.Wait()
 }
 
-// Wait waits until the parent lets the worker go on. It stands for something that
+// Wait waits until the parent lets the worker go on, or asks it to end. It stands for something that
 // takes time, and obeys no context: a process that is paused or killed here doesn't
 // either.
 func (w *Worker) Wait() { <-w.input }

@@ -143,18 +143,21 @@ func (c *Workers) Pause(name string) error { return c.workers[name].Pause() }
 // looking at a clock.
 func (c *Workers) Resume(name string) error { return c.workers[name].Resume() }
 
-// Alive lists the workers that were neither killed nor stopped.
-func (c *Workers) Alive() (names []string) {
+// StopAll asks all workers to end in order that were neither killed nor stopped.
+func (c *Workers) StopAll() (err error) {
 	for name, w := range c.workers {
 		if !w.killed && !w.stopped {
-			names = append(names, name)
+			err = errors.Join(err, c.Stop(name))
 		}
 	}
-	return names
+	return err
 }
 
-// Continue lets a worker that waits go on.
+// Continue lets a worker that waits go on. One that was asked to end does so by itself.
 func (c *Workers) Continue(name string) error {
+	if c.workers[name].stopped {
+		return nil
+	}
 	_, err := io.WriteString(c.workers[name].input, "go on\n")
 	return err
 }

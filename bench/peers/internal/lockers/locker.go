@@ -51,21 +51,19 @@ type Config struct {
 	Counter *wire.Counter // of what is sent; nil counts nothing
 }
 
-// Peer is a library, or a floor: what cannot be beaten, since it does less.
+// Peer is a library, or the lock in memory beside which it is shown.
 type Peer struct {
 	Name    string
-	About   string
-	Floor   bool // it renews nothing
 	Redlock bool // it also runs on several independent servers
+	Local   bool // it is no library, but a lock in memory
 	Open    func(context.Context, Config) (Locker, error)
 }
 
 // All are the peers in the order of the table's columns. The first is this library.
 var All = []Peer{
-	{Name: "leasing", About: "this library with its defaults, OpenTelemetry metrics on", Redlock: true, Open: openLeasing},
-	{Name: "redislock", About: "bsm/redislock, retry every 100 ms", Open: openRedislock},
-	{Name: "redsync", About: "go-redsync/redsync, its default retry of 50 to 250 ms", Redlock: true, Open: openRedsync},
-	{Name: "rueidislock", About: "rueidislock with KeyMajority 1, as its README advises for one Redis", Open: openRueidislock},
-	{Name: "set", About: "floor: SET NX PX and a compare-and-delete script by go-redis", Floor: true, Open: openSet},
-	{Name: "mutex", About: "floor: a sync.Mutex in one process", Floor: true, Open: openMutex},
+	{Name: "leasing", Redlock: true, Open: openLeasing},
+	{Name: "redislock", Open: openRedislock},
+	{Name: "redsync", Redlock: true, Open: openRedsync},
+	{Name: "rueidislock", Open: openRueidislock},
+	{Name: "mutex", Local: true, Open: openMutex},
 }

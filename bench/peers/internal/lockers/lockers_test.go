@@ -58,7 +58,7 @@ func TestAdaptersExcludeRedis(t *testing.T) {
 		var counter wire.Counter
 		first := open(t, p, Config{URL: url, TTL: 30 * time.Second, Counter: &counter})
 		second := first // a lock in memory is one object for all
-		if p.Name != "mutex" {
+		if !p.Local {
 			second = open(t, p, Config{URL: url, TTL: 30 * time.Second})
 		}
 		name := unique()
@@ -78,18 +78,12 @@ func TestAdaptersExcludeRedis(t *testing.T) {
 		lock, err := second.Try(ctx, name)
 		require.NoError(t, err)
 		require.NoError(t, lock.Release(ctx))
-		assert.Equal(t, p.Name != "mutex", counter.Commands() >= 6, "%d commands were counted", counter.Commands())
+		assert.Equal(t, !p.Local, counter.Commands() >= 6, "%d commands were counted", counter.Commands())
 	})
 }
 
 func TestAdaptersWaitRedis(t *testing.T) {
 	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		if p.Name == "set" {
-			l := open(t, p, Config{URL: url, TTL: time.Second})
-			_, err := l.Acquire(t.Context(), unique())
-			assert.ErrorIs(t, err, errNoWait)
-			return
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		l := open(t, p, Config{URL: url, TTL: 30 * time.Second})
@@ -137,7 +131,7 @@ func acquire(ctx context.Context, l Locker, name string) (Lock, error) {
 
 func TestAdaptersStopWaitingRedis(t *testing.T) {
 	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		if p.Floor {
+		if p.Local {
 			return
 		}
 		l := open(t, p, Config{URL: url, TTL: 30 * time.Second})
@@ -157,7 +151,7 @@ func TestAdaptersStopWaitingRedis(t *testing.T) {
 func TestAdaptersKeepRedis(t *testing.T) {
 	const ttl = 2 * time.Second
 	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		if p.Floor {
+		if p.Local {
 			return
 		}
 		name := unique()
@@ -178,7 +172,7 @@ func TestAdaptersKeepRedis(t *testing.T) {
 func TestAdaptersNoticeLossRedis(t *testing.T) {
 	const ttl = time.Second
 	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		if p.Floor {
+		if p.Local {
 			return
 		}
 		l := open(t, p, Config{URL: url, TTL: ttl})
@@ -208,7 +202,7 @@ func forget(t *testing.T, client *redis.Client, name string) {
 func TestFreeInIsTheServersRedis(t *testing.T) {
 	const ttl = 30 * time.Second
 	eachPeer(t, func(t *testing.T, p Peer, url string) {
-		if p.Floor {
+		if p.Local {
 			return
 		}
 		l := open(t, p, Config{URL: url, TTL: ttl})
