@@ -112,21 +112,25 @@ func (p Place) Provider(ctx context.Context) (leasing.Provider, error) {
 	return Open(ctx, p.Leases)
 }
 
-// Manager opens the leases and makes a manager for them, and returns what
-// closes both.
-func (p Place) Manager(ctx context.Context, options leasing.Options) (leasing.Manager, func() error, error) {
+// Connect opens the leases and the data, and makes a manager for the leases. It returns
+// what closes all of them.
+func (p Place) Connect(ctx context.Context, options leasing.Options) (leasing.Manager, *Data, func() error, error) {
+	data, err := p.Open()
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	provider, err := p.Provider(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, errors.Join(err, data.Close())
 	}
 	manager, err := leasing.NewManager(provider, options)
 	if err != nil {
-		return nil, nil, errors.Join(err, provider.Close())
+		return nil, nil, nil, errors.Join(err, provider.Close(), data.Close())
 	}
-	return manager, func() error {
+	return manager, data, func() error {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		return errors.Join(manager.Close(closing), provider.Close())
+		return errors.Join(manager.Close(closing), provider.Close(), data.Close())
 	}, nil
 }
 

@@ -75,12 +75,12 @@ func column(t *testing.T, db *sql.DB, query string) (all []string) {
 // use takes a lease.
 func use(t *testing.T, p place.Place) {
 	t.Helper()
-	manager, closeManager, err := p.Manager(t.Context(), leasing.Options{})
+	manager, _, closeAll, err := p.Connect(t.Context(), leasing.Options{})
 	require.NoError(t, err)
 	lease, err := manager.Acquire(t.Context(), "test/lease", nil)
 	require.NoError(t, err)
 	require.NoError(t, lease.Release(t.Context()))
-	require.NoError(t, closeManager())
+	require.NoError(t, closeAll())
 }
 
 func server(t *testing.T, variable string) string {

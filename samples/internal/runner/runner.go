@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -39,17 +40,12 @@ func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err
 	if err != nil {
 		return err
 	}
-	defer also(&err, clear)
-	data, err := where.Open()
+	defer func() { err = errors.Join(err, clear()) }()
+	manager, data, closeAll, err := where.Connect(ctx, leasing.Options{Owner: "parent", TTL: scenario.TTL, RaiseToMinTTL: true})
 	if err != nil {
 		return err
 	}
-	defer also(&err, data.Close)
-	manager, closeManager, err := where.Manager(ctx, leasing.Options{Owner: "parent", TTL: scenario.TTL, RaiseToMinTTL: true})
-	if err != nil {
-		return err
-	}
-	defer also(&err, closeManager)
+	defer func() { err = errors.Join(err, closeAll()) }()
 
 	ttl := max(scenario.TTL, manager.Capabilities().MinTTL)
 	limit := time.Minute + 10*(ttl-scenario.TTL) // far more than any takes, also on a slow machine
@@ -58,13 +54,6 @@ func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err
 	s := &Runner{Workers: newWorkers(scenario.Name, where), Place: where, Data: data, Manager: manager, TTL: ttl, out: out, start: time.Now()}
 	defer s.end()
 	return scenario.Control(ctx, s)
-}
-
-// also calls what cleans up, and keeps its error if there is no other.
-func also(err *error, clean func() error) {
-	if cleaned := clean(); *err == nil {
-		*err = cleaned
-	}
 }
 
 // RunWorkers starts workers named w1 and so on, prints what they report, and passes

@@ -82,19 +82,14 @@ func WorkerMain(scenarios ...Scenario) {
 
 // run opens what an application opens at its start, and works.
 func (w *Worker) run(ctx context.Context, s Scenario) (err error) {
-	manager, closeManager, err := w.Place.Manager(ctx, leasing.Options{
+	manager, data, closeAll, err := w.Place.Connect(ctx, leasing.Options{
 		Owner: w.Name, TTL: s.TTL, RaiseToMinTTL: true,
 		MaxPoll: 100 * time.Millisecond, // how soon waiters on SQLite find a lease that was released
 	})
 	if err != nil {
 		return err
 	}
-	defer also(&err, closeManager)
-	data, err := w.Place.Open()
-	if err != nil {
-		return err
-	}
-	defer also(&err, data.Close)
+	defer func() { err = errors.Join(err, closeAll()) }()
 	w.Manager, w.Data = manager, data
 	return s.Work(ctx, w)
 }
