@@ -83,7 +83,7 @@ func check(ctx context.Context, dir string, update bool) (err error) {
 		}
 		modules = append(modules, m)
 	}
-	problems, err := rules(root, work, modules)
+	problems, err := rules(root, modules)
 	if err != nil {
 		return err
 	}

@@ -160,10 +160,6 @@ func TestCheckFails(t *testing.T) {
 			map[string]string{"providers/sql/go.mod": strings.Replace(small["providers/sql/go.mod"], "lease v0.1.0", "lease/integration v0.1.0", 1)},
 			[]string{"ex.org/lease/integration@v0.1.0"},
 		},
-		"a module outside the workspace": {
-			map[string]string{"extra/go.mod": "module ex.org/lease/extra\n"},
-			[]string{"go.work does not use ./extra"},
-		},
 		"a released module that nobody tries": {
 			map[string]string{"integration/release/consumers/providers-sql/main.go": ""},
 			[]string{"every released module needs a small program"},

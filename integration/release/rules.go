@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,17 +15,9 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// toolsDir holds the pinned developer tools, in a module outside the workspace:
-// inside, their requirements would raise the versions that the tests run with.
-const toolsDir = "integration/tools"
-
 // rules checks what needs no go command, and returns what is wrong, one sentence
 // each.
-func rules(root string, work *modfile.WorkFile, modules []released) (problems []string, err error) {
-	problems, err = outsideWorkspace(root, work)
-	if err != nil {
-		return nil, err
-	}
+func rules(root string, modules []released) (problems []string, err error) {
 	licence, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	if err != nil {
 		return nil, err
@@ -56,25 +47,6 @@ func rules(root string, work *modfile.WorkFile, modules []released) (problems []
 		problems = append(problems, internal...)
 	}
 	return problems, nil
-}
-
-// outsideWorkspace finds modules that nothing builds or tests.
-func outsideWorkspace(root string, work *modfile.WorkFile) (problems []string, err error) {
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) && path != root {
-			return fs.SkipDir
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if d.Name() == "go.mod" && filepath.ToSlash(dir) != toolsDir &&
-			!slices.ContainsFunc(work.Use, func(u *modfile.Use) bool { return filepath.Clean(u.Path) == dir }) {
-			problems = append(problems, "go.work does not use ./"+filepath.ToSlash(dir))
-		}
-		return err
-	})
-	return problems, err
 }
 
 // internalImports: Go allows a sibling module to import this one's internal

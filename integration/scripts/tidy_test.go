@@ -20,14 +20,18 @@ var siblings = map[string]string{
 	"user/go.sum":  "ex.org/lease v0.1.0 h1:AAAA\n", // of what was packed once
 }
 
-func TestTidy(t *testing.T) {
+// plantSiblings writes the repository into dir, with more files, and returns what runs the
+// script in it.
+func plantSiblings(t *testing.T, dir string, more map[string]string) func(args ...string) (string, error) {
+	t.Helper()
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOWORK", "")
-	dir := t.TempDir()
-	for name, text := range siblings {
-		file := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	for _, files := range []map[string]string{siblings, more} {
+		for name, text := range files {
+			file := filepath.Join(dir, name)
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		}
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "scripts"), 0o755))
 	for _, name := range []string{"lib.sh", "tidy"} {
@@ -35,10 +39,15 @@ func TestTidy(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "scripts", name), script, 0o755))
 	}
-	tidy := func(args ...string) (string, error) {
+	return func(args ...string) (string, error) {
 		out, err := exec.Command(filepath.Join(dir, "scripts", "tidy"), args...).CombinedOutput()
 		return string(out), err
 	}
+}
+
+func TestTidy(t *testing.T) {
+	dir := t.TempDir()
+	tidy := plantSiblings(t, dir, nil)
 	out, err := tidy("-diff")
 	require.Error(t, err)
 	require.Contains(t, out, "-\tex.org/lease/other v0.1.0\n")
@@ -56,6 +65,14 @@ func TestTidy(t *testing.T) {
 	out, err = tidy("-diff")
 	require.NoError(t, err, out)
 	require.Empty(t, out)
+}
+
+func TestTidyFindsAModuleOutsideTheWorkspace(t *testing.T) {
+	tidy := plantSiblings(t, t.TempDir(), map[string]string{"extra/go.mod": "module ex.org/lease/extra\n", "testdata/go.mod": "module ex.org/data\n"})
+	out, err := tidy("-diff")
+	require.Error(t, err)
+	require.Contains(t, out, "go.work does not use ./extra\n")
+	require.NotContains(t, out, "testdata")
 }
 
 func read(t *testing.T, dir, name string) string {
