@@ -33,7 +33,7 @@ func TestClearOnSQLiteLeavesTheFileAlone(t *testing.T) {
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.db"), []byte("mine"), 0o600))
 	file := url.URL{Path: filepath.ToSlash(filepath.Join(folder, "mine.db"))}
-	for _, query := range []string{"", "?migrate=true"} {
+	for _, query := range []string{"", "?create=true"} {
 		p, clear, err := place.SetUp(t.Context(), "test", "sqlite://"+file.EscapedPath()+query)
 		require.NoError(t, err)
 		use(t, p)
