@@ -53,7 +53,9 @@
 // page asks for it too (…/develop/clients/patterns/distributed-locks).
 //
 // Redis counts TTLs by the server's wall clock (…/commands/expire). A step forward
-// by more than the margin of the holders' trust frees names early.
+// by more than the margin of the holders' trust frees names early. After a step back a
+// lease lasts longer by as much, and one that ran out within the step, and nobody took the
+// name since, has it again until then: Break frees it.
 // A maxmemory-policy that evicts may evict leases: use noeviction, or a server of
 // their own. With noeviction and no memory left acquires are refused as
 // leasing.ErrThrottled, and leases that are held go on.

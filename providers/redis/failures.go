@@ -22,6 +22,7 @@ var codes = map[string]providerkit.Class{
 	"MASTERDOWN":   providerkit.Refused,
 	"MISCONF":      providerkit.Refused, // it can't save to disk, and so takes no writes
 	"MOVED":        providerkit.Refused, // or a server of a Cluster, and not in that mode
+	"NOCLOCK":      providerkit.Refused, // of scripts/prelude.lua: the server has not set its clock yet
 	"NOREPLICAS":   providerkit.Refused, // min-replicas-to-write
 	"OOM":          providerkit.Refused, // maxmemory
 	"READONLY":     providerkit.Refused, // a replica, or a failover under way

@@ -42,7 +42,7 @@ func TestTrap_T27_CodeDecidesWhatAnErrorMeans(t *testing.T) {
 		codes []string
 		want  []error
 	}{
-		{[]string{"ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "MOVED", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}, throttled},
+		{[]string{"ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "MOVED", "NOCLOCK", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"}, throttled},
 		{[]string{"DENIED", "NOAUTH", "NOPERM", "WRONGPASS"}, []error{abstractions.ErrDenied}},
 		{[]string{"WRONGTYPE", "CROSSSLOT", "NOPROTO", "OTHERVERSION"}, []error{abstractions.ErrNotSetUp}},
 		{[]string{"ERR", "NOSCRIPT", "EXECABORT", "BUSYGROUP", "SOMETHING", "oom", "Oom"}, []error{abstractions.ErrUnavailable}},

@@ -197,6 +197,8 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 	}
 }
 
+const theirLease = "10000000-3c5d-4b1e-8f10-2d3f4a5b6c7d\n1763800000000000\n1763800000000000\n\n60000\nme\n"
+
 func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 	t.Parallel()
 	refuse := func(t *testing.T, b *bed, want string) {
@@ -214,7 +216,8 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 		require.EqualValues(t, -1, b.left(key))
 		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
 	})
-	for _, text := range []string{"theirs", "", "2" + free(7).String()[1:]} {
+	// The last is how a lease was once stored, of an ID that begins with a 1.
+	for _, text := range []string{"theirs", "", "1", "1763", "2" + free(7).String()[1:], "1-" + theirLease, theirLease} {
 		t.Run("text "+text, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
 			key := b.keys("n").name

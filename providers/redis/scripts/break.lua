@@ -14,8 +14,7 @@ local function run(k, a)
   if mute > 0 then -- its word does not count, but waiters here are woken by nobody else
     if immediate and r.flag ~= '-' then
       local text = vacant(k, r.flag, r.last, r.ended)
-      r.flag = sub(text, 2, 2)
-      call('SET', key, r.held and seal(r) or text, 'KEEPTTL')
+      if sub(text, 17, 17) == 'R' and not r.held then write(key, text, r.last, keep) end
     end
     return {QUARANTINED, mute}
   end

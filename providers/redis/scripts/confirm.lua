@@ -6,7 +6,7 @@
 
 local function run(k, a)
   if mute > 0 then return {QUARANTINED, mute} end
-  local key, token, try = KEYS[k + 1], ARGV[a + 2], ARGV[a + 3]
+  local key, token, try, keep = KEYS[k + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
   local r = open(read(key))
   if not r.held or r.state == 'B' or r.id ~= ARGV[a + 1] then return {LOST, 'taken'} end
   if tonumber(r.promise) > tonumber(try) then return {OVERTAKEN, tonumber(r.promise)} end
@@ -16,7 +16,8 @@ local function run(k, a)
     call('SET', key, seal(r), 'KEEPTTL')
   else
     r.last = token
-    write(key, seal(r), token, ARGV[a + 4])
+    if keep ~= '0' then keep = math.max(keep, r.till - nowMillis) end -- it may have been asked for, for longer
+    write(key, seal(r), token, keep)
   end
   return 0
 end

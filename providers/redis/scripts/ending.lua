@@ -17,8 +17,9 @@ end
 local function prepare(key, queue)
   local rank = 0
   while rank <= 32 do
-    local waiter = redis.pcall('ZRANGE', queue, rank, rank)[1]
-    if not waiter then return rank > 0 and 'w' or '-' end
+    local found = redis.pcall('ZRANGE', queue, rank, rank)
+    local waiter = found[1]
+    if not waiter then return (rank > 0 or found.err) and 'w' or '-' end
     if tell(waiter, (rank + 1) * GRACE, key) then
       rank = math.max(rank + 1, 2 * rank)
     elseif redis.pcall('ZREM', queue, waiter) ~= 1 then
@@ -35,13 +36,14 @@ local function vacant(k, flag, token, ended)
   local key, queue = KEYS[k + 1], KEYS[k + 2]
   local id
   while flag ~= '-' and not id do
-    local head = redis.pcall('ZPOPMIN', queue)[1]
-    if not head then
-      flag = '-'
+    local popped = redis.pcall('ZPOPMIN', queue)
+    if popped.err then break end -- others may have the right
+    if popped[1] then
+      id = tell(popped[1], 0, key)
     else
-      id = tell(head, 0, key)
+      flag = '-'
     end
   end
-  if not id then return '1-' .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
+  if not id then return '1' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
   return '1' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended
 end

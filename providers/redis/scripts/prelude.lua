@@ -16,8 +16,8 @@
 --   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
 --   6  and 7, of a broken lease: by whom, and why
 --
--- Line 1 has fixed places. The version is 1. The flag is "-", or "w" if somebody waits
--- in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
+-- Line 1 has fixed places. The version is 1. The flag is "-", or "w" if somebody may
+-- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
 -- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
 -- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
 -- the name is held while the expiry is ahead of the clock; an ID stays after that.
@@ -41,7 +41,7 @@
 
 local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
 local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
-local EMPTY = '1-' .. NEVER .. ' F' .. NONE .. ' \n\n '
+local EMPTY = '1w' .. NEVER .. ' F' .. NONE .. ' \n\n ' -- of a name that is not known; there may be a queue
 
 local call, sub, find, match = redis.call, string.sub, string.find, string.match
 
@@ -49,11 +49,12 @@ local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
 local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
 local nowMillis = sub(now, 1, 13)
+if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
 
 -- read is the text of a name.
 local function read(key)
   local text = call('GET', key) or EMPTY
-  if sub(text, 1, 1) ~= '1' then
+  if not find(text, '^1[-wm]%d+ %u%d+ ') then
     error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
   end
   return text

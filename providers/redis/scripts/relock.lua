@@ -39,7 +39,7 @@ end
 local function run(k, a)
   if mute > 0 then return {QUARANTINED, mute} end
   local key, ttl, content, try = KEYS[k + 1], ARGV[a + 2], ARGV[a + 4], ARGV[a + 5]
-  local token, id = match(ARGV[a + 1], '^H(%d+) ([^\n]*)')
+  local token, id = match(ARGV[a + 1], '^H(%S+) ([^\n]*)')
   local r = open(read(key))
   if r.held and r.state == 'H' and r.id == id then return hold(key, r, token, a) end
   local reason, note = lost(r, id, token)

@@ -6,7 +6,7 @@
 -- lost is why a claim can't be renewed; and of a broken lease who broke it and why, a
 -- line each.
 local function lost(text, head)
-  local token, id = match(head, '^H(%d+) ([^\n]*)')
+  local token, id = match(head, '^H(%S+) ([^\n]*)')
   local state, last, holder, ended, rest = match(text, '^(%u)(%d+) ([^\n]*)\n[^\n]*\n([^\n]*)\n?(.*)$', 17)
   if state == 'B' and holder == id then return 'broken', match(rest, '\n([^\n]*\n[^\n]*)$') end
   local over, broken = hasEnded(ended, id)

@@ -9,11 +9,7 @@ local function enqueue(k, text, id, channel)
   local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. channel)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
-    if text == EMPTY then
-      redis.pcall('SET', KEYS[k + 1], '1w' .. sub(text, 3), 'PX', QUEUED)
-    elseif sub(text, 2, 2) == '-' then
-      redis.pcall('SET', KEYS[k + 1], '1w' .. sub(text, 3), 'KEEPTTL')
-    end
+    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '1w' .. sub(text, 3), 'KEEPTTL') end
   elseif sub(done.err, 1, 4) ~= 'OOM ' then
     error(done)
   end
