@@ -287,6 +287,28 @@ func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
 	require.EqualValues(t, -1, b.left(k.name))
 }
 
+// A clock that was ahead, and is set back, leaves an expiry that is further away than any
+// holder trusts its lease.
+func TestALeaseLastsNoLongerThanItsTTLAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, redistest.Options{})
+	g := b.acquire("n", "a", time.Minute)
+	s := b.stored("n")
+	s.till += (8 * time.Hour).Milliseconds()
+	b.put("n", s)
+	kept := b.left(b.keys("n").name)
+	_, err := b.try("n", "b", time.Minute)
+	var held *abstractions.HeldError
+	require.ErrorAs(t, err, &held)
+	left, known := held.Holder.Remaining()
+	require.True(t, known)
+	require.LessOrEqual(t, left, time.Minute)
+	require.Positive(t, b.stored("n").left())
+	require.LessOrEqual(t, b.stored("n").left(), time.Minute+time.Second)
+	require.InDelta(t, kept, b.left(b.keys("n").name), float64(time.Minute), "kept for as long as before")
+	require.NoError(t, b.renew(g, time.Minute), "its holder goes on")
+}
+
 func TestANameOutlivesItsLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})

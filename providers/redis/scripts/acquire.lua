@@ -26,7 +26,10 @@ local function run(k, a)
     holder, ended = match(text, '^([^\n]*)\n[^\n]*\n([^\n]*)', 35)
     if state ~= 'R' and sub(text, 3, 15) > nowMillis then
       if holder == id then return again(key, text, a) end
-      if not hasEnded(ended, id) then return refuse(k, a, text, {SEEN, text, now}) end
+      if not hasEnded(ended, id) then
+        text = settled(k, text)
+        return refuse(k, a, text, {SEEN, text, now})
+      end
     end
     if state == 'B' and not hasEnded(ended, holder) then ended = remember(ended, holder .. '!') end
   end

@@ -36,7 +36,10 @@ local function run(k, a)
   if r.state == 'B' and not hasEnded(r.ended, r.id) then r.ended = remember(r.ended, r.id .. '!') end
   if hasEnded(r.ended, id) then return {ENDED} end
   if r.held and r.id == id then return again(key, r, a) end
-  if r.held or reserved(text, id) then return refuse(k, a, text, {SEEN, text, now}) end
+  if r.held or reserved(text, id) then
+    text = settled(k, text)
+    return refuse(k, a, text, {SEEN, text, now})
+  end
   if floor - now > AHEAD then floor = 0 end
   local token = math.max(r.last + 1, tonumber(now), floor)
   if token >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end

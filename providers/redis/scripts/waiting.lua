@@ -15,6 +15,17 @@ local function enqueue(k, text, id, channel)
   end
 end
 
+-- settled is the text of a name that is held. An expiry further away than the lease's TTL
+-- was written before the clock was set back: its holder, who asked before now, trusts it
+-- for one TTL from now at most.
+local function settled(k, text)
+  local ttl = match(text, '^[^\n]*\n(%d+)', 35)
+  if not ttl or ttl == '0' or sub(text, 3, 15) <= deadline(ttl) then return text end
+  text = sub(text, 1, 2) .. deadline(ttl) .. sub(text, 16)
+  redis.pcall('SET', KEYS[k + 1], text, 'KEEPTTL')
+  return text
+end
+
 -- refuse has the claim join the queue.
 local function refuse(k, a, text, reply)
   if ARGV[a + 5] ~= '' then enqueue(k, text, ARGV[a + 1], ARGV[a + 5]) end
