@@ -54,8 +54,8 @@
 //
 // Redis counts TTLs by the server's wall clock (…/commands/expire). A step forward
 // by more than the margin of the holders' trust frees names early. After a step back a
-// lease lasts longer by as much, and one that ran out within the step, and nobody took the
-// name since, has it again until then: Break frees it.
+// lease may last longer, also one that had run out: by one TTL from the moment at which
+// the next contender asks.
 // A maxmemory-policy that evicts may evict leases: use noeviction, or a server of
 // their own. With noeviction and no memory left acquires are refused as
 // leasing.ErrThrottled, and leases that are held go on.
