@@ -172,7 +172,7 @@ func TestTrap_T17_MissingRightIsDeniedAndLeavesNothingForEver(t *testing.T) {
 			require.NoError(t, err)
 			if _, err := p.Acquire(t.Context(), claimOf("finite")); err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied)
-				lease := p.topology.(*single).naming.keys("finite").name
+				lease := keysOf("finite").Name
 				exists, err := server.Client(t).Exists(t.Context(), lease).Result()
 				require.NoError(t, err)
 				require.Zero(t, exists, "a lease of a claim that was refused")
@@ -197,4 +197,17 @@ func allExpire(t *testing.T, s *redistest.Server) {
 		require.NoError(t, err)
 		require.Positive(t, left, "%s stays for ever", key)
 	}
+}
+
+// Without the right to INFO nobody can tell whether a server was started again.
+func TestTrap_T76_RedlockWithoutTheRightToLookIsDenied(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartMany(t, 3, userWith(strings.Fields(ACLRules)...))
+	bootstrapped(t, servers)
+	p, err := OpenURL(t.Context(), redlockOf(asUser(servers[0]), asUser(servers[1]), asUser(servers[2])))
+	require.NoError(t, err)
+	defer p.Close()
+	_, err = p.Acquire(t.Context(), claimOf("a"))
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+	require.ErrorContains(t, err, "info")
 }

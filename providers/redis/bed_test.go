@@ -12,6 +12,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -19,6 +20,7 @@ import (
 // bed is a server with a provider, and an administrator who looks at the keys.
 type bed struct {
 	*Provider
+	redistest.Claimant
 	t      testing.TB
 	server *redistest.Server
 	admin  *redis.Client
@@ -30,6 +32,7 @@ func newBed(t testing.TB, o redistest.Options) *bed {
 	server := redistest.Start(t, o)
 	b := &bed{t: t, server: server, admin: server.Client(t)}
 	b.Provider, b.watch = b.process()
+	b.Claimant = redistest.Claimant{T: t, From: b.Provider}
 	return b
 }
 
@@ -46,24 +49,8 @@ func watched(t testing.TB, s *redistest.Server) (*redis.Client, *watch) {
 	return client, w
 }
 
-func (b *bed) try(name, id string, ttl time.Duration) (abstractions.Grant, error) {
-	return b.Acquire(b.t.Context(), wish(name, id, ttl))
-}
-
-func wish(name, id string, ttl time.Duration) abstractions.AcquireRequest {
-	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
-}
-
-func (b *bed) acquire(name, id string, ttl time.Duration) abstractions.Grant {
-	b.t.Helper()
-	g, err := b.try(name, id, ttl)
-	require.NoError(b.t, err)
-	return g
-}
-
 func (b *bed) renew(g abstractions.Grant, ttl time.Duration) error {
-	_, err := b.Renew(b.t.Context(), abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttl})
-	return err
+	return second(b.Keep(g, ttl))
 }
 
 func (b *bed) release(name, id string) {
@@ -78,7 +65,7 @@ func (b *bed) breakNow(name string) abstractions.BreakResult {
 	return r
 }
 
-func (b *bed) keys(name string) keys { return naming{prefix: DefaultPrefix}.keys(name) }
+func (b *bed) keys(name string) script.Keys { return keysOf(name) }
 
 func (b *bed) get(key string) string {
 	b.t.Helper()
@@ -109,7 +96,7 @@ func (b *bed) exists(key string) bool {
 
 func (b *bed) queued(name string) []string {
 	b.t.Helper()
-	all, err := b.admin.ZRange(b.t.Context(), b.keys(name).queue, 0, -1).Result()
+	all, err := b.admin.ZRange(b.t.Context(), b.keys(name).Queue, 0, -1).Result()
 	require.NoError(b.t, err)
 	for i := range all {
 		_, _ = fmt.Sscan(all[i], &all[i]) // without the channel
@@ -126,20 +113,22 @@ func (b *bed) clock() int64 {
 }
 
 // stored is what the server has of a name.
-func (b *bed) stored(name string) stored { return look(b.t, b.admin, b.keys(name).name) }
+func (b *bed) stored(name string) redistest.Stored {
+	return redistest.Look(b.t, b.admin, b.keys(name).Name)
+}
 
-func (b *bed) put(name string, s stored) { put(b.t, b.admin, b.keys(name).name, s) }
+func (b *bed) put(name string, s redistest.Stored) { redistest.Put(b.t, b.admin, b.keys(name).Name, s) }
 
 // forget deletes all that the server has of a name.
 func (b *bed) forget(name string) {
 	b.t.Helper()
-	require.NoError(b.t, b.admin.Del(b.t.Context(), b.keys(name).name).Err())
+	require.NoError(b.t, b.admin.Del(b.t.Context(), b.keys(name).Name).Err())
 }
 
 // runsOut waits until nobody holds a name any more.
 func (b *bed) runsOut(name string) {
 	b.t.Helper()
-	b.eventually(func() bool { return !b.stored(name).held() })
+	b.eventually(func() bool { return !b.stored(name).Held() })
 }
 
 func (b *bed) eventually(check func() bool) {
@@ -181,7 +170,7 @@ func (w *watch) around(cmds []redis.Cmder, run func() error) error {
 	}
 	w.sent.Add(int64(len(cmds)))
 	err := run()
-	if lose == nil || !strings.HasPrefix(cmds[0].Name(), "eval") || isNoScript(err) || isNoScript(cmds[0].Err()) {
+	if lose == nil || !strings.HasPrefix(cmds[0].Name(), "eval") || redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(cmds[0].Err(), "NOSCRIPT") {
 		return err
 	}
 	return spoil(cmds, lose)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
 const (
@@ -13,8 +14,6 @@ const (
 	// redlockMinTTL has room for the two rounds of an acquire, of which each may
 	// wait for a server that is slow.
 	redlockMinTTL = 200 * time.Millisecond
-	// maxTTL keeps instants within what Go can count.
-	maxTTL = 100 * 365 * 24 * time.Hour
 )
 
 // capabilitiesOf are those of a mode; longest is Options.MaxTTL.
@@ -22,7 +21,7 @@ func capabilitiesOf(mode Mode, longest time.Duration) abstractions.Capabilities 
 	c := abstractions.Capabilities{
 		Provider:       "redis",
 		MinTTL:         minTTL,
-		MaxTTL:         maxTTL,
+		MaxTTL:         script.MaxTTL,
 		Granularity:    time.Millisecond, // of PEXPIRE
 		Infinite:       true,
 		Clock:          "the Redis server's clock",

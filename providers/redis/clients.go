@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/batch"
+	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -107,7 +108,7 @@ func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error 
 	}
 	return func(ctx context.Context, conn *redis.Conn) error {
 		err := conn.Do(ctx, "hello").Err()
-		if answered := redis.Error(nil); errors.As(err, &answered) && classOf(err) != providerkit.Denied {
+		if answered := redis.Error(nil); errors.As(err, &answered) && failure.ClassOf(err) != providerkit.Denied {
 			return nil
 		}
 		return err

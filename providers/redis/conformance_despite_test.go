@@ -57,7 +57,7 @@ func TestConformanceRedlock3Emptied(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEmpty(t, keys)
 			for _, key := range keys {
-				require.False(t, strings.HasSuffix(key, "}") && look(t, emptied, key).held(), key)
+				require.False(t, strings.HasSuffix(key, "}") && redistest.Look(t, emptied, key).Held(), key)
 			}
 		})
 		return servers
@@ -151,9 +151,9 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 // keeps that for so much longer.
 func forgetOn(servers []*redistest.Server) func(t testing.TB, _ abstractions.Provider, name string) {
 	return func(t testing.TB, _ abstractions.Provider, name string) {
-		key := naming{prefix: DefaultPrefix}.keys(name).name
+		key := keysOf(name).Name
 		for _, server := range servers {
-			<-time.After(time.Until(time.UnixMicro(look(t, server.Client(t), key).token)))
+			<-time.After(time.Until(time.UnixMicro(redistest.Look(t, server.Client(t), key).Token)))
 		}
 		for _, server := range servers {
 			require.NoError(t, server.Client(t).Del(t.Context(), key).Err())

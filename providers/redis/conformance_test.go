@@ -33,7 +33,7 @@ func harness(url string, admin redis.UniversalClient, unreachable string) provid
 		New:  func(t testing.TB) abstractions.Provider { return open(t, url) },
 		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
 		Forget: func(t testing.TB, _ abstractions.Provider, name string) {
-			require.NoError(t, admin.Del(t.Context(), naming{prefix: DefaultPrefix}.keys(name).name).Err())
+			require.NoError(t, admin.Del(t.Context(), keysOf(name).Name).Err())
 		},
 		Unreachable: func(t testing.TB) abstractions.Provider { return open(t, unreachable) },
 	}

@@ -87,7 +87,7 @@
 // # How it works
 //
 // Keys of a name, under one hash tag ("{", "}" and "%" in names are written as %7B,
-// %7D and %25); scripts/prelude.lua has the particulars:
+// %7D and %25); internal/script/scripts/prelude.lua has the particulars:
 //
 //	leasing:{name}        who holds it until when, latest token, ended IDs
 //	leasing:{name}:queue  who waits

@@ -11,6 +11,7 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -21,32 +22,32 @@ func (b *bed) lost(do func() error) {
 	b.watch.loseReplies(io.ErrUnexpectedEOF)
 	err := do()
 	b.watch.loseReplies(nil)
-	requireUncertain(b.t.(*testing.T), err)
+	redistest.Uncertain(b.t.(*testing.T), err)
 }
 
 func TestTrap_T13_AnAcquireWithoutAnAnswerIsRepeated(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.lost(func() error { _, err := b.try("n", "a", time.Minute); return err })
-	require.True(t, b.stored("n").held(), "it was applied")
-	g := b.acquire("n", "a", time.Minute)
+	b.lost(func() error { _, err := b.Try("n", "a", time.Minute); return err })
+	require.True(t, b.stored("n").Held(), "it was applied")
+	g := b.Take("n", "a", time.Minute)
 	require.NoError(t, b.renew(g, time.Minute))
 	r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	require.Equal(t, g.Token, r.Token)
 
-	b.lost(func() error { _, err := b.try("given up", "a", time.Minute); return err })
+	b.lost(func() error { _, err := b.Try("given up", "a", time.Minute); return err })
 	b.release("given up", "a")
-	require.False(t, b.stored("given up").held())
+	require.False(t, b.stored("given up").Held())
 }
 
 func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	ctx := t.Context()
-	g := b.acquire("n", "a", time.Minute)
+	g := b.Take("n", "a", time.Minute)
 	b.lost(func() error { return b.renew(g, time.Hour) })
-	require.Greater(t, b.stored("n").left(), time.Minute, "it was applied")
+	require.Greater(t, b.stored("n").Left(), time.Minute, "it was applied")
 	require.NoError(t, b.renew(g, time.Hour))
 	b.lost(func() error {
 		_, err := b.Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: g.Token})
@@ -56,14 +57,14 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.WasHeld)
 	b.lost(func() error { return b.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"}) })
-	next := b.acquire("n", "b", time.Minute)
+	next := b.Take("n", "b", time.Minute)
 	b.release("n", "a")
 	require.NoError(t, b.renew(next, time.Minute), "the repetition does not touch the next holder")
 	b.lost(func() error {
 		_, err := b.Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true})
 		return err
 	})
-	last := b.acquire("n", "c", time.Minute)
+	last := b.Take("n", "c", time.Minute)
 	_, err = b.Break(ctx, abstractions.BreakRequest{Name: "n", IfToken: next.Token, Immediate: true})
 	require.ErrorIs(t, err, abstractions.ErrStale)
 	require.NoError(t, b.renew(last, time.Minute))
@@ -74,11 +75,11 @@ func TestTrap_T14_ARepetitionIsNoConflict(t *testing.T) {
 func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "a", time.Minute)
+	b.Take("n", "a", time.Minute)
 	var breaks atomic.Int64
 	b.watch.doBefore(func(cmds []redis.Cmder) {
 		for _, cmd := range cmds {
-			if cmd.Name() == "evalsha" && programOf(cmd.Args()[1].(string)) == breakScript {
+			if cmd.Name() == "evalsha" && cmd.Args()[1] == script.Break.SHA {
 				breaks.Add(1)
 			}
 		}
@@ -89,7 +90,7 @@ func TestTrap_T63_ABreakIsSentOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := b.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: true})
-	requireUncertain(t, err)
+	redistest.Uncertain(t, err)
 	b.server.Resume()
 	require.EqualValues(t, 1, breaks.Load())
 }
@@ -100,14 +101,14 @@ func TestTrap_T56_ADelayedAcquireAfterItsReleaseIsRefused(t *testing.T) {
 	b.server.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := b.Acquire(ctx, wish("n", "a", time.Minute))
-	requireUncertain(t, err)
+	_, err := b.Acquire(ctx, redistest.Wish("n", "a", time.Minute))
+	redistest.Uncertain(t, err)
 	b.server.Resume() // the acquire lands, or has landed
 	b.release("n", "a")
-	_, err = b.try("n", "a", time.Minute) // a late copy
+	_, err = b.Try("n", "a", time.Minute) // a late copy
 	require.ErrorIs(t, err, abstractions.ErrReleased)
 	b.eventually(func() bool {
-		g, err := b.try("n", "b", time.Minute)
+		g, err := b.Try("n", "b", time.Minute)
 		require.NoError(t, err)
 		return g.Token > 0
 	})
@@ -116,12 +117,15 @@ func TestTrap_T56_ADelayedAcquireAfterItsReleaseIsRefused(t *testing.T) {
 func TestTrap_T42_AFrozenServerHoldsNoCallUpBeyondItsContext(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	g := b.acquire("n", "a", time.Minute)
+	g := b.Take("n", "a", time.Minute)
 	_, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
 	b.server.Pause()
 	for name, call := range map[string]func(ctx context.Context) error{
-		"acquire": func(ctx context.Context) error { _, err := b.Acquire(ctx, wish("m", "b", time.Minute)); return err },
+		"acquire": func(ctx context.Context) error {
+			_, err := b.Acquire(ctx, redistest.Wish("m", "b", time.Minute))
+			return err
+		},
 		"renew": func(ctx context.Context) error {
 			_, err := b.Renew(ctx, abstractions.RenewRequest{Name: "n", ID: "a", Token: g.Token, TTL: time.Minute})
 			return err
@@ -141,7 +145,7 @@ func TestTrap_T42_AFrozenServerHoldsNoCallUpBeyondItsContext(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		began := time.Now()
-		requireUncertain(t, call(ctx))
+		redistest.Uncertain(t, call(ctx))
 		require.Less(t, time.Since(began), 2*time.Second, name)
 		cancel()
 
@@ -211,7 +215,7 @@ func TestLossIsSignalledBeforeAnybodyElseCanHold(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("no loss")
 			}
-			requireLost(t, abstractions.LostExpired, context.Cause(lease.Context()))
+			redistest.Lost(t, context.Cause(lease.Context()), abstractions.LostExpired)
 			require.Zero(t, lease.Remaining())
 			fail.end(b)
 			other, _ := b.process()

@@ -215,9 +215,10 @@ func TestFrozenMasterOfAClusterHoldsUpItsOwnNamesOnly(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	p := openTest(t, Options{URL: clusterURL(cluster)})
 	works(t, p)
+	client := cluster.Client(t)
 	names := map[string]string{} // by the master that has them
 	for _, name := range someNames("name/", 60) {
-		master, err := p.topology.(*single).node.cluster.MasterForKey(t.Context(), p.topology.(*single).naming.keys(name).name)
+		master, err := client.MasterForKey(t.Context(), keysOf(name).Name)
 		require.NoError(t, err)
 		names[master.Options().Addr] = name
 	}

@@ -28,14 +28,14 @@ func TestTrap_T44_AServerThatForgotTheScriptsIsTaughtAgain(t *testing.T) {
 				id := fmt.Sprint("id", n)
 				forget(b)
 				b.reconnected()
-				g := b.acquire("n", id, time.Minute)
+				g := b.Take("n", id, time.Minute)
 				require.Greater(t, g.Token, last)
 				last = g.Token
 				forget(b)
 				b.reconnected()
 				err := b.renew(g, time.Minute)
 				if how == "restart empty" {
-					requireLost(t, abstractions.LostGone, err)
+					redistest.Lost(t, err, abstractions.LostGone)
 				} else {
 					require.NoError(t, err)
 				}
@@ -75,7 +75,7 @@ func TestTrap_T44_ScriptsForgottenInTheMiddleOfPipelines(t *testing.T) {
 		all.Go(func() {
 			for n := range 20 {
 				name, id := fmt.Sprint("n/", worker), fmt.Sprint(n)
-				g, err := b.try(name, id, time.Minute)
+				g, err := b.Try(name, id, time.Minute)
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -98,7 +98,7 @@ func TestAnswersOfALargeBatchAreInOrder(t *testing.T) {
 			reqs[i] = abstractions.RenewRequest{Name: fmt.Sprint(n, "/", i), ID: fmt.Sprint(i), Token: 1, TTL: time.Minute}
 			if i%3 == 0 {
 				all.Go(func() {
-					g, err := b.try(reqs[i].Name, reqs[i].ID, 30*time.Second)
+					g, err := b.Try(reqs[i].Name, reqs[i].ID, 30*time.Second)
 					assert.NoError(t, err)
 					reqs[i].Token = g.Token
 				})
@@ -116,7 +116,7 @@ func TestAnswersOfALargeBatchAreInOrder(t *testing.T) {
 				require.Equal(t, reqs[i].Name, r.Grant.Name)
 				require.Equal(t, reqs[i].Token, r.Grant.Token)
 			} else {
-				requireLost(t, abstractions.LostGone, r.Err)
+				redistest.Lost(t, r.Err, abstractions.LostGone)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func clusterBed(t *testing.T) (*redistest.Cluster, *Provider, [][]string) {
 	names := make([][]string, len(c.Servers))
 	for n := range 300 {
 		name := fmt.Sprint("n/", n)
-		master, err := client.MasterForKey(t.Context(), naming{prefix: DefaultPrefix}.keys(name).name)
+		master, err := client.MasterForKey(t.Context(), keysOf(name).Name)
 		require.NoError(t, err)
 		i := place[master.Options().Addr]
 		names[i] = append(names[i], name)
@@ -150,7 +150,7 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 	var master []int
 	for i := range names {
 		for _, name := range names[i] {
-			g, err := p.Acquire(t.Context(), wish(name, "a", time.Minute))
+			g, err := p.Acquire(t.Context(), redistest.Wish(name, "a", time.Minute))
 			require.NoError(t, err)
 			reqs = append(reqs, abstractions.RenewRequest{Name: name, ID: "a", Token: g.Token, TTL: time.Minute})
 			master = append(master, i)
@@ -166,7 +166,7 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 	require.Error(t, ctx.Err())
 	for i, r := range results {
 		if master[i] == frozen {
-			requireUncertain(t, r.Err)
+			redistest.Uncertain(t, r.Err)
 		} else {
 			require.NoError(t, r.Err, "a master that is well, beside one that is not")
 			require.Equal(t, reqs[i].Token, r.Grant.Token)
@@ -193,30 +193,4 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 	default:
 	}
 	require.Error(t, <-hung)
-}
-
-func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
-	t.Parallel()
-	_, p, names := clusterBed(t)
-	d := p.topology.(*single).node
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	batchers := make([]*batcher, len(names))
-	var ops []operation
-	for i := range 100 {
-		for m := range names {
-			ops = append(ops, inspectOp(naming{prefix: DefaultPrefix}.keys(names[m][i%len(names[m])])))
-			b, err := d.batches.of(ctx, &ops[len(ops)-1])
-			require.NoError(t, err)
-			if i == 0 {
-				batchers[m] = b
-			}
-			require.Same(t, batchers[m], b)
-		}
-	}
-	for _, r := range d.doAll(ctx, ops) {
-		_, err := r.record("n")
-		require.NoError(t, err)
-	}
-	require.Len(t, d.batches.byMaster, len(names))
 }

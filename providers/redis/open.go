@@ -3,7 +3,11 @@ package redislease
 import (
 	"context"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/redis/internal/node"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redlock"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -20,13 +24,13 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	if field != "URL" {
-		return open(options, options.given()), nil
+		return open(options, options.given(), nil), nil
 	}
 	clients, err := l.open(options)
 	if err != nil {
 		return nil, err
 	}
-	return open(options, clients, closers(clients)...), nil
+	return open(options, clients, clients), nil
 }
 
 // OpenURL is Open with Options.URL.
@@ -34,31 +38,19 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
-func open(o Options, clients []redis.UniversalClient, owned ...func() error) *Provider {
+func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 	d := &driver{topology: topologyOf(o, clients), caps: capabilitiesOf(o.Mode, o.MaxTTL), owned: owned}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), d.topology}
 }
 
 func topologyOf(o Options, clients []redis.UniversalClient) topology {
-	n := naming{prefix: o.Prefix}
+	n := script.Naming{Prefix: o.Prefix}
 	timely := o.URL != "" && o.Credentials == nil // a user's code may heed no deadline
-	if o.Retention != Forever {
-		n.retention = o.Retention
+	if o.Retention != abstractions.Infinite {
+		n.Retention = o.Retention
 	}
-	if o.Mode != Redlock {
-		return &single{node: newNode(clients[0], timely, n, 0), naming: n}
+	if o.Mode == Redlock {
+		return redlock.New(clients, timely, redlock.Options{Naming: n, NodeTimeout: o.NodeTimeout, MaxTTL: o.MaxTTL})
 	}
-	nodes := make([]*node, len(clients))
-	for i, client := range clients {
-		nodes[i] = newNode(client, timely, n, o.MaxTTL)
-	}
-	return newRedlock(nodes, n, redlockOptions{nodeTimeout: o.NodeTimeout, maxTTL: o.MaxTTL})
-}
-
-func closers(clients []redis.UniversalClient) []func() error {
-	all := make([]func() error, len(clients))
-	for i, client := range clients {
-		all[i] = client.Close
-	}
-	return all
+	return node.NewSingle(clients[0], timely, n)
 }

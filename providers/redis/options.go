@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
@@ -21,9 +20,6 @@ const (
 	Cluster  Mode = "cluster"  // a Redis Cluster: the master of a name's slot
 	Redlock  Mode = "redlock"  // a majority of servers that know nothing of each other
 )
-
-// Forever as a retention never forgets.
-const Forever = abstractions.Infinite
 
 // The defaults of Options.Prefix and Options.MaxTTL.
 const (
@@ -96,7 +92,7 @@ type Options struct {
 	Prefix string `json:"prefix" option:"default=leasing,maxlen=100"`
 	// Retention is how long a name is remembered after its last lease has
 	// ended. A request that was delayed for longer may land after its own
-	// clean-up. Default 1 h; Forever never forgets.
+	// clean-up. Default 1 h; abstractions.Infinite never forgets.
 	Retention time.Duration `json:"retention" option:"retention"`
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`

@@ -11,6 +11,9 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/redis/internal/node"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redlock"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +26,7 @@ func TestOptionsFromJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Options{
 		URL: "redis://h", Mode: Sentinel, Master: "m", SentinelUsername: "u", SentinelPassword: "p",
-		Prefix: "locks", Retention: Forever, Timeout: 3 * time.Second, MaxTTL: 2 * time.Minute, NodeTimeout: 50 * time.Millisecond,
+		Prefix: "locks", Retention: abstractions.Infinite, Timeout: 3 * time.Second, MaxTTL: 2 * time.Minute, NodeTimeout: 50 * time.Millisecond,
 	}, options)
 
 	for _, bad := range []string{`{"ttl": "3s"}`, `{"retention": 3}`, `{"retention": "3"}`, `{"bootstrap": true}`, `{"Client": {}}`, `{"tls": {}}`, `[]`, `{`} {
@@ -104,13 +107,13 @@ func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 		{Options{URL: "redis://h", MaxTTL: time.Minute}, []string{"Options.MaxTTL", "redlock"}},
 		{Options{URL: "redis://h", NodeTimeout: time.Second}, []string{"Options.NodeTimeout", "redlock"}},
 		{Options{URL: three, Mode: Redlock, MaxTTL: time.Millisecond}, []string{"Options.MaxTTL", "200ms"}},
-		{Options{URL: three, Mode: Redlock, MaxTTL: Forever}, []string{"Options.MaxTTL", "Infinite"}},
+		{Options{URL: three, Mode: Redlock, MaxTTL: abstractions.Infinite}, []string{"Options.MaxTTL", "Infinite"}},
 		{Options{URL: three, Mode: Redlock, NodeTimeout: time.Minute}, []string{"Options.NodeTimeout", "30s"}},
 		{Options{URL: three, Mode: Redlock, NodeTimeout: -1}, []string{"Options.NodeTimeout", "1ms"}},
 		{Options{URL: "redis://h", Retention: -1}, []string{"Options.Retention", "1ms"}},
-		{Options{URL: "redis://h", Retention: Forever - 1}, []string{"Options.Retention", "87600h"}},
+		{Options{URL: "redis://h", Retention: abstractions.Infinite - 1}, []string{"Options.Retention", "87600h"}},
 		{Options{URL: "redis://h", Timeout: -time.Second}, []string{"Options.Timeout", "1ms"}},
-		{Options{URL: "redis://h", Timeout: Forever}, []string{"Options.Timeout", "1h"}},
+		{Options{URL: "redis://h", Timeout: abstractions.Infinite}, []string{"Options.Timeout", "1h"}},
 		{Options{URL: "redis://h", Prefix: "a{b"}, []string{"Options.Prefix", "braces"}},
 		{Options{URL: "redis://h", Prefix: "}"}, []string{"Options.Prefix", "braces"}},
 		{Options{URL: "redis://h", Prefix: "a\nb"}, []string{"Options.Prefix", "control"}},
@@ -178,13 +181,12 @@ func TestOptionsReachTheirPlaces(t *testing.T) {
 	p, err := Open(t.Context(), Options{URL: "redis://h", Prefix: "locks", Retention: 2 * time.Hour})
 	require.NoError(t, err)
 	defer p.Close()
-	require.Equal(t, naming{prefix: "locks", retention: 2 * time.Hour}, p.topology.(*single).naming)
-	require.Nil(t, p.topology.(*single).node.member)
+	require.Equal(t, script.Naming{Prefix: "locks", Retention: 2 * time.Hour}, p.topology.(*node.Single).Naming)
 
-	p, err = Open(t.Context(), Options{URL: "redis://h", Retention: Forever})
+	p, err = Open(t.Context(), Options{URL: "redis://h", Retention: abstractions.Infinite})
 	require.NoError(t, err)
 	defer p.Close()
-	require.Equal(t, naming{prefix: DefaultPrefix}, p.topology.(*single).naming)
+	require.Equal(t, script.Naming{Prefix: DefaultPrefix}, p.topology.(*node.Single).Naming)
 
 	began := time.Now()
 	_, err = openTest(t, Options{URL: silent(t), Timeout: 20 * time.Millisecond}).Inspect(context.Background(), abstractions.InspectRequest{Name: "n"})
@@ -195,11 +197,8 @@ func TestOptionsReachTheirPlaces(t *testing.T) {
 	require.NoError(t, err)
 	defer p.Close()
 	require.Equal(t, 90*time.Second, p.Capabilities().MaxTTL)
-	require.Equal(t, naming{prefix: DefaultPrefix, retention: providerkit.DefaultRetention}, p.topology.(*redlock).naming)
-	for _, d := range p.topology.(*redlock).nodes {
-		require.Equal(t, DefaultPrefix+":node", d.member.marker)
-		require.Equal(t, "90000", d.member.longest)
-	}
+	require.Equal(t, script.Naming{Prefix: DefaultPrefix, Retention: providerkit.DefaultRetention}, p.topology.(*redlock.Redlock).Naming)
+	require.Equal(t, 90*time.Second, p.topology.(*redlock.Redlock).MaxTTL)
 }
 
 func TestCapabilitiesTellTheModesApart(t *testing.T) {
@@ -221,11 +220,11 @@ func TestCloseClosesWhatOpenMade(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.NotErrorIs(t, mine.Ping(t.Context()).Err(), redis.ErrClosed)
 
-	p, err = OpenURL(t.Context(), "redis://h1,h2,h3?mode=redlock")
-	require.NoError(t, err)
+	made := []redis.UniversalClient{newClient(t, "a:1"), newClient(t, "b:1"), newClient(t, "c:1")}
+	p = open(Options{Mode: Redlock, MaxTTL: DefaultMaxTTL}, made, made)
 	require.NoError(t, p.Close())
-	for _, d := range p.topology.(*redlock).nodes {
-		require.ErrorIs(t, d.client.Ping(t.Context()).Err(), redis.ErrClosed)
+	for _, client := range made {
+		require.ErrorIs(t, client.Ping(t.Context()).Err(), redis.ErrClosed)
 	}
 	require.NoError(t, p.Close(), "again")
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
+	"github.com/redis/go-redis/v9"
 )
 
 type shell = providerkit.Provider
@@ -34,71 +36,46 @@ var (
 )
 
 // topology is one node that decides, or several that vote. Requests have been
-// validated, contexts have a deadline.
+// validated, contexts have a deadline, but for Wait's.
 type topology interface {
-	acquire(ctx context.Context, req abstractions.AcquireRequest, c claim) (abstractions.Grant, error)
-	renew(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error)
-	release(ctx context.Context, req abstractions.ReleaseRequest) error
-	breakLease(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error)
-	inspect(ctx context.Context, name string) (abstractions.Record, error)
-	list(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error)
-	wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error)
-	ping(ctx context.Context) error
-	close()
+	Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error)
+	Release(ctx context.Context, req abstractions.ReleaseRequest) error
+	Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error)
+	Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error)
+	abstractions.BatchRenewer
+	abstractions.Lister
+	abstractions.Waiter
+	abstractions.Pinger
+	Close()
 }
 
 // driver is what the kit's Provider needs of a topology.
 type driver struct {
-	topology topology
-	caps     abstractions.Capabilities
-	owned    []func() error // closes the clients that Open made
+	topology
+	caps  abstractions.Capabilities
+	owned []redis.UniversalClient // that Open made
 }
 
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
-func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	return d.topology.acquire(ctx, req, newClaim(req))
-}
-
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	results, err := d.topology.renew(ctx, []abstractions.RenewRequest{req})
+	results, err := d.RenewBatch(ctx, []abstractions.RenewRequest{req})
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
 	return results[0].Grant, results[0].Err
 }
 
-func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	return d.topology.renew(ctx, reqs)
+// Classify says what an error of the client library means, where a node has not.
+func (d *driver) Classify(err error) providerkit.Meaning {
+	return providerkit.Meaning{Class: failure.ClassOf(err)}
 }
-
-func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	return d.topology.release(ctx, req)
-}
-
-func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	return d.topology.breakLease(ctx, req)
-}
-
-func (d *driver) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	return d.topology.inspect(ctx, req.Name)
-}
-
-func (d *driver) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	return d.topology.list(ctx, req)
-}
-
-func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return d.topology.wait(ctx, req)
-}
-
-func (d *driver) Ping(ctx context.Context) error { return d.topology.ping(ctx) }
 
 func (d *driver) Close() error {
-	d.topology.close()
+	d.topology.Close()
 	var errs []error
-	for _, closeClient := range d.owned {
-		errs = append(errs, closeClient())
+	for _, client := range d.owned {
+		errs = append(errs, client.Close())
 	}
 	return errors.Join(errs...)
 }

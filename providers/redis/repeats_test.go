@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -18,12 +19,12 @@ import (
 // refuse those after it, which are not.
 type lossy struct {
 	mu      sync.Mutex
-	script  *program // nil: nothing is lost
+	script  *script.Program // nil: nothing is lost
 	refusal string
 	calls   int
 }
 
-func (l *lossy) begin(script *program, refusal string) {
+func (l *lossy) begin(script *script.Program, refusal string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.script, l.refusal, l.calls = script, refusal, 0
@@ -41,7 +42,7 @@ func (l *lossy) end() int {
 func (l *lossy) called(sent []byte) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.script == nil || !bytes.Contains(sent, []byte(l.script.sha)) {
+	if l.script == nil || !bytes.Contains(sent, []byte(l.script.SHA)) {
 		return 0
 	}
 	l.calls++
@@ -110,10 +111,10 @@ func TestTrap_T63_ABreakIsSentOnceByAClientThatRepeats(t *testing.T) {
 		}
 		_, err := p.Acquire(t.Context(), claimOf("name"))
 		require.NoError(t, err)
-		l.begin(breakScript, "ERR not again")
+		l.begin(script.Break, "ERR not again")
 		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "name", Immediate: true})
 		require.Equal(t, 1, l.end())
-		requireUncertain(t, err)
+		redistest.Uncertain(t, err)
 		_, err = p.Acquire(t.Context(), claimOf("name"))
 		require.NoError(t, err, "it was done")
 	})
@@ -128,11 +129,11 @@ func TestTrap_T13_ARefusalMayBeThatOfARepetition(t *testing.T) {
 			_, err := p.Acquire(t.Context(), req) // the server knows the script
 			require.NoError(t, err)
 			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: req.Name, ID: req.ID}))
-			l.begin(acquireScript, code+" not now")
+			l.begin(script.Acquire, code+" not now")
 			req.ID = abstractions.NewID()
 			_, err = p.Acquire(t.Context(), req)
 			require.Greater(t, l.end(), 1)
-			requireUncertain(t, err)
+			redistest.Uncertain(t, err)
 			record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: req.Name})
 			require.NoError(t, err)
 			require.Equal(t, req.ID, record.ID)

@@ -10,56 +10,50 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/stretchr/testify/require"
 )
-
-func requireLost(t *testing.T, reason abstractions.LostReason, err error) {
-	t.Helper()
-	var lost *abstractions.LostError
-	require.ErrorAs(t, err, &lost)
-	require.Equal(t, reason, lost.Reason)
-}
 
 func TestTrap_T20_WhatHasEndedIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	g := b.acquire("n", "a", 100*time.Millisecond)
+	g := b.Take("n", "a", 100*time.Millisecond)
 	b.runsOut("n")
-	requireLost(t, abstractions.LostExpired, b.renew(g, time.Minute))
-	require.False(t, b.stored("n").held(), "not revived")
+	redistest.Lost(t, b.renew(g, time.Minute), abstractions.LostExpired)
+	require.False(t, b.stored("n").Held(), "not revived")
 
-	next := b.acquire("n", "b", time.Minute)
-	requireLost(t, abstractions.LostTaken, b.renew(g, time.Hour))
-	require.Less(t, b.stored("n").left(), 2*time.Minute)
+	next := b.Take("n", "b", time.Minute)
+	redistest.Lost(t, b.renew(g, time.Hour), abstractions.LostTaken)
+	require.Less(t, b.stored("n").Left(), 2*time.Minute)
 	b.release("n", "b")
-	requireLost(t, abstractions.LostTaken, b.renew(g, time.Minute))
-	requireLost(t, abstractions.LostGone, b.renew(next, time.Minute))
+	redistest.Lost(t, b.renew(g, time.Minute), abstractions.LostTaken)
+	redistest.Lost(t, b.renew(next, time.Minute), abstractions.LostGone)
 
-	broken := b.acquire("n", "c", time.Minute)
+	broken := b.Take("n", "c", time.Minute)
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	requireLost(t, abstractions.LostBroken, b.renew(broken, time.Hour))
-	require.Less(t, b.stored("n").left(), 2*time.Minute)
+	redistest.Lost(t, b.renew(broken, time.Hour), abstractions.LostBroken)
+	require.Less(t, b.stored("n").Left(), 2*time.Minute)
 	b.breakNow("n")
-	requireLost(t, abstractions.LostBroken, b.renew(broken, time.Hour))
+	redistest.Lost(t, b.renew(broken, time.Hour), abstractions.LostBroken)
 
-	old := b.acquire("n", "d", 100*time.Millisecond)
+	old := b.Take("n", "d", 100*time.Millisecond)
 	b.runsOut("n")
-	again := b.acquire("n", "d", time.Minute)
+	again := b.Take("n", "d", time.Minute)
 	require.Greater(t, again.Token, old.Token)
 	require.ErrorIs(t, b.renew(old, time.Minute), abstractions.ErrLost, "the claim with the old token is over")
 	require.NoError(t, b.renew(again, time.Minute))
 
 	require.NoError(t, b.admin.FlushAll(t.Context()).Err())
-	requireLost(t, abstractions.LostGone, b.renew(again, time.Minute))
+	redistest.Lost(t, b.renew(again, time.Minute), abstractions.LostGone)
 }
 
 func TestTrap_T63_ABreakMeansOneLease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	first := b.acquire("n", "a", time.Minute)
+	first := b.Take("n", "a", time.Minute)
 	b.release("n", "a")
-	second := b.acquire("n", "b", time.Minute)
+	second := b.Take("n", "b", time.Minute)
 	for _, immediate := range []bool{true, false} {
 		_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", IfToken: first.Token, Immediate: immediate})
 		require.ErrorIs(t, err, abstractions.ErrStale)
@@ -70,7 +64,7 @@ func TestTrap_T63_ABreakMeansOneLease(t *testing.T) {
 func TestABreakLetsALeaseRunOut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	g := b.acquire("n", "a", time.Minute)
+	g := b.Take("n", "a", time.Minute)
 	r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: time.Hour})
 	require.NoError(t, err)
 	require.True(t, r.WasHeld)
@@ -84,13 +78,13 @@ func TestABreakLetsALeaseRunOut(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, g.Token, again.Token)
 	require.Positive(t, again.Remaining)
-	_, err = b.try("n", "a", time.Minute)
+	_, err = b.Try("n", "a", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrReleased)
-	_, err = b.try("n", "b", time.Minute)
+	_, err = b.Try("n", "b", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "until it has run out")
 	b.release("n", "a") // its holder has heard of it
-	require.False(t, b.stored("n").held())
-	require.Greater(t, b.acquire("n", "b", time.Minute).Token, g.Token)
+	require.False(t, b.stored("n").Held())
+	require.Greater(t, b.Take("n", "b", time.Minute).Token, g.Token)
 }
 
 func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
@@ -98,8 +92,8 @@ func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	for n, grace := range []time.Duration{0, time.Nanosecond, time.Hour, abstractions.Infinite - 1, abstractions.Infinite} {
 		id := fmt.Sprint(n)
-		require.NoError(t, b.renew(b.acquire("n", id, time.Minute), abstractions.Infinite))
-		require.Equal(t, abstractions.Infinite, b.stored("n").left())
+		require.NoError(t, b.renew(b.Take("n", id, time.Minute), abstractions.Infinite))
+		require.Equal(t, abstractions.Infinite, b.stored("n").Left())
 		r, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: grace})
 		require.NoError(t, err, grace)
 		require.True(t, r.WasHeld)
@@ -108,7 +102,7 @@ func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
 			b.runsOut("n")
 			continue
 		}
-		require.InDelta(t, min(grace, maxTTL), b.stored("n").left(), float64(time.Minute), "not freed at once: %v", grace)
+		require.InDelta(t, min(grace, script.MaxTTL), b.stored("n").Left(), float64(time.Minute), "not freed at once: %v", grace)
 		b.breakNow("n")
 	}
 }
@@ -116,11 +110,11 @@ func TestABreakOfAnInfiniteLeaseGivesItGrace(t *testing.T) {
 func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "a", time.Minute)
-	require.Positive(t, b.stored("n").left())
+	b.Take("n", "a", time.Minute)
+	require.Positive(t, b.stored("n").Left())
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
-	require.Positive(t, b.stored("n").left())
+	require.Positive(t, b.stored("n").Left())
 
 	rights := strings.Fields(strings.TrimPrefix(ACLRules, "~leasing:* &leasing:wake:*"))
 	for _, missing := range rights {
@@ -130,25 +124,25 @@ func TestTrap_T17_NoLeaseIsEverWithoutItsTTL(t *testing.T) {
 			p := openTest(t, Options{URL: asApp(b.server)})
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			g, err := p.Acquire(ctx, wish("n", "a", time.Minute))
+			g, err := p.Acquire(ctx, redistest.Wish("n", "a", time.Minute))
 			if err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied, "definite")
-				require.False(t, b.stored("n").held())
+				require.False(t, b.stored("n").Held())
 				return
 			}
-			require.Positive(t, b.stored("n").left())
+			require.Positive(t, b.stored("n").Left())
 			_, err = p.Renew(ctx, abstractions.RenewRequest{Name: "n", ID: "a", Token: g.Token, TTL: time.Hour})
 			if err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied)
 			}
-			require.Positive(t, b.stored("n").left())
+			require.Positive(t, b.stored("n").Left())
 			err = p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "a"})
 			if err != nil {
 				require.ErrorIs(t, err, abstractions.ErrDenied)
-				require.True(t, b.stored("n").held(), "not half done")
+				require.True(t, b.stored("n").Held(), "not half done")
 			} else {
-				require.False(t, b.stored("n").held())
-				_, err = b.try("n", "a", time.Minute)
+				require.False(t, b.stored("n").Held())
+				_, err = b.Try("n", "a", time.Minute)
 				require.ErrorIs(t, err, abstractions.ErrReleased, "not half done")
 			}
 		})
@@ -168,13 +162,13 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 			p := openTest(t, Options{URL: asApp(b.server)})
 			for _, end := range []string{"release", "break"} {
 				name, id := "n/"+end, "a-"+end
-				g, err := p.Acquire(t.Context(), wish(name, id, time.Minute))
+				g, err := p.Acquire(t.Context(), redistest.Wish(name, id, time.Minute))
 				require.NoError(t, err)
 				ctx, leave := context.WithCancel(t.Context())
 				for _, waiter := range []string{"w1", "w2"} {
 					_, err := b.Wait(ctx, abstractions.WaitRequest{Name: name, ID: waiter + end})
 					require.NoError(t, err)
-					_, err = b.try(name, waiter+end, time.Minute)
+					_, err = b.Try(name, waiter+end, time.Minute)
 					require.ErrorIs(t, err, abstractions.ErrHeld)
 				}
 				if end == "break" {
@@ -183,11 +177,11 @@ func TestReleaseGoesThroughWhereWaitersCanNotBeTold(t *testing.T) {
 					err = p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: id})
 				}
 				require.NoError(t, err)
-				require.False(t, b.stored(name).held())
-				_, err = p.Acquire(t.Context(), wish(name, id, time.Minute))
+				require.False(t, b.stored(name).Held())
+				_, err = p.Acquire(t.Context(), redistest.Wish(name, id, time.Minute))
 				require.ErrorIs(t, err, abstractions.ErrReleased)
 				b.eventually(func() bool { // the reservation, if there is one, ends
-					second, err := b.try(name, "b-"+end, time.Minute)
+					second, err := b.Try(name, "b-"+end, time.Minute)
 					require.True(t, err == nil || errors.Is(err, abstractions.ErrHeld), err)
 					return err == nil && second.Token > g.Token
 				})
@@ -210,17 +204,17 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 	}
 	t.Run("list", func(t *testing.T) {
 		b := newBed(t, redistest.Options{})
-		key := b.keys("n").name
+		key := b.keys("n").Name
 		require.NoError(t, b.admin.RPush(t.Context(), key, "theirs").Err())
 		refuse(t, b, "WRONGTYPE")
 		require.EqualValues(t, -1, b.left(key))
 		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
 	})
 	// The last is how a lease was once stored, of an ID that begins with a 1.
-	for _, text := range []string{"theirs", "", "1", "1763", "2" + free(7).String()[1:], "1-" + theirLease, theirLease} {
+	for _, text := range []string{"theirs", "", "1", "1763", "2" + redistest.Free(7).String()[1:], "1-" + theirLease, theirLease} {
 		t.Run("text "+text, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
-			key := b.keys("n").name
+			key := b.keys("n").Name
 			b.set(key, text, 0)
 			refuse(t, b, "another version")
 			require.Equal(t, text, b.get(key))
@@ -229,18 +223,18 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 	}
 	t.Run("queue", func(t *testing.T) {
 		b := newBed(t, redistest.Options{})
-		key := b.keys("n").queue
+		key := b.keys("n").Queue
 		require.NoError(t, b.admin.RPush(t.Context(), key, "theirs").Err())
-		g := b.acquire("n", "a", time.Minute)
+		g := b.Take("n", "a", time.Minute)
 		_, err := b.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "b"})
 		require.NoError(t, err)
-		_, err = b.try("n", "b", time.Minute)
+		_, err = b.Try("n", "b", time.Minute)
 		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 		require.NoError(t, b.renew(g, time.Minute))
 		b.release("n", "a")
-		_, err = b.try("n", "a", time.Minute)
+		_, err = b.Try("n", "a", time.Minute)
 		require.ErrorIs(t, err, abstractions.ErrReleased)
-		require.Greater(t, b.acquire("n", "b", time.Minute).Token, g.Token)
+		require.Greater(t, b.Take("n", "b", time.Minute).Token, g.Token)
 		b.breakNow("n")
 		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
 	})
@@ -248,7 +242,7 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 
 // everything is what each verb answers.
 func everything(b *bed, name, id string) map[string]error {
-	_, acquire := b.try(name, id, time.Minute)
+	_, acquire := b.Try(name, id, time.Minute)
 	_, now := b.Break(b.t.Context(), abstractions.BreakRequest{Name: name, Immediate: true})
 	_, later := b.Break(b.t.Context(), abstractions.BreakRequest{Name: name})
 	_, inspect := b.Inspect(b.t.Context(), abstractions.InspectRequest{Name: name})
@@ -263,26 +257,26 @@ func everything(b *bed, name, id string) map[string]error {
 func TestWithoutMemoryNothingIsHalfDone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	g := b.acquire("n", "a", time.Minute)
+	g := b.Take("n", "a", time.Minute)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	_, err := b.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "waiter"})
 	require.NoError(t, err)
 	require.NoError(t, b.admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
 
-	_, err = b.try("other", "b", time.Minute)
+	_, err = b.Try("other", "b", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
-	require.False(t, b.exists(b.keys("other").name))
-	_, err = b.try("n", "waiter", time.Minute)
+	require.False(t, b.exists(b.keys("other").Name))
+	_, err = b.Try("n", "waiter", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrHeld, "although there is no room in the queue")
 	require.Empty(t, b.queued("n"))
 	require.NoError(t, b.renew(g, time.Hour))
 	b.release("n", "a")
-	require.False(t, b.stored("n").held())
-	_, err = b.try("n", "a", time.Minute)
+	require.False(t, b.stored("n").Held())
+	_, err = b.Try("n", "a", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrReleased)
-	_, err = b.try("n", "waiter", time.Minute)
+	_, err = b.Try("n", "waiter", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	require.NoError(t, b.admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	require.Greater(t, b.acquire("n", "waiter", time.Minute).Token, g.Token)
+	require.Greater(t, b.Take("n", "waiter", time.Minute).Token, g.Token)
 }

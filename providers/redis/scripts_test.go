@@ -10,6 +10,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,7 +39,7 @@ func TestTrap_T21_TokensRiseWhateverEndsALease(t *testing.T) {
 			b := newBed(t, redistest.Options{})
 			last := int64(0)
 			for n := range 3 {
-				g := b.acquire("n", fmt.Sprint("id", n), 150*time.Millisecond)
+				g := b.Take("n", fmt.Sprint("id", n), 150*time.Millisecond)
 				require.Greater(t, g.Token, last)
 				require.LessOrEqual(t, g.Token, b.clock())
 				last = g.Token
@@ -51,10 +52,10 @@ func TestTrap_T21_TokensRiseWhateverEndsALease(t *testing.T) {
 func TestTrap_T22_ARenewalAndARepetitionKeepTheToken(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	g := b.acquire("n", "a", time.Minute)
+	g := b.Take("n", "a", time.Minute)
 	for range 3 {
 		require.NoError(t, b.renew(g, time.Minute))
-		require.Equal(t, g, b.acquire("n", "a", time.Minute))
+		require.Equal(t, g, b.Take("n", "a", time.Minute))
 	}
 	r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 	require.NoError(t, err)
@@ -68,22 +69,22 @@ func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
 	k := b.keys("n")
 	ahead := 10 * time.Hour
 	future := b.clock() + ahead.Microseconds()
-	b.put("n", free(future, "old"))
+	b.put("n", redistest.Free(future, "old"))
 	keptLong := func(after string) {
 		t.Helper()
-		require.Greater(t, b.left(k.name), ahead, "%s: forgotten while its token is in the future, it would be handed out again", after)
+		require.Greater(t, b.left(k.Name), ahead, "%s: forgotten while its token is in the future, it would be handed out again", after)
 	}
 
-	g := b.acquire("n", "a", time.Minute)
+	g := b.Take("n", "a", time.Minute)
 	require.Equal(t, future+1, g.Token)
 	keptLong("acquire")
-	b.acquire("n", "a", 2*time.Minute)
+	b.Take("n", "a", 2*time.Minute)
 	keptLong("a repetition")
 	require.NoError(t, b.renew(g, time.Hour))
 	keptLong("renewal")
-	b.admin.Persist(t.Context(), k.name)
+	b.admin.Persist(t.Context(), k.Name)
 	require.NoError(t, b.renew(g, time.Hour))
-	require.Positive(t, b.left(k.name), "not for ever")
+	require.Positive(t, b.left(k.Name), "not for ever")
 	keptLong("renewal of what was kept for ever")
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
@@ -93,20 +94,20 @@ func TestTrap_T54_ATokenInTheFutureIsFollowedByTheNext(t *testing.T) {
 	b.release("n", "never")
 	keptLong("release of a stranger")
 
-	require.Equal(t, future+2, b.acquire("n", "b", time.Minute).Token)
+	require.Equal(t, future+2, b.Take("n", "b", time.Minute).Token)
 	require.Equal(t, future+2, b.breakNow("n").Token)
 	keptLong("an immediate break")
-	require.Equal(t, future+3, b.acquire("n", "c", time.Minute).Token)
+	require.Equal(t, future+3, b.Take("n", "c", time.Minute).Token)
 }
 
 func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.put("n", free(abstractions.MaxToken-1))
-	g := b.acquire("n", "a", time.Minute)
+	b.put("n", redistest.Free(abstractions.MaxToken-1))
+	g := b.Take("n", "a", time.Minute)
 	require.EqualValues(t, abstractions.MaxToken, g.Token)
 	for what, look := range map[string]func() (int64, error){
-		"a repetition": func() (int64, error) { g, err := b.try("n", "a", time.Minute); return g.Token, err },
+		"a repetition": func() (int64, error) { g, err := b.Try("n", "a", time.Minute); return g.Token, err },
 		"inspection": func() (int64, error) {
 			r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
 			return r.Token, err
@@ -126,7 +127,7 @@ func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 		require.NoError(t, err, what)
 		require.EqualValues(t, abstractions.MaxToken, token, what)
 	}
-	_, err := b.try("n", "b", time.Minute)
+	_, err := b.Try("n", "b", time.Minute)
 	var held *abstractions.HeldError
 	require.ErrorAs(t, err, &held)
 	require.EqualValues(t, abstractions.MaxToken, held.Holder.Token)
@@ -140,7 +141,7 @@ func TestTrap_T65_TokensKeepAllTheirDigits(t *testing.T) {
 	require.EqualValues(t, abstractions.MaxToken, record.Token, "of a free name")
 
 	before := b.stored("n")
-	_, err = b.try("n", "c", time.Minute)
+	_, err = b.Try("n", "c", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrUnavailable, "there is no token after the last")
 	require.Equal(t, before, b.stored("n"))
 }
@@ -150,27 +151,27 @@ func TestTrap_T56_EndedIDsAreRemembered(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	refused := func(id string) {
 		t.Helper()
-		_, err := b.try("n", id, time.Minute)
+		_, err := b.Try("n", id, time.Minute)
 		require.ErrorIs(t, err, abstractions.ErrReleased)
-		require.False(t, b.stored("n").held())
+		require.False(t, b.stored("n").Held())
 	}
 	b.release("n", "never-held")
 	refused("never-held")
-	b.acquire("n", "held", time.Minute)
+	b.Take("n", "held", time.Minute)
 	b.release("n", "held")
 	refused("held")
 	refused("never-held")
-	b.acquire("n", "broken", time.Minute)
+	b.Take("n", "broken", time.Minute)
 	b.breakNow("n")
 	refused("broken")
 	b.release("n", "broken") // by its holder, who has not heard of it
 	refused("broken")
-	b.acquire("n", "expired", 100*time.Millisecond)
+	b.Take("n", "expired", 100*time.Millisecond)
 	b.runsOut("n")
 	b.release("n", "expired")
 	refused("expired")
 
-	g := b.acquire("n", "present", time.Minute)
+	g := b.Take("n", "present", time.Minute)
 	b.release("n", "late")
 	require.NoError(t, b.renew(g, time.Minute), "a stranger's release disturbs nobody")
 	b.release("n", "present")
@@ -187,27 +188,27 @@ func TestTheLastEightAreRemembered(t *testing.T) {
 			id := strings.Repeat(string(rune('a'+n)), length)
 			all = append(all, id)
 			if n%2 == 0 {
-				b.acquire(name, id, time.Minute)
+				b.Take(name, id, time.Minute)
 				b.breakNow(name)
 			} else {
 				b.release(name, id)
 			}
 		}
 		for _, id := range all[len(all)-8:] {
-			_, err := b.try(name, id, time.Minute)
+			_, err := b.Try(name, id, time.Minute)
 			require.ErrorIs(t, err, abstractions.ErrReleased, "%s of %d", id, length)
 		}
-		require.LessOrEqual(t, len(strings.Fields(b.stored(name).ended)), 8, "and no more")
+		require.LessOrEqual(t, len(strings.Fields(b.stored(name).Ended)), 8, "and no more")
 	}
 	var all []string
 	for range 20 {
 		all = append(all, abstractions.NewID())
-		b.acquire("all released", all[len(all)-1], time.Minute)
+		b.Take("all released", all[len(all)-1], time.Minute)
 		b.release("all released", all[len(all)-1])
 	}
 	slices.Reverse(all)
-	require.Equal(t, all[:8], strings.Fields(b.stored("all released").ended))
-	words := strings.Fields(b.stored("length/36").ended)
+	require.Equal(t, all[:8], strings.Fields(b.stored("all released").Ended))
+	words := strings.Fields(b.stored("length/36").Ended)
 	require.Equal(t, strings.Repeat("t", 36), words[0], "the latest first")
 	require.Equal(t, strings.Repeat("s", 36)+"!", words[1], "broken")
 }
@@ -220,7 +221,7 @@ func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
 		name := "n/" + ended
 		b.release(name, ended)
 		for _, id := range ids {
-			g, err := b.try(name, id, time.Minute)
+			g, err := b.Try(name, id, time.Minute)
 			if id == ended {
 				require.ErrorIs(t, err, abstractions.ErrReleased)
 				continue
@@ -232,12 +233,12 @@ func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
 				}
 				_, err = b.Renew(t.Context(), abstractions.RenewRequest{Name: name, ID: other, Token: g.Token, TTL: time.Minute})
 				require.ErrorIs(t, err, abstractions.ErrLost, other)
-				_, err = b.try(name, other, time.Minute)
+				_, err = b.Try(name, other, time.Minute)
 				if other != ended {
 					require.ErrorIs(t, err, abstractions.ErrHeld, other)
 				}
 			}
-			drop(t, b.admin, b.keys(name).name)
+			redistest.Drop(t, b.admin, b.keys(name).Name)
 		}
 	}
 }
@@ -251,7 +252,7 @@ func TestTrap_T25_StrangeNamesAreNamesOfTheirOwn(t *testing.T) {
 	}
 	tokens := map[string]int64{}
 	for i, name := range names {
-		tokens[name] = b.acquire(name, fmt.Sprint(i), time.Minute).Token
+		tokens[name] = b.Take(name, fmt.Sprint(i), time.Minute).Token
 	}
 	size, err := b.admin.DBSize(t.Context()).Result()
 	require.NoError(t, err)
@@ -261,11 +262,11 @@ func TestTrap_T25_StrangeNamesAreNamesOfTheirOwn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint(i), r.ID, name)
 		require.Equal(t, tokens[name], r.Token)
-		back, ok := naming{prefix: DefaultPrefix}.name(b.keys(name).name)
+		back, ok := script.Naming{Prefix: DefaultPrefix}.Name(b.keys(name).Name)
 		require.True(t, ok)
 		require.Equal(t, name, back)
 		b.release(name, fmt.Sprint(i))
-		require.False(t, b.stored(name).held())
+		require.False(t, b.stored(name).Held())
 	}
 }
 
@@ -273,18 +274,18 @@ func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	k := b.keys("n")
-	g := b.acquire("n", "a", time.Minute)
-	require.Equal(t, g.Token, b.acquire("n", "a", time.Hour).Token)
-	require.Greater(t, b.stored("n").left(), 59*time.Minute)
-	again := b.acquire("n", "a", time.Minute)
+	g := b.Take("n", "a", time.Minute)
+	require.Equal(t, g.Token, b.Take("n", "a", time.Hour).Token)
+	require.Greater(t, b.stored("n").Left(), 59*time.Minute)
+	again := b.Take("n", "a", time.Minute)
 	require.Equal(t, g.Token, again.Token)
-	require.Greater(t, b.stored("n").left(), 59*time.Minute, "it may be a late copy")
-	require.Greater(t, b.left(k.name), b.stored("n").left()+providerkit.DefaultRetention-time.Second)
+	require.Greater(t, b.stored("n").Left(), 59*time.Minute, "it may be a late copy")
+	require.Greater(t, b.left(k.Name), b.stored("n").Left()+providerkit.DefaultRetention-time.Second)
 
 	require.NoError(t, b.renew(g, abstractions.Infinite))
-	b.acquire("n", "a", time.Minute)
-	require.Equal(t, abstractions.Infinite, b.stored("n").left())
-	require.EqualValues(t, -1, b.left(k.name))
+	b.Take("n", "a", time.Minute)
+	require.Equal(t, abstractions.Infinite, b.stored("n").Left())
+	require.EqualValues(t, -1, b.left(k.Name))
 }
 
 // A clock that was ahead, and is set back, leaves an expiry that is further away than any
@@ -292,20 +293,20 @@ func TestARepetitionProlongsAndNeverShortens(t *testing.T) {
 func TestALeaseLastsNoLongerThanItsTTLAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	g := b.acquire("n", "a", time.Minute)
+	g := b.Take("n", "a", time.Minute)
 	s := b.stored("n")
-	s.till += (8 * time.Hour).Milliseconds()
+	s.Till += (8 * time.Hour).Milliseconds()
 	b.put("n", s)
-	kept := b.left(b.keys("n").name)
-	_, err := b.try("n", "b", time.Minute)
+	kept := b.left(b.keys("n").Name)
+	_, err := b.Try("n", "b", time.Minute)
 	var held *abstractions.HeldError
 	require.ErrorAs(t, err, &held)
 	left, known := held.Holder.Remaining()
 	require.True(t, known)
 	require.LessOrEqual(t, left, time.Minute)
-	require.Positive(t, b.stored("n").left())
-	require.LessOrEqual(t, b.stored("n").left(), time.Minute+time.Second)
-	require.InDelta(t, kept, b.left(b.keys("n").name), float64(time.Minute), "kept for as long as before")
+	require.Positive(t, b.stored("n").Left())
+	require.LessOrEqual(t, b.stored("n").Left(), time.Minute+time.Second)
+	require.InDelta(t, kept, b.left(b.keys("n").Name), float64(time.Minute), "kept for as long as before")
 	require.NoError(t, b.renew(g, time.Minute), "its holder goes on")
 }
 
@@ -314,7 +315,7 @@ func TestANameOutlivesItsLease(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	check := func(after string) {
 		t.Helper()
-		lease, kept := b.stored("n").left(), b.left(b.keys("n").name)
+		lease, kept := b.stored("n").Left(), b.left(b.keys("n").Name)
 		if lease == abstractions.Infinite {
 			require.EqualValues(t, -1, kept, after)
 			return
@@ -322,7 +323,7 @@ func TestANameOutlivesItsLease(t *testing.T) {
 		require.GreaterOrEqual(t, kept, lease+providerkit.DefaultRetention-time.Second, after)
 		require.Less(t, kept, 2*(lease+providerkit.DefaultRetention), after+": T28")
 	}
-	g := b.acquire("n", "a", 100*time.Millisecond)
+	g := b.Take("n", "a", 100*time.Millisecond)
 	check("acquire")
 	for _, ttl := range []time.Duration{
 		time.Minute, 5 * time.Hour, abstractions.Infinite, time.Second, 24 * time.Hour, time.Minute,
@@ -339,7 +340,7 @@ func TestANameOutlivesItsLease(t *testing.T) {
 	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
 	require.NoError(t, err)
 	check("a break")
-	require.Equal(t, "a! another stranger", b.stored("n").ended)
+	require.Equal(t, "a! another stranger", b.stored("n").Ended)
 	b.release("n", "a")
 	check("release")
 }
@@ -351,15 +352,15 @@ func TestTrap_T28_AOneOffNameLeavesOneKeyForATime(t *testing.T) {
 		name, id := fmt.Sprint("reply/", n), fmt.Sprint(n)
 		switch n % 4 {
 		case 0:
-			b.acquire(name, id, time.Minute)
+			b.Take(name, id, time.Minute)
 			b.release(name, id)
 		case 1:
-			b.acquire(name, id, 100*time.Millisecond)
+			b.Take(name, id, 100*time.Millisecond)
 			b.runsOut(name)
 		case 2:
 			b.release(name, id) // of an acquire that never came
 		case 3:
-			g := b.acquire(name, id, time.Minute)
+			g := b.Take(name, id, time.Minute)
 			require.NoError(t, b.renew(g, abstractions.Infinite))
 			b.breakNow(name)
 		}

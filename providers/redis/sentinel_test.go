@@ -34,8 +34,8 @@ func TestTrap_T54_SentinelFailoverKeepsTokensRising(t *testing.T) {
 	old.Kill()
 	second := sentinel.WaitForFailover(old)
 	// As if the last write had been lost.
-	k := p.topology.(*single).naming.keys("name")
-	require.NoError(t, second.Client(t).Del(t.Context(), k.name).Err())
+	k := keysOf("name")
+	require.NoError(t, second.Client(t).Del(t.Context(), k.Name).Err())
 
 	var grant abstractions.Grant
 	require.Eventually(t, func() bool {

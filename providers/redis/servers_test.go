@@ -12,6 +12,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -143,8 +144,8 @@ func TestForeignKeysAreASetupError(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	admin := server.Client(t)
 	p := openTest(t, Options{URL: server.URL()})
-	k := p.topology.(*single).naming.keys("foreign")
-	require.NoError(t, admin.RPush(t.Context(), k.name, "theirs").Err())
+	k := keysOf("foreign")
+	require.NoError(t, admin.RPush(t.Context(), k.Name, "theirs").Err())
 	var all sync.WaitGroup
 	for i := range 60 {
 		all.Go(func() {
@@ -160,10 +161,10 @@ func TestForeignKeysAreASetupError(t *testing.T) {
 		})
 	}
 	all.Wait()
-	theirs, err := admin.LRange(t.Context(), k.name, 0, -1).Result()
+	theirs, err := admin.LRange(t.Context(), k.Name, 0, -1).Result()
 	require.NoError(t, err)
 	require.Equal(t, []string{"theirs"}, theirs)
-	exists, err := admin.Exists(t.Context(), k.queue).Result()
+	exists, err := admin.Exists(t.Context(), k.Queue).Result()
 	require.NoError(t, err)
 	require.Zero(t, exists, "nothing was put beside them")
 }
@@ -227,7 +228,7 @@ func TestTrap_T43_RedlockOfTheSameServer(t *testing.T) {
 	err := openTest(t, Options{URL: fmt.Sprintf("redis://%s,%s,localhost:%d?mode=redlock", servers[0].Addr(), servers[1].Addr(), servers[0].Port())}).Bootstrap(t.Context())
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
 	require.ErrorContains(t, err, "servers 1 and 3")
-	exists, err := servers[1].Client(t).Exists(t.Context(), naming{prefix: DefaultPrefix}.node()).Result()
+	exists, err := servers[1].Client(t).Exists(t.Context(), script.Naming{Prefix: DefaultPrefix}.Marker()).Result()
 	require.NoError(t, err)
 	require.Zero(t, exists, "none was marked")
 }

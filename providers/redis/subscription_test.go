@@ -1,8 +1,6 @@
 package redislease
 
 import (
-	"context"
-	"net"
 	"testing"
 	"time"
 
@@ -29,7 +27,7 @@ func (b *bed) subscribers() int64 {
 func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreHinted(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	other, _ := b.process()
 	seats := []*seat{b.join(b.Provider, "n", "w0"), b.join(b.Provider, "n", "w1"), b.join(other, "n", "w2")}
 	for range 3 {
@@ -57,7 +55,7 @@ func TestTrap_T32_ASubscriptionThatWasCutIsMadeAgainAndAllAreHinted(t *testing.T
 func TestTrap_T32_AReleaseDuringAnOutageIsNotMissed(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{Persist: true})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	s := b.join(b.Provider, "n", "w")
 	require.NoError(t, b.admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 	b.release("n", "holder") // it may or may not be heard
@@ -79,47 +77,10 @@ func TestOneProcessHasOneSubscription(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	require.Zero(t, b.subscribers(), "none before somebody waits")
 	for _, name := range []string{"a", "b", "c", "d"} {
-		b.acquire(name, "holder", time.Minute)
+		b.Take(name, "holder", time.Minute)
 		b.join(b.Provider, name, "w")
 	}
 	require.EqualValues(t, 1, b.subscribers())
 	require.NoError(t, b.Close())
 	b.eventually(func() bool { return b.subscribers() == 0 })
-}
-
-func TestWaitingForASubscriptionIsBounded(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // and says nothing
-	require.NoError(t, err)
-	defer listener.Close()
-	p, err := OpenURL(t.Context(), "redis://"+listener.Addr().String()+"?dial_timeout=1s&read_timeout=1s")
-	require.NoError(t, err)
-	s := &p.topology.(*single).node.waiters.subscription
-	require.LessOrEqual(t, s.heartbeat, time.Minute)
-	s.heartbeat = time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "a"})
-	requireUncertain(t, err)
-
-	unbounded := make(chan error, 1)
-	go func() {
-		_, err := p.Wait(context.Background(), abstractions.WaitRequest{Name: "n", ID: "a"})
-		unbounded <- err
-	}()
-	select {
-	case err := <-unbounded:
-		requireUncertain(t, err)
-	case <-time.After(time.Minute):
-		t.Fatal("it waits for ever")
-	}
-
-	go func() {
-		_, err := p.Wait(context.Background(), abstractions.WaitRequest{Name: "n", ID: "a"})
-		unbounded <- err
-	}()
-	began := time.Now()
-	require.NoError(t, p.Close())
-	require.Less(t, time.Since(began), 30*time.Second)
-	require.Error(t, <-unbounded)
 }

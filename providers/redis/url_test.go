@@ -49,17 +49,26 @@ func TestTrap_T52_OptionsFromURLAreUsed(t *testing.T) {
 	o = Options{URL: "redis://h?retention=forever"}
 	_, err = o.locate()
 	require.NoError(t, err)
-	require.Equal(t, Forever, o.Retention)
+	require.Equal(t, abstractions.Infinite, o.Retention)
 }
 
-// clientOf opens a provider and returns the client it made.
+// clientsOf are those that Open makes.
+func clientsOf(t *testing.T, o Options) []redis.UniversalClient {
+	t.Helper()
+	_, l, err := o.complete()
+	require.NoError(t, err)
+	clients, err := l.open(o)
+	require.NoError(t, err)
+	for _, client := range clients {
+		closed(t, client)
+	}
+	return clients
+}
+
 func clientOf[T redis.UniversalClient](t *testing.T, o Options) T {
 	t.Helper()
-	p, err := Open(t.Context(), o)
-	require.NoError(t, err)
-	t.Cleanup(func() { p.Close() })
-	client, ok := p.topology.(*single).node.client.(T)
-	require.True(t, ok, "%T", p.topology.(*single).node.client)
+	client, ok := clientsOf(t, o)[0].(T)
+	require.True(t, ok)
 	return client
 }
 
@@ -112,12 +121,9 @@ func TestClientOfSentinels(t *testing.T) {
 }
 
 func TestClientsOfRedlock(t *testing.T) {
-	p, err := Open(t.Context(), Options{URL: "redis://u:p@h1,h2:7,[::1]/3?mode=redlock"})
-	require.NoError(t, err)
-	defer p.Close()
 	var addrs []string
-	for _, d := range p.topology.(*redlock).nodes {
-		c := d.client.(*redis.Client).Options()
+	for _, client := range clientsOf(t, Options{URL: "redis://u:p@h1,h2:7,[::1]/3?mode=redlock"}) {
+		c := client.(*redis.Client).Options()
 		addrs = append(addrs, c.Addr)
 		require.Equal(t, []any{"u", "p", 3}, []any{c.Username, c.Password, c.DB})
 	}

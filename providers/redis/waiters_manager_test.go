@@ -63,7 +63,7 @@ func TestAHundredWaitersOfAManagerAreServedOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	m := managerOf(t, b, leasing.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	r := &tape{t: t}
 	var all sync.WaitGroup
 	var want []string
@@ -78,13 +78,13 @@ func TestAHundredWaitersOfAManagerAreServedOnceAndInOrder(t *testing.T) {
 	all.Wait()
 	require.Equal(t, want, r.served)
 	r.rising()
-	b.eventually(func() bool { return !b.exists(b.keys("n").queue) })
+	b.eventually(func() bool { return !b.exists(b.keys("n").Queue) })
 }
 
 func TestManagersOfManyProcessesAllGetTheirTurn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	r := &tape{t: t}
 	var all sync.WaitGroup
 	const processes, managers, waiters = 4, 2, 5
@@ -102,7 +102,7 @@ func TestManagersOfManyProcessesAllGetTheirTurn(t *testing.T) {
 	all.Wait()
 	require.Len(t, r.served, processes*managers*waiters)
 	r.rising()
-	b.eventually(func() bool { return !b.exists(b.keys("n").queue) })
+	b.eventually(func() bool { return !b.exists(b.keys("n").Queue) })
 }
 
 func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
@@ -117,7 +117,7 @@ func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
 	require.ErrorIs(t, err, abstractions.ErrDenied)
 
 	m := managerOf(t, p, leasing.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	r := &tape{t: t}
 	var all sync.WaitGroup
 	for range 3 {
@@ -127,7 +127,7 @@ func TestManagersPollWhereTheyMayNotListen(t *testing.T) {
 	b.release("n", "holder")
 	all.Wait()
 	require.Len(t, r.served, 3)
-	require.False(t, b.exists(b.keys("n").queue))
+	require.False(t, b.exists(b.keys("n").Queue))
 }
 
 func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
@@ -136,7 +136,7 @@ func TestCloseWithWaitersLeavesNothingBehind(t *testing.T) {
 	client, _ := watched(t, b.server)
 	p, err := Open(t.Context(), Options{Client: client})
 	require.NoError(t, err)
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	var seats []*seat
 	for n := range 10 {
 		seats = append(seats, b.join(p, "n", fmt.Sprint("w", n)))

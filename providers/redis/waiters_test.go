@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/node"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,7 +25,14 @@ type seat struct {
 	leave context.CancelFunc
 }
 
-func nodeOf(p *Provider) *node { return p.topology.(*single).node }
+// channel is the one on which the provider listens.
+func (b *bed) channel() string {
+	b.t.Helper()
+	all, err := b.admin.PubSubChannels(b.t.Context(), "*").Result()
+	require.NoError(b.t, err)
+	require.Len(b.t, all, 1)
+	return all[0]
+}
 
 // register makes a claim a waiter that has not asked yet.
 func (b *bed) register(p *Provider, name, id string) *seat {
@@ -43,12 +51,12 @@ func (b *bed) join(p *Provider, name, id string) *seat {
 	_, err := s.ask()
 	require.ErrorIs(b.t, err, abstractions.ErrHeld)
 	require.Contains(b.t, b.queued(name), id)
-	require.Positive(b.t, b.left(b.keys(name).queue), "not for ever")
+	require.Positive(b.t, b.left(b.keys(name).Queue), "not for ever")
 	return s
 }
 
 func (s *seat) ask() (abstractions.Grant, error) {
-	return s.p.Acquire(s.b.t.Context(), wish(s.name, s.id, time.Minute))
+	return s.p.Acquire(s.b.t.Context(), redistest.Wish(s.name, s.id, time.Minute))
 }
 
 func (s *seat) hinted() {
@@ -81,8 +89,8 @@ func (s *seat) served() abstractions.Grant {
 // reservedFor is for whom a name is reserved.
 func (b *bed) reservedFor(name string) string {
 	b.t.Helper()
-	if s := b.stored(name); s.state == "R" {
-		return s.id
+	if s := b.stored(name); s.State == "R" {
+		return s.ID
 	}
 	return ""
 }
@@ -94,7 +102,7 @@ func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 	b := newBed(t, redistest.Options{})
 	for hung := 1; hung <= 4; hung++ {
 		name := fmt.Sprint("n", hung)
-		g := b.acquire(name, "holder", time.Minute)
+		g := b.Take(name, "holder", time.Minute)
 		var seats []*seat
 		for n := range 6 {
 			p, _ := b.process()
@@ -105,23 +113,10 @@ func TestTrap_T78_WaitersThatHangCostOneReservationEach(t *testing.T) {
 		if hung == 4 {
 			next = seats[5]
 		}
-		untilServed(t, next.hints, func() error { return second(next.ask()) })
+		redistest.UntilServed(t, next.hints, func() error { return second(next.ask()) })
 		for _, s := range seats {
 			s.leave()
 		}
-	}
-}
-
-// untilServed asks whenever it is hinted, and not otherwise.
-func untilServed(t testing.TB, hints <-chan struct{}, ask func() error) {
-	t.Helper()
-	for {
-		hinted(t, hints)
-		err := ask()
-		if err == nil {
-			return
-		}
-		require.ErrorIs(t, err, abstractions.ErrHeld) // the hint was the subscription's
 	}
 }
 
@@ -135,14 +130,14 @@ func TestTrap_T78_WaitersThatWereKilledOnAClusterCostOneReservationEach(t *testi
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	g, err := processes[0].Acquire(t.Context(), wish("n", "holder", time.Minute))
+	g, err := processes[0].Acquire(t.Context(), redistest.Wish("n", "holder", time.Minute))
 	require.NoError(t, err)
 	var hints []<-chan struct{}
 	for i, p := range processes[1:] {
 		id := fmt.Sprint("w", i)
 		w, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: id})
 		require.NoError(t, err)
-		_, err = p.Acquire(t.Context(), wish("n", id, time.Minute))
+		_, err = p.Acquire(t.Context(), redistest.Wish("n", id, time.Minute))
 		require.ErrorIs(t, err, abstractions.ErrHeld)
 		hints = append(hints, w.C)
 	}
@@ -150,7 +145,7 @@ func TestTrap_T78_WaitersThatWereKilledOnAClusterCostOneReservationEach(t *testi
 		require.NoError(t, p.Close(), "without a word to Redis")
 	}
 	require.NoError(t, processes[0].Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: g.ID}))
-	untilServed(t, hints[3], func() error { return second(processes[4].Acquire(t.Context(), wish("n", "w3", time.Minute))) })
+	redistest.UntilServed(t, hints[3], func() error { return second(processes[4].Acquire(t.Context(), redistest.Wish("n", "w3", time.Minute))) })
 }
 
 func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
@@ -161,7 +156,7 @@ func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
 		p, _ := b.process()
 		processes = append(processes, p)
 	}
-	g := b.acquire("n", "holder", time.Minute)
+	g := b.Take("n", "holder", time.Minute)
 	var seats []*seat
 	for n := range 9 {
 		seats = append(seats, b.join(processes[n%3], "n", fmt.Sprint("w", n)))
@@ -173,7 +168,7 @@ func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
 	for _, s := range seats {
 		b.release("n", g.ID)
 		require.Equal(t, s.id, b.reservedFor("n"))
-		_, err := b.try("n", "stranger", time.Minute)
+		_, err := b.Try("n", "stranger", time.Minute)
 		var held *abstractions.HeldError
 		if errors.As(err, &held) { // in time to see the reservation
 			require.False(t, held.Holder.Held)
@@ -182,12 +177,12 @@ func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
 		}
 		next := s.served()
 		require.Greater(t, next.Token, g.Token)
-		require.Equal(t, "H", b.stored("n").state)
+		require.Equal(t, "H", b.stored("n").State)
 		g = next
 	}
-	require.False(t, b.exists(b.keys("n").queue), "nobody waits")
+	require.False(t, b.exists(b.keys("n").Queue), "nobody waits")
 	b.release("n", g.ID)
-	require.Equal(t, "F", b.stored("n").state)
+	require.Equal(t, "F", b.stored("n").State)
 }
 
 func TestAReservationRefusesOthersForAWhile(t *testing.T) {
@@ -198,7 +193,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
-			g := b.acquire("n", "holder", time.Minute)
+			g := b.Take("n", "holder", time.Minute)
 			s := b.join(b.Provider, "n", "w")
 			end(b)
 			r, err := b.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
@@ -207,7 +202,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 			s.hinted()
 			require.Equal(t, "w", b.reservedFor("n"))
 			b.eventually(func() bool { // w does not come
-				barged, err := b.try("n", "stranger", time.Minute)
+				barged, err := b.Try("n", "stranger", time.Minute)
 				require.True(t, err == nil || errors.Is(err, abstractions.ErrHeld), err)
 				return err == nil && barged.Token > g.Token
 			})
@@ -221,7 +216,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 func TestWhoGetsTheNameWithoutATurnLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	g := b.acquire("n", "holder", 100*time.Millisecond)
+	g := b.Take("n", "holder", 100*time.Millisecond)
 	s, other := b.join(b.Provider, "n", "w"), b.join(b.Provider, "n", "other")
 	b.runsOut("n")
 	next, err := other.ask()
@@ -230,49 +225,45 @@ func TestWhoGetsTheNameWithoutATurnLeavesTheQueue(t *testing.T) {
 	require.Equal(t, []string{"w"}, b.queued("n"))
 	b.release("n", "other")
 	s.served()
-	require.False(t, b.exists(b.keys("n").queue))
+	require.False(t, b.exists(b.keys("n").Queue))
 }
 
 func TestAReservationFromTheFutureIsNone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.put("n", reserved(7, time.Now().Add(time.Hour), "w", "a"))
-	b.acquire("n", "b", time.Minute)
+	b.put("n", redistest.Reserved(7, time.Now().Add(time.Hour), "w", "a"))
+	b.Take("n", "b", time.Minute)
 
 }
 
-// deaf is a process whose subscription has ended, as that of one that was killed.
-func deaf(p *Provider) { nodeOf(p).waiters.subscription.close() }
-
-// numb is a process that gets messages and does nothing about them: it is frozen.
-func numb(p *Provider) { nodeOf(p).waiters.subscription.message = func(string) {} }
+// deaf ends a process' subscription, as if it had been killed: its claims stay in the queue.
+func deaf(t *testing.T, p *Provider) { require.NoError(t, p.Close()) }
 
 func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	for n := range 3 {
 		dead, _ := b.process()
 		b.join(dead, "n", fmt.Sprint("dead", n))
-		deaf(dead)
+		deaf(t, dead)
 	}
 	s := b.join(b.Provider, "n", "alive")
 	b.release("n", "holder")
 	require.Equal(t, "alive", b.reservedFor("n"))
 	s.served()
-	require.False(t, b.exists(b.keys("n").queue))
+	require.False(t, b.exists(b.keys("n").Queue))
 }
 
 func TestAFrozenProcessCostsOneGrace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	frozen, _ := b.process()
-	numb(frozen)
-	b.join(frozen, "n", "frozen")
+	b.join(frozen, "n", "frozen") // and asks no more when it is told to
 	dead, _ := b.process()
 	b.join(dead, "n", "dead")
-	deaf(dead)
+	deaf(t, dead)
 	s := b.join(b.Provider, "n", "alive")
 	third := b.join(b.Provider, "n", "third")
 	b.release("n", "holder")
@@ -287,7 +278,7 @@ func TestAFrozenProcessCostsOneGrace(t *testing.T) {
 func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	first, second := b.join(b.Provider, "n", "first"), b.join(b.Provider, "n", "second")
 	third, fourth := b.join(b.Provider, "n", "third"), b.join(b.Provider, "n", "fourth")
 	second.leave()
@@ -298,7 +289,7 @@ func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
 	b.eventually(func() bool { return b.reservedFor("n") == "third" })
 	g := third.served()
 	fourth.leave()
-	b.eventually(func() bool { return !b.exists(b.keys("n").queue) })
+	b.eventually(func() bool { return !b.exists(b.keys("n").Queue) })
 	require.NoError(t, b.renew(g, time.Minute), "who leaves disturbs no holder")
 }
 
@@ -306,35 +297,33 @@ func TestWhoLeavesHandsItsTurnOn(t *testing.T) {
 func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	late := b.join(b.Provider, "n", "late")
 	late.leave()
-	b.eventually(func() bool { return !b.exists(b.keys("n").queue) })
-	c := newClaim(wish("n", "late", time.Minute))
-	c.channel = nodeOf(b.Provider).waiters.subscription.channel
-	op := acquireOp(b.keys("n"), c)
-	require.NoError(t, nodeOf(b.Provider).do(within(t, time.Minute), &op))
+	b.eventually(func() bool { return !b.exists(b.keys("n").Queue) })
+	c := script.NewClaim(redistest.Wish("n", "late", time.Minute))
+	c.Channel = b.channel()
+	op := b.keys("n").Acquire(c)
+	d := node.New(b.admin, true, script.Naming{})
+	defer d.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, d.Do(ctx, &op))
 	s := b.join(b.Provider, "n", "next")
 	require.Equal(t, []string{"late", "next"}, b.queued("n"))
 	b.release("n", "holder")
 	b.eventually(func() bool { return b.reservedFor("n") == "next" })
 	s.served()
-	require.False(t, b.exists(b.keys("n").queue))
+	require.False(t, b.exists(b.keys("n").Queue))
 }
 
 func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	first := b.join(b.Provider, "n", "w")
-	ws := &nodeOf(b.Provider).waiters
-	ws.mu.Lock()
-	registered := ws.byID["w"]
-	ws.mu.Unlock()
 	second := b.register(b.Provider, "n", "w")
 	b.join(b.Provider, "n", "other")
-	ws.leave("w", registered) // as the end of the first's context has it
-	require.Equal(t, []string{"w", "other"}, b.queued("n"))
 	first.leave()
 	_, err := second.ask()
 	require.ErrorIs(t, err, abstractions.ErrHeld)
@@ -353,9 +342,9 @@ func TestARegistrationTakesTheEarliersPlace(t *testing.T) {
 func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "holder", time.Minute)
+	b.Take("n", "holder", time.Minute)
 	s := b.join(b.Provider, "n", "w")
-	channel := nodeOf(b.Provider).waiters.subscription.channel
+	channel := b.channel()
 	for _, text := range []string{
 		"", " ", "w", "w ", "w x", "w x leasing:{n}", "unknown 0", "unknown 0 ", "unknown 0 }", "unknown 0 foreign",
 		"unknown 0 leasing:{n}", "unknown 200 leasing:{n}", "w 99999999999999999999 leasing:{n}", strings.Repeat("x", 100_000),
@@ -375,27 +364,10 @@ func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
 	require.EqualValues(t, 1, size)
 }
 
-func TestAHintForLaterComesLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &waiter{hints: make(chan struct{}, 1)}
-		ws := &waiters{byID: map[string]*waiter{"w": w}}
-		for _, after := range []time.Duration{200 * time.Millisecond, time.Millisecond, 0} {
-			began := time.Now()
-			ws.message(fmt.Sprintf("w %d leasing:{n}", after.Milliseconds()))
-			<-w.hints
-			require.Equal(t, after, time.Since(began))
-		}
-		ws.message("w 200 leasing:{n}")
-		ws.leave("w", w)
-		<-time.After(time.Minute)
-		require.Empty(t, w.hints, "who has left is told nothing")
-	})
-}
-
 func TestHandingOverCostsFewCommands(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	b.acquire("n", "w0", time.Minute)
+	b.Take("n", "w0", time.Minute)
 	const rounds = 20
 	var seats []*seat
 	for n := 1; n <= rounds; n++ {

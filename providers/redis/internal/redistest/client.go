@@ -63,12 +63,3 @@ func (s *Server) TLSConfig() *tls.Config {
 	}
 	return &tls.Config{RootCAs: s.tls.pool(), MinVersion: tls.VersionTLS12}
 }
-
-// CAFile is the path of the PEM file of the authority that signed the server's
-// certificate; empty without TLS.
-func (s *Server) CAFile() string {
-	if s.tls == nil {
-		return ""
-	}
-	return s.tls.authority
-}

@@ -13,14 +13,6 @@ func (s *Server) Kill() {
 	s.process.kill()
 }
 
-// Shutdown asks the server to end (SIGTERM), waits for it, and kills it after
-// 15 seconds. A server that has ended stays so.
-func (s *Server) Shutdown() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.process.shutdown()
-}
-
 // Pause freezes the server (SIGSTOP): its connections stay open and nothing
 // answers. It returns when the server has stopped.
 func (s *Server) Pause() {

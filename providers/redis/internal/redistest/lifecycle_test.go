@@ -68,7 +68,6 @@ func TestPersistentServerKeepsWhatItAcknowledged(t *testing.T) {
 	client := s.Client(t)
 	for name, again := range map[string]func(){
 		"killed":   func() { s.Kill(); s.Restart() },
-		"shut":     func() { s.Shutdown(); s.Restart() },
 		"running":  s.Restart,
 		"is still": func() { s.Pause(); s.Restart() },
 	} {

@@ -24,7 +24,6 @@ func TestServerAnswersOnLoopback(t *testing.T) {
 	require.Nil(t, s.TLSConfig())
 	require.True(t, client.Options().ContextTimeoutEnabled, "or a frozen server holds a test up")
 	require.Zero(t, client.Options().MaxRetries)
-	require.Empty(t, s.CAFile())
 }
 
 func TestPasswordIsAskedFor(t *testing.T) {
@@ -66,15 +65,10 @@ func TestTLSOnly(t *testing.T) {
 	set(t, s.Client(t), "key", "value")
 	require.Equal(t, "rediss://:secret@"+s.Addr()+"/0", s.URL())
 
-	text, err := os.ReadFile(s.CAFile())
-	require.NoError(t, err)
-	trusting := s.TLSConfig()
-	require.True(t, trusting.RootCAs.AppendCertsFromPEM(text), "a PEM file")
-
 	for name, config := range map[string]*tls.Config{
 		"no TLS":                 nil,
 		"TLS that does not know": {MinVersion: tls.VersionTLS12},
-		"another name":           {RootCAs: trusting.RootCAs, ServerName: "example.org", MinVersion: tls.VersionTLS12},
+		"another name":           {RootCAs: s.TLSConfig().RootCAs, ServerName: "example.org", MinVersion: tls.VersionTLS12},
 	} {
 		stranger := redis.NewClient(&redis.Options{
 			Addr: s.Addr(), Password: "secret", TLSConfig: config, MaxRetries: -1, ContextTimeoutEnabled: true,

@@ -1,0 +1,78 @@
+// Package failure says what the errors of Redis and of its client library mean.
+package failure
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/redis/go-redis/v9"
+)
+
+// codes gives the first word of Redis' errors, which is their code
+// (redis.io/docs/latest/develop/reference/protocol-spec, "Simple errors"), its
+// meaning. What is not listed is unknown.
+var codes = map[string]providerkit.Class{
+	"ASK":          providerkit.Refused, // redirected more often than the client follows, as is MOVED
+	"BUSY":         providerkit.Refused, // another script runs for too long
+	"CLUSTERDOWN":  providerkit.Refused,
+	"LOADING":      providerkit.Refused,
+	"MASTERDOWN":   providerkit.Refused,
+	"MISCONF":      providerkit.Refused, // it can't save to disk, and so takes no writes
+	"MOVED":        providerkit.Refused, // or a server of a Cluster, and not in that mode
+	"NOCLOCK":      providerkit.Refused, // of scripts/prelude.lua: the server has not set its clock yet
+	"NOREPLICAS":   providerkit.Refused, // min-replicas-to-write
+	"OOM":          providerkit.Refused, // maxmemory
+	"READONLY":     providerkit.Refused, // a replica, or a failover under way
+	"TRYAGAIN":     providerkit.Refused, // the slot is being moved
+	"DENIED":       providerkit.Denied,  // protected mode
+	"NOAUTH":       providerkit.Denied,
+	"NOPERM":       providerkit.Denied,
+	"WRONGPASS":    providerkit.Denied,
+	"WRONGTYPE":    providerkit.NotSetUp, // somebody else's key
+	"CROSSSLOT":    providerkit.NotSetUp,
+	"NOPROTO":      providerkit.NotSetUp,
+	"OTHERVERSION": providerkit.NotSetUp, // of scripts/prelude.lua
+}
+
+// ScriptError is an error of a command in a script.
+type ScriptError string
+
+func (e ScriptError) Error() string { return string(e) }
+
+// RedisError makes it one of Redis' errors.
+func (e ScriptError) RedisError() {}
+
+// ClassOf is what an error means, by its code.
+func ClassOf(err error) providerkit.Class {
+	var answered redis.Error
+	switch {
+	case errors.Is(err, redis.ErrClosed): // the user closed the client
+		return providerkit.Closed
+	case errors.As(err, &answered):
+		code, _, _ := strings.Cut(answered.Error(), " ")
+		return codes[code]
+	}
+	return providerkit.Unknown
+}
+
+// Of turns an error of the client library into one of package leasing, keeping
+// both in its chain. It is of one node: of several that fail the votes are counted.
+func Of(err error) error {
+	if err == nil || abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable) {
+		return err
+	}
+	switch ClassOf(err) {
+	case providerkit.Closed:
+		return fmt.Errorf("%w: %w", abstractions.ErrClosed, err)
+	case providerkit.Refused:
+		return &abstractions.ThrottledError{Err: err}
+	case providerkit.Denied:
+		return fmt.Errorf("%w: %w", abstractions.ErrDenied, err)
+	case providerkit.NotSetUp:
+		return fmt.Errorf("%w: %w; the keys under Options.Prefix must be this library's alone", abstractions.ErrNotSetUp, err)
+	}
+	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
+}

@@ -1,0 +1,218 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// minScan and maxScan bound the keys that a SCAN looks at: the server does
+	// nothing else meanwhile.
+	minScan, maxScan = 10, 1000
+	// maxScans bounds those of a page, which is incomplete then: names may be
+	// few among many other keys.
+	maxScans = 64
+)
+
+// Listing is one page of a listing by SCAN: over the keys of names
+// is known has one.
+type Listing struct {
+	Req     abstractions.ListRequest
+	Naming  script.Naming
+	Servers int    // in an order that stays the same
+	Which   string // tells other servers apart, where they change
+
+	// Scan returns the keys of a server from a cursor on, and the next cursor.
+	Scan func(ctx context.Context, at *Position, count int) (Scanned, error)
+	// Own, unless nil, returns those of the names found at a server that are to
+	// be told there.
+	Own func(ctx context.Context, at *Position, names []string) ([]string, error)
+	// Records returns what is known of names, in order.
+	Records func(ctx context.Context, at *Position, names []string) ([]abstractions.Record, error)
+}
+
+// Scanned is the reply to a SCAN; the next cursor is 0 at the end.
+type Scanned struct {
+	Keys []string
+	Next uint64
+}
+
+// Page goes on where the page before has ended. SCAN tells each key that is there
+// all the time, often as many as it was asked for, sometimes more, and twice if the
+// server shrinks its table meanwhile
+// (redis.io/docs/latest/commands/scan, "Scan guarantees").
+func (l *Listing) Page(ctx context.Context) (abstractions.ListResult, error) {
+	var page abstractions.ListResult
+	at, err := l.begin()
+	if err != nil {
+		return page, err
+	}
+	limit, seen := l.Req.PageLimit(), map[string]bool{}
+	for _, name := range at.Names {
+		seen[name] = true
+	}
+	count := clampScan(limit)
+	for scans := 0; ; scans++ {
+		if err := l.fill(ctx, &page, &at, limit); err != nil {
+			return abstractions.ListResult{}, err
+		}
+		switch {
+		case len(at.Names) == 0 && at.Server == l.Servers:
+			return page, nil
+		case len(page.Records) == limit || scans == maxScans:
+			page.Next = at.text()
+			return page, nil
+		case len(at.Names) > 0: // some were left out
+			continue
+		}
+		found, err := l.step(ctx, &at, seen, count)
+		if err != nil {
+			return abstractions.ListResult{}, err
+		}
+		count = nextScan(count, found, limit-len(page.Records))
+	}
+}
+
+// begin reads where the page before has ended.
+func (l *Listing) begin() (Position, error) {
+	at, err := parsePosition(l.Req.After, l.Which)
+	if err == nil && (at.Server < 0 || at.Server > l.Servers) {
+		err = badAfter(l.Req.After, "Next of the page before")
+	}
+	at.Names = slices.DeleteFunc(at.Names, func(name string) bool { return !l.wanted(name) })
+	return at, err
+}
+
+// wanted is false for names with another prefix, and for what somebody else has
+// put beside our keys.
+func (l *Listing) wanted(name string) bool {
+	return strings.HasPrefix(name, l.Req.Prefix) && abstractions.InspectRequest{Name: name}.Validate(abstractions.Capabilities{}) == nil
+}
+
+// fill adds records of names that were found to the page.
+func (l *Listing) fill(ctx context.Context, page *abstractions.ListResult, at *Position, limit int) error {
+	n := min(len(at.Names), limit-len(page.Records))
+	if n == 0 {
+		return nil
+	}
+	records, err := l.Records(ctx, at, at.Names[:n])
+	if err != nil {
+		return err
+	}
+	at.Names = at.Names[n:]
+	for _, record := range records {
+		// Nobody ever held a name whose latest token is 0, or it was forgotten.
+		if record.Held || record.Token > 0 && !l.Req.HeldOnly {
+			page.Records = append(page.Records, record)
+		}
+	}
+	return nil
+}
+
+// step scans a part of a server, and says how many names were found.
+func (l *Listing) step(ctx context.Context, at *Position, seen map[string]bool, count int) (int, error) {
+	part, err := l.Scan(ctx, at, count)
+	if err != nil {
+		return 0, err
+	}
+	names := l.names(part.Keys, seen)
+	if l.Own != nil && len(names) > 0 {
+		if names, err = l.Own(ctx, at, names); err != nil {
+			return 0, err
+		}
+	}
+	for _, name := range names { // those that are not told here may be told at a later server
+		seen[name] = true
+	}
+	at.Names = append(at.Names, names...)
+	if at.Cursor = part.Next; at.Cursor == 0 {
+		at.Server++
+	}
+	return len(names), nil
+}
+
+// names are those of the keys that were not on this page yet.
+func (l *Listing) names(keys []string, seen map[string]bool) []string {
+	var names []string
+	for _, key := range keys {
+		name, ok := l.Naming.Name(key)
+		if ok && !seen[name] && l.wanted(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// nextScan is how many keys to look at next: as many as fill the page if names
+// are as dense as they were among the last.
+func nextScan(count, found, room int) int {
+	if found == 0 {
+		return clampScan(2 * count)
+	}
+	return clampScan(count * room / found)
+}
+
+func clampScan(count int) int { return min(max(count, minScan), maxScan) }
+
+func (d *Node) InspectAll(ctx context.Context, n script.Naming, names []string) []script.Reply {
+	ops := make([]script.Operation, len(names))
+	for i, name := range names {
+		ops[i] = n.Keys(name).Inspect()
+	}
+	return d.DoAll(ctx, ops)
+}
+
+func (d *Node) Scan(ctx context.Context, master redis.Cmdable, cursor uint64, match string, count int) (Scanned, error) {
+	return aside(ctx, d, func(ctx context.Context) (Scanned, error) {
+		keys, next, err := master.Scan(ctx, cursor, match, int64(count)).Result()
+		return Scanned{keys, next}, err
+	})
+}
+
+// masters are the servers that have keys: those of a Cluster by their addresses,
+// which is the same order for each page as long as they are the same.
+func (d *Node) masters(ctx context.Context) ([]redis.Cmdable, error) {
+	if d.cluster == nil {
+		return []redis.Cmdable{d.Client}, nil
+	}
+	clients, err := aside(ctx, d, func(ctx context.Context) ([]*redis.Client, error) {
+		var mu sync.Mutex
+		var clients []*redis.Client
+		err := d.cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			clients = append(clients, master)
+			return nil
+		})
+		return clients, err
+	})
+	slices.SortFunc(clients, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
+	masters := make([]redis.Cmdable, len(clients))
+	for i, client := range clients {
+		masters[i] = client
+	}
+	return masters, err
+}
+
+// fingerprint tells when another server has become a master: its cursors are not
+// its predecessor's.
+func fingerprint(masters []redis.Cmdable) string {
+	hash := fnv.New64a()
+	for _, master := range masters {
+		if client, ok := master.(*redis.Client); ok {
+			_, _ = io.WriteString(hash, client.Options().Addr+" ") // never fails
+		}
+	}
+	return fmt.Sprintf("%x", hash.Sum64())
+}

@@ -1,0 +1,152 @@
+package node
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// opened is a topology over a client, which is closed with the test.
+func opened(t *testing.T, client redis.UniversalClient) *Single {
+	t.Helper()
+	s := NewSingle(client, true, script.Naming{Prefix: "leasing"})
+	t.Cleanup(s.Close)
+	return s
+}
+
+// hold acquires names.
+func hold(t *testing.T, s *Single, names ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, name := range names {
+		_, err := s.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "o", TTL: time.Minute})
+		require.NoError(t, err)
+	}
+}
+
+func TestListRefusesAStrangeAfter(t *testing.T) {
+	t.Parallel()
+	p := opened(t, redistest.Start(t, redistest.Options{}).Client(t))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, after := range []string{"x", "0", "eyJzIjo5fQ", Position{Server: -1}.text(), Position{Server: 2}.text(), Position{Which: "other"}.text(), strings.Repeat("x", 5000)} {
+		_, err := p.List(ctx, abstractions.ListRequest{After: after})
+		require.ErrorIs(t, err, abstractions.ErrInvalid, after)
+		require.ErrorContains(t, err, "After")
+		require.Less(t, len(err.Error()), 300)
+	}
+	hold(t, p, "a", "b")
+	page, err := p.List(ctx, abstractions.ListRequest{Prefix: "a", After: Position{Server: 1, Names: []string{"b", "a"}}.text()})
+	require.NoError(t, err)
+	require.Len(t, page.Records, 1, "another prefix than the page before had")
+}
+
+// A page goes on at the masters that the page before was of.
+func TestListOfAClusterGoesByItsMasters(t *testing.T) {
+	t.Parallel()
+	p := opened(t, redistest.StartCluster(t, 3).Client(t))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var which string
+	for range 30 {
+		masters, err := p.masters(ctx)
+		require.NoError(t, err)
+		require.Len(t, masters, 3)
+		require.True(t, which == "" || which == fingerprint(masters), "the order stays the same")
+		which = fingerprint(masters)
+	}
+	hold(t, p, "a", "b", "c", "d", "e", "f")
+	page, err := p.List(ctx, abstractions.ListRequest{Limit: 1})
+	require.NoError(t, err)
+	at, err := parsePosition(page.Next, which)
+	require.NoError(t, err)
+	at.Which = "before"
+	_, err = p.List(ctx, abstractions.ListRequest{Limit: 1, After: at.text()})
+	require.ErrorIs(t, err, abstractions.ErrInvalid, "another server has become a master: its cursors are not the former's")
+	require.ErrorContains(t, err, "from the start")
+}
+
+// scriptedListing is of one server, whose SCANs tell these names, one after the other.
+func scriptedListing(req abstractions.ListRequest, scans [][]string) *Listing {
+	n := script.Naming{Prefix: "leasing"}
+	return &Listing{
+		Req: req, Naming: n, Servers: 1,
+		Scan: func(_ context.Context, at *Position, _ int) (Scanned, error) {
+			var part Scanned
+			for _, name := range scans[at.Cursor] {
+				part.Keys = append(part.Keys, n.Keys(name).Name)
+			}
+			part.Next = (at.Cursor + 1) % uint64(len(scans))
+			return part, nil
+		},
+		Records: func(_ context.Context, _ *Position, names []string) (records []abstractions.Record, err error) {
+			for _, name := range names {
+				records = append(records, abstractions.Record{Name: name, Token: int64(len(name)) - 1})
+			}
+			return records, nil
+		},
+	}
+}
+
+func pageOf(t *testing.T, l *Listing) (names []string, next string) {
+	t.Helper()
+	page, err := l.Page(t.Context())
+	require.NoError(t, err)
+	for _, record := range page.Records {
+		names = append(names, record.Name)
+	}
+	return names, page.Next
+}
+
+// What SCAN tells twice is on a page once.
+func TestPageHasNoNameTwice(t *testing.T) {
+	names, next := pageOf(t, scriptedListing(abstractions.ListRequest{}, [][]string{{"aa", "aa", "bb"}, {"bb", "cc", "aa"}, nil, {"dd"}}))
+	require.Equal(t, []string{"aa", "bb", "cc", "dd"}, names)
+	require.Empty(t, next)
+
+	carried := [][]string{{"aa", "bb", "cc"}, {"cc", "dd"}}
+	_, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2}, carried))
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2, After: next}, carried))
+	require.Equal(t, []string{"cc", "dd"}, names, "also one that was carried over")
+	require.Empty(t, next)
+}
+
+// A page ends with what its SCANs have found, however little that is, and is filled
+// past names that nobody holds.
+func TestPageHasABound(t *testing.T) {
+	scans := make([][]string, 3*maxScans)
+	scans[1], scans[maxScans+1] = []string{"aa"}, []string{"bb"}
+	names, next := pageOf(t, scriptedListing(abstractions.ListRequest{}, scans))
+	require.Equal(t, []string{"aa"}, names)
+	require.NotEmpty(t, next)
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{After: next}, scans))
+	require.Equal(t, []string{"bb"}, names)
+	require.NotEmpty(t, next)
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{After: next}, scans))
+	require.Empty(t, names)
+	require.Empty(t, next)
+
+	forgotten := [][]string{{"a", "b", "cc", "d", "ee", "ff"}} // of one letter: their token is 0
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2}, forgotten))
+	require.Equal(t, []string{"cc", "ee"}, names)
+	names, next = pageOf(t, scriptedListing(abstractions.ListRequest{Limit: 2, After: next}, forgotten))
+	require.Equal(t, []string{"ff"}, names)
+	require.Empty(t, next)
+}
+
+func TestScanGrowsWhileItFindsLittle(t *testing.T) {
+	for _, test := range []struct{ count, found, room, want int }{
+		{100, 0, 100, 200}, {800, 0, 100, 1000}, {1000, 0, 1, 1000},
+		{100, 100, 50, 50}, {100, 10, 50, 500}, {100, 1, 50, 1000}, {10, 10, 1, 10}, {1000, 500, 1, 10}, {10, 3, 0, 10},
+	} {
+		require.Equal(t, test.want, nextScan(test.count, test.found, test.room), "%+v", test)
+	}
+}

@@ -1,0 +1,85 @@
+package node
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/redis/go-redis/v9"
+)
+
+// member makes a node one of a Redlock's: its marker, and what this process knows of
+// its server.
+//
+// A server that was started again may have lost leases: all of them, or the latest if
+// it came back from a snapshot. It has lost its scripts too. So the text of a Redlock's
+// scripts names the run of the server that it is for, and a script is loaded only on a
+// connection on which scripts/admit.lua has looked at that run just before: a connection
+// does not outlive a run. So no server knows the scripts of an earlier run, and a process
+// that asks for those looks at the marker, of its own prefix and database, before
+// anything that the server says counts.
+type member struct {
+	marker  string // the key
+	longest string // Options.MaxTTL, in milliseconds
+	run     atomic.Pointer[run]
+	// until is when a quarantine ends by this process' monotonic clock, at the earliest;
+	// nil if it has found none. The server's wall clock may be set forward meanwhile.
+	until atomic.Pointer[time.Time]
+	met   func(a script.Admission) error
+}
+
+// NewMember is a node of a Redlock whose servers cast no vote for longest after they have lost
+// their data. met refuses a run that was met at another address.
+func NewMember(client redis.UniversalClient, timely bool, n script.Naming, longest time.Duration, met func(a script.Admission) error) *Node {
+	d := New(client, timely, n)
+	d.member, d.header[1] = &member{marker: n.Marker(), longest: script.Milliseconds(longest), met: met}, "0"
+	return d
+}
+
+// Admit has admit.lua look at the server, on any connection.
+func (d *Node) Admit(ctx context.Context, verb string) (script.Admission, error) {
+	return aside(ctx, d, func(ctx context.Context) (script.Admission, error) { return d.member.ask(ctx, d.Client, verb) })
+}
+
+// run is a server from one start to the next.
+type run struct {
+	id      string
+	scripts map[*script.Program]script.Source
+}
+
+// ask runs admit.lua. Scripts may be loaded on the same connection once the server was
+// admitted.
+func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a script.Admission, err error) {
+	sent := time.Now()
+	values, err := c.Eval(ctx, script.AdmitText, []string{m.marker}, verb, m.longest).Slice()
+	if err != nil {
+		return a, err
+	}
+	if a, err = script.ParseAdmission(values); err != nil {
+		return a, err
+	}
+	if err = m.met(a); err != nil {
+		return a, err
+	}
+	if known := m.run.Load(); verb == script.Admit && (known == nil || known.id != a.Run) {
+		r := &run{id: a.Run, scripts: make(map[*script.Program]script.Source, len(script.Redlock))}
+		for _, p := range script.Redlock {
+			r.scripts[p] = p.ForRun(a.Run)
+		}
+		m.run.Store(r)
+	}
+	if a.Left > 0 {
+		until := sent.Add(a.Left)
+		m.until.Store(&until)
+	}
+	return a, nil
+}
+
+// quarantine is how much is left of it.
+func (m *member) quarantine() time.Duration {
+	if until := m.until.Load(); until != nil {
+		return time.Until(*until)
+	}
+	return 0
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/redis/go-redis/v9"
+)
+
+// Single is the topology of one node that decides alone: a server, the master
+// that a Sentinel names, or a Cluster, where the master of a name's slot does.
+type Single struct {
+	*Node
+	Naming script.Naming
+}
+
+// NewSingle makes one: see [New].
+func NewSingle(client redis.UniversalClient, timely bool, n script.Naming) *Single {
+	return &Single{New(client, timely, n), n}
+}
+
+// Acquire makes one attempt.
+func (s *Single) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	c := script.NewClaim(req)
+	c.Channel = s.Waiters.ChannelOf(req.ID)
+	op := s.Naming.Keys(req.Name).Acquire(c)
+	if err := s.Do(ctx, &op); err != nil {
+		return abstractions.Grant{}, err
+	}
+	token, err := op.Reply.Acquired(req.Name)
+	if err != nil {
+		return abstractions.Grant{}, err
+	}
+	s.Waiters.Served(req.ID)
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL}, nil
+}
+
+// RenewBatch renews in as few calls as possible.
+func (s *Single) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	ops := make([]script.Operation, len(reqs))
+	for i := range reqs {
+		ops[i] = s.Naming.Keys(reqs[i].Name).Renew(&reqs[i])
+	}
+	replies := s.DoAll(ctx, ops)
+	results := make([]abstractions.RenewResult, len(reqs))
+	for i, req := range reqs {
+		if err := replies[i].Renewed(); err != nil {
+			results[i].Err = err
+			continue
+		}
+		results[i].Grant = abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
+	}
+	return results, nil
+}
+
+// Release gives a claim up.
+func (s *Single) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	op := s.Naming.Keys(req.Name).Release(req.ID)
+	if err := s.Do(ctx, &op); err != nil {
+		return err
+	}
+	return op.Reply.Done()
+}
+
+// Break ends somebody's claim.
+func (s *Single) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	op := s.Naming.Keys(req.Name).Break(req)
+	if err := s.Do(ctx, &op); err != nil {
+		return abstractions.BreakResult{}, err
+	}
+	return op.Reply.Broken()
+}
+
+// Inspect shows a record.
+func (s *Single) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	op := s.Naming.Keys(req.Name).Inspect()
+	if err := s.Do(ctx, &op); err != nil {
+		return abstractions.Record{}, err
+	}
+	return op.Reply.Record(req.Name)
+}
+
+// Wait registers a waiter, whose claim joins the queue with its next acquire.
+func (s *Single) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return s.Waiters.Register(ctx, s.Naming.Keys(req.Name), req.ID)
+}
+
+// List lists records by SCAN.
+func (s *Single) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	masters, err := s.masters(ctx)
+	if err != nil {
+		return abstractions.ListResult{}, err
+	}
+	l := Listing{Req: req, Naming: s.Naming, Servers: len(masters), Records: s.records}
+	if s.cluster != nil {
+		l.Which = fingerprint(masters)
+	}
+	match := s.Naming.Pattern(req.Prefix)
+	l.Scan = func(ctx context.Context, at *Position, count int) (Scanned, error) {
+		return s.Scan(ctx, masters[at.Server], at.Cursor, match, count)
+	}
+	return l.Page(ctx)
+}
+
+// records asks for all of the names in as few calls as possible.
+func (s *Single) records(ctx context.Context, _ *Position, names []string) ([]abstractions.Record, error) {
+	records := make([]abstractions.Record, len(names))
+	for i, reply := range s.InspectAll(ctx, s.Naming, names) {
+		var err error
+		if records[i], err = reply.Record(names[i]); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}

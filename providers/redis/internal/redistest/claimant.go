@@ -1,0 +1,71 @@
+package redistest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Claimant asks a provider for names. What must not fail ends the test.
+type Claimant struct {
+	T    testing.TB
+	From abstractions.Provider
+}
+
+// Wish is the request of a claim.
+func Wish(name, id string, ttl time.Duration) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "owner of " + id, TTL: ttl}
+}
+
+// Try asks once.
+func (c *Claimant) Try(name, id string, ttl time.Duration) (abstractions.Grant, error) {
+	return c.From.Acquire(c.T.Context(), Wish(name, id, ttl))
+}
+
+// Take asks once, and gets the name.
+func (c *Claimant) Take(name, id string, ttl time.Duration) abstractions.Grant {
+	c.T.Helper()
+	g, err := c.Try(name, id, ttl)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	if g.Name != name || g.ID != id || g.TTL != ttl || g.Token <= 0 {
+		c.T.Fatalf("granted: %+v", g)
+	}
+	return g
+}
+
+// Obtain asks until the name is free.
+func (c *Claimant) Obtain(name, id string, ttl time.Duration) abstractions.Grant {
+	c.T.Helper()
+	for end := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
+		g, err := c.Try(name, id, ttl)
+		if err == nil {
+			return g
+		}
+		if time.Now().After(end) {
+			c.T.Fatal(err)
+		}
+	}
+}
+
+// Keep renews a lease.
+func (c *Claimant) Keep(g abstractions.Grant, ttl time.Duration) (abstractions.Grant, error) {
+	return c.From.Renew(c.T.Context(), abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttl, State: g.State})
+}
+
+// GiveUp releases a lease.
+func (c *Claimant) GiveUp(g abstractions.Grant) error {
+	return c.From.Release(c.T.Context(), abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State})
+}
+
+// Look is what is known of a name.
+func (c *Claimant) Look(name string) abstractions.Record {
+	c.T.Helper()
+	record, err := c.From.Inspect(c.T.Context(), abstractions.InspectRequest{Name: name})
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return record
+}

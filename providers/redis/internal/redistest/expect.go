@@ -1,0 +1,73 @@
+package redistest
+
+import (
+	"errors"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"go.uber.org/goleak"
+)
+
+// Main is for TestMain. It runs several tests at a time, however few the processors: they wait
+// for servers and for leases to run out, beside those of other packages. The flag -parallel still rules. Goroutines that
+// are left are an error.
+func Main(m *testing.M) {
+	if err := flag.Set("test.parallel", "3"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m,
+		// go-redis: it sees a second after Close that it may end.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// Uncertain checks for an error that leaves open what has become of the request.
+func Uncertain(t testing.TB, err error) {
+	t.Helper()
+	if !errors.Is(err, abstractions.ErrUnavailable) {
+		t.Fatalf("not unavailable: %v", err)
+	}
+	for _, certain := range []error{
+		abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased, abstractions.ErrStale, abstractions.ErrInvalid,
+		abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrThrottled, abstractions.ErrClosed,
+	} {
+		if errors.Is(err, certain) {
+			t.Fatalf("%v is also: %v", err, certain)
+		}
+	}
+}
+
+// Lost checks for the error of a claim that is lost for a reason.
+func Lost(t testing.TB, err error, reason abstractions.LostReason) {
+	t.Helper()
+	var lost *abstractions.LostError
+	if !errors.As(err, &lost) || lost.Reason != reason {
+		t.Fatalf("not lost as %s: %v", reason, err)
+	}
+}
+
+// Hinted waits for a hint.
+func Hinted(t testing.TB, hints <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-hints:
+	case <-time.After(patience):
+		t.Fatal("no hint")
+	}
+}
+
+// UntilServed asks whenever it is hinted, and not otherwise.
+func UntilServed(t testing.TB, hints <-chan struct{}, ask func() error) {
+	t.Helper()
+	for {
+		Hinted(t, hints)
+		err := ask()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, abstractions.ErrHeld) { // the hint was the subscription's
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/redis/go-redis/v9"
+)
+
+// Stored is the text of a name in parts: see prelude.lua of package script. The zero
+// value is that of a name that is not known.
+type Stored struct {
+	Flag, State string
+	Till        int64 // ms
+	Token       int64
+	ID          string
+	Details     string
+	Ended       string // words
+	Content     string // the lines after that
+}
+
+// forever is when an infinite lease ends.
+const forever = 9999999999999
+
+// Look reads a name.
+func Look(t testing.TB, c redis.Cmdable, key string) (s Stored) {
+	t.Helper()
+	text, err := c.Get(context.Background(), key).Result()
+	if errors.Is(err, redis.Nil) {
+		return s
+	}
+	lines := strings.SplitN(text, "\n", 4)
+	if err != nil || len(lines) < 3 || len(lines[0]) < 34 || text[0] != '1' {
+		t.Fatalf("%s has %q, %v", key, text, err)
+	}
+	head := lines[0]
+	s = Stored{Flag: head[1:2], State: head[16:17], ID: head[34:], Details: lines[1], Ended: strings.TrimSpace(lines[2]), Content: strings.Join(lines[3:], "")}
+	var bad error
+	s.Till, err = strconv.ParseInt(head[2:15], 10, 64)
+	s.Token, bad = strconv.ParseInt(head[17:33], 10, 64)
+	if err = errors.Join(err, bad); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Put writes a name, which is kept for as long as it was or for an hour.
+func Put(t testing.TB, c redis.Cmdable, key string, s Stored) {
+	t.Helper()
+	keep := c.PTTL(context.Background(), key).Val()
+	if keep < 0 {
+		keep = time.Hour
+	}
+	if err := c.Set(context.Background(), key, s.String(), keep).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Drop has a server lose a lease, and nothing else of the name.
+func Drop(t testing.TB, c redis.Cmdable, key string) {
+	t.Helper()
+	if s := Look(t, c, key); s.Held() {
+		s.State, s.Till, s.ID, s.Details, s.Content = "F", 0, "", "", ""
+		Put(t, c, key, s)
+	}
+}
+
+// Free is a name that has had tokens up to this one.
+func Free(token int64, ended ...string) Stored {
+	return Stored{Flag: "-", State: "F", Token: token, Ended: strings.Join(ended, " ")}
+}
+
+// Reserved is a free name that is kept for a waiter.
+func Reserved(token int64, till time.Time, id string, ended ...string) Stored {
+	s := Free(token, ended...)
+	s.State, s.Till, s.ID = "R", till.UnixMilli(), id
+	return s
+}
+
+// Voted is what a node of Redlock has of a claim: see ballot.lua of package script.
+func Voted(token int64, id string, promise, made, won, before int64) Stored {
+	return Stored{
+		Flag: "-", State: "H", Till: time.Now().Add(time.Minute).UnixMilli(), Token: token, ID: id,
+		Details: fmt.Sprintf("60000 1 %d %d %d %016d 0 %016d", promise, made, won, before, token), Content: "me\n",
+	}
+}
+
+func (s Stored) String() string {
+	ended := " "
+	for word := range strings.FieldsSeq(s.Ended) {
+		ended += word + " "
+	}
+	text := fmt.Sprintf("1%s%013d %s%016d %s\n%s\n%s", s.Flag, s.Till, s.State, s.Token, s.ID, s.Details, ended)
+	if s.Details != "" {
+		text += "\n" + s.Content
+	}
+	return text
+}
+
+// Held says whether somebody holds the name.
+func (s Stored) Held() bool {
+	return (s.State == "H" || s.State == "B") && s.Till > time.Now().UnixMilli()
+}
+
+// Left is the time that the lease has: Infinite, or 0 if nobody holds the name.
+func (s Stored) Left() time.Duration {
+	switch {
+	case !s.Held():
+		return 0
+	case s.Till == forever:
+		return abstractions.Infinite
+	}
+	return time.Until(time.UnixMilli(s.Till))
+}

@@ -1,0 +1,445 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestRedlockNeedsAMajority(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	r.servers[2].Kill()
+	g := p.Take("a", "x", time.Minute)
+	require.Equal(t, "x", p.Look("a").ID)
+	r.servers[1].Kill()
+	_, err := p.Try("b", "y", time.Minute)
+	redistest.Uncertain(t, err)
+	_, err = p.Keep(g, time.Minute)
+	redistest.Uncertain(t, err)
+	_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "a"})
+	redistest.Uncertain(t, err)
+	redistest.Uncertain(t, p.Ping(t.Context()))
+	require.ErrorContains(t, err, r.servers[1].Addr())
+	r.eventually(func() bool { return r.holder(0, "b") == "" }, "the vote that was won in vain is taken back")
+}
+
+// Most often nodes make up the same token, and there is no second round.
+func TestRedlockOneRoundIsEnough(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.Take("first", "x", time.Minute) // nothing is known of clocks yet
+	var confirmed atomic.Int64
+	for _, w := range p.wires {
+		w.on(script.Confirm, func(send func() error) error {
+			confirmed.Add(1)
+			return send()
+		})
+	}
+	for i := range 50 {
+		p.Take(fmt.Sprint("a", i), "x", time.Minute)
+	}
+	p.settle()
+	t.Logf("%d confirmations for 50 leases", confirmed.Load())
+	require.Less(t, confirmed.Load(), int64(50), "two for each if tokens differ")
+}
+
+// A process whose idea of the nodes' clocks is wrong does no harm to tokens.
+func TestRedlockTokensStayNearTheClock(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	last := p.Take("a", "x", time.Minute)
+	for _, wrong := range []time.Duration{time.Hour, -time.Hour, 30 * 365 * 24 * time.Hour} {
+		require.NoError(t, p.GiveUp(last))
+		for i := range p.redlock.peers {
+			p.redlock.peers[i].lead.Add(wrong.Microseconds())
+		}
+		next := p.Take("a", fmt.Sprint("x", wrong), time.Minute)
+		require.Greater(t, next.Token, last.Token)
+		now, err := r.admins[0].Time(t.Context()).Result()
+		require.NoError(t, err)
+		require.Less(t, time.UnixMicro(next.Token).Sub(now), 100*time.Millisecond)
+		last = next
+	}
+}
+
+func TestTrap_T43_RedlockDeadOrFrozenMinorityDelaysNobody(t *testing.T) {
+	t.Parallel()
+	for what, stop := range map[string]func(r *ring){
+		"killed": func(r *ring) { r.servers[0].Kill() },
+		"frozen": func(r *ring) { r.servers[0].Pause() },
+		"client pause": func(r *ring) {
+			require.NoError(r.t, r.admins[0].Do(r.t.Context(), "client", "pause", "60000", "all").Err())
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRing(t, 3, Options{})
+			p := r.process()
+			p.Take("before", "x", 30*time.Second)
+			stop(r)
+			begun := time.Now()
+			for i := range 20 {
+				g := p.Take(fmt.Sprint("a", i), "x", 30*time.Second)
+				g, err := p.Keep(g, 30*time.Second)
+				require.NoError(t, err)
+				require.NoError(t, p.GiveUp(g))
+			}
+			require.Less(t, time.Since(begun), 3*time.Second, "a tenth of one TTL for all of them")
+			begun = time.Now()
+			for range 6 {
+				p.Look("a0")
+			}
+			require.Less(t, time.Since(begun), 3*time.Second, "it is waited for once, if at all")
+			if what == "frozen" {
+				r.servers[0].Resume()
+			}
+		})
+	}
+}
+
+func TestTrap_T43_RedlockPartialWinsAreUndone(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	x, y := r.process(), r.process()
+	x.wires[0].cut(lostRequest) // x holds 1 and 2
+	g := x.Take("a", "x", time.Minute)
+	_, err := y.Try("a", "y", time.Minute)
+	held := (*abstractions.HeldError)(nil)
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, "x", held.Holder.ID)
+	require.Equal(t, g.Token, held.Holder.Token)
+	require.Empty(t, r.holder(0, "a"), "gone when the call returns")
+
+	z := r.process()
+	z.wires[1].cut(lostRequest)
+	z.wires[2].cut(lostRequest)
+	_, err = z.Try("a", "z", time.Minute)
+	redistest.Uncertain(t, err)
+	r.eventually(func() bool { return r.holder(0, "a") == "" })
+	require.Equal(t, 2, r.holders("a", "x"))
+}
+
+// A caller who leaves in the middle leaves nothing behind, on a context that has ended.
+func TestTrap_T43_RedlockUndoIsSentAlthoughTheCallerHasLeft(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.Take("before", "x", time.Minute) // servers know the script: it is not sent twice
+	p.settle()
+	for name, patience := range map[string]time.Duration{"leaves": time.Minute, "has no more time": 500 * time.Millisecond} {
+		gate, open := newGate(t)
+		p.wires[1].on(script.Vote, delayed(gate))
+		p.wires[2].on(script.Vote, delayed(gate))
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if patience == time.Minute {
+			go func() {
+				r.eventually(func() bool { return r.holder(0, name) == "x" })
+				cancel()
+			}()
+		}
+		_, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: "x", Owner: "me", TTL: time.Minute})
+		isUnfinished(t, ctx, err)
+		r.eventually(func() bool { return r.holder(0, name) == "" })
+		open()
+		r.eventually(func() bool {
+			return r.fence(1, name) > 0 && r.fence(2, name) > 0 && r.holders(name, "") == 3
+		}, "what arrives after that is taken back too")
+	}
+}
+
+// isUnfinished says that a call has ended with its context, or just before that.
+func isUnfinished(t *testing.T, ctx context.Context, err error) {
+	t.Helper()
+	require.Error(t, err)
+	select {
+	case <-ctx.Done():
+	case <-time.After(100 * time.Millisecond):
+		require.Fail(t, "the call ended long before its context")
+	}
+	require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, abstractions.ErrUnavailable), err)
+}
+
+// A confirmation that does not arrive is no confirmation: the next majority finds a
+// token that is at least as high as any that was given out.
+func TestTrap_T55_RedlockWriteBacksThatFailLoseNoToken(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	for i := range r.servers { // tokens that differ, and are ahead of the clock
+		r.put(i, "a", redistest.Free(time.Now().Add(time.Hour).UnixMicro()+int64(1000*i)))
+	}
+	var last int64
+	granted := 0
+	for round := range 60 {
+		p := r.process()
+		for i, w := range p.wires {
+			switch rand.IntN(4) {
+			case 0:
+				w.on(script.Confirm, lostRequest)
+			case 1:
+				w.on(script.Confirm, lostReply)
+			case 2:
+				if i == round%3 { // one node at most: there is a majority
+					w.cut(lostRequest)
+				}
+			}
+		}
+		g, err := p.Try("a", fmt.Sprint("x", round), time.Minute)
+		if err != nil {
+			if !errors.Is(err, abstractions.ErrHeld) { // a release before may be on its way to one node
+				redistest.Uncertain(t, err)
+			}
+			g = abstractions.Grant{Name: "a", ID: fmt.Sprint("x", round)} // to be cleaned up
+			require.NoError(t, r.process().GiveUp(g))
+			continue
+		}
+		granted++
+		require.Greater(t, g.Token, last)
+		last = g.Token
+		atLeast := 0
+		for i := range r.servers {
+			if r.fence(i, "a") >= g.Token {
+				atLeast++
+			}
+		}
+		require.GreaterOrEqual(t, atLeast, 2, "a majority has the fence")
+		q := r.process()
+		require.NoError(t, q.GiveUp(g))
+	}
+	require.Greater(t, granted, 10)
+}
+
+// The undo of an attempt is late, and the claim has won with the next one, of which a
+// node knows no more than that it has asked.
+func TestTrap_T55_RedlockLateUndoHitsNoLaterAttempt(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	gate := make(chan struct{})
+	for _, w := range p.wires {
+		w.on(script.Undo, delayed(gate))
+	}
+	p.wires[1].on(script.Vote, lostRequest)
+	p.wires[2].on(script.Vote, lostRequest)
+	_, err := p.Try("a", "x", time.Minute)
+	redistest.Uncertain(t, err)
+	require.Equal(t, "x", r.holder(0, "a"), "not undone yet")
+	p.wires[1].on(script.Vote, nil)
+	p.wires[2].on(script.Vote, nil)
+	p.wires[0].on(script.Confirm, lostRequest)
+	g := p.Take("a", "x", time.Minute)
+	close(gate)
+	p.settle()
+	require.Equal(t, 3, r.holders("a", "x"))
+	_, err = p.Keep(g, time.Minute)
+	require.NoError(t, err)
+}
+
+// A copy of the acquire of a lease that is held fails half-way. Its undo takes
+// nothing from the holder.
+func TestTrap_T55_RedlockUndoTakesNothingFromAHolder(t *testing.T) {
+	t.Parallel()
+	for _, renewed := range []bool{false, true} {
+		r := newRing(t, 3, Options{})
+		p, q := r.process(), r.process()
+		p.wires[2].cut(lostRequest)
+		g := p.Take("a", "x", time.Minute) // on 0 and 1
+		if renewed {
+			var err error
+			p.wires[2].cut(nil)
+			g, err = p.Keep(g, time.Minute)
+			require.NoError(t, err)
+			r.eventually(func() bool { return r.holders("a", "x") == 3 }, "a renewal takes what is missing")
+		}
+		q.wires[0].cut(lostReply)
+		q.wires[2].cut(lostReply)
+		_, err := q.Try("a", "x", time.Minute)
+		redistest.Uncertain(t, err)
+		q.settle()
+		require.Equal(t, "x", r.holder(0, "a"))
+		require.Equal(t, "x", r.holder(1, "a"))
+		if renewed {
+			require.Equal(t, "x", r.holder(2, "a"))
+		}
+		p.wires[2].cut(nil)
+		_, err = p.Keep(g, time.Minute)
+		require.NoError(t, err)
+	}
+}
+
+// A copy of the acquire has got a node that the holder had not, and its undo comes
+// after a renewal has counted that node.
+func TestTrap_T55_RedlockUndoTakesNoNodeThatWasRenewed(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p, q := r.process(), r.process()
+	p.wires[2].cut(lostRequest)
+	g := p.Take("a", "x", time.Minute) // on 0 and 1
+	p.wires[2].cut(nil)
+	gate := make(chan struct{})
+	q.wires[0].cut(lostRequest)
+	q.wires[1].cut(lostRequest)
+	q.wires[2].on(script.Undo, delayed(gate))
+	_, err := q.Try("a", "x", time.Minute)
+	redistest.Uncertain(t, err)
+	require.Equal(t, "x", r.holder(2, "a"))
+	p.wires[0].cut(lostRequest)
+	_, err = p.Keep(g, time.Minute)
+	require.NoError(t, err, "on 1 and 2")
+	close(gate)
+	q.settle()
+	require.Equal(t, "x", r.holder(2, "a"))
+}
+
+// The reply of a node comes when the call has returned. What it holds by then is
+// given the token that was agreed on.
+func TestRedlockStragglersAreTold(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	gate := make(chan struct{})
+	p.wires[2].on(script.Vote, delayed(gate))
+	g := p.Take("a", "x", time.Minute)
+	require.Empty(t, r.holder(2, "a"))
+	close(gate)
+	r.eventually(func() bool { return r.holder(2, "a") == "x" })
+	p.settle()
+	require.Greater(t, r.fence(2, "a"), g.Token, "a fence is never lowered")
+	require.Equal(t, g.Token, p.Look("a").Token)
+	r.servers[0].Kill()
+	r.eventually(func() bool { return p.Look("a").Token == g.Token })
+}
+
+// When nobody has a majority the one who has the first node gets it.
+func TestRedlockSplitVotesAreResolved(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	processes := make([]*process, 6)
+	for i := range processes {
+		processes[i] = r.process()
+		for _, w := range processes[i].wires {
+			w.on(script.Vote, func(send func() error) error {
+				<-time.After(rand.N(2 * time.Millisecond))
+				return send()
+			})
+		}
+	}
+	for round := range 30 {
+		name := fmt.Sprint("a", round)
+		var winners sync.Map
+		var all sync.WaitGroup
+		for i, p := range processes {
+			all.Go(func() {
+				_, err := p.Try(name, fmt.Sprint("x", i), time.Minute)
+				if err == nil {
+					winners.Store(i, true)
+					return
+				}
+				assert.ErrorIs(t, err, abstractions.ErrHeld)
+			})
+		}
+		all.Wait()
+		n := 0
+		winners.Range(func(any, any) bool { n++; return true })
+		require.Equal(t, 1, n, "winners")
+	}
+}
+
+// The release has reached one node only when the next one asks. It passes the release
+// on, and has not to wait for the TTL.
+func TestRedlockReleaseIsPassedOn(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	x, y := r.process(), r.process()
+	g := x.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	x.wires[1].cut(lostRequest)
+	x.wires[2].cut(lostRequest)
+	redistest.Uncertain(t, x.GiveUp(g))
+	begun := time.Now()
+	require.Greater(t, y.Obtain("a", "y", time.Minute).Token, g.Token)
+	require.Less(t, time.Since(begun), 30*time.Second)
+}
+
+func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.wires[1].on(script.Release, lostRequest)
+	p.wires[2].on(script.Release, lostRequest)
+	redistest.Uncertain(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a", ID: "x"}))
+	_, err := p.Try("a", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrReleased)
+	r.eventually(func() bool { return r.holders("a", "") == 3 })
+	p.Take("a", "y", time.Minute)
+}
+
+// What comes back after its own time is no lease.
+func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{NodeTimeout: 25 * time.Second})
+	p := r.process()
+	gate := make(chan struct{})
+	p.wires[1].on(script.Vote, delayed(gate))
+	p.wires[2].on(script.Vote, delayed(gate))
+	begun := time.Now()
+	time.AfterFunc(450*time.Millisecond, func() { close(gate) })
+	_, err := p.Try("a", "x", 300*time.Millisecond)
+	redistest.Uncertain(t, err)
+	require.Less(t, time.Since(begun), 5*time.Second)
+}
+
+// A node in quarantine, and one that is full, did nothing. Two of them keep a
+// majority from being reached; only if they agree on the reason it is certain.
+func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	full := func(i int) {
+		require.NoError(t, r.admins[i].ConfigSet(t.Context(), "maxmemory", "1").Err())
+	}
+	full(0)
+	g := p.Take("a", "x", time.Minute)
+	full(1)
+	full(2)
+	_, err := p.Keep(g, time.Minute)
+	require.NoError(t, err, "a lease is kept where there is no room for another")
+	require.NoError(t, r.admins[2].ConfigSet(t.Context(), "maxmemory", "0").Err())
+	_, err = p.Try("b", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.ErrorContains(t, err, r.servers[0].Addr())
+	require.Empty(t, r.holder(2, "b"), "undone before it was said that nothing was done")
+
+	p.wires[2].on(script.Undo, lostReply)
+	_, err = p.Try("c", "x", time.Minute)
+	redistest.Uncertain(t, err) // since a node that has done it may not have undone it
+	p.wires[2].on(script.Undo, nil)
+
+	require.NoError(t, r.admins[1].ConfigSet(t.Context(), "maxmemory", "0").Err())
+	r.put(1, "d", redistest.Voted(1, "y", 1, 1, 0, 0))
+	_, err = p.Try("d", "x", time.Minute)
+	held := (*abstractions.HeldError)(nil) // since two have room, and don't agree
+	require.ErrorAs(t, err, &held)
+	require.True(t, held.Holder.Unconfirmed, "the third may be for either")
+	require.Positive(t, held.RetryAfter)
+
+	p.wires[1].cut(lostRequest)
+	_, err = p.Try("e", "x", time.Minute)
+	redistest.Uncertain(t, err)
+	require.ErrorIs(t, err, errLostOnTheWay, "the client's error can be reached")
+}

@@ -1,0 +1,96 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// nodesError is what kept a majority from being reached, node by node.
+type nodesError struct {
+	errs []error // nil for a node that did not fail
+	// certain says that nothing was done, for a reason that all of them give.
+	// Otherwise the outcome is unknown, and the error matches none of those that
+	// say the contrary, although single nodes may have said so.
+	certain bool
+}
+
+func (e *nodesError) Error() string {
+	var texts []string
+	for _, err := range e.errs {
+		if err != nil {
+			texts = append(texts, err.Error())
+		}
+	}
+	return fmt.Sprintf("%v: no majority: %s", abstractions.ErrUnavailable, strings.Join(texts, "; "))
+}
+
+func (e *nodesError) Is(target error) bool {
+	return !e.certain && target == abstractions.ErrUnavailable
+}
+
+func (e *nodesError) Unwrap() []error {
+	var errs []error
+	for _, err := range e.errs {
+		if err != nil && (e.certain || definite(err) == nil) {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// certainty returns the sentinel of an error of a node that says that it did
+// nothing; nil if it does not say so.
+func certainty(err error) error {
+	for _, sentinel := range [...]error{abstractions.ErrThrottled, abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid, abstractions.ErrClosed} {
+		if errors.Is(err, sentinel) {
+			return sentinel
+		}
+	}
+	return nil
+}
+
+// definite is certainty, also of a node that was not reached at all.
+func definite(err error) error {
+	if reason := certainty(err); reason != nil || !abstractions.NotApplied(err) {
+		return reason
+	}
+	return abstractions.ErrUnavailable
+}
+
+// failed is the error of a call that reached no majority; errs are the nodes', nil
+// for those that did not fail. Unless something may have been applied it is certain
+// that nothing was, if all who failed say so for the same reason and a majority
+// can't do without them.
+func (r *Redlock) failed(errs []error, applied bool) error {
+	e := &nodesError{errs: make([]error, len(errs))}
+	failures := 0
+	var reasons []error
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		failures++
+		e.errs[i] = r.label(i, err)
+		reasons = append(reasons, definite(err))
+	}
+	if applied || len(errs)-failures >= r.quorum || !alike(reasons) || reasons[0] == nil {
+		return e
+	}
+	e.certain = true
+	if errors.Is(reasons[0], abstractions.ErrThrottled) {
+		return &abstractions.ThrottledError{Err: e}
+	}
+	return e
+}
+
+func alike(reasons []error) bool {
+	for _, reason := range reasons {
+		if reason != reasons[0] { //nolint:errorlint // sentinels, as certainty returns them
+			return false
+		}
+	}
+	return len(reasons) > 0
+}

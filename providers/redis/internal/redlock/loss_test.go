@@ -1,0 +1,250 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/stretchr/testify/require"
+)
+
+// What a server may lose, and how.
+var losses = map[string]func(r *ring, i int){
+	"restarted empty": func(r *ring, i int) {
+		r.servers[i].Kill()
+		r.servers[i].RestartEmpty()
+	},
+	"flushed": func(r *ring, i int) {
+		require.NoError(r.t, r.admins[i].FlushAll(r.t.Context()).Err())
+	},
+	"restarted from a snapshot": func(r *ring, i int) { // saved before the lease: see snapshot
+		r.servers[i].Kill()
+		r.servers[i].Restart()
+	},
+}
+
+// snapshot saves what servers have.
+func (r *ring) snapshot() {
+	r.t.Helper()
+	for _, admin := range r.admins {
+		require.NoError(r.t, admin.Save(r.t.Context()).Err())
+	}
+}
+
+// The classic: client 1 holds A and B; B loses that; client 2 gets B and C.
+func TestTrap_T43_RedlockNodeThatLostItsDataFormsNoSecondMajority(t *testing.T) {
+	t.Parallel()
+	for what, lose := range losses {
+		t.Run(what, func(t *testing.T) {
+			const longest = 3 * time.Second
+			r := newRing(t, 3, Options{MaxTTL: longest})
+			r.snapshot()
+			one, two := r.process(), r.process()
+			one.wires[2].cut(lostRequest)
+			begun := time.Now()
+			g := one.Take("a", "x", longest)
+			lose(r, 1)
+			lost := time.Now()
+			for time.Since(begun) < longest {
+				next, err := two.Try("a", "y", longest)
+				if time.Since(begun) >= longest {
+					break // it may have been granted after that
+				}
+				require.Error(t, err, "a second majority: %v", next)
+				require.NotErrorIs(t, err, abstractions.ErrReleased)
+			}
+			next := two.Obtain("a", "y", longest)
+			require.Greater(t, next.Token, g.Token)
+			r.servers[0].Kill() // now it needs the node
+			two.Obtain("b", "y", longest)
+			require.GreaterOrEqual(t, time.Since(lost), longest, "the node voted before the longest lease had run out")
+		})
+	}
+}
+
+// A server that may have lost its data grants, confirms and renews nothing, also what it
+// still has: it does not know what has become of that.
+func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	marker := r.options.Naming.Marker()
+	text, err := r.admins[1].Get(t.Context(), marker).Result()
+	require.NoError(t, err)
+	_, run, _ := strings.Cut(text, " ")
+	muted := fmt.Sprint(time.Now().Add(time.Hour).UnixMilli(), " ", run)
+	require.NoError(t, r.admins[1].Set(t.Context(), marker, muted, 0).Err())
+
+	k := r.keys("a")
+	before := r.stored(1, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	same := script.Claim{ID: "x", TTL: time.Hour, Content: script.Content{Owner: "me"}}
+	for what, op := range map[string]script.Operation{
+		"vote":    k.Vote(same, 1<<60, 0),
+		"confirm": k.Confirm(same, g.Token+1000, 1<<60),
+		"relock":  k.Relock(&abstractions.RenewRequest{ID: "x", Token: g.Token, TTL: time.Hour}, same.Text(), 1<<60),
+		"break":   k.Break(abstractions.BreakRequest{Name: "a", Immediate: true}),
+		"inspect": k.Inspect(),
+	} {
+		require.NoError(t, p.redlock.nodes[1].Do(ctx, &op))
+		_, l, err := op.Reply.Number()
+		require.NoError(t, err, what)
+		require.NotNil(t, l, what)
+		require.EqualValues(t, script.Quarantined, l.Status, what)
+		require.Equal(t, before, r.stored(1, "a"), what)
+		require.LessOrEqual(t, r.left(1, "a"), time.Minute, what)
+	}
+}
+
+// Scripts that are forgotten are no data that is lost.
+func TestTrap_T44_RedlockScriptFlush(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	flush := func() {
+		for _, admin := range r.admins {
+			require.NoError(t, admin.ScriptFlush(t.Context()).Err())
+		}
+	}
+	flush()
+	g := p.Take("a", "x", time.Minute)
+	flush()
+	g, err := p.Keep(g, time.Minute)
+	require.NoError(t, err)
+	flush()
+	require.Equal(t, "x", p.Look("a").ID)
+	flush()
+	_, err = p.Try("a", "y", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	flush()
+	require.NoError(t, p.GiveUp(g))
+	flush()
+	p.Take("a", "z", time.Minute)
+	p.settle()
+	require.Equal(t, 3, r.holders("a", "z"))
+}
+
+// The token rises although nodes lose what they know, one after the other, and
+// although all of them forget a name that has been idle for long.
+func TestTrap_T54_RedlockTokenSurvivesLosses(t *testing.T) {
+	t.Parallel()
+	const longest = 300 * time.Millisecond
+	r := newRing(t, 3, Options{MaxTTL: longest, Naming: script.Naming{Retention: 50 * time.Millisecond}})
+	p := r.process()
+	var last int64
+	hold := func(id string) {
+		g := p.Obtain("a", id, longest)
+		require.Greater(t, g.Token, last)
+		last = g.Token
+		_ = p.GiveUp(g) // on a machine that is busy it may run out instead
+	}
+	for i := range 6 {
+		hold(fmt.Sprint("x", i))
+		losses["flushed"](r, i%3)
+		hold(fmt.Sprint("y", i))
+		r.voting(i % 3)
+	}
+	for i := range r.servers {
+		losses["restarted empty"](r, i)
+		r.voting(i)
+		hold(fmt.Sprint("z", i))
+	}
+	r.eventually(func() bool { return r.fence(0, "a")+r.fence(1, "a")+r.fence(2, "a") == 0 }, "the name is forgotten")
+	require.Zero(t, p.Look("a").Token)
+	hold("w")
+}
+
+// A lease outlives the loss of one node after the other, if there is time between
+// them: the renewal takes a node again when it votes.
+func TestRedlockLeaseOutlivesOneNodeAfterTheOther(t *testing.T) {
+	t.Parallel()
+	const longest = time.Second
+	r := newRing(t, 3, Options{MaxTTL: longest})
+	p := r.process()
+	g := p.Take("a", "x", longest)
+	for i := range r.servers {
+		losses["restarted empty"](r, i)
+		kept := time.Now()
+		r.eventually(func() bool {
+			next, err := p.Keep(g, longest)
+			if err == nil {
+				g, kept = next, time.Now()
+			}
+			require.Less(t, time.Since(kept), longest, "%v", err)
+			return r.holders("a", "x") == 3
+		})
+	}
+	require.NoError(t, p.GiveUp(g))
+}
+
+func TestRedlockBootstrap(t *testing.T) {
+	t.Parallel()
+	ready := func(r *ring) []bool {
+		var ready []bool
+		for i := range r.servers {
+			n, err := r.admins[i].Exists(t.Context(), r.options.Naming.Marker()).Result()
+			require.NoError(t, err)
+			ready = append(ready, n == 1)
+		}
+		return ready
+	}
+	bootstrap := func(r *ring) error {
+		return r.process().bootstrap()
+	}
+	t.Run("new servers vote at once", func(t *testing.T) {
+		r := newcomers(t, 3, Options{})
+		require.NoError(t, bootstrap(r))
+		r.process().Take("a", "x", time.Minute)
+		require.NoError(t, bootstrap(r), "again")
+		require.ErrorIs(t, second(r.process().Try("a", "y", time.Minute)), abstractions.ErrHeld)
+	})
+	t.Run("without it they wait", func(t *testing.T) {
+		r := newcomers(t, 3, Options{MaxTTL: 500 * time.Millisecond})
+		p := r.process()
+		begun := time.Now()
+		_, err := p.Try("a", "x", 200*time.Millisecond)
+		redistest.Uncertain(t, err)
+		require.ErrorContains(t, err, "casts no vote")
+		require.ErrorContains(t, err, "Provider.Bootstrap")
+		p.Obtain("a", "x", 200*time.Millisecond)
+		require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
+	})
+	t.Run("all have to answer", func(t *testing.T) {
+		r := newcomers(t, 3, Options{})
+		r.servers[2].Kill()
+		require.ErrorIs(t, bootstrap(r), abstractions.ErrUnavailable)
+		require.NoError(t, r.admins[2].Close())
+		r.servers[2].RestartEmpty()
+		r.admins[2] = r.servers[2].Client(t)
+		require.Equal(t, []bool{false, false, false}, ready(r))
+		require.NoError(t, bootstrap(r))
+		require.Equal(t, []bool{true, true, true}, ready(r))
+	})
+	t.Run("also those that somebody has used in vain", func(t *testing.T) {
+		r := newcomers(t, 3, Options{})
+		p := r.process()
+		redistest.Uncertain(t, second(p.Try("a", "x", time.Minute)))
+		require.NoError(t, bootstrap(r))
+		p.Take("a", "y", time.Minute)
+	})
+	t.Run("one that was in use has leases", func(t *testing.T) {
+		r := newRing(t, 3, Options{})
+		r.process().Take("a", "x", time.Minute)
+		losses["flushed"](r, 0)
+		losses["flushed"](r, 1)
+		require.ErrorIs(t, bootstrap(r), abstractions.ErrInvalid)
+		require.Equal(t, []bool{false, false, true}, ready(r))
+		redistest.Uncertain(t, second(r.process().Try("a", "y", time.Minute)))
+	})
+}
+
+func second[T any](_ T, err error) error { return err }

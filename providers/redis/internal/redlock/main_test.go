@@ -1,0 +1,9 @@
+package redlock
+
+import (
+	"testing"
+
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

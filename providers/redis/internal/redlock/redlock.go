@@ -1,0 +1,199 @@
+// Package redlock is the topology of a majority of independent servers: see package
+// redislease, "Redlock".
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing/providers/redis/internal/node"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/redis/go-redis/v9"
+)
+
+// Redlock is the topology of several nodes that know nothing of each other: a
+// claim holds a name while a majority of them says so.
+//
+// It follows redis.io/docs/latest/develop/clients/patterns/distributed-locks, "The
+// Redlock algorithm", and adds what that page asks for and leaves to others: a
+// fencing token on which a majority agrees (agreement.go), nodes that stay
+// out after they have lost data (prelude.lua), and an undo that can't hit a
+// later attempt (undo.lua).
+type Redlock struct {
+	nodes []*node.Node
+	peers []peer // what this process has seen of each node
+	Options
+	quorum  int // a majority
+	began   time.Time
+	tries   atomic.Int64
+	claims  claims
+	servers servers
+	after   node.Aftermath
+}
+
+// Options are validated by Options.
+type Options struct {
+	Naming      script.Naming
+	NodeTimeout time.Duration // 0: see patience
+	MaxTTL      time.Duration
+}
+
+// peer is what this process has seen of a node.
+type peer struct {
+	label string // "server 2 of 3 (10.0.0.2:6379)"
+	// silent is set while its latest request was not answered: nobody waits for
+	// it then who can do without.
+	silent atomic.Bool
+	// lead is its clock less ours as of its latest vote, in microseconds, and at
+	// most too high by the request's time on its way; 0 if there was none yet.
+	lead atomic.Int64
+	// mute is until when it casts no vote since it has lost its data, as it has said, in
+	// nanoseconds of ours.
+	mute atomic.Int64
+	// deaf is until when not to wait for its subscription, in nanoseconds of ours.
+	deaf atomic.Int64
+}
+
+// New makes a Redlock of these servers. timely says that clients end a call when its
+// context's deadline passes.
+func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
+	r := &Redlock{
+		nodes: make([]*node.Node, len(clients)), peers: make([]peer, len(clients)), Options: o,
+		quorum: len(clients)/2 + 1, began: time.Now(),
+	}
+	r.servers.init(len(clients))
+	for i, client := range clients {
+		r.nodes[i] = node.NewMember(client, timely, o.Naming, o.MaxTTL, func(a script.Admission) error { return r.servers.meet(i, a) })
+		r.peers[i].label = fmt.Sprintf("server %d of %d", i+1, len(clients))
+		if client, ok := client.(*redis.Client); ok {
+			r.peers[i].label += " (" + client.Options().Addr + ")"
+		}
+	}
+	r.tries.Store(rand.Int64N(tryStep)) // the same in each of its attempts
+	return r
+}
+
+// tryStep keeps the attempts of different processes apart: those of one are
+// equal in what is below it, by which scripts/undo.lua knows them.
+const tryStep = 1 << 20
+
+// newTry is the number of an attempt, greater than those of this process before it.
+func (r *Redlock) newTry() int64 { return r.tries.Add(tryStep) }
+
+// pass makes the next attempt's number greater than another process's.
+func (r *Redlock) pass(try int64) {
+	for {
+		own := r.tries.Load()
+		ahead := try/tryStep - own/tryStep
+		if ahead < 0 || r.tries.CompareAndSwap(own, own+(ahead+1)*tryStep) {
+			return
+		}
+	}
+}
+
+const (
+	// maxPatience bounds how long a node is waited for, where that matters.
+	maxPatience = time.Second
+	// minPatience is a pause of a busy machine, and of Go's collector.
+	minPatience = 100 * time.Millisecond
+)
+
+// patience is how long one node is waited for while others can't decide: a tenth
+// of the TTL, within bounds.
+func (r *Redlock) patience(ttl time.Duration) time.Duration {
+	if r.NodeTimeout > 0 {
+		return min(r.NodeTimeout, ttl/2)
+	}
+	return min(max(ttl/10, minPatience), ttl/3, maxPatience)
+}
+
+// validity is how long a lease that a majority has granted is one, counted from
+// before the first request: its TTL less what clocks may differ by meanwhile
+// (redis.io, as above: "MIN_VALIDITY").
+func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
+
+// ahead is how far tokens are ahead of the latest clock of all nodes, so that nodes
+// whose requests have been on their way for a little longer make the same. In
+// microseconds.
+const ahead = 5000
+
+// micros is our own clock, in microseconds since the redlock began.
+func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
+
+// floor is the least token that nodes should make up, if that is known.
+func (r *Redlock) floor() int64 {
+	var lead int64
+	for i := range r.peers {
+		if p := &r.peers[i]; !p.silent.Load() {
+			lead = max(lead, p.lead.Load())
+		}
+	}
+	if lead == 0 {
+		return 0
+	}
+	return r.micros() + lead + ahead
+}
+
+// heard notes whether a node has answered.
+func (r *Redlock) heard(i int, answered bool) {
+	if p := &r.peers[i]; p.silent.Load() == answered {
+		p.silent.Store(!answered)
+	}
+}
+
+// muted notes that a node casts no vote for now, if that is what an error says.
+func (r *Redlock) muted(i int, err error) {
+	var quarantined *script.QuarantinedError
+	if errors.As(err, &quarantined) {
+		r.peers[i].mute.Store(int64(time.Since(r.began) + quarantined.Left))
+	}
+}
+
+// votes says whether a node casts votes, as far as is known.
+func (r *Redlock) votes(i int) bool { return int64(time.Since(r.began)) >= r.peers[i].mute.Load() }
+
+// label says which node an error is of.
+func (r *Redlock) label(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", r.peers[i].label, err)
+}
+
+// Ping succeeds when a majority answers.
+func (r *Redlock) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.patience(r.MaxTTL))
+	defer cancel()
+	if err := r.meetServers(ctx); err != nil {
+		return err
+	}
+	pongs, err := beside(r, func(d *node.Node) (none struct{}, err error) { return none, d.Ping(ctx) })
+	if err != nil {
+		return err
+	}
+	errs, answered := make([]error, len(r.nodes)), 0
+	for range r.nodes {
+		p := <-pongs
+		if errs[p.i] = p.err; p.err == nil {
+			if answered++; answered == r.quorum {
+				return nil
+			}
+		}
+	}
+	return r.failed(errs, false)
+}
+
+// Close ends what outlives a request.
+func (r *Redlock) Close() {
+	r.after.Close()
+	var all sync.WaitGroup
+	for _, d := range r.nodes {
+		all.Go(d.Close)
+	}
+	all.Wait()
+}

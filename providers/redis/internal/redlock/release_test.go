@@ -1,0 +1,46 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/stretchr/testify/require"
+)
+
+// A process may end as soon as its release has returned: no server that answers is left
+// with the lease.
+func TestTrap_T80_RedlockReleaseReachesTheServersThatLag(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 5, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 5 })
+	for _, w := range p.wires[3:] {
+		w.on(script.Release, func(send func() error) error {
+			<-time.After(20 * time.Millisecond)
+			return send()
+		})
+	}
+	require.NoError(t, p.GiveUp(g))
+	require.Zero(t, r.holders("a", "x"))
+}
+
+// A server that hangs is waited for once, and not for long.
+func TestTrap_T80_RedlockReleaseIsDoneWithoutAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	gate, open := newGate(t)
+	p.wires[2].on(script.Release, delayed(gate))
+	for _, name := range []string{"a", "b"} {
+		g := p.Take(name, "x", time.Minute)
+		r.eventually(func() bool { return r.holders(name, "x") == 3 }) // all have answered
+		require.NoError(t, p.GiveUp(g))
+		require.True(t, p.redlock.peers[2].silent.Load(), "it is not waited for again")
+		require.Equal(t, []string{"", ""}, []string{r.holder(0, name), r.holder(1, name)})
+	}
+	open()
+	p.settle()
+	require.Zero(t, r.holders("a", "x")+r.holders("b", "x"))
+}

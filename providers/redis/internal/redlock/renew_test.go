@@ -1,0 +1,433 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// A node that has lost the lease, or never had it, is taken again by the renewal, so
+// that another one may fail next.
+func TestRedlockRenewalLocksAgain(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.wires[2].cut(lostRequest)
+	g := p.Take("a", "x", time.Minute)
+	p.wires[2].cut(nil)
+	before := p.Look("a")
+	r.drop(1, "a")
+	g, err := p.Keep(g, 40*time.Second)
+	require.NoError(t, err)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	for i := range r.servers {
+		require.Equal(t, g.Token, r.fence(i, "a"))
+		require.InDelta(t, 40*time.Second, r.left(i, "a"), float64(10*time.Second), "as long from now on")
+	}
+	after := p.Look("a")
+	require.Equal(t, before.Owner, after.Owner)
+	require.Equal(t, before.AcquiredAt, after.AcquiredAt)
+	require.Equal(t, g.Token, after.Token)
+	r.servers[0].Kill()
+	_, err = p.Keep(g, time.Minute)
+	require.NoError(t, err)
+}
+
+// A renewal raises a node's fence to its token, and lowers none.
+func TestTrap_T54_RedlockRenewalLowersNoFence(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	for server, token := range []int64{g.Token - 1000, g.Token, g.Token + 1000} {
+		s := r.stored(server, "a")
+		s.Token = token
+		r.put(server, "a", s)
+	}
+	_, err := p.Keep(g, time.Minute)
+	require.NoError(t, err)
+	p.settle()
+	require.Equal(t, []int64{g.Token, g.Token, g.Token + 1000}, []int64{r.fence(0, "a"), r.fence(1, "a"), r.fence(2, "a")})
+}
+
+// Somebody had the node since, even in vain: then it is not taken again.
+func TestTrap_T55_RedlockRenewalTakesNoNodeWithANewerFence(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	newer := func(i int) {
+		r.put(i, "a", redistest.Free(g.Token+1))
+	}
+	newer(1)
+	g, err := p.Keep(g, time.Minute)
+	require.NoError(t, err)
+	p.settle()
+	require.Empty(t, r.holder(1, "a"))
+	newer(0)
+	_, err = p.Keep(g, time.Minute)
+	redistest.Lost(t, err, abstractions.LostTaken)
+}
+
+// The request of a renewal is on its way for so long that the lease was released
+// meanwhile, on this node as on the others.
+func TestTrap_T55_RedlockLateRenewalDoesNotLockAfterTheRelease(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	gate := make(chan struct{})
+	for _, w := range p.wires {
+		w.on(script.Relock, delayed(gate))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := p.Renew(ctx, abstractions.RenewRequest{Name: "a", ID: "x", Token: g.Token, TTL: time.Minute, State: g.State})
+	redistest.Uncertain(t, err)
+	q := r.process()
+	require.NoError(t, q.GiveUp(g))
+	r.eventually(func() bool { return r.holders("a", "") == 3 })
+	close(gate)
+	p.settle()
+	require.Equal(t, 3, r.holders("a", ""))
+	_, err = p.Keep(g, time.Minute)
+	redistest.Lost(t, err, abstractions.LostGone)
+}
+
+// With its time over, somebody may have held the name on nodes that have lost that
+// since. So only what nodes still hold is renewed.
+func TestTrap_T20_RedlockRenewalRevivesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.Obtain("a", "x", 200*time.Millisecond)
+	r.eventually(func() bool { return r.holders("a", "") == 3 })
+	fence := func(i int, token int64) { r.put(i, "a", redistest.Free(token)) }
+	for i := range r.servers {
+		fence(i, g.Token)
+	}
+	_, err := p.Keep(g, time.Minute)
+	redistest.Lost(t, err, abstractions.LostExpired)
+	r.servers[2].Kill() // so that those two decide
+	fence(0, g.Token+1) // somebody got one node, in vain
+	_, err = p.Keep(g, time.Minute)
+	redistest.Lost(t, err, abstractions.LostExpired)
+	fence(1, g.Token+1) // a majority
+	_, err = p.Keep(g, time.Minute)
+	redistest.Lost(t, err, abstractions.LostTaken)
+	require.Empty(t, r.holder(0, "a")+r.holder(1, "a"))
+}
+
+// Without the state of a grant, as after a restart of the holder, what nodes hold is
+// renewed all the same.
+func TestRedlockRenewalWithoutState(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p, q := r.process(), r.process()
+	g := p.Take("a", "x", time.Minute)
+	g.State = nil
+	g, err := q.Keep(g, time.Minute)
+	require.NoError(t, err)
+	require.Nil(t, g.State)
+	r.drop(0, "a")
+	r.drop(1, "a")
+	_, err = q.Keep(g, time.Minute)
+	redistest.Lost(t, err, abstractions.LostExpired)
+}
+
+// It is lost when a majority says so, and not before: nodes that don't answer might
+// still have it.
+func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 5, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 5 })
+	for i := range 2 { // 2 of 5 have lost it, 2 are dead
+		r.put(i, "a", redistest.Voted(1, "y", 1, 1, 0, 0))
+	}
+	r.servers[3].Kill()
+	r.servers[4].Kill()
+	_, err := p.Keep(g, time.Minute)
+	redistest.Uncertain(t, err)
+	broken := redistest.Voted(1, "x", 1, 1, 0, 0)
+	broken.State, broken.Content = "B", broken.Content+"\nme\nwhy"
+	r.put(2, "a", broken)
+	_, err = p.Keep(g, time.Minute)
+	redistest.Lost(t, err, abstractions.LostBroken)
+}
+
+// A frozen minority does not delay a batch, and each item is decided by itself.
+func TestTrap_T66_RedlockBatchesAreDecidedByTheMajority(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	var reqs []abstractions.RenewRequest
+	for i := range 600 {
+		g := p.Take(fmt.Sprint("a", i), "x", time.Minute)
+		reqs = append(reqs, abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: time.Minute, State: g.State})
+	}
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a7", ID: "x"}))
+	_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a300"})
+	require.NoError(t, err)
+	r.servers[1].Pause()
+	for range 3 {
+		begun := time.Now()
+		results, err := p.RenewBatch(t.Context(), reqs)
+		require.NoError(t, err)
+		require.Less(t, time.Since(begun), 5*time.Second)
+		for i, result := range results {
+			switch i {
+			case 7:
+				redistest.Lost(t, result.Err, abstractions.LostGone)
+			case 300:
+				redistest.Lost(t, result.Err, abstractions.LostBroken)
+			default:
+				require.NoError(t, result.Err)
+				require.Equal(t, reqs[i].Token, result.Grant.Token)
+				require.Equal(t, reqs[i].Name, result.Grant.Name)
+				require.NotNil(t, result.Grant.State)
+				reqs[i].State = result.Grant.State
+			}
+		}
+	}
+	r.servers[1].Resume()
+	r.servers[2].Kill()
+	r.voting(1)
+	results, err := p.RenewBatch(t.Context(), reqs)
+	require.NoError(t, err)
+	redistest.Lost(t, results[7].Err, abstractions.LostGone)
+	require.NoError(t, results[8].Err)
+}
+
+func TestRedlockReleaseNeedsAMajority(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	p.wires[0].cut(lostRequest)
+	require.NoError(t, p.GiveUp(g))
+	p.wires[1].cut(lostReply)
+	err := p.GiveUp(g)
+	redistest.Uncertain(t, err)
+	require.ErrorIs(t, err, errLostOnTheWay)
+	require.ErrorContains(t, err, "server 1 of 3 ("+r.servers[0].Addr()+")")
+	require.ErrorContains(t, err, "server 2 of 3")
+	require.NotContains(t, err.Error(), "server 3")
+}
+
+func TestRedlockBreakNeedsAMajority(t *testing.T) {
+	t.Parallel()
+	for _, immediate := range []bool{false, true} {
+		r := newRing(t, 3, Options{})
+		p := r.process()
+		g := p.Take("a", "x", time.Minute)
+		r.eventually(func() bool { return r.holders("a", "x") == 3 })
+		p.wires[2].cut(lostRequest)
+		result, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", IfToken: g.Token, Immediate: immediate})
+		require.NoError(t, err)
+		require.True(t, result.WasHeld)
+		require.Equal(t, g.Token, result.Token)
+		require.Equal(t, immediate, result.Remaining == 0)
+		p.wires[2].cut(nil)
+		_, err = p.Keep(g, time.Minute)
+		redistest.Lost(t, err, abstractions.LostBroken)
+		p.wires[1].cut(lostRequest)
+		p.wires[2].cut(lostRequest)
+		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "a", Immediate: immediate})
+		redistest.Uncertain(t, err)
+	}
+}
+
+// A node that somebody got in vain has another token than the others. The majority
+// decides which lease is meant.
+func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.wires[0].cut(lostRequest)
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 2 })
+	p.wires[0].cut(nil)
+	r.put(0, "a", redistest.Voted(g.Token+9, "y", 1, 1, 0, 0))
+
+	record := p.Look("a")
+	require.Equal(t, "x", record.ID)
+	require.Equal(t, g.Token, record.Token)
+	_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", IfToken: g.Token + 9, Immediate: true})
+	require.ErrorIs(t, err, abstractions.ErrStale)
+	require.Equal(t, 2, r.holders("a", "x"))
+	result, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", IfToken: g.Token, Immediate: true})
+	require.NoError(t, err)
+	require.Equal(t, abstractions.BreakResult{WasHeld: true, Token: g.Token}, result)
+}
+
+func TestRedlockInspectSaysWhatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r.drop(0, "a")
+	require.False(t, p.Look("a").Unconfirmed)
+	r.servers[1].Kill()
+	record := p.Look("a") // one has it, one has not, one does not say
+	require.True(t, record.Held)
+	require.True(t, record.Unconfirmed)
+	require.Equal(t, "x", record.ID)
+}
+
+// The time left is when a majority will be free, by the clock of the node that makes
+// it one.
+func TestRedlockMergedRecords(t *testing.T) {
+	r := New(threeClients(t), true, Options{Naming: script.Naming{Prefix: prefix}, MaxTTL: time.Minute})
+	now := time.Now()
+	record := func(id string, left time.Duration, token int64) abstractions.Record {
+		return abstractions.Record{Name: "a", Held: true, ID: id, Token: token, Now: now, ExpiresAt: now.Add(left)}
+	}
+	free := abstractions.Record{Name: "a", Token: 7, Now: now}
+	for what, c := range map[string]struct {
+		records []abstractions.Record
+		left    time.Duration
+		token   int64
+		held    bool
+		sure    bool
+	}{
+		"all":                     {[]abstractions.Record{record("x", 3, 9), record("x", 1, 9), record("x", 2, 9)}, 2, 9, true, true},
+		"one is free":             {[]abstractions.Record{record("x", 3, 9), free, record("x", 2, 9)}, 2, 9, true, true},
+		"one is dead":             {[]abstractions.Record{record("x", 3, 9), record("x", 2, 9)}, 3, 9, true, true},
+		"one has another token":   {[]abstractions.Record{record("x", 3, 11), record("x", 3, 9), record("x", 3, 9)}, 3, 9, true, true},
+		"or a lower one":          {[]abstractions.Record{record("x", 3, 8), record("x", 3, 9), record("x", 3, 9)}, 3, 9, true, true},
+		"one of three":            {[]abstractions.Record{record("x", 3, 9), free, free}, 0, 7, false, true},
+		"one of two":              {[]abstractions.Record{record("x", 3, 9), free}, 3, 9, true, false},
+		"three claims":            {[]abstractions.Record{record("x", 3, 9), record("y", 3, 11), record("z", 3, 10)}, 0, 10, false, true},
+		"two of them by majority": {[]abstractions.Record{record("x", 3, 9), record("y", 2, 11), record("y", 1, 11)}, 1, 11, true, true},
+	} {
+		got := r.record("a", c.records)
+		require.Equal(t, c.held, got.Held, what)
+		require.Equal(t, c.token, got.Token, what)
+		require.Equal(t, !c.sure, got.Unconfirmed, what)
+		if c.held {
+			left, known := got.Remaining()
+			require.True(t, known, what)
+			require.Equal(t, c.left, left, what)
+		}
+	}
+}
+
+func threeClients(t *testing.T) (clients []redis.UniversalClient) {
+	for range 3 {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		t.Cleanup(func() { client.Close() })
+		clients = append(clients, client)
+	}
+	return clients
+}
+
+// A renewal changes the metadata where the claim has a node, and where it takes one
+// again: also one without the grant's state, of a claim that was adopted.
+func TestRedlockRenewalChangesMetadata(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	renew := func(state any, metadata map[string]string) abstractions.Grant {
+		g, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: "x", Token: g.Token, TTL: 40 * time.Second, State: state, Metadata: metadata})
+		require.NoError(t, err)
+		p.settle()
+		return g
+	}
+	is := func(server int, want string) {
+		t.Helper()
+		r.eventually(func() bool { // the renewal does not wait for the last server
+			s := r.stored(server, "a")
+			return strings.HasPrefix(s.Details, "40000 ") && s.Content == fmt.Sprintf("owner of x\n{\"k\":%q}", want)
+		}, "%s at server %d", want, server)
+	}
+	drop := func(server int) { r.drop(server, "a") }
+
+	drop(0)
+	g = renew(g.State, map[string]string{"k": "1"})
+	is(0, "1")
+	is(1, "1")
+	drop(0)
+	g = renew(g.State, nil)
+	is(0, "1")
+	is(1, "1")
+	renew(nil, map[string]string{"k": "2"})
+	p.wires[2].cut(lostRequest)
+	renew(nil, map[string]string{"k": "3"})
+	p.wires[2].cut(nil)
+	is(1, "3")
+	is(2, "2")
+	require.Equal(t, "3", p.Look("a").Metadata["k"], "as a majority has it")
+}
+
+// T84: nodes that nobody has told the token yet refuse another one too, unless the
+// renewal proves by its state that it is the claim's.
+func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	for _, state := range []any{nil, g.State} {
+		for token, reason := range map[int64]abstractions.LostReason{g.Token + 1: abstractions.LostGone, g.Token - 1: abstractions.LostTaken} {
+			_, err := p.Renew(t.Context(), abstractions.RenewRequest{Name: "a", ID: "x", Token: token, TTL: time.Minute, State: state})
+			redistest.Lost(t, err, reason)
+		}
+	}
+	g.State = nil
+	_, err := p.Keep(g, time.Minute)
+	require.NoError(t, err)
+}
+
+// A server that has missed the latest change of the metadata does not speak for the
+// others, whichever of them is asked; of two that disagree the later one counts.
+func TestRedlockMetadataAreTheMajoritys(t *testing.T) {
+	record := func(value string) abstractions.Record {
+		return abstractions.Record{Metadata: map[string]string{"k": value}}
+	}
+	for values, want := range map[[3]string]string{{"old", "new", "new"}: "new", {"new", "old", "new"}: "new", {"new", "new", "old"}: "new", {"1", "2", "3"}: "3"} {
+		records := []abstractions.Record{record(values[0]), record(values[1]), record(values[2])}
+		require.Equal(t, want, mostHave(records)["k"], values)
+	}
+	require.Equal(t, "new", mostHave([]abstractions.Record{record("old"), record("new")})["k"])
+}
+
+// A claim was asked for with a long TTL, and is asked for again with a short one. A node that
+// takes the token of the second attempt keeps the lease for as long as it lasts.
+func TestTrap_T17_RedlockNodeKeepsALeaseThatIsConfirmed(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{MaxTTL: 10 * time.Hour})
+	p := r.process()
+	k := r.keys("a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s := redistest.Voted(20, "x", 7, 7, 0, 10)
+	s.Till = time.Now().Add(5 * time.Hour).UnixMilli()
+	require.NoError(t, r.admins[0].Set(ctx, k.Name, s.String(), 6*time.Hour).Err())
+	op := k.Confirm(script.Claim{ID: "x", TTL: time.Minute}, 30, 7)
+	require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
+	require.NoError(t, op.Reply.Done())
+	require.EqualValues(t, 30, r.fence(0, "a"))
+	kept, err := r.admins[0].PTTL(ctx, k.Name).Result()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, kept, r.left(0, "a")-time.Second)
+}

@@ -1,0 +1,141 @@
+package redlock
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/stretchr/testify/require"
+)
+
+// A claim is asked for by several callers at the same time, some of whose requests
+// are slow or lost: it has one token.
+func TestTrap_T13_RedlockClaimHasOneToken(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	slow := func(send func() error) error {
+		<-time.After(rand.N(3 * time.Millisecond))
+		return send()
+	}
+	processes := []*process{r.process(), r.process(), r.process()}
+	for _, p := range processes {
+		for _, w := range p.wires {
+			w.on(script.Vote, slow)
+			w.on(script.Confirm, slow)
+		}
+	}
+	for round := range 30 {
+		name := fmt.Sprint("a", round)
+		var mu sync.Mutex
+		tokens := map[int64]int{}
+		var all sync.WaitGroup
+		for i := range 9 {
+			all.Go(func() {
+				g := processes[i%3].Obtain(name, "x", time.Minute)
+				mu.Lock()
+				defer mu.Unlock()
+				tokens[g.Token]++
+			})
+		}
+		all.Wait()
+		require.Len(t, tokens, 1)
+		for token := range tokens {
+			require.Equal(t, token, processes[0].Look(name).Token)
+		}
+	}
+}
+
+// A later attempt of the claim has asked a node before. So this one asks again, also
+// the node that has answered its first question only now.
+func TestRedlockOvertakenAttemptAsksAgain(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.Take("before", "x", time.Minute) // so that servers know the script
+	p.settle()
+	p.wires[0].cut(lostRequest)
+	r.put(1, "a", redistest.Voted(time.Now().UnixMicro(), "x", 1000*tryStep, 1, 0, 0))
+	again := make(chan struct{})
+	var asked, answered atomic.Int64
+	p.wires[1].on(script.Vote, func(send func() error) error {
+		if asked.Add(1) == 2 {
+			close(again)
+		}
+		return send()
+	})
+	p.wires[2].on(script.Vote, func(send func() error) error {
+		if answered.Add(1) == 1 {
+			err := send()
+			<-again
+			return err
+		}
+		return send()
+	})
+	p.Take("a", "x", time.Minute)
+	require.Equal(t, int64(2), answered.Load())
+}
+
+// A node hangs, and requests wait behind those that do. They are not sent any more when
+// nobody waits for them.
+func TestTrap_T56_RedlockRequestsAreNotSentTooLate(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{NodeTimeout: moreCalls / 4})
+	for round := 0; !r.withdrawn(fmt.Sprint("a", round)); round++ {
+		require.Less(t, round, 20, "the machine is too slow")
+	}
+}
+
+// A node's calls are so many at a time, and more after a while if they hang: see package batch.
+const (
+	usualCalls = 2
+	moreCalls  = 250 * time.Millisecond
+)
+
+// withdrawn is false if it took so long that the node got more calls to get over those
+// that hang.
+func (r *ring) withdrawn(name string) bool {
+	p := r.process()
+	gate, open := newGate(r.t)
+	defer open()
+	var hanging atomic.Int64
+	began := time.Now()
+	p.wires[2].on(script.Vote, func(send func() error) error {
+		hanging.Add(1)
+		<-gate
+		return send()
+	})
+	for i := range 2 * usualCalls {
+		_, _ = p.Try(fmt.Sprint(name, "/", i), "x", time.Minute)
+	}
+	_, err := p.Try(name, "x", time.Minute)
+	if hanging.Load() < usualCalls || err != nil || time.Since(began) > moreCalls/2 {
+		return false
+	}
+	<-time.After(2 * r.options.NodeTimeout)
+	open()
+	p.settle()
+	require.Zero(r.t, r.fence(2, name))
+	require.Positive(r.t, r.fence(1, name))
+	return true
+}
+
+// A claim that is asked for again has its whole TTL from then on, and not less than it had.
+func TestTrap_T13_RedlockRepetitionProlongs(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.Take("a", "x", 10*time.Second)
+	p.settle()
+	for _, ttl := range []time.Duration{time.Minute, time.Second} {
+		p.Take("a", "x", ttl)
+		p.settle()
+		for server := range r.servers {
+			require.Greater(t, r.left(server, "a"), 30*time.Second)
+		}
+	}
+}

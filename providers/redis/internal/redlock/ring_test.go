@@ -1,0 +1,377 @@
+package redlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
+	"github.com/distributedleasing/leasing/providers/redis/internal/node"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// ring is a Redlock's servers.
+type ring struct {
+	t       testing.TB
+	servers []*redistest.Server
+	admins  []*redis.Client
+	options Options // of processes
+	// database is where they are; options can't say so with clients.
+	database int
+}
+
+const prefix = "leasing"
+
+// newRing starts n servers that may vote.
+func newRing(t testing.TB, n int, o Options) *ring {
+	t.Helper()
+	r := newcomers(t, n, o)
+	r.bootstrap()
+	return r
+}
+
+func (r *ring) bootstrap() {
+	r.t.Helper()
+	require.NoError(r.t, r.process().bootstrap())
+}
+
+// newcomers starts n servers that have never been used.
+func newcomers(t testing.TB, n int, o Options) *ring {
+	t.Helper()
+	o.Naming.Prefix = prefix
+	defaultTo(&o.Naming.Retention, providerkit.DefaultRetention)
+	defaultTo(&o.MaxTTL, time.Minute)
+	r := &ring{t: t, servers: redistest.StartMany(t, n, redistest.Options{}), options: o}
+	runs := map[*redistest.Server]string{}
+	for _, server := range r.servers {
+		info, err := server.Client(t).Info(t.Context(), "server").Result()
+		require.NoError(t, err)
+		_, runs[server], _ = strings.Cut(info, "run_id:")
+	}
+	// As processes order them once they have been marked.
+	slices.SortFunc(r.servers, func(a, b *redistest.Server) int { return cmp.Compare(runs[a], runs[b]) })
+	for _, server := range r.servers {
+		r.admins = append(r.admins, server.Client(t))
+	}
+	return r
+}
+
+// process is a provider of its own, and what its requests go through.
+func (r *ring) process() *process {
+	r.t.Helper()
+	return r.processWith(r.servers)
+}
+
+// processWith is a process that lists the servers in an order of its own.
+func (r *ring) processWith(servers []*redistest.Server) *process {
+	r.t.Helper()
+	var clients []redis.UniversalClient
+	var wires []*wire
+	for _, server := range servers {
+		client, w := server.Client(r.t), &wire{ended: r.t.Context().Done()}
+		if r.database != 0 {
+			o := *client.Options()
+			o.DB = r.database
+			client = redis.NewClient(&o)
+			r.t.Cleanup(func() { _ = client.Close() })
+		}
+		client.AddHook(w)
+		clients = append(clients, client)
+		wires = append(wires, w)
+	}
+	p := r.processOf(clients...)
+	p.wires = wires
+	for i, w := range p.wires {
+		w.node = p.redlock.nodes[i]
+	}
+	return p
+}
+
+// processOf is a process with clients of its own.
+func (r *ring) processOf(clients ...redis.UniversalClient) *process {
+	r.t.Helper()
+	p := &process{t: r.t, redlock: New(clients, false, r.options)}
+	p.Provider = providerkit.New(&driver{p.redlock}, providerkit.Config{Timeout: providerkit.DefaultTimeout})
+	p.Claimant = redistest.Claimant{T: r.t, From: p.Provider}
+	r.t.Cleanup(func() { require.NoError(r.t, p.Close()) })
+	return p
+}
+
+// driver is a Redlock as package redislease has it.
+type driver struct{ *Redlock }
+
+func (d *driver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{Provider: "redlock", MinTTL: 200 * time.Millisecond, MaxTTL: d.MaxTTL, Granularity: time.Millisecond, RemainingKnown: true, HeedsContext: true}
+}
+
+func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	results, err := d.RenewBatch(ctx, []abstractions.RenewRequest{req})
+	return results[0].Grant, errors.Join(err, results[0].Err)
+}
+
+func (d *driver) Classify(err error) providerkit.Meaning {
+	return providerkit.Meaning{Class: failure.ClassOf(err)}
+}
+
+func (d *driver) Close() error {
+	d.Redlock.Close()
+	return nil
+}
+
+func (r *ring) keys(name string) script.Keys {
+	return r.options.Naming.Keys(name)
+}
+
+// stored is what a server has of a name.
+func (r *ring) stored(server int, name string) redistest.Stored {
+	r.t.Helper()
+	return redistest.Look(r.t, r.admins[server], r.keys(name).Name)
+}
+
+func (r *ring) put(server int, name string, s redistest.Stored) {
+	r.t.Helper()
+	redistest.Put(r.t, r.admins[server], r.keys(name).Name, s)
+}
+
+// drop has a server lose a lease.
+func (r *ring) drop(server int, name string) {
+	r.t.Helper()
+	redistest.Drop(r.t, r.admins[server], r.keys(name).Name)
+}
+
+// holder is the claim that a server has as the holder of a name; empty if none.
+func (r *ring) holder(server int, name string) string {
+	r.t.Helper()
+	if s := r.stored(server, name); s.Held() {
+		return s.ID
+	}
+	return ""
+}
+
+// left is the time that a name has at a server.
+func (r *ring) left(server int, name string) time.Duration {
+	r.t.Helper()
+	return r.stored(server, name).Left()
+}
+
+// fence is the latest token of a name as a server has it.
+func (r *ring) fence(server int, name string) int64 {
+	r.t.Helper()
+	return r.stored(server, name).Token
+}
+
+// holders is how many servers have a claim as the holder.
+func (r *ring) holders(name, id string) (n int) {
+	r.t.Helper()
+	for server := range r.servers {
+		if r.holder(server, name) == id {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *ring) eventually(check func() bool, what ...any) {
+	r.t.Helper()
+	require.Eventually(r.t, check, time.Minute, 5*time.Millisecond, what...)
+}
+
+// voting waits until a server casts votes.
+func (r *ring) voting(server int) {
+	r.t.Helper()
+	d := node.NewMember(r.admins[server], true, r.options.Naming, r.options.MaxTTL, func(script.Admission) error { return nil })
+	defer d.Close()
+	r.eventually(func() bool {
+		ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
+		defer cancel()
+		op := r.keys("anything").Inspect()
+		if d.Do(ctx, &op) != nil {
+			return false
+		}
+		_, err := op.Reply.Record("anything")
+		return err == nil
+	}, "the server votes")
+}
+
+// process is one of those who use a ring.
+type process struct {
+	*providerkit.Provider
+	redistest.Claimant
+	redlock *Redlock
+	t       testing.TB
+	wires   []*wire // to the servers
+}
+
+func (p *process) bootstrap() error {
+	return providerkit.Call(p.t.Context(), p.Provider, "bootstrap", "", p.redlock.Bootstrap)
+}
+
+// settle waits for what goes on after calls have returned.
+func (p *process) settle() {
+	p.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.redlock.after.All.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		require.Fail(p.t, "something goes on for ever")
+	}
+	for i, d := range p.redlock.nodes {
+		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+		op := p.redlock.Naming.Keys("settled").Inspect() // is sent after what waits for its turn
+		_ = d.Do(ctx, &op)
+		cancel()
+		require.Eventually(p.t, func() bool { return p.wires[i].flying.Load() == 0 }, time.Minute, time.Millisecond)
+	}
+}
+
+var errLostOnTheWay = errors.New("lost on the way")
+
+// fault is what happens to a call of a script.
+type fault func(send func() error) error
+
+// lostRequest never arrives.
+func lostRequest(func() error) error { return errLostOnTheWay }
+
+// lostReply is for what is done, and nobody hears of it.
+func lostReply(send func() error) error {
+	_ = send()
+	return errLostOnTheWay
+}
+
+// delayed arrives when the gate opens.
+func delayed(gate <-chan struct{}) fault {
+	return func(send func() error) error {
+		<-gate
+		return send()
+	}
+}
+
+// wire is a hook between a client and its server.
+type wire struct {
+	flying atomic.Int64    // calls under way
+	ended  <-chan struct{} // closed with the test, which may leave calls held up
+	node   *node.Node
+	mu     sync.Mutex
+	faults map[*script.Program]fault
+	// admission is what happens to the first look at a run of the server.
+	admission fault
+}
+
+// on sets what happens to calls of a script; nil lets them pass again.
+func (w *wire) on(p *script.Program, f fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.faults == nil {
+		w.faults = map[*script.Program]fault{}
+	}
+	w.faults[p] = f
+}
+
+// cut is on for all scripts.
+func (w *wire) cut(f fault) {
+	for _, p := range scripts {
+		w.on(p, f)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.admission = f
+}
+
+var scripts = []*script.Program{script.Vote, script.Confirm, script.Undo, script.Relock, script.Release, script.Break, script.Inspect, script.Leave}
+
+// fault returns that of the first command that has one.
+func (w *wire) fault(cmds []redis.Cmder) fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, cmd := range cmds {
+		args := cmd.Args()
+		if len(args) < 2 {
+			continue
+		}
+		if w.admission != nil && args[1] == script.AdmitText {
+			return w.admission
+		}
+		for p, f := range w.faults {
+			if s, _ := w.node.Source(p); f != nil && (args[1] == s.SHA || args[1] == s.Text) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func (w *wire) around(ctx context.Context, cmds []redis.Cmder, send func(ctx context.Context) error) error {
+	w.flying.Add(1)
+	defer w.flying.Add(-1)
+	f := w.fault(cmds)
+	if f == nil {
+		return send(ctx)
+	}
+	done := make(chan error, 1)
+	var sending sync.Mutex
+	givenUp := false // its connection is somebody else's then
+	go func() {
+		done <- f(func() error {
+			sending.Lock()
+			defer sending.Unlock()
+			if givenUp {
+				return errLostOnTheWay
+			}
+			return send(context.WithoutCancel(context.Background())) // however late
+		})
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-w.ended:
+		sending.Lock()
+		givenUp = true
+		sending.Unlock()
+		err = errLostOnTheWay
+	}
+	if err != nil {
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+	}
+	return err
+}
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return w.around(ctx, []redis.Cmder{cmd}, func(ctx context.Context) error { return next(ctx, cmd) })
+	}
+}
+
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return w.around(ctx, cmds, func(ctx context.Context) error { return next(ctx, cmds) })
+	}
+}
+
+func defaultTo[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,145 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// One server under two addresses is refused before it has voted, also without a
+// bootstrap.
+func TestTrap_T79_RedlockServerWithTwoAddressesIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	again := *r.admins[0].Options()
+	again.Addr = fmt.Sprintf("localhost:%d", r.servers[0].Port())
+	second := redis.NewClient(&again)
+	defer second.Close()
+	p := r.processOf(r.servers[0].Client(t), second, r.servers[1].Client(t))
+	for range 3 {
+		_, err := p.Acquire(t.Context(), redistest.Wish("a", abstractions.NewID(), time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		require.ErrorContains(t, err, "servers 1 and 2")
+		require.ErrorIs(t, p.Ping(t.Context()), abstractions.ErrInvalid)
+	}
+	require.Empty(t, r.holder(0, "a"))
+}
+
+// An address leads to another server from some time on, which this process knows by its
+// own already: that has one vote, and all are asked again where it was given back.
+func TestTrap_T79_RedlockAddressThatMovesGivesNoSecondVote(t *testing.T) {
+	t.Parallel()
+	const longest = 500 * time.Millisecond
+	r := newRing(t, 3, Options{MaxTTL: longest})
+	var address atomic.Pointer[string]
+	point := func(server int) {
+		addr := r.servers[server].Addr()
+		address.Store(&addr)
+	}
+	point(1)
+	moving := *r.admins[1].Options()
+	moving.Addr = "moving:1"
+	moving.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, *address.Load())
+	}
+	client := redis.NewClient(&moving)
+	defer client.Close()
+	p := r.processOf(r.servers[0].Client(t), client, r.servers[2].Client(t))
+	try := func(name string) error {
+		_, err := p.Acquire(t.Context(), redistest.Wish(name, abstractions.NewID(), longest))
+		return err
+	}
+	require.NoError(t, try("before"))
+
+	point(0)
+	r.servers[1].Kill()
+	r.servers[2].Kill()
+	require.Error(t, try("a"), "one server is no majority")
+	require.ErrorIs(t, try("b"), abstractions.ErrInvalid)
+
+	point(1)
+	r.servers[1].Restart()
+	require.NoError(t, r.admins[0].ClientKillByFilter(t.Context(), "TYPE", "normal").Err())
+	r.eventually(func() bool { return try("c") == nil })
+}
+
+// prepared has a process know all servers, and listen on all of them, however slow this
+// machine is.
+func (p *process) prepared() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	_, err := p.redlock.askMembers(ctx, script.Admit)
+	require.NoError(p.t, err)
+	for _, d := range p.redlock.nodes {
+		require.NoError(p.t, d.Waiters.Listen(ctx))
+	}
+}
+
+// Waiters queue at one server, in whatever order their clients list the servers: the
+// release wakes one of them, and reserves the name for no other.
+func TestTrap_T77_RedlockWaitersQueueAtOneServerWhateverTheListSays(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 5, Options{})
+	holder := r.process()
+	g := holder.Take("a", "x", time.Minute)
+	var waiters []*process
+	var hints []<-chan struct{}
+	for i := range r.servers {
+		list := append(slices.Clone(r.servers[i:]), r.servers[:i]...)
+		slices.Reverse(list)
+		p := r.processWith(list)
+		p.prepared()
+		waiters = append(waiters, p)
+		hints = append(hints, p.waits("a", fmt.Sprint("y", i)))
+	}
+	queued := func(server int) int64 { return r.admins[server].ZCard(t.Context(), r.keys("a").Queue).Val() }
+	require.EqualValues(t, 5, queued(0))
+	for i, p := range waiters {
+		require.NoError(t, holder.GiveUp(g))
+		redistest.Hinted(t, hints[i])
+		for server := 1; server < 5; server++ {
+			require.Zero(t, queued(server))
+		}
+		holder, g = p, p.Take("a", fmt.Sprint("y", i), time.Minute)
+	}
+}
+
+// A newcomer that lists another server first hears whose turn it is from the one that
+// has the queue.
+func TestTrap_T77_RedlockReservationHoldsForEveryList(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	now, err := r.admins[0].Time(t.Context()).Result()
+	require.NoError(t, err)
+	r.put(0, "a", redistest.Reserved(now.UnixMicro(), now.Add(30*time.Second), "y"))
+	list := slices.Clone(r.servers)
+	slices.Reverse(list)
+	p := r.processWith(list)
+	p.Take("before", "x", time.Minute)
+	p.settle()
+	answered := make(chan struct{})
+	p.wires[2].on(script.Vote, func(send func() error) error {
+		defer close(answered)
+		return send()
+	})
+	for _, w := range p.wires[:2] {
+		w.on(script.Vote, func(send func() error) error {
+			<-answered
+			<-time.After(time.Millisecond)
+			return send()
+		})
+	}
+	_, err = p.Try("a", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+}

@@ -1,0 +1,473 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// other has a server held by another claim.
+func (r *ring) other(server int, name string) {
+	r.t.Helper()
+	r.put(server, name, redistest.Voted(time.Now().UnixMicro(), "y", 1, 1, 0, 0))
+}
+
+// late delays the first call of a script until the gate opens, and no other.
+func late(gate <-chan struct{}) fault {
+	var calls atomic.Int64
+	return func(send func() error) error {
+		if calls.Add(1) == 1 {
+			<-gate
+		}
+		return send()
+	}
+}
+
+// newGate is open at the end of the test, at the latest.
+func newGate(t testing.TB) (gate <-chan struct{}, open func()) {
+	c := make(chan struct{})
+	open = sync.OnceFunc(func() { close(c) })
+	t.Cleanup(open)
+	return c, open
+}
+
+// The claim is asked for twice at a time. The one attempt has a node and waits for
+// others; the other finds those held and gives way. If it took back what the first has
+// counted, that might win with a minority, without a second round that would find out.
+func TestTrap_T55_RedlockUndoTakesNothingFromAnAttemptUnderWay(t *testing.T) {
+	t.Parallel()
+	for _, same := range []bool{true, false} {
+		t.Run(fmt.Sprint("same process ", same), func(t *testing.T) {
+			r := newRing(t, 3, Options{})
+			p, y := r.process(), r.process()
+			q := p
+			if !same {
+				q = r.process()
+			}
+			for i := range 5 { // later attempts are those of q
+				p.Take(fmt.Sprint("warm", i%2), "x", time.Minute)
+				for range 5 * i {
+					q.redlock.newTry()
+				}
+			}
+			p.settle()
+			y.wires[0].cut(lostRequest)
+			granted := 0
+			for round := range 5 {
+				name := fmt.Sprint("a", round)
+				g := y.Take(name, "y", time.Minute)
+				for i := range p.redlock.peers { // so that nodes make up the same token although they are asked late
+					p.redlock.peers[i].lead.Add((90 * time.Millisecond).Microseconds())
+				}
+				second, openSecond := newGate(t)
+				third, openThird := newGate(t)
+				p.wires[1].on(script.Vote, late(second))
+				p.wires[2].on(script.Vote, late(third))
+				var first error
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_, first = p.Try(name, "x", time.Minute)
+				}()
+				r.eventually(func() bool { return r.holder(0, name) == "x" })
+				r.eventually(func() bool { return p.wires[1].flying.Load()*p.wires[2].flying.Load() > 0 })
+				_, err := q.Try(name, "x", time.Minute)
+				require.ErrorIs(t, err, abstractions.ErrHeld)
+				require.NoError(t, y.GiveUp(g))
+				openSecond()
+				<-done
+				if first == nil {
+					granted++
+					require.GreaterOrEqual(t, r.holders(name, "x"), 2, "it was granted by a minority")
+				}
+				openThird()
+				p.wires[1].on(script.Vote, nil)
+				p.wires[2].on(script.Vote, nil)
+				p.settle()
+				q.settle()
+			}
+			require.Positive(t, granted)
+		})
+	}
+}
+
+// The lease is asked for again while one of its nodes has lost its data, and another
+// is held by somebody else. The lease may still have a majority: what is left of it
+// stays.
+func TestTrap_T55_RedlockUndoTakesNothingWhereNodesCastNoVote(t *testing.T) {
+	t.Parallel()
+	for what, spoil := range map[string]func(r *ring, i int){
+		"quarantined": losses["flushed"],
+		"full":        (*ring).full,
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRing(t, 3, Options{})
+			p := r.process()
+			p.wires[2].cut(lostRequest)
+			g := p.Take("a", "x", time.Minute) // on 0 and 1
+			p.wires[2].cut(nil)
+			spoil(r, 1)
+			r.other(2, "a")
+			_, err := p.Try("a", "x", time.Minute)
+			redistest.Uncertain(t, err)
+			p.settle()
+			require.Equal(t, "x", r.holder(0, "a"))
+			require.NoError(t, r.admins[2].Del(t.Context(), r.keys("a").Name).Err())
+			_, err = p.Keep(g, time.Minute)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// The caller leaves while only the node is asked where the claim is a waiter: nothing is
+// known of the others.
+func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
+	require.NoError(t, err)
+	p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	p.settle()
+	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
+	require.NoError(t, err)
+	brief, leave := context.WithCancel(t.Context())
+	p.wires[0].on(script.Vote, func(send func() error) error {
+		err := send()
+		leave()
+		<-time.After(headStart / 2)
+		return err
+	})
+	_, err = p.Acquire(brief, abstractions.AcquireRequest{Name: "a", ID: "x", Owner: "me", TTL: time.Minute})
+	require.ErrorIs(t, err, context.Canceled)
+	p.settle()
+	require.Equal(t, 3, r.holders("a", "x"))
+}
+
+// What an undo finds at a node decides what it takes back. Its attempt is number try; of
+// its own process the ones before it are equal in what is below tryStep.
+func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
+	t.Parallel()
+	const try, before, another, later = 9*tryStep + 7, 8*tryStep + 7, 8*tryStep + 8, 10*tryStep + 7
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	k := r.keys("a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, r.admins[0].RPush(t.Context(), k.Queue, "somebody else's").Err())
+	for _, c := range []struct {
+		what               string
+		promise, made, won int64
+		one, all           bool // whether it is gone after an undo of this attempt, or of all
+	}{
+		{"its own", try, try, 0, true, true},
+		{"its own, confirmed", try, try, try, false, true},
+		{"an earlier one's", try, before, 0, false, true},
+		{"an earlier one's, confirmed by that", try, before, before, false, true},
+		{"an earlier one's, confirmed by another process", try, before, another, false, false},
+		{"its own, confirmed by another process", try, try, another, false, false},
+		{"another process'", try, another, 0, false, false},
+		{"its own, and a later one has asked", later, try, 0, false, false},
+		{"a later one's", later, later, 0, false, false},
+	} {
+		for _, all := range []bool{false, true} {
+			r.put(0, "a", redistest.Voted(20, "x", c.promise, c.made, c.won, 10))
+			step := int64(0)
+			if all {
+				step = tryStep
+			}
+			op := k.Undo(script.Claim{ID: "x", Channel: "channel"}, try, step) // for the queue there is no room: that is no reason not to do it
+			require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
+			require.NoError(t, op.Reply.Done(), c.what)
+			gone := c.one
+			if all {
+				gone = c.all
+			}
+			require.Equal(t, gone, r.holder(0, "a") == "", "%s, all: %v", c.what, all)
+		}
+	}
+}
+
+// Somebody else has a node, and what became of our votes is not known: they may be a
+// majority.
+func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{NodeTimeout: 200 * time.Millisecond})
+	p := r.process()
+	r.other(1, "a")
+	p.wires[2].on(script.Vote, lostReply)
+	p.wires[0].on(script.Undo, lostRequest)
+	_, err := p.Try("a", "x", time.Minute)
+	redistest.Uncertain(t, err)
+	require.Equal(t, "x", r.holder(0, "a"))
+}
+
+// A node whose token was not below that of an attempt does not confirm it: somebody may
+// have held the name with it.
+func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	k := r.keys("a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for token, want := range map[int64]int64{29: 31, 30: 31, 31: 31, 32: 32} {
+		r.put(0, "a", redistest.Voted(31, "x", 7, 7, 0, 30))
+		op := k.Confirm(script.Claim{ID: "x", TTL: time.Minute}, token, 7)
+		require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
+		_, l, err := op.Reply.Number()
+		require.NoError(t, err)
+		require.Equal(t, token <= 30, l != nil, token)
+		require.Equal(t, want, r.stored(0, "a").Token)
+	}
+}
+
+// full leaves a server no memory for anything new.
+func (r *ring) full(server int) {
+	r.t.Helper()
+	require.NoError(r.t, r.admins[server].ConfigSet(r.t.Context(), "maxmemory", "1").Err())
+}
+
+func (r *ring) roomy(server int) {
+	r.t.Helper()
+	require.NoError(r.t, r.admins[server].ConfigSet(r.t.Context(), "maxmemory", "0").Err())
+}
+
+// A node that has cast its vote does not hear that it is to confirm the token. It holds the
+// claim all the same, so its vote is taken back, and until then it is not certain that
+// nothing was done.
+func TestTrap_T16_RedlockNodeThatDoesNotConfirmIsFreed(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	ahead := time.Now().Add(time.Hour).UnixMicro() // so that tokens differ
+	r.put(0, "a", redistest.Free(ahead))
+	p := r.process()
+	p.wires[2].cut(lostRequest)
+	p.wires[1].on(script.Confirm, lostRequest)
+	_, err := p.Try("a", "x", time.Minute)
+	redistest.Uncertain(t, err)
+	p.settle()
+	require.Empty(t, r.holder(1, "a"))
+	require.Equal(t, "x", r.holder(0, "a"), "another attempt may have learned the token")
+	p.wires[1].on(script.Confirm, nil)
+	require.Greater(t, p.Take("a", "x", time.Minute).Token, ahead)
+}
+
+// The claim has a token, of which the nodes that can vote don't know both.
+func TestTrap_T13_RedlockTokenIsKeptWhereANodeCastsNoVote(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p, q := r.process(), r.process()
+	for i := range 3 { // so that attempts of q are later
+		q.Take(fmt.Sprint("warm", i), "x", time.Minute)
+	}
+	p.Take("warm", "x", time.Minute)
+	p.settle()
+	for round := range 5 {
+		name := fmt.Sprint("a", round)
+		p.wires[2].cut(lostRequest)
+		g := p.Take(name, "x", time.Minute) // on 0 and 1
+		r.full(1)
+		again, err := q.Try(name, "x", time.Minute)
+		r.roomy(1)
+		require.NoError(t, err)
+		require.Equal(t, g.Token, again.Token)
+		p.settle()
+		q.settle()
+		p.wires[2].cut(nil)
+	}
+}
+
+// The votes are taken back where there is no room for a place in the queue, and who was
+// to be woken is.
+func TestTrap_T32_RedlockUndoNeedsNoMemory(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter, third := r.process(), r.process(), r.process()
+	g := holder.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	hints := waiter.waits("a", "y")
+	r.drop(0, "a")
+	gate, open := newGate(t)
+	third.wires[0].on(script.Undo, delayed(gate))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := third.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "z"})
+	require.NoError(t, err)
+	brief, leave := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer leave()
+	_, err = third.Acquire(brief, abstractions.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	require.Equal(t, "z", r.holder(0, "a"), "not undone yet")
+	require.NoError(t, holder.GiveUp(g))
+	r.eventually(func() bool { return r.holders("a", "") == 2 })
+	r.full(0)
+	open()
+	redistest.Hinted(t, hints)
+	third.settle()
+	require.Empty(t, r.holder(0, "a"))
+	r.roomy(0)
+	waiter.Obtain("a", "y", time.Minute)
+}
+
+// A renewal has reached a part of the nodes, and somebody asks who does not hear all of
+// those. The time left is not that of the others alone.
+func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 5, Options{})
+	p, q := r.process(), r.process()
+	g := p.Take("a", "x", 10*time.Second)
+	r.eventually(func() bool { return r.holders("a", "x") == 5 })
+	p.wires[0].on(script.Relock, lostRequest)
+	_, err := p.Keep(g, time.Minute)
+	require.NoError(t, err)
+	p.settle()
+	gate, _ := newGate(t)
+	q.wires[3].on(script.Vote, delayed(gate))
+	q.wires[4].on(script.Vote, delayed(gate))
+	_, err = q.Try("a", "y", time.Minute)
+	held := (*abstractions.HeldError)(nil)
+	require.ErrorAs(t, err, &held)
+	left, known := held.Holder.Remaining()
+	require.True(t, known)
+	require.Greater(t, left, 30*time.Second)
+}
+
+// A node that has lost its data hears of a release. The name is free when those have
+// heard of it that can vote.
+func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	g := p.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	losses["flushed"](r, 1)
+	p.Take("b", "x", time.Minute) // so that it is known
+	p.settle()
+	p.wires[2].on(script.Release, func(send func() error) error {
+		<-time.After(50 * time.Millisecond)
+		return send()
+	})
+	require.NoError(t, p.GiveUp(g))
+	require.False(t, p.Look("a").Held)
+	p.Take("a", "y", time.Minute)
+}
+
+// Who waits at a node that casts no vote is woken by it all the same, and nothing stays
+// there for ever.
+func TestTrap_T32_RedlockWaiterOfANodeInQuarantineIsWoken(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	waiter.prepared()
+	losses["flushed"](r, 0)
+	for end, free := range map[string]func(g abstractions.Grant) error{
+		"release": holder.GiveUp,
+		"break": func(g abstractions.Grant) error {
+			_, err := holder.Break(t.Context(), abstractions.BreakRequest{Name: g.Name, Immediate: true})
+			return err
+		},
+	} {
+		g := holder.Take(end, "x", time.Minute)
+		hints := waiter.waits(end, "y-"+end)
+		require.NoError(t, free(g))
+		redistest.Hinted(t, hints)
+		waiter.Obtain(end, "y-"+end, time.Minute)
+		kept, err := r.admins[0].PTTL(t.Context(), r.keys(end).Name).Result()
+		require.NoError(t, err)
+		require.Positive(t, kept, end)
+	}
+}
+
+// A deferred break, or one for nothing, leaves waiters and keys alone there.
+func TestRedlockBreakOfANodeInQuarantineDisturbsNobody(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	waiter.prepared()
+	losses["flushed"](r, 0)
+	holder.Take("a", "x", time.Minute)
+	hints := waiter.waits("a", "y")
+	_, err := holder.Break(t.Context(), abstractions.BreakRequest{Name: "a"})
+	require.NoError(t, err)
+	_, err = holder.Break(t.Context(), abstractions.BreakRequest{Name: "b", Immediate: true})
+	require.NoError(t, err)
+	holder.settle()
+	require.Empty(t, hints)
+	require.Zero(t, r.fence(0, "a"))
+	require.Zero(t, r.admins[0].Exists(t.Context(), r.keys("b").Name).Val())
+	require.EqualValues(t, 1, r.admins[0].Exists(t.Context(), r.keys("a").Queue).Val())
+}
+
+// A node without memory refuses a waiter all the same, and the others hear of it.
+func TestRedlockNameIsHeldWhereThereIsNoMemory(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	g := holder.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	for server := range r.servers {
+		r.full(server)
+	}
+	waiter.waits("a", "y")
+	require.NoError(t, holder.GiveUp(g), "a release needs no memory")
+	r.eventually(func() bool { return r.holders("a", "") == 3 })
+	_, err := holder.Try("a", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrReleased)
+	_, err = waiter.Try("a", "y", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
+	for server := range r.servers {
+		r.roomy(server)
+	}
+	next := waiter.Obtain("a", "y", time.Minute)
+	require.Greater(t, next.Token, g.Token)
+}
+
+// Two nodes answer, and are for different claims. The one that has the first of them gets
+// the name, and the other hears that it is not free, not that there is an outage.
+func TestRedlockSplitVotesAreResolvedWithoutAMinority(t *testing.T) {
+	t.Parallel()
+	for what, stop := range map[string]func(r *ring){
+		"killed": func(r *ring) { r.servers[0].Kill() },
+		"frozen": func(r *ring) { r.servers[0].Pause() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRing(t, 3, Options{NodeTimeout: 300 * time.Millisecond})
+			stop(r)
+			defer func() {
+				if what == "frozen" {
+					r.servers[0].Resume()
+				}
+			}()
+			processes := []*process{r.process(), r.process(), r.process()}
+			for round := range 5 {
+				name := fmt.Sprint("a", round)
+				var winners atomic.Int64
+				var all sync.WaitGroup
+				for i, p := range processes {
+					all.Go(func() {
+						if _, err := p.Try(name, fmt.Sprint("x", i), time.Minute); err != nil {
+							assert.ErrorIs(t, err, abstractions.ErrHeld)
+							return
+						}
+						winners.Add(1)
+					})
+				}
+				all.Wait()
+				require.Equal(t, int64(1), winners.Load())
+			}
+		})
+	}
+}

@@ -1,0 +1,215 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// waits registers a claim as a waiter for a name that is held.
+func (p *process) waits(name, id string) <-chan struct{} {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(p.t.Context())
+	p.t.Cleanup(cancel)
+	w, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})
+	require.NoError(p.t, err)
+	_, err = p.Try(name, id, time.Minute)
+	require.ErrorIs(p.t, err, abstractions.ErrHeld)
+	return w.C
+}
+
+// The queue is at the first node that can be reached.
+func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, first, second := r.process(), r.process(), r.process()
+	r.servers[0].Kill()
+	g := holder.Take("a", "x", time.Minute)
+	one, two := first.waits("a", "y"), second.waits("a", "z")
+	require.NoError(t, holder.GiveUp(g))
+	redistest.Hinted(t, one)
+	_, err := holder.Try("a", "w", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld, "it is the waiter's turn")
+	g = first.Obtain("a", "y", time.Minute)
+	require.NoError(t, first.GiveUp(g))
+	redistest.Hinted(t, two)
+	second.Obtain("a", "z", time.Minute)
+}
+
+// The node that has the queue has lost the lease, so a waiter gets that node and no
+// other. Its place in the queue is kept for the release.
+func TestTrap_T32_RedlockWaiterOfANodeThatLostTheLeaseIsWoken(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	g := holder.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	r.drop(0, "a")
+	hints := waiter.waits("a", "y")
+	require.Empty(t, r.holder(0, "a"))
+	require.NoError(t, holder.GiveUp(g))
+	redistest.Hinted(t, hints)
+	waiter.Obtain("a", "y", time.Minute)
+}
+
+// The node that has the queue is slow: the others have refused the waiter, and then
+// comes the release. So nobody will wake it.
+func TestTrap_T32_RedlockReleaseBeforeTheQueueAnswersIsNotMissed(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	g := holder.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "y"})
+	require.NoError(t, err)
+	waiter.wires[0].on(script.Vote, func(send func() error) error {
+		<-time.After(10 * headStart)
+		require.NoError(t, holder.GiveUp(g))
+		r.eventually(func() bool { return r.holders("a", "") == 3 })
+		return send()
+	})
+	if _, err = waiter.Try("a", "y", time.Minute); err != nil {
+		require.ErrorIs(t, err, abstractions.ErrHeld)
+		redistest.Hinted(t, w.C)
+	}
+}
+
+// The release comes while somebody else has the queue's node, in vain.
+func TestTrap_T32_RedlockWakeUpThatIsMissedComesLater(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter, third := r.process(), r.process(), r.process()
+	g := holder.Take("a", "x", time.Minute)
+	r.eventually(func() bool { return r.holders("a", "x") == 3 })
+	hints := waiter.waits("a", "y")
+	r.drop(0, "a")
+	gate := make(chan struct{})
+	third.wires[0].on(script.Undo, delayed(gate))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := third.Acquire(ctx, abstractions.AcquireRequest{Name: "a", ID: "z", Owner: "me", TTL: time.Minute})
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	require.Equal(t, "z", r.holder(0, "a"), "not undone yet")
+	require.NoError(t, holder.GiveUp(g))
+	r.eventually(func() bool { return r.holders("a", "") == 2 })
+	holder.settle()
+	require.EqualValues(t, 1, r.admins[0].ZCard(t.Context(), r.keys("a").Queue).Val(), "woken now it would ask in vain")
+	close(gate)
+	redistest.Hinted(t, hints)
+	waiter.Obtain("a", "y", time.Minute)
+}
+
+// A process whose subscription fails everywhere polls.
+func TestRedlockWaitNeedsANode(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	for _, server := range r.servers {
+		server.Kill()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
+	redistest.Uncertain(t, err)
+	require.NotErrorIs(t, err, errSilent)
+	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
+	redistest.Uncertain(t, err)
+	require.ErrorIs(t, err, errSilent, "they are not waited for again so soon")
+	require.NoError(t, ctx.Err())
+}
+
+// A majority that is a little faster than the node that has the queue does not pass
+// over the waiter whose turn it is.
+func TestRedlockNewcomersHearWhoseTurnItIs(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.Take("first", "x", time.Minute) // so that servers know the script
+	p.settle()
+	others := make(chan struct{}, 2)
+	p.wires[0].on(script.Vote, func(send func() error) error {
+		<-others
+		<-others
+		return send()
+	})
+	for _, w := range p.wires[1:] {
+		w.on(script.Vote, func(send func() error) error {
+			defer func() { others <- struct{}{} }()
+			return send()
+		})
+	}
+	refused := 0
+	for i := range 40 {
+		name := fmt.Sprint("a", i)
+		now, err := r.admins[0].Time(t.Context()).Result()
+		require.NoError(t, err)
+		r.put(0, name, redistest.Reserved(now.UnixMicro(), now.Add(30*time.Second), "y"))
+		_, err = p.Try(name, "x", time.Minute)
+		if err != nil {
+			require.ErrorIs(t, err, abstractions.ErrHeld)
+			refused++
+		}
+		p.settle()
+	}
+	require.Greater(t, refused, 10, "of 40")
+}
+
+// The node that has the queue is in quarantine, and hears of the release before the
+// waiter joins: nobody will wake it.
+func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	losses["flushed"](r, 0)
+	g := holder.Take("a", "x", time.Minute)
+	holder.settle()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waiter.prepared()
+	w, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "y"})
+	require.NoError(t, err)
+	released := sync.OnceFunc(func() {
+		<-time.After(10 * headStart)
+		assert.NoError(t, holder.GiveUp(g))
+	})
+	waiter.wires[0].on(script.Vote, func(send func() error) error {
+		released()
+		return send()
+	})
+	if _, err = waiter.Try("a", "y", time.Minute); err != nil {
+		redistest.UntilServed(t, w.C, func() error { return second(waiter.Try("a", "y", time.Minute)) })
+	}
+}
+
+// The node in quarantine wakes the waiter before the others have heard of the release.
+// It does not wake it again.
+func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	losses["flushed"](r, 0)
+	g := holder.Take("a", "x", time.Minute)
+	waiter.prepared()
+	hints := waiter.waits("a", "y")
+	gate, open := newGate(t)
+	holder.wires[1].on(script.Release, delayed(gate))
+	holder.wires[2].on(script.Release, delayed(gate))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = holder.GiveUp(g) // it may take longer than a release has
+	}()
+	redistest.UntilServed(t, hints, func() error { return second(waiter.Try("a", "y", time.Minute)) })
+	open()
+	<-done
+}

@@ -1,0 +1,38 @@
+package script
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// AdmitText is sent as text: servers that know it have nothing else to tell.
+var AdmitText = read("admit")
+
+// What admit.lua may be asked to do.
+const (
+	Admit     = "admit"
+	Look      = "look"
+	Bootstrap = "bootstrap"
+)
+
+// Admission is the reply of admit.lua.
+type Admission struct {
+	Run, First string
+	Left       time.Duration // of the quarantine
+	New        bool          // it has had no vote since it had no data
+}
+
+// errAdmission is for a reply that is not admit.lua's.
+var errAdmission = fmt.Errorf("%w: the server's run can't be read", abstractions.ErrUnavailable)
+
+// ParseAdmission reads the reply of admit.lua.
+func ParseAdmission(values []any) (a Admission, err error) {
+	l := List{Rest: values}
+	a = Admission{Run: l.Text(), First: l.Text(), Left: l.Millis(), New: l.Int() == 1}
+	if l.Bad {
+		return a, errAdmission
+	}
+	return a, nil
+}

@@ -1,0 +1,9 @@
+package script
+
+import (
+	"testing"
+
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

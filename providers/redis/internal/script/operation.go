@@ -1,0 +1,144 @@
+package script
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// MaxTTL keeps instants within what Go can count.
+const MaxTTL = 100 * 365 * 24 * time.Hour
+
+// Operation is one operation: its script, keys and arguments, in the order in
+// which the head of that script has them.
+type Operation struct {
+	Script *Program
+	Keys   [2]string
+	Args   [7]string
+
+	Reply Reply // once it is done
+}
+
+// Reply is what a script says of one operation: an integer if all went well, a
+// list of a status and its particulars otherwise. An error is the whole call's:
+// then nothing is known of the operation but what the error tells.
+type Reply struct {
+	Value any
+	Err   error
+}
+
+// Claim is what the scripts store of an acquire.
+type Claim struct {
+	ID  string
+	TTL time.Duration
+	Content
+	// Channel is where to wake it if it waits; or empty.
+	Channel string
+}
+
+// Content is what people read of a lease, as it is stored.
+type Content struct{ Owner, Metadata string }
+
+// NewClaim is the claim of a request, which does not wait.
+func NewClaim(req abstractions.AcquireRequest) Claim {
+	c := Claim{ID: req.ID, TTL: req.TTL, Content: Content{Owner: req.Owner}}
+	if len(req.Metadata) > 0 {
+		c.Metadata = EncodeMetadata(req.Metadata)
+	}
+	return c
+}
+
+func (c Content) Text() string { return c.Owner + "\n" + c.Metadata }
+
+// Acquire asks for the name.
+func (k Keys) Acquire(c Claim) Operation {
+	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{c.ID, Milliseconds(c.TTL), k.keep(c.TTL), c.Text(), c.Channel}}
+}
+
+// Renew extends a lease.
+func (k Keys) Renew(r *abstractions.RenewRequest) Operation {
+	return Operation{Script: Renew, Keys: [2]string{k.Name}, Args: [7]string{head(r.ID, r.Token), Milliseconds(r.TTL), k.keep(r.TTL), EncodeMetadata(r.Metadata)}}
+}
+
+// Release gives a claim up.
+func (k Keys) Release(id string) Operation {
+	return Operation{Script: Release, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{id, k.keep(0)}}
+}
+
+// Break ends somebody's lease.
+func (k Keys) Break(r abstractions.BreakRequest) Operation {
+	immediate := "0"
+	if r.Immediate {
+		immediate = "1"
+	}
+	grace := min(max(r.Grace, time.Millisecond), MaxTTL) // PEXPIRE with 0 would free it now
+	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{digits(r.IfToken), immediate, Milliseconds(grace), k.keep(0), r.Actor + "\n" + r.Reason}}
+}
+
+// Inspect reads what is known of the name.
+func (k Keys) Inspect() Operation { return Operation{Script: Inspect, Keys: [2]string{k.Name}} }
+
+// Leave takes a waiter from the queue.
+func (k Keys) Leave(id, channel string) Operation {
+	return Operation{Script: Leave, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{id, channel}}
+}
+
+// Vote is an acquire at one node of Redlock. The claim's channel is where that node is to wake
+// it, floor the least token that the node should make up.
+func (k Keys) Vote(c Claim, try, floor int64) Operation {
+	op := k.Acquire(c)
+	op.Script, op.Args[5], op.Args[6] = Vote, digits(try), digits(floor)
+	return op
+}
+
+// Confirm makes a node of Redlock take the token that a majority has agreed on.
+func (k Keys) Confirm(c Claim, token, try int64) Operation {
+	return Operation{Script: Confirm, Keys: [2]string{k.Name}, Args: [7]string{c.ID, tokenText(token), digits(try), k.keep(c.TTL)}}
+}
+
+// Undo takes a vote back, also one that an attempt got whose number is less by a multiple of
+// step. It puts the claim back into the queue that its channel belongs to.
+func (k Keys) Undo(c Claim, try, step int64) Operation {
+	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{c.ID, digits(try), digits(step), c.Channel}}
+}
+
+// Relock is a renewal at one node of Redlock. With content, the lease's, and the attempt that
+// got it, a node that has lost the lease takes it again.
+func (k Keys) Relock(r *abstractions.RenewRequest, content string, try int64) Operation {
+	return Operation{Script: Relock, Keys: [2]string{k.Name}, Args: [7]string{
+		head(r.ID, r.Token), Milliseconds(r.TTL), k.keep(r.TTL), content, digits(try), EncodeMetadata(r.Metadata),
+	}}
+}
+
+// head is how the text of a name goes on at its state if a claim holds it.
+func head(id string, token int64) string { return "H" + tokenText(token) + " " + id + "\n" }
+
+// tokenText is a token as it is stored: texts of 16 digits compare as numbers do.
+func tokenText(token int64) string {
+	const zeros = "0000000000000000"
+	text := digits(token)
+	return zeros[min(len(text), len(zeros)):] + text
+}
+
+func digits(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Milliseconds is a duration as the scripts want it, rounded up; "0" is for ever.
+func Milliseconds(d time.Duration) string {
+	if d == abstractions.Infinite {
+		return "0"
+	}
+	return digits(int64((d-1)/time.Millisecond) + 1)
+}
+
+// millis is a duration as the scripts tell it.
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// Repeatable says that doing it twice is the same as doing it once.
+func (op *Operation) Repeatable() bool { return op.Script.repeatable }
+
+// Err is why it has no reply.
+func (op *Operation) Err() error { return op.Reply.Err }
+
+// Fail ends it without a reply.
+func (op *Operation) Fail(err error) { op.Reply = Reply{Err: err} }

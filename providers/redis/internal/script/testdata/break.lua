@@ -1,0 +1,260 @@
+#!lua flags=allow-oom
+-- The beginning of every script but admit.lua.
+--
+-- A call carries one operation or several, of any names, so that requests which happen
+-- at the same time can share a round trip (group commit). All of its operations are of
+-- one script. One that fails does not keep the others from being done. A server is one
+-- thread, and few commands, functions and strings are what it spends its time on.
+--
+-- A name is one key, and a text of lines:
+--
+--   1  version, flag, expiry, space, state, latest token, space, ID
+--   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
+--      (microseconds), if that is not what the token says; of Redlock six numbers more, see
+--      ballot.lua
+--   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
+--      and behind each
+--   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
+--   6  and 7, of a broken lease: by whom, and why
+--
+-- Line 1 has fixed places. The version is 1. The flag is "-", or "w" if somebody may
+-- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
+-- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
+-- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
+-- the name is held while the expiry is ahead of the clock; an ID stays after that.
+-- The key itself expires once nothing in it matters any more.
+--
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
+-- time of arrival.
+--
+-- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
+-- compare as numbers do.
+--
+-- Time is the server's, and stands still while a script runs
+-- (redis.io/docs/latest/develop/programmability/eval-intro).
+--
+-- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens.
+-- ARGV[2] is for how long (ms) a server of Redlock, whose marker is KEYS[1], casts no
+-- vote by the caller's count; else it is empty. Times to keep a key are ms, or "0" for ever.
+--
+-- The reply has an element for each operation: an integer if all went well, else a
+-- list of a status and what belongs to it.
+
+local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
+local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
+local EMPTY = '1w' .. NEVER .. ' F' .. NONE .. ' \n\n ' -- of a name that is not known; there may be a queue
+
+local call, sub, find, match = redis.call, string.sub, string.find, string.match
+
+local t = redis.pcall('TIME')
+if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
+local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
+local nowMillis = sub(now, 1, 13)
+if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
+
+-- read is the text of a name.
+local function read(key)
+  local text = call('GET', key) or EMPTY
+  if not find(text, '^1[-wm]%d+ %u%d+ ') then
+    error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
+  end
+  return text
+end
+
+-- tokenText is a number as a token is stored.
+local function tokenText(token) return string.format('%016.0f', token) end
+
+-- write stores a text for some time (ms): until its latest token is in the past too, so
+-- that the clock alone then makes the next token greater.
+local function write(key, text, token, keep)
+  if keep == '0' then
+    call('SET', key, text)
+  elseif token <= now then
+    call('SET', key, text, 'PX', keep)
+  else
+    call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))
+  end
+end
+
+-- deadline is the expiry of a lease that begins now. It has the started millisecond too.
+local function deadline(ttl)
+  return ttl == '0' and FOREVER or nowMillis + ttl + 1 .. ''
+end
+
+-- hasEnded says whether an ID is among those that ended, and whether it was broken.
+local function hasEnded(ended, id)
+  if not find(ended, id, 1, true) then return false, false end
+  if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
+  return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
+end
+
+-- remember puts an ID, with a "!" if it was broken, before the others that ended, and
+-- drops those for which there is no room.
+local REMEMBERED = '^ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ '
+local function remember(ended, id)
+  ended = ' ' .. id .. ended
+  return match(ended, REMEMBERED) or ended
+end
+
+-- A server of Redlock that has lost its data, or some of it, may have held leases that
+-- it knows no more of, so its answer must not count until the longest has run out: the
+-- quarantine, which admit.lua begins.
+local mute, firstKey = 0, 0
+if ARGV[2] ~= '' then
+  firstKey = 1
+  local marker = call('GET', KEYS[1])
+  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
+  local till, rest = match(marker, '^(%d+)(.*)$')
+  mute = math.max(0, till - nowMillis)
+  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    mute = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
+  end
+end
+-- How a name becomes free, and the next waiter is woken. Included where needed.
+
+local GRACE = 200 -- ms for which a name is reserved for the waiter who was woken
+
+-- tell tells a waiter when to ask (ms from now). It returns the waiter's ID, or nil
+-- if nobody listens on its channel: then its process is gone. What fails here, for
+-- want of rights say, must not fail the release: pcall.
+local function tell(waiter, after, key)
+  local id, channel = match(waiter, '^(%S+) (.*)$')
+  local heard = redis.pcall('PUBLISH', channel, id .. ' ' .. after .. ' ' .. key)
+  if type(heard) == 'number' and (heard > 0 or ARGV[1] == '1') then return id end
+end
+
+-- prepare tells waiters when it will be their turn if all before them hang: a
+-- reservation each. A release stays cheap: it tells those of rank 0, 1, 2, 4, 8, 16, 32.
+-- It returns the flag of the name.
+local function prepare(key, queue)
+  local rank = 0
+  while rank <= 32 do
+    local found = redis.pcall('ZRANGE', queue, rank, rank)
+    local waiter = found[1]
+    if not waiter then return (rank > 0 or found.err) and 'w' or '-' end
+    if tell(waiter, (rank + 1) * GRACE, key) then
+      rank = math.max(rank + 1, 2 * rank)
+    elseif redis.pcall('ZREM', queue, waiter) ~= 1 then
+      return 'w'
+    end
+  end
+  return 'w'
+end
+
+-- vacant is the text of a name that nobody holds. It is reserved for the first of those
+-- who wait, if the flag says that somebody may: that one is told, and others are
+-- prepared in case it hangs.
+local function vacant(k, flag, token, ended)
+  local key, queue = KEYS[k + 1], KEYS[k + 2]
+  local id
+  while flag ~= '-' and not id do
+    local popped = redis.pcall('ZPOPMIN', queue)
+    if popped.err then break end -- others may have the right
+    if popped[1] then
+      id = tell(popped[1], 0, key)
+    else
+      flag = '-'
+    end
+  end
+  if not id then return '1' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
+  return '1' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended
+end
+-- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
+-- needed.
+--
+-- The claims of a name compete for it, and the attempts of one claim (it is asked for
+-- again when a reply was lost, maybe by two callers at a time) must agree on its token.
+-- Six numbers behind the TTL and the time are for that:
+--
+--   promise  the latest attempt that has asked. Of earlier ones nothing is accepted.
+--   made     the attempt that got the name here.
+--   won      0 while the token is the one that this node has made up, else the attempt
+--            that has agreed on it with a majority. Also of a lease that was renewed.
+--   before   the latest token before the lease: a token not above it is not accepted.
+--   kept     1 once a renewal has seen to it that the node has the right token.
+--   token    the claim's, which may be below the name's latest.
+--
+-- Attempts are numbers, later ones higher, of which no two are alike.
+
+local VOTED, OVERTAKEN = 8, 9
+
+-- open takes a text apart.
+local function open(text)
+  local r = {}
+  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.won, r.before, r.kept, r.token, r.ended, r.content =
+    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
+  r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
+  if r.token == '' then r.token = r.last end
+  return r
+end
+
+-- seal puts the text of a name together again that somebody holds.
+local function seal(r)
+  local line = r.ttl
+  if r.at ~= '' then line = line .. ' ' .. r.at end
+  if r.promise ~= '' then
+    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.won .. ' ' .. r.before .. ' ' .. r.kept .. ' ' .. r.token
+  end
+  return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. '\n' .. r.content
+end
+-- break: name queue; token-or-0 immediate grace keep note. The note is who breaks
+-- the lease and why, a line each: those of the first to do so are kept. Replies whether
+-- the name was held, the latest token, and the time left (ms).
+
+-- stir tells the first who waits that an infinite lease ends. It keeps its place.
+local function stir(k)
+  local head = redis.pcall('ZRANGE', KEYS[k + 2], 0, 0)[1]
+  if head then tell(head, 0, KEYS[k + 1]) end
+end
+
+local function run(k, a)
+  local key, ifToken, immediate, keep = KEYS[k + 1], tonumber(ARGV[a + 1]), ARGV[a + 2] == '1', ARGV[a + 4]
+  local r = open(read(key))
+  if mute > 0 then -- its word does not count, but waiters here are woken by nobody else
+    if immediate and r.flag ~= '-' then
+      local text = vacant(k, r.flag, r.last, r.ended)
+      if sub(text, 17, 17) == 'R' and not r.held then write(key, text, r.last, keep) end
+    end
+    return {QUARANTINED, mute}
+  end
+  local token = tonumber(r.held and r.token or r.last)
+  if ifToken > 0 and token ~= ifToken then return {STALE, token} end
+  if not r.held then return {BROKEN, 0, token, 0} end
+  if not hasEnded(r.ended, r.id) then r.ended = remember(r.ended, r.id .. '!') end
+  if immediate then
+    write(key, vacant(k, r.flag, r.last, r.ended), r.last, keep)
+    return {BROKEN, 1, token, 0}
+  end
+  local infinite = r.till == FOREVER
+  if infinite then r.till = nowMillis + ARGV[a + 3] .. '' end
+  local left = r.till - nowMillis
+  if r.state == 'H' then
+    r.state, r.content = 'B', r.content .. '\n' .. ARGV[a + 5]
+    write(key, seal(r), r.last, keep == '0' and keep or keep + left)
+  end
+  if infinite then stir(k) end
+  return {BROKEN, 1, token, left}
+end
+local KEYS_EACH, ARGS_EACH = 2, 5
+-- The end of every script but admit.lua. An operation's keys and arguments follow the
+-- k-th key and the a-th argument, KEYS_EACH and ARGS_EACH of them.
+
+local replies, k, a = {}, firstKey, 2
+while a < #ARGV do
+  local ok, reply = pcall(run, k, a)
+  if not ok then
+    -- The error of an operation begins with its code. Of a right that is missing in a
+    -- script Redis 7.0 says no more than ERR, so that is asked for.
+    local reason = type(reply) == 'table' and reply.err or tostring(reply)
+    for _, command in ipairs(sub(reason, 1, 4) == 'ERR ' and redis.acl_check_cmd and {'get', 'set', 'zadd', 'pexpire', 'zrem'} or {}) do
+      for i = k + 1, k + KEYS_EACH do
+        if not redis.acl_check_cmd(command, KEYS[i]) then reason = 'NOPERM no right to ' .. command end
+      end
+    end
+    reply = {FAILED, reason}
+  end
+  replies[#replies + 1] = reply
+  k, a = k + KEYS_EACH, a + ARGS_EACH
+end
+return replies

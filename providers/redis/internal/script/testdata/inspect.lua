@@ -1,0 +1,140 @@
+-- The beginning of every script but admit.lua.
+--
+-- A call carries one operation or several, of any names, so that requests which happen
+-- at the same time can share a round trip (group commit). All of its operations are of
+-- one script. One that fails does not keep the others from being done. A server is one
+-- thread, and few commands, functions and strings are what it spends its time on.
+--
+-- A name is one key, and a text of lines:
+--
+--   1  version, flag, expiry, space, state, latest token, space, ID
+--   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
+--      (microseconds), if that is not what the token says; of Redlock six numbers more, see
+--      ballot.lua
+--   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
+--      and behind each
+--   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
+--   6  and 7, of a broken lease: by whom, and why
+--
+-- Line 1 has fixed places. The version is 1. The flag is "-", or "w" if somebody may
+-- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
+-- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
+-- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
+-- the name is held while the expiry is ahead of the clock; an ID stays after that.
+-- The key itself expires once nothing in it matters any more.
+--
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
+-- time of arrival.
+--
+-- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
+-- compare as numbers do.
+--
+-- Time is the server's, and stands still while a script runs
+-- (redis.io/docs/latest/develop/programmability/eval-intro).
+--
+-- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens.
+-- ARGV[2] is for how long (ms) a server of Redlock, whose marker is KEYS[1], casts no
+-- vote by the caller's count; else it is empty. Times to keep a key are ms, or "0" for ever.
+--
+-- The reply has an element for each operation: an integer if all went well, else a
+-- list of a status and what belongs to it.
+
+local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
+local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
+local EMPTY = '1w' .. NEVER .. ' F' .. NONE .. ' \n\n ' -- of a name that is not known; there may be a queue
+
+local call, sub, find, match = redis.call, string.sub, string.find, string.match
+
+local t = redis.pcall('TIME')
+if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
+local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
+local nowMillis = sub(now, 1, 13)
+if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
+
+-- read is the text of a name.
+local function read(key)
+  local text = call('GET', key) or EMPTY
+  if not find(text, '^1[-wm]%d+ %u%d+ ') then
+    error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
+  end
+  return text
+end
+
+-- tokenText is a number as a token is stored.
+local function tokenText(token) return string.format('%016.0f', token) end
+
+-- write stores a text for some time (ms): until its latest token is in the past too, so
+-- that the clock alone then makes the next token greater.
+local function write(key, text, token, keep)
+  if keep == '0' then
+    call('SET', key, text)
+  elseif token <= now then
+    call('SET', key, text, 'PX', keep)
+  else
+    call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))
+  end
+end
+
+-- deadline is the expiry of a lease that begins now. It has the started millisecond too.
+local function deadline(ttl)
+  return ttl == '0' and FOREVER or nowMillis + ttl + 1 .. ''
+end
+
+-- hasEnded says whether an ID is among those that ended, and whether it was broken.
+local function hasEnded(ended, id)
+  if not find(ended, id, 1, true) then return false, false end
+  if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
+  return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
+end
+
+-- remember puts an ID, with a "!" if it was broken, before the others that ended, and
+-- drops those for which there is no room.
+local REMEMBERED = '^ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ '
+local function remember(ended, id)
+  ended = ' ' .. id .. ended
+  return match(ended, REMEMBERED) or ended
+end
+
+-- A server of Redlock that has lost its data, or some of it, may have held leases that
+-- it knows no more of, so its answer must not count until the longest has run out: the
+-- quarantine, which admit.lua begins.
+local mute, firstKey = 0, 0
+if ARGV[2] ~= '' then
+  firstKey = 1
+  local marker = call('GET', KEYS[1])
+  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
+  local till, rest = match(marker, '^(%d+)(.*)$')
+  mute = math.max(0, till - nowMillis)
+  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    mute = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
+  end
+end
+-- inspect: name; no arguments but one that is empty. Changes nothing.
+
+local function run(k)
+  if mute > 0 then return {QUARANTINED, mute} end
+  return {SEEN, read(KEYS[k + 1]), now}
+end
+local KEYS_EACH, ARGS_EACH = 1, 1
+-- The end of every script but admit.lua. An operation's keys and arguments follow the
+-- k-th key and the a-th argument, KEYS_EACH and ARGS_EACH of them.
+
+local replies, k, a = {}, firstKey, 2
+while a < #ARGV do
+  local ok, reply = pcall(run, k, a)
+  if not ok then
+    -- The error of an operation begins with its code. Of a right that is missing in a
+    -- script Redis 7.0 says no more than ERR, so that is asked for.
+    local reason = type(reply) == 'table' and reply.err or tostring(reply)
+    for _, command in ipairs(sub(reason, 1, 4) == 'ERR ' and redis.acl_check_cmd and {'get', 'set', 'zadd', 'pexpire', 'zrem'} or {}) do
+      for i = k + 1, k + KEYS_EACH do
+        if not redis.acl_check_cmd(command, KEYS[i]) then reason = 'NOPERM no right to ' .. command end
+      end
+    end
+    reply = {FAILED, reason}
+  end
+  replies[#replies + 1] = reply
+  k, a = k + KEYS_EACH, a + ARGS_EACH
+end
+return replies

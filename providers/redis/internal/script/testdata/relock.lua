@@ -1,0 +1,227 @@
+#!lua flags=allow-oom
+-- The beginning of every script but admit.lua.
+--
+-- A call carries one operation or several, of any names, so that requests which happen
+-- at the same time can share a round trip (group commit). All of its operations are of
+-- one script. One that fails does not keep the others from being done. A server is one
+-- thread, and few commands, functions and strings are what it spends its time on.
+--
+-- A name is one key, and a text of lines:
+--
+--   1  version, flag, expiry, space, state, latest token, space, ID
+--   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
+--      (microseconds), if that is not what the token says; of Redlock six numbers more, see
+--      ballot.lua
+--   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
+--      and behind each
+--   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
+--   6  and 7, of a broken lease: by whom, and why
+--
+-- Line 1 has fixed places. The version is 1. The flag is "-", or "w" if somebody may
+-- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
+-- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
+-- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
+-- the name is held while the expiry is ahead of the clock; an ID stays after that.
+-- The key itself expires once nothing in it matters any more.
+--
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
+-- time of arrival.
+--
+-- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
+-- compare as numbers do.
+--
+-- Time is the server's, and stands still while a script runs
+-- (redis.io/docs/latest/develop/programmability/eval-intro).
+--
+-- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens.
+-- ARGV[2] is for how long (ms) a server of Redlock, whose marker is KEYS[1], casts no
+-- vote by the caller's count; else it is empty. Times to keep a key are ms, or "0" for ever.
+--
+-- The reply has an element for each operation: an integer if all went well, else a
+-- list of a status and what belongs to it.
+
+local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
+local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
+local EMPTY = '1w' .. NEVER .. ' F' .. NONE .. ' \n\n ' -- of a name that is not known; there may be a queue
+
+local call, sub, find, match = redis.call, string.sub, string.find, string.match
+
+local t = redis.pcall('TIME')
+if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
+local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
+local nowMillis = sub(now, 1, 13)
+if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
+
+-- read is the text of a name.
+local function read(key)
+  local text = call('GET', key) or EMPTY
+  if not find(text, '^1[-wm]%d+ %u%d+ ') then
+    error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
+  end
+  return text
+end
+
+-- tokenText is a number as a token is stored.
+local function tokenText(token) return string.format('%016.0f', token) end
+
+-- write stores a text for some time (ms): until its latest token is in the past too, so
+-- that the clock alone then makes the next token greater.
+local function write(key, text, token, keep)
+  if keep == '0' then
+    call('SET', key, text)
+  elseif token <= now then
+    call('SET', key, text, 'PX', keep)
+  else
+    call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))
+  end
+end
+
+-- deadline is the expiry of a lease that begins now. It has the started millisecond too.
+local function deadline(ttl)
+  return ttl == '0' and FOREVER or nowMillis + ttl + 1 .. ''
+end
+
+-- hasEnded says whether an ID is among those that ended, and whether it was broken.
+local function hasEnded(ended, id)
+  if not find(ended, id, 1, true) then return false, false end
+  if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
+  return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
+end
+
+-- remember puts an ID, with a "!" if it was broken, before the others that ended, and
+-- drops those for which there is no room.
+local REMEMBERED = '^ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ '
+local function remember(ended, id)
+  ended = ' ' .. id .. ended
+  return match(ended, REMEMBERED) or ended
+end
+
+-- A server of Redlock that has lost its data, or some of it, may have held leases that
+-- it knows no more of, so its answer must not count until the longest has run out: the
+-- quarantine, which admit.lua begins.
+local mute, firstKey = 0, 0
+if ARGV[2] ~= '' then
+  firstKey = 1
+  local marker = call('GET', KEYS[1])
+  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
+  local till, rest = match(marker, '^(%d+)(.*)$')
+  mute = math.max(0, till - nowMillis)
+  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    mute = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
+  end
+end
+-- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
+-- needed.
+--
+-- The claims of a name compete for it, and the attempts of one claim (it is asked for
+-- again when a reply was lost, maybe by two callers at a time) must agree on its token.
+-- Six numbers behind the TTL and the time are for that:
+--
+--   promise  the latest attempt that has asked. Of earlier ones nothing is accepted.
+--   made     the attempt that got the name here.
+--   won      0 while the token is the one that this node has made up, else the attempt
+--            that has agreed on it with a majority. Also of a lease that was renewed.
+--   before   the latest token before the lease: a token not above it is not accepted.
+--   kept     1 once a renewal has seen to it that the node has the right token.
+--   token    the claim's, which may be below the name's latest.
+--
+-- Attempts are numbers, later ones higher, of which no two are alike.
+
+local VOTED, OVERTAKEN = 8, 9
+
+-- open takes a text apart.
+local function open(text)
+  local r = {}
+  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.won, r.before, r.kept, r.token, r.ended, r.content =
+    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
+  r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
+  if r.token == '' then r.token = r.last end
+  return r
+end
+
+-- seal puts the text of a name together again that somebody holds.
+local function seal(r)
+  local line = r.ttl
+  if r.at ~= '' then line = line .. ' ' .. r.at end
+  if r.promise ~= '' then
+    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.won .. ' ' .. r.before .. ' ' .. r.kept .. ' ' .. r.token
+  end
+  return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. '\n' .. r.content
+end
+-- relock (Redlock): name; head ttl keep content try metadata.
+--
+-- A renewal on a node that may have lost the lease, or never had it. Unless content is
+-- empty the token is known to be the claim's, and it takes the node again if that has
+-- granted the name to nobody since, so that its latest token is no newer than ours; but not
+-- after the release, which the node remembers. The metadata, unless empty, replace what
+-- is stored. Replies 0, or why the claim is lost here: broken, taken, gone, expired; or,
+-- where the node alone can't tell, newer or older, as its token is.
+
+-- hold renews what the claim holds here. The first renewal makes sure that the node
+-- has the token that the majority agreed on.
+local function hold(key, r, token, a)
+  local settled = r.won ~= '0' or r.kept == '1'
+  if r.token ~= token and ARGV[a + 4] == '' then
+    if r.token > token then return {LOST, settled and 'taken' or 'newer'} end
+    return {LOST, settled and 'gone' or 'older'}
+  end
+  r.ttl, r.till = ARGV[a + 2], deadline(ARGV[a + 2])
+  if ARGV[a + 6] ~= '' then r.content = match(r.content, '^[^\n]*\n') .. ARGV[a + 6] end
+  if r.token ~= token or r.kept ~= '1' then
+    r.token, r.won, r.kept = token, r.promise, '1'
+    if r.last < token then r.last = token end
+  end
+  write(key, seal(r), r.last, ARGV[a + 3])
+  return 0
+end
+
+-- lost is why the claim does not hold the node.
+local function lost(r, id, token)
+  if r.state == 'B' and r.id == id then return 'broken', match(r.content, '\n([^\n]*\n[^\n]*)$') end
+  local over, broken = hasEnded(r.ended, id)
+  if over then return broken and 'broken' or 'gone' end
+  if r.held then return r.token > token and 'taken' or 'gone' end
+  if r.last > token then return 'newer' end -- somebody got this node, maybe no other
+  if r.last == token then return 'expired' end
+  return (r.last ~= NONE or r.ended ~= ' ') and 'older' or 'gone'
+end
+
+local function run(k, a)
+  if mute > 0 then return {QUARANTINED, mute} end
+  local key, ttl, content, try = KEYS[k + 1], ARGV[a + 2], ARGV[a + 4], ARGV[a + 5]
+  local token, id = match(ARGV[a + 1], '^H(%S+) ([^\n]*)')
+  local r = open(read(key))
+  if r.held and r.state == 'H' and r.id == id then return hold(key, r, token, a) end
+  local reason, note = lost(r, id, token)
+  local never = reason == 'expired' or reason == 'older' or r.last == NONE and r.ended == ' '
+  if r.held or content == '' or not never then return {LOST, reason, note} end
+  if r.last >= token then r.last = tokenText(token - 1) end -- the token itself is from before, and ours
+  r.till, r.state, r.id, r.ttl, r.at, r.content = deadline(ttl), 'H', id, ttl, token, content
+  r.promise, r.made, r.won, r.before, r.kept, r.token = try, try, try, r.last, '1', token
+  r.last = token
+  write(key, seal(r), r.last, ARGV[a + 3])
+  return 0
+end
+local KEYS_EACH, ARGS_EACH = 1, 6
+-- The end of every script but admit.lua. An operation's keys and arguments follow the
+-- k-th key and the a-th argument, KEYS_EACH and ARGS_EACH of them.
+
+local replies, k, a = {}, firstKey, 2
+while a < #ARGV do
+  local ok, reply = pcall(run, k, a)
+  if not ok then
+    -- The error of an operation begins with its code. Of a right that is missing in a
+    -- script Redis 7.0 says no more than ERR, so that is asked for.
+    local reason = type(reply) == 'table' and reply.err or tostring(reply)
+    for _, command in ipairs(sub(reason, 1, 4) == 'ERR ' and redis.acl_check_cmd and {'get', 'set', 'zadd', 'pexpire', 'zrem'} or {}) do
+      for i = k + 1, k + KEYS_EACH do
+        if not redis.acl_check_cmd(command, KEYS[i]) then reason = 'NOPERM no right to ' .. command end
+      end
+    end
+    reply = {FAILED, reason}
+  end
+  replies[#replies + 1] = reply
+  k, a = k + KEYS_EACH, a + ARGS_EACH
+end
+return replies

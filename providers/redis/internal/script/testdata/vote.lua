@@ -1,0 +1,266 @@
+-- The beginning of every script but admit.lua.
+--
+-- A call carries one operation or several, of any names, so that requests which happen
+-- at the same time can share a round trip (group commit). All of its operations are of
+-- one script. One that fails does not keep the others from being done. A server is one
+-- thread, and few commands, functions and strings are what it spends its time on.
+--
+-- A name is one key, and a text of lines:
+--
+--   1  version, flag, expiry, space, state, latest token, space, ID
+--   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
+--      (microseconds), if that is not what the token says; of Redlock six numbers more, see
+--      ballot.lua
+--   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
+--      and behind each
+--   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
+--   6  and 7, of a broken lease: by whom, and why
+--
+-- Line 1 has fixed places. The version is 1. The flag is "-", or "w" if somebody may
+-- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
+-- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
+-- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
+-- the name is held while the expiry is ahead of the clock; an ID stays after that.
+-- The key itself expires once nothing in it matters any more.
+--
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
+-- time of arrival.
+--
+-- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
+-- compare as numbers do.
+--
+-- Time is the server's, and stands still while a script runs
+-- (redis.io/docs/latest/develop/programmability/eval-intro).
+--
+-- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens.
+-- ARGV[2] is for how long (ms) a server of Redlock, whose marker is KEYS[1], casts no
+-- vote by the caller's count; else it is empty. Times to keep a key are ms, or "0" for ever.
+--
+-- The reply has an element for each operation: an integer if all went well, else a
+-- list of a status and what belongs to it.
+
+local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
+local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
+local EMPTY = '1w' .. NEVER .. ' F' .. NONE .. ' \n\n ' -- of a name that is not known; there may be a queue
+
+local call, sub, find, match = redis.call, string.sub, string.find, string.match
+
+local t = redis.pcall('TIME')
+if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
+local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
+local nowMillis = sub(now, 1, 13)
+if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
+
+-- read is the text of a name.
+local function read(key)
+  local text = call('GET', key) or EMPTY
+  if not find(text, '^1[-wm]%d+ %u%d+ ') then
+    error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
+  end
+  return text
+end
+
+-- tokenText is a number as a token is stored.
+local function tokenText(token) return string.format('%016.0f', token) end
+
+-- write stores a text for some time (ms): until its latest token is in the past too, so
+-- that the clock alone then makes the next token greater.
+local function write(key, text, token, keep)
+  if keep == '0' then
+    call('SET', key, text)
+  elseif token <= now then
+    call('SET', key, text, 'PX', keep)
+  else
+    call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))
+  end
+end
+
+-- deadline is the expiry of a lease that begins now. It has the started millisecond too.
+local function deadline(ttl)
+  return ttl == '0' and FOREVER or nowMillis + ttl + 1 .. ''
+end
+
+-- hasEnded says whether an ID is among those that ended, and whether it was broken.
+local function hasEnded(ended, id)
+  if not find(ended, id, 1, true) then return false, false end
+  if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
+  return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
+end
+
+-- remember puts an ID, with a "!" if it was broken, before the others that ended, and
+-- drops those for which there is no room.
+local REMEMBERED = '^ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ '
+local function remember(ended, id)
+  ended = ' ' .. id .. ended
+  return match(ended, REMEMBERED) or ended
+end
+
+-- A server of Redlock that has lost its data, or some of it, may have held leases that
+-- it knows no more of, so its answer must not count until the longest has run out: the
+-- quarantine, which admit.lua begins.
+local mute, firstKey = 0, 0
+if ARGV[2] ~= '' then
+  firstKey = 1
+  local marker = call('GET', KEYS[1])
+  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
+  local till, rest = match(marker, '^(%d+)(.*)$')
+  mute = math.max(0, till - nowMillis)
+  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    mute = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
+  end
+end
+-- Where an acquire that is refused waits. The arguments of those who ask begin with
+-- id ttl keep content channel; their keys are the name and the queue.
+
+local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
+
+-- enqueue has a claim wait, in the place that it has or else as the last, and says so in
+-- the name. Without memory it gets no place, and asks again from time to time.
+local function enqueue(k, text, id, channel)
+  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. channel)
+  if type(done) == 'number' then
+    call('PEXPIRE', KEYS[k + 2], QUEUED)
+    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '1w' .. sub(text, 3), 'KEEPTTL') end
+  elseif sub(done.err, 1, 4) ~= 'OOM ' then
+    error(done)
+  end
+end
+
+-- settled is the text of a name that is held. An expiry further away than the lease's TTL
+-- was written before the clock was set back: its holder, who asked before now, trusts it
+-- for one TTL from now at most.
+local function settled(k, text)
+  local ttl = match(text, '^[^\n]*\n(%d+)', 35)
+  if not ttl or ttl == '0' or sub(text, 3, 15) <= deadline(ttl) then return text end
+  text = sub(text, 1, 2) .. deadline(ttl) .. sub(text, 16)
+  redis.pcall('SET', KEYS[k + 1], text, 'KEEPTTL')
+  return text
+end
+
+-- refuse has the claim join the queue.
+local function refuse(k, a, text, reply)
+  if ARGV[a + 5] ~= '' then enqueue(k, text, ARGV[a + 1], ARGV[a + 5]) end
+  return reply
+end
+
+-- reserved says whether a name that nobody holds is another claim's; not if the clock
+-- was set back since.
+local function reserved(text, id)
+  if sub(text, 17, 17) ~= 'R' or sub(text, 35, 35 + #id) == id .. '\n' then return false end
+  local left = sub(text, 3, 15) - nowMillis
+  return left > 0 and left <= 60000
+end
+-- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
+-- needed.
+--
+-- The claims of a name compete for it, and the attempts of one claim (it is asked for
+-- again when a reply was lost, maybe by two callers at a time) must agree on its token.
+-- Six numbers behind the TTL and the time are for that:
+--
+--   promise  the latest attempt that has asked. Of earlier ones nothing is accepted.
+--   made     the attempt that got the name here.
+--   won      0 while the token is the one that this node has made up, else the attempt
+--            that has agreed on it with a majority. Also of a lease that was renewed.
+--   before   the latest token before the lease: a token not above it is not accepted.
+--   kept     1 once a renewal has seen to it that the node has the right token.
+--   token    the claim's, which may be below the name's latest.
+--
+-- Attempts are numbers, later ones higher, of which no two are alike.
+
+local VOTED, OVERTAKEN = 8, 9
+
+-- open takes a text apart.
+local function open(text)
+  local r = {}
+  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.won, r.before, r.kept, r.token, r.ended, r.content =
+    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
+  r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
+  if r.token == '' then r.token = r.last end
+  return r
+end
+
+-- seal puts the text of a name together again that somebody holds.
+local function seal(r)
+  local line = r.ttl
+  if r.at ~= '' then line = line .. ' ' .. r.at end
+  if r.promise ~= '' then
+    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.won .. ' ' .. r.before .. ' ' .. r.kept .. ' ' .. r.token
+  end
+  return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. '\n' .. r.content
+end
+-- vote (Redlock): name queue; id ttl keep content channel try floor.
+--
+-- An acquire at one node. floor is what the caller takes for the latest clock of all
+-- nodes, and a little more: a node that is not far behind makes it the token, so
+-- that most often all nodes make the same one and need not be told the highest. Replies,
+-- if the claim holds this node, with VOTED and a text: token won made promise before
+-- clock, and the ID that was released here last. A node in quarantine tells that too.
+
+local AHEAD = 100000 -- microseconds by which a token may be ahead of this node's clock
+
+local function voted(r, freed)
+  return {VOTED, r.token .. ' ' .. r.won .. ' ' .. r.made .. ' ' .. r.promise .. ' ' .. r.before .. ' ' .. now .. ' ' .. freed}
+end
+
+local function lastReleased(r) return match(r.ended, '^ ([^ !]+) ') or '' end
+
+-- again: the claim holds this node already. The lease is never shortened.
+local function again(key, r, a)
+  if r.state == 'B' then return {ENDED} end
+  local ttl, try, till = ARGV[a + 2], ARGV[a + 6], deadline(ARGV[a + 2])
+  if tonumber(try) > tonumber(r.promise) then r.promise = try end
+  if till > r.till then
+    r.ttl, r.till = ttl, till
+    write(key, seal(r), r.last, ARGV[a + 3])
+  else
+    call('SET', key, seal(r), 'KEEPTTL')
+  end
+  return voted(r, '')
+end
+
+local function run(k, a)
+  local key, id, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 6], tonumber(ARGV[a + 7])
+  local text = read(key)
+  local r = open(text)
+  if mute > 0 then return refuse(k, a, text, {QUARANTINED, mute, lastReleased(r)}) end -- it wakes waiters all the same
+  if r.state == 'B' and not hasEnded(r.ended, r.id) then r.ended = remember(r.ended, r.id .. '!') end
+  if hasEnded(r.ended, id) then return {ENDED} end
+  if r.held and r.id == id then return again(key, r, a) end
+  if r.held or reserved(text, id) then
+    text = settled(k, text)
+    return refuse(k, a, text, {SEEN, text, now})
+  end
+  if floor - now > AHEAD then floor = 0 end
+  local token = math.max(r.last + 1, tonumber(now), floor)
+  if token >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
+  local freed = lastReleased(r)
+  r.till, r.state, r.id, r.ttl, r.at = deadline(ARGV[a + 2]), 'H', id, ARGV[a + 2], now
+  r.promise, r.made, r.won, r.before, r.kept, r.token = try, try, '0', r.last, '0', tokenText(token)
+  r.last, r.content = r.token, ARGV[a + 4]
+  write(key, seal(r), r.last, ARGV[a + 3])
+  if ARGV[a + 5] ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. ARGV[a + 5]) end
+  return voted(r, freed)
+end
+local KEYS_EACH, ARGS_EACH = 2, 7
+-- The end of every script but admit.lua. An operation's keys and arguments follow the
+-- k-th key and the a-th argument, KEYS_EACH and ARGS_EACH of them.
+
+local replies, k, a = {}, firstKey, 2
+while a < #ARGV do
+  local ok, reply = pcall(run, k, a)
+  if not ok then
+    -- The error of an operation begins with its code. Of a right that is missing in a
+    -- script Redis 7.0 says no more than ERR, so that is asked for.
+    local reason = type(reply) == 'table' and reply.err or tostring(reply)
+    for _, command in ipairs(sub(reason, 1, 4) == 'ERR ' and redis.acl_check_cmd and {'get', 'set', 'zadd', 'pexpire', 'zrem'} or {}) do
+      for i = k + 1, k + KEYS_EACH do
+        if not redis.acl_check_cmd(command, KEYS[i]) then reason = 'NOPERM no right to ' .. command end
+      end
+    end
+    reply = {FAILED, reason}
+  end
+  replies[#replies + 1] = reply
+  k, a = k + KEYS_EACH, a + ARGS_EACH
+end
+return replies

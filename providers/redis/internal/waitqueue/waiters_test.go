@@ -1,0 +1,108 @@
+package waitqueue
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAHintForLaterComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &waiter{hints: make(chan struct{}, 1)}
+		ws := &Queue{byID: map[string]*waiter{"w": w}}
+		for _, after := range []time.Duration{200 * time.Millisecond, time.Millisecond, 0} {
+			began := time.Now()
+			ws.message(fmt.Sprintf("w %d leasing:{n}", after.Milliseconds()))
+			<-w.hints
+			require.Equal(t, after, time.Since(began))
+		}
+		ws.message("w 200 leasing:{n}")
+		ws.leave("w", w)
+		<-time.After(time.Minute)
+		require.Empty(t, w.hints, "who has left is told nothing")
+	})
+}
+
+// listening is a queue that listens to nobody, and notes who leaves.
+func listening(left *[]string) *Queue {
+	q := New(nil, "channel", func(_ context.Context, _ script.Keys, id string) { *left = append(*left, id) })
+	q.subscription.live.Store(true)
+	return q
+}
+
+// A claim that is registered again keeps its place, whichever of its registrations ends
+// first.
+func TestARegistrationEndsWithTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var left []string
+		q := listening(&left)
+		register := func(id string) (leave func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, err := q.Register(ctx, script.Keys{}, id)
+			require.NoError(t, err)
+			return func() {
+				cancel()
+				synctest.Wait()
+			}
+		}
+		first := register("asked")
+		require.Equal(t, "channel", q.ChannelOf("asked"))
+		second := register("asked") // and never asks
+		first()
+		require.Empty(t, left)
+		second()
+		require.Equal(t, []string{"asked"}, left)
+
+		register("never asked")()
+		require.Len(t, left, 1)
+
+		leave := register("served")
+		q.ChannelOf("served")
+		q.Served("served")
+		leave()
+		require.Len(t, left, 1)
+	})
+}
+
+func TestWaitingForASubscriptionIsBounded(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // and says nothing
+	require.NoError(t, err)
+	defer listener.Close()
+	client := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), DialTimeout: time.Second, ReadTimeout: time.Second, MaxRetries: -1, DialerRetries: 1})
+	defer client.Close()
+	q := New(client, "channel", nil)
+	require.LessOrEqual(t, q.subscription.heartbeat, time.Minute)
+	q.subscription.heartbeat = time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = q.Register(ctx, script.Keys{}, "a")
+	redistest.Uncertain(t, err)
+
+	unbounded := make(chan error, 1)
+	register := func() {
+		_, err := q.Register(context.Background(), script.Keys{}, "a")
+		unbounded <- err
+	}
+	go register()
+	select {
+	case err := <-unbounded:
+		redistest.Uncertain(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for ever")
+	}
+
+	go register()
+	began := time.Now()
+	q.Close()
+	require.Less(t, time.Since(began), 30*time.Second)
+	require.Error(t, <-unbounded)
+}
