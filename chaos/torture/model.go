@@ -18,6 +18,7 @@ type lease struct {
 	now, runsOut time.Duration
 	breaking     bool // renewals are refused
 	over         bool // nothing can happen any more
+	votes        bool // see Options.Votes
 }
 
 func (l lease) String() string {
@@ -35,6 +36,7 @@ func (l lease) String() string {
 // that it is the same on every machine, and in virtual time.
 type search struct {
 	drift time.Duration // how far clocks may differ over a TTL
+	votes bool          // see Options.Votes
 	steps int           // that are left
 }
 
@@ -42,7 +44,7 @@ type search struct {
 // not before its time. Once the steps are used up nothing fits any more.
 func (s *search) model() porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return lease{} },
+		Init: func() any { return lease{votes: s.votes} },
 		Step: func(state, input, _ any) (bool, any) {
 			s.steps--
 			if s.steps < 0 {
@@ -102,18 +104,26 @@ func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
 		}
 		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, l.now+o.TTL-drift)
 		return true, l
-	case o.Result == ResultUnknown && l.claim != "" && l.runsOut > latest:
+	case o.Result == ResultUnknown && l.blocks(latest):
 		return l.deferred(o)
-	case l.claim != "" && l.runsOut > latest, o.Result == ResultDone && o.Token <= l.last:
+	case l.blocks(latest), o.Result == ResultDone && o.Token <= l.last:
 		return false, l
 	}
-	if l.claim != "" {
+	if l.claim != "" && !l.mayEnd() {
 		l.now = max(l.now, l.runsOut)
 	}
 	l.claim, l.token, l.breaking = o.Claim, o.Token, false
 	l.last, l.runsOut = max(l.last, o.Token), l.now+o.TTL-drift
 	return true, l
 }
+
+// blocks says that somebody holds the name beyond some time.
+func (l lease) blocks(latest time.Duration) bool {
+	return l.claim != "" && !l.mayEnd() && l.runsOut > latest
+}
+
+// mayEnd says that the lease may be taken back at any time, since nobody was told of it.
+func (l lease) mayEnd() bool { return l.votes && l.token == 0 }
 
 func (l lease) renew(o move, latest, drift time.Duration) (bool, lease) {
 	mine := l.claim == o.Claim && l.token == o.Token // not an earlier lease of a claim that came back

@@ -55,6 +55,11 @@ type Options struct {
 	// such as that a server keeps its leases: see the package's documentation.
 	AssumptionsBroken bool
 
+	// Votes says that the backend is several servers that vote, as Redlock's. A claim may
+	// have a majority there that it is not told of, so that others hear that it holds the
+	// name, and lose it again when its votes are taken back.
+	Votes bool
+
 	// Repeatable makes names the same in each run. With a seed, in virtual time, the
 	// history is the same, too. It is for a backend that is new in each run.
 	Repeatable bool

@@ -15,7 +15,7 @@ const never = math.MaxInt64
 // linearizable looks for an order of what one layer saw. There may be none, or the
 // effort may not be enough.
 func (n *named) linearizable(layer Layer, seen []Operation) {
-	search := &search{drift: n.Drift, steps: n.MaxSearchSteps}
+	search := &search{drift: n.Drift, votes: n.Votes, steps: n.MaxSearchSteps}
 	moves := moves(settled(seen, n.operations))
 	switch ok := porcupine.CheckOperations(search.model(), moves); {
 	case ok:
@@ -164,7 +164,7 @@ func (all claims) move(o Operation) (m move, matters bool) {
 
 // noOrder says how far the longest order came, and what did not fit behind it.
 func (n *named) noOrder(layer Layer, steps []porcupine.Operation) {
-	again := &search{drift: n.Drift, steps: n.MaxSearchSteps}
+	again := &search{drift: n.Drift, votes: n.Votes, steps: n.MaxSearchSteps}
 	_, info := porcupine.CheckOperationsVerbose(again.model(), steps, 0)
 	var longest []int
 	for _, order := range info.PartialLinearizations()[0] {
@@ -172,7 +172,7 @@ func (n *named) noOrder(layer Layer, steps []porcupine.Operation) {
 			longest = order
 		}
 	}
-	reached, placed := lease{}, make(map[int]bool, len(longest))
+	reached, placed := lease{votes: n.Votes}, make(map[int]bool, len(longest))
 	for _, i := range longest {
 		placed[i] = true
 		_, reached = reached.step(steps[i].Input.(move), n.Drift)

@@ -247,3 +247,19 @@ func TestSearchThatIsTooLongIsUndecided(t *testing.T) {
 	require.Empty(t, found)
 	require.Equal(t, []string{"n (client)"}, undecided)
 }
+
+// Redlock takes votes back that came too late, after others have heard of them. What somebody
+// was told to hold stays.
+func TestVotesMayBeTakenBack(t *testing.T) {
+	told := []torture.Operation{
+		unheard(op("acquire", "a", 0, 10*ms, torture.ResultUnknown, 0)), heldBy("a", "b", 20*ms, 30*ms),
+		op("acquire", "b", 40*ms, 50*ms, torture.ResultDone, 2),
+	}
+	h := torture.History{TTL: ttl, Operations: told}
+	require.Contains(t, checks(h, options), torture.CheckLinearizable)
+	votes := options
+	votes.Votes = true
+	require.NotContains(t, checks(h, votes), torture.CheckLinearizable)
+	told[0] = op("acquire", "a", 0, 10*ms, torture.ResultDone, 1)
+	require.Contains(t, checks(h, votes), torture.CheckLinearizable)
+}

@@ -54,7 +54,7 @@ func (r *run) report() *Report {
 	report.Provider, report.Plan, report.Seed, report.Command = r.caps.Provider, o.Plan.Name, o.Seed, o.Command
 	report.Workers, report.Names, report.For, report.AssumptionsBroken = o.Workers, o.Names, o.For, o.AssumptionsBroken
 	found, undecided := Verify(h, VerifyOptions{
-		Drift: o.margin(), Precision: r.caps.Lateness.After(o.TTL), Patience: o.Patience, MaxSearchSteps: o.MaxSearchSteps, AssumptionsBroken: o.AssumptionsBroken,
+		Drift: o.margin(), Precision: r.caps.Lateness.After(o.TTL), Patience: o.Patience, MaxSearchSteps: o.MaxSearchSteps, Votes: o.Votes, AssumptionsBroken: o.AssumptionsBroken,
 	})
 	report.Violations, report.Undecided = append(r.recording.violations(), found...), undecided
 	return report

@@ -52,6 +52,8 @@ type VerifyOptions struct {
 	// AssumptionsBroken leaves out overlap, linearizability, ghosts, refusals, and
 	// whether a holder's write was refused.
 	AssumptionsBroken bool
+	// Votes is as in Options.
+	Votes bool
 	// MaxSearchSteps bounds the search for a linear order, in steps for each name.
 	MaxSearchSteps int
 }

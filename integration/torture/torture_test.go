@@ -242,7 +242,7 @@ func TestTorture_redlock(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, first.Bootstrap(t.Context()))
 	require.NoError(t, first.Close())
-	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
+	run(t, torture.Options{Votes: true, Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
 }
 
 func TestTorture_blob(t *testing.T) {

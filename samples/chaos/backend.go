@@ -20,6 +20,7 @@ type backend struct {
 	open func(context.Context) (leasing.Provider, error)
 	// disturb is what befalls the backend itself; nil for nothing.
 	disturb func(context.Context, func(torture.Disturbance)) error
+	votes   bool // see torture.Options
 	// clear removes what the run has left.
 	clear func() error
 	// place is for worker processes; nil if they can't reach the leases.

@@ -193,7 +193,7 @@ func verdict(failed []string) error {
 // runPlan runs a plan, and prints and writes what came of it.
 func (s settings) runPlan(ctx context.Context, plan chaos.Plan, length time.Duration, where *backend, out io.Writer) (*torture.Report, error) {
 	options := torture.Options{
-		Open: where.open, Disturb: where.disturb, Plan: plan, Seed: s.seed,
+		Open: where.open, Disturb: where.disturb, Votes: where.votes, Plan: plan, Seed: s.seed,
 		Workers: s.workers, Names: s.names, TTL: s.ttl, For: length,
 		Command:  s.command(plan.Name, length),
 		Progress: progress(out, plan.Name),

@@ -54,7 +54,7 @@ func ownRedlock(ctx context.Context) (_ *backend, err error) {
 		return nil, err
 	}
 	clear := b.clear
-	b.disturb = all.killInTurn
+	b.disturb, b.votes = all.killInTurn, true
 	b.clear = func() error {
 		all.stop()
 		return clear()
