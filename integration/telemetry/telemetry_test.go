@@ -1,3 +1,4 @@
+// Package telemetry checks what an OpenTelemetry SDK sees of the library.
 package telemetry
 
 import (

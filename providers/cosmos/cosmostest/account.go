@@ -1,6 +1,7 @@
 package cosmostest
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,9 +14,6 @@ type Options struct {
 	Key string
 	// Token says what is wrong with a bearer token; nil lets none in.
 	Token func(token string) error
-	// Endpoint is where the account says that its regions are. Default: where
-	// the request came to.
-	Endpoint string
 	// Now is the service's clock. Default time.Now.
 	Now func() time.Time
 	// ReplicaSkew is how far the clock behind _ts is ahead of the one behind
@@ -29,14 +27,14 @@ type Options struct {
 // Account is a Cosmos DB account. It is safe for concurrent use.
 type Account struct {
 	options Options
+	routes  *http.ServeMux
 
-	mu           sync.Mutex
-	databases    map[string]*database
-	before       Hook
-	manyRegions  bool
-	lsn          int64 // the latest log sequence number
-	served       []Operation
-	keepRequests bool
+	mu          sync.Mutex
+	databases   map[string]map[string]*container
+	before      Hook
+	manyRegions bool
+	lsn         int64       // the latest log sequence number
+	served      []Operation // nil until Record
 }
 
 // New makes an account without databases.
@@ -44,7 +42,14 @@ func New(o Options) *Account {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Account{options: o, databases: map[string]*database{}}
+	a := &Account{options: o, routes: http.NewServeMux(), databases: map[string]map[string]*container{}}
+	for pattern, route := range routes {
+		a.routes.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, route) })
+	}
+	a.routes.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		a.answer(w, refuse(http.StatusBadRequest, 0, "no such resource"))
+	})
+	return a
 }
 
 // WriteRegions sets whether the account has several regions that take writes.
@@ -58,7 +63,7 @@ func (a *Account) WriteRegions(several bool) {
 func (a *Account) Record() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.keepRequests, a.served = true, nil
+	a.served = []Operation{}
 }
 
 // Served returns the operations since Record.
@@ -68,93 +73,45 @@ func (a *Account) Served() []Operation {
 	return append([]Operation(nil), a.served...)
 }
 
-// ServeHTTP answers a request.
-func (a *Account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{account: a, w: w, r: r}
-	if !c.route() {
-		c.answer(refuse(http.StatusBadRequest, 0, "no such resource"))
-		return
+// AddContainer creates a database, unless there is one, and a container.
+func (a *Account) AddContainer(db, name, path string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.databases[db] == nil {
+		a.databases[db] = map[string]*container{}
 	}
-	if refused := c.authorize(); refused != nil {
-		c.answer(*refused)
-		return
-	}
-	c.run()
+	p := properties{ID: name, PartitionKey: partitionKey{Paths: strings.Split(path, ","), Kind: "Hash", Version: 2}}
+	a.databases[db][name] = a.newContainer(p)
 }
 
-// call is a request under way.
-type call struct {
-	account *Account
-	w       http.ResponseWriter
-	r       *http.Request
-	op      Operation
-	body    []byte
-	link    string // of the resource that the signature names
-	kind    string // of that resource: "docs"
-	handle  func() reply
+// DropContainer deletes a container with all that is in it.
+func (a *Account) DropContainer(db, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.databases[db], name)
 }
 
-// route finds out what is asked for. The paths are those of
-// learn.microsoft.com/rest/api/cosmos-db/cosmosdb-resource-uri-syntax-for-rest.
-func (c *call) route() bool {
-	path := strings.Trim(c.r.URL.Path, "/")
-	var parts []string
-	if path != "" {
-		parts = strings.Split(path, "/")
-	}
-	if len(parts) > 1 {
-		c.op.Database = parts[1]
-	}
-	if len(parts) > 3 {
-		c.op.Container = parts[3]
-	}
-	if len(parts) > 5 {
-		c.op.ID = parts[5]
-	}
-	for i, want := range []string{"dbs", "colls"} {
-		if len(parts) > 2*i && parts[2*i] != want {
-			return false
-		}
-	}
-	// The signature is for the resource, or for its parent if it is a feed.
-	c.link = strings.Join(parts[:len(parts)/2*2], "/")
-	if len(parts) > 0 {
-		c.kind = parts[(len(parts)-1)/2*2]
-	}
-	return c.choose(c.r.Method, len(parts))
+// SetTTL sets a container's default time to live, in seconds: -1 turns it on for
+// items that have one of their own.
+func (a *Account) SetTTL(db, name string, seconds int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.databases[db][name].properties.DefaultTTL = &seconds
 }
 
-func (c *call) choose(method string, depth int) bool {
-	query := c.r.Header.Get("Content-Type") == "application/query+json"
-	switch {
-	case method == http.MethodGet && depth == 0:
-		c.op.Verb, c.handle = ReadAccount, c.readAccount
-	case method == http.MethodPost && depth == 1:
-		c.op.Verb, c.handle = CreateDatabase, c.createDatabase
-	case method == http.MethodGet && depth == 2:
-		c.op.Verb, c.handle = ReadDatabase, c.readDatabase
-	case method == http.MethodPost && depth == 3:
-		c.op.Verb, c.handle = CreateContainer, c.createContainer
-	case method == http.MethodGet && depth == 4:
-		c.op.Verb, c.handle = ReadContainer, c.readContainer
-	case method == http.MethodDelete && depth == 4:
-		c.op.Verb, c.handle = DeleteContainer, c.deleteContainer
-	case method == http.MethodGet && depth == 5 && c.kind == "pkranges":
-		c.op.Verb, c.handle = ReadRanges, c.readRanges
-	case depth < 5 || c.kind != "docs":
-		return false
-	case method == http.MethodPost && depth == 5 && query:
-		c.op.Verb, c.handle = QueryItems, c.queryItems
-	case method == http.MethodPost && depth == 5:
-		c.op.Verb, c.handle = CreateItem, c.createItem
-	case method == http.MethodGet && depth == 6:
-		c.op.Verb, c.handle = ReadItem, c.readItem
-	case method == http.MethodPut && depth == 6:
-		c.op.Verb, c.handle = ReplaceItem, c.replaceItem
-	case method == http.MethodDelete && depth == 6:
-		c.op.Verb, c.handle = DeleteItem, c.deleteItem
-	default:
-		return false
-	}
-	return true
+// SetPartitionKeyVersion makes a container one of those that were created with
+// another version of partition keys; 0 leaves it out.
+func (a *Account) SetPartitionKeyVersion(db, name string, version int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.databases[db][name].properties.PartitionKey.Version = version
+}
+
+// Container returns the properties and throughput of a container as JSON.
+func (a *Account) Container(db, name string) (body, throughput string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.databases[db][name]
+	text, _ := json.Marshal(c.properties)
+	return string(text), c.throughput
 }

@@ -35,10 +35,7 @@ func (c *call) authorize() *reply {
 	return unauthorized("neither type=master nor type=aad")
 }
 
-func unauthorized(why string) *reply {
-	r := refuse(http.StatusUnauthorized, 0, why)
-	return &r
-}
+func unauthorized(why string) *reply { return refuse(http.StatusUnauthorized, 0, why) }
 
 func (c *call) authorizeKey(sig string) *reply {
 	key, err := base64.StdEncoding.DecodeString(c.account.options.Key)
@@ -50,15 +47,17 @@ func (c *call) authorizeKey(sig string) *reply {
 	if err != nil {
 		return unauthorized("no x-ms-date")
 	}
+	// It is for the resource, or for the parent if that is a feed.
+	parts := strings.Split(strings.TrimPrefix(c.r.URL.Path, "/"), "/")
+	kind, link := parts[(len(parts)-1)/2*2], strings.Join(parts[:len(parts)/2*2], "/")
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(strings.ToLower(c.r.Method) + "\n" + c.kind + "\n" + c.link + "\n" + strings.ToLower(date) + "\n\n"))
+	mac.Write([]byte(strings.ToLower(c.r.Method) + "\n" + kind + "\n" + link + "\n" + strings.ToLower(date) + "\n\n"))
 	given, err := base64.StdEncoding.DecodeString(sig)
 	if err != nil || !hmac.Equal(given, mac.Sum(nil)) {
 		return unauthorized("the signature is another one")
 	}
 	if off := c.account.options.Now().Sub(at).Abs(); off > dateTolerance {
-		r := refuse(http.StatusForbidden, 0, "the authorization token is not valid at the current time")
-		return &r
+		return refuse(http.StatusForbidden, 0, "the authorization token is not valid at the current time")
 	}
 	return nil
 }
@@ -73,10 +72,8 @@ func (c *call) authorizeToken(token string) *reply {
 	if err := c.account.options.Token(token); err != nil {
 		return unauthorized(err.Error())
 	}
-	switch c.op.Verb {
-	case CreateDatabase, CreateContainer, DeleteContainer:
-		r := refuse(http.StatusForbidden, 5300, "the given request cannot be authorized by AAD token in data plane")
-		return &r
+	if c.op.Verb == CreateDatabase || c.op.Verb == CreateContainer {
+		return refuse(http.StatusForbidden, 5300, "the given request cannot be authorized by AAD token in data plane")
 	}
 	return nil
 }

@@ -18,18 +18,17 @@
 //     learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources
 //   - The account tells its regions, and whether it has several for writes.
 //   - Databases, containers with a partition key path, throughput and time to live.
-//   - Items: create (409 if there is one), read, replace, delete, each with If-Match
-//     (an ETag in quotes, or *), and If-None-Match on reads. The partition key in the
-//     header has to be the item's (400/1001). A missing item is 404/0, a missing
-//     container 404/1003.
+//   - Items: create (409 if there is one), read, replace and delete, the last two with
+//     If-Match (an ETag in quotes, or *). The partition key in the header has to be
+//     the item's (400/1001). A missing item is 404/0, a missing container 404/1003.
 //   - _etag changes with each write, _ts is the time of the last one in seconds.
 //   - Session tokens. A read of a lagging replica is stale unless the token says
 //     what it must have seen. A token from the future is 404/1002.
 //   - Time to live: learn.microsoft.com/azure/cosmos-db/nosql/time-to-live. An item
 //     that has expired is not there; whether it still blocks a create of its ID is
 //     not documented, and an option.
-//   - Queries of the form SELECT * FROM c WHERE ... AND ..., with parameters,
-//     STARTSWITH and comparisons, in pages that may be short or empty.
+//   - Queries of the form SELECT * FROM c WHERE STARTSWITH(c.id, @p) AND c.f < @n,
+//     the second condition optional, in pages that may be short or empty.
 //
 // Status codes and substatus: Azure/azure-sdk-for-java,
 // sdk/cosmos/azure-cosmos/docs/StatusCodes.md.

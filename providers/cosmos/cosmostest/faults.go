@@ -1,6 +1,8 @@
 package cosmostest
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -13,11 +15,8 @@ type Verb string
 const (
 	ReadAccount     Verb = "read account"
 	CreateDatabase  Verb = "create database"
-	ReadDatabase    Verb = "read database"
 	CreateContainer Verb = "create container"
 	ReadContainer   Verb = "read container"
-	DeleteContainer Verb = "delete container"
-	ReadRanges      Verb = "read ranges"
 	ReadItem        Verb = "read item"
 	CreateItem      Verb = "create item"
 	ReplaceItem     Verb = "replace item"
@@ -29,7 +28,6 @@ const (
 type Operation struct {
 	Verb                    Verb
 	Database, Container, ID string
-	Header                  http.Header
 }
 
 // Write reports whether the operation may change an item.
@@ -69,16 +67,17 @@ func (a *Account) Before(hook Hook) {
 }
 
 // run applies the operation as the hook will have it.
-func (c *call) run() {
-	c.op.Header = c.r.Header
-	c.body = readAll(c.r)
+func (c *call) run() *reply {
+	var err error
+	if c.body, err = io.ReadAll(c.r.Body); err != nil {
+		panic(http.ErrAbortHandler)
+	}
 	fault := c.fault()
 	if !c.sleep(fault.Delay, fault.Late) {
 		panic(http.ErrAbortHandler) // the client has left: it never arrived
 	}
-	broken := fault.Drop || fault.Status != 0
-	var answer reply
-	if !broken || fault.Applied {
+	var answer *reply
+	if fault.Applied || !fault.Drop && fault.Status == 0 {
 		answer = c.apply(fault)
 	}
 	c.sleep(fault.DelayReply, false)
@@ -91,14 +90,14 @@ func (c *call) run() {
 			answer.header.Set("x-ms-retry-after-ms", strconv.FormatInt(fault.RetryAfter.Milliseconds(), 10))
 		}
 	}
-	c.answer(answer)
+	return answer
 }
 
 func (c *call) fault() Fault {
 	a := c.account
 	a.mu.Lock()
 	hook := a.before
-	if a.keepRequests {
+	if a.served != nil {
 		a.served = append(a.served, c.op)
 	}
 	a.mu.Unlock()
@@ -108,31 +107,19 @@ func (c *call) fault() Fault {
 	return hook(c.op)
 }
 
-// apply is one step: nothing else happens meanwhile.
-func (c *call) apply(fault Fault) reply {
-	c.account.mu.Lock()
-	defer c.account.mu.Unlock()
-	if fault.Stale {
-		return c.readStale(max(1, fault.Lag))
-	}
-	return c.handle()
-}
-
 // sleep reports whether the client is still there, or nobody asks.
 func (c *call) sleep(d time.Duration, late bool) bool {
 	if d <= 0 {
 		return true
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	left := c.r.Context().Done()
+	ctx := c.r.Context()
 	if late {
-		left = nil
+		ctx = context.WithoutCancel(ctx)
 	}
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
-	case <-left:
+	case <-ctx.Done():
 		return false
 	}
 }

@@ -1,109 +1,136 @@
 package cosmostest
 
-import "net/http"
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
 
-func (c *call) createItem() reply {
-	found, missing := c.container()
-	if found == nil {
-		return missing
-	}
-	fields, id, bad := c.item(found)
+// maxItemBytes and maxIDBytes: learn.microsoft.com/azure/cosmos-db/
+// concepts-limits, "Per-item limits".
+const (
+	maxItemBytes = 2 << 20
+	maxIDBytes   = 1023
+)
+
+func (c *call) createItem() *reply {
+	fields, id, bad := c.item()
 	if bad != nil {
-		return *bad
+		return bad
 	}
-	key := c.key(id)
-	if stored := found.items[key]; stored != nil {
+	if stored := c.container.items[c.key(id)]; stored != nil {
 		v := stored.latest()
-		if c.alive(found, v) || v.fields != nil && c.account.options.ExpiredBlocks {
-			return c.inSession(refuse(http.StatusConflict, 0, "an item with this id exists"))
+		if c.alive(v) || v.fields != nil && c.account.options.ExpiredBlocks {
+			return refuse(http.StatusConflict, 0, "an item with this id exists")
 		}
 	}
-	return c.written(http.StatusCreated, c.write(found, key, fields))
+	return c.write(http.StatusCreated, id, fields)
 }
 
-func (c *call) replaceItem() reply {
-	found, missing := c.container()
-	if found == nil {
-		return missing
-	}
-	fields, id, bad := c.item(found)
+func (c *call) replaceItem() *reply {
+	fields, id, bad := c.item()
 	if bad != nil {
-		return *bad
+		return bad
 	}
 	if id != c.op.ID {
 		return refuse(http.StatusBadRequest, 0, "the id of an item can't be changed")
 	}
-	if refused := c.precondition(found); refused != nil {
-		return *refused
+	if refused := c.precondition(); refused != nil {
+		return refused
 	}
-	return c.written(http.StatusOK, c.write(found, c.key(id), fields))
+	return c.write(http.StatusOK, id, fields)
 }
 
-func (c *call) deleteItem() reply {
-	found, missing := c.container()
-	if found == nil {
-		return missing
+func (c *call) deleteItem() *reply {
+	if refused := c.precondition(); refused != nil {
+		return refused
 	}
-	if refused := c.precondition(found); refused != nil {
-		return *refused
-	}
-	return c.written(http.StatusNoContent, c.write(found, c.key(c.op.ID), nil))
+	return c.write(http.StatusNoContent, c.op.ID, nil)
 }
 
 // precondition finds the item that is to be changed, and looks at If-Match.
-func (c *call) precondition(found *container) *reply {
-	stored := found.items[c.key(c.op.ID)]
-	if stored == nil || !c.alive(found, stored.latest()) {
-		r := c.inSession(refuse(http.StatusNotFound, 0, "no such item"))
-		return &r
+func (c *call) precondition() *reply {
+	stored := c.container.items[c.key(c.op.ID)]
+	if stored == nil || !c.alive(stored.latest()) {
+		return refuse(http.StatusNotFound, 0, "no such item")
 	}
 	if etag := c.r.Header.Get("If-Match"); etag != "" && etag != "*" && etag != stored.latest().etag {
-		r := c.inSession(refuse(http.StatusPreconditionFailed, 0, "the item has another etag"))
-		return &r
+		return refuse(http.StatusPreconditionFailed, 0, "the item has another etag")
 	}
 	return nil
 }
 
-func (c *call) readItem() reply { return c.read((*item).latest) }
+func (c *call) readItem() *reply { return c.read((*item).latest) }
 
-// readStale answers from a replica that is some writes behind, where the session
-// allows it. What is no read of an item is answered as always.
-func (c *call) readStale(lag int) reply {
-	if c.op.Verb != ReadItem {
-		return c.handle()
+func (c *call) read(which func(*item) version) *reply {
+	if seen := c.sessionLSN(); seen > c.account.lsn || seen > 0 && seen < c.container.created {
+		return refuse(http.StatusNotFound, 1002, "the read session is not available for the input session token")
 	}
-	return c.read(func(i *item) version { return i.behind(lag, c.sessionLSN()) })
-}
-
-func (c *call) read(which func(*item) version) reply {
-	found, missing := c.container()
-	if found == nil {
-		return missing
+	var v version
+	if stored := c.container.items[c.key(c.op.ID)]; stored != nil {
+		v = which(stored)
 	}
-	if c.sessionLSN() > c.account.lsn || c.sessionLSN() > 0 && c.sessionLSN() < found.created {
-		return c.inSession(refuse(http.StatusNotFound, 1002, "the read session is not available for the input session token"))
-	}
-	stored := found.items[c.key(c.op.ID)]
-	if stored == nil {
-		return c.inSession(refuse(http.StatusNotFound, 0, "no such item"))
-	}
-	v := which(stored)
-	if !c.alive(found, v) {
-		return c.inSession(refuse(http.StatusNotFound, 0, "no such item"))
+	if !c.alive(v) {
+		return refuse(http.StatusNotFound, 0, "no such item")
 	}
 	r := answered(http.StatusOK, v.fields)
-	if etag := c.r.Header.Get("If-None-Match"); etag == "*" || etag == v.etag {
-		r = answered(http.StatusNotModified, nil)
-	}
 	r.header.Set("etag", v.etag)
-	return c.inSession(r)
+	return r
 }
 
-func (c *call) written(status int, v version) reply {
-	r := answered(status, nil)
-	if v.fields != nil {
-		r.body = v.fields
-		r.header.Set("etag", v.etag)
+// item reads an item and holds it against the rules.
+func (c *call) item() (fields map[string]any, id string, bad *reply) {
+	decoder := json.NewDecoder(bytes.NewReader(c.body))
+	decoder.UseNumber()
+	switch err := decoder.Decode(&fields); {
+	case len(c.body) > maxItemBytes:
+		return nil, "", refuse(http.StatusRequestEntityTooLarge, 0, "more than 2 MB")
+	case err != nil || decoder.More():
+		return nil, "", refuse(http.StatusBadRequest, 0, "no JSON object")
 	}
-	return c.inSession(r)
+	id, _ = fields["id"].(string)
+	if id == "" || len(id) > maxIDBytes || strings.ContainsAny(id, `/\?#`) {
+		return nil, "", refuse(http.StatusBadRequest, 0, "no id, or a bad one")
+	}
+	if ttl, ok := fields["ttl"]; ok {
+		if seconds, ok := whole(ttl); !ok || seconds != -1 && seconds <= 0 {
+			return nil, "", refuse(http.StatusBadRequest, 0, "ttl has to be -1 or a positive number")
+		}
+	}
+	if c.partition() != c.container.partitionOf(fields) {
+		return nil, "", refuse(http.StatusBadRequest, 1001, "the partition key in the header is not the item's")
+	}
+	return fields, id, nil
+}
+
+// whole is a field that is a whole number.
+func whole(field any) (n int64, ok bool) {
+	number, ok := field.(json.Number)
+	n, err := number.Int64()
+	return n, ok && err == nil
+}
+
+// key is where an item is stored.
+func (c *call) key(id string) string { return c.partition() + "\n" + id }
+
+// partition is the partition key in the header.
+func (c *call) partition() string { return c.r.Header.Get("x-ms-documentdb-partitionkey") }
+
+// partitionOf is what the header has to say of an item. A missing value is {}.
+func (c *container) partitionOf(fields map[string]any) string {
+	values := []any{}
+	for _, path := range c.properties.PartitionKey.Paths {
+		var value any = fields
+		for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+			object, _ := value.(map[string]any)
+			found, ok := object[part]
+			if value = found; !ok {
+				value = struct{}{}
+			}
+		}
+		values = append(values, value)
+	}
+	text, _ := json.Marshal(values)
+	return string(text)
 }

@@ -3,7 +3,7 @@ package cosmostest
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -11,40 +11,22 @@ import (
 	"strings"
 )
 
-// query is a query as it is sent.
-type query struct {
-	Text       string      `json:"query"`
-	Parameters []parameter `json:"parameters"`
+// known is the form of queries that are answered here.
+var known = regexp.MustCompile(`^SELECT \* FROM c WHERE STARTSWITH\(c\.id, (@[a-z]+)\)(?: AND c\.([a-z_]+) < (@[a-z]+))?$`)
+
+// condition is what an item has to meet: its ID begins with prefix, and its field
+// is below a number, if there is a field.
+type condition struct {
+	prefix, field string
+	below         float64
 }
-
-type parameter struct {
-	Name  string `json:"name"`
-	Value any    `json:"value"`
-}
-
-// condition is one of those that an item has to meet.
-type condition func(fields map[string]json.RawMessage) bool
-
-var (
-	selection  = regexp.MustCompile(`^SELECT \* FROM c WHERE (.+)$`)
-	startsWith = regexp.MustCompile(`^STARTSWITH\(c\.([a-z_]+), (@[a-z]+)\)$`)
-	comparison = regexp.MustCompile(`^c\.([a-z_]+) (=|<|>) (@[a-z]+)$`)
-)
 
 // queryItems answers a page of a query over all partitions. The service may send
 // pages that are short or empty and still have a continuation; so does this.
-func (c *call) queryItems() reply {
-	found, missing := c.container()
-	if found == nil {
-		return missing
-	}
-	var q query
-	if err := json.Unmarshal(c.body, &q); err != nil {
-		return refuse(http.StatusBadRequest, 0, "no query")
-	}
-	conditions, err := q.conditions()
-	if err != nil {
-		return refuse(http.StatusBadRequest, 0, err.Error())
+func (c *call) queryItems() *reply {
+	wanted, ok := parseQuery(c.body)
+	if !ok {
+		return refuse(http.StatusBadRequest, 0, "no query that is known here")
 	}
 	limit, _ := strconv.Atoi(c.r.Header.Get("x-ms-max-item-count"))
 	if limit <= 0 {
@@ -54,77 +36,66 @@ func (c *call) queryItems() reply {
 	if err != nil {
 		return refuse(http.StatusBadRequest, 0, "a bad continuation")
 	}
-	documents, next := c.page(found, conditions, string(after), limit)
+	documents, next := c.page(wanted, string(after), limit)
 	r := answered(http.StatusOK, map[string]any{"_rid": "rid", "Documents": documents, "_count": len(documents)})
 	if next != "" {
 		r.header.Set("x-ms-continuation", base64.StdEncoding.EncodeToString([]byte(next)))
 	}
-	return c.inSession(r)
+	return r
 }
 
 // page looks at a bounded number of items.
-func (c *call) page(found *container, conditions []condition, after string, limit int) (documents []any, next string) {
-	keys := make([]string, 0, len(found.items))
-	for key := range found.items {
-		if key > after {
-			keys = append(keys, key)
-		}
+func (c *call) page(wanted condition, after string, limit int) (documents []any, next string) {
+	keys := slices.Sorted(maps.Keys(c.container.items))
+	from, found := slices.BinarySearch(keys, after)
+	if found {
+		from++
 	}
-	slices.Sort(keys)
+	keys = keys[from:]
 	documents = []any{}
 	for n, key := range keys {
 		if len(documents) == limit || n == 4*limit+100 {
 			return documents, keys[n-1]
 		}
-		v := found.items[key].latest()
-		if c.alive(found, v) && !slices.ContainsFunc(conditions, func(meets condition) bool { return !meets(v.fields) }) {
+		if v := c.container.items[key].latest(); c.alive(v) && wanted.meets(v.fields) {
 			documents = append(documents, v.fields)
 		}
 	}
 	return documents, ""
 }
 
-func (q query) conditions() ([]condition, error) {
-	parts := selection.FindStringSubmatch(q.Text)
-	if parts == nil {
-		return nil, fmt.Errorf("no query that is known here: %s", q.Text)
+func parseQuery(body []byte) (wanted condition, ok bool) {
+	var q struct {
+		Text       string `json:"query"`
+		Parameters []struct {
+			Name  string `json:"name"`
+			Value any    `json:"value"`
+		} `json:"parameters"`
+	}
+	err := json.Unmarshal(body, &q)
+	parts := known.FindStringSubmatch(q.Text)
+	if err != nil || parts == nil {
+		return condition{}, false
 	}
 	values := map[string]any{}
 	for _, p := range q.Parameters {
 		values[p.Name] = p.Value
 	}
-	var all []condition
-	for text := range strings.SplitSeq(parts[1], " AND ") {
-		one, err := parseCondition(text, values)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
+	wanted.field = parts[2]
+	if wanted.prefix, ok = values[parts[1]].(string); ok && wanted.field != "" {
+		wanted.below, ok = values[parts[3]].(float64)
 	}
-	return all, nil
+	return wanted, ok
 }
 
-func parseCondition(text string, values map[string]any) (condition, error) {
-	if m := startsWith.FindStringSubmatch(text); m != nil {
-		prefix, ok := values[m[2]].(string)
-		if !ok {
-			return nil, fmt.Errorf("%s is no text", m[2])
-		}
-		return func(fields map[string]json.RawMessage) bool {
-			value, ok := member(fields, m[1]).(string)
-			return ok && strings.HasPrefix(value, prefix)
-		}, nil
+func (c condition) meets(fields map[string]any) bool {
+	if !strings.HasPrefix(fields["id"].(string), c.prefix) {
+		return false
 	}
-	m := comparison.FindStringSubmatch(text)
-	if m == nil {
-		return nil, fmt.Errorf("no condition that is known here: %s", text)
+	if c.field == "" {
+		return true
 	}
-	want, ok := values[m[3]].(float64)
-	if !ok {
-		return nil, fmt.Errorf("%s is no number", m[3])
-	}
-	return func(fields map[string]json.RawMessage) bool {
-		value, ok := member(fields, m[1]).(float64)
-		return ok && (m[2] == "<" && value < want || m[2] == ">" && value > want || m[2] == "=" && value == want)
-	}, nil
+	number, _ := fields[c.field].(json.Number)
+	value, err := number.Float64()
+	return err == nil && value < c.below
 }

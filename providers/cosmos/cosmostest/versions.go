@@ -3,6 +3,8 @@ package cosmostest
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,7 +18,7 @@ type item struct {
 
 // version is what an item was after a write. A deleted one has no fields.
 type version struct {
-	fields map[string]json.RawMessage
+	fields map[string]any // numbers are json.Number
 	etag   string
 	ts     int64 // in seconds since 1970
 	lsn    int64
@@ -36,50 +38,63 @@ func (i *item) behind(lag int, seen int64) version {
 	return v
 }
 
-// write stores a version. fields nil deletes the item.
-func (c *call) write(found *container, key string, fields map[string]json.RawMessage) version {
+// write stores a version and answers with it. fields nil deletes the item.
+func (c *call) write(status int, id string, fields map[string]any) *reply {
 	a := c.account
 	a.lsn++
 	v := version{fields: fields, lsn: a.lsn, ts: a.options.Now().Add(a.options.ReplicaSkew).Unix()}
+	r := answered(status, nil)
 	if fields != nil {
 		v.etag = fmt.Sprintf(`"%08x-0000-0d00-0000-%012x"`, v.lsn, v.ts)
-		v.fields["_etag"], _ = json.Marshal(v.etag)
-		v.fields["_ts"], _ = json.Marshal(v.ts)
-		v.fields["_rid"] = json.RawMessage(`"rid"`)
+		fields["_etag"], fields["_ts"], fields["_rid"] = v.etag, json.Number(strconv.FormatInt(v.ts, 10)), "rid"
+		r.body = fields
+		r.header.Set("etag", v.etag)
 	}
-	stored := found.items[key]
+	stored := c.container.items[c.key(id)]
 	if stored == nil {
 		stored = &item{}
-		found.items[key] = stored
+		c.container.items[c.key(id)] = stored
 	}
 	stored.versions = append(stored.versions, v)
-	if n := len(stored.versions); n > versionsKept {
-		stored.versions = stored.versions[n-versionsKept:]
-	}
-	return v
+	stored.versions = stored.versions[max(0, len(stored.versions)-versionsKept):]
+	return r
 }
 
 // alive reports whether a version can be read: it was not deleted, and its time
-// to live is not over.
-func (c *call) alive(found *container, v version) bool {
+// to live is not over. The item's own overrides the container's, and means nothing
+// where that has none.
+func (c *call) alive(v version) bool {
 	if v.fields == nil {
 		return false
 	}
-	ttl, on := ttlOf(found, v)
-	return !on || c.account.options.Now().Before(time.Unix(v.ts+int64(ttl), 0))
+	if c.container.properties.DefaultTTL == nil {
+		return true
+	}
+	ttl := int64(*c.container.properties.DefaultTTL)
+	if own, ok := whole(v.fields["ttl"]); ok {
+		ttl = own
+	}
+	return ttl <= 0 || c.account.options.Now().Before(time.Unix(v.ts+ttl, 0))
 }
 
-// ttlOf is the time to live of a version, in seconds: the item's own overrides
-// the container's, and means nothing where that has none.
-func ttlOf(found *container, v version) (seconds int, on bool) {
-	if found.properties.DefaultTTL == nil {
-		return 0, false
-	}
-	seconds = *found.properties.DefaultTTL
-	if own, ok := v.fields["ttl"]; ok {
-		if err := json.Unmarshal(own, &seconds); err != nil {
-			return 0, false
+// rangeID is of the only partition that a container has here.
+const rangeID = "0"
+
+// inSession adds the session token, which has the form that the gateway gives it:
+// range:version#globalLSN.
+func (c *call) inSession(r *reply) {
+	r.header.Set("x-ms-session-token", fmt.Sprintf("%s:-1#%d", rangeID, c.account.lsn))
+}
+
+// sessionLSN is what the request says that it has seen. Tokens of several ranges
+// are separated by commas.
+func (c *call) sessionLSN() int64 {
+	for token := range strings.SplitSeq(c.r.Header.Get("x-ms-session-token"), ",") {
+		id, rest, _ := strings.Cut(token, ":")
+		_, lsn, _ := strings.Cut(rest, "#")
+		if n, err := strconv.ParseInt(lsn, 10, 64); err == nil && id == rangeID {
+			return n
 		}
 	}
-	return seconds, seconds > 0
+	return 0
 }

@@ -71,16 +71,9 @@ func addContainers(account *cosmostest.Account, containers string) (first string
 
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
-	case <-ctx.Done():
 	}
-	err := server.Close()
-	if end := <-ended; !errors.Is(end, http.ErrServerClosed) {
-		return end
-	}
-	return err
+	return nil
 }
