@@ -85,79 +85,60 @@ func maintain(ctx context.Context, w *runner.Worker, tick schedule.Tick) error {
 	return nil
 }
 
-// day is what has happened at one tick.
-type day struct {
-	tick   time.Time
-	begun  []string // workers that were started for it
-	done   []string // workers whose work the journal has taken
-	killed string
-}
-
 func controlDaily(ctx context.Context, s *runner.Runner) error {
 	book := place.Journal{Data: s.Data}
 	if err := book.Create(ctx); err != nil {
 		return err
 	}
 	s.Announce("three processes run a job every %v", oneDay)
-	var all []*day
-	if err := s.RunWorkers(ctx, 3, "", func(r runner.Report) error {
-		if r.Kind != begins && r.Kind != did {
-			return nil
-		}
+	var ticks []time.Time
+	started, killed := map[string][]string{}, "" // workers, by tick
+	if err := s.RunWorkers(ctx, 3, "", func(r runner.Report) {
 		tick := time.Unix(r.Number, 0)
-		if len(all) == 0 || !all[len(all)-1].tick.Equal(tick) {
-			all = append(all, &day{tick: tick})
-		}
-		today := all[len(all)-1]
-		switch {
-		case r.Kind == did:
-			today.done = append(today.done, r.Worker)
-			if len(all) == days && len(today.done) == 1 {
-				s.Announce("that was all: everybody may go")
-				return s.StopAll()
+		switch r.Kind {
+		case begins:
+			if started[clock(tick)] == nil {
+				ticks = append(ticks, tick)
 			}
-			return nil
-		case len(all) == killOn && today.killed == "":
-			today.begun, today.killed = append(today.begun, r.Worker), r.Worker
+			started[clock(tick)] = append(started[clock(tick)], r.Worker)
+			if len(ticks) != killOn || killed != "" {
+				s.Continue(r.Worker)
+				return
+			}
+			killed = r.Worker
 			s.Announce("kill -KILL %s, in the middle of the job", r.Worker)
 			s.Kill(r.Worker)
-			return nil
+		case did:
+			if len(ticks) == days {
+				s.Announce("that was all: everybody may go")
+				s.StopAll()
+			}
 		}
-		today.begun = append(today.begun, r.Worker)
-		return s.Continue(r.Worker)
 	}); err != nil {
 		return err
 	}
-	return checkDaily(ctx, s, all, book)
-}
-
-// checkDaily checks each day.
-func checkDaily(ctx context.Context, s *runner.Runner, all []*day, book place.Journal) error {
-	rows := [][]any{{"tick", "started by", "killed", "done by"}}
-	for _, d := range all {
-		rows = append(rows, []any{clock(d.tick), d.begun, d.killed, d.done})
-	}
-	s.Table(rows...)
-	noted, err := book.All(ctx)
+	done, err := book.All(ctx)
 	if err != nil {
 		return err
 	}
-	if len(all) != days || len(noted) != days {
-		return fmt.Errorf("%d ticks were begun and %d were done, of %d", len(all), len(noted), days)
-	}
-	for i, d := range all {
-		starts := 1
-		if i == killOn-1 {
-			starts = 2
+	rows := [][]any{{"tick", "started by", "done by"}}
+	for i, tick := range ticks {
+		at := clock(tick)
+		by := started[at]
+		rows = append(rows, []any{at, by, done[at]})
+		if i+1 == killOn {
+			by = by[1:] // the first was killed
 		}
 		switch {
-		case !d.tick.Equal(all[0].tick.Add(time.Duration(i) * oneDay)):
-			return fmt.Errorf("a tick was left out before %s", clock(d.tick))
-		case len(d.begun) != starts || starts == 2 && d.begun[1] == d.killed:
-			return fmt.Errorf("%s: the job was started by %v, and %q was killed", clock(d.tick), d.begun, d.killed)
-		case len(d.done) != 1 || noted[clock(d.tick)] != d.done[0]:
-			return fmt.Errorf("%s: done by %v; the journal says: %q", clock(d.tick), d.done, noted[clock(d.tick)])
+		case !tick.Equal(ticks[0].Add(time.Duration(i) * oneDay)):
+			return fmt.Errorf("a tick was left out before %s", at)
+		case len(by) != 1 || done[at] != by[0]:
+			return fmt.Errorf("%s: the job was started by %v, and done by %q; %s was killed", at, started[at], done[at], killed)
 		}
+	}
+	s.Table(rows...)
+	if len(ticks) != days || len(done) != days {
+		return fmt.Errorf("%d ticks were begun and %d were done, of %d", len(ticks), len(done), days)
 	}
 	s.OK("no tick was left out, and each was done exactly once")
 	s.OK("no job was started twice, but the one that was cut short")

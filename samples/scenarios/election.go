@@ -39,7 +39,7 @@ const leader = "demo/leader"
 // What workers report.
 const (
 	elected  = "elected"
-	wrote    = "wrote"    // row Number of the ledger; waits to be continued
+	wrote    = "wrote"    // a row of the ledger; waits to be continued
 	lost     = "lost"     // the lease's context has ended, without a release
 	stale    = "stale"    // the ledger has refused a write
 	late     = "late"     // the ledger has accepted a write after the loss
@@ -55,7 +55,7 @@ func workElection(ctx context.Context, w *runner.Worker) error {
 		OnElected: func(ctx context.Context, lease leasing.Lease) error { return lead(ctx, w, lease) },
 		OnResigned: func(lease leasing.Lease, reason error) {
 			if !errors.Is(reason, leasing.ErrLost) {
-				w.Report(runner.Report{Kind: resigned, Token: lease.Token(), Text: "has released the lease"})
+				say(w, lease, resigned, "has released the lease")
 			}
 		},
 	}))
@@ -63,17 +63,17 @@ func workElection(ctx context.Context, w *runner.Worker) error {
 
 // lead is a leader's work, under the lease's context.
 func lead(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
-	report(w, lease, elected, 0, fmt.Sprintf("%-36s", fmt.Sprintf("leads with token %d", lease.Token())))
+	sayTrust(w, lease, elected, "leads with token %d", lease.Token())
 	pace := time.NewTicker(400 * time.Millisecond)
 	defer pace.Stop()
 	for {
 		row, err := write(ctx, w, lease.Token())
 		switch {
 		case err == nil:
-			report(w, lease, wrote, row, fmt.Sprintf("%-36s", fmt.Sprintf("writes row %d", row)))
+			sayTrust(w, lease, wrote, "writes row %d", row)
 			w.Wait() // so that it is not stopped in the middle of a write
 		case errors.Is(err, leasing.ErrStale):
-			w.Report(runner.Report{Kind: stale, Token: lease.Token(), Text: "its write: " + err.Error()})
+			say(w, lease, stale, "its write: %v", err)
 		case ctx.Err() == nil:
 			return err
 		}
@@ -90,18 +90,18 @@ func lead(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
 // The ledger has to refuse it.
 func end(ctx context.Context, w *runner.Worker, lease leasing.Lease) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, leasing.ErrLost) {
-		w.Report(runner.Report{Kind: stopping, Token: lease.Token(), Text: "finishes its work"})
+		say(w, lease, stopping, "finishes its work")
 		return nil
 	}
-	w.Report(runner.Report{Kind: lost, Token: lease.Token(), Text: "no longer leads: " + context.Cause(ctx).Error()})
+	say(w, lease, lost, "no longer leads: %v", context.Cause(ctx))
 	inFlight, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.TTL())
 	defer cancel()
 	row, err := write(inFlight, w, lease.Token())
 	switch {
 	case err == nil:
-		w.Report(runner.Report{Kind: late, Token: lease.Token(), Text: fmt.Sprintf("writes row %d without a lease!", row)})
+		say(w, lease, late, "writes row %d without a lease!", row)
 	case errors.Is(err, leasing.ErrStale):
-		w.Report(runner.Report{Kind: stale, Token: lease.Token(), Text: "its late write: " + err.Error()})
+		say(w, lease, stale, "its late write: %v", err)
 	default:
 		return err
 	}
@@ -118,12 +118,14 @@ func write(ctx context.Context, w *runner.Worker, token int64) (number int64, er
 	return number, err
 }
 
-// report reports with the trust left. It is read before the clock, so that what
+func say(w *runner.Worker, lease leasing.Lease, kind, format string, args ...any) {
+	w.Report(runner.Report{Kind: kind, Token: lease.Token(), Text: fmt.Sprintf(format, args...)})
+}
+
+// sayTrust reports with the trust left. It is read before the clock, so that what
 // is reported is rather too much than too little.
-func report(w *runner.Worker, lease leasing.Lease, kind string, row int64, text string) {
+func sayTrust(w *runner.Worker, lease leasing.Lease, kind, format string, args ...any) {
 	trust := lease.Remaining()
-	w.Report(runner.Report{
-		Kind: kind, Token: lease.Token(), Number: row, Trust: trust,
-		Text: text + " trust " + bar(trust, lease.TTL()),
-	})
+	text := fmt.Sprintf("%-36s trust %s", fmt.Sprintf(format, args...), bar(trust, lease.TTL()))
+	w.Report(runner.Report{Kind: kind, Token: lease.Token(), Trust: trust, Text: text})
 }

@@ -14,10 +14,8 @@ import (
 )
 
 // checker decides, from what the workers reported and what the ledger holds,
-// whether the promises were kept.
-type checker struct {
-	terms map[int64]*term // by token
-}
+// whether the promises were kept. It has the terms by token.
+type checker map[int64]*term
 
 // term is one worker's time as the leader.
 type term struct {
@@ -33,14 +31,12 @@ type row struct {
 	writer        string
 }
 
-func newChecker() *checker { return &checker{terms: map[int64]*term{}} }
-
 // see takes a report in.
-func (f *checker) see(r runner.Report) {
+func (f checker) see(r runner.Report) {
 	if r.Kind == elected {
-		f.terms[r.Token] = &term{worker: r.Worker, token: r.Token, elected: r.At}
+		f[r.Token] = &term{worker: r.Worker, token: r.Token, elected: r.At}
 	}
-	t := f.terms[r.Token]
+	t := f[r.Token]
 	if t == nil {
 		return
 	}
@@ -53,8 +49,8 @@ func (f *checker) see(r runner.Report) {
 }
 
 // end notes that a leader has stopped, or was killed.
-func (f *checker) end(token int64, at time.Time) {
-	if t := f.terms[token]; t.over.IsZero() || at.Before(t.over) {
+func (f checker) end(token int64, at time.Time) {
+	if t := f[token]; t.over.IsZero() || at.Before(t.over) {
 		t.over = at
 	}
 }
@@ -69,8 +65,8 @@ func (t *term) trustEnds() time.Time {
 
 // trustApart checks that no two leaders trusted their lease at the same time,
 // and returns how close the closest came.
-func (f *checker) trustApart() (closest time.Duration, err error) {
-	terms := slices.SortedFunc(maps.Values(f.terms), func(a, b *term) int { return cmp.Compare(a.token, b.token) })
+func (f checker) trustApart() (closest time.Duration, err error) {
+	terms := slices.SortedFunc(maps.Values(f), func(a, b *term) int { return cmp.Compare(a.token, b.token) })
 	for i := 1; i < len(terms); i++ {
 		before, after := terms[i-1], terms[i]
 		apart := after.elected.Sub(before.trustEnds())
@@ -87,10 +83,10 @@ func (f *checker) trustApart() (closest time.Duration, err error) {
 
 // ledgerHolds checks the ledger: each row was written by the leader whose
 // token it bears, and the tokens never fall.
-func (f *checker) ledgerHolds(rows []row) error {
+func (f checker) ledgerHolds(rows []row) error {
 	last := int64(0)
 	for _, r := range rows {
-		t := f.terms[r.token]
+		t := f[r.token]
 		if t == nil || t.worker != r.writer {
 			return fmt.Errorf("row %d: %s did not lead with token %d", r.number, r.writer, r.token)
 		}

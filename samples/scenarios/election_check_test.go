@@ -16,8 +16,8 @@ func lasting(seconds float64) time.Duration { return time.Duration(seconds * flo
 
 func at(seconds float64) time.Time { return time.Unix(0, 0).Add(lasting(seconds)) }
 
-func checkerOf(reports ...runner.Report) *checker {
-	f := newChecker()
+func checkerOf(reports ...runner.Report) checker {
+	f := checker{}
 	for _, r := range reports {
 		f.see(r)
 	}
@@ -27,7 +27,7 @@ func checkerOf(reports ...runner.Report) *checker {
 func TestCheckerFindsTwoLeadersAtATime(t *testing.T) {
 	first := runner.Report{Kind: elected, Worker: "w1", Token: 1, At: at(0), Trust: lasting(3)}
 	tests := map[string]struct {
-		checker *checker
+		checker checker
 		closest time.Duration // negative: two at a time
 	}{
 		"after the trust has ended": {checkerOf(first,
@@ -35,11 +35,11 @@ func TestCheckerFindsTwoLeadersAtATime(t *testing.T) {
 		"before": {checkerOf(first,
 			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(2.9), Trust: lasting(3)}), lasting(-0.1)},
 		"after a renewal": {checkerOf(first,
-			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(1), Trust: lasting(2.5), Number: 1},
+			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(1), Trust: lasting(2.5)},
 			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: lasting(3)}), lasting(-0.4)},
 		"of a leader that believes in itself after waking up": {checkerOf(first,
 			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(3.1), Trust: lasting(3)},
-			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(5), Trust: lasting(0.1), Number: 1}), lasting(-2)},
+			runner.Report{Kind: wrote, Worker: "w1", Token: 1, At: at(5), Trust: lasting(0.1)}), lasting(-2)},
 		"of a leader that has stopped, told late": {checkerOf(first,
 			runner.Report{Kind: elected, Worker: "w2", Token: 2, At: at(1.1), Trust: lasting(3)},
 			runner.Report{Kind: stopping, Worker: "w1", Token: 1, At: at(1)},
@@ -61,7 +61,7 @@ func TestCheckerFindsTwoLeadersAtATime(t *testing.T) {
 func TestCheckerReadsTheLedger(t *testing.T) {
 	terms := []runner.Report{
 		{Kind: elected, Worker: "w1", Token: 1}, {Kind: elected, Worker: "w2", Token: 2},
-		{Kind: wrote, Worker: "w2", Token: 2, Number: 2},
+		{Kind: wrote, Worker: "w2", Token: 2},
 	}
 	w1, w2 := row{1, 1, "w1"}, row{2, 2, "w2"}
 	for want, rows := range map[string][]row{

@@ -17,8 +17,7 @@ const rowsEach = 6
 // electionControl directs the workers of the election.
 type electionControl struct {
 	*runner.Runner
-	checker *checker
-	started int
+	checker checker
 	rows    [][]any // of the table of take-overs
 	wakeUp  string  // how the paused leader fared
 }
@@ -27,14 +26,14 @@ func controlElection(ctx context.Context, s *runner.Runner) error {
 	if err := s.Data.Create(ctx, "CREATE TABLE ledger (number bigint PRIMARY KEY, token bigint NOT NULL, writer text NOT NULL)"); err != nil {
 		return err
 	}
-	d := &electionControl{Runner: s, checker: newChecker(), rows: [][]any{{"leader", "token", "after", "take-over", "of which after the lease ran out"}}}
+	d := &electionControl{Runner: s, checker: checker{}, rows: [][]any{{"leader", "token", "after", "take-over", "of which after the lease ran out"}}}
 	d.Announce("three processes compete for the lease %q (TTL %v, on %s)", leader, s.TTL, s.Manager.Capabilities().Provider)
-	for range 3 {
-		if err := d.enter(); err != nil {
+	for _, name := range []string{"w1", "w2", "w3"} {
+		if err := d.Start(ctx, name, ""); err != nil {
 			return err
 		}
 	}
-	now, err := d.awaitLeader(ctx, runner.Report{})
+	now, err := d.awaitLeader(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -51,93 +50,65 @@ func controlElection(ctx context.Context, s *runner.Runner) error {
 		return err
 	}
 	d.Announce("that was all: everybody may go")
-	if err := d.StopAll(); err != nil {
-		return err
-	}
+	d.StopAll()
 	for d.Running() > 0 {
-		if _, err := d.await(ctx, "everybody to leave", func(r runner.Report) bool { return r.Kind == runner.Exited }); err != nil {
+		if _, err := d.await(ctx, func(r runner.Report) bool { return r.Kind == runner.Exited }); err != nil {
 			return err
 		}
 	}
 	return d.check(ctx)
 }
 
-// enter starts one more worker.
-func (d *electionControl) enter() error {
-	d.started++
-	return d.Start(fmt.Sprintf("w%d", d.started), "")
-}
-
 // kill kills the leader, which has no chance to release anything.
-func (d *electionControl) kill(ctx context.Context, now runner.Report) (next runner.Report, err error) {
-	d.Announce("kill -KILL %s", now.Worker)
-	at := time.Now()
-	d.Kill(now.Worker)
-	d.checker.end(now.Token, at)
-	free, err := d.runsOut(ctx, now)
-	if err != nil {
-		return next, err
-	}
-	if next, err = d.takeOver(ctx, now, at, free, "killed"); err != nil {
-		return next, err
-	}
-	return next, d.enter() // so that there are three again
-}
-
-// pause stops the leader for longer than its lease lasts and wakes it up.
-func (d *electionControl) pause(ctx context.Context, now runner.Report) (next runner.Report, err error) {
-	d.Announce("kill -STOP %s", now.Worker)
-	at := time.Now()
-	if err := d.Pause(now.Worker); err != nil {
-		return next, err
-	}
-	free, err := d.runsOut(ctx, now)
-	if err != nil {
-		return next, err
-	}
-	if next, err = d.takeOver(ctx, now, at, free, "paused"); err != nil {
-		return next, err
-	}
-	// By then the new leader has shown its token to the ledger.
-	if _, err := d.await(ctx, "the pause to outlast the TTL", func(r runner.Report) bool {
-		return r.Kind == wrote && r.Token == next.Token && r.At.After(at.Add(d.TTL))
-	}); err != nil {
-		return next, err
-	}
-	if err := d.Continue(next.Worker); err != nil {
-		return next, err
-	}
-	d.Announce("kill -CONT %s: it wakes up and believes that no time has passed", now.Worker)
-	woken := time.Now()
-	if err := errors.Join(d.Resume(now.Worker), d.Continue(now.Worker)); err != nil {
-		return next, err
-	}
-	over, err := d.await(ctx, now.Worker+" to notice the loss", func(r runner.Report) bool { return r.Kind == lost && r.Token == now.Token })
-	if err != nil {
-		return next, err
-	}
-	d.wakeUp = fmt.Sprintf("%s knew %v after it woke up that its lease was lost", now.Worker, over.At.Sub(woken).Round(10*time.Microsecond))
-	r, err := d.await(ctx, "the late write of "+now.Worker, func(r runner.Report) bool {
-		return r.Token == now.Token && (r.Kind == stale || r.Kind == late)
+func (d *electionControl) kill(ctx context.Context, now runner.Report) (runner.Report, error) {
+	next, err := d.takeOver(ctx, now, "killed", func() {
+		d.Announce("kill -KILL %s", now.Worker)
+		d.checker.end(now.Token, time.Now())
+		d.Kill(now.Worker)
 	})
-	if err == nil && r.Kind == late {
-		err = fmt.Errorf("the late write of %s was not refused", now.Worker)
-	}
-	return next, err
+	return next, errors.Join(err, d.Start(ctx, "w4", "")) // so that there are three again
 }
 
 // stop asks the leader to stop.
 func (d *electionControl) stop(ctx context.Context, now runner.Report) (runner.Report, error) {
-	free, err := d.runsOut(ctx, now)
+	return d.takeOver(ctx, now, "stopped", func() {
+		d.Announce("%s is asked to stop", now.Worker)
+		d.Stop(now.Worker)
+	})
+}
+
+// pause stops the leader for longer than its lease lasts and wakes it up.
+func (d *electionControl) pause(ctx context.Context, now runner.Report) (runner.Report, error) {
+	var paused time.Time
+	next, err := d.takeOver(ctx, now, "paused", func() {
+		d.Announce("kill -STOP %s", now.Worker)
+		paused = time.Now()
+		d.Pause(now.Worker)
+	})
 	if err != nil {
-		return now, err
+		return next, err
 	}
-	d.Announce("%s is asked to stop", now.Worker)
-	at := time.Now()
-	if err := d.Stop(now.Worker); err != nil {
-		return now, err
+	// By then the new leader has shown its token to the ledger.
+	if _, err := d.await(ctx, func(r runner.Report) bool {
+		return r.Kind == wrote && r.Token == next.Token && r.At.After(paused.Add(d.TTL))
+	}); err != nil {
+		return next, err
 	}
-	return d.takeOver(ctx, now, at, free, "stopped")
+	d.Continue(next.Worker)
+	d.Announce("kill -CONT %s: it wakes up and believes that no time has passed", now.Worker)
+	woken := time.Now()
+	d.Resume(now.Worker)
+	d.Continue(now.Worker)
+	over, err := d.await(ctx, func(r runner.Report) bool { return r.Kind == lost && r.Token == now.Token })
+	if err != nil {
+		return next, err
+	}
+	d.wakeUp = fmt.Sprintf("%s knew %v after it woke up that its lease was lost", now.Worker, over.At.Sub(woken).Round(10*time.Microsecond))
+	r, err := d.await(ctx, func(r runner.Report) bool { return r.Token == now.Token && (r.Kind == stale || r.Kind == late) })
+	if err == nil && r.Kind == late {
+		err = fmt.Errorf("the late write of %s was not refused", now.Worker)
+	}
+	return next, err
 }
 
 // runsOut returns when the present lease will run out unless it is renewed. It is
@@ -147,16 +118,21 @@ func (d *electionControl) runsOut(ctx context.Context, now runner.Report) (time.
 	record, err := d.Manager.Inspect(ctx, d.Place.Lease(leader))
 	left, known := record.Remaining()
 	if !known || d.Manager.Capabilities().Lateness.After(d.TTL) > 0 { // or no more than a bound
-		return d.checker.terms[now.Token].trust, err
+		return d.checker[now.Token].trust, err
 	}
 	return at.Add(left), err
 }
 
-// takeOver waits for the next leader and holds the take-over against the time at
-// which the lease would have run out.
-func (d *electionControl) takeOver(ctx context.Context, before runner.Report, at, free time.Time, how string) (next runner.Report, err error) {
-	next, err = d.awaitLeader(ctx, before)
+// takeOver does something to the leader, waits for the next one, and holds the take-over
+// against the time at which the lease would have run out.
+func (d *electionControl) takeOver(ctx context.Context, before runner.Report, how string, do func()) (next runner.Report, err error) {
+	free, err := d.runsOut(ctx, before)
 	if err != nil {
+		return next, err
+	}
+	at := time.Now()
+	do()
+	if next, err = d.awaitLeader(ctx, before.Token); err != nil {
 		return next, err
 	}
 	beyond := next.At.Sub(free)
@@ -174,8 +150,8 @@ func (d *electionControl) takeOver(ctx context.Context, before runner.Report, at
 	return next, nil
 }
 
-func (d *electionControl) awaitLeader(ctx context.Context, after runner.Report) (runner.Report, error) {
-	return d.await(ctx, "a leader", func(r runner.Report) bool { return r.Kind == elected && r.Token > after.Token })
+func (d *electionControl) awaitLeader(ctx context.Context, after int64) (runner.Report, error) {
+	return d.await(ctx, func(r runner.Report) bool { return r.Kind == elected && r.Token > after })
 }
 
 // awaitRows waits until the leader has written some rows and so much trust is left that no
@@ -184,11 +160,12 @@ func (d *electionControl) awaitLeader(ctx context.Context, after runner.Report) 
 // helps against that.
 func (d *electionControl) awaitRows(ctx context.Context, now runner.Report) error {
 	rows := 0
-	_, err := d.await(ctx, fmt.Sprintf("%d writes of %s", rowsEach, now.Worker), func(r runner.Report) bool {
-		if r.Kind == wrote && r.Token == now.Token {
-			rows++
+	_, err := d.await(ctx, func(r runner.Report) bool {
+		if r.Kind != wrote || r.Token != now.Token {
+			return false
 		}
-		return rows >= rowsEach && r.Kind == wrote && r.Token == now.Token && r.Trust >= d.TTL*6/10
+		rows++
+		return rows >= rowsEach && r.Trust >= d.TTL*6/10
 	})
 	return err
 }
@@ -196,10 +173,7 @@ func (d *electionControl) awaitRows(ctx context.Context, now runner.Report) erro
 // await shows what the workers report until what is awaited is reported, and
 // what the lease is doing while they are silent. A leader whose write is not awaited
 // is continued.
-func (d *electionControl) await(ctx context.Context, what string, awaited func(runner.Report) bool) (runner.Report, error) {
-	limit := 15*time.Second + 5*d.TTL + d.Manager.Capabilities().Lateness.After(d.TTL) // far more than anything takes here
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("waited %v for %s", limit, what))
-	defer cancel()
+func (d *electionControl) await(ctx context.Context, awaited func(runner.Report) bool) (runner.Report, error) {
 	for {
 		quiet, stop := context.WithTimeoutCause(ctx, d.TTL/4, errQuiet)
 		r, err := d.Next(quiet)
@@ -213,13 +187,11 @@ func (d *electionControl) await(ctx context.Context, what string, awaited func(r
 		}
 		d.Line(r)
 		d.checker.see(r)
-		if awaited(r) {
+		switch {
+		case awaited(r):
 			return r, nil
-		}
-		if r.Kind == wrote {
-			if err := d.Continue(r.Worker); err != nil {
-				return r, err
-			}
+		case r.Kind == wrote:
+			d.Continue(r.Worker)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/samples/internal/place"
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
@@ -99,13 +98,6 @@ func runMissing(ctx context.Context, w *runner.Worker, lease leasing.Lease, wait
 	return nil
 }
 
-// note says that a step has run.
-type note struct {
-	number int // from 1
-	actor  string
-	token  int64
-}
-
 func controlMigrate(ctx context.Context, s *runner.Runner) error {
 	// Nothing here keeps a step from being noted twice: lease and fence do.
 	if err := s.Data.Create(ctx, "CREATE TABLE notes (line bigint PRIMARY KEY, number bigint NOT NULL, actor text NOT NULL, token bigint NOT NULL)"); err != nil {
@@ -113,70 +105,47 @@ func controlMigrate(ctx context.Context, s *runner.Runner) error {
 	}
 	s.Announce("%d processes want to run %d migrations (lease of %v)", actors, len(steps), s.TTL)
 	killed, idlers := "", 0
-	if err := s.RunWorkers(ctx, actors, "", func(r runner.Report) error {
+	if err := s.RunWorkers(ctx, actors, "", func(r runner.Report) {
 		switch {
 		case r.Kind == running && r.Number == killIn && killed == "":
 			killed = r.Worker
 			s.Announce("kill -KILL %s, in the middle of step %d", r.Worker, r.Number)
 			s.Kill(r.Worker)
-			return nil
 		case r.Kind == running:
-			return s.Continue(r.Worker)
+			s.Continue(r.Worker)
 		case r.Kind == idle:
 			idlers++
 		}
-		return nil
 	}); err != nil {
 		return err
 	}
-	notes, err := notesOf(ctx, s.Data)
-	if err != nil {
+	var ran, wrong int
+	if err := s.Data.QueryRowContext(ctx, `SELECT COUNT(*), COUNT(CASE WHEN number <> line OR token < former THEN 1 END)
+		FROM (SELECT line, number, token, LAG(token) OVER (ORDER BY line) AS former FROM notes) AS steps`).Scan(&ran, &wrong); err != nil {
 		return err
 	}
-	if err := checkNotes(notes, killed); err != nil {
+	if ran != len(steps) || wrong > 0 {
+		return fmt.Errorf("%d steps have run, of %d; out of order, or with a stale token: %d", ran, len(steps), wrong)
+	}
+	var first, heir string // who ran the step before the kill, and the one after it
+	var rose bool          // the token between them
+	if err := s.Data.QueryRowContext(ctx, "SELECT a.actor, b.actor, a.token < b.token FROM notes a, notes b WHERE a.line = $1 AND b.line = $2",
+		killIn-1, killIn).Scan(&first, &heir, &rose); err != nil {
 		return err
+	}
+	if first != killed || heir == killed || !rose {
+		return fmt.Errorf("%s was killed in step %d: the step before was run by %s, and that one by %s; a greater token: %t", killed, killIn, first, heir, rose)
 	}
 	if idlers != actors-2 {
 		return fmt.Errorf("%d found nothing to do, of %d who lived", idlers, actors-1)
 	}
-	for _, statement := range []string{ // that need what the steps make
-		"INSERT INTO outbox (id, payload, topic_name) VALUES (1, '', 'orders')",
-		"UPDATE outbox SET topic_version = topic_version + 1",
-		"INSERT INTO inbox (id, handled) VALUES (1, true)",
-	} {
-		if _, err := s.Data.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("the schema is not what the steps make: %w", err)
-		}
+	// These need what the steps make.
+	if _, err := s.Data.ExecContext(ctx, `INSERT INTO outbox (id, payload, topic_name, topic_version) VALUES (1, '', 'orders', 2);
+		INSERT INTO inbox (id, handled) VALUES (1, true)`); err != nil {
+		return fmt.Errorf("the schema is not what the steps make: %w", err)
 	}
 	s.OK("each of the %d steps has run exactly once, in order", len(steps))
-	s.OK("%s was killed in step %d, which left nothing behind; %s ran it", killed, killIn, notes[killIn-1].actor)
+	s.OK("%s was killed in step %d, which left nothing behind; %s ran it", killed, killIn, heir)
 	s.OK("the other %d waited, and found nothing to do", idlers)
-	return nil
-}
-
-func notesOf(ctx context.Context, data *place.Data) (notes []note, err error) {
-	err = place.Each(ctx, data.DB, "SELECT number, actor, token FROM notes ORDER BY line", func(row *sql.Rows) error {
-		var n note
-		err := row.Scan(&n.number, &n.actor, &n.token)
-		notes = append(notes, n)
-		return err
-	})
-	return notes, err
-}
-
-// checkNotes checks what has run.
-func checkNotes(notes []note, killed string) error {
-	if len(notes) != len(steps) {
-		return fmt.Errorf("%d steps have run, of %d: %v", len(notes), len(steps), notes)
-	}
-	for i, n := range notes {
-		if n.number != i+1 || i > 0 && n.token < notes[i-1].token {
-			return fmt.Errorf("note %d is of step %d with token %d: %v", i+1, n.number, n.token, notes)
-		}
-	}
-	before, after := notes[killIn-2], notes[killIn-1]
-	if before.actor != killed || after.actor == killed || after.token <= before.token {
-		return fmt.Errorf("%s was killed in step %d, and these have run: %v", killed, killIn, notes)
-	}
 	return nil
 }

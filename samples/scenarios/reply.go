@@ -82,73 +82,43 @@ func deliver(ctx context.Context, w *runner.Worker, message string) error {
 
 // handle answers a message, or leaves it to the worker that does.
 func handle(ctx context.Context, w *runner.Worker, message string) (acknowledged bool, err error) {
-	name := "reply/" + message
-	lease, err := w.Manager.TryAcquire(ctx, name, optionsOf(message))
-	if errors.Is(err, leasing.ErrHeld) || errors.Is(err, leasing.ErrUnavailable) {
-		w.Say(abandoned, 0, "")
-		return false, nil // another worker will produce the reply, or it is delivered again
+	name, outbox := "reply/"+message, place.Journal{Data: w.Data}
+	var options *leasing.AcquireOptions
+	if message == stalled { // as if no renewal got through
+		options = &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true}
 	}
-	if err != nil {
-		return false, err
-	}
-	defer func() {
-		if released := lease.Release(ctx); !errors.Is(released, leasing.ErrLost) { // of a loss the outbox takes care
-			err = errors.Join(err, released)
+	err = leasing.TryDo(ctx, w.Manager, name, options, func(leased context.Context, lease leasing.Lease) error {
+		answered, err := outbox.Has(leased, name, lease.Token(), message)
+		if err != nil || answered {
+			acknowledged = answered
+			return err
 		}
-	}()
-	outbox := place.Journal{Data: w.Data}
-	answered, err := outbox.Has(lease.Context(), name, lease.Token(), message)
-	if err != nil || answered {
-		return answered, unlessLost(lease, err)
-	}
-	if err := compose(ctx, w, lease, message); err != nil {
-		return false, unlessLost(lease, err)
-	}
-	sending := lease.Context() // so that nothing is sent once the lease is lost
-	if message == stalled {
-		sending = ctx // what waits in the network is sent all the same
-	}
-	first, err := outbox.Note(sending, name, lease.Token(), message, w.Name)
+		w.Say(composes, 0, "composes the reply to %s", message)
+		sending := leased // so that nothing is sent once the lease is lost
+		if message == stalled {
+			// This takes as long as the parent wants: for the first worker, longer than its lease
+			// lasts. No application goes on then; but its last request may still be on its way, as here.
+			w.SayAndWait(composing, 0, "")
+			sending = ctx
+		} else if err := wait(leased, effort); err != nil {
+			return err
+		}
+		first, err := outbox.Note(sending, name, lease.Token(), message, w.Name)
+		if first {
+			w.Say(sent, 0, "has sent the reply to %s", message)
+		}
+		acknowledged = err == nil
+		return err
+	})
 	switch {
 	case errors.Is(err, leasing.ErrStale):
 		w.Say(tooLate, 0, "has its late reply to %s refused: %v", message, err)
-		return false, nil
-	case err != nil:
-		return false, unlessLost(lease, err)
-	case first:
-		w.Report(runner.Report{Kind: sent, Text: "has sent the reply to " + message})
+	case errors.Is(err, leasing.ErrHeld), errors.Is(err, leasing.ErrUnavailable):
+		w.Say(abandoned, 0, "") // another worker will produce the reply, or it is delivered again
+	case err != nil && !errors.Is(err, leasing.ErrLost): // of a loss the outbox takes care
+		return false, err
 	}
-	return true, nil
-}
-
-// compose takes its time. A reply to the stalled message takes as long as the
-// parent wants: for the first worker, longer than its lease lasts. No application
-// goes on then; but its last request may still be on its way, as here.
-func compose(ctx context.Context, w *runner.Worker, lease leasing.Lease, message string) error {
-	w.Say(composes, 0, "composes the reply to %s", message)
-	if message != stalled {
-		return wait(lease.Context(), effort)
-	}
-	w.SayAndWait(composing, 0, "")
-	return ctx.Err()
-}
-
-// optionsOf are those of the lease for a message. Without renewal it is as if none
-// got through.
-func optionsOf(message string) *leasing.AcquireOptions {
-	if message == stalled {
-		return &leasing.AcquireOptions{TTL: time.Second, NoAutoRenew: true}
-	}
-	return nil
-}
-
-// unlessLost returns an error unless it came of the loss of the lease. What
-// became of the reply then is seen when the delivery comes again.
-func unlessLost(lease leasing.Lease, err error) error {
-	if errors.Is(lease.Err(), leasing.ErrLost) {
-		return nil
-	}
-	return err
+	return acknowledged, nil
 }
 
 func wait(ctx context.Context, d time.Duration) error {
@@ -167,21 +137,20 @@ func controlReply(ctx context.Context, s *runner.Runner) error {
 	}
 	s.Announce("%d messages are delivered %d times each, to %d workers", inbox, copies, repliers)
 	counts, staller, refusedIt := map[string]int{}, "", false
-	if err := s.RunWorkers(ctx, repliers, "", func(r runner.Report) error {
+	if err := s.RunWorkers(ctx, repliers, "", func(r runner.Report) {
 		counts[r.Kind]++
 		switch {
 		case r.Kind == composing && staller == "":
 			staller = r.Worker
 			s.Announce("%s is cut off with the reply to %s", r.Worker, stalled)
 		case r.Kind == composing:
-			return s.Continue(r.Worker)
+			s.Continue(r.Worker)
 		case r.Kind == tooLate: // on a busy machine another one may be too late as well
 			refusedIt = refusedIt || r.Worker == staller
 		case r.Kind == sent && r.Text == "has sent the reply to "+stalled && r.Worker != staller:
 			s.Announce("%s gets through again", staller)
-			return s.Continue(staller)
+			s.Continue(staller)
 		}
-		return nil
 	}); err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ import (
 // a real one would, and nobody gets the dead process's permits before their
 // leases have run out.
 //
-// Look at "at a time", which the gateway counts itself: above the limit before,
-// never above it with the semaphore, and less for a few seconds after the kill.
+// Look at "at a time", which the gateway counts itself: above the limit before, and
+// never above it with the semaphore.
 //
 // What this does not show: a process that is paused in the middle of a call and
 // wakes up after its permit was given to another. No semaphore stops that one; a
@@ -134,7 +134,7 @@ func (g *gateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{worker}/{number}", func(_ http.ResponseWriter, r *http.Request) {
 		worker := r.PathValue("worker")
-		if calls := g.begin(worker, r.PathValue("number")); worker != trial && calls == killAfter {
+		if g.begin(worker, r.PathValue("number")) == killAfter && worker != trial {
 			g.once.Do(func() { g.onCall(worker) })
 		}
 		<-time.After(callTakes)
@@ -159,15 +159,12 @@ func (g *gateway) begin(worker, number string) int {
 	return len(g.charged[worker])
 }
 
-// counts returns the calls at a time, and the most of them since the last reset.
-func (g *gateway) counts(reset bool) (now, most int) {
+// peak returns the most calls at a time since the last look. It locks mu.
+func (g *gateway) peak() (most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now, most = g.now, g.most
-	if reset {
-		g.most = g.now
-	}
-	return now, most
+	most, g.most = g.most, g.now
+	return most
 }
 
 func controlThrottle(ctx context.Context, s *runner.Runner) error {
@@ -182,20 +179,12 @@ func controlThrottle(ctx context.Context, s *runner.Runner) error {
 	}}
 	server := httptest.NewServer(g.handler())
 	defer server.Close() // waits for the calls
-	var printing sync.WaitGroup
-	defer printing.Wait()
 	defer cancel()
-	printing.Go(func() {
-		for wait(ctx, 500*time.Millisecond) == nil {
-			now, most := g.counts(false)
-			s.Send(ctx, runner.Report{Text: fmt.Sprintf("the gateway has %d calls at a time, at most %d so far", now, most)})
-		}
-	})
 
 	s.Announce("%d processes charge %d payments each, %d at a time; the gateway bears %d at a time", processes, charges, team, permits)
 	var waiting []string // workers that have called without a permit
 	before, killed := 0, ""
-	if err := s.RunWorkers(ctx, processes, server.URL, func(r runner.Report) error {
+	if err := s.RunWorkers(ctx, processes, server.URL, func(r runner.Report) {
 		switch r.Kind {
 		case inCall:
 			killed = r.Worker
@@ -204,17 +193,14 @@ func controlThrottle(ctx context.Context, s *runner.Runner) error {
 			s.Kill(r.Worker)
 		case warmedUp:
 			if waiting = append(waiting, r.Worker); len(waiting) < processes {
-				return nil
+				return
 			}
-			_, before = g.counts(true)
+			before = g.peak()
 			s.Announce("without permits the gateway had %d calls at a time; from now on each needs one of %d permits", before, permits)
 			for _, worker := range waiting {
-				if err := s.Continue(worker); err != nil {
-					return err
-				}
+				s.Continue(worker)
 			}
 		}
-		return nil
 	}); err != nil {
 		return err
 	}
@@ -223,7 +209,7 @@ func controlThrottle(ctx context.Context, s *runner.Runner) error {
 
 // checkThrottle checks what the gateway has counted.
 func checkThrottle(ctx context.Context, s *runner.Runner, g *gateway, before int, killed string) (err error) {
-	_, most := g.counts(false)
+	most := g.peak()
 	switch {
 	case before <= permits:
 		return fmt.Errorf("without permits the gateway had no more than %d calls at a time: there was nothing to throttle", before)

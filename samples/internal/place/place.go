@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -30,27 +29,30 @@ type Place struct {
 // it. Without a URL the leases are in a temporary SQLite file; where the URL names such a
 // file they are in one beside it.
 func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, error) {
-	folder, err := os.MkdirTemp("", "leasing-"+sample+"-")
+	address, query, _ := strings.Cut(rawURL, "?")
+	file, onSQLite := strings.CutPrefix(address, "sqlite://")
+	parent := "" // where temporary files are
+	if onSQLite {
+		path, err := url.PathUnescape(file)
+		if err != nil {
+			return Place{}, nil, err
+		}
+		parent = filepath.Dir(path)
+	}
+	folder, err := os.MkdirTemp(parent, "leasing-"+sample+"-")
 	if err != nil {
 		return Place{}, nil, err
 	}
-	scope := "sample_" + sample + "_" + strings.ToLower(rand.Text()[:8])
 	// A transaction takes the file's write lock when it begins: one that reads first could
 	// not get it later if somebody has written in between.
 	data := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(folder, "data.db"), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
-	p := Place{Leases: rawURL, Driver: "sqlite3", Data: data.String(), Scope: scope}
+	p := Place{Leases: rawURL, Driver: "sqlite3", Data: data.String(), Scope: "sample_" + sample + "_" + strings.ToLower(rand.Text()[:8])}
+	if onSQLite || rawURL == "" {
+		p.Leases = "sqlite://" + (&url.URL{Path: filepath.ToSlash(filepath.Join(folder, "leases.db"))}).EscapedPath() + "?" + query
+	}
 	remove := func() error { return os.RemoveAll(folder) }
-	switch scheme(rawURL) {
-	case "":
-		if rawURL == "" {
-			p.Leases = "sqlite://" + (&url.URL{Path: filepath.ToSlash(filepath.Join(folder, "leases.db"))}).EscapedPath()
-		}
-	case "sqlite":
-		file, query, _ := strings.Cut(rawURL, "?")
-		p.Leases = file + "-" + scope + "?" + query
-		remove = func() error { return errors.Join(os.RemoveAll(folder), removeFiles(file+"-"+scope)) }
-	case "postgres", "postgresql":
-		p.Driver, p.Data = "pgx", withParameter(rawURL, "search_path", scope)
+	if kind := scheme(rawURL); kind == "postgres" || kind == "postgresql" {
+		p.Driver, p.Data = "pgx", withParameter(rawURL, "search_path", p.Scope)
 		remove = func() error {
 			return errors.Join(os.RemoveAll(folder), p.dropSchema(context.WithoutCancel(ctx)))
 		}
@@ -87,17 +89,6 @@ func (p Place) dropSchema(ctx context.Context) error {
 	}
 	_, err = data.ExecContext(ctx, "DROP SCHEMA IF EXISTS "+p.Scope+" CASCADE")
 	return errors.Join(err, data.Close())
-}
-
-// removeFiles removes an SQLite database and the files beside it.
-func removeFiles(database string) (err error) {
-	path, err := url.PathUnescape(strings.TrimPrefix(database, "sqlite://"))
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if removed := os.Remove(path + suffix); !errors.Is(removed, fs.ErrNotExist) {
-			err = errors.Join(err, removed)
-		}
-	}
-	return err
 }
 
 // Provider opens the leases of the run. Redis forgets their names a minute after

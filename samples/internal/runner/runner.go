@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -25,13 +26,19 @@ type Scenario struct {
 
 // Runner is one run of a scenario. Its methods are for one goroutine.
 type Runner struct {
-	*Workers
 	Place   place.Place
 	Data    *place.Data
 	Manager leasing.Manager // the parent's own
 	TTL     time.Duration   // as granted
 	out     io.Writer
 	start   time.Time
+
+	scenario string
+	workers  map[string]*process
+	running  int
+	err      error // of what was asked of workers; Next returns it
+	reports  chan Report
+	readers  sync.WaitGroup
 }
 
 // Run sets the place up, runs the scenario, and removes everything.
@@ -50,17 +57,20 @@ func Run(ctx context.Context, scenario Scenario, url string, out io.Writer) (err
 	ttl := max(scenario.TTL, manager.Capabilities().MinTTL)
 	limit := time.Minute + 10*(ttl-scenario.TTL) // far more than any takes, also on a slow machine
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %v", scenario.Name, limit))
-	defer cancel()
-	s := &Runner{Workers: newWorkers(scenario.Name, where), Place: where, Data: data, Manager: manager, TTL: ttl, out: out, start: time.Now()}
+	s := &Runner{
+		Place: where, Data: data, Manager: manager, TTL: ttl, out: out, start: time.Now(),
+		scenario: scenario.Name, workers: map[string]*process{}, reports: make(chan Report),
+	}
 	defer s.end()
+	defer cancel() // nobody reads reports any more
 	return scenario.Control(ctx, s)
 }
 
 // RunWorkers starts workers named w1 and so on, prints what they report, and passes
 // it to on, until all are gone.
-func (s *Runner) RunWorkers(ctx context.Context, n int, arg string, on func(Report) error) error {
+func (s *Runner) RunWorkers(ctx context.Context, n int, arg string, on func(Report)) error {
 	for i := range n {
-		if err := s.Start(fmt.Sprintf("w%d", i+1), arg); err != nil {
+		if err := s.Start(ctx, fmt.Sprintf("w%d", i+1), arg); err != nil {
 			return err
 		}
 	}
@@ -70,9 +80,7 @@ func (s *Runner) RunWorkers(ctx context.Context, n int, arg string, on func(Repo
 			return err
 		}
 		s.Line(r)
-		if err := on(r); err != nil {
-			return err
-		}
+		on(r)
 	}
 	return nil
 }
