@@ -40,7 +40,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
@@ -58,7 +58,7 @@ type settings struct {
 }
 
 func main() {
-	redis.SetLogger(silence{}) // each failed attempt to connect is a line otherwise
+	logging.Disable() // each failed attempt to connect is a line otherwise
 	torture.WorkerMain(openFromEnvironment)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, setUp)
@@ -68,11 +68,6 @@ func main() {
 
 // preparation prepares the backend that a command line asks for.
 type preparation func(ctx context.Context, provider string) (*backend, error)
-
-// silence is a logger of go-redis. What matters comes as an error, too.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // errBroken is the end of a run in which a promise was broken.
 var errBroken = errors.New("a promise was broken")
@@ -124,26 +119,17 @@ func (s settings) plans() (plans []chaos.Plan, err error) {
 	for _, name := range names {
 		plan, err := chaos.Named(name, s.seed)
 		if err != nil {
-			plan, err = planInFile(name, err)
-		}
-		if err != nil {
-			return nil, err
+			text, noFile := os.ReadFile(name)
+			if noFile != nil {
+				return nil, fmt.Errorf("%w, or a file: %w", err, noFile)
+			}
+			if plan, err = chaos.ParsePlan(text); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
 		}
 		plans = append(plans, plan)
 	}
 	return plans, nil
-}
-
-func planInFile(path string, notNamed error) (chaos.Plan, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return chaos.Plan{}, fmt.Errorf("%w, or a file: %w", notNamed, err)
-	}
-	plan, err := chaos.ParsePlan(text)
-	if err != nil {
-		return chaos.Plan{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return plan, nil
 }
 
 // runPlans runs the plans one after the other.
@@ -168,26 +154,21 @@ func (s settings) runPlans(ctx context.Context, out io.Writer, prepare preparati
 	defer func() { err = errors.Join(err, where.clear()) }()
 	var failed []string
 	for _, plan := range plans {
-		report, err := s.runPlan(ctx, plan, s.total/time.Duration(len(plans)), where, out)
+		report, problem := s.runPlan(ctx, plan, s.total/time.Duration(len(plans)), where, out)
 		if report != nil && !report.OK() {
 			failed = append(failed, plan.Name)
 		}
-		if err != nil {
-			return errors.Join(err, verdict(failed))
+		if err = problem; err != nil {
+			break
 		}
 	}
-	if s.plan == "all" && len(failed) == 0 {
+	switch {
+	case len(failed) > 0:
+		err = errors.Join(err, fmt.Errorf("%w under %s", errBroken, strings.Join(failed, ", ")))
+	case s.plan == "all" && err == nil:
 		_, err = fmt.Fprintf(out, "%d plans on %s: no violation\n", len(plans), s.backend())
 	}
-	return errors.Join(err, verdict(failed))
-}
-
-// verdict is errBroken if plans have failed.
-func verdict(failed []string) error {
-	if len(failed) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w under %s", errBroken, strings.Join(failed, ", "))
+	return err
 }
 
 // runPlan runs a plan, and prints and writes what came of it.
