@@ -3,10 +3,13 @@
 package main
 
 import (
-	"strings"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/samples/internal/place"
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
@@ -59,20 +62,25 @@ func TestCheckerFindsTwoLeadersAtATime(t *testing.T) {
 }
 
 func TestCheckerReadsTheLedger(t *testing.T) {
-	terms := []runner.Report{
-		{Kind: elected, Worker: "w1", Token: 1}, {Kind: elected, Worker: "w2", Token: 2},
-		{Kind: wrote, Worker: "w2", Token: 2},
-	}
-	w1, w2 := row{1, 1, "w1"}, row{2, 2, "w2"}
-	for want, rows := range map[string][]row{
-		"":                              {w1, w2},
-		"a stale write was accepted":    {w1, w2, {3, 1, "w1"}},
-		"w2 did not lead with token 1":  {{1, 1, "w2"}, w2},
-		"w1 did not lead with token 99": {w1, w2, {3, 99, "w1"}},
+	c := checkerOf(runner.Report{Kind: elected, Worker: "w1", Token: 1}, runner.Report{Kind: elected, Worker: "w2", Token: 2})
+	for want, rows := range map[string]string{
+		"":                              "(1, 1, 'w1'), (2, 2, 'w2')",
+		"a stale write was accepted":    "(1, 1, 'w1'), (2, 2, 'w2'), (3, 1, 'w1')",
+		"w2 did not lead with token 1":  "(1, 1, 'w2'), (2, 2, 'w2')",
+		"w1 did not lead with token 99": "(1, 1, 'w1'), (2, 2, 'w2'), (3, 99, 'w1')",
 	} {
-		err := checkerOf(terms...).ledgerHolds(rows)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", want, err)
+		p, clear, err := place.SetUp(t.Context(), "ledger", "")
+		require.NoError(t, err)
+		data, err := p.Open()
+		require.NoError(t, err)
+		require.NoError(t, data.Create(t.Context(), createLedger, "INSERT INTO ledger (number, token, writer) VALUES "+rows))
+		count, err := c.ledgerHolds(t.Context(), data)
+		require.NoError(t, errors.Join(data.Close(), clear()))
+		if want != "" {
+			require.ErrorContains(t, err, want)
+			continue
 		}
+		require.NoError(t, err)
+		require.Equal(t, 2, count)
 	}
 }

@@ -1,7 +1,6 @@
 package place_test
 
 import (
-	"net/url"
 	"path/filepath"
 	"testing"
 
@@ -19,12 +18,7 @@ func TestOpenOnPostgres(t *testing.T) {
 	p, clear, err := place.SetUp(t.Context(), "test", server(t, "LEASING_TEST_POSTGRES"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, clear()) }()
-	u, err := url.Parse(p.Leases)
-	require.NoError(t, err)
-	query := u.Query()
-	query.Set("schema", p.Scope)
-	u.RawQuery = query.Encode()
-	opens(t, "postgres", u.String())
+	opens(t, "postgres", p.Leases)
 }
 
 func TestOpenOnRedis(t *testing.T)   { opens(t, "redis", server(t, "LEASING_TEST_REDIS")) }

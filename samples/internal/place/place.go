@@ -51,7 +51,11 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 		p.Leases = "sqlite://" + (&url.URL{Path: filepath.ToSlash(filepath.Join(folder, "leases.db"))}).EscapedPath() + "?" + query
 	}
 	remove := func() error { return os.RemoveAll(folder) }
-	if kind := scheme(rawURL); kind == "postgres" || kind == "postgresql" {
+	switch scheme(rawURL) {
+	case "redis", "rediss": // which forgets names a minute after their end
+		p.Leases = withParameter(withParameter(rawURL, "prefix", p.Scope), "retention", "1m")
+	case "postgres", "postgresql":
+		p.Leases = withParameter(rawURL, "schema", p.Scope)
 		p.Driver, p.Data = "pgx", withParameter(rawURL, "search_path", p.Scope)
 		remove = func() error {
 			return errors.Join(os.RemoveAll(folder), p.dropSchema(context.WithoutCancel(ctx)))
@@ -91,17 +95,8 @@ func (p Place) dropSchema(ctx context.Context) error {
 	return errors.Join(err, data.Close())
 }
 
-// Provider opens the leases of the run. Redis forgets their names a minute after
-// their end.
-func (p Place) Provider(ctx context.Context) (leasing.Provider, error) {
-	switch scheme(p.Leases) {
-	case "redis", "rediss":
-		return redislease.Open(ctx, redislease.Options{URL: p.Leases, Prefix: p.Scope, Retention: time.Minute})
-	case "postgres", "postgresql":
-		return sqllease.Open(ctx, sqllease.Options{URL: p.Leases, Schema: p.Scope})
-	}
-	return Open(ctx, p.Leases)
-}
+// Provider opens the leases of the run.
+func (p Place) Provider(ctx context.Context) (leasing.Provider, error) { return Open(ctx, p.Leases) }
 
 // Connect opens the leases and the data, and makes a manager for the leases. It returns
 // what closes all of them.
