@@ -17,21 +17,18 @@ import (
 
 // backend is where the leases are.
 type backend struct {
-	open func(context.Context) (leasing.Provider, error)
-	// disturb is what befalls the backend itself; nil for nothing.
-	disturb func(context.Context, func(torture.Disturbance)) error
-	votes   bool // see torture.Options
+	// Options has Open; Process, but for leases in memory, which other processes can't
+	// reach; and, if something befalls the backend itself, Disturb and Votes.
+	torture.Options
 	// clear removes what the run has left.
 	clear func() error
-	// place is for worker processes; nil if they can't reach the leases.
-	place *place.Place
 }
 
 // setUp prepares the backend that is asked for.
 func setUp(ctx context.Context, provider string) (*backend, error) {
 	switch {
 	case provider == "memory":
-		return &backend{open: torture.Share(memlease.New(memlease.Options{})), clear: func() error { return nil }}, nil
+		return &backend{torture.Options{Open: torture.Share(memlease.New(memlease.Options{}))}, func() error { return nil }}, nil
 	case provider == "redlock":
 		return ownRedlock(ctx)
 	case provider == "sqlite":
@@ -42,13 +39,23 @@ func setUp(ctx context.Context, provider string) (*backend, error) {
 	return atURL(ctx, provider)
 }
 
-// atURL makes a place of the run's own, and removes it after the run.
+// atURL makes a place of the run's own, and removes it after the run. A worker process
+// is this program once more.
 func atURL(ctx context.Context, url string) (*backend, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	p, clear, err := place.SetUp(ctx, "chaos", url)
 	if err != nil {
 		return nil, err
 	}
-	return &backend{open: p.Provider, clear: clear, place: &p}, nil
+	text, _ := json.Marshal(p) // strings can't fail
+	return &backend{torture.Options{Open: p.Provider, Process: func() *exec.Cmd {
+		cmd := exec.Command(program)
+		cmd.Env = append(os.Environ(), placeVariable+"="+string(text))
+		return cmd
+	}}, clear}, nil
 }
 
 // placeVariable holds a worker process's place, as JSON.
@@ -61,24 +68,4 @@ func openFromEnvironment(ctx context.Context) (leasing.Provider, error) {
 		return nil, errors.New("a worker process is not told where the leases are")
 	}
 	return p.Provider(ctx)
-}
-
-// process makes the command of a worker process: this program once more.
-func (b *backend) process() (func() *exec.Cmd, error) {
-	if b.place == nil {
-		return nil, errors.New("leases in memory can't be reached by other processes")
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(b.place)
-	if err != nil {
-		return nil, err
-	}
-	return func() *exec.Cmd {
-		cmd := exec.Command(program)
-		cmd.Env = append(os.Environ(), placeVariable+"="+string(text))
-		return cmd
-	}, nil
 }

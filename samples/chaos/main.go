@@ -173,17 +173,15 @@ func (s settings) runPlans(ctx context.Context, out io.Writer, prepare preparati
 
 // runPlan runs a plan, and prints and writes what came of it.
 func (s settings) runPlan(ctx context.Context, plan chaos.Plan, length time.Duration, where *backend, out io.Writer) (*torture.Report, error) {
-	options := torture.Options{
-		Open: where.open, Disturb: where.disturb, Votes: where.votes, Plan: plan, Seed: s.seed,
-		Workers: s.workers, Names: s.names, TTL: s.ttl, For: length,
-		Command:  s.command(plan.Name, length),
-		Progress: progress(out, plan.Name),
-	}
-	var err error
-	if s.processes {
-		if options.Process, err = where.process(); err != nil {
-			return nil, err
-		}
+	options := where.Options
+	options.Plan, options.Seed, options.Workers, options.Names = plan, s.seed, s.workers, s.names
+	options.TTL, options.For = s.ttl, length
+	options.Command, options.Progress = s.command(plan.Name, length), progress(out, plan.Name)
+	switch {
+	case !s.processes:
+		options.Process = nil
+	case options.Process == nil:
+		return nil, errors.New("leases in memory can't be reached by other processes")
 	}
 	report, err := torture.Run(ctx, options)
 	if err != nil {

@@ -88,7 +88,7 @@ func TestViolation_memory(t *testing.T) {
 		for _, defect := range broken.All() {
 			if defect.Trap == "T18" {
 				provider := defect.Wrap(memlease.New(memlease.Options{}))
-				return &backend{open: torture.Share(provider), clear: func() error { return nil }}, nil
+				return &backend{torture.Options{Open: torture.Share(provider)}, func() error { return nil }}, nil
 			}
 		}
 		return nil, os.ErrNotExist

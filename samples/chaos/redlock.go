@@ -30,7 +30,7 @@ type node struct {
 }
 
 // nodes are Redlock's servers.
-type nodes []*node
+type nodes [nodeCount]node
 
 // ownRedlock starts three servers for Redlock, and kills one after the other while
 // the workers work. Each comes back empty.
@@ -42,19 +42,23 @@ func ownRedlock(ctx context.Context) (_ *backend, err error) {
 		}
 	}()
 	var addresses []string
-	for range nodeCount {
-		n, err := startNode(ctx)
+	for i := range all {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // finds a free port
 		if err != nil {
 			return nil, err
 		}
-		all, addresses = append(all, n), append(addresses, n.address)
+		all[i].address = listener.Addr().String()
+		if err := errors.Join(listener.Close(), all[i].start(ctx)); err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, all[i].address)
 	}
 	b, err := atURL(ctx, fmt.Sprintf("redis://%s/0?mode=redlock&max_ttl=%v", strings.Join(addresses, ","), longestTTL))
 	if err != nil {
 		return nil, err
 	}
 	clear := b.clear
-	b.disturb, b.votes = all.killInTurn, true
+	b.Disturb, b.Votes = all.killInTurn, true
 	b.clear = func() error {
 		all.stop()
 		return clear()
@@ -62,25 +66,27 @@ func ownRedlock(ctx context.Context) (_ *backend, err error) {
 	return b, nil
 }
 
-func (all nodes) stop() {
+// stop kills the servers that have started.
+func (all *nodes) stop() {
 	for _, n := range all {
-		n.process.Kill()
+		if n.process != nil {
+			n.process.Kill()
+		}
 	}
 }
 
 // killInTurn kills a server, starts it again, empty, and gives it the time that it
 // has to stay out before the next is killed: two at a time are more than three can
 // do without.
-func (all nodes) killInTurn(ctx context.Context, report func(torture.Disturbance)) error {
-	for i := 0; wait(ctx, time.Second); i++ {
-		n := all[i%len(all)]
-		report(torture.Disturbance{Kind: fmt.Sprintf("node %d killed", i%len(all)+1), For: time.Second})
-		n.process.Kill()
+func (all *nodes) killInTurn(ctx context.Context, report func(torture.Disturbance)) error {
+	for i := 0; wait(ctx, time.Second); i = (i + 1) % nodeCount {
+		report(torture.Disturbance{Kind: fmt.Sprintf("node %d killed", i+1), For: time.Second})
+		all[i].process.Kill()
 		wait(ctx, time.Second)
-		if err := n.start(context.WithoutCancel(ctx)); err != nil {
+		if err := all[i].start(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
-		report(torture.Disturbance{Kind: fmt.Sprintf("node %d back, empty", i%len(all)+1)})
+		report(torture.Disturbance{Kind: fmt.Sprintf("node %d back, empty", i+1)})
 		wait(ctx, longestTTL+time.Second)
 	}
 	return nil
@@ -94,16 +100,6 @@ func wait(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// startNode starts a server on a free port.
-func startNode(ctx context.Context) (*node, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	n := &node{address: listener.Addr().String()}
-	return n, errors.Join(listener.Close(), n.start(ctx))
 }
 
 // start starts the server and waits until it takes connections.

@@ -120,7 +120,7 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 	if s.measure > 0 {
 		return measure(ctx, manager, s.Name, s.measure, out)
 	}
-	return newWorker(s, manager, out).compete(ctx)
+	return (&worker{settings: s, manager: manager, out: out}).compete(ctx)
 }
 
 // open opens the provider that the URL names, or the file chooses.

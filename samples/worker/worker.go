@@ -24,15 +24,10 @@ type worker struct {
 	out io.Writer
 }
 
-func newWorker(s settings, manager leasing.Manager, out io.Writer) *worker {
-	w := &worker{settings: s, manager: manager, out: out}
-	manager.Subscribe(w.observe)
-	return w
-}
-
 // compete stands for one term after the other, until ctx ends or something is
 // wrong that trying again can't help.
 func (w *worker) compete(ctx context.Context) error {
+	w.manager.Subscribe(w.observe)
 	w.say("competes for %q on %s", w.Name, w.manager.Capabilities().Provider)
 	for {
 		err := w.term(ctx)
