@@ -1,13 +1,10 @@
 package authtest
 
 import (
-	"crypto/rand"
 	"crypto/rsa"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"math/big"
+	"errors"
+	"net/http/httptest"
 	"sync"
-	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"software.sslmate.com/src/go-pkcs12"
@@ -21,26 +18,15 @@ type keyPair struct {
 	file []byte
 }
 
-// pair is made once: an RSA key takes a while.
+// pair has the certificate that package httptest has for its servers.
 var pair = sync.OnceValues(func() (keyPair, error) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return keyPair{}, err
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	key, ok := server.TLS.Certificates[0].PrivateKey.(*rsa.PrivateKey)
+	if !ok {
+		return keyPair{}, errors.New("the key is not an RSA key")
 	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authtest"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return keyPair{}, err
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		return keyPair{}, err
-	}
-	file, err := pkcs12.Modern.Encode(key, certificate, nil, certificatePassword)
+	file, err := pkcs12.Modern.Encode(key, server.Certificate(), nil, certificatePassword)
 	return keyPair{key, file}, err
 })
 

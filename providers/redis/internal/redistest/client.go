@@ -9,12 +9,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Addr is the server's "127.0.0.1:port".
-func (s *Server) Addr() string { return loopback(s.port) }
-
-// Port is the server's port.
-func (s *Server) Port() int { return s.port }
-
 // URL is the server's address with the default user's password, as
 // redis.ParseURL takes it: "redis://:password@127.0.0.1:port/0", or rediss.
 func (s *Server) URL() string {
@@ -38,7 +32,11 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 }
 
 func (s *Server) newClient(user, password string) *redis.Client {
-	return redis.NewClient(&redis.Options{
+	return redis.NewClient(s.clientOptions(user, password))
+}
+
+func (s *Server) clientOptions(user, password string) *redis.Options {
+	return &redis.Options{
 		Addr:                     s.Addr(),
 		Username:                 user,
 		Password:                 password,
@@ -47,7 +45,7 @@ func (s *Server) newClient(user, password string) *redis.Client {
 		MaxRetries:               -1,
 		DialerRetries:            1,
 		MaintNotificationsConfig: noNotifications(),
-	})
+	}
 }
 
 // noNotifications keeps go-redis from asking for what only Redis Enterprise has.
@@ -57,9 +55,4 @@ func noNotifications() *maintnotifications.Config {
 
 // TLSConfig trusts the server's certificate and nothing else. It is nil for a
 // server without TLS, and new with each call.
-func (s *Server) TLSConfig() *tls.Config {
-	if s.tls == nil {
-		return nil
-	}
-	return &tls.Config{RootCAs: s.tls.pool(), MinVersion: tls.VersionTLS12}
-}
+func (s *Server) TLSConfig() *tls.Config { return s.tls.Trust() }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -28,7 +29,7 @@ func StartCluster(t testing.TB, masters int) *Cluster {
 		c.Servers[i] = newNode(t)
 	}
 	startAll(t, c.Servers)
-	ctx, cancel := bounded(t)
+	ctx, cancel := testserver.Bounded(t)
 	defer cancel()
 	for i, s := range c.Servers {
 		if err := c.join(ctx, i, s); err != nil {
@@ -64,7 +65,7 @@ func (c *Cluster) join(ctx context.Context, i int, s *Server) error {
 	if err != nil || s == first {
 		return err
 	}
-	return s.admin.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.port, first.bus).Err()
+	return s.admin.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", first.Port(), first.bus).Err()
 }
 
 // share is the first and the last slot of node i of n.
@@ -73,14 +74,8 @@ func share(i, n int) (from, to int) { return i * slots / n, (i+1)*slots/n - 1 }
 // Ready waits until each node knows that every slot is served: for a cluster of
 // which some were paused or killed, and are back.
 func (c *Cluster) Ready() {
-	t := c.Servers[0].t
-	t.Helper()
-	ctx, cancel := bounded(t)
-	defer cancel()
 	for _, s := range c.Servers {
-		if err := until(ctx, nil, func(ctx context.Context) error { return c.seenBy(ctx, s) }); err != nil {
-			t.Fatalf("the node on %s does not see the whole cluster: %v", s.Addr(), err)
-		}
+		s.await("the node does not see the whole cluster", c.seenBy)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
 	"github.com/stretchr/testify/require"
 )
 
@@ -52,7 +53,7 @@ func masterOf(t *testing.T, node *Server, slot int64) string {
 	for _, shard := range shards {
 		for _, r := range shard.Slots {
 			if r.Start <= slot && slot <= r.End {
-				return loopback(int(shard.Nodes[0].Port))
+				return fmt.Sprintf("127.0.0.1:%d", shard.Nodes[0].Port)
 			}
 		}
 	}
@@ -68,7 +69,7 @@ func TestNodesGoOnWithoutOne(t *testing.T) {
 	require.Eventually(t, func() bool {
 		text := c.Servers[0].admin.ClusterInfo(t.Context()).Val()
 		return text != "" && !strings.Contains(text, "cluster_slots_fail:0\r")
-	}, patience, 10*time.Millisecond)
+	}, testserver.Patience, 10*time.Millisecond)
 	client := c.Client(t)
 	set(t, client, first, "value")
 	require.Error(t, client.Set(t.Context(), last, "value", 0).Err())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
 	"go.uber.org/goleak"
 )
 
@@ -52,7 +53,7 @@ func Hinted(t testing.TB, hints <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-hints:
-	case <-time.After(patience):
+	case <-time.After(testserver.Patience):
 		t.Fatal("no hint")
 	}
 }

@@ -15,14 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
 // childVariable makes this program start a server and wait for its own end.
 const childVariable = "REDISTEST_CHILD"
-
-func pidOf(s *Server) int { return s.process.os.Pid }
 
 // alive says whether a process runs. One that has ended may wait as a zombie for
 // process 1 to notice.
@@ -51,14 +50,14 @@ func TestKilledServerIsGoneUntilRestarted(t *testing.T) {
 	s := Start(t, Options{})
 	client := s.Client(t)
 	set(t, client, "key", "value")
-	addr, pid := s.Addr(), pidOf(s)
+	addr, pid := s.Addr(), s.PID()
 	s.Kill()
 	s.Kill() // again
 	require.False(t, alive(pid))
 	require.Error(t, client.Ping(t.Context()).Err())
 	s.Restart()
 	require.Equal(t, addr, s.Addr())
-	require.NotEqual(t, pid, pidOf(s))
+	require.NotEqual(t, pid, s.PID())
 	absent(t, client, "key")
 }
 
@@ -91,8 +90,8 @@ func TestRestartWaitsForThePort(t *testing.T) {
 		defer close(restarted)
 		s.Restart()
 	}()
-	secondTry := filepath.Join(s.dir, "log-3") // the first try after the first start is log-2
-	require.Eventually(t, func() bool { return exists(secondTry) }, patience, 10*time.Millisecond)
+	secondTry := filepath.Join(s.Dir, "log-3") // the first try after the first start is log-2
+	require.Eventually(t, func() bool { return exists(secondTry) }, testserver.Patience, 10*time.Millisecond)
 	require.NoError(t, squatter.Close())
 	<-restarted
 	require.NoError(t, client.Ping(t.Context()).Err())
@@ -110,6 +109,25 @@ func TestClientIsClosedWithItsTest(t *testing.T) {
 	require.ErrorIs(t, client.Ping(t.Context()).Err(), redis.ErrClosed)
 }
 
+// A port found free may be taken before the server has it: the server then says
+// so, and nobody talks to the wrong one.
+func TestPortOfSomebodyElseIsNotTaken(t *testing.T) {
+	other := Start(t, Options{})
+	late := newServer(t, Options{})
+	require.ErrorIs(t, late.LaunchOn(t.Context(), other.Port()), testserver.ErrPortTaken)
+	require.False(t, alive(late.PID()))
+
+	require.NoError(t, late.Launch(t.Context()), "on another port")
+	require.NotEqual(t, other.Addr(), late.Addr())
+	require.NoError(t, late.Client(t).Ping(t.Context()).Err())
+}
+
+func TestFailedStartShowsWhatTheServerSaid(t *testing.T) {
+	s := newServer(t, Options{Args: []string{"--no-such-option", "1"}})
+	require.ErrorContains(t, s.Launch(t.Context()), "no-such-option")
+	require.False(t, alive(s.PID()))
+}
+
 // Whatever state a server is in, nothing of it is left when its test ends.
 func TestNothingOutlivesItsTest(t *testing.T) {
 	var pids []int
@@ -120,9 +138,9 @@ func TestNothingOutlivesItsTest(t *testing.T) {
 		servers[1].Kill()
 		servers[2].Restart()
 		for _, s := range servers {
-			pids = append(pids, pidOf(s))
+			pids = append(pids, s.PID())
 		}
-		dir = servers[0].dir
+		dir = servers[0].Dir
 		require.True(t, alive(pids[0]))
 		require.False(t, alive(pids[1]))
 	})
@@ -136,7 +154,7 @@ func TestNothingOutlivesItsTest(t *testing.T) {
 func TestNothingOutlivesTheTestsProcess(t *testing.T) {
 	if os.Getenv(childVariable) != "" {
 		s := Start(t, Options{})
-		fmt.Println("\nserver", pidOf(s))
+		fmt.Println("\nserver", s.PID())
 		select {} // until killed
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=5m")
@@ -153,5 +171,5 @@ func TestNothingOutlivesTheTestsProcess(t *testing.T) {
 	}
 	require.True(t, alive(pid))
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !alive(pid) }, testserver.Patience, 10*time.Millisecond)
 }

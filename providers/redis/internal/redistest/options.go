@@ -2,8 +2,6 @@ package redistest
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -20,7 +18,7 @@ type Options struct {
 	// Password says.
 	Users []string
 	// TLS makes the server speak nothing but TLS, with a certificate for
-	// 127.0.0.1 and localhost; see [Server.TLSConfig].
+	// 127.0.0.1; see [Server.TLSConfig].
 	TLS bool
 	// Persist makes the server keep what it has acknowledged, with an fsync
 	// before each reply: it is there again after Kill and Restart.
@@ -39,7 +37,7 @@ func (s *Server) configuration() string {
 		"protected-mode yes",
 		"daemonize no",
 		`logfile ""`,
-		"dir " + quoted(s.dir),
+		"dir " + quoted(s.Dir),
 		"user " + harness + " on >" + s.secret + " ~* &* +@all",
 	}
 	if s.options.Password != "" {
@@ -62,19 +60,6 @@ func roleOf(o Options) []string {
 		return append(lines, "appendonly no")
 	}
 	return append(lines, "appendonly yes", "appendfsync always", "auto-aof-rewrite-percentage 0")
-}
-
-// data are the files of a server that hold its keys. Others, such as a cluster
-// node's nodes.conf, say who it is.
-var data = []string{"appendonlydir", "dump.rdb"}
-
-func (s *Server) forget() error {
-	for _, name := range data {
-		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // quoted is a string as redis.conf takes it.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -31,7 +32,9 @@ func StartSentinel(t testing.TB) *Sentinel {
 		c.Servers = append(c.Servers, newReplica(t, master))
 	}
 	startAll(t, c.Servers[1:])
-	c.each("the replica does not follow", c.Servers[1:], follows)
+	for _, s := range c.Servers[1:] {
+		s.await("the replica does not follow", follows)
+	}
 
 	// Only now: a sentinel asks a replica about itself every ten seconds,
 	// and until then believes what it saw first.
@@ -46,7 +49,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 func newReplica(t testing.TB, master *Server) *Server {
 	t.Helper()
 	s := newServer(t, Options{})
-	s.role = append(s.role, fmt.Sprintf("replicaof 127.0.0.1 %d", master.port))
+	s.role = append(s.role, fmt.Sprintf("replicaof 127.0.0.1 %d", master.Port()))
 	return s
 }
 
@@ -55,7 +58,7 @@ func newSentinel(t testing.TB, name string, master *Server) *Server {
 	s := newServer(t, Options{})
 	s.args = []string{"--sentinel"}
 	s.role = []string{
-		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", name, master.port),
+		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", name, master.Port()),
 		fmt.Sprintf("sentinel down-after-milliseconds %s 1000", name),
 		fmt.Sprintf("sentinel failover-timeout %s 3000", name),
 		fmt.Sprintf("sentinel parallel-syncs %s 2", name),
@@ -82,82 +85,40 @@ func (c *Sentinel) Client(t testing.TB) redis.UniversalClient {
 
 // Master is the server that the sentinels name. It waits until those that
 // answer, two at least, name the same, and it says that it is the master.
-func (c *Sentinel) Master() *Server {
-	t := c.t()
-	t.Helper()
-	return c.await("no master", func(*Server) error { return nil })
-}
+func (c *Sentinel) Master() *Server { return c.WaitForFailover(nil) }
 
 // WaitForFailover waits until another server than old is the master, as Master
 // says it.
-func (c *Sentinel) WaitForFailover(old *Server) *Server {
-	t := c.t()
+func (c *Sentinel) WaitForFailover(old *Server) (master *Server) {
+	t := c.Servers[0].T
 	t.Helper()
-	return c.await("no failover", func(master *Server) error {
-		if master == old {
+	testserver.Eventually(t, "no new master", func(ctx context.Context) (err error) {
+		if master, err = c.agreed(ctx); err == nil && master == old {
 			return errors.New("the master is still the old one")
 		}
-		return nil
+		return err
 	})
+	return master
 }
 
 // Failover has a sentinel make a replica the master while the old one is well,
 // waits for it, and returns it.
 func (c *Sentinel) Failover() *Server {
-	t := c.t()
-	t.Helper()
 	old := c.Master()
-	ctx, cancel := bounded(t)
-	defer cancel()
-	err := until(ctx, nil, func(ctx context.Context) error {
-		return ask(ctx, c.Sentinels[0], func(sentinel *redis.SentinelClient) error {
+	c.Sentinels[0].await("the sentinel starts no failover", func(ctx context.Context, s *Server) error {
+		return ask(ctx, s, func(sentinel *redis.SentinelClient) error {
 			return sentinel.Failover(ctx, c.MasterName).Err()
 		})
 	})
-	if err != nil {
-		t.Fatalf("the sentinel starts no failover: %v", err)
-	}
 	return c.WaitForFailover(old)
 }
 
 // Ready waits until each sentinel sees a master, two replicas and two other
 // sentinels that are well: a failover would work.
 func (c *Sentinel) Ready() {
-	c.t().Helper()
-	c.each("the sentinel does not see all", c.Sentinels, c.sees)
-}
-
-func (c *Sentinel) t() testing.TB { return c.Servers[0].t }
-
-// each waits until check is nil for each of some servers.
-func (c *Sentinel) each(failure string, servers []*Server, check func(context.Context, *Server) error) {
-	t := c.t()
-	t.Helper()
-	ctx, cancel := bounded(t)
-	defer cancel()
-	for _, s := range servers {
-		if err := until(ctx, nil, func(ctx context.Context) error { return check(ctx, s) }); err != nil {
-			t.Fatalf("%s: %s: %v", s.Addr(), failure, err)
-		}
+	for _, s := range c.Sentinels {
+		s.await("the sentinel does not see all", c.sees)
 	}
-}
-
-// await waits for a master that is right.
-func (c *Sentinel) await(failure string, right func(*Server) error) (master *Server) {
-	t := c.t()
-	t.Helper()
-	ctx, cancel := bounded(t)
-	defer cancel()
-	err := until(ctx, nil, func(ctx context.Context) (err error) {
-		if master, err = c.agreed(ctx); err != nil {
-			return err
-		}
-		return right(master)
-	})
-	if err != nil {
-		t.Fatalf("%s: %v", failure, err)
-	}
-	return master
 }
 
 // sees is nil for a sentinel to which all servers and sentinels look well.
@@ -224,15 +185,6 @@ func ask(ctx context.Context, s *Server, questions func(*redis.SentinelClient) e
 	if err := s.reachable(ctx); err != nil {
 		return err
 	}
-	options := s.admin.Options()
-	client := redis.NewSentinelClient(&redis.Options{
-		Addr:                     options.Addr,
-		Username:                 options.Username,
-		Password:                 options.Password,
-		ContextTimeoutEnabled:    true,
-		MaxRetries:               -1,
-		DialerRetries:            1,
-		MaintNotificationsConfig: noNotifications(),
-	})
+	client := redis.NewSentinelClient(s.clientOptions(harness, s.secret))
 	return errors.Join(questions(client), client.Close())
 }

@@ -6,32 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
+	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is a redis-server, or a sentinel, on a loopback port that it keeps.
+// Server is a redis-server, or a sentinel. [Options.Persist] says whether it has its
+// data again after a Restart.
 type Server struct {
-	t       testing.TB
+	testserver.Server
 	options Options
 	role    []string // what its configuration says beside the options
 	args    []string // what stands before Options.Args
-	program string
-	dir     string
-	secret  string // of the user harness
-	tls     *certificate
+	secret  string   // of the user harness
+	tls     *testserver.Certificate
 	node    bool // of a cluster
 
-	port, bus int
-	admin     *redis.Client // of the user harness
-
-	mu      sync.Mutex // over what follows, while it starts or ends
-	process *process   // the last one
-	runs    int
+	bus   int
+	admin *redis.Client // of the user harness
 }
 
 // Start starts a server and waits until it answers.
@@ -54,29 +50,30 @@ func StartMany(t testing.TB, n int, options Options) []*Server {
 // newServer prepares a server that will end with the test.
 func newServer(t testing.TB, options Options) *Server {
 	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{t: t, options: options, role: roleOf(options), program: path, dir: t.TempDir(), secret: rand.Text()}
+	s := &Server{options: options, role: roleOf(options), secret: rand.Text()}
+	s.Server = testserver.Server{T: t, Dir: t.TempDir(), Prepare: s.prepare, Command: s.command, Answers: s.answers}
 	if options.TLS {
-		if s.tls, err = newCertificate(s.dir); err != nil {
+		var err error
+		if s.tls, err = testserver.NewCertificate(s.Dir); err != nil {
 			t.Fatalf("a certificate for a test server: %v", err)
 		}
 	}
-	t.Cleanup(s.close)
+	t.Cleanup(func() {
+		s.closeAdmin()
+		s.Close()
+	})
 	return s
 }
 
 // startAll starts servers at the same time.
 func startAll(t testing.TB, servers []*Server) {
 	t.Helper()
-	ctx, cancel := bounded(t)
+	ctx, cancel := testserver.Bounded(t)
 	defer cancel()
 	errs := make([]error, len(servers))
 	var all sync.WaitGroup
 	for i, s := range servers {
-		all.Go(func() { errs[i] = s.launch(ctx) })
+		all.Go(func() { errs[i] = s.Launch(ctx) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -84,84 +81,62 @@ func startAll(t testing.TB, servers []*Server) {
 	}
 }
 
-var errPortTaken = errors.New("another process has the port")
-
-// launch starts a server for the first time, on a port of its choice.
-func (s *Server) launch(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		if err := s.choosePorts(ctx); err != nil {
-			return err
-		}
-		if err := s.run(ctx); !errors.Is(err, errPortTaken) || ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-func (s *Server) choosePorts(ctx context.Context) (err error) {
-	if s.port, err = freePort(ctx); err != nil {
-		return err
-	}
+// prepare writes the configuration for the port that was chosen. Later the server
+// itself may rewrite it.
+func (s *Server) prepare() (err error) {
 	if s.node {
-		if s.bus, err = freePort(ctx); err != nil {
+		if s.bus, err = testserver.FreePort(context.Background()); err != nil {
 			return err
 		}
 	}
-	return s.configure()
-}
-
-// configure prepares the server for the port that was chosen.
-func (s *Server) configure() error {
-	if s.admin != nil {
-		_ = s.admin.Close() // of a port that was taken
-	}
+	s.closeAdmin() // of a port that was taken
 	s.admin = s.newClient(harness, s.secret)
-	return os.WriteFile(filepath.Join(s.dir, "redis.conf"), []byte(s.configuration()), 0o600)
+	return os.WriteFile(filepath.Join(s.Dir, "redis.conf"), []byte(s.configuration()), 0o600)
 }
 
-// run starts a process on the server's port and waits until it answers.
-func (s *Server) run(ctx context.Context) error {
-	s.runs++
-	args := append([]string{filepath.Join(s.dir, "redis.conf")}, s.listen()...)
-	args = append(append(args, s.args...), s.options.Args...)
-	p, err := startProcess(s.program, args, filepath.Join(s.dir, fmt.Sprintf("log-%d", s.runs)))
-	if err != nil {
-		return err
-	}
-	s.process = p
-	if err := until(ctx, p, s.answers); err != nil {
-		p.kill()
-		text := p.tail()
-		if strings.Contains(text, "Address already in use") {
-			return errPortTaken
-		}
-		return fmt.Errorf("%w; it printed:\n%s", err, text)
-	}
-	return nil
-}
-
-func (s *Server) listen() []string {
-	port := fmt.Sprint(s.port)
-	if s.tls == nil {
-		return []string{"--port", port}
-	}
-	return append([]string{"--port", "0", "--tls-port", port}, s.tls.args()...)
-}
-
-// close ends the server with the test. KILL: there is nothing to save.
-func (s *Server) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Server) closeAdmin() {
 	if s.admin != nil {
 		_ = s.admin.Close()
 	}
-	if s.process == nil {
-		return
+}
+
+const programVariable = "REDIS_SERVER"
+
+var errNoProgram = errors.New("no redis-server: these tests start, kill and pause servers of their own, " +
+	"also where LEASING_TEST_REDIS names a running one; install it (apt-get install redis-server), " +
+	"or set " + programVariable + " to the path of the program")
+
+// command is redis-server with its arguments.
+func (s *Server) command() (*exec.Cmd, error) {
+	name := os.Getenv(programVariable)
+	if name == "" {
+		name = "redis-server"
 	}
-	s.process.kill()
-	if s.t.Failed() {
-		s.t.Logf("the last words of the server on %s:\n%s", s.Addr(), s.process.tail())
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return nil, errors.Join(errNoProgram, err)
 	}
+	args := []string{filepath.Join(s.Dir, "redis.conf")}
+	if s.tls == nil {
+		args = append(args, "--port", fmt.Sprint(s.Port()))
+	} else { // clients need no certificate
+		args = append(args, "--port", "0", "--tls-port", fmt.Sprint(s.Port()), "--tls-auth-clients", "no",
+			"--tls-cert-file", s.tls.Cert, "--tls-key-file", s.tls.Key, "--tls-ca-cert-file", s.tls.Cert)
+	}
+	args = append(append(args, s.args...), s.options.Args...)
+	return exec.Command(path, args...), nil //nolint:noctx // it ends by Kill, whose caller waits for it
+}
+
+// RestartEmpty is Restart without the data, whatever [Options.Persist] says: a
+// machine whose disk was lost. A cluster's node remains one.
+func (s *Server) RestartEmpty() {
+	s.T.Helper()
+	s.Kill()
+	// Other files, such as a cluster node's nodes.conf, say who it is.
+	for _, name := range []string{"appendonlydir", "dump.rdb"} {
+		if err := os.RemoveAll(filepath.Join(s.Dir, name)); err != nil {
+			s.T.Fatal(err)
+		}
+	}
+	s.Restart()
 }

@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
 	"os"
@@ -86,50 +85,20 @@ func TestManyServersKnowNothingOfEachOther(t *testing.T) {
 	}
 }
 
-// A port found free may be taken before the server has it: the server then says
-// so, and nobody talks to the wrong one.
-func TestPortOfSomebodyElseIsNotTaken(t *testing.T) {
-	other := Start(t, Options{})
-	late := newServer(t, Options{})
-	late.port = other.port
-	require.NoError(t, late.configure())
-	require.ErrorIs(t, late.run(t.Context()), errPortTaken)
-	require.True(t, late.process.ended())
-
-	require.NoError(t, late.launch(t.Context()), "on another port")
-	require.NotEqual(t, other.Addr(), late.Addr())
-	require.NoError(t, late.Client(t).Ping(t.Context()).Err())
-}
-
-func TestFailedStartShowsWhatTheServerSaid(t *testing.T) {
-	s := newServer(t, Options{Args: []string{"--no-such-option", "1"}})
-	require.ErrorContains(t, s.launch(t.Context()), "no-such-option")
-	require.True(t, s.process.ended())
-}
-
 func TestMissingProgramSaysWhatToDo(t *testing.T) {
 	t.Setenv(programVariable, filepath.Join(t.TempDir(), "redis-server"))
-	_, err := program()
+	_, err := newServer(t, Options{}).command()
 	require.ErrorContains(t, err, "apt-get install redis-server")
 	require.ErrorContains(t, err, "or set REDIS_SERVER to the path of the program")
 }
 
 func TestVariableNamesTheProgram(t *testing.T) {
-	real, err := program()
+	real, err := newServer(t, Options{}).command()
 	require.NoError(t, err)
 	link := filepath.Join(t.TempDir(), "my-redis")
-	require.NoError(t, os.Symlink(real, link))
+	require.NoError(t, os.Symlink(real.Path, link))
 	t.Setenv(programVariable, link)
-	s := Start(t, Options{})
-	require.Equal(t, link, s.program)
-}
-
-func TestUntilGivesUpWithTheLastAnswer(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	err := until(ctx, nil, func(context.Context) error {
-		cancel()
-		return os.ErrNotExist
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, os.ErrNotExist)
+	linked, err := Start(t, Options{}).command()
+	require.NoError(t, err)
+	require.Equal(t, link, linked.Path)
 }

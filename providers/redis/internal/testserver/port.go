@@ -1,4 +1,4 @@
-package redistest
+package testserver
 
 import (
 	"context"
@@ -23,9 +23,9 @@ var ports = struct {
 	taken map[int]bool
 }{taken: make(map[int]bool)}
 
-// freePort is a loopback port on which nobody listens. Another process may
+// FreePort is a loopback port on which nobody listens. Another process may
 // still be faster to take it.
-func freePort(ctx context.Context) (int, error) {
+func FreePort(ctx context.Context) (int, error) {
 	ports.Lock()
 	defer ports.Unlock()
 	const attempts = 1000

@@ -1,13 +1,11 @@
 //go:build !unix
 
-package redistest
+package testserver
 
 import (
 	"errors"
 	"os"
 )
-
-func terminate(*os.Process) error { return errors.ErrUnsupported }
 
 func pause(*os.Process) error { return errors.ErrUnsupported }
 

@@ -1,0 +1,169 @@
+package testserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// ErrPortTaken means that another process has the port.
+var ErrPortTaken = errors.New("another process has the port")
+
+// Server is a program on a loopback port that it keeps. Set the exported fields
+// before it starts.
+type Server struct {
+	T   testing.TB
+	Dir string // of the files with what it prints
+	// Prepare is called when a port has been chosen, before the first start on it.
+	Prepare func() error
+	// Command is the program, for a start.
+	Command func() (*exec.Cmd, error)
+	// Answers is nil when the server is ready.
+	Answers func(context.Context) error
+
+	mu      sync.Mutex // over what follows, while it starts or ends
+	port    int
+	process *process // the last one, or nil
+	runs    int
+}
+
+// Launch starts the server for the first time, on a free port, and waits until it
+// answers.
+func (s *Server) Launch(ctx context.Context) error {
+	for {
+		port, err := FreePort(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.LaunchOn(ctx, port); !errors.Is(err, ErrPortTaken) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// LaunchOn is Launch on a port that the caller has chosen.
+func (s *Server) LaunchOn(ctx context.Context, port int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.port = port
+	if err := s.Prepare(); err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+// run starts a process on the server's port and waits until it answers. Caller
+// holds mu.
+func (s *Server) run(ctx context.Context) error {
+	cmd, err := s.Command()
+	if err != nil {
+		return err
+	}
+	s.runs++
+	out, err := os.Create(filepath.Join(s.Dir, fmt.Sprintf("log-%d", s.runs)))
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	p, err := start(cmd)
+	if err := errors.Join(err, out.Close()); err != nil { // the process has its own
+		return err
+	}
+	s.process = p
+	if err := until(ctx, p.end, s.Answers); err != nil {
+		p.kill()
+		text := s.Printed()
+		if strings.Contains(text, "Address already in use") {
+			return ErrPortTaken
+		}
+		return fmt.Errorf("%w; it printed:\n%s", err, text)
+	}
+	return nil
+}
+
+// Port is the server's port.
+func (s *Server) Port() int { return s.port }
+
+// Addr is the server's "127.0.0.1:port".
+func (s *Server) Addr() string { return loopback(s.port) }
+
+// PID is the number of the last process.
+func (s *Server) PID() int { return s.process.os.Pid }
+
+// Printed is the end of what the last process has printed.
+func (s *Server) Printed() string {
+	text, err := os.ReadFile(filepath.Join(s.Dir, fmt.Sprintf("log-%d", s.runs)))
+	if err != nil {
+		return err.Error()
+	}
+	const most = 2000
+	return string(text[max(0, len(text)-most):])
+}
+
+// Kill ends the server at once, as kill -9 or a power cut does, and waits for its
+// end. A server that has ended stays so.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		s.process.kill()
+	}
+}
+
+// Close kills the server, and shows what it printed if the test has failed.
+func (s *Server) Close() {
+	s.Kill()
+	if s.process != nil && s.T.Failed() {
+		s.T.Logf("the last words of the server on %s:\n%s", s.Addr(), s.Printed())
+	}
+}
+
+// Restart kills the server, if it still runs, and starts it on the same port. It
+// waits while another process has the port.
+func (s *Server) Restart() {
+	s.T.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.process.kill()
+	var final error // one that waiting doesn't help against
+	Eventually(s.T, "restarting the server on "+s.Addr(), func(ctx context.Context) error {
+		err := s.run(ctx)
+		if errors.Is(err, ErrPortTaken) {
+			return err
+		}
+		final = err
+		return nil
+	})
+	if final != nil {
+		s.T.Fatalf("restarting the server on %s: %v", s.Addr(), final)
+	}
+}
+
+// Pause freezes the server (SIGSTOP): its connections stay open and nothing
+// answers. It returns when the server has stopped.
+func (s *Server) Pause() {
+	s.T.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := pause(s.process.os); err != nil {
+		s.T.Fatalf("pausing the server on %s: %v", s.Addr(), err)
+	}
+	Eventually(s.T, "pausing the server on "+s.Addr(), s.process.paused)
+}
+
+// Resume lets a paused server go on (SIGCONT). It then does what was asked of it
+// in the meantime.
+func (s *Server) Resume() {
+	s.T.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := resume(s.process.os); err != nil {
+		s.T.Fatalf("resuming the server on %s: %v", s.Addr(), err)
+	}
+}

@@ -1,0 +1,51 @@
+package testserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Patience is how long a step may take on a machine that is busy with much else.
+// Usually it takes milliseconds.
+const Patience = time.Minute
+
+// Bounded is a context for one step, also of a test's clean-up.
+func Bounded(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(t.Context()), Patience)
+}
+
+// Eventually waits, for one step, until check is nil. A failure names what it was
+// about.
+func Eventually(t testing.TB, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := Bounded(t)
+	defer cancel()
+	if err := until(ctx, nil, check); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+var errEnded = errors.New("the server has ended")
+
+// until asks again and again, until the answer is nil. It gives up when the context
+// ends or end is closed.
+func until(ctx context.Context, end <-chan struct{}, check func(context.Context) error) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			return errEnded
+		case <-ctx.Done():
+			return fmt.Errorf("%w; at last: %w", ctx.Err(), err)
+		}
+	}
+}
