@@ -73,7 +73,8 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 			if err != nil {
 				return err
 			}
-			if results[i].Err = done.Err; done.Err == nil {
+			results[i] = abstractions.RenewResult{Err: done.Err}
+			if done.Err == nil {
 				results[i].Grant = grant(&done.after, req.TTL)
 			}
 		}

@@ -13,13 +13,15 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// listTimeout is how long a listing waits for one server of Redlock.
-const listTimeout = time.Second
+// listTimeout is how long a listing waits for one server of Redlock: longer than others wait,
+// since names are told twice when a server is left out.
+const listTimeout = 3 * time.Second
 
 // List tells each name at the first server that knows it, with the majority's
 // record. A server that does not answer, or casts no vote since it has lost its
 // data, is left out for the rest of the listing: names that it has told before
-// may then be told again.
+// may then be told again. A name that is acquired while the listing goes on may be missing:
+// a vote that reaches an earlier server after that was scanned makes it that server's to tell.
 func (r *Redlock) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	u := union{r: r, match: r.Naming.Pattern(req.Prefix)}
 	l := node.Listing{Req: req, Naming: r.Naming, Servers: len(r.nodes), Scan: u.scan, Own: u.own, Records: u.records}

@@ -72,7 +72,7 @@ func (k Keys) Break(r abstractions.BreakRequest) Operation {
 	if r.Immediate {
 		immediate = "1"
 	}
-	grace := min(max(r.Grace, time.Millisecond), MaxTTL) // PEXPIRE with 0 would free it now
+	grace := min(max(r.Grace, time.Millisecond), MaxTTL) // with 0 it would be free at once
 	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{digits(r.IfToken), immediate, Milliseconds(grace), k.keep(0), r.Actor + "\n" + r.Reason}}
 }
 
