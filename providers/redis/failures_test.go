@@ -2,10 +2,12 @@ package redislease
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -35,5 +37,25 @@ func TestTrap_T71_WhatWasNotSentIsNotApplied(t *testing.T) {
 		require.Equal(t, test.definite, abstractions.NotApplied(err), "%v: %v", test.options, err)
 		_, err = p.Renew(context.Background(), abstractions.RenewRequest{Name: "name", ID: "x", Token: 1, TTL: time.Minute})
 		require.Equal(t, test.definite, abstractions.NotApplied(err), "%v: %v", test.options, err)
+	}
+}
+
+// What will not change by itself is not retried as if the server were down for a while.
+func TestAServerThatIsNotWhatOptionsSayIsNotSetUp(t *testing.T) {
+	t.Parallel()
+	plain := redistest.Start(t, redistest.Options{}).URL()
+	renamed := redistest.Start(t, redistest.Options{Args: []string{"--rename-command", "EVALSHA", "", "--rename-command", "EVAL", ""}}).URL()
+	for name, url := range map[string]string{
+		"no such database": strings.TrimSuffix(plain, "/0") + "/99",
+		"no sentinel":      plain + "?master=m",
+		"no Cluster":       plain + "?mode=cluster",
+		"no scripts":       renamed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := openTest(t, Options{URL: url})
+			_, err := p.Acquire(t.Context(), claimOf("name"))
+			require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+			require.True(t, abstractions.NotApplied(err), "nothing was sent, or it was refused: %v", err)
+		})
 	}
 }

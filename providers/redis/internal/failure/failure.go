@@ -4,6 +4,7 @@ package failure
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -37,6 +38,11 @@ var codes = map[string]providerkit.Class{
 	"OTHERVERSION": providerkit.NotSetUp, // of scripts/prelude.lua
 }
 
+// misplaced begin what a server says that has not what was asked for, and never will have:
+// a database of that number, a command that is renamed or is a sentinel's, a Cluster.
+// One that a script lacks is told otherwise, and may be noticed in its middle.
+var misplaced = []string{"ERR DB index is out of range", "ERR unknown command", "ERR This instance has cluster support disabled"}
+
 // ScriptError is an error of a command in a script.
 type ScriptError string
 
@@ -52,7 +58,11 @@ func ClassOf(err error) providerkit.Class {
 	case errors.Is(err, redis.ErrClosed): // the user closed the client
 		return providerkit.Closed
 	case errors.As(err, &answered):
-		code, _, _ := strings.Cut(answered.Error(), " ")
+		text := answered.Error()
+		if slices.ContainsFunc(misplaced, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
+			return providerkit.NotSetUp
+		}
+		code, _, _ := strings.Cut(text, " ")
 		return codes[code]
 	}
 	return providerkit.Unknown
@@ -72,7 +82,7 @@ func Of(err error) error {
 	case providerkit.Denied:
 		return fmt.Errorf("%w: %w", abstractions.ErrDenied, err)
 	case providerkit.NotSetUp:
-		return fmt.Errorf("%w: %w; the keys under Options.Prefix must be this library's alone", abstractions.ErrNotSetUp, err)
+		return fmt.Errorf("%w: %w; the server must be what Options say, and the keys under Prefix this library's alone", abstractions.ErrNotSetUp, err)
 	}
 	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
 }
