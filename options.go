@@ -186,14 +186,6 @@ func orZero[T any](options *T) (zero T) {
 	return *options
 }
 
-// settingsOf resolves the options of an acquire.
-func (m *manager) settingsOf(given *AcquireOptions) (*settings, error) {
-	if given == nil {
-		return m.settings, nil
-	}
-	return m.options.settings("AcquireOptions", *given, m.caps)
-}
-
 // settings resolves the options of an acquire. Its errors name fields as the
 // caller wrote them: of, "Options" or "AcquireOptions", is where it set them.
 func (o *Options) settings(of string, a AcquireOptions, c Capabilities) (*settings, error) {
@@ -266,13 +258,11 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 		}
 		return 0, err
 	}
-	if window := o.drift().window(ttl); window <= 0 {
+	if window := o.window(ttl); window <= 0 {
 		return 0, &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("more than %v, the margin of Options.DriftFactor and DriftFloor", ttl-window)}
 	}
 	return ttl, nil
 }
-
-func (o *Options) drift() drift { return drift{o.DriftFactor, o.DriftFloor} }
 
 // cadence is the time from one renewal to the next.
 func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Duration, error) {
@@ -305,7 +295,7 @@ func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Durati
 		every = min(every, time.Duration(defaultFraction*float64(p.ttl)))
 	}
 	// An infinite lease too: its holder has to hear of a break within the grace.
-	window := o.drift().window(p.firstTTL)
+	window := o.window(p.firstTTL)
 	if every >= minCadence && every < window {
 		return every, nil
 	}

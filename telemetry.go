@@ -163,14 +163,9 @@ func (t *telemetry) scope(name string) *scope {
 
 // scopeOf returns component/purpose of component/purpose/key.
 func scopeOf(name string) string {
-	first := strings.IndexByte(name, '/')
-	if first < 0 {
-		return name
-	}
-	if second := strings.IndexByte(name[first+1:], '/'); second >= 0 {
-		return name[:first+1+second]
-	}
-	return name
+	component, rest, _ := strings.Cut(name, "/")
+	purpose, _, _ := strings.Cut(rest, "/")
+	return name[:min(len(name), len(component)+1+len(purpose))]
 }
 
 // and returns the scope's attributes with one more, of few possible values.
@@ -268,12 +263,9 @@ func (t *telemetry) released(s *scope, took time.Duration, err error) {
 
 // ended measures what every end of a lease has in common.
 func (t *telemetry) ended(s *scope, heldFor time.Duration) {
-	t.active(s, -1)
+	add(t.activeCount, -1, &s.base)
 	record(t.heldDuration, heldFor, &s.base)
 }
-
-func (t *telemetry) active(s *scope, n int64)  { add(t.activeCount, n, &s.base) }
-func (t *telemetry) waiters(s *scope, n int64) { add(t.waiterCount, n, &s.base) }
 
 // errorTypes names errors for metrics. The first match counts.
 var errorTypes = []struct {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestWindow(t *testing.T) {
-	standard := drift{0.01, 2 * time.Millisecond}
+	standard := Options{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}
 	for ttl, want := range map[time.Duration]time.Duration{
 		30 * time.Second:       30*time.Second - 300*time.Millisecond - 2*time.Millisecond,
 		300 * time.Millisecond: 295 * time.Millisecond,
@@ -25,10 +25,10 @@ func TestWindow(t *testing.T) {
 
 func TestTrustIsShorterThanTheTTLByTheDrift(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drift{rapid.Float64Range(1e-6, 0.49).Draw(t, "factor"), time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "floor"))}
+		o := Options{DriftFactor: rapid.Float64Range(1e-6, 0.49).Draw(t, "factor"), DriftFloor: time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "floor"))}
 		ttl := time.Duration(rapid.Int64Range(1, int64(1000*time.Hour)).Draw(t, "ttl"))
-		window := d.window(ttl)
-		if window >= ttl || float64(ttl-window) < float64(ttl)*d.factor {
+		window := o.window(ttl)
+		if window >= ttl || float64(ttl-window) < float64(ttl)*o.DriftFactor {
 			t.Fatalf("window %v of %v", window, ttl)
 		}
 		sent := instant{time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "mono")), time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "boot"))}
@@ -44,11 +44,16 @@ func TestTrustIsShorterThanTheTTLByTheDrift(t *testing.T) {
 }
 
 func TestTrap_T10_JitterIsProportional(t *testing.T) {
-	for _, cadence := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
-		require.Equal(t, cadence, jittered(cadence, 0))
-		require.InDelta(t, float64(cadence)*0.9, float64(jittered(cadence, 1)), 2)
+	renewAfter := func(cadence time.Duration, random float64) time.Duration {
+		l := lease{settings: &settings{cadence: cadence}}
+		l.planRenewal(random)
+		return l.nextRenew.mono
 	}
-	require.Equal(t, forever, jittered(forever, 0.5))
+	for _, cadence := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
+		require.Equal(t, cadence, renewAfter(cadence, 0))
+		require.InDelta(t, float64(cadence)*0.9, float64(renewAfter(cadence, 1)), 2)
+	}
+	require.Equal(t, forever, renewAfter(forever, 0.5))
 }
 
 func TestAttemptBound(t *testing.T) {

@@ -58,7 +58,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 			})
 		}
 		if !t.since.IsZero() {
-			qs.m.telemetry.waiters(l.scope, -1)
+			add(qs.m.telemetry.waiterCount, -1, &l.scope.base)
 		}
 	}()
 	err := qs.await(ctx, l, q, t, limit)
@@ -103,7 +103,7 @@ func (qs *queues) noteWaiting(l *lease, t *ticket) {
 	}
 	qs.mu.Unlock()
 	if first {
-		qs.m.telemetry.waiters(l.scope, +1)
+		add(qs.m.telemetry.waiterCount, +1, &l.scope.base)
 	}
 }
 
