@@ -1,6 +1,7 @@
 package providerkit
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -82,13 +83,7 @@ func (l *loop) connect() (Connection, error) {
 
 // receive passes messages on until the connection is lost, or nobody waits.
 func (l *loop) receive(conn Connection) error {
-	silence, take := l.w.Silence, l.w.Message
-	if silence <= 0 {
-		silence = defaultSilence
-	}
-	if take == nil {
-		take = l.w.Wake
-	}
+	silence := cmp.Or(l.w.Silence, defaultSilence)
 	for {
 		ctx, cancel := context.WithTimeout(l.ctx, silence)
 		message, err := conn.Receive(ctx)
@@ -96,7 +91,7 @@ func (l *loop) receive(conn Connection) error {
 		cancel()
 		switch {
 		case err == nil:
-			take(message)
+			l.w.Wake(message)
 		case l.ctx.Err() != nil || !silent || l.idle():
 			return err
 		default:

@@ -16,11 +16,9 @@ import (
 // ends when nobody has waited for a while. Fields are set before the first use.
 // The zero Wakeups hints within the process.
 type Wakeups struct {
-	// Connect opens a connection that listens. ctx bounds that, and no more.
+	// Connect opens a connection that listens: a message is the key to Wake. ctx bounds
+	// the opening, and no more.
 	Connect func(ctx context.Context) (Connection, error)
-	// Message takes what a connection receives; by default, Wake does. Messages
-	// come one after the other.
-	Message func(text string)
 	// Silence is after how long without a message the connection is pinged.
 	// Default 15s.
 	Silence time.Duration
