@@ -48,7 +48,7 @@ func TestCloseLeavesWhatIsInUseToRunOut(t *testing.T) {
 		err := m.Close(ctx)
 		require.Equal(t, 5*time.Second, time.Since(start))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "1 lease was still in use and is left to run out: "+name)
+		require.ErrorContains(t, err, "still in use and left to run out (1): "+name)
 		var left *leasing.CloseError
 		require.ErrorAs(t, err, &left)
 		require.Equal(t, []string{name}, left.InUse)

@@ -152,7 +152,7 @@ func gaveUp(end, last error) error {
 // against a backend that is down would wait in silence.
 func (h *headWaiter) failed(err error) {
 	h.failures++
-	h.m.telemetry.attemptFailed(h.l.scope, err)
+	add(h.m.telemetry.attemptFailure, 1, h.l.scope.and(errorKey, errorType(err)))
 	h.m.observers.publish(nil, &Event{
 		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.l.name, ID: h.l.id, Owner: h.m.options.Owner,
 		TTL: h.l.settings.ttl, Attempt: h.failures, WillRetry: true, Err: err,

@@ -3,7 +3,6 @@ package leasing
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -161,9 +160,7 @@ func defaultOwner() string {
 	if err != nil || abstractions.ValidateText("Owner", host, MaxOwnerBytes-32) != nil {
 		host = "unknown-host"
 	}
-	var random [4]byte
-	rand.Read(random[:])
-	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8])
 }
 
 // settings say how one lease is kept: the options of the manager and of the

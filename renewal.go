@@ -117,7 +117,9 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	case late:
 		return l.endedError("renew")
 	case err == nil:
-		m.telemetry.renewed(l.scope, margin)
+		if margin != forever {
+			record(m.telemetry.renewalMargin, margin, &l.scope.base)
+		}
 		if renewals == nil {
 			m.telemetry.renewals(l.scope, took, 1)
 		} else {

@@ -215,17 +215,6 @@ func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
 	record(t.acquireDuration, took, s.and(resultKey, errorType(err)))
 }
 
-func (t *telemetry) attemptFailed(s *scope, err error) {
-	add(t.attemptFailure, 1, s.and(errorKey, errorType(err)))
-}
-
-// renewed measures what is each renewal's own: the trust that was left.
-func (t *telemetry) renewed(s *scope, margin time.Duration) {
-	if margin != forever {
-		record(t.renewalMargin, margin, &s.base)
-	}
-}
-
 // renewals measures n renewals that took one request.
 func (t *telemetry) renewals(s *scope, took time.Duration, n int64) {
 	record(t.renewalDuration, took, &s.ok)
@@ -235,10 +224,6 @@ func (t *telemetry) renewals(s *scope, took time.Duration, n int64) {
 func (t *telemetry) renewalFailed(s *scope, took time.Duration, err error) {
 	record(t.renewalDuration, took, s.and(resultKey, errorType(err)))
 	add(t.renewalFailure, 1, s.and(errorKey, errorType(err)))
-}
-
-func (t *telemetry) lost(s *scope, reason LostReason) {
-	add(t.lostCount, 1, s.and(reasonKey, string(reason)))
 }
 
 // broke describes a break and counts it. Who and why are for people: in the span, not
@@ -259,12 +244,6 @@ func (t *telemetry) released(s *scope, took time.Duration, err error) {
 		result = s.and(resultKey, errorType(err))
 	}
 	record(t.releaseDuration, took, result)
-}
-
-// ended measures what every end of a lease has in common.
-func (t *telemetry) ended(s *scope, heldFor time.Duration) {
-	add(t.activeCount, -1, &s.base)
-	record(t.heldDuration, heldFor, &s.base)
 }
 
 // errorTypes names errors for metrics. The first match counts.

@@ -132,15 +132,15 @@ func TestErrorTexts(t *testing.T) {
 	for want, err := range map[string]error{
 		`leasing: acquire "a/b" (redis): held by another: "host/1", token 7, for another 1.5s unless renewed`: &Error{Op: "acquire", Name: "a/b", Provider: "redis", Err: &HeldError{
 			Holder: Record{Held: true, Owner: "host/1", Token: 7, Now: now, ExpiresAt: now.Add(1500 * time.Millisecond)}}},
-		`held by another`:                                          &HeldError{Holder: Record{Held: true, Owner: "earlier", Unconfirmed: true}},
-		`held by another: reserved for a waiter`:                   &HeldError{RetryAfter: time.Second},
-		`lease lost: broken`:                                       &LostError{Reason: LostBroken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostBroken}}},
-		`lease lost: taken: sdk says no`:                           &LostError{Reason: LostTaken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostTaken, Err: sdk}}},
-		`lease lost: expired: sdk says no`:                         &LostError{Reason: LostExpired, Err: sdk},
-		`throttled by the backend, retry after 2s: sdk says no`:    &ThrottledError{RetryAfter: 2 * time.Second, Err: sdk},
-		`invalid TTL Infinite: want less`:                          &InvalidError{Field: "TTL", Value: Infinite, Want: "less"},
-		`ouch: 1 lease was still in use and is left to run out: a`: &CloseError{Err: errors.New("ouch"), InUse: []string{"a"}},
-		`ouch: 2 leases were still in use and are left to run out: a, b: 1 claim could not be released at the backend`: &CloseError{
+		`held by another`:                                       &HeldError{Holder: Record{Held: true, Owner: "earlier", Unconfirmed: true}},
+		`held by another: reserved for a waiter`:                &HeldError{RetryAfter: time.Second},
+		`lease lost: broken`:                                    &LostError{Reason: LostBroken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostBroken}}},
+		`lease lost: taken: sdk says no`:                        &LostError{Reason: LostTaken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostTaken, Err: sdk}}},
+		`lease lost: expired: sdk says no`:                      &LostError{Reason: LostExpired, Err: sdk},
+		`throttled by the backend, retry after 2s: sdk says no`: &ThrottledError{RetryAfter: 2 * time.Second, Err: sdk},
+		`invalid TTL Infinite: want less`:                       &InvalidError{Field: "TTL", Value: Infinite, Want: "less"},
+		`ouch: still in use and left to run out (1): a`:         &CloseError{Err: errors.New("ouch"), InUse: []string{"a"}},
+		`ouch: still in use and left to run out (2): a, b: claims that the backend has not released: 1`: &CloseError{
 			Err: errors.New("ouch"), InUse: []string{"a", "b"}, Unreleased: 1},
 		`backend unavailable: sdk says no`:    unavailable(unavailable(sdk)),
 		`held by this manager: "us", token 7`: &HeldError{ByThisManager: true, Holder: Record{Held: true, Owner: "us", Token: 7}},
