@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -195,12 +194,6 @@ func (e *notOursError) Is(target error) bool { return target == abstractions.Err
 func isNotOurs(err error) bool {
 	_, ok := errors.AsType[*notOursError](err)
 	return ok
-}
-
-// hasCode is bloberror.HasCode. What it is used for is documented where it is.
-func hasCode(err error, among ...bloberror.Code) bool {
-	var answer *azcore.ResponseError
-	return errors.As(err, &answer) && slices.Contains(among, bloberror.Code(answer.ErrorCode))
 }
 
 // retryAfter is when the service wants to be asked again, 0 if it does not say.
