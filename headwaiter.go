@@ -23,17 +23,6 @@ const maxThrottle = time.Minute
 // errWaitLimit is the cause of a context that ends waitGrace after the limit.
 var errWaitLimit = fmt.Errorf("%w: no answer within the wait limit", ErrUnavailable)
 
-// waitLimit returns a channel that tells when the limit has passed, and the
-// context for requests until then. 0 is no limit.
-func waitLimit(ctx context.Context, limit time.Duration) (context.Context, <-chan time.Time, func()) {
-	if limit <= 0 {
-		return ctx, nil, func() {}
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, addSaturated(limit, waitGrace), errWaitLimit)
-	timer := time.NewTimer(limit)
-	return ctx, timer.C, func() { timer.Stop(); cancel() }
-}
-
 // headWaiter is the first in the queue of a name, which alone asks the backend.
 type headWaiter struct {
 	m     *manager
