@@ -172,6 +172,22 @@ func TestCloseTriesPendingCleanUpsOnceMore(t *testing.T) {
 	})
 }
 
+// A clean-up that was answered is repeated until the TTL has passed: Close repeats it now.
+func TestCloseDoesNotWaitForTheRepetitionsOfACleanUp(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, errNetwork))
+		_, err := m.TryAcquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Hour})
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		time.Sleep(time.Minute)
+		released := p.Count(leasingtest.Release)
+		require.Positive(t, released)
+		start := time.Now()
+		require.NoError(t, m.Close(t.Context()))
+		require.Less(t, time.Since(start), time.Second)
+		require.Equal(t, released+1, p.Count(leasingtest.Release), "once more, for an acquire that landed since")
+	})
+}
+
 func TestTrap_T40_NothingIsRenewedThatNobodyOwns(t *testing.T) {
 	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
 		for i := range 20 {
