@@ -78,9 +78,8 @@ func (h *headWaiter) run(ctx context.Context) error {
 			}
 			pause = h.pause()
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case _, ok := <-h.hints:
 			if !ok {
 				h.hints, h.pushless = nil, true
@@ -88,13 +87,11 @@ func (h *headWaiter) run(ctx context.Context) error {
 		case <-freed:
 		case <-ctx.Done():
 		case <-h.limit:
-			timer.Stop()
 			if !h.asked {
 				return m.ask(ctx, h.l)
 			}
 			return m.ownHolder(h.last)
 		}
-		timer.Stop()
 		pause = 0
 		if done, err := h.ask(ctx); done {
 			return err
@@ -204,15 +201,11 @@ func (h *headWaiter) pause() time.Duration {
 		if left > 0 {
 			h.late = 0
 		}
-		pause = min(pause, addSaturated(left, afterExpiry(h.late, h.m.random())))
+		// A millisecond or two after the holder's time is up, so that waiters of many
+		// processes don't meet, and doubling while the backend still shows the lease.
+		after := time.Duration((1+h.m.random())*float64(time.Millisecond)) << min(h.late, 8)
+		pause = min(pause, addSaturated(left, after))
 		h.late++
 	}
 	return pause
-}
-
-// afterExpiry is how long after the end of the holder's time to ask: a millisecond
-// or two, so that waiters of many processes don't meet, and doubling while the
-// backend still shows a lease whose time is up.
-func afterExpiry(late int, random float64) time.Duration {
-	return time.Duration((1+random)*float64(time.Millisecond)) << min(late, 8)
 }

@@ -82,7 +82,7 @@ func judge(err error) verdict {
 // application's, alone or in a batch: it moves the trust, ends the lease, or
 // plans the retry. It returns what Renew returns. A batch counts its renewals in
 // renewals, and measures them together.
-func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, renewals tally) error {
+func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, renewals map[*scope]int64) error {
 	m := l.m
 	if err == nil {
 		err = l.checkGrant(grant)

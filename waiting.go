@@ -246,7 +246,7 @@ func (qs *queues) noteOtherHolder(q *queue, id string) {
 		return
 	}
 	if s := qs.remember(q.name); s.current != id {
-		s.contested(time.Now())
+		s.fought, s.leases, s.moments = time.Now(), 0, streakShared
 	}
 }
 

@@ -41,12 +41,6 @@ func (s *state) isSettled() bool {
 	}
 }
 
-func newLoop(w *Wakeups) *loop {
-	l := &loop{w: w, state: &state{settled: make(chan struct{})}}
-	l.ctx, l.stop = context.WithCancel(context.Background())
-	return l
-}
-
 func (l *loop) run() {
 	defer l.stop()
 	again := false
@@ -65,12 +59,10 @@ func (l *loop) run() {
 		if l.ctx.Err() != nil || l.idle() {
 			return
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
 		select {
-		case <-timer.C:
+		case <-time.After(pause/2 + rand.N(pause/2)):
 		case <-l.ctx.Done():
 		}
-		timer.Stop()
 		again = true
 	}
 }

@@ -87,7 +87,8 @@ func (w *Wakeups) add(key string, me *waiter) (*state, error) {
 		return nil, nil
 	}
 	if w.loop == nil {
-		w.loop = newLoop(w)
+		w.loop = &loop{w: w, state: &state{settled: make(chan struct{})}}
+		w.loop.ctx, w.loop.stop = context.WithCancel(context.Background())
 		w.running.Go(w.loop.run)
 	}
 	return w.loop.state, nil
