@@ -197,14 +197,15 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities) (*settin
 		return nil, err
 	}
 	manual := o.NoAutoRenew || a.NoAutoRenew
-	var err error
+	field, ttl, fallback := of+".TTL", a.TTL, time.Duration(0)
 	if a.TTL == 0 || a.TTL == Infinite {
-		if p.ttl, err = o.fitTTL("Options.TTL", o.TTL, max(defaultTTL, c.MinTTL), manual, c); err != nil {
-			return nil, err
-		}
-		p.firstTTL = p.ttl
+		field, ttl, fallback = "Options.TTL", o.TTL, max(defaultTTL, c.MinTTL)
 	}
-	if a.TTL == Infinite {
+	var err error
+	if p.firstTTL, err = o.fitTTL(field, ttl, fallback, manual, c); err != nil {
+		return nil, err
+	}
+	if p.ttl = p.firstTTL; a.TTL == Infinite {
 		if a.MaxRenewals > 0 {
 			return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for an infinite lease, which each renewal verifies"}
 		}
@@ -215,11 +216,6 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities) (*settin
 			return nil, &InvalidError{Field: of + ".TTL", Value: Infinite, Want: "auto-renewal: an infinite lease is made by its first renewal and verified by the others"}
 		}
 		p.ttl = Infinite
-	} else if a.TTL != 0 {
-		if p.ttl, err = o.fitTTL(of+".TTL", a.TTL, 0, manual, c); err != nil {
-			return nil, err
-		}
-		p.firstTTL = p.ttl
 	}
 	if p.cadence, err = o.cadence(of, a, p); err != nil {
 		return nil, err
