@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/internal/sealed"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -25,22 +25,28 @@ func (m *manager) Acquire(ctx context.Context, name string, options *AcquireOpti
 func (m *manager) obtain(ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, options *AcquireOptions) (Lease, error) {
 	ctx = orBackground(ctx)
 	op := strings.TrimPrefix(spanName, "lease.")
-	if err := m.enter(); err != nil {
-		return nil, m.wrap(op, l.name, err)
-	}
+	m.calls.Add(1)
 	defer m.leave()
-	var err error
-	if l.settings, err = m.settingsOf(options); err == nil {
-		err = m.caps.ValidateName(l.name)
+	if m.isClosing() {
+		return nil, m.wrap(op, l.name, ErrClosed)
+	}
+	l.settings = m.settings
+	err := m.caps.ValidateName(l.name)
+	if err == nil && options != nil {
+		l.settings, err = m.options.settings("AcquireOptions", *options, m.caps)
 	}
 	if err != nil {
 		return nil, m.wrap(op, l.name, err)
 	}
-	l.m, l.scope, l.ctx, l.caller, l.metadata = m, m.telemetry.scope(l.name), ctx, callerOf(ctx), l.settings.metadata
+	l.m, l.scope, l.ctx, l.metadata = m, m.telemetry.scope(l.name), ctx, l.settings.metadata
+	if caller := trace.SpanContextFromContext(ctx); caller.IsValid() {
+		valid := caller // on the heap only here
+		l.caller = &valid
+	}
 	spanCtx, span := m.telemetry.tracer.Start(ctx, spanName)
 	defer span.End()
 
-	began := m.clock.mono()
+	began := time.Now()
 	held, delivered := false, false
 	defer func() {
 		if held && !delivered { // the telemetry panicked: nobody holds the lease
@@ -49,8 +55,10 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	}()
 	err = get(spanCtx, l)
 	held = err == nil
-	m.telemetry.acquired(l.scope, m.clock.mono()-began, err)
-	err = m.wrap(op, l.name, err)
+	m.telemetry.acquired(l.scope, time.Since(began), err)
+	if err != nil {
+		err = m.wrap(op, l.name, err)
+	}
 	m.telemetry.describe(span, l.name, l.id, l.token, l.settings.ttl, err)
 	if err != nil {
 		return nil, err
@@ -70,9 +78,11 @@ func (m *manager) once(ctx context.Context, l *lease) error {
 			m.abandon(l, nil)
 		}
 	}()
-	err := m.ask(ctx, l)
-	held = err == nil
-	return m.ownHolder(err)
+	if err := m.ask(ctx, l); err != nil {
+		return m.ownHolder(err)
+	}
+	held = true
+	return nil
 }
 
 // ask makes one request for a claim. Trust in what it grants is counted from
@@ -83,7 +93,7 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	}
 	ttl := l.settings.firstTTL
 	sent := m.clock.now()
-	reqCtx := bounded(ctx, min(m.drift.window(ttl), m.options.RequestTimeout))
+	reqCtx := bounded(ctx, min(m.options.window(ttl), m.options.RequestTimeout))
 	defer reqCtx.cancel()
 	var grant abstractions.Grant
 	var err error
@@ -95,23 +105,22 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Acquire, req, l)
 	}
 	m.outage.note(ctx, m.clock, err)
-	cut := cutOff(reqCtx, err)
 	if err == nil {
 		err = l.checkGrant(grant)
 	}
-	if err != nil {
-		if !l.adopted && (cut || !abstractions.NotApplied(err)) {
-			l.unknown, l.lastSent = true, sent
-		}
-		return err
+	if err == nil {
+		return l.take(ctx, grant, sent)
 	}
-	return l.take(ctx, grant, sent)
+	if !l.adopted && (cutOff(reqCtx, err) || !abstractions.NotApplied(err)) {
+		l.unknown, l.lastSent = true, sent
+	}
+	return err
 }
 
 // take puts a claim to work that was granted by a request sent at the given instant,
 // unless the grant comes too late.
 func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant) error {
-	m, now, until := l.m, l.m.clock.now(), sent.add(l.m.drift.window(grant.TTL))
+	m, now, until := l.m, l.m.clock.now(), sent.add(l.m.options.window(grant.TTL))
 	var doubt instant // until when another request for the claim may land
 	switch {
 	case l.adopted:
@@ -132,14 +141,14 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 		work = context.WithoutCancel(work)
 	}
 	random := m.random()
-	m.telemetry.active(l.scope, +1)
+	add(m.telemetry.activeCount, +1, &l.scope.base)
 	l.mu.Lock() // before anybody else can find it, so that Acquired is the first event
 	if err := m.register(l); err != nil {
 		l.mu.Unlock()
-		m.telemetry.active(l.scope, -1)
+		add(m.telemetry.activeCount, -1, &l.scope.base)
 		return err
 	}
-	l.Lease = sealed.NewLease(l)
+	l.Self = l
 	l.ctx, l.cancel = context.WithCancelCause(work)
 	if l.settings.observer != nil {
 		l.observer = m.observers.forLease(l.settings.observer)
@@ -162,7 +171,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 // tells nothing of the request, whatever sentinel it matches: the context may
 // be that of another lease, which was lost, or of a manager that is closed.
 func cutOff(ctx context.Context, err error) bool {
-	return err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+	return ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }
 
 // checkGrant refuses an answer that is not for this claim and, once that has one, its token.
@@ -221,13 +230,4 @@ func (m *manager) ownHolder(err error) error {
 		return &own
 	}
 	return err
-}
-
-func callerOf(ctx context.Context) *trace.SpanContext {
-	sc := trace.SpanContextFromContext(ctx)
-	if !sc.IsValid() {
-		return nil
-	}
-	valid := sc // on the heap only here
-	return &valid
 }

@@ -20,17 +20,14 @@ const (
 // In virtual time (testing/synctest) it has neither: the boot clock would not
 // run along, and a goroutine reading a file would stop virtual time.
 func systemClock() *clock {
-	if virtualTime() {
-		return newClock(nil, nil)
-	}
-	if _, ok := bootTime(); !ok {
+	if virtualTime() || bootTime() == 0 {
 		return newClock(nil, nil)
 	}
 	alarm, err := newTimerfd()
 	if err != nil { // out of file descriptors, say: the clock alone still bounds trust
-		return newClock(mustBootTime, nil)
+		return newClock(bootTime, nil)
 	}
-	return newClock(mustBootTime, alarm)
+	return newClock(bootTime, alarm)
 }
 
 // virtualTime reports whether time.Now is not the kernel's.
@@ -42,15 +39,11 @@ func virtualTime() bool {
 	return time.Since(time.Unix(tv.Unix())).Abs() > time.Hour
 }
 
-func bootTime() (time.Duration, bool) {
+// bootTime is 0 where there is no such clock. One that has worked has no way to fail later.
+func bootTime() time.Duration {
 	var ts syscall.Timespec
-	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
-	return time.Duration(ts.Nano()), errno == 0
-}
-
-func mustBootTime() time.Duration {
-	d, _ := bootTime() // it has worked before, and has no way to fail later
-	return d
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
+	return time.Duration(ts.Nano())
 }
 
 // timerfd is a bootAlarm. The file is in the runtime's poller, so the goroutine

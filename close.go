@@ -50,7 +50,11 @@ func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{})
 		l.endWork(errClosedRelease)
 		l.mu.Unlock()
 	}
-	m.retryCleanups()
+	for _, item := range m.schedule.all(nil) {
+		if c, ok := item.(*cleanup); ok {
+			m.schedule.makeDueNow(c) // one more try: see cleanup.try
+		}
+	}
 	left := CloseError{}
 	if !m.awaitIdle(ctx, m.closeBound(bounded, leases), idle) {
 		left.Err = context.Cause(ctx)
@@ -150,15 +154,6 @@ func (m *manager) snapshot() []*lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.leases)
-}
-
-// retryCleanups makes each clean-up try once more now: see cleanup.try.
-func (m *manager) retryCleanups() {
-	for _, item := range m.schedule.all(nil) {
-		if c, ok := item.(*cleanup); ok {
-			m.schedule.makeDueNow(c)
-		}
-	}
 }
 
 // abandonLeases stops renewing the leases that are still in use and returns

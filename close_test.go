@@ -48,7 +48,7 @@ func TestCloseLeavesWhatIsInUseToRunOut(t *testing.T) {
 		err := m.Close(ctx)
 		require.Equal(t, 5*time.Second, time.Since(start))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "1 lease was still in use and is left to run out: "+name)
+		require.ErrorContains(t, err, "still in use and left to run out (1): "+name)
 		var left *leasing.CloseError
 		require.ErrorAs(t, err, &left)
 		require.Equal(t, []string{name}, left.InUse)
@@ -169,6 +169,22 @@ func TestCloseTriesPendingCleanUpsOnceMore(t *testing.T) {
 		record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 		require.NoError(t, err)
 		require.False(t, record.Held)
+	})
+}
+
+// A clean-up that was answered is repeated until the TTL has passed: Close repeats it now.
+func TestCloseDoesNotWaitForTheRepetitionsOfACleanUp(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, errNetwork))
+		_, err := m.TryAcquire(t.Context(), name, &leasing.AcquireOptions{TTL: time.Hour})
+		require.ErrorIs(t, err, leasing.ErrUnavailable)
+		time.Sleep(time.Minute)
+		released := p.Count(leasingtest.Release)
+		require.Positive(t, released)
+		start := time.Now()
+		require.NoError(t, m.Close(t.Context()))
+		require.Less(t, time.Since(start), time.Second)
+		require.Equal(t, released+1, p.Count(leasingtest.Release), "once more, for an acquire that landed since")
 	})
 }
 

@@ -105,7 +105,7 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	case errors.Is(err, ErrLost): // which of them, it does not say
 		err = fmt.Errorf("%w: %v", errNoAnswer, err)
 	}
-	now, renewals := e.m.clock.now(), tally{}
+	now, renewals := e.m.clock.now(), map[*scope]int64{}
 	for i, l := range live {
 		result := abstractions.RenewResult{Err: err}
 		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
@@ -131,6 +131,3 @@ func (b lateBatch) repliedLate(results []abstractions.RenewResult, err error) {
 		}
 	}
 }
-
-// tally counts the renewals of a batch that succeeded.
-type tally map[*scope]int64

@@ -24,23 +24,15 @@ type CloseError struct {
 func (e *CloseError) Error() string {
 	text := fmt.Sprint(e.Err)
 	if len(e.InUse) > 0 {
-		text += ": " + either(len(e.InUse), "1 lease was still in use and is left to run out: ", "%d leases were still in use and are left to run out: ") + listed(e.InUse)
+		text += fmt.Sprintf(": still in use and left to run out (%d): %s", len(e.InUse), listed(e.InUse))
 	}
 	if e.Unreleased > 0 {
-		text += ": " + either(e.Unreleased, "1 claim could not be released at the backend", "%d claims could not be released at the backend")
+		text += fmt.Sprintf(": claims that the backend has not released: %d", e.Unreleased)
 	}
 	return text
 }
 
 func (e *CloseError) Unwrap() error { return e.Err }
-
-// either chooses between the words for one and those for several.
-func either(n int, one, several string) string {
-	if n == 1 {
-		return one
-	}
-	return fmt.Sprintf(several, n)
-}
 
 // unavailable makes an error match ErrUnavailable, and says so only once.
 func unavailable(err error) error {

@@ -77,7 +77,9 @@ func NewManagerOn(machine *Machine, provider Provider, options Options) (Manager
 }
 
 // Window is how long a lease of ttl is trusted under the default options.
-func Window(ttl time.Duration) time.Duration { return drift{0.01, 2 * time.Millisecond}.window(ttl) }
+func Window(ttl time.Duration) time.Duration {
+	return (&Options{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}).window(ttl)
+}
 
 var ScopeOf = scopeOf
 

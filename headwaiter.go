@@ -23,17 +23,6 @@ const maxThrottle = time.Minute
 // errWaitLimit is the cause of a context that ends waitGrace after the limit.
 var errWaitLimit = fmt.Errorf("%w: no answer within the wait limit", ErrUnavailable)
 
-// waitLimit returns a channel that tells when the limit has passed, and the
-// context for requests until then. 0 is no limit.
-func waitLimit(ctx context.Context, limit time.Duration) (context.Context, <-chan time.Time, func()) {
-	if limit <= 0 {
-		return ctx, nil, func() {}
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, addSaturated(limit, waitGrace), errWaitLimit)
-	timer := time.NewTimer(limit)
-	return ctx, timer.C, func() { timer.Stop(); cancel() }
-}
-
 // headWaiter is the first in the queue of a name, which alone asks the backend.
 type headWaiter struct {
 	m     *manager
@@ -89,9 +78,8 @@ func (h *headWaiter) run(ctx context.Context) error {
 			}
 			pause = h.pause()
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case _, ok := <-h.hints:
 			if !ok {
 				h.hints, h.pushless = nil, true
@@ -99,13 +87,11 @@ func (h *headWaiter) run(ctx context.Context) error {
 		case <-freed:
 		case <-ctx.Done():
 		case <-h.limit:
-			timer.Stop()
 			if !h.asked {
 				return m.ask(ctx, h.l)
 			}
 			return m.ownHolder(h.last)
 		}
-		timer.Stop()
 		pause = 0
 		if done, err := h.ask(ctx); done {
 			return err
@@ -152,7 +138,7 @@ func gaveUp(end, last error) error {
 // against a backend that is down would wait in silence.
 func (h *headWaiter) failed(err error) {
 	h.failures++
-	h.m.telemetry.attemptFailed(h.l.scope, err)
+	add(h.m.telemetry.attemptFailure, 1, h.l.scope.and(errorKey, errorType(err)))
 	h.m.observers.publish(nil, &Event{
 		Kind: EventAcquireFailed, Time: time.Now(), Coalesced: 1, Name: h.l.name, ID: h.l.id, Owner: h.m.options.Owner,
 		TTL: h.l.settings.ttl, Attempt: h.failures, WillRetry: true, Err: err,
@@ -215,15 +201,11 @@ func (h *headWaiter) pause() time.Duration {
 		if left > 0 {
 			h.late = 0
 		}
-		pause = min(pause, addSaturated(left, afterExpiry(h.late, h.m.random())))
+		// A millisecond or two after the holder's time is up, so that waiters of many
+		// processes don't meet, and doubling while the backend still shows the lease.
+		after := time.Duration((1+h.m.random())*float64(time.Millisecond)) << min(h.late, 8)
+		pause = min(pause, addSaturated(left, after))
 		h.late++
 	}
 	return pause
-}
-
-// afterExpiry is how long after the end of the holder's time to ask: a millisecond
-// or two, so that waiters of many processes don't meet, and doubling while the
-// backend still shows a lease whose time is up.
-func afterExpiry(late int, random float64) time.Duration {
-	return time.Duration((1+random)*float64(time.Millisecond)) << min(late, 8)
 }

@@ -31,22 +31,17 @@ func (m *manager) Health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(orBackground(ctx), m.options.HealthTimeout)
 	defer cancel()
 	began := time.Now()
-	_, err := call(ctx, m, "ping", "", nil, pinger{m.provider}, pinger.ping, struct{}{})
+	_, err := call(ctx, m, "ping", "", nil, m.provider, func(p Provider, ctx context.Context, req abstractions.InspectRequest) (Record, error) {
+		if able, ok := abstractions.As[abstractions.Pinger](p); ok {
+			return Record{}, able.Ping(ctx)
+		}
+		return p.Inspect(ctx, req)
+	}, abstractions.InspectRequest{Name: pingName})
 	h.Ping = time.Since(began)
 	if err != nil {
 		h.Status, h.Error = Unhealthy, err.Error()
 	}
 	return h
-}
-
-// pinger gives Ping, or what stands for it, the shape of the other requests.
-type pinger struct{ Provider }
-
-func (p pinger) ping(ctx context.Context, _ struct{}) (Record, error) {
-	if able, ok := abstractions.As[abstractions.Pinger](p.Provider); ok {
-		return Record{}, able.Ping(ctx)
-	}
-	return p.Inspect(ctx, abstractions.InspectRequest{Name: pingName})
 }
 
 // HealthHandler serves a manager's Health as JSON: with status 200 while it is

@@ -217,7 +217,7 @@ func (x *loss) report() {
 	m.outage.lost(m.clock, x.reason)
 	m.cleanUp(x.orphan, nil)
 	m.retire(l)
-	m.telemetry.lost(l.scope, x.reason)
+	add(m.telemetry.lostCount, 1, l.scope.and(reasonKey, string(x.reason)))
 }
 
 // orphan is the clean-up after a renewal, sent at the given instant, that the
@@ -249,7 +249,8 @@ func (l *lease) finish(outcome error) {
 func (m *manager) retire(l *lease) {
 	m.queues.ended(l)
 	m.unregister(l)
-	m.telemetry.ended(l.scope, m.clock.mono()-l.acquiredAt)
+	add(m.telemetry.activeCount, -1, &l.scope.base)
+	record(m.telemetry.heldDuration, m.clock.mono()-l.acquiredAt, &l.scope.base)
 }
 
 // usedUp reports whether the lease may not be renewed any more. Caller holds mu.

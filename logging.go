@@ -100,54 +100,45 @@ func (l *logger) summarize(r *repeated, final bool) {
 }
 
 func (l *logger) log(e Event, more ...slog.Attr) {
-	level := slog.LevelWarn
-	attrs := []slog.Attr{slog.String("provider", l.provider), slog.String("name", e.Name)}
-	if e.Token != 0 {
-		attrs = append(attrs, slog.Int64("token", e.Token))
+	attrs := []slog.Attr{slog.String("provider", l.provider)}
+	add := func(attr slog.Attr) { // unless there is nothing in it
+		if !attr.Value.Equal(slog.StringValue("")) && !attr.Value.Equal(slog.Int64Value(0)) {
+			attrs = append(attrs, attr)
+		}
 	}
-	if e.ID != "" {
-		attrs = append(attrs, slog.String("id", e.ID))
-	}
-	text := "lease " + string(e.Kind)
+	level, text := slog.LevelWarn, "lease "+string(e.Kind)
+	add(slog.String("name", e.Name))
+	add(slog.Int64("token", e.Token))
+	add(slog.String("id", e.ID))
+	add(slog.String("reason", string(e.Reason)))
 	switch e.Kind {
 	case EventDropped:
-		l.to.LogAttrs(context.Background(), level, "leasing: events were dropped while the log hung", slog.String("provider", l.provider), slog.Int("events", e.Coalesced))
-		return
+		text = "events were dropped while the log hung"
+		add(slog.Int("events", e.Coalesced))
 	case EventLost:
-		attrs = append(attrs, slog.String("reason", string(e.Reason)), slog.Time("last_renewal", e.LastRenewal))
-		attrs = append(attrs, whoBroke(e)...)
+		add(slog.Time("last_renewal", e.LastRenewal))
 	case EventRenewalFailed:
-		attrs = append(attrs, slog.Int("attempt", e.Attempt), remaining(e), slog.Bool("will_retry", e.WillRetry))
+		add(slog.Int("attempt", e.Attempt))
+		if e.Remaining == Infinite {
+			add(slog.String("remaining", "infinite"))
+		} else {
+			add(slog.Duration("remaining", e.Remaining))
+		}
+		add(slog.Bool("will_retry", e.WillRetry))
 	case EventAcquireFailed:
 		text = "an attempt to acquire failed"
-		attrs = append(attrs, slog.Int("attempt", e.Attempt), slog.Bool("will_retry", e.WillRetry))
+		add(slog.Int("attempt", e.Attempt))
+		add(slog.Bool("will_retry", e.WillRetry))
 	case EventBroken:
-		attrs = append(attrs, whoBroke(e)...)
 	default:
 		if e.Err == nil {
 			level = slog.LevelDebug
 		}
 	}
+	add(slog.String("broken_by", e.BrokenBy))
+	add(slog.String("break_reason", e.BreakReason))
 	if e.Err != nil {
-		attrs = append(attrs, slog.String("error", e.Err.Error()))
+		add(slog.String("error", e.Err.Error()))
 	}
 	l.to.LogAttrs(context.Background(), level, "leasing: "+text, append(attrs, more...)...)
-}
-
-// remaining shows the trust in an infinite lease as a word.
-func remaining(e Event) slog.Attr {
-	if e.Remaining == Infinite {
-		return slog.String("remaining", "infinite")
-	}
-	return slog.Duration("remaining", e.Remaining)
-}
-
-func whoBroke(e Event) (attrs []slog.Attr) {
-	if e.BrokenBy != "" {
-		attrs = append(attrs, slog.String("broken_by", e.BrokenBy))
-	}
-	if e.BreakReason != "" {
-		attrs = append(attrs, slog.String("break_reason", e.BreakReason))
-	}
-	return attrs
 }

@@ -26,7 +26,6 @@ type manager struct {
 	caps      Capabilities
 	options   Options
 	settings  *settings // of an acquire without options
-	drift     drift
 	clock     *clock
 	schedule  *schedule
 	engine    *engine
@@ -85,7 +84,6 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 		caps:     caps,
 		options:  options,
 		settings: settings,
-		drift:    options.drift(),
 		clock:    newClock(),
 		schedule: newSchedule(),
 		done:     make(chan struct{}),
@@ -217,16 +215,7 @@ func (m *manager) goTracked(f func()) {
 	}
 }
 
-// enter counts a call as under way, or refuses it.
-func (m *manager) enter() error {
-	m.calls.Add(1)
-	if m.isClosing() {
-		m.leave()
-		return ErrClosed
-	}
-	return nil
-}
-
+// leave ends a call that m.calls counts.
 func (m *manager) leave() {
 	m.calls.Add(-1)
 	if m.isClosing() {

@@ -3,7 +3,6 @@ package leasing
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -161,9 +160,7 @@ func defaultOwner() string {
 	if err != nil || abstractions.ValidateText("Owner", host, MaxOwnerBytes-32) != nil {
 		host = "unknown-host"
 	}
-	var random [4]byte
-	rand.Read(random[:])
-	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8])
 }
 
 // settings say how one lease is kept: the options of the manager and of the
@@ -186,14 +183,6 @@ func orZero[T any](options *T) (zero T) {
 	return *options
 }
 
-// settingsOf resolves the options of an acquire.
-func (m *manager) settingsOf(given *AcquireOptions) (*settings, error) {
-	if given == nil {
-		return m.settings, nil
-	}
-	return m.options.settings("AcquireOptions", *given, m.caps)
-}
-
 // settings resolves the options of an acquire. Its errors name fields as the
 // caller wrote them: of, "Options" or "AcquireOptions", is where it set them.
 func (o *Options) settings(of string, a AcquireOptions, c Capabilities) (*settings, error) {
@@ -208,14 +197,15 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities) (*settin
 		return nil, err
 	}
 	manual := o.NoAutoRenew || a.NoAutoRenew
-	var err error
+	field, ttl, fallback := of+".TTL", a.TTL, time.Duration(0)
 	if a.TTL == 0 || a.TTL == Infinite {
-		if p.ttl, err = o.fitTTL("Options.TTL", o.TTL, max(defaultTTL, c.MinTTL), manual, c); err != nil {
-			return nil, err
-		}
-		p.firstTTL = p.ttl
+		field, ttl, fallback = "Options.TTL", o.TTL, max(defaultTTL, c.MinTTL)
 	}
-	if a.TTL == Infinite {
+	var err error
+	if p.firstTTL, err = o.fitTTL(field, ttl, fallback, manual, c); err != nil {
+		return nil, err
+	}
+	if p.ttl = p.firstTTL; a.TTL == Infinite {
 		if a.MaxRenewals > 0 {
 			return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for an infinite lease, which each renewal verifies"}
 		}
@@ -226,11 +216,6 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities) (*settin
 			return nil, &InvalidError{Field: of + ".TTL", Value: Infinite, Want: "auto-renewal: an infinite lease is made by its first renewal and verified by the others"}
 		}
 		p.ttl = Infinite
-	} else if a.TTL != 0 {
-		if p.ttl, err = o.fitTTL(of+".TTL", a.TTL, 0, manual, c); err != nil {
-			return nil, err
-		}
-		p.firstTTL = p.ttl
 	}
 	if p.cadence, err = o.cadence(of, a, p); err != nil {
 		return nil, err
@@ -266,13 +251,11 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 		}
 		return 0, err
 	}
-	if window := o.drift().window(ttl); window <= 0 {
+	if window := o.window(ttl); window <= 0 {
 		return 0, &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("more than %v, the margin of Options.DriftFactor and DriftFloor", ttl-window)}
 	}
 	return ttl, nil
 }
-
-func (o *Options) drift() drift { return drift{o.DriftFactor, o.DriftFloor} }
 
 // cadence is the time from one renewal to the next.
 func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Duration, error) {
@@ -305,7 +288,7 @@ func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Durati
 		every = min(every, time.Duration(defaultFraction*float64(p.ttl)))
 	}
 	// An infinite lease too: its holder has to hear of a break within the grace.
-	window := o.drift().window(p.firstTTL)
+	window := o.window(p.firstTTL)
 	if every >= minCadence && every < window {
 		return every, nil
 	}

@@ -3,7 +3,6 @@ package leasing
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 )
 
@@ -11,12 +10,9 @@ import (
 // for, and nothing of what changes behind it. Format stands for every verb of
 // package fmt, which would else read the fields without their locks.
 
-func (l *lease) String() string {
-	return fmt.Sprintf("lease %q, token %d, %s", l.name, l.token, l.status())
+func (l *lease) Format(s fmt.State, _ rune) {
+	fmt.Fprintf(s, "lease %q, token %d, %s", l.name, l.token, l.status())
 }
-
-func (l *lease) GoString() string           { return l.String() }
-func (l *lease) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.String()) }
 
 func (l *lease) LogValue() slog.Value {
 	return slog.GroupValue(
@@ -45,13 +41,11 @@ func (l *lease) status() string {
 	return "held"
 }
 
-func (m *manager) String() string {
+func (m *manager) Format(s fmt.State, _ rune) {
 	m.mu.Lock()
 	held := len(m.leases)
 	m.mu.Unlock()
-	return fmt.Sprintf("manager of %s, owner %q, %d held", m.caps.Provider, m.options.Owner, held)
+	fmt.Fprintf(s, "manager of %s, owner %q, %d held", m.caps.Provider, m.options.Owner, held)
 }
 
-func (m *manager) GoString() string           { return m.String() }
-func (m *manager) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, m.String()) }
-func (m *manager) LogValue() slog.Value       { return slog.StringValue(m.String()) }
+func (m *manager) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(m)) }

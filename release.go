@@ -121,7 +121,13 @@ func (l *lease) releaseWithin(ctx context.Context, bound time.Duration) error {
 		}
 		left = bound - (m.clock.mono() - began)
 		pause := min(retryPause(n, bound, bound, m.random()), left)
-		if left -= pause; !sleep(ctx, pause) || left <= 0 {
+		select {
+		case <-time.After(pause):
+			left -= pause
+		case <-ctx.Done():
+			left = 0
+		}
+		if left <= 0 {
 			return unavailable(err)
 		}
 	}
@@ -146,16 +152,4 @@ func (l *lease) releaseAfterClose(ctx context.Context, outcome error) {
 	}
 	// The holder hears that the lease was lost in any case.
 	_ = l.m.giveUp(context.WithoutCancel(ctx), &l.releases, min(releaseGrace, l.m.options.RequestTimeout), l.releaseRequest())
-}
-
-// sleep pauses for d, or returns false when ctx ends.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

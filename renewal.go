@@ -46,7 +46,7 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	ctx, span := l.m.telemetry.startLinked(b, "lease.renew", l)
 	defer span.End()
 	grant, err := request(ctx, l.m, &l.overdue, l.m.provider, Provider.Renew, req, l)
-	if cutOff(ctx, err) {
+	if err != nil && cutOff(ctx, err) {
 		err = fmt.Errorf("%w: %v", ErrUnavailable, err)
 	}
 	err = l.finishRenewal(sent, l.m.clock.now(), grant, err, nil)
@@ -82,12 +82,12 @@ func judge(err error) verdict {
 // application's, alone or in a batch: it moves the trust, ends the lease, or
 // plans the retry. It returns what Renew returns. A batch counts its renewals in
 // renewals, and measures them together.
-func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, renewals tally) error {
+func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, renewals map[*scope]int64) error {
 	m := l.m
 	if err == nil {
 		err = l.checkGrant(grant)
 	}
-	if err == nil && sent.add(m.drift.window(grant.TTL)).left(now) <= 0 {
+	if err == nil && sent.add(m.options.window(grant.TTL)).left(now) <= 0 {
 		err = errTooLate
 	}
 	v, random, took := judge(err), m.random(), now.mono-sent.mono
@@ -117,7 +117,9 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	case late:
 		return l.endedError("renew")
 	case err == nil:
-		m.telemetry.renewed(l.scope, margin)
+		if margin != forever {
+			record(m.telemetry.renewalMargin, margin, &l.scope.base)
+		}
 		if renewals == nil {
 			m.telemetry.renewals(l.scope, took, 1)
 		} else {
@@ -145,7 +147,7 @@ func (l *lease) outlived(v verdict, sent instant) *cleanup {
 // renewed moves the trust, and returns what was left of it. Caller holds mu.
 func (l *lease) renewed(sent, now instant, grant abstractions.Grant, random float64) (margin time.Duration) {
 	margin = l.until.left(now)
-	l.until = sent.add(l.m.drift.window(grant.TTL))
+	l.until = sent.add(l.m.options.window(grant.TTL))
 	l.granted, l.state, l.sent = grant.TTL, grant.State, sent
 	l.renewals++
 	l.metadataRenewed(sent)
@@ -199,15 +201,15 @@ func (l *lease) recovered() {
 // planRenewal sets the next renewal, counted from when the last was sent. Caller
 // holds mu.
 func (l *lease) planRenewal(random float64) {
-	if l.usedUp() {
+	cadence := l.settings.cadence
+	if l.usedUp() || cadence == forever {
 		l.nextRenew = instant{forever, forever}
 		return
 	}
-	cadence := l.settings.cadence
-	if l.granted < l.settings.ttl && l.settings.ttl != Infinite && cadence != forever { // less than was asked for
+	if l.granted < l.settings.ttl && l.settings.ttl != Infinite { // less than was asked for
 		cadence = min(cadence, time.Duration(defaultFraction*float64(l.granted)))
 	}
-	l.nextRenew = l.sent.add(jittered(cadence, random))
+	l.nextRenew = l.sent.add(cadence - time.Duration(float64(cadence)*renewJitter*random))
 }
 
 // settleRenewal lets those go on who wait for the renewal under way: what they
@@ -308,14 +310,6 @@ func lossOf(err error) *LostError {
 		loss.Err = err
 	}
 	return &loss
-}
-
-// jittered takes up to renewJitter off a cadence; random is in [0, 1).
-func jittered(cadence time.Duration, random float64) time.Duration {
-	if cadence == forever {
-		return forever
-	}
-	return cadence - time.Duration(float64(cadence)*renewJitter*random)
 }
 
 // minRetry is the shortest pause before a retry, and with that the least

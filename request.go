@@ -124,15 +124,10 @@ func protected[P, Req, Reply any](ctx context.Context, m *manager, p P, send fun
 func (m *manager) giveUp(ctx context.Context, pending *overdue, bound time.Duration, req abstractions.ReleaseRequest) error {
 	b := bounded(ctx, bound)
 	defer b.cancel()
-	_, err := request(b, m, pending, releaser{m.provider}, releaser.release, req, nil)
+	_, err := request(b, m, pending, m.provider, func(p Provider, ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
+		return none, p.Release(ctx, req)
+	}, req, nil)
 	return err
-}
-
-// releaser gives Release the shape of the other requests.
-type releaser struct{ Provider }
-
-func (r releaser) release(ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
-	return none, r.Release(ctx, req)
 }
 
 // boundedContext is a context with a deadline that arms its timer only when

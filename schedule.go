@@ -49,13 +49,12 @@ func newSchedule() *schedule {
 // sooner than it would look.
 func (s *schedule) set(item scheduled, due, early time.Duration) {
 	s.mu.Lock()
-	place := slot{due: due, early: early, item: item}
-	if e := item.scheduleEntry(); e.at == 0 {
+	e := item.scheduleEntry()
+	if e.at == 0 {
 		s.heap = append(s.heap, slot{})
-		s.up(len(s.heap)-1, place)
-	} else {
-		s.fix(int(e.at)-1, place)
+		e.at = int32(len(s.heap))
 	}
+	s.fix(int(e.at)-1, slot{due: due, early: early, item: item})
 	sooner := due < s.wakeAt
 	s.mu.Unlock()
 	if sooner {
@@ -133,37 +132,16 @@ func (s *schedule) next() time.Duration {
 	return s.wakeAt
 }
 
-// fix puts a slot in the place of the one at i, and then where it belongs. Caller holds mu.
+// fix replaces the slot at i. It moves the hole towards the root or the leaves until
+// the new slot fits in. Caller holds mu.
 func (s *schedule) fix(i int, place slot) {
-	if i > 0 && place.due < s.heap[(i-1)/fan].due {
-		s.up(i, place)
-		return
+	for i > 0 && place.due < s.heap[(i-1)/fan].due {
+		s.put(i, s.heap[(i-1)/fan])
+		i = (i - 1) / fan
 	}
-	s.down(i, place)
-}
-
-// up moves a hole from i towards the root until the slot fits in. Caller holds mu.
-func (s *schedule) up(i int, place slot) {
-	for i > 0 {
-		parent := (i - 1) / fan
-		if s.heap[parent].due <= place.due {
-			break
-		}
-		s.put(i, s.heap[parent])
-		i = parent
-	}
-	s.put(i, place)
-}
-
-// down moves a hole from i towards the leaves until the slot fits in. Caller holds mu.
-func (s *schedule) down(i int, place slot) {
-	for {
-		first := fan*i + 1
-		if first >= len(s.heap) {
-			break
-		}
-		least := first
-		for child := first + 1; child < min(first+fan, len(s.heap)); child++ {
+	for fan*i+1 < len(s.heap) {
+		least := fan*i + 1
+		for child := least + 1; child < min(fan*i+fan+1, len(s.heap)); child++ {
 			if s.heap[child].due < s.heap[least].due {
 				least = child
 			}

@@ -71,8 +71,3 @@ func (s *streak) extend(acquired, ended time.Time, shortest, longest time.Durati
 func (s *streak) moment(shortest, longest time.Duration) time.Duration {
 	return min(max(s.ended.Sub(s.since)/time.Duration(4*max(1, s.leases)), shortest), longest)
 }
-
-// contested notes that others have the name.
-func (s *streak) contested(now time.Time) {
-	s.fought, s.leases, s.moments = now, 0, streakShared
-}

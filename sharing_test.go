@@ -74,7 +74,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 	}{
 		{2, 2 * time.Millisecond, 15 * time.Second, 0.5},
 		{20, 2 * time.Millisecond, 30 * time.Second, 0.6},
-		{2, 100 * time.Millisecond, time.Minute, 0.5},
+		{2, 100 * time.Millisecond, 5 * time.Minute, 0.5},
 		{2, time.Second, 10 * time.Minute, 0.6},
 		{5, 30 * time.Second, 4 * time.Hour, 0.7},
 	} {

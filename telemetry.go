@@ -163,14 +163,9 @@ func (t *telemetry) scope(name string) *scope {
 
 // scopeOf returns component/purpose of component/purpose/key.
 func scopeOf(name string) string {
-	first := strings.IndexByte(name, '/')
-	if first < 0 {
-		return name
-	}
-	if second := strings.IndexByte(name[first+1:], '/'); second >= 0 {
-		return name[:first+1+second]
-	}
-	return name
+	component, rest, _ := strings.Cut(name, "/")
+	purpose, _, _ := strings.Cut(rest, "/")
+	return name[:min(len(name), len(component)+1+len(purpose))]
 }
 
 // and returns the scope's attributes with one more, of few possible values.
@@ -220,17 +215,6 @@ func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
 	record(t.acquireDuration, took, s.and(resultKey, errorType(err)))
 }
 
-func (t *telemetry) attemptFailed(s *scope, err error) {
-	add(t.attemptFailure, 1, s.and(errorKey, errorType(err)))
-}
-
-// renewed measures what is each renewal's own: the trust that was left.
-func (t *telemetry) renewed(s *scope, margin time.Duration) {
-	if margin != forever {
-		record(t.renewalMargin, margin, &s.base)
-	}
-}
-
 // renewals measures n renewals that took one request.
 func (t *telemetry) renewals(s *scope, took time.Duration, n int64) {
 	record(t.renewalDuration, took, &s.ok)
@@ -240,10 +224,6 @@ func (t *telemetry) renewals(s *scope, took time.Duration, n int64) {
 func (t *telemetry) renewalFailed(s *scope, took time.Duration, err error) {
 	record(t.renewalDuration, took, s.and(resultKey, errorType(err)))
 	add(t.renewalFailure, 1, s.and(errorKey, errorType(err)))
-}
-
-func (t *telemetry) lost(s *scope, reason LostReason) {
-	add(t.lostCount, 1, s.and(reasonKey, string(reason)))
 }
 
 // broke describes a break and counts it. Who and why are for people: in the span, not
@@ -265,15 +245,6 @@ func (t *telemetry) released(s *scope, took time.Duration, err error) {
 	}
 	record(t.releaseDuration, took, result)
 }
-
-// ended measures what every end of a lease has in common.
-func (t *telemetry) ended(s *scope, heldFor time.Duration) {
-	t.active(s, -1)
-	record(t.heldDuration, heldFor, &s.base)
-}
-
-func (t *telemetry) active(s *scope, n int64)  { add(t.activeCount, n, &s.base) }
-func (t *telemetry) waiters(s *scope, n int64) { add(t.waiterCount, n, &s.base) }
 
 // errorTypes names errors for metrics. The first match counts.
 var errorTypes = []struct {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestWindow(t *testing.T) {
-	standard := drift{0.01, 2 * time.Millisecond}
+	standard := Options{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}
 	for ttl, want := range map[time.Duration]time.Duration{
 		30 * time.Second:       30*time.Second - 300*time.Millisecond - 2*time.Millisecond,
 		300 * time.Millisecond: 295 * time.Millisecond,
@@ -25,10 +25,10 @@ func TestWindow(t *testing.T) {
 
 func TestTrustIsShorterThanTheTTLByTheDrift(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drift{rapid.Float64Range(1e-6, 0.49).Draw(t, "factor"), time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "floor"))}
+		o := Options{DriftFactor: rapid.Float64Range(1e-6, 0.49).Draw(t, "factor"), DriftFloor: time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "floor"))}
 		ttl := time.Duration(rapid.Int64Range(1, int64(1000*time.Hour)).Draw(t, "ttl"))
-		window := d.window(ttl)
-		if window >= ttl || float64(ttl-window) < float64(ttl)*d.factor {
+		window := o.window(ttl)
+		if window >= ttl || float64(ttl-window) < float64(ttl)*o.DriftFactor {
 			t.Fatalf("window %v of %v", window, ttl)
 		}
 		sent := instant{time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "mono")), time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "boot"))}
@@ -44,11 +44,16 @@ func TestTrustIsShorterThanTheTTLByTheDrift(t *testing.T) {
 }
 
 func TestTrap_T10_JitterIsProportional(t *testing.T) {
-	for _, cadence := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
-		require.Equal(t, cadence, jittered(cadence, 0))
-		require.InDelta(t, float64(cadence)*0.9, float64(jittered(cadence, 1)), 2)
+	renewAfter := func(cadence time.Duration, random float64) time.Duration {
+		l := lease{settings: &settings{cadence: cadence}}
+		l.planRenewal(random)
+		return l.nextRenew.mono
 	}
-	require.Equal(t, forever, jittered(forever, 0.5))
+	for _, cadence := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
+		require.Equal(t, cadence, renewAfter(cadence, 0))
+		require.InDelta(t, float64(cadence)*0.9, float64(renewAfter(cadence, 1)), 2)
+	}
+	require.Equal(t, forever, renewAfter(forever, 0.5))
 }
 
 func TestAttemptBound(t *testing.T) {
@@ -127,15 +132,15 @@ func TestErrorTexts(t *testing.T) {
 	for want, err := range map[string]error{
 		`leasing: acquire "a/b" (redis): held by another: "host/1", token 7, for another 1.5s unless renewed`: &Error{Op: "acquire", Name: "a/b", Provider: "redis", Err: &HeldError{
 			Holder: Record{Held: true, Owner: "host/1", Token: 7, Now: now, ExpiresAt: now.Add(1500 * time.Millisecond)}}},
-		`held by another`:                                          &HeldError{Holder: Record{Held: true, Owner: "earlier", Unconfirmed: true}},
-		`held by another: reserved for a waiter`:                   &HeldError{RetryAfter: time.Second},
-		`lease lost: broken`:                                       &LostError{Reason: LostBroken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostBroken}}},
-		`lease lost: taken: sdk says no`:                           &LostError{Reason: LostTaken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostTaken, Err: sdk}}},
-		`lease lost: expired: sdk says no`:                         &LostError{Reason: LostExpired, Err: sdk},
-		`throttled by the backend, retry after 2s: sdk says no`:    &ThrottledError{RetryAfter: 2 * time.Second, Err: sdk},
-		`invalid TTL Infinite: want less`:                          &InvalidError{Field: "TTL", Value: Infinite, Want: "less"},
-		`ouch: 1 lease was still in use and is left to run out: a`: &CloseError{Err: errors.New("ouch"), InUse: []string{"a"}},
-		`ouch: 2 leases were still in use and are left to run out: a, b: 1 claim could not be released at the backend`: &CloseError{
+		`held by another`:                                       &HeldError{Holder: Record{Held: true, Owner: "earlier", Unconfirmed: true}},
+		`held by another: reserved for a waiter`:                &HeldError{RetryAfter: time.Second},
+		`lease lost: broken`:                                    &LostError{Reason: LostBroken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostBroken}}},
+		`lease lost: taken: sdk says no`:                        &LostError{Reason: LostTaken, Err: &Error{Op: "renew", Err: &LostError{Reason: LostTaken, Err: sdk}}},
+		`lease lost: expired: sdk says no`:                      &LostError{Reason: LostExpired, Err: sdk},
+		`throttled by the backend, retry after 2s: sdk says no`: &ThrottledError{RetryAfter: 2 * time.Second, Err: sdk},
+		`invalid TTL Infinite: want less`:                       &InvalidError{Field: "TTL", Value: Infinite, Want: "less"},
+		`ouch: still in use and left to run out (1): a`:         &CloseError{Err: errors.New("ouch"), InUse: []string{"a"}},
+		`ouch: still in use and left to run out (2): a, b: claims that the backend has not released: 1`: &CloseError{
 			Err: errors.New("ouch"), InUse: []string{"a", "b"}, Unreleased: 1},
 		`backend unavailable: sdk says no`:    unavailable(unavailable(sdk)),
 		`held by this manager: "us", token 7`: &HeldError{ByThisManager: true, Holder: Record{Held: true, Owner: "us", Token: 7}},

@@ -43,8 +43,15 @@ func (qs *queues) init(m *manager) {
 
 // wait queues for the name and, as its head, asks until the claim has it.
 func (qs *queues) wait(ctx context.Context, l *lease) error {
-	ctx, limit, stop := waitLimit(ctx, l.settings.waitLimit)
-	defer stop()
+	var limit <-chan time.Time
+	if d := l.settings.waitLimit; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, addSaturated(d, waitGrace), errWaitLimit)
+		defer cancel()
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		limit = timer.C
+	}
 	q, t := qs.join(l.name)
 	var won *lease
 	defer func() { // also after a panic of the application's code: those behind must not wait for us
@@ -58,7 +65,7 @@ func (qs *queues) wait(ctx context.Context, l *lease) error {
 			})
 		}
 		if !t.since.IsZero() {
-			qs.m.telemetry.waiters(l.scope, -1)
+			add(qs.m.telemetry.waiterCount, -1, &l.scope.base)
 		}
 	}()
 	err := qs.await(ctx, l, q, t, limit)
@@ -103,7 +110,7 @@ func (qs *queues) noteWaiting(l *lease, t *ticket) {
 	}
 	qs.mu.Unlock()
 	if first {
-		qs.m.telemetry.waiters(l.scope, +1)
+		add(qs.m.telemetry.waiterCount, +1, &l.scope.base)
 	}
 }
 
@@ -213,17 +220,15 @@ func (qs *queues) ended(l *lease) {
 	case q == nil:
 	case pause > 0:
 		q.holder = nil
-		time.AfterFunc(pause, func() { qs.wakeHead(q) })
+		time.AfterFunc(pause, func() {
+			qs.mu.Lock()
+			defer qs.mu.Unlock()
+			q.wakeHead()
+		})
 	default:
 		q.holder = nil
 		q.wakeHead()
 	}
-}
-
-func (qs *queues) wakeHead(q *queue) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	q.wakeHead()
 }
 
 // wakeHead has the head ask, if it listens. Caller holds the queues' mu.
@@ -241,7 +246,7 @@ func (qs *queues) noteOtherHolder(q *queue, id string) {
 		return
 	}
 	if s := qs.remember(q.name); s.current != id {
-		s.contested(time.Now())
+		s.fought, s.leases, s.moments = time.Now(), 0, streakShared
 	}
 }
 

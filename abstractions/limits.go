@@ -2,6 +2,7 @@ package abstractions
 
 import (
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -142,28 +143,18 @@ func ValidateText(field, text string, limit int) error {
 	if text == "" || len(text) > limit {
 		return &InvalidError{Field: field, Value: text, Want: fmt.Sprintf("1 to %d bytes, not %d", limit, len(text))}
 	}
-	if printable(text) {
-		return nil
-	}
-	if !utf8.ValidString(text) {
-		return &InvalidError{Field: field, Value: text, Want: "valid UTF-8"}
-	}
 	for _, r := range text {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 {
+		if r >= 0x20 && r < 0x7f { // as most are
+			continue
+		}
+		if r == utf8.RuneError && !utf8.ValidString(text) {
+			return &InvalidError{Field: field, Value: text, Want: "valid UTF-8"}
+		}
+		if r < 0xa0 {
 			return &InvalidError{Field: field, Value: text, Want: "no control characters"}
 		}
 	}
 	return nil
-}
-
-// printable reports whether text is printable ASCII, as most names are.
-func printable(text string) bool {
-	for i := range len(text) {
-		if text[i] < 0x20 || text[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // ValidateMetadata checks the metadata of a lease: keys as ValidateText has it,
@@ -177,10 +168,8 @@ func ValidateMetadata(metadata map[string]string) error {
 		if !utf8.ValidString(value) {
 			return &InvalidError{Field: fmt.Sprintf("Metadata[%q]", key), Value: value, Want: "valid UTF-8"}
 		}
-		for i := range len(value) {
-			if value[i] == 0 {
-				return &InvalidError{Field: fmt.Sprintf("Metadata[%q]", key), Value: value, Want: "no NUL characters"}
-			}
+		if strings.IndexByte(value, 0) >= 0 {
+			return &InvalidError{Field: fmt.Sprintf("Metadata[%q]", key), Value: value, Want: "no NUL characters"}
 		}
 		total += len(key) + len(value)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
@@ -13,7 +14,11 @@ var errNoAnswer = fmt.Errorf("%w: the batch has no answer for this claim", abstr
 // RenewBatch renews many claims: see abstractions.BatchRenewer. An item that can't
 // work gets an error of its own; the others are sent.
 func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	results, valid := p.validated(reqs)
+	valid := reqs
+	invalid := func(r abstractions.RenewRequest) bool { return r.Validate(p.caps) != nil }
+	if slices.ContainsFunc(reqs, invalid) {
+		valid = slices.DeleteFunc(slices.Clone(reqs), invalid)
+	}
 	renewed, err := able(ctx, p, "renew", "", nil, func(own context.Context, d abstractions.BatchRenewer) ([]abstractions.RenewResult, error) {
 		if len(valid) == 0 {
 			return nil, nil
@@ -31,35 +36,16 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 		}
 		return renewed, nil
 	})
-	if results == nil || err != nil {
+	if len(valid) == len(reqs) || err != nil {
 		return renewed, err
 	}
-	for i := range results {
-		if results[i].Err == nil {
+	results := make([]abstractions.RenewResult, len(reqs))
+	for i, r := range reqs {
+		if err := r.Validate(p.caps); err != nil {
+			results[i].Err = p.wrap("renew", r.Name, err)
+		} else {
 			results[i], renewed = renewed[0], renewed[1:]
 		}
 	}
 	return results, nil
-}
-
-// validated returns the requests that can work. results has the others' errors, and
-// is nil if there are none.
-func (p *Provider) validated(reqs []abstractions.RenewRequest) (results []abstractions.RenewResult, valid []abstractions.RenewRequest) {
-	for i := range reqs {
-		err := reqs[i].Validate(p.caps)
-		if err != nil && results == nil {
-			results = make([]abstractions.RenewResult, len(reqs))
-			valid = append(valid, reqs[:i]...)
-		}
-		switch {
-		case err != nil:
-			results[i].Err = p.wrap("renew", reqs[i].Name, err)
-		case results != nil:
-			valid = append(valid, reqs[i])
-		}
-	}
-	if results == nil {
-		return nil, reqs
-	}
-	return results, valid
 }

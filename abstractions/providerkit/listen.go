@@ -1,6 +1,7 @@
 package providerkit
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -40,12 +41,6 @@ func (s *state) isSettled() bool {
 	}
 }
 
-func newLoop(w *Wakeups) *loop {
-	l := &loop{w: w, state: &state{settled: make(chan struct{})}}
-	l.ctx, l.stop = context.WithCancel(context.Background())
-	return l
-}
-
 func (l *loop) run() {
 	defer l.stop()
 	again := false
@@ -64,12 +59,10 @@ func (l *loop) run() {
 		if l.ctx.Err() != nil || l.idle() {
 			return
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause/2))
 		select {
-		case <-timer.C:
+		case <-time.After(pause/2 + rand.N(pause/2)):
 		case <-l.ctx.Done():
 		}
-		timer.Stop()
 		again = true
 	}
 }
@@ -82,13 +75,7 @@ func (l *loop) connect() (Connection, error) {
 
 // receive passes messages on until the connection is lost, or nobody waits.
 func (l *loop) receive(conn Connection) error {
-	silence, take := l.w.Silence, l.w.Message
-	if silence <= 0 {
-		silence = defaultSilence
-	}
-	if take == nil {
-		take = l.w.Wake
-	}
+	silence := cmp.Or(l.w.Silence, defaultSilence)
 	for {
 		ctx, cancel := context.WithTimeout(l.ctx, silence)
 		message, err := conn.Receive(ctx)
@@ -96,7 +83,7 @@ func (l *loop) receive(conn Connection) error {
 		cancel()
 		switch {
 		case err == nil:
-			take(message)
+			l.w.Wake(message)
 		case l.ctx.Err() != nil || !silent || l.idle():
 			return err
 		default:

@@ -87,14 +87,14 @@ func readTag(tag map[string]string, text string) {
 
 func (f field) has(word string) bool { _, ok := f.tag[word]; return ok }
 
-func (f field) secret() bool { return f.has("secret") || f.value.Type() == reflect.TypeFor[Secret]() }
-
 // set reads a value from text. If that can't be it returns what it has to be like.
 func (f field) set(text string) (want string) {
 	v, err := f.value, error(nil)
-	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	u, readsItself := v.Addr().Interface().(encoding.TextUnmarshaler)
+	switch {
+	case readsItself:
 		want, err = "another value", u.UnmarshalText([]byte(text))
-	} else if v.Type() == durationType {
+	case v.Type() == durationType:
 		d := abstractions.Infinite
 		if want = `a duration such as "90m"`; f.has("forever") {
 			want += `, or "forever"`
@@ -103,35 +103,27 @@ func (f field) set(text string) (want string) {
 			d, err = time.ParseDuration(text)
 		}
 		v.SetInt(int64(d))
-	} else {
-		want, err = setKind(v, text)
-	}
-	if err == nil {
-		return ""
-	}
-	return want
-}
-
-func setKind(v reflect.Value, text string) (want string, err error) {
-	switch v.Kind() {
-	case reflect.String:
+	case v.Kind() == reflect.String:
 		v.SetString(text)
-	case reflect.Bool:
+	case v.Kind() == reflect.Bool:
 		var b bool
 		b, err = strconv.ParseBool(text)
 		v.SetBool(b)
 		want = "true or false"
-	case reflect.Int, reflect.Int64:
+	case v.CanInt():
 		var n int64
 		n, err = strconv.ParseInt(text, 10, v.Type().Bits())
 		v.SetInt(n)
 		want = "a number"
-	case reflect.Slice:
+	case v.Kind() == reflect.Slice:
 		v.Set(reflect.ValueOf(strings.Split(text, ",")))
 	default:
-		want, err = "nothing: it has no text", strconv.ErrSyntax
+		return "nothing: it has no text"
 	}
-	return want, err
+	if err != nil {
+		return want
+	}
+	return ""
 }
 
 // UnmarshalJSON reads options, a pointer to a struct. A field that is not known,
@@ -209,7 +201,7 @@ func Complete(options any) error {
 		if want := f.check(); want != "" {
 			value := f.value.Interface()
 			switch {
-			case f.secret():
+			case f.has("secret"):
 				value = NotShown
 			case f.value.Kind() == reflect.String:
 				value = f.value.String()
@@ -307,7 +299,7 @@ func Describe(options any) string {
 func (f field) text() string {
 	v := f.value
 	switch {
-	case f.secret():
+	case f.has("secret"):
 		return string(NotShown)
 	case v.Type() == durationType && v.Int() == int64(abstractions.Infinite):
 		return "forever"

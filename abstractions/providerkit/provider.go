@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -52,15 +54,22 @@ type Provider struct {
 	driver Driver
 	caps   abstractions.Capabilities
 	config Config
-	calls  calls
 
 	running context.Context // of detached calls
 	stop    context.CancelFunc
+
+	// A provider in memory makes millions of calls a second, so these take no lock. A
+	// call adds itself before it looks at closed, and Close sets closed before it looks
+	// at calls: one of them sees the other.
+	calls  atomic.Int64 // under way
+	closed atomic.Bool
+	once   sync.Once
+	idle   chan struct{} // closed, once, when none is under way after Close
 }
 
 // New makes a Provider, which owns the driver.
 func New(d Driver, c Config) *Provider {
-	p := &Provider{driver: d, caps: d.Capabilities(), config: c, calls: calls{idle: make(chan struct{})}}
+	p := &Provider{driver: d, caps: d.Capabilities(), config: c, idle: make(chan struct{})}
 	p.caps.HeedsContext = p.caps.HeedsContext || c.Detach
 	p.running, p.stop = context.WithCancel(context.Background())
 	return p
@@ -157,7 +166,7 @@ func (p *Provider) History(ctx context.Context, req abstractions.HistoryRequest)
 // Wait registers a waiter: see abstractions.Waiter.
 func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wakeups abstractions.Wakeups, err error) {
 	if err = p.begin(ctx, req.Validate(p.caps)); err == nil {
-		defer p.calls.end()
+		defer p.end()
 		err = abstractions.ErrUnsupported
 		if d, has := abstractions.As[abstractions.Waiter](p.driver); has {
 			wakeups, err = d.Wait(ctx, req)
@@ -181,4 +190,56 @@ func able[D, T any](ctx context.Context, p *Provider, op, name string, invalid e
 		invalid = abstractions.ErrUnsupported
 	}
 	return run(ctx, p, op, name, invalid, d, func(_ Driver, ctx context.Context, d D) (T, error) { return do(ctx, d) })
+}
+
+// run makes a call of the driver, unless the request is invalid.
+func run[R, T any](ctx context.Context, p *Provider, op, name string, invalid error, req R, do func(Driver, context.Context, R) (T, error)) (T, error) {
+	var none T
+	if err := p.begin(ctx, invalid); err != nil {
+		return none, p.wrap(op, name, err)
+	}
+	own := ctx
+	if _, has := ctx.Deadline(); !has && p.config.Timeout > 0 {
+		var cancel context.CancelFunc
+		own, cancel = context.WithTimeout(ctx, p.config.Timeout)
+		defer cancel()
+	}
+	var value T
+	var err error
+	if p.config.Detach {
+		var cancel context.CancelFunc
+		own, cancel = context.WithCancel(own)
+		defer cancel()
+		defer context.AfterFunc(p.running, cancel)()
+		value, err = detached(own, p, req, do)
+	} else {
+		defer p.end()
+		value, err = do(p.driver, own, req)
+	}
+	if err != nil {
+		return none, p.wrap(op, name, p.explain(ctx, own, err))
+	}
+	return value, nil
+}
+
+// begin is the first question of every call, which must end if there is no error.
+func (p *Provider) begin(ctx context.Context, invalid error) error {
+	ended := ctx.Err() // the user's code: it may panic
+	p.calls.Add(1)
+	switch {
+	case p.closed.Load():
+		invalid = abstractions.ErrClosed
+	case ended != nil:
+		invalid = MarkNotApplied(ended)
+	}
+	if invalid != nil {
+		p.end()
+	}
+	return invalid
+}
+
+func (p *Provider) end() {
+	if p.calls.Add(-1) == 0 && p.closed.Load() {
+		p.once.Do(func() { close(p.idle) })
+	}
 }

@@ -3,6 +3,7 @@ package providerkit
 import (
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -21,4 +22,24 @@ func NewTransport() *http.Transport {
 		ExpectContinueTimeout: time.Second,
 		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: time.Second},
 	}
+}
+
+// RetryAfter is how long the answer with a header asks to wait, as Azure's services say
+// it; 0 if it does not say, or not by the service's own clock.
+func RetryAfter(header http.Header) time.Duration {
+	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+		if ms, err := strconv.ParseFloat(header.Get(name), 64); err == nil && ms >= 0 && ms <= float64(time.Hour.Milliseconds()) {
+			return time.Duration(ms * float64(time.Millisecond))
+		}
+	}
+	text := header.Get("Retry-After")
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	now, errNow := http.ParseTime(header.Get("Date"))
+	if err != nil || errNow != nil {
+		return 0
+	}
+	return max(0, at.Sub(now))
 }

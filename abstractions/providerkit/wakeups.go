@@ -16,11 +16,9 @@ import (
 // ends when nobody has waited for a while. Fields are set before the first use.
 // The zero Wakeups hints within the process.
 type Wakeups struct {
-	// Connect opens a connection that listens. ctx bounds that, and no more.
+	// Connect opens a connection that listens: a message is the key to Wake. ctx bounds
+	// the opening, and no more.
 	Connect func(ctx context.Context) (Connection, error)
-	// Message takes what a connection receives; by default, Wake does. Messages
-	// come one after the other.
-	Message func(text string)
 	// Silence is after how long without a message the connection is pinged.
 	// Default 15s.
 	Silence time.Duration
@@ -89,7 +87,8 @@ func (w *Wakeups) add(key string, me *waiter) (*state, error) {
 		return nil, nil
 	}
 	if w.loop == nil {
-		w.loop = newLoop(w)
+		w.loop = &loop{w: w, state: &state{settled: make(chan struct{})}}
+		w.loop.ctx, w.loop.stop = context.WithCancel(context.Background())
 		w.running.Go(w.loop.run)
 	}
 	return w.loop.state, nil

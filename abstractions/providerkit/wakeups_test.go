@@ -151,19 +151,6 @@ func TestMessagesWake(t *testing.T) {
 	})
 }
 
-func TestMessagesMayBeTakenOtherwise(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s server
-		var got []string
-		w := &Wakeups{Connect: s.connect, Message: func(text string) { got = append(got, text) }}
-		defer w.Close()
-		a := wait(t.Context(), t, w, "a")
-		s.line.messages <- "a"
-		require.False(t, hinted(a))
-		require.Equal(t, []string{"a"}, got)
-	})
-}
-
 // T32: after a connection was lost all waiters ask, since hints may have been missed.
 func TestTrap_T32_LostConnectionIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,13 +15,10 @@ func (Manager) manager() {}
 // LeaseInterface is embedded in the interface abstractions.Lease.
 type LeaseInterface interface{ lease() any }
 
-// Lease is embedded in the implementation.
-type Lease struct{ self any }
+// Lease is embedded in the implementation, which sets Self to itself.
+type Lease struct{ Self any }
 
-// NewLease returns the part of a lease that Self reads.
-func NewLease(self any) Lease { return Lease{self} }
+func (l Lease) lease() any { return l.Self }
 
-func (l Lease) lease() any { return l.self }
-
-// Self returns what NewLease was given, also through wrappers that embed the lease.
+// Self returns Lease.Self, also through wrappers that embed the lease.
 func Self(l LeaseInterface) any { return l.lease() }

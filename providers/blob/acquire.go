@@ -26,7 +26,7 @@ func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 		switch {
 		case err == nil:
 			return granted(req.Name, req.ID, req.TTL, v), nil
-		case hasCode(err, bloberror.LeaseAlreadyPresent):
+		case bloberror.HasCode(err, bloberror.LeaseAlreadyPresent):
 			// The record is ours and the lease is not: another program's, or one
 			// that the service has not freed yet although it shows it as expired.
 			return abstractions.Grant{}, heldByUnknown(req.Name, v)

@@ -77,7 +77,7 @@ func (d *driver) breakOne(ctx context.Context, v view, req abstractions.BreakReq
 			next.Grace = max(1, seconds(req.Grace))
 		}
 		written, err := d.store.write(ctx, req.Name, v, next)
-		if hasCode(err, bloberror.LeaseIDMismatchWithBlobOperation) {
+		if bloberror.HasCode(err, bloberror.LeaseIDMismatchWithBlobOperation) {
 			return d.breakOther(ctx, v, req)
 		}
 		if err != nil {

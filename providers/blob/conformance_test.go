@@ -100,7 +100,7 @@ func harness(o opener) providertest.Harness {
 func forget(t testing.TB, p *Provider, name string) {
 	v, err := p.driver.store.head(t.Context(), name)
 	require.NoError(t, err)
-	require.NoError(t, p.driver.store.remove(t.Context(), p.driver.store.naming.Encode(name), v.etag))
+	require.NoError(t, p.driver.store.remove(t.Context(), name, v.etag))
 	require.Eventually(t, func() bool {
 		now, err := p.driver.store.head(t.Context(), name)
 		return err == nil && now.now.UnixMicro() > v.record.Token

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -97,7 +96,7 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	case class == changed, class == missing:
 		m.Class = providerkit.Unknown
 	case class == providerkit.Refused:
-		m.RetryAfter = retryAfter(answer.RawResponse)
+		m.RetryAfter = providerkit.RetryAfter(headerOf(answer))
 	case class < changed:
 	case d.create: // the next acquire creates the container, once it is gone
 		m.Class = providerkit.Refused
@@ -135,10 +134,8 @@ func (e *statusError) Error() string {
 	if code == "" {
 		code = http.StatusText(e.answer.StatusCode)
 	}
-	if e.answer.RawResponse != nil {
-		if id := e.answer.RawResponse.Header.Get("x-ms-request-id"); id != "" {
-			request = ", request " + strconv.Quote(id)
-		}
+	if id := headerOf(e.answer).Get("x-ms-request-id"); id != "" {
+		request = ", request " + strconv.Quote(id)
 	}
 	return fmt.Sprintf("the Blob service answered %d %s%s", e.answer.StatusCode, code, request)
 }
@@ -197,43 +194,17 @@ func isNotOurs(err error) bool {
 	return ok
 }
 
-// hasCode is bloberror.HasCode. What it is used for is documented where it is.
-func hasCode(err error, among ...bloberror.Code) bool {
-	var answer *azcore.ResponseError
-	return errors.As(err, &answer) && slices.Contains(among, bloberror.Code(answer.ErrorCode))
+// headerOf is the header of the service's answer in an error; nil if there is none.
+func headerOf(err error) http.Header {
+	answer, ok := errors.AsType[*azcore.ResponseError](err)
+	if !ok || answer.RawResponse == nil {
+		return nil
+	}
+	return answer.RawResponse.Header
 }
 
-// retryAfter is when the service wants to be asked again, 0 if it does not say.
-func retryAfter(response *http.Response) time.Duration {
-	if response == nil {
-		return 0
-	}
-	for _, header := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-		if n, err := strconv.ParseUint(response.Header.Get(header), 10, 31); err == nil {
-			return time.Duration(n) * time.Millisecond
-		}
-	}
-	text := response.Header.Get("Retry-After")
-	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(n) * time.Second
-	}
-	at, err := http.ParseTime(text)
-	now, errNow := http.ParseTime(response.Header.Get("Date"))
-	if err != nil || errNow != nil { // by the service's clock, or not at all
-		return 0
-	}
-	return max(0, at.Sub(now))
-}
-
-// dateOf is the service's clock in an error.
+// dateOf is the service's clock in an error, zero if there is none.
 func dateOf(err error) time.Time {
-	var answer *azcore.ResponseError
-	if !errors.As(err, &answer) || answer.RawResponse == nil {
-		return time.Time{}
-	}
-	now, err := http.ParseTime(answer.RawResponse.Header.Get("Date"))
-	if err != nil {
-		return time.Time{}
-	}
+	now, _ := http.ParseTime(headerOf(err).Get("Date"))
 	return now
 }

@@ -139,7 +139,6 @@ func TestBlobRetryAfter(t *testing.T) {
 		require.ErrorAs(t, said(t, answered(503, "ServerBusy", test.headers...)), &throttled)
 		require.Equal(t, test.want, throttled.RetryAfter, "%v", test.headers)
 	}
-	require.Zero(t, retryAfter(nil))
 	require.Zero(t, dateOf(errors.New("no answer")))
 	require.Zero(t, dateOf(answered(404, "BlobNotFound")))
 	require.Zero(t, dateOf(&azcore.ResponseError{StatusCode: 404}))

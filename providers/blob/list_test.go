@@ -28,3 +28,18 @@ func TestBlobListPrefixThatEndsWithADot(t *testing.T) {
 		require.ElementsMatch(t, want, got, prefix)
 	}
 }
+
+// A copy of a lease's blob under another name is nobody's.
+func TestBlobListLeavesCopiesOut(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.take("n", "a")
+	metadata, err := b.look("n").record.encode(nil)
+	require.NoError(t, err)
+	b.upload("copy", "", map[string]string{metadataName: *metadata[metadataName]})
+	page, err := b.List(t.Context(), abstractions.ListRequest{})
+	require.NoError(t, err)
+	require.Len(t, page.Records, 1)
+	require.Equal(t, "a", page.Records[0].ID)
+	require.True(t, page.Records[0].Held)
+}

@@ -187,7 +187,7 @@ func (o *Options) validateIdentity(identity string, at endpoint) error {
 		}
 		return nil
 	}
-	if at.scheme != "https" && !o.ClientOptions.InsecureAllowCredentialWithHTTP {
+	if !strings.HasPrefix(at.service, "https:") && !o.ClientOptions.InsecureAllowCredentialWithHTTP {
 		return badAccountURL("https: tokens are not sent over http")
 	}
 	if identity == "Credential" {

@@ -6,12 +6,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
@@ -108,7 +108,7 @@ func (s store) create(ctx context.Context, name string, r record) (view, error) 
 	if err != nil {
 		return view{}, err
 	}
-	answer, err := s.container.NewBlockBlobClient(s.naming.Encode(name)).Upload(ctx, empty(), &blockblob.UploadOptions{
+	answer, err := s.container.NewBlockBlobClient(s.naming.Encode(name)).Upload(ctx, streaming.NopCloser(bytes.NewReader(nil)), &blockblob.UploadOptions{
 		Metadata: metadata,
 		AccessConditions: &blob.AccessConditions{
 			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)},
@@ -194,8 +194,8 @@ func (s store) breakLease(ctx context.Context, name string, period int32, etag a
 }
 
 // remove deletes a blob that nobody has leased or written since.
-func (s store) remove(ctx context.Context, blobName string, etag azcore.ETag) error {
-	_, err := s.container.NewBlobClient(blobName).Delete(ctx, &blob.DeleteOptions{
+func (s store) remove(ctx context.Context, name string, etag azcore.ETag) error {
+	_, err := s.blob(name).Delete(ctx, &blob.DeleteOptions{
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &etag}},
 	})
 	return err
@@ -204,7 +204,7 @@ func (s store) remove(ctx context.Context, blobName string, etag azcore.ETag) er
 // createContainer makes the container, unless there is one.
 func (s store) createContainer(ctx context.Context) error {
 	_, err := s.container.Create(ctx, nil)
-	if hasCode(err, bloberror.ContainerAlreadyExists) {
+	if bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 		return nil
 	}
 	return err
@@ -237,13 +237,6 @@ func leaseID(id string) string {
 	text := hex.EncodeToString(sum[:16])
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
-
-// body is an empty one.
-type body struct{ *bytes.Reader }
-
-func (body) Close() error { return nil }
-
-func empty() io.ReadSeekCloser { return body{bytes.NewReader(nil)} }
 
 func deref[T any](p *T) T {
 	if p == nil {

@@ -35,18 +35,18 @@ func (d *driver) sweepPage(ctx context.Context, after string) (forgotten int, ne
 	if d.retention == abstractions.Infinite {
 		return 0, "", nil
 	}
-	found, next, now, err := d.store.page(ctx, "", after, 1000)
+	found, next, err := d.store.page(ctx, "", after, 1000)
 	if err != nil {
 		return 0, "", d.listFailure(err, after)
 	}
-	for _, one := range found {
-		if !one.view.idle(now, d.retention) {
+	for _, v := range found {
+		if !v.idle(d.retention) {
 			continue
 		}
-		switch err := d.store.remove(ctx, one.blob, one.view.etag); {
+		switch err := d.store.remove(ctx, v.record.Name, v.etag); {
 		case err == nil:
 			forgotten++
-		case hasCode(err, keptBlob...):
+		case bloberror.HasCode(err, keptBlob...):
 		case !isChanged(err):
 			return forgotten, "", err
 		}
@@ -62,7 +62,7 @@ var keptBlob = []bloberror.Code{
 
 // idle reports whether a name can be forgotten: nobody has it, and the tokens of
 // later holders will be greater although nothing remembers this one.
-func (v view) idle(now time.Time, retention time.Duration) bool {
+func (v view) idle(retention time.Duration) bool {
 	return !v.locked() && v.size == 0 && len(v.others) == 0 && !v.modified.IsZero() &&
-		now.Sub(v.modified) > retention && abstractions.NextToken(0, now) > v.record.Token
+		v.now.Sub(v.modified) > retention && abstractions.NextToken(0, v.now) > v.record.Token
 }

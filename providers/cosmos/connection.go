@@ -1,13 +1,18 @@
 package cosmoslease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // connection finds the container, when it is first needed: azcosmos reads the
@@ -110,4 +115,148 @@ func (c *connection) close() {
 		found.client.Close()
 	}
 	c.wire.close()
+}
+
+// prepare reads the container, creates it where it may, and returns its partition
+// key path.
+func (c *connection) prepare(ctx context.Context, found *container) ([]string, error) {
+	response, err := found.Read(ctx, nil)
+	if class := classOf(err); class == missing || class == noContainer {
+		if !c.options.Create {
+			return nil, c.options.setup("there is no such container", err)
+		}
+		if c.refused() {
+			return nil, errSeveralRegions
+		}
+		if err := c.create(ctx, found.client); err != nil {
+			return nil, err
+		}
+		response, err = found.Read(ctx, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.options.partitionKey(response.ContainerProperties)
+}
+
+// create creates what there is not. Somebody else may be faster, which is as good. No
+// field is indexed beside id and _ts, which always are: each makes every write dearer
+// (learn.microsoft.com/azure/cosmos-db/index-policy). Without Throughput the account or
+// the database has it.
+func (c *connection) create(ctx context.Context, client *azcosmos.Client) error {
+	o := c.options
+	_, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: o.Database}, nil)
+	if err := o.created(err); err != nil {
+		return err
+	}
+	database, err := client.NewDatabase(o.Database)
+	if err != nil {
+		return err
+	}
+	p := azcosmos.ContainerProperties{
+		ID: o.Container,
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
+			Kind: azcosmos.PartitionKeyKindHash, Version: partitionKeyVersion, Paths: []string{o.path()},
+		},
+		IndexingPolicy: &azcosmos.IndexingPolicy{
+			Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+			ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}},
+		},
+	}
+	if o.ExpireDocuments {
+		on := int32(neverDeleted)
+		p.DefaultTimeToLive = &on
+	}
+	var throughput azcosmos.ThroughputProperties
+	options := &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput}
+	switch {
+	case o.Throughput == 0:
+		options = nil
+	case o.Autoscale:
+		throughput = azcosmos.NewAutoscaleThroughputProperties(int32(o.Throughput))
+	default:
+		throughput = azcosmos.NewManualThroughputProperties(int32(o.Throughput))
+	}
+	_, err = database.CreateContainer(ctx, p, options)
+	return o.created(err)
+}
+
+// created looks at what a creation was answered. An identity that may read and
+// write documents may not create containers: learn.microsoft.com/azure/cosmos-db/
+// nosql/troubleshoot-forbidden, "Non-data operations are not allowed".
+func (o Options) created(err error) error {
+	s, _ := statusOf(err)
+	switch {
+	case err == nil || s.code == http.StatusConflict:
+		return nil
+	case s.code == http.StatusForbidden && classOf(err) == providerkit.Denied:
+		return o.setup("there is no such container, and this identity may not create one", err)
+	}
+	return err
+}
+
+// setup says what to run.
+func (o Options) setup(what string, err error) error {
+	flags := ""
+	if o.ExpireDocuments {
+		flags = " --ttl -1"
+	}
+	return fmt.Errorf("%w: %s: %s/%s; create it (az cosmosdb sql database create -g GROUP -a ACCOUNT -n %[3]s; "+
+		"az cosmosdb sql container create -g GROUP -a ACCOUNT -d %[3]s -n %[4]s -p %[5]s --partition-key-version 2%[6]s), or set Options.Create and use the account's key: %[7]w",
+		errNoContainer, what, o.Database, o.Container, o.path(), flags, brief(err))
+}
+
+// path is the partition key path of a container that is created.
+func (o Options) path() string { return cmp.Or(o.PartitionKeyPath, DefaultPartitionKeyPath) }
+
+// partitionKeyVersion is of partition keys up to 2 KB. Those of version 1, which
+// older containers have, are hashed by their first 101 bytes, and can't be longer:
+// learn.microsoft.com/azure/cosmos-db/large-partition-keys. A document's ID is its
+// partition key, and may have 250.
+const partitionKeyVersion = 2
+
+// partitionKey is the path of a container's partition key. It refuses containers that
+// can't do what is asked of them.
+func (o Options) partitionKey(p *azcosmos.ContainerProperties) ([]string, error) {
+	refuse := func(what string) ([]string, error) {
+		return nil, fmt.Errorf("%w: container %s/%s %s", abstractions.ErrNotSetUp, o.Database, o.Container, what)
+	}
+	paths := p.PartitionKeyDefinition.Paths
+	if len(paths) != 1 {
+		return refuse(fmt.Sprintf("has %d partition key paths; use one with one, such as %s", len(paths), DefaultPartitionKeyPath))
+	}
+	if o.PartitionKeyPath != "" && paths[0] != o.PartitionKeyPath {
+		return refuse(fmt.Sprintf("has the partition key path %s, and Options.PartitionKeyPath is %s", paths[0], o.PartitionKeyPath))
+	}
+	parts, err := parsePath(paths[0])
+	if err != nil {
+		return refuse(fmt.Sprintf("has a partition key path that can't be: %v; use %s", err, DefaultPartitionKeyPath))
+	}
+	if v := p.PartitionKeyDefinition.Version; v != partitionKeyVersion {
+		return refuse(fmt.Sprintf("has partition keys of version %d, which are told apart by their first 101 bytes; create one anew, with --partition-key-version 2", max(1, v)))
+	}
+	if o.ExpireDocuments && p.DefaultTimeToLive == nil {
+		return refuse("has no time to live, which Options.ExpireDocuments needs; run az cosmosdb sql container update -g GROUP -a ACCOUNT -d " +
+			o.Database + " -n " + o.Container + " --ttl -1")
+	}
+	return parts, nil
+}
+
+// reserved are the fields that a document has anyway.
+var reserved = []string{"lease", "ttl"}
+
+// parsePath takes a partition key path apart, and refuses those that the document
+// has no room for.
+func parsePath(path string) ([]string, error) {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	first := parts[0]
+	switch {
+	case !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "\"\\") || slices.Contains(parts, ""), first == "id" && len(parts) > 1:
+		return nil, fmt.Errorf("%q is no path", path)
+	case slices.Contains(reserved, first):
+		return nil, fmt.Errorf("the documents' own field %q", first)
+	case strings.HasPrefix(first, "_"):
+		return nil, fmt.Errorf("%q, which is the service's own", path)
+	}
+	return parts, nil
 }

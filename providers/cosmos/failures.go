@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/distributedleasing/leasing/abstractions"
@@ -79,7 +78,8 @@ func (*driver) Classify(err error) providerkit.Meaning {
 	case noContainer:
 		m.Class = providerkit.NotSetUp
 	case providerkit.Refused:
-		m.RetryAfter = retryAfter(err)
+		_, header := statusOf(err)
+		m.RetryAfter = providerkit.RetryAfter(header)
 	case providerkit.Unknown:
 		if read := (readError{}); errors.As(err, &read) && providerkit.NotSent(read) {
 			m.Class = providerkit.Unsent
@@ -95,17 +95,6 @@ func (e readError) Unwrap() error { return e.error }
 
 // errNoContainer is part of what a call without a container returns.
 var errNoContainer = fmt.Errorf("%w: there is no such container", abstractions.ErrNotSetUp)
-
-// retryAfter is how long the service asks to wait: learn.microsoft.com/rest/api/
-// cosmos-db/common-cosmosdb-rest-response-headers.
-func retryAfter(err error) time.Duration {
-	_, header := statusOf(err)
-	ms, err := strconv.ParseFloat(header.Get("x-ms-retry-after-ms"), 64)
-	if err != nil || ms < 0 || ms > float64(time.Hour.Milliseconds()) {
-		return 0
-	}
-	return time.Duration(ms * float64(time.Millisecond))
-}
 
 // brief is an error in one line. azcosmos shows the whole reply, in eight to twelve.
 func brief(err error) error {

@@ -102,7 +102,6 @@ func TestRetryAfterIsReadInMilliseconds(t *testing.T) {
 		require.ErrorAs(t, explained(answer(429, http.Header{"X-Ms-Retry-After-Ms": {text}})), &throttled)
 		require.Equal(t, want, throttled.RetryAfter, text)
 	}
-	require.Zero(t, retryAfter(errors.New("no answer")))
 }
 
 // What somebody else has put under a name is left alone, and said.

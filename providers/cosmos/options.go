@@ -115,68 +115,37 @@ func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(
 // UnmarshalJSON reads options.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
 
-// complete fills in the defaults and checks the options.
-func (o *Options) complete() error {
-	if err := providerkit.Complete(o); err != nil {
-		return err
-	}
-	for _, check := range []func() error{o.checkEndpoint, o.checkKey, o.checkNames, o.checkContainer} {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkEndpoint refuses to send a key's signature or a token in the clear over a
-// network.
-func (o *Options) checkEndpoint() error {
-	u, err := url.Parse(o.Endpoint)
-	switch {
-	case err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return invalid("Endpoint", providerkit.NotShown, "https://host or https://host:port, without path, user or password")
-	case u.Scheme == "https" || u.Scheme == "http" && isLocal(u.Hostname()):
-		return nil
-	}
-	return invalid("Endpoint", providerkit.NotShown, "https://; http:// is for 127.0.0.1, ::1 and localhost alone")
-}
-
-// isLocal reports whether a host is this machine.
-func isLocal(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
-}
-
-func (o *Options) checkKey() error {
-	if key, err := base64.StdEncoding.DecodeString(o.Key); o.Key != "" && (err != nil || len(key) == 0) {
-		return invalid("Key", providerkit.NotShown, "the account's key, which is in base64")
-	}
-	return nil
-}
-
 // maxResourceBytes is the service's limit for names of databases and containers:
 // learn.microsoft.com/azure/cosmos-db/concepts-limits.
 const maxResourceBytes = 255
 
-func (o *Options) checkNames() error {
+// complete fills in the defaults and checks the options. It refuses to send a key's
+// signature or a token in the clear over a network, and what only a container that is
+// created would heed.
+func (o *Options) complete() error {
+	if err := providerkit.Complete(o); err != nil {
+		return err
+	}
 	for _, n := range []struct{ field, value string }{{"Database", o.Database}, {"Container", o.Container}} {
 		odd := strings.ContainsAny(n.value, `/\?#%"`) || strings.TrimSpace(n.value) != n.value || abstractions.ValidateName(n.value) != nil
 		if odd || len(n.value) > maxResourceBytes {
 			return invalid(n.field, n.value, fmt.Sprintf(`1 to %d bytes, without / \ ? # %% " and space around it`, maxResourceBytes))
 		}
 	}
-	if o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil {
-		return invalid("Prefix", o.Prefix, "UTF-8 without control characters")
-	}
-	return nil
-}
-
-// checkContainer refuses what only a container that is created would heed.
-func (o *Options) checkContainer() error {
-	if _, err := parsePath(o.path()); err != nil {
-		return invalid("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+err.Error())
-	}
+	_, badPath := parsePath(o.path())
+	key, badKey := base64.StdEncoding.DecodeString(o.Key)
+	u, err := url.Parse(o.Endpoint)
 	switch {
+	case err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return invalid("Endpoint", providerkit.NotShown, "https://host or https://host:port, without path, user or password")
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLocal(u.Hostname())):
+		return invalid("Endpoint", providerkit.NotShown, "https://; http:// is for 127.0.0.1, ::1 and localhost alone")
+	case o.Key != "" && (badKey != nil || len(key) == 0):
+		return invalid("Key", providerkit.NotShown, "the account's key, which is in base64")
+	case o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil:
+		return invalid("Prefix", o.Prefix, "UTF-8 without control characters")
+	case badPath != nil:
+		return invalid("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+badPath.Error())
 	case o.Throughput != 0 && !o.Create:
 		return invalid("Throughput", o.Throughput, "0, or Create to be set as well")
 	case o.Autoscale && o.Throughput == 0:
@@ -185,6 +154,12 @@ func (o *Options) checkContainer() error {
 		return invalid("ExpireDocuments", true, "false, or a Retention that ends")
 	}
 	return nil
+}
+
+// isLocal reports whether a host is this machine.
+func isLocal(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 func invalid(field string, value any, want string) error {

@@ -63,11 +63,3 @@ func (s *shard) names(prefix, after string) []string {
 	slices.Sort(names)
 	return names
 }
-
-// show is not ok if the name was forgotten meanwhile.
-func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool) {
-	s.Lock()
-	defer s.Unlock()
-	r, ok := m.find(s, name, m.now())
-	return r.Show(), ok
-}

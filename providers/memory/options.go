@@ -2,7 +2,6 @@ package memlease
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -28,12 +27,6 @@ type Options struct {
 	// part of JSON or URL.
 	Now func() time.Time `json:"-"`
 }
-
-// Format shows the options that are set.
-func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
-
-// MarshalJSON shows the same.
-func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
 
 // UnmarshalJSON reads options; a field it does not know is an error.
 func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
@@ -69,21 +62,16 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 // "memory://?retention=10m&history=100". Each call makes one of its own: to
 // share leases, share the provider.
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
-	options, err := parseURL(rawURL)
-	if err != nil {
+	var options Options
+	u, err := providerkit.ParseURL(rawURL, "memory")
+	switch {
+	case err != nil:
+		return nil, err
+	case u.User != "" || u.Host != "" || u.Path != "" && u.Path != "/":
+		return nil, providerkit.BadURL("memory://, with options as a query if need be")
+	}
+	if err := providerkit.SetAll(&options, u.Query); err != nil {
 		return nil, err
 	}
 	return Open(ctx, options)
-}
-
-func parseURL(rawURL string) (Options, error) {
-	var options Options
-	u, err := providerkit.ParseURL(rawURL, "memory")
-	if err != nil {
-		return options, err
-	}
-	if u.User != "" || u.Host != "" || u.Path != "" && u.Path != "/" {
-		return options, providerkit.BadURL("memory://, with options as a query if need be")
-	}
-	return options, providerkit.SetAll(&options, u.Query)
 }

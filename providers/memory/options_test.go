@@ -25,12 +25,12 @@ func TestOptionsInJSONAndURL(t *testing.T) {
 		var options Options
 		require.NoError(t, json.Unmarshal([]byte(tt.json), &options), tt.json)
 		require.Equal(t, tt.want, options, tt.json)
-		options, err := parseURL(tt.url)
-		require.NoError(t, err, tt.url)
-		require.Equal(t, tt.want, options, tt.url)
 		p, err := OpenURL(t.Context(), tt.url)
 		require.NoError(t, err, tt.url)
-		require.Equal(t, tt.want.History, p.memory.options.History)
+		want, err := tt.want.complete()
+		require.NoError(t, err)
+		want.Now, p.memory.options.Now = nil, nil
+		require.Equal(t, want, p.memory.options, tt.url)
 	}
 }
 

@@ -50,10 +50,11 @@ func newProvider(options Options) *Provider {
 	for i := range m.shards {
 		m.shards[i].records = make(map[string]*record)
 	}
-	if options.History == 0 {
-		return &Provider{providerkit.New(m, providerkit.Config{}), m}
+	var d providerkit.Driver = m
+	if options.History > 0 {
+		d = historian{m}
 	}
-	return &Provider{providerkit.New(historian{m}, providerkit.Config{}), m}
+	return &Provider{providerkit.New(d, providerkit.Config{}), m}
 }
 
 // memory is the provider's driver.
@@ -98,19 +99,39 @@ func (m *memory) shardOf(name string) *shard {
 	return &m.shards[maphash.String(m.seed, name)%shards]
 }
 
-// instant counts nanoseconds since the provider was made.
-type instant int64
+func (m *memory) Acquire(_ context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	return m.change(req.Name, true, req.TTL, func(r *providerkit.Record) providerkit.Change { return r.Acquire(req) })
+}
 
-const never = instant(abstractions.Infinite)
+// Renew extends a claim. One that has expired is lost, also if nobody has taken the
+// name since.
+func (m *memory) Renew(_ context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	return m.change(req.Name, false, req.TTL, func(r *providerkit.Record) providerkit.Change { return r.Renew(req) })
+}
 
-// now reads the clock. Caller holds the lock of a shard, so that the instants of a
-// name's changes never go back.
-func (m *memory) now() instant { return instant(m.options.Now().Sub(m.start)) }
-
-// plus returns the end of a TTL.
-func (i instant) plus(ttl time.Duration) instant {
-	if ttl == abstractions.Infinite {
-		return never
+// RenewBatch renews one after the other.
+func (m *memory) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	results := make([]abstractions.RenewResult, len(reqs))
+	for i := range reqs {
+		results[i].Grant, results[i].Err = m.Renew(ctx, reqs[i])
 	}
-	return min(i, never-1-instant(ttl)) + instant(ttl)
+	return results, nil
+}
+
+func (m *memory) Release(_ context.Context, req abstractions.ReleaseRequest) error {
+	_, err := m.change(req.Name, true, 0, func(r *providerkit.Record) providerkit.Change { return r.Release(req) })
+	return err
+}
+
+func (m *memory) Break(_ context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
+	_, err = m.change(req.Name, false, 0, func(r *providerkit.Record) (c providerkit.Change) {
+		result, c = r.Break(req)
+		return c
+	})
+	return result, err
+}
+
+func (m *memory) Inspect(_ context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+	shown, _ := m.show(m.shardOf(req.Name), req.Name)
+	return shown, nil
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
@@ -24,13 +25,28 @@ type shard struct {
 // record is what is known of one name. It is guarded by its shard's lock.
 type record struct {
 	providerkit.Record
-	expires  instant // when the name is free, or since when it has been
+	expires  time.Duration // since the start: when the name is free, or since when it has been
 	history  *history
 	position int32 // in shard.order
 }
 
+// never is when an infinite lease expires.
+const never = abstractions.Infinite
+
+// ends is the end of a TTL.
+func ends(now, ttl time.Duration) time.Duration {
+	if ttl == abstractions.Infinite {
+		return never
+	}
+	return min(now, never-1-ttl) + ttl
+}
+
+// now counts from the provider's start. Caller holds the lock of a shard, so that the
+// instants of a name's changes never go back.
+func (m *memory) now() time.Duration { return m.options.Now().Sub(m.start) }
+
 // find returns the record of a name as of now: a new one if there is none.
-func (m *memory) find(s *shard, name string, now instant) (r *record, known bool) {
+func (m *memory) find(s *shard, name string, now time.Duration) (r *record, known bool) {
 	if r, known = s.records[name]; !known {
 		r = &record{Record: providerkit.Record{Name: name}, expires: now}
 	}
@@ -39,17 +55,16 @@ func (m *memory) find(s *shard, name string, now instant) (r *record, known bool
 }
 
 // settle completes a record with what depends on the clock.
-func (m *memory) settle(s *shard, r *record, now instant) {
-	r.Now, r.Floor = m.base.Add(time.Duration(now)), s.floor
-	r.Left = time.Duration(r.expires)
+func (m *memory) settle(s *shard, r *record, now time.Duration) {
+	r.Now, r.Floor, r.Left = m.base.Add(now), s.floor, r.expires
 	if r.expires != never {
-		r.Left = time.Duration(r.expires - now)
+		r.Left -= now
 	}
 }
 
 // change applies a rule to the record of a name. With sweep it looks at a few others
-// too: it is for the verbs by which memory grows.
-func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) providerkit.Change) error {
+// too: it is for the verbs by which memory grows. The grant is for a rule that makes one.
+func (m *memory) change(name string, sweep bool, ttl time.Duration, rule func(*providerkit.Record) providerkit.Change) (abstractions.Grant, error) {
 	s := m.shardOf(name)
 	s.Lock()
 	defer s.Unlock()
@@ -59,21 +74,66 @@ func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) 
 	}
 	r, known := m.find(s, name, now)
 	c := rule(&r.Record)
-	if !c.Write {
-		return c.Err
+	if c.Write {
+		if !known {
+			r.position = int32(len(s.order))
+			s.records[name], s.order = r, append(s.order, r)
+		}
+		if c.Deadline {
+			r.expires = ends(now, r.Left)
+		}
+		if m.options.History > 0 {
+			m.note(r, &c.Expired)
+			m.note(r, &c.Note)
+		}
+		if c.Wake {
+			m.wakeups.Wake(name)
+		}
 	}
-	if !known {
-		s.add(r)
+	if c.Err != nil {
+		return abstractions.Grant{}, c.Err
 	}
-	if c.Deadline {
-		r.expires = now.plus(r.Left)
+	return r.Grant(ttl), nil
+}
+
+// show is not ok if the name is not known.
+func (m *memory) show(s *shard, name string) (shown abstractions.Record, ok bool) {
+	s.Lock()
+	defer s.Unlock()
+	r, ok := m.find(s, name, m.now())
+	return r.Show(), ok
+}
+
+// swept is how many records an acquire or release looks at. At two, a shard of
+// n records has been walked over after n/2 of them, so one-off names can't pile
+// up faster than they are forgotten.
+const swept = 2
+
+// sweep looks at the next few records and forgets those that are due. Caller holds
+// the shard's lock.
+func (m *memory) sweep(s *shard, now time.Duration) {
+	for range min(swept, len(s.order)) {
+		if s.hand >= len(s.order) {
+			s.hand = 0
+		}
+		r := s.order[s.hand]
+		if now-r.expires >= m.options.Retention { // most are younger, which is cheap to see
+			m.settle(s, r, now)
+			if r.Forgettable(m.options.Retention) {
+				s.forget(r) // which puts another one under the hand
+				continue
+			}
+		}
+		s.hand++
 	}
-	if m.options.History > 0 {
-		m.note(r, &c.Expired)
-		m.note(r, &c.Note)
-	}
-	if c.Wake {
-		m.wakeups.Wake(name)
-	}
-	return c.Err
+}
+
+func (s *shard) forget(r *record) {
+	s.floor = max(s.floor, r.Token)
+	delete(s.records, r.Name)
+	last := len(s.order) - 1
+	s.order[r.position] = s.order[last]
+	s.order[r.position].position = r.position
+	s.order[last] = nil
+	s.order = s.order[:last]
 }

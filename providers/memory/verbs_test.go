@@ -88,17 +88,15 @@ func TestSameIDAfterExpiryIsANewClaim(t *testing.T) {
 
 func TestEndOfATTL(t *testing.T) {
 	for _, tt := range []struct {
-		from instant
-		ttl  time.Duration
-		want instant
+		from, ttl, want time.Duration
 	}{
 		{0, 1, 1},
-		{5, time.Second, instant(time.Second + 5)},
+		{5, time.Second, time.Second + 5},
 		{5, abstractions.Infinite, never},
 		{5, abstractions.Infinite - 1, never - 1},
 		{never - 10, 20, never - 1},
 	} {
-		require.Equal(t, tt.want, tt.from.plus(tt.ttl), "%d + %v", tt.from, tt.ttl)
+		require.Equal(t, tt.want, ends(tt.from, tt.ttl), "%d + %v", tt.from, tt.ttl)
 	}
 }
 

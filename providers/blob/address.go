@@ -1,6 +1,8 @@
 package bloblease
 
 import (
+	"errors"
+	"net"
 	"net/url"
 	"os"
 	"regexp"
@@ -9,6 +11,62 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
 )
+
+// endpoint is where an account is. It holds no secret.
+type endpoint struct {
+	service   string // the address of the account
+	account   string
+	container string // "" if the address names none
+}
+
+func badAccountURL(want string) error {
+	return invalid("AccountURL", providerkit.NotShown, want)
+}
+
+// splitAccountURL takes an AccountURL apart: what is before the query, and the
+// query, which is a SAS. The errors of net/url would quote it.
+func splitAccountURL(text string) (e endpoint, sas string, err error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "" {
+		return e, "", badAccountURL("https://account.blob.core.windows.net, with nothing or /container behind it")
+	}
+	if u.User != nil || u.Fragment != "" {
+		return e, "", badAccountURL("no user, no password and no fragment: keys go into Options.AccountKey")
+	}
+	e, err = newEndpoint(u.Scheme, u.Host, u.Path)
+	if err != nil {
+		return e, "", badAccountURL(err.Error())
+	}
+	return e, u.RawQuery, nil
+}
+
+// errPath says what paths there may be.
+var errPath = errors.New("nothing or /container behind the host; where the host is an address or localhost, /account comes first")
+
+// newEndpoint reads the path behind a host. An emulator's host is no name with the
+// account in it, so the account is in the path
+// (learn.microsoft.com/azure/storage/common/storage-connect-azurite).
+func newEndpoint(scheme, host, path string) (endpoint, error) {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	account, _, dotted := strings.Cut(name, ".")
+	at := endpoint{service: scheme + "://" + host, account: account}
+	first, rest, _ := strings.Cut(strings.Trim(path, "/"), "/")
+	if !dotted || net.ParseIP(strings.Trim(name, "[]")) != nil {
+		if first == "" {
+			return at, errPath
+		}
+		at.service, at.account = at.service+"/"+first, first
+		first, rest, _ = strings.Cut(rest, "/")
+	}
+	if rest != "" {
+		return at, errPath
+	}
+	at.container = first
+	return at, nil
+}
 
 // schemes are those of URLs, and what they stand for.
 var schemes = map[string]string{"azblob": "https", "azblob+http": "http"}
@@ -41,7 +99,7 @@ func (o *Options) readURL() error {
 
 // readAddress sets AccountURL, Container and AccountKey.
 func (o *Options) readAddress(u providerkit.URL) error {
-	host, key := u.Host, u.Password.Reveal()
+	host, key := u.Host, u.Password
 	if host == "" || !hostname.MatchString(host) || u.User != "" && key == "" {
 		return providerkit.BadURL("azblob://account/container, or azblob://account:key@host/container with a key's / written as %2F, + as %2B and = as %3D")
 	}
@@ -58,7 +116,7 @@ func (o *Options) readAddress(u providerkit.URL) error {
 	if u.User != "" && u.User != at.account {
 		return providerkit.BadURL("account:key@ before the account's host")
 	}
-	o.AccountURL, o.Container, o.AccountKey = at.service(), at.container, key
+	o.AccountURL, o.Container, o.AccountKey = at.service, at.container, key
 	return nil
 }
 
