@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
-	"github.com/distributedleasing/leasing/chaos/netfault"
 )
 
 // workerVariable makes a process a worker.
@@ -50,7 +50,7 @@ func (j job) MarshalJSON() ([]byte, error) {
 // package net/rpc, over its standard input and output; so they are exported, and have
 // two arguments.
 type process struct {
-	*netfault.Process
+	*servertest.Process
 	r           *run
 	job         job
 	faultsEnded context.Context // ends when the faults are to end
@@ -134,7 +134,7 @@ func (r *run) spawn(index int) (*process, error) {
 		return nil, errors.Join(err, in.Close(), toWorker.Close())
 	}
 	cmd.Stdin, cmd.Stdout = in, out
-	p.Process, err = netfault.StartProcess(cmd)
+	p.Process, err = servertest.StartProcess(cmd)
 	_, _ = in.Close(), out.Close() // the process has its own
 	line := pipes{fromWorker, toWorker}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/distributedleasing/leasing/chaos/netfault"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos/torture"
 )
 
@@ -26,7 +26,7 @@ const (
 // empty one.
 type node struct {
 	address string
-	process *netfault.Process
+	process *servertest.Process
 }
 
 // nodes are Redlock's servers.
@@ -105,7 +105,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 // start starts the server and waits until it takes connections.
 func (n *node) start(ctx context.Context) error {
 	host, port, _ := net.SplitHostPort(n.address) // a listener's
-	process, err := netfault.StartProcess(exec.Command(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"),
+	process, err := servertest.StartProcess(exec.Command(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"),
 		"--port", port, "--bind", host, "--save", "", "--appendonly", "no", "--dir", os.TempDir()))
 	if err != nil {
 		return fmt.Errorf("redlock needs redis-server, on PATH or in REDIS_SERVER: %w", err)
