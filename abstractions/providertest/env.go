@@ -3,6 +3,9 @@ package providertest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,6 +69,26 @@ func (e *env) name() string { return "pt/" + e.check + "/" + e.unique() }
 // unique returns 16 bytes, a letter first: digits alone have no upper case.
 func (e *env) unique() string {
 	return "u" + strings.ReplaceAll(abstractions.NewID(), "-", "")[:15]
+}
+
+// leaveOut ends the check, which is not about this provider.
+func (e *env) leaveOut(why string) {
+	e.t.Log(why)
+	runtime.Goexit()
+}
+
+// ability is one of a provider's. Without it the check is over.
+func ability[T any](e *env, p abstractions.Provider) T {
+	a, ok := abstractions.As[T](p)
+	if !ok {
+		e.leaveOut(fmt.Sprintf("no %s here", reflect.TypeFor[T]().Name()))
+	}
+	return a
+}
+
+// either is one of the two clients, in turn.
+func (e *env) either(i int) abstractions.Provider {
+	return []abstractions.Provider{e.p, e.peer}[i%2]
 }
 
 // call returns the context of one call.

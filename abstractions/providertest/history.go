@@ -33,11 +33,7 @@ func (e *env) history(reader abstractions.HistoryReader, name string, limit int)
 }
 
 func historyOfAnExpiry(e *env) {
-	reader, ok := abstractions.As[abstractions.HistoryReader](e.p)
-	if !ok {
-		e.t.Log("no HistoryReader here")
-		return
-	}
+	reader := ability[abstractions.HistoryReader](e, e.p)
 	holder := e.expired()
 	e.take(holder.req.Name)
 	entries := e.history(reader, holder.req.Name, 0)
@@ -49,11 +45,7 @@ func historyOfAnExpiry(e *env) {
 }
 
 func historyInPages(e *env) {
-	reader, ok := abstractions.As[abstractions.HistoryReader](e.p)
-	if !ok {
-		e.t.Log("no HistoryReader here")
-		return
-	}
+	reader := ability[abstractions.HistoryReader](e, e.p)
 	name := e.name()
 	for range 5 {
 		e.take(name).release()

@@ -17,9 +17,7 @@ func renewManyAtOnce(e *env) {
 	var all sync.WaitGroup
 	for i := range 16 {
 		one := *holder
-		if i%2 == 1 {
-			one.p = e.peer
-		}
+		one.p = e.either(i)
 		all.Go(func() {
 			e.NoError(e.settled(func(context.Context) error { return one.tryRenew(e.long) }))
 		})
