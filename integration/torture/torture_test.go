@@ -85,12 +85,7 @@ func run(t *testing.T, options torture.Options) *torture.Report {
 	options.Plan, options.For = bad(), length
 	options.Workers, options.Names = 6, 3
 	options.Patience = 15 * time.Second // other packages use the machine, too
-	options.Command = "go test ./integration/torture -run " + t.Name()
-	report, err := torture.Run(t.Context(), options)
-	require.NoError(t, err)
-	t.Logf("\n%s", report)
-	require.Empty(t, report.Violations, "%s", report)
-	require.Empty(t, report.Undecided)
+	report := torture.Test(t, options)
 	require.Positive(t, report.Grants)
 	return report
 }
