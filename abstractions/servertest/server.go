@@ -20,7 +20,8 @@ var ErrPortTaken = errors.New("another process has the port")
 type Server struct {
 	T   testing.TB
 	Dir string // of the files with what it prints
-	// Prepare is called when a port has been chosen, before the first start on it.
+	// Prepare, unless nil, is called when a port has been chosen, before the first start
+	// on it.
 	Prepare func() error
 	// Command is the program, for a start.
 	Command func() (*exec.Cmd, error)
@@ -52,8 +53,10 @@ func (s *Server) LaunchOn(ctx context.Context, port int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.port = port
-	if err := s.Prepare(); err != nil {
-		return err
+	if s.Prepare != nil {
+		if err := s.Prepare(); err != nil {
+			return err
+		}
 	}
 	return s.run(ctx)
 }

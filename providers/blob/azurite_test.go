@@ -52,7 +52,7 @@ func launchAzurite(t testing.TB, dir string, tokens bool) (s *Azurite, err error
 	var secret [32]byte
 	rand.Read(secret[:]) // never fails: see crypto/rand
 	s = &Azurite{key: base64.StdEncoding.EncodeToString(secret[:])}
-	s.Server = servertest.Server{T: t, Dir: dir, Prepare: func() error { return nil }, Command: s.command, Answers: s.answers}
+	s.Server = servertest.Server{T: t, Dir: dir, Command: s.command, Answers: s.answers}
 	if tokens {
 		if s.cert, err = servertest.NewCertificate(dir); err != nil {
 			return s, err
