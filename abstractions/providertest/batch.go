@@ -13,10 +13,7 @@ var batchChecks = []check{
 // renewBatch renews in one batch.
 func (e *env) renewBatch(reqs ...abstractions.RenewRequest) []abstractions.RenewResult {
 	e.t.Helper()
-	batcher := ability[abstractions.BatchRenewer](e, e.p)
-	ctx, cancel := e.call()
-	defer cancel()
-	results, err := batcher.RenewBatch(ctx, reqs)
+	results, err := send(e, ability[abstractions.BatchRenewer](e, e.p).RenewBatch, reqs)
 	e.NoError(err)
 	e.Len(results, len(reqs), "one result for each request")
 	return results
@@ -74,9 +71,7 @@ func batchItemsAreCertain(e *env) {
 		reqs = append(reqs, c.renewRequest(e.long))
 	}
 	for i, result := range e.renewBatch(reqs...) {
-		ctx, cancel := e.call()
-		grant, err := e.p.Renew(ctx, reqs[i])
-		cancel()
+		grant, err := send(e, e.p.Renew, reqs[i])
 		switch i {
 		case 0, len(reqs) - 1:
 			e.NoError(err)

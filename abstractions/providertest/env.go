@@ -96,6 +96,13 @@ func (e *env) call() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(e.t.Context(), patience)
 }
 
+// send makes one call.
+func send[Q, R any](e *env, verb func(context.Context, Q) (R, error), req Q) (R, error) {
+	ctx, cancel := e.call()
+	defer cancel()
+	return verb(ctx, req)
+}
+
 // now is the time by which leases are watched.
 func (e *env) now() time.Time { return time.Now().Add(time.Duration(e.advanced.Load())) }
 

@@ -17,9 +17,7 @@ func (e *env) history(reader abstractions.HistoryReader, name string, limit int)
 	var entries []abstractions.HistoryEntry
 	req := abstractions.HistoryRequest{Name: name, Limit: limit}
 	for range 1000 {
-		ctx, cancel := e.call()
-		page, err := reader.History(ctx, req)
-		cancel()
+		page, err := send(e, reader.History, req)
 		e.NoError(err)
 		e.LessOrEqual(len(page.Entries), req.PageLimit(), "entries on a page")
 		entries = append(entries, page.Entries...)

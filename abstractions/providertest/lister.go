@@ -20,9 +20,7 @@ func (e *env) list(lister abstractions.Lister, req abstractions.ListRequest) []a
 	e.t.Helper()
 	var records []abstractions.Record
 	for range 1000 {
-		ctx, cancel := e.call()
-		page, err := lister.List(ctx, req)
-		cancel()
+		page, err := send(e, lister.List, req)
 		e.NoError(err)
 		e.LessOrEqual(len(page.Records), req.PageLimit(), "records on a page")
 		records = append(records, page.Records...)
@@ -82,9 +80,7 @@ func heldOnly(e *env) {
 // pagesAreBounded lists everything, which may be much on a shared backend.
 func pagesAreBounded(e *env) {
 	lister, _, claims := e.listing(3)
-	ctx, cancel := e.call()
-	defer cancel()
-	page, err := lister.List(ctx, abstractions.ListRequest{})
+	page, err := send(e, lister.List, abstractions.ListRequest{})
 	e.NoError(err)
 	e.LessOrEqual(len(page.Records), 100)
 	if page.Next == "" {
@@ -93,7 +89,7 @@ func pagesAreBounded(e *env) {
 			e.Contains(names, c.req.Name)
 		}
 	}
-	page, err = lister.List(ctx, abstractions.ListRequest{Prefix: e.name()})
+	page, err = send(e, lister.List, abstractions.ListRequest{Prefix: e.name()})
 	e.NoError(err)
 	e.Empty(page.Records, "nobody has such a name")
 }
@@ -103,9 +99,7 @@ func othersComeAndGo(e *env) {
 	count := map[string]int{}
 	req := abstractions.ListRequest{Prefix: prefix, Limit: 2}
 	for page := range 1000 {
-		ctx, cancel := e.call()
-		result, err := lister.List(ctx, req)
-		cancel()
+		result, err := send(e, lister.List, req)
 		e.NoError(err)
 		for _, record := range result.Records {
 			count[record.Name]++
