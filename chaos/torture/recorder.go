@@ -58,8 +58,7 @@ func (c *call) end(grant abstractions.Grant, err error) {
 	if grant.ID != "" && (grant.Name != o.Name || grant.ID != o.Claim) {
 		o.Stray, o.StrayClaim = grant.Name, grant.ID
 	}
-	held := (*leasing.HeldError)(nil)
-	if errors.As(err, &held) && held.Holder.Held && !held.Holder.Unconfirmed {
+	if held, is := errors.AsType[*leasing.HeldError](err); is && held.Holder.Held && !held.Holder.Unconfirmed {
 		o.Holder = held.Holder.ID
 	}
 	c.r.journal.enter(*o)
