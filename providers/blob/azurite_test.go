@@ -70,7 +70,7 @@ func (s *Azurite) command() (*exec.Cmd, error) {
 		return nil, err
 	}
 	cmd := exec.Command(node, main, "--blobHost", "127.0.0.1", "--blobPort", fmt.Sprint(s.Port()), "--blobKeepAliveTimeout", "600",
-		"--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent") //nolint:noctx // it ends by Kill, whose caller waits for it
+		"--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent")
 	if s.cert != nil {
 		cmd.Args = append(cmd.Args, "--oauth", "basic", "--cert", s.cert.Cert, "--key", s.cert.Key)
 	}
