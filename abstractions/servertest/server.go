@@ -134,17 +134,14 @@ func (s *Server) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.process.Kill()
-	var final error // one that waiting doesn't help against
-	Eventually(s.T, "restarting the server on "+s.Addr(), func(ctx context.Context) error {
-		err := s.run(ctx)
-		if errors.Is(err, ErrPortTaken) {
-			return err
-		}
-		final = err
-		return nil
-	})
-	if final != nil {
-		s.T.Fatalf("restarting the server on %s: %v", s.Addr(), final)
+	ctx, cancel := Bounded(s.T)
+	defer cancel()
+	err := s.run(ctx)
+	for errors.Is(err, ErrPortTaken) && ctx.Err() == nil {
+		err = s.run(ctx)
+	}
+	if err != nil {
+		s.T.Fatalf("restarting the server on %s: %v", s.Addr(), err)
 	}
 }
 
