@@ -34,7 +34,7 @@ help: ## This list
 
 .PHONY: demo
 demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis, redlock, blob or cosmos
-	@$(on_backend) go run -C samples ./scenarios election -backend $(BACKEND)
+	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./scenarios election -url "$$(url_of $(BACKEND))"'
 
 .PHONY: samples
 samples: toolchain ## The five examples, one after the other; URL=redis://... for a server
@@ -46,7 +46,7 @@ test: toolchain ## Every module's tests with -race against real servers, then th
 
 .PHONY: torture
 torture: toolchain ## Every provider for 2 minutes under the ready-made plans, worker processes, the slow suites; FOR=10m, PROVIDERS='redis cosmos', FOLDER=timelines
-	@scripts/with-servers $(filter-out redlock cosmosnpm,$(SERVERS)) -- scripts/torture $(FOR) $(FOLDER) $(PROVIDERS)
+	@scripts/with-servers $(filter-out cosmosnpm,$(SERVERS)) -- scripts/torture $(FOR) $(FOLDER) $(PROVIDERS)
 
 .PHONY: bench
 bench: toolchain ## Benchmarks; BENCH=regexp, COUNT=n, BACKEND=name to have that server

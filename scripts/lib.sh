@@ -40,6 +40,19 @@ apt_install() (
 	}
 )
 
+# url_of BACKEND prints the URL of a backend, whose server's variable is set, for the
+# samples. Memory and SQLite have none, but their name.
+url_of() {
+	case $1 in
+	postgres) printf '%s' "$LEASING_TEST_POSTGRES" ;;
+	redis) printf '%s' "$LEASING_TEST_REDIS" ;;
+	redlock) printf '%s' "$LEASING_TEST_REDLOCK" ;;
+	azurite | blob) printf 'azblob:///samples?connection_string_env=LEASING_TEST_AZURITE&create=true' ;;
+	cosmos) printf '%s?create=true' "$LEASING_TEST_COSMOS" ;;
+	*) printf '%s' "$1" ;;
+	esac
+}
+
 # patterns prints the packages of all modules of the workspace, as the go
 # command takes them.
 patterns() { go list -m -f '{{.Dir}}/...'; }

@@ -99,7 +99,7 @@ func (p *Provider) Count(op Op) int {
 
 // pass passes a call through the handlers, the latest first. In apply ctx no
 // longer ends: the request has reached its server.
-func pass[T any](ctx context.Context, p *Provider, call Call, apply func(ctx context.Context) (T, error)) (result T, err error) {
+func pass[Q, T any](ctx context.Context, p *Provider, call Call, req Q, apply func(context.Context, Q) (T, error)) (result T, err error) {
 	if ctx.Err() != nil {
 		return result, context.Cause(ctx)
 	}
@@ -110,7 +110,7 @@ func pass[T any](ctx context.Context, p *Provider, call Call, apply func(ctx con
 	handlers := p.handlers
 	p.mu.Unlock()
 	next := func() (err error) {
-		result, err = apply(context.WithoutCancel(ctx))
+		result, err = apply(context.WithoutCancel(ctx), req)
 		return err
 	}
 	for _, h := range handlers {
@@ -124,21 +124,22 @@ func pass[T any](ctx context.Context, p *Provider, call Call, apply func(ctx con
 }
 
 func (p *Provider) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	return pass(ctx, p, Call{Op: Acquire, Name: req.Name, ID: req.ID, TTL: req.TTL}, func(ctx context.Context) (abstractions.Grant, error) {
-		return p.backend.Acquire(ctx, req)
-	})
+	return pass(ctx, p, Call{Op: Acquire, Name: req.Name, ID: req.ID, TTL: req.TTL}, req, p.backend.Acquire)
 }
 
 func (p *Provider) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	return pass(ctx, p, Call{Op: Renew, Name: req.Name, ID: req.ID, TTL: req.TTL}, func(ctx context.Context) (abstractions.Grant, error) {
-		p.mu.Lock()
-		reason, taken := p.taken[req.ID]
-		p.mu.Unlock()
-		if taken {
-			return abstractions.Grant{}, &abstractions.LostError{Reason: reason}
-		}
-		return p.backend.Renew(ctx, req)
-	})
+	return pass(ctx, p, Call{Op: Renew, Name: req.Name, ID: req.ID, TTL: req.TTL}, req, p.renew)
+}
+
+// renew refuses a lease that Lose has taken away.
+func (p *Provider) renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	p.mu.Lock()
+	reason, taken := p.taken[req.ID]
+	p.mu.Unlock()
+	if taken {
+		return abstractions.Grant{}, &abstractions.LostError{Reason: reason}
+	}
+	return p.backend.Renew(ctx, req)
 }
 
 func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
@@ -149,42 +150,35 @@ func (p *Provider) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequ
 	return results, nil
 }
 
+type nothing = struct{}
+
 func (p *Provider) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	return p.passOnly(ctx, Call{Op: Release, Name: req.Name, ID: req.ID}, func(ctx context.Context) error {
-		return p.backend.Release(ctx, req)
+	_, err := pass(ctx, p, Call{Op: Release, Name: req.Name, ID: req.ID}, req, func(ctx context.Context, req abstractions.ReleaseRequest) (nothing, error) {
+		return nothing{}, p.backend.Release(ctx, req)
 	})
+	return err
 }
 
 func (p *Provider) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	return pass(ctx, p, Call{Op: Break, Name: req.Name}, func(ctx context.Context) (abstractions.BreakResult, error) {
-		return p.backend.Break(ctx, req)
-	})
+	return pass(ctx, p, Call{Op: Break, Name: req.Name}, req, p.backend.Break)
 }
 
 func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	return pass(ctx, p, Call{Op: Inspect, Name: req.Name}, func(ctx context.Context) (abstractions.Record, error) {
-		return p.backend.Inspect(ctx, req)
-	})
+	return pass(ctx, p, Call{Op: Inspect, Name: req.Name}, req, p.backend.Inspect)
 }
 
 func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return pass(ctx, p, Call{Op: Wait, Name: req.Name, ID: req.ID}, func(context.Context) (abstractions.Wakeups, error) {
-		return p.backend.Wait(ctx, req)
+	return pass(ctx, p, Call{Op: Wait, Name: req.Name, ID: req.ID}, req, func(_ context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+		return p.backend.Wait(ctx, req) // the registration ends with its context
 	})
 }
 
 func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	return pass(ctx, p, Call{Op: List}, func(ctx context.Context) (abstractions.ListResult, error) {
-		return p.backend.List(ctx, req)
-	})
+	return pass(ctx, p, Call{Op: List}, req, p.backend.List)
 }
 
 func (p *Provider) Ping(ctx context.Context) error {
-	return p.passOnly(ctx, Call{Op: Ping}, p.backend.Ping)
-}
-
-func (p *Provider) passOnly(ctx context.Context, call Call, apply func(ctx context.Context) error) error {
-	_, err := pass(ctx, p, call, func(ctx context.Context) (struct{}, error) { return struct{}{}, apply(ctx) })
+	_, err := pass(ctx, p, Call{Op: Ping}, nothing{}, func(ctx context.Context, _ nothing) (nothing, error) { return nothing{}, p.backend.Ping(ctx) })
 	return err
 }
 

@@ -73,14 +73,10 @@ func (e *env) together(n int, request func(i int) abstractions.AcquireRequest) (
 	start := make(chan struct{})
 	var all sync.WaitGroup
 	for i := range n {
-		p, req := e.p, request(i)
-		if i%2 == 1 {
-			p = e.peer
-		}
+		p, req := e.either(i), request(i)
 		all.Go(func() {
 			<-start
-			errs[i] = e.settled(func(context.Context) error {
-				var err error
+			errs[i] = e.settled(func(context.Context) (err error) {
 				claims[i], err = e.try(p, req)
 				return err
 			})

@@ -10,27 +10,18 @@ var batchChecks = []check{
 	{name: "Trap_T66_ItemIsNeitherSuccessNorLossByAccident", run: batchItemsAreCertain},
 }
 
-// renewBatch renews in one batch, or reports that the provider can't.
-func (e *env) renewBatch(reqs ...abstractions.RenewRequest) ([]abstractions.RenewResult, bool) {
+// renewBatch renews in one batch.
+func (e *env) renewBatch(reqs ...abstractions.RenewRequest) []abstractions.RenewResult {
 	e.t.Helper()
-	batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p)
-	if !ok {
-		e.t.Log("no BatchRenewer here")
-		return nil, false
-	}
-	ctx, cancel := e.call()
-	defer cancel()
-	results, err := batcher.RenewBatch(ctx, reqs)
+	results, err := send(e, ability[abstractions.BatchRenewer](e, e.p).RenewBatch, reqs)
 	e.NoError(err)
 	e.Len(results, len(reqs), "one result for each request")
-	return results, true
+	return results
 }
 
 // batchRenewsAll takes more than the core's usual batch of 256, and none.
 func batchRenewsAll(e *env) {
-	if _, ok := e.renewBatch(); !ok {
-		return
-	}
+	e.renewBatch()
 	prefix := e.name()
 	claims := make([]*claim, 300)
 	reqs := make([]abstractions.RenewRequest, len(claims))
@@ -39,8 +30,7 @@ func batchRenewsAll(e *env) {
 		reqs[i] = claims[i].renewRequest(e.long)
 	}
 	for range 2 {
-		results, _ := e.renewBatch(reqs...)
-		for i, result := range results {
+		for i, result := range e.renewBatch(reqs...) {
 			e.NoError(result.Err)
 			claims[i].isGranted(result.Grant)
 			e.Equal(claims[i].token(), result.Grant.Token, "in order, each with its own token")
@@ -55,11 +45,7 @@ func batchRenewsAll(e *env) {
 
 func batchSameClaimTwice(e *env) {
 	holder := e.take(e.name())
-	results, ok := e.renewBatch(holder.renewRequest(e.long), holder.renewRequest(e.long))
-	if !ok {
-		return
-	}
-	for _, result := range results {
+	for _, result := range e.renewBatch(holder.renewRequest(e.long), holder.renewRequest(e.long)) {
 		if result.Err != nil {
 			e.unknown(result.Err) // one of the two may have been passed over
 			continue
@@ -84,14 +70,8 @@ func batchItemsAreCertain(e *env) {
 	for _, c := range []*claim{released, broken, taken, stranger, unseen, last} {
 		reqs = append(reqs, c.renewRequest(e.long))
 	}
-	results, ok := e.renewBatch(reqs...)
-	if !ok {
-		return
-	}
-	for i, result := range results {
-		ctx, cancel := e.call()
-		grant, err := e.p.Renew(ctx, reqs[i])
-		cancel()
+	for i, result := range e.renewBatch(reqs...) {
+		grant, err := send(e, e.p.Renew, reqs[i])
 		switch i {
 		case 0, len(reqs) - 1:
 			e.NoError(err)

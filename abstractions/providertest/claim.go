@@ -30,11 +30,9 @@ func (e *env) shortRequest(name string) abstractions.AcquireRequest {
 
 // try makes one attempt. The claim says when it was made, also after a refusal.
 func (e *env) try(p abstractions.Provider, req abstractions.AcquireRequest) (*claim, error) {
-	ctx, cancel := e.call()
-	defer cancel()
 	c := &claim{e: e, p: p, req: req, ttl: req.TTL, sent: e.now()}
 	var err error
-	c.grant, err = p.Acquire(ctx, req)
+	c.grant, err = send(e, p.Acquire, req)
 	c.returned = e.now()
 	return c, err
 }
@@ -73,10 +71,8 @@ func (c *claim) renewRequest(ttl time.Duration) abstractions.RenewRequest {
 // tryRenew makes one attempt, and takes note of a success.
 func (c *claim) tryRenew(ttl time.Duration) error {
 	c.e.t.Helper()
-	ctx, cancel := c.e.call()
-	defer cancel()
 	sent := c.e.now()
-	grant, err := c.p.Renew(ctx, c.renewRequest(ttl))
+	grant, err := send(c.e, c.p.Renew, c.renewRequest(ttl))
 	if err == nil {
 		c.sent, c.returned, c.ttl = sent, c.e.now(), ttl
 		c.isGranted(grant)
@@ -123,18 +119,14 @@ func (e *env) cleanUp(p abstractions.Provider, req abstractions.AcquireRequest) 
 
 func (e *env) inspect(name string) abstractions.Record {
 	e.t.Helper()
-	ctx, cancel := e.call()
-	defer cancel()
-	record, err := e.peer.Inspect(ctx, abstractions.InspectRequest{Name: name})
+	record, err := send(e, e.peer.Inspect, abstractions.InspectRequest{Name: name})
 	e.NoError(err, "inspect %q", name)
 	e.Equal(name, record.Name, "Record.Name")
 	return record
 }
 
 func (e *env) tryBreak(req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	ctx, cancel := e.call()
-	defer cancel()
-	return e.peer.Break(ctx, req)
+	return send(e, e.peer.Break, req)
 }
 
 // breaks must succeed; it is another client that breaks.

@@ -57,8 +57,7 @@ func everyMethodIsClosed(e *env) {
 
 func closeReleasesNothing(e *env) {
 	if e.peer == e.p {
-		e.t.Log("one client is the backend here")
-		return
+		e.leaveOut("one client is the backend here")
 	}
 	holder := e.take(e.name())
 	e.NoError(e.p.Close())

@@ -28,10 +28,7 @@ func handoversNeverOverlap(e *env) {
 	sections := []*section{{name: e.name()}, {name: e.name()}}
 	var all sync.WaitGroup
 	for i := range 8 {
-		p := e.p
-		if i%2 == 1 {
-			p = e.peer
-		}
+		p := e.either(i)
 		all.Go(func() {
 			for round := range 8 {
 				sections[(i+round)%2].pass(e, p, i)
@@ -78,10 +75,7 @@ func everythingAtOnce(e *env) {
 	names := []string{e.name(), e.name(), e.name()}
 	var all sync.WaitGroup
 	for i := range 8 {
-		p := e.p
-		if i%2 == 1 {
-			p = e.peer
-		}
+		p := e.either(i)
 		all.Go(func() {
 			for round := range 6 {
 				e.anyOutcome(p, names[(i+round)%len(names)])

@@ -29,32 +29,24 @@ type call struct {
 func (e *env) calls(p abstractions.Provider, fresh string, holder *claim) []call {
 	name := holder.req.Name
 	calls := []call{
-		{"Acquire", func(ctx context.Context) error {
-			_, err := p.Acquire(ctx, e.request(fresh))
-			return err
-		}},
-		{"Acquire again", func(ctx context.Context) error {
-			_, err := p.Acquire(ctx, holder.req)
-			return err
-		}},
-		{"Renew", func(ctx context.Context) error {
-			_, err := p.Renew(ctx, holder.renewRequest(e.long))
-			return err
-		}},
+		{"Acquire", func(ctx context.Context) error { return second(p.Acquire(ctx, e.request(fresh))) }},
+		{"Acquire again", func(ctx context.Context) error { return second(p.Acquire(ctx, holder.req)) }},
+		{"Renew", func(ctx context.Context) error { return second(p.Renew(ctx, holder.renewRequest(e.long))) }},
 		{"Inspect", func(ctx context.Context) error {
-			_, err := p.Inspect(ctx, abstractions.InspectRequest{Name: name})
-			return err
+			return second(p.Inspect(ctx, abstractions.InspectRequest{Name: name}))
 		}},
 	}
 	calls = append(calls, e.abilityCalls(p, holder)...)
 	return append(calls,
 		call{"Release", func(ctx context.Context) error { return p.Release(ctx, holder.releaseRequest()) }},
 		call{"Break", func(ctx context.Context) error {
-			_, err := p.Break(ctx, abstractions.BreakRequest{Name: name, Immediate: true})
-			return err
+			return second(p.Break(ctx, abstractions.BreakRequest{Name: name, Immediate: true}))
 		}},
 	)
 }
+
+// second is the error of a call.
+func second[T any](_ T, err error) error { return err }
 
 func (e *env) abilityCalls(p abstractions.Provider, holder *claim) []call {
 	var calls []call
@@ -70,14 +62,12 @@ func (e *env) abilityCalls(p abstractions.Provider, holder *claim) []call {
 	}
 	if waiter, ok := abstractions.As[abstractions.Waiter](p); ok {
 		add("Wait", func(ctx context.Context) error {
-			_, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: holder.req.Name, ID: abstractions.NewID()})
-			return err
+			return second(waiter.Wait(ctx, abstractions.WaitRequest{Name: holder.req.Name, ID: abstractions.NewID()}))
 		})
 	}
 	if lister, ok := abstractions.As[abstractions.Lister](p); ok {
 		add("List", func(ctx context.Context) error {
-			_, err := lister.List(ctx, abstractions.ListRequest{Prefix: holder.req.Name})
-			return err
+			return second(lister.List(ctx, abstractions.ListRequest{Prefix: holder.req.Name}))
 		})
 	}
 	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
@@ -85,8 +75,7 @@ func (e *env) abilityCalls(p abstractions.Provider, holder *claim) []call {
 	}
 	if historian, ok := abstractions.As[abstractions.HistoryReader](p); ok {
 		add("History", func(ctx context.Context) error {
-			_, err := historian.History(ctx, abstractions.HistoryRequest{Name: holder.req.Name})
-			return err
+			return second(historian.History(ctx, abstractions.HistoryRequest{Name: holder.req.Name}))
 		})
 	}
 	return calls

@@ -3,6 +3,9 @@ package providertest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -68,9 +71,36 @@ func (e *env) unique() string {
 	return "u" + strings.ReplaceAll(abstractions.NewID(), "-", "")[:15]
 }
 
+// leaveOut ends the check, which is not about this provider.
+func (e *env) leaveOut(why string) {
+	e.t.Log(why)
+	runtime.Goexit()
+}
+
+// ability is one of a provider's. Without it the check is over.
+func ability[T any](e *env, p abstractions.Provider) T {
+	a, ok := abstractions.As[T](p)
+	if !ok {
+		e.leaveOut(fmt.Sprintf("no %s here", reflect.TypeFor[T]().Name()))
+	}
+	return a
+}
+
+// either is one of the two clients, in turn.
+func (e *env) either(i int) abstractions.Provider {
+	return []abstractions.Provider{e.p, e.peer}[i%2]
+}
+
 // call returns the context of one call.
 func (e *env) call() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(e.t.Context(), patience)
+}
+
+// send makes one call.
+func send[Q, R any](e *env, verb func(context.Context, Q) (R, error), req Q) (R, error) {
+	ctx, cancel := e.call()
+	defer cancel()
+	return verb(ctx, req)
 }
 
 // now is the time by which leases are watched.

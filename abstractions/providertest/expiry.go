@@ -34,10 +34,16 @@ func (c *claim) late() time.Time {
 // runOut waits until the lease must be over.
 func (c *claim) runOut() { c.e.sleepUntil(c.late()) }
 
+// takeShort acquires a short lease of a new name.
+func (e *env) takeShort() *claim {
+	e.t.Helper()
+	return e.acquire(e.p, e.shortRequest(e.name()))
+}
+
 // expired is a claim to a new name whose lease has run out.
 func (e *env) expired() *claim {
 	e.t.Helper()
-	holder := e.acquire(e.p, e.shortRequest(e.name()))
+	holder := e.takeShort()
 	holder.runOut()
 	return holder
 }
@@ -104,9 +110,8 @@ func (e *env) undisturbed(scenario func() (done bool)) {
 }
 
 func neverEarlyNorLate(e *env) {
-	name := e.name()
-	holder := e.acquire(e.p, e.shortRequest(name))
-	holder.runsOutTo(e.request(name)).isHeld()
+	holder := e.takeShort()
+	holder.runsOutTo(e.request(holder.req.Name)).isHeld()
 }
 
 func oneOfManyTakesOver(e *env) {
@@ -145,7 +150,7 @@ func breakAfterExpiry(e *env) {
 }
 
 func inspectAfterExpiry(e *env) {
-	holder := e.acquire(e.p, e.shortRequest(e.name()))
+	holder := e.takeShort()
 	for _, part := range []float64{0, 0.5, 0.9} {
 		e.sleepUntil(holder.sent.Add(time.Duration(part * float64(holder.ttl))))
 		sent := e.now()
@@ -166,24 +171,22 @@ func inspectAfterExpiry(e *env) {
 
 func repeatedAcquireGrantsAnew(e *env) {
 	e.undisturbed(func() bool {
-		name := e.name()
-		first := e.acquire(e.p, e.shortRequest(name))
+		first := e.takeShort()
 		e.sleepUntil(first.sent.Add(first.ttl / 2))
 		second := e.acquire(e.p, first.req)
 		if second.returned.Sub(first.sent) >= first.ttl {
 			return false
 		}
 		e.Equal(first.token(), second.token(), "the same claim has the same token")
-		second.runsOutTo(e.request(name))
+		second.runsOutTo(e.request(first.req.Name))
 		return true
 	})
 }
 
 func brokenLeaseRunsOut(e *env) {
 	e.undisturbed(func() bool {
-		name := e.name()
-		holder := e.acquire(e.p, e.shortRequest(name))
-		result := e.breaks(abstractions.BreakRequest{Name: name, Grace: time.Millisecond}) // which is for infinite leases
+		holder := e.takeShort()
+		result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Grace: time.Millisecond}) // which is for infinite leases
 		if !holder.alive() {
 			return false
 		}
@@ -193,7 +196,7 @@ func brokenLeaseRunsOut(e *env) {
 			holder.isRemaining(result.Remaining, holder.sent, e.now())
 		}
 		holder.isLost(abstractions.LostBroken, abstractions.LostGone, abstractions.LostExpired)
-		next := holder.runsOutTo(e.request(name))
+		next := holder.runsOutTo(e.request(holder.req.Name))
 		holder.isLost(abstractions.LostBroken, abstractions.LostGone, abstractions.LostExpired, abstractions.LostTaken)
 		next.isHeld()
 		return true
@@ -202,8 +205,7 @@ func brokenLeaseRunsOut(e *env) {
 
 func brokenInfiniteRunsOut(e *env) {
 	if !e.caps.Infinite {
-		e.t.Log("no infinite leases here")
-		return
+		e.leaveOut("no infinite leases here")
 	}
 	name := e.name()
 	holder := e.take(name)
@@ -219,9 +221,8 @@ func brokenInfiniteRunsOut(e *env) {
 
 func renewalExtendsFromNow(e *env) {
 	e.undisturbed(func() bool {
-		name := e.name()
-		holder := e.acquire(e.p, e.shortRequest(name))
-		next := e.request(name)
+		holder := e.takeShort()
+		next := e.request(holder.req.Name)
 		for range 3 {
 			if holder.contend(next, holder.sent.Add(holder.ttl/2)) != nil || !holder.alive() {
 				return false
@@ -275,8 +276,7 @@ func staleHolderGetsNoToken(e *env) {
 
 func recordOutlivesRenewal(e *env) {
 	e.undisturbed(func() bool {
-		name := e.name()
-		holder := e.acquire(e.p, e.shortRequest(name))
+		holder := e.takeShort()
 		longer := 3 * e.short
 		if e.caps.MaxTTL > 0 {
 			longer = min(longer, e.caps.MaxTTL)
@@ -286,16 +286,14 @@ func recordOutlivesRenewal(e *env) {
 			e.False(holder.alive(), "lost within its TTL")
 			return false
 		}
-		holder.runsOutTo(e.request(name))
+		holder.runsOutTo(e.request(holder.req.Name))
 		return true
 	})
 }
 
 func staleReleaseAfterTakeOver(e *env) {
-	name := e.name()
-	holder := e.acquire(e.p, e.shortRequest(name))
-	holder.runOut()
-	next := e.acquire(e.peer, e.request(name)) // with the same owner
+	holder := e.expired()
+	next := e.acquire(e.peer, e.request(holder.req.Name)) // with the same owner
 	holder.release()
 	next.isHeld()
 }

@@ -17,9 +17,7 @@ func (e *env) history(reader abstractions.HistoryReader, name string, limit int)
 	var entries []abstractions.HistoryEntry
 	req := abstractions.HistoryRequest{Name: name, Limit: limit}
 	for range 1000 {
-		ctx, cancel := e.call()
-		page, err := reader.History(ctx, req)
-		cancel()
+		page, err := send(e, reader.History, req)
 		e.NoError(err)
 		e.LessOrEqual(len(page.Entries), req.PageLimit(), "entries on a page")
 		entries = append(entries, page.Entries...)
@@ -33,11 +31,7 @@ func (e *env) history(reader abstractions.HistoryReader, name string, limit int)
 }
 
 func historyOfAnExpiry(e *env) {
-	reader, ok := abstractions.As[abstractions.HistoryReader](e.p)
-	if !ok {
-		e.t.Log("no HistoryReader here")
-		return
-	}
+	reader := ability[abstractions.HistoryReader](e, e.p)
 	holder := e.expired()
 	e.take(holder.req.Name)
 	entries := e.history(reader, holder.req.Name, 0)
@@ -49,11 +43,7 @@ func historyOfAnExpiry(e *env) {
 }
 
 func historyInPages(e *env) {
-	reader, ok := abstractions.As[abstractions.HistoryReader](e.p)
-	if !ok {
-		e.t.Log("no HistoryReader here")
-		return
-	}
+	reader := ability[abstractions.HistoryReader](e, e.p)
 	name := e.name()
 	for range 5 {
 		e.take(name).release()

@@ -33,30 +33,10 @@ func badRequests(e *env) {
 
 func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.Context) error {
 	calls := make(map[string]func(ctx context.Context) error)
-	acquire := func(what string, change func(r *abstractions.AcquireRequest)) {
-		req := e.request(fresh)
-		change(&req)
-		calls["acquire: "+what] = func(ctx context.Context) error {
-			_, err := e.p.Acquire(ctx, req)
-			return err
-		}
-	}
-	renew := func(what string, change func(r *abstractions.RenewRequest)) {
-		req := holder.renewRequest(e.long)
-		change(&req)
-		calls["renew: "+what] = func(ctx context.Context) error {
-			_, err := e.p.Renew(ctx, req)
-			return err
-		}
-	}
-	breaks := func(what string, change func(r *abstractions.BreakRequest)) {
-		req := abstractions.BreakRequest{Name: holder.req.Name, Immediate: true}
-		change(&req)
-		calls["break: "+what] = func(ctx context.Context) error {
-			_, err := e.p.Break(ctx, req)
-			return err
-		}
-	}
+	acquire := badCall(calls, "acquire", e.request(fresh), e.p.Acquire)
+	renew := badCall(calls, "renew", holder.renewRequest(e.long), e.p.Renew)
+	inspect := badCall(calls, "inspect", abstractions.InspectRequest{}, e.p.Inspect)
+	breaks := badCall(calls, "break", abstractions.BreakRequest{Name: holder.req.Name, Immediate: true}, e.p.Break)
 	for what, ttl := range e.badTTLs() {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.TTL = ttl })
 		renew(what, func(r *abstractions.RenewRequest) { r.TTL = ttl })
@@ -68,10 +48,7 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 		calls["release: "+what] = func(ctx context.Context) error {
 			return e.p.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: holder.req.ID})
 		}
-		calls["inspect: "+what] = func(ctx context.Context) error {
-			_, err := e.p.Inspect(ctx, abstractions.InspectRequest{Name: name})
-			return err
-		}
+		inspect(what, func(r *abstractions.InspectRequest) { r.Name = name })
 	}
 	for what, id := range badIDs {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.ID = id })
@@ -92,19 +69,23 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 		acquire(what, func(r *abstractions.AcquireRequest) { r.Metadata = metadata })
 	}
 	if waiter, ok := abstractions.As[abstractions.Waiter](e.p); ok {
-		calls["wait: no name"] = func(ctx context.Context) error {
-			_, err := waiter.Wait(ctx, abstractions.WaitRequest{ID: abstractions.NewID()})
-			return err
-		}
-		calls["wait: no ID"] = func(ctx context.Context) error {
-			_, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: fresh})
-			return err
-		}
+		wait := badCall(calls, "wait", abstractions.WaitRequest{Name: fresh, ID: abstractions.NewID()}, waiter.Wait)
+		wait("no name", func(r *abstractions.WaitRequest) { r.Name = "" })
+		wait("no ID", func(r *abstractions.WaitRequest) { r.ID = "" })
 	}
 	breaks("negative token", func(r *abstractions.BreakRequest) { r.IfToken = -1 })
 	breaks("token too high", func(r *abstractions.BreakRequest) { r.IfToken = abstractions.MaxToken + 1 })
 	breaks("negative grace", func(r *abstractions.BreakRequest) { r.Grace = -1 })
 	return calls
+}
+
+// badCall adds calls of a verb, each with a request that is changed.
+func badCall[Q, R any](calls map[string]func(ctx context.Context) error, verb string, good Q, send func(context.Context, Q) (R, error)) func(what string, change func(r *Q)) {
+	return func(what string, change func(r *Q)) {
+		req := good
+		change(&req)
+		calls[verb+": "+what] = func(ctx context.Context) error { return second(send(ctx, req)) }
+	}
 }
 
 func (e *env) badTTLs() map[string]time.Duration {

@@ -17,9 +17,7 @@ func renewManyAtOnce(e *env) {
 	var all sync.WaitGroup
 	for i := range 16 {
 		one := *holder
-		if i%2 == 1 {
-			one.p = e.peer
-		}
+		one.p = e.either(i)
 		all.Go(func() {
 			e.NoError(e.settled(func(context.Context) error { return one.tryRenew(e.long) }))
 		})
@@ -32,9 +30,7 @@ func repeatedRenewal(e *env) {
 	holder := e.take(e.name())
 	req := holder.renewRequest(e.long)
 	for range 3 { // the SDK below retries what the provider does not see
-		ctx, cancel := e.call()
-		grant, err := e.p.Renew(ctx, req)
-		cancel()
+		grant, err := send(e, e.p.Renew, req)
 		e.NoError(err)
 		e.Equal(holder.token(), grant.Token)
 	}

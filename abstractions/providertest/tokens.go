@@ -13,40 +13,41 @@ var tokenChecks = []check{
 	{name: "Trap_T65_TokenIsTheSameEverywhere", run: tokenIsTheSameEverywhere},
 }
 
-func releaseKeepsTheToken(e *env) {
-	name := e.name()
-	var last int64
-	for range 8 {
+// rises has one holder of a name after the other, each with a higher token, and ends
+// each in some way.
+func (e *env) rises(end func(holder *claim)) {
+	e.t.Helper()
+	name, last := e.name(), int64(0)
+	for range 4 {
 		holder := e.take(name)
 		e.Greater(holder.token(), last)
 		last = holder.token()
-		holder.release()
-		e.Equal(last, e.inspect(name).Token)
+		end(holder)
 	}
 }
 
-func tokenRisesThroughForgetting(e *env) {
-	name := e.name()
-	var last int64
-	for range 3 {
-		holder := e.take(name)
-		e.Greater(holder.token(), last)
-		last = holder.token()
+func releaseKeepsTheToken(e *env) {
+	e.rises(func(holder *claim) {
 		holder.release()
-		e.h.Forget(e.t, e.p, name)
-		e.Zero(e.inspect(name).Token, "after Harness.Forget the name has never been seen")
-	}
+		e.Equal(holder.token(), e.inspect(holder.req.Name).Token)
+	})
+}
+
+func tokenRisesThroughForgetting(e *env) {
+	e.rises(func(holder *claim) {
+		holder.release()
+		e.h.Forget(e.t, e.p, holder.req.Name)
+		e.Zero(e.inspect(holder.req.Name).Token, "after Harness.Forget the name has never been seen")
+	})
 }
 
 // tokenFollowsTheClock allows the backend's clock an hour against ours: the
 // point is that a count would be off by half a century.
 func tokenFollowsTheClock(e *env) {
-	name := e.name()
-	for range 3 {
-		holder := e.take(name)
+	e.rises(func(holder *claim) {
 		e.WithinDuration(e.now(), time.UnixMicro(holder.token()), time.Hour, "the token is the backend's time in microseconds, or just above the one before")
 		holder.release()
-	}
+	})
 }
 
 func tokenIsTheSameEverywhere(e *env) {

@@ -24,26 +24,19 @@ type waiting struct {
 	leave context.CancelFunc
 }
 
-// wait registers a new claim as a waiter for a name that is held, and asks for
-// it. It returns nil if the provider has no waiters.
+// wait registers a new claim as a waiter for a name that is held, and asks for it.
 func (e *env) wait(p abstractions.Provider, name string) *waiting {
 	e.t.Helper()
 	w := e.register(p, name)
-	if w != nil {
-		_, err := e.try(p, w.req)
-		e.held(err)
-	}
+	_, err := e.try(p, w.req)
+	e.held(err)
 	return w
 }
 
 // register registers a new claim as a waiter.
 func (e *env) register(p abstractions.Provider, name string) *waiting {
 	e.t.Helper()
-	waiter, ok := abstractions.As[abstractions.Waiter](p)
-	if !ok {
-		e.t.Log("no Waiter here")
-		return nil
-	}
+	waiter := ability[abstractions.Waiter](e, p)
 	ctx, cancel := context.WithCancel(e.t.Context())
 	e.t.Cleanup(cancel)
 	w := &waiting{e: e, p: p, req: e.request(name), leave: cancel}
@@ -100,26 +93,24 @@ func (w *waiting) get() *claim {
 
 func releaseIsHinted(e *env) {
 	holder := e.take(e.name())
-	if w := e.wait(e.peer, holder.req.Name); w != nil {
-		e.refused(holder.req.Name)
-		holder.release()
-		w.hinted()
-		w.get().isHeld()
-		select {
-		case _, open := <-w.hints:
-			e.True(open, "closed while its context lives")
-		default:
-		}
+	w := e.wait(e.peer, holder.req.Name)
+	e.refused(holder.req.Name)
+	holder.release()
+	w.hinted()
+	w.get().isHeld()
+	select {
+	case _, open := <-w.hints:
+		e.True(open, "closed while its context lives")
+	default:
 	}
 }
 
 func breakIsHinted(e *env) {
 	holder := e.take(e.name())
-	if w := e.wait(e.peer, holder.req.Name); w != nil {
-		e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: true})
-		w.hinted()
-		w.served().isHeld()
-	}
+	w := e.wait(e.peer, holder.req.Name)
+	e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: true})
+	w.hinted()
+	w.served().isHeld()
 }
 
 func manyWaitersAreServed(e *env) {
@@ -127,14 +118,7 @@ func manyWaitersAreServed(e *env) {
 	const waiters = 8
 	served := make(chan *claim, waiters)
 	for i := range waiters {
-		p := e.p
-		if i%2 == 1 {
-			p = e.peer
-		}
-		w := e.wait(p, holder.req.Name)
-		if w == nil {
-			return
-		}
+		w := e.wait(e.either(i), holder.req.Name)
 		e.t.Go(func() { served <- w.served() })
 	}
 	last := holder
@@ -155,9 +139,6 @@ func manyWaitersAreServed(e *env) {
 func leavingWaiterBlocksNobody(e *env) {
 	holder := e.take(e.name())
 	head := e.wait(e.peer, holder.req.Name)
-	if head == nil {
-		return
-	}
 	next := e.wait(e.peer, holder.req.Name)
 	head.leave()
 	holder.release()
@@ -173,10 +154,7 @@ func leavingWaiterBlocksNobody(e *env) {
 // nothingIsMissed releases around the moment in which a waiter registers: it
 // either finds the name free when it asks after that, or is hinted.
 func nothingIsMissed(e *env) {
-	if _, ok := abstractions.As[abstractions.Waiter](e.peer); !ok {
-		e.t.Log("no Waiter here")
-		return
-	}
+	ability[abstractions.Waiter](e, e.peer)
 	for round := range 10 {
 		name := e.name()
 		holder := e.take(name)

@@ -1,7 +1,8 @@
-// Package netfault makes real faults between a real client and a real server:
-// a proxy on loopback through which their connections go, and processes that can
-// be stopped and killed. What package chaos does to requests inside a program,
-// this does below the client library, where timeouts, pools and reconnects are.
+// Package netfault makes real faults between a real client and a real server: a proxy
+// on loopback through which their connections go. What package chaos does to requests
+// inside a program, this does below the client library, where timeouts, pools and
+// reconnects are. For processes that are stopped and killed there is
+// abstractions/servertest.
 //
 //	proxy, err := netfault.Start("127.0.0.1:6379")
 //	provider, err := redislease.OpenURL(ctx, "redis://"+proxy.Addr())
@@ -21,8 +22,6 @@
 //	Reset            a firewall or a balancer forgets the connections and says so
 //	HalfOpen         the server has lost its connections and the client is not told:
 //	                 a failover, a NAT table that was cleared
-//	Process.Pause    a long garbage collection, a suspended virtual machine
-//	Process.Kill     out of memory, a power failure
 //
 // It is for tests: one process, loopback, no authentication.
 package netfault

@@ -2,10 +2,8 @@ package netfault_test
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,15 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/netfault"
 )
 
-const workerVariable = "NETFAULT_WORKER"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(workerVariable) != "" {
-		work()
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what should happen soon; silence is how long we listen to
 // find that nothing comes.
@@ -163,11 +153,4 @@ func start(t *testing.T) (*echo, *netfault.Proxy) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return e, p
-}
-
-func ended(t *testing.T, p *netfault.Process) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	return p.Wait(ctx)
 }

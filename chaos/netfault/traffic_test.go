@@ -14,13 +14,6 @@ import (
 	"github.com/distributedleasing/leasing/chaos/netfault"
 )
 
-func TestCrashBeforeAKillIsTold(t *testing.T) {
-	p, _ := spawn(t, "fail")
-	<-p.Done()
-	p.Kill()
-	assert.Error(t, ended(t, p), "it ended by itself, with status 3")
-}
-
 func TestPartitionKeepsWhatAClientSentBeforeItGaveUp(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

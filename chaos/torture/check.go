@@ -12,8 +12,8 @@ import (
 
 // overlaps finds those who trusted the name while somebody else did.
 func (n *named) overlaps() {
-	holds := slices.SortedStableFunc(slices.Values(n.holds), func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
-	var before Hold // whose trust lasts longest
+	holds := slices.SortedStableFunc(slices.Values(n.holds), func(a, b hold) int { return cmp.Compare(a.From, b.From) })
+	var before hold // whose trust lasts longest
 	var until time.Duration
 	for i, t := range holds {
 		if i > 0 && t.From < until {
@@ -29,7 +29,7 @@ func (n *named) overlaps() {
 
 // trustBefore is the end of a hold's trust, or of the exclusion that goes with
 // it if an operator has broken the lease.
-func trustBefore(t Hold, breaks []Operation) time.Duration {
+func trustBefore(t hold, breaks []operation) time.Duration {
 	end := t.trusted()
 	for _, b := range breaks {
 		if over := b.Return; b.Call < end && (over == 0 || over >= t.From) {
@@ -39,9 +39,9 @@ func trustBefore(t Hold, breaks []Operation) time.Duration {
 	return end
 }
 
-func immediateBreaks(operations []Operation) (breaks []Operation) {
+func immediateBreaks(operations []operation) (breaks []operation) {
 	for _, o := range operations {
-		if o.Verb == "break" && o.Immediate && (o.Result == ResultDone || o.Result == ResultUnknown) {
+		if o.Verb == "break" && o.Immediate && (o.Result == resultDone || o.Result == resultUnknown) {
 			breaks = append(breaks, o)
 		}
 	}
@@ -50,24 +50,24 @@ func immediateBreaks(operations []Operation) (breaks []Operation) {
 
 // seenBy are the operations that one layer saw. Clients know nothing of the breaks
 // that befall them: those are taken from below.
-func seenBy(operations []Operation, layer Layer) (seen []Operation) {
+func seenBy(operations []operation, layer layer) (seen []operation) {
 	for _, o := range operations {
-		if o.Layer == layer || o.Verb == "break" && o.Layer == LayerBackend {
+		if o.Layer == layer || o.Verb == "break" && o.Layer == layerBackend {
 			seen = append(seen, o)
 		}
 	}
 	return seen
 }
 
-func (o Operation) granted() bool { return o.Verb == "acquire" && o.Result == ResultDone }
+func (o operation) granted() bool { return o.Verb == "acquire" && o.Result == resultDone }
 
 // tokens finds grants whose token is not higher than that of every grant that
 // was over before they were asked for, and tokens of two claims.
-func (n *named) tokens(seen []Operation) {
-	grants := slices.DeleteFunc(slices.Clone(seen), func(o Operation) bool { return !o.granted() })
-	slices.SortStableFunc(grants, func(a, b Operation) int { return cmp.Compare(a.Call, b.Call) })
-	returns := slices.SortedStableFunc(slices.Values(grants), func(a, b Operation) int { return cmp.Compare(a.Return, b.Return) })
-	var highest Operation // of those that were over
+func (n *named) tokens(seen []operation) {
+	grants := slices.DeleteFunc(slices.Clone(seen), func(o operation) bool { return !o.granted() })
+	slices.SortStableFunc(grants, func(a, b operation) int { return cmp.Compare(a.Call, b.Call) })
+	returns := slices.SortedStableFunc(slices.Values(grants), func(a, b operation) int { return cmp.Compare(a.Return, b.Return) })
+	var highest operation // of those that were over
 	claims := map[int64]string{}
 	for _, o := range grants {
 		for returns[0].Return < o.Call {
@@ -88,10 +88,10 @@ func (n *named) tokens(seen []Operation) {
 
 // fence finds writes that the resource should have refused, or accepted.
 func (n *named) fence() {
-	var last Write            // that was accepted
+	var last write            // that was accepted
 	told := map[string]bool{} // one word for each claim is enough
 	for _, w := range n.writes {
-		broken := slices.ContainsFunc(n.breaks, func(b Operation) bool { return b.Call < w.Return })
+		broken := slices.ContainsFunc(n.breaks, func(b operation) bool { return b.Call < w.Return })
 		text := ""
 		switch {
 		case told[w.Claim]:
@@ -118,7 +118,7 @@ func (n *named) losses() {
 	for _, t := range n.holds {
 		late, told := n.h.late(t)
 		switch {
-		case t.Ending == EndingGivenUp || t.Ending == EndingAbandoned || t.Ending == EndingKilled:
+		case t.Ending == endingGivenUp || t.Ending == endingAbandoned || t.Ending == endingKilled:
 		case told && late > n.Patience:
 			n.violated(CheckLoss, t.Until, "the holder (worker %d, claim %s) heard of the end of its trust %s late", t.Worker, t.Claim, seconds(late))
 		case !told && n.end > t.Until+n.Patience:
@@ -135,7 +135,7 @@ func (n *named) answers() {
 			n.violated(CheckAnswer, o.Return, "%s of claim %s by worker %d was answered to the %s with a grant for %s, claim %s",
 				o.Verb, o.Claim, o.Worker, o.Layer, o.Stray, o.StrayClaim)
 		}
-		if o.Return == 0 && o.Result == ResultUnknown && n.h.Closed > 0 && !slices.Contains(n.h.Killed, o.Worker) {
+		if o.Return == 0 && o.Result == resultUnknown && n.h.Closed > 0 && !slices.Contains(n.h.Killed, o.Worker) {
 			n.violated(CheckHang, o.Call, "%s of claim %s by worker %d (%s) never returned", o.Verb, o.Claim, o.Worker, o.Layer)
 		}
 		if o.Overrun > n.Patience && !n.h.stopped(o) {
@@ -147,10 +147,10 @@ func (n *named) answers() {
 // ghosts finds claims that were granted after they had been released. A provider
 // need remember only the last claim that was given up of each name, so there must
 // be no other that may have been given up since.
-func (n *named) ghosts(seen []Operation) {
+func (n *named) ghosts(seen []operation) {
 	for _, o := range seen {
-		i := slices.IndexFunc(seen, func(r Operation) bool {
-			return r.Verb == "release" && r.Result == ResultDone && r.Claim == o.Claim && r.Return < o.Call && o.granted() && !forgotten(seen, r, o)
+		i := slices.IndexFunc(seen, func(r operation) bool {
+			return r.Verb == "release" && r.Result == resultDone && r.Claim == o.Claim && r.Return < o.Call && o.granted() && !forgotten(seen, r, o)
 		})
 		if i >= 0 {
 			n.violated(CheckGhost, o.Return, "claim %s was granted (token %d) after its release at %s, the last of the name", o.Claim, o.Token, seconds(seen[i].Return))
@@ -160,10 +160,10 @@ func (n *named) ghosts(seen []Operation) {
 
 // forgotten says whether another claim may have been given up between a release
 // and an acquire. A break names no claim.
-func forgotten(operations []Operation, release, acquire Operation) bool {
-	return slices.ContainsFunc(operations, func(o Operation) bool {
+func forgotten(operations []operation, release, acquire operation) bool {
+	return slices.ContainsFunc(operations, func(o operation) bool {
 		ends := o.Verb == "break" || o.Verb == "release" && o.Claim != release.Claim
-		over := o.Result != ResultUnknown && o.Return < release.Call
+		over := o.Result != resultUnknown && o.Return < release.Call
 		return ends && !over && o.Call <= acquire.Return
 	})
 }
@@ -177,7 +177,7 @@ func (n *named) unreleased() {
 		}
 	}
 	for _, o := range n.operations {
-		if o.Result == ResultReleased && o.Return < min(claims.of(o.Claim).left, broken) {
+		if o.Result == resultReleased && o.Return < min(claims.of(o.Claim).left, broken) {
 			n.violated(CheckRefusal, o.Return, "%s of claim %s was refused as that of a claim which was given up, and nobody had done so", o.Verb, o.Claim)
 		}
 	}
@@ -187,20 +187,20 @@ func (n *named) unreleased() {
 // then. Those of an unknown end are left alone.
 func (n *named) overdue() {
 	const unknown = math.MaxInt64 / 2
-	seen := seenBy(n.operations, LayerBackend)
+	seen := seenBy(n.operations, layerBackend)
 	ends := map[string]time.Duration{} // of each claim's leases, at the latest
 	for _, o := range seen {
 		switch {
 		case o.Verb != "acquire" && o.Verb != "renew":
-		case o.Result == ResultUnknown || o.Result == ResultDone && o.TTL == leasing.Infinite:
+		case o.Result == resultUnknown || o.Result == resultDone && o.TTL == leasing.Infinite:
 			ends[o.Claim] = unknown
-		case o.Result == ResultDone:
+		case o.Result == resultDone:
 			ends[o.Claim] = max(ends[o.Claim], o.Return+o.TTL)
 		}
 	}
 	for _, o := range seen {
 		end, ok := ends[o.Holder]
-		if ok && o.Result == ResultHeld && o.Call > end+n.Drift+n.Precision {
+		if ok && o.Result == resultHeld && o.Call > end+n.drift+n.precision {
 			n.violated(CheckLeak, o.Return, "claim %s was refused because of claim %s, whose lease had run out %s before", o.Claim, o.Holder, seconds(o.Call-end))
 			delete(ends, o.Holder) // one word for each lease is enough
 		}

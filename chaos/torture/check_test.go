@@ -15,7 +15,7 @@ const (
 	ttl = 1000 * ms
 )
 
-var options = torture.VerifyOptions{Drift: 10 * ms, Patience: 500 * ms, MaxSearchSteps: 100_000}
+var options = torture.VerifyOptions{Drift: 10 * ms, Options: torture.Options{Patience: 500 * ms, MaxSearchSteps: 100_000}}
 
 // checks are those that a history violates.
 func checks(h torture.History, options torture.VerifyOptions) (all []torture.Check) {

@@ -42,17 +42,17 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	if err != nil {
 		return nil, err
 	}
-	backend := &recorder{Provider: provider, layer: LayerBackend, worker: worker, clock: clock, journal: journal, number: new(atomic.Int64)}
+	backend := &recorder{Provider: provider, layer: layerBackend, worker: worker, clock: clock, journal: journal, number: new(atomic.Int64)}
 	plan := o.Plan
 	plan.Seed = seedFor(worker, plan.Seed, o.Seed)
 	faults, err := chaos.Wrap(backend, plan, chaos.Options{Owner: owner(worker), Observer: func(i chaos.Injection) {
-		journal.enter(Fault{At: clock.at(i.At), Worker: worker, Name: i.Name, Verb: string(i.Op), Kind: string(i.Kind), Rule: i.Rule})
+		journal.enter(fault{At: clock.at(i.At), Worker: worker, Name: i.Name, Verb: string(i.Op), Kind: string(i.Kind), Rule: i.Rule})
 	}})
 	if err != nil {
 		return nil, errors.Join(err, provider.Close())
 	}
 	seen := *backend
-	seen.Provider, seen.layer = faults, LayerClient
+	seen.Provider, seen.layer = faults, layerClient
 	return &client{&seen, faults}, nil
 }
 

@@ -5,12 +5,14 @@
 // they ask and are told. Then the history is checked. The check knows nothing of
 // how leases work inside: it reads what was promised, and what happened.
 //
-//	report, err := torture.Run(ctx, torture.Options{
-//		Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.OpenURL(ctx, url) },
-//		Plan: chaos.LostReplies(chaos.LostRepliesOptions{}),
-//		For:  time.Minute,
-//	})
-//	fmt.Println(report)
+//	func TestTorture(t *testing.T) {
+//		torture.Test(t, torture.Options{
+//			Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.OpenURL(ctx, url) },
+//			Plan: chaos.LostReplies(chaos.LostRepliesOptions{}),
+//		})
+//	}
+//
+// Run is the same for programs, and Report.Err its verdict.
 //
 // Workers are goroutines, or with Options.Process processes, some of which are
 // stopped past their TTL and some killed. In virtual time (testing/synctest) over
@@ -50,7 +52,7 @@
 // the fence. The same goes for a process that was stopped: its trust has ended by
 // the clock, whatever it still believes.
 //
-// Inspect, List and History, and breaks that name a token, are not asked for: that is
+// Inspect, List and history, and breaks that name a token, are not asked for: that is
 // the conformance suite's (abstractions/providertest).
 //
 // A run that breaks an assumption on purpose (a server that forgets its leases, a

@@ -65,10 +65,10 @@ func TestNamesAreFreeWithinWhatIsStated_memory(t *testing.T) {
 		return changed{Provider: p, caps: func(c *leasing.Capabilities) { c.Lateness.Fixed = 7 * time.Second }}
 	})
 	require.Empty(t, report.Violations)
-	require.Len(t, report.History.Free, report.Names)
-	for _, f := range report.History.Free {
-		require.Equal(t, 4*time.Second+230*ms+7*time.Second+3*time.Second, f.By-report.History.Closed)
-		require.GreaterOrEqual(t, f.At, report.History.Closed)
+	require.Len(t, report.History().Free, report.Names)
+	for _, f := range report.History().Free {
+		require.Equal(t, 4*time.Second+230*ms+7*time.Second+3*time.Second, f.By-report.History().Closed)
+		require.GreaterOrEqual(t, f.At, report.History().Closed)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestNothingIsLeftBehind_memory(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 5, opened.Load(), "the workers', one to rehearse, and one to take the names")
 		require.EqualValues(t, 5, closed.Load())
-		for _, f := range report.History.Free {
+		for _, f := range report.History().Free {
 			record, err := memory.Inspect(t.Context(), abstractions.InspectRequest{Name: f.Name})
 			require.NoError(t, err)
 			require.False(t, record.Held, f.Name)
@@ -197,7 +197,7 @@ func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 
 // Who crashes takes no leave: its lease runs out, while others wait for the name.
 func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
-	h := virtual(t, torture.Options{For: 5 * minute, Seed: 1}, nil).History
+	h := virtual(t, torture.Options{For: 5 * minute, Seed: 1}, nil).History()
 	left := map[string]bool{}
 	for _, one := range h.Holds {
 		if one.Ending == torture.EndingAbandoned {
@@ -255,6 +255,10 @@ func TestVerdict(t *testing.T) {
 	} {
 		require.Equal(t, want, r.Verdict())
 		require.Equal(t, len(r.Violations) == 0, r.OK())
+		require.Equal(t, want == "no violation", r.Err() == nil)
+		if err := r.Err(); err != nil {
+			require.ErrorContains(t, err, want)
+		}
 		require.Equal(t, len(r.Undecided), strings.Count(r.String(), "n (client)"), want)
 	}
 }

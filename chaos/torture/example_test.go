@@ -33,19 +33,12 @@ func ExampleRun() {
 // failure shows the same failure again. (A test of yours would have another name.)
 func TestExampleInVirtualTime_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		report, err := torture.Run(context.Background(), torture.Options{
+		torture.Test(t, torture.Options{
 			Open: torture.Share(memlease.New(memlease.Options{})), // made inside, like all that tells the time
 			Plan: chaos.Partition(chaos.PartitionOptions{}),
 			For:  10 * time.Minute,
 			Seed: 42, Repeatable: true,
 			Patience: 100 * time.Millisecond, // no machine is slow in virtual time
-			Command:  "go test -run " + t.Name(),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !report.OK() {
-			t.Errorf("\n%s", report)
-		}
 	})
 }

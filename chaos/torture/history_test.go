@@ -13,7 +13,7 @@ import (
 // history is that of a run under a plan.
 func history(t *testing.T, plan string) *torture.History {
 	t.Helper()
-	return under(t, plan, torture.Options{For: minute, Workers: 12}).History
+	return under(t, plan, torture.Options{For: minute, Workers: 12}).History()
 }
 
 // count is how many operations a layer saw with a result.
@@ -83,7 +83,7 @@ func TestTrustIsTheManagersOwnWord_memory(t *testing.T) {
 
 func TestFaultsEndWithTheRun_memory(t *testing.T) {
 	for _, plan := range chaos.Names() {
-		h := under(t, plan, torture.Options{For: minute / 6}).History
+		h := under(t, plan, torture.Options{For: minute / 6}).History()
 		for _, f := range h.Faults {
 			require.LessOrEqual(t, f.At, h.FaultsEnd, "%s: %s", plan, f.Kind)
 		}

@@ -75,7 +75,7 @@ const listed = 100
 // WriteHTML writes the report as a page that needs nothing else: what came out,
 // and a timeline of the names with their holders and the faults.
 func (r *Report) WriteHTML(w io.Writer) error {
-	h := r.History
+	h := r.history
 	p := page{Report: r, Title: fmt.Sprintf("%s under %s", r.Provider, r.planName()), Unlisted: max(0, len(r.Violations)-listed)}
 	for i, v := range r.Violations[:len(r.Violations)-p.Unlisted] {
 		p.Listed = append(p.Listed, finding{v, i + 1})
@@ -96,7 +96,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 
 // closeUp shows the first violation of a name, and what happened to it a TTL before
 // and after. It is nil if there is none, or if the whole run shows as much.
-func closeUp(h *History, findings []finding, end time.Duration) *chart {
+func closeUp(h *history, findings []finding, end time.Duration) *chart {
 	i := slices.IndexFunc(findings, func(f finding) bool { return f.Name != "" })
 	if i < 0 || h.TTL == 0 || end < 4*h.TTL {
 		return nil
@@ -107,7 +107,7 @@ func closeUp(h *History, findings []finding, end time.Duration) *chart {
 }
 
 // newChart lays out some names from one time to another. The marks' IDs begin with prefix.
-func newChart(prefix string, h *History, findings []finding, names []string, from, to time.Duration) chart {
+func newChart(prefix string, h *history, findings []finding, names []string, from, to time.Duration) chart {
 	c := chart{Dense: len(names) > 40, from: from, to: to, Width: int(min(max((to-from).Seconds()*60, 1150), 7200))}
 	rows := map[string]*row{}
 	for _, name := range append([]string{""}, names...) {
@@ -171,7 +171,7 @@ func (c *chart) ticks() {
 	}
 }
 
-func (t Hold) describe(h *History) string {
+func (t hold) describe(h *history) string {
 	text := fmt.Sprintf("%s, worker %d, claim %s, token %d: trusted from %s until %s, %s",
 		t.Name, t.Worker, t.Claim, t.Token, seconds(t.From), seconds(t.trusted()), t.Ending)
 	if t.Reason != "" {
@@ -185,7 +185,7 @@ func (t Hold) describe(h *History) string {
 
 // injected says whether it is a fault of the plan, rather than one that befell a
 // process or server.
-func (f Fault) injected() bool { return f.Worker >= 0 }
+func (f fault) injected() bool { return f.Worker >= 0 }
 
 // workerColor goes around the circle of colors by the golden angle: neighbours differ.
 func workerColor(i int) template.CSS {
@@ -210,7 +210,7 @@ func kindOf(kind string) swatch {
 }
 
 // swatches are the colors of the workers that held a lease.
-func swatches(h *History) (workers []swatch) {
+func swatches(h *history) (workers []swatch) {
 	var held []int
 	for _, t := range h.Holds {
 		held = append(held, t.Worker)

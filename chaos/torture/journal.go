@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// journal takes what a run records: an Operation, Hold, Write, Fault or Violation.
+// journal takes what a run records: an operation, hold, write, fault or Violation.
 // Operations and holds are entered when they begin and again as they go on, so that
 // those of a process that is killed are not lost. It is safe for concurrent use.
 type journal interface{ enter(what any) }
@@ -16,12 +16,12 @@ type journal interface{ enter(what any) }
 // recording is the journal of a run.
 type recording struct {
 	mu         sync.Mutex
-	operations map[place]Operation
-	holds      map[string]Hold // by claim
-	writes     []Write
-	faults     []Fault
+	operations map[place]operation
+	holds      map[string]hold // by claim
+	writes     []write
+	faults     []fault
 	found      []Violation
-	stops      []Stop
+	stops      []stop
 	dead       []int
 }
 
@@ -29,20 +29,20 @@ type recording struct {
 type place struct{ worker, number int }
 
 func newRecording() *recording {
-	return &recording{operations: map[place]Operation{}, holds: map[string]Hold{}}
+	return &recording{operations: map[place]operation{}, holds: map[string]hold{}}
 }
 
 func (b *recording) enter(what any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := what.(type) {
-	case Operation:
+	case operation:
 		b.operations[place{e.Worker, e.Number}] = e
-	case Hold:
+	case hold:
 		b.holds[e.Claim] = e
-	case Write:
+	case write:
 		b.writes = append(b.writes, e)
-	case Fault:
+	case fault:
 		b.faults = append(b.faults, e)
 	case Violation:
 		b.found = append(b.found, e)
@@ -50,10 +50,10 @@ func (b *recording) enter(what any) {
 }
 
 // history is what was entered so far, in order, and with labels for the claims' IDs.
-func (b *recording) history() *History {
+func (b *recording) history() *history {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := &History{Writes: slices.Clone(b.writes), Faults: slices.Clone(b.faults), Stops: slices.Clone(b.stops), Killed: slices.Clone(b.dead)}
+	h := &history{Writes: slices.Clone(b.writes), Faults: slices.Clone(b.faults), Stops: slices.Clone(b.stops), Killed: slices.Clone(b.dead)}
 	for _, o := range b.operations {
 		h.Operations = append(h.Operations, o)
 	}
@@ -78,14 +78,14 @@ func (b *recording) count() (p Progress) {
 	defer b.mu.Unlock()
 	p.Faults, p.Operations, p.Grants = len(b.faults), len(b.operations), len(b.holds)
 	for _, t := range b.holds {
-		if t.Ending == EndingLost {
+		if t.Ending == endingLost {
 			p.Losses++
 		}
 	}
 	return p
 }
 
-func (b *recording) stopped(s Stop) {
+func (b *recording) stopped(s stop) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stops = append(b.stops, s)
@@ -98,7 +98,7 @@ func (b *recording) killed(worker int, at time.Duration) {
 	b.dead = append(b.dead, worker)
 	for claim, t := range b.holds {
 		if t.Worker == worker && t.Ending == "" {
-			t.Ending = EndingKilled
+			t.Ending = endingKilled
 			t.endAt(at)
 			b.holds[claim] = t
 		}
@@ -112,12 +112,12 @@ type holdRecorder struct {
 	journal journal
 
 	mu   sync.Mutex
-	hold Hold
+	hold hold
 }
 
 // observe is the lease's observer.
 func (h *holdRecorder) observe(e leasing.Event) {
-	h.change(func(t *Hold) {
+	h.change(func(t *hold) {
 		switch e.Kind {
 		case leasing.EventAcquired, leasing.EventRenewed:
 			t.Until = max(t.Until, h.clock.at(e.Time)+e.Remaining)
@@ -131,15 +131,15 @@ func (h *holdRecorder) observe(e leasing.Event) {
 
 // begin is when the acquire has returned.
 func (h *holdRecorder) begin(l leasing.Lease) {
-	h.change(func(t *Hold) {
+	h.change(func(t *hold) {
 		t.From, t.Claim, t.Token = h.clock.now(), l.ID(), l.Token()
 		t.Until = max(t.Until, t.From+l.Remaining()) // the event may come later
 	})
 }
 
 // end is when the holder stops, for the reason given.
-func (h *holdRecorder) end(why Ending) {
-	h.change(func(t *Hold) {
+func (h *holdRecorder) end(why ending) {
+	h.change(func(t *hold) {
 		t.Ending = why
 		t.endAt(h.clock.now())
 	})
@@ -147,21 +147,21 @@ func (h *holdRecorder) end(why Ending) {
 
 // told is when the holder sees that its lease is lost.
 func (h *holdRecorder) told(at time.Duration) {
-	h.change(func(t *Hold) {
-		t.Ending, t.Told = EndingLost, at
+	h.change(func(t *hold) {
+		t.Ending, t.Told = endingLost, at
 		t.endAt(at)
 	})
 }
 
 // endAt ends a hold, unless it has ended before.
-func (t *Hold) endAt(at time.Duration) {
+func (t *hold) endAt(at time.Duration) {
 	if t.End == 0 || at < t.End {
 		t.End = at
 	}
 }
 
 // change enters a change. A lease that its holder does not know of yet is not entered.
-func (h *holdRecorder) change(what func(*Hold)) {
+func (h *holdRecorder) change(what func(*hold)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	what(&h.hold)

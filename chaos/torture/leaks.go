@@ -32,7 +32,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 		var held []string
 		for _, name := range left {
 			if refusals[name] = r.take(ctx, provider, name, ids[name]); refusals[name] == nil {
-				r.free = append(r.free, FreeAt{Name: name, At: r.now(), By: by})
+				r.free = append(r.free, freeAt{Name: name, At: r.now(), By: by})
 			} else {
 				held = append(held, name)
 			}
@@ -44,7 +44,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 		if refusal := refusals[name]; refusal != nil && !errors.Is(refusal, leasing.ErrHeld) {
 			return fmt.Errorf("whether %q became free can't be told: %w", name, refusal)
 		}
-		r.free = append(r.free, FreeAt{Name: name, By: by})
+		r.free = append(r.free, freeAt{Name: name, By: by})
 	}
 	return context.Cause(ctx)
 }

@@ -61,7 +61,7 @@ func (s *search) model() porcupine.Model {
 
 // move is an operation in the search for an order.
 type move struct {
-	Operation
+	operation
 	open bool // its outcome is unknown, and it may land at any time from its call on
 }
 
@@ -94,9 +94,9 @@ func (l lease) step(o move, drift time.Duration) (bool, lease) {
 
 func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
 	switch {
-	case o.Result == ResultHeld: // by somebody else: a claim is no obstacle to itself
+	case o.Result == resultHeld: // by somebody else: a claim is no obstacle to itself
 		return l.claim == o.Holder && o.Holder != o.Claim, l
-	case o.Result == ResultUnknown && l.claim == o.Claim:
+	case o.Result == resultUnknown && l.claim == o.Claim:
 		return l.deferred(o)
 	case l.claim == o.Claim && (l.token == 0 || o.Token == l.token || l.runsOut > latest):
 		if l.breaking || o.Token != l.token && (l.token != 0 || o.Token <= l.last) {
@@ -104,9 +104,9 @@ func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
 		}
 		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, l.now+o.TTL-drift)
 		return true, l
-	case o.Result == ResultUnknown && l.blocks(latest):
+	case o.Result == resultUnknown && l.blocks(latest):
 		return l.deferred(o)
-	case l.blocks(latest), o.Result == ResultDone && o.Token <= l.last:
+	case l.blocks(latest), o.Result == resultDone && o.Token <= l.last:
 		return false, l
 	}
 	if l.claim != "" && !l.mayEnd() {
@@ -127,7 +127,7 @@ func (l lease) mayEnd() bool { return l.votes && l.token == 0 }
 
 func (l lease) renew(o move, latest, drift time.Duration) (bool, lease) {
 	mine := l.claim == o.Claim && l.token == o.Token // not an earlier lease of a claim that came back
-	if o.Result == ResultDone {
+	if o.Result == resultDone {
 		l.runsOut = l.now + o.TTL - drift
 		return mine && !l.breaking, l
 	}

@@ -14,8 +14,8 @@ const never = math.MaxInt64
 
 // linearizable looks for an order of what one layer saw. There may be none, or the
 // effort may not be enough.
-func (n *named) linearizable(layer Layer, seen []Operation) {
-	search := &search{drift: n.Drift, votes: n.Votes, steps: n.MaxSearchSteps}
+func (n *named) linearizable(layer layer, seen []operation) {
+	search := &search{drift: n.drift, votes: n.Votes, steps: n.MaxSearchSteps}
 	moves := moves(settled(seen, n.operations))
 	switch ok := porcupine.CheckOperations(search.model(), moves); {
 	case ok:
@@ -27,7 +27,7 @@ func (n *named) linearizable(layer Layer, seen []Operation) {
 }
 
 // moves are the steps for one name.
-func moves(operations []Operation) []porcupine.Operation {
+func moves(operations []operation) []porcupine.Operation {
 	last := time.Duration(0)
 	all := newClaims(operations)
 	steps := make([]porcupine.Operation, 0, len(operations)+1)
@@ -38,7 +38,7 @@ func moves(operations []Operation) []porcupine.Operation {
 		}
 	}
 	// The end comes after all that has ended: what is still open then had no effect.
-	end := move{Operation: Operation{Verb: theEnd, Call: last + 1, Return: never}}
+	end := move{operation: operation{Verb: theEnd, Call: last + 1, Return: never}}
 	return append(steps, porcupine.Operation{Input: end, Call: int64(end.Call), Return: never})
 }
 
@@ -47,15 +47,15 @@ const theEnd = "end"
 // settled leaves out the refusals that name a claim as the holder whose own attempt
 // was under way at the time, and was refused. A backend of several nodes may have had
 // the votes of most, and taken them back.
-func settled(seen, operations []Operation) []Operation {
-	refused := map[string][]Operation{} // attempts by claim
+func settled(seen, operations []operation) []operation {
+	refused := map[string][]operation{} // attempts by claim
 	for _, o := range operations {
-		if o.Verb == "acquire" && o.Result == ResultHeld {
+		if o.Verb == "acquire" && o.Result == resultHeld {
 			refused[o.Claim] = append(refused[o.Claim], o)
 		}
 	}
-	return slices.DeleteFunc(seen, func(o Operation) bool {
-		return o.Result == ResultHeld && o.Holder != o.Claim && slices.ContainsFunc(refused[o.Holder], func(attempt Operation) bool {
+	return slices.DeleteFunc(seen, func(o operation) bool {
+		return o.Result == resultHeld && o.Holder != o.Claim && slices.ContainsFunc(refused[o.Holder], func(attempt operation) bool {
 			return attempt.Call <= o.Return && attempt.Return >= o.Call
 		})
 	})
@@ -93,7 +93,7 @@ func (all claims) of(id string) *claim {
 	return all[id]
 }
 
-func newClaims(operations []Operation) claims {
+func newClaims(operations []operation) claims {
 	all := claims{}
 	for _, o := range operations {
 		c := all.of(o.Claim)
@@ -101,16 +101,16 @@ func newClaims(operations []Operation) claims {
 			c.left = min(c.left, o.Call)
 		}
 		switch {
-		case o.Result == ResultHeld:
+		case o.Result == resultHeld:
 			holder := all.of(o.Holder)
 			holder.held = max(holder.held, o.Return)
-		case o.Result == ResultDone && (o.Verb == "acquire" || o.Verb == "renew"):
+		case o.Result == resultDone && (o.Verb == "acquire" || o.Verb == "renew"):
 			c.held = max(c.held, o.Return)
-		case o.Result == ResultDone && o.Verb == "release":
+		case o.Result == resultDone && o.Verb == "release":
 			c.released = max(c.released, o.Return)
-		case o.Result == ResultUnknown && o.Verb == "release":
+		case o.Result == resultUnknown && o.Verb == "release":
 			c.leaving = min(c.leaving, o.Call)
-		case o.Result == ResultUnknown && o.Verb == "acquire":
+		case o.Result == resultUnknown && o.Verb == "acquire":
 			c.tried = append(c.tried, o.Call)
 		}
 	}
@@ -126,21 +126,21 @@ func (c *claim) cameBack() bool { return c.held > c.left }
 // explains says whether an acquire of unknown outcome is among the first so many of
 // its claim as there may have been leases of it, one after the other, until it was
 // last seen.
-func (c *claim) explains(o Operation) bool {
+func (c *claim) explains(o operation) bool {
 	rank, _ := slices.BinarySearch(c.tried, o.Call)
 	return o.TTL <= 0 || rank < 2+int((c.held-c.tried[0])/o.TTL)
 }
 
 // move is an operation as the search takes it, and whether it matters: what fits
 // any order does not.
-func (all claims) move(o Operation) (m move, matters bool) {
-	m = move{Operation: o}
+func (all claims) move(o operation) (m move, matters bool) {
+	m = move{operation: o}
 	switch o.Result {
-	case ResultRefused, ResultReleased:
+	case resultRefused, resultReleased:
 		return m, false
-	case ResultHeld:
+	case resultHeld:
 		return m, o.Holder != ""
-	case ResultDone, ResultLost:
+	case resultDone, resultLost:
 		return m, true
 	}
 	m.Return, m.open = never, true
@@ -163,8 +163,8 @@ func (all claims) move(o Operation) (m move, matters bool) {
 }
 
 // noOrder says how far the longest order came, and what did not fit behind it.
-func (n *named) noOrder(layer Layer, steps []porcupine.Operation) {
-	again := &search{drift: n.Drift, votes: n.Votes, steps: n.MaxSearchSteps}
+func (n *named) noOrder(layer layer, steps []porcupine.Operation) {
+	again := &search{drift: n.drift, votes: n.Votes, steps: n.MaxSearchSteps}
 	_, info := porcupine.CheckOperationsVerbose(again.model(), steps, 0)
 	var longest []int
 	for _, order := range info.PartialLinearizations()[0] {
@@ -175,7 +175,7 @@ func (n *named) noOrder(layer Layer, steps []porcupine.Operation) {
 	reached, placed := lease{votes: n.Votes}, make(map[int]bool, len(longest))
 	for _, i := range longest {
 		placed[i] = true
-		_, reached = reached.step(steps[i].Input.(move), n.Drift)
+		_, reached = reached.step(steps[i].Input.(move), n.drift)
 	}
 	first := len(steps) - 1
 	for i := range steps {
@@ -183,11 +183,11 @@ func (n *named) noOrder(layer Layer, steps []porcupine.Operation) {
 			first = i
 		}
 	}
-	o := steps[first].Input.(move).Operation
+	o := steps[first].Input.(move).operation
 	n.violated(CheckLinearizable, min(o.Return, o.Call+time.Hour), "no order explains what the %s saw: %s does not fit where %s", layer, o, reached)
 }
 
-func (o Operation) String() string {
+func (o operation) String() string {
 	text := fmt.Sprintf("%s of claim %s by worker %d (%s to %s): %s", o.Verb, o.Claim, o.Worker, seconds(o.Call), seconds(o.Return), o.Result)
 	if o.Token > 0 {
 		text += fmt.Sprintf(", token %d", o.Token)

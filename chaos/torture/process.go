@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +15,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
-	"github.com/distributedleasing/leasing/chaos/netfault"
 )
 
 // workerVariable makes a process a worker.
@@ -46,11 +47,17 @@ func (j job) MarshalJSON() ([]byte, error) {
 	}{plain(j), numbers})
 }
 
+func init() { // what is sent as an interface
+	for _, one := range []any{operation{}, hold{}, write{}, fault{}, Violation{}} {
+		gob.Register(one)
+	}
+}
+
 // process is a worker process, as the run sees it. The worker calls its methods by
 // package net/rpc, over its standard input and output; so they are exported, and have
 // two arguments.
 type process struct {
-	*netfault.Process
+	*servertest.Process
 	r           *run
 	job         job
 	faultsEnded context.Context // ends when the faults are to end
@@ -95,11 +102,13 @@ func (p *process) FaultsEnded(int, *int) error { <-p.faultsEnded.Done(); return 
 func (p *process) Stopped(int, *int) error { <-p.stopped.Done(); return nil }
 
 // Ask asks the resource for a write.
-func (p *process) Ask(w Write, answer *Write) error {
+func (p *process) Ask(asked any, answer *any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.r.options.Patience)
 	defer cancel()
+	w := asked.(write)
+	err := p.r.resource.write(ctx, &w)
 	*answer = w
-	return p.r.resource.write(ctx, answer)
+	return err
 }
 
 // Fail says why the worker ends.
@@ -108,13 +117,8 @@ func (p *process) Fail(why string, _ *int) error {
 	return nil
 }
 
-// The others enter something into the journal.
-
-func (p *process) Operation(o Operation, _ *int) error { p.r.recording.enter(o); return nil }
-func (p *process) Hold(t Hold, _ *int) error           { p.r.recording.enter(t); return nil }
-func (p *process) Write(w Write, _ *int) error         { p.r.recording.enter(w); return nil }
-func (p *process) Fault(f Fault, _ *int) error         { p.r.recording.enter(f); return nil }
-func (p *process) Violation(v Violation, _ *int) error { p.r.recording.enter(v); return nil }
+// Enter enters something into the journal.
+func (p *process) Enter(what any, _ *int) error { p.r.recording.enter(what); return nil }
 
 // spawn starts worker process number index.
 func (r *run) spawn(index int) (*process, error) {
@@ -134,7 +138,7 @@ func (r *run) spawn(index int) (*process, error) {
 		return nil, errors.Join(err, in.Close(), toWorker.Close())
 	}
 	cmd.Stdin, cmd.Stdout = in, out
-	p.Process, err = netfault.StartProcess(cmd)
+	p.Process, err = servertest.StartProcess(cmd)
 	_, _ = in.Close(), out.Close() // the process has its own
 	line := pipes{fromWorker, toWorker}
 	if err != nil {
@@ -242,6 +246,6 @@ func (r *run) suspend(ctx context.Context, p *process, d time.Duration) {
 	}
 	pause(ctx, d)
 	_ = p.Resume() // it may have ended
-	r.recording.stopped(Stop{Worker: p.job.Index, From: from, To: r.now()})
-	r.recording.enter(Fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.job.Index), Rule: "process"})
+	r.recording.stopped(stop{Worker: p.job.Index, From: from, To: r.now()})
+	r.recording.enter(fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.job.Index), Rule: "process"})
 }

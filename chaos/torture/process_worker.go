@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/rpc"
 	"os"
-	"reflect"
 	"time"
 
 	"github.com/distributedleasing/leasing"
@@ -34,14 +33,16 @@ func WorkerMain(open func(ctx context.Context) (leasing.Provider, error)) {
 type remote struct{ *rpc.Client }
 
 // enter returns when the run has it.
-func (r remote) enter(what any) { _ = r.Call("Run."+reflect.TypeOf(what).Name(), what, nil) }
+func (r remote) enter(what any) { _ = r.Call("Run.Enter", &what, nil) }
 
-func (r remote) write(ctx context.Context, w *Write) error {
-	var answer Write
-	call := r.Go("Run.Ask", *w, &answer, make(chan *rpc.Call, 1))
+func (r remote) write(ctx context.Context, w *write) error {
+	var asked, answer any = *w, nil
+	call := r.Go("Run.Ask", &asked, &answer, make(chan *rpc.Call, 1))
 	select {
 	case <-call.Done:
-		w.Order, w.Accepted = answer.Order, answer.Accepted
+		if call.Error == nil {
+			*w = answer.(write)
+		}
 		return call.Error
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -16,7 +16,7 @@ import (
 // recorder is a provider that enters what it is asked and what it is told.
 type recorder struct {
 	leasing.Provider
-	layer   Layer
+	layer   layer
 	worker  int
 	clock   *clock
 	journal journal
@@ -26,15 +26,15 @@ type recorder struct {
 // call is an operation under way.
 type call struct {
 	r         *recorder
-	operation Operation
+	operation operation
 	ended     atomic.Int64 // when its context did, if it has
 	stop      func() bool  // watching for that
 }
 
 // begin enters what is asked, all of it: the process may be killed before it is told
 // anything.
-func (r *recorder) begin(ctx context.Context, o Operation) *call {
-	o.Worker, o.Number, o.Layer, o.Call, o.Result = r.worker, int(r.number.Add(1)), r.layer, r.clock.now(), ResultUnknown
+func (r *recorder) begin(ctx context.Context, o operation) *call {
+	o.Worker, o.Number, o.Layer, o.Call, o.Result = r.worker, int(r.number.Add(1)), r.layer, r.clock.now(), resultUnknown
 	c := &call{r: r, operation: o}
 	r.journal.enter(o)
 	c.stop = context.AfterFunc(ctx, func() { c.ended.Store(int64(r.clock.now())) })
@@ -49,7 +49,7 @@ func (c *call) end(grant abstractions.Grant, err error) {
 			o.Overrun = o.Return - ended
 		}
 	}
-	o.Result, o.Token = result(err), cmp.Or(grant.Token, o.Token)
+	o.Result, o.Token = resultOf(err), cmp.Or(grant.Token, o.Token)
 	if err != nil {
 		o.Error = err.Error()
 	} else if grant.TTL > 0 {
@@ -58,32 +58,31 @@ func (c *call) end(grant abstractions.Grant, err error) {
 	if grant.ID != "" && (grant.Name != o.Name || grant.ID != o.Claim) {
 		o.Stray, o.StrayClaim = grant.Name, grant.ID
 	}
-	held := (*leasing.HeldError)(nil)
-	if errors.As(err, &held) && held.Holder.Held && !held.Holder.Unconfirmed {
+	if held, is := errors.AsType[*leasing.HeldError](err); is && held.Holder.Held && !held.Holder.Unconfirmed {
 		o.Holder = held.Holder.ID
 	}
 	c.r.journal.enter(*o)
 }
 
-// result sorts errors as the provider's contract does.
-func result(err error) Result {
+// resultOf sorts errors as the provider's contract does.
+func resultOf(err error) result {
 	switch {
 	case err == nil:
-		return ResultDone
+		return resultDone
 	case errors.Is(err, leasing.ErrHeld):
-		return ResultHeld
+		return resultHeld
 	case errors.Is(err, leasing.ErrLost):
-		return ResultLost
+		return resultLost
 	case errors.Is(err, leasing.ErrReleased):
-		return ResultReleased
+		return resultReleased
 	case abstractions.NotApplied(err):
-		return ResultRefused
+		return resultRefused
 	}
-	return ResultUnknown
+	return resultUnknown
 }
 
 func (r *recorder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	c := r.begin(ctx, Operation{Verb: "acquire", Name: req.Name, Claim: req.ID, TTL: req.TTL})
+	c := r.begin(ctx, operation{Verb: "acquire", Name: req.Name, Claim: req.ID, TTL: req.TTL})
 	grant, err := r.Provider.Acquire(ctx, req)
 	c.end(grant, err)
 	return grant, err
@@ -97,19 +96,19 @@ func (r *recorder) Renew(ctx context.Context, req abstractions.RenewRequest) (ab
 }
 
 // renewal has the token of the lease that is meant.
-func renewal(req abstractions.RenewRequest) Operation {
-	return Operation{Verb: "renew", Name: req.Name, Claim: req.ID, TTL: req.TTL, Token: req.Token}
+func renewal(req abstractions.RenewRequest) operation {
+	return operation{Verb: "renew", Name: req.Name, Claim: req.ID, TTL: req.TTL, Token: req.Token}
 }
 
 func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	c := r.begin(ctx, Operation{Verb: "release", Name: req.Name, Claim: req.ID})
+	c := r.begin(ctx, operation{Verb: "release", Name: req.Name, Claim: req.ID})
 	err := r.Provider.Release(ctx, req)
 	c.end(abstractions.Grant{}, err)
 	return err
 }
 
 func (r *recorder) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
-	c := r.begin(ctx, Operation{Verb: "break", Name: req.Name, Immediate: req.Immediate})
+	c := r.begin(ctx, operation{Verb: "break", Name: req.Name, Immediate: req.Immediate})
 	result, err := r.Provider.Break(ctx, req)
 	c.end(abstractions.Grant{Token: result.Token}, err)
 	return result, err

@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -13,36 +12,44 @@ import (
 
 // Report is what a run has come to.
 type Report struct {
-	Provider string        `json:"provider"`
-	Plan     string        `json:"plan,omitempty"`
-	Seed     uint64        `json:"seed"`
-	Workers  int           `json:"workers"`
-	Names    int           `json:"names"`
-	For      time.Duration `json:"for"`
-	TTL      time.Duration `json:"ttl"`
+	Provider string
+	Plan     string
+	Seed     uint64
+	Workers  int
+	Names    int
+	For      time.Duration
+	TTL      time.Duration
 	// AssumptionsBroken is as in the Options.
-	AssumptionsBroken bool   `json:"assumptions_broken,omitempty"`
-	Command           string `json:"command,omitempty"`
+	AssumptionsBroken bool
+	Command           string
 
-	Grants   int            `json:"grants"`   // to workers
-	Renewals int            `json:"renewals"` // successful
-	Endings  map[Ending]int `json:"endings"`
-	Accepted int            `json:"accepted"` // writes
-	Stale    int            `json:"stale"`    // writes refused
-	Faults   map[string]int `json:"faults"`   // of the plan, by kind
+	Grants   int            // to workers
+	Renewals int            // successful
+	Endings  map[string]int // given up, lost, abandoned (by a crash), killed
+	Accepted int            // writes
+	Stale    int            // writes refused
+	Faults   map[string]int // of the plan, by kind
 	// Disturbances are those of Options.Disturb.
-	Disturbances map[string]int `json:"disturbances,omitempty"`
-	Lateness     Distribution   `json:"lateness"` // of the word of a loss, after the end of trust
-	Freed        time.Duration  `json:"freed"`    // from the last client's end until the last name was free
-	Undecided    []string       `json:"undecided,omitempty"`
+	Disturbances map[string]int
+	Lateness     Distribution  // of the word of a loss, after the end of trust
+	Freed        time.Duration // from the last client's end until the last name was free
+	Undecided    []string
 
-	Violations []Violation `json:"violations"`
-	History    *History    `json:"history"`
+	Violations []Violation
+	history    *history
 }
 
 // OK says that there is no violation. A search that was not finished is none, but
 // see Undecided.
 func (r *Report) OK() bool { return len(r.Violations) == 0 }
+
+// Err is nil if there is no violation and nothing is undecided. Its text is the report.
+func (r *Report) Err() error {
+	if r.OK() && len(r.Undecided) == 0 {
+		return nil
+	}
+	return fmt.Errorf("torture: %s\n%s", r.Verdict(), r)
+}
 
 // report makes the report of a run that is over.
 func (r *run) report() *Report {
@@ -53,21 +60,19 @@ func (r *run) report() *Report {
 	o := r.options
 	report.Provider, report.Plan, report.Seed, report.Command = r.caps.Provider, o.Plan.Name, o.Seed, o.Command
 	report.Workers, report.Names, report.For, report.AssumptionsBroken = o.Workers, o.Names, o.For, o.AssumptionsBroken
-	found, undecided := Verify(h, VerifyOptions{
-		Drift: o.margin(), Precision: r.caps.Lateness.After(o.TTL), Patience: o.Patience, MaxSearchSteps: o.MaxSearchSteps, Votes: o.Votes, AssumptionsBroken: o.AssumptionsBroken,
-	})
+	found, undecided := verification{Options: o, drift: o.margin(), precision: r.caps.Lateness.After(o.TTL)}.verify(h)
 	report.Violations, report.Undecided = append(r.recording.violations(), found...), undecided
 	return report
 }
 
 // summary counts what is in a history.
-func summary(h *History) *Report {
-	r := &Report{TTL: h.TTL, History: h, Endings: map[Ending]int{}, Faults: map[string]int{}, Disturbances: map[string]int{}}
+func summary(h *history) *Report {
+	r := &Report{TTL: h.TTL, history: h, Endings: map[string]int{}, Faults: map[string]int{}, Disturbances: map[string]int{}}
 	var late []time.Duration
 	for _, t := range h.Holds {
 		r.Grants++
 		r.Renewals += t.Renewals
-		r.Endings[t.Ending]++
+		r.Endings[string(t.Ending)]++
 		if d, ok := h.late(t); ok {
 			late = append(late, d)
 		}
@@ -95,10 +100,10 @@ func summary(h *History) *Report {
 
 // Distribution says how some times are spread.
 type Distribution struct {
-	N   int           `json:"n"`
-	P50 time.Duration `json:"p50"`
-	P99 time.Duration `json:"p99"`
-	Max time.Duration `json:"max"`
+	N   int
+	P50 time.Duration
+	P99 time.Duration
+	Max time.Duration
 }
 
 func distribution(all []time.Duration) Distribution {
@@ -211,12 +216,4 @@ func counts[K ~string](all map[K]int) string {
 		parts = append(parts, fmt.Sprintf("%d %s", all[k], strings.ReplaceAll(string(k), "_", " ")))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// WriteJSON writes the report with its whole history, as package json reads it.
-// Durations are numbers of nanoseconds.
-func (r *Report) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", " ")
-	return encoder.Encode(r)
 }

@@ -2,7 +2,6 @@ package torture_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -50,18 +49,6 @@ func TestReportReadsAsText(t *testing.T) {
 	require.Contains(t, bad.String(), "again: make it so")
 }
 
-func TestReportIsReadBackFromJSON(t *testing.T) {
-	report := under(t, "partition", torture.Options{For: minute / 2})
-	var text bytes.Buffer
-	require.NoError(t, report.WriteJSON(&text))
-	var again torture.Report
-	require.NoError(t, json.Unmarshal(text.Bytes(), &again))
-	var once, twice bytes.Buffer
-	require.NoError(t, report.WriteHTML(&once))
-	require.NoError(t, again.WriteHTML(&twice))
-	require.Equal(t, once.String(), twice.String())
-}
-
 func page(t *testing.T, r *torture.Report) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -82,7 +69,7 @@ func TestTimelineShowsEachLeaseAndNeedsNothingElse(t *testing.T) {
 	report := under(t, "steal-lease", torture.Options{For: minute / 2, Names: 3})
 	html := page(t, report)
 	require.Equal(t, report.Grants, strings.Count(whole(t, html), ": trusted from"))
-	require.Equal(t, len(report.History.Faults), strings.Count(whole(t, html), "stolen, broken:"))
+	require.Equal(t, len(report.History().Faults), strings.Count(whole(t, html), "stolen, broken:"))
 	require.NotContains(t, html, "src=")
 	require.NotContains(t, html, "href=\"http")
 	require.NotContains(t, html, "<script")
@@ -108,7 +95,7 @@ func TestTimelineMarksViolationsAndDisturbances(t *testing.T) {
 		require.Contains(t, html, fmt.Sprintf(`<a href="#mark%d">`, i+1), "from the list to the mark")
 		require.Equal(t, 1, strings.Count(html, fmt.Sprintf(`id="mark%d" href="#v%d"`, i+1, i+1)), "and back")
 	}
-	bad.History.Faults = append(bad.History.Faults,
+	bad.History().Faults = append(bad.History().Faults,
 		torture.Fault{Worker: -1, At: time.Second, Until: 2 * time.Second, Kind: "node <1> killed"},
 		torture.Fault{Worker: -1, At: time.Second + 1, Kind: "node 2 killed"})
 	chart := whole(t, page(t, bad))
@@ -117,5 +104,5 @@ func TestTimelineMarksViolationsAndDisturbances(t *testing.T) {
 }
 
 func TestTimelineOfNothing(t *testing.T) {
-	whole(t, page(t, &torture.Report{History: &torture.History{}}))
+	whole(t, page(t, torture.ReportOf(&torture.History{})))
 }

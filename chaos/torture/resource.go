@@ -12,7 +12,7 @@ import (
 // resource is what the names protect. It checks the tokens of writes, and fills in
 // their order and whether they were accepted.
 type resource interface {
-	write(ctx context.Context, w *Write) error
+	write(ctx context.Context, w *write) error
 }
 
 // fenced is the resource of a run.
@@ -28,7 +28,7 @@ func newFenced(fence fencing.Fence) *fenced {
 	return &fenced{fence: fence}
 }
 
-func (f *fenced) write(ctx context.Context, w *Write) error {
+func (f *fenced) write(ctx context.Context, w *write) error {
 	err := f.fence(ctx, w.Name, w.Token, func(context.Context) error {
 		w.Order, w.Accepted = int(f.writes.Add(1)), true
 		return nil

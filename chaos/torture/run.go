@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/pprof"
+	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing"
@@ -29,6 +30,26 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	return r.report(), nil
 }
 
+// Test is Run in a test, which logs the report, and fails if that has an error.
+//
+//	torture.Test(t, torture.Options{Open: open, Plan: chaos.FlakyNetwork(chaos.FlakyNetworkOptions{})})
+func Test(t testing.TB, options Options) *Report {
+	t.Helper()
+	if options.Command == "" {
+		options.Command = "go test -run " + t.Name()
+	}
+	report, err := Run(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = report.Err(); err != nil {
+		t.Error(err)
+	} else {
+		t.Logf("\n%s", report)
+	}
+	return report
+}
+
 // run is one run.
 type run struct {
 	options   Options
@@ -39,7 +60,7 @@ type run struct {
 	caps      leasing.Capabilities
 
 	faultsEnd, closed time.Duration
-	free              []FreeAt
+	free              []freeAt
 
 	slots []*slot
 }
@@ -234,7 +255,7 @@ func (r *run) closeAll() error {
 }
 
 func (r *run) note(d Disturbance) {
-	f := Fault{At: r.now(), Worker: -1, Kind: d.Kind, Rule: "disturbance"}
+	f := fault{At: r.now(), Worker: -1, Kind: d.Kind, Rule: "disturbance"}
 	if d.For > 0 {
 		f.Until = f.At + d.For
 	}

@@ -27,10 +27,10 @@ const (
 
 // Violation is a promise that was broken.
 type Violation struct {
-	Check Check         `json:"check"`
-	Name  string        `json:"name,omitempty"`
-	At    time.Duration `json:"at"`
-	Text  string        `json:"text"`
+	Check Check
+	Name  string
+	At    time.Duration
+	Text  string
 }
 
 func (v Violation) String() string {
@@ -41,32 +41,27 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %sat %s: %s", v.Check, where, seconds(v.At), v.Text)
 }
 
-// VerifyOptions are what a history is checked against.
-type VerifyOptions struct {
-	// Drift is the margin of trust, and how far clocks may differ over a TTL.
-	Drift time.Duration
-	// Precision is the backend's: how late a lease may run out.
-	Precision time.Duration
-	// Patience is how long what should happen at once may take on this machine.
-	Patience time.Duration
-	// AssumptionsBroken leaves out overlap, linearizability, ghosts, refusals, and
-	// whether a holder's write was refused.
-	AssumptionsBroken bool
-	// Votes is as in Options.
-	Votes bool
-	// MaxSearchSteps bounds the search for a linear order, in steps for each name.
-	MaxSearchSteps int
+// verification is a check of a history. Of the options it reads Patience,
+// AssumptionsBroken, Votes and MaxSearchSteps.
+type verification struct {
+	Options
+	drift     time.Duration // the margin of trust, and how far clocks may differ over a TTL
+	precision time.Duration // the backend's: how late a lease may run out
+	h         *history
+	end       time.Duration
+	found     []Violation
+	undecided []string
 }
 
-// Verify checks a history, all but goroutines, and returns the violations in the
-// order in which they happened, and the names whose order was not found, nor
-// found to be impossible, within the effort.
-func Verify(h *History, options VerifyOptions) (violations []Violation, undecided []string) {
-	v := &verification{VerifyOptions: options, h: h, end: h.end()}
-	operations, holds := grouped(h.Operations, func(o Operation) string { return o.Name }), grouped(h.Holds, func(t Hold) string { return t.Name })
-	writes := grouped(h.Writes, func(w Write) string { return w.Name })
+// verify checks all but goroutines, and returns the violations in the order in which
+// they happened, and the names whose order was not found, nor found to be impossible,
+// within the effort.
+func (v verification) verify(h *history) (violations []Violation, undecided []string) {
+	v.h, v.end = h, h.end()
+	operations, holds := grouped(h.Operations, func(o operation) string { return o.Name }), grouped(h.Holds, func(t hold) string { return t.Name })
+	writes := grouped(h.Writes, func(w write) string { return w.Name })
 	for _, name := range h.names() {
-		n := &named{verification: v, name: name, operations: operations[name], holds: holds[name], writes: writes[name]}
+		n := &named{verification: &v, name: name, operations: operations[name], holds: holds[name], writes: writes[name]}
 		n.breaks = immediateBreaks(n.operations)
 		n.check()
 	}
@@ -81,15 +76,6 @@ func Verify(h *History, options VerifyOptions) (violations []Violation, undecide
 	return slices.Compact(v.found), v.undecided
 }
 
-// verification is a check of a history.
-type verification struct {
-	VerifyOptions
-	h         *History
-	end       time.Duration
-	found     []Violation
-	undecided []string
-}
-
 func (v *verification) violated(check Check, name string, at time.Duration, format string, args ...any) {
 	v.found = append(v.found, Violation{Check: check, Name: name, At: at, Text: fmt.Sprintf(format, args...)})
 }
@@ -98,10 +84,10 @@ func (v *verification) violated(check Check, name string, at time.Duration, form
 type named struct {
 	*verification
 	name       string
-	operations []Operation
-	holds      []Hold
-	writes     []Write
-	breaks     []Operation // that have, or may have, ended a lease at once
+	operations []operation
+	holds      []hold
+	writes     []write
+	breaks     []operation // that have, or may have, ended a lease at once
 }
 
 func (n *named) violated(check Check, at time.Duration, format string, args ...any) {
@@ -113,7 +99,7 @@ func (n *named) check() {
 		n.overlaps()
 		n.unreleased()
 	}
-	for _, layer := range []Layer{LayerClient, LayerBackend} {
+	for _, layer := range []layer{layerClient, layerBackend} {
 		seen := seenBy(n.operations, layer)
 		n.tokens(seen)
 		if !n.AssumptionsBroken {

@@ -107,7 +107,7 @@ func (w *worker) holdSeveral(ctx context.Context, manager leasing.Manager) {
 
 // attempt is one to get a name and use it.
 func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, usage usage) (crashed bool) {
-	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: Hold{Worker: w.index, Name: name}}
+	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: hold{Worker: w.index, Name: name}}
 	options := &leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: usage.forgetful, WaitLimit: w.waitLimit()}
 	if usage.do {
 		_ = leasing.DoWith(ctx, manager, name, options, func(work context.Context, l leasing.Lease) error {
@@ -222,7 +222,7 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 			w.afterLoss(run, l, h)
 			return false
 		case work.Err() != nil || run.Err() != nil || usage.hold == 0:
-			h.end(EndingGivenUp)
+			h.end(endingGivenUp)
 			return false
 		}
 	}
@@ -245,7 +245,7 @@ func (w *worker) afterLoss(run context.Context, l leasing.Lease, h *holdRecorder
 
 // crash leaves without a word: the lease is not released, and runs out.
 func (w *worker) crash(run context.Context, manager leasing.Manager, h *holdRecorder) (crashed bool) {
-	h.end(EndingAbandoned)
+	h.end(endingAbandoned)
 	gone, cancel := context.WithCancel(context.WithoutCancel(run))
 	cancel()
 	_ = manager.Close(gone)
@@ -256,7 +256,7 @@ func (w *worker) crash(run context.Context, manager leasing.Manager, h *holdReco
 func (w *worker) write(l leasing.Lease) {
 	bound, cancel := context.WithTimeout(context.Background(), w.options.Patience)
 	defer cancel()
-	one := Write{Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
+	one := write{Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
 	if w.resource.write(bound, &one) != nil {
 		return
 	}

@@ -222,7 +222,7 @@ func TestSummaryCountsWhatIsInTheHistory(t *testing.T) {
 	})
 	require.Equal(t, 2, r.Grants)
 	require.Equal(t, 5, r.Renewals)
-	require.Equal(t, map[Ending]int{EndingGivenUp: 1, EndingLost: 1}, r.Endings)
+	require.Equal(t, map[string]int{"given up": 1, "lost": 1}, r.Endings)
 	require.Equal(t, 2, r.Accepted)
 	require.Equal(t, 1, r.Stale)
 	require.Equal(t, map[string]int{"delay": 2}, r.Faults)

@@ -74,8 +74,7 @@ func (t *Table) CreateSQL() string {
 // the highest token seen, this one included. Give that to fencing.Check: if the token
 // is stale, roll back.
 func (t *Table) AdvanceSQL(resource string, token int64) (query string, args []any, err error) {
-	var invalid *leasing.InvalidError
-	if errors.As(leasing.ValidateName(resource), &invalid) {
+	if invalid, is := errors.AsType[*leasing.InvalidError](leasing.ValidateName(resource)); is {
 		return "", nil, &leasing.InvalidError{Field: "resource", Value: invalid.Value, Want: invalid.Want}
 	}
 	if err := fencing.Check(resource, token, 0); err != nil {

@@ -11,7 +11,7 @@
 // It fails unless, for every released module,
 //   - the rules in rules.go hold: no replace, a licence, no sibling's internals;
 //   - it builds and vets as it was packed;
-//   - in an empty module, `go get` brings it, and its program in consumers/
+//   - in an empty module, `go get` brings it, and its program (consumer.go)
 //     builds, runs, and ends well;
 //   - what that links, and what comes into its module graph, is what allow/ says.
 //
@@ -138,7 +138,7 @@ func (s *sandbox) checkModule(ctx context.Context, m released, update bool) erro
 		return err
 	}
 	release := filepath.Join(s.root, "integration", "release")
-	if err := copyFile(filepath.Join(release, "consumers", m.slug, "main.go"), filepath.Join(dir, "main.go")); err != nil {
+	if err := writeConsumer(release, m, filepath.Join(dir, "main.go")); err != nil {
 		return fmt.Errorf("every released module needs a small program that uses it: %w", err)
 	}
 	if _, err := s.run(ctx, dir, "go", "mod", "init", consumer); err != nil {

@@ -71,17 +71,19 @@ type test struct{ pkg, name string }
 // row is a line of the table: what ran of a module against a backend.
 type row struct{ module, backend string }
 
-type counts struct {
-	packages                map[string]bool
-	passed, failed, skipped int
-}
+// counts are of tests by their last state: pass, fail or skip.
+type counts map[string]int
 
 // summary is what a run comes to.
 type summary struct {
-	rows    map[row]*counts
-	total   counts
-	notable []string // what did not pass, so that a skip is never silent
+	rows     map[row]counts
+	packages map[row]map[string]bool
+	total    counts
+	notable  []string // what did not pass, so that a skip is never silent
 }
+
+// verdicts are what is said of the last states.
+var verdicts = map[string]string{"pass": "", "skip": "skipped", "fail": "FAILED"}
 
 // report writes the tables, what did not pass, and the last line. It returns whether
 // the run was good.
@@ -97,14 +99,14 @@ func report(out io.Writer, modules []string, steps string, events []byte) (ok bo
 		return cmp.Or(cmp.Compare(a.module, b.module), cmp.Compare(a.backend, b.backend))
 	}) {
 		n := s.rows[r]
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", r.module, r.backend, len(n.packages), n.passed, n.failed, n.skipped)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\n", r.module, r.backend, len(s.packages[r]), n["pass"], n["fail"], n["skip"])
 	}
 	fmt.Fprintln(table, "\nstep\tresult\tseconds")
 	for step := range strings.Lines(steps) {
 		if strings.Contains(step, "\tok\t") {
-			s.total.passed++
+			s.total["pass"]++
 		} else {
-			s.total.failed++
+			s.total["fail"]++
 		}
 		fmt.Fprint(table, step)
 	}
@@ -115,46 +117,37 @@ func report(out io.Writer, modules []string, steps string, events []byte) (ok bo
 	for _, text := range s.notable {
 		fmt.Fprintln(out, text)
 	}
-	_, err = fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", s.total.passed, s.total.failed, s.total.skipped)
-	return s.total.failed == 0, err
+	_, err = fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", s.total["pass"], s.total["fail"], s.total["skip"])
+	return s.total["fail"] == 0, err
 }
 
 // summarize counts the tests, and as a failure each backend without one that passed: a
 // run that left it out proves nothing about it.
 func summarize(modules []string, states map[test]string) summary {
-	s := summary{rows: map[row]*counts{}}
+	s := summary{rows: map[row]counts{}, packages: map[row]map[string]bool{}, total: counts{}}
 	proven := map[string]bool{}
 	for _, t := range slices.SortedFunc(maps.Keys(states), func(a, b test) int {
 		return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
 	}) {
-		r := row{moduleOf(modules, t.pkg), backendOf(t)}
-		if s.rows[r] == nil {
-			s.rows[r] = &counts{packages: map[string]bool{}}
-		}
-		s.rows[r].packages[t.pkg] = true
-		verdict := "NEVER ENDED"
-		for _, n := range []*counts{s.rows[r], &s.total} {
-			switch states[t] {
-			case "pass":
-				n.passed++
-				verdict, proven[r.backend] = "", true
-			case "skip":
-				n.skipped++
-				verdict = "skipped"
-			case "fail":
-				n.failed++
-				verdict = "FAILED"
-			default:
-				n.failed++
-			}
+		r, state := row{moduleOf(modules, t.pkg), backendOf(t)}, states[t]
+		verdict, ended := verdicts[state]
+		if !ended {
+			verdict, state = "NEVER ENDED", "fail"
 		}
 		if verdict != "" {
 			s.notable = append(s.notable, fmt.Sprintf("%s: %s %s", verdict, t.pkg, t.name))
 		}
+		if s.rows[r] == nil {
+			s.rows[r], s.packages[r] = counts{}, map[string]bool{}
+		}
+		s.packages[r][t.pkg] = true
+		s.rows[r][state]++
+		s.total[state]++
+		proven[r.backend] = proven[r.backend] || state == "pass"
 	}
 	for _, name := range backends {
 		if !proven[name] {
-			s.total.failed++
+			s.total["fail"]++
 			s.notable = append(s.notable, "FAILED: no test passed against "+name)
 		}
 	}

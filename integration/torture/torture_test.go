@@ -3,9 +3,12 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/distributedleasing/leasing/chaos"
 	"github.com/distributedleasing/leasing/chaos/torture"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
@@ -82,15 +86,10 @@ func bad() chaos.Plan {
 // run tortures a backend and wants no violation.
 func run(t *testing.T, options torture.Options) *torture.Report {
 	t.Helper()
-	options.Plan, options.For = bad(), length
+	options.Plan, options.For = bad(), cmp.Or(options.For, length)
 	options.Workers, options.Names = 6, 3
 	options.Patience = 15 * time.Second // other packages use the machine, too
-	options.Command = "go test ./integration/torture -run " + t.Name()
-	report, err := torture.Run(t.Context(), options)
-	require.NoError(t, err)
-	t.Logf("\n%s", report)
-	require.Empty(t, report.Violations, "%s", report)
-	require.Empty(t, report.Undecided)
+	report := torture.Test(t, options)
 	require.Positive(t, report.Grants)
 	return report
 }
@@ -245,6 +244,69 @@ func TestTorture_redlock(t *testing.T) {
 	require.NoError(t, first.Bootstrap(t.Context()))
 	require.NoError(t, first.Close())
 	run(t, torture.Options{Votes: true, Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) }})
+}
+
+// Three servers of its own, which keep nothing: one after the other is killed, and comes
+// back empty. Two at a time are more than three can do without.
+func TestTortureOfServersThatAreKilled_redlock(t *testing.T) {
+	t.Parallel()
+	const maxTTL = 4 * time.Second // for so long a server that comes back empty casts no vote
+	var servers [3]*servertest.Server
+	var addresses []string
+	for i := range servers {
+		s := &servertest.Server{T: t, Dir: t.TempDir()}
+		s.Command = func() (*exec.Cmd, error) {
+			return exec.Command(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"),
+				"--port", fmt.Sprint(s.Port()), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.Dir), nil
+		}
+		s.Answers = func(ctx context.Context) error {
+			connection, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
+			if err == nil {
+				err = connection.Close()
+			}
+			return err
+		}
+		t.Cleanup(s.Close)
+		require.NoError(t, s.Launch(t.Context()))
+		servers[i], addresses = s, append(addresses, s.Addr())
+	}
+	options := redislease.Options{URL: "redis://" + strings.Join(addresses, ",") + "/0?mode=redlock&max_ttl=" + maxTTL.String()}
+	first, err := redislease.Open(t.Context(), options)
+	require.NoError(t, err)
+	require.NoError(t, first.Bootstrap(t.Context()))
+	require.NoError(t, first.Close())
+	during := 14 * time.Second
+	if os.Getenv("LEASING_TEST_SLOW") != "" {
+		during = 2 * time.Minute
+	}
+	report := run(t, torture.Options{
+		Votes: true, For: during,
+		Open: func(ctx context.Context) (leasing.Provider, error) { return redislease.Open(ctx, options) },
+		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
+			for i := 0; wait(ctx, time.Second); i = (i + 1) % len(servers) {
+				report(torture.Disturbance{Kind: fmt.Sprintf("node %d killed", i+1), For: time.Second})
+				servers[i].Kill()
+				wait(ctx, time.Second)
+				if err := servers[i].LaunchOn(context.WithoutCancel(ctx), servers[i].Port()); err != nil {
+					return err
+				}
+				wait(ctx, maxTTL+time.Second)
+			}
+			return nil
+		},
+	})
+	require.Positive(t, report.Disturbances["node 1 killed"])
+	require.Positive(t, report.Disturbances["node 2 killed"])
+}
+
+// wait waits, and says whether ctx still lives.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func TestTorture_blob(t *testing.T) {

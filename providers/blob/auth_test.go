@@ -18,14 +18,13 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/auth/authtest"
-	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
 )
 
 // over is a provider's options for tokens, over https.
-func over(t testing.TB, server *azuritetest.Server, identity auth.Options) Options {
+func over(t testing.TB, server *Azurite, identity auth.Options) Options {
 	t.Helper()
-	transport := server.Transport()
+	transport := server.transport()
 	t.Cleanup(transport.CloseIdleConnections)
 	o := Options{AccountURL: server.URL(), Container: newContainer(), Auth: identity, Create: true, Infinite: true}
 	o.ClientOptions.Transport = roundTripper{transport}
@@ -33,7 +32,7 @@ func over(t testing.TB, server *azuritetest.Server, identity auth.Options) Optio
 }
 
 func TestConformanceBlobBearer(t *testing.T) {
-	server := azuritetest.Start(t, azuritetest.Options{Tokens: true})
+	server := startAzurite(t, true)
 	o := emulated(over(t, server, authtest.Start(t).ClientSecret()))
 	require.NoError(t, o.open(t).Ping(t.Context())) // connections that are the test's to close begin here
 	providertest.Run(t, harness(o))
@@ -41,7 +40,7 @@ func TestConformanceBlobBearer(t *testing.T) {
 
 // T48: each mode gets a token and uses it for a lease, which outlives its first token.
 func TestTrap_T48_BlobLeaseOutlivesItsToken(t *testing.T) {
-	server := azuritetest.Start(t, azuritetest.Options{Tokens: true})
+	server := startAzurite(t, true)
 	authtest.Each(t, func(t *testing.T, tokens *authtest.Server, identity auth.Options) {
 		tokens.SetLifetime(2 * time.Second)
 		p, err := Open(t.Context(), over(t, server, identity))
@@ -61,7 +60,7 @@ func TestTrap_T48_BlobLeaseOutlivesItsToken(t *testing.T) {
 // Entra ID fails in the middle of a lease: nothing is lost that it did not end, and
 // nothing was sent that could have been applied.
 func TestBlobTokensFailInMidLease(t *testing.T) {
-	server := azuritetest.Start(t, azuritetest.Options{Tokens: true})
+	server := startAzurite(t, true)
 	tokens := authtest.Start(t)
 	tokens.SetLifetime(2 * time.Second)
 	identity := tokens.ClientSecret()
@@ -105,19 +104,19 @@ func TestBlobDenied(t *testing.T) {
 // Every way to say who we are and where the account is.
 func TestBlobIdentities(t *testing.T) {
 	t.Parallel()
-	server := azuritetest.Start(t, azuritetest.Options{})
+	server := StartAzurite(t)
 	b := bedOn(t, server)
 	signature := b.sas(t, server)
-	host, key := strings.TrimPrefix(server.URL(), "http://"), url.QueryEscape(server.Key())
+	host, key := strings.TrimPrefix(server.URL(), "http://"), url.QueryEscape(server.key)
 	var last int64
 	for what, o := range map[string]Options{
 		"connection string":   {ConnectionString: server.ConnectionString(), Container: b.options.Container},
 		"SAS connection":      {ConnectionString: "BlobEndpoint=" + server.URL() + ";SharedAccessSignature=" + signature, Container: b.options.Container},
-		"key":                 {AccountURL: server.URL(), Container: b.options.Container, AccountKey: server.Key()},
-		"key, container's":    {AccountURL: server.URL() + "/" + b.options.Container, AccountKey: server.Key()},
+		"key":                 {AccountURL: server.URL(), Container: b.options.Container, AccountKey: server.key},
+		"key, container's":    {AccountURL: server.URL() + "/" + b.options.Container, AccountKey: server.key},
 		"SAS":                 {AccountURL: server.URL(), Container: b.options.Container, SAS: signature},
 		"SAS URL":             {AccountURL: server.URL() + "/" + b.options.Container + "?" + signature},
-		"URL with key":        {URL: fmt.Sprintf("azblob+http://%s:%s@%s/%s?retention=1h", azuritetest.Account, key, host, b.options.Container)},
+		"URL with key":        {URL: fmt.Sprintf("azblob+http://%s:%s@%s/%s?retention=1h", azuriteAccount, key, host, b.options.Container)},
 		"URL with SAS":        {URL: fmt.Sprintf("azblob+http://%s/%s?%s&timeout=9s", host, b.options.Container, signature)},
 		"URL with key, IPv4 ": {URL: fmt.Sprintf("azblob+http://:%s@%s/%s", key, host, b.options.Container)},
 	} {
@@ -137,8 +136,8 @@ func TestBlobIdentities(t *testing.T) {
 }
 
 // sas is an account SAS as doc.go says it has to be.
-func (b *bed) sas(t testing.TB, server *azuritetest.Server) string {
-	key, err := service.NewSharedKeyCredential(azuritetest.Account, server.Key())
+func (b *bed) sas(t testing.TB, server *Azurite) string {
+	key, err := service.NewSharedKeyCredential(azuriteAccount, server.key)
 	require.NoError(t, err)
 	client, err := service.NewClientWithSharedKeyCredential(server.URL(), key, nil)
 	require.NoError(t, err)
@@ -151,7 +150,7 @@ func (b *bed) sas(t testing.TB, server *azuritetest.Server) string {
 // A credential of the user's own, and one that heeds the context.
 func TestBlobOwnCredential(t *testing.T) {
 	t.Parallel()
-	server := azuritetest.Start(t, azuritetest.Options{Tokens: true})
+	server := startAzurite(t, true)
 	own, err := auth.New(authtest.Start(t).ClientSecret())
 	require.NoError(t, err)
 	o := over(t, server, auth.Options{})

@@ -12,7 +12,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,11 +27,11 @@ type bed struct {
 // newBed has a container of its own, which exists, on the server that tests share.
 func newBed(t testing.TB) *bed {
 	t.Helper()
-	return bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), Infinite: true})
+	return bedOf(t, Options{ConnectionString: sharedAzurite(t), Container: newContainer(), Infinite: true})
 }
 
 // bedOn is newBed on a server of its own.
-func bedOn(t testing.TB, s *azuritetest.Server) *bed {
+func bedOn(t testing.TB, s *Azurite) *bed {
 	t.Helper()
 	return bedOf(t, Options{ConnectionString: s.ConnectionString(), Container: newContainer(), Infinite: true})
 }

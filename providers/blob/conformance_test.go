@@ -11,12 +11,11 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providertest"
 	"github.com/distributedleasing/leasing/auth"
-	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
 )
 
 func TestConformanceBlob(t *testing.T) {
-	providertest.Run(t, harness(emulated(Options{ConnectionString: azuritetest.Shared(t), Container: newContainer()})))
+	providertest.Run(t, harness(emulated(Options{ConnectionString: sharedAzurite(t), Container: newContainer()})))
 }
 
 // A real account, if the environment names one: AZURE_STORAGE_CONNECTION_STRING, or

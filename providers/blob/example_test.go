@@ -22,7 +22,6 @@ import (
 	"github.com/distributedleasing/leasing/auth"
 	"github.com/distributedleasing/leasing/fencing/etagfence"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
-	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 )
 
 func Example() {
@@ -133,7 +132,7 @@ func conditions(c etagfence.Condition) *blob.ModifiedAccessConditions {
 
 // The examples above that need a service get it here.
 func TestExamplesRun(t *testing.T) {
-	server := azuritetest.Start(t, azuritetest.Options{})
+	server := bloblease.StartAzurite(t)
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", server.ConnectionString())
 	t.Setenv("LEASES_URL", "azblob:///leases?connection_string_env=AZURE_STORAGE_CONNECTION_STRING&create=true")
 	require.Equal(t, "working under jobs/daily-maintenance\n<nil>\n", printed(t, Example))

@@ -3,7 +3,6 @@ package bloblease
 import (
 	"testing"
 
-	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"go.uber.org/goleak"
 )
 
@@ -13,6 +12,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
 type tests struct{ *testing.M }
 
 func (t tests) Run() int {
-	defer azuritetest.StopShared()
+	defer stopSharedAzurite()
 	return t.M.Run()
 }

@@ -16,7 +16,6 @@ import (
 	azlog "github.com/Azure/azure-sdk-for-go/sdk/azcore/log"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/auth"
-	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -132,7 +131,7 @@ func showEverything(t *testing.T, s *shown, p *Provider) (last error) {
 
 // A service that refuses a signature quotes what it was made from; we don't.
 func TestTrap_T49_BlobRefusedSignatureIsNotShown(t *testing.T) {
-	server := azuritetest.Start(t, azuritetest.Options{})
+	server := StartAzurite(t)
 	b := bedOn(t, server)
 	good := b.sas(t, server)
 	for _, o := range []Options{

@@ -8,7 +8,6 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/blob/internal/azuritetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,14 +38,14 @@ func managerOf(t testing.TB, p abstractions.Provider, o leasing.Options) abstrac
 // next token is greater, and what he still writes is refused.
 func TestBlobServiceThatLostItsDataUnderAHolder(t *testing.T) {
 	t.Parallel()
-	server := azuritetest.Start(t, azuritetest.Options{})
+	server := StartAzurite(t)
 	b := bedOf(t, Options{ConnectionString: server.ConnectionString(), Container: newContainer(), Create: true})
 	m := managerOf(t, b, leasing.Options{TTL: minTTL})
 	lease, err := m.TryAcquire(t.Context(), "n", nil)
 	require.NoError(t, err)
 	var resource fenced
 	require.True(t, resource.write(lease.Token()))
-	server.Restart(t)
+	server.Restart()
 	other, _ := b.process()
 	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
 	require.NoError(t, err)
@@ -77,22 +76,22 @@ func TestBlobServiceThatForgotALease(t *testing.T) {
 // anybody else can have the name.
 func TestBlobServiceThatFreezes(t *testing.T) {
 	t.Parallel()
-	server := azuritetest.Start(t, azuritetest.Options{})
+	server := StartAzurite(t)
 	b := bedOn(t, server)
 	m := managerOf(t, b, leasing.Options{TTL: minTTL, RequestTimeout: time.Second})
 	lease, err := m.TryAcquire(t.Context(), "n", &abstractions.AcquireOptions{RenewCadence: time.Second})
 	require.NoError(t, err)
-	server.Pause(t)
+	server.Pause()
 	<-time.After(3 * time.Second)
-	server.Resume(t)
+	server.Resume()
 	before := lease.Renewals()
 	require.Eventually(t, func() bool { return lease.Renewals() > before }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, lease.Err())
 
-	server.Pause(t)
+	server.Pause()
 	<-lease.Done()
 	requireLost(t, context.Cause(lease.Context()), abstractions.LostExpired)
-	server.Resume(t)
+	server.Resume()
 	other, _ := b.process()
 	next, err := managerOf(t, other, leasing.Options{}).Acquire(t.Context(), "n", nil)
 	require.NoError(t, err)
@@ -103,20 +102,20 @@ func TestBlobServiceThatFreezes(t *testing.T) {
 // T42: a frozen service holds no call up beyond its context.
 func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 	t.Parallel()
-	server := azuritetest.Start(t, azuritetest.Options{})
+	server := StartAzurite(t)
 	b := bedOn(t, server)
 	g, ended := b.take("n", "a"), b.take("m", "a")
 	calls := everyCall(b.Provider, g)
 	for _, what := range []string{"release", "break"} { // the service does it later
 		calls[what] = everyCall(b.Provider, ended)[what]
 	}
-	server.Pause(t)
+	server.Pause()
 	for what, call := range calls {
 		began := time.Now()
 		require.ErrorIs(t, call(within(t, 200*time.Millisecond)), context.DeadlineExceeded, what)
 		require.Less(t, time.Since(began), 5*time.Second, what)
 	}
-	server.Resume(t)
+	server.Resume()
 	require.NoError(t, b.extend(g))
 }
 
@@ -124,7 +123,7 @@ func TestTrap_T42_BlobFrozenServiceHoldsNoCallUp(t *testing.T) {
 func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 	t.Parallel()
 	for _, onDemand := range []bool{false, true} {
-		b := bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), Create: onDemand})
+		b := bedOf(t, Options{ConnectionString: sharedAzurite(t), Container: newContainer(), Create: onDemand})
 		g := b.take("n", "a")
 		_, err := b.admin.Delete(t.Context(), nil)
 		require.NoError(t, err)
@@ -156,7 +155,7 @@ func TestBlobContainerDeletedUnderAHolder(t *testing.T) {
 func TestBlobContainerBeingDeleted(t *testing.T) {
 	t.Parallel()
 	for _, onDemand := range []bool{false, true} {
-		b := bedOf(t, Options{ConnectionString: azuritetest.Shared(t), Container: newContainer(), Create: onDemand})
+		b := bedOf(t, Options{ConnectionString: sharedAzurite(t), Container: newContainer(), Create: onDemand})
 		g := b.take("n", "a")
 		b.watch.answers("", 409, "x-ms-error-code", "ContainerBeingDeleted")
 		requireLost(t, b.extend(g), abstractions.LostGone)
@@ -173,7 +172,7 @@ func TestBlobContainerBeingDeleted(t *testing.T) {
 // name when the service is back.
 func TestBlobWaiterOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
-	server := azuritetest.Start(t, azuritetest.Options{})
+	server := StartAzurite(t)
 	b := bedOf(t, Options{ConnectionString: server.ConnectionString(), Container: newContainer(), Create: true})
 	g := b.take("n", "a")
 	other, _ := b.process()
@@ -191,7 +190,7 @@ func TestBlobWaiterOutlivesAnOutage(t *testing.T) {
 	}()
 	server.Kill()
 	<-time.After(time.Second)
-	server.Restart(t) // without its data
+	server.Restart() // without its data
 	require.NoError(t, <-got)
 }
 

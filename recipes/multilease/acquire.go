@@ -95,8 +95,7 @@ func canonical(names []string) ([]string, error) {
 		return nil, &leasing.InvalidError{Field: "names", Value: names, Want: "at least one"}
 	}
 	for i, name := range names {
-		invalid := (*leasing.InvalidError)(nil)
-		if err := leasing.ValidateName(name); errors.As(err, &invalid) {
+		if invalid, is := errors.AsType[*leasing.InvalidError](leasing.ValidateName(name)); is {
 			return nil, &leasing.InvalidError{Field: fmt.Sprintf("names[%d]", i), Value: name, Want: invalid.Want}
 		}
 	}

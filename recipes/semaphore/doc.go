@@ -38,13 +38,13 @@
 // about 1/f requests. After 8 in vain it waits. While anybody in the process
 // waits, the process sends:
 //
-//   - for each of a few slots (Options.Watch, 4), as many requests as one
-//     Manager.Acquire that waits. Where the provider pushes wake-ups that is one
-//     when the slot is released and one in 4 s, otherwise 4 in 3 s. Every minute
-//     or two another slot is waited for instead.
+//   - for each of 4 slots, as many requests as one Manager.Acquire that waits.
+//     Where the provider pushes wake-ups that is one when the slot is released and
+//     one in 4 s, otherwise 4 in 3 s. Every minute or two another slot is waited
+//     for instead.
 //   - 8 requests in 3 s for other slots. With more than 120 permits they are as
-//     many as it takes to ask for each slot once in Options.Sweep, a minute: 22 a
-//     second with 1000 permits.
+//     many as it takes to ask for each slot once in a minute: 22 a second with
+//     1000 permits.
 //
 // In the metrics of package leasing, each slot that was asked for in vain is a
 // failed acquire.
@@ -52,7 +52,7 @@
 // A slot released in this process goes to its first waiter, with one request and
 // no search. After 15 s of such hand-overs in a row a slot is left alone for a
 // second, so that other processes get their turn. Between processes no order is
-// promised, but every slot is asked for within Options.Sweep, so none is passed
+// promised, but every slot is asked for within a minute or so, so none is passed
 // over for good.
 //
 // # Changing the number of permits

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/recipes/internal/recipe"
 )
 
@@ -29,30 +28,16 @@ type Options struct {
 	// Its WaitLimit is how long Acquire and Do wait at most; TryAcquire and TryDo
 	// do not wait.
 	Lease leasing.AcquireOptions
-
-	// Tries is how many slots TryAcquire asks for at most. With more permits
-	// than that it may miss a free one. Default 32.
-	Tries int `option:"default=32,min=1"`
-	// Watch is how many slots a process with waiters waits for at the backend. A
-	// larger number gets a permit sooner after its release, at a cost: see the
-	// package's documentation. Default 4.
-	Watch int `option:"default=4,min=1"`
-	// Sweep is the time in which a process with waiters asks for each slot, if the
-	// backend is neither slow nor down. Default 1 min.
-	Sweep time.Duration `option:"default=1m,min=1s,max=24h"`
 }
 
-func (o Options) complete(c leasing.Capabilities) (Options, error) {
-	if err := providerkit.Complete(&o); err != nil {
-		return o, err
-	}
+func (o Options) validate(c leasing.Capabilities) error {
 	switch {
 	case o.Permits < 1 || o.Permits > MaxPermits:
-		return o, &leasing.InvalidError{Field: "Options.Permits", Value: o.Permits, Want: fmt.Sprintf("1 to %d", MaxPermits)}
+		return &leasing.InvalidError{Field: "Options.Permits", Value: o.Permits, Want: fmt.Sprintf("1 to %d", MaxPermits)}
 	case o.Lease.WaitLimit < 0:
-		return o, &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
+		return &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0 for no limit, or more; to ask once there is TryAcquire"}
 	}
-	return o, recipe.ValidateName(o.Name, len(o.slotName(o.Permits-1))-len(o.Name), c)
+	return recipe.ValidateName(o.Name, len(o.slotName(o.Permits-1))-len(o.Name), c)
 }
 
 // slotName is the name of a slot's lease. "slot" is a part of its own so that
@@ -62,6 +47,12 @@ func (o Options) slotName(slot int) string {
 }
 
 const (
+	// tries is how many slots TryAcquire asks for at most.
+	tries = 32
+	// watch is how many slots a process with waiters waits for at the backend.
+	watch = 4
+	// sweep is the time in which a process with waiters asks for each slot.
+	sweep = time.Minute
 	// shortestPause and longestPause bound the time between two probes.
 	shortestPause = 25 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
@@ -69,11 +60,11 @@ const (
 	maxThrottle = time.Minute
 )
 
-// pause is how long to wait before the n-th probe (from 0) of another slot. It
+// pauseAfter is how long to wait before the n-th probe (from 0) of another slot. It
 // grows from shortestPause to a length with which all the given slots are probed
 // once in a sweep. Up to a half is taken off: random is from 0 up to 1.
-func (o Options) pause(n, slots int, random float64) time.Duration {
-	pause := min(longestPause, o.Sweep/time.Duration(max(1, slots)))
+func pauseAfter(n, slots int, random float64) time.Duration {
+	pause := min(longestPause, sweep/time.Duration(max(1, slots)))
 	if n < 16 {
 		pause = min(pause, shortestPause<<n)
 	}

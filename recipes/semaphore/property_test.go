@@ -234,10 +234,11 @@ func TestNeverTooManyAndAllComeBackInEveryHistory(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s, err := New(m, Options{Name: name, Permits: permits, Watch: watch})
+				s, err := New(m, Options{Name: name, Permits: permits})
 				if err != nil {
 					t.Fatal(err)
 				}
+				s.watch = watch
 				w.processes = append(w.processes, s)
 			}
 			for i, s := range steps {

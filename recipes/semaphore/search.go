@@ -119,8 +119,8 @@ func (s *Semaphore) probe(values context.Context, r *search, slot int, handOver 
 // wait waits for a slot, for a while. The manager judges which errors waiting
 // can't help.
 func (s *Semaphore) wait(r *search, slot int) {
-	limit := s.options.Sweep + rand.N(s.options.Sweep)
-	if s.options.Permits <= s.options.Watch {
+	limit := sweep + rand.N(sweep)
+	if s.options.Permits <= s.watch {
 		limit = leasing.Infinite // there is no other slot
 	}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, limit, errElsewhere)
@@ -183,7 +183,7 @@ func (s *Semaphore) maintainOnce(r *search, n int) time.Duration {
 	if s.search != r {
 		return 0
 	}
-	for r.waiting < s.options.Watch { // before the probe, which may want the same slot
+	for r.waiting < s.watch { // before the probe, which may want the same slot
 		slot, ok := s.next()
 		if !ok {
 			break
@@ -195,7 +195,7 @@ func (s *Semaphore) maintainOnce(r *search, n int) time.Duration {
 		r.probes = max(r.probes, 1)
 		s.dispatch()
 	}
-	pause := s.options.pause(n, len(s.free), rand.Float64())
+	pause := pauseAfter(n, len(s.free), rand.Float64())
 	if throttled := (*leasing.ThrottledError)(nil); errors.As(r.last, &throttled) {
 		pause = max(pause, min(throttled.RetryAfter, maxThrottle))
 	}

@@ -71,7 +71,8 @@ func TestEverySlotIsAskedForWithinASweep(t *testing.T) {
 		t.Run(fmt.Sprint(permits), func(t *testing.T) {
 			onStage(t, func(t *testing.T, s *stage) {
 				theirs := s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
-				ours := s.process("ours", Options{Permits: permits, Watch: 1})
+				ours := s.process("ours", Options{Permits: permits})
+				ours.watch = 1
 				w := s.waiting(t.Context(), ours)
 				time.Sleep(3 * time.Minute)
 				require.False(t, w.over())
@@ -104,7 +105,9 @@ func TestWhichSlotsAreWaitedForChanges(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		const permits = 12
 		s.takeAll(s.process("theirs", Options{Permits: permits}), permits)
-		w := s.waiting(t.Context(), s.process("ours", Options{Permits: permits, Watch: 1}))
+		ours := s.process("ours", Options{Permits: permits})
+		ours.watch = 1
+		w := s.waiting(t.Context(), ours)
 		time.Sleep(time.Hour)
 		waited := map[string]bool{}
 		for _, call := range s.provider.Calls() {

@@ -18,6 +18,7 @@ type Semaphore struct {
 	manager leasing.Manager
 	options Options
 	lease   leasing.AcquireOptions // for each slot: without a wait limit
+	watch   int                    // as the constant; tests set it
 
 	mu sync.Mutex
 	// free are the slots that this process neither holds nor asks for. The one
@@ -36,11 +37,10 @@ func New(manager leasing.Manager, options Options) (*Semaphore, error) {
 	if manager == nil {
 		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
 	}
-	options, err := options.complete(manager.Capabilities())
-	if err != nil {
+	if err := options.validate(manager.Capabilities()); err != nil {
 		return nil, err
 	}
-	s := &Semaphore{manager: manager, options: options, lease: options.Lease, free: rand.Perm(options.Permits), since: map[int]time.Time{}}
+	s := &Semaphore{manager: manager, options: options, lease: options.Lease, watch: watch, free: rand.Perm(options.Permits), since: map[int]time.Time{}}
 	s.lease.WaitLimit = 0
 	return s, nil
 }
@@ -82,8 +82,8 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 }
 
 // TryAcquire asks for slots that this process does not hold, each once, until
-// it gets one; at most for Options.Tries of them. If none is free the error is
-// a *FullError, which matches leasing.ErrHeld. While others of this process wait
+// it gets one; at most for 32 of them, so that with more permits it may miss a free
+// one. If none is free the error is a *FullError, which matches leasing.ErrHeld. While others of this process wait
 // it returns that without a request: it does not pass them. Any other answer of
 // the backend ends it too.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
@@ -91,7 +91,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 		return nil, context.Cause(ctx)
 	}
 	var last error
-	for range min(s.options.Tries, s.options.Permits) {
+	for range min(tries, s.options.Permits) {
 		slot, refused := s.begin(last)
 		if refused != nil {
 			return nil, refused

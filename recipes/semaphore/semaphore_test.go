@@ -258,7 +258,7 @@ func TestProcessesThatDisagreeAboutTheNumber(t *testing.T) {
 
 func TestTryAcquireAsksForEachSlotOnceAndForNoMoreThanTries(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
-		theirs := s.process("theirs", Options{Permits: 40, Tries: 40})
+		theirs := s.process("theirs", Options{Permits: 40})
 		s.takeAll(theirs, 40)
 		for permits, want := range map[int]int{1: 1, 7: 7, 40: 32} {
 			before := s.provider.Count(leasingtest.Acquire)
@@ -317,9 +317,6 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		"Options.Permits -1":      {Name: name, Permits: -1},
 		"Options.Permits 10001":   {Name: name, Permits: MaxPermits + 1},
 		"Options.Lease.WaitLimit": {Name: name, Permits: 1, Lease: leasing.AcquireOptions{WaitLimit: -2}},
-		"Options.Tries":           {Name: name, Permits: 1, Tries: -1},
-		"Options.Watch":           {Name: name, Permits: 1, Watch: -1},
-		"Options.Sweep":           {Name: name, Permits: 1, Sweep: -1},
 		"Options.Name":            {Name: strings.Repeat("n", leasing.MaxNameBytes-7), Permits: 11},
 	} {
 		_, err := New(manager, options)

@@ -73,18 +73,17 @@ func TestASlotThatWasHandedOverForLongIsLeftAlone(t *testing.T) {
 
 func TestPausesStayWithinTheirBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := Options{Sweep: time.Duration(rapid.Int64Range(int64(time.Second), int64(24*time.Hour)).Draw(t, "sweep"))}
 		n := rapid.IntRange(0, 1000).Draw(t, "n")
 		slots := rapid.IntRange(0, MaxPermits).Draw(t, "slots")
 		random := rapid.Float64Range(0, 1).Draw(t, "random")
-		pause := o.pause(n, slots, random)
+		pause := pauseAfter(n, slots, random)
 		if pause < time.Millisecond/2 || pause > longestPause {
 			t.Fatalf("pause %v", pause)
 		}
-		if pause > max(time.Millisecond, o.Sweep/time.Duration(max(1, slots))) {
-			t.Fatalf("pause %v: %d slots take longer than %v", pause, slots, o.Sweep)
+		if pause > max(time.Millisecond, sweep/time.Duration(max(1, slots))) {
+			t.Fatalf("pause %v: %d slots take longer than %v", pause, slots, sweep)
 		}
-		if next := o.pause(n+1, slots, random); next < pause {
+		if next := pauseAfter(n+1, slots, random); next < pause {
 			t.Fatalf("%v after %v", next, pause)
 		}
 	})

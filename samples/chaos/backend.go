@@ -17,8 +17,8 @@ import (
 
 // backend is where the leases are.
 type backend struct {
-	// Options has Open; Process, but for leases in memory, which other processes can't
-	// reach; and, if something befalls the backend itself, Disturb and Votes.
+	// Options has Open, Votes, and, but for leases in memory, which other processes can't
+	// reach, Process.
 	torture.Options
 	// clear removes what the run has left.
 	clear func() error
@@ -29,12 +29,8 @@ func setUp(ctx context.Context, provider string) (*backend, error) {
 	switch {
 	case provider == "memory":
 		return &backend{torture.Options{Open: torture.Share(memlease.New(memlease.Options{}))}, func() error { return nil }}, nil
-	case provider == "redlock":
-		return ownRedlock(ctx)
-	case provider == "sqlite":
-		return atURL(ctx, "")
-	case !strings.Contains(provider, "://"):
-		return nil, fmt.Errorf("-provider is memory, sqlite, redlock, or a URL that begins with one of %s", place.Schemes)
+	case provider != "sqlite" && !strings.Contains(provider, "://"):
+		return nil, fmt.Errorf("-provider is memory, sqlite, or a URL that begins with one of %s", place.Schemes)
 	}
 	return atURL(ctx, provider)
 }
@@ -51,7 +47,7 @@ func atURL(ctx context.Context, url string) (*backend, error) {
 		return nil, err
 	}
 	text, _ := json.Marshal(p) // strings can't fail
-	return &backend{torture.Options{Open: p.Provider, Process: func() *exec.Cmd {
+	return &backend{torture.Options{Open: p.Provider, Votes: strings.Contains(url, "mode=redlock"), Process: func() *exec.Cmd {
 		cmd := exec.Command(program)
 		cmd.Env = append(os.Environ(), placeVariable+"="+string(text))
 		return cmd

@@ -5,7 +5,6 @@
 //	go run ./chaos                                          # a temporary SQLite file, 10 s
 //	go run ./chaos -plan lost-replies -for 60s -seed 7
 //	go run ./chaos -provider redis://127.0.0.1:6379/0 -plan all -for 2m -html run.html
-//	go run ./chaos -provider redlock -plan flaky-network    # three servers of its own, killed in turn
 //	go run ./chaos -provider postgres://... -plan my.json
 //	go run ./chaos -processes -for 30s                      # worker processes, stopped and killed
 //
@@ -91,7 +90,7 @@ func run(ctx context.Context, args []string, out, complaints io.Writer, prepare 
 func parse(args []string, complaints io.Writer) (s settings, err error) {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.SetOutput(complaints)
-	flags.StringVar(&s.provider, "provider", "sqlite", "a provider's `URL` (sqlite, postgres, redis, azblob, cosmos), or memory, sqlite or redlock for one of its own")
+	flags.StringVar(&s.provider, "provider", "sqlite", "a provider's `URL` (sqlite, postgres, redis, azblob, cosmos), or memory or sqlite for one of its own")
 	flags.StringVar(&s.plan, "plan", "flaky-network", "a ready-made plan, a `file` with one in JSON, all, or help")
 	flags.DurationVar(&s.total, "for", 10*time.Second, "how long faults happen, in all")
 	flags.Uint64Var(&s.seed, "seed", 0, "decides what is left to chance, but not the order in which things happen (default: a random one)")

@@ -50,15 +50,6 @@ func TestProcesses_sqlite(t *testing.T) {
 	require.Contains(t, out, "no violation")
 }
 
-// Three servers, each of which is killed and comes back empty.
-func TestServersThatAreKilled_redlock(t *testing.T) {
-	code, out, complaints := play(t, setUp, "-provider", "redlock", "-for", "14s", "-plan", "none", "-workers", "5", "-names", "2")
-	require.Zero(t, code, "%s%s", out, complaints)
-	require.Contains(t, out, "node 1 killed")
-	require.Contains(t, out, "node 2 back, empty")
-	require.Contains(t, out, "no violation")
-}
-
 func TestAllPlansAndFiles_memory(t *testing.T) {
 	folder := t.TempDir()
 	html := filepath.Join(folder, "run.html")
@@ -105,7 +96,7 @@ func TestCommandLinesThatCannotWork(t *testing.T) {
 		`"more"`:                    {"more"},
 		"not defined":               {"-nonsense"},
 		"no provider for URLs":      {"-provider", "mysql://me:geheim@host/db"},
-		"memory, sqlite, redlock":   {"-provider", "nonsense"},
+		"memory, sqlite, or":        {"-provider", "nonsense"},
 		`begin with ""`:             {"-provider", "DefaultEndpointsProtocol=http;AccountKey=geheim;BlobEndpoint=http://127.0.0.1:1/x"},
 		"before anything has gone":  {"-provider", "redis://127.0.0.1:1/0", "-ttl", "100ms"},
 		"Options.TTL":               {"-provider", "memory", "-ttl", "1ms"},

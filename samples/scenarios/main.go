@@ -18,43 +18,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
-
-// backends are the URLs of those that the tests and `make demo` start.
-var backends = map[string]string{
-	"sqlite":   "",
-	"postgres": "$LEASING_TEST_POSTGRES",
-	"redis":    "$LEASING_TEST_REDIS",
-	"redlock":  "$LEASING_TEST_REDLOCK",
-	"cosmos":   "$LEASING_TEST_COSMOS?create=true",
-	"blob":     "azblob:///samples?create=true&connection_string_env=LEASING_TEST_AZURITE",
-}
-
-// urlOf returns the URL of a backend.
-func urlOf(backend string) (string, error) {
-	url, known := backends[backend]
-	if !known {
-		return "", fmt.Errorf("no such backend: %q; there are %v", backend, slices.Sorted(maps.Keys(backends)))
-	}
-	missing := ""
-	url = os.Expand(url, func(variable string) string {
-		if os.Getenv(variable) == "" {
-			missing = variable
-		}
-		return os.Getenv(variable)
-	})
-	if missing != "" {
-		return "", fmt.Errorf("set %s to the URL of a server; `make demo BACKEND=%s` starts one", missing, backend)
-	}
-	return url, nil
-}
 
 var scenarios = []runner.Scenario{daily, fanout, migrate, reply, throttle}
 
@@ -73,26 +42,19 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("scenarios", flag.ContinueOnError)
 	flags.Usage = func() {
-		_, _ = fmt.Fprintln(flags.Output(), "usage: scenarios NAME|all [-url URL|-backend NAME]")
+		_, _ = fmt.Fprintln(flags.Output(), "usage: scenarios NAME|all [-url URL]")
 		for _, s := range append(scenarios, election) {
 			_, _ = fmt.Fprintf(flags.Output(), "  %-9s %s\n", s.Name, s.About)
 		}
 		flags.PrintDefaults()
 	}
 	url := flags.String("url", "", "where the leases are: redis://..., postgres://..., sqlite:///path, ... (default: a temporary SQLite file)")
-	backend := flags.String("backend", "", "instead of a URL: one of those whose servers the tests start")
 	if len(args) == 0 {
 		flags.Usage()
 		return flag.ErrHelp
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
-	}
-	if *backend != "" {
-		var err error
-		if *url, err = urlOf(*backend); err != nil {
-			return err
-		}
 	}
 	ran := 0
 	for _, s := range append(scenarios, election) {

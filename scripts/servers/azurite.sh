@@ -2,13 +2,13 @@
 # on a loopback port of its own, which keeps everything in memory.
 # Sourced by scripts/with-servers; see there for what a file like this defines.
 # Tests that kill servers, or need https and tokens, start theirs themselves
-# (providers/blob/internal/azuritetest), from the same program.
+# (providers/blob/azurite_test.go), from the same program.
 # shellcheck shell=bash disable=SC2034,SC2154
 
 azurite_variable=LEASING_TEST_AZURITE
 azurite_example='DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=...;BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1 (some tests start servers of their own beside it: they need Node 20 and the npm package azurite, or the path of its dist/src/blob/main.js in AZURITE)'
 
-# The version that providers/blob/internal/azuritetest names too.
+# The version that providers/blob/azurite_test.go names too.
 azurite_version=3.35.0
 
 # azurite_main prints the path of the program.

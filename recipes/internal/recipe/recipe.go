@@ -29,8 +29,7 @@ func Do(ctx, held context.Context, fn func(ctx context.Context) error, release f
 func Join(errs ...error) error {
 	var kept []error
 	for _, err := range errs {
-		lost := (*leasing.LostError)(nil)
-		if err != nil && !(errors.As(err, &lost) && errors.Is(errors.Join(kept...), lost)) {
+		if lost, ok := errors.AsType[*leasing.LostError](err); err != nil && !(ok && errors.Is(errors.Join(kept...), lost)) {
 			kept = append(kept, err)
 		}
 	}

@@ -26,9 +26,12 @@ type Place struct {
 }
 
 // SetUp makes the place of a run of the named sample, and returns what removes
-// it. Without a URL the leases are in a temporary SQLite file; where the URL names such a
-// file they are in one beside it.
+// it. Without a URL, or with the word sqlite, the leases are in a temporary SQLite file;
+// where the URL names such a file they are in one beside it.
 func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, error) {
+	if rawURL == "sqlite" {
+		rawURL = ""
+	}
 	address, query, _ := strings.Cut(rawURL, "?")
 	file, onSQLite := strings.CutPrefix(address, "sqlite://")
 	parent := "" // where temporary files are

@@ -11,12 +11,12 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/distributedleasing/leasing/chaos/netfault"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // process is a worker's.
 type process struct {
-	*netfault.Process
+	*servertest.Process
 	cmd             *exec.Cmd
 	input           io.WriteCloser
 	killed, stopped bool
@@ -44,7 +44,7 @@ func (s *Runner) Start(ctx context.Context, name, arg string) error {
 		return err
 	}
 	cmd.Stdout = writer
-	started, err := netfault.StartProcess(cmd)
+	started, err := servertest.StartProcess(cmd)
 	_ = writer.Close() // the process has its own
 	if err != nil {
 		return errors.Join(err, output.Close())

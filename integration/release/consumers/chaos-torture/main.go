@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"os"
 	"time"
 
 	"github.com/distributedleasing/leasing/chaos"
@@ -24,7 +23,7 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Println(report)
-	if !report.OK() {
-		os.Exit(1)
+	if err := report.Err(); err != nil {
+		log.Fatal(err)
 	}
 }

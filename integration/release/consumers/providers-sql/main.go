@@ -1,12 +1,14 @@
-// The first program of a user of providers/sql, on a new SQLite file in the
-// working directory.
+// The first program of a user of providers/sql, on a new SQLite file in the working
+// directory. Those of other providers are made of it: see consumer.go.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/distributedleasing/leasing"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
@@ -14,7 +16,7 @@ import (
 
 func main() {
 	ctx := context.Background()
-	provider, err := sqllease.OpenURL(ctx, "sqlite://leases.db?create=true")
+	provider, err := sqllease.OpenURL(ctx, cmp.Or(os.Getenv("LEASING_TEST_SQLITE"), "sqlite://leases.db?create=true"))
 	if err != nil {
 		log.Fatal(err)
 	}

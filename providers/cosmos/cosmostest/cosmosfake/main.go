@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -33,7 +32,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("cosmosfake", flag.ContinueOnError)
 	listen := flags.String("listen", "127.0.0.1:0", "the address to listen on")
 	key := flags.String("key", "", "the account's key, in base64; default: one that is made up")
-	containers := flags.String("containers", "app/leases", "databases and containers to begin with, separated by commas")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -41,32 +39,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		*key = cosmostest.NewKey()
 	}
 	account := cosmostest.New(cosmostest.Options{Key: *key})
-	first, err := addContainers(account, *containers)
-	if err != nil {
-		return err
-	}
+	account.AddContainer("app", "leases", "/id")
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", *listen)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, cosmostest.LeaseURL(listener.Addr().String(), *key, first))
+	fmt.Fprintln(out, cosmostest.LeaseURL(listener.Addr().String(), *key, "app/leases"))
 	return serve(ctx, listener, account)
-}
-
-// addContainers returns the first.
-func addContainers(account *cosmostest.Account, containers string) (first string, err error) {
-	for name := range strings.SplitSeq(containers, ",") {
-		db, container, ok := strings.Cut(name, "/")
-		if !ok || db == "" || container == "" {
-			return "", fmt.Errorf("-containers: %q is not database/container", name)
-		}
-		account.AddContainer(db, container, "/id")
-		if first == "" {
-			first = name
-		}
-	}
-	return first, nil
 }
 
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // Claimant asks a provider for names. What must not fail ends the test.
@@ -40,7 +40,7 @@ func (c *Claimant) Take(name, id string, ttl time.Duration) abstractions.Grant {
 // Obtain asks until the name is free.
 func (c *Claimant) Obtain(name, id string, ttl time.Duration) abstractions.Grant {
 	c.T.Helper()
-	for end := time.Now().Add(testserver.Patience); ; <-time.After(10 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ; <-time.After(10 * time.Millisecond) {
 		g, err := c.Try(name, id, ttl)
 		if err == nil {
 			return g

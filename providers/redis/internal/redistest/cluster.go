@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -29,7 +29,7 @@ func StartCluster(t testing.TB, masters int) *Cluster {
 		c.Servers[i] = newNode(t)
 	}
 	startAll(t, c.Servers)
-	ctx, cancel := testserver.Bounded(t)
+	ctx, cancel := servertest.Bounded(t)
 	defer cancel()
 	for i, s := range c.Servers {
 		if err := c.join(ctx, i, s); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -69,7 +69,7 @@ func TestNodesGoOnWithoutOne(t *testing.T) {
 	require.Eventually(t, func() bool {
 		text := c.Servers[0].admin.ClusterInfo(t.Context()).Val()
 		return text != "" && !strings.Contains(text, "cluster_slots_fail:0\r")
-	}, testserver.Patience, 10*time.Millisecond)
+	}, servertest.Patience, 10*time.Millisecond)
 	client := c.Client(t)
 	set(t, client, first, "value")
 	require.Error(t, client.Set(t.Context(), last, "value", 0).Err())

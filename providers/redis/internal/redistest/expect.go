@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"go.uber.org/goleak"
 )
 
@@ -53,7 +53,7 @@ func Hinted(t testing.TB, hints <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-hints:
-	case <-time.After(testserver.Patience):
+	case <-time.After(servertest.Patience):
 		t.Fatal("no hint")
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"net"
 	"strings"
 
-	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // await waits until check is nil for the server.
 func (s *Server) await(failure string, check func(context.Context, *Server) error) {
 	s.T.Helper()
-	testserver.Eventually(s.T, s.Addr()+": "+failure, func(ctx context.Context) error { return check(ctx, s) })
+	servertest.Eventually(s.T, s.Addr()+": "+failure, func(ctx context.Context) error { return check(ctx, s) })
 }
 
 // says is nil when a section of the server's INFO has all these lines.

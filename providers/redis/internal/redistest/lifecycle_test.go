@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -91,7 +91,7 @@ func TestRestartWaitsForThePort(t *testing.T) {
 		s.Restart()
 	}()
 	secondTry := filepath.Join(s.Dir, "log-3") // the first try after the first start is log-2
-	require.Eventually(t, func() bool { return exists(secondTry) }, testserver.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return exists(secondTry) }, servertest.Patience, 10*time.Millisecond)
 	require.NoError(t, squatter.Close())
 	<-restarted
 	require.NoError(t, client.Ping(t.Context()).Err())
@@ -114,7 +114,7 @@ func TestClientIsClosedWithItsTest(t *testing.T) {
 func TestPortOfSomebodyElseIsNotTaken(t *testing.T) {
 	other := Start(t, Options{})
 	late := newServer(t, Options{})
-	require.ErrorIs(t, late.LaunchOn(t.Context(), other.Port()), testserver.ErrPortTaken)
+	require.ErrorIs(t, late.LaunchOn(t.Context(), other.Port()), servertest.ErrPortTaken)
 	require.False(t, alive(late.PID()))
 
 	require.NoError(t, late.Launch(t.Context()), "on another port")
@@ -171,5 +171,5 @@ func TestNothingOutlivesTheTestsProcess(t *testing.T) {
 	}
 	require.True(t, alive(pid))
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { return !alive(pid) }, testserver.Patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !alive(pid) }, servertest.Patience, 10*time.Millisecond)
 }

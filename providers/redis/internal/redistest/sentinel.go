@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -92,7 +92,7 @@ func (c *Sentinel) Master() *Server { return c.WaitForFailover(nil) }
 func (c *Sentinel) WaitForFailover(old *Server) (master *Server) {
 	t := c.Servers[0].T
 	t.Helper()
-	testserver.Eventually(t, "no new master", func(ctx context.Context) (err error) {
+	servertest.Eventually(t, "no new master", func(ctx context.Context) (err error) {
 		if master, err = c.agreed(ctx); err == nil && master == old {
 			return errors.New("the master is still the old one")
 		}

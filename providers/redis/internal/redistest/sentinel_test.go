@@ -3,7 +3,7 @@ package redistest
 import (
 	"testing"
 
-	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -20,7 +20,7 @@ func TestReplicaBecomesMaster(t *testing.T) {
 	set(t, client, "key", "value")
 	first := c.Master()
 	require.Same(t, c.Servers[0], first)
-	acknowledged, err := first.admin.Wait(t.Context(), 2, testserver.Patience).Result()
+	acknowledged, err := first.admin.Wait(t.Context(), 2, servertest.Patience).Result()
 	require.NoError(t, err)
 	require.EqualValues(t, 2, acknowledged)
 

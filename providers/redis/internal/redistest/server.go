@@ -11,19 +11,19 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/distributedleasing/leasing/providers/redis/internal/testserver"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 	"github.com/redis/go-redis/v9"
 )
 
 // Server is a redis-server, or a sentinel. [Options.Persist] says whether it has its
 // data again after a Restart.
 type Server struct {
-	testserver.Server
+	servertest.Server
 	options Options
 	role    []string // what its configuration says beside the options
 	args    []string // what stands before Options.Args
 	secret  string   // of the user harness
-	tls     *testserver.Certificate
+	tls     *servertest.Certificate
 	node    bool // of a cluster
 
 	bus   int
@@ -51,10 +51,10 @@ func StartMany(t testing.TB, n int, options Options) []*Server {
 func newServer(t testing.TB, options Options) *Server {
 	t.Helper()
 	s := &Server{options: options, role: roleOf(options), secret: rand.Text()}
-	s.Server = testserver.Server{T: t, Dir: t.TempDir(), Prepare: s.prepare, Command: s.command, Answers: s.answers}
+	s.Server = servertest.Server{T: t, Dir: t.TempDir(), Prepare: s.prepare, Command: s.command, Answers: s.answers}
 	if options.TLS {
 		var err error
-		if s.tls, err = testserver.NewCertificate(s.Dir); err != nil {
+		if s.tls, err = servertest.NewCertificate(s.Dir); err != nil {
 			t.Fatalf("a certificate for a test server: %v", err)
 		}
 	}
@@ -68,7 +68,7 @@ func newServer(t testing.TB, options Options) *Server {
 // startAll starts servers at the same time.
 func startAll(t testing.TB, servers []*Server) {
 	t.Helper()
-	ctx, cancel := testserver.Bounded(t)
+	ctx, cancel := servertest.Bounded(t)
 	defer cancel()
 	errs := make([]error, len(servers))
 	var all sync.WaitGroup
@@ -85,7 +85,7 @@ func startAll(t testing.TB, servers []*Server) {
 // itself may rewrite it.
 func (s *Server) prepare() (err error) {
 	if s.node {
-		if s.bus, err = testserver.FreePort(context.Background()); err != nil {
+		if s.bus, err = servertest.FreePort(context.Background()); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package netfault
+package servertest
 
 import (
 	"os/exec"

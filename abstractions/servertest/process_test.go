@@ -1,6 +1,6 @@
 //go:build unix
 
-package netfault_test
+package servertest_test
 
 import (
 	"bufio"
@@ -13,9 +13,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
-	"github.com/distributedleasing/leasing/chaos/netfault"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
+
+const workerVariable = "SERVERTEST_WORKER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(workerVariable) != "" {
+		work()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // work is what the worker processes of these tests do: they count, and end when
 // nobody listens.
@@ -31,14 +42,14 @@ func work() {
 	}
 }
 
-func spawn(t *testing.T, how string) (*netfault.Process, *bufio.Scanner) {
+func spawn(t *testing.T, how string) (*servertest.Process, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), workerVariable+"="+how)
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
 	cmd.Stdout = writer
-	p, err := netfault.StartProcess(cmd)
+	p, err := servertest.StartProcess(cmd)
 	require.NoError(t, err)
 	require.NoError(t, writer.Close())
 	t.Cleanup(func() {
@@ -63,9 +74,9 @@ func TestPausedProcessStandsStill(t *testing.T) {
 		require.NoError(t, err)
 		return state
 	}
-	require.Eventually(t, func() bool { return state() == "T" }, patience, time.Millisecond)
+	require.Equal(t, "T", state(), "Pause has waited for that")
 	require.NoError(t, p.Resume())
-	require.Eventually(t, func() bool { return state() != "T" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return state() != "T" }, servertest.Patience, time.Millisecond)
 	require.True(t, lines.Scan())
 }
 
@@ -99,6 +110,13 @@ func TestProcessThatFailsSaysSo(t *testing.T) {
 	<-p.Done()
 }
 
+func TestCrashBeforeAKillIsTold(t *testing.T) {
+	p, _ := spawn(t, "fail")
+	<-p.Done()
+	p.Kill()
+	require.Error(t, ended(t, p), "it ended by itself, with status 3")
+}
+
 func TestWaitObeysItsContext(t *testing.T) {
 	p, _ := spawn(t, "count")
 	why := errors.New("enough")
@@ -120,6 +138,13 @@ func TestClosedProcessIsGone(t *testing.T) {
 }
 
 func TestProgramThatIsNotThere(t *testing.T) {
-	_, err := netfault.StartProcess(exec.Command("/no/such/program"))
+	_, err := servertest.StartProcess(exec.Command("/no/such/program"))
 	require.ErrorContains(t, err, "/no/such/program")
+}
+
+func ended(t *testing.T, p *servertest.Process) error {
+	t.Helper()
+	ctx, cancel := servertest.Bounded(t)
+	defer cancel()
+	return p.Wait(ctx)
 }

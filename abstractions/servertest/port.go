@@ -1,4 +1,4 @@
-package testserver
+package servertest
 
 import (
 	"context"
@@ -17,25 +17,18 @@ const (
 	highestPort = 32000
 )
 
-// ports hands out each port once: a server that is down keeps its own.
-var ports = struct {
-	sync.Mutex
-	taken map[int]bool
-}{taken: make(map[int]bool)}
+// tried are the ports that were handed out, or were somebody's: each is handed out once,
+// since a server that is down keeps its own.
+var tried sync.Map
 
 // FreePort is a loopback port on which nobody listens. Another process may
 // still be faster to take it.
 func FreePort(ctx context.Context) (int, error) {
-	ports.Lock()
-	defer ports.Unlock()
-	const attempts = 1000
-	for range attempts {
+	for range 1000 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)
-		if ports.taken[port] || !vacant(ctx, port) {
-			continue
+		if _, again := tried.LoadOrStore(port, true); !again && vacant(ctx, port) {
+			return port, nil
 		}
-		ports.taken[port] = true
-		return port, nil
 	}
 	return 0, errors.New("no free loopback port")
 }

@@ -1,4 +1,4 @@
-package testserver
+package servertest
 
 import (
 	"crypto/tls"

@@ -1,4 +1,4 @@
-package testserver
+package servertest
 
 import (
 	"context"
@@ -20,7 +20,8 @@ var ErrPortTaken = errors.New("another process has the port")
 type Server struct {
 	T   testing.TB
 	Dir string // of the files with what it prints
-	// Prepare is called when a port has been chosen, before the first start on it.
+	// Prepare, unless nil, is called when a port has been chosen, before the first start
+	// on it.
 	Prepare func() error
 	// Command is the program, for a start.
 	Command func() (*exec.Cmd, error)
@@ -29,7 +30,7 @@ type Server struct {
 
 	mu      sync.Mutex // over what follows, while it starts or ends
 	port    int
-	process *process // the last one, or nil
+	process *Process // the last one, or nil
 	runs    int
 }
 
@@ -52,8 +53,10 @@ func (s *Server) LaunchOn(ctx context.Context, port int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.port = port
-	if err := s.Prepare(); err != nil {
-		return err
+	if s.Prepare != nil {
+		if err := s.Prepare(); err != nil {
+			return err
+		}
 	}
 	return s.run(ctx)
 }
@@ -71,15 +74,15 @@ func (s *Server) run(ctx context.Context) error {
 		return err
 	}
 	cmd.Stdout, cmd.Stderr = out, out
-	p, err := start(cmd)
+	p, err := StartProcess(cmd)
 	if err := errors.Join(err, out.Close()); err != nil { // the process has its own
 		return err
 	}
 	s.process = p
-	if err := until(ctx, p.end, s.Answers); err != nil {
-		p.kill()
+	if err := until(ctx, p.Done(), s.Answers); err != nil {
+		p.Kill()
 		text := s.Printed()
-		if strings.Contains(text, "Address already in use") {
+		if strings.Contains(text, "Address already in use") || strings.Contains(text, "EADDRINUSE") {
 			return ErrPortTaken
 		}
 		return fmt.Errorf("%w; it printed:\n%s", err, text)
@@ -94,7 +97,7 @@ func (s *Server) Port() int { return s.port }
 func (s *Server) Addr() string { return loopback(s.port) }
 
 // PID is the number of the last process.
-func (s *Server) PID() int { return s.process.os.Pid }
+func (s *Server) PID() int { return s.process.PID() }
 
 // Printed is the end of what the last process has printed.
 func (s *Server) Printed() string {
@@ -112,7 +115,7 @@ func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process != nil {
-		s.process.kill()
+		s.process.Kill()
 	}
 }
 
@@ -130,18 +133,15 @@ func (s *Server) Restart() {
 	s.T.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.process.kill()
-	var final error // one that waiting doesn't help against
-	Eventually(s.T, "restarting the server on "+s.Addr(), func(ctx context.Context) error {
-		err := s.run(ctx)
-		if errors.Is(err, ErrPortTaken) {
-			return err
-		}
-		final = err
-		return nil
-	})
-	if final != nil {
-		s.T.Fatalf("restarting the server on %s: %v", s.Addr(), final)
+	s.process.Kill()
+	ctx, cancel := Bounded(s.T)
+	defer cancel()
+	err := s.run(ctx)
+	for errors.Is(err, ErrPortTaken) && ctx.Err() == nil {
+		err = s.run(ctx)
+	}
+	if err != nil {
+		s.T.Fatalf("restarting the server on %s: %v", s.Addr(), err)
 	}
 }
 
@@ -149,21 +149,20 @@ func (s *Server) Restart() {
 // answers. It returns when the server has stopped.
 func (s *Server) Pause() {
 	s.T.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := pause(s.process.os); err != nil {
-		s.T.Fatalf("pausing the server on %s: %v", s.Addr(), err)
-	}
-	Eventually(s.T, "pausing the server on "+s.Addr(), s.process.paused)
+	s.signal((*Process).Pause)
 }
 
-// Resume lets a paused server go on (SIGCONT). It then does what was asked of it
-// in the meantime.
+// Resume lets a paused server go on (SIGCONT).
 func (s *Server) Resume() {
+	s.T.Helper()
+	s.signal((*Process).Resume)
+}
+
+func (s *Server) signal(send func(*Process) error) {
 	s.T.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := resume(s.process.os); err != nil {
-		s.T.Fatalf("resuming the server on %s: %v", s.Addr(), err)
+	if err := send(s.process); err != nil {
+		s.T.Fatalf("the server on %s: %v", s.Addr(), err)
 	}
 }

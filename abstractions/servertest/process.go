@@ -1,0 +1,114 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+)
+
+// Process is a program that runs until it ends by itself or is killed.
+type Process struct {
+	cmd    *exec.Cmd
+	done   chan struct{}
+	err    error       // of the program, once done is closed
+	killed atomic.Bool // before it had ended by itself
+}
+
+// StartProcess starts a command, which must not have been started yet. On Linux it gets
+// no signals that are meant for this program, such as Ctrl-C's. Close ends it.
+func StartProcess(cmd *exec.Cmd) (*Process, error) {
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	dieWithParent(cmd)
+	started := make(chan error)
+	go func() {
+		// Linux takes the end of the thread that forked for that of the parent
+		// (prctl(2), golang.org/issue/27505), so this goroutine keeps its thread.
+		runtime.LockOSThread()
+		defer close(p.done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("servertest: start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+// PID is the process's number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Pause stops the process, with all its threads, until Resume: it is not told, and can't
+// tell that time has passed but by looking at a clock. Pause returns when the process
+// stands still; where there is no /proc, when it was signalled. Only Unix has that.
+func (p *Process) Pause() error {
+	err := pause(p.cmd)
+	if err == nil && runtime.GOOS == "linux" {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		err = until(ctx, p.done, p.stopped)
+	}
+	return p.about(err)
+}
+
+// Resume lets the process go on. It then does what was asked of it in the meantime.
+func (p *Process) Resume() error { return p.about(resume(p.cmd)) }
+
+func (p *Process) about(err error) error {
+	if err != nil {
+		err = fmt.Errorf("servertest: process %d: %w", p.PID(), err)
+	}
+	return err
+}
+
+// stopped is nil when the process stands still, which is a moment after the signal. The
+// state follows the name in parentheses (proc_pid_stat(5)).
+func (p *Process) stopped(context.Context) error {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	if after := string(stat[strings.LastIndexByte(string(stat), ')')+1:]); !strings.HasPrefix(after, " T") {
+		return errors.Join(errors.New("it still runs"), err)
+	}
+	return nil
+}
+
+// Kill ends the process at once, also a paused one: it has no chance to clean up.
+// It returns when the process is gone.
+func (p *Process) Kill() {
+	select {
+	case <-p.done: // of its own accord
+	default:
+		p.killed.Store(true)
+	}
+	_ = p.cmd.Process.Kill() // fails only when it has ended
+	<-p.done
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait waits for the end of the process and returns how it ended: nil for exit
+// status 0 and for one that Kill has ended. When ctx ends first it returns its cause.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if exit := (*exec.ExitError)(nil); p.killed.Load() && errors.As(p.err, &exit) {
+		return nil
+	}
+	return p.err
+}
+
+// Close kills the process if it still runs.
+func (p *Process) Close() error {
+	p.Kill()
+	return nil
+}

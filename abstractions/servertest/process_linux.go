@@ -1,0 +1,16 @@
+package servertest
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// dieWithParent gives a process a group of its own, so that it gets no signals meant
+// for its parent such as Ctrl-C's, and KILL as soon as its parent has died, however it
+// died.
+func dieWithParent(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package netfault
-
-import "os/exec"
-
-// orphansDie is Linux's.
-func orphansDie(*exec.Cmd) {}

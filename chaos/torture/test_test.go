@@ -1,0 +1,41 @@
+package torture_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos/broken"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// failing is a test that may fail.
+type failing struct {
+	testing.TB
+	failed bool
+}
+
+func (f *failing) Error(...any) { f.failed = true }
+
+func TestTestFailsForABrokenProvider_memory(t *testing.T) {
+	for _, defect := range broken.All() {
+		if defect.Trap != "T24" {
+			continue
+		}
+		for _, isBroken := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				options, inner := short(defect, 1), &failing{TB: t}
+				var provider leasing.Provider = memlease.New(memlease.Options{})
+				if isBroken {
+					provider = defect.Wrap(provider)
+				}
+				options.Open = torture.Share(provider)
+				torture.Test(inner, options)
+				require.Equal(t, isBroken, inner.failed)
+			})
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// providers are those whose small program is that of providers/sql, on the server that a
+// variable names or on a developer's machine: a module's slug, its package, the
+// variable, and the URL without it.
+var providers = map[string][3]string{
+	"providers-blob":   {"bloblease", "", "azblob:///leases?connection_string_env=LEASING_TEST_AZURITE&create=true"},
+	"providers-cosmos": {"cosmoslease", "LEASING_TEST_COSMOS", "cosmos+http://:a2V5@127.0.0.1:8081/app/leases?create=true"},
+	"providers-redis":  {"redislease", "LEASING_TEST_REDIS", "redis://127.0.0.1:6379"},
+}
+
+// writeConsumer writes the small program that uses a module.
+func writeConsumer(release string, m released, to string) error {
+	of, replaced := m.slug, strings.NewReplacer()
+	if p, ok := providers[m.slug]; ok {
+		of = "providers-sql"
+		replaced = strings.NewReplacer("providers/sql", m.dir, "sqllease", p[0], "LEASING_TEST_SQLITE", p[1], "sqlite://leases.db?create=true", p[2])
+	}
+	text, err := os.ReadFile(filepath.Join(release, "consumers", of, "main.go"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, []byte(replaced.Replace(string(text))), 0o644)
+}
