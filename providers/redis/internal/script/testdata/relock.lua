@@ -52,6 +52,31 @@ local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
 local nowMillis = sub(now, 1, 13)
 if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
 
+-- remember puts an ID, with a "!" if it was broken, before the others that ended, of which
+-- there is room for 7.
+local function remember(ended, id)
+  local last = 1
+  for _ = 1, 7 do last = last and find(ended, ' ', last + 1, true) end
+  return ' ' .. id .. (last and sub(ended, 1, last) or ended)
+end
+
+-- A server of Redlock that has lost its data, or some of it, may have held leases that
+-- it knows no more of, so its answer must not count until the longest has run out: the
+-- quarantine, which admit.lua begins.
+local mute, firstKey = 0, 0
+if ARGV[2] ~= '' then
+  firstKey = 1
+  local marker = call('GET', KEYS[1])
+  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
+  local till, rest = match(marker, '^(%d+)(.*)$')
+  mute = math.max(0, till - nowMillis)
+  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    mute = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
+  end
+end
+-- How a name is read and written.
+
 -- read is the text of a name, and its state. Of the text it looks at the version, and at two
 -- places that have a space.
 local function read(key)
@@ -78,10 +103,10 @@ local function write(key, text, token, keep)
 end
 
 -- deadline is the expiry of a lease that begins now. It has the started millisecond too.
-local deadlines = {['0'] = FOREVER} -- most operations of a call have one TTL
+local lastTTL, lastTill = '0', FOREVER -- most operations of a call have one TTL
 local function deadline(ttl)
-  deadlines[ttl] = deadlines[ttl] or nowMillis + ttl + 1 .. ''
-  return deadlines[ttl]
+  if ttl ~= lastTTL then lastTTL, lastTill = ttl, nowMillis + ttl + 1 .. '' end
+  return lastTill
 end
 
 -- hasEnded says whether an ID is among those that ended, and whether it was broken.
@@ -89,30 +114,6 @@ local function hasEnded(ended, id)
   if not find(ended, id, 1, true) then return false, false end
   if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
   return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
-end
-
--- remember puts an ID, with a "!" if it was broken, before the others that ended, of which
--- there is room for 7.
-local function remember(ended, id)
-  local last = 1
-  for _ = 1, 7 do last = last and find(ended, ' ', last + 1, true) end
-  return ' ' .. id .. (last and sub(ended, 1, last) or ended)
-end
-
--- A server of Redlock that has lost its data, or some of it, may have held leases that
--- it knows no more of, so its answer must not count until the longest has run out: the
--- quarantine, which admit.lua begins.
-local mute, firstKey = 0, 0
-if ARGV[2] ~= '' then
-  firstKey = 1
-  local marker = call('GET', KEYS[1])
-  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
-  local till, rest = match(marker, '^(%d+)(.*)$')
-  mute = math.max(0, till - nowMillis)
-  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
-    mute = tonumber(ARGV[2])
-    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
-  end
 end
 -- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
 -- needed.
