@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"time"
@@ -103,4 +104,19 @@ func inTime[T Operation](batch []*Request[T]) []*Request[T] {
 		r.fail(errUnsent)
 		return true
 	})
+}
+
+// contextOf is the context of a worker's call. It ends with none of the senders, only at the latest deadline of all. The
+// values are those of a sender that is alone.
+func contextOf[T Operation](batch []*Request[T]) context.Context {
+	c := callContext{Context: context.Background()}
+	if len(batch) == 1 {
+		c.Context = context.WithoutCancel(batch[0].Context)
+	}
+	for _, r := range batch {
+		if r.By.After(c.by) {
+			c.by = r.By
+		}
+	}
+	return c
 }

@@ -263,8 +263,12 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 // take hands the reply to a call to its operations. If the client may have sent it before, and
 // the reply was lost, that it was refused now, or has found no server, says nothing of that.
 func (d *Node) take(values []any, err error, ops []*script.Operation) {
-	failed := failure.Of(err)
+	var failed error
+	if err != nil {
+		failed = failure.Of(err)
+	}
 	switch {
+	case err == nil:
 	case d.repeats && errors.Is(failed, abstractions.ErrThrottled):
 		failed = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
 	case !d.repeats && providerkit.NotSent(err):
