@@ -7,6 +7,16 @@ import (
 	"time"
 )
 
+// hasRoom says whether a call may begin. Caller holds mu.
+func (b *Batcher[T]) hasRoom() bool { return b.inFlight-b.late < usualCalls && b.inFlight < MaxCalls }
+
+// call makes a call, and notes how fast the server is.
+func (b *Batcher[T]) call(ctx context.Context, ops []T) {
+	began := time.Now()
+	b.send(ctx, ops)
+	b.slow.Store(time.Since(began) > prompt)
+}
+
 // addWorker begins a call, and those that follow on it. Caller holds mu.
 func (b *Batcher[T]) addWorker() {
 	b.inFlight++

@@ -61,7 +61,8 @@ func init() {
 // programs counts the scripts, which gives each its rank.
 var programs int
 
-// compose puts a script together from files, of which the last has the function run.
+// compose puts a script together from files, of which the last has the function run. Those
+// between rest and a quick_*.lua are for what that leaves to them.
 func compose(keys, args int, flags string, parts ...string) *Program {
 	first := []string{"prelude", "name"}
 	if parts[0] == "rest" {
