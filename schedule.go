@@ -56,6 +56,7 @@ func (s *schedule) set(item scheduled, due, early time.Duration) {
 	}
 	s.fix(int(e.at)-1, slot{due: due, early: early, item: item})
 	sooner := due < s.wakeAt
+	s.wakeAt = min(s.wakeAt, due)
 	s.mu.Unlock()
 	if sooner {
 		signal(s.wake)
@@ -120,14 +121,17 @@ func (s *schedule) makeDueNow(item scheduled) {
 	}
 }
 
-// next returns the time of the first item, and remembers that the loop will
-// sleep until then.
-func (s *schedule) next() time.Duration {
+// next returns when the loop is to look again, and remembers that: at the time of the first
+// item. Without any it keeps to the time that was set, since a lone lease that comes and
+// goes would wake the loop each time: half of what the client of a fast server did.
+func (s *schedule) next(now time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wakeAt = forever
-	if len(s.heap) > 0 {
+	switch {
+	case len(s.heap) > 0:
 		s.wakeAt = s.heap[0].due
+	case s.wakeAt <= now:
+		s.wakeAt = forever
 	}
 	return s.wakeAt
 }
@@ -189,7 +193,7 @@ func (m *manager) run() {
 		clear(due)
 		m.engine.dispatch()
 
-		if next := m.schedule.next(); next == forever {
+		if next := m.schedule.next(now.mono); next == forever {
 			timer.Stop()
 			m.clock.alarm.set(forever)
 		} else {

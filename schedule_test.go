@@ -57,10 +57,29 @@ func TestScheduleIsWhatASortedListIs(t *testing.T) {
 				got = append(got, item.(*appointment))
 			}
 			require.ElementsMatch(t, want, got)
-			require.Equal(t, next, s.next())
+			require.Equal(t, next, s.next(forever))
 			require.Len(t, s.all(nil), len(in))
 		}
 	})
+}
+
+// Items that come and go wake the loop once, and it looks no later than they are due.
+func TestScheduleWakesTheLoopOnceForItemsThatComeAndGo(t *testing.T) {
+	s := newSchedule()
+	for due := time.Duration(10); due < 15; due++ {
+		item := &appointment{}
+		s.set(item, due, 0)
+		require.Equal(t, due == 10, len(s.wake) == 1, "%d", due)
+		if due == 10 {
+			<-s.wake
+		}
+		s.remove(item)
+		require.EqualValues(t, 10, s.next(due-5))
+	}
+	s.set(&appointment{}, 9, 0)
+	require.Len(t, s.wake, 1, "it is sooner")
+	s.remove(s.all(nil)[0])
+	require.EqualValues(t, forever, s.next(9), "the time has come, and nothing is due")
 }
 
 // TestScheduleTakesWhatMayComeEarly takes an item before its time along with one

@@ -3,6 +3,9 @@ package redislease
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,6 +90,10 @@ func TestTrap_T42_CallsEndWithTheirContextOnAFrozenServer(t *testing.T) {
 		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: hanging}))
 		frozen(t, openTest(t, Options{Client: client}), server)
 	})
+	t.Run("a user's client that heeds contexts", func(t *testing.T) {
+		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: hanging, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1}))
+		frozen(t, openTest(t, Options{Client: client, HeedsContext: true}), server)
+	})
 	t.Run("our client", func(t *testing.T) {
 		frozen(t, openTest(t, Options{URL: server.URL() + "?read_timeout=20s"}), server)
 	})
@@ -132,6 +139,33 @@ func fast(t *testing.T, p *Provider) {
 		works(t, p)
 		return time.Since(began) < 5*time.Millisecond
 	}, time.Minute, time.Millisecond)
+}
+
+// A lone call is made on its caller's goroutine if all that runs there heeds contexts.
+func TestWhoSaysThatHisCodeHeedsContextsSendsByHimself(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	goroutine := func() string {
+		var text [64]byte
+		return strings.Fields(string(text[:runtime.Stack(text[:], false)]))[1]
+	}
+	for _, heeds := range []bool{false, true} {
+		client := closed(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true}))
+		p := openTest(t, Options{Client: client, HeedsContext: heeds})
+		var sender atomic.Pointer[string]
+		client.AddHook(&watch{before: func([]redis.Cmder) { id := goroutine(); sender.Store(&id) }})
+		directly := func() bool {
+			works(t, p)
+			return *sender.Load() == goroutine()
+		}
+		if heeds {
+			require.Eventually(t, func() bool { return directly() }, time.Minute, time.Millisecond, "a slow server is asked by others")
+			continue
+		}
+		for range 10 {
+			require.False(t, directly())
+		}
+	}
 }
 
 // hangs until the gate is closed, or for so long that the test has failed.

@@ -2,18 +2,79 @@ package redislease
 
 import (
 	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/redis/go-redis/v9"
 )
 
-// mode is what is behind the options' source.
-func (o Options) mode(field string, l location) (Mode, error) {
-	if field != "URL" {
-		if o.TLS != nil {
-			return "", invalid("TLS", providerkit.NotShown, "nothing: a client has its own")
+func invalid(field string, value any, want string) error {
+	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
+}
+
+// complete validates the options, fills in the defaults, and returns the field that
+// says where Redis is, and what the URL says of it.
+func (o *Options) complete() (field string, l location, err error) {
+	if field, err = providerkit.ExactlyOne(o, "URL", "Client", "Clients"); err != nil {
+		return field, l, err
+	}
+	if field == "URL" {
+		if l, err = o.locate(); err == nil {
+			o.Mode, err = o.modeOfURL(l)
 		}
-		return o.modeOfClients(field)
+	} else {
+		o.Mode, err = o.modeOfClients(field)
+	}
+	if err != nil {
+		return field, l, err
+	}
+	for _, f := range []struct {
+		field string
+		value any
+		set   bool
+		mode  Mode
+	}{
+		{"Master", o.Master, o.Master != "", Sentinel},
+		{"SentinelUsername", o.SentinelUsername, o.SentinelUsername != "", Sentinel},
+		{"SentinelPassword", providerkit.NotShown, o.SentinelPassword != "", Sentinel},
+		{"MaxTTL", o.MaxTTL, o.MaxTTL != 0, Redlock},
+		{"NodeTimeout", o.NodeTimeout, o.NodeTimeout != 0, Redlock},
+	} {
+		if f.set && o.Mode != f.mode {
+			return field, l, invalid(f.field, f.value, fmt.Sprintf("nothing: it is for mode %s, this is %s", f.mode, o.Mode))
+		}
+	}
+	if err = providerkit.Complete(o); err != nil {
+		return field, l, err
+	}
+	if o.Mode == Redlock {
+		defaultTo(&o.MaxTTL, DefaultMaxTTL)
+	}
+	if most := o.MaxTTL / 2; o.NodeTimeout > most {
+		return field, l, invalid("NodeTimeout", o.NodeTimeout, fmt.Sprintf("%v to %v; or 0 for the default", time.Millisecond, most))
+	}
+	// Braces would make the hash tag another.
+	if strings.ContainsAny(o.Prefix, "{}") || strings.ContainsFunc(o.Prefix, unicode.IsControl) || !utf8.ValidString(o.Prefix) {
+		return field, l, invalid("Prefix", o.Prefix, "UTF-8 without braces and control characters")
+	}
+	return field, l, nil
+}
+
+func defaultTo[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// modeOfURL is what is behind a URL.
+func (o *Options) modeOfURL(l location) (Mode, error) {
+	if o.Credentials != nil && (l.user != "" || l.password != "") {
+		return "", invalid("Credentials", providerkit.NotShown, "nothing with a user or password in the URL")
 	}
 	if o.TLS != nil && (l.scheme != "rediss" || l.query.Has("skip_verify")) {
 		return "", invalid("TLS", providerkit.NotShown, "a URL that begins with rediss://, and without skip_verify")
@@ -25,55 +86,102 @@ func (o Options) mode(field string, l location) (Mode, error) {
 	case mode == "" && len(l.hosts) <= 1:
 		mode = Single
 	}
-	return mode, l.suits(mode, o.Master)
-}
-
-// suits says whether a URL can be of a mode.
-func (l location) suits(mode Mode, master string) error {
 	if len(l.hosts) == 0 && mode != Single {
-		return invalid("Mode", string(mode), "single for a unix socket")
+		return "", invalid("Mode", string(mode), "single for a unix socket")
 	}
 	switch mode {
 	case Single:
 		if len(l.hosts) > 1 {
-			return invalid("Mode", string(mode), "one host in the URL, or cluster, sentinel or redlock")
+			return "", invalid("Mode", string(mode), "one host in the URL, or cluster, sentinel or redlock")
 		}
 	case Cluster:
 		if number := l.path; number != "" && number != "/" && number != "/0" {
-			return invalid("URL", providerkit.NotShown, "database 0: a Cluster has no other")
+			return "", invalid("URL", providerkit.NotShown, "database 0: a Cluster has no other")
 		}
 	case Sentinel:
-		if master == "" {
-			return invalid("Master", master, "what the sentinels call the master")
+		if o.Master == "" {
+			return "", invalid("Master", o.Master, "what the sentinels call the master")
 		}
 	case Redlock:
-		return l.redlock()
+		return mode, independent("Options.URL", l.addrs(redisPort))
 	default:
-		return invalid("Mode", string(mode), "single, cluster, sentinel or redlock; several hosts may be any but single")
+		return "", invalid("Mode", string(mode), "single, cluster, sentinel or redlock; several hosts may be any but single")
 	}
-	return nil
+	return mode, nil
 }
 
-// redlock refuses what is no Redlock: the same server's vote may not count twice.
-func (l location) redlock() error {
-	if err := odd("Options.URL", len(l.hosts)); err != nil {
-		return err
+// modeOfClients is the mode of clients of the user's own: of those kinds that send all
+// requests for a name to one master. A Ring moves names to another server when one does not
+// answer. A client of sentinels is none of a Redlock's: a replica that takes over has lost
+// writes, and would vote.
+func (o *Options) modeOfClients(field string) (mode Mode, err error) {
+	for set, unwanted := range map[string]bool{"TLS": o.TLS != nil, "Credentials": o.Credentials != nil} {
+		if unwanted {
+			return "", invalid(set, providerkit.NotShown, "nothing: a client has its own")
+		}
 	}
-	return distinct("Options.URL", l.addrs(redisPort))
+	mode = Redlock
+	addrs := make([]string, len(o.Clients))
+	for i, client := range o.clients() {
+		at, want := "Client", "a *redis.Client or *redis.ClusterClient"
+		if field == "Clients" {
+			at, want = fmt.Sprintf("Clients[%d]", i), "a *redis.Client of one server"
+		}
+		heeds := true
+		switch c := client.(type) {
+		case *redis.Client:
+			if c == nil {
+				return "", invalid(at, "nil", want)
+			}
+			heeds = c.Options().ContextTimeoutEnabled
+			if field == "Client" {
+				mode = Single
+			} else if addrs[i] = c.Options().Addr; addrs[i] == failoverAddr {
+				return "", invalid(at, "a client of sentinels", want+": a replica that takes over would vote without knowing all")
+			}
+		case *redis.ClusterClient:
+			if c == nil || field == "Clients" {
+				return "", invalid(at, fmt.Sprintf("%T", client), want)
+			}
+			mode, heeds = Cluster, c.Options().ContextTimeoutEnabled
+		default:
+			return "", invalid(at, fmt.Sprintf("%T", client), want)
+		}
+		if o.HeedsContext && !heeds {
+			return "", invalid("HeedsContext", true, "a client with ContextTimeoutEnabled")
+		}
+	}
+	if mode == Redlock {
+		if err := independent("Options.Clients", addrs); err != nil {
+			return "", err
+		}
+	}
+	if o.Mode == "" || o.Mode == mode || o.Mode == Sentinel && mode == Single {
+		return mode, nil
+	}
+	return "", invalid("Mode", string(o.Mode), fmt.Sprintf("%s, which Options.%s is; or nothing", mode, field))
 }
 
-// odd refuses numbers of servers that make no better majority than one less.
-func odd(field string, n int) error {
-	if n >= 3 && n%2 == 1 {
-		return nil
+// failoverAddr is what redis.NewFailoverClient has for an address.
+const failoverAddr = "FailoverClient"
+
+// clients are those of the user's own.
+func (o *Options) clients() []redis.UniversalClient {
+	if o.Client != nil {
+		return []redis.UniversalClient{o.Client}
 	}
-	return &abstractions.InvalidError{
-		Field: field, Value: fmt.Sprintf("with %d", n),
-		Want: "3, 5 or another odd number of servers for Redlock; one server is mode single, and safer so",
-	}
+	return o.Clients
 }
 
-func distinct(field string, addrs []string) error {
+// independent refuses numbers of servers that make no better majority than one less, and a
+// server that would vote twice.
+func independent(field string, addrs []string) error {
+	if n := len(addrs); n < 3 || n%2 == 0 {
+		return &abstractions.InvalidError{
+			Field: field, Value: fmt.Sprintf("with %d", n),
+			Want: "3, 5 or another odd number of servers for Redlock; one server is mode single, and safer so",
+		}
+	}
 	seen := make(map[string]bool, len(addrs))
 	for _, addr := range addrs {
 		if seen[addr] {

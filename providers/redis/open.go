@@ -2,6 +2,7 @@ package redislease
 
 import (
 	"context"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -24,7 +25,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	if field != "URL" {
-		return open(options, options.given(), nil), nil
+		return open(options, options.clients(), nil), nil
 	}
 	clients, err := l.open(options)
 	if err != nil {
@@ -45,7 +46,7 @@ func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 
 func topologyOf(o Options, clients []redis.UniversalClient) topology {
 	n := script.Naming{Prefix: o.Prefix}
-	timely := o.URL != "" && o.Credentials == nil // a user's code may heed no deadline
+	timely := o.HeedsContext || o.URL != "" && o.Credentials == nil // else a user's code may run, and heed no deadline
 	if o.Retention != abstractions.Infinite {
 		n.Retention = o.Retention
 	}
@@ -53,4 +54,40 @@ func topologyOf(o Options, clients []redis.UniversalClient) topology {
 		return redlock.New(clients, timely, redlock.Options{Naming: n, NodeTimeout: o.NodeTimeout, MaxTTL: o.MaxTTL})
 	}
 	return node.NewSingle(clients[0], timely, n)
+}
+
+const (
+	// minTTL is some round trips of a network and a pause of Go's collector,
+	// with time left to renew. Redis itself would go down to a millisecond.
+	minTTL = 100 * time.Millisecond
+	// redlockMinTTL has room for the two rounds of an acquire, of which each may
+	// wait for a server that is slow.
+	redlockMinTTL = 200 * time.Millisecond
+)
+
+// capabilitiesOf are those of a mode; longest is Options.MaxTTL.
+func capabilitiesOf(mode Mode, longest time.Duration) abstractions.Capabilities {
+	c := abstractions.Capabilities{
+		Provider:       "redis",
+		MinTTL:         minTTL,
+		MaxTTL:         script.MaxTTL,
+		Granularity:    time.Millisecond, // of PEXPIRE
+		Infinite:       true,
+		Clock:          "the Redis server's clock",
+		Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
+		RemainingKnown: true,
+		Queues:         true,
+		HeedsContext:   true, // calls of the client that may not are made in goroutines of our own
+	}
+	switch mode {
+	case Cluster:
+		c.Provider = "redis-cluster"
+		c.Clock = "the clock of the Redis server that has the name"
+	case Redlock:
+		c.Provider = "redlock"
+		c.Clock = "the clocks of the Redis servers"
+		c.MinTTL, c.MaxTTL = redlockMinTTL, longest.Truncate(c.Granularity)
+		c.Infinite = false // a server that has lost its data stays out for MaxTTL only
+	}
+	return c
 }

@@ -55,14 +55,21 @@ type Options struct {
 	URL string `json:"url" option:"secret"`
 	// Client is a client of your own: *redis.Client, also of sentinels, or
 	// *redis.ClusterClient. It stays open when the provider closes. One with
-	// ContextTimeoutEnabled, DialerRetries 1 and MaxRetries -1 behaves as those
-	// that Open makes. Without them a call still ends with its context, but a
+	// ContextTimeoutEnabled, DialerRetries 1 and MaxRetries -1 behaves, with HeedsContext,
+	// as those that Open makes. Without them a call still ends with its context, but a
 	// connection to a server that hangs is kept for ReadTimeout, and Close waits
 	// for it. Requests that the client retries do no harm.
 	Client redis.UniversalClient `json:"-"`
 	// Clients are Redlock's, 3 or more and an odd number of them, each a
 	// *redis.Client of another server. They stay open when the provider closes.
 	Clients []redis.UniversalClient `json:"-"`
+
+	// HeedsContext says that code of yours which clients run in a call (their hooks, dialer, limiter
+	// and credentials) returns soon after the call's context has ended. A call that is
+	// made alone is then sent on its caller's goroutine, which takes half the time on a
+	// server nearby. Clients need ContextTimeoutEnabled for it. False is for a URL without Credentials
+	// too: nobody's code runs there, and it makes no difference.
+	HeedsContext bool `json:"-"`
 
 	// Mode is what is behind the URL. Default: Sentinel if Master is set,
 	// else Single, which needs a URL with one host. With Client and Clients it

@@ -104,6 +104,8 @@ func TestTrap_T52_OptionsThatCannotWork(t *testing.T) {
 		{Options{URL: "redis://h", SentinelUsername: "u"}, []string{"Options.SentinelUsername", "single"}},
 		{Options{URL: "redis://h", SentinelPassword: "secret"}, []string{"Options.SentinelPassword", "single"}},
 		{Options{Client: client, Mode: Sentinel, Master: "m"}, []string{"Options.Master", "single"}},
+		{Options{Client: client, HeedsContext: true}, []string{"Options.HeedsContext", "ContextTimeoutEnabled"}},
+		{Options{Client: cluster, HeedsContext: true}, []string{"Options.HeedsContext", "ContextTimeoutEnabled"}},
 		{Options{URL: "redis://h", MaxTTL: time.Minute}, []string{"Options.MaxTTL", "redlock"}},
 		{Options{URL: "redis://h", NodeTimeout: time.Second}, []string{"Options.NodeTimeout", "redlock"}},
 		{Options{URL: three, Mode: Redlock, MaxTTL: time.Millisecond}, []string{"Options.MaxTTL", "200ms"}},

@@ -148,6 +148,21 @@ func TestTrap_T78_WaitersThatWereKilledOnAClusterCostOneReservationEach(t *testi
 	redistest.UntilServed(t, hints[3], func() error { return second(processes[4].Acquire(t.Context(), redistest.Wish("n", "w3", time.Minute))) })
 }
 
+// A waiter that gets the name while nobody holds it leaves the queue, also where the name was
+// forgotten before the queue was.
+func TestAWaiterThatGetsAForgottenNameLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, redistest.Options{})
+	b.Take("n", "holder", time.Minute)
+	first, second := b.join(b.Provider, "n", "w1"), b.join(b.Provider, "n", "w2")
+	redistest.Drop(t, b.admin, b.keys("n").Name)
+	_, err := first.ask()
+	require.NoError(t, err)
+	require.Equal(t, []string{"w2"}, b.queued("n"))
+	b.release("n", "w1")
+	second.served()
+}
+
 func TestWaitersOfManyProcessesAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})

@@ -41,9 +41,9 @@ func openProvider(ctx context.Context, config Config) (leasing.Provider, func() 
 	if err != nil {
 		return nil, nil, err
 	}
-	options := redislease.Options{Client: clients[0]}
+	options := redislease.Options{Client: clients[0], HeedsContext: true} // as with a URL
 	if len(clients) > 1 {
-		options = redislease.Options{}
+		options.Client = nil
 		for _, client := range clients {
 			options.Clients = append(options.Clients, client)
 		}

@@ -72,16 +72,6 @@ func (b *Batcher[T]) Start(r *Request[T]) error {
 	return nil
 }
 
-// hasRoom says whether a call may begin. Caller holds mu.
-func (b *Batcher[T]) hasRoom() bool { return b.inFlight-b.late < usualCalls && b.inFlight < MaxCalls }
-
-// call makes a call, and notes how fast the server is.
-func (b *Batcher[T]) call(ctx context.Context, ops []T) {
-	began := time.Now()
-	b.send(ctx, ops)
-	b.slow.Store(time.Since(began) > prompt)
-}
-
 // withdraw takes a request back, and reports false if it is too late for that.
 func (b *Batcher[T]) withdraw(r *Request[T]) bool {
 	b.mu.Lock()

@@ -1,10 +1,21 @@
 package batch
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"time"
 )
+
+// hasRoom says whether a call may begin. Caller holds mu.
+func (b *Batcher[T]) hasRoom() bool { return b.inFlight-b.late < usualCalls && b.inFlight < MaxCalls }
+
+// call makes a call, and notes how fast the server is.
+func (b *Batcher[T]) call(ctx context.Context, ops []T) {
+	began := time.Now()
+	b.send(ctx, ops)
+	b.slow.Store(time.Since(began) > prompt)
+}
 
 // addWorker begins a call, and those that follow on it. Caller holds mu.
 func (b *Batcher[T]) addWorker() {
@@ -103,4 +114,19 @@ func inTime[T Operation](batch []*Request[T]) []*Request[T] {
 		r.fail(errUnsent)
 		return true
 	})
+}
+
+// contextOf is the context of a worker's call. It ends with none of the senders, only at the latest deadline of all. The
+// values are those of a sender that is alone.
+func contextOf[T Operation](batch []*Request[T]) context.Context {
+	c := callContext{Context: context.Background()}
+	if len(batch) == 1 {
+		c.Context = context.WithoutCancel(batch[0].Context)
+	}
+	for _, r := range batch {
+		if r.By.After(c.by) {
+			c.by = r.By
+		}
+	}
+	return c
 }

@@ -79,11 +79,22 @@ func again(before, err error) error {
 // sendDirectly makes a call on the caller's goroutine, if there is nothing to combine it with and the server is known to
 // answer at once. It reports false if there was no call, or it took too long.
 func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool {
-	epoch, ok := b.begin()
-	if !ok {
+	b.mu.Lock()
+	if b.closed || b.slow.Load() || len(b.queue) > 0 || !b.hasRoom() {
+		b.mu.Unlock()
 		return false
 	}
-	defer b.end(epoch)
+	b.inFlight++
+	b.calls.Add(1)
+	epoch := b.epoch
+	b.mu.Unlock()
+	defer func() {
+		if next, more := b.landed(epoch); more {
+			go b.work(next) // sends what has come meanwhile
+			return
+		}
+		b.calls.Done()
+	}()
 	limit := time.Now().Add(directTime)
 	if by.Before(limit) {
 		limit = by
@@ -94,99 +105,45 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 	return op.Err() == nil || time.Now().Before(limit)
 }
 
-// begin counts a call on a caller's goroutine, if there is room for it.
-func (b *Batcher[T]) begin() (epoch int, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed || b.slow.Load() || len(b.queue) > 0 || !b.hasRoom() {
-		return 0, false
-	}
-	b.inFlight++
-	b.calls.Add(1)
-	return b.epoch, true
+// callContext is the context of a call. It has the values of a sender's, for what traces calls, and a deadline of its own.
+type callContext struct {
+	context.Context
+	by    time.Time
+	ended chan struct{} // nil if nobody is told of the end: clients give the deadline to the connection
 }
 
-// end ends that call, and has sent what has come meanwhile.
-func (b *Batcher[T]) end(epoch int) {
-	if next, more := b.landed(epoch); more {
-		go b.work(next)
-		return
-	}
-	b.calls.Done()
-}
+func (c callContext) Deadline() (time.Time, bool) { return c.by, true }
 
-// DoAll runs operations, each by the Batcher that of names, in as few calls as possible, side by side. Those whose error is
-// nil have their replies or have failed; the others may still be under way. ctx needs a deadline.
-func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T], error)) []error {
-	errs := make([]error, len(ops))
-	if len(ops) == 1 {
-		b, err := of(ops[0])
-		if err == nil {
-			err = b.Do(ctx, ops[0])
-		}
-		errs[0] = err
-		return errs
-	}
-	parts := split(ctx, ops, errs, of)
-	done := make(chan *Request[T], len(parts))
-	open := make(map[*Request[T]]*part[T], len(parts))
-	for _, p := range parts {
-		p.Done = done
-		if err := p.batcher.Start(&p.Request); err != nil {
-			p.all(errs, err)
-			continue
-		}
-		open[&p.Request] = p
-	}
-	for len(open) > 0 {
-		select {
-		case r := <-done:
-			delete(open, r)
-		case <-ctx.Done():
-			for r, p := range open {
-				p.all(errs, left(ctx, p.batcher.withdraw(r)))
-			}
-			for range len(done) { // replies that are there
-				open[<-done].all(errs, nil)
-			}
-			return errs
-		}
-	}
-	return errs
-}
+func (c callContext) Done() <-chan struct{} { return c.ended }
 
-// part is some of several operations, for one call.
-type part[T Operation] struct {
-	Request[T]
-	batcher *Batcher[T]
-	places  []int
-}
-
-// all sets the errors of its operations.
-func (p *part[T]) all(errs []error, err error) {
-	for _, at := range p.places {
-		errs[at] = err
+func (c callContext) Err() error {
+	select {
+	case <-c.ended:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
 
-// split divides operations among calls, in their order.
-func split[T Operation](ctx context.Context, ops []T, errs []error, of func(op T) (*Batcher[T], error)) []*part[T] {
-	by, _ := ctx.Deadline()
-	var parts []*part[T]
-	open := map[*Batcher[T]]*part[T]{} // that have room
-	for at, op := range ops {
-		b, err := of(op)
-		if errs[at] = err; err != nil {
-			continue
-		}
-		p := open[b]
-		if p == nil || len(p.Ops) == MaxOperations {
-			room := min(len(ops)-at, MaxOperations)
-			p = &part[T]{batcher: b, places: make([]int, 0, room)}
-			p.Request = Request[T]{Ops: make([]T, 0, room), Context: ctx, By: by}
-			parts, open[b] = append(parts, p), p
-		}
-		p.Ops, p.places = append(p.Ops, op), append(p.places, at)
+// alarm ends the context of a direct call. It is used again unless it had to.
+type alarm struct {
+	ended chan struct{}
+	timer *time.Timer
+}
+
+// bounded is the context of a direct call. It ends at its deadline, also for what waits for a connection. done must be
+// called after the call.
+func (b *Batcher[T]) bounded(sender context.Context, by time.Time) (ctx context.Context, done func()) {
+	a, _ := b.alarms.Get().(*alarm)
+	if a == nil {
+		ended := make(chan struct{})
+		a = &alarm{ended, time.AfterFunc(time.Until(by), func() { close(ended) })}
+	} else {
+		a.timer.Reset(time.Until(by))
 	}
-	return parts
+	return callContext{context.WithoutCancel(sender), by, a.ended}, func() {
+		if a.timer.Stop() {
+			b.alarms.Put(a)
+		}
+	}
 }

@@ -267,7 +267,7 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 	for i := range 300 {
 		k := d.Naming.Keys(fmt.Sprint("n/", i))
 		ops = append(ops, k.Inspect())
-		b, err := d.batches.of(ctx, &ops[i])
+		b, err := d.batcherOf(ctx, &ops[i])
 		require.NoError(t, err)
 		master, err := client.MasterForKey(ctx, k.Name)
 		require.NoError(t, err)
@@ -282,5 +282,5 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Len(t, batchers, 3)
-	require.Len(t, d.batches.byMaster, 3)
+	require.Len(t, d.cluster.byMaster, 3)
 }

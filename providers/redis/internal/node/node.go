@@ -9,25 +9,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/redis/internal/batch"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/distributedleasing/leasing/providers/redis/internal/waitqueue"
 	"github.com/redis/go-redis/v9"
 )
 
-// Node is one place where leases are: a server, the master that a Sentinel
-// names, or a Cluster. A Redlock has several.
+// Node is one place where leases are. A Redlock has several.
 type Node struct {
 	Client  redis.UniversalClient
-	cluster *redis.ClusterClient // the client, if it is one
-	header  [2]string            // the first arguments of the scripts, but for a quarantine
-	member  *member              // of a Redlock; nil elsewhere
-	repeats bool                 // the client may send a command more than once
-	batches batches
+	batcher *batcher  // of all operations, but on a Cluster
+	cluster *cluster  // nil elsewhere
+	header  [2]string // the first arguments of the scripts, but for a quarantine
+	member  *member   // of a Redlock; nil elsewhere
+	repeats bool      // the client may send a command more than once
 	Waiters *waitqueue.Queue
 	after   Aftermath // requests that are none of the scripts'
 }
@@ -39,14 +38,14 @@ var errNoReply = fmt.Errorf("%w: Redis did not reply to this operation", abstrac
 // context's deadline passes.
 func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	d := &Node{Client: client, header: [...]string{"0", ""}}
+	newBatcher := func() *batcher { return batch.New(d.send, timely) }
 	switch client := client.(type) {
 	case *redis.ClusterClient:
-		d.cluster, d.header[0] = client, "1"
-		d.repeats = true
+		d.cluster, d.header[0], d.repeats = newCluster(client, newBatcher), "1", true
 	case *redis.Client:
 		d.repeats = client.Options().MaxRetries > 0
 	}
-	d.batches.node, d.batches.timely, d.batches.byMaster = d, timely, map[*redis.Client]*batcher{}
+	d.batcher = newBatcher()
 	channel := n.Channel(abstractions.NewID())
 	d.Waiters = waitqueue.New(client, channel, func(ctx context.Context, k script.Keys, id string) {
 		op := k.Leave(id, channel)
@@ -55,29 +54,132 @@ func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	return d
 }
 
-// Close ends what outlives a request: the subscription, and calls under way.
+// Close ends what outlives a request: the connection of waiters, and calls under way.
 func (d *Node) Close() {
 	d.Waiters.Close()
-	d.batches.close()
+	d.batcher.Close()
+	if d.cluster != nil {
+		d.cluster.close()
+	}
 	d.after.Close()
+}
+
+// Do runs an operation and waits for it, or for the end of ctx, which needs a
+// deadline. The operation has its reply if there is no error.
+func (d *Node) Do(ctx context.Context, op *script.Operation) error {
+	b, err := d.batcherOf(ctx, op)
+	if err != nil {
+		return err
+	}
+	return b.Do(ctx, op)
+}
+
+// DoAll runs operations in as few calls as possible, one beside the other, and
+// returns their replies. Those that are not there when ctx ends are errors.
+func (d *Node) DoAll(ctx context.Context, ops []script.Operation) []script.Reply {
+	list, replies := make([]*script.Operation, len(ops)), make([]script.Reply, len(ops))
+	for i := range ops {
+		list[i] = &ops[i]
+	}
+	of := func(op *script.Operation) (*batcher, error) { return d.batcherOf(ctx, op) }
+	for i, err := range batch.DoAll(ctx, list, of) {
+		if replies[i].Err = err; err == nil {
+			replies[i] = ops[i].Reply
+		}
+	}
+	return replies
+}
+
+// Start begins a request, whose operations are all of one master.
+func (d *Node) Start(r *Request) error {
+	b, err := d.batcherOf(r.Context, r.Ops[0])
+	if err != nil {
+		return err
+	}
+	return b.Start(r)
+}
+
+func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, error) {
+	if d.cluster == nil {
+		return d.batcher, nil
+	}
+	return d.cluster.batcherOf(ctx, d, op.Keys[0])
 }
 
 // send runs operations and fills in their replies. A call has operations of one
 // script, and on a Cluster, where its keys must be of one slot, only one. Several
-// calls go in a pipeline.
+// calls go in a pipeline. Those whose script the server does not know were not run, and
+// are sent again with its text.
 func (d *Node) send(ctx context.Context, ops []*script.Operation) {
-	if len(ops) > 1 {
-		if calls := d.calls(ops); len(calls) > 1 {
-			d.pipeline(ctx, calls)
-			return
+	calls := d.calls(ops)
+	cmds := make([]*redis.Cmd, len(calls))
+	if d.member == nil || d.member.run.Load() != nil {
+		d.exec(ctx, d.Client, "evalsha", calls, cmds)
+	}
+	var err error
+	if slices.ContainsFunc(cmds, isUnknown) {
+		c := caller(d.Client)
+		if client, ok := c.(*redis.Client); ok && d.member != nil {
+			conn := client.Conn()
+			defer func() { _ = conn.Close() }()
+			c = conn
+			_, err = d.member.ask(ctx, conn, script.Admit)
+		}
+		if err == nil {
+			d.exec(ctx, c, "eval", calls, cmds)
 		}
 	}
-	d.call(ctx, ops)
+	for i, ops := range calls {
+		if err != nil && isUnknown(cmds[i]) {
+			d.take(nil, err, ops)
+		} else {
+			values, err := cmds[i].Slice()
+			d.take(values, err, ops)
+		}
+	}
+}
+
+// isUnknown says that a call was not run, since the server does not know its script, or
+// was not asked yet. So it is with a server of Redlock that lost its marker.
+func isUnknown(cmd *redis.Cmd) bool {
+	if cmd == nil {
+		return true
+	}
+	err := cmd.Err()
+	return err != nil && (redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(err, "UNMARKED"))
+}
+
+// exec sends those calls that were not run yet.
+func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.Operation, cmds []*redis.Cmd) {
+	sent := make([]redis.Cmder, 0, len(calls))
+	for i, ops := range calls {
+		if !isUnknown(cmds[i]) {
+			continue
+		}
+		cmds[i] = d.command(ctx, verb, ops)
+		if d.repeats && ops[0].Script == script.Break { // done twice, it hits the next holder
+			sent = append(sent, once{cmds[i]})
+		} else {
+			sent = append(sent, cmds[i])
+		}
+	}
+	if len(sent) == 1 {
+		_ = c.Process(ctx, sent[0]) // each command has its own error
+		return
+	}
+	pipe := c.Pipeline()
+	for _, cmd := range sent {
+		_ = pipe.Process(ctx, cmd) // only queues it
+	}
+	_, _ = pipe.Exec(ctx)
 }
 
 // calls divides operations among calls: releases before the acquires that may
 // wait for them, otherwise in order.
 func (d *Node) calls(ops []*script.Operation) [][]*script.Operation {
+	if len(ops) == 1 {
+		return [][]*script.Operation{ops}
+	}
 	slices.SortStableFunc(ops, func(a, b *script.Operation) int { return a.Script.Rank - b.Script.Rank })
 	var calls [][]*script.Operation
 	for first, i := 0, 1; i <= len(ops); i++ {
@@ -107,39 +209,6 @@ func (d *Node) Source(p *script.Program) (s script.Source, known bool) {
 	return s, false
 }
 
-// load sends calls whose script the server does not know, with the text.
-func (d *Node) load(ctx context.Context, send func(c caller)) error {
-	client, ok := d.Client.(*redis.Client)
-	if d.member == nil || !ok {
-		send(d.Client)
-		return nil
-	}
-	conn := client.Conn()
-	defer func() { _ = conn.Close() }()
-	_, err := d.member.ask(ctx, conn, script.Admit)
-	if err == nil {
-		send(conn)
-	}
-	return err
-}
-
-func (d *Node) call(ctx context.Context, ops []*script.Operation) {
-	cmd := d.bySHA(ctx, ops)
-	if !isUnknownScript(cmd.Err()) {
-		_ = d.Client.Process(ctx, d.sent(cmd, ops))
-	}
-	if isUnknownScript(cmd.Err()) { // it was not run
-		err := d.load(ctx, func(c caller) {
-			cmd = d.byText(ctx, ops)
-			_ = c.Process(ctx, d.sent(cmd, ops))
-		})
-		if err != nil {
-			cmd.SetErr(err)
-		}
-	}
-	d.take(cmd, ops)
-}
-
 // once is a command that no client sends again by itself, unless it was redirected.
 // That of a Cluster, and a user's own, do so with others after a connection has failed,
 // although they may have been done.
@@ -147,102 +216,28 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// sent is a command as the client is to have it. Done twice, a break hits the next holder.
-func (d *Node) sent(cmd *redis.Cmd, ops []*script.Operation) redis.Cmder {
-	if d.repeats && ops[0].Script == script.Break {
-		return once{cmd}
-	}
-	return cmd
-}
-
-func (d *Node) pipeline(ctx context.Context, calls [][]*script.Operation) {
-	cmds, sent := make([]*redis.Cmd, len(calls)), make([]redis.Cmder, 0, len(calls))
-	for i, ops := range calls {
-		cmds[i] = d.bySHA(ctx, ops)
-		if !isUnknownScript(cmds[i].Err()) {
-			sent = append(sent, d.sent(cmds[i], ops))
-		}
-	}
-	exec(ctx, d.Client, sent)
-	var unknown []int
-	for i := range calls {
-		if isUnknownScript(cmds[i].Err()) {
-			unknown = append(unknown, i)
-		}
-	}
-	if len(unknown) > 0 {
-		d.pipelineTexts(ctx, calls, cmds, unknown)
-	}
-	for i, ops := range calls {
-		d.take(cmds[i], ops)
-	}
-}
-
-// pipelineTexts sends those calls again that are unknown scripts'.
-func (d *Node) pipelineTexts(ctx context.Context, calls [][]*script.Operation, cmds []*redis.Cmd, unknown []int) {
-	err := d.load(ctx, func(c caller) {
-		again := make([]redis.Cmder, 0, len(unknown))
-		for _, i := range unknown {
-			cmds[i] = d.byText(ctx, calls[i])
-			again = append(again, d.sent(cmds[i], calls[i]))
-		}
-		exec(ctx, c, again)
-	})
-	if err == nil {
-		return
-	}
-	for _, i := range unknown {
-		cmds[i].SetErr(err)
-	}
-}
-
-func exec(ctx context.Context, c caller, cmds []redis.Cmder) {
-	if len(cmds) == 0 {
-		return
-	}
-	pipe := c.Pipeline()
-	for _, cmd := range cmds {
-		_ = pipe.Process(ctx, cmd) // only queues it
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-}
-
-// errNotAdmitted is for scripts of a Redlock server that this process has not looked at.
-const errNotAdmitted = failure.ScriptError("NOSCRIPT not sent")
-
-// isUnknownScript says that a call was not run and has to be sent with its script: also
-// to a server of Redlock that lost its marker, for which that is so late.
-func isUnknownScript(err error) bool {
-	return err != nil && (redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(err, "UNMARKED"))
-}
-
-// bySHA is a call of a script that the server is likely to know. It has an error if
-// there is no use in sending it.
-func (d *Node) bySHA(ctx context.Context, ops []*script.Operation) *redis.Cmd {
-	src, known := d.Source(ops[0].Script)
-	cmd := d.command(ctx, "evalsha", src.SHA, ops)
-	if !known {
-		cmd.SetErr(errNotAdmitted)
-	}
-	return cmd
-}
-
-func (d *Node) byText(ctx context.Context, ops []*script.Operation) *redis.Cmd {
-	src, _ := d.Source(ops[0].Script)
-	return d.command(ctx, "eval", src.Text, ops)
-}
-
-// command is EVALSHA or EVAL with the script, the number of keys, keys and
+// command is EVALSHA or EVAL (verb) with the script, the number of keys, keys and
 // arguments. They are pointers, since a string in an interface is allocated;
-// but for the first key, by which a Cluster's client finds the slot.
-func (d *Node) command(ctx context.Context, command any, source string, ops []*script.Operation) *redis.Cmd {
+// but for the first key, by which a Cluster's client finds the slot. A server of Redlock is
+// told for how long it casts no vote by this process' count, in milliseconds.
+func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *redis.Cmd {
 	p := ops[0].Script
+	src, _ := d.Source(p)
+	source := src.SHA
+	if verb == "eval" {
+		source = src.Text
+	}
 	keys, args := p.Keys*len(ops), p.Args*len(ops)
+	mute := &d.header[1]
 	if d.member != nil {
 		keys++
+		if left := d.member.quarantine(); left > 0 {
+			text := script.Milliseconds(left)
+			mute = &text
+		}
 	}
 	list := make([]any, 0, 3+keys+len(d.header)+args)
-	list = append(list, command, source, count(keys))
+	list = append(list, verb, source, keys)
 	if d.member != nil {
 		list = append(list, &d.member.marker)
 	}
@@ -254,7 +249,7 @@ func (d *Node) command(ctx context.Context, command any, source string, ops []*s
 	if d.cluster != nil {
 		list[3] = ops[0].Keys[0]
 	}
-	list = append(list, &d.header[0], d.quarantine())
+	list = append(list, &d.header[0], mute)
 	for _, op := range ops {
 		for j := range op.Args[:p.Args] {
 			list = append(list, &op.Args[j])
@@ -265,61 +260,28 @@ func (d *Node) command(ctx context.Context, command any, source string, ops []*s
 	return cmd
 }
 
-// quarantine is for how long a server of Redlock casts no vote by this process' count, in
-// milliseconds, as an argument.
-func (d *Node) quarantine() *string {
-	if d.member != nil {
-		if left := d.member.quarantine(); left > 0 {
-			text := script.Milliseconds(left)
-			return &text
-		}
+// take hands the reply to a call to its operations. If the client may have sent it before, and
+// the reply was lost, that it was refused now, or has found no server, says nothing of that.
+func (d *Node) take(values []any, err error, ops []*script.Operation) {
+	var failed error
+	if err != nil {
+		failed = failure.Of(err)
 	}
-	return &d.header[1]
-}
-
-// smallCounts are numbers as texts, made once.
-var smallCounts = func() (texts [1024]string) {
-	for i := range texts {
-		texts[i] = strconv.Itoa(i)
+	switch {
+	case err == nil:
+	case d.repeats && errors.Is(failed, abstractions.ErrThrottled):
+		failed = fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
+	case !d.repeats && providerkit.NotSent(err):
+		failed = providerkit.MarkNotApplied(failed)
 	}
-	return
-}()
-
-func count(n int) any {
-	if n < len(smallCounts) {
-		return &smallCounts[n]
-	}
-	return n
-}
-
-// take hands the reply to a call to its operations.
-func (d *Node) take(cmd *redis.Cmd, ops []*script.Operation) {
-	values, err := cmd.Slice()
-	err = d.failure(err)
 	for i, op := range ops {
 		switch {
-		case err != nil:
-			op.Reply = script.Reply{Err: err}
+		case failed != nil:
+			op.Reply = script.Reply{Err: failed}
 		case i >= len(values):
 			op.Reply = script.Reply{Err: errNoReply}
 		default:
 			op.Reply = script.Reply{Value: values[i]}
 		}
 	}
-}
-
-// failure is that of a call. If the client may have sent it before, and the reply was
-// lost, that it was refused now, or has found no server, says nothing of that.
-func (d *Node) failure(err error) error {
-	if err == nil {
-		return nil
-	}
-	failed := failure.Of(err)
-	switch {
-	case d.repeats && errors.Is(failed, abstractions.ErrThrottled):
-		return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
-	case !d.repeats && providerkit.NotSent(err):
-		return providerkit.MarkNotApplied(failed)
-	}
-	return failed
 }

@@ -36,12 +36,12 @@ type Program struct {
 // The scripts. Each file says what its keys, arguments and replies are.
 var (
 	Undo    = compose(2, 4, outOfMemoryToo, "waiting", "ending", "ballot", "undo")
-	Release = compose(2, 2, outOfMemoryToo, "ending", "release")
+	Release = compose(2, 2, outOfMemoryToo, "rest", "name", "ending", "release", "quick_release")
 	Break   = compose(2, 5, outOfMemoryToo, "ending", "ballot", "break")
 	Renew   = compose(1, 4, outOfMemoryToo, "renew")
 	Relock  = compose(1, 6, outOfMemoryToo, "ballot", "relock")
 	Confirm = compose(1, 4, outOfMemoryToo, "ballot", "confirm")
-	Acquire = compose(2, 5, "", "waiting", "acquire")
+	Acquire = compose(2, 5, "", "rest", "name", "waiting", "acquire", "quick_acquire")
 	Vote    = compose(2, 7, "", "waiting", "ballot", "vote")
 	Leave   = compose(2, 2, outOfMemoryToo, "ending", "leave")
 	Inspect = compose(1, 1, "", "inspect")
@@ -61,11 +61,16 @@ func init() {
 // programs counts the scripts, which gives each its rank.
 var programs int
 
-// compose puts a script together from files, of which the last has the function run.
+// compose puts a script together from files, of which the last has the function run. Those
+// between rest and a quick_*.lua are for what that leaves to them.
 func compose(keys, args int, flags string, parts ...string) *Program {
+	first := []string{"prelude", "name"}
+	if parts[0] == "rest" {
+		first = first[:1]
+	}
 	var text strings.Builder
 	text.WriteString(flags)
-	for _, part := range append([]string{"prelude"}, parts...) {
+	for _, part := range append(first, parts...) {
 		text.WriteString(read(part))
 	}
 	fmt.Fprintf(&text, "local KEYS_EACH, ARGS_EACH = %d, %d\n", keys, args)

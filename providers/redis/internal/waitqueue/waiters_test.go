@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
@@ -16,25 +17,36 @@ import (
 
 func TestAHintForLaterComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &waiter{hints: make(chan struct{}, 1)}
-		ws := &Queue{byID: map[string]*waiter{"w": w}}
-		for _, after := range []time.Duration{200 * time.Millisecond, time.Millisecond, 0} {
+		q := listening(t, new([]string))
+		ctx, cancel := context.WithCancel(t.Context())
+		wakeups, err := q.Register(ctx, script.Keys{}, "w")
+		require.NoError(t, err)
+		for _, after := range []time.Duration{200 * time.Millisecond, time.Millisecond} {
 			began := time.Now()
-			ws.message(fmt.Sprintf("w %d leasing:{n}", after.Milliseconds()))
-			<-w.hints
+			require.Empty(t, q.message(fmt.Sprintf("w %d leasing:{n}", after.Milliseconds())))
+			<-wakeups.C
 			require.Equal(t, after, time.Since(began))
 		}
-		ws.message("w 200 leasing:{n}")
-		ws.leave("w", w)
+		require.Equal(t, "w", q.message("w 0 leasing:{n}"))
+		require.Empty(t, q.message("w 200 leasing:{n}"))
+		cancel()
 		<-time.After(time.Minute)
-		require.Empty(t, w.hints, "who has left is told nothing")
+		require.Empty(t, wakeups.C, "who has left is told nothing")
 	})
 }
 
-// listening is a queue that listens to nobody, and notes who leaves.
-func listening(left *[]string) *Queue {
+// silent is a connection on which nothing comes.
+type silent struct{}
+
+func (silent) Receive(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() }
+func (silent) Ping(context.Context) error                  { return nil }
+func (silent) Close()                                      {}
+
+// listening is a queue that nothing is told, and notes who leaves.
+func listening(t *testing.T, left *[]string) *Queue {
 	q := New(nil, "channel", func(_ context.Context, _ script.Keys, id string) { *left = append(*left, id) })
-	q.subscription.live.Store(true)
+	q.hints.Connect = func(context.Context) (providerkit.Connection, error) { return silent{}, nil }
+	t.Cleanup(q.Close)
 	return q
 }
 
@@ -43,7 +55,7 @@ func listening(left *[]string) *Queue {
 func TestARegistrationEndsWithTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left []string
-		q := listening(&left)
+		q := listening(t, &left)
 		register := func(id string) (leave func()) {
 			ctx, cancel := context.WithCancel(t.Context())
 			_, err := q.Register(ctx, script.Keys{}, id)
@@ -80,8 +92,6 @@ func TestWaitingForASubscriptionIsBounded(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), DialTimeout: time.Second, ReadTimeout: time.Second, MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
 	q := New(client, "channel", nil)
-	require.LessOrEqual(t, q.subscription.heartbeat, time.Minute)
-	q.subscription.heartbeat = time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = q.Register(ctx, script.Keys{}, "a")

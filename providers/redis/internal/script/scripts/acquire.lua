@@ -17,8 +17,8 @@ end
 
 local function run(k, a)
   local key, id, ttl, channel = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 5]
-  local text = read(key)
-  local state, token, line, ended = sub(text, 17, 17), now, ttl
+  local text, state = read(key)
+  local token, line, ended = now, ttl
   if state == 'F' then
     ended = sub(text, 37)
   else

@@ -43,7 +43,7 @@ local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 
 local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
 local EMPTY = '1w' .. NEVER .. ' F' .. NONE .. ' \n\n ' -- of a name that is not known; there may be a queue
 
-local call, sub, find, match = redis.call, string.sub, string.find, string.match
+local call, byte, sub, find, match = redis.call, string.byte, string.sub, string.find, string.match
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
@@ -51,48 +51,12 @@ local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
 local nowMillis = sub(now, 1, 13)
 if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
 
--- read is the text of a name.
-local function read(key)
-  local text = call('GET', key) or EMPTY
-  if not find(text, '^1[-wm]%d+ %u%d+ ') then
-    error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
-  end
-  return text
-end
-
--- tokenText is a number as a token is stored.
-local function tokenText(token) return string.format('%016.0f', token) end
-
--- write stores a text for some time (ms): until its latest token is in the past too, so
--- that the clock alone then makes the next token greater.
-local function write(key, text, token, keep)
-  if keep == '0' then
-    call('SET', key, text)
-  elseif token <= now then
-    call('SET', key, text, 'PX', keep)
-  else
-    call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))
-  end
-end
-
--- deadline is the expiry of a lease that begins now. It has the started millisecond too.
-local function deadline(ttl)
-  return ttl == '0' and FOREVER or nowMillis + ttl + 1 .. ''
-end
-
--- hasEnded says whether an ID is among those that ended, and whether it was broken.
-local function hasEnded(ended, id)
-  if not find(ended, id, 1, true) then return false, false end
-  if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
-  return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
-end
-
--- remember puts an ID, with a "!" if it was broken, before the others that ended, and
--- drops those for which there is no room.
-local REMEMBERED = '^ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ '
+-- remember puts an ID, with a "!" if it was broken, before the others that ended, of which
+-- there is room for 7.
 local function remember(ended, id)
-  ended = ' ' .. id .. ended
-  return match(ended, REMEMBERED) or ended
+  local last = 1
+  for _ = 1, 7 do last = last and find(ended, ' ', last + 1, true) end
+  return ' ' .. id .. (last and sub(ended, 1, last) or ended)
 end
 
 -- A server of Redlock that has lost its data, or some of it, may have held leases that

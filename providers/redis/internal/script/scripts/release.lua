@@ -16,16 +16,13 @@ end
 
 local function run(k, a)
   local key, id, keep = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2]
-  local text, line = read(key), id .. '\n'
-  local state, token = sub(text, 17, 17), sub(text, 18, 33)
-  if (state == 'H' or state == 'B') and sub(text, 35, 34 + #line) == line then
-    local ended = match(text, '^[^\n]*\n([^\n]*)', 35 + #line)
-    if state == 'H' then
-      ended = remember(ended, id)
-    elseif not hasEnded(ended, id) then
-      ended = remember(ended, id .. '!')
-    end
-    write(key, vacant(k, sub(text, 2, 2), token, ended), token, keep)
+  local text, state = read(key)
+  local flag, token = sub(text, 2, 2), sub(text, 18, 33)
+  if (state == 'H' or state == 'B') and find(text, id .. '\n', 35, true) == 35 then
+    local from = find(text, '\n', 36 + #id, true) + 1
+    local ended = sub(text, from, find(text, '\n', from, true) - 1)
+    if not hasEnded(ended, id) then ended = remember(ended, state == 'H' and id or id .. '!') end
+    write(key, vacant(k, flag, token, ended), token, keep)
     return 0
   end
   local ended = match(text, '^[^\n]*\n[^\n]*\n([^\n]*)', 35)

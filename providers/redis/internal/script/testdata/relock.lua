@@ -44,7 +44,7 @@ local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 
 local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
 local EMPTY = '1w' .. NEVER .. ' F' .. NONE .. ' \n\n ' -- of a name that is not known; there may be a queue
 
-local call, sub, find, match = redis.call, string.sub, string.find, string.match
+local call, byte, sub, find, match = redis.call, string.byte, string.sub, string.find, string.match
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
@@ -52,13 +52,39 @@ local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
 local nowMillis = sub(now, 1, 13)
 if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
 
--- read is the text of a name.
+-- remember puts an ID, with a "!" if it was broken, before the others that ended, of which
+-- there is room for 7.
+local function remember(ended, id)
+  local last = 1
+  for _ = 1, 7 do last = last and find(ended, ' ', last + 1, true) end
+  return ' ' .. id .. (last and sub(ended, 1, last) or ended)
+end
+
+-- A server of Redlock that has lost its data, or some of it, may have held leases that
+-- it knows no more of, so its answer must not count until the longest has run out: the
+-- quarantine, which admit.lua begins.
+local mute, firstKey = 0, 0
+if ARGV[2] ~= '' then
+  firstKey = 1
+  local marker = call('GET', KEYS[1])
+  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
+  local till, rest = match(marker, '^(%d+)(.*)$')
+  mute = math.max(0, till - nowMillis)
+  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    mute = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
+  end
+end
+-- How a name is read and written.
+
+-- read is the text of a name, and its state. Of the text it looks at the version, and at two
+-- places that have a space.
 local function read(key)
   local text = call('GET', key) or EMPTY
-  if not find(text, '^1[-wm]%d+ %u%d+ ') then
+  if byte(text) ~= 49 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
     error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
   end
-  return text
+  return text, sub(text, 17, 17)
 end
 
 -- tokenText is a number as a token is stored.
@@ -77,8 +103,10 @@ local function write(key, text, token, keep)
 end
 
 -- deadline is the expiry of a lease that begins now. It has the started millisecond too.
+local lastTTL, lastTill = '0', FOREVER -- most operations of a call have one TTL
 local function deadline(ttl)
-  return ttl == '0' and FOREVER or nowMillis + ttl + 1 .. ''
+  if ttl ~= lastTTL then lastTTL, lastTill = ttl, nowMillis + ttl + 1 .. '' end
+  return lastTill
 end
 
 -- hasEnded says whether an ID is among those that ended, and whether it was broken.
@@ -86,30 +114,6 @@ local function hasEnded(ended, id)
   if not find(ended, id, 1, true) then return false, false end
   if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
   return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
-end
-
--- remember puts an ID, with a "!" if it was broken, before the others that ended, and
--- drops those for which there is no room.
-local REMEMBERED = '^ %S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ '
-local function remember(ended, id)
-  ended = ' ' .. id .. ended
-  return match(ended, REMEMBERED) or ended
-end
-
--- A server of Redlock that has lost its data, or some of it, may have held leases that
--- it knows no more of, so its answer must not count until the longest has run out: the
--- quarantine, which admit.lua begins.
-local mute, firstKey = 0, 0
-if ARGV[2] ~= '' then
-  firstKey = 1
-  local marker = call('GET', KEYS[1])
-  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
-  local till, rest = match(marker, '^(%d+)(.*)$')
-  mute = math.max(0, till - nowMillis)
-  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
-    mute = tonumber(ARGV[2])
-    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
-  end
 end
 -- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
 -- needed.

@@ -1,0 +1,78 @@
+package node
+
+import (
+	"context"
+	"sync"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
+	"github.com/redis/go-redis/v9"
+)
+
+// Aftermath owns what goes on after a call has returned: answers that came too
+// late, of nodes that have to be told the outcome. Each is bounded.
+type Aftermath struct {
+	mu     sync.Mutex
+	closed bool
+	All    sync.WaitGroup
+}
+
+// Start runs a function beside the caller, unless close was called.
+func (a *Aftermath) Start(run func()) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	a.All.Go(run)
+	return true
+}
+
+// Close waits for what was started.
+func (a *Aftermath) Close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.All.Wait()
+}
+
+// aside makes a request that is none of the script's. It ends when ctx does,
+// also where the user's client heeds no deadline, and no client heeds a
+// cancellation: then the request goes on for as long as the client lets it, and
+// close waits for it. ctx needs a deadline.
+func aside[T any](ctx context.Context, d *Node, request func(context.Context) (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	var none T
+	if ctx.Err() != nil {
+		return none, failure.Of(ctx.Err())
+	}
+	done := make(chan answer, 1)
+	if !d.after.Start(func() {
+		value, err := request(ctx)
+		done <- answer{value, err}
+	}) {
+		return none, abstractions.ErrClosed
+	}
+	select {
+	case a := <-done:
+		return a.value, failure.Of(a.err)
+	case <-ctx.Done():
+		return none, failure.Of(ctx.Err())
+	}
+}
+
+// Ping asks the server, or each master of a Cluster, whether it answers.
+func (d *Node) Ping(ctx context.Context) error {
+	_, err := aside(ctx, d, func(ctx context.Context) (none struct{}, err error) {
+		if d.cluster == nil {
+			return none, d.Client.Ping(ctx).Err()
+		}
+		return none, d.cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+			return master.Ping(ctx).Err()
+		})
+	})
+	return err
+}

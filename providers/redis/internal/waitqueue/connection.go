@@ -1,0 +1,84 @@
+package waitqueue
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
+	"github.com/redis/go-redis/v9"
+)
+
+// connection is the one on which a process listens, for all of its waiters.
+type connection struct {
+	*redis.PubSub
+	queue *Queue
+	early []string // came before the answer to a ping
+}
+
+// connect returns once Redis has said that this process listens.
+func (q *Queue) connect(ctx context.Context) (providerkit.Connection, error) {
+	c := &connection{PubSub: q.client.Subscribe(ctx, q.channel), queue: q}
+	defer context.AfterFunc(ctx, c.Close)()
+	if _, err := c.next(ctx); err != nil {
+		c.Close()
+		return nil, failure.Of(err)
+	}
+	return c, nil
+}
+
+// Receive returns the next claim whose turn it is to ask.
+func (c *connection) Receive(ctx context.Context) (id string, err error) {
+	// Nothing but its end wakes a read. That of a silence is no end.
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			c.Close()
+		}
+	})()
+	for id == "" {
+		var text string
+		if len(c.early) > 0 {
+			text, c.early = c.early[0], c.early[1:]
+		} else if received, err := c.next(ctx); err != nil {
+			return "", err
+		} else if m, ok := received.(*redis.Message); ok {
+			text = m.Payload
+		}
+		id = c.queue.message(text)
+	}
+	return id, nil
+}
+
+// Ping returns nil once the server has answered.
+func (c *connection) Ping(ctx context.Context) error {
+	defer context.AfterFunc(ctx, c.Close)()
+	if err := c.PubSub.Ping(ctx); err != nil {
+		return err
+	}
+	for {
+		received, err := c.next(ctx)
+		if err != nil {
+			return err
+		}
+		switch m := received.(type) {
+		case *redis.Message:
+			c.early = append(c.early, m.Payload)
+		case *redis.Pong:
+			return nil
+		}
+	}
+}
+
+// next waits until ctx ends, which needs a deadline.
+func (c *connection) next(ctx context.Context) (any, error) {
+	by, _ := ctx.Deadline()
+	received, err := c.ReceiveTimeout(ctx, max(time.Until(by), time.Millisecond))
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+		<-ctx.Done() // it is the same moment
+	}
+	return received, err
+}
+
+func (c *connection) Close() { _ = c.PubSub.Close() }
