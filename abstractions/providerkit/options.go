@@ -87,6 +87,8 @@ func readTag(tag map[string]string, text string) {
 
 func (f field) has(word string) bool { _, ok := f.tag[word]; return ok }
 
+func (f field) secret() bool { return f.has("secret") || f.value.Type() == reflect.TypeFor[Secret]() }
+
 // set reads a value from text. If that can't be it returns what it has to be like.
 func (f field) set(text string) (want string) {
 	v, err := f.value, error(nil)
@@ -201,7 +203,7 @@ func Complete(options any) error {
 		if want := f.check(); want != "" {
 			value := f.value.Interface()
 			switch {
-			case f.has("secret"):
+			case f.secret():
 				value = NotShown
 			case f.value.Kind() == reflect.String:
 				value = f.value.String()
@@ -299,7 +301,7 @@ func Describe(options any) string {
 func (f field) text() string {
 	v := f.value
 	switch {
-	case f.has("secret"):
+	case f.secret():
 		return string(NotShown)
 	case v.Type() == durationType && v.Int() == int64(abstractions.Infinite):
 		return "forever"

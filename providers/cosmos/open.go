@@ -81,7 +81,7 @@ func (o *Options) readURL() error {
 	if err := providerkit.SetAll(o, u.Query); err != nil {
 		return err
 	}
-	if key := u.Password; key != "" || u.User != "" {
+	if key := u.Password.Reveal(); key != "" || u.User != "" {
 		if u.User != "" || o.Key != "" {
 			return providerkit.BadURL(":key@ before the host, and none where Options.Key is set")
 		}
