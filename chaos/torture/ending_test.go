@@ -264,7 +264,7 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestReportShowsTheFirstViolations(t *testing.T) {
-	r := torture.Report{Command: "make it so"}
+	r := torture.Report{Options: torture.Options{Command: "make it so"}}
 	for n := 1; n <= 22; n++ {
 		r.Violations = append(r.Violations, torture.Violation{Check: torture.CheckLeak, Name: "n"})
 		text := r.String()

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -13,15 +14,8 @@ import (
 // Report is what a run has come to.
 type Report struct {
 	Provider string
-	Plan     string
-	Seed     uint64
-	Workers  int
-	Names    int
-	For      time.Duration
-	TTL      time.Duration
-	// AssumptionsBroken is as in the Options.
-	AssumptionsBroken bool
-	Command           string
+	// Options are those of the run, with the defaults that it has chosen, the seed too.
+	Options
 
 	Grants   int            // to workers
 	Renewals int            // successful
@@ -56,10 +50,8 @@ func (r *run) report() *Report {
 	r.progress("checking")
 	h := r.recording.history()
 	h.TTL, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.free, r.faultsEnd, r.closed
-	report := summary(h)
-	o := r.options
-	report.Provider, report.Plan, report.Seed, report.Command = r.caps.Provider, o.Plan.Name, o.Seed, o.Command
-	report.Workers, report.Names, report.For, report.AssumptionsBroken = o.Workers, o.Names, o.For, o.AssumptionsBroken
+	report, o := summary(h), r.options
+	report.Provider, report.Options = r.caps.Provider, o
 	found, undecided := verification{Options: o, drift: o.margin(), precision: r.caps.Lateness.After(o.TTL)}.verify(h)
 	report.Violations, report.Undecided = append(r.recording.violations(), found...), undecided
 	return report
@@ -67,7 +59,7 @@ func (r *run) report() *Report {
 
 // summary counts what is in a history.
 func summary(h *history) *Report {
-	r := &Report{TTL: h.TTL, history: h, Endings: map[string]int{}, Faults: map[string]int{}, Disturbances: map[string]int{}}
+	r := &Report{history: h, Endings: map[string]int{}, Faults: map[string]int{}, Disturbances: map[string]int{}}
 	var late []time.Duration
 	for _, t := range h.Holds {
 		r.Grants++
@@ -178,12 +170,7 @@ func (r *Report) lines(line func(what, format string, args ...any)) {
 	}
 }
 
-func (r *Report) planName() string {
-	if r.Plan == "" {
-		return "no name"
-	}
-	return r.Plan
-}
+func (r *Report) planName() string { return cmp.Or(r.Plan.Name, "no name") }
 
 // violations lists the first of them, and how to see them again.
 func (r *Report) violations(w io.Writer) {
