@@ -84,10 +84,10 @@ func Reserved(token int64, till time.Time, id string, ended ...string) Stored {
 }
 
 // Voted is what a node of Redlock has of a claim: see ballot.lua of package script.
-func Voted(token int64, id string, promise, made, won, before int64) Stored {
+func Voted(token int64, id string, promise, made, before int64) Stored {
 	return Stored{
 		Flag: "-", State: "H", Till: time.Now().Add(time.Minute).UnixMilli(), Token: token, ID: id,
-		Details: fmt.Sprintf("60000 1 %d %d %d %016d 0 %016d", promise, made, won, before, token), Content: "me\n",
+		Details: fmt.Sprintf("60000 1 %d %d %016d %016d", promise, made, before, token), Content: "me\n",
 	}
 }
 

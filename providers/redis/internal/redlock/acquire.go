@@ -18,7 +18,6 @@ import (
 type attempt struct {
 	*poll
 	tally
-	rivals   *rivals
 	req      abstractions.AcquireRequest
 	keys     script.Keys
 	claim    script.Claim
@@ -34,26 +33,30 @@ type attempt struct {
 
 // ask is a node's request under way.
 type ask struct {
-	op         script.Operation
-	sent       int64 // in microseconds since the redlock began
-	try, token int64 // with a confirmation: what is confirmed
+	op   script.Operation
+	sent int64 // in microseconds since the redlock began
 }
 
 var errTooLate = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", abstractions.ErrUnavailable)
 
-// Acquire makes one attempt.
+// Acquire makes one attempt, when it is the claim's turn. A repeated one returns the claim's token, unless a node that
+// knows it does not answer: then maybe a later one.
 func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	if err := r.meetServers(ctx); err != nil {
 		return abstractions.Grant{}, err
 	}
+	keys := r.Naming.Keys(req.Name)
+	turn := claimKey{keys.Name, req.ID}
+	try, err := attempts.enter(ctx, turn)
+	if err != nil {
+		return abstractions.Grant{}, err
+	}
+	defer attempts.leave(turn)
 	n := len(r.nodes)
 	a := &attempt{
-		poll:   r.newPoll(ctx, r.patience(req.TTL)),
-		tally:  tally{votes: make([]vote, n), quorum: r.quorum, try: r.newTry()},
-		rivals: r.claims.enter(req.ID), req: req, keys: r.Naming.Keys(req.Name), claim: script.NewClaim(req), began: time.Now(),
-		asks: make([]ask, n), channels: make([]string, n),
+		poll: r.newPoll(ctx, r.patience(req.TTL), 1), tally: tally{votes: make([]vote, n), quorum: r.quorum, try: try},
+		req: req, keys: keys, claim: script.NewClaim(req), began: time.Now(), asks: make([]ask, n), channels: make([]string, n),
 	}
-	defer r.claims.leave(req.ID)
 	a.timer = time.NewTimer(time.Until(a.by))
 	defer a.timer.Stop()
 	defer a.afterwards()
@@ -65,29 +68,27 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
-	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL, State: a.tenure(token)}, nil
+	state := &tenure{Content: a.claim.Content, token: token, try: try, lapses: a.began.Add(validity(req.TTL))}
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL, State: state}, nil
 }
 
 // pursue leads to the token, or to the reason why there is none; then no vote is
 // left, as far as nodes answer.
 func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 	for {
-		a.callAgain()
-		where, token, settled := a.poise()
+		where, token, won := a.decide()
 		switch where {
 		case agreed:
 			switch {
 			case a.first() == noAnswer && a.hasTime():
 				err = a.next(ctx, a.grace) // the first node's word on whose turn it is
-			case settled:
+			case won:
 				return a.win(token)
 			default:
 				err = a.confirm(ctx, token)
 			}
 		case undecided:
 			err = a.next(ctx, a.by)
-		case overtaken:
-			err = a.overtake(ctx)
 		case outvoted:
 			err = a.outvoted(ctx)
 		case queued:
@@ -110,16 +111,12 @@ func (a *attempt) callVotes(which func(v *vote) bool) {
 	a.setTime()
 	floor := a.r.floor()
 	for i := range a.votes {
-		if v := &a.votes[i]; !a.asked[i] && which(v) {
+		if v := &a.votes[i]; a.asked[i] == 0 && which(v) {
 			a.channels[i] = a.r.nodes[i].Waiters.ChannelOf(a.req.ID)
-			a.callVote(i, floor)
+			v.stance = noAnswer
+			a.put(i, a.keys.Vote(a.claimAt(i), a.try, floor))
 		}
 	}
-}
-
-func (a *attempt) callVote(i int, floor int64) {
-	a.put(i, a.keys.Vote(a.claimAt(i), a.try, floor))
-	a.votes[i].stance = noAnswer
 }
 
 // claimAt is the claim as a node is to know it.
@@ -127,16 +124,6 @@ func (a *attempt) claimAt(i int) script.Claim {
 	c := a.claim
 	c.Channel = a.channels[i]
 	return c
-}
-
-// callAgain asks those again who have answered to an attempt that was overtaken.
-func (a *attempt) callAgain() {
-	floor := a.r.floor()
-	for i := range a.votes {
-		if v := &a.votes[i]; v.stance == forUs && v.promise < a.try && !a.asked[i] {
-			a.callVote(i, floor)
-		}
-	}
 }
 
 // headStart is how long the node that has the queue is waited for before others are
@@ -172,10 +159,10 @@ func (a *attempt) setTime() {
 // put sends an operation to a node.
 func (a *attempt) put(i int, op script.Operation) {
 	v := &a.votes[i]
-	a.asks[i] = ask{op: op, sent: a.r.micros(), try: a.try, token: a.token}
+	a.asks[i] = ask{op: op, sent: a.r.micros()}
 	v.silent = a.r.peers[i].silent.Load()
 	v.pending = true
-	if err := a.send(i, &a.asks[i].op); err != nil {
+	if _, err := a.send(i, &a.asks[i].op); err != nil {
 		v.pending, v.stance, v.err, v.unsure = false, noVote, err, false
 	}
 }
@@ -212,12 +199,12 @@ func (a *attempt) timeOver() {
 
 // hear takes an answer, which may also be one that is no longer waited for.
 func (a *attempt) hear(q *node.Request) {
-	i := a.took(q)
+	i, _ := a.took(q)
 	a.order = a.r.inOrder() // it may have been met just now
 	v := &a.votes[i]
 	v.pending = false
 	if q.Ops[0].Script == script.Confirm {
-		v.confirmed(q.Ops[0].Reply, &a.asks[i])
+		v.confirmed(q.Ops[0].Reply, a.token)
 		return
 	}
 	if clock := v.voted(q.Ops[0].Reply, a.req.Name); clock > 0 {
@@ -233,12 +220,11 @@ func (a *attempt) confirm(ctx context.Context, token int64) error {
 		a.setTime()
 	}
 	for i := range a.votes {
-		v := &a.votes[i]
-		if a.ours(v) && !a.asked[i] && v.won != a.try && v.before < token {
+		if v := &a.votes[i]; v.ours() && a.asked[i] == 0 && v.token != token && v.before < token {
 			a.put(i, a.keys.Confirm(a.claim, token, a.try))
 		}
 	}
-	if a.count(pending) == 0 {
+	if a.count((*vote).isPending) == 0 {
 		return a.unreached()
 	}
 	return a.next(ctx, a.by)
@@ -263,32 +249,19 @@ func (a *attempt) win(token int64) (int64, error) {
 	}
 	a.token = token
 	a.tell = func(i int) {
-		if v := &a.votes[i]; v.stance == forUs && v.token != token {
+		if v := &a.votes[i]; v.ours() && v.token != token {
 			a.post(i, a.keys.Confirm(a.claim, token, a.try))
 		}
 	}
 	for i := range a.votes {
-		if a.votes[i].stance == forUs {
+		if a.votes[i].ours() {
 			a.r.nodes[i].Waiters.Served(a.req.ID)
 		}
-		if !a.asked[i] {
+		if a.asked[i] == 0 {
 			a.tell(i)
 		}
 	}
 	return token, nil
-}
-
-// overtake asks again with a later attempt than the one that was in the way.
-func (a *attempt) overtake(ctx context.Context) error {
-	for i := range a.votes {
-		a.r.pass(a.votes[i].promise)
-	}
-	if err := a.rest(ctx); err != nil {
-		return err
-	}
-	a.try, a.token = a.r.newTry(), 0
-	a.callVotes(func(v *vote) bool { return v.stance == forUs || v.stance == noVote })
-	return nil
 }
 
 // rest pauses for about a round trip, more with each round, so that those who
@@ -351,7 +324,7 @@ func (v *vote) voted(r script.Reply, name string) (clock int64) {
 	case script.Seen:
 		v.refused(l, name)
 	case script.Ended:
-		v.stance = overOver
+		v.stance = forNobody
 	case script.Quarantined:
 		v.err, v.freed = &script.QuarantinedError{Left: l.Millis()}, l.Text()
 	default:
@@ -372,7 +345,7 @@ func (v *vote) refused(l *script.List, name string) {
 
 // counted reads the text of a vote for us.
 func (v *vote) counted(text string) (clock int64) {
-	for _, number := range [...]*int64{&v.token, &v.won, &v.made, &v.promise, &v.before, &clock} {
+	for _, number := range [...]*int64{&v.token, &v.made, &v.before, &clock} {
 		digits, rest, _ := strings.Cut(text, " ")
 		var err error
 		if *number, err = strconv.ParseInt(digits, 10, 64); err != nil {
@@ -386,15 +359,13 @@ func (v *vote) counted(text string) (clock int64) {
 }
 
 // confirmed reads the reply to a confirmation.
-func (v *vote) confirmed(r script.Reply, a *ask) {
+func (v *vote) confirmed(r script.Reply, token int64) {
 	_, l, err := r.Number()
 	switch {
 	case err != nil:
 		v.stance, v.err, v.unsure = noVote, err, true
 	case l == nil:
-		v.token, v.won, v.promise = a.token, a.try, a.try
-	case l.Status == script.Overtaken:
-		v.promise = l.Int()
+		v.token = token
 	default: // unless it has lost the lease it still has our vote
 		v.stance, v.err, v.unsure = noVote, l.Unexpected(), l.Status != script.Lost
 	}

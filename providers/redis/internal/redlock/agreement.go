@@ -2,22 +2,37 @@ package redlock
 
 import "github.com/distributedleasing/leasing/abstractions"
 
-// How the attempts of one claim agree on its token.
+// How the votes of nodes become one lease, and why there are no two.
 //
-// Nodes make up tokens of their own. An attempt that has a majority takes the
-// highest, so that it is greater than the token of every holder before: each of those
-// had a majority too, and so a node in common, whose fence is at least that high. And
-// it has a majority confirm the token, so that the next holder finds it in the same way.
+// A node that is free takes the claim that asks, under a token above each that the name had there. It
+// refuses others until the TTL has passed by its clock, or the claim's release, a break or an undo arrives.
+// An attempt wins when a majority holds its claim under one token. Most often all nodes take the token that the
+// votes propose. If not, the attempt settles on one token, the highest, and has the nodes confirm it.
 //
-// But there may be several attempts of one claim: a reply was lost, or an acquire is
-// delivered twice. They meet different majorities, and the highest token of one is
-// not that of another; yet a claim has one token while it lives. So this is a vote in
-// the manner of Paxos: an attempt is not accepted where a later one has asked (promise),
-// and it takes over what an earlier one may have agreed on (won). As in Fast Paxos a
-// majority of nodes that have made up the same token by themselves needs no second
-// round. (L. Lamport, "Paxos Made Simple", 2001; "Fast Paxos", 2006. There a fast round
-// needs more than a majority; here an attempt that can't tell which of two tokens was
-// agreed on waits for the other nodes.)
+// Who can hold. Two majorities have a node in common, and that holds one claim at a time. So there is a second holder
+// only if a node has let go of the first too early. Its TTL is counted from the vote or renewal, thus from later than
+// the holder's trust. A node that lost its data casts no vote until the longest TTL has passed (prelude.lua).
+// An undo frees what its own attempt got. The node ignores it once a later attempt of the claim has asked
+// (promise), or a renewal has come (made is 0): that attempt, or the holder, may count the node. What earlier attempts got
+// is undone too where too few nodes have votes of theirs for a majority, with those of which nothing is known (mayLive).
+//
+// Why tokens rise. A token counts only on nodes whose latest token before this lease (before) is lower, and the winner's
+// is on a majority, where the latest token is never lowered. Each earlier holder had a majority too, so one of those nodes
+// knew its token before, and each later holder needs one of these nodes.
+//
+// Attempts of one claim take turns (claims.go), so each finds what the ones before it have got. If their replies were lost, one of
+// them may have won, and the claim has its token. An attempt that finds votes of earlier ones waits until a majority has
+// the same token, or can't have it. If too few of the nodes answer that know it, the claim gets the highest, maybe a later
+// one than before: no resource takes that for an earlier lease, and no other claim has had it.
+// A renewal gives nodes the token of its grant again, and goes by before: an earlier lease's is not above it.
+//
+// What a late request can do. A vote that arrives after its attempt holds the node for a TTL, or until the release, which the
+// node remembers. It is not counted, unless by a later attempt of the claim, which asks for itself. A confirmation or an
+// undo does nothing after a later attempt has asked, and nothing to another claim. A renewal takes a free node only if its token
+// is the latest there and the claim has not ended there: nobody has held the name by that node since.
+//
+// What a clock that steps can do. Forward, the node lets go early: see package redislease. Back, it holds the
+// lease longer. Tokens need no clocks, unless nodes forget or lose what they know (docs/providers/redlock.md).
 
 // stance is what a node has said to an attempt.
 type stance uint8
@@ -27,7 +42,7 @@ const (
 	forUs                   // the claim holds the node
 	forOther                // another claim does
 	forWaiter               // the node is reserved for a waiter
-	overOver                // the claim was released or broken
+	forNobody               // the claim was released or broken
 	noVote                  // an error, or the node casts none for now
 )
 
@@ -37,12 +52,10 @@ type vote struct {
 	pending bool // it is waited for
 	silent  bool // it did not answer the last time either
 
-	token   int64  // forUs: as the node has it
-	won     int64  // the attempt that has agreed on it with a majority, or 0
-	made    int64  // the attempt that got the node
-	promise int64  // the latest attempt that has asked
-	before  int64  // the node's token before that
-	freed   string // the ID that was released here last, of a node that was free or is in quarantine
+	token  int64  // forUs: as the node has it
+	made   int64  // the attempt that got the node; 0 if the lease was renewed there
+	before int64  // the node's latest token before that
+	freed  string // the ID that was released here last, of a node that was free or is in quarantine
 
 	held   *abstractions.HeldError // forOther and forWaiter
 	err    error                   // noVote
@@ -57,17 +70,25 @@ func (v *vote) hides() bool { return v.pending || v.stance == noVote && v.unsure
 // earlier attempt.
 func (v *vote) unseen() bool { return v.pending || v.stance == noVote || v.stance == noAnswer }
 
-// poise is where an attempt stands.
-type poise uint8
+func (v *vote) ours() bool { return v.stance == forUs }
+
+func (v *vote) against() bool { return v.stance == forOther || v.stance == forWaiter }
+
+// awaited is a node that is likely to answer.
+func (v *vote) awaited() bool { return v.pending && !v.silent }
+
+func (v *vote) isPending() bool { return v.pending }
+
+// decision is where an attempt stands.
+type decision uint8
 
 const (
-	undecided   poise = iota
-	ended             // the claim was released
-	queued            // it is a waiter's turn
-	agreed            // a majority is for us, and the token is known
-	overtaken         // a later attempt of this claim has asked
-	outvoted          // so many are for others that no majority is left, of those that answer
-	unreachable       // so many have failed
+	undecided   decision = iota
+	ended                // the claim was released
+	queued               // it is a waiter's turn
+	agreed               // a majority is for us, and the token is known
+	outvoted             // so many are for others that no majority is left, of those that answer
+	unreachable          // so many have failed
 )
 
 // tally is what an attempt knows.
@@ -76,7 +97,7 @@ type tally struct {
 	order  []int // of the servers, for all processes the same; nil if that of votes
 	quorum int
 	try    int64
-	token  int64 // that this attempt has begun to confirm, or 0: it may have only one
+	token  int64 // on which this attempt has settled, or 0
 }
 
 // count counts the nodes for which something is true.
@@ -97,50 +118,29 @@ func (t *tally) at(k int) *vote {
 	return &t.votes[t.order[k]]
 }
 
-// ours is a node that counts for this attempt.
-func (t *tally) ours(v *vote) bool { return v.stance == forUs && v.promise == t.try }
+// earlier is a node that another attempt has got, which may have counted it.
+func (t *tally) earlier(v *vote) bool { return v.ours() && v.made != t.try }
 
-// passed is a node that a later attempt has asked.
-func (t *tally) passed(v *vote) bool { return v.stance == forUs && v.promise > t.try }
-
-func against(v *vote) bool { return v.stance == forOther || v.stance == forWaiter }
-func pending(v *vote) bool { return v.pending }
-
-// awaited is a node that is likely to answer.
-func awaited(v *vote) bool { return v.pending && !v.silent }
-
-// poise decides. With agreed comes the token, and whether a majority has it already.
-func (t *tally) poise() (where poise, token int64, settled bool) {
-	ours, open := t.count(t.ours), t.count(pending)
-	passed := t.count(t.passed)
-	if t.count(func(v *vote) bool { return v.stance == overOver }) > 0 {
+// decide says where the attempt stands. With agreed comes the token, and whether a majority has it already.
+func (t *tally) decide() (where decision, token int64, won bool) {
+	ours, open := t.count((*vote).ours), t.count((*vote).isPending)
+	if t.count(func(v *vote) bool { return v.stance == forNobody }) > 0 {
 		return ended, 0, false
 	}
 	if t.first() == forWaiter && !t.mayLive() {
 		return queued, 0, false
 	}
-	if token, ok := t.learned(); ok {
-		return agreed, token, true
+	if token, certain := t.choose(); ours >= t.quorum {
+		if !certain && open > 0 {
+			return undecided, 0, false
+		}
+		return agreed, token, t.have(token) >= t.quorum
 	}
 	switch {
-	case ours >= t.quorum:
-		if t.token != 0 {
-			return agreed, t.token, false
-		}
-		switch token, certain := t.choose(); {
-		case !certain && open > 0:
-			return undecided, 0, false
-		case !certain && passed > 0:
-			return overtaken, 0, false
-		default:
-			return agreed, token, t.unanimous(token)
-		}
 	case t.contested():
 		return outvoted, 0, false
 	case ours+open >= t.quorum:
 		return undecided, 0, false
-	case passed > 0 && ours+open+passed >= t.quorum:
-		return overtaken, 0, false
 	case t.excluded():
 		return outvoted, 0, false
 	case open > 0:
@@ -153,11 +153,11 @@ func (t *tally) poise() (where poise, token int64, settled bool) {
 // is not what is in the way. Not if the claim may hold the name by another attempt: then
 // nobody can say that it does not.
 func (t *tally) contested() bool {
-	return t.count(t.ours)+t.count(against) >= t.quorum && t.count(awaited) == 0 && !t.mayLive()
+	return t.count((*vote).ours)+t.count((*vote).against) >= t.quorum && t.count((*vote).awaited) == 0 && !t.mayLive()
 }
 
 // excluded says that no majority is left, whatever becomes of our own votes.
-func (t *tally) excluded() bool { return len(t.votes)-t.count(against) < t.quorum }
+func (t *tally) excluded() bool { return len(t.votes)-t.count((*vote).against) < t.quorum }
 
 // first is the answer of the first node that gives one: waiters queue there, so it
 // alone says whose turn it is. There is none yet while a node before it is waited for.
@@ -174,85 +174,38 @@ func (t *tally) first() stance {
 	return noAnswer
 }
 
-// learned is a token that an attempt, maybe another one, has agreed on for certain.
-func (t *tally) learned() (token int64, ok bool) {
+// have counts the nodes that have the claim under a token.
+func (t *tally) have(token int64) int {
+	return t.count(func(v *vote) bool { return v.ours() && v.token == token })
+}
+
+// choose returns the token to agree on: the one that a majority has, else the highest. It is not certain
+// while an earlier attempt may have agreed on one that nodes without an answer know. Once the attempt has settled on a
+// token it stays with it.
+func (t *tally) choose() (token int64, certain bool) {
+	if t.token != 0 {
+		return t.token, true
+	}
+	certain = true
+	unseen := t.count((*vote).unseen)
 	for i := range t.votes {
 		v := &t.votes[i]
-		if v.stance != forUs || v.won == 0 {
+		if !v.ours() {
 			continue
 		}
-		same := t.count(func(o *vote) bool { return o.stance == forUs && o.won == v.won && o.token == v.token })
-		if same >= t.quorum {
+		if t.have(v.token) >= t.quorum {
 			return v.token, true
 		}
-	}
-	return 0, false
-}
-
-// unanimous says that a majority has made up the same token for this attempt.
-func (t *tally) unanimous(token int64) bool {
-	return t.count(func(v *vote) bool { return t.ours(v) && v.won == 0 && v.made == t.try && v.token == token }) >= t.quorum
-}
-
-// choose returns the token to agree on: the one that another attempt may have agreed
-// on before, if there is one, else the highest. It is not certain if there may be
-// one that nodes without an answer know. Then the highest is the one that is safe to
-// take: greater than any other holder's.
-func (t *tally) choose() (token int64, certain bool) {
-	highest, unseen := int64(0), 0
-	for i := range t.votes {
-		switch v := &t.votes[i]; {
-		case t.ours(v):
-			highest = max(highest, v.token)
-		case v.unseen() || v.stance == forUs && v.won > t.try: // what it had made up is not known any more
-			unseen++
+		token = max(token, v.token)
+		if t.count(func(o *vote) bool { return t.earlier(o) && o.token == v.token }) > max(0, t.quorum-1-unseen) {
+			certain = false
 		}
 	}
-	earlier, certain := t.earlier(unseen)
-	if earlier == 0 {
-		return highest, certain
-	}
-	fit := t.count(func(v *vote) bool { return t.ours(v) && v.before < earlier })
-	if fit < t.quorum { // others may have held the name since
-		return highest, unseen == 0
-	}
-	return earlier, certain
-}
-
-// earlier is the token that another attempt may have agreed on, 0 if none has. What
-// this attempt has made nobody else can have counted before.
-func (t *tally) earlier(unseen int) (token int64, certain bool) {
-	var latest int64
-	for i := range t.votes {
-		if v := &t.votes[i]; v.stance == forUs && v.won > latest && v.won < t.try {
-			latest, token = v.won, v.token
-		}
-	}
-	if latest > 0 {
-		return token, true
-	}
-	madeUp := func(v *vote) bool { return v.stance == forUs && v.won == 0 }
-	for i := range t.votes {
-		v := &t.votes[i]
-		if !madeUp(v) || v.made == t.try || v.token == token {
-			continue
-		}
-		same := t.count(func(o *vote) bool { return madeUp(o) && o.made == v.made && o.token == v.token })
-		if same+unseen < t.quorum {
-			continue
-		}
-		if token != 0 {
-			return 0, false
-		}
-		token = v.token
-	}
-	return token, true
+	return token, certain
 }
 
 // mayLive says whether another attempt of the claim may have won: then what this one
 // has got is its lease.
 func (t *tally) mayLive() bool {
-	return t.count(func(v *vote) bool {
-		return v.unseen() || v.stance == forUs && (v.made != t.try || v.won != 0)
-	}) >= t.quorum
+	return t.count(func(v *vote) bool { return v.unseen() || t.earlier(v) }) >= t.quorum
 }

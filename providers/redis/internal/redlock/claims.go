@@ -1,52 +1,52 @@
 package redlock
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
 
-// claims are those that this process asks for at the moment. Two attempts for one claim
-// at a time don't know of each other: what the one would take back, since no majority of
-// it is left, the other may be counting. (Those of other processes are told apart by their
-// numbers: see tryStep.)
+	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
+)
+
+// claims are those that this process asks for at the moment, by all of its providers. The attempts of a
+// claim take turns: what the one would take back, since no majority of it is left, the other may be counting.
+// No other process asks for the same claim, since IDs are random.
 type claims struct {
-	mu   sync.Mutex
-	byID map[string]*rivals
+	mu       sync.Mutex
+	underWay map[claimKey]chan struct{} // closed at the end of the attempt
+	tries    int64
 }
 
-// rivals are attempts for one claim, each of which was under way together with another.
-type rivals struct {
-	attempts int // under way
-	several  bool
-}
+type claimKey struct{ name, id string } // the name's key
 
-// enter notes an attempt, before it asks anybody.
-func (c *claims) enter(id string) *rivals {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byID == nil {
-		c.byID = map[string]*rivals{}
-	}
-	r := c.byID[id]
-	if r == nil {
-		r = &rivals{}
-		c.byID[id] = r
-	}
-	r.attempts++
-	r.several = r.several || r.attempts > 1
-	return r
-}
+// attempts begin to count at the clock, so that a copy of an attempt that an earlier process has made is not taken for one of this.
+var attempts = claims{underWay: map[claimKey]chan struct{}{}, tries: time.Now().UnixMicro()}
 
-// leave notes the end of an attempt: it does not win any more.
-func (c *claims) leave(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.byID[id]
-	if r.attempts--; r.attempts == 0 {
-		delete(c.byID, id)
+// enter waits for the claim's turn, and returns the number of its attempt: greater than those before. Locks mu.
+func (c *claims) enter(ctx context.Context, k claimKey) (try int64, err error) {
+	for {
+		c.mu.Lock()
+		other := c.underWay[k]
+		if other == nil {
+			c.underWay[k] = make(chan struct{})
+			c.tries++
+			try = c.tries
+			c.mu.Unlock()
+			return try, nil
+		}
+		c.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return 0, failure.Of(ctx.Err())
+		}
 	}
 }
 
-// alone says that an attempt has had the claim to itself since it began.
-func (c *claims) alone(r *rivals) bool {
+// leave ends the turn. Locks mu.
+func (c *claims) leave(k claimKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !r.several
+	close(c.underWay[k])
+	delete(c.underWay, k)
 }

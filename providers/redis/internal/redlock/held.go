@@ -15,7 +15,7 @@ func (a *attempt) outvoted(ctx context.Context) error {
 	switch {
 	case a.queueAsked():
 		return a.next(ctx, a.by)
-	case a.count(awaited) > 0 && a.hasTime(): // whether it was released, say
+	case a.count((*vote).awaited) > 0 && a.hasTime(): // whether it was released, say
 		return a.next(ctx, a.grace)
 	case holder == "" && a.persists():
 	case holder == "":
@@ -28,7 +28,7 @@ func (a *attempt) outvoted(ctx context.Context) error {
 	if err := a.rest(ctx); err != nil {
 		return err
 	}
-	a.callVotes(against)
+	a.callVotes((*vote).against)
 	return nil
 }
 
@@ -56,14 +56,14 @@ func (a *attempt) holder() (id string, records []abstractions.Record) {
 // way, which they do soon: their votes may be those of an attempt that is being undone.
 func (a *attempt) persists() bool {
 	const soon = 2 // rounds
-	if a.count(a.ours) == 0 {
+	if a.count((*vote).ours) == 0 {
 		return false
 	}
 	for k := range a.votes {
 		switch v := a.at(k); {
 		case v.stance == forOther:
 			return a.rounds < soon && !a.elsewhere()
-		case a.ours(v):
+		case v.ours():
 			return a.early()
 		}
 	}
@@ -106,7 +106,7 @@ func (a *attempt) queueAsked() bool {
 // wasReleased says that a node has done the release of a claim, which others have not
 // heard of.
 func (a *attempt) wasReleased(id string) bool {
-	return a.count(func(v *vote) bool { return (a.ours(v) || v.stance == noVote) && v.freed == id }) > 0
+	return a.count(func(v *vote) bool { return (v.ours() || v.stance == noVote) && v.freed == id }) > 0
 }
 
 // relay passes on the release of a claim, whose holder has given it up, to those
@@ -124,14 +124,14 @@ func (a *attempt) refused() error {
 	if !a.undo(true) && !a.excluded() {
 		return a.failed(true)
 	}
-	if where, _, _ := a.poise(); where == queued {
+	if where, _, _ := a.decide(); where == queued {
 		return a.turn()
 	}
 	if id, records := a.holder(); id != "" {
 		// Nodes that have not answered may have let go already, or be the last to do so:
 		// that they are half and half is the least wrong. Of an odd number more have: a node
 		// that heard of the lease after its holder did is one of few.
-		free := a.count(func(v *vote) bool { return v.stance == forUs }) + (a.count(pending)+1)/2
+		free := a.count((*vote).ours) + (a.count((*vote).isPending)+1)/2
 		return &abstractions.HeldError{Holder: a.r.merged(records, free)}
 	}
 	// A split vote, or too few answers to tell.

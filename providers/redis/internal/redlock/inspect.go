@@ -81,7 +81,7 @@ func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.R
 	} else {
 		record.BrokenBy, record.BreakReason = "", ""
 	}
-	record.AcquiredAt = time.UnixMicro(record.Token - ahead)
+	record.AcquiredAt = time.UnixMicro(record.Token)
 	if record.AcquiredAt.After(record.Now) {
 		record.AcquiredAt = record.Now
 	}

@@ -1,203 +1,409 @@
 package redlock
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/stretchr/testify/require"
 )
 
-// Attempts of one claim against nodes that do what the scripts do, one message at a
-// time in all orders that chance makes up, with messages lost. Those who win have the
-// same token. (The scripts themselves are in TestTrap_T13_RedlockClaimHasOneToken.)
-func TestTrap_T13_RedlockAgreementInEveryOrder(t *testing.T) {
-	wins, several := 0, 0
-	for seed := range uint64(30000) {
-		m := newModel(rand.New(rand.NewPCG(seed, 1)))
-		m.run()
-		winners := 0
-		for _, a := range m.attempts {
-			if a.token == 0 || !a.won {
-				continue
-			}
-			winners++
-			require.Equal(t, m.token, a.token, "seed %d", seed)
+// Claims compete for a name with the real scripts, one message at a time, in orders that chance makes up:
+// messages are lost, or arrive when nobody waits for them any more, attempts are repeated, nodes lose their data and
+// leases run out where nobody counts them. There are never two holders, and tokens rise.
+func TestTrap_T18_RedlockAgreementInEveryOrder(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{MaxTTL: time.Hour})
+	p := r.process()
+	p.Take("before", "x", time.Minute) // servers know the script
+	seeds, _ := strconv.ParseUint(os.Getenv("LEASING_TEST_SWEEP"), 10, 64)
+	seeds = max(seeds, 400)
+	var told, again, later atomic.Int64
+	t.Run("seeds", func(t *testing.T) {
+		for part := range uint64(8) {
+			t.Run(fmt.Sprint(part), func(t *testing.T) {
+				t.Parallel()
+				for seed := part; seed < seeds; seed += 8 {
+					m := newModel(t, r, p, seed)
+					m.run()
+					told.Add(m.told)
+					again.Add(m.again)
+					later.Add(m.later)
+				}
+			})
 		}
-		wins += winners
-		if winners > 1 {
-			several++
-		}
-	}
-	require.Greater(t, wins, 10000)
-	require.Greater(t, several, 1000)
+	})
+	t.Logf("%d leases, and %d that were asked for again, of which %d under a later token", told.Load(), again.Load(), later.Load())
+	require.Greater(t, told.Load(), int64(1000))
+	require.Greater(t, again.Load(), int64(100))
+	require.Less(t, later.Load(), again.Load()/2)
 }
 
+// model is a name. Its nodes are names too, of the ring's servers.
 type model struct {
 	*rand.Rand
-	nodes    []vote // as the scripts have them; made is 0 without a lease
-	attempts []*modelAttempt
-	messages []func()
-	token    int64 // of the first who has won
-	clock    int64
-	lossy    bool
+	t                  testing.TB
+	p                  *process
+	seed               uint64
+	base               int64 // microseconds
+	nodes              []modelNode
+	claims             []*modelClaim
+	messages           []func()
+	arrived            int   // claims
+	losses, void       int   // how many there were, and from before which of them all has run out
+	latest             int64 // token that a claim was told
+	by                 *modelClaim
+	told, again, later int64
+	trace              []string
 }
 
-// modelStep is tryStep.
-const modelStep = 10
+type modelNode struct {
+	keys script.Keys
+	at   int // server
+	mute bool
+	lost int // the loss after which it is mute
+}
+
+type modelClaim struct {
+	id      string
+	attempt *modelAttempt // under way
+	token   int64         // of the latest grant
+	try     int64         // that got it
+	trusted bool
+	counted map[int]bool // nodes that the holder relies on
+	since   int          // losses before the latest grant or renewal
+	ended   bool
+}
 
 type modelAttempt struct {
 	tally
 	m     *model
-	floor int64
-	won   bool
+	c     *modelClaim
+	since int // losses before
 	over  bool
+	tell  func(i int)
 }
 
-func newModel(r *rand.Rand) *model {
-	m := &model{Rand: r, nodes: make([]vote, 3+2*r.IntN(2)), lossy: r.IntN(2) == 0, clock: 100}
-	for i := range 2 + m.IntN(3) {
-		a := &modelAttempt{m: m}
-		a.votes, a.quorum, a.try = make([]vote, len(m.nodes)), len(m.nodes)/2+1, modelStep+int64(i)
-		if m.IntN(2) == 0 {
-			a.floor = 200 + int64(m.IntN(3))
-		}
-		m.attempts = append(m.attempts, a)
+func newModel(t testing.TB, r *ring, p *process, seed uint64) *model {
+	m := &model{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, p: p, seed: seed, base: time.Now().UnixMicro()}
+	for i := range 3 + 2*m.IntN(2) {
+		m.nodes = append(m.nodes, modelNode{keys: r.keys(fmt.Sprint("m", seed, "/", i)), at: i % 3})
+	}
+	m.claims = make([]*modelClaim, 2+m.IntN(2))
+	for i := range m.claims {
+		m.arrive(i)
 	}
 	return m
 }
 
+func (m *model) say(format string, args ...any) {
+	m.trace = append(m.trace, strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " | "))
+}
+
+// arrive has a new claim instead of the i-th.
+func (m *model) arrive(i int) {
+	m.arrived++
+	m.claims[i] = &modelClaim{id: fmt.Sprint("c", m.arrived), counted: map[int]bool{}}
+}
+
 func (m *model) run() {
-	started := 0
-	for started < len(m.attempts) || len(m.messages) > 0 {
-		if len(m.messages) == 0 || started < len(m.attempts) && m.IntN(6) == 0 {
-			m.attempts[started].ask()
-			started++
-			continue
+	for range 300 {
+		i := m.IntN(len(m.claims))
+		c := m.claims[i]
+		switch n := m.IntN(24); {
+		case n < 2 && c.attempt == nil:
+			m.begin(c)
+		case n == 2 && c.trusted:
+			m.renew(c)
+		case n == 3 && c.trusted && m.IntN(3) == 0:
+			m.say("%s trusts no more", c.id)
+			c.trusted = false
+		case n == 4 && c.attempt == nil && m.IntN(3) == 0:
+			m.release(c)
+			m.arrive(i)
+		case n == 5 || n == 6:
+			m.expire(m.IntN(len(m.nodes)))
+		case n == 7 && m.IntN(4) == 0:
+			m.lose(m.IntN(len(m.nodes)))
+		case n == 8:
+			m.unmute(m.IntN(len(m.nodes)))
+		case len(m.messages) > 0:
+			i = m.IntN(len(m.messages))
+			message := m.messages[i]
+			m.messages = slices.Delete(m.messages, i, i+1)
+			message()
+		default:
+			if c.attempt == nil {
+				m.begin(c)
+			}
 		}
-		i := m.IntN(len(m.messages))
-		message := m.messages[i]
-		m.messages = slices.Delete(m.messages, i, i+1)
-		message()
 	}
 }
 
-// send has a node do something, and its answer heard; both at some time, or never.
-func (a *modelAttempt) send(i int, do func(node *vote) func(v *vote)) {
-	a.votes[i].pending = true
-	lost := func() { // at some time it is given up
-		a.m.messages = append(a.m.messages, func() {
-			a.votes[i] = vote{stance: noVote, unsure: true, err: errSilent}
-			a.next()
-		})
+var what = map[*script.Program]string{script.Vote: "vote", script.Confirm: "confirm", script.Undo: "undo", script.Relock: "relock", script.Release: "release"}
+
+// do runs an operation on a node.
+func (m *model) do(i int, op script.Operation) script.Reply {
+	if m.nodes[i].mute && op.Script != script.Release && op.Script != script.Undo {
+		return script.Reply{Value: []any{int64(script.Quarantined), int64(1000), ""}}
 	}
-	if a.m.lossy && a.m.IntN(20) == 0 {
-		lost()
-		return
+	if floor, err := strconv.ParseInt(op.Args[6], 10, 64); err == nil && floor < m.base { // too far from the clock by now
+		op.Args[6] = fmt.Sprint(m.base)
 	}
-	refused := a.m.lossy && a.m.IntN(20) == 0 // it casts no vote for now: its memory is full, say
-	a.m.messages = append(a.m.messages, func() {
-		if refused {
-			a.m.messages = append(a.m.messages, func() {
-				a.votes[i] = vote{stance: noVote, err: errRefused}
-				a.next()
-			})
-			return
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	require.NoError(m.t, m.p.redlock.nodes[m.nodes[i].at].Do(ctx, &op))
+	require.NoError(m.t, op.Reply.Err)
+	if op.Script == script.Relock && op.Reply.Renewed() == nil { // it does not run out before it is too late to count it
+		for _, c := range m.claims {
+			c.counted[i] = c.counted[i] || strings.HasSuffix(op.Args[0], " "+c.id+"\n")
 		}
-		hear := do(&a.m.nodes[i])
-		if a.m.lossy && a.m.IntN(20) == 0 {
-			lost()
-			return
+	}
+	m.say("  %s %v at %d: %v", what[op.Script], op.Args, i, op.Reply.Value)
+	return op.Reply
+}
+
+// send has a node do something, and its reply heard, both at some time or never. lost is for when the reply is
+// given up.
+func (m *model) send(i int, op script.Operation, hear func(script.Reply), lost func()) {
+	fate := m.IntN(8) // 0: the request is late, and 1 its reply is lost
+	if fate == 0 {
+		m.messages = append(m.messages, lost)
+	}
+	m.messages = append(m.messages, func() {
+		reply := m.do(i, op)
+		switch fate {
+		case 0:
+		case 1:
+			m.messages = append(m.messages, lost)
+		default:
+			m.messages = append(m.messages, func() { hear(reply) })
 		}
-		a.m.messages = append(a.m.messages, func() {
-			a.votes[i].pending = false
-			hear(&a.votes[i])
-			a.next()
-		})
 	})
 }
 
-func (a *modelAttempt) ask() {
+func ignore(script.Reply) {}
+
+// post is send where nobody waits.
+func (m *model) post(i int, op script.Operation) { m.send(i, op, ignore, func() {}) }
+
+func (m *model) begin(c *modelClaim) {
+	key := claimKey{fmt.Sprint("model ", m.seed), c.id}
+	try, err := attempts.enter(context.Background(), key)
+	require.NoError(m.t, err)
+	attempts.leave(key)
+	n := len(m.nodes)
+	a := &modelAttempt{m: m, c: c, since: m.losses, tally: tally{votes: make([]vote, n), quorum: n/2 + 1, try: try}}
+	a.tell = func(int) {}
+	c.attempt = a
+	m.say("%s begins %d", c.id, try)
+	floor := m.base + int64(m.IntN(4))
 	for i := range a.votes {
-		if !a.votes[i].pending {
-			a.vote(i)
-		}
+		v := &a.votes[i]
+		op := m.nodes[i].keys.Vote(m.claim(c), try, floor)
+		a.send(i, op, func(r script.Reply) { v.voted(r, "name") })
 	}
 }
 
-// vote is scripts/vote.lua.
-func (a *modelAttempt) vote(i int) {
-	try, floor := a.try, a.floor
-	a.votes[i].stance = noAnswer
-	a.send(i, func(node *vote) func(v *vote) {
-		a.m.clock++
-		if node.made == 0 {
-			*node = vote{token: max(a.m.clock, floor), made: try, promise: try, before: 10}
-		}
-		node.promise = max(node.promise, try)
-		reply := *node
-		return func(v *vote) {
-			*v = reply
-			v.stance = forUs
-		}
-	})
-}
+func (m *model) claim(c *modelClaim) script.Claim { return script.Claim{ID: c.id, TTL: time.Hour} }
 
-// confirm is scripts/confirm.lua.
-func (a *modelAttempt) confirm(i int) {
-	try, token := a.try, a.token
-	a.send(i, func(node *vote) func(v *vote) {
-		if node.promise > try {
-			promise := node.promise
-			return func(v *vote) { v.promise = promise }
+// send has the attempt's vote filled in when the reply is heard.
+func (a *modelAttempt) send(i int, op script.Operation, hear func(script.Reply)) {
+	v := &a.votes[i]
+	v.pending = true
+	heard := func(fill func()) func() {
+		return func() {
+			v.pending = false
+			fill()
+			if a.over {
+				a.tell(i)
+			} else {
+				a.next()
+			}
 		}
-		node.token, node.won, node.promise = token, try, try
-		return func(v *vote) { v.token, v.won, v.promise = token, try, try }
-	})
+	}
+	a.m.send(i, op, func(r script.Reply) { heard(func() { hear(r) })() }, heard(func() { v.stance, v.unsure, v.err = noVote, true, errSilent }))
 }
 
 // next does what attempt.pursue does.
 func (a *modelAttempt) next() {
-	if a.over {
-		return
-	}
-	for i := range a.votes {
-		if v := &a.votes[i]; v.stance == forUs && v.promise < a.try && !v.pending {
-			a.vote(i)
-		}
-	}
-	where, token, settled := a.poise()
+	m, c := a.m, a.c
+	where, token, won := a.decide()
 	switch {
-	case where == agreed && settled:
-		a.token, a.won, a.over = token, true, true
-		if a.m.token == 0 {
-			a.m.token = token
-		}
+	case where == agreed && won:
+		a.win(token)
+		return
 	case where == agreed:
-		if _, certain := a.choose(); a.token == 0 && !certain { // sameness gives way to progress
-			a.over = true
-			return
-		}
 		a.token = token
-		sent := a.count(pending) > 0
 		for i := range a.votes {
-			if v := &a.votes[i]; a.ours(v) && !v.pending && v.won != a.try {
-				a.confirm(i)
-				sent = true
+			if v := &a.votes[i]; v.ours() && !v.pending && v.token != token && v.before < token {
+				a.send(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try), func(r script.Reply) { v.confirmed(r, token) })
 			}
 		}
-		a.over = !sent
-	case where == overtaken:
-		latest := a.try
-		for i := range a.votes {
-			latest = max(latest, a.votes[i].promise)
+		if a.count((*vote).isPending) > 0 {
+			return
 		}
-		a.try, a.token = (latest/modelStep+1)*modelStep+a.try%modelStep, 0
-		a.ask()
-	case where == unreachable:
-		a.over = true
-	case where != undecided:
-		panic(fmt.Sprint("nobody else is here, and yet ", where))
+	case where == undecided:
+		return
 	}
+	since := a.try
+	if !a.mayLive() {
+		since = 1
+	}
+	a.end(func(i int) {
+		if v := &a.votes[i]; v.ours() || v.stance == noVote && v.unsure {
+			m.post(i, m.nodes[i].keys.Undo(m.claim(c), a.try, since))
+		}
+	})
+	m.say("%s gives %d up: %d, since %d", c.id, a.try, where, since)
+}
+
+// end tells nodes what has become of the attempt, also those that answer later.
+func (a *modelAttempt) end(tell func(i int)) {
+	a.over, a.c.attempt, a.tell = true, nil, tell
+	for i := range a.votes {
+		if !a.votes[i].pending {
+			tell(i)
+		}
+	}
+}
+
+func (a *modelAttempt) win(token int64) {
+	m, c := a.m, a.c
+	m.say("%s wins %d with %d", c.id, a.try, token)
+	a.end(func(i int) {
+		if v := &a.votes[i]; v.ours() && v.token != token {
+			m.post(i, m.nodes[i].keys.Confirm(m.claim(c), token, a.try))
+		}
+	})
+	if a.since < m.void || c.ended { // it took too long, or nobody wants it any more
+		return
+	}
+	for _, other := range m.claims {
+		require.False(m.t, other != c && other.trusted, "seed %d: %s and %s\n%v", m.seed, other.id, c.id, m)
+	}
+	m.told++
+	switch {
+	case m.by == nil || m.by != c:
+		require.Greater(m.t, token, m.latest, "seed %d: %v", m.seed, m)
+	default:
+		require.GreaterOrEqual(m.t, token, m.latest, "seed %d: %v", m.seed, m)
+		if c.trusted {
+			m.again++
+		}
+		if c.trusted && token > m.latest {
+			m.later++
+		}
+	}
+	m.latest, m.by, c.token, c.try, c.trusted, c.since = token, c, token, a.try, true, a.since
+	for i := range a.votes {
+		if a.votes[i].ours() && a.votes[i].token == token {
+			c.counted[i] = true
+		}
+	}
+}
+
+func (m *model) String() (text string) {
+	for _, line := range m.trace {
+		text += line + "\n"
+	}
+	return text
+}
+
+func (m *model) renew(c *modelClaim) {
+	m.say("%s renews", c.id)
+	since, try, ok, lost := m.losses, c.try, map[int]bool{}, 0
+	req := abstractions.RenewRequest{ID: c.id, Token: c.token, TTL: time.Hour}
+	for i := range m.nodes {
+		m.send(i, m.nodes[i].keys.Relock(&req, "me\n", try), func(r script.Reply) {
+			switch r.Renewed().(type) { //nolint:errorlint // not wrapped
+			case nil:
+				ok[i] = true
+			case *abstractions.LostError:
+				lost++
+			}
+			if !c.trusted || c.token != req.Token || since < m.void {
+				return
+			}
+			if len(m.nodes)-lost <= len(m.nodes)/2 {
+				c.trusted = false
+			}
+			if len(ok) > len(m.nodes)/2 {
+				c.since = max(c.since, since)
+			}
+		}, func() {})
+	}
+}
+
+// release gives the claim up, whether it was granted or not.
+func (m *model) release(c *modelClaim) {
+	m.say("%s is released", c.id)
+	c.trusted, c.ended = false, true
+	for i := range m.nodes {
+		m.post(i, m.nodes[i].keys.Release(c.id))
+	}
+}
+
+// relied says whether a claim counts what a node has of it.
+func (c *modelClaim) relied(i int) bool {
+	return c.trusted && c.counted[i] || c.attempt != nil && (c.attempt.votes[i].ours() || c.attempt.votes[i].pending)
+}
+
+// expire has a lease run out at a node, if nobody counts on it.
+func (m *model) expire(i int) {
+	admin, key := m.p.redlock.nodes[m.nodes[i].at].Client, m.nodes[i].keys.Name
+	s := redistest.Look(m.t, admin, key)
+	if !s.Held() {
+		return
+	}
+	for _, c := range m.claims {
+		if c.id == s.ID && c.relied(i) {
+			return
+		}
+	}
+	m.say("%s runs out at %d", s.ID, i)
+	s.Till = 1000
+	redistest.Put(m.t, admin, key, s)
+}
+
+// lose has a node lose its data, and its vote, if the others are a majority.
+func (m *model) lose(i int) {
+	muted := 0
+	for _, node := range m.nodes {
+		if node.mute {
+			muted++
+		}
+	}
+	if muted+1 > len(m.nodes)/2 || m.nodes[i].mute {
+		return
+	}
+	m.say("%d loses its data", i)
+	m.losses++
+	m.nodes[i].mute, m.nodes[i].lost = true, m.losses
+	require.NoError(m.t, m.p.redlock.nodes[m.nodes[i].at].Client.Del(m.t.Context(), m.nodes[i].keys.Name).Err())
+}
+
+// unmute gives a node its vote back: the longest TTL has passed since the loss.
+func (m *model) unmute(i int) {
+	if !m.nodes[i].mute {
+		return
+	}
+	m.say("%d votes again", i)
+	m.nodes[i].mute, m.void = false, max(m.void, m.nodes[i].lost)
+	for _, c := range m.claims {
+		if c.since < m.void {
+			c.trusted = false
+		}
+	}
+	m.base = max(m.base, m.latest+1) // clocks go on meanwhile
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/batch"
 	"github.com/distributedleasing/leasing/providers/redis/internal/node"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
@@ -20,15 +21,17 @@ type poll struct {
 	ctx     context.Context // its values are for what traces calls
 	by      time.Time
 	short   bool               // the caller left the nodes less time than is usual
-	done    chan *node.Request // has room for an answer of each node
-	asked   []bool             // who has a request under way
-	open    int                // how many have
+	done    chan *node.Request // has room for all requests that may be under way
+	asked   []int              // requests under way, by node
+	open    int                // all of them
 	replies []script.Reply     // of a poll by ask; the latest
 	heard   int                // answers to it
 }
 
-func (r *Redlock) newPoll(ctx context.Context, patience time.Duration) *poll {
-	p := &poll{r: r, ctx: ctx, done: make(chan *node.Request, len(r.nodes)), asked: make([]bool, len(r.nodes))}
+// newPoll makes one of so many operations for each node at a time.
+func (r *Redlock) newPoll(ctx context.Context, patience time.Duration, operations int) *poll {
+	requests := (operations + batch.MaxOperations - 1) / batch.MaxOperations
+	p := &poll{r: r, ctx: ctx, done: make(chan *node.Request, requests*len(r.nodes)), asked: make([]int, len(r.nodes))}
 	p.setTime(patience)
 	return p
 }
@@ -48,32 +51,37 @@ func (p *poll) hurry(most time.Duration) {
 	}
 }
 
-// send sends operations to a node that has no request under way.
-func (p *poll) send(i int, ops ...*script.Operation) error {
-	if err := p.r.nodes[i].Start(&node.Request{Ops: ops, Context: p.ctx, By: p.by, Tag: i, Done: p.done}); err != nil {
-		return err
+// send sends operations to a node, and returns those that it can't send, with the error, since the provider is closed.
+func (p *poll) send(i int, ops ...*script.Operation) (unsent []*script.Operation, err error) {
+	for first := 0; first < len(ops); first += batch.MaxOperations {
+		part := ops[first:min(first+batch.MaxOperations, len(ops))]
+		q := &node.Request{Ops: part, Context: p.ctx, By: p.by, Tag: first*len(p.asked) + i, Done: p.done}
+		if err := p.r.nodes[i].Start(q); err != nil {
+			return ops[first:], err
+		}
+		p.asked[i]++
+		p.open++
 	}
-	p.asked[i] = true
-	p.open++
-	return nil
+	return nil, nil
 }
 
-// took notes an answer, and returns whose it is.
-func (p *poll) took(q *node.Request) int {
-	p.asked[q.Tag] = false
+// took notes an answer, and returns whose it is, and the place of its first operation among those that were sent.
+func (p *poll) took(q *node.Request) (i, first int) {
+	i, first = q.Tag%len(p.asked), q.Tag/len(p.asked)
+	p.asked[i]--
 	p.open--
 	if err := q.Ops[0].Reply.Err; err == nil || certainty(err) != nil {
-		p.r.heard(q.Tag, true)
+		p.r.heard(i, true)
 	} else if !p.short {
-		p.r.heard(q.Tag, false)
+		p.r.heard(i, false)
 	}
-	return q.Tag
+	return i, first
 }
 
 // gaveUp notes that the time is over for those who have not answered.
 func (p *poll) gaveUp() {
 	for i, asked := range p.asked {
-		if asked && !p.short {
+		if asked > 0 && !p.short {
 			p.r.heard(i, false)
 		}
 	}
@@ -82,41 +90,54 @@ func (p *poll) gaveUp() {
 // waits says whether somebody is asked who usually answers.
 func (p *poll) waits() bool {
 	for i, asked := range p.asked {
-		if asked && !p.r.peers[i].silent.Load() {
+		if asked > 0 && !p.r.peers[i].silent.Load() {
 			return true
 		}
 	}
 	return false
 }
 
-// ask puts an operation to all nodes and collects replies until enough says so,
-// all have answered, the time is over or ctx ends.
-func (r *Redlock) ask(ctx context.Context, patience time.Duration, op script.Operation, enough func(p *poll) bool) *poll {
-	p := r.newPoll(ctx, patience)
-	p.replies = make([]script.Reply, len(r.nodes))
-	ops := make([]script.Operation, len(r.nodes))
-	for _, i := range slices.Backward(r.inOrder()) { // the first has the queue: let others know before it wakes somebody
-		ops[i] = op
-		p.replies[i].Err = errSilent
-		if err := p.send(i, &ops[i]); err != nil {
-			p.replies[i].Err = err
+// gather puts operations to all nodes and hears what becomes of them, from the first-th on, until enough says so, all have
+// answered, the time is over or the caller leaves.
+func (p *poll) gather(ops func(i int) []*script.Operation, hear func(i, first int, ops []*script.Operation), enough func() bool) {
+	for _, i := range slices.Backward(p.r.inOrder()) { // the first has the queue: let others know before it wakes somebody
+		all := ops(i)
+		if unsent, err := p.send(i, all...); err != nil {
+			for _, op := range unsent {
+				op.Fail(err)
+			}
+			hear(i, len(all)-len(unsent), unsent)
 		}
 	}
 	timer := time.NewTimer(time.Until(p.by))
 	defer timer.Stop()
-	for p.open > 0 && !enough(p) {
+	for p.open > 0 && !enough() {
 		timer.Reset(time.Until(p.by))
 		select {
 		case q := <-p.done:
-			p.replies[p.took(q)] = q.Ops[0].Reply
-			p.heard++
+			i, first := p.took(q)
+			hear(i, first, q.Ops)
 		case <-timer.C:
 			p.gaveUp()
-			return p
-		case <-ctx.Done():
-			return p
+			return
+		case <-p.ctx.Done():
+			return
 		}
 	}
+}
+
+// ask puts one operation to all nodes, and collects the replies.
+func (r *Redlock) ask(ctx context.Context, patience time.Duration, op script.Operation, enough func(p *poll) bool) *poll {
+	p := r.newPoll(ctx, patience, 1)
+	p.replies = make([]script.Reply, len(r.nodes))
+	p.gather(func(i int) []*script.Operation {
+		p.replies[i].Err = errSilent
+		copied := op
+		return []*script.Operation{&copied}
+	}, func(i, _ int, done []*script.Operation) {
+		p.replies[i] = done[0].Reply
+		p.heard++
+	}, func() bool { return enough(p) })
 	return p
 }
 

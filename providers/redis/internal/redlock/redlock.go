@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,8 +29,6 @@ type Redlock struct {
 	Options
 	quorum  int // a majority
 	began   time.Time
-	tries   atomic.Int64
-	claims  claims
 	servers servers
 	after   node.Aftermath
 }
@@ -74,26 +71,7 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 			r.peers[i].label += " (" + client.Options().Addr + ")"
 		}
 	}
-	r.tries.Store(rand.Int64N(tryStep)) // the same in each of its attempts
 	return r
-}
-
-// tryStep keeps the attempts of different processes apart: those of one are
-// equal in what is below it, by which scripts/undo.lua knows them.
-const tryStep = 1 << 20
-
-// newTry is the number of an attempt, greater than those of this process before it.
-func (r *Redlock) newTry() int64 { return r.tries.Add(tryStep) }
-
-// pass makes the next attempt's number greater than another process's.
-func (r *Redlock) pass(try int64) {
-	for {
-		own := r.tries.Load()
-		ahead := try/tryStep - own/tryStep
-		if ahead < 0 || r.tries.CompareAndSwap(own, own+(ahead+1)*tryStep) {
-			return
-		}
-	}
 }
 
 const (
@@ -117,15 +95,10 @@ func (r *Redlock) patience(ttl time.Duration) time.Duration {
 // (redis.io, as above: "MIN_VALIDITY").
 func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
-// ahead is how far tokens are ahead of the latest clock of all nodes, so that nodes
-// whose requests have been on their way for a little longer make the same. In
-// microseconds.
-const ahead = 5000
-
 // micros is our own clock, in microseconds since the redlock began.
 func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
 
-// floor is the least token that nodes should make up, if that is known.
+// floor is the token that nodes should make up, the latest of their clocks; 0 if none is known.
 func (r *Redlock) floor() int64 {
 	var lead int64
 	for i := range r.peers {
@@ -136,7 +109,7 @@ func (r *Redlock) floor() int64 {
 	if lead == 0 {
 		return 0
 	}
-	return r.micros() + lead + ahead
+	return r.micros() + lead
 }
 
 // heard notes whether a node has answered.

@@ -157,13 +157,13 @@ func TestTrap_T04_RedlockLostIsCertain(t *testing.T) {
 	g := p.Take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 5 })
 	for i := range 2 { // 2 of 5 have lost it, 2 are dead
-		r.put(i, "a", redistest.Voted(1, "y", 1, 1, 0, 0))
+		r.put(i, "a", redistest.Voted(1, "y", 1, 1, 0))
 	}
 	r.servers[3].Kill()
 	r.servers[4].Kill()
 	_, err := p.Keep(g, time.Minute)
 	redistest.Uncertain(t, err)
-	broken := redistest.Voted(1, "x", 1, 1, 0, 0)
+	broken := redistest.Voted(1, "x", 1, 1, 0)
 	broken.State, broken.Content = "B", broken.Content+"\nme\nwhy"
 	r.put(2, "a", broken)
 	_, err = p.Keep(g, time.Minute)
@@ -262,7 +262,7 @@ func TestTrap_T63_RedlockBreakGoesByTheMajoritysToken(t *testing.T) {
 	g := p.Take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 2 })
 	p.wires[0].cut(nil)
-	r.put(0, "a", redistest.Voted(g.Token+9, "y", 1, 1, 0, 0))
+	r.put(0, "a", redistest.Voted(g.Token+9, "y", 1, 1, 0))
 
 	record := p.Look("a")
 	require.Equal(t, "x", record.ID)
@@ -420,7 +420,7 @@ func TestTrap_T17_RedlockNodeKeepsALeaseThatIsConfirmed(t *testing.T) {
 	k := r.keys("a")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s := redistest.Voted(20, "x", 7, 7, 0, 10)
+	s := redistest.Voted(20, "x", 7, 7, 10)
 	s.Till = time.Now().Add(5 * time.Hour).UnixMilli()
 	require.NoError(t, r.admins[0].Set(ctx, k.Name, s.String(), 6*time.Hour).Err())
 	op := k.Confirm(script.Claim{ID: "x", TTL: time.Minute}, 30, 7)

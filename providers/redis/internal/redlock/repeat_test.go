@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/stretchr/testify/require"
 )
@@ -48,36 +47,6 @@ func TestTrap_T13_RedlockClaimHasOneToken(t *testing.T) {
 			require.Equal(t, token, processes[0].Look(name).Token)
 		}
 	}
-}
-
-// A later attempt of the claim has asked a node before. So this one asks again, also
-// the node that has answered its first question only now.
-func TestRedlockOvertakenAttemptAsksAgain(t *testing.T) {
-	t.Parallel()
-	r := newRing(t, 3, Options{})
-	p := r.process()
-	p.Take("before", "x", time.Minute) // so that servers know the script
-	p.settle()
-	p.wires[0].cut(lostRequest)
-	r.put(1, "a", redistest.Voted(time.Now().UnixMicro(), "x", 1000*tryStep, 1, 0, 0))
-	again := make(chan struct{})
-	var asked, answered atomic.Int64
-	p.wires[1].on(script.Vote, func(send func() error) error {
-		if asked.Add(1) == 2 {
-			close(again)
-		}
-		return send()
-	})
-	p.wires[2].on(script.Vote, func(send func() error) error {
-		if answered.Add(1) == 1 {
-			err := send()
-			<-again
-			return err
-		}
-		return send()
-	})
-	p.Take("a", "x", time.Minute)
-	require.Equal(t, int64(2), answered.Load())
 }
 
 // A node hangs, and requests wait behind those that do. They are not sent any more when

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -34,6 +35,9 @@ type ring struct {
 
 const prefix = "leasing"
 
+// rings tells them apart: the processes of one take turns.
+var rings atomic.Int64
+
 // newRing starts n servers that may vote.
 func newRing(t testing.TB, n int, o Options) *ring {
 	t.Helper()
@@ -50,7 +54,7 @@ func (r *ring) bootstrap() {
 // newcomers starts n servers that have never been used.
 func newcomers(t testing.TB, n int, o Options) *ring {
 	t.Helper()
-	o.Naming.Prefix = prefix
+	o.Naming.Prefix = fmt.Sprint(prefix, rings.Add(1))
 	defaultTo(&o.Naming.Retention, providerkit.DefaultRetention)
 	defaultTo(&o.MaxTTL, time.Minute)
 	r := &ring{t: t, servers: redistest.StartMany(t, n, redistest.Options{}), options: o}

@@ -64,7 +64,7 @@ func TestTrap_T76_RedlockSnapshotIsNoticedForEachPrefixAndDatabase(t *testing.T)
 	t.Parallel()
 	for what, other := range map[string]func(r *ring) *ring{
 		"prefix":   func(r *ring) *ring { return r.apart("other", 0) },
-		"database": func(r *ring) *ring { return r.apart(prefix, 1) },
+		"database": func(r *ring) *ring { return r.apart(r.options.Naming.Prefix, 1) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

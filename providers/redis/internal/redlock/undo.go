@@ -11,30 +11,30 @@ import (
 // does it say whether that is done; else it goes on beside. Nodes that have not
 // answered yet are told when they do.
 func (a *attempt) undo(wait bool) (done bool) {
-	step := int64(0)
-	if !a.mayLive() && a.r.claims.alone(a.rivals) {
-		step = tryStep // also what an earlier attempt of this process got
+	since := a.try
+	if !a.mayLive() {
+		since = 1 // also what earlier attempts have got
 	}
-	u := a.r.newPoll(context.WithoutCancel(a.ctx), a.r.patience(a.req.TTL))
-	ops := make([]script.Operation, len(a.votes))
+	left := func(v *vote) bool { return v.ours() || v.stance == noVote && v.unsure }
+	a.tell = func(i int) {
+		if left(&a.votes[i]) {
+			a.post(i, a.keys.Undo(a.claimAt(i), a.try, since))
+		}
+	}
+	u := a.r.newPoll(context.WithoutCancel(a.ctx), a.r.patience(a.req.TTL), 1)
 	waiting, stays := 0, false
 	for i := range a.votes {
 		v := &a.votes[i]
-		if a.asked[i] || v.stance != forUs && !(v.stance == noVote && v.unsure) {
+		if a.asked[i] > 0 || !left(v) {
 			continue
 		}
-		ops[i] = a.keys.Undo(a.claimAt(i), a.try, step)
-		switch err := u.send(i, &ops[i]); {
-		case v.stance != forUs:
+		op := a.keys.Undo(a.claimAt(i), a.try, since)
+		switch _, err := u.send(i, &op); {
+		case !v.ours():
 		case err != nil: // the provider is closed
 			stays = true
 		default:
 			waiting++
-		}
-	}
-	a.tell = func(i int) {
-		if v := &a.votes[i]; v.stance == forUs || v.stance == noVote && v.unsure {
-			a.post(i, a.keys.Undo(a.claimAt(i), a.try, step))
 		}
 	}
 	return !stays && (waiting == 0 || wait && a.undone(u, waiting))
@@ -46,7 +46,7 @@ func (a *attempt) undone(u *poll, waiting int) bool {
 	for waiting > 0 {
 		select {
 		case q := <-u.done:
-			if i := u.took(q); a.votes[i].stance == forUs {
+			if i, _ := u.took(q); a.votes[i].ours() {
 				if q.Ops[0].Reply.Done() != nil {
 					return false
 				}
@@ -63,8 +63,8 @@ func (a *attempt) undone(u *poll, waiting int) bool {
 
 // post sends an operation whose outcome nobody waits for: the node's batcher does.
 func (a *attempt) post(i int, op script.Operation) {
-	p := a.r.newPoll(context.WithoutCancel(a.ctx), a.r.patience(a.req.TTL))
-	_ = p.send(i, &op) // it fails when the provider is closed
+	p := a.r.newPoll(context.WithoutCancel(a.ctx), a.r.patience(a.req.TTL), 1)
+	_, _ = p.send(i, &op) // it fails when the provider is closed
 }
 
 // afterwards hears the nodes that have not answered yet, and tells them then what

@@ -161,22 +161,22 @@ func (k Keys) Leave(id, channel string) Operation {
 }
 
 // Vote is an acquire at one node of Redlock. The claim's channel is where that node is to wake
-// it, floor the least token that the node should make up.
+// it, floor the token that the caller proposes.
 func (k Keys) Vote(c Claim, try, floor int64) Operation {
 	op := k.Acquire(c)
 	op.Script, op.Args[5], op.Args[6] = Vote, digits(try), digits(floor)
 	return op
 }
 
-// Confirm makes a node of Redlock take the token that a majority has agreed on.
+// Confirm makes a node of Redlock take the token on which an attempt has settled.
 func (k Keys) Confirm(c Claim, token, try int64) Operation {
 	return Operation{Script: Confirm, Keys: [2]string{k.Name}, Args: [7]string{c.ID, tokenText(token), digits(try), k.keep(c.TTL)}}
 }
 
-// Undo takes a vote back, also one that an attempt got whose number is less by a multiple of
-// step. It puts the claim back into the queue that its channel belongs to.
-func (k Keys) Undo(c Claim, try, step int64) Operation {
-	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{c.ID, digits(try), digits(step), c.Channel}}
+// Undo takes back what the attempts from since to try have got. It puts the claim back into the
+// queue that its channel belongs to.
+func (k Keys) Undo(c Claim, try, since int64) Operation {
+	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{c.ID, digits(try), digits(since), c.Channel}}
 }
 
 // Relock is a renewal at one node of Redlock. With content, the lease's, and the attempt that

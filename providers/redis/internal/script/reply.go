@@ -20,9 +20,7 @@ const (
 	Broken      = 5 // whether it was held, token, time left
 	Quarantined = 6 // time left
 	Failed      = 7 // Redis' error
-	// Those of scripts/ballot.lua.
-	Voted     = 8 // a text: see scripts/vote.lua
-	Overtaken = 9 // promise
+	Voted       = 8 // of scripts/vote.lua: a text
 )
 
 // List is a reply other than an integer. Reading beyond its end, or the wrong
@@ -237,8 +235,8 @@ func details(r *abstractions.Record, text string) (err error) {
 	}
 	numbers := strings.Fields(lines[1])
 	ttl, acquired := int64(0), r.Token
-	if len(numbers) > 7 { // Redlock's
-		r.Token, err = strconv.ParseInt(numbers[7], 10, 64)
+	if len(numbers) > 5 { // Redlock's
+		r.Token, err = strconv.ParseInt(numbers[5], 10, 64)
 	}
 	for i, number := range [...]*int64{&ttl, &acquired} {
 		if i < len(numbers) && err == nil {

@@ -14,7 +14,7 @@ import (
 func TestStrangeRepliesLeaveTheOutcomeUnknown(t *testing.T) {
 	for _, value := range []any{
 		nil, "text", 1.5, []any{}, []any{"1"}, []any{int64(99)}, []any{int64(Seen)}, []any{int64(Seen), "x\ny", int64(1)}, []any{int64(Seen), redistest.Free(1).String()},
-		[]any{int64(Seen), "1" + strings.Repeat("x", 40), int64(1)}, []any{int64(Seen), strings.Replace(redistest.Voted(7, "a", 1, 1, 0, 0).String(), "60000", "x", 1), int64(1)},
+		[]any{int64(Seen), "1" + strings.Repeat("x", 40), int64(1)}, []any{int64(Seen), strings.Replace(redistest.Voted(7, "a", 1, 1, 0).String(), "60000", "x", 1), int64(1)},
 		[]any{int64(Lost)}, []any{int64(Lost), int64(1)}, []any{int64(Broken), int64(1)},
 		[]any{int64(Stale)}, []any{int64(Failed)}, []any{int64(Quarantined)},
 	} {

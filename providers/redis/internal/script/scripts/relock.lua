@@ -1,26 +1,20 @@
 -- relock (Redlock): name; head ttl keep content try metadata.
 --
--- A renewal on a node that may have lost the lease, or never had it. Unless content is
--- empty the token is known to be the claim's, and it takes the node again if that has
--- granted the name to nobody since, so that its latest token is no newer than ours; but not
--- after the release, which the node remembers. The metadata, unless empty, replace what
+-- A renewal on a node that may have lost the lease, or never had it. With content the token is
+-- known to be the claim's, granted to the attempt try: then it may be another than the node's, if it is above all that the
+-- node knew before this lease, and it takes a free node again whose latest token is no newer; but
+-- not after the release, which the node remembers. The metadata, unless empty, replace what
 -- is stored. Replies 0, or why the claim is lost here: broken, taken, gone, expired; or,
 -- where the node alone can't tell, newer or older, as its token is.
 
--- hold renews what the claim holds here. The first renewal makes sure that the node
--- has the token that the majority agreed on.
+-- hold renews what the claim holds here. From then on no attempt takes it back. The node gets the lease's
+-- token, and not a lower one than a later attempt has found.
 local function hold(key, r, token, a)
-  local settled = r.won ~= '0' or r.kept == '1'
-  if r.token ~= token and ARGV[a + 4] == '' then
-    if r.token > token then return {LOST, settled and 'taken' or 'newer'} end
-    return {LOST, settled and 'gone' or 'older'}
-  end
-  r.ttl, r.till = ARGV[a + 2], deadline(ARGV[a + 2])
+  if r.token ~= token and (ARGV[a + 4] == '' or r.before >= token) then return {LOST, r.token > token and 'taken' or 'gone'} end
+  r.ttl, r.till, r.made = ARGV[a + 2], deadline(ARGV[a + 2]), '0'
+  if r.token < token or tonumber(r.promise) <= tonumber(ARGV[a + 5]) then r.token = token end
+  if r.last < token then r.last = token end
   if ARGV[a + 6] ~= '' then r.content = match(r.content, '^[^\n]*\n') .. ARGV[a + 6] end
-  if r.token ~= token or r.kept ~= '1' then
-    r.token, r.won, r.kept = token, r.promise, '1'
-    if r.last < token then r.last = token end
-  end
   write(key, seal(r), r.last, ARGV[a + 3])
   return 0
 end
@@ -47,8 +41,7 @@ local function run(k, a)
   if r.held or content == '' or not never then return {LOST, reason, note} end
   if r.last >= token then r.last = tokenText(token - 1) end -- the token itself is from before, and ours
   r.till, r.state, r.id, r.ttl, r.at, r.content = deadline(ttl), 'H', id, ttl, token, content
-  r.promise, r.made, r.won, r.before, r.kept, r.token = try, try, try, r.last, '1', token
-  r.last = token
+  r.promise, r.made, r.before, r.token, r.last = try, '0', r.last, token, token
   write(key, seal(r), r.last, ARGV[a + 3])
   return 0
 end

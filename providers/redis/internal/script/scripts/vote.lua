@@ -1,15 +1,15 @@
 -- vote (Redlock): name queue; id ttl keep content channel try floor.
 --
--- An acquire at one node. floor is what the caller takes for the latest clock of all
--- nodes, and a little more: a node that is not far behind makes it the token, so
--- that most often all nodes make the same one and need not be told the highest. Replies,
--- if the claim holds this node, with VOTED and a text: token won made promise before
--- clock, and the ID that was released here last. A node in quarantine tells that too.
+-- An acquire at one node. floor is the token that the caller proposes, the latest clock of all
+-- nodes as far as it knows: a node whose clock shows about the same makes it the token, so
+-- that most often all nodes make the same one and need not be told which counts. Replies,
+-- if the claim holds this node, with VOTED and a text: token made before clock, and the ID
+-- that was released here last. A node in quarantine tells that too.
 
-local AHEAD = 100000 -- microseconds by which a token may be ahead of this node's clock
+local NEAR = 100000 -- microseconds by which a token may be off this node's clock
 
 local function voted(r, freed)
-  return {VOTED, r.token .. ' ' .. r.won .. ' ' .. r.made .. ' ' .. r.promise .. ' ' .. r.before .. ' ' .. now .. ' ' .. freed}
+  return {VOTED, r.token .. ' ' .. r.made .. ' ' .. r.before .. ' ' .. now .. ' ' .. freed}
 end
 
 local function lastReleased(r) return match(r.ended, '^ ([^ !]+) ') or '' end
@@ -40,12 +40,12 @@ local function run(k, a)
     text = settled(k, text)
     return refuse(k, a, text, {SEEN, text, now})
   end
-  if floor - now > AHEAD then floor = 0 end
-  local token = math.max(r.last + 1, tonumber(now), floor)
+  if math.abs(floor - now) > NEAR then floor = tonumber(now) end
+  local token = math.max(r.last + 1, floor)
   if token >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
   local freed = lastReleased(r)
   r.till, r.state, r.id, r.ttl, r.at = deadline(ARGV[a + 2]), 'H', id, ARGV[a + 2], now
-  r.promise, r.made, r.won, r.before, r.kept, r.token = try, try, '0', r.last, '0', tokenText(token)
+  r.promise, r.made, r.before, r.token = try, try, r.last, tokenText(token)
   r.last, r.content = r.token, ARGV[a + 4]
   write(key, seal(r), r.last, ARGV[a + 3])
   if ARGV[a + 5] ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. ARGV[a + 5]) end

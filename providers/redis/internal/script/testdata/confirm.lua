@@ -10,7 +10,7 @@
 --
 --   1  version, flag, expiry, space, state, latest token, space, ID
 --   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
---      (microseconds), if that is not what the token says; of Redlock six numbers more, see
+--      (microseconds), if that is not what the token says; of Redlock four numbers more, see
 --      ballot.lua
 --   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
 --      and behind each
@@ -118,27 +118,22 @@ end
 -- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
 -- needed.
 --
--- The claims of a name compete for it, and the attempts of one claim (it is asked for
--- again when a reply was lost, maybe by two callers at a time) must agree on its token.
--- Six numbers behind the TTL and the time are for that:
+-- Four numbers behind the TTL and the time are for that:
 --
---   promise  the latest attempt that has asked. Of earlier ones nothing is accepted.
---   made     the attempt that got the name here.
---   won      0 while the token is the one that this node has made up, else the attempt
---            that has agreed on it with a majority. Also of a lease that was renewed.
---   before   the latest token before the lease: a token not above it is not accepted.
---   kept     1 once a renewal has seen to it that the node has the right token.
+--   promise  the latest attempt of the claim that has asked. Earlier ones change nothing.
+--   made     the attempt that got the name here; 0 once the lease was renewed here.
+--   before   the latest token before the lease: an earlier lease of the claim has none above it.
 --   token    the claim's, which may be below the name's latest.
 --
--- Attempts are numbers, later ones higher, of which no two are alike.
+-- The attempts of a claim are numbers, later ones higher.
 
-local VOTED, OVERTAKEN = 8, 9
+local VOTED = 8
 
 -- open takes a text apart.
 local function open(text)
   local r = {}
-  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.won, r.before, r.kept, r.token, r.ended, r.content =
-    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
+  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.before, r.token, r.ended, r.content =
+    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
   r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
   if r.token == '' then r.token = r.last end
   return r
@@ -149,31 +144,26 @@ local function seal(r)
   local line = r.ttl
   if r.at ~= '' then line = line .. ' ' .. r.at end
   if r.promise ~= '' then
-    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.won .. ' ' .. r.before .. ' ' .. r.kept .. ' ' .. r.token
+    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.before .. ' ' .. r.token
   end
   return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. '\n' .. r.content
 end
 -- confirm (Redlock): name; id token try keep.
 --
--- Makes the token the one that an attempt has agreed on with a majority, and the name's
--- latest, if the claim still holds this node and no later attempt has asked here since. The
+-- Makes the token that of the claim, if the claim still holds this node, no later attempt
+-- has asked here since, and nobody had that token or a later one here before. The name's
 -- latest token is never lowered. Replies 0.
 
 local function run(k, a)
   if mute > 0 then return {QUARANTINED, mute} end
-  local key, token, try, keep = KEYS[k + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
+  local key, token, keep = KEYS[k + 1], ARGV[a + 2], ARGV[a + 4]
   local r = open(read(key))
   if not r.held or r.state == 'B' or r.id ~= ARGV[a + 1] then return {LOST, 'taken'} end
-  if tonumber(r.promise) > tonumber(try) then return {OVERTAKEN, tonumber(r.promise)} end
-  if r.before >= token then return {STALE, tonumber(r.before)} end
-  r.token, r.promise, r.won = token, try, try
-  if r.last >= token then
-    call('SET', key, seal(r), 'KEEPTTL')
-  else
-    r.last = token
-    if keep ~= '0' then keep = math.max(keep, r.till - nowMillis) end -- it may have been asked for, for longer
-    write(key, seal(r), token, keep)
-  end
+  if tonumber(r.promise) > tonumber(ARGV[a + 3]) or r.before >= token then return {STALE, tonumber(r.token)} end
+  r.token = token
+  if r.last < token then r.last = token end
+  if keep ~= '0' then keep = math.max(keep, r.till - nowMillis) end -- it may have been asked for, for longer
+  write(key, seal(r), r.last, keep)
   return 0
 end
 local KEYS_EACH, ARGS_EACH = 1, 4

@@ -10,7 +10,7 @@
 --
 --   1  version, flag, expiry, space, state, latest token, space, ID
 --   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
---      (microseconds), if that is not what the token says; of Redlock six numbers more, see
+--      (microseconds), if that is not what the token says; of Redlock four numbers more, see
 --      ballot.lua
 --   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
 --      and behind each

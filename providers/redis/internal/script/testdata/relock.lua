@@ -10,7 +10,7 @@
 --
 --   1  version, flag, expiry, space, state, latest token, space, ID
 --   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
---      (microseconds), if that is not what the token says; of Redlock six numbers more, see
+--      (microseconds), if that is not what the token says; of Redlock four numbers more, see
 --      ballot.lua
 --   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
 --      and behind each
@@ -118,27 +118,22 @@ end
 -- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
 -- needed.
 --
--- The claims of a name compete for it, and the attempts of one claim (it is asked for
--- again when a reply was lost, maybe by two callers at a time) must agree on its token.
--- Six numbers behind the TTL and the time are for that:
+-- Four numbers behind the TTL and the time are for that:
 --
---   promise  the latest attempt that has asked. Of earlier ones nothing is accepted.
---   made     the attempt that got the name here.
---   won      0 while the token is the one that this node has made up, else the attempt
---            that has agreed on it with a majority. Also of a lease that was renewed.
---   before   the latest token before the lease: a token not above it is not accepted.
---   kept     1 once a renewal has seen to it that the node has the right token.
+--   promise  the latest attempt of the claim that has asked. Earlier ones change nothing.
+--   made     the attempt that got the name here; 0 once the lease was renewed here.
+--   before   the latest token before the lease: an earlier lease of the claim has none above it.
 --   token    the claim's, which may be below the name's latest.
 --
--- Attempts are numbers, later ones higher, of which no two are alike.
+-- The attempts of a claim are numbers, later ones higher.
 
-local VOTED, OVERTAKEN = 8, 9
+local VOTED = 8
 
 -- open takes a text apart.
 local function open(text)
   local r = {}
-  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.won, r.before, r.kept, r.token, r.ended, r.content =
-    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
+  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.before, r.token, r.ended, r.content =
+    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
   r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
   if r.token == '' then r.token = r.last end
   return r
@@ -149,33 +144,27 @@ local function seal(r)
   local line = r.ttl
   if r.at ~= '' then line = line .. ' ' .. r.at end
   if r.promise ~= '' then
-    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.won .. ' ' .. r.before .. ' ' .. r.kept .. ' ' .. r.token
+    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.before .. ' ' .. r.token
   end
   return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. '\n' .. r.content
 end
 -- relock (Redlock): name; head ttl keep content try metadata.
 --
--- A renewal on a node that may have lost the lease, or never had it. Unless content is
--- empty the token is known to be the claim's, and it takes the node again if that has
--- granted the name to nobody since, so that its latest token is no newer than ours; but not
--- after the release, which the node remembers. The metadata, unless empty, replace what
+-- A renewal on a node that may have lost the lease, or never had it. With content the token is
+-- known to be the claim's, granted to the attempt try: then it may be another than the node's, if it is above all that the
+-- node knew before this lease, and it takes a free node again whose latest token is no newer; but
+-- not after the release, which the node remembers. The metadata, unless empty, replace what
 -- is stored. Replies 0, or why the claim is lost here: broken, taken, gone, expired; or,
 -- where the node alone can't tell, newer or older, as its token is.
 
--- hold renews what the claim holds here. The first renewal makes sure that the node
--- has the token that the majority agreed on.
+-- hold renews what the claim holds here. From then on no attempt takes it back. The node gets the lease's
+-- token, and not a lower one than a later attempt has found.
 local function hold(key, r, token, a)
-  local settled = r.won ~= '0' or r.kept == '1'
-  if r.token ~= token and ARGV[a + 4] == '' then
-    if r.token > token then return {LOST, settled and 'taken' or 'newer'} end
-    return {LOST, settled and 'gone' or 'older'}
-  end
-  r.ttl, r.till = ARGV[a + 2], deadline(ARGV[a + 2])
+  if r.token ~= token and (ARGV[a + 4] == '' or r.before >= token) then return {LOST, r.token > token and 'taken' or 'gone'} end
+  r.ttl, r.till, r.made = ARGV[a + 2], deadline(ARGV[a + 2]), '0'
+  if r.token < token or tonumber(r.promise) <= tonumber(ARGV[a + 5]) then r.token = token end
+  if r.last < token then r.last = token end
   if ARGV[a + 6] ~= '' then r.content = match(r.content, '^[^\n]*\n') .. ARGV[a + 6] end
-  if r.token ~= token or r.kept ~= '1' then
-    r.token, r.won, r.kept = token, r.promise, '1'
-    if r.last < token then r.last = token end
-  end
   write(key, seal(r), r.last, ARGV[a + 3])
   return 0
 end
@@ -202,8 +191,7 @@ local function run(k, a)
   if r.held or content == '' or not never then return {LOST, reason, note} end
   if r.last >= token then r.last = tokenText(token - 1) end -- the token itself is from before, and ours
   r.till, r.state, r.id, r.ttl, r.at, r.content = deadline(ttl), 'H', id, ttl, token, content
-  r.promise, r.made, r.won, r.before, r.kept, r.token = try, try, try, r.last, '1', token
-  r.last = token
+  r.promise, r.made, r.before, r.token, r.last = try, '0', r.last, token, token
   write(key, seal(r), r.last, ARGV[a + 3])
   return 0
 end

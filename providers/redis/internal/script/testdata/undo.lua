@@ -10,7 +10,7 @@
 --
 --   1  version, flag, expiry, space, state, latest token, space, ID
 --   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
---      (microseconds), if that is not what the token says; of Redlock six numbers more, see
+--      (microseconds), if that is not what the token says; of Redlock four numbers more, see
 --      ballot.lua
 --   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
 --      and behind each
@@ -208,27 +208,22 @@ end
 -- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
 -- needed.
 --
--- The claims of a name compete for it, and the attempts of one claim (it is asked for
--- again when a reply was lost, maybe by two callers at a time) must agree on its token.
--- Six numbers behind the TTL and the time are for that:
+-- Four numbers behind the TTL and the time are for that:
 --
---   promise  the latest attempt that has asked. Of earlier ones nothing is accepted.
---   made     the attempt that got the name here.
---   won      0 while the token is the one that this node has made up, else the attempt
---            that has agreed on it with a majority. Also of a lease that was renewed.
---   before   the latest token before the lease: a token not above it is not accepted.
---   kept     1 once a renewal has seen to it that the node has the right token.
+--   promise  the latest attempt of the claim that has asked. Earlier ones change nothing.
+--   made     the attempt that got the name here; 0 once the lease was renewed here.
+--   before   the latest token before the lease: an earlier lease of the claim has none above it.
 --   token    the claim's, which may be below the name's latest.
 --
--- Attempts are numbers, later ones higher, of which no two are alike.
+-- The attempts of a claim are numbers, later ones higher.
 
-local VOTED, OVERTAKEN = 8, 9
+local VOTED = 8
 
 -- open takes a text apart.
 local function open(text)
   local r = {}
-  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.won, r.before, r.kept, r.token, r.ended, r.content =
-    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
+  r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.before, r.token, r.ended, r.content =
+    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
   r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
   if r.token == '' then r.token = r.last end
   return r
@@ -239,26 +234,21 @@ local function seal(r)
   local line = r.ttl
   if r.at ~= '' then line = line .. ' ' .. r.at end
   if r.promise ~= '' then
-    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.won .. ' ' .. r.before .. ' ' .. r.kept .. ' ' .. r.token
+    line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.before .. ' ' .. r.token
   end
   return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. '\n' .. r.content
 end
--- undo (Redlock): name queue; id try step channel.
+-- undo (Redlock): name queue; id try since channel.
 --
--- Takes the vote for an attempt back that has won no majority, unless a later
--- attempt has asked since. What an earlier attempt got stays, and what was confirmed or
--- renewed: it may be a lease that is held, or that somebody is about to win. But not if
--- step is not 0: that is by what the attempts of a process differ, whose earlier ones
--- are over then. The channel, if not empty, puts the claim back into the queue, which it
--- had left. Replies 0.
+-- Frees the node if one of the claim's attempts from since to try has got it, unless a later one
+-- has asked here or the lease was renewed here. The channel, if not empty, puts the claim back
+-- into the queue, which it had left. Replies 0.
 
 local function run(k, a)
-  local key, id, try, step, channel = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 4]
+  local key, id, try, since, channel = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 4]
   local text = read(key)
   local r = open(text)
-  if not r.held or r.id ~= id or r.promise ~= try then return 0 end
-  local function ours(attempt) return attempt == try or step > 0 and (attempt - try) % step == 0 end
-  if not ours(r.made) or r.won ~= '0' and (step == 0 or not ours(r.won)) then return 0 end
+  if not r.held or r.id ~= id or r.promise ~= try or tonumber(r.made) < since then return 0 end
   if channel ~= '' and not hasEnded(r.ended, id) and pcall(enqueue, k, text, id, channel) and r.flag == '-' then r.flag = 'w' end
   local free = '1' .. r.flag .. NEVER .. ' F' .. r.last .. ' \n\n' .. r.ended
   if r.flag == 'm' then free = vacant(k, r.flag, r.last, r.ended) end
