@@ -121,6 +121,9 @@ func (r *Redlock) heard(i int, answered bool) {
 
 // muted notes that a node casts no vote for now, if that is what an error says.
 func (r *Redlock) muted(i int, err error) {
+	if err == nil {
+		return
+	}
 	var quarantined *script.QuarantinedError
 	if errors.As(err, &quarantined) {
 		r.peers[i].mute.Store(int64(time.Since(r.began) + quarantined.Left))

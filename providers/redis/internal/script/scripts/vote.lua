@@ -8,11 +8,11 @@
 
 local NEAR = 100000 -- microseconds by which a token may be off this node's clock
 
-local function voted(r, freed)
-  return {VOTED, r.token .. ' ' .. r.made .. ' ' .. r.before .. ' ' .. now .. ' ' .. freed}
+local function voted(token, made, before, freed)
+  return {VOTED, token .. ' ' .. made .. ' ' .. before .. ' ' .. now .. ' ' .. freed}
 end
 
-local function lastReleased(r) return match(r.ended, '^ ([^ !]+) ') or '' end
+local function lastReleased(ended) return match(ended, '^ ([^ !]+) ') or '' end
 
 -- again: the claim holds this node already. The lease is never shortened.
 local function again(key, r, a)
@@ -25,29 +25,35 @@ local function again(key, r, a)
   else
     call('SET', key, seal(r), 'KEEPTTL')
   end
-  return voted(r, '')
+  return voted(r.token, r.made, r.before, '')
 end
 
 local function run(k, a)
-  local key, id, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 6], tonumber(ARGV[a + 7])
-  local text = read(key)
-  local r = open(text)
-  if mute > 0 then return refuse(k, a, text, {QUARANTINED, mute, lastReleased(r)}) end -- it wakes waiters all the same
-  if r.state == 'B' and not hasEnded(r.ended, r.id) then r.ended = remember(r.ended, r.id .. '!') end
-  if hasEnded(r.ended, id) then return {ENDED} end
-  if r.held and r.id == id then return again(key, r, a) end
-  if r.held or reserved(text, id) then
-    text = settled(k, text)
-    return refuse(k, a, text, {SEEN, text, now})
+  local key, id, ttl, channel, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 5], ARGV[a + 6], ARGV[a + 7]
+  local text, ended = read(key)
+  local state, last = sub(text, 17, 17), sub(text, 18, 33)
+  if state == 'F' then
+    ended = sub(text, 37)
+  else
+    local r = open(text)
+    ended = r.ended
+    if state == 'B' and not hasEnded(ended, r.id) then ended = remember(ended, r.id .. '!') end
+    if mute > 0 or hasEnded(ended, id) then -- below
+    elseif r.held and r.id == id then return again(key, r, a)
+    elseif r.held or reserved(text, id) then
+      text = settled(k, text)
+      return refuse(k, a, text, {SEEN, text, now})
+    end
   end
-  if math.abs(floor - now) > NEAR then floor = tonumber(now) end
-  local token = math.max(r.last + 1, floor)
-  if token >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
-  local freed = lastReleased(r)
-  r.till, r.state, r.id, r.ttl, r.at = deadline(ARGV[a + 2]), 'H', id, ARGV[a + 2], now
-  r.promise, r.made, r.before, r.token = try, try, r.last, tokenText(token)
-  r.last, r.content = r.token, ARGV[a + 4]
-  write(key, seal(r), r.last, ARGV[a + 3])
-  if ARGV[a + 5] ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. ARGV[a + 5]) end
-  return voted(r, freed)
+  if mute > 0 then return refuse(k, a, text, {QUARANTINED, mute, lastReleased(ended)}) end -- it wakes waiters all the same
+  if hasEnded(ended, id) then return {ENDED} end
+  local token = math.abs(floor - now) > NEAR and now or floor
+  if last >= token then
+    if last + 1 >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
+    token = tokenText(last + 1)
+  end
+  write(key, '1' .. sub(text, 2, 2) .. deadline(ttl) .. ' H' .. token .. ' ' .. id .. '\n'
+    .. ttl .. ' ' .. now .. ' ' .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token .. '\n' .. ended .. '\n' .. ARGV[a + 4], token, ARGV[a + 3])
+  if channel ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. channel) end
+  return voted(token, try, last, lastReleased(ended))
 end
