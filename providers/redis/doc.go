@@ -67,7 +67,9 @@
 // servers at once and succeeds when a majority has granted it and confirmed a
 // token of at least the highest among them, all within the TTL less drift. So
 // any later majority has a server that hands out a higher token. What was won
-// without a majority is taken back. A renewal needs a majority too; a server that
+// without a majority is taken back. An acquire that is repeated, since its reply was lost, gets
+// the claim's token; or a later one, if a server that knows it does not answer. Only one process may
+// acquire under an ID, as those of package leasing do. A renewal needs a majority too; a server that
 // lost the lease takes it again if it has granted the name to nobody since, and
 // not after the release. A server that misses a renewal keeps the metadata from
 // before it, and those that most servers have are shown. An answer is not waited for once the outcome is certain,

@@ -398,6 +398,43 @@ func TestTrap_T84_RedlockRefusesARenewalWithAnotherToken(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Several leases of one claim, one after the other, are told apart by what the node knew before them, however it has
+// got the lease.
+func TestTrap_T20_RedlockRenewalOfAnEarlierLeaseIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	k := r.keys("a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	renew := func(token int64) error {
+		op := k.Relock(&abstractions.RenewRequest{ID: "x", Token: token, TTL: time.Minute}, "me\n", 9)
+		require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
+		return op.Reply.Renewed()
+	}
+	const before = int64(1e15)
+	for what, get := range map[string]func(){
+		"voted": func() {
+			op := k.Vote(script.Claim{ID: "x", TTL: time.Minute}, 9, 0)
+			require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
+		},
+		"locked again": func() { require.NoError(t, renew(before+5)) },
+	} {
+		for _, c := range []struct {
+			token int64
+			lost  bool
+		}{{before - 1, true}, {before, true}, {before + 1, false}, {before + 9, false}} {
+			r.put(0, "a", redistest.Free(before))
+			get()
+			require.Equal(t, "x", r.holder(0, "a"))
+			had := r.fence(0, "a")
+			err := renew(c.token)
+			require.Equal(t, c.lost, err != nil, "%s: %d: %v", what, c.token, err)
+			require.Equal(t, max(had, c.token), r.fence(0, "a"))
+		}
+	}
+}
+
 // A server that has missed the latest change of the metadata does not speak for the
 // others, whichever of them is asked; of two that disagree the later one counts.
 func TestRedlockMetadataAreTheMajoritys(t *testing.T) {

@@ -11,54 +11,38 @@ import (
 // does it say whether that is done; else it goes on beside. Nodes that have not
 // answered yet are told when they do.
 func (a *attempt) undo(wait bool) (done bool) {
-	since := a.try
+	since, left := a.try, 0
 	if !a.mayLive() {
 		since = 1 // also what earlier attempts have got
 	}
-	left := func(v *vote) bool { return v.ours() || v.stance == noVote && v.unsure }
+	undo := func(i int) []*script.Operation {
+		v := &a.votes[i]
+		if a.asked[i] > 0 || !v.ours() && !(v.stance == noVote && v.unsure) {
+			return nil
+		}
+		op := a.keys.Undo(a.claimAt(i), a.try, since)
+		return []*script.Operation{&op}
+	}
 	a.tell = func(i int) {
-		if left(&a.votes[i]) {
-			a.post(i, a.keys.Undo(a.claimAt(i), a.try, since))
+		for _, op := range undo(i) {
+			a.post(i, *op)
+		}
+	}
+	for i := range a.votes {
+		if a.votes[i].ours() && a.asked[i] == 0 {
+			left++
 		}
 	}
 	u := a.r.newPoll(context.WithoutCancel(a.ctx), a.r.patience(a.req.TTL), 1)
-	waiting, stays := 0, false
-	for i := range a.votes {
-		v := &a.votes[i]
-		if a.asked[i] > 0 || !left(v) {
-			continue
+	u.ctx = a.ctx // its end ends the waiting
+	failed := false
+	u.gather(undo, func(i, _ int, ops []*script.Operation) {
+		if a.votes[i].ours() {
+			left--
+			failed = failed || ops[0].Reply.Done() != nil
 		}
-		op := a.keys.Undo(a.claimAt(i), a.try, since)
-		switch _, err := u.send(i, &op); {
-		case !v.ours():
-		case err != nil: // the provider is closed
-			stays = true
-		default:
-			waiting++
-		}
-	}
-	return !stays && (waiting == 0 || wait && a.undone(u, waiting))
-}
-
-// undone waits for nodes that held the lease until they don't any more.
-func (a *attempt) undone(u *poll, waiting int) bool {
-	a.timer.Reset(time.Until(u.by))
-	for waiting > 0 {
-		select {
-		case q := <-u.done:
-			if i, _ := u.took(q); a.votes[i].ours() {
-				if q.Ops[0].Reply.Done() != nil {
-					return false
-				}
-				waiting--
-			}
-		case <-a.ctx.Done():
-			return false
-		case <-a.timer.C:
-			return false
-		}
-	}
-	return true
+	}, func() bool { return !wait || failed || left == 0 })
+	return left == 0 && !failed
 }
 
 // post sends an operation whose outcome nobody waits for: the node's batcher does.

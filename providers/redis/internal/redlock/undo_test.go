@@ -173,8 +173,27 @@ func TestTrap_T04_RedlockRefusalIsNotCertainWhileVotesMayBeLeft(t *testing.T) {
 	require.Equal(t, "x", r.holder(0, "a"))
 }
 
-// A node whose token was not below that of an attempt does not confirm it: somebody may
-// have held the name with it.
+// What an attempt has got stays where its undo is lost. The next one takes it back.
+func TestTrap_T16_RedlockLaterAttemptUndoesWhatEarlierOnesLeft(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.wires[0].on(script.Undo, lostRequest)
+	r.other(1, "a")
+	r.other(2, "a")
+	_, err := p.Try("a", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	p.settle()
+	require.Equal(t, "x", r.holder(0, "a"))
+	p.wires[0].on(script.Undo, nil)
+	_, err = p.Try("a", "x", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	p.settle()
+	require.Empty(t, r.holder(0, "a"))
+}
+
+// A node whose latest token before the lease was not below that of an attempt does not confirm it: somebody may
+// have held the name with it. Nor does one that a later attempt has asked.
 func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
@@ -182,14 +201,17 @@ func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 	k := r.keys("a")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for token, want := range map[int64]int64{29: 31, 30: 31, 31: 31, 32: 32} {
+	for _, c := range []struct {
+		token, try, latest int64
+		refused            bool
+	}{{29, 7, 31, true}, {30, 7, 31, true}, {31, 7, 31, false}, {32, 7, 32, false}, {32, 8, 32, false}, {32, 6, 31, true}} {
 		r.put(0, "a", redistest.Voted(31, "x", 7, 7, 30))
-		op := k.Confirm(script.Claim{ID: "x", TTL: time.Minute}, token, 7)
+		op := k.Confirm(script.Claim{ID: "x", TTL: time.Minute}, c.token, c.try)
 		require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
 		_, l, err := op.Reply.Number()
 		require.NoError(t, err)
-		require.Equal(t, token <= 30, l != nil, token)
-		require.Equal(t, want, r.stored(0, "a").Token)
+		require.Equal(t, c.refused, l != nil, c)
+		require.Equal(t, c.latest, r.stored(0, "a").Token)
 	}
 }
 
