@@ -17,11 +17,8 @@ func (a *attempt) outvoted(ctx context.Context) error {
 		return a.next(ctx, a.by)
 	case a.count((*vote).awaited) > 0 && a.hasTime(): // whether it was released, say
 		return a.next(ctx, a.grace)
+	case a.early() && a.relay():
 	case holder == "" && a.persists():
-	case holder == "":
-		return a.refused()
-	case a.wasReleased(holder) && a.early():
-		a.relay(holder)
 	default:
 		return a.refused()
 	}
@@ -103,20 +100,21 @@ func (a *attempt) queueAsked() bool {
 	return false
 }
 
-// wasReleased says that a node has done the release of a claim, which others have not
-// heard of.
-func (a *attempt) wasReleased(id string) bool {
-	return a.count(func(v *vote) bool { return (v.ours() || v.stance == noVote) && v.freed == id }) > 0
-}
-
-// relay passes on the release of a claim, whose holder has given it up, to those
-// whom it has not reached: it may be just on its way, or lost.
-func (a *attempt) relay(id string) {
+// relay passes on the release of claims, whose holders have given them up, to nodes that have not
+// heard of it: it may be just on its way, or lost. It says whether there are any.
+func (a *attempt) relay() (found bool) {
 	for i := range a.votes {
-		if v := &a.votes[i]; v.stance == forOther && v.held.Holder.ID == id {
-			a.post(i, a.keys.Release(id))
+		if v := &a.votes[i]; v.stance == forOther && a.wasReleased(v.held.Holder.ID) {
+			a.post(i, a.keys.Release(v.held.Holder.ID))
+			found = true
 		}
 	}
+	return found
+}
+
+// wasReleased says that a node has done the release of a claim.
+func (a *attempt) wasReleased(id string) bool {
+	return a.count(func(v *vote) bool { return (v.ours() || v.stance == noVote) && v.freed == id }) > 0
 }
 
 // refused gives way, and says to whom.

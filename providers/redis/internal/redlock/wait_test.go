@@ -213,3 +213,23 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 	open()
 	<-done
 }
+
+// The waiter passes the release on, and one server hears of it before the other: its vote is no reason to give up,
+// since nobody would wake the waiter again.
+func TestTrap_T81_RedlockReleaseThatIsPassedOnSlowlyIsNotMissed(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	holder, waiter := r.process(), r.process()
+	losses["flushed"](r, 0)
+	g := holder.Take("a", "x", time.Minute)
+	waiter.prepared()
+	hints := waiter.waits("a", "y")
+	holder.wires[1].on(script.Release, lostRequest)
+	holder.wires[2].on(script.Release, lostRequest)
+	waiter.wires[1].on(script.Release, func(send func() error) error {
+		<-time.After(50 * time.Millisecond)
+		return send()
+	})
+	redistest.Uncertain(t, holder.GiveUp(g))
+	redistest.UntilServed(t, hints, func() error { return second(waiter.Try("a", "y", time.Minute)) })
+}
