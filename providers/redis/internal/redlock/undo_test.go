@@ -52,7 +52,8 @@ func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
 		require.Equal(t, "x", r.holder(0, name))
 		go func() { grants <- q.Take(name, "x", time.Minute) }()
 		open()
-		require.Equal(t, (<-grants).Token, (<-grants).Token)
+		first, second := <-grants, <-grants
+		require.Equal(t, first.Token, second.Token)
 		p.wires[1].on(script.Vote, nil)
 		p.wires[2].on(script.Vote, nil)
 		p.settle()
