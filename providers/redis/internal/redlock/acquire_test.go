@@ -77,6 +77,26 @@ func TestRedlockTokensStayNearTheClock(t *testing.T) {
 	}
 }
 
+// A name that nodes have forgotten, or lost, gets no token of before their clocks, which are all
+// that says that the next one is greater; also if a process takes their clocks for slower than they are.
+func TestRedlockTokenOfAForgottenNameIsNotBeforeTheClock(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.Take("other", "x", time.Minute) // it knows the clocks now
+	p.settle()
+	for n := range 5 {
+		for i := range p.redlock.peers {
+			p.redlock.peers[i].lead.Add(-(10 * time.Millisecond).Microseconds())
+		}
+		now, err := r.admins[0].Time(t.Context()).Result()
+		require.NoError(t, err)
+		g := p.Take(fmt.Sprint("new", n), "x", time.Minute)
+		require.GreaterOrEqual(t, g.Token, now.UnixMicro())
+		p.settle()
+	}
+}
+
 func TestTrap_T43_RedlockDeadOrFrozenMinorityDelaysNobody(t *testing.T) {
 	t.Parallel()
 	for what, stop := range map[string]func(r *ring){

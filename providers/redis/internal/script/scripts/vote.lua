@@ -48,6 +48,7 @@ local function run(k, a)
   if mute > 0 then return refuse(k, a, text, {QUARANTINED, mute, lastReleased(ended)}) end -- it wakes waiters all the same
   if hasEnded(ended, id) then return {ENDED} end
   local token = math.abs(floor - now) > NEAR and now or floor
+  if last == NONE and token < now then token = now end -- what was forgotten is in this clock's past
   if last >= token then
     if last + 1 >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
     token = tokenText(last + 1)
