@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"go.opentelemetry.io/otel/trace"
@@ -46,7 +45,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	spanCtx, span := m.telemetry.tracer.Start(ctx, spanName)
 	defer span.End()
 
-	began := time.Now()
+	began := m.clock.mono()
 	held, delivered := false, false
 	defer func() {
 		if held && !delivered { // the telemetry panicked: nobody holds the lease
@@ -55,7 +54,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	}()
 	err = get(spanCtx, l)
 	held = err == nil
-	m.telemetry.acquired(l.scope, time.Since(began), err)
+	m.telemetry.acquired(l.scope, m.clock.mono()-began, err)
 	if err != nil {
 		err = m.wrap(op, l.name, err)
 	}

@@ -143,14 +143,20 @@ func ValidateText(field, text string, limit int) error {
 	if text == "" || len(text) > limit {
 		return &InvalidError{Field: field, Value: text, Want: fmt.Sprintf("1 to %d bytes, not %d", limit, len(text))}
 	}
+	for i := range len(text) {
+		if text[i] < 0x20 || text[i] >= 0x7f {
+			return validateRunes(field, text)
+		}
+	}
+	return nil // printable ASCII, as most are
+}
+
+func validateRunes(field, text string) error {
+	if !utf8.ValidString(text) {
+		return &InvalidError{Field: field, Value: text, Want: "valid UTF-8"}
+	}
 	for _, r := range text {
-		if r >= 0x20 && r < 0x7f { // as most are
-			continue
-		}
-		if r == utf8.RuneError && !utf8.ValidString(text) {
-			return &InvalidError{Field: field, Value: text, Want: "valid UTF-8"}
-		}
-		if r < 0xa0 {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 {
 			return &InvalidError{Field: field, Value: text, Want: "no control characters"}
 		}
 	}

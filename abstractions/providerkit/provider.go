@@ -199,10 +199,12 @@ func run[R, T any](ctx context.Context, p *Provider, op, name string, invalid er
 		return none, p.wrap(op, name, err)
 	}
 	own := ctx
-	if _, has := ctx.Deadline(); !has && p.config.Timeout > 0 {
-		var cancel context.CancelFunc
-		own, cancel = context.WithTimeout(ctx, p.config.Timeout)
-		defer cancel()
+	if p.config.Timeout > 0 {
+		if _, has := ctx.Deadline(); !has {
+			var cancel context.CancelFunc
+			own, cancel = context.WithTimeout(ctx, p.config.Timeout)
+			defer cancel()
+		}
 	}
 	var value T
 	var err error

@@ -99,14 +99,26 @@ func (m *memory) shardOf(name string) *shard {
 	return &m.shards[maphash.String(m.seed, name)%shards]
 }
 
-func (m *memory) Acquire(_ context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	return m.change(req.Name, true, req.TTL, func(r *providerkit.Record) providerkit.Change { return r.Acquire(req) })
+func (m *memory) Acquire(_ context.Context, req abstractions.AcquireRequest) (grant abstractions.Grant, err error) {
+	err = m.change(req.Name, true, func(r *providerkit.Record) (c providerkit.Change) {
+		if c = r.Acquire(req); c.Err == nil {
+			grant = r.Grant(req.TTL)
+		}
+		return c
+	})
+	return grant, err
 }
 
 // Renew extends a claim. One that has expired is lost, also if nobody has taken the
 // name since.
-func (m *memory) Renew(_ context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	return m.change(req.Name, false, req.TTL, func(r *providerkit.Record) providerkit.Change { return r.Renew(req) })
+func (m *memory) Renew(_ context.Context, req abstractions.RenewRequest) (grant abstractions.Grant, err error) {
+	err = m.change(req.Name, false, func(r *providerkit.Record) (c providerkit.Change) {
+		if c = r.Renew(req); c.Err == nil {
+			grant = r.Grant(req.TTL)
+		}
+		return c
+	})
+	return grant, err
 }
 
 // RenewBatch renews one after the other.
@@ -119,12 +131,11 @@ func (m *memory) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 }
 
 func (m *memory) Release(_ context.Context, req abstractions.ReleaseRequest) error {
-	_, err := m.change(req.Name, true, 0, func(r *providerkit.Record) providerkit.Change { return r.Release(req) })
-	return err
+	return m.change(req.Name, true, func(r *providerkit.Record) providerkit.Change { return r.Release(req) })
 }
 
 func (m *memory) Break(_ context.Context, req abstractions.BreakRequest) (result abstractions.BreakResult, err error) {
-	_, err = m.change(req.Name, false, 0, func(r *providerkit.Record) (c providerkit.Change) {
+	err = m.change(req.Name, false, func(r *providerkit.Record) (c providerkit.Change) {
 		result, c = r.Break(req)
 		return c
 	})

@@ -63,8 +63,8 @@ func (m *memory) settle(s *shard, r *record, now time.Duration) {
 }
 
 // change applies a rule to the record of a name. With sweep it looks at a few others
-// too: it is for the verbs by which memory grows. The grant is for a rule that makes one.
-func (m *memory) change(name string, sweep bool, ttl time.Duration, rule func(*providerkit.Record) providerkit.Change) (abstractions.Grant, error) {
+// too: it is for the verbs by which memory grows.
+func (m *memory) change(name string, sweep bool, rule func(*providerkit.Record) providerkit.Change) error {
 	s := m.shardOf(name)
 	s.Lock()
 	defer s.Unlock()
@@ -74,26 +74,24 @@ func (m *memory) change(name string, sweep bool, ttl time.Duration, rule func(*p
 	}
 	r, known := m.find(s, name, now)
 	c := rule(&r.Record)
-	if c.Write {
-		if !known {
-			r.position = int32(len(s.order))
-			s.records[name], s.order = r, append(s.order, r)
-		}
-		if c.Deadline {
-			r.expires = ends(now, r.Left)
-		}
-		if m.options.History > 0 {
-			m.note(r, &c.Expired)
-			m.note(r, &c.Note)
-		}
-		if c.Wake {
-			m.wakeups.Wake(name)
-		}
+	if !c.Write {
+		return c.Err
 	}
-	if c.Err != nil {
-		return abstractions.Grant{}, c.Err
+	if !known {
+		r.position = int32(len(s.order))
+		s.records[name], s.order = r, append(s.order, r)
 	}
-	return r.Grant(ttl), nil
+	if c.Deadline {
+		r.expires = ends(now, r.Left)
+	}
+	if m.options.History > 0 {
+		m.note(r, &c.Expired)
+		m.note(r, &c.Note)
+	}
+	if c.Wake {
+		m.wakeups.Wake(name)
+	}
+	return c.Err
 }
 
 // show is not ok if the name is not known.
