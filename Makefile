@@ -17,6 +17,8 @@ PEERS ?=
 FOR ?= 2m
 PROVIDERS ?=
 FOLDER ?= $(or $(TMPDIR),/tmp)/leasing-torture
+# Which runs of the models beside the short ones: long.
+RUNS ?=
 # Least coverage of package leasing, in percent.
 COVER_MIN ?= 90
 
@@ -41,8 +43,12 @@ samples: toolchain ## The five examples, one after the other; URL=redis://... fo
 	@go run -C samples ./scenarios all -url '$(URL)'
 
 .PHONY: test
-test: toolchain ## Every module's tests with -race against real servers, then the release check
+test: toolchain ## Every module's tests with -race against real servers, the models, then the release check
 	@scripts/with-servers $(SERVERS) -- scripts/test
+
+.PHONY: model
+model: toolchain ## The models of folder model, in every state, and their traps; RUNS=long for those that take minutes
+	@scripts/model $(RUNS)
 
 .PHONY: torture
 torture: toolchain ## Every provider for 2 minutes under the ready-made plans, worker processes, the slow suites; FOR=10m, PROVIDERS='redis cosmos', FOLDER=timelines
