@@ -29,6 +29,10 @@ SERVERS := postgres redis redlock azurite cosmos cosmosnpm
 # The servers of a backend: blob runs on azurite.
 servers = $(patsubst blob,azurite,$(filter-out sqlite memory,$(BACKEND)))
 on_backend = $(if $(servers),scripts/with-servers $(servers) --)
+# The peers are those on Redis, unless somebody names another BACKEND. What a database
+# promises costs a sync.
+peers_backend = $(if $(filter file,$(origin BACKEND)),,$(BACKEND))
+on_peers = $(if $(filter sqlite%,$(peers_backend)),,POSTGRES_FSYNC=on scripts/with-servers $(or $(filter postgres,$(peers_backend)),redis redlock) --)
 
 .PHONY: help
 help: ## This list
@@ -59,8 +63,8 @@ bench: toolchain ## Benchmarks; BENCH=regexp, COUNT=n, BACKEND=name to have that
 	@$(on_backend) go test -C bench -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) -timeout=60m ./...
 
 .PHONY: bench-peers
-bench-peers: toolchain ## This library beside every Go peer on Redis, in about 10 minutes; PEERS=-long, or '-workloads cycles,held'
-	@scripts/with-servers redis redlock -- go run -C bench ./peers $(PEERS)
+bench-peers: toolchain ## This library beside every Go peer on Redis, in about 10 minutes; PEERS=-long, or '-workloads cycles,held'; BACKEND=postgres, sqlite
+	@$(on_peers) go run -C bench ./peers $(if $(peers_backend),-backend $(peers_backend)) $(PEERS)
 
 .PHONY: cover
 cover: toolchain ## Coverage of package leasing; HTML=file writes a page

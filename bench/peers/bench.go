@@ -20,18 +20,19 @@ type bench struct {
 	peer      lockers.Peer
 	ttl       time.Duration
 	counter   wire.Counter
-	servers   lockers.Servers
+	store     lockers.Store
 	opened    []lockers.Locker
 	measuring atomic.Bool // within the window of during
 }
 
 func newBench(t task) (*bench, error) {
-	at := slices.IndexFunc(lockers.All, func(p lockers.Peer) bool { return p.Name == t.Peer })
+	on := lockers.Backends[t.Backend]
+	at := slices.IndexFunc(on.Peers, func(p lockers.Peer) bool { return p.Name == t.Peer })
 	if at < 0 {
 		return nil, fmt.Errorf("there is no peer %q", t.Peer)
 	}
-	servers, err := lockers.OpenServers(t.URL)
-	return &bench{task: t, peer: lockers.All[at], ttl: t.Size.TTL, servers: servers}, err
+	store, err := on.Open(t.URL)
+	return &bench{task: t, peer: on.Peers[at], ttl: t.Size.TTL, store: store}, err
 }
 
 // name returns one of the measurement's own names.
@@ -68,7 +69,7 @@ func (b *bench) close(ctx context.Context) (err error) {
 	for _, locker := range b.opened {
 		err = errors.Join(err, locker.Close())
 	}
-	return errors.Join(err, b.servers.Sweep(ctx, b.Prefix), b.servers.Close())
+	return errors.Join(err, b.store.Sweep(ctx, b.Prefix), b.store.Close())
 }
 
 // during calls work for each client at the same time, and measures what they use in

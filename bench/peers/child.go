@@ -22,6 +22,7 @@ const childVariable = "LEASING_PEERS_CHILD"
 // task is what a child does: a measurement, or, if Hold is set, to hold that name
 // until it is killed.
 type task struct {
+	Backend  string
 	Workload string
 	Peer     string
 	URL      string // of the peer's servers
@@ -122,6 +123,10 @@ func (t task) run(ctx context.Context) (m metrics, err error) {
 	}
 	defer func() { err = cmp.Or(err, b.close(ctx)) }()
 	m, err = workloads[at].run(ctx, b)
+	if b.counter.Commands() == 0 { // only Redis' are counted
+		delete(m, "commands")
+		delete(m, "serverCPU")
+	}
 	for key, value := range m {
 		if math.IsNaN(value) || math.IsInf(value, 0) { // which JSON can't hold
 			delete(m, key)

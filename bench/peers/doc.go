@@ -4,6 +4,12 @@
 //	make bench-peers
 //	make bench-peers PEERS='-workloads cycles,contended'
 //	make bench-peers PEERS=-long
+//	make bench-peers BACKEND=postgres
+//
+// On PostgreSQL and SQLite the peers are what people write themselves: a bare upsert
+// and delete, pg_advisory_lock, flock(2). The first can't wait, and the others write nothing
+// down, so each has its part of the workloads. cirello.io/pglock is not among them, since
+// the proxy of Go modules does not serve it.
 //
 // It needs LEASING_TEST_REDIS and, for Redlock on three independent servers,
 // LEASING_TEST_REDLOCK; scripts/with-servers redis redlock starts them. Nothing but

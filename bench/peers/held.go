@@ -23,7 +23,7 @@ func held(ctx context.Context, b *bench) (metrics, error) {
 		return nil, err
 	}
 	heapBefore, rssBefore := heap(), rss()
-	memoryBefore, err := b.servers.Memory(ctx)
+	memoryBefore, err := b.store.Memory(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func held(ctx context.Context, b *bench) (metrics, error) {
 		return nil, err
 	}
 	maps.Copy(m, used.perMinute())
-	memory, err := b.servers.Memory(ctx)
+	memory, err := b.store.Memory(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -16,11 +16,8 @@ import (
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// The variables that name one server, and three independent ones.
-const (
-	oneServer    = "LEASING_TEST_REDIS"
-	threeServers = "LEASING_TEST_REDLOCK"
-)
+// threeServers is the variable that names three independent servers.
+const threeServers = "LEASING_TEST_REDLOCK"
 
 func main() {
 	if text := os.Getenv(childVariable); text != "" {
@@ -38,7 +35,8 @@ func parentMain(ctx context.Context, args []string, size size, out, side io.Writ
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.SetOutput(side)
 	workloadNames := flags.String("workloads", "", "which, or how they begin, with commas between: "+names(workloads, workload.String))
-	peerNames := flags.String("peers", "", "which, with commas between: "+names(lockers.All, peerName))
+	peerNames := flags.String("peers", "", "which, with commas between; on Redis: "+names(lockers.All, peerName))
+	backend := flags.String("backend", "redis", "redis, postgres, sqlite, or sqlite-normal without a sync for each change")
 	isLong := flags.Bool("long", false, "measure longer and more often: more than an hour")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -46,17 +44,28 @@ func parentMain(ctx context.Context, args []string, size size, out, side io.Writ
 	if *isLong {
 		size = long
 	}
-	p := plan{size: size, results: map[string][]metrics{}}
+	on, known := lockers.Backends[*backend]
+	p := plan{backend: *backend, url: os.Getenv(on.Variable), size: size, results: map[string][]metrics{}}
 	var err error
-	if p.workloads, err = pick(workloads, *workloadNames, workload.String); err == nil {
-		p.peers, err = pick(lockers.All, *peerNames, peerName)
+	if p.workloads, err = pick(workloadsOn(*backend), *workloadNames, workload.String); err == nil {
+		p.peers, err = pick(on.Peers, *peerNames, peerName)
 	}
-	if err == nil && flags.NArg() > 0 {
+	switch {
+	case !known:
+		err = fmt.Errorf("there is no backend %q", *backend)
+	case err == nil && flags.NArg() > 0:
 		err = fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
 	if err != nil {
 		fmt.Fprintln(side, "peers:", err)
 		return 2
+	}
+	if on.Variable == "" {
+		if p.url, err = os.MkdirTemp("", "leasing-peers"); err != nil {
+			fmt.Fprintln(side, "peers:", err)
+			return 1
+		}
+		defer os.RemoveAll(p.url)
 	}
 	start := time.Now()
 	version, err := p.serverVersion(ctx)
@@ -113,6 +122,8 @@ func names[T any](all []T, name func(T) string) string {
 
 // plan is what to measure, and what was found.
 type plan struct {
+	backend   string
+	url       string // of the backend, or a folder for its files
 	workloads []workload
 	peers     []lockers.Peer
 	size      size
@@ -131,7 +142,7 @@ func (p *plan) measure(ctx context.Context, side io.Writer) {
 			}
 			for _, peer := range inTurn(w.peers(p.peers), round) {
 				start := time.Now()
-				m, err := runApart(ctx, task{Workload: w.name, Peer: peer.Name, URL: w.url(), Size: p.size})
+				m, err := runApart(ctx, task{Backend: p.backend, Workload: w.name, Peer: peer.Name, URL: w.url(p.url), Size: p.size})
 				if ctx.Err() != nil {
 					return
 				}
@@ -157,17 +168,21 @@ func inTurn(peers []lockers.Peer, round int) []lockers.Peer {
 	return turned
 }
 
-// serverVersion is Redis's, after a look that all servers are there.
+// serverVersion is the backend's, after a look that all servers are there.
 func (p *plan) serverVersion(ctx context.Context) (version string, err error) {
 	for _, w := range p.workloads {
-		if w.url() == "" {
-			return "", fmt.Errorf("%s must be the URL of Redis; `make bench-peers` starts what is needed", w.variable())
+		if w.url(p.url) == "" {
+			variable := lockers.Backends[p.backend].Variable
+			if w.redlock {
+				variable = threeServers
+			}
+			return "", fmt.Errorf("%s must be a server's URL; `make bench-peers` starts what is needed", variable)
 		}
 	}
-	servers, err := lockers.OpenServers(p.workloads[0].url())
+	store, err := lockers.Backends[p.backend].Open(p.workloads[0].url(p.url))
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = cmp.Or(err, servers.Close()) }()
-	return servers.Version(ctx)
+	defer func() { err = cmp.Or(err, store.Close()) }()
+	return store.Version(ctx)
 }

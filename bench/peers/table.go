@@ -19,9 +19,9 @@ const absent = "-"
 
 // writeTable shows the figure of each peer in each row, and below it why a round of a peer
 // failed.
-func (p *plan) writeTable(out io.Writer, redis string, took time.Duration) error {
-	fmt.Fprintf(out, "%s/%s, %d CPUs, %s, Redis %s, rounds: %d (%d), %d leases of %v held, %v\n\n", runtime.GOOS, runtime.GOARCH,
-		runtime.NumCPU(), runtime.Version(), redis, p.size.Rounds, p.size.SlowRounds, p.size.Leases, p.size.TTL, took.Round(time.Second))
+func (p *plan) writeTable(out io.Writer, version string, took time.Duration) error {
+	fmt.Fprintf(out, "%s/%s, %d CPUs, %s, %s, rounds: %d (%d), %d leases of %v held, %v\n\n", runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU(), runtime.Version(), version, p.size.Rounds, p.size.SlowRounds, p.size.Leases, p.size.TTL, took.Round(time.Second))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, peer := range p.peers {
 		fmt.Fprint(table, "\t", peer.Name)
@@ -74,7 +74,7 @@ func (p *plan) ratio(w workload, r row) (ratio float64, found bool) {
 		value, found := p.value(w, r, peer)
 		switch {
 		case !found || peer.Local:
-		case peer.Name == lockers.All[0].Name:
+		case peer.Name == "leasing":
 			ours, hasOurs = value, true
 		default:
 			others = append(others, value)

@@ -19,7 +19,7 @@ type usage struct {
 }
 
 func (b *bench) usage(ctx context.Context) (usage, error) {
-	server, err := b.servers.CPU(ctx)
+	server, err := b.store.CPU(ctx)
 	return usage{at: time.Now(), clientCPU: processCPU(), serverCPU: server, commands: b.counter.Commands(), mallocs: mallocs()}, err
 }
 

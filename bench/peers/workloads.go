@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
@@ -11,9 +12,11 @@ import (
 // workload is one of the things that are measured.
 type workload struct {
 	name    string
-	redlock bool // on three independent servers
-	slow    bool // measured in fewer rounds
-	local   bool // a lock in memory is measured beside the libraries
+	redlock bool   // on three independent servers
+	on      string // how the names of its backends begin
+	waits   bool   // for names that others have
+	slow    bool   // measured in fewer rounds
+	local   bool   // a lock in memory is measured beside the libraries
 	run     func(context.Context, *bench) (metrics, error)
 	rows    []row // of the table
 }
@@ -57,6 +60,9 @@ var workloads = []workload{
 	{name: "cycles-1", run: cycles(1), rows: []row{
 		{title: "cycles/s, 1 goroutine", metric: "rate"},
 	}},
+	{name: "cycles-8", on: "sqlite", run: cycles(8), rows: []row{
+		{title: "cycles/s, 8 goroutines", metric: "rate"},
+	}},
 	{name: "cycles-64", run: cycles(64), rows: []row{
 		{title: "cycles/s, 64 goroutines", metric: "rate"},
 		{title: "  client CPU, us per cycle", metric: "clientCPU", less: true},
@@ -65,24 +71,24 @@ var workloads = []workload{
 		{title: "  commands per cycle", metric: "commands", less: true},
 		{title: "  failed, worst", metric: "failed", less: true, worst: true},
 	}},
-	{name: "redlock-64", redlock: true, run: cycles(64), rows: []row{
+	{name: "redlock-64", redlock: true, on: "redis", run: cycles(64), rows: []row{
 		{title: "cycles/s, Redlock of 3, 64 goroutines", metric: "rate"},
 	}},
-	{name: "handoff-1", run: handoff(1, false), rows: []row{
+	{name: "handoff-1", waits: true, run: handoff(1, false), rows: []row{
 		{title: "hand-off p50, ms: 1 waiter", metric: "p50", less: true},
 	}},
-	{name: "handoff-100", run: handoff(100, false), rows: []row{
+	{name: "handoff-100", waits: true, run: handoff(100, false), rows: []row{
 		{title: "  100 waiters of one client", metric: "p50", less: true},
 	}},
-	{name: "handoff-clients", run: handoff(100, true), rows: []row{
+	{name: "handoff-clients", waits: true, run: handoff(100, true), rows: []row{
 		{title: "  100 clients", metric: "p50", less: true},
 	}},
-	{name: "contended", local: true, run: contended(64), rows: []row{
+	{name: "contended", local: true, waits: true, run: contended(64), rows: []row{
 		{title: "64 clients, one name, 1 ms: hand-offs/s", metric: "handoffs"},
 		{title: "  Jain's fairness index", metric: "fairness"},
 		{title: "  commands per hand-off", metric: "commands", less: true},
 	}},
-	{name: "held", slow: true, run: held, rows: []row{
+	{name: "held", slow: true, on: "redis", run: held, rows: []row{
 		{title: "leases held: client CPU, s per minute", metric: "clientCPU", less: true},
 		{title: "  server CPU, s per minute", metric: "serverCPU", less: true},
 		{title: "  client RSS, MB", metric: "rss", less: true},
@@ -91,11 +97,11 @@ var workloads = []workload{
 		{title: "  goroutines", metric: "goroutines", less: true},
 		{title: "  lost, worst", metric: "lost", less: true, worst: true},
 	}},
-	{name: "idle", slow: true, run: idle, rows: []row{
+	{name: "idle", slow: true, on: "redis", run: idle, rows: []row{
 		{title: "100 idle waiters of one client: commands/s", metric: "commands", less: true},
 		{title: "  client CPU, s per minute", metric: "clientCPU", less: true},
 	}},
-	{name: "takeover", slow: true, run: takeover, rows: []row{
+	{name: "takeover", slow: true, on: "redis", run: takeover, rows: []row{
 		{title: "take-over after a kill, beyond the TTL, ms: median", metric: "p50", less: true},
 		{title: "  worst", metric: "worst", less: true, worst: true},
 		{title: "  stuck, worst", metric: "stuck", less: true, worst: true},
@@ -107,6 +113,9 @@ func (w workload) String() string { return w.name }
 // peers returns those of the given that the workload measures.
 func (w workload) peers(given []lockers.Peer) (peers []lockers.Peer) {
 	for _, peer := range given {
+		if w.waits && peer.TryOnly || !w.waits && peer.WaitOnly {
+			continue
+		}
 		if peer.Local && w.local || !peer.Local && (peer.Redlock || !w.redlock) {
 			peers = append(peers, peer)
 		}
@@ -114,11 +123,20 @@ func (w workload) peers(given []lockers.Peer) (peers []lockers.Peer) {
 	return peers
 }
 
-func (w workload) variable() string {
-	if w.redlock {
-		return threeServers
+// workloadsOn returns those that are measured on a backend.
+func workloadsOn(backend string) (these []workload) {
+	for _, w := range workloads {
+		if strings.HasPrefix(backend, w.on) {
+			these = append(these, w)
+		}
 	}
-	return oneServer
+	return these
 }
 
-func (w workload) url() string { return os.Getenv(w.variable()) }
+// url returns the servers' URL, given the backend's.
+func (w workload) url(backend string) string {
+	if w.redlock {
+		return os.Getenv(threeServers)
+	}
+	return backend
+}

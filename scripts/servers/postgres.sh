@@ -74,13 +74,13 @@ postgres_init() {
 }
 
 # postgres_listen starts the server on a port and waits until it is ready. No
-# fsync: a crash of the whole machine ends the tests too. INT is its fast
-# shutdown, QUIT the immediate one.
+# fsync, unless POSTGRES_FSYNC is on: a crash of the whole machine ends the tests too.
+# INT is its fast shutdown, QUIT the immediate one.
 postgres_listen() {
 	local bin=$1 user=$2 folder=$3 port=$4
 	start_server "$folder/log" 'INT QUIT' exec_as "$user" "$bin/postgres" -D "$folder/data" -p "$port" \
 		-c listen_addresses=127.0.0.1 -c unix_socket_directories= \
-		-c fsync=off -c max_connections=200 -c lc_messages=C
+		-c fsync="${POSTGRES_FSYNC:-off}" -c max_connections=400 -c lc_messages=C
 	# Line 8 of postmaster.pid is where pg_ctl looks, too.
 	wait_until 60 "$server_pid" postgres_ready "$folder/data/postmaster.pid"
 }

@@ -20,16 +20,18 @@ var meter = sync.OnceValue(func() *sdkmetric.MeterProvider {
 	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 })
 
-func openLeasing(ctx context.Context, config Config) (Locker, error) {
-	provider, closeProvider, err := openProvider(ctx, config)
-	if err != nil {
-		return nil, err
+func openLeasing(open func(context.Context, Config) (leasing.Provider, func() error, error)) func(context.Context, Config) (Locker, error) {
+	return func(ctx context.Context, config Config) (Locker, error) {
+		provider, closeProvider, err := open(ctx, config)
+		if err != nil {
+			return nil, err
+		}
+		manager, err := leasing.NewManager(provider, leasing.Options{TTL: config.TTL, MeterProvider: meter()})
+		if err != nil {
+			return nil, errors.Join(err, closeProvider())
+		}
+		return &leasingLocker{manager: manager, closeProvider: closeProvider}, nil
 	}
-	manager, err := leasing.NewManager(provider, leasing.Options{TTL: config.TTL, MeterProvider: meter()})
-	if err != nil {
-		return nil, errors.Join(err, closeProvider())
-	}
-	return &leasingLocker{manager: manager, closeProvider: closeProvider}, nil
 }
 
 // openProvider opens the provider over clients of ours, so that what they send is

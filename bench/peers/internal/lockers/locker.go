@@ -53,17 +53,55 @@ type Config struct {
 
 // Peer is a library, or the lock in memory beside which it is shown.
 type Peer struct {
-	Name    string
-	Redlock bool // it also runs on several independent servers
-	Local   bool // it is no library, but a lock in memory
-	Open    func(context.Context, Config) (Locker, error)
+	Name     string
+	Redlock  bool // it also runs on several independent servers
+	Local    bool // it is no library, but a lock in memory
+	TryOnly  bool // it can't wait for a name
+	WaitOnly bool // it writes nothing down, so that its cycles are something else
+	Open     func(context.Context, Config) (Locker, error)
 }
 
-// All are the peers in the order of the table's columns. The first is this library.
+// Backend is where locks are kept.
+type Backend struct {
+	Variable string // of the environment, with its URL; "" if a file will do
+	Peers    []Peer // in the order of the table's columns; the first is this library
+	Open     func(url string) (Store, error)
+}
+
+// Store answers questions that are not part of what is measured. CPU and Memory are
+// 0 where they are not known.
+type Store interface {
+	Version(ctx context.Context) (string, error)
+	CPU(ctx context.Context) (time.Duration, error)
+	Memory(ctx context.Context) (float64, error)
+	// Sweep deletes what is kept for names with a text in them.
+	Sweep(ctx context.Context, text string) error
+	Close() error
+}
+
+// All are the peers on Redis.
 var All = []Peer{
-	{Name: "leasing", Redlock: true, Open: openLeasing},
+	{Name: "leasing", Redlock: true, Open: openLeasing(openProvider)},
 	{Name: "redislock", Open: openRedislock},
 	{Name: "redsync", Redlock: true, Open: openRedsync},
 	{Name: "rueidislock", Open: openRueidislock},
 	{Name: "mutex", Local: true, Open: openMutex},
+}
+
+// Backends are those that there are, by name.
+var Backends = map[string]Backend{
+	"redis": {
+		Variable: "LEASING_TEST_REDIS", Peers: All,
+		Open: func(url string) (Store, error) { return OpenServers(url) },
+	},
+	"postgres": {
+		Variable: "LEASING_TEST_POSTGRES", Open: openPostgres,
+		Peers: []Peer{
+			{Name: "leasing", Open: openLeasing(openPostgresProvider)},
+			{Name: "upsert", TryOnly: true, Open: openPostgresUpsert},
+			{Name: "advisory", WaitOnly: true, Open: openAdvisory},
+		},
+	},
+	"sqlite":        {Open: openSqlite, Peers: sqlitePeers("full")},
+	"sqlite-normal": {Open: openSqlite, Peers: sqlitePeers("normal")},
 }

@@ -112,7 +112,7 @@ func (s Servers) Memory(ctx context.Context) (float64, error) {
 // Version is that of the first server.
 func (s Servers) Version(ctx context.Context) (string, error) {
 	info, err := s[0].Info(ctx, "server").Result()
-	return infoField(info, "redis_version"), err
+	return "Redis " + infoField(info, "redis_version"), err
 }
 
 // sum adds fields of a section of INFO: redis.io/docs/latest/commands/info.

@@ -1,0 +1,154 @@
+package lockers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/distributedleasing/leasing"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+)
+
+// postgresSchema has everybody's tables.
+const postgresSchema = "bench_peers"
+
+// poolSize is that of each client's pool; connections are made when they are needed.
+const poolSize = 16
+
+func openPostgresPool(ctx context.Context, url string, size int32) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("want a URL like postgres://user:password@127.0.0.1:5432/postgres")
+	}
+	config.MaxConns = size
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// openPostgresProvider lets the provider make its own pool, as most programs do.
+func openPostgresProvider(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
+	provider, err := sqllease.Open(ctx, sqllease.Options{
+		URL: fmt.Sprintf("%s&pool_max_conns=%d", config.URL, poolSize), Schema: postgresSchema, Create: true,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return provider, provider.Close, nil
+}
+
+// postgresStore is a server for questions.
+type postgresStore struct{ *pgxpool.Pool }
+
+func openPostgres(url string) (Store, error) {
+	pool, err := openPostgresPool(context.Background(), url, 1)
+	return postgresStore{pool}, err
+}
+
+// Version also tells the settings that decide most.
+func (s postgresStore) Version(ctx context.Context) (version string, err error) {
+	const question = `SELECT format('PostgreSQL %s, fsync %s, synchronous_commit %s',
+		current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'))`
+	err = s.QueryRow(ctx, question).Scan(&version)
+	return version, err
+}
+
+func (postgresStore) CPU(context.Context) (time.Duration, error)  { return 0, nil }
+func (postgresStore) Memory(context.Context) (float64, error)     { return 0, nil }
+func (s postgresStore) Sweep(ctx context.Context, _ string) error { return s.drop(ctx) }
+
+func (s postgresStore) drop(ctx context.Context) error {
+	_, err := s.Exec(ctx, "DROP SCHEMA IF EXISTS "+postgresSchema+" CASCADE")
+	return err
+}
+
+func (s postgresStore) Close() error {
+	s.Pool.Close()
+	return nil
+}
+
+// openPostgresUpsert is the lock that everybody writes first: a row that is
+// inserted, or taken over once it has expired, and deleted.
+func openPostgresUpsert(ctx context.Context, config Config) (Locker, error) {
+	pool, err := openPostgresPool(ctx, config.URL, poolSize)
+	if err != nil {
+		return nil, err
+	}
+	_, err = pool.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS bench_peers;
+CREATE TABLE IF NOT EXISTS bench_peers.bare (name text PRIMARY KEY, owner text NOT NULL, expires_at timestamptz NOT NULL)`)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return upsertLocker{
+		take: func(ctx context.Context, name, owner string) (taken bool, err error) {
+			tag, err := pool.Exec(ctx, `INSERT INTO bench_peers.bare VALUES ($1, $2, clock_timestamp() + $3)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at WHERE bare.expires_at <= clock_timestamp()`,
+				name, owner, config.TTL)
+			return tag.RowsAffected() == 1, err
+		},
+		free: func(ctx context.Context, name, owner string) (freed bool, err error) {
+			tag, err := pool.Exec(ctx, "DELETE FROM bench_peers.bare WHERE name = $1 AND owner = $2", name, owner)
+			return tag.RowsAffected() == 1, err
+		},
+		close: func() error { pool.Close(); return nil },
+	}, nil
+}
+
+// openAdvisory locks with pg_advisory_lock, a connection for each lock and waiter.
+func openAdvisory(ctx context.Context, config Config) (Locker, error) {
+	pool, err := openPostgresPool(ctx, config.URL, 128)
+	return advisoryLocker{pool}, err
+}
+
+type advisoryLocker struct{ pool *pgxpool.Pool }
+
+func (l advisoryLocker) Try(ctx context.Context, name string) (Lock, error) {
+	return l.lock(ctx, name, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))")
+}
+
+func (l advisoryLocker) Acquire(ctx context.Context, name string) (Lock, error) {
+	return l.lock(ctx, name, "SELECT pg_advisory_lock(hashtextextended($1, 0)) IS NOT NULL")
+}
+
+func (l advisoryLocker) lock(ctx context.Context, name, statement string) (Lock, error) {
+	conn, err := l.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var locked bool
+	if err = conn.QueryRow(ctx, statement, name).Scan(&locked); err == nil && locked {
+		return advisoryLock{conn, name}, nil
+	}
+	conn.Release()
+	if err == nil {
+		err = ErrTaken
+	}
+	return nil, err
+}
+
+func (l advisoryLocker) Close() error {
+	l.pool.Close()
+	return nil
+}
+
+type advisoryLock struct {
+	conn *pgxpool.Conn
+	name string
+}
+
+// Keep has nothing to do: the lock lasts as long as its connection.
+func (advisoryLock) Keep() {}
+
+func (l advisoryLock) Kept() bool { return !l.conn.Conn().IsClosed() }
+
+func (l advisoryLock) Release(ctx context.Context) error {
+	defer l.conn.Release()
+	var freed bool
+	err := l.conn.QueryRow(ctx, "SELECT pg_advisory_unlock(hashtextextended($1, 0))", l.name).Scan(&freed)
+	if err == nil && !freed {
+		err = errGone
+	}
+	return err
+}

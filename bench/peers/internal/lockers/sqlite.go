@@ -1,0 +1,146 @@
+package lockers
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	_ "github.com/ncruces/go-sqlite3/driver" // "sqlite3"
+
+	"github.com/distributedleasing/leasing"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+)
+
+// sqlitePeers write to files in the folder that the URL names.
+func sqlitePeers(synchronous string) []Peer {
+	return []Peer{
+		{Name: "leasing", Open: openLeasing(func(ctx context.Context, config Config) (leasing.Provider, func() error, error) {
+			provider, err := sqllease.Open(ctx, sqllease.Options{
+				DSN: filepath.Join(config.URL, "leases.db"), Dialect: sqllease.SQLite, Synchronous: synchronous, Create: true,
+			})
+			if err != nil {
+				return nil, nil, err
+			}
+			return provider, provider.Close, nil
+		})},
+		{Name: "upsert", TryOnly: true, Open: func(ctx context.Context, config Config) (Locker, error) {
+			return openSqliteUpsert(ctx, config, synchronous)
+		}},
+		{Name: "flock", WaitOnly: true, Open: func(_ context.Context, config Config) (Locker, error) {
+			return flockLocker{config.URL}, nil
+		}},
+	}
+}
+
+// sqliteStore is the folder.
+type sqliteStore struct{ folder string }
+
+func openSqlite(folder string) (Store, error) { return sqliteStore{folder}, nil }
+
+func (sqliteStore) Version(ctx context.Context) (version string, err error) {
+	db, err := sql.Open("sqlite3", "file::memory:")
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	err = db.QueryRowContext(ctx, "SELECT 'SQLite ' || sqlite_version()").Scan(&version)
+	return version, err
+}
+
+func (sqliteStore) CPU(context.Context) (time.Duration, error) { return 0, nil }
+func (sqliteStore) Memory(context.Context) (float64, error)    { return 0, nil }
+func (sqliteStore) Close() error                               { return nil }
+
+func (s sqliteStore) Sweep(context.Context, string) error {
+	files, err := filepath.Glob(filepath.Join(s.folder, "*"))
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
+}
+
+// openSqliteUpsert is openPostgresUpsert on a file, by one connection: more of them would
+// wait for each other's locks asleep.
+func openSqliteUpsert(ctx context.Context, config Config, synchronous string) (Locker, error) {
+	pragmas := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(wal)", "synchronous(" + synchronous + ")"}, "_txlock": {"immediate"}}
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(config.URL, "bare.db")+"?"+pragmas.Encode())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	prepare := func(statement string) (prepared *sql.Stmt) {
+		if err == nil {
+			prepared, err = db.PrepareContext(ctx, statement)
+		}
+		return prepared
+	}
+	_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS bare (name TEXT PRIMARY KEY, owner TEXT NOT NULL, expires_us INTEGER NOT NULL) STRICT, WITHOUT ROWID")
+	take := prepare(`INSERT INTO bare VALUES (?1, ?2, ?3)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_us = excluded.expires_us WHERE bare.expires_us <= ?4`)
+	free := prepare("DELETE FROM bare WHERE name = ?1 AND owner = ?2")
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return upsertLocker{
+		take: func(ctx context.Context, name, owner string) (taken bool, err error) {
+			now := time.Now()
+			return changed(take.ExecContext(ctx, name, owner, now.Add(config.TTL).UnixMicro(), now.UnixMicro()))
+		},
+		free: func(ctx context.Context, name, owner string) (freed bool, err error) {
+			return changed(free.ExecContext(ctx, name, owner))
+		},
+		close: func() error { return errors.Join(take.Close(), free.Close(), db.Close()) },
+	}, nil
+}
+
+func changed(result sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n == 1, err
+}
+
+// flockLocker locks one file with flock(2), whatever the name.
+type flockLocker struct{ folder string }
+
+func (l flockLocker) Try(context.Context, string) (Lock, error) {
+	return l.lock(syscall.LOCK_EX | syscall.LOCK_NB)
+}
+
+// Acquire notices the end of ctx only when it has the lock.
+func (l flockLocker) Acquire(ctx context.Context, _ string) (Lock, error) {
+	lock, err := l.lock(syscall.LOCK_EX)
+	if err == nil && ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), lock.Release(ctx))
+	}
+	return lock, err
+}
+
+func (l flockLocker) lock(how int) (Lock, error) {
+	file, err := os.OpenFile(filepath.Join(l.folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), how); err != nil {
+		file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, ErrTaken
+		}
+		return nil, err
+	}
+	return flockLock{file}, nil
+}
+
+func (flockLocker) Close() error { return nil }
+
+type flockLock struct{ file *os.File }
+
+func (flockLock) Keep()                           {}
+func (flockLock) Kept() bool                      { return true }
+func (l flockLock) Release(context.Context) error { return l.file.Close() }
