@@ -12,7 +12,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
-	"github.com/distributedleasing/leasing/providers/redis/internal/batch"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/distributedleasing/leasing/providers/redis/internal/waitqueue"
