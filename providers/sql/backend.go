@@ -23,6 +23,7 @@ type backend interface {
 	// results are not known.
 	renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) ([]abstractions.RenewResult, error)
 
+	// read returns the record of a name. What it remembers of ended IDs is no use.
 	read(ctx context.Context, name string) (providerkit.Record, error)
 	// list returns up to limit records.
 	list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error)
@@ -49,8 +50,8 @@ type backend interface {
 
 // op is one change to one name.
 type op struct {
-	name string
-	rule func(*providerkit.Record) providerkit.Change
+	name, id string
+	rule     func(*providerkit.Record) providerkit.Change
 	// acquire and release, unless nil, are the requests behind the rule. A dialect
 	// may answer their commonest outcome in a cheaper way (an acquire of a
 	// free name, a release by its holder) and leave the rest to the rule.

@@ -15,9 +15,10 @@ type row struct {
 }
 
 // settle makes a record of columns that both dialects have in the same form.
-func (r *row) settle(ttl, acquired *int64, metadata, ended string) {
+// id is that of the request.
+func (r *row) settle(ttl, acquired *int64, metadata string, ended []byte, id string) {
 	r.TTL = fromMicros(ttl)
-	r.Metadata, r.Ended = decodeMetadata(metadata), providerkit.ParseEnded(ended)
+	r.Metadata, r.Ended = decodeMetadata(metadata), decodeEnded(ended, r.ID, id)
 	if acquired != nil {
 		r.AcquiredAt = time.UnixMicro(*acquired).UTC()
 	}

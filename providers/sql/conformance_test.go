@@ -25,6 +25,11 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// Without history a lone acquire or release has a statement of its own.
+func TestConformanceWithoutHistory(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) { providertest.Run(t, harness("postgres", silentPostgres)) })
+}
+
 // harness gives each provider tables of its own.
 func harness(dialect string, unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
 	var tables sync.Map // how to open another client, by provider

@@ -10,8 +10,11 @@
 //   - The database's clock alone decides when a lease has run out. It is read
 //     inside the statement, after the row was locked: never the time at which a
 //     transaction began, and never a client's.
-//   - Each change is one transaction. On PostgreSQL it is a single statement,
-//     so a client that is paused or cut off never keeps a row locked.
+//   - Each change is made whole or not at all. On PostgreSQL a transaction is a single
+//     statement, so a client that is paused or cut off never keeps a row locked.
+//   - Changes of a process that come at the same time share a transaction and its
+//     sync. Each caller has its own answer and its own context: see package batch of
+//     providerkit. A lone caller waits for nobody.
 //   - A lease is free to others in the microsecond after its TTL, and no sooner.
 //     A claim that has run out is lost, even if nobody has taken the name since.
 //   - The fencing token is max(stored + 1, the database's clock in
@@ -19,7 +22,7 @@
 //     forgetting of names.
 //   - A released or broken ID is refused from then on. Each name remembers the
 //     last 8 for as long as the name is remembered ([Options].Retention), and up
-//     to 64 for a minute.
+//     to 64 for a minute, by 64 bits of a hash.
 //   - A request waits for locks no longer than its context allows, or
 //     [Options].Timeout where that has no deadline. Close waits for requests
 //     under way.
@@ -70,8 +73,8 @@
 //	expires_at  timestamptz  NULL for an infinite lease
 //	breaking    boolean      broken, and running out
 //	broken_by, break_reason  text
-//	ended       text         IDs that were released ("ID@second"), or broken ("ID!@second"), latest first
 //	version     bigint       rises with every change; the clock in microseconds, or more
+//	ended       bytea        IDs that were released or broken, latest first: 13 bytes for each
 //
 // A name is held while id is not empty and expires_at is NULL or to come. SQLite
 // has the same in its types (times in microseconds), and boot and boot_us for
@@ -79,10 +82,13 @@
 // "lease_schema", which says the version and where sweeping goes on; on PostgreSQL
 // they are in the schema "infra". Both names are options.
 //
-// Acquire and release take one round trip, and renewals share a transaction, on
-// PostgreSQL a statement, however many they are. An acquire of a name that is held writes nothing. A
-// batch of renewals leaves out rows that another transaction has locked, and
-// reports them as unknown. The pool keeps one connection for renewals; where there
+// On PostgreSQL the acquire of a name that is free, and the release by its holder, take
+// one statement, of one row or of all that came at the same time. Whatever that leaves
+// undecided takes two more: the row is read, the rule of package providerkit decides, and what
+// it wants is written if the row is still the same. An acquire of a name that is held writes
+// nothing. Statements of many lock rows in the order of their names, and leave out
+// those that another transaction has locked: an acquire or a release then goes on alone, and
+// a renewal is reported as unknown. The pool keeps one connection for renewals; where there
 // is only one, requests don't wait for a row that is locked, and are refused for now.
 //
 // On PostgreSQL through pgx, release and Break notify those who wait, on a

@@ -2,7 +2,6 @@ package sqllease
 
 import (
 	"context"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -18,8 +17,8 @@ type recording struct {
 // trim is how many of the oldest entries a request that writes up to n new ones
 // looks at, to delete those that are too old: mostly none. On average it is more
 // than n, so that the history does not outgrow its retention, whoever writes it.
-func (r recording) trim(n int) int {
-	if !r.changes || r.retention == 0 || rand.IntN(sweepEvery) >= n {
+func (r recording) trim(n int, random func(int) int) int {
+	if !r.changes || r.retention == 0 || random(sweepEvery) >= n {
 		return 0
 	}
 	return max(sweepBatch, 2*n)

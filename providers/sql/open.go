@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 )
 
 // Open makes a provider. Unless Options.Create is set it makes no request:
@@ -49,6 +50,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps = sqliteCapabilities
 		s := &sqlite{db: db, tables: &d.tables, record: record, clock: providerkit.HostClock}
 		s.sql, d.tables = newSqliteSQL(o.Table)
+		s.changes = batch.New(s.applyMany, false)
 		d.backend = s
 	} else {
 		db, err := postgresFrom(o, field, where)
@@ -61,7 +63,9 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps = postgresCapabilities
 		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
 		p := &postgres{db: db, tables: &d.tables, record: record, wake: d.wakeups, limit: poolLimit(db.size)}
-		p.sql, d.tables = newPostgresSQL(o, db.size != 1)
+		channel, _ := d.wakeups.address("")
+		p.sql, d.tables = newPostgresSQL(o, db.size != 1, channel)
+		p.acquires, p.releases = batch.New(p.acquireMany, false), batch.New(p.releaseMany, false)
 		d.backend = p
 	}
 	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), driver: d}, nil

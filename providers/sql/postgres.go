@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 )
 
 // postgres is the backend on PostgreSQL. Each change is one statement and so
@@ -22,6 +23,8 @@ type postgres struct {
 	record recording
 	wake   *wakeups // nil if the name's waiters can't be told
 	limit  semaphore
+	// Those of the process that come at the same time share a statement and its commit.
+	acquires, releases *batch.Batcher[*quick]
 }
 
 var postgresCapabilities = abstractions.Capabilities{
@@ -43,7 +46,7 @@ func (p *postgres) query(ctx context.Context, statement string, args []any, each
 		return err
 	}
 	defer p.limit.leave()
-	return query(ctx, p.db, statement, args, each)
+	return p.db.query(ctx, statement, args, each)
 }
 
 // apply reads the row, asks the rule, and writes what it wants under the
@@ -64,62 +67,25 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 		if written || err != nil {
 			return done, err
 		}
-		if found, err = p.find(ctx, op.name); err != nil {
+		if found, err = p.find(ctx, op.name, op.id); err != nil {
 			return applied{}, err
 		}
 	}
 }
 
-// shortcut answers the op in one statement if that fits. Otherwise it returns the
-// row to begin with, and nothing done.
+// shortcut answers the commonest acquires and releases. Otherwise it returns the row to
+// begin with, and nothing done.
 func (p *postgres) shortcut(ctx context.Context, op op) (found row, done applied, err error) {
-	switch {
-	case op.acquire != nil:
-		return p.acquire(ctx, op.acquire)
-	case op.release != nil:
-		if done, err = p.release(ctx, op.release); err != nil || done.after.Name != "" {
-			return found, done, err
-		}
+	if done, err = p.together(ctx, op); err == nil && done.after.Name == "" {
+		found, err = p.find(ctx, op.name, op.id)
 	}
-	found, err = p.find(ctx, op.name)
-	return found, applied{}, err
+	return found, done, err
 }
 
-func (p *postgres) acquire(ctx context.Context, req *abstractions.AcquireRequest) (row, applied, error) {
-	var before pgRow
-	var after struct {
-		version, token    int64
-		acquired, expires *int64
-	}
-	args := []any{req.Name, req.ID, req.Owner, micros(req.TTL), encodeMetadata(req.Metadata), p.record.changes, p.record.trim(1)}
-	err := p.query(ctx, p.sql.acquire, args, func(scan scan) error {
-		return scan(append(before.columns(), &after.version, &after.token, &after.acquired, &after.expires)...)
-	})
-	if err != nil || after.version == 0 {
-		return before.complete(req.Name), applied{}, err
-	}
-	done := applied{after: providerkit.Record{Name: req.Name, ID: req.ID, Token: after.token, TTL: req.TTL}}
-	written(&done.after, *after.acquired, after.expires)
-	return row{}, done, nil
-}
-
-func (p *postgres) release(ctx context.Context, req *abstractions.ReleaseRequest) (applied, error) {
-	channel, payload := p.wake.address(req.Name)
-	var done applied
-	args := []any{req.Name, req.ID, p.record.changes, channel, payload, p.record.trim(1)}
-	err := p.query(ctx, p.sql.release, args, func(scan scan) error {
-		done.after.Name = req.Name
-		var now, woken int64
-		var ranOut bool
-		return scan(&now, &done.after.Token, &ranOut, &woken)
-	})
-	return done, err
-}
-
-func (p *postgres) find(ctx context.Context, name string) (row, error) {
+func (p *postgres) find(ctx context.Context, name, id string) (row, error) {
 	var r pgRow
 	err := p.query(ctx, p.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
-	return r.complete(name), err
+	return r.complete(name, id), err
 }
 
 // write makes the change. It reports false if the row has changed since it was read.
@@ -134,14 +100,13 @@ func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bo
 		lasts = micros(to.Left)
 	}
 	var note abstractions.HistoryEntry
-	limit := 0
 	if p.record.changes {
-		note, limit = done.Note, p.record.trim(1)
+		note = done.Note
 	}
 	args := []any{
 		to.Name, before.version, to.Token != before.Token, to.ID, to.Owner, ttlColumn(to), encodeMetadata(to.Metadata),
-		done.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, to.Ended.String(),
-		p.record.changes && done.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, limit, channel, payload,
+		done.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, encodeEnded(to.Ended),
+		p.record.changes && done.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, channel, payload,
 	}
 	var now, woken int64
 	var acquired, expires *int64
@@ -191,15 +156,12 @@ func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 	if err != nil {
 		return nil, err
 	}
-	statement, limit := p.sql.renewNow, 0
+	statement := p.sql.renewNow
 	if wait {
 		statement = p.sql.renew
 	}
-	if p.record.renewals {
-		limit = p.record.trim(len(reqs))
-	}
 	results := make([]abstractions.RenewResult, len(reqs))
-	err = query(ctx, p.db, statement, []any{string(list), p.record.renewals, limit}, func(scan scan) error {
+	err = p.db.query(ctx, statement, []any{string(list), p.record.renewals}, func(scan scan) error {
 		var n int
 		var renewed, known bool
 		var found pgRow
@@ -209,7 +171,7 @@ func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 		if n < 0 || n >= len(results) {
 			return errors.New("sqllease: an answer to no request")
 		}
-		row := found.complete(reqs[n].Name)
+		row := found.complete(reqs[n].Name, reqs[n].ID)
 		results[n].Grant, results[n].Err = renewal(&reqs[n], &row.Record, renewed, known)
 		return nil
 	})
@@ -235,6 +197,8 @@ func renewal(req *abstractions.RenewRequest, found *providerkit.Record, renewed,
 
 func (p *postgres) close() error {
 	p.wake.close()
+	p.acquires.Close()
+	p.releases.Close()
 	p.db.close()
 	return nil
 }
@@ -244,7 +208,8 @@ type pgRow struct {
 	row
 	now                    int64
 	ttl, acquired, expires *int64
-	metadata, ended        string
+	metadata               string
+	ended                  []byte
 }
 
 // columns are the clock and those of the fragment "row", in order.
@@ -254,9 +219,10 @@ func (r *pgRow) columns() []any {
 	}
 }
 
-func (r *pgRow) complete(name string) row {
+// complete makes it a row. id is that of the request.
+func (r *pgRow) complete(name, id string) row {
 	r.Name, r.Now = name, time.UnixMicro(r.now).UTC()
-	r.settle(r.ttl, r.acquired, r.metadata, r.ended)
+	r.settle(r.ttl, r.acquired, r.metadata, r.ended, id)
 	if r.ID != "" {
 		r.SetLeft(leftUntil(r.now, r.expires))
 	}

@@ -17,9 +17,36 @@ import (
 type pgDatabase struct {
 	querier // of db
 	db      *sql.DB
+	native  bool                                     // the driver is pgx
 	size    int                                      // the most connections at a time; 0 if there is no bound
 	listen  func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
 	close   func()                                   // closes what is our own
+}
+
+// query runs one statement, and hands over each of its rows. It asks pgx itself where it
+// can: through database/sql a request takes a goroutine and some fifty allocations more.
+func (d *pgDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	if !d.native {
+		return query(ctx, d.querier, statement, args, each)
+	}
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Raw(func(driverConn any) error {
+		rows, err := driverConn.(*stdlib.Conn).Conn().Query(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := each(rows.Scan); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
 }
 
 // connectTimeout bounds attempts to connect, also to have a query cancelled, unless
@@ -40,7 +67,7 @@ func openPgx(dsn string) (pgDatabase, error) {
 	db.SetConnMaxLifetime(config.MaxConnLifetime)
 	db.SetConnMaxIdleTime(config.MaxConnIdleTime)
 	listen := func(ctx context.Context) (*pgx.Conn, error) { return connectToListen(ctx, config.ConnConfig.Copy()) }
-	return pgDatabase{querier: db, db: db, size: size, listen: listen, close: func() { _ = db.Close() }}, nil
+	return pgDatabase{querier: db, db: db, native: true, size: size, listen: listen, close: func() { _ = db.Close() }}, nil
 }
 
 // pgxConfig understands the parameters of a pgxpool, too.
@@ -90,7 +117,7 @@ func fromPool(pool *pgxpool.Pool) pgDatabase {
 		}
 		return conn, err
 	}
-	return pgDatabase{querier: db, db: db, size: int(pool.Config().MaxConns), listen: listen, close: func() { _ = db.Close() }}
+	return pgDatabase{querier: db, db: db, native: true, size: int(pool.Config().MaxConns), listen: listen, close: func() { _ = db.Close() }}
 }
 
 // fromDB uses the user's database. Listeners connect as its latest connection did,
@@ -100,6 +127,7 @@ func fromDB(db *sql.DB) pgDatabase {
 	if _, ok := db.Driver().(*stdlib.Driver); !ok {
 		return d
 	}
+	d.native = true
 	d.listen = func(ctx context.Context) (*pgx.Conn, error) {
 		conn, err := db.Conn(ctx)
 		if err != nil {

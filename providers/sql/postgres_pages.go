@@ -9,7 +9,7 @@ import (
 )
 
 func (p *postgres) read(ctx context.Context, name string) (providerkit.Record, error) {
-	found, err := p.find(ctx, name)
+	found, err := p.find(ctx, name, "")
 	return found.Record, err
 }
 
@@ -20,7 +20,7 @@ func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit
 		var r pgRow
 		var name string
 		err := scan(append(r.columns(), &name)...)
-		records = append(records, r.complete(name).Record)
+		records = append(records, r.complete(name, "").Record)
 		return err
 	})
 	return records, err

@@ -92,11 +92,11 @@ func TestSearchPathShadowsNoOperator(t *testing.T) {
 
 // Every function is named with its schema. What has none here is syntax.
 func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
-	sql, tables := newPostgresSQL(Options{Schema: "s", Table: "t"}, true)
+	sql, tables := newPostgresSQL(Options{Schema: "s", Table: "t"}, true, "c")
 	called := regexp.MustCompile(`([\w.]+)\(`)
-	for _, statement := range append(tables.create, sql.read, sql.write, sql.acquire, sql.release, sql.renew, sql.list, tables.history, sql.sweep, sql.sweepHistory, tables.version, tableExists, situation) {
+	for _, statement := range append(tables.create, sql.read, sql.write, sql.acquire, sql.release, sql.acquires, sql.releases, sql.renew, sql.list, tables.history, sql.sweep, sql.sweepHistory, tables.version, tableExists, situation) {
 		for _, call := range called.FindAllStringSubmatch(statement, -1) {
-			require.Regexp(t, `^(pg_catalog\.\w+|extract|coalesce|greatest|OPERATOR|e|r)$`, call[1], statement)
+			require.Regexp(t, `^(pg_catalog\.\w+|extract|coalesce|greatest|least|OPERATOR|e|r)$`, call[1], statement)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -16,13 +17,16 @@ var postgresFiles embed.FS
 
 // postgresSQL is the statements for one schema and table.
 type postgresSQL struct {
-	read, write, acquire, release, renew, renewNow string
-	list, sweep, sweepHistory                      string
+	read, write, renew, renewNow string
+	acquire, release             string // "" where many's are used for one, too
+	acquires, releases           string
+	list, sweep, sweepHistory    string
 }
 
 // newPostgresSQL fills in the statements. Where a connection must never wait for a
-// row lock, a locked row is an error (55P03, lock_not_available).
-func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
+// row lock, a locked row is an error (55P03, lock_not_available). channel is where
+// waiters are notified, or "".
+func newPostgresSQL(o Options, waits bool, channel string) (postgresSQL, tables) {
 	versions := pgx.Identifier{o.Schema, o.Table + schemaSuffix}.Sanitize()
 	holes := map[string]string{
 		"lease":         pgx.Identifier{o.Schema, o.Table}.Sanitize(),
@@ -36,7 +40,18 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 		"ended_least":   strconv.Itoa(providerkit.EndedLeast),
 		"ended_most":    strconv.Itoa(providerkit.EndedMost),
 		"ended_for":     strconv.Itoa(int(providerkit.EndedFor / time.Second)),
+		"ended_bytes":   strconv.Itoa(endedBytes),
+		"most":          strconv.Itoa(batch.MaxOperations - 1),
 		"lock":          "FOR UPDATE OF l",
+		"channel":       "'" + channel + "'",
+		"if_history":    "",
+		"if_wakeups":    "",
+	}
+	if o.History {
+		holes["if_history"] = "?"
+	}
+	if channel != "" {
+		holes["if_wakeups"] = "?"
 	}
 	if !waits {
 		holes["lock"] += " NOWAIT"
@@ -44,12 +59,15 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 	s := postgresSQL{
 		read:         postgresText("read", holes),
 		write:        postgresText("write", holes),
-		acquire:      postgresText("acquire", holes),
-		release:      postgresText("release", holes),
+		acquires:     postgresText("acquires", holes),
+		releases:     postgresText("releases", holes),
 		renew:        postgresText("renew", holes),
 		list:         postgresText("list", holes),
 		sweep:        postgresText("sweep", holes),
 		sweepHistory: postgresText("sweep_history", holes),
+	}
+	if waits && !o.History {
+		s.acquire, s.release = postgresText("acquire", holes), postgresText("release", holes)
 	}
 	t := tables{
 		schema: o.Schema, table: o.Table, exists: tableExists,
@@ -67,8 +85,8 @@ var (
 	sqlHole    = regexp.MustCompile(`\{\{([^{}:]*):?([^{}]*)\}\}`)
 )
 
-// postgresText reads a file and fills its holes, the inner ones first: with what
-// holes has for a name, or with one of fragments.
+// postgresText reads a file and fills its holes, the inner ones first, with one of
+// fragments or of holes. The argument {{name:argument}} replaces each question mark in it.
 func postgresText(file string, holes map[string]string) string {
 	text, err := postgresFiles.ReadFile("postgres/" + file + ".sql")
 	if err != nil {
@@ -78,20 +96,19 @@ func postgresText(file string, holes map[string]string) string {
 	for sqlHole.MatchString(statement) {
 		statement = sqlHole.ReplaceAllStringFunc(statement, func(hole string) string {
 			parts := sqlHole.FindStringSubmatch(hole)
-			if fragment, known := fragments[parts[1]]; known {
-				return strings.ReplaceAll(fragment, "?", parts[2])
-			}
-			text, known := holes[parts[1]]
+			text, known := fragments[parts[1]]
 			if !known {
-				panic("sqllease: " + file + ".sql: nothing for " + hole)
+				if text, known = holes[parts[1]]; !known {
+					panic("sqllease: " + file + ".sql: nothing for " + hole)
+				}
 			}
-			return text
+			return strings.ReplaceAll(text, "?", parts[2])
 		})
 	}
 	return statement
 }
 
-// fragments stand for {{name:argument}}, with the argument for each question mark.
+// fragments are the same for all tables.
 //
 // An operator is named with its schema where its operands are not exactly of the
 // types of one in pg_catalog: any schema of the search path may have one that is
@@ -103,11 +120,24 @@ var fragments = map[string]string{
 	"span": "(? OPERATOR(pg_catalog.*) interval '1 microsecond')",
 	// The columns of pgRow, of a row that may be missing.
 	"row": `coalesce(?.version, 0), coalesce(?.token, 0), coalesce(?.id, ''), coalesce(?.owner, ''), ?.ttl_us, coalesce(?.metadata::text, '{}'),
-	{{micros:?.acquired_at}}, {{micros:?.expires_at}}, coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), coalesce(?.ended, '')`,
-	// Of so many of the oldest entries of the history, deletes those that are too old.
-	"trim": `trimmed AS (
-	DELETE FROM {{history}} WHERE at < {{now}} - {{span:{{history_us}}}}
-		AND seq IN (SELECT seq FROM {{history}} ORDER BY seq LIMIT ?::int FOR UPDATE SKIP LOCKED)
-	RETURNING 1
+	{{micros:?.acquired_at}}, {{micros:?.expires_at}}, coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), ?.ended`,
+	// Whether others may take a row at a time.
+	"free": "(l.id = '' OR NOT l.breaking AND coalesce(l.expires_at <= ?, false))",
+	// The items of a batch with these columns. The planner would take them for 100 where
+	// n were not bounded, and read the whole table for them while that is small.
+	"request": `request AS MATERIALIZED (
+	SELECT r.* FROM pg_catalog.jsonb_to_recordset($1::text::jsonb) AS r(n int, name text COLLATE "C", ?) WHERE r.n BETWEEN 0 AND {{most}}
 )`,
+	// A reading of the clock: the time, in microseconds, and in seconds.
+	"instant": `(SELECT t.*, t.us / 1000000 AS second FROM (SELECT s.now, {{micros:s.now}} AS us FROM (SELECT {{now}} AS now ? OFFSET 0) AS s OFFSET 0) AS t)`,
+	// One that is made when the rows are locked.
+	"clock": "c AS MATERIALIZED (SELECT * FROM {{instant:FROM (SELECT pg_catalog.count(*) FROM locked) AS l}} AS c)",
+	// The memory of ended IDs with one more, by providerkit.Ended.Add. Mostly nothing in it is too old.
+	"ended": `? || pg_catalog.substr(pg_catalog.int8send(c.second), 4) || pg_catalog.substr(l.ended, 1, {{ended_bytes}} * CASE
+		WHEN pg_catalog.length(l.ended) < {{ended_least}} * {{ended_bytes}} OR pg_catalog.substr(l.ended, pg_catalog.length(l.ended) - 3) >= {{too_old}} THEN {{ended_most}} - 1
+		ELSE (
+			SELECT pg_catalog.max(e.n) FROM pg_catalog.generate_series(1, least({{ended_most}} - 1, pg_catalog.length(l.ended) / {{ended_bytes}})) AS e(n)
+			WHERE e.n < {{ended_least}} OR pg_catalog.substr(l.ended, e.n * {{ended_bytes}} - 3, 4) >= {{too_old}}
+		) END)`,
+	"too_old": "pg_catalog.substr(pg_catalog.int8send(c.second - {{ended_for}}), 5)",
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -121,7 +122,7 @@ func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	claim, err := store.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
 
-	unlock := lockRow(t, p, "n", "UPDATE {lease} SET ended = 'somebody@1', version = version + 1 WHERE name = $1")
+	unlock := lockRow(t, p, "n", "UPDATE {lease} SET ended = '"+fmt.Sprintf(`\x%x`, encodeEnded(providerkit.Ended{{ID: "somebody", At: 1}}))+"', version = version + 1 WHERE name = $1")
 	var done sync.WaitGroup
 	done.Go(func() { _, err = store.Renew(ctx, renewalOf(claim)) })
 	waitBlocked(t, p, 1)
@@ -163,9 +164,17 @@ func TestAcquireSeesWhoCameFirst(t *testing.T) {
 // Those who poll a name that is held leave no trace: no dead row, no WAL.
 func TestRefusedAcquireWritesNothing(t *testing.T) {
 	t.Parallel()
+	for _, history := range []string{"true", "false"} {
+		for _, ttl := range []time.Duration{time.Minute, abstractions.Infinite} {
+			refusedWritesNothing(t, ttl, "history", history)
+		}
+	}
+}
+
+func refusedWritesNothing(t *testing.T, ttl time.Duration, parameters ...string) {
 	ctx, open := bounded(t), databases["postgres"](t)
-	p := open("history", "true")
-	_, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	p := open(parameters...)
+	_, err := p.Acquire(ctx, claimOf("n", ttl))
 	require.NoError(t, err)
 	b := p.driver.backend.(*postgres)
 	stamp := func() (text string) {
@@ -423,6 +432,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 		first, err := p.Acquire(ctx, claimOf("n", time.Minute))
 		require.NoError(t, err)
 		b := p.driver.backend.(*postgres)
+		b.db.native = false // so that the querier is asked
 		b.db.querier = &meanwhile{querier: b.db.querier, before: b.sql.write, something: func() {
 			require.NoError(t, others.Release(ctx, releaseOf(first)))
 			next, err = others.Acquire(ctx, claimOf("n", time.Minute))

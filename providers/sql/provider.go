@@ -3,6 +3,7 @@ package sqllease
 import (
 	"cmp"
 	"context"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -65,8 +66,9 @@ func (d *driver) As(target any) bool {
 func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
 func (d *driver) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	req.Metadata = maps.Clone(req.Metadata) // the change may outlive its caller
 	done, err := d.apply(ctx, op{
-		name: req.Name, acquire: &req,
+		name: req.Name, id: req.ID, acquire: &req,
 		rule: func(r *providerkit.Record) providerkit.Change { return r.Acquire(req) },
 	})
 	if err != nil {
@@ -81,7 +83,10 @@ func (d *driver) apply(ctx context.Context, op op) (applied, error) {
 		return applied{}, err
 	}
 	done, err := d.backend.apply(ctx, op)
-	return done, cmp.Or(err, done.Err)
+	if err = cmp.Or(err, done.Err); err == nil {
+		d.trimSome(ctx, 1)
+	}
+	return done, err
 }
 
 func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
@@ -91,6 +96,9 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 	results, err := d.backend.renew(ctx, []abstractions.RenewRequest{req}, true)
 	if err != nil {
 		return abstractions.Grant{}, err
+	}
+	if d.record.renewals {
+		d.trimSome(ctx, 1)
 	}
 	return results[0].Grant, results[0].Err
 }
@@ -102,12 +110,16 @@ func (d *driver) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 	if err := d.check(ctx); err != nil {
 		return nil, err
 	}
-	return d.backend.renew(ctx, reqs, false)
+	results, err := d.backend.renew(ctx, reqs, false)
+	if err == nil && d.record.renewals {
+		d.trimSome(ctx, len(reqs))
+	}
+	return results, err
 }
 
 func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	_, err := d.apply(ctx, op{
-		name: req.Name, release: &req,
+		name: req.Name, id: req.ID, release: &req,
 		rule: func(r *providerkit.Record) providerkit.Change { return r.Release(req) },
 	})
 	if err == nil {
@@ -131,7 +143,10 @@ func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (resu
 		result, c = r.Break(req)
 		return c
 	}})
-	return result, err
+	if err != nil { // the change may outlive its caller
+		return abstractions.BreakResult{}, err
+	}
+	return result, nil
 }
 
 func (d *driver) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {

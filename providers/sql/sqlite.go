@@ -7,6 +7,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 )
 
 // sqlite is the backend on an SQLite file. Every change is a transaction that
@@ -17,7 +18,21 @@ type sqlite struct {
 	tables *tables
 	record recording
 	clock  func() providerkit.HostTime
+	// Changes that come at the same time share a transaction, and its sync.
+	changes *batch.Batcher[*sqliteChange]
 }
+
+// sqliteChange is an op and what came of it.
+type sqliteChange struct {
+	op
+	ctx  context.Context // the caller's
+	done applied
+	err  error
+}
+
+func (c *sqliteChange) Repeatable() bool { return true }
+func (c *sqliteChange) Err() error       { return c.err }
+func (c *sqliteChange) Fail(err error)   { c.err = err }
 
 // maxTTL keeps deadlines within what both databases and Go can count.
 const maxTTL = 100 * 365 * 24 * time.Hour
@@ -35,17 +50,52 @@ var sqliteCapabilities = abstractions.Capabilities{
 
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
 
-func (s *sqlite) apply(ctx context.Context, op op) (done applied, err error) {
-	err = s.db.write(ctx, false, func(on querier) error {
-		done, err = s.change(ctx, on, op.name, s.clock(), op.rule)
-		return err
+func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
+	own, cancel := context.WithCancel(ctx) // none of the application's, for another goroutine
+	defer cancel()
+	c := &sqliteChange{op: op, ctx: own}
+	if err := s.changes.Do(ctx, c); err != nil {
+		return applied{}, err
+	}
+	return c.done, c.err
+}
+
+// applyMany makes changes one after the other, in one transaction, for those who still wait
+// for them. If they are refused each is made by itself: what stands in one's way is not the
+// others'.
+func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
+	ctx, cancel := timed(ctx)
+	defer cancel()
+	if len(all) == 1 {
+		ctx = all[0].ctx
+	}
+	left := make([]bool, len(all))
+	err := s.db.write(ctx, false, func(on querier) (err error) {
+		now := s.clock()
+		for i, c := range all {
+			if left[i] = c.ctx.Err() != nil; left[i] {
+				continue
+			}
+			if c.done, err = s.change(ctx, on, c.name, c.id, now, c.rule); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	return done, err
+	alone := err != nil && len(all) > 1 && s.class(err) != providerkit.Unknown && ctx.Err() == nil
+	for i, c := range all {
+		switch c.err = err; {
+		case alone:
+			s.applyMany(ctx, all[i:i+1])
+		case left[i]:
+			c.err = providerkit.MarkNotApplied(c.ctx.Err())
+		}
+	}
 }
 
 // change applies a rule, within a transaction.
-func (s *sqlite) change(ctx context.Context, on querier, name string, now providerkit.HostTime, rule func(*providerkit.Record) providerkit.Change) (applied, error) {
-	found, err := s.find(ctx, on, name, now)
+func (s *sqlite) change(ctx context.Context, on querier, name, id string, now providerkit.HostTime, rule func(*providerkit.Record) providerkit.Change) (applied, error) {
+	found, err := s.find(ctx, on, name, id, now)
 	if err != nil {
 		return applied{}, err
 	}
@@ -69,7 +119,7 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 	err := s.db.write(ctx, true, func(on querier) error {
 		now := s.clock()
 		for i, req := range reqs {
-			done, err := s.change(ctx, on, req.Name, now, func(r *providerkit.Record) providerkit.Change { return r.Renew(req) })
+			done, err := s.change(ctx, on, req.Name, req.ID, now, func(r *providerkit.Record) providerkit.Change { return r.Renew(req) })
 			if err != nil {
 				return err
 			}
@@ -86,11 +136,11 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 	return results, nil
 }
 
-func (s *sqlite) find(ctx context.Context, on querier, name string, now providerkit.HostTime) (sqliteRow, error) {
+func (s *sqlite) find(ctx context.Context, on querier, name, id string, now providerkit.HostTime) (sqliteRow, error) {
 	var r sqliteRow
 	r.Name = name
 	err := query(ctx, on, s.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
-	r.settle(now)
+	r.settle(now, id)
 	return r, err
 }
 
@@ -99,15 +149,11 @@ func (s *sqlite) note(ctx context.Context, on querier, name string, e abstractio
 	if e.Kind == "" || !s.record.changes || e.Kind == abstractions.HistoryRenewed && !s.record.renewals {
 		return nil
 	}
-	err := run(ctx, on, s.sql.note, name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason)
-	if limit := s.record.trim(1); err == nil && limit > 0 {
-		_, err = s.trim(ctx, on, limit)
-	}
-	return err
+	return run(ctx, on, s.sql.note, name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason)
 }
 
 func (s *sqlite) read(ctx context.Context, name string) (providerkit.Record, error) {
-	r, err := s.find(ctx, s.db, name, s.clock())
+	r, err := s.find(ctx, s.db, name, "", s.clock())
 	return r.Record, err
 }
 
@@ -116,14 +162,18 @@ func (s *sqlite) query(ctx context.Context, statement string, args []any, each f
 	return query(ctx, s.db, statement, args, each)
 }
 
-func (s *sqlite) close() error { return s.db.close() }
+func (s *sqlite) close() error {
+	s.changes.Close()
+	return s.db.close()
+}
 
 // sqliteRow is a row as it is stored.
 type sqliteRow struct {
 	row
-	ends            providerkit.HostDeadline
-	ttl, acquired   *int64
-	metadata, ended string
+	ends          providerkit.HostDeadline
+	ttl, acquired *int64
+	metadata      string
+	ended         []byte
 }
 
 // columns are those of sqliteColumns, in order.
@@ -135,8 +185,8 @@ func (r *sqliteRow) columns() []any {
 }
 
 // settle completes the record with what depends on the clocks.
-func (r *sqliteRow) settle(now providerkit.HostTime) {
-	r.row.settle(r.ttl, r.acquired, r.metadata, r.ended)
+func (r *sqliteRow) settle(now providerkit.HostTime, id string) {
+	r.row.settle(r.ttl, r.acquired, r.metadata, r.ended, id)
 	r.Now = now.Wall.UTC()
 	if r.ID != "" {
 		r.Unsettled = r.ends.OtherBoot(now)
@@ -156,6 +206,6 @@ func (r *sqliteRow) values() []any {
 	}
 	return []any{
 		r.Name, r.version, r.Token, r.ID, r.Owner, ttlColumn(&r.Record), encodeMetadata(r.Metadata), acquired, r.ends.Wall, r.ends.Boot, r.ends.SinceBoot,
-		r.Breaking, r.BrokenBy, r.BreakReason, r.Ended.String(),
+		r.Breaking, r.BrokenBy, r.BreakReason, encodeEnded(r.Ended),
 	}
 }

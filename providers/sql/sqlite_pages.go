@@ -26,7 +26,7 @@ func (s *sqlite) list(ctx context.Context, req abstractions.ListRequest, limit i
 // sqliteNamed scans a row that begins with the name.
 func sqliteNamed(scan scan, now providerkit.HostTime) (r sqliteRow, err error) {
 	err = scan(append([]any{&r.Name}, r.columns()...)...)
-	r.settle(now)
+	r.settle(now, "")
 	return r, err
 }
 
@@ -74,18 +74,11 @@ func (s *sqlite) sweepPage(ctx context.Context, on querier, after string, limit 
 
 func (s *sqlite) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
 	err = s.db.write(ctx, false, func(on querier) error {
-		deleted, err = s.trim(ctx, on, limit)
-		return err
-	})
-	return deleted, err
-}
-
-// trim deletes entries of the history that are too old, within a transaction.
-func (s *sqlite) trim(ctx context.Context, on querier, limit int) (deleted int, err error) {
-	before := s.clock().Wall.Add(-s.record.retention).UnixMicro()
-	err = query(ctx, on, s.sql.trim, []any{limit, before}, func(scan) error {
-		deleted++
-		return nil
+		before := s.clock().Wall.Add(-s.record.retention).UnixMicro()
+		return query(ctx, on, s.sql.trim, []any{limit, before}, func(scan) error {
+			deleted++
+			return nil
+		})
 	})
 	return deleted, err
 }

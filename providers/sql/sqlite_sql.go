@@ -64,7 +64,7 @@ const sqliteSchema = `CREATE TABLE {{lease}} (
 	breaking     INTEGER NOT NULL,
 	broken_by    TEXT NOT NULL,
 	break_reason TEXT NOT NULL,
-	ended        TEXT NOT NULL
+	ended        BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE {{history}} (
 	seq    INTEGER PRIMARY KEY AUTOINCREMENT,

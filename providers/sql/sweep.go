@@ -58,6 +58,14 @@ func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, nex
 	return forgotten, next, err
 }
 
+// trimSome is called by every change, and deletes with some of them, at random, what is
+// too old of the history.
+func (d *driver) trimSome(ctx context.Context, changes int) {
+	if limit := d.record.trim(changes, d.random); limit > 0 {
+		_, _ = d.backend.sweepHistory(ctx, limit)
+	}
+}
+
 // sweepSome is called by every release, and sweeps with some of them, at random:
 // processes that release once and end take part too. No trust runs while it waits.
 // Its error is dropped; a later share may succeed.

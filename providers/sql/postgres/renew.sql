@@ -27,7 +27,7 @@ WITH request AS MATERIALIZED (
 	INSERT INTO {{history}} (name, at, kind, id, owner, token)
 	SELECT old.name, old.now, 'renewed', old.id, old.owner, old.token
 	FROM updated AS u JOIN old USING (n) WHERE $2::boolean
-), {{trim:$3}}
+)
 SELECT r.n, u.n IS NOT NULL AS renewed, o.n IS NOT NULL OR present.name IS NULL AS known, {{micros:coalesce(o.now, {{now}})}}, {{row:o}}
 FROM request AS r
 LEFT JOIN old AS o ON o.n = r.n

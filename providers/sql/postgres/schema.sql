@@ -11,8 +11,8 @@ CREATE TABLE {{lease}} (
 	breaking     boolean NOT NULL,
 	broken_by    text NOT NULL,
 	break_reason text NOT NULL,
-	ended        text NOT NULL,
-	version      bigint NOT NULL
+	version      bigint NOT NULL,
+	ended        bytea NOT NULL
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE {{lease}} IS 'Leases, one row per name, kept after release: see github.com/distributedleasing/leasing/providers/sql. Held while id is not empty and expires_at is in the future or NULL.';
 CREATE TABLE {{history}} (

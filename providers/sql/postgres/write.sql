@@ -20,7 +20,7 @@ WITH locked AS MATERIALIZED (
 		breaking = $10::boolean,
 		broken_by = $11::text,
 		break_reason = $12::text,
-		ended = $13::text,
+		ended = $13::bytea,
 		version = greatest(old.version + 1, {{micros:old.now}})
 	FROM old WHERE l.name = old.name
 	RETURNING old.now, l.token, l.acquired_at, l.expires_at
@@ -31,7 +31,7 @@ WITH locked AS MATERIALIZED (
 	SELECT $1::text, CASE WHEN $3::boolean THEN {{micros:now}} ELSE 0 END, $4::text, $5::text, $6::bigint, $7::text::jsonb,
 		CASE WHEN $3::boolean THEN now END,
 		CASE WHEN $8::boolean THEN now + {{span:$9::bigint}} END,
-		$10::boolean, $11::text, $12::text, $13::text, {{micros:now}}
+		$10::boolean, $11::text, $12::text, $13::bytea, {{micros:now}}
 	FROM fresh
 	ON CONFLICT (name) DO NOTHING
 	RETURNING l.token, l.acquired_at, l.expires_at
@@ -48,7 +48,7 @@ WITH locked AS MATERIALIZED (
 		SELECT 2, $1::text, w.now, $15::text, $16::text, $17::text, w.token, $18::text, $19::text
 		FROM written AS w WHERE $15::text <> ''
 	) AS e ORDER BY n
-), {{trim:$20}}, woken AS MATERIALIZED (
-	SELECT pg_catalog.pg_notify($21::text, $22::text) FROM written WHERE $21::text <> ''
+), woken AS MATERIALIZED (
+	SELECT pg_catalog.pg_notify($20::text, $21::text) FROM written WHERE $20::text <> ''
 )
 SELECT {{micros:now}}, token, {{micros:acquired_at}}, {{micros:expires_at}}, (SELECT pg_catalog.count(*) FROM woken) FROM written

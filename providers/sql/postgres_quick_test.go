@@ -1,0 +1,192 @@
+package sqllease
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// acquiresOf are quick acquires with IDs of their own.
+func acquiresOf(names ...string) (all []*quick) {
+	for _, name := range names {
+		id, ttl := abstractions.NewID(), time.Minute
+		all = append(all, &quick{Name: name, ID: id, Hash: hex.EncodeToString(hashOf(id)), Owner: "o", TTL: micros(ttl), Metadata: []byte(`{"k":"v"}`), ctx: context.Background()})
+	}
+	return all
+}
+
+// withDeadline is what a batch is sent with.
+func withDeadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func undecided(t *testing.T, q *quick, why string) {
+	t.Helper()
+	require.NoError(t, q.err, why)
+	require.False(t, q.done, why)
+}
+
+// In a batch each claim has its own answer, and none waits for what stands in another's way.
+func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p := open()
+	b := p.driver.backend.(*postgres)
+	for _, name := range []string{"held", "locked", "free", "ended"} {
+		claim, err := p.Acquire(ctx, claimOf(name, time.Minute))
+		require.NoError(t, err)
+		if name != "held" {
+			require.NoError(t, p.Release(ctx, releaseOf(claim)))
+		}
+	}
+	out, err := p.Acquire(ctx, claimOf("out", time.Hour))
+	require.NoError(t, err)
+	setBack(ctx, t, p, "out", 2*time.Hour)
+	all := acquiresOf("new", "held", "ended", "out", "locked", "free", "twice", "twice")
+	fresh, held, ended, ranOut, locked, free, one, other := all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7]
+	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "ended", ID: ended.ID}))
+	unlock := lockRow(t, p, "locked", justLock)
+	b.acquireMany(withDeadline(t), all)
+	unlock()
+	undecided(t, held, "somebody has it")
+	undecided(t, ended, "its release came first")
+	undecided(t, locked, "somebody has the row")
+	require.True(t, one.done != other.done, "one of two")
+	for _, q := range []*quick{fresh, ranOut, free} {
+		require.NoError(t, q.err)
+		require.True(t, q.done, q.Name)
+		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: q.Name})
+		require.NoError(t, err)
+		require.Equal(t, q.ID, record.ID)
+		require.Equal(t, q.token, record.Token)
+		require.Equal(t, q.now, record.AcquiredAt.UnixMicro())
+		require.Equal(t, q.now+*q.TTL, record.ExpiresAt.UnixMicro())
+		require.Equal(t, map[string]string{"k": "v"}, record.Metadata)
+		require.GreaterOrEqual(t, q.token, q.now)
+	}
+	require.Greater(t, ranOut.token, out.Token)
+
+	// Who is undecided goes on alone.
+	for q, want := range map[*quick]error{held: abstractions.ErrHeld, ended: abstractions.ErrReleased, locked: nil} {
+		_, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: q.Name, ID: q.ID, Owner: "o", TTL: time.Minute})
+		require.ErrorIs(t, err, want, q.Name)
+	}
+
+	releases := []*quick{
+		{Name: "free", ID: free.ID, Hash: free.Hash}, {Name: "held", ID: free.ID, Hash: free.Hash},
+		{Name: "new", ID: fresh.ID, Hash: fresh.Hash}, {Name: "never", ID: free.ID, Hash: free.Hash},
+	}
+	unlock = lockRow(t, p, "new", justLock)
+	b.releaseMany(withDeadline(t), releases)
+	unlock()
+	for _, q := range releases {
+		require.NoError(t, q.err)
+		require.Equal(t, q.Name == "free", q.done, q.Name)
+	}
+	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "free"})
+	require.NoError(t, err)
+	require.False(t, record.Held)
+}
+
+// A batch that the server refuses says nothing of any of them.
+func TestRefusedBatchLeavesEachToItself(t *testing.T) {
+	t.Parallel()
+	open := databases["postgres"](t)
+	p := open()
+	b := p.driver.backend.(*postgres)
+	in := b.tables.schema
+	execPostgres(t, "CREATE FUNCTION "+in+`.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN IF NEW.name = 'bad' THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$`,
+		"CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON "+in+".lease FOR EACH ROW EXECUTE FUNCTION "+in+".refuse()")
+	all := acquiresOf("good", "bad", "better")
+	b.acquireMany(withDeadline(t), all)
+	for _, q := range all {
+		undecided(t, q, q.Name)
+	}
+	_, err := p.Acquire(bounded(t), claimOf("bad", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
+	alone := acquiresOf("bad")
+	b.acquireMany(withDeadline(t), alone)
+	require.ErrorContains(t, alone[0].err, "40001")
+	alone = acquiresOf("good")
+	b.acquireMany(withDeadline(t), alone)
+	require.True(t, alone[0].done)
+}
+
+// What the statements remember of ended IDs is what the rule remembers.
+func TestStatementsRememberWhatTheRuleRemembers(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	for how, p := range map[string]*Provider{"alone": open(), "together": open("pool_max_conns", "1")} {
+		b := p.driver.backend.(*postgres)
+		require.Equal(t, how == "alone", b.sql.release != "")
+		for _, ages := range [][2]int{{0, 0}, {3, 0}, {7, 0}, {8, 0}, {9, 0}, {3, 70}, {7, 70}, {8, 70}, {30, 70}, {70, 70}, {8, 3}, {40, 35}, {63, 0}, {64, 0}, {64, 20}, {64, 60}} {
+			n, old := ages[0], ages[1]
+			name := fmt.Sprintf("%s/%d/%d", how, n, old)
+			claim, err := p.Acquire(ctx, claimOf(name, time.Minute))
+			require.NoError(t, err)
+			now := serverTime(t, claim)
+			var before providerkit.Ended
+			for i := range n { // the oldest first; so many of them for longer than a minute
+				at := now.Unix()
+				if i < old {
+					at -= 100
+				}
+				before = append(before, providerkit.EndedID{ID: fmt.Sprintf("id-%d", i), Broken: i%3 == 0, At: at})
+			}
+			execute(ctx, t, b, "UPDATE {lease} SET ended = $2, version = version + 1 WHERE name = $1", name, encodeEnded(before))
+			require.NoError(t, p.Release(ctx, releaseOf(claim)))
+			r, err := b.find(ctx, name, claim.ID)
+			require.NoError(t, err)
+			want := decodeEnded(encodeEnded(before.Add(claim.ID, false, now)), claim.ID)
+			require.Len(t, r.Ended, len(want), name)
+			last := len(want) - 1
+			require.Equal(t, want[:last], r.Ended[:last])
+			require.Equal(t, claim.ID, r.Ended[last].ID)
+			require.False(t, r.Ended[last].Broken)
+			require.InDelta(t, want[last].At, r.Ended[last].At, 20)
+		}
+	}
+}
+
+// Batches of several processes that want the same names in any order don't stop each other.
+func TestBatchesOfTheSameNamesMeetNoDeadlock(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	var mu sync.Mutex
+	tokens := map[string]map[int64]bool{}
+	var all sync.WaitGroup
+	for _, p := range []*Provider{open(), open(), open("history", "true")} {
+		for worker := range 12 {
+			all.Go(func() {
+				for i := range 25 {
+					name := fmt.Sprintf("n%d", (worker*i+i)%10)
+					claim, err := p.Acquire(ctx, claimOf(name, time.Minute))
+					if err != nil {
+						assert.ErrorIs(t, err, abstractions.ErrHeld)
+						continue
+					}
+					mu.Lock()
+					if tokens[name] == nil {
+						tokens[name] = map[int64]bool{}
+					}
+					assert.False(t, tokens[name][claim.Token], "a token twice")
+					tokens[name][claim.Token] = true
+					mu.Unlock()
+					assert.NoError(t, p.Release(ctx, releaseOf(claim)))
+				}
+			})
+		}
+	}
+	all.Wait()
+}
