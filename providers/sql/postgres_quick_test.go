@@ -75,6 +75,10 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 		require.GreaterOrEqual(t, q.token, q.now)
 	}
 	require.Greater(t, ranOut.token, out.Token)
+	var transactions int
+	statement := inTables(b.tables.schema+"."+b.tables.table, "SELECT count(DISTINCT xmin::text) FROM {lease} WHERE name IN ('new', 'out', 'free')")
+	require.NoError(t, query(ctx, b.db, statement, nil, func(scan scan) error { return scan(&transactions) }))
+	require.Equal(t, 1, transactions, "they share a commit")
 
 	// Who is undecided goes on alone.
 	for q, want := range map[*quick]error{held: abstractions.ErrHeld, ended: abstractions.ErrReleased, locked: nil} {
@@ -189,4 +193,29 @@ func TestBatchesOfTheSameNamesMeetNoDeadlock(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+// A lone statement that waits for a row ends when its caller leaves: it has a connection of
+// the pool, and might take the name much later.
+func TestTrap_T33_StatementEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	ctx, open := bounded(t), databases["postgres"](t)
+	p := open()
+	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	defer lockRow(t, p, "n", justLock)()
+	caller, leave := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { require.ErrorIs(t, p.Release(caller, releaseOf(claim)), context.Canceled) })
+	waitBlocked(t, p, 1)
+	leave()
+	done.Wait()
+	conn := connectPostgres(t)
+	defer conn.Close(ctx)
+	require.Eventually(t, func() (ended bool) {
+		err := conn.QueryRow(ctx, "SELECT count(*) = 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()",
+			p.driver.tables.schema).Scan(&ended)
+		require.NoError(t, err)
+		return ended
+	}, 20*time.Second, 5*time.Millisecond)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -167,4 +168,45 @@ func TestLargeBatch(t *testing.T) {
 			require.NoError(t, result.Err)
 		}
 	})
+}
+
+// Of those that share a transaction, one that is refused takes nobody along.
+func TestTrap_T66_EachOfASharedTransactionIsDecidedByItself(t *testing.T) {
+	p := databases["sqlite"](t)()
+	held, err := p.Acquire(bounded(t), claimOf("held", time.Minute))
+	require.NoError(t, err)
+	require.NoError(t, rawSqlite(t, p, `CREATE TRIGGER refuse BEFORE INSERT ON lease WHEN NEW.name = 'bad' BEGIN SELECT RAISE(ABORT, 'no'); END`).Close())
+	s := p.driver.backend.(*sqlite)
+	gone, leave := context.WithCancel(bounded(t))
+	leave()
+	changes := map[string]*sqliteChange{}
+	acquires := func(names ...string) (all []*sqliteChange) {
+		for _, name := range names {
+			req := claimOf(name, time.Minute)
+			rule := func(r *providerkit.Record) providerkit.Change { return r.Acquire(req) }
+			changes[name] = &sqliteChange{op: op{name: name, id: req.ID, rule: rule}, ctx: bounded(t)}
+			all = append(all, changes[name])
+		}
+		return all
+	}
+	all := acquires("good", "held", "gone", "better")
+	changes["gone"].ctx = gone
+	s.applyMany(withDeadline(t), all)
+	require.NoError(t, changes["good"].err)
+	require.NoError(t, changes["better"].err)
+	require.Equal(t, changes["good"].done.after.AcquiredAt, changes["better"].done.after.AcquiredAt, "one transaction")
+	require.NoError(t, changes["held"].err)
+	require.ErrorIs(t, changes["held"].done.Err, abstractions.ErrHeld)
+	require.True(t, abstractions.NotApplied(changes["gone"].err))
+
+	s.applyMany(withDeadline(t), acquires("fine", "bad", "finer"))
+	require.Error(t, changes["bad"].err)
+	require.NoError(t, changes["fine"].err)
+	require.NoError(t, changes["finer"].err)
+	for name, want := range map[string]bool{"good": true, "better": true, "gone": false, "fine": true, "bad": false, "finer": true} {
+		record, err := p.Inspect(bounded(t), abstractions.InspectRequest{Name: name})
+		require.NoError(t, err)
+		require.Equal(t, want, record.Held, name)
+	}
+	require.NoError(t, p.Release(bounded(t), releaseOf(held)))
 }
