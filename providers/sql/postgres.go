@@ -53,33 +53,23 @@ func (p *postgres) query(ctx context.Context, statement string, args []any, each
 // condition that the row's version is still the same; if not it begins again.
 // Who loses that race lost it to a change that was made.
 func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
-	found, done, err := p.shortcut(ctx, op)
-	if err != nil || done.after.Name != "" {
-		return done, err
-	}
-	for {
-		done := applied{after: found.Record}
-		done.Change = op.rule(&done.after)
-		if !done.Write {
-			return done, nil
-		}
-		written, err := p.write(ctx, &done, &found)
-		if written || err != nil {
-			return done, err
-		}
+	done, err := p.quickly(ctx, op)
+	for err == nil && done.after.Name == "" {
+		var found row
 		if found, err = p.find(ctx, op.name, op.id); err != nil {
-			return applied{}, err
+			break
+		}
+		next := applied{after: found.Record}
+		next.Change = op.rule(&next.after)
+		written := !next.Write
+		if !written {
+			written, err = p.write(ctx, &next, &found)
+		}
+		if written {
+			done = next
 		}
 	}
-}
-
-// shortcut answers the commonest acquires and releases. Otherwise it returns the row to
-// begin with, and nothing done.
-func (p *postgres) shortcut(ctx context.Context, op op) (found row, done applied, err error) {
-	if done, err = p.together(ctx, op); err == nil && done.after.Name == "" {
-		found, err = p.find(ctx, op.name, op.id)
-	}
-	return found, done, err
+	return done, err
 }
 
 func (p *postgres) find(ctx context.Context, name, id string) (row, error) {

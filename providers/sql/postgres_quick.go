@@ -3,7 +3,6 @@ package sqllease
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"time"
@@ -17,14 +16,14 @@ import (
 // does what is to be done or nothing, and never waits for a row that others have locked
 // unless it is alone.
 type quick struct {
-	N        int             `json:"n"`
-	Name     string          `json:"name"`
-	ID       string          `json:"id"`
-	Hash     string          `json:"hash"`
-	Owner    string          `json:"owner,omitempty"`
-	TTL      *int64          `json:"ttl_us,omitempty"`
-	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Payload  string          `json:"payload,omitempty"`
+	N        int    `json:"n"`
+	Name     string `json:"name"`
+	ID       string `json:"id"`
+	Hash     []byte `json:"hash"` // in base64
+	Owner    string `json:"owner"`
+	TTL      *int64 `json:"ttl_us,omitempty"`
+	Metadata string `json:"metadata,omitempty"` // JSON in a text
+	Payload  string `json:"payload,omitempty"`
 
 	ctx        context.Context // the caller's
 	done       bool            // else it is for the rule to answer, unless there is an error
@@ -36,15 +35,15 @@ func (q *quick) Repeatable() bool { return true }
 func (q *quick) Err() error       { return q.err }
 func (q *quick) Fail(err error)   { q.err = err }
 
-// together does what can be done in company. It returns nothing done if the rule has to
-// decide.
-func (p *postgres) together(ctx context.Context, op op) (applied, error) {
-	q := &quick{Name: op.name, ID: op.id, Hash: hex.EncodeToString(hashOf(op.id))}
+// quickly does an acquire that nobody is in the way of, or a release by the holder. It
+// returns nothing done if the rule has to decide.
+func (p *postgres) quickly(ctx context.Context, op op) (applied, error) {
+	q := &quick{Name: op.name, ID: op.id, Hash: hashOf(op.id)}
 	with := p.releases
 	switch {
 	case op.acquire != nil:
 		with = p.acquires
-		q.Owner, q.TTL, q.Metadata = op.acquire.Owner, micros(op.acquire.TTL), json.RawMessage(encodeMetadata(op.acquire.Metadata))
+		q.Owner, q.TTL, q.Metadata = op.acquire.Owner, micros(op.acquire.TTL), encodeMetadata(op.acquire.Metadata)
 	case op.release != nil:
 		_, q.Payload = p.wake.address(op.name)
 	default:
@@ -71,62 +70,29 @@ func (p *postgres) together(ctx context.Context, op op) (applied, error) {
 }
 
 func (p *postgres) acquireMany(ctx context.Context, all []*quick) {
-	if q := all[0]; len(all) == 1 && p.sql.acquire != "" {
-		hash, _ := hex.DecodeString(q.Hash)
-		p.alone(q, p.sql.acquire, q.Name, q.ID, q.Owner, q.TTL, string(q.Metadata), hash)
-		return
-	}
-	p.many(ctx, all, p.sql.acquires)
+	q := all[0]
+	p.send(ctx, all, p.sql.acquires, p.sql.acquire, q.Name, q.ID, q.Owner, q.TTL, q.Metadata, q.Hash)
 }
 
 func (p *postgres) releaseMany(ctx context.Context, all []*quick) {
-	if q := all[0]; len(all) == 1 && p.sql.release != "" {
-		hash, _ := hex.DecodeString(q.Hash)
-		args := []any{q.Name, q.ID, hash}
-		if p.wake != nil {
-			args = append(args, q.Payload)
-		}
-		p.alone(q, p.sql.release, args...)
+	q := all[0]
+	p.send(ctx, all, p.sql.releases, p.sql.release, q.Name, q.ID, q.Hash, q.Payload)
+}
+
+// send runs the statement of one, with its parameters, or that of many. A lone one ends when
+// its caller leaves: it may wait for a row.
+func (p *postgres) send(ctx context.Context, all []*quick, many, one string, args ...any) {
+	if q := all[0]; len(all) == 1 && one != "" {
+		q.err = p.query(q.ctx, one, args, func(scan scan) error {
+			q.done = true
+			return scan(&q.token, &q.now)
+		})
 		return
 	}
-	p.many(ctx, all, p.sql.releases)
-}
-
-// alone runs the statement of one, which ends when its caller leaves: it may wait for a row.
-func (p *postgres) alone(q *quick, statement string, args ...any) {
-	q.err = p.query(q.ctx, statement, args, func(scan scan) error {
-		q.done = true
-		return scan(p.columns(statement == p.sql.release, &q.token, &q.now)...)
-	})
-}
-
-// timed is a batch's context with a timer: pgx wants to be told of its deadline.
-func timed(ctx context.Context) (context.Context, context.CancelFunc) {
-	by, _ := ctx.Deadline()
-	return context.WithDeadline(context.WithoutCancel(ctx), by)
-}
-
-// many runs the statement of many. If it is refused, each goes on by itself: what
-// stands in one's way is not the others'.
-func (p *postgres) many(ctx context.Context, all []*quick, statement string) {
 	ctx, cancel := timed(ctx)
 	defer cancel()
-	slices.SortFunc(all, byName)
-	each := slices.CompactFunc(slices.Clone(all), func(a, b *quick) bool { return a.Name == b.Name })
-	for n, q := range each {
-		q.N = n
-	}
-	list, err := json.Marshal(each)
-	if err == nil {
-		err = p.query(ctx, statement, []any{string(list)}, func(scan scan) error {
-			var did quick
-			err := scan(p.columns(statement == p.sql.releases, &did.Name, &did.token, &did.now)...)
-			if at, found := slices.BinarySearchFunc(each, &did, byName); found {
-				each[at].done, each[at].token, each[at].now = true, did.token, did.now
-			}
-			return err
-		})
-	}
+	// If it is refused, each goes on by itself: what stands in one's way is not the others'.
+	err := p.together(ctx, all, many)
 	if err == nil || len(all) > 1 && p.class(err) == providerkit.Refused && ctx.Err() == nil {
 		return
 	}
@@ -135,12 +101,31 @@ func (p *postgres) many(ctx context.Context, all []*quick, statement string) {
 	}
 }
 
-// columns are those of an answer. That of a release has the result of its notification.
-func (p *postgres) columns(released bool, dest ...any) []any {
-	if released && p.wake != nil {
-		dest = append(dest, new(any))
+// timed is a batch's context with a timer: drivers want to be told of its deadline.
+func timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	by, _ := ctx.Deadline()
+	return context.WithDeadline(context.WithoutCancel(ctx), by)
+}
+
+func (p *postgres) together(ctx context.Context, all []*quick, statement string) error {
+	slices.SortFunc(all, byName)
+	each := slices.CompactFunc(slices.Clone(all), func(a, b *quick) bool { return a.Name == b.Name })
+	for n, q := range each {
+		q.N = n
 	}
-	return dest
+	list, err := json.Marshal(each)
+	if err != nil {
+		return err
+	}
+	var did quick
+	columns := []any{&did.Name, &did.token, &did.now}
+	return p.query(ctx, statement, []any{string(list)}, func(scan scan) error {
+		err := scan(columns...)
+		if at, found := slices.BinarySearchFunc(each, &did, byName); found {
+			each[at].done, each[at].token, each[at].now = true, did.token, did.now
+		}
+		return err
+	})
 }
 
 func byName(a, b *quick) int { return cmp.Compare(a.Name, b.Name) }

@@ -2,7 +2,6 @@ package sqllease
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"sync"
 	"testing"
@@ -18,7 +17,7 @@ import (
 func acquiresOf(names ...string) (all []*quick) {
 	for _, name := range names {
 		id, ttl := abstractions.NewID(), time.Minute
-		all = append(all, &quick{Name: name, ID: id, Hash: hex.EncodeToString(hashOf(id)), Owner: "o", TTL: micros(ttl), Metadata: []byte(`{"k":"v"}`), ctx: context.Background()})
+		all = append(all, &quick{Name: name, ID: id, Hash: hashOf(id), TTL: micros(ttl), Metadata: `{"k":"v"}`, ctx: context.Background()})
 	}
 	return all
 }

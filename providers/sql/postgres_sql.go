@@ -43,15 +43,14 @@ func newPostgresSQL(o Options, waits bool, channel string) (postgresSQL, tables)
 		"ended_bytes":   strconv.Itoa(endedBytes),
 		"most":          strconv.Itoa(batch.MaxOperations - 1),
 		"lock":          "FOR UPDATE OF l",
-		"channel":       "'" + channel + "'",
 		"if_history":    "",
-		"if_wakeups":    "",
+		"notified":      "(? IS NULL)::int::bigint", // a number, for its effect
 	}
 	if o.History {
 		holes["if_history"] = "?"
 	}
 	if channel != "" {
-		holes["if_wakeups"] = "?"
+		holes["notified"] = "(pg_catalog.pg_notify('" + channel + "', ?) IS NULL)::int::bigint"
 	}
 	if !waits {
 		holes["lock"] += " NOWAIT"

@@ -5,4 +5,4 @@ UPDATE {{lease}} AS l SET
 	ended = {{ended:$3::bytea}}, version = greatest(l.version + 1, c.us)
 FROM {{instant:}} AS c
 WHERE l.name = $1::text AND l.id = $2::text AND NOT l.breaking
-RETURNING l.token, 0::bigint{{if_wakeups:, pg_catalog.pg_notify({{channel}}, $4::text)}}
+RETURNING l.token, {{notified:$4::text}}

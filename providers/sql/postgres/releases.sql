@@ -8,7 +8,7 @@ WITH {{request:id text, hash text, payload text}}, locked AS MATERIALIZED (
 ), {{clock}}, updated AS (
 	UPDATE {{lease}} AS l SET
 		id = '', owner = '', ttl_us = NULL, metadata = '{}', acquired_at = NULL, expires_at = NULL,
-		ended = {{ended:pg_catalog.decode(old.hash, 'hex')}}, version = greatest(l.version + 1, c.us)
+		ended = {{ended:pg_catalog.decode(old.hash, 'base64')}}, version = greatest(l.version + 1, c.us)
 	FROM locked AS old, c WHERE l.name = old.name
 	RETURNING l.name, l.token, old.payload
 ){{if_history:, noted AS (
@@ -16,4 +16,4 @@ WITH {{request:id text, hash text, payload text}}, locked AS MATERIALIZED (
 	SELECT old.name, least(old.expires_at, c.now), CASE WHEN old.expires_at <= c.now THEN 'expired' ELSE 'released' END, old.id, old.owner, old.token
 	FROM locked AS old, c
 )}}
-SELECT u.name, u.token, 0::bigint{{if_wakeups:, pg_catalog.pg_notify({{channel}}, u.payload)}} FROM updated AS u
+SELECT u.name, u.token, {{notified:u.payload}} FROM updated AS u
