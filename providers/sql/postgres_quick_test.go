@@ -51,6 +51,8 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	out, err := p.Acquire(ctx, claimOf("out", time.Hour))
 	require.NoError(t, err)
 	setBack(ctx, t, p, "out", 2*time.Hour)
+	future := time.Now().Add(time.Hour).UnixMicro() // a clock has gone back since
+	execute(ctx, t, b, "UPDATE {lease} SET token = $2, version = version + 1 WHERE name = $1", "free", future)
 	all := acquiresOf("new", "held", "ended", "out", "locked", "free", "twice", "twice")
 	fresh, held, ended, ranOut, locked, free, one, other := all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7]
 	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "ended", ID: ended.ID}))
@@ -74,6 +76,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 		require.GreaterOrEqual(t, q.token, q.now)
 	}
 	require.Greater(t, ranOut.token, out.Token)
+	require.Equal(t, future+1, free.token)
 	var transactions int
 	statement := inTables(b.tables.schema+"."+b.tables.table, "SELECT count(DISTINCT xmin::text) FROM {lease} WHERE name IN ('new', 'out', 'free')")
 	require.NoError(t, query(ctx, b.db, statement, nil, func(scan scan) error { return scan(&transactions) }))
