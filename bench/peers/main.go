@@ -65,7 +65,7 @@ func parentMain(ctx context.Context, args []string, size size, out, side io.Writ
 			fmt.Fprintln(side, "peers:", err)
 			return 1
 		}
-		defer os.RemoveAll(p.url)
+		defer func() { _ = os.RemoveAll(p.url) }()
 	}
 	start := time.Now()
 	version, err := p.serverVersion(ctx)

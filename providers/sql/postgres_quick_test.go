@@ -62,7 +62,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	undecided(t, held, "somebody has it")
 	undecided(t, ended, "its release came first")
 	undecided(t, locked, "somebody has the row")
-	require.True(t, one.done != other.done, "one of two")
+	require.NotEqual(t, one.done, other.done, "one of two")
 	for _, q := range []*quick{fresh, ranOut, free} {
 		require.NoError(t, q.err)
 		require.True(t, q.done, q.Name)

@@ -47,9 +47,8 @@ func (sqliteStore) Version(ctx context.Context) (version string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer db.Close()
 	err = db.QueryRowContext(ctx, "SELECT 'SQLite ' || sqlite_version()").Scan(&version)
-	return version, err
+	return version, errors.Join(err, db.Close())
 }
 
 func (sqliteStore) CPU(context.Context) (time.Duration, error) { return 0, nil }
@@ -128,11 +127,10 @@ func (l flockLocker) lock(how int) (Lock, error) {
 		return nil, err
 	}
 	if err := syscall.Flock(int(file.Fd()), how); err != nil {
-		file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, ErrTaken
+			err = ErrTaken
 		}
-		return nil, err
+		return nil, errors.Join(err, file.Close())
 	}
 	return flockLock{file}, nil
 }
