@@ -39,10 +39,10 @@ func (q *quick) Fail(err error)   { q.err = err }
 // returns nothing done if the rule has to decide.
 func (p *postgres) quickly(ctx context.Context, op op) (applied, error) {
 	q := &quick{Name: op.name, ID: op.id, Hash: hashOf(op.id)}
-	with := p.releases
+	with, send := p.releases, p.releaseMany
 	switch {
 	case op.acquire != nil:
-		with = p.acquires
+		with, send = p.acquires, p.acquireMany
 		q.Owner, q.TTL, q.Metadata = op.acquire.Owner, micros(op.acquire.TTL), encodeMetadata(op.acquire.Metadata)
 	case op.release != nil:
 		_, q.Payload = p.wake.address(op.name)
@@ -52,7 +52,10 @@ func (p *postgres) quickly(ctx context.Context, op op) (applied, error) {
 	var cancel context.CancelFunc
 	q.ctx, cancel = context.WithCancel(ctx) // none of the application's, for another goroutine
 	defer cancel()
-	if err := with.Do(ctx, q); err != nil {
+	defer p.callers.Add(-1)
+	if p.callers.Add(1) == 1 { // alone: without another goroutine
+		send(q.ctx, []*quick{q})
+	} else if err := with.Do(ctx, q); err != nil {
 		return applied{}, err
 	}
 	if q.err != nil || !q.done {

@@ -3,6 +3,7 @@ package sqllease
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -20,6 +21,7 @@ type sqlite struct {
 	clock  func() providerkit.HostTime
 	// Changes that come at the same time share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
+	callers atomic.Int32
 }
 
 // sqliteChange is an op and what came of it.
@@ -54,7 +56,10 @@ func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
 	own, cancel := context.WithCancel(ctx) // none of the application's, for another goroutine
 	defer cancel()
 	c := &sqliteChange{op: op, ctx: own}
-	if err := s.changes.Do(ctx, c); err != nil {
+	defer s.callers.Add(-1)
+	if s.callers.Add(1) == 1 { // alone: without another goroutine
+		s.applyMany(own, []*sqliteChange{c})
+	} else if err := s.changes.Do(ctx, c); err != nil {
 		return applied{}, err
 	}
 	return c.done, c.err
