@@ -82,7 +82,7 @@ func Of(err error) error {
 	case providerkit.Denied:
 		return fmt.Errorf("%w: %w", abstractions.ErrDenied, err)
 	case providerkit.NotSetUp:
-		return fmt.Errorf("%w: %w; the server must be what Options say, and the keys under Prefix this library's alone", abstractions.ErrNotSetUp, err)
+		return fmt.Errorf("%w: %w; the server must be what Options say, and the keys under Options.Prefix this library's alone", abstractions.ErrNotSetUp, err)
 	}
 	return fmt.Errorf("%w: %w", abstractions.ErrUnavailable, err)
 }
