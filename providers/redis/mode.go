@@ -127,7 +127,7 @@ func (o *Options) modeOfClients(field string) (mode Mode, err error) {
 		if field == "Clients" {
 			at, want = fmt.Sprintf("Clients[%d]", i), "a *redis.Client of one server"
 		}
-		heeds := true
+		var heeds bool
 		switch c := client.(type) {
 		case *redis.Client:
 			if c == nil {
