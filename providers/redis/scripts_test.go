@@ -213,6 +213,19 @@ func TestTheLastEightAreRemembered(t *testing.T) {
 	require.Equal(t, strings.Repeat("s", 36)+"!", words[1], "broken")
 }
 
+func TestTheReleaseOfABrokenLeaseIsRememberedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, redistest.Options{})
+	b.Take("n", "before", time.Minute)
+	b.release("n", "before")
+	b.Take("n", "x", time.Minute)
+	_, err := b.Break(t.Context(), abstractions.BreakRequest{Name: "n", Grace: time.Minute})
+	require.NoError(t, err)
+	b.release("n", "x")
+	b.Take("n", "y", time.Minute)
+	require.Equal(t, []string{"x!", "before"}, strings.Fields(b.stored("n").Ended))
+}
+
 func TestIDsThatBeginAlikeAreDifferent(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})

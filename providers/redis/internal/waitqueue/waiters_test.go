@@ -1,9 +1,12 @@
 package waitqueue
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
 )
 
@@ -115,4 +119,64 @@ func TestWaitingForASubscriptionIsBounded(t *testing.T) {
 	q.Close()
 	require.Less(t, time.Since(began), 30*time.Second)
 	require.Error(t, <-unbounded)
+}
+
+// A silent connection is kept and asked whether it lives, and what comes before the answer is
+// heard.
+func TestASilentConnectionIsAskedWhetherItLives(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var served sync.WaitGroup
+	var connections, pings atomic.Int32
+	served.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			served.Go(func() {
+				defer conn.Close()
+				answer(conn, &pings)
+			})
+		}
+	})
+	defer served.Wait()
+	defer listener.Close()
+	client := redis.NewClient(&redis.Options{
+		Addr: listener.Addr().String(), Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	defer client.Close()
+	q := New(client, "channel", nil)
+	q.hints.Silence = 10 * time.Millisecond
+	defer q.Close()
+	wakeups, err := q.Register(t.Context(), script.Keys{}, "w")
+	require.NoError(t, err)
+	select {
+	case <-wakeups.C:
+	case <-time.After(time.Minute):
+		t.Fatal("no hint")
+	}
+	require.Eventually(t, func() bool { return pings.Load() > 5 }, time.Minute, time.Millisecond)
+	require.EqualValues(t, 1, connections.Load())
+}
+
+// answer is a server on which w is told to ask before the answer to the third ping.
+func answer(conn net.Conn, pings *atomic.Int32) {
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		switch lines.Text() {
+		case "hello":
+			fmt.Fprint(conn, "-ERR unknown command\r\n")
+		case "subscribe":
+			fmt.Fprint(conn, "*3\r\n$9\r\nsubscribe\r\n$7\r\nchannel\r\n:1\r\n")
+		case "ping":
+			if pings.Add(1) == 3 {
+				fmt.Fprint(conn, "*3\r\n$7\r\nmessage\r\n$7\r\nchannel\r\n$15\r\nw 0 leasing:{n}\r\n")
+			}
+			fmt.Fprint(conn, "*2\r\n$4\r\npong\r\n$0\r\n\r\n")
+		}
+	}
 }
