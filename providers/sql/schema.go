@@ -14,7 +14,7 @@ import (
 
 // schemaVersion is the version of the tables that this code reads and writes.
 // Version 1 was never released, so nothing migrates from it.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // checkAgain is for how long tables that were found to be of our version are taken
 // to be so still: a newer release may have migrated them meanwhile.
