@@ -248,3 +248,22 @@ func TestRedlockBootstrap(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// A server that lost its data, but not its scripts, is asked about its marker again by who
+// knew it: it begins its quarantine, and does not stay out.
+func TestRedlockServerThatWasFlushedBeginsItsQuarantine(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	p := r.process()
+	p.Take("a", "x", time.Minute)
+	p.settle()
+	losses["flushed"](r, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	op := r.keys("a").Inspect()
+	require.NoError(t, p.redlock.nodes[1].Do(ctx, &op))
+	_, err := op.Reply.Record("a")
+	var quarantined *script.QuarantinedError
+	require.ErrorAs(t, err, &quarantined)
+	require.LessOrEqual(t, quarantined.Left, time.Minute)
+}
