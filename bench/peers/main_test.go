@@ -91,7 +91,7 @@ func TestFailureIsReportedRedis(t *testing.T) {
 // contestOf is a contest without a server.
 func contestOf(t *testing.T, peer lockers.Peer, yields bool) (*contest, error) {
 	t.Helper()
-	c := &contest{bench: &bench{task: task{Size: tiny}, peer: peer}, yields: yields, hold: func() time.Duration { return time.Millisecond }}
+	c := &contest{bench: &bench{task: task{Size: tiny}, peer: peer, store: lockers.Servers{}}, yields: yields, hold: func() time.Duration { return time.Millisecond }}
 	_, err := c.run(t.Context(), 100*time.Millisecond, 8, false)
 	return c, err
 }
@@ -126,7 +126,7 @@ func TestContestCounts(t *testing.T) {
 
 // TestIdleSeesTwoInside: as in TestContestSeesTwoInside.
 func TestIdleSeesTwoInside(t *testing.T) {
-	b := &bench{task: task{Size: tiny}, peer: lockers.Peer{Name: "open", Open: openDoor}}
+	b := &bench{task: task{Size: tiny}, peer: lockers.Peer{Name: "open", Open: openDoor}, store: lockers.Servers{}}
 	_, err := idle(t.Context(), b)
 	assert.ErrorIs(t, err, errTwo)
 }

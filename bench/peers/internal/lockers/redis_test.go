@@ -87,7 +87,7 @@ func TestServersTellWhatTheyUse(t *testing.T) {
 	assert.Positive(t, cpu)
 	version, err := servers.Version(t.Context())
 	require.NoError(t, err)
-	assert.Regexp(t, `^\d+\.\d+`, version)
+	assert.Regexp(t, `^Redis \d+\.\d+`, version)
 	_, err = servers.sum(t.Context(), "cpu", "no_such_field")
 	assert.ErrorContains(t, err, "no_such_field")
 	assert.Equal(t, "2", infoField("# CPU\r\nused_cpu_sys_children:1\r\nused_cpu_sys:2\r\n", "used_cpu_sys"))
