@@ -67,8 +67,8 @@ type Options struct {
 	// HeedsContext says that code of yours which clients run in a call (their hooks, dialer, limiter
 	// and credentials) returns soon after the call's context has ended. A call that is
 	// made alone is then sent on its caller's goroutine, which takes half the time on a
-	// server nearby. Clients need ContextTimeoutEnabled for it. False is for a URL without Credentials
-	// too: nobody's code runs there, and it makes no difference.
+	// server nearby. Clients need ContextTimeoutEnabled for it. With a URL and no Credentials it
+	// makes no difference: no code of yours runs there.
 	HeedsContext bool `json:"-"`
 
 	// Mode is what is behind the URL. Default: Sentinel if Master is set,

@@ -283,4 +283,11 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 	}
 	require.Len(t, batchers, 3)
 	require.Len(t, d.cluster.byMaster, 3)
+
+	one := NewSingle(client, true, script.Naming{Prefix: "leasing"})
+	require.NoError(t, one.Do(ctx, &ops[0]))
+	one.Close()
+	for i := range ops { // also at masters that it has not asked before
+		require.ErrorIs(t, one.Do(ctx, &ops[i]), abstractions.ErrClosed)
+	}
 }
