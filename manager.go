@@ -197,14 +197,27 @@ func (m *manager) wrap(op, name string, err error) error {
 
 func (m *manager) isClosing() bool { return m.accepting.Err() != nil }
 
-// spawn runs f in a goroutine that Close waits for, unless the manager has ended.
-func (m *manager) spawn(f func()) bool {
+// track counts work that Close waits for, until goroutines.Done, unless the manager
+// has ended.
+func (m *manager) track() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.running.Err() != nil {
 		return false
 	}
-	m.goroutines.Go(f)
+	m.goroutines.Add(1)
+	return true
+}
+
+// spawn runs f in a goroutine that Close waits for, unless the manager has ended.
+func (m *manager) spawn(f func()) bool {
+	if !m.track() {
+		return false
+	}
+	go func() {
+		defer m.goroutines.Done()
+		f()
+	}()
 	return true
 }
 

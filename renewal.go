@@ -233,7 +233,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	now := l.m.clock.now()
 	l.mu.Lock()
 	lost := l.expire(now)
-	settled, err := l.joinRenewal(ctx, cut, now)
+	settled, mine, err := l.joinRenewal(cut, now)
 	l.mu.Unlock()
 	lost.report()
 	switch {
@@ -241,6 +241,10 @@ func (l *lease) Renew(ctx context.Context) error {
 		return l.m.wrap("renew", l.name, err)
 	case settled == nil:
 		return l.endedError("renew")
+	case mine && ctx.Done() == nil: // nothing can call the caller away
+		l.renewDetached(ctx)
+	case mine:
+		go l.renewDetached(ctx)
 	}
 	select {
 	case <-settled:
@@ -257,22 +261,21 @@ func (l *lease) Renew(ctx context.Context) error {
 }
 
 // joinRenewal returns a channel that is closed when the renewal under way has
-// come to something, and begins one if there is none, unless ctx is cut. There is
-// no channel if the lease has ended. Caller holds mu.
-func (l *lease) joinRenewal(ctx context.Context, cut error, now instant) (<-chan struct{}, error) {
+// come to something. If there is none it is the caller's to make, by renewDetached,
+// unless its context was cut. There is no channel if the lease has ended. Caller
+// holds mu.
+func (l *lease) joinRenewal(cut error, now instant) (settled <-chan struct{}, mine bool, err error) {
 	if l.phase >= releasing {
-		return nil, nil
+		return nil, false, nil
 	}
-	if !l.renewing {
+	if mine = !l.renewing; mine {
 		switch {
 		case l.usedUp():
-			return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.maxRenewals, Want: "more, to renew again: all are used up"}
+			return nil, false, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: l.settings.maxRenewals, Want: "more, to renew again: all are used up"}
 		case cut != nil:
-			return nil, cut
-		}
-		// The attempt is everybody's who may join it, so it does not end with ctx.
-		if !l.m.spawn(func() { l.renewDetached(ctx) }) {
-			return nil, ErrClosed
+			return nil, false, cut
+		case !l.m.track():
+			return nil, false, ErrClosed
 		}
 		l.renewing = true
 		l.reschedule(now)
@@ -280,11 +283,13 @@ func (l *lease) joinRenewal(ctx context.Context, cut error, now instant) (<-chan
 	if l.settled == nil {
 		l.settled = make(chan struct{})
 	}
-	return l.settled, nil
+	return l.settled, mine, nil
 }
 
-// renewDetached makes an attempt that ends with the manager, and not with ctx.
+// renewDetached makes an attempt that ends with the manager, and not with ctx: it is
+// everybody's who may join it. The manager counts it already.
 func (l *lease) renewDetached(ctx context.Context) {
+	defer l.m.goroutines.Done()
 	defer func() {
 		if p := recover(); p != nil { // the values of ctx are the application's, which telemetry asks for
 			now := l.m.clock.now()
