@@ -50,7 +50,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps = sqliteCapabilities
 		s := &sqlite{db: db, tables: &d.tables, record: record, clock: providerkit.HostClock}
 		s.sql, d.tables = newSqliteSQL(o.Table)
-		s.changes = batch.New(s.applyMany, false)
+		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 		d.backend = s
 	} else {
 		db, err := postgresFrom(o, field, where)
@@ -65,7 +65,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		p := &postgres{db: db, tables: &d.tables, record: record, wake: d.wakeups, limit: poolLimit(db.size)}
 		channel, _ := d.wakeups.address("")
 		p.sql, d.tables = newPostgresSQL(o, db.size != 1, channel)
-		p.acquires, p.releases = batch.New(p.acquireMany, false), batch.New(p.releaseMany, false)
+		p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
 		d.backend = p
 	}
 	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), driver: d}, nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -26,7 +25,6 @@ type postgres struct {
 	limit  semaphore
 	// Those of the process that come at the same time share a statement and its commit.
 	acquires, releases *batch.Batcher[*quick]
-	callers            atomic.Int32 // of both
 }
 
 var postgresCapabilities = abstractions.Capabilities{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 )
 
 // quick is an acquire or a release that has most likely nobody in its way. Those that
@@ -25,41 +26,30 @@ type quick struct {
 	Metadata string `json:"metadata,omitempty"` // JSON in a text
 	Payload  string `json:"payload,omitempty"`
 
-	ctx        context.Context // the caller's
-	done       bool            // else it is for the rule to answer, unless there is an error
+	batch.Outcome
+	done       bool // else it is for the rule to answer, unless there is an error
 	token, now int64
-	err        error
 }
-
-func (q *quick) Repeatable() bool { return true }
-func (q *quick) Err() error       { return q.err }
-func (q *quick) Fail(err error)   { q.err = err }
 
 // quickly does an acquire that nobody is in the way of, or a release by the holder. It
 // returns nothing done if the rule has to decide.
 func (p *postgres) quickly(ctx context.Context, op op) (applied, error) {
 	q := &quick{Name: op.name, ID: op.id, Hash: hashOf(op.id)}
-	with, send := p.releases, p.releaseMany
+	with := p.releases
 	switch {
 	case op.acquire != nil:
-		with, send = p.acquires, p.acquireMany
+		with = p.acquires
 		q.Owner, q.TTL, q.Metadata = op.acquire.Owner, micros(op.acquire.TTL), encodeMetadata(op.acquire.Metadata)
 	case op.release != nil:
 		_, q.Payload = p.wake.address(op.name)
 	default:
 		return applied{}, nil
 	}
-	var cancel context.CancelFunc
-	q.ctx, cancel = context.WithCancel(ctx) // none of the application's, for another goroutine
-	defer cancel()
-	defer p.callers.Add(-1)
-	if p.callers.Add(1) == 1 { // alone: without another goroutine
-		send(q.ctx, []*quick{q})
-	} else if err := with.Do(ctx, q); err != nil {
+	if err := with.Do(ctx, q); err != nil {
 		return applied{}, err
 	}
-	if q.err != nil || !q.done {
-		return applied{}, q.err
+	if q.Err() != nil || !q.done {
+		return applied{}, q.Err()
 	}
 	done := applied{after: providerkit.Record{Name: q.Name, Token: q.token}}
 	if op.acquire != nil {
@@ -82,25 +72,29 @@ func (p *postgres) releaseMany(ctx context.Context, all []*quick) {
 	p.send(ctx, all, p.sql.releases, p.sql.release, q.Name, q.ID, q.Hash, q.Payload)
 }
 
-// send runs the statement of one, with its parameters, or that of many. A lone one ends when
-// its caller leaves: it may wait for a row.
+// send runs the statement of one, with its parameters, or that of many. That of one may wait for a
+// row, and so is for a caller alone, with whom it ends.
 func (p *postgres) send(ctx context.Context, all []*quick, many, one string, args ...any) {
-	if q := all[0]; len(all) == 1 && one != "" {
-		q.err = p.query(q.ctx, one, args, func(scan scan) error {
+	worker := ctx.Done() == nil
+	if q := all[0]; len(all) == 1 && !worker && one != "" {
+		q.Fail(p.query(ctx, one, args, func(scan scan) error {
 			q.done = true
 			return scan(&q.token, &q.now)
-		})
+		}))
 		return
 	}
-	ctx, cancel := timed(ctx)
-	defer cancel()
+	if worker {
+		var cancel context.CancelFunc
+		ctx, cancel = timed(ctx)
+		defer cancel()
+	}
 	// If it is refused, each goes on by itself: what stands in one's way is not the others'.
 	err := p.together(ctx, all, many)
 	if err == nil || len(all) > 1 && p.class(err) == providerkit.Refused && ctx.Err() == nil {
 		return
 	}
 	for _, q := range all {
-		q.err = err
+		q.Fail(err)
 	}
 }
 

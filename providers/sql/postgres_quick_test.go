@@ -17,7 +17,7 @@ import (
 func acquiresOf(names ...string) (all []*quick) {
 	for _, name := range names {
 		id, ttl := abstractions.NewID(), time.Minute
-		all = append(all, &quick{Name: name, ID: id, Hash: hashOf(id), TTL: micros(ttl), Metadata: `{"k":"v"}`, ctx: context.Background()})
+		all = append(all, &quick{Name: name, ID: id, Hash: hashOf(id), TTL: micros(ttl), Metadata: `{"k":"v"}`})
 	}
 	return all
 }
@@ -31,7 +31,7 @@ func withDeadline(t *testing.T) context.Context {
 
 func undecided(t *testing.T, q *quick, why string) {
 	t.Helper()
-	require.NoError(t, q.err, why)
+	require.NoError(t, q.Err(), why)
 	require.False(t, q.done, why)
 }
 
@@ -64,7 +64,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	undecided(t, locked, "somebody has the row")
 	require.NotEqual(t, one.done, other.done, "one of two")
 	for _, q := range []*quick{fresh, ranOut, free} {
-		require.NoError(t, q.err)
+		require.NoError(t, q.Err())
 		require.True(t, q.done, q.Name)
 		record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: q.Name})
 		require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	b.releaseMany(withDeadline(t), releases)
 	unlock()
 	for _, q := range releases {
-		require.NoError(t, q.err)
+		require.NoError(t, q.Err())
 		require.Equal(t, q.Name == "free", q.done, q.Name)
 	}
 	record, err := p.Inspect(ctx, abstractions.InspectRequest{Name: "free"})
@@ -123,7 +123,7 @@ BEGIN IF NEW.name = 'bad' THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	alone := acquiresOf("bad")
 	b.acquireMany(withDeadline(t), alone)
-	require.ErrorContains(t, alone[0].err, "40001")
+	require.ErrorContains(t, alone[0].Err(), "40001")
 	alone = acquiresOf("good")
 	b.acquireMany(withDeadline(t), alone)
 	require.True(t, alone[0].done)

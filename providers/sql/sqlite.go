@@ -3,7 +3,6 @@ package sqllease
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -21,20 +20,15 @@ type sqlite struct {
 	clock  func() providerkit.HostTime
 	// Changes that come at the same time share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
-	callers atomic.Int32
 }
 
 // sqliteChange is an op and what came of it.
 type sqliteChange struct {
 	op
+	batch.Outcome
 	ctx  context.Context // the caller's
 	done applied
-	err  error
 }
-
-func (c *sqliteChange) Repeatable() bool { return true }
-func (c *sqliteChange) Err() error       { return c.err }
-func (c *sqliteChange) Fail(err error)   { c.err = err }
 
 // maxTTL keeps deadlines within what both databases and Go can count.
 const maxTTL = 100 * 365 * 24 * time.Hour
@@ -56,13 +50,10 @@ func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
 	own, cancel := context.WithCancel(ctx) // none of the application's, for another goroutine
 	defer cancel()
 	c := &sqliteChange{op: op, ctx: own}
-	defer s.callers.Add(-1)
-	if s.callers.Add(1) == 1 { // alone: without another goroutine
-		s.applyMany(own, []*sqliteChange{c})
-	} else if err := s.changes.Do(ctx, c); err != nil {
+	if err := s.changes.Do(ctx, c); err != nil {
 		return applied{}, err
 	}
-	return c.done, c.err
+	return c.done, c.Err()
 }
 
 // applyMany makes changes one after the other, in one transaction, for those who still wait
@@ -89,11 +80,13 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
 	})
 	alone := err != nil && len(all) > 1 && s.class(err) != providerkit.Unknown && ctx.Err() == nil
 	for i, c := range all {
-		switch c.err = err; {
+		switch {
 		case alone:
 			s.applyMany(ctx, all[i:i+1])
 		case left[i]:
-			c.err = providerkit.MarkNotApplied(c.ctx.Err())
+			c.Fail(providerkit.MarkNotApplied(c.ctx.Err()))
+		default:
+			c.Fail(err)
 		}
 	}
 }

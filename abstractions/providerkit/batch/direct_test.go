@@ -45,7 +45,7 @@ func TestALoneCallerSendsByItself(t *testing.T) {
 		require.False(t, directly(&number{repeatable: true}), "it was slow")
 		require.True(t, directly(&number{repeatable: true}))
 
-		s.direct = false
+		s.direct = 0
 		require.False(t, directly(&number{repeatable: true}), "calls heed no deadline")
 	})
 }
@@ -108,6 +108,31 @@ func TestADirectCallThatHangsIsMadeAgain(t *testing.T) {
 		require.Equal(t, 7, got)
 		require.Equal(t, directTime, time.Since(began))
 		require.Equal(t, []int{7, 7}, s.sent())
+	})
+}
+
+// A caller that sends until it leaves does so once, and under its own context.
+func TestADirectCallMayLastUntilItsCallerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.direct = UntilItLeaves
+		ctx := cancelledAfter(t, 10*directTime)
+		s.answer = func(call context.Context, _ int) error {
+			<-call.Done()
+			return call.Err()
+		}
+		began := time.Now()
+		op := &number{repeatable: true}
+		_, err := op.outcome(s.Do(ctx, op))
+		require.Equal(t, context.Canceled, err)
+		require.Equal(t, 10*directTime, time.Since(began))
+		s.answer = func(call context.Context, _ int) error {
+			require.Nil(t, call.Done())
+			return nil
+		}
+		_, err = op.outcome(s.Do(within(t, time.Minute), op))
+		require.NoError(t, err, "the server is slow: a worker sends it")
+		require.Len(t, s.sent(), 2)
 	})
 }
 

@@ -20,7 +20,7 @@ type waiting[T Operation] struct {
 // then. Otherwise it has its reply or has failed. ctx needs a deadline.
 func (b *Batcher[T]) Do(ctx context.Context, op T) error {
 	by, _ := ctx.Deadline()
-	if b.direct && op.Repeatable() && b.sendDirectly(ctx, by, op) {
+	if b.direct > 0 && op.Repeatable() && b.sendDirectly(ctx, by, op) {
 		return nil
 	}
 	before := op.Err() // it may have been sent then
@@ -95,7 +95,11 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 		}
 		b.calls.Done()
 	}()
-	limit := time.Now().Add(directTime)
+	if b.direct == UntilItLeaves {
+		b.call(ctx, []T{op})
+		return true
+	}
+	limit := time.Now().Add(b.direct)
 	if by.Before(limit) {
 		limit = by
 	}

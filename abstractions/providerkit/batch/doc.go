@@ -7,8 +7,8 @@
 //
 // It promises, whatever the connection does:
 //   - Do and DoAll return soon after their context has ended: at once, but that they don't look at it in the first
-//     [prompt] after they were called if the server is fast, or [directTime] if the operation is sent on the caller's
-//     goroutine.
+//     [prompt] after they were called if the server is fast, or for the time that New was given if the operation is sent on
+//     the caller's goroutine.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. One that was sent, and not
 //     answered in time, is not: its outcome is unknown.
 //   - A call has at most [MaxOperations] operations, and takes requests in the order in which they came.
@@ -18,7 +18,10 @@
 //     function that sends them heeds these.
 package batch
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// MaxOperations is the most operations in one call: the server does nothing else meanwhile, a quarter of a millisecond for so
@@ -26,15 +29,14 @@ const (
 	MaxOperations = 256
 	// MaxCalls bounds the calls that are under way at the same time, most of which hang then.
 	MaxCalls = 64
+	// UntilItLeaves has a caller send by itself, under its own context.
+	UntilItLeaves time.Duration = math.MaxInt64
 
 	// usualCalls is how many calls are under way at a time if none hangs.
 	usualCalls = 2
 	// stuck is how long a request waits for calls to end before another is made beside them: a connection that has died must not
 	// hold up what another one could carry.
 	stuck = 250 * time.Millisecond
-	// directTime is how long a call on a caller's own goroutine may take: the caller can't leave before. After that its
-	// operation is sent again, by a worker.
-	directTime = 100 * time.Millisecond
 	// prompt is how fast a server answers to which callers send by themselves. Others wait for so long before they look at their
 	// contexts.
 	prompt = 10 * time.Millisecond

@@ -13,17 +13,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// directTime is what Redis' callers have.
+const directTime = 100 * time.Millisecond
+
 // number is an operation that the server replies to with its own number.
 type number struct {
 	n          int
 	repeatable bool
 	reply      int
-	err        error
+	Outcome
 }
 
 func (op *number) Repeatable() bool { return op.repeatable }
-func (op *number) Err() error       { return op.err }
-func (op *number) Fail(err error)   { op.reply, op.err = 0, err }
+
+func (op *number) Fail(err error) {
+	op.Outcome.Fail(err)
+	op.reply = 0
+}
 
 // outcome is the reply, or the error.
 func (op *number) outcome(err error) (int, error) {
@@ -58,7 +64,7 @@ type server struct {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{t: t}
-	s.Batcher = New(s.send, true)
+	s.Batcher = New(s.send, directTime)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -77,8 +83,8 @@ func (s *server) send(ctx context.Context, ops []*number) {
 		err = answer(ctx, call)
 	}
 	for _, op := range ops {
-		if op.reply, op.err = op.n, err; err != nil {
-			op.reply = 0
+		if op.Fail(err); err == nil {
+			op.reply = op.n
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -34,11 +35,18 @@ type Node struct {
 // errNoReply is for an operation that a call has no reply for.
 var errNoReply = fmt.Errorf("%w: Redis did not reply to this operation", abstractions.ErrUnavailable)
 
+// directTime is for how long a call may take on its caller's own goroutine.
+const directTime = 100 * time.Millisecond
+
 // New is a node that decides alone. timely says that the client ends a call when its
 // context's deadline passes.
 func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	d := &Node{Client: client, header: [...]string{"0", ""}}
-	newBatcher := func() *batcher { return batch.New(d.send, timely) }
+	direct := time.Duration(0)
+	if timely {
+		direct = directTime
+	}
+	newBatcher := func() *batcher { return batch.New(d.send, direct) }
 	switch client := client.(type) {
 	case *redis.ClusterClient:
 		d.cluster, d.header[0], d.repeats = newCluster(client, newBatcher), "1", true
