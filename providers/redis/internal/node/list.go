@@ -36,10 +36,8 @@ type Listing struct {
 
 	// Scan returns the keys of a server from a cursor on, and the next cursor.
 	Scan func(ctx context.Context, at *Position, count int) (Scanned, error)
-	// Own, unless nil, returns those of the names found at a server that are to
-	// be told there.
-	Own func(ctx context.Context, at *Position, names []string) ([]string, error)
-	// Records returns what is known of names, in order.
+	// Records returns what is known of names that were found at a server, in order; not of
+	// those that are told at another.
 	Records func(ctx context.Context, at *Position, names []string) ([]abstractions.Record, error)
 }
 
@@ -60,28 +58,30 @@ func (l *Listing) Page(ctx context.Context) (abstractions.ListResult, error) {
 		return page, err
 	}
 	limit, seen := l.Req.PageLimit(), map[string]bool{}
-	for _, name := range at.Names {
-		seen[name] = true
-	}
-	count := clampScan(limit)
-	for scans := 0; ; scans++ {
-		if err := l.fill(ctx, &page, &at, limit); err != nil {
-			return abstractions.ListResult{}, err
-		}
+	count, before := clampScan(limit), 0
+	for scans := 0; ; {
+		told := len(page.Records)
 		switch {
-		case len(at.Names) == 0 && at.Server == l.Servers:
+		case len(at.Names) == 0 && at.Server >= l.Servers:
 			return page, nil
-		case len(page.Records) == limit || scans == maxScans:
+		case told == limit || len(at.Names) == 0 && scans == maxScans:
 			page.Next = at.text()
 			return page, nil
-		case len(at.Names) > 0: // some were left out
-			continue
+		case len(at.Names) > 0:
+			err = l.tell(ctx, &page, &at, seen, limit-told)
+		default:
+			if scans++; scans > 1 {
+				count = nextScan(count, told-before, limit-told)
+			}
+			before = told
+			err = l.find(ctx, &at, seen, count)
 		}
-		found, err := l.step(ctx, &at, seen, count)
 		if err != nil {
 			return abstractions.ListResult{}, err
 		}
-		count = nextScan(count, found, limit-len(page.Records))
+		if len(at.Names) == 0 && at.scanned {
+			at.Server, at.scanned = at.Server+1, false
+		}
 	}
 }
 
@@ -91,6 +91,7 @@ func (l *Listing) begin() (Position, error) {
 	if err == nil && (at.Server < 0 || at.Server > l.Servers) {
 		err = badAfter(l.Req.After, "Next of the page before")
 	}
+	at.scanned = at.Cursor == 0 && len(at.Names) > 0
 	at.Names = slices.DeleteFunc(at.Names, func(name string) bool { return !l.wanted(name) })
 	return at, err
 }
@@ -101,59 +102,33 @@ func (l *Listing) wanted(name string) bool {
 	return strings.HasPrefix(name, l.Req.Prefix) && abstractions.InspectRequest{Name: name}.Validate(abstractions.Capabilities{}) == nil
 }
 
-// fill adds records of names that were found to the page.
-func (l *Listing) fill(ctx context.Context, page *abstractions.ListResult, at *Position, limit int) error {
-	n := min(len(at.Names), limit-len(page.Records))
-	if n == 0 {
-		return nil
-	}
+// tell adds records of names that were found to the page.
+func (l *Listing) tell(ctx context.Context, page *abstractions.ListResult, at *Position, seen map[string]bool, room int) error {
+	n := min(len(at.Names), room)
 	records, err := l.Records(ctx, at, at.Names[:n])
-	if err != nil {
-		return err
-	}
 	at.Names = at.Names[n:]
 	for _, record := range records {
+		seen[record.Name] = true
 		// Nobody ever held a name whose latest token is 0, or it was forgotten.
 		if record.Held || record.Token > 0 && !l.Req.HeldOnly {
 			page.Records = append(page.Records, record)
 		}
 	}
-	return nil
+	return err
 }
 
-// step scans a part of a server, and says how many names were found.
-func (l *Listing) step(ctx context.Context, at *Position, seen map[string]bool, count int) (int, error) {
+// find scans a part of a server for names that were not told on this page yet.
+func (l *Listing) find(ctx context.Context, at *Position, seen map[string]bool, count int) error {
 	part, err := l.Scan(ctx, at, count)
-	if err != nil {
-		return 0, err
-	}
-	names := l.names(part.Keys, seen)
-	if l.Own != nil && len(names) > 0 {
-		if names, err = l.Own(ctx, at, names); err != nil {
-			return 0, err
+	for _, key := range part.Keys {
+		if name, ok := l.Naming.Name(key); ok && !seen[name] && l.wanted(name) {
+			at.Names = append(at.Names, name)
 		}
 	}
-	for _, name := range names { // those that are not told here may be told at a later server
-		seen[name] = true
-	}
-	at.Names = append(at.Names, names...)
-	if at.Cursor = part.Next; at.Cursor == 0 {
-		at.Server++
-	}
-	return len(names), nil
-}
-
-// names are those of the keys that were not on this page yet.
-func (l *Listing) names(keys []string, seen map[string]bool) []string {
-	var names []string
-	for _, key := range keys {
-		name, ok := l.Naming.Name(key)
-		if ok && !seen[name] && l.wanted(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	slices.Sort(at.Names)
+	at.Names = slices.Compact(at.Names)
+	at.Cursor, at.scanned = part.Next, part.Next == 0
+	return err
 }
 
 // nextScan is how many keys to look at next: as many as fill the page if names
@@ -226,12 +201,14 @@ func fingerprint(masters []redis.Cmdable) string {
 type Position struct {
 	Server int    `json:"s,omitempty"`
 	Cursor uint64 `json:"c,omitempty"`
-	// Names were found and are to be told next.
+	// Names were found at the server and are to be told next.
 	Names []string `json:"n,omitempty"`
-	// Which is listing.which.
+	// Which is Listing.Which.
 	Which string `json:"w,omitempty"`
 	// Mute are servers of Redlock that were left out, a bit for each.
 	Mute uint64 `json:"m,omitempty"`
+
+	scanned bool // the server, to its end
 }
 
 // Muted reports whether a server was left out.

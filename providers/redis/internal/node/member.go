@@ -69,16 +69,16 @@ func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a scri
 		}
 		m.run.Store(r)
 	}
-	if a.Left > 0 {
+	if a.Left > 0 || verb == script.Bootstrap {
 		until := sent.Add(a.Left)
 		m.until.Store(&until)
 	}
 	return a, nil
 }
 
-// quarantine is how much is left of it.
-func (m *member) quarantine() time.Duration {
-	if until := m.until.Load(); until != nil {
+// Quarantine is how much is left of that of a Redlock's server, as far as this process knows.
+func (d *Node) Quarantine() time.Duration {
+	if until := d.member.until.Load(); until != nil {
 		return time.Until(*until)
 	}
 	return 0

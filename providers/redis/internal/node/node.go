@@ -239,7 +239,7 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 	mute := &d.header[1]
 	if d.member != nil {
 		keys++
-		if left := d.member.quarantine(); left > 0 {
+		if left := d.Quarantine(); left > 0 {
 			text := script.Milliseconds(left)
 			mute = &text
 		}

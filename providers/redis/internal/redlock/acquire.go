@@ -2,42 +2,45 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
-	"github.com/distributedleasing/leasing/providers/redis/internal/node"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// attempt is one acquire.
+// attempt is one acquire. A node has one of its requests at a time: for its vote, and then what follows from the others'.
 type attempt struct {
 	*poll
 	tally
-	req      abstractions.AcquireRequest
-	keys     script.Keys
-	claim    script.Claim
-	began    time.Time
-	asking   time.Time // when the latest round began
-	grace    time.Time // until when it waits for more than it needs
-	asks     []ask     // by node, under way
-	channels []string  // by node, on which it is to wake the claim
-	rounds   int       // in which votes were asked for again
-	timer    *time.Timer
-	tell     func(i int) // what a node that answers late has to be told
+	req    abstractions.AcquireRequest
+	keys   script.Keys
+	claim  script.Claim
+	began  time.Time
+	asking time.Time // when the latest round began
+	grace  time.Time // until when it waits for more than it needs
+	rounds int       // in which votes were asked for again
+	fate   fate
+	since  int64 // givenUp: the first attempt whose votes are taken back
+	stuck  bool  // givenUp: a vote that was for us may be left
 }
 
-// ask is a node's request under way.
-type ask struct {
-	op   script.Operation
-	sent int64 // in microseconds since the redlock began
-}
+// fate is what has become of an attempt. Nodes that answer later are told.
+type fate uint8
 
-var errTooLate = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", abstractions.ErrUnavailable)
+const (
+	trying fate = iota
+	granted
+	givenUp
+)
+
+var (
+	errTooLate    = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", abstractions.ErrUnavailable)
+	errEnded      = fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
+	errNoMajority = errors.New("too few nodes answer")
+)
 
 // Acquire makes one attempt, when it is the claim's turn. A repeated one returns the claim's token, unless a node that
 // knows it does not answer: then maybe a later one.
@@ -46,63 +49,57 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 		return abstractions.Grant{}, err
 	}
 	keys := r.Naming.Keys(req.Name)
-	turn := claimKey{keys.Name, req.ID}
-	try, err := attempts.enter(ctx, turn)
+	try, leave, err := takeTurn(ctx, claimKey{keys.Name, req.ID})
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
-	defer attempts.leave(turn)
-	n := len(r.nodes)
+	defer leave()
 	a := &attempt{
-		poll: r.newPoll(ctx, r.patience(req.TTL), 1), tally: tally{votes: make([]vote, n), quorum: r.quorum, try: try},
-		req: req, keys: keys, claim: script.NewClaim(req), began: time.Now(), asks: make([]ask, n), channels: make([]string, n),
+		poll: r.newPoll(ctx, r.patience(req.TTL), 1), tally: tally{votes: make([]vote, len(r.nodes)), quorum: r.quorum, try: try},
+		req: req, keys: keys, claim: script.NewClaim(req), began: time.Now(),
 	}
-	a.timer = time.NewTimer(time.Until(a.by))
-	defer a.timer.Stop()
 	defer a.afterwards()
-	if err := a.askQueue(ctx); err != nil {
-		return abstractions.Grant{}, err
-	}
-	a.callVotes(func(v *vote) bool { return v.stance == noAnswer })
 	token, err := a.pursue(ctx)
 	if err != nil {
-		return abstractions.Grant{}, err
+		return abstractions.Grant{}, a.giveUp(ctx, err)
 	}
 	state := &tenure{Content: a.claim.Content, token: token, try: try, lapses: a.began.Add(validity(req.TTL))}
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL, State: state}, nil
 }
 
-// pursue leads to the token, or to the reason why there is none; then no vote is
-// left, as far as nodes answer.
+// pursue leads to the token, or to the reason why there is none.
 func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
-	for {
-		where, token, won := a.decide()
+	if err = a.askQueue(ctx); err == nil {
+		a.callVotes(func(v *vote) bool { return v.stance == noAnswer })
+	}
+	for err == nil {
+		where, token, known := a.decide()
 		switch where {
 		case agreed:
 			switch {
-			case a.first() == noAnswer && a.hasTime():
-				err = a.next(ctx, a.grace) // the first node's word on whose turn it is
-			case won:
-				return a.win(token)
-			default:
+			case a.first().stance == noAnswer && a.hasTime():
+				err = a.wait(ctx, a.grace) // for the first node's word on whose turn it is
+			case !known:
 				err = a.confirm(ctx, token)
+			case a.tooLate():
+				err = errTooLate
+			default:
+				a.win(token)
+				return token, nil
 			}
 		case undecided:
-			err = a.next(ctx, a.by)
+			err = a.wait(ctx, a.by)
 		case outvoted:
-			err = a.outvoted(ctx)
+			err = a.contend(ctx)
 		case queued:
-			err = a.refused()
+			err = a.first().held
 		case ended:
-			err = fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
-			a.undo(true)
+			err = errEnded
 		case unreachable:
-			err = a.unreached()
-		}
-		if err != nil {
-			return 0, err
+			err = errNoMajority
 		}
 	}
+	return 0, err
 }
 
 // callVotes asks those nodes for their vote that are not under way.
@@ -111,18 +108,22 @@ func (a *attempt) callVotes(which func(v *vote) bool) {
 	a.setTime()
 	floor := a.r.floor()
 	for i := range a.votes {
-		if v := &a.votes[i]; a.asked[i] == 0 && which(v) {
-			a.channels[i] = a.r.nodes[i].Waiters.ChannelOf(a.req.ID)
-			v.stance = noAnswer
-			a.put(i, a.keys.Vote(a.claimAt(i), a.try, floor))
+		if a.asked[i] == 0 && which(&a.votes[i]) {
+			a.callVote(i, floor)
 		}
 	}
+}
+
+func (a *attempt) callVote(i int, floor int64) {
+	v := &a.votes[i]
+	v.stance, v.channel, v.sent = noAnswer, a.r.nodes[i].Waiters.ChannelOf(a.req.ID), a.r.micros()
+	a.put(i, a.keys.Vote(a.claimAt(i), a.try, floor))
 }
 
 // claimAt is the claim as a node is to know it.
 func (a *attempt) claimAt(i int) script.Claim {
 	c := a.claim
-	c.Channel = a.channels[i]
+	c.Channel = a.votes[i].channel
 	return c
 }
 
@@ -137,13 +138,11 @@ func (a *attempt) askQueue(ctx context.Context) error {
 			continue
 		}
 		a.callVotes(func(v *vote) bool { return v == &a.votes[i] })
-		if err := a.next(ctx, time.Now().Add(headStart)); err != nil {
-			return err
-		}
+		err := a.wait(ctx, time.Now().Add(headStart))
 		if a.votes[i].stance == forWaiter {
 			return a.votes[i].held
 		}
-		break
+		return err
 	}
 	return nil
 }
@@ -156,61 +155,59 @@ func (a *attempt) setTime() {
 	}
 }
 
-// put sends an operation to a node.
+func (a *attempt) tooLate() bool { return time.Since(a.began) >= validity(a.req.TTL) }
+
+// put sends an operation to a node that has none under way.
 func (a *attempt) put(i int, op script.Operation) {
-	v := &a.votes[i]
-	a.asks[i] = ask{op: op, sent: a.r.micros()}
-	v.silent = a.r.peers[i].silent.Load()
-	v.pending = true
-	if _, err := a.send(i, &a.asks[i].op); err != nil {
-		v.pending, v.stance, v.err, v.unsure = false, noVote, err, false
+	a.votes[i].silent, a.votes[i].pending = a.r.peers[i].silent.Load(), true
+	if err := a.send(i, 0, &op); err != nil {
+		op.Fail(err)
+		a.take(i, &op)
 	}
 }
 
-// next waits for an answer, until some time or the end of the nodes' time. It is an
+// wait waits for an answer, until some time or the end of the nodes' time. It is an
 // error if the caller has left.
-func (a *attempt) next(ctx context.Context, until time.Time) error {
-	if a.by.Before(until) {
-		until = a.by
-	}
-	a.timer.Reset(time.Until(until))
-	select {
-	case q := <-a.done:
-		a.hear(q)
-	case <-ctx.Done():
-		return a.abandon(ctx)
-	case <-a.timer.C:
-		if !time.Now().Before(a.by) {
-			a.timeOver()
+func (a *attempt) wait(ctx context.Context, until time.Time) error {
+	q, i := a.next(ctx, until)
+	switch {
+	case q != nil:
+		a.take(i, q.Ops[0])
+	case ctx.Err() != nil:
+		return failure.Of(ctx.Err())
+	case a.over():
+		for i := range a.votes {
+			if v := &a.votes[i]; v.pending {
+				v.pending, v.stance, v.err, v.unsure = false, noVote, errSilent, true
+			}
 		}
 	}
 	return nil
 }
 
-// timeOver gives up the nodes that have not answered.
-func (a *attempt) timeOver() {
-	a.gaveUp()
-	for i := range a.votes {
-		if v := &a.votes[i]; v.pending {
-			v.pending, v.stance, v.err, v.unsure = false, noVote, errSilent, true
-		}
-	}
-}
-
-// hear takes an answer, which may also be one that is no longer waited for.
-func (a *attempt) hear(q *node.Request) {
-	i, _ := a.took(q)
-	a.order = a.r.inOrder() // it may have been met just now
+// take takes an answer, which may also be one that is no longer waited for.
+func (a *attempt) take(i int, op *script.Operation) {
+	a.tally.order = a.r.inOrder() // it may have been met just now
 	v := &a.votes[i]
 	v.pending = false
-	if q.Ops[0].Script == script.Confirm {
-		v.confirmed(q.Ops[0].Reply, a.token)
-		return
+	switch op.Script {
+	case script.Vote:
+		if clock := v.voted(op.Reply, a.req.Name); clock > 0 {
+			a.r.peers[i].lead.Store(clock - v.sent)
+		}
+	case script.Confirm:
+		v.confirmed(op.Reply, a.token)
+	case script.Undo:
+		if err := op.Reply.Done(); v.ours() && err != nil {
+			a.stuck, v.err = true, err
+		}
+		v.stance = noAnswer
+	case script.Release: // see relay
+		if a.fate == trying {
+			a.callVote(i, a.r.floor())
+		}
 	}
-	if clock := v.voted(q.Ops[0].Reply, a.req.Name); clock > 0 {
-		a.r.peers[i].lead.Store(clock - a.asks[i].sent)
-	}
-	a.r.muted(i, v.err)
+	a.settle(i)
 }
 
 // confirm makes those who are for us take the token.
@@ -225,9 +222,9 @@ func (a *attempt) confirm(ctx context.Context, token int64) error {
 		}
 	}
 	if a.count((*vote).isPending) == 0 {
-		return a.unreached()
+		return errNoMajority
 	}
-	return a.next(ctx, a.by)
+	return a.wait(ctx, a.by)
 }
 
 // hasTime says whether to wait for what is not needed, but good to know. There is as
@@ -240,63 +237,85 @@ func (a *attempt) hasTime() bool {
 	return now.Before(a.grace)
 }
 
-// win ends the attempt. Nodes that have another token, or have not answered yet, are
-// told the one that was agreed on.
-func (a *attempt) win(token int64) (int64, error) {
-	if time.Since(a.began) >= validity(a.req.TTL) {
-		a.undo(false)
-		return 0, errTooLate
-	}
+// win ends the attempt with the token that was agreed on.
+func (a *attempt) win(token int64) {
 	a.token = token
-	a.tell = func(i int) {
-		if v := &a.votes[i]; v.ours() && v.token != token {
-			a.post(i, a.keys.Confirm(a.claim, token, a.try))
-		}
-	}
 	for i := range a.votes {
 		if a.votes[i].ours() {
 			a.r.nodes[i].Waiters.Served(a.req.ID)
 		}
-		if a.asked[i] == 0 {
-			a.tell(i)
+	}
+	a.end(granted)
+}
+
+// giveUp takes back the votes for this attempt, as far as nodes answer before the caller leaves, and returns what it
+// comes to.
+func (a *attempt) giveUp(ctx context.Context, why error) error {
+	outnumbered, unsure := a.excluded(), a.count((*vote).hides) > 0
+	if a.since = a.try; !a.mayLive() {
+		a.since = 1 // also what earlier attempts have got
+	}
+	a.end(givenUp)
+	a.hear(ctx, func() bool { return a.count((*vote).ours) > 0 })
+	left := a.stuck || a.count((*vote).ours) > 0
+	switch {
+	case why == errNoMajority: //nolint:errorlint // it is never wrapped
+		return a.failed(ctx, left || unsure)
+	case left && !outnumbered && errors.Is(why, abstractions.ErrHeld):
+		return a.failed(ctx, true)
+	}
+	return why
+}
+
+// end ends the attempt, and tells all nodes. The caller's end is no longer theirs.
+func (a *attempt) end(f fate) {
+	a.fate, a.ctx = f, context.WithoutCancel(a.ctx)
+	for i := range a.votes {
+		a.settle(i)
+	}
+}
+
+// settle tells a node what has become of the attempt: that it is to take another token, or to forget its vote.
+func (a *attempt) settle(i int) {
+	v := &a.votes[i]
+	confirms := a.fate == granted && v.ours() && v.token != a.token
+	forgets := a.fate == givenUp && (v.ours() || v.stance == noVote && v.unsure)
+	if a.asked[i] > 0 || !confirms && !forgets {
+		return
+	}
+	a.poll.setTime(a.r.patience(a.req.TTL))
+	if confirms {
+		a.put(i, a.keys.Confirm(a.claim, a.token, a.try))
+	} else {
+		a.put(i, a.keys.Undo(a.claimAt(i), a.try, a.since))
+	}
+}
+
+// afterwards hears the nodes that have not answered yet, and those that are told then.
+func (a *attempt) afterwards() {
+	if a.open == 0 {
+		return
+	}
+	a.by = a.by.Add(a.r.patience(a.req.TTL))
+	a.r.after.Start(func() {
+		a.hear(context.Background(), func() bool { return a.open > 0 })
+	})
+}
+
+// hear takes answers as long as there is something to wait for, the nodes have time, and ctx has not ended.
+func (a *attempt) hear(ctx context.Context, more func() bool) {
+	for more() {
+		q, i := a.next(ctx, a.by)
+		if q == nil {
+			return
 		}
+		a.take(i, q.Ops[0])
 	}
-	return token, nil
-}
-
-// rest pauses for about a round trip, more with each round, so that those who
-// compete get out of step.
-func (a *attempt) rest(ctx context.Context) error {
-	trip := min(max(time.Since(a.asking), 100*time.Microsecond), 5*time.Millisecond)
-	a.rounds++
-	a.timer.Reset(trip/2 + rand.N(trip*time.Duration(min(a.rounds, 4))))
-	select {
-	case <-a.timer.C:
-	case <-ctx.Done():
-		return a.abandon(ctx)
-	}
-	if time.Since(a.began) >= validity(a.req.TTL) {
-		a.undo(false)
-		return errTooLate
-	}
-	return nil
-}
-
-// abandon is for a caller who has left.
-func (a *attempt) abandon(ctx context.Context) error {
-	a.undo(false)
-	return failure.Of(ctx.Err())
-}
-
-// unreached gives up where too many nodes have failed.
-func (a *attempt) unreached() error {
-	unsure := a.count((*vote).hides) > 0
-	return a.failed(!a.undo(!unsure) || unsure)
 }
 
 // failed is the error for nodes that have failed, or don't answer. Something may have
 // been applied.
-func (a *attempt) failed(applied bool) error {
+func (a *attempt) failed(ctx context.Context, applied bool) error {
 	errs := make([]error, len(a.votes))
 	for i := range a.votes {
 		v := &a.votes[i]
@@ -304,69 +323,5 @@ func (a *attempt) failed(applied bool) error {
 			errs[i] = errSilent
 		}
 	}
-	return a.r.failed(errs, applied)
-}
-
-// voted reads the reply to a vote, and returns the node's clock if it tells.
-func (v *vote) voted(r script.Reply, name string) (clock int64) {
-	n, l, err := r.Number()
-	v.stance, v.err, v.held, v.unsure, v.freed = noVote, err, nil, false, ""
-	if l == nil {
-		v.unsure = definite(err) == nil
-		if err == nil {
-			v.err = fmt.Errorf("%w: the script replied %d", abstractions.ErrUnavailable, n)
-		}
-		return 0
-	}
-	switch l.Status {
-	case script.Voted:
-		return v.counted(l.Text())
-	case script.Seen:
-		v.refused(l, name)
-	case script.Ended:
-		v.stance = forNobody
-	case script.Quarantined:
-		v.err, v.freed = &script.QuarantinedError{Left: l.Millis()}, l.Text()
-	default:
-		v.err = l.Unexpected()
-	}
-	return 0
-}
-
-// refused reads who is in our way.
-func (v *vote) refused(l *script.List, name string) {
-	if v.held, v.err = l.Refusal(name); v.err != nil {
-		return
-	}
-	if v.stance = forWaiter; v.held.Holder.Held {
-		v.stance = forOther
-	}
-}
-
-// counted reads the text of a vote for us.
-func (v *vote) counted(text string) (clock int64) {
-	for _, number := range [...]*int64{&v.token, &v.made, &v.before, &clock} {
-		digits, rest, _ := strings.Cut(text, " ")
-		var err error
-		if *number, err = strconv.ParseInt(digits, 10, 64); err != nil {
-			v.err, v.unsure = script.ErrForm, true
-			return 0
-		}
-		text = rest
-	}
-	v.stance, v.freed = forUs, text
-	return clock
-}
-
-// confirmed reads the reply to a confirmation.
-func (v *vote) confirmed(r script.Reply, token int64) {
-	_, l, err := r.Number()
-	switch {
-	case err != nil:
-		v.stance, v.err, v.unsure = noVote, err, true
-	case l == nil:
-		v.token = token
-	default: // unless it has lost the lease it still has our vote
-		v.stance, v.err, v.unsure = noVote, l.Unexpected(), l.Status != script.Lost
-	}
+	return a.r.failed(ctx, errs, applied)
 }

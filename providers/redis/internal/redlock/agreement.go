@@ -1,7 +1,5 @@
 package redlock
 
-import "github.com/distributedleasing/leasing/abstractions"
-
 // How the votes of nodes become one lease, and why there are no two.
 //
 // A node that is free takes the claim that asks, under a token above each that the name had there. It
@@ -33,51 +31,6 @@ import "github.com/distributedleasing/leasing/abstractions"
 //
 // What a clock that steps can do. Forward, the node lets go early: see package redislease. Back, it holds the
 // lease longer. Tokens need no clocks, unless nodes forget or lose what they know (docs/providers/redlock.md).
-
-// stance is what a node has said to an attempt.
-type stance uint8
-
-const (
-	noAnswer  stance = iota // yet
-	forUs                   // the claim holds the node
-	forOther                // another claim does
-	forWaiter               // the node is reserved for a waiter
-	forNobody               // the claim was released or broken
-	noVote                  // an error, or the node casts none for now
-)
-
-// vote is a node's latest answer.
-type vote struct {
-	stance  stance
-	pending bool // it is waited for
-	silent  bool // it did not answer the last time either
-
-	token  int64  // forUs: as the node has it
-	made   int64  // the attempt that got the node; 0 if the lease was renewed there
-	before int64  // the node's latest token before that
-	freed  string // the ID that was released here last, of a node that was free or is in quarantine
-
-	held   *abstractions.HeldError // forOther and forWaiter
-	err    error                   // noVote
-	unsure bool                    // noVote: the request may have been applied
-}
-
-// hides says that the node may hold the claim without our knowing.
-func (v *vote) hides() bool { return v.pending || v.stance == noVote && v.unsure }
-
-// unseen says that nothing is known of what the node has: also one that did nothing
-// now, for want of memory or because it has lost its data, may have voted for an
-// earlier attempt.
-func (v *vote) unseen() bool { return v.pending || v.stance == noVote || v.stance == noAnswer }
-
-func (v *vote) ours() bool { return v.stance == forUs }
-
-func (v *vote) against() bool { return v.stance == forOther || v.stance == forWaiter }
-
-// awaited is a node that is likely to answer.
-func (v *vote) awaited() bool { return v.pending && !v.silent }
-
-func (v *vote) isPending() bool { return v.pending }
 
 // decision is where an attempt stands.
 type decision uint8
@@ -127,7 +80,7 @@ func (t *tally) decide() (where decision, token int64, won bool) {
 	if t.count(func(v *vote) bool { return v.stance == forNobody }) > 0 {
 		return ended, 0, false
 	}
-	if t.first() == forWaiter && !t.mayLive() {
+	if t.first().stance == forWaiter && !t.mayLive() {
 		return queued, 0, false
 	}
 	if token, certain := t.choose(); ours >= t.quorum {
@@ -159,19 +112,18 @@ func (t *tally) contested() bool {
 // excluded says that no majority is left, whatever becomes of our own votes.
 func (t *tally) excluded() bool { return len(t.votes)-t.count((*vote).against) < t.quorum }
 
-// first is the answer of the first node that gives one: waiters queue there, so it
+// first is the vote of the first node that gives one: waiters queue there, so it
 // alone says whose turn it is. There is none yet while a node before it is waited for.
-func (t *tally) first() stance {
+func (t *tally) first() *vote {
 	for k := range t.votes {
 		switch v := t.at(k); {
-		case v.pending && v.silent:
-		case v.pending:
-			return noAnswer
-		case v.stance != noVote && v.stance != noAnswer:
-			return v.stance
+		case v.awaited():
+			return &vote{}
+		case !v.unseen():
+			return v
 		}
 	}
-	return noAnswer
+	return &vote{}
 }
 
 // have counts the nodes that have the claim under a token.

@@ -3,50 +3,37 @@ package redlock
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// claims are those that this process asks for at the moment, by all of its providers. The attempts of a
-// claim take turns: what the one would take back, since no majority of it is left, the other may be counting.
-// No other process asks for the same claim, since IDs are random.
-type claims struct {
-	mu       sync.Mutex
-	underWay map[claimKey]chan struct{} // closed at the end of the attempt
-	tries    int64
-}
+// The attempts of a claim in this process, by all of its providers, take turns: what the one would take back, since no
+// majority of it is left, the other may be counting. No other process asks for the same claim, since IDs are random.
+var turns sync.Map // of claims, whose attempts are under way: a channel that is closed at the end
 
 type claimKey struct{ name, id string } // the name's key
 
-// attempts begin to count at the clock, so that a copy of an attempt that an earlier process has made is not taken for one of this.
-var attempts = claims{underWay: map[claimKey]chan struct{}{}, tries: time.Now().UnixMicro()}
+// tries counts attempts from the clock on, so that a copy of an attempt that an earlier process has made is not taken
+// for one of this.
+var tries atomic.Int64
 
-// enter waits for the claim's turn, and returns the number of its attempt: greater than those before. Locks mu.
-func (c *claims) enter(ctx context.Context, k claimKey) (try int64, err error) {
+func init() { tries.Store(time.Now().UnixMicro()) }
+
+// takeTurn waits for the claim's turn, which leave ends, and returns the number of its attempt: greater than those
+// before.
+func takeTurn(ctx context.Context, k claimKey) (try int64, leave func(), err error) {
+	mine := make(chan struct{})
 	for {
-		c.mu.Lock()
-		other := c.underWay[k]
-		if other == nil {
-			c.underWay[k] = make(chan struct{})
-			c.tries++
-			try = c.tries
-			c.mu.Unlock()
-			return try, nil
+		other, taken := turns.LoadOrStore(k, mine)
+		if !taken {
+			return tries.Add(1), func() { turns.Delete(k); close(mine) }, nil
 		}
-		c.mu.Unlock()
 		select {
-		case <-other:
+		case <-other.(chan struct{}):
 		case <-ctx.Done():
-			return 0, failure.Of(ctx.Err())
+			return 0, nil, failure.Of(ctx.Err())
 		}
 	}
-}
-
-// leave ends the turn. Locks mu.
-func (c *claims) leave(k claimKey) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.underWay[k])
-	delete(c.underWay, k)
 }

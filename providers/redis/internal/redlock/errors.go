@@ -1,16 +1,19 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
 // nodesError is what kept a majority from being reached, node by node.
 type nodesError struct {
-	errs []error // nil for a node that did not fail
+	errs []error // of those that failed
 	// certain says that nothing was done, for a reason that all of them give.
 	// Otherwise the outcome is unknown, and the error matches none of those that
 	// say the contrary, although single nodes may have said so.
@@ -20,9 +23,7 @@ type nodesError struct {
 func (e *nodesError) Error() string {
 	var texts []string
 	for _, err := range e.errs {
-		if err != nil {
-			texts = append(texts, err.Error())
-		}
+		texts = append(texts, err.Error())
 	}
 	return fmt.Sprintf("%v: no majority: %s", abstractions.ErrUnavailable, strings.Join(texts, "; "))
 }
@@ -32,13 +33,10 @@ func (e *nodesError) Is(target error) bool {
 }
 
 func (e *nodesError) Unwrap() []error {
-	var errs []error
-	for _, err := range e.errs {
-		if err != nil && (e.certain || definite(err) == nil) {
-			errs = append(errs, err)
-		}
+	if e.certain {
+		return e.errs
 	}
-	return errs
+	return slices.DeleteFunc(slices.Clone(e.errs), func(err error) bool { return definite(err) != nil })
 }
 
 // certainty returns the sentinel of an error of a node that says that it did
@@ -60,23 +58,24 @@ func definite(err error) error {
 	return abstractions.ErrUnavailable
 }
 
-// failed is the error of a call that reached no majority; errs are the nodes', nil
+// failed is the error of a call that reached no majority, unless its caller has left; errs are the nodes', nil
 // for those that did not fail. Unless something may have been applied it is certain
 // that nothing was, if all who failed say so for the same reason and a majority
 // can't do without them.
-func (r *Redlock) failed(errs []error, applied bool) error {
-	e := &nodesError{errs: make([]error, len(errs))}
-	failures := 0
+func (r *Redlock) failed(ctx context.Context, errs []error, applied bool) error {
+	if ctx.Err() != nil {
+		return failure.Of(ctx.Err())
+	}
+	e := &nodesError{}
 	var reasons []error
 	for i, err := range errs {
-		if err == nil {
-			continue
+		if err != nil {
+			e.errs = append(e.errs, r.label(i, err))
+			reasons = append(reasons, definite(err))
 		}
-		failures++
-		e.errs[i] = r.label(i, err)
-		reasons = append(reasons, definite(err))
 	}
-	if applied || len(errs)-failures >= r.quorum || !alike(reasons) || reasons[0] == nil {
+	reasons = slices.Compact(reasons)
+	if applied || len(errs)-len(e.errs) >= r.quorum || len(reasons) != 1 || reasons[0] == nil {
 		return e
 	}
 	e.certain = true
@@ -84,13 +83,4 @@ func (r *Redlock) failed(errs []error, applied bool) error {
 		return &abstractions.ThrottledError{Err: e}
 	}
 	return e
-}
-
-func alike(reasons []error) bool {
-	for _, reason := range reasons {
-		if reason != reasons[0] { //nolint:errorlint // sentinels, as certainty returns them
-			return false
-		}
-	}
-	return len(reasons) > 0
 }

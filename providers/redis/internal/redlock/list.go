@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -24,7 +23,7 @@ const listTimeout = 3 * time.Second
 // a vote that reaches an earlier server after that was scanned makes it that server's to tell.
 func (r *Redlock) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	u := union{r: r, match: r.Naming.Pattern(req.Prefix)}
-	l := node.Listing{Req: req, Naming: r.Naming, Servers: len(r.nodes), Scan: u.scan, Own: u.own, Records: u.records}
+	l := node.Listing{Req: req, Naming: r.Naming, Servers: len(r.nodes), Scan: u.scan, Records: u.records}
 	return l.Page(ctx)
 }
 
@@ -68,84 +67,43 @@ func (u *union) leaveOut(ctx context.Context, at *node.Position, server int, err
 	return nil
 }
 
-// own leaves out what an earlier server knows, and tells.
-func (u *union) own(ctx context.Context, at *node.Position, names []string) ([]string, error) {
-	known, err := u.ask(ctx, at, at.Server+1, names)
-	if err != nil || at.Muted(at.Server) {
-		return nil, err
+// records are what a majority says, of names that no earlier server knows, and tells. If the server that has told them
+// is left out by now, they are the next one's to tell.
+func (u *union) records(ctx context.Context, at *node.Position, names []string) ([]abstractions.Record, error) {
+	ops := make([]script.Operation, len(names))
+	for k, name := range names {
+		ops[k] = u.r.Naming.Keys(name).Inspect()
 	}
-	var own []string
-	for i, name := range names {
-		told := false
-		for _, record := range known[i][:at.Server] {
-			told = told || record.Held || record.Token > 0
+	p := u.r.ask(ctx, listTimeout, func(p *poll) bool {
+		for i, asked := range p.asked {
+			if asked > 0 && !at.Muted(i) {
+				return false
+			}
+		}
+		return true
+	}, ops...)
+	for _, replies := range p.replies {
+		for i, reply := range replies {
+			if _, err := reply.Record(""); err != nil && !at.Muted(i) {
+				if err := u.leaveOut(ctx, at, i, err); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	var records []abstractions.Record
+	for k, replies := range p.replies {
+		told := at.Muted(at.Server)
+		var known []abstractions.Record
+		for i, reply := range replies {
+			if record, err := reply.Record(names[k]); err == nil && !at.Muted(i) {
+				known = append(known, record)
+				told = told || i < at.Server && (record.Held || record.Token > 0)
+			}
 		}
 		if !told {
-			own = append(own, name)
+			records = append(records, u.r.record(names[k], known))
 		}
-	}
-	return own, nil
-}
-
-// records are what a majority says.
-func (u *union) records(ctx context.Context, at *node.Position, names []string) ([]abstractions.Record, error) {
-	known, err := u.ask(ctx, at, len(u.r.nodes), names)
-	if err != nil {
-		return nil, err
-	}
-	records := make([]abstractions.Record, len(names))
-	for i, name := range names {
-		var heard []abstractions.Record
-		for server, record := range known[i] {
-			if !at.Muted(server) {
-				heard = append(heard, record)
-			}
-		}
-		records[i] = u.r.record(name, heard)
 	}
 	return records, nil
-}
-
-// ask asks the first so many servers what they know of names: a record for each
-// name and server. Those of servers that are left out are empty.
-func (u *union) ask(ctx context.Context, at *node.Position, servers int, names []string) ([][]abstractions.Record, error) {
-	known := make([][]abstractions.Record, len(names))
-	for i := range known {
-		known[i] = make([]abstractions.Record, servers)
-	}
-	for server, replies := range u.replies(ctx, *at, servers, names) {
-		for i, reply := range replies {
-			record, err := reply.Record(names[i])
-			if err == nil {
-				known[i][server] = record
-				continue
-			}
-			if err := u.leaveOut(ctx, at, server, err); err != nil {
-				return nil, err
-			}
-			break
-		}
-	}
-	for server := range servers {
-		for i := range known {
-			if at.Muted(server) {
-				known[i][server] = abstractions.Record{}
-			}
-		}
-	}
-	return known, nil
-}
-
-func (u *union) replies(ctx context.Context, at node.Position, servers int, names []string) [][]script.Reply {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	replies := make([][]script.Reply, servers)
-	var all sync.WaitGroup
-	for server := range replies {
-		if !at.Muted(server) {
-			all.Go(func() { replies[server] = u.r.nodes[server].InspectAll(ctx, u.r.Naming, names) })
-		}
-	}
-	all.Wait()
-	return replies
 }

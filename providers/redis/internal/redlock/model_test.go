@@ -199,9 +199,9 @@ func (m *model) post(i int, op script.Operation) { m.send(i, op, ignore, func() 
 
 func (m *model) begin(c *modelClaim) {
 	key := claimKey{fmt.Sprint("model ", m.seed), c.id}
-	try, err := attempts.enter(context.Background(), key)
+	try, leave, err := takeTurn(context.Background(), key)
 	require.NoError(m.t, err)
-	attempts.leave(key)
+	leave()
 	n := len(m.nodes)
 	a := &modelAttempt{m: m, c: c, since: m.losses, tally: tally{votes: make([]vote, n), quorum: n/2 + 1, try: try}}
 	a.tell = func(int) {}

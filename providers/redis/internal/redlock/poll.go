@@ -19,13 +19,13 @@ var errSilent = fmt.Errorf("%w: no answer in time", abstractions.ErrUnavailable)
 type poll struct {
 	r       *Redlock
 	ctx     context.Context // its values are for what traces calls
-	by      time.Time
-	short   bool               // the caller left the nodes less time than is usual
+	by      time.Time       // until when nodes are waited for
+	short   bool            // the caller left the nodes less time than is usual
+	timer   *time.Timer
 	done    chan *node.Request // has room for all requests that may be under way
 	asked   []int              // requests under way, by node
 	open    int                // all of them
-	replies []script.Reply     // of a poll by ask; the latest
-	heard   int                // answers to it
+	replies [][]script.Reply   // of a poll by ask: of each operation, by node
 }
 
 // newPoll makes one of so many operations for each node at a time.
@@ -33,6 +33,7 @@ func (r *Redlock) newPoll(ctx context.Context, patience time.Duration, operation
 	requests := (operations + batch.MaxOperations - 1) / batch.MaxOperations
 	p := &poll{r: r, ctx: ctx, done: make(chan *node.Request, requests*len(r.nodes)), asked: make([]int, len(r.nodes))}
 	p.setTime(patience)
+	p.timer = time.NewTimer(patience)
 	return p
 }
 
@@ -51,39 +52,48 @@ func (p *poll) hurry(most time.Duration) {
 	}
 }
 
-// send sends operations to a node, and returns those that it can't send, with the error, since the provider is closed.
-func (p *poll) send(i int, ops ...*script.Operation) (unsent []*script.Operation, err error) {
-	for first := 0; first < len(ops); first += batch.MaxOperations {
-		part := ops[first:min(first+batch.MaxOperations, len(ops))]
-		q := &node.Request{Ops: part, Context: p.ctx, By: p.by, Tag: first*len(p.asked) + i, Done: p.done}
-		if err := p.r.nodes[i].Start(q); err != nil {
-			return ops[first:], err
-		}
-		p.asked[i]++
-		p.open++
+// send sends operations to a node, of which the first is the first-th of the poll. It can't after Close.
+func (p *poll) send(i, first int, ops ...*script.Operation) error {
+	q := &node.Request{Ops: ops, Context: p.ctx, By: p.by, Tag: first*len(p.asked) + i, Done: p.done}
+	if err := p.r.nodes[i].Start(q); err != nil {
+		return err
 	}
-	return nil, nil
+	p.asked[i]++
+	p.open++
+	return nil
 }
 
-// took notes an answer, and returns whose it is, and the place of its first operation among those that were sent.
-func (p *poll) took(q *node.Request) (i, first int) {
-	i, first = q.Tag%len(p.asked), q.Tag/len(p.asked)
-	p.asked[i]--
-	p.open--
-	if err := q.Ops[0].Reply.Err; err == nil || certainty(err) != nil {
-		p.r.heard(i, true)
-	} else if !p.short {
-		p.r.heard(i, false)
+// next returns an answer, and whose it is; or nil, when it is time or ctx has ended.
+func (p *poll) next(ctx context.Context, until time.Time) (q *node.Request, i int) {
+	if p.by.Before(until) {
+		until = p.by
 	}
-	return i, first
+	p.timer.Reset(time.Until(until))
+	select {
+	case q = <-p.done:
+		i = q.Tag % len(p.asked)
+		p.asked[i]--
+		p.open--
+		err := q.Ops[0].Reply.Err
+		p.heard(i, err == nil || certainty(err) != nil)
+	case <-ctx.Done():
+	case <-p.timer.C:
+		for i, asked := range p.asked {
+			if asked > 0 && p.over() {
+				p.heard(i, false)
+			}
+		}
+	}
+	return q, i
 }
 
-// gaveUp notes that the time is over for those who have not answered.
-func (p *poll) gaveUp() {
-	for i, asked := range p.asked {
-		if asked > 0 && !p.short {
-			p.r.heard(i, false)
-		}
+// over says that nobody is waited for any more.
+func (p *poll) over() bool { return !time.Now().Before(p.by) }
+
+// heard notes whether a node has answered, in the time that is usual.
+func (p *poll) heard(i int, answered bool) {
+	if d := &p.r.peers[i]; d.silent.Load() == answered && (answered || !p.short) {
+		d.silent.Store(!answered)
 	}
 }
 
@@ -97,73 +107,52 @@ func (p *poll) waits() bool {
 	return false
 }
 
-// gather puts operations to all nodes and hears what becomes of them, from the first-th on, until enough says so, all have
-// answered, the time is over or the caller leaves.
-func (p *poll) gather(ops func(i int) []*script.Operation, hear func(i, first int, ops []*script.Operation), enough func() bool) {
-	for _, i := range slices.Backward(p.r.inOrder()) { // the first has the queue: let others know before it wakes somebody
-		all := ops(i)
-		if unsent, err := p.send(i, all...); err != nil {
-			for _, op := range unsent {
-				op.Fail(err)
+// ask puts operations to all nodes, and collects the replies until there are enough, the time is over or the caller
+// leaves.
+func (r *Redlock) ask(ctx context.Context, patience time.Duration, enough func(p *poll) bool, ops ...script.Operation) *poll {
+	p := r.newPoll(ctx, patience, len(ops))
+	replies := slices.Repeat([]script.Reply{{Err: errSilent}}, len(ops)*len(r.nodes))
+	p.replies = slices.Collect(slices.Chunk(replies, len(r.nodes)))
+	for _, i := range slices.Backward(r.inOrder()) { // the first has the queue: let others know before it wakes somebody
+		list := make([]*script.Operation, len(ops))
+		for k, op := range ops {
+			list[k] = &op
+		}
+		for first := 0; first < len(list); first += batch.MaxOperations {
+			part := list[first:min(first+batch.MaxOperations, len(list))]
+			if err := p.send(i, first, part...); err != nil {
+				for k := range part {
+					p.replies[first+k][i].Err = err
+				}
 			}
-			hear(i, len(all)-len(unsent), unsent)
 		}
 	}
-	timer := time.NewTimer(time.Until(p.by))
-	defer timer.Stop()
-	for p.open > 0 && !enough() {
-		timer.Reset(time.Until(p.by))
-		select {
-		case q := <-p.done:
-			i, first := p.took(q)
-			hear(i, first, q.Ops)
-		case <-timer.C:
-			p.gaveUp()
-			return
-		case <-p.ctx.Done():
-			return
+	for p.open > 0 && !enough(p) {
+		q, i := p.next(ctx, p.by)
+		if q == nil {
+			break
+		}
+		for k, op := range q.Ops {
+			p.replies[q.Tag/len(p.asked)+k][i] = op.Reply
 		}
 	}
-}
-
-// ask puts one operation to all nodes, and collects the replies.
-func (r *Redlock) ask(ctx context.Context, patience time.Duration, op script.Operation, enough func(p *poll) bool) *poll {
-	p := r.newPoll(ctx, patience, 1)
-	p.replies = make([]script.Reply, len(r.nodes))
-	p.gather(func(i int) []*script.Operation {
-		p.replies[i].Err = errSilent
-		copied := op
-		return []*script.Operation{&copied}
-	}, func(i, _ int, done []*script.Operation) {
-		p.replies[i] = done[0].Reply
-		p.heard++
-	}, func() bool { return enough(p) })
 	return p
 }
 
 // all is for questions whose answer is better the more nodes have answered: it waits
 // for those that usually do.
-func (p *poll) all() bool { return p.heard >= p.r.quorum && !p.waits() }
+func (p *poll) all() bool { return len(p.asked)-p.open >= p.r.quorum && !p.waits() }
 
-// did counts the replies that say that all went well.
-func (p *poll) did() (n int, errs []error) {
-	errs = make([]error, len(p.replies))
-	for i, reply := range p.replies {
-		if errs[i] = reply.Done(); errs[i] == nil {
-			n++
+// read reads the replies to a poll of one operation: what nodes say, and by node why others don't.
+func read[T any](p *poll, as func(script.Reply) (T, error)) (said []T, errs []error) {
+	errs = make([]error, len(p.asked))
+	for i, reply := range p.replies[0] {
+		one, err := as(reply)
+		if errs[i] = err; err == nil {
+			said = append(said, one)
 		}
 	}
-	return n, errs
-}
-
-// didVoting counts those of them that cast votes.
-func (p *poll) didVoting() (n int) {
-	for i, reply := range p.replies {
-		if reply.Done() == nil && p.r.votes(i) {
-			n++
-		}
-	}
-	return n
+	return said, errs
 }
 
 // unsure says whether a node that has failed may have done what it was asked for.

@@ -49,11 +49,6 @@ type peer struct {
 	// lead is its clock less ours as of its latest vote, in microseconds, and at
 	// most too high by the request's time on its way; 0 if there was none yet.
 	lead atomic.Int64
-	// mute is until when it casts no vote since it has lost its data, as it has said, in
-	// nanoseconds of ours.
-	mute atomic.Int64
-	// deaf is until when not to wait for its subscription, in nanoseconds of ours.
-	deaf atomic.Int64
 }
 
 // New makes a Redlock of these servers. timely says that clients end a call when its
@@ -63,7 +58,8 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 		nodes: make([]*node.Node, len(clients)), peers: make([]peer, len(clients)), Options: o,
 		quorum: len(clients)/2 + 1, began: time.Now(),
 	}
-	r.servers.init(len(clients))
+	r.servers.seen = make([]script.Admission, len(clients))
+	r.servers.sort()
 	for i, client := range clients {
 		r.nodes[i] = node.NewMember(client, timely, o.Naming, o.MaxTTL, func(a script.Admission) error { return r.servers.meet(i, a) })
 		r.peers[i].label = fmt.Sprintf("server %d of %d", i+1, len(clients))
@@ -112,27 +108,6 @@ func (r *Redlock) floor() int64 {
 	return r.micros() + lead
 }
 
-// heard notes whether a node has answered.
-func (r *Redlock) heard(i int, answered bool) {
-	if p := &r.peers[i]; p.silent.Load() == answered {
-		p.silent.Store(!answered)
-	}
-}
-
-// muted notes that a node casts no vote for now, if that is what an error says.
-func (r *Redlock) muted(i int, err error) {
-	if err == nil {
-		return
-	}
-	var quarantined *script.QuarantinedError
-	if errors.As(err, &quarantined) {
-		r.peers[i].mute.Store(int64(time.Since(r.began) + quarantined.Left))
-	}
-}
-
-// votes says whether a node casts votes, as far as is known.
-func (r *Redlock) votes(i int) bool { return int64(time.Since(r.began)) >= r.peers[i].mute.Load() }
-
 // label says which node an error is of.
 func (r *Redlock) label(i int, err error) error {
 	if err == nil {
@@ -141,28 +116,27 @@ func (r *Redlock) label(i int, err error) error {
 	return fmt.Errorf("%s: %w", r.peers[i].label, err)
 }
 
-// Ping succeeds when a majority answers.
+// Ping succeeds when a majority answers, also that it casts no vote.
 func (r *Redlock) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.patience(r.MaxTTL))
-	defer cancel()
 	if err := r.meetServers(ctx); err != nil {
 		return err
 	}
-	pongs, err := beside(r, func(d *node.Node) (none struct{}, err error) { return none, d.Ping(ctx) })
-	if err != nil {
-		return err
-	}
-	errs, answered := make([]error, len(r.nodes)), 0
-	for range r.nodes {
-		p := <-pongs
-		if errs[p.i] = p.err; p.err == nil {
-			if answered++; answered == r.quorum {
-				return nil
-			}
+	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.hello())
+	answers, errs := read(p, func(reply script.Reply) (none struct{}, err error) {
+		_, err = reply.Record("")
+		if quarantined := (*script.QuarantinedError)(nil); errors.As(err, &quarantined) {
+			err = nil
 		}
+		return none, err
+	})
+	if len(answers) < r.quorum {
+		return r.failed(ctx, errs, false)
 	}
-	return r.failed(errs, false)
+	return nil
 }
+
+// hello changes nothing. The server's run is known once it has answered.
+func (r *Redlock) hello() script.Operation { return r.Naming.Keys("hello").Inspect() }
 
 // Close ends what outlives a request.
 func (r *Redlock) Close() {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
 // stragglers is how long a release waits for the rest of the servers, once it is done.
@@ -22,21 +22,24 @@ const stragglers = 250 * time.Millisecond
 // next who asks frees it (see relay), in the way if another server dies.
 func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	released := false
-	p := r.ask(ctx, r.patience(r.MaxTTL), r.Naming.Keys(req.Name).Release(req.ID), func(p *poll) bool {
-		if !released && p.didVoting() >= r.quorum {
+	p := r.ask(ctx, r.patience(r.MaxTTL), func(p *poll) bool {
+		n := 0
+		for i, reply := range p.replies[0] {
+			if reply.Done() == nil && r.nodes[i].Quarantine() <= 0 {
+				n++
+			}
+		}
+		if n >= r.quorum && !released {
 			released = true
 			p.hurry(stragglers)
 		}
 		return released && !p.waits()
-	})
-	n, errs := p.did()
-	switch {
-	case n >= r.quorum:
+	}, r.Naming.Keys(req.Name).Release(req.ID))
+	done, errs := read(p, func(reply script.Reply) (bool, error) { return true, reply.Done() })
+	if len(done) >= r.quorum {
 		return nil
-	case ctx.Err() != nil:
-		return failure.Of(ctx.Err())
 	}
-	return r.failed(errs, n > 0 || unsure(errs))
+	return r.failed(ctx, errs, len(done) > 0 || unsure(errs))
 }
 
 // Break breaks on all nodes. With a majority broken no renewal has one.
@@ -46,18 +49,13 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 // token may have been broken all the same, which takes nothing from the holder but
 // those nodes.
 func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	p := r.ask(ctx, r.patience(r.MaxTTL), r.Naming.Keys(req.Name).Break(req), (*poll).all)
-	var results []abstractions.BreakResult
-	stale, errs := 0, make([]error, len(r.nodes))
-	for i, reply := range p.replies {
-		result, err := reply.Broken()
-		switch {
-		case err == nil:
-			results = append(results, result)
-		case errors.Is(err, abstractions.ErrStale):
+	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.Naming.Keys(req.Name).Break(req))
+	results, errs := read(p, script.Reply.Broken)
+	stale := 0
+	for i, err := range errs {
+		if errors.Is(err, abstractions.ErrStale) {
+			errs[i] = nil
 			stale++
-		default:
-			errs[i] = err
 		}
 	}
 	switch {
@@ -65,10 +63,8 @@ func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 		return r.broken(results), nil
 	case len(r.nodes)-stale < r.quorum:
 		return abstractions.BreakResult{}, fmt.Errorf("%w: a majority has another", abstractions.ErrStale)
-	case ctx.Err() != nil:
-		return abstractions.BreakResult{}, failure.Of(ctx.Err())
 	}
-	return abstractions.BreakResult{}, r.failed(errs, len(results) > 0 || unsure(errs))
+	return abstractions.BreakResult{}, r.failed(ctx, errs, len(results) > 0 || unsure(errs))
 }
 
 // broken is what a majority of results comes to.

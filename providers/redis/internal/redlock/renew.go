@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
-	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
@@ -32,138 +31,111 @@ func (t *tenure) renewed(sent time.Time, req *abstractions.RenewRequest) *tenure
 	return &next
 }
 
-// renewal is one item of a batch.
-type renewal struct {
-	req      abstractions.RenewRequest
-	state    *tenure // nil if it is unknown
-	ok, lost int     // nodes
-	newer    int     // of those that have lost it, those that only have a newer token
-	older    int     // or an older one
-	why      abstractions.LostError
-	errs     []error // by node: errSilent, or how it failed; nil for others
-}
-
 // RenewBatch asks all nodes to renew all claims, and is over when each has been granted or
 // refused by a majority: a node that hangs does not keep the others waiting.
 func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	sent, n := time.Now(), len(r.nodes)
-	items, undecided := make([]renewal, len(reqs)), len(reqs)
-	errs := slices.Repeat([]error{errSilent}, n*len(reqs))
-	shortest := r.MaxTTL
-	for i, req := range reqs {
-		items[i] = renewal{req: req, errs: errs[i*n : (i+1)*n]}
+	sent, shortest := time.Now(), r.MaxTTL
+	ops, states := make([]script.Operation, len(reqs)), make([]*tenure, len(reqs)) // nil: unknown
+	undecided := make([]int, len(reqs))
+	for i := range reqs {
+		req := &reqs[i]
+		var content string // takes no node again
+		var try int64
 		if state, _ := req.State.(*tenure); state != nil && state.token == req.Token {
-			items[i].state = state
-		}
-		shortest = min(shortest, req.TTL)
-	}
-	r.newPoll(ctx, r.patience(shortest), len(reqs)).gather(func(int) []*script.Operation {
-		return r.renewals(items, sent)
-	}, func(node, first int, ops []*script.Operation) {
-		for k, op := range ops {
-			if item := &items[first+k]; !item.decided(r) {
-				if item.hear(node, op.Reply.Renewed()); item.decided(r) {
-					undecided--
-				}
+			if states[i] = state.renewed(sent, req); sent.Before(state.lapses) {
+				content, try = states[i].Text(), state.try
 			}
 		}
-	}, func() bool { return undecided == 0 })
+		ops[i] = r.Naming.Keys(req.Name).Relock(req, content, try)
+		undecided[i], shortest = i, min(shortest, req.TTL)
+	}
+	p := r.ask(ctx, r.patience(shortest), func(p *poll) bool {
+		undecided = slices.DeleteFunc(undecided, func(i int) bool { return r.renewal(p.replies[i]).decided(r) })
+		return len(undecided) == 0
+	}, ops...)
 	results := make([]abstractions.RenewResult, len(reqs))
-	for i := range items {
-		results[i].Grant, results[i].Err = items[i].result(ctx, r, sent)
+	for i, req := range reqs {
+		err := r.renewal(p.replies[i]).result(ctx, r, p.replies[i])
+		if err == nil && time.Since(sent) >= validity(req.TTL) {
+			err = errTooLate
+		}
+		if results[i].Err = err; err != nil {
+			continue
+		}
+		results[i].Grant = abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
+		if states[i] != nil {
+			results[i].Grant.State = states[i]
+		}
 	}
 	return results, nil
 }
 
-// renewals are the operations for one node.
-func (r *Redlock) renewals(items []renewal, now time.Time) []*script.Operation {
-	ops, list := make([]script.Operation, len(items)), make([]*script.Operation, len(items))
-	for i := range items {
-		item := &items[i]
-		var content string // takes no node again
-		var try int64
-		if item.state != nil && now.Before(item.state.lapses) {
-			content, try = item.state.renewed(now, &item.req).Text(), item.state.try
+// renewal is what nodes say of one item of a batch.
+type renewal struct {
+	ok, lost int // nodes
+	says     map[abstractions.LostReason]int
+	broken   abstractions.LostError // who broke it, and why
+}
+
+// What a node says of a lease that it has lost, if all that it knows is a token. Somebody may have got that node alone,
+// in vain, and it may have missed the latest lease.
+const nodeNewer, nodeOlder = "newer", "older"
+
+func (r *Redlock) renewal(replies []script.Reply) (item renewal) {
+	for _, reply := range replies {
+		lost := (*abstractions.LostError)(nil)
+		switch err := reply.Renewed(); {
+		case err == nil:
+			item.ok++
+		case errors.As(err, &lost):
+			if item.says == nil {
+				item.says = map[abstractions.LostReason]int{}
+			}
+			item.lost++
+			item.says[lost.Reason]++
+			item.broken.BrokenBy = cmp.Or(item.broken.BrokenBy, lost.BrokenBy)
+			item.broken.BreakReason = cmp.Or(item.broken.BreakReason, lost.BreakReason)
 		}
-		ops[i] = r.Naming.Keys(item.req.Name).Relock(&item.req, content, try)
-		list[i] = &ops[i]
 	}
-	return list
+	return item
 }
 
 // decided says that a majority has renewed the lease, or that so many have lost it that
 // there is no majority without them.
-func (item *renewal) decided(r *Redlock) bool {
+func (item renewal) decided(r *Redlock) bool {
 	return item.ok >= r.quorum || len(r.nodes)-item.lost < r.quorum
 }
 
-// hear takes a node's answer.
-func (item *renewal) hear(node int, err error) {
-	item.errs[node] = err
-	lost := (*abstractions.LostError)(nil)
+// result is what has become of the item; nil if a majority has renewed the lease.
+func (item renewal) result(ctx context.Context, r *Redlock, replies []script.Reply) error {
 	switch {
-	case err == nil:
-		item.ok++
-	case errors.As(err, &lost):
-		item.lose(lost)
-		item.errs[node] = nil
-	}
-}
-
-// nodeNewer and nodeOlder are what a node says of a lease that it has lost, if all that it
-// knows is a token. Somebody may have got that node alone, in vain, and it may have
-// missed the latest lease.
-const nodeNewer, nodeOlder = "newer", "older"
-
-// lose takes a node's word that the lease is lost.
-func (item *renewal) lose(lost *abstractions.LostError) {
-	item.lost++
-	reason := lost.Reason
-	switch reason {
-	case nodeNewer:
-		item.newer++
-		reason = abstractions.LostExpired
-	case nodeOlder:
-		item.older++
-		reason = abstractions.LostExpired
-	}
-	item.why.Reason = moreTelling(item.why.Reason, reason)
-	item.why.BrokenBy = cmp.Or(item.why.BrokenBy, lost.BrokenBy)
-	item.why.BreakReason = cmp.Or(item.why.BreakReason, lost.BreakReason)
-}
-
-// result is what has become of the item.
-func (item *renewal) result(ctx context.Context, r *Redlock, sent time.Time) (g abstractions.Grant, err error) {
-	req := &item.req
-	switch {
-	case item.ok >= r.quorum && time.Since(sent) >= validity(req.TTL):
-		return g, errTooLate
 	case item.ok >= r.quorum:
-		g = abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
-		if item.state != nil {
-			g.State = item.state.renewed(sent, req)
-		}
-		return g, nil
+		return nil
 	case item.decided(r):
-		if item.why.Reason == abstractions.LostExpired && item.newer+item.older >= r.quorum {
-			if item.why.Reason = abstractions.LostTaken; item.older > 0 {
-				item.why.Reason = abstractions.LostGone
-			}
-		}
-		return g, &item.why
-	case ctx.Err() != nil:
-		return g, failure.Of(ctx.Err())
+		item.broken.Reason = item.reason(r.quorum)
+		return &item.broken
 	}
-	return g, r.failed(item.errs, item.ok > 0 || unsure(item.errs)) // no majority either way
+	errs := make([]error, len(replies)) // of those that have not lost it
+	for i, reply := range replies {
+		if err := reply.Renewed(); !errors.Is(err, abstractions.ErrLost) {
+			errs[i] = err
+		}
+	}
+	return r.failed(ctx, errs, item.ok > 0 || unsure(errs)) // no majority either way
 }
 
-// moreTelling returns the reason that explains more: a node that was broken says why
-// another one is taken by now.
-func moreTelling(a, b abstractions.LostReason) abstractions.LostReason {
+// reason is the one that explains most: a node that was broken says why another one is taken by now.
+func (item renewal) reason(quorum int) abstractions.LostReason {
 	for _, reason := range [...]abstractions.LostReason{abstractions.LostBroken, abstractions.LostTaken, abstractions.LostGone} {
-		if a == reason || b == reason {
+		if item.says[reason] > 0 {
 			return reason
 		}
 	}
-	return b
+	switch {
+	case item.says[nodeNewer]+item.says[nodeOlder] < quorum:
+		return abstractions.LostExpired
+	case item.says[nodeOlder] > 0:
+		return abstractions.LostGone
+	}
+	return abstractions.LostTaken
 }

@@ -9,11 +9,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
-	"github.com/distributedleasing/leasing/providers/redis/internal/node"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
@@ -24,18 +22,11 @@ type servers struct {
 	// order has the nodes in an order that all processes share, whatever they call
 	// the servers: by the run that wrote the first marker. Those not met yet are last.
 	order atomic.Pointer[[]int]
-
-	once sync.Once
-	met  chan struct{} // closed once all have answered, or had minPatience for it
+	met   atomic.Bool // all have answered, or had minPatience for it
 }
 
-func (s *servers) init(n int) {
-	s.seen, s.met = make([]script.Admission, n), make(chan struct{})
-	s.sort()
-}
-
-// meet notes the run of a node's server, and refuses it if another node has the same:
-// its vote would count twice.
+// meet notes the run of a node's server, and refuses it if two nodes have the same:
+// its vote would count twice. Locks mu.
 func (s *servers) meet(i int, a script.Admission) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +34,7 @@ func (s *servers) meet(i int, a script.Admission) error {
 		s.seen[i] = a
 		s.sort()
 	}
-	return s.sameAs(i)
+	return s.conflict()
 }
 
 // sort puts the nodes in order. Caller holds mu.
@@ -65,26 +56,16 @@ func (s *servers) sort() {
 // inOrder are the nodes in the order that all processes share.
 func (r *Redlock) inOrder() []int { return *r.servers.order.Load() }
 
-// sameAs is the error for a node whose server is another node's. Caller holds mu.
-func (s *servers) sameAs(i int) error {
-	for j := range s.seen {
-		if j != i && s.seen[i].Run != "" && s.seen[j].Run == s.seen[i].Run {
-			return &abstractions.InvalidError{
-				Field: "Options", Value: fmt.Sprintf("with servers %d and %d", min(i, j)+1, max(i, j)+1),
-				Want: "each server once: those are the same",
-			}
-		}
-	}
-	return nil
-}
-
-// conflict is the error for a server that has several nodes.
+// conflict is the error for a server that has two nodes. Caller holds mu.
 func (s *servers) conflict() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.seen {
-		if err := s.sameAs(i); err != nil {
-			return err
+	for i, a := range s.seen {
+		for j, b := range s.seen[:i] {
+			if a.Run != "" && a.Run == b.Run {
+				return &abstractions.InvalidError{
+					Field: "Options", Value: fmt.Sprintf("with servers %d and %d", j+1, i+1),
+					Want: "each server once: those are the same",
+				}
+			}
 		}
 	}
 	return nil
@@ -94,66 +75,37 @@ func (s *servers) conflict() error {
 // Redlock in which one has several votes. Those that don't answer soon are met later.
 func (r *Redlock) meetServers(ctx context.Context) error {
 	s := &r.servers
-	s.once.Do(func() {
-		if !r.after.Start(r.introduce) {
-			close(s.met)
-		}
-	})
-	select {
-	case <-s.met:
-	case <-ctx.Done():
-		return failure.Of(ctx.Err())
+	conflict := func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.conflict()
 	}
-	if s.conflict() == nil {
+	if s.met.Load() && conflict() == nil { // else an address may be another server's by now
 		return nil
 	}
-	_, _ = r.askMembers(ctx, script.Admit) // an address may be another server's by now
-	return s.conflict()
-}
-
-// introduce closes met once all servers have answered, or had their time.
-func (r *Redlock) introduce() {
-	ctx, cancel := context.WithTimeout(context.Background(), r.patience(r.MaxTTL))
-	defer cancel()
-	late := time.AfterFunc(minPatience, func() { close(r.servers.met) })
-	_, _ = r.askMembers(ctx, script.Admit)
-	if late.Stop() {
-		close(r.servers.met)
+	r.ask(ctx, r.patience(r.MaxTTL), func(p *poll) bool {
+		p.hurry(minPatience)
+		p.short = true
+		return false
+	}, r.hello())
+	if ctx.Err() != nil {
+		return failure.Of(ctx.Err())
 	}
-}
-
-// answer is a node's to a question that is no operation.
-type answer[T any] struct {
-	i     int
-	value T
-	err   error
-}
-
-// beside asks all nodes at the same time.
-func beside[T any](r *Redlock, ask func(d *node.Node) (T, error)) (<-chan answer[T], error) {
-	answers := make(chan answer[T], len(r.nodes))
-	for i, d := range r.nodes {
-		if !r.after.Start(func() {
-			value, err := ask(d)
-			answers <- answer[T]{i, value, err}
-		}) {
-			return nil, abstractions.ErrClosed
-		}
-	}
-	return answers, nil
+	s.met.Store(true)
+	return conflict()
 }
 
 // askMembers runs admit.lua on all servers, and fails if that fails on any.
 func (r *Redlock) askMembers(ctx context.Context, verb string) ([]script.Admission, error) {
-	answers, err := beside(r, func(d *node.Node) (script.Admission, error) { return d.Admit(ctx, verb) })
-	if err != nil {
-		return nil, err
-	}
 	all, errs := make([]script.Admission, len(r.nodes)), make([]error, len(r.nodes))
-	for range r.nodes {
-		a := <-answers
-		all[a.i], errs[a.i] = a.value, r.label(a.i, a.err)
+	var asking sync.WaitGroup
+	for i, d := range r.nodes {
+		asking.Go(func() {
+			a, err := d.Admit(ctx, verb)
+			all[i], errs[i] = a, r.label(i, err)
+		})
 	}
+	asking.Wait()
 	return all, errors.Join(errs...)
 }
 

@@ -57,9 +57,8 @@ func TestTrap_T55_RedlockAttemptsOfAClaimTakeTurns(t *testing.T) {
 		p.wires[1].on(script.Vote, nil)
 		p.wires[2].on(script.Vote, nil)
 		p.settle()
-		attempts.mu.Lock()
-		require.NotContains(t, attempts.underWay, claimKey{r.keys(name).Name, "x"})
-		attempts.mu.Unlock()
+		_, underWay := turns.Load(claimKey{r.keys(name).Name, "x"})
+		require.False(t, underWay)
 	}
 }
 

@@ -1,0 +1,121 @@
+package redlock
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
+)
+
+// stance is what a node has said to an attempt.
+type stance uint8
+
+const (
+	noAnswer  stance = iota // yet
+	forUs                   // the claim holds the node
+	forOther                // another claim does
+	forWaiter               // the node is reserved for a waiter
+	forNobody               // the claim was released or broken
+	noVote                  // an error, or the node casts none for now
+)
+
+// vote is a node's latest answer.
+type vote struct {
+	stance  stance
+	pending bool   // it is waited for
+	silent  bool   // it did not answer the last time either
+	sent    int64  // in microseconds since the redlock began
+	channel string // on which the node is to wake the claim
+
+	token  int64  // forUs: as the node has it
+	made   int64  // the attempt that got the node; 0 if the lease was renewed there
+	before int64  // the node's latest token before that
+	freed  string // the ID that was released here last, of a node that was free or is in quarantine
+
+	held   *abstractions.HeldError // forOther and forWaiter
+	err    error                   // noVote
+	unsure bool                    // noVote: the request may have been applied
+}
+
+// hides says that the node may hold the claim without our knowing.
+func (v *vote) hides() bool { return v.pending || v.stance == noVote && v.unsure }
+
+// unseen says that nothing is known of what the node has: also one that did nothing
+// now, for want of memory or because it has lost its data, may have voted for an
+// earlier attempt.
+func (v *vote) unseen() bool { return v.pending || v.stance == noVote || v.stance == noAnswer }
+
+func (v *vote) ours() bool { return v.stance == forUs }
+
+func (v *vote) against() bool { return v.stance == forOther || v.stance == forWaiter }
+
+// awaited is a node that is likely to answer.
+func (v *vote) awaited() bool { return v.pending && !v.silent }
+
+func (v *vote) isPending() bool { return v.pending }
+
+// voted reads the reply to a vote, and returns the node's clock if it tells.
+func (v *vote) voted(r script.Reply, name string) (clock int64) {
+	n, l, err := r.Number()
+	v.stance, v.err, v.held, v.unsure, v.freed = noVote, err, nil, false, ""
+	if l == nil {
+		v.unsure = definite(err) == nil
+		if err == nil {
+			v.err = fmt.Errorf("%w: the script replied %d", abstractions.ErrUnavailable, n)
+		}
+		return 0
+	}
+	switch l.Status {
+	case script.Voted:
+		return v.counted(l.Text())
+	case script.Seen:
+		v.refused(l, name)
+	case script.Ended:
+		v.stance = forNobody
+	case script.Quarantined:
+		v.err, v.freed = &script.QuarantinedError{Left: l.Millis()}, l.Text()
+	default:
+		v.err = l.Unexpected()
+	}
+	return 0
+}
+
+// refused reads who is in our way.
+func (v *vote) refused(l *script.List, name string) {
+	if v.held, v.err = l.Refusal(name); v.err != nil {
+		return
+	}
+	if v.stance = forWaiter; v.held.Holder.Held {
+		v.stance = forOther
+	}
+}
+
+// counted reads the text of a vote for us.
+func (v *vote) counted(text string) (clock int64) {
+	for _, number := range [...]*int64{&v.token, &v.made, &v.before, &clock} {
+		digits, rest, _ := strings.Cut(text, " ")
+		var err error
+		if *number, err = strconv.ParseInt(digits, 10, 64); err != nil {
+			v.err, v.unsure = script.ErrForm, true
+			return 0
+		}
+		text = rest
+	}
+	v.stance, v.freed = forUs, text
+	return clock
+}
+
+// confirmed reads the reply to a confirmation.
+func (v *vote) confirmed(r script.Reply, token int64) {
+	_, l, err := r.Number()
+	switch {
+	case err != nil:
+		v.stance, v.err, v.unsure = noVote, err, true
+	case l == nil:
+		v.token = token
+	default: // unless it has lost the lease it still has our vote
+		v.stance, v.err, v.unsure = noVote, l.Unexpected(), l.Status != script.Lost
+	}
+}
