@@ -19,6 +19,7 @@ type attempt struct {
 	keys   script.Keys
 	claim  script.Claim
 	began  time.Time
+	lapses time.Time // when the grant is good no more
 	asking time.Time // when the latest round began
 	grace  time.Time // until when it waits for more than it needs
 	rounds int       // in which votes were asked for again
@@ -54,16 +55,17 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 		return abstractions.Grant{}, err
 	}
 	defer leave()
+	began := time.Now()
 	a := &attempt{
 		poll: r.newPoll(ctx, r.patience(req.TTL), 1), tally: tally{votes: make([]vote, len(r.nodes)), quorum: r.quorum, try: try},
-		req: req, keys: keys, claim: script.NewClaim(req), began: time.Now(),
+		req: req, keys: keys, claim: script.NewClaim(req), began: began, lapses: began.Add(validity(req.TTL)),
 	}
 	defer a.afterwards()
 	token, err := a.pursue(ctx)
 	if err != nil {
 		return abstractions.Grant{}, a.giveUp(ctx, err)
 	}
-	state := &tenure{Content: a.claim.Content, token: token, try: try, lapses: a.began.Add(validity(req.TTL))}
+	state := &tenure{Content: a.claim.Content, token: token, try: try, lapses: a.lapses}
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: req.TTL, State: state}, nil
 }
 
@@ -81,7 +83,7 @@ func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 				err = a.wait(ctx, a.grace) // for the first node's word on whose turn it is
 			case !known:
 				err = a.confirm(ctx, token)
-			case a.tooLate():
+			case !time.Now().Before(a.lapses):
 				err = errTooLate
 			default:
 				a.win(token)
@@ -116,19 +118,14 @@ func (a *attempt) callVotes(which func(v *vote) bool) {
 
 func (a *attempt) callVote(i int, floor int64) {
 	v := &a.votes[i]
-	v.stance, v.channel, v.sent = noAnswer, a.r.nodes[i].Waiters.ChannelOf(a.req.ID), a.r.micros()
-	a.put(i, a.keys.Vote(a.claimAt(i), a.try, floor))
-}
-
-// claimAt is the claim as a node is to know it.
-func (a *attempt) claimAt(i int) script.Claim {
-	c := a.claim
-	c.Channel = a.votes[i].channel
-	return c
+	v.stance, v.sent, v.claim = noAnswer, a.r.micros(), a.claim
+	v.claim.Channel = a.r.nodes[i].Waiters.ChannelOf(a.req.ID)
+	a.put(i, a.keys.Vote(v.claim, a.try, floor))
 }
 
 // headStart is how long the node that has the queue is waited for before others are
-// asked: most of those who wait learn there that it is not their turn.
+// asked: most of those who wait learn there that it is not their turn. Their votes elsewhere would be in the way of
+// the one whose turn it is.
 const headStart = 10 * time.Millisecond
 
 // askQueue asks the node where the claim is a waiter, if it is one, before the others.
@@ -150,12 +147,10 @@ func (a *attempt) askQueue(ctx context.Context) error {
 // setTime gives the nodes their time again, within that for which the grant is good.
 func (a *attempt) setTime() {
 	a.poll.setTime(a.r.patience(a.req.TTL))
-	if end := a.began.Add(validity(a.req.TTL)); end.Before(a.by) {
-		a.by, a.short = end, true
+	if a.lapses.Before(a.by) {
+		a.by, a.short = a.lapses, true
 	}
 }
-
-func (a *attempt) tooLate() bool { return time.Since(a.began) >= validity(a.req.TTL) }
 
 // put sends an operation to a node that has none under way.
 func (a *attempt) put(i int, op script.Operation) {
@@ -287,7 +282,7 @@ func (a *attempt) settle(i int) {
 	if confirms {
 		a.put(i, a.keys.Confirm(a.claim, a.token, a.try))
 	} else {
-		a.put(i, a.keys.Undo(a.claimAt(i), a.try, a.since))
+		a.put(i, a.keys.Undo(v.claim, a.try, a.since))
 	}
 }
 
@@ -318,10 +313,7 @@ func (a *attempt) hear(ctx context.Context, more func() bool) {
 func (a *attempt) failed(ctx context.Context, applied bool) error {
 	errs := make([]error, len(a.votes))
 	for i := range a.votes {
-		v := &a.votes[i]
-		if errs[i] = v.err; v.pending && v.err == nil {
-			errs[i] = errSilent
-		}
+		errs[i] = a.votes[i].err
 	}
 	return a.r.failed(ctx, errs, applied)
 }

@@ -8,36 +8,9 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
-
-// nodesError is what kept a majority from being reached, node by node.
-type nodesError struct {
-	errs []error // of those that failed
-	// certain says that nothing was done, for a reason that all of them give.
-	// Otherwise the outcome is unknown, and the error matches none of those that
-	// say the contrary, although single nodes may have said so.
-	certain bool
-}
-
-func (e *nodesError) Error() string {
-	var texts []string
-	for _, err := range e.errs {
-		texts = append(texts, err.Error())
-	}
-	return fmt.Sprintf("%v: no majority: %s", abstractions.ErrUnavailable, strings.Join(texts, "; "))
-}
-
-func (e *nodesError) Is(target error) bool {
-	return !e.certain && target == abstractions.ErrUnavailable
-}
-
-func (e *nodesError) Unwrap() []error {
-	if e.certain {
-		return e.errs
-	}
-	return slices.DeleteFunc(slices.Clone(e.errs), func(err error) bool { return definite(err) != nil })
-}
 
 // certainty returns the sentinel of an error of a node that says that it did
 // nothing; nil if it does not say so.
@@ -61,26 +34,39 @@ func definite(err error) error {
 // failed is the error of a call that reached no majority, unless its caller has left; errs are the nodes', nil
 // for those that did not fail. Unless something may have been applied it is certain
 // that nothing was, if all who failed say so for the same reason and a majority
-// can't do without them.
+// can't do without them. Otherwise the outcome is unknown, and the error matches none of those that
+// say the contrary, although single nodes may have said so.
 func (r *Redlock) failed(ctx context.Context, errs []error, applied bool) error {
 	if ctx.Err() != nil {
 		return failure.Of(ctx.Err())
 	}
-	e := &nodesError{}
-	var reasons []error
+	var failures, reasons []error
 	for i, err := range errs {
 		if err != nil {
-			e.errs = append(e.errs, r.label(i, err))
+			failures = append(failures, r.label(i, err))
 			reasons = append(reasons, definite(err))
 		}
 	}
+	err := error(&nodesError{failures})
 	reasons = slices.Compact(reasons)
-	if applied || len(errs)-len(e.errs) >= r.quorum || len(reasons) != 1 || reasons[0] == nil {
-		return e
+	switch {
+	case applied || len(errs)-len(failures) >= r.quorum || len(reasons) != 1 || reasons[0] == nil:
+		return providerkit.Partial(err)
+	case errors.Is(reasons[0], abstractions.ErrThrottled):
+		return &abstractions.ThrottledError{Err: err}
 	}
-	e.certain = true
-	if errors.Is(reasons[0], abstractions.ErrThrottled) {
-		return &abstractions.ThrottledError{Err: e}
-	}
-	return e
+	return err
 }
+
+// nodesError is what kept a majority from being reached, node by node.
+type nodesError struct{ errs []error }
+
+func (e *nodesError) Error() string {
+	texts := make([]string, len(e.errs))
+	for i, err := range e.errs {
+		texts[i] = err.Error()
+	}
+	return fmt.Sprintf("%v: no majority: %s", abstractions.ErrUnavailable, strings.Join(texts, "; "))
+}
+
+func (e *nodesError) Unwrap() []error { return e.errs }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -52,16 +53,10 @@ func (u *union) scan(ctx context.Context, at *node.Position, count int) (node.Sc
 func (u *union) leaveOut(ctx context.Context, at *node.Position, server int, err error) error {
 	at.Mute |= 1 << server
 	u.errs = append(u.errs, u.r.label(server, err))
-	left := 0
-	for i := range u.r.nodes {
-		if !at.Muted(i) {
-			left++
-		}
-	}
 	switch {
 	case ctx.Err() != nil:
 		return failure.Of(ctx.Err())
-	case left < u.r.quorum:
+	case len(u.r.nodes)-bits.OnesCount64(at.Mute) < u.r.quorum:
 		return fmt.Errorf("%w: no majority answers: %w", abstractions.ErrUnavailable, errors.Join(u.errs...))
 	}
 	return nil

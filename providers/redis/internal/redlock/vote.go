@@ -24,10 +24,10 @@ const (
 // vote is a node's latest answer.
 type vote struct {
 	stance  stance
-	pending bool   // it is waited for
-	silent  bool   // it did not answer the last time either
-	sent    int64  // in microseconds since the redlock began
-	channel string // on which the node is to wake the claim
+	pending bool         // it is waited for
+	silent  bool         // it did not answer the last time either
+	sent    int64        // in microseconds since the redlock began
+	claim   script.Claim // as the node is to know it
 
 	token  int64  // forUs: as the node has it
 	made   int64  // the attempt that got the node; 0 if the lease was renewed there

@@ -19,7 +19,7 @@ func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 		return abstractions.Wakeups{}, err
 	}
 	k := r.Naming.Keys(req.Name)
-	var errs []error
+	errs := make([]error, len(r.nodes))
 	for _, i := range r.inOrder() {
 		waiters, err := r.nodes[i].Waiters, errSilent
 		if !r.peers[i].silent.Load() {
@@ -35,7 +35,7 @@ func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 		case errors.Is(err, abstractions.ErrClosed):
 			return abstractions.Wakeups{}, abstractions.ErrClosed
 		}
-		errs = append(errs, r.label(i, err))
+		errs[i] = err
 	}
-	return abstractions.Wakeups{}, &nodesError{errs: errs}
+	return abstractions.Wakeups{}, r.failed(ctx, errs, true)
 }
