@@ -23,19 +23,10 @@ type attempt struct {
 	asking time.Time // when the latest round began
 	grace  time.Time // until when it waits for more than it needs
 	rounds int       // in which votes were asked for again
-	fate   fate
-	since  int64 // givenUp: the first attempt whose votes are taken back
-	stuck  bool  // givenUp: a vote that was for us may be left
+	ended  bool      // nodes that answer later are told what has become of it
+	since  int64     // it was given up: the first attempt whose votes are taken back
+	stuck  bool      // and a vote that was for us may be left
 }
-
-// fate is what has become of an attempt. Nodes that answer later are told.
-type fate uint8
-
-const (
-	trying fate = iota
-	granted
-	givenUp
-)
 
 var (
 	errTooLate    = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", abstractions.ErrUnavailable)
@@ -182,7 +173,7 @@ func (a *attempt) wait(ctx context.Context, until time.Time) error {
 
 // take takes an answer, which may also be one that is no longer waited for.
 func (a *attempt) take(i int, op *script.Operation) {
-	a.tally.order = a.r.inOrder() // it may have been met just now
+	a.tally.order = a.r.servers.inOrder() // it may have been met just now
 	v := &a.votes[i]
 	v.pending = false
 	switch op.Script {
@@ -198,7 +189,7 @@ func (a *attempt) take(i int, op *script.Operation) {
 		}
 		v.stance = noAnswer
 	case script.Release: // see relay
-		if a.fate == trying {
+		if !a.ended {
 			a.callVote(i, a.r.floor())
 		}
 	}
@@ -240,7 +231,7 @@ func (a *attempt) win(token int64) {
 			a.r.nodes[i].Waiters.Served(a.req.ID)
 		}
 	}
-	a.end(granted)
+	a.end()
 }
 
 // giveUp takes back the votes for this attempt, as far as nodes answer before the caller leaves, and returns what it
@@ -250,7 +241,7 @@ func (a *attempt) giveUp(ctx context.Context, why error) error {
 	if a.since = a.try; !a.mayLive() {
 		a.since = 1 // also what earlier attempts have got
 	}
-	a.end(givenUp)
+	a.end()
 	a.hear(ctx, func() bool { return a.count((*vote).ours) > 0 })
 	left := a.stuck || a.count((*vote).ours) > 0
 	switch {
@@ -263,8 +254,8 @@ func (a *attempt) giveUp(ctx context.Context, why error) error {
 }
 
 // end ends the attempt, and tells all nodes. The caller's end is no longer theirs.
-func (a *attempt) end(f fate) {
-	a.fate, a.ctx = f, context.WithoutCancel(a.ctx)
+func (a *attempt) end() {
+	a.ended, a.ctx = true, context.WithoutCancel(a.ctx)
 	for i := range a.votes {
 		a.settle(i)
 	}
@@ -273,8 +264,8 @@ func (a *attempt) end(f fate) {
 // settle tells a node what has become of the attempt: that it is to take another token, or to forget its vote.
 func (a *attempt) settle(i int) {
 	v := &a.votes[i]
-	confirms := a.fate == granted && v.ours() && v.token != a.token
-	forgets := a.fate == givenUp && (v.ours() || v.stance == noVote && v.unsure)
+	confirms := a.ended && a.since == 0 && v.ours() && v.token != a.token
+	forgets := a.since > 0 && (v.ours() || v.stance == noVote && v.unsure)
 	if a.asked[i] > 0 || !confirms && !forgets {
 		return
 	}

@@ -11,15 +11,17 @@ import (
 
 // contend goes on where somebody's votes will be gone in a moment, and otherwise gives way.
 func (a *attempt) contend(ctx context.Context) error {
+	split := len(a.holders()) < a.quorum
 	switch {
-	case a.queueAsked():
+	case a.queueAsked(), split && a.first().stance == noAnswer: // whose votes will stay, says the first node
 		return a.wait(ctx, a.by)
 	case a.count((*vote).awaited) > 0 && a.hasTime(): // whether it was released, say
 		return a.wait(ctx, a.grace)
 	case time.Since(a.began) >= 2*a.r.patience(a.req.TTL): // it has maybe waited for nodes that don't answer
 	case a.relay():
 		return nil
-	case a.comesFirst():
+	case split && a.first().ours():
+		// Nobody has a majority, and the claim has the first node that answers: the others give way.
 		// Pause for about a round trip, more with each round, so that those who compete get out of step.
 		trip := min(max(time.Since(a.asking), 100*time.Microsecond), 5*time.Millisecond)
 		a.rounds++
@@ -43,20 +45,6 @@ func (a *attempt) holders() []abstractions.Record {
 		}
 	}
 	return ofOneClaim(records)
-}
-
-// comesFirst says that nobody has a majority, and the claim has the first node that answers: then it asks again, and
-// the others give way.
-func (a *attempt) comesFirst() bool {
-	if len(a.holders()) >= a.quorum {
-		return false
-	}
-	for k := range a.votes {
-		if v := a.at(k); v.ours() || v.stance == forOther {
-			return v.ours()
-		}
-	}
-	return false
 }
 
 // queueAsked says that the claim is a waiter and the node on which it is to be woken

@@ -59,7 +59,6 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 		quorum: len(clients)/2 + 1, began: time.Now(),
 	}
 	r.servers.seen = make([]script.Admission, len(clients))
-	r.servers.sort()
 	for i, client := range clients {
 		r.nodes[i] = node.NewMember(client, timely, o.Naming, o.MaxTTL, func(a script.Admission) error { return r.servers.meet(i, a) })
 		r.peers[i].label = fmt.Sprintf("server %d of %d", i+1, len(clients))

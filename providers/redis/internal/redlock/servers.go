@@ -19,10 +19,7 @@ import (
 type servers struct {
 	mu   sync.Mutex
 	seen []script.Admission // the latest of each; zero before the first
-	// order has the nodes in an order that all processes share, whatever they call
-	// the servers: by the run that wrote the first marker. Those not met yet are last.
-	order atomic.Pointer[[]int]
-	met   atomic.Bool // all have answered, or had minPatience for it
+	met  atomic.Bool        // all have answered, or had minPatience for it
 }
 
 // meet notes the run of a node's server, and refuses it if two nodes have the same:
@@ -30,31 +27,28 @@ type servers struct {
 func (s *servers) meet(i int, a script.Admission) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seen[i].Run != a.Run {
-		s.seen[i] = a
-		s.sort()
-	}
+	s.seen[i] = a
 	return s.conflict()
 }
 
-// sort puts the nodes in order. Caller holds mu.
-func (s *servers) sort() {
+// inOrder are the nodes in an order that all processes share, whatever they call the servers: by the run that wrote the
+// first marker. Those not met yet are last. Locks mu.
+func (s *servers) inOrder() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	order := make([]int, len(s.seen))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		a, b := s.seen[i], s.seen[j]
+		a, b := &s.seen[i], &s.seen[j]
 		if a.Run == "" || b.Run == "" {
 			return cmp.Compare(b.Run, a.Run)
 		}
 		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Run, b.Run)) // copies of one server have its first run
 	})
-	s.order.Store(&order)
+	return order
 }
-
-// inOrder are the nodes in the order that all processes share.
-func (r *Redlock) inOrder() []int { return *r.servers.order.Load() }
 
 // conflict is the error for a server that has two nodes. Caller holds mu.
 func (s *servers) conflict() error {

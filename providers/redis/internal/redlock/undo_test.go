@@ -427,7 +427,7 @@ func TestRedlockSplitVotesAreResolvedWithoutAMinority(t *testing.T) {
 		"frozen": func(r *ring) { r.servers[0].Pause() },
 	} {
 		t.Run(what, func(t *testing.T) {
-			r := newRing(t, 3, Options{NodeTimeout: 300 * time.Millisecond})
+			r := newRing(t, 3, Options{NodeTimeout: 2 * time.Second}) // an undo may take so long on a busy machine
 			stop(r)
 			defer func() {
 				if what == "frozen" {
