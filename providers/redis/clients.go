@@ -1,6 +1,7 @@
 package redislease
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -77,7 +78,7 @@ func (l location) cluster(o Options) (*redis.ClusterOptions, error) {
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity, c.MaintNotificationsConfig = true, true, noMaintenance()
 	c.DisableRoutingPolicies = true // they ask each server for all its commands
-	defaultTo(&c.DialerRetries, 1)
+	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
 	tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
 	return c, nil
 }
@@ -94,7 +95,7 @@ func (l location) sentinel(o Options) (*redis.FailoverOptions, error) {
 	c.Username, c.Password, c.TLSConfig = l.user, l.password, l.tls(o, c.TLSConfig)
 	c.ContextTimeoutEnabled, c.DisableIdentity = true, true // it never asks for maintenance notifications
 	c.OnConnect = l.onConnect(o)
-	defaultTo(&c.DialerRetries, 1)
+	c.DialerRetries = cmp.Or(c.DialerRetries, 1)
 	tune(&c.MaxRetries, &c.PoolSize, &c.DialTimeout)
 	return c, nil
 }
@@ -118,9 +119,7 @@ func (l location) onConnect(o Options) func(context.Context, *redis.Conn) error 
 // tune sets what the URL has not: one attempt for a call and for a connection,
 // since retries are package leasing's.
 func tune(maxRetries, pool *int, dial *time.Duration) {
-	defaultTo(maxRetries, -1)
-	defaultTo(pool, poolSize)
-	defaultTo(dial, dialTimeout)
+	*maxRetries, *pool, *dial = cmp.Or(*maxRetries, -1), cmp.Or(*pool, poolSize), cmp.Or(*dial, dialTimeout)
 }
 
 // noMaintenance spares each connection a request for notifications that only
@@ -141,11 +140,9 @@ func (l location) tls(o Options, c *tls.Config) *tls.Config {
 	}
 	if o.TLS != nil {
 		c = o.TLS.Clone()
-		defaultTo(&c.ServerName, name)
-	} else {
-		c.ServerName = name
+		name = cmp.Or(c.ServerName, name)
 	}
-	defaultTo(&c.MinVersion, tls.VersionTLS12)
+	c.ServerName, c.MinVersion = name, cmp.Or(c.MinVersion, tls.VersionTLS12)
 	return c
 }
 

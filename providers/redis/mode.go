@@ -1,6 +1,7 @@
 package redislease
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ func (o *Options) complete() (field string, l location, err error) {
 		return field, l, err
 	}
 	if o.Mode == Redlock {
-		defaultTo(&o.MaxTTL, DefaultMaxTTL)
+		o.MaxTTL = cmp.Or(o.MaxTTL, DefaultMaxTTL)
 	}
 	if most := o.MaxTTL / 2; o.NodeTimeout > most {
 		return field, l, invalid("NodeTimeout", o.NodeTimeout, fmt.Sprintf("%v to %v; or 0 for the default", time.Millisecond, most))
@@ -62,13 +63,6 @@ func (o *Options) complete() (field string, l location, err error) {
 		return field, l, invalid("Prefix", o.Prefix, "UTF-8 without braces and control characters")
 	}
 	return field, l, nil
-}
-
-func defaultTo[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // modeOfURL is what is behind a URL.

@@ -1,6 +1,7 @@
 package redislease
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"net/netip"
@@ -76,19 +77,17 @@ var hostname = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // splitHost takes "host", "host:port", or an IPv6 address in brackets apart.
 func splitHost(text string) (host, port string, ok bool) {
-	host = text
-	if i := strings.LastIndexByte(text, ':'); i > strings.LastIndexByte(text, ']') {
-		host, port = text[:i], text[i+1:]
+	u, err := url.Parse("//" + text)
+	if err != nil || u.Host != text {
+		return "", "", false
 	}
-	if port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "", "", false
-		}
+	host, port = u.Hostname(), u.Port()
+	if n, err := strconv.ParseUint(cmp.Or(port, "1"), 10, 16); err != nil || n == 0 {
+		return "", "", false
 	}
-	if v6, found := strings.CutPrefix(host, "["); found {
-		v6, found = strings.CutSuffix(v6, "]")
-		addr, err := netip.ParseAddr(v6)
-		return v6, port, found && err == nil && addr.Is6()
+	if strings.HasPrefix(text, "[") {
+		addr, err := netip.ParseAddr(host)
+		return host, port, err == nil && addr.Is6()
 	}
 	return host, port, hostname.MatchString(host)
 }
@@ -98,11 +97,7 @@ func (l location) addrs(port string) []string {
 	addrs := make([]string, len(l.hosts))
 	for i, text := range l.hosts {
 		host, own, _ := splitHost(text)
-		if own != "" {
-			addrs[i] = net.JoinHostPort(host, own)
-			continue
-		}
-		addrs[i] = net.JoinHostPort(host, port)
+		addrs[i] = net.JoinHostPort(host, cmp.Or(own, port))
 	}
 	return addrs
 }
