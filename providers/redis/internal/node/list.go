@@ -1,13 +1,13 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,8 +26,7 @@ const (
 	maxScans = 64
 )
 
-// Listing is one page of a listing by SCAN: over the keys of names
-// is known has one.
+// Listing is one page of a listing by SCAN, over the keys of names.
 type Listing struct {
 	Req     abstractions.ListRequest
 	Naming  script.Naming
@@ -142,14 +141,7 @@ func nextScan(count, found, room int) int {
 
 func clampScan(count int) int { return min(max(count, minScan), maxScan) }
 
-func (d *Node) InspectAll(ctx context.Context, n script.Naming, names []string) []script.Reply {
-	ops := make([]script.Operation, len(names))
-	for i, name := range names {
-		ops[i] = n.Keys(name).Inspect()
-	}
-	return d.DoAll(ctx, ops)
-}
-
+// Scan asks a server for keys from a cursor on.
 func (d *Node) Scan(ctx context.Context, master redis.Cmdable, cursor uint64, match string, count int) (Scanned, error) {
 	return aside(ctx, d, func(ctx context.Context) (Scanned, error) {
 		keys, next, err := master.Scan(ctx, cursor, match, int64(count)).Result()
@@ -158,40 +150,28 @@ func (d *Node) Scan(ctx context.Context, master redis.Cmdable, cursor uint64, ma
 }
 
 // masters are the servers that have keys: those of a Cluster by their addresses,
-// which is the same order for each page as long as they are the same.
-func (d *Node) masters(ctx context.Context) ([]redis.Cmdable, error) {
+// which is the same order for each page as long as they are the same. which tells when another server has become a
+// master: its cursors are not its predecessor's.
+func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which string, err error) {
 	if d.cluster == nil {
-		return []redis.Cmdable{d.Client}, nil
+		return []redis.Cmdable{d.Client}, "", nil
 	}
-	clients, err := aside(ctx, d, func(ctx context.Context) ([]*redis.Client, error) {
+	byAddr, err := aside(ctx, d, func(ctx context.Context) (map[string]redis.Cmdable, error) {
 		var mu sync.Mutex
-		var clients []*redis.Client
-		err := d.cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		byAddr := map[string]redis.Cmdable{}
+		return byAddr, d.cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
-			clients = append(clients, master)
+			byAddr[master.Options().Addr] = master
 			return nil
 		})
-		return clients, err
 	})
-	slices.SortFunc(clients, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
-	masters := make([]redis.Cmdable, len(clients))
-	for i, client := range clients {
-		masters[i] = client
-	}
-	return masters, err
-}
-
-// fingerprint tells when another server has become a master: its cursors are not
-// its predecessor's.
-func fingerprint(masters []redis.Cmdable) string {
 	hash := fnv.New64a()
-	for _, master := range masters {
-		if client, ok := master.(*redis.Client); ok {
-			_, _ = io.WriteString(hash, client.Options().Addr+" ") // never fails
-		}
+	for _, addr := range slices.Sorted(maps.Keys(byAddr)) {
+		masters = append(masters, byAddr[addr])
+		_, _ = io.WriteString(hash, addr+" ") // never fails
 	}
-	return fmt.Sprintf("%x", hash.Sum64())
+	return masters, fmt.Sprintf("%x", hash.Sum64()), err
 }
 
 // Position is where a listing goes on, as ListResult.Next tells it: at a cursor of

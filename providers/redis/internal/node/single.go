@@ -88,14 +88,11 @@ func (s *Single) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 
 // List lists records by SCAN.
 func (s *Single) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
-	masters, err := s.masters(ctx)
+	masters, which, err := s.masters(ctx)
 	if err != nil {
 		return abstractions.ListResult{}, err
 	}
-	l := Listing{Req: req, Naming: s.Naming, Servers: len(masters), Records: s.records}
-	if s.cluster != nil {
-		l.Which = fingerprint(masters)
-	}
+	l := Listing{Req: req, Naming: s.Naming, Servers: len(masters), Which: which, Records: s.records}
 	match := s.Naming.Pattern(req.Prefix)
 	l.Scan = func(ctx context.Context, at *Position, count int) (Scanned, error) {
 		return s.Scan(ctx, masters[at.Server], at.Cursor, match, count)
@@ -105,8 +102,11 @@ func (s *Single) List(ctx context.Context, req abstractions.ListRequest) (abstra
 
 // records asks for all of the names in as few calls as possible.
 func (s *Single) records(ctx context.Context, _ *Position, names []string) ([]abstractions.Record, error) {
-	records := make([]abstractions.Record, len(names))
-	for i, reply := range s.InspectAll(ctx, s.Naming, names) {
+	ops, records := make([]script.Operation, len(names)), make([]abstractions.Record, len(names))
+	for i, name := range names {
+		ops[i] = s.Naming.Keys(name).Inspect()
+	}
+	for i, reply := range s.DoAll(ctx, ops) {
 		var err error
 		if records[i], err = reply.Record(names[i]); err != nil {
 			return nil, err
