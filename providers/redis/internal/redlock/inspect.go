@@ -28,7 +28,7 @@ func (r *Redlock) record(name string, records []abstractions.Record) abstraction
 		record.Unconfirmed = len(holders) < r.quorum
 		return record
 	}
-	return abstractions.Record{Name: name, Token: r.latest(tokensOf(records)), Now: records[0].Now}
+	return abstractions.Record{Name: name, Token: r.latest(records), Now: records[0].Now}
 }
 
 // ofOneClaim are the records of the claim that holds the name on most nodes.
@@ -45,11 +45,16 @@ func ofOneClaim(records []abstractions.Record) (most []abstractions.Record) {
 	return most
 }
 
-func tokensOf(records []abstractions.Record) (tokens []int64) {
+// latest is the token of a name that nodes have so, of which some may be missing.
+// A majority has it, or a higher one: those of nodes that somebody got in vain.
+func (r *Redlock) latest(records []abstractions.Record) int64 {
+	var tokens []int64
 	for _, record := range records {
 		tokens = append(tokens, record.Token)
 	}
-	return tokens
+	slices.Sort(tokens)
+	missing := len(r.nodes) - len(tokens)
+	return tokens[len(tokens)-max(1, r.quorum-missing)]
 }
 
 // merged is one record of what several nodes have of a claim, while others are free or
@@ -64,7 +69,7 @@ func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.R
 	}
 	slices.SortStableFunc(records, func(a, b abstractions.Record) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	record := records[min(max(r.quorum-free, 1), len(records))-1]
-	record.Token = r.latest(tokensOf(records))
+	record.Token = r.latest(records)
 	record.Metadata = mostHave(records)
 	if record.Breaking = len(r.nodes)-len(breaking) < r.quorum; record.Breaking {
 		record.BrokenBy, record.BreakReason = breaking[0].BrokenBy, breaking[0].BreakReason

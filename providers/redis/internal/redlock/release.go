@@ -1,11 +1,9 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -67,29 +65,15 @@ func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 	return abstractions.BreakResult{}, r.failed(ctx, errs, len(results) > 0 || unsure(errs))
 }
 
-// broken is what a majority of results comes to.
+// broken is what a majority of results comes to: as of records of one claim.
 func (r *Redlock) broken(results []abstractions.BreakResult) abstractions.BreakResult {
-	var held, free []int64 // tokens
-	var left []time.Duration
-	for _, result := range results {
-		left = append(left, result.Remaining)
-		if result.WasHeld {
-			held = append(held, result.Token)
-		} else {
-			free = append(free, result.Token)
-		}
+	now, records := time.Now(), make([]abstractions.Record, len(results))
+	for i, result := range results {
+		records[i] = abstractions.Record{Held: result.WasHeld, Token: result.Token, Now: now, ExpiresAt: now.Add(result.Remaining)}
 	}
-	unheard := len(r.nodes) - len(results)
-	if len(held) == 0 || len(held)+unheard < r.quorum {
-		return abstractions.BreakResult{Token: r.latest(append(held, free...))}
+	record := r.record("", records)
+	if !record.Held {
+		return abstractions.BreakResult{Token: record.Token}
 	}
-	slices.Sort(left) // until a majority is free
-	return abstractions.BreakResult{WasHeld: true, Token: r.latest(held), Remaining: left[min(r.quorum, len(left))-1]}
-}
-
-// latest is the token of a name whose nodes have these, of which some may be missing.
-// A majority has it, or a higher one: those of nodes that somebody got in vain.
-func (r *Redlock) latest(tokens []int64) int64 {
-	slices.SortFunc(tokens, func(a, b int64) int { return cmp.Compare(b, a) })
-	return tokens[max(0, r.quorum-1-(len(r.nodes)-len(tokens)))]
+	return abstractions.BreakResult{WasHeld: true, Token: record.Token, Remaining: record.ExpiresAt.Sub(now)}
 }
