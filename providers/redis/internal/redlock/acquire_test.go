@@ -425,6 +425,21 @@ func TestTrap_T01_RedlockGrantThatComesTooLateIsNone(t *testing.T) {
 	require.Less(t, time.Since(begun), 5*time.Second)
 }
 
+// The process is paused after a majority has answered: that is in time for nobody.
+func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
+	r := New(threeClients(t), true, Options{Naming: script.Naming{Prefix: prefix}, MaxTTL: time.Minute})
+	defer r.Close()
+	for lapses, want := range map[time.Duration]error{-time.Millisecond: errTooLate, time.Minute: nil} {
+		a := &attempt{
+			poll: r.newPoll(t.Context(), time.Minute, 1), req: redistest.Wish("a", "x", time.Minute), lapses: time.Now().Add(lapses),
+			tally: tally{votes: []vote{fresh(20), fresh(20), other("y")}, quorum: 2, try: ours},
+		}
+		token, err := a.pursue(t.Context())
+		require.ErrorIs(t, err, want)
+		require.Equal(t, err == nil, token == 20)
+	}
+}
+
 // A node in quarantine, and one that is full, did nothing. Two of them keep a
 // majority from being reached; only if they agree on the reason it is certain.
 func TestRedlockErrorsSayNoMoreThanIsCertain(t *testing.T) {
