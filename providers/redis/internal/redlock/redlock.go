@@ -93,6 +93,10 @@ func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.M
 // micros is our own clock, in microseconds since the redlock began.
 func (r *Redlock) micros() int64 { return time.Since(r.began).Microseconds() }
 
+// ahead is how far a token is ahead of the nodes' clocks: what a request may take longer than the latest one did. A node
+// takes no token of before its clock for a name that it does not know.
+const ahead = time.Millisecond
+
 // floor is the token that nodes should make up, the latest of their clocks; 0 if none is known.
 func (r *Redlock) floor() int64 {
 	var lead int64
@@ -104,7 +108,7 @@ func (r *Redlock) floor() int64 {
 	if lead == 0 {
 		return 0
 	}
-	return r.micros() + lead
+	return r.micros() + lead + ahead.Microseconds()
 }
 
 // label says which node an error is of.
