@@ -332,7 +332,7 @@ func TestRedlockTimeLeftIsNotTooShort(t *testing.T) {
 // heard of it that can vote.
 func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 	t.Parallel()
-	r := newRing(t, 3, Options{})
+	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
 	p := r.process()
 	g := p.Take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
@@ -340,7 +340,7 @@ func TestRedlockReleaseIsForThoseWhoVote(t *testing.T) {
 	p.Take("b", "x", time.Minute) // so that it is known
 	p.settle()
 	p.wires[2].on(script.Release, func(send func() error) error {
-		<-time.After(50 * time.Millisecond)
+		<-time.After(2 * stragglers)
 		return send()
 	})
 	require.NoError(t, p.GiveUp(g))
