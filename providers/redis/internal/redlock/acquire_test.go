@@ -387,6 +387,26 @@ func TestRedlockSplitVotesAreResolved(t *testing.T) {
 	}
 }
 
+// The first node's answer comes last. Others give way to the claim that has that node, so it waits to hear that.
+func TestRedlockSplitVoteIsTheFirstNodesHoweverLateItAnswers(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{NodeTimeout: 20 * time.Second})
+	p := r.process()
+	p.Take("before", "x", time.Minute) // servers know the script
+	p.settle()
+	now := time.Now().UnixMicro()
+	r.put(1, "a", redistest.Voted(now, "y", 1, 1, 0))
+	r.put(2, "a", redistest.Voted(now, "z", 1, 1, 0))
+	p.wires[0].on(script.Vote, func(send func() error) error {
+		err := send()
+		<-time.After(100 * time.Millisecond)
+		r.drop(1, "a")
+		r.drop(2, "a")
+		return err
+	})
+	p.Take("a", "x", time.Minute)
+}
+
 // The release has reached one node only when the next one asks. It passes the release
 // on, and has not to wait for the TTL.
 func TestRedlockReleaseIsPassedOn(t *testing.T) {
