@@ -150,7 +150,7 @@ func (d *Node) Scan(ctx context.Context, master redis.Cmdable, cursor uint64, ma
 }
 
 // masters are the servers that have keys: those of a Cluster by their addresses,
-// which is the same order for each page as long as they are the same. which tells when another server has become a
+// which is the same order for each page as long as they are the same. The text tells when another server has become a
 // master: its cursors are not its predecessor's.
 func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which string, err error) {
 	if d.cluster == nil {
