@@ -231,7 +231,7 @@ func TestAReservationRefusesOthersForAWhile(t *testing.T) {
 func TestWhoGetsTheNameWithoutATurnLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
-	g := b.Take("n", "holder", 100*time.Millisecond)
+	g := b.Take("n", "holder", 2*time.Second) // some requests of a busy machine
 	s, other := b.join(b.Provider, "n", "w"), b.join(b.Provider, "n", "other")
 	b.runsOut("n")
 	next, err := other.ask()
