@@ -46,7 +46,7 @@ type Options struct {
 	// Key is the account's primary or secondary key.
 	Key string `json:"key" option:"secret"`
 	// Auth is how to get tokens from Microsoft Entra ID: see RoleDefinition.
-	Auth auth.Options `json:"auth" option:"secret"`
+	Auth auth.Options `json:"auth"`
 	// Credential is a credential of your own. It has to heed its context: a request
 	// for a token may take 10 seconds, and ends when the provider is closed.
 	Credential azcore.TokenCredential `json:"-"`
@@ -144,8 +144,8 @@ func (o *Options) complete() error {
 		return invalid("Key", providerkit.NotShown, "the account's key, which is in base64")
 	case o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil:
 		return invalid("Prefix", o.Prefix, "UTF-8 without control characters")
-	case badPath != nil:
-		return invalid("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+badPath.Error())
+	case badPath != "":
+		return invalid("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+badPath)
 	case o.Throughput != 0 && !o.Create:
 		return invalid("Throughput", o.Throughput, "0, or Create to be set as well")
 	case o.Autoscale && o.Throughput == 0:
