@@ -2,7 +2,6 @@ package cosmoslease
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -151,7 +150,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 			break
 		}
 	}
-	return items, base64.RawURLEncoding.EncodeToString(fmt.Append(nil, before, " ", continuation)), nil
+	return items, fmt.Sprint(before, " ", continuation), nil
 }
 
 // placeOf reads what List has returned.
@@ -159,11 +158,10 @@ func placeOf(after string) (before int64, continuation string, err error) {
 	if after == "" {
 		return 0, "", nil
 	}
-	place, err := base64.RawURLEncoding.DecodeString(after)
-	first, continuation, found := strings.Cut(string(place), " ")
-	before, err2 := strconv.ParseInt(first, 10, 64)
+	first, continuation, found := strings.Cut(after, " ")
+	before, err = strconv.ParseInt(first, 10, 64)
 	inHeader := !strings.ContainsFunc(continuation, func(c rune) bool { return c < 0x20 || c > 0x7e })
-	if err != nil || err2 != nil || !found || !inHeader {
+	if err != nil || !found || !inHeader {
 		return 0, "", &abstractions.InvalidError{Field: "After", Value: after, Want: "Next of the page before"}
 	}
 	return before, continuation, nil
