@@ -6,21 +6,26 @@
 //		Container:  "leases",
 //		Auth:       auth.Options{Mode: auth.ManagedIdentity},
 //	})
+//	manager, err := leasing.NewManager(provider, leasing.Options{})
+//
+// or, in one line of a configuration,
+//
 //	provider, err := bloblease.OpenURL(ctx, "azblob://account/leases?auth=ManagedIdentity")
+//
+// Prices, limits, permissions and set-up are in docs/providers/blob.md.
 //
 // # What it promises
 //
 // The promises of package leasing. The service is strongly consistent within a
 // region, and its clock alone decides when a lease has run out.
 //
-//   - Nobody takes a lease but under a record that names him, so whoever the
-//     record of a leased blob names is the holder: see below.
+//   - A claim takes a lease only under a record that names it, so the record of a
+//     leased blob names its holder: see below.
 //   - The fencing token is max(latest + 1, the service's Date in microseconds). It
 //     rises through release, expiry, Break, and the deletion of blobs and
-//     containers. (Date has whole seconds. The part of the second is the client's,
-//     and each Provider's own tokens rise within it: only a blob that is deleted
-//     and claimed again within a second, by two of them on machines whose clocks
-//     disagree, may not give a greater token. Sweep can't do that.)
+//     containers. Date has whole seconds, and the client adds the part of the second.
+//     So a token may repeat or fall where a blob is deleted by hand, and claimed again
+//     within a second from a machine whose clock disagrees. Sweep can't do that.
 //   - A released or broken ID is refused from then on, as package providerkit
 //     remembers it. A delayed request does nothing once its claim is over.
 //   - A claim that has run out is lost, even if nobody has taken the name since. No
@@ -33,8 +38,8 @@
 //
 // # What it does not promise
 //
-//   - A lease ends to the second: after its TTL the service may refuse the
-//     name to others for up to a minute more
+//   - No name is free as soon as its lease has run out: the service may refuse it
+//     to others for up to a minute more
 //     (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). Released
 //     ones are free at once.
 //   - Waiters are not queued and not woken: they poll, with one request each time, and
@@ -98,6 +103,5 @@
 // record between its look and its write.
 //
 // A name that was used once leaves a blob of some hundred bytes of metadata behind:
-// see [Provider.Sweep]. Prices, limits, and what the identity needs are in
-// docs/providers/blob.md.
+// see [Provider.Sweep].
 package bloblease

@@ -22,8 +22,8 @@ type shell = providerkit.Provider
 // rounds it up to seconds. Where another program has the lease, or the record was
 // overwritten, a Break without a token ends that lease, and no other. A Release where
 // there is no container remembers nothing: no acquire of that claim can have sent
-// more than a look. Close closes
-// idle connections unless they are those of Options.ClientOptions.Transport.
+// more than a look. Close closes idle connections unless they are those of
+// Options.ClientOptions.Transport.
 type Provider struct {
 	*shell
 	driver *driver

@@ -34,8 +34,8 @@ type Options struct {
 	//
 	// the last only for an address of this machine. In a key / is written as %2F,
 	// + as %2B, = as %3D. The query may set the fields below that have a tag, but
-	// for secrets, and auth, which is an auth.Mode; what that mode needs then comes
-	// from the environment.
+	// for secrets. auth is a mode of package auth, or "Environment" for
+	// auth.FromEnvironment; what the mode needs comes from the environment.
 	URL string `json:"url" option:"secret"`
 	// ConnectionString is what the portal shows: AccountEndpoint=...;AccountKey=...;
 	ConnectionString string `json:"connection_string" option:"secret"`
