@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -73,6 +74,34 @@ func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOp
 	}
 	failed.text = strings.Join(texts, "; ")
 	return azcore.AccessToken{}, failed
+}
+
+// tokenTimeout bounds a request for a token: as long as azidentity 1.15.0 allows the
+// slowest of its credentials, those that run a program (cliTimeout).
+const tokenTimeout = 10 * time.Second
+
+// Bounded is a credential whose requests for tokens take at most 10 seconds, and end with
+// a context, of a client's lifetime. The clients of Azure's services have all callers
+// wait for the one that has asked for a token, and its context may have no end: without
+// a bound a request that hangs would hang them all.
+func Bounded(lifetime context.Context, c azcore.TokenCredential) azcore.TokenCredential {
+	return bounded{lifetime, c}
+}
+
+type bounded struct {
+	lifetime context.Context
+	next     azcore.TokenCredential
+}
+
+func (b bounded) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+	defer cancel()
+	defer context.AfterFunc(b.lifetime, cancel)()
+	token, err := b.next.GetToken(ctx, options)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %v", ctx.Err(), err) // the context's cause is the caller's own: it is text alone
+	}
+	return token, err
 }
 
 // Explanation says how a mode looks for tokens, for a log at the start of a

@@ -52,6 +52,20 @@ func FromEnvironment() (Options, error) {
 	return o.complete()
 }
 
+// UnmarshalText reads a mode, in upper or lower case, as it stands in the URLs of
+// providers. What the mode needs then comes from the environment. "Environment" stands
+// for FromEnvironment.
+func (o *Options) UnmarshalText(text []byte) (err error) {
+	if !o.IsZero() {
+		return invalid("auth.Options", o.Mode, "one mode, and nothing else")
+	}
+	if strings.EqualFold(string(text), "Environment") {
+		*o, err = FromEnvironment()
+		return err
+	}
+	return o.Mode.UnmarshalText(text)
+}
+
 // stage says where a program runs. The stricter is the greater.
 type stage int
 

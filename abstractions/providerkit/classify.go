@@ -42,10 +42,10 @@ type Meaning struct {
 // error is err with its meaning.
 func (m Meaning) error(err error) error {
 	if m.Text != "" {
-		err = &chain{m.Text, []error{err}}
+		err = WithText(m.Text, err)
 	}
 	if m.Advice != "" {
-		err = &chain{err.Error() + "; " + m.Advice, []error{err}}
+		err = WithText(err.Error()+"; "+m.Advice, err)
 	}
 	switch m.Class {
 	case Unsent:
@@ -128,6 +128,9 @@ func known(err error) bool {
 	}
 	return abstractions.NotApplied(err) || errors.Is(err, abstractions.ErrUnavailable)
 }
+
+// WithText is an error with another text.
+func WithText(text string, err error) error { return &chain{text, []error{err}} }
 
 // chain is a text for several errors.
 type chain struct {

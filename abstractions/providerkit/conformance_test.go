@@ -30,18 +30,23 @@ func TestConformance(t *testing.T) {
 }
 
 // TestConformanceOfRecords is of leases over a store with compare-and-set, whose
-// service tells whole seconds.
+// service tells whole seconds, or has leases of its own.
 func TestConformanceOfRecords(t *testing.T) {
-	type client struct {
-		*providerkit.Provider
-		peer *providerkit.Provider
+	for name, open := range map[string]func() (p, peer *providerkit.Provider){"Times": providerkit.Shelf, "Leases": providerkit.Rack} {
+		t.Run(name, func(t *testing.T) {
+			providertest.Run(t, providertest.Harness{
+				Virtual: true,
+				New: func(testing.TB) abstractions.Provider {
+					p, peer := open()
+					return client{p, peer}
+				},
+				Peer: func(_ testing.TB, p abstractions.Provider) abstractions.Provider { return p.(client).peer },
+			})
+		})
 	}
-	providertest.Run(t, providertest.Harness{
-		Virtual: true,
-		New: func(testing.TB) abstractions.Provider {
-			p, peer := providerkit.Shelf()
-			return client{p, peer}
-		},
-		Peer: func(_ testing.TB, p abstractions.Provider) abstractions.Provider { return p.(client).peer },
-	})
+}
+
+type client struct {
+	*providerkit.Provider
+	peer *providerkit.Provider
 }

@@ -25,6 +25,9 @@
 // [UnmarshalJSON], [SetQuery] and [Complete]. No print, log, JSON or error shows a
 // secret. [ParseURL] takes a URL apart and finds passwords that were not escaped.
 //
+// [Records] are the verbs over a store that can compare and set, alone or beside
+// [Leases] that a service has itself. Supply four methods, and have a provider.
+//
 // The rules of a record are [Record.Acquire], Renew, Release and Break: pure
 // functions of what is stored, a request and the backend's clock. [Ended] is the
 // memory of the claims that were given up.

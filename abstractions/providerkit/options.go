@@ -96,6 +96,9 @@ func (f field) set(text string) (want string) {
 	switch {
 	case readsItself:
 		want, err = "another value", u.UnmarshalText([]byte(text))
+		if named := (*abstractions.InvalidError)(nil); errors.As(err, &named) {
+			want = named.Field + " to be " + named.Want
+		}
 	case v.Type() == durationType:
 		d := abstractions.Infinite
 		if want = `a duration such as "90m"`; f.has("forever") {

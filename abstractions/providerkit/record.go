@@ -45,11 +45,14 @@ type Record struct {
 	// or less since it has run out. The rules set it to what is left after the write.
 	Left time.Duration
 	// Slack is by how much less than Left the lease may really have, where the
-	// backend's time is not exact. It never has more.
+	// backend's time is not exact: Infinite if it does not tell. It never has more.
 	Slack time.Duration
 	// Unsettled says that the deadline was written by a clock that has been set
 	// back since, or that has ended with an earlier boot of the host: see SetLeft.
 	Unsettled bool
+	// Unconfirmed says that the service shows the name as taken, and that the claim that
+	// ID names may not be the one which has it. Without an ID it is none of the record's.
+	Unconfirmed bool
 	// Floor is a token that the next one has to exceed beside Token: of a record
 	// that was forgotten, or of a TokenClock.
 	Floor int64
@@ -64,7 +67,7 @@ func (r *Record) Clone() Record {
 }
 
 // Held reports whether the name is taken.
-func (r *Record) Held() bool { return r.ID != "" && r.Left > 0 }
+func (r *Record) Held() bool { return (r.ID != "" || r.Unconfirmed) && r.Left > 0 }
 
 // SetLeft sets Left by a deadline that some clock of the host has written. A lease
 // has no more left than its TTL, unless that clock went back: then its holder, who
@@ -81,10 +84,10 @@ func (r *Record) Show() abstractions.Record {
 	if !r.Held() {
 		return shown
 	}
-	shown.Held, shown.ID, shown.Owner, shown.TTL = true, r.ID, r.Owner, r.TTL
+	shown.Held, shown.Unconfirmed, shown.ID, shown.Owner, shown.TTL = true, r.Unconfirmed, r.ID, r.Owner, r.TTL
 	shown.Metadata, shown.AcquiredAt = maps.Clone(r.Metadata), r.AcquiredAt
 	shown.Breaking, shown.BrokenBy, shown.BreakReason = r.Breaking, r.BrokenBy, r.BreakReason
-	if r.Left != abstractions.Infinite && !r.Now.IsZero() {
+	if r.Left != abstractions.Infinite && r.Slack != abstractions.Infinite && !r.Now.IsZero() {
 		shown.ExpiresAt = r.Now.Add(r.Left)
 	}
 	return shown

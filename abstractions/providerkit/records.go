@@ -21,17 +21,17 @@ type Store interface {
 	// is. The times are told also then. It shows every Put that was acknowledged
 	// before it began, but for Records.Lagging.
 	Get(ctx context.Context, key string) (Item, error)
-	// Put stores data, if the stored version is still ifVersion ("": if there is
-	// nothing), and otherwise returns ErrConflict. After any other error it may have
-	// been stored.
-	Put(ctx context.Context, key string, data []byte, ifVersion string) (version string, err error)
+	// Put stores data, which says what r does, in place of an item that Get, List or Put
+	// has returned, if that is still what is stored, and otherwise returns ErrConflict.
+	// After any other error it may have been stored.
+	Put(ctx context.Context, old Item, r *Record, data []byte) (Item, error)
 	// List returns a page of items, in any order, and where the next one begins: ""
 	// at the end. A page may be short, and have items that were not asked for. A
 	// store that can't list returns abstractions.ErrUnsupported.
 	List(ctx context.Context, query ListQuery) (items []Item, next string, err error)
-	// Delete deletes an item, if its version is still ifVersion, and otherwise
-	// returns ErrConflict. An item that is gone is no error.
-	Delete(ctx context.Context, key, ifVersion string) error
+	// Delete deletes an item, if it is still what is stored and may be deleted, and
+	// otherwise returns ErrConflict.
+	Delete(ctx context.Context, item Item) error
 }
 
 // ListQuery is what a Store is asked to list.
@@ -46,10 +46,11 @@ type ListQuery struct {
 type Item struct {
 	Key     string
 	Data    []byte
-	Version string // such as an ETag; "" if nothing is stored
+	Version string // such as an ETag; "" if no record is stored
 	// Written is the service's time of the last Put, and Now that of the reply. Both
 	// are zero if the service tells no time.
 	Written, Now time.Time
+	State        any // of the store's own
 }
 
 // Records are leases over a Store, one item each: the verbs of a provider without
@@ -67,9 +68,11 @@ type Records struct {
 	Store Store
 	// Key encodes a name: see Naming.Encode.
 	Key func(name string) string
-	// Expiry decides when leases are over, by the service's times. If it is nil the
-	// store belongs to one host, whose clock decides; grants have no state then.
+	// Expiry decides when leases are over, by the service's times, or Leases do. If both
+	// are nil the store belongs to one host, whose clock decides; grants have no state
+	// then.
 	Expiry *Expiry
+	Leases Leases
 	// Lagging says that a Get may show an earlier version than the latest. A
 	// conclusion that such a read could have shown wrongly is written down then,
 	// which shows that it was right: all but a wait, and what stays true for ever.
@@ -94,8 +97,9 @@ type snapshot struct {
 	record  Record
 	written time.Time
 	deadline
-	version string
-	host    HostTime
+	item   Item
+	behind bool // see Leases.Judge
+	host   HostTime
 	// at is when this process read it, or sent it, on its monotonic clock.
 	at time.Time
 }
@@ -108,8 +112,8 @@ func (s *Records) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	}
 	if s.Expiry != nil {
 		s.Expiry.Forget(req.Name)
-		s.tokens.Given(after.record.Token, after.record.Now)
 	}
+	s.tokens.Given(after.record.Token, after.record.Now)
 	return s.grant(after, req.TTL), nil
 }
 
@@ -140,7 +144,7 @@ func (s *Records) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
 	var result abstractions.BreakResult
 	var met Record // the lease that is meant, once a write has failed
-	_, err := s.change(ctx, req.Name, nil, func(r *Record) (c Change) {
+	after, err := s.change(ctx, req.Name, nil, func(r *Record) (c Change) {
 		if met.ID != "" && !(r.Held() && r.ID == met.ID && r.Token == met.Token) {
 			if s.Lagging && r.Held() { // perhaps all the time
 				return Change{Err: fmt.Errorf("%w: the lease with token %d has ended, and one with token %d was met instead: look again", abstractions.ErrUnavailable, met.Token, r.Token)}
@@ -153,10 +157,16 @@ func (s *Records) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 			met = r.Clone()
 		}
 		result, c = r.Break(req)
+		if s.Leases != nil && c.Err == nil && r.ID != "" && !result.WasHeld { // a late copy of its renewal would bring it back
+			c.Write, c.confirms = true, true
+		}
 		return s.confirm(c)
 	})
 	if err != nil {
-		return abstractions.BreakResult{}, err
+		return result, err
+	}
+	if result.Remaining > 0 {
+		result.Remaining = after.record.Left
 	}
 	return result, nil
 }
@@ -210,30 +220,39 @@ var errContended = fmt.Errorf("%w: others changed the record %d times in a row",
 // version; it saves the first read. A conflict may be with this call's own write, if
 // the client library has sent it twice: an error that follows is Partial.
 func (s *Records) change(ctx context.Context, name string, known *snapshot, rule func(*Record) Change) (after *snapshot, err error) {
-	var refused, created bool // the write before: whether it met a conflict, and was to create the record
+	var begun, created bool // the write before: whether it may have been applied, and was to create the record
 	for range maxConflicts {
 		found := known
 		if known = nil; found != nil {
 			found = found.revived()
 		} else if found, err = s.read(ctx, name); err != nil {
-			return nil, partialIf(refused, err)
+			return nil, partialIf(begun, err)
 		}
-		if created && found.version == "" {
+		if found.behind {
+			if _, err = s.Leases.Follow(ctx, found.item, &found.record); err == nil {
+				continue
+			}
+			if !errors.Is(err, ErrConflict) {
+				return nil, partialIf(begun, err)
+			}
+			// It is somebody else's lease, or is over.
+		}
+		if created && found.item.Version == "" {
 			return nil, errUnreadable
 		}
-		created = found.version == ""
+		created = found.item.Version == ""
 		c := rule(&found.record)
 		if !c.Write {
 			return found, c.Err
 		}
-		err = s.write(ctx, found, c)
-		if err == nil {
+		wrote, err := s.write(ctx, found, c)
+		switch {
+		case err == nil:
 			return found, c.Err
+		case !errors.Is(err, ErrConflict):
+			return nil, partialIf((begun || wrote) && !errors.Is(err, abstractions.ErrHeld), err)
 		}
-		if !errors.Is(err, ErrConflict) {
-			return nil, partialIf(refused, err)
-		}
-		refused = true
+		begun = begun || wrote || s.Leases == nil
 	}
 	return nil, errContended
 }
@@ -263,24 +282,34 @@ func (s *Records) confirm(c Change) Change {
 	return c
 }
 
-// write stores a snapshot whose record a rule has changed. If the outcome is
-// ambiguous it looks what is stored, unless that was the same before.
-func (s *Records) write(ctx context.Context, found *snapshot, c Change) error {
+// write stores a snapshot whose record a rule has changed, and has the service's lease
+// follow, if there is one. If the outcome is ambiguous it looks what is stored, unless
+// that was the same before, or is not all. wrote says that the record was stored anew,
+// whatever came then.
+func (s *Records) write(ctx context.Context, found *snapshot, c Change) (wrote bool, err error) {
 	s.setDeadline(found, c.Deadline)
-	data, err := encode(&found.record, found.deadline)
+	r := &found.record
+	data, err := encode(r, found.deadline)
 	if err != nil {
-		return err
+		return false, err
 	}
-	key := s.Key(found.record.Name)
-	sent := time.Now()
-	version, err := s.Store.Put(ctx, key, data, found.version)
-	if err != nil && !c.confirms && s.ambiguous(err) && ctx.Err() == nil {
-		if item, failed := s.Store.Get(ctx, key); failed == nil && same(item.Data, data) {
-			version, err = item.Version, nil
+	found.at = time.Now() // a lease lasts from its write on, not from the reply
+	if s.Leases == nil || c.confirms || !same(found.item.Data, data) {
+		stored, err := s.Store.Put(ctx, found.item, r, data)
+		if err != nil && s.Leases == nil && !c.confirms && s.ambiguous(err) && ctx.Err() == nil {
+			if item, failed := s.Store.Get(ctx, found.item.Key); failed == nil && same(item.Data, data) {
+				stored, err = item, nil
+			}
 		}
+		if err != nil {
+			return false, err
+		}
+		found.item, wrote = stored, true
 	}
-	found.version, found.at = version, sent // a lease lasts from its write on, not from the reply
-	return err
+	if s.Leases != nil && (r.ID == "" || c.Deadline || c.Note.Kind == abstractions.HistoryBroken) { // the holder's lease is not another's to prolong
+		found.item, err = s.Leases.Follow(ctx, found.item, r)
+	}
+	return wrote, err
 }
 
 // ambiguous reports whether a Put with that error may have been applied.
@@ -298,6 +327,8 @@ func (s *Records) setDeadline(found *snapshot, changed bool) {
 	switch {
 	case r.ID == "":
 		found.deadline = deadline{}
+	case changed && s.Leases != nil: // the same in each renewal, which needs no write then
+		d.Lasts = micros(r.Left)
 	case changed && s.Expiry == nil:
 		host := found.host.Deadline(r.Left)
 		d.Host = &host
@@ -313,12 +344,13 @@ func (s *Records) read(ctx context.Context, name string) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	item.Key = s.Key(name)
 	return s.parse(item, name)
 }
 
 // parse makes a snapshot of an item, as of now. Without a name it is one of a list.
 func (s *Records) parse(item Item, name string) (*snapshot, error) {
-	found := &snapshot{record: Record{Name: name}, written: item.Written, version: item.Version, at: time.Now()}
+	found := &snapshot{record: Record{Name: name}, written: item.Written, item: item, at: time.Now()}
 	if item.Version != "" {
 		var err error
 		if found.record, found.deadline, err = decode(item.Data, name); err != nil {
@@ -326,13 +358,18 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 		}
 	}
 	r := &found.record
-	if s.Expiry == nil {
+	if s.Expiry == nil && s.Leases == nil {
 		s.settle(found)
 		return found, nil
 	}
 	r.Now = item.Now
-	if !item.Now.IsZero() && s.Expiry.Resolution >= time.Second {
+	if !item.Now.IsZero() && (s.Leases != nil || s.Expiry.Resolution >= time.Second) {
 		r.Floor = s.tokens.Floor(item.Now, found.at)
+	}
+	if s.Leases != nil {
+		r.Left = fromMicros(found.Lasts)
+		found.behind = s.Leases.Judge(item, r)
+		return found, nil
 	}
 	if r.ID == "" {
 		return found, nil
@@ -365,7 +402,7 @@ func (s *Records) settle(found *snapshot) {
 
 func (s *Records) grant(after *snapshot, ttl time.Duration) abstractions.Grant {
 	grant := after.record.Grant(ttl)
-	if s.Expiry != nil {
+	if s.Expiry != nil || s.Leases != nil {
 		grant.State = after
 	}
 	return grant
@@ -384,7 +421,7 @@ func stateOf(state any, name, id string) *snapshot {
 // has written since.
 func (s *snapshot) revived() *snapshot {
 	next := *s
-	next.record = s.record.Clone()
+	next.record, next.behind = s.record.Clone(), false
 	next.record.Left = max(1, fromMicros(s.Lasts))
 	if !s.record.Now.IsZero() {
 		next.record.Now = s.record.Now.Add(time.Since(s.at))

@@ -54,27 +54,27 @@ func (s *shelf) Get(_ context.Context, key string) (Item, error) {
 // stale keeps what there is now for Gets that lag.
 func (s *shelf) stale() { s.old = maps.Clone(s.items) }
 
-func (s *shelf) Put(_ context.Context, key string, data []byte, ifVersion string) (string, error) {
+func (s *shelf) Put(_ context.Context, old Item, _ *Record, data []byte) (Item, error) {
 	if before := s.before; before != nil {
 		s.before = nil
 		if err := before(); err != nil {
-			return "", err
+			return Item{}, err
 		}
 	}
 	s.mu.Lock()
 	s.puts++
-	if s.items[key].Version != ifVersion {
+	if s.items[old.Key].Version != old.Version {
 		s.mu.Unlock()
-		return "", fmt.Errorf("412: %w", ErrConflict)
+		return Item{}, fmt.Errorf("412: %w", ErrConflict)
 	}
-	version := fmt.Sprint("v", s.puts)
-	s.items[key] = Item{Key: key, Data: slices.Clone(data), Version: version, Written: s.now()}
+	item := Item{Key: old.Key, Data: slices.Clone(data), Version: fmt.Sprint("v", s.puts), Written: s.now()}
+	s.items[old.Key] = item
 	s.mu.Unlock()
 	if after := s.after; after != nil {
 		s.after = nil
-		return "", after()
+		return Item{}, after()
 	}
-	return version, nil
+	return item, nil
 }
 
 func (s *shelf) List(_ context.Context, query ListQuery) (items []Item, next string, err error) {
@@ -94,13 +94,13 @@ func (s *shelf) List(_ context.Context, query ListQuery) (items []Item, next str
 	return items, next, nil
 }
 
-func (s *shelf) Delete(_ context.Context, key, ifVersion string) error {
+func (s *shelf) Delete(_ context.Context, item Item) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.items[key].Version != ifVersion {
+	if s.items[item.Key].Version != item.Version {
 		return ErrConflict
 	}
-	delete(s.items, key)
+	delete(s.items, item.Key)
 	return nil
 }
 

@@ -168,6 +168,10 @@ func (r *Record) Break(req abstractions.BreakRequest) (abstractions.BreakResult,
 		err := fmt.Errorf("%w: %d was to be broken, the latest is %d", abstractions.ErrStale, req.IfToken, r.Token)
 		return abstractions.BreakResult{}, Change{Err: err}
 	}
+	if r.Held() && r.ID == "" {
+		err := fmt.Errorf("%w: the lease there is has no record, and so no token", abstractions.ErrStale)
+		return abstractions.BreakResult{WasHeld: true, Token: r.Token}, Change{Err: err}
+	}
 	result := abstractions.BreakResult{WasHeld: r.Held(), Token: r.Token}
 	if !result.WasHeld {
 		return result, Change{}

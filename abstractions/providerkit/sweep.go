@@ -65,7 +65,7 @@ func (s *Records) SweepPage(ctx context.Context, after string) (forgotten int, n
 		if found == nil || !found.record.Forgettable(s.Retention) {
 			continue
 		}
-		switch err := s.Store.Delete(ctx, item.Key, item.Version); {
+		switch err := s.Store.Delete(ctx, item); {
 		case err == nil:
 			forgotten++
 		case !errors.Is(err, ErrConflict):

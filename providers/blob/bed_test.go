@@ -1,6 +1,7 @@
 package bloblease
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
@@ -43,7 +45,7 @@ func bedOf(t testing.TB, o Options) *bed {
 	t.Cleanup(transport.CloseIdleConnections)
 	var err error
 	b.admin, err = container.NewClientFromConnectionString(o.ConnectionString, o.Container, &container.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: roundTripper{transport}},
+		ClientOptions: azcore.ClientOptions{Transport: redacting(transport.RoundTrip)},
 	})
 	require.NoError(t, err)
 	if !o.Create {
@@ -97,11 +99,34 @@ func (b *bed) giveUp(name, id string) {
 	require.NoError(b.t, b.Release(b.t.Context(), abstractions.ReleaseRequest{Name: name, ID: id}))
 }
 
-func (b *bed) look(name string) view {
+// sight is what the service shows of a name.
+type sight struct {
+	*view
+	record  string
+	seconds int32 // the TTL in the record
+	now     time.Time
+}
+
+func (b *bed) look(name string) sight {
 	b.t.Helper()
-	v, err := b.driver.store.head(b.t.Context(), name)
+	item, err := b.driver.store.Get(b.t.Context(), b.blobName(name))
 	require.NoError(b.t, err)
-	return v
+	s := sight{view: item.State.(*view), record: string(item.Data), now: item.Now}
+	var held struct {
+		ID  string `json:"id"`
+		TTL int64  `json:"ttl_us"`
+	}
+	if s.record != "" {
+		require.NoError(b.t, json.Unmarshal(item.Data, &held))
+	}
+	if s.seconds = int32(held.TTL / 1e6); held.ID != "" && held.TTL == 0 {
+		s.seconds = infinite
+	}
+	return s
+}
+
+func (s sight) isBroken() bool {
+	return s.lease == lease.StateTypeBroken || s.lease == lease.StateTypeBreaking
 }
 
 func (b *bed) shows(name string) abstractions.Record {
@@ -152,6 +177,7 @@ type watch struct {
 
 	mu     sync.Mutex
 	sent   []verb
+	wrote  bool                                              // a record, since the last count
 	skew   time.Duration                                     // of the service's clock
 	before func(verb, *http.Request) (*http.Response, error) // instead of sending, unless both are nil
 	after  func(verb, *http.Response) (*http.Response, error)
@@ -172,6 +198,9 @@ func (w *watch) Do(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	w.wrote = w.wrote || (v == create || v == write) && answer.StatusCode < 300
+	w.mu.Unlock()
 	if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		answer.Header.Set("Date", at.Add(skew).UTC().Format(http.TimeFormat))
 	}
@@ -186,7 +215,7 @@ func (w *watch) count() []verb {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	sent := w.sent
-	w.sent = nil
+	w.sent, w.wrote = nil, false
 	return sent
 }
 
@@ -238,10 +267,10 @@ func answering(r *http.Request, status int, headers ...string) *http.Response {
 	return answer
 }
 
-func (b *bed) blobName(name string) string { return b.driver.store.naming.Encode(name) }
+func (b *bed) blobName(name string) string { return b.driver.Key(name) }
 
 // othersMetadata is what others have put beside the record.
-func othersMetadata(v view) map[string]string {
+func othersMetadata(v sight) map[string]string {
 	all := map[string]string{}
 	for name, value := range v.others {
 		all[strings.ToLower(name)] = deref(value)

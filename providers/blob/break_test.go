@@ -24,7 +24,7 @@ func (b *bed) expires(name, id string) abstractions.Grant {
 }
 
 // T20: a lease has run out, and is broken then. Its holder's renewal does not bring it
-// back after that.
+// back after that, nor does one that was sent before and comes late.
 func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
@@ -32,22 +32,25 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				b := newBed(t)
+				sent := b.watch.records()
 				g := b.expires("n", "a")
+				b.watch.heals()
 				req := abstractions.BreakRequest{Name: "n", Immediate: immediate}
 				if named {
 					req.IfToken = g.Token
 				}
+				item, err := b.driver.store.Get(t.Context(), b.blobName("n"))
+				require.NoError(t, err)
+				late := item.State.(*view)
 				r, err := b.Break(t.Context(), req)
 				require.NoError(t, err)
 				require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)
-				requireLost(t, b.extend(g), abstractions.LostBroken)
-				_, err = b.try("n", "a")
-				require.ErrorIs(t, err, abstractions.ErrReleased)
+				requireLost(t, b.extend(g), abstractions.LostExpired)
+				require.Error(t, b.driver.store.renew(t.Context(), b.blobName("n"), "a", late.etag), "a late one")
+				for _, r := range sent() {
+					b.watch.resend(t, r)
+				}
 				require.False(t, b.shows("n").Held)
-				b.watch.count()
-				_, err = b.Break(t.Context(), req)
-				require.NoError(t, err)
-				require.Equal(t, []verb{look}, b.watch.count(), "there is nothing to be written")
 				require.Greater(t, b.take("n", "b").Token, g.Token)
 			})
 		}
@@ -69,27 +72,28 @@ func TestTrap_T20_BlobBreakOfWhatRanOutHalfBroken(t *testing.T) {
 	requireLost(t, b.extend(g), abstractions.LostBroken)
 }
 
-// A claim that was written just now and has no lease yet has not run out: a Break of
-// whatever there is leaves it alone, and one that names its token does not.
+// A claim that was written just now and has no lease yet is one already: a Break ends
+// it, and its acquire says so.
 func TestBlobBreakBesideAnAcquire(t *testing.T) {
 	t.Parallel()
-	for _, named := range []bool{false, true} {
-		b := newBed(t)
-		operator, _ := b.process()
-		b.watch.just(takeLease, func() {
-			req := abstractions.BreakRequest{Name: "n"}
-			if named {
-				req.IfToken = b.shows("n").Token
-			}
-			_, err := operator.Break(t.Context(), req)
-			require.NoError(t, err)
-		})
-		_, err := b.try("n", "a")
-		b.watch.heals()
-		if named {
+	for _, immediate := range []bool{false, true} {
+		for _, named := range []bool{false, true} {
+			b := newBed(t)
+			operator, _ := b.process()
+			b.watch.just(takeLease, func() {
+				req := abstractions.BreakRequest{Name: "n", Immediate: immediate}
+				if named {
+					req.IfToken = b.shows("n").Token
+				}
+				r, err := operator.Break(t.Context(), req)
+				require.NoError(t, err)
+				require.True(t, r.WasHeld)
+				require.Zero(t, r.Remaining)
+			})
+			_, err := b.try("n", "a")
+			b.watch.heals()
 			require.ErrorIs(t, err, abstractions.ErrReleased)
-		} else {
-			require.NoError(t, err)
+			b.take("n", "b")
 		}
 	}
 }

@@ -97,12 +97,14 @@ func harness(o opener) providertest.Harness {
 // forget deletes a name as Sweep would, after a minute or more: when the service's
 // clock has passed the token.
 func forget(t testing.TB, p *Provider, name string) {
-	v, err := p.driver.store.head(t.Context(), name)
+	before, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
 	require.NoError(t, err)
-	require.NoError(t, p.driver.store.remove(t.Context(), name, v.etag))
+	item, err := p.driver.store.Get(t.Context(), p.driver.Key(name))
+	require.NoError(t, err)
+	require.NoError(t, p.driver.store.Delete(t.Context(), item))
 	require.Eventually(t, func() bool {
-		now, err := p.driver.store.head(t.Context(), name)
-		return err == nil && now.now.UnixMicro() > v.record.Token
+		now, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: name})
+		return err == nil && now.Now.UnixMicro() > before.Token
 	}, time.Minute, 50*time.Millisecond)
 }
 

@@ -1,4 +1,4 @@
-// Package bloblease keeps leases in Azure Blob Storage: each name is a small blob,
+// Package bloblease is the provider of Azure Blob Storage: each name is a small blob,
 // and its lease is the service's own.
 //
 //	provider, err := bloblease.Open(ctx, bloblease.Options{
@@ -6,41 +6,40 @@
 //		Container:  "leases",
 //		Auth:       auth.Options{Mode: auth.ManagedIdentity},
 //	})
+//	manager, err := leasing.NewManager(provider, leasing.Options{})
+//
+// or, in one line of a configuration,
+//
 //	provider, err := bloblease.OpenURL(ctx, "azblob://account/leases?auth=ManagedIdentity")
+//
+// Prices, limits, permissions and set-up are in docs/providers/blob.md.
 //
 // # What it promises
 //
 // The promises of package leasing. The service is strongly consistent within a
 // region, and its clock alone decides when a lease has run out.
 //
-//   - Nobody takes a lease but under a record that names him, so whoever the
-//     record of a leased blob names is the holder: see below.
+//   - A claim takes a lease only under a record that names it, so the record of a
+//     leased blob names its holder: see below.
 //   - The fencing token is max(latest + 1, the service's Date in microseconds). It
 //     rises through release, expiry, Break, and the deletion of blobs and
-//     containers. (Date has whole seconds. The part of the second is the client's,
-//     and each Provider's own tokens rise within it: only a blob that is deleted
-//     and claimed again within a second, by two of them on machines whose clocks
-//     disagree, may not give a greater token. Sweep can't do that.)
+//     containers. Date has whole seconds, and the client adds the part of the second.
+//     So a token may repeat or fall where a blob is deleted by hand, and claimed again
+//     within a second from a machine whose clock disagrees. Sweep can't do that.
 //   - A released or broken ID is refused from then on, as package providerkit
-//     remembers it. A request that was delayed, whatever it is, does nothing once
-//     its claim is over.
-//   - A claim that has run out is revived by its holder's renewal, or by a repetition
-//     of its acquire, if nobody has asked for the name since, nor broken it;
-//     otherwise it is lost. (The rules of package providerkit lose it at once. The
-//     service's renewal does not, and to look first would cost a second request
-//     each time.) No renewal revives one that was broken, be it in the portal or
-//     with az.
+//     remembers it. A delayed request does nothing once its claim is over.
+//   - A claim that has run out is lost, even if nobody has taken the name since. No
+//     renewal revives one that was broken, be it in the portal or with az.
 //   - A repetition of an acquire may prolong the lease, and changes nothing else.
 //   - Nothing of others is harmed: content and other metadata of a blob are kept; a
 //     folder, or a blob with content and no record of a lease, is an error.
-//   - A Renew, Release or Break that fails after its first write says "unavailable",
-//     never "throttled", "denied" or "not set up": repeat it. (An Acquire may say so after
-//     its first write: a claim without a lease holds nothing.)
+//   - A call that fails after its first write says "unavailable", never "throttled",
+//     "denied" or "not set up": repeat it.
 //
 // # What it does not promise
 //
-//   - A lease ends to the second: after its TTL the service may refuse the
-//     name to others for up to a minute more
+//   - No name is free as soon as its lease has run out: the service may refuse it
+//     to others for up to a minute more
 //     (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks). Released
 //     ones are free at once.
 //   - Waiters are not queued and not woken: they poll, with one request each time, and
@@ -57,21 +56,22 @@
 //
 // # How it works
 //
-// A blob's metadata has one entry, "leasing": the record, JSON in base64url, with
-// token, ID, owner, TTL and metadata of the latest claim, and the IDs that ended
-// before it. (Other programs that lease or write these blobs without it are met
-// with care, but not supported.) The service's lease ID is the claim's ID if that
-// is a GUID as NewID makes them.
+// The rules, and the record, are those of providerkit.Records. A blob's metadata has one
+// entry, "leasing": the record, in base64url, with token, ID, owner, TTL and metadata of
+// the latest claim, and the IDs that ended before it; beside it the ID under whose
+// lease it was written. (Other programs that lease or write these blobs without it
+// are met with care, but not supported.) The service's lease ID is the claim's ID if
+// that is a GUID as NewID makes them.
 //
 // Keep content elsewhere, in blobs of its own: an upload into a lease's blob replaces
 // its metadata, and the record with it. What can be done then is to end the lease, by
 // its Release or by a Break without a token, and to remove that content.
 //
-// Acquire looks (HEAD), writes its claim into the record, and then takes the lease:
-// the write only if the record is still the one it has seen, the lease only if
-// the record is still the one it has written (If-Match: a lease operation does not
-// change the ETag, every write does). This is the opposite of the usual order, take
-// the lease, then write who has it, and it is why neither a crash nor a lost
+// Each call looks (HEAD), writes the record if that changes, and has the service's lease
+// follow: the write only if the record is still the one it has seen, the lease
+// only if the record is still the one it has written (If-Match: a lease operation
+// does not change the ETag, every write does). This is the opposite of the usual order,
+// take the lease, then write who has it, and it is why neither a crash nor a lost
 // reply leaves anything behind:
 //
 //	what fails                     what is left             until
@@ -84,27 +84,24 @@
 // finds the name reserved for 3 s by the service's clock. Release and Break write
 // that the claim is over before they end the lease, under that lease; then every
 // request of the claim that is still on its way meets another ETag, or no lease.
-// If the process dies between the two, the next one that asks for the name ends the
-// lease for it, or breaks it, with the grace that is in the record; so does the
-// holder's next renewal, which meets another ETag.
+// If the process dies between the two, the next call that changes anything about the
+// name ends the lease for it, or breaks it, with the grace that is in the record.
 //
-// Renew is the service's own renewal, under the record's ETag. Where the TTL or the
-// metadata changes, and where the record has changed, it looks, writes them into the
-// record under the lease, and then acquires the lease anew, with the duration that
-// the record says. A copy of an earlier request that was delayed has an older ETag
-// and is refused, so a lease never has less time than its last renewal has granted.
-// If a reply is lost the next renewal finds in the record how far the first has come.
-// No reply decides anything by its text or by the clock of this machine: codes are
-// in failures.go.
+// A renewal with the state of a grant saves the look, and the write if nothing
+// changes but the end of the lease: then it is the service's own renewal, under the
+// record's ETag. Where the TTL changes, the record says so first, and then the lease is
+// acquired anew, with that duration. A copy of an earlier request that was delayed has
+// an older ETag and is refused, so a lease never has less time than its last renewal has
+// granted. No reply decides anything by its text or by the clock of this machine: codes
+// are in failures.go.
 //
 // # Requests
 //
 // docs/providers/blob.md counts them. Nothing is sent by Open. The library's own
 // retries are off: a method makes one attempt, and an answer that was lost is
-// "unknown". A call begins again, at most 5 times, where others have changed the
+// "unknown". A call begins again, at most 16 times, where others have changed the
 // record between its look and its write.
 //
 // A name that was used once leaves a blob of some hundred bytes of metadata behind:
-// see [Provider.Sweep]. Prices, limits, and what the identity needs are in
-// docs/providers/blob.md.
+// see [Provider.Sweep].
 package bloblease

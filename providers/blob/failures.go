@@ -1,10 +1,12 @@
 package bloblease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -15,7 +17,7 @@ import (
 
 // What an answer says beside the classes of the kit. Nothing was applied.
 const (
-	changed     providerkit.Class = 0x80 + iota // the lease or the record is not what it was; see errChanged
+	changed     providerkit.Class = 0x80 + iota // the lease or the record is not what it was
 	missing                                     // there is no such blob
 	noContainer                                 // there is none
 	deleting                                    // the container is about to go
@@ -23,26 +25,17 @@ const (
 
 // codes gives the service's error codes their meaning
 // (learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and
-// …/common-rest-api-error-codes). What is not listed goes by its status.
+// …/common-rest-api-error-codes), beside those that begin with Lease: all of them say
+// that a lease is not what it was. What is not listed goes by its status.
 var codes = map[bloberror.Code]providerkit.Class{
-	bloberror.BlobAlreadyExists:                  changed,
-	bloberror.LeaseAlreadyBroken:                 changed,
-	bloberror.LeaseAlreadyPresent:                changed,
-	bloberror.LeaseIDMismatchWithBlobOperation:   changed,
-	bloberror.LeaseIDMismatchWithLeaseOperation:  changed,
-	bloberror.LeaseIsBreakingAndCannotBeAcquired: changed,
-	bloberror.LeaseIsBreakingAndCannotBeChanged:  changed,
-	bloberror.LeaseIsBrokenAndCannotBeRenewed:    changed,
-	bloberror.LeaseNotPresentWithLeaseOperation:  changed,
-
-	bloberror.BlobNotFound: missing,
+	bloberror.BlobAlreadyExists:     changed,
+	bloberror.BlobNotFound:          missing,
+	bloberror.ContainerNotFound:     noContainer,
+	bloberror.ContainerBeingDeleted: deleting,
 
 	bloberror.ServerBusy: providerkit.Refused, // over a limit of account or partition: …/azure/storage/blobs/scalability-targets
 
 	bloberror.AccountIsDisabled: providerkit.Denied,
-
-	bloberror.ContainerNotFound:     noContainer,
-	bloberror.ContainerBeingDeleted: deleting,
 
 	bloberror.BlobArchived:                             providerkit.NotSetUp,
 	bloberror.BlobBeingRehydrated:                      providerkit.NotSetUp,
@@ -77,79 +70,10 @@ func classOf(err error) providerkit.Class {
 	if class, found := codes[bloberror.Code(answer.ErrorCode)]; found {
 		return class
 	}
+	if strings.HasPrefix(answer.ErrorCode, "Lease") {
+		return changed
+	}
 	return statuses[answer.StatusCode]
-}
-
-// Classify says what an error of the client library means. The library makes each
-// request once: see Options.client.
-func (d *driver) Classify(err error) providerkit.Meaning {
-	answer, ok := errors.AsType[*azcore.ResponseError](err)
-	if !ok {
-		m := providerkit.Meaning{Text: withoutURL(err).Error()}
-		if providerkit.NotSent(err) {
-			m.Class = providerkit.Unsent
-		}
-		return m
-	}
-	m := providerkit.Meaning{Class: classOf(err), Text: (&statusError{answer}).Error()}
-	switch class := m.Class; {
-	case class == changed, class == missing:
-		m.Class = providerkit.Unknown
-	case class == providerkit.Refused:
-		m.RetryAfter = providerkit.RetryAfter(headerOf(answer))
-	case class < changed:
-	case d.create: // the next acquire creates the container, once it is gone
-		m.Class = providerkit.Refused
-	case class == deleting:
-		m.Class, m.Advice = providerkit.NotSetUp, "wait until the container is gone, 30 s or more, and create it again: az storage container create"
-	default:
-		m.Class, m.Advice = providerkit.NotSetUp, "create the container, with az storage container create, or set Options.Create"
-	}
-	return m
-}
-
-// partialIf is for the error of a call that has written before, and so was applied in
-// part.
-func partialIf(wrote bool, err error) error {
-	if !wrote || err == nil {
-		return err
-	}
-	return providerkit.Partial(short(err))
-}
-
-// short is an error whose text is one line if it is an answer of the service.
-func short(err error) error {
-	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		return &statusError{answer}
-	}
-	return err
-}
-
-// statusError is the service's answer in one line. The library's own text is many,
-// and has the answer's body, which quotes what the request was signed with.
-type statusError struct{ answer *azcore.ResponseError }
-
-func (e *statusError) Error() string {
-	code, request := e.answer.ErrorCode, ""
-	if code == "" {
-		code = http.StatusText(e.answer.StatusCode)
-	}
-	if id := headerOf(e.answer).Get("x-ms-request-id"); id != "" {
-		request = ", request " + strconv.Quote(id)
-	}
-	return fmt.Sprintf("the Blob service answered %d %s%s", e.answer.StatusCode, code, request)
-}
-
-func (e *statusError) Unwrap() error { return e.answer }
-
-// errChanged says that the lease or the record is not what it was at the last look,
-// and that nothing was done: it is for looking again.
-var errChanged = errors.New("the record has changed meanwhile")
-
-// isChanged reports whether an error is errChanged, or the same as the service says it.
-func isChanged(err error) bool {
-	class := classOf(err)
-	return class == changed || class == missing || errors.Is(err, errChanged)
 }
 
 func isMissing(err error) bool { return classOf(err) == missing }
@@ -159,38 +83,63 @@ func isNoContainer(err error) bool {
 	return class == noContainer || class == deleting
 }
 
-// willCreate reports whether an error is of a container that the next acquire creates.
-func (d *driver) willCreate(err error) bool { return d.create && classOf(err) == noContainer }
+// willCreate reports whether an error is of a container that the next write creates.
+func (s *store) willCreate(err error) bool { return s.create && classOf(err) == noContainer }
 
-// attempts bounds how often a call begins again because the record has changed
-// between its look and its write. Each time somebody else has got further.
-const attempts = 5
-
-// errContended says that a call gave up because others were quicker each time.
-var errContended = fmt.Errorf("%w: others have changed the record each time between reading and writing it", abstractions.ErrUnavailable)
-
-// notOursError is a blob of somebody else's.
-type notOursError struct {
-	blob   string
-	folder bool
-	err    error // why it can't be read, if it has a record
-}
-
-func (e *notOursError) Error() string {
-	why := "it has content, and no record of a lease"
-	switch {
-	case e.err != nil:
-		why = e.err.Error()
-	case e.folder:
-		why = "it is a folder"
+// failure is the error of a request that changes something: ErrConflict if the record,
+// the lease or the container is not what it was at the last look.
+func (s *store) failure(err error) error {
+	if class := classOf(err); class == changed || class == missing || s.willCreate(err) {
+		return providerkit.ErrConflict
 	}
-	return fmt.Sprintf("%v: the blob %q is not this library's, and is left alone: %s; use a container of its own for leases, or set Options.Prefix", abstractions.ErrNotSetUp, e.blob, why)
+	return short(err)
 }
 
-func (e *notOursError) Is(target error) bool { return target == abstractions.ErrNotSetUp }
+// Classify says what an error of the client library means. The library makes each
+// request once: see Options.client.
+func (d *driver) Classify(err error) providerkit.Meaning {
+	m := providerkit.Meaning{Class: classOf(err), Text: withoutURL(short(err)).Error()}
+	switch class := m.Class; {
+	case providerkit.NotSent(err):
+		m.Class = providerkit.Unsent
+	case class == changed, class == missing:
+		m.Class = providerkit.Unknown
+	case class == providerkit.Refused:
+		m.RetryAfter = providerkit.RetryAfter(headerOf(err))
+	case class < changed:
+	case d.store.create: // the next acquire creates the container, once it is gone
+		m.Class = providerkit.Refused
+	case class == deleting:
+		m.Class, m.Advice = providerkit.NotSetUp, "wait until the container is gone, 30 s or more, and create it again: az storage container create"
+	default:
+		m.Class, m.Advice = providerkit.NotSetUp, "create the container, with az storage container create, or set Options.Create"
+	}
+	return m
+}
 
-func isNotOurs(err error) bool {
-	_, ok := errors.AsType[*notOursError](err)
+// short is an error whose text is one line if it is an answer of the service. The
+// library's own text is many, and has the answer's body, which quotes what the request
+// was signed with.
+func short(err error) error {
+	answer, ok := errors.AsType[*azcore.ResponseError](err)
+	if !ok {
+		return err
+	}
+	text := fmt.Sprintf("the Blob service answered %d %s", answer.StatusCode, cmp.Or(answer.ErrorCode, http.StatusText(answer.StatusCode)))
+	if id := headerOf(err).Get("x-ms-request-id"); id != "" {
+		text += ", request " + strconv.Quote(id)
+	}
+	return providerkit.WithText(text, err)
+}
+
+// lockedError is of a blob that somebody has leased, and that is not ours, or not any
+// more.
+type lockedError struct{ error }
+
+func (e lockedError) Unwrap() error { return e.error }
+
+func isLockedByOthers(err error) bool {
+	_, ok := errors.AsType[lockedError](err)
 	return ok
 }
 

@@ -44,7 +44,7 @@ func means(t *testing.T, err, cause error, want ...error) {
 
 // said is an error of the client library as callers see it.
 func said(t testing.TB, err error) error {
-	p := (&driver{idle: func() {}}).provider(time.Second)
+	p := (&driver{store: &store{}, idle: func() {}}).provider(time.Second)
 	defer func() { require.NoError(t, p.Close()) }()
 	return providerkit.Call(t.Context(), p.shell, "test", "", func(context.Context) error { return err })
 }
@@ -92,7 +92,7 @@ func TestTrap_T27_BlobCodeDecidesWhatAnErrorMeans(t *testing.T) {
 			cause := answered(test.status, string(code), "x-text", "ServerBusy denied held lost")
 			for _, err := range []error{cause, fmt.Errorf("wrapped: %w", cause)} {
 				means(t, said(t, err), cause, test.want...)
-				require.Equal(t, test.status == 412 || test.status == 404 && code == "BlobNotFound" || test.changed, isChanged(err), "%d %s", test.status, code)
+				require.Equal(t, test.status == 412 || test.status == 404 && code == "BlobNotFound" || test.changed, errors.Is((&store{}).failure(err), providerkit.ErrConflict), "%d %s", test.status, code)
 				require.NotContains(t, said(t, err).Error(), "s3cret")
 				require.Contains(t, said(t, err).Error(), fmt.Sprint(test.status))
 			}
@@ -172,24 +172,19 @@ func TestTrap_T27_BlobStatusesOfEachCall(t *testing.T) {
 				continue
 			}
 			require.ErrorIs(t, err, test.want, "%s %s", what, test.code)
-			require.NotErrorIs(t, err, errChanged)
+			require.NotErrorIs(t, err, providerkit.ErrConflict)
 		}
 	}
 	b.watch.heals()
 	require.NoError(t, b.extend(g), "none of it was certain to have ended the lease")
 }
 
-// wrote reports whether a record was written before the last of what was sent since
-// the last count.
-func (w *watch) wrote() bool {
-	sent := w.count()
-	return slices.Contains(sent[:max(0, len(sent)-1)], write)
-}
-
 // meansAfter is means, where what was sent before the fault may have been a write that
 // was applied: then the call as a whole is of unknown outcome.
-func (f fault) meansAfter(wrote bool) func(error) bool {
-	if wrote {
+func (f fault) meansAfter(w *watch) func(error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wrote {
 		return isUnknown
 	}
 	return f.means

@@ -113,6 +113,7 @@ func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 				last = g.Token
 				require.NoError(t, b.Release(t.Context(), endOf(g)))
 			}
+			b.watch.count()
 			hit := strike()
 			_, err := b.try(what, id)
 			b.watch.heals()
@@ -120,7 +121,7 @@ func TestTrap_T13_BlobAcquireIsRepeated(t *testing.T) {
 				require.NoError(t, err)
 				return false
 			}
-			require.Truef(t, f.means(err), "%v", err)
+			require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
 			g := b.take(what, id)
 			require.Greater(t, g.Token, last)
 			require.Equal(t, g.Token, b.shows(what).Token)
@@ -170,7 +171,7 @@ func TestTrap_T14_BlobReleaseIsRepeated(t *testing.T) {
 			require.NoError(t, err)
 			return false
 		}
-		require.Truef(t, f.meansAfter(b.watch.wrote())(err), "%v", err)
+		require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
 		require.NoError(t, b.Release(t.Context(), endOf(g)))
 		next := b.take(name, "b")
 		require.Greater(t, next.Token, g.Token)
@@ -202,14 +203,14 @@ func TestTrap_T15_BlobRenewalIsRepeated(t *testing.T) {
 			if !hit() {
 				require.NoError(t, err)
 			} else {
-				require.Truef(t, f.meansAfter(b.watch.wrote())(err), "%v", err)
+				require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
 				any = true
 			}
 			again, err := b.Renew(t.Context(), longer)
 			require.NoError(t, err)
 			require.Equal(t, g.Token, again.Token)
 			require.Equal(t, ttl, again.TTL)
-			native := b.look(name).record.Seconds
+			native := b.look(name).seconds
 			require.True(t, native == infinite || native >= seconds(min(ttl, maxTTL)))
 			require.Equal(t, ttl == abstractions.Infinite, native == infinite)
 		}
@@ -235,7 +236,7 @@ func TestTrap_T63_BlobBreakIsRepeated(t *testing.T) {
 			if !hit() {
 				require.NoError(t, err)
 			} else {
-				require.Truef(t, f.meansAfter(b.watch.wrote())(err), "%v", err)
+				require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
 				any = true
 			}
 			r, err := b.Break(t.Context(), req)

@@ -34,7 +34,7 @@ func TestBlobListLeavesCopiesOut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.take("n", "a")
-	metadata, err := b.look("n").record.encode(nil)
+	metadata, err := encode("a", []byte(b.look("n").record), nil)
 	require.NoError(t, err)
 	b.upload("copy", "", map[string]string{metadataName: *metadata[metadataName]})
 	page, err := b.List(t.Context(), abstractions.ListRequest{})

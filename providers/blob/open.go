@@ -5,9 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -51,9 +49,10 @@ const maxBlobName = 800
 func (o Options) driver(at endpoint) (*driver, error) {
 	client, idle := o.client()
 	c, err := o.container(at, client)
+	s := &store{container: c, naming: providerkit.Naming{Prefix: o.Prefix, Slash: ':', Max: maxBlobName}, create: o.Create}
 	return &driver{
-		store: store{container: c, naming: providerkit.Naming{Prefix: o.Prefix, Slash: ':', Max: maxBlobName}},
-		caps:  capabilitiesOf(o), retention: o.Retention, create: o.Create, idle: idle,
+		Records: providerkit.Records{Store: s, Leases: s, Key: s.naming.Encode, Retention: o.Retention, ManualSweep: true},
+		store:   s, caps: capabilitiesOf(o), idle: idle,
 	}, err
 }
 
@@ -62,11 +61,12 @@ func (o Options) driver(at endpoint) (*driver, error) {
 // had done as somebody else's.
 func (o Options) client() (*container.ClientOptions, func()) {
 	client, idle := o.ClientOptions, func() {}
-	if client.Transport == nil {
+	if client.Transport != nil {
+		client.Transport = redacting(client.Transport.Do)
+	} else {
 		transport := providerkit.NewTransport()
-		client.Transport, idle = roundTripper{transport}, transport.CloseIdleConnections
+		client.Transport, idle = redacting(transport.RoundTrip), transport.CloseIdleConnections
 	}
-	client.Transport = redactingTransport{client.Transport}
 	client.Retry = policy.RetryOptions{MaxRetries: -1}
 	return &container.ClientOptions{
 		ClientOptions:          client,
@@ -100,21 +100,15 @@ func (o Options) container(at endpoint, client *container.ClientOptions) (*conta
 			return nil, err
 		}
 	}
-	return container.NewClient(address, boundedCredential{credential}, client)
+	return container.NewClient(address, auth.Bounded(context.Background(), credential), client)
 }
 
-// roundTripper is a policy.Transporter without what http.Client adds to it:
-// redirects, which the service does not send, and URLs in errors.
-type roundTripper struct{ *http.Transport }
-
-func (r roundTripper) Do(request *http.Request) (*http.Response, error) { return r.RoundTrip(request) }
-
-// redactingTransport is a transport whose errors don't quote the URL, which has the
+// redacting is a policy.Transporter whose errors don't quote the URL, which has the
 // signature of a SAS in it.
-type redactingTransport struct{ policy.Transporter }
+type redacting func(*http.Request) (*http.Response, error)
 
-func (t redactingTransport) Do(request *http.Request) (*http.Response, error) {
-	response, err := t.Transporter.Do(request)
+func (send redacting) Do(request *http.Request) (*http.Response, error) {
+	response, err := send(request)
 	return response, withoutURL(err)
 }
 
@@ -124,17 +118,4 @@ func withoutURL(err error) error {
 		return quoting.Err
 	}
 	return err
-}
-
-// tokenTimeout bounds a request for a token. Other calls wait for the same token, and
-// the context of the one that has asked for it may have no deadline.
-const tokenTimeout = time.Minute
-
-// boundedCredential is a source of tokens with that bound.
-type boundedCredential struct{ azcore.TokenCredential }
-
-func (c boundedCredential) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
-	defer cancel()
-	return c.TokenCredential.GetToken(ctx, options)
 }

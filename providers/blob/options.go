@@ -100,12 +100,9 @@ func (o *Options) complete() (at endpoint, err error) {
 	if err == nil && source == "URL" {
 		err = o.readURL()
 	}
-	if err != nil {
-		return at, err
-	}
-	if o.AccountURL != "" {
-		at, err = o.completeAccount()
-	} else {
+	if err == nil && o.AccountURL != "" {
+		at, err = o.readAccountURL()
+	} else if err == nil {
 		err = o.validateConnectionString()
 	}
 	if err == nil {
@@ -143,29 +140,6 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// completeAccount reads AccountURL, and requires one identity for it.
-func (o *Options) completeAccount() (endpoint, error) {
-	at, sas, err := splitAccountURL(o.AccountURL)
-	if err != nil {
-		return at, err
-	}
-	if sas != "" && o.SAS != "" {
-		return at, badAccountURL("no query, since Options.SAS is set")
-	}
-	o.SAS = strings.TrimPrefix(o.SAS+sas, "?")
-	if at.container != "" {
-		if o.Container != "" && o.Container != at.container {
-			return at, invalid("Container", o.Container, fmt.Sprintf("%q, which Options.AccountURL names; or nothing", at.container))
-		}
-		o.Container = at.container
-	}
-	identity, err := providerkit.ExactlyOne(o, identities...)
-	if err != nil {
-		return at, err
-	}
-	return at, o.validateIdentity(identity, at)
-}
-
 // identities are the fields that say who we are.
 var identities = []string{"Auth", "Credential", "AccountKey", "SAS"}
 
@@ -173,27 +147,26 @@ func (o *Options) hasIdentity() bool {
 	return !o.Auth.IsZero() || o.Credential != nil || o.AccountKey != "" || o.SAS != ""
 }
 
-func (o *Options) validateIdentity(identity string, at endpoint) error {
-	switch identity {
-	case "AccountKey":
-		if key, err := base64.StdEncoding.DecodeString(o.AccountKey); err != nil || len(key) == 0 {
-			return invalid("AccountKey", providerkit.NotShown, "one of the account's keys, in base64")
-		}
+// validateIdentity is of an account at that address.
+func (o *Options) validateIdentity(service string) error {
+	identity, err := providerkit.ExactlyOne(o, identities...)
+	key, badKey := base64.StdEncoding.DecodeString(o.AccountKey)
+	query, badQuery := url.ParseQuery(o.SAS)
+	switch {
+	case err != nil:
+		return err
+	case identity == "AccountKey" && (badKey != nil || len(key) == 0):
+		return invalid("AccountKey", providerkit.NotShown, "one of the account's keys, in base64")
+	case identity == "SAS" && (badQuery != nil || query.Get("sv") == "" || query.Get("sig") == ""): // which every SAS has (learn.microsoft.com/rest/api/storageservices/create-account-sas)
+		return invalid("SAS", providerkit.NotShown, `a shared access signature: "sv=...&sig=..."`)
+	case identity == "AccountKey", identity == "SAS":
 		return nil
-	case "SAS": // the two parameters that every SAS has (learn.microsoft.com/rest/api/storageservices/create-account-sas)
-		query, err := url.ParseQuery(o.SAS)
-		if err != nil || query.Get("sv") == "" || query.Get("sig") == "" {
-			return invalid("SAS", providerkit.NotShown, `a shared access signature: "sv=...&sig=..."`)
-		}
-		return nil
-	}
-	if !strings.HasPrefix(at.service, "https:") && !o.ClientOptions.InsecureAllowCredentialWithHTTP {
+	case !strings.HasPrefix(service, "https:") && !o.ClientOptions.InsecureAllowCredentialWithHTTP:
 		return badAccountURL("https: tokens are not sent over http")
+	case identity == "Auth":
+		return o.Auth.Validate()
 	}
-	if identity == "Credential" {
-		return nil
-	}
-	return o.Auth.Validate()
+	return nil
 }
 
 // validateConnectionString leaves to the client library what it takes a connection

@@ -1,6 +1,8 @@
 package bloblease
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -20,27 +22,20 @@ type shell = providerkit.Provider
 // rounds it up to seconds. Where another program has the lease, or the record was
 // overwritten, a Break without a token ends that lease, and no other. A Release where
 // there is no container remembers nothing: no acquire of that claim can have sent
-// more than a look. Close closes
-// idle connections unless they are those of Options.ClientOptions.Transport.
+// more than a look. Close closes idle connections unless they are those of
+// Options.ClientOptions.Transport.
 type Provider struct {
 	*shell
 	driver *driver
 }
 
-// driver is the verbs over a container.
+// driver is what of the provider knows the service. The rules are Records'.
 type driver struct {
-	store     store
-	caps      abstractions.Capabilities
-	retention time.Duration
-	create    bool   // the container
-	idle      func() // closes the connections that Open made
-	tokens    providerkit.TokenClock
+	providerkit.Records
+	store *store
+	caps  abstractions.Capabilities
+	idle  func() // closes the connections that Open made
 }
-
-var (
-	_ abstractions.Lister = (*driver)(nil)
-	_ abstractions.Pinger = (*driver)(nil)
-)
 
 // provider wraps the driver. The client library does not always heed contexts: while
 // it waits for a token that another call has asked for, it waits for that call
@@ -48,28 +43,6 @@ var (
 func (d *driver) provider(timeout time.Duration) *Provider {
 	return &Provider{shell: providerkit.New(d, providerkit.Config{Timeout: timeout, Detach: true}), driver: d}
 }
-
-func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
-
-func (d *driver) Close() error {
-	d.idle()
-	return nil
-}
-
-// What the service grants (learn.microsoft.com/rest/api/storageservices/lease-blob,
-// x-ms-lease-duration).
-const (
-	minTTL = 15 * time.Second
-	maxTTL = 60 * time.Second
-	// lag is how long the service may refuse an expired lease to others: "a client
-	// may need to wait up to one minute before a new lease can be acquired"
-	// (the same page, Remarks). Azurite has none.
-	lag = time.Minute
-	// reservation is how long a name stays reserved for whoever has written its
-	// claim and not yet taken the lease; see acquire.go. The round trip between
-	// the two takes milliseconds, the service's clock shows whole seconds.
-	reservation = 3 * time.Second
-)
 
 func capabilitiesOf(o Options) abstractions.Capabilities {
 	return abstractions.Capabilities{
@@ -83,20 +56,89 @@ func capabilitiesOf(o Options) abstractions.Capabilities {
 	}
 }
 
-// infinite is the service's duration of a lease without an end.
-const infinite int32 = -1
+func (d *driver) Capabilities() abstractions.Capabilities { return d.caps }
 
-// seconds is a TTL as the service counts it, rounded up.
-func seconds(ttl time.Duration) int32 {
-	if ttl == abstractions.Infinite {
-		return infinite
-	}
-	return int32((ttl + time.Second - 1) / time.Second)
+func (d *driver) Close() error {
+	d.idle()
+	return nil
 }
 
-func ttlOf(seconds int32) time.Duration {
-	if seconds == infinite {
-		return abstractions.Infinite
+// pingBlob is a blob that no name has: see providerkit.Naming.
+const pingBlob = "~"
+
+// Ping asks whether the service answers, knows the container and lets us read.
+func (d *driver) Ping(ctx context.Context) error {
+	_, err := d.store.Get(ctx, d.store.naming.Prefix+pingBlob)
+	return err
+}
+
+// Renew is one request if nothing changes but the end of the lease. Leases are gone
+// with their container.
+func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	grant, err := d.Records.Renew(ctx, req)
+	if isNoContainer(err) {
+		err = &abstractions.LostError{Reason: abstractions.LostGone, Err: err}
 	}
-	return time.Duration(seconds) * time.Second
+	return grant, err
+}
+
+// Release also gives a lease up under which somebody has replaced the record by content
+// of his own. What has no record any more can't refuse an ID, and need not: all that is
+// on its way for that claim meets another ETag.
+func (d *driver) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	err := d.Records.Release(ctx, req)
+	if isLockedByOthers(err) {
+		if ended := d.store.release(ctx, d.Key(req.Name), req.ID); !errors.Is(ended, providerkit.ErrConflict) {
+			return ended
+		}
+	}
+	return err
+}
+
+// Break also breaks a lease that no record tells of, of another program or of a blob
+// that was overwritten. It has no token.
+func (d *driver) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	if req.Grace > maxTTL {
+		return abstractions.BreakResult{}, &abstractions.InvalidError{Field: "Grace", Value: req.Grace, Want: "at most 60s, the longest break period of the Blob service"}
+	}
+	result, err := d.Records.Break(ctx, req)
+	if req.IfToken != 0 || !errors.Is(err, abstractions.ErrStale) && !isLockedByOthers(err) {
+		return result, err
+	}
+	item, err := d.store.Get(ctx, d.Key(req.Name))
+	v, seen := item.State.(*view)
+	if !seen || !v.locked() {
+		return abstractions.BreakResult{Token: result.Token}, err
+	}
+	period := max(1, seconds(req.Grace))
+	if req.Immediate {
+		period = 0
+	} else if req.Grace == 0 {
+		period = seconds(maxTTL) // or the rest of its time, if that is shorter
+	}
+	result.WasHeld = true
+	result.Remaining, err = d.store.breakLease(ctx, item.Key, period, v.etag)
+	return result, err
+}
+
+// Sweep deletes the blobs of names that nobody has, and that were last written
+// longer than Options.Retention ago, and returns how many. It looks at 100 names in
+// one request, and deletes with one request each. Several may sweep at a time.
+//
+// A name that is swept is a name that was never seen: IDs that were released are
+// no longer refused, and its next token comes from the service's clock, which is
+// past all earlier ones. A name that is taken meanwhile is left alone: the service
+// deletes no blob that is leased or was written since. So is one that somebody keeps
+// by a snapshot or an immutability policy.
+//
+// Renewals write nothing, so a name that was held for longer than Retention may be
+// swept as soon as its lease has ended.
+//
+// The service itself can do the same at no cost, a day or more after the last
+// write: a lifecycle management rule that deletes base blobs by
+// daysAfterModificationGreaterThan under Options.Prefix
+// (learn.microsoft.com/azure/storage/blobs/lifecycle-management-overview). It
+// fails on blobs that are leased, as it should.
+func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
+	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
 }

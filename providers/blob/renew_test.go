@@ -24,7 +24,7 @@ func TestTrap_T15_BlobRenewalWithMetadataIsRepeated(t *testing.T) {
 		b.watch.heals()
 		struck := hit()
 		if struck {
-			require.Truef(t, f.meansAfter(b.watch.wrote())(err), "%v", err)
+			require.Truef(t, f.meansAfter(b.watch)(err), "%v", err)
 		} else {
 			require.NoError(t, err)
 		}
@@ -129,11 +129,11 @@ func TestTrap_T15_BlobHalfAChangeOfTheDurationIsFinished(t *testing.T) {
 	_, err = b.Renew(t.Context(), longer)
 	require.True(t, isUnknown(err), "%v", err)
 	b.watch.heals()
-	require.Equal(t, seconds(maxTTL), b.look("n").record.Seconds)
+	require.Equal(t, seconds(maxTTL), b.look("n").seconds)
 	b.watch.count()
 	_, err = b.Renew(t.Context(), longer)
 	require.NoError(t, err)
-	require.Equal(t, []verb{look, takeLease}, b.watch.count())
+	require.Equal(t, []verb{write, look, takeLease}, b.watch.count())
 }
 
 // T16: a renewal that made a lease infinite has lost its reply, and the next one asks

@@ -52,7 +52,7 @@ func TestBlobRequests(t *testing.T) {
 	sends("and the one after that does not", renewLease)
 	second.TTL = 30 * time.Second
 	require.NoError(t, b.extend(second))
-	sends("a shorter TTL", look, write, takeLease)
+	sends("a shorter TTL", write, takeLease)
 	b.giveUp("n", "b")
 	sends("clean-up of an attempt that has landed", look, write, freeLease)
 	b.giveUp("m", "never")
@@ -87,12 +87,12 @@ func TestBlobRequestsOfOtherTTLs(t *testing.T) {
 		native int32
 		sent   []verb
 	}{
-		{20 * time.Second, 20, []verb{look, write, takeLease}},
+		{20 * time.Second, 20, []verb{write, takeLease}},
 		{20 * time.Second, 20, []verb{renewLease}},
-		{15 * time.Second, 15, []verb{look, write, takeLease}},
-		{abstractions.Infinite, infinite, []verb{look, write, takeLease}},
+		{15 * time.Second, 15, []verb{write, takeLease}},
+		{abstractions.Infinite, infinite, []verb{write, takeLease}},
 		{abstractions.Infinite, infinite, []verb{renewLease}},
-		{15 * time.Second, 15, []verb{look, write, takeLease}},
+		{15 * time.Second, 15, []verb{write, takeLease}},
 		{15 * time.Second, 15, []verb{renewLease}},
 	} {
 		g.TTL = step.ttl
@@ -100,7 +100,7 @@ func TestBlobRequestsOfOtherTTLs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, step.ttl, g.TTL)
 		require.Equal(t, step.sent, b.watch.count(), "%v", step)
-		require.Equal(t, step.native, b.look("n").record.Seconds)
+		require.Equal(t, step.native, b.look("n").seconds)
 		b.watch.count()
 	}
 }
@@ -137,7 +137,7 @@ func TestBlobLateCopyDoesNotShorten(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, g.Token, again.Token)
 		require.Equal(t, minTTL, again.TTL)
-		require.Equal(t, seconds(ttl), b.look("n").record.Seconds)
+		require.Equal(t, seconds(ttl), b.look("n").seconds)
 		properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
 		require.NoError(t, err)
 		require.Equal(t, ttl == abstractions.Infinite, *properties.LeaseDuration == lease.DurationTypeInfinite)
@@ -157,7 +157,7 @@ func TestTrap_T15_BlobOldStateTrustsNoLongerLease(t *testing.T) {
 	finite.TTL = minTTL
 	finite, err = b.Renew(t.Context(), renewal(finite)) // its reply is lost
 	require.NoError(t, err)
-	require.EqualValues(t, 15, b.look("n").record.Seconds)
+	require.EqualValues(t, 15, b.look("n").seconds)
 	require.NoError(t, b.extend(infiniteLease), "by the state before")
 	properties, err := b.admin.NewBlobClient(b.blobName("n")).GetProperties(t.Context(), nil)
 	require.NoError(t, err)

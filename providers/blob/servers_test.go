@@ -64,7 +64,7 @@ func TestBlobServiceThatForgotALease(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	g := b.take("n", "a")
-	require.NoError(t, b.driver.store.release(t.Context(), "n", "a"))
+	require.NoError(t, b.driver.store.release(t.Context(), b.blobName("n"), "a"))
 	require.False(t, b.look("n").locked())
 	require.NoError(t, b.extend(g))
 	require.True(t, b.look("n").locked())

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"regexp"
+	"errors"
+	"fmt"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
@@ -18,75 +16,83 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// store is the container. Each of its methods is one request; errors are the client
-// library's.
+// store is the container as a providerkit.Store, a blob for each key with the record
+// in its metadata, and its leases as providerkit.Leases: see lease.go.
 type store struct {
 	container *container.Client
 	naming    providerkit.Naming
+	create    bool // the container, if it is not there
 }
 
-// view is what a request has shown of a name.
+// view is what a request has shown of a blob. It is the State of an item.
 type view struct {
-	exists      bool
 	noContainer bool
-	etag        azcore.ETag
-	now         time.Time // the service's clock, in whole seconds; zero if it does not tell
-	modified    time.Time
+	etag        azcore.ETag // "" if there is no blob
 	size        int64
 	lease       lease.StateType
-	infinite    bool // the lease is
-	found       bool // there is a record
-	record      record
+	infinite    bool               // the lease is
+	exact       bool               // see Follow
+	holder      string             // under whose lease, if there is one, the record was written
 	others      map[string]*string // metadata that is not ours
 }
 
 // locked reports whether somebody has the service's lease.
-func (v view) locked() bool {
+func (v *view) locked() bool {
 	return v.lease == lease.StateTypeLeased || v.lease == lease.StateTypeBreaking
 }
 
-// isBroken reports whether the service takes the lease for broken, whoever broke it.
-func (v view) isBroken() bool {
-	return v.lease == lease.StateTypeBroken || v.lease == lease.StateTypeBreaking
-}
-
-// holder is the ID under whose lease the record is written, "" if there is none.
-func (v view) holder() string {
-	if !v.locked() {
-		return ""
+// Get looks at a blob. One that is not there is no error, nor a container that the
+// next write creates.
+func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
+	answer, err := s.container.NewBlobClient(key).GetProperties(ctx, nil)
+	item := providerkit.Item{Key: key, Now: deref(answer.Date), Written: deref(answer.LastModified)}
+	v := view{
+		etag: deref(answer.ETag), size: deref(answer.ContentLength),
+		lease: deref(answer.LeaseState), infinite: deref(answer.LeaseDuration) == lease.DurationTypeInfinite,
 	}
-	return cmp.Or(v.record.ID, v.record.Over)
+	switch {
+	case err == nil:
+		item, err = v.item(item, answer.Metadata)
+	case isMissing(err), s.willCreate(err):
+		item.Now = dateOf(err)
+		item.State = &view{noContainer: !isMissing(err)}
+		err = nil
+	}
+	if err == nil && item.Now.IsZero() { // what would a token be
+		err = errNoClock
+	}
+	return item, short(err)
 }
 
-// head shows a name. One without a blob is no error.
-func (s store) head(ctx context.Context, name string) (view, error) {
-	answer, err := s.blob(name).GetProperties(ctx, nil)
-	if isMissing(err) {
-		return view{now: dateOf(err)}, nil
+var errNoClock = fmt.Errorf("%w: the service's answer has no Date", abstractions.ErrThrottled)
+
+// item completes an item by the blob's metadata. It refuses a blob that somebody else
+// has put where a name's would be: a lease would keep its owner from writing it. An
+// empty one that has no record, made in advance, is taken for a name that was never
+// seen, unless it is a folder.
+func (v view) item(item providerkit.Item, metadata map[string]*string) (providerkit.Item, error) {
+	var err error
+	v.holder, item.Data, v.others, err = decode(metadata)
+	if item.State = &v; item.Data != nil {
+		item.Version = string(v.etag)
+	}
+	switch {
+	case err == nil && item.Data == nil && isFolder(v.others):
+		err = errors.New("it is a folder")
+	case err == nil && item.Data == nil && v.size > 0:
+		err = errors.New("it has content, and no record of a lease")
 	}
 	if err != nil {
-		return view{}, err
+		err = fmt.Errorf("%w: the blob %q is not this library's, and is left alone: %w; use a container of its own for leases, or set Options.Prefix", abstractions.ErrNotSetUp, item.Key, err)
 	}
-	v := view{
-		exists: true, etag: deref(answer.ETag), now: deref(answer.Date), modified: deref(answer.LastModified),
-		size: deref(answer.ContentLength), lease: deref(answer.LeaseState), infinite: deref(answer.LeaseDuration) == lease.DurationTypeInfinite,
+	if err != nil && v.locked() {
+		err = lockedError{err}
 	}
-	v.record, v.found, v.others, err = decodeRecord(answer.Metadata)
-	return v, s.checkOurs(name, v, err)
-}
-
-// checkOurs refuses a blob that somebody else has put where a name's would be: a
-// lease would keep its owner from writing it. An empty one that has no record,
-// made in advance, is taken for a name that was never seen, unless it is a folder.
-func (s store) checkOurs(name string, v view, unreadable error) error {
-	folder := !v.found && isFolder(v.others)
-	if unreadable != nil || !v.found && v.size > 0 || folder {
-		return &notOursError{blob: s.naming.Encode(name), folder: folder, err: unreadable}
-	}
-	return nil
+	return item, err
 }
 
 // isFolder reports whether an empty blob stands for a folder: "blobs with metadata
@@ -101,108 +107,52 @@ func isFolder(metadata map[string]*string) bool {
 	return false
 }
 
-// create makes the blob of a name with its record, unless there is one.
-func (s store) create(ctx context.Context, name string, r record) (view, error) {
-	r.Name = name
-	metadata, err := r.encode(nil)
+// Put creates a blob with its record, or replaces the record, if nobody else has written
+// since, and if the lease is still that of its holder, or nobody's.
+func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
+	v := *old.State.(*view)
+	if v.noContainer && r.ID == "" { // it would be made to remember that nobody has had the name
+		return old, nil
+	}
+	if v.locked() && v.holder == "" && len(r.Ended) > 0 { // the record was overwritten, perhaps under the lease that is given up
+		v.holder = r.Ended[len(r.Ended)-1].ID
+	}
+	under := v.holder
+	v.holder = cmp.Or(r.ID, v.holder)
+	metadata, err := encode(v.holder, data, v.others)
 	if err != nil {
-		return view{}, err
+		return old, err
 	}
-	answer, err := s.container.NewBlockBlobClient(s.naming.Encode(name)).Upload(ctx, streaming.NopCloser(bytes.NewReader(nil)), &blockblob.UploadOptions{
-		Metadata: metadata,
-		AccessConditions: &blob.AccessConditions{
-			ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)},
-		},
-	})
-	if err != nil {
-		return view{}, err
+	item := providerkit.Item{Key: old.Key, Data: data, State: &v}
+	conditions := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{}}
+	if v.etag == "" {
+		if v.noContainer {
+			err = s.createContainer(ctx)
+		}
+		if err != nil {
+			return old, s.failure(err)
+		}
+		conditions.ModifiedAccessConditions.IfNoneMatch = to.Ptr(azcore.ETagAny)
+		answer, failed := s.container.NewBlockBlobClient(old.Key).Upload(ctx, streaming.NopCloser(bytes.NewReader(nil)),
+			&blockblob.UploadOptions{Metadata: metadata, AccessConditions: conditions})
+		v.etag, item.Now, item.Written, err = deref(answer.ETag), deref(answer.Date), deref(answer.LastModified), failed
+	} else {
+		conditions.ModifiedAccessConditions.IfMatch = to.Ptr(v.etag)
+		if v.locked() && under != "" {
+			conditions.LeaseAccessConditions = &blob.LeaseAccessConditions{LeaseID: to.Ptr(leaseID(under))}
+		}
+		answer, failed := s.container.NewBlobClient(old.Key).SetMetadata(ctx, metadata, &blob.SetMetadataOptions{AccessConditions: conditions})
+		v.etag, item.Now, item.Written, err = deref(answer.ETag), deref(answer.Date), deref(answer.LastModified), failed
 	}
-	return view{exists: true, etag: deref(answer.ETag), now: deref(answer.Date), found: true, record: r, lease: lease.StateTypeAvailable}, nil
-}
-
-// write replaces the record if nobody else has written since v, and if the lease is
-// still that of v's holder, or nobody's.
-func (s store) write(ctx context.Context, name string, v view, r record) (view, error) {
-	r.Name = name
-	metadata, err := r.encode(v.others)
-	if err != nil {
-		return view{}, err
-	}
-	conditions := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &v.etag}}
-	holder := v.holder()
-	if holder != "" {
-		conditions.LeaseAccessConditions = &blob.LeaseAccessConditions{LeaseID: to.Ptr(leaseID(holder))}
-	}
-	answer, err := s.blob(name).SetMetadata(ctx, metadata, &blob.SetMetadataOptions{AccessConditions: conditions})
-	if err != nil {
-		return view{}, err
-	}
-	v.etag, v.now, v.modified = deref(answer.ETag), deref(answer.Date), deref(answer.LastModified)
-	v.record, v.found = r, true
-	if holder == "" {
+	if !v.locked() {
 		v.lease = lease.StateTypeAvailable
 	}
-	return v, nil
-}
-
-// acquire takes the lease for a claim, or sets the duration of the lease that it
-// has, if the record is still the one with that ETag.
-func (s store) acquire(ctx context.Context, name, id string, duration int32, etag azcore.ETag) error {
-	client, err := s.lease(name, id)
-	if err == nil {
-		_, err = client.AcquireLease(ctx, duration, &lease.BlobAcquireOptions{
-			ModifiedAccessConditions: &lease.ModifiedAccessConditions{IfMatch: &etag},
-		})
-	}
-	return err
-}
-
-// renew begins the duration of a claim's lease anew, if the record is still the one
-// with that ETag. The service renews one that has run out, too, if the blob was
-// neither written nor leased since, and none that was broken
-// (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
-func (s store) renew(ctx context.Context, name, id string, etag azcore.ETag) error {
-	client, err := s.lease(name, id)
-	if err == nil {
-		_, err = client.RenewLease(ctx, &lease.BlobRenewOptions{
-			ModifiedAccessConditions: &lease.ModifiedAccessConditions{IfMatch: &etag},
-		})
-	}
-	return err
-}
-
-// release gives a claim's lease up. No condition: a lease ID is a claim's own.
-func (s store) release(ctx context.Context, name, id string) error {
-	client, err := s.lease(name, id)
-	if err == nil {
-		_, err = client.ReleaseLease(ctx, nil)
-	}
-	return err
-}
-
-// breakLease breaks whatever lease there is if the record is still the one with
-// that ETag, after a period in seconds or the rest of its time, and says when that is.
-func (s store) breakLease(ctx context.Context, name string, period int32, etag azcore.ETag) (time.Duration, error) {
-	client, err := s.lease(name, "") // an ID is not sent
-	if err != nil {
-		return 0, err
-	}
-	answer, err := client.BreakLease(ctx, &lease.BlobBreakOptions{
-		BreakPeriod: &period, ModifiedAccessConditions: &lease.ModifiedAccessConditions{IfMatch: &etag},
-	})
-	return time.Duration(deref(answer.LeaseTime)) * time.Second, err
-}
-
-// remove deletes a blob that nobody has leased or written since.
-func (s store) remove(ctx context.Context, name string, etag azcore.ETag) error {
-	_, err := s.blob(name).Delete(ctx, &blob.DeleteOptions{
-		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &etag}},
-	})
-	return err
+	v.noContainer, v.exact, item.Version = false, false, string(v.etag)
+	return item, s.failure(err)
 }
 
 // createContainer makes the container, unless there is one.
-func (s store) createContainer(ctx context.Context) error {
+func (s *store) createContainer(ctx context.Context) error {
 	_, err := s.container.Create(ctx, nil)
 	if bloberror.HasCode(err, bloberror.ContainerAlreadyExists) {
 		return nil
@@ -210,32 +160,50 @@ func (s store) createContainer(ctx context.Context) error {
 	return err
 }
 
-func (s store) blob(name string) *blob.Client {
-	return s.container.NewBlobClient(s.naming.Encode(name))
-}
-
-func (s store) lease(name, id string) (*lease.BlobClient, error) {
-	return lease.NewBlobClient(s.blob(name), &lease.BlobClientOptions{LeaseID: to.Ptr(leaseID(id))})
-}
-
-// guid is the form that leasing.NewID has. Upper case is left out: the service
-// does not tell it from lower case, and to the core these are two IDs.
-var guid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-
-// leaseID is the lease ID of a claim: its ID, so that an acquire which is sent
-// again is the same acquire to the service. The service takes GUIDs only
-// (learn.microsoft.com/rest/api/storageservices/lease-blob, x-ms-proposed-lease-id);
-// an ID of another form is hashed into one, version 8 of RFC 9562, which no
-// NewID has.
-func leaseID(id string) string {
-	if guid.MatchString(id) {
-		return id
+// List lists blobs in the order of their names, with those that are not ours.
+func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
+	options := &container.ListBlobsFlatOptions{
+		Include: container.ListBlobsInclude{Metadata: true}, Prefix: to.Ptr(s.naming.EncodePrefix(q.Prefix)), MaxResults: to.Ptr(int32(q.Limit)),
 	}
-	sum := sha256.Sum256([]byte(id))
-	sum[6] = sum[6]&0x0f | 0x80
-	sum[8] = sum[8]&0x3f | 0x80
-	text := hex.EncodeToString(sum[:16])
-	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+	if q.After != "" {
+		options.Marker = &q.After
+	}
+	answer, err := s.container.NewListBlobsFlatPager(options).NextPage(ctx)
+	switch {
+	case s.willCreate(err):
+		return nil, "", nil
+	case q.After != "" && bloberror.HasCode(err, bloberror.OutOfRangeInput, bloberror.InvalidQueryParameterValue, bloberror.OutOfRangeQueryParameterValue, bloberror.InvalidInput):
+		return nil, "", &abstractions.InvalidError{Field: "After", Value: q.After, Want: "Next of the page before"}
+	case err != nil:
+		return nil, "", short(err)
+	}
+	for _, b := range answer.Segment.BlobItems {
+		item, v := providerkit.Item{Key: deref(b.Name), Now: deref(answer.Date)}, view{}
+		if p := b.Properties; p != nil {
+			item.Written = deref(p.LastModified)
+			v = view{etag: deref(p.ETag), size: deref(p.ContentLength), lease: deref(p.LeaseState), infinite: deref(p.LeaseDuration) == lease.DurationTypeInfinite}
+		}
+		if item, err := v.item(item, b.Metadata); err == nil {
+			items = append(items, item)
+		}
+	}
+	return items, deref(answer.NextMarker), nil
+}
+
+// Delete deletes a blob that nobody has leased or written since, and that nobody keeps:
+// by content or metadata of his own, a snapshot or a policy.
+func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
+	v := item.State.(*view)
+	if v.size > 0 || len(v.others) > 0 {
+		return providerkit.ErrConflict
+	}
+	_, err := s.container.NewBlobClient(item.Key).Delete(ctx, &blob.DeleteOptions{
+		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfMatch: &v.etag}},
+	})
+	if bloberror.HasCode(err, bloberror.SnapshotsPresent, bloberror.BlobImmutableDueToPolicy) {
+		return providerkit.ErrConflict
+	}
+	return s.failure(err)
 }
 
 func deref[T any](p *T) T {

@@ -1,6 +1,7 @@
 package bloblease
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -27,9 +28,9 @@ func TestTrap_T28_BlobForgottenWithinASecond(t *testing.T) {
 func TestTrap_T65_BlobLargeTokens(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	r := record{Token: abstractions.MaxToken - 2}
-	_, err := b.driver.store.create(t.Context(), "n", r)
+	metadata, err := encode("", fmt.Appendf(nil, `{"v": 1, "name": "n", "token": %d}`, abstractions.MaxToken-2), nil)
 	require.NoError(t, err)
+	b.upload("n", "", map[string]string{metadataName: *metadata[metadataName]})
 	g := b.take("n", "a")
 	require.EqualValues(t, abstractions.MaxToken-1, g.Token)
 	require.Equal(t, g.Token, b.shows("n").Token)

@@ -63,5 +63,5 @@ func (a *attack) forget(p *Provider) {
 	a.mu.Lock()
 	a.deleted = true
 	a.mu.Unlock()
-	_ = p.driver.store.Delete(ctx, a.name, item.Version)
+	_ = p.driver.store.Delete(ctx, item)
 }

@@ -34,12 +34,20 @@ type container struct {
 	path   []string // of the partition key
 }
 
-// container returns the container, or waits for it until ctx ends.
+// container returns the container, or waits until ctx ends. To find it it uses a client
+// of its own: one of azcosmos that has failed to read the account does not try again for
+// five minutes.
 func (c *connection) container(ctx context.Context) (*container, error) {
 	found := c.found.Load()
 	if found == nil {
+		select {
+		case c.finding <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		defer func() { <-c.finding }()
 		var err error
-		if found, err = c.find(ctx); err != nil {
+		if found, err = c.find(); err != nil {
 			return nil, err
 		}
 	}
@@ -50,39 +58,12 @@ func (c *connection) container(ctx context.Context) (*container, error) {
 	return found, nil
 }
 
-// find uses a client of its own: one of azcosmos that has failed to read the account
-// does not try again for five minutes.
-func (c *connection) find(ctx context.Context) (*container, error) {
-	select {
-	case c.finding <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-c.finding }()
+func (c *connection) find() (*container, error) {
 	if found := c.found.Load(); found != nil {
 		return found, nil
 	}
-	own, cancel := context.WithTimeout(c.wire.lifetime, c.options.Timeout)
+	ctx, cancel := context.WithTimeout(c.wire.lifetime, c.options.Timeout)
 	defer cancel()
-	found, err := c.open(own)
-	if err == nil {
-		c.found.Store(found)
-	}
-	return found, err
-}
-
-// refused reports whether the account has several write regions, and may not.
-func (c *connection) refused() bool {
-	return c.wire.several.Load() && !c.options.AllowMultipleWriteRegions
-}
-
-// errSeveralRegions: with several write regions a write is accepted in one while
-// another one accepts a different one, and one of them is undone later
-// (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies).
-var errSeveralRegions = fmt.Errorf("%w: the account takes writes in several regions, where an ETag does not keep two holders apart: "+
-	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients are sure to use the same one", abstractions.ErrNotSetUp)
-
-func (c *connection) open(ctx context.Context) (*container, error) {
 	client, err := c.options.client(c.wire)
 	if err != nil {
 		return nil, err
@@ -98,12 +79,24 @@ func (c *connection) open(ctx context.Context) (*container, error) {
 		}
 		return nil, readError{brief(err)} // nothing of a lease was written
 	}
+	c.found.Store(found)
 	return found, nil
 }
 
+// refused reports whether the account has several write regions, and may not.
+func (c *connection) refused() bool {
+	return c.wire.several.Load() && !c.options.AllowMultipleWriteRegions
+}
+
+// errSeveralRegions: with several write regions a write is accepted in one while
+// another one accepts a different one, and one of them is undone later
+// (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies).
+var errSeveralRegions = fmt.Errorf("%w: the account takes writes in several regions, where an ETag does not keep two holders apart: "+
+	"use an account with one write region, or set Options.AllowMultipleWriteRegions if all clients are sure to use the same one", abstractions.ErrNotSetUp)
+
 // forget lets the container be found anew, after a request that met none.
 func (c *connection) forget(found *container) {
-	if c.found.CompareAndSwap(found, nil) {
+	if found != nil && c.found.CompareAndSwap(found, nil) {
 		found.client.Close()
 	}
 }
@@ -111,10 +104,10 @@ func (c *connection) forget(found *container) {
 // close closes what is not in use. No call is under way, and the wire's lifetime has
 // ended.
 func (c *connection) close() {
-	if found := c.found.Load(); found != nil {
-		found.client.Close()
+	c.forget(c.found.Load())
+	if own := c.wire.own; own != nil {
+		own.CloseIdleConnections()
 	}
-	c.wire.close()
 }
 
 // prepare reads the container, creates it where it may, and returns its partition
@@ -122,16 +115,15 @@ func (c *connection) close() {
 func (c *connection) prepare(ctx context.Context, found *container) ([]string, error) {
 	response, err := found.Read(ctx, nil)
 	if class := classOf(err); class == missing || class == noContainer {
-		if !c.options.Create {
+		switch {
+		case !c.options.Create:
 			return nil, c.options.setup("there is no such container", err)
-		}
-		if c.refused() {
+		case c.refused():
 			return nil, errSeveralRegions
 		}
-		if err := c.create(ctx, found.client); err != nil {
-			return nil, err
+		if err = c.options.create(ctx, found.client); err == nil {
+			response, err = found.Read(ctx, nil)
 		}
-		response, err = found.Read(ctx, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -143,17 +135,12 @@ func (c *connection) prepare(ctx context.Context, found *container) ([]string, e
 // field is indexed beside id and _ts, which always are: each makes every write dearer
 // (learn.microsoft.com/azure/cosmos-db/index-policy). Without Throughput the account or
 // the database has it.
-func (c *connection) create(ctx context.Context, client *azcosmos.Client) error {
-	o := c.options
-	_, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: o.Database}, nil)
-	if err := o.created(err); err != nil {
-		return err
-	}
-	database, err := client.NewDatabase(o.Database)
-	if err != nil {
-		return err
-	}
-	p := azcosmos.ContainerProperties{
+//
+// An identity that may read and write documents may not create containers:
+// learn.microsoft.com/azure/cosmos-db/nosql/troubleshoot-forbidden, "Non-data operations
+// are not allowed".
+func (o Options) create(ctx context.Context, client *azcosmos.Client) error {
+	properties := azcosmos.ContainerProperties{
 		ID: o.Container,
 		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
 			Kind: azcosmos.PartitionKeyKindHash, Version: partitionKeyVersion, Paths: []string{o.path()},
@@ -165,29 +152,25 @@ func (c *connection) create(ctx context.Context, client *azcosmos.Client) error 
 	}
 	if o.ExpireDocuments {
 		on := int32(neverDeleted)
-		p.DefaultTimeToLive = &on
+		properties.DefaultTimeToLive = &on
 	}
-	var throughput azcosmos.ThroughputProperties
-	options := &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput}
-	switch {
-	case o.Throughput == 0:
-		options = nil
-	case o.Autoscale:
+	throughput := azcosmos.NewManualThroughputProperties(int32(o.Throughput))
+	if o.Autoscale {
 		throughput = azcosmos.NewAutoscaleThroughputProperties(int32(o.Throughput))
-	default:
-		throughput = azcosmos.NewManualThroughputProperties(int32(o.Throughput))
 	}
-	_, err = database.CreateContainer(ctx, p, options)
-	return o.created(err)
-}
-
-// created looks at what a creation was answered. An identity that may read and
-// write documents may not create containers: learn.microsoft.com/azure/cosmos-db/
-// nosql/troubleshoot-forbidden, "Non-data operations are not allowed".
-func (o Options) created(err error) error {
-	s, _ := statusOf(err)
-	switch {
-	case err == nil || s.code == http.StatusConflict:
+	var options *azcosmos.CreateContainerOptions
+	if o.Throughput != 0 {
+		options = &azcosmos.CreateContainerOptions{ThroughputProperties: &throughput}
+	}
+	_, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: o.Database}, nil)
+	if err == nil || classOf(err) == conflict {
+		var database *azcosmos.DatabaseClient
+		if database, err = client.NewDatabase(o.Database); err == nil {
+			_, err = database.CreateContainer(ctx, properties, options)
+		}
+	}
+	switch s, _ := statusOf(err); {
+	case classOf(err) == conflict:
 		return nil
 	case s.code == http.StatusForbidden && classOf(err) == providerkit.Denied:
 		return o.setup("there is no such container, and this identity may not create one", err)
@@ -218,45 +201,52 @@ const partitionKeyVersion = 2
 // partitionKey is the path of a container's partition key. It refuses containers that
 // can't do what is asked of them.
 func (o Options) partitionKey(p *azcosmos.ContainerProperties) ([]string, error) {
-	refuse := func(what string) ([]string, error) {
-		return nil, fmt.Errorf("%w: container %s/%s %s", abstractions.ErrNotSetUp, o.Database, o.Container, what)
+	var path string
+	if len(p.PartitionKeyDefinition.Paths) == 1 {
+		path = p.PartitionKeyDefinition.Paths[0]
 	}
-	paths := p.PartitionKeyDefinition.Paths
-	if len(paths) != 1 {
-		return refuse(fmt.Sprintf("has %d partition key paths; use one with one, such as %s", len(paths), DefaultPartitionKeyPath))
+	parts, bad := parsePath(path)
+	version := max(1, p.PartitionKeyDefinition.Version)
+	var want string
+	switch {
+	case bad != "":
+		want = fmt.Sprintf("one partition key path, and not %s; use %s", bad, DefaultPartitionKeyPath)
+	case o.PartitionKeyPath != "" && path != o.PartitionKeyPath:
+		want = fmt.Sprintf("the partition key path %s of Options.PartitionKeyPath, and not %s", o.PartitionKeyPath, path)
+	case version != partitionKeyVersion:
+		want = fmt.Sprintf("partition keys of version 2, and not %d, which are told apart by their first 101 bytes; create one anew, with --partition-key-version 2", version)
+	case o.ExpireDocuments && p.DefaultTimeToLive == nil:
+		want = fmt.Sprintf("a time to live, for Options.ExpireDocuments; run az cosmosdb sql container update -g GROUP -a ACCOUNT -d %s -n %s --ttl -1", o.Database, o.Container)
+	default:
+		return parts, nil
 	}
-	if o.PartitionKeyPath != "" && paths[0] != o.PartitionKeyPath {
-		return refuse(fmt.Sprintf("has the partition key path %s, and Options.PartitionKeyPath is %s", paths[0], o.PartitionKeyPath))
-	}
-	parts, err := parsePath(paths[0])
-	if err != nil {
-		return refuse(fmt.Sprintf("has a partition key path that can't be: %v; use %s", err, DefaultPartitionKeyPath))
-	}
-	if v := p.PartitionKeyDefinition.Version; v != partitionKeyVersion {
-		return refuse(fmt.Sprintf("has partition keys of version %d, which are told apart by their first 101 bytes; create one anew, with --partition-key-version 2", max(1, v)))
-	}
-	if o.ExpireDocuments && p.DefaultTimeToLive == nil {
-		return refuse("has no time to live, which Options.ExpireDocuments needs; run az cosmosdb sql container update -g GROUP -a ACCOUNT -d " +
-			o.Database + " -n " + o.Container + " --ttl -1")
-	}
-	return parts, nil
+	return nil, fmt.Errorf("%w: container %s/%s needs %s", abstractions.ErrNotSetUp, o.Database, o.Container, want)
 }
 
-// reserved are the fields that a document has anyway.
-var reserved = []string{"lease", "ttl"}
-
-// parsePath takes a partition key path apart, and refuses those that the document
-// has no room for.
-func parsePath(path string) ([]string, error) {
-	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+// parsePath takes a partition key path apart, and says of those that the document has no
+// room for what they are.
+func parsePath(path string) (parts []string, bad string) {
+	rest, rooted := strings.CutPrefix(path, "/")
+	parts = strings.Split(rest, "/")
 	first := parts[0]
 	switch {
-	case !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "\"\\") || slices.Contains(parts, ""), first == "id" && len(parts) > 1:
-		return nil, fmt.Errorf("%q is no path", path)
-	case slices.Contains(reserved, first):
-		return nil, fmt.Errorf("the documents' own field %q", first)
+	case !rooted || strings.ContainsAny(path, "\"\\") || slices.Contains(parts, "") || first == "id" && len(parts) > 1:
+		return nil, fmt.Sprintf("%q, which is no path", path)
+	case first == "lease" || first == "ttl":
+		return nil, fmt.Sprintf("the documents' own field %q", first)
 	case strings.HasPrefix(first, "_"):
-		return nil, fmt.Errorf("%q, which is the service's own", path)
+		return nil, fmt.Sprintf("%q, which is the service's own", path)
 	}
-	return parts, nil
+	return parts, ""
+}
+
+// withPartitionKey sets the partition key of a document, which is its ID.
+func (c *container) withPartitionKey(fields map[string]any, id string) map[string]any {
+	at, last := fields, len(c.path)-1
+	for _, part := range c.path[:last] {
+		inner := map[string]any{}
+		at[part], at = inner, inner
+	}
+	at[c.path[last]] = id
+	return fields
 }

@@ -1,11 +1,15 @@
-// Package cosmoslease keeps leases in Azure Cosmos DB for NoSQL: one document for
-// each name, replaced under its ETag.
+// Package cosmoslease is the provider of Azure Cosmos DB for NoSQL: each name is a
+// document, replaced under its ETag.
 //
 //	provider, err := cosmoslease.Open(ctx, cosmoslease.Options{
 //		Endpoint: "https://account.documents.azure.com",
 //		Database: "app", Container: "leases",
 //		Auth:     auth.Options{Mode: auth.ManagedIdentity},
 //	})
+//	manager, err := leasing.NewManager(provider, leasing.Options{})
+//
+// or, in one line of a configuration,
+//
 //	provider, err := cosmoslease.OpenURL(ctx, "cosmos://account.documents.azure.com/app/leases?auth=ManagedIdentity")
 //
 // Prices, permissions and set-up are in docs/providers/cosmos.md. Package cosmostest
@@ -36,14 +40,11 @@
 // # What it does not promise
 //
 // A document or a container that somebody deletes takes its leases with it, and the
-// latest token. What is claimed then has a token by the service's time, which has whole
-// seconds: within one, a process orders the tokens that it gives itself, and those of
-// several are ordered by their own clocks, as far as these are right to less than that
-// second. So a token may repeat or fall where a document is deleted and claimed again
-// within a second of its last claim (and what the clocks of the service's gateways
-// disagree by), by another process; or while an acquire is under way, which has looked
-// at the time before. Wait for longer than a call may last before you delete
-// by hand; [Provider.Sweep] and [Options].ExpireDocuments do.
+// latest token. The next token is of the service's time, which has whole seconds, and
+// the client adds the part of the second. So a token may repeat or fall where a document
+// is deleted by hand, and claimed again within a second by another process whose clock
+// disagrees, or by an acquire that was under way. Wait for longer than a call may last
+// before you delete by hand; [Provider.Sweep] and [Options].ExpireDocuments do.
 //
 // With several write regions a write that one region has accepted is undone later by
 // another's (learn.microsoft.com/azure/cosmos-db/conflict-resolution-policies):
@@ -64,9 +65,9 @@
 // or late.
 //
 // Consistency may be any but that of several write regions: a read that is stale
-// shows an earlier ETag, and the write that follows is refused. Break without a token
-// that met another lease than it had read, for that reason or because the first one
-// ended meanwhile, touches neither and returns leasing.ErrUnavailable. With session
+// shows an earlier ETag, and the write that follows is refused. A Break without a token
+// may meet another lease than it has read, since the read was stale or the first lease
+// has ended meanwhile: it touches neither, and returns leasing.ErrUnavailable. With session
 // consistency, the service's default, a provider sees what it has written itself;
 // [Options].Consistency relaxes a stronger one, which makes reads cheaper. With eventual
 // consistency conflicts take longer to settle, and Inspect and List may show what

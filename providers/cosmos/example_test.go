@@ -75,7 +75,7 @@ func ExampleOptions() {
 	}`), &options)
 	fmt.Println(options, err)
 	// Output:
-	// cosmoslease.Options{Endpoint: (not shown), Auth: (not shown), Database: "app", Container: "leases", Retention: 72h0m0s} <nil>
+	// cosmoslease.Options{Endpoint: (not shown), Auth: auth.Options{Mode: "ServicePrincipal", ServicePrincipal: auth.ServicePrincipalOptions{ClientSecret: (not shown)}}, Database: "app", Container: "leases", Retention: 72h0m0s} <nil>
 }
 
 // Names that were used once are forgotten by a sweep, here by one process at a time.

@@ -68,6 +68,24 @@ func classOf(err error) providerkit.Class {
 	return codes[status{code: s.code}]
 }
 
+// refusal is the error of a request that changes something: ErrConflict if the item is
+// not what it was.
+func refusal(err error) error {
+	if class := classOf(err); class == conflict || class == missing && !errors.Is(err, errNoContainer) {
+		return providerkit.ErrConflict
+	}
+	return err
+}
+
+// whole is the error of a request about the container as a whole. One that is gone may be
+// told by 404 alone.
+func whole(err error) error {
+	if classOf(err) == missing {
+		return fmt.Errorf("%w: %w", errNoContainer, err)
+	}
+	return err
+}
+
 // Classify says what an error of azcosmos means. That nothing was sent is certain of
 // a read alone: azcosmos repeats some writes, and the one before may have arrived.
 func (*driver) Classify(err error) providerkit.Meaning {
@@ -101,42 +119,13 @@ func brief(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "\n") {
 		return err
 	}
-	var answered *azcore.ResponseError
-	if !errors.As(err, &answered) {
-		return line{oneLine(err.Error()), err}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if s, header := statusOf(err); header != nil {
+		text = fmt.Sprintf("Cosmos DB answered %d/%d, activity %q", s.code, s.sub, header.Get("x-ms-activity-id"))
 	}
-	s, header := statusOf(err)
-	text := fmt.Sprintf("status %d", s.code)
-	if s.sub != 0 {
-		text += fmt.Sprintf("/%d", s.sub)
-	}
-	if answered.ErrorCode != "" {
-		text += " " + strings.TrimPrefix(oneLine(answered.ErrorCode), fmt.Sprintf("%d ", s.code))
-	}
-	if r := answered.RawResponse; r != nil && r.Request != nil && r.Request.URL != nil {
-		text = r.Request.Method + " " + r.Request.URL.Path + ": " + text
-	}
-	if id := header.Get("x-ms-activity-id"); id != "" {
-		text += ", activity " + oneLine(id)
-	}
-	return line{text, err}
-}
-
-// oneLine is a text without line breaks, of a length to be read.
-func oneLine(text string) string {
 	const longest = 300
-	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > longest {
 		text = strings.ToValidUTF8(text[:longest], "") + "..."
 	}
-	return text
+	return providerkit.WithText(text, err)
 }
-
-// line is an error with another text.
-type line struct {
-	text string
-	err  error
-}
-
-func (l line) Error() string { return l.text }
-func (l line) Unwrap() error { return l.err }

@@ -44,16 +44,14 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 		return nil, err
 	}
 	access, err := providerkit.ExactlyOne(options, "Key", "Auth", "Credential")
+	if err == nil {
+		err = options.complete()
+	}
+	if err == nil && access == "Auth" {
+		err = options.authenticate()
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := options.complete(); err != nil {
-		return nil, err
-	}
-	if access == "Auth" {
-		if err := options.authenticate(); err != nil {
-			return nil, err
-		}
 	}
 	return newProvider(options), nil
 }
@@ -69,54 +67,28 @@ var schemes = map[string]string{"cosmos": "https", "cosmos+http": "http"}
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
 	u, err := providerkit.ParseURL(o.URL, "cosmos", "cosmos+http")
+	if err == nil {
+		err = providerkit.SetAll(o, u.Query)
+	}
 	if err != nil {
 		return err
 	}
-	if mode, ok := u.Query["auth"]; ok {
-		if err := o.readMode(mode); err != nil {
-			return err
-		}
-		delete(u.Query, "auth")
+	key := u.Password.Reveal()
+	if u.User != "" || key != "" && o.Key != "" {
+		return providerkit.BadURL(":key@ before the host, and none where Options.Key is set")
 	}
-	if err := providerkit.SetAll(o, u.Query); err != nil {
-		return err
-	}
-	if key := u.Password.Reveal(); key != "" || u.User != "" {
-		if u.User != "" || o.Key != "" {
-			return providerkit.BadURL(":key@ before the host, and none where Options.Key is set")
-		}
-		o.Key = key
-	}
-	o.URL, o.Endpoint = "", schemes[u.Scheme]+"://"+u.Host
-	return o.readPath(u.Path)
-}
-
-func (o *Options) readMode(mode []string) error {
-	if len(mode) != 1 || !o.Auth.IsZero() {
-		return providerkit.BadParameter("auth", mode[0], "one value, and nothing where Options.Auth is set")
-	}
-	if err := o.Auth.Mode.UnmarshalText([]byte(mode[0])); err != nil {
-		return providerkit.BadParameter("auth", mode[0], "a mode of package auth: Auto, ManagedIdentity, ...")
-	}
-	return nil
-}
-
-// readPath reads database and container.
-func (o *Options) readPath(path string) error {
-	if path == "" || path == "/" {
+	o.URL, o.Endpoint, o.Key = "", schemes[u.Scheme]+"://"+u.Host, o.Key+key
+	if u.Path == "" || u.Path == "/" {
 		return nil
 	}
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	if len(parts) != 2 {
-		return providerkit.BadURL("host/database/container")
+	database, container, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
+	several := strings.Contains(container, "/")
+	database, err = url.PathUnescape(database)
+	container, err2 := url.PathUnescape(container)
+	if err != nil || err2 != nil || several || container == "" || o.Database != "" || o.Container != "" {
+		return providerkit.BadURL("host/database/container, where Options.Database and Options.Container are not set")
 	}
-	for i, field := range []*string{&o.Database, &o.Container} {
-		text, err := url.PathUnescape(parts[i])
-		if err != nil || text == "" || *field != "" {
-			return providerkit.BadURL("host/database/container, where Options.Database and Options.Container are not set")
-		}
-		*field = text
-	}
+	o.Database, o.Container = database, container
 	return nil
 }
 
@@ -143,10 +115,7 @@ func (o *Options) readConnectionString() error {
 
 // authenticate makes a credential of Options.Auth. It sends nothing.
 func (o *Options) authenticate() (err error) {
-	if o.Credential, err = auth.New(o.Auth); err != nil {
-		return err
-	}
-	if o.ClientOptions.Cloud.ActiveDirectoryAuthorityHost == "" {
+	if o.Credential, err = auth.New(o.Auth); err == nil && o.ClientOptions.Cloud.ActiveDirectoryAuthorityHost == "" {
 		o.ClientOptions.Cloud, err = o.Auth.CloudConfiguration()
 	}
 	return err
@@ -160,7 +129,7 @@ func (o *Options) client(w *wire) (*azcosmos.Client, error) {
 	options.EnableContentResponseOnWrite = false
 	endpoint := strings.TrimSuffix(o.Endpoint, "/")
 	if o.Credential != nil {
-		return azcosmos.NewClient(endpoint, boundedCredential{o.Credential, w.lifetime}, &options)
+		return azcosmos.NewClient(endpoint, auth.Bounded(w.lifetime, o.Credential), &options)
 	}
 	key, err := azcosmos.NewKeyCredential(o.Key)
 	if err != nil {

@@ -34,8 +34,8 @@ type Options struct {
 	//
 	// the last only for an address of this machine. In a key / is written as %2F,
 	// + as %2B, = as %3D. The query may set the fields below that have a tag, but
-	// for secrets, and auth, which is an auth.Mode; what that mode needs then comes
-	// from the environment.
+	// for secrets. auth is a mode of package auth, or "Environment" for
+	// auth.FromEnvironment; what the mode needs comes from the environment.
 	URL string `json:"url" option:"secret"`
 	// ConnectionString is what the portal shows: AccountEndpoint=...;AccountKey=...;
 	ConnectionString string `json:"connection_string" option:"secret"`
@@ -46,7 +46,7 @@ type Options struct {
 	// Key is the account's primary or secondary key.
 	Key string `json:"key" option:"secret"`
 	// Auth is how to get tokens from Microsoft Entra ID: see RoleDefinition.
-	Auth auth.Options `json:"auth" option:"secret"`
+	Auth auth.Options `json:"auth"`
 	// Credential is a credential of your own. It has to heed its context: a request
 	// for a token may take 10 seconds, and ends when the provider is closed.
 	Credential azcore.TokenCredential `json:"-"`
@@ -144,8 +144,8 @@ func (o *Options) complete() error {
 		return invalid("Key", providerkit.NotShown, "the account's key, which is in base64")
 	case o.Prefix != "" && abstractions.ValidateName(o.Prefix) != nil:
 		return invalid("Prefix", o.Prefix, "UTF-8 without control characters")
-	case badPath != nil:
-		return invalid("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+badPath.Error())
+	case badPath != "":
+		return invalid("PartitionKeyPath", o.PartitionKeyPath, "a path such as /id or /pk, but not "+badPath)
 	case o.Throughput != 0 && !o.Create:
 		return invalid("Throughput", o.Throughput, "0, or Create to be set as well")
 	case o.Autoscale && o.Throughput == 0:

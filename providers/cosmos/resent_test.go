@@ -159,17 +159,6 @@ func TestTrap_T88_TheCauseOfACancellationIsNoAnswer(t *testing.T) {
 	})
 }
 
-// Nothing that a credential's error says of a context's cause is an answer.
-func TestACredentialDoesNotHandOnTheCause(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(abstractions.ErrLost)
-	err := withEnd(ctx, context.Cause(ctx))
-	require.NotErrorIs(t, err, abstractions.ErrLost)
-	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, withEnd(ctx, nil))
-	require.Equal(t, io.EOF, withEnd(t.Context(), io.EOF))
-}
-
 // causes is a transport that reports the cause of a context, as package net/http does.
 type causes struct{}
 

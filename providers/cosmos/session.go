@@ -1,8 +1,7 @@
 package cosmoslease
 
 import (
-	"maps"
-	"slices"
+	"cmp"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,17 +24,15 @@ type sessions struct {
 
 // keep takes over what a reply says: range:token, several separated by commas.
 func (s *sessions) keep(header string) {
-	if header == "" {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for part := range strings.SplitSeq(header, ",") {
 		id, token, ok := strings.Cut(part, ":")
-		if !ok || !newer(token, s.tokens[id]) {
+		known := s.tokens[id]
+		if !ok || known != "" && older(token, known) {
 			continue
 		}
-		if s.tokens == nil || len(s.tokens) >= maxRanges && s.tokens[id] == "" {
+		if s.tokens == nil || len(s.tokens) >= maxRanges && known == "" {
 			s.tokens = map[string]string{}
 		}
 		s.tokens[id] = token
@@ -46,12 +43,12 @@ func (s *sessions) keep(header string) {
 func (s *sessions) all() *string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.tokens) == 0 {
-		return nil
-	}
 	var parts []string
-	for _, id := range slices.Sorted(maps.Keys(s.tokens)) {
-		parts = append(parts, id+":"+s.tokens[id])
+	for id, token := range s.tokens {
+		parts = append(parts, id+":"+token)
+	}
+	if parts == nil {
+		return nil
 	}
 	text := strings.Join(parts, ",")
 	return &text
@@ -65,24 +62,19 @@ func (s *sessions) drop() {
 	s.tokens = nil
 }
 
-// newer compares two tokens of a range: version#globalLSN#... or an LSN alone.
-// One that is not understood is taken for newer.
-func newer(token, than string) bool {
-	v, lsn, ok := parseToken(token)
-	oldV, oldLSN, oldOK := parseToken(than)
-	if !ok || !oldOK || v != oldV {
-		return !ok || !oldOK || v > oldV
-	}
-	return lsn >= oldLSN
+// older compares two tokens of a range: version#globalLSN#... or an LSN alone.
+func older(token, than string) bool {
+	version, lsn := numbers(token)
+	thanVersion, thanLSN := numbers(than)
+	return cmp.Or(cmp.Compare(version, thanVersion), cmp.Compare(lsn, thanLSN)) < 0
 }
 
-func parseToken(token string) (version, lsn int64, ok bool) {
-	first, rest, several := strings.Cut(token, "#")
-	n, err := strconv.ParseInt(first, 10, 64)
-	if !several {
-		return 0, n, err == nil
+func numbers(token string) (version, lsn int64) {
+	parts := strings.Split(token, "#")
+	if len(parts) == 1 {
+		parts = []string{"", token}
 	}
-	second, _, _ := strings.Cut(rest, "#")
-	m, err2 := strconv.ParseInt(second, 10, 64)
-	return n, m, err == nil && err2 == nil
+	version, _ = strconv.ParseInt(parts[0], 10, 64)
+	lsn, _ = strconv.ParseInt(parts[1], 10, 64)
+	return version, lsn
 }

@@ -2,7 +2,6 @@ package cosmoslease
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,23 +37,24 @@ type document struct {
 
 // Get reads the document of a key.
 func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
-	return within(ctx, s, func(c *container) (providerkit.Item, error) {
+	var response azcosmos.ItemResponse
+	header, err := s.ask(ctx, func(c *container) (_ azcosmos.Response, err error) {
 		options := azcosmos.ItemOptions{SessionToken: s.sessions.all(), ConsistencyLevel: s.consistency()}
-		response, err := c.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), key, &options)
-		header, err := s.observe(response.Response, err)
-		if err != nil && classOf(err) != missing {
-			return providerkit.Item{}, readError{err}
-		}
-		now, dateless := dateOf(header)
-		if err != nil || dateless != nil {
-			return providerkit.Item{Key: key, Now: now}, dateless
-		}
-		item, err := itemOf(response.Value, now)
-		if err == nil && item.Version == "" {
-			err = fmt.Errorf("%w: the document %q has no _etag and _ts", abstractions.ErrNotSetUp, key)
-		}
-		return item, err
+		response, err = c.ReadItem(ctx, azcosmos.NewPartitionKeyString(key), key, &options)
+		return response.Response, err
 	})
+	if err != nil && (classOf(err) != missing || errors.Is(err, abstractions.ErrNotSetUp)) {
+		return providerkit.Item{}, readError{err}
+	}
+	now, dateless := dateOf(header)
+	if err != nil || dateless != nil {
+		return providerkit.Item{Key: key, Now: now}, dateless
+	}
+	item, err := itemOf(response.Value, now)
+	if err == nil && item.Version == "" {
+		err = fmt.Errorf("%w: the document %q has no _etag and _ts", abstractions.ErrNotSetUp, key)
+	}
+	return item, err
 }
 
 // itemOf reads a document.
@@ -67,62 +67,36 @@ func itemOf(body []byte, now time.Time) (providerkit.Item, error) {
 }
 
 // Put creates the document of a key, or replaces the version with an ETag.
-func (s *store) Put(ctx context.Context, key string, data []byte, ifVersion string) (version string, err error) {
-	return within(ctx, s, func(c *container) (string, error) {
-		body, err := s.body(c, key, data)
+func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Record, data []byte) (providerkit.Item, error) {
+	item := providerkit.Item{Key: old.Key, Data: data}
+	_, err := s.ask(ctx, func(c *container) (azcosmos.Response, error) {
+		fields := map[string]any{"id": old.Key, "lease": json.RawMessage(data), "ttl": s.timeToLive(r)}
+		body, err := json.Marshal(c.withPartitionKey(fields, old.Key))
 		if err != nil {
-			return "", err
+			return azcosmos.Response{}, err
 		}
-		id := azcosmos.NewPartitionKeyString(key)
+		id := azcosmos.NewPartitionKeyString(old.Key)
 		var response azcosmos.ItemResponse
-		if ifVersion == "" {
+		if old.Version == "" {
 			response, err = c.CreateItem(ctx, id, body, nil)
+			err = whole(err)
 		} else {
-			response, err = c.ReplaceItem(ctx, id, key, body, &azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&ifVersion)})
+			response, err = c.ReplaceItem(ctx, id, old.Key, body, &azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&old.Version)})
 		}
-		switch _, err = s.observe(response.Response, err); classOf(err) {
-		case conflict:
-			return "", providerkit.ErrConflict
-		case missing:
-			if ifVersion == "" { // a container that is gone may be told by 404 alone
-				return "", fmt.Errorf("%w: %w", errNoContainer, err)
-			}
-			return "", providerkit.ErrConflict
-		}
-		return string(response.ETag), err
+		item.Version = string(response.ETag)
+		return response.Response, err
 	})
+	return item, refusal(err)
 }
 
 // Delete deletes the version with an ETag.
-func (s *store) Delete(ctx context.Context, key, ifVersion string) error {
-	_, err := within(ctx, s, func(c *container) (none struct{}, err error) {
-		options := azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&ifVersion)}
-		response, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(key), key, &options)
-		switch _, err = s.observe(response.Response, err); classOf(err) {
-		case missing:
-			return none, nil
-		case conflict:
-			return none, providerkit.ErrConflict
-		}
-		return none, err
+func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
+	_, err := s.ask(ctx, func(c *container) (azcosmos.Response, error) {
+		options := azcosmos.ItemOptions{IfMatchEtag: (*azcore.ETag)(&item.Version)}
+		response, err := c.DeleteItem(ctx, azcosmos.NewPartitionKeyString(item.Key), item.Key, &options)
+		return response.Response, err
 	})
-	return err
-}
-
-// body is a document as it is sent. Its partition key is its ID.
-func (s *store) body(c *container, key string, data []byte) ([]byte, error) {
-	ttl, err := s.timeToLive(data)
-	if err != nil {
-		return nil, err
-	}
-	fields := map[string]any{"id": key, "lease": json.RawMessage(data), "ttl": ttl}
-	at, last := fields, len(c.path)-1
-	for _, part := range c.path[:last] {
-		inner := map[string]any{}
-		at[part], at = inner, inner
-	}
-	at[c.path[last]] = key
-	return json.Marshal(fields)
+	return refusal(err)
 }
 
 const (
@@ -135,33 +109,23 @@ const (
 // timeToLive is after how many seconds without a write the service may delete the
 // document: never so few that a lease could depend on it, nor before the service's
 // clock has passed the token, since the next one comes from that clock.
-func (s *store) timeToLive(data []byte) (int64, error) {
+func (s *store) timeToLive(r *providerkit.Record) int64 {
 	o := s.connection.options
-	var lease struct {
-		Token  int64  `json:"token"`
-		Holder string `json:"id"`
-		Lasts  int64  `json:"lasts_us"` // 0 for ever
+	if !o.ExpireDocuments || r.Left == abstractions.Infinite {
+		return neverDeleted
 	}
-	if !o.ExpireDocuments {
-		return neverDeleted, nil
+	seconds := int64((o.Retention+max(0, r.Left)-1)/time.Second) + 1
+	seconds = max(seconds, r.Token/time.Second.Microseconds()+1-s.date.Load())
+	if seconds > maxTimeToLive {
+		return neverDeleted
 	}
-	if err := json.Unmarshal(data, &lease); err != nil {
-		return 0, err
-	}
-	seconds := int64((o.Retention+time.Duration(lease.Lasts)*time.Microsecond-1)/time.Second) + 1
-	seconds = max(seconds, lease.Token/time.Second.Microseconds()+1-s.date.Load())
-	if lease.Holder != "" && lease.Lasts == 0 || seconds > maxTimeToLive {
-		return neverDeleted, nil
-	}
-	return seconds, nil
+	return seconds
 }
 
-// maxQueries bounds the requests for a page, which may be incomplete then. The
-// service sends pages that are short or empty when it has looked at enough
-// (learn.microsoft.com/azure/cosmos-db/nosql/query/pagination).
-const maxQueries = 8
+// maxQueries bounds a List: pages may come short, or empty, before the end.
+const maxQueries = 10
 
-// List asks for documents by the prefix of their IDs, in the service's order. A place
+// List asks for documents until the page is full. A page begins at a place, which
 // is the service's continuation, after the instant by which an idle document was
 // written last.
 func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
@@ -186,7 +150,7 @@ func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []prov
 			break
 		}
 	}
-	return items, base64.RawURLEncoding.EncodeToString(fmt.Append(nil, before, " ", continuation)), nil
+	return items, fmt.Sprint(before, " ", continuation), nil
 }
 
 // placeOf reads what List has returned.
@@ -194,11 +158,10 @@ func placeOf(after string) (before int64, continuation string, err error) {
 	if after == "" {
 		return 0, "", nil
 	}
-	place, err := base64.RawURLEncoding.DecodeString(after)
-	first, continuation, found := strings.Cut(string(place), " ")
-	before, err2 := strconv.ParseInt(first, 10, 64)
+	first, continuation, found := strings.Cut(after, " ")
+	before, err = strconv.ParseInt(first, 10, 64)
 	inHeader := !strings.ContainsFunc(continuation, func(c rune) bool { return c < 0x20 || c > 0x7e })
-	if err != nil || err2 != nil || !found || !inHeader {
+	if err != nil || !found || !inHeader {
 		return 0, "", &abstractions.InvalidError{Field: "After", Value: after, Want: "Next of the page before"}
 	}
 	return before, continuation, nil
@@ -220,17 +183,15 @@ func (s *store) query(ctx context.Context, prefix string, before int64, continua
 	if continuation != "" {
 		options.ContinuationToken = &continuation
 	}
-	response, err := within(ctx, s, func(c *container) (azcosmos.QueryItemsResponse, error) {
-		response, err := c.NewQueryItemsPager(text, azcosmos.NewPartitionKey(), &options).NextPage(ctx)
-		if _, err = s.observe(response.Response, err); classOf(err) == missing { // not of an item
-			err = fmt.Errorf("%w: %w", errNoContainer, err)
-		}
-		return response, err
+	var response azcosmos.QueryItemsResponse
+	header, err := s.ask(ctx, func(c *container) (_ azcosmos.Response, err error) {
+		response, err = c.NewQueryItemsPager(text, azcosmos.NewPartitionKey(), &options).NextPage(ctx)
+		return response.Response, whole(err)
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	now, err := dateOf(response.RawResponse.Header)
+	now, err := dateOf(header)
 	for _, body := range response.Items {
 		if item, odd := itemOf(body, now); odd == nil {
 			items = append(items, item)
@@ -257,16 +218,39 @@ func (s *store) consistency() *azcosmos.ConsistencyLevel {
 	return &level
 }
 
+// ask makes a request once the container is known, and once more where there was
+// none any more and one may be created.
+func (s *store) ask(ctx context.Context, request func(c *container) (azcosmos.Response, error)) (header http.Header, err error) {
+	for range 2 {
+		c, err := s.connection.container(ctx)
+		if err != nil {
+			return nil, err
+		}
+		response, err := request(c)
+		if classOf(err) == noContainer {
+			err = fmt.Errorf("%w: %w", errNoContainer, err)
+		}
+		header, err = s.observe(response, err)
+		if !errors.Is(err, errNoContainer) {
+			return header, err
+		}
+		s.connection.forget(c)
+		s.sessions.drop()
+		if o := s.connection.options; !o.Create {
+			return nil, o.setup("it is not there any more", err)
+		}
+	}
+	// The service may take a moment to know of a new container.
+	return nil, fmt.Errorf("%w: the container was created and is not seen yet", abstractions.ErrUnavailable)
+}
+
 // observe keeps the session token of a reply, also of a refusal, so that the next read
 // sees what stood in the way. Tokens that the service does not honour are dropped: the
 // next read goes without, and azcosmos has asked the write region already.
 func (s *store) observe(response azcosmos.Response, err error) (http.Header, error) {
-	header := http.Header{}
-	status, answered := statusOf(err)
-	if err == nil {
+	status, header := statusOf(err)
+	if response.RawResponse != nil {
 		header = response.RawResponse.Header
-	} else if answered != nil {
-		header = answered
 	}
 	s.sessions.keep(header.Get("x-ms-session-token"))
 	if date, none := dateOf(header); none == nil {
@@ -286,29 +270,4 @@ func dateOf(header http.Header) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%w: a reply without a Date", abstractions.ErrUnavailable)
 	}
 	return date.UTC(), nil
-}
-
-// within makes a request once the container is known, and once more where there was
-// none any more and one may be created.
-func within[T any](ctx context.Context, s *store, do func(c *container) (T, error)) (value T, err error) {
-	for range 2 {
-		c, err := s.connection.container(ctx)
-		if err != nil {
-			return value, err
-		}
-		value, err = do(c)
-		if classOf(err) == noContainer {
-			err = fmt.Errorf("%w: %w", errNoContainer, err)
-		}
-		if !errors.Is(err, errNoContainer) {
-			return value, err
-		}
-		s.connection.forget(c)
-		s.sessions.drop()
-		if o := s.connection.options; !o.Create {
-			return value, o.setup("it is not there any more", err)
-		}
-	}
-	// The service may take a moment to know of a new container.
-	return value, fmt.Errorf("%w: the container was created and is not seen yet", abstractions.ErrUnavailable)
 }

@@ -120,7 +120,7 @@ func TestForeignDocumentsAreNeitherListedNorSwept(t *testing.T) {
 		require.Len(t, page.Records, 1)
 		_, err = b.List(t.Context(), abstractions.ListRequest{After: "%"})
 		require.ErrorIs(t, err, abstractions.ErrInvalid)
-		_, err = b.List(t.Context(), abstractions.ListRequest{After: "AAo"})
+		_, err = b.List(t.Context(), abstractions.ListRequest{After: "0 a\r\nb"})
 		require.ErrorIs(t, err, abstractions.ErrInvalid, "a line break would end the header")
 	})
 }

@@ -17,7 +17,7 @@ func TestTrap_T21_TokensRiseThroughADeletionWithinASecond(t *testing.T) {
 		"document": func(b *bed) {
 			item, err := b.driver.store.Get(b.t.Context(), "n")
 			require.NoError(b.t, err)
-			require.NoError(b.t, b.driver.store.Delete(b.t.Context(), "n", item.Version))
+			require.NoError(b.t, b.driver.store.Delete(b.t.Context(), item))
 		},
 		"container": func(b *bed) { b.account.DropContainer(testDatabase, testContainer) },
 	} {

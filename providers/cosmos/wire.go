@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
@@ -46,10 +45,14 @@ func newWire(lifetime context.Context, next policy.Transporter) *wire {
 
 // Do makes a request, and reads all of the reply. Replies are small.
 func (w *wire) Do(req *http.Request) (*http.Response, error) {
-	account := req.Method == http.MethodGet && len(req.URL.Path) <= 1
-	ctx, cancel := bound(req.Context(), account)
+	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
 	defer context.AfterFunc(w.lifetime, cancel)()
+	account := req.Method == http.MethodGet && len(req.URL.Path) <= 1
+	if account {
+		ctx, cancel = context.WithTimeout(ctx, accountTimeout)
+		defer cancel()
+	}
 	response, err := w.next.Do(req.WithContext(ctx))
 	if err != nil {
 		return nil, broke(ctx, req, err)
@@ -60,28 +63,27 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 		return nil, broke(ctx, req, fmt.Errorf("reading the reply: %w", err))
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	if account && response.StatusCode == http.StatusOK {
-		w.account(body)
+	// learn.microsoft.com/rest/api/cosmos-db/get-database-account
+	var properties struct {
+		Several bool `json:"enableMultipleWriteLocations"`
+	}
+	if account && response.StatusCode == http.StatusOK && json.Unmarshal(body, &properties) == nil {
+		w.several.Store(properties.Several)
 	}
 	return response, nil
 }
 
-// broke is the error of a request that has no answer.
+// broke is the error of a request that has no answer, and of its context if that has
+// ended. Package net/http reports the context's cause, which is the caller's own: it
+// is text alone.
 func broke(ctx context.Context, req *http.Request, err error) error {
-	err = withEnd(ctx, err)
+	if ended := ctx.Err(); ended != nil {
+		err = fmt.Errorf("%w: %v", ended, err)
+	}
 	if req.Method == http.MethodGet || providerkit.NotSent(err) {
 		return err
 	}
 	return sentError{err}
-}
-
-// withEnd is the error of a request, and of its context if that has ended. Package
-// net/http reports the context's cause, which is the caller's own: it is text alone.
-func withEnd(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil {
-		return err
-	}
-	return fmt.Errorf("%w: %v", ctx.Err(), err)
 }
 
 // sentError is the error of a write that may have arrived. azcosmos 1.5.0 takes
@@ -96,51 +98,4 @@ func (e sentError) Error() string { return e.err.Error() }
 // Is finds the context's errors.
 func (e sentError) Is(target error) bool {
 	return (target == context.Canceled || target == context.DeadlineExceeded) && errors.Is(e.err, target)
-}
-
-func bound(ctx context.Context, account bool) (context.Context, context.CancelFunc) {
-	if account {
-		return context.WithTimeout(ctx, accountTimeout)
-	}
-	return context.WithCancel(ctx)
-}
-
-// account takes note of what the service says of the account:
-// learn.microsoft.com/rest/api/cosmos-db/get-database-account.
-func (w *wire) account(body []byte) {
-	var properties struct {
-		Several bool `json:"enableMultipleWriteLocations"`
-	}
-	if json.Unmarshal(body, &properties) == nil {
-		w.several.Store(properties.Several)
-	}
-}
-
-// close closes connections that are not in use.
-func (w *wire) close() {
-	if w.own != nil {
-		w.own.CloseIdleConnections()
-	}
-}
-
-// tokenTimeout bounds a request for a token: as long as azidentity 1.15.0
-// allows the slowest of its credentials, those that run a program (cliTimeout).
-const tokenTimeout = 10 * time.Second
-
-// boundedCredential bounds the requests for tokens of another one. azcosmos asks for
-// one when it looks at the account, heeding nobody's context for a minute, and all
-// callers wait for the one who asks: a request that hangs would hang them all, and
-// Close.
-type boundedCredential struct {
-	next     azcore.TokenCredential
-	lifetime context.Context // of the provider
-}
-
-// GetToken asks for a token.
-func (c boundedCredential) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
-	defer cancel()
-	defer context.AfterFunc(c.lifetime, cancel)()
-	token, err := c.next.GetToken(ctx, o)
-	return token, withEnd(ctx, err)
 }

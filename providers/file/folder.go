@@ -52,7 +52,11 @@ func (f *folder) Get(_ context.Context, key string) (providerkit.Item, error) {
 	if err == nil && !json.Valid(data) && f.beforeBoot(key) {
 		data = nil
 	}
-	return providerkit.Item{Key: key, Data: data, Version: string(data)}, err
+	return itemOf(key, data), err
+}
+
+func itemOf(key string, data []byte) providerkit.Item {
+	return providerkit.Item{Key: key, Data: data, Version: string(data)}
 }
 
 // beforeBoot reports whether a file was written in an earlier boot of the host, whose
@@ -64,24 +68,24 @@ func (f *folder) beforeBoot(key string) bool {
 }
 
 // Put replaces a file.
-func (f *folder) Put(ctx context.Context, key string, data []byte, ifVersion string) (version string, err error) {
-	return string(data), f.locked(ctx, key, ifVersion, func(beside string) error {
+func (f *folder) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+	return itemOf(old.Key, data), f.locked(ctx, old, func(beside string) error {
 		if err := write(beside, data); err != nil {
 			return err
 		}
-		return os.Rename(beside, f.file(key))
+		return os.Rename(beside, f.file(old.Key))
 	})
 }
 
 // Delete deletes a file.
-func (f *folder) Delete(ctx context.Context, key, ifVersion string) error {
-	return f.locked(ctx, key, ifVersion, func(string) error { return os.Remove(f.file(key)) })
+func (f *folder) Delete(ctx context.Context, item providerkit.Item) error {
+	return f.locked(ctx, item, func(string) error { return os.Remove(f.file(item.Key)) })
 }
 
-// locked does something with a file while nobody else does, if it still has that
-// version. beside is a name for a new one.
-func (f *folder) locked(ctx context.Context, key, ifVersion string, do func(beside string) error) error {
-	n := crc32.ChecksumIEEE([]byte(key)) % locks
+// locked does something with a file while nobody else does, if it is still the same.
+// beside is a name for a new one.
+func (f *folder) locked(ctx context.Context, item providerkit.Item, do func(beside string) error) error {
+	n := crc32.ChecksumIEEE([]byte(item.Key)) % locks
 	f.queues[n].Lock() // the shell ends a call whose context ends meanwhile
 	defer f.queues[n].Unlock()
 	path := filepath.Join(f.path, lockFolder, strconv.Itoa(int(n)))
@@ -90,11 +94,11 @@ func (f *folder) locked(ctx context.Context, key, ifVersion string, do func(besi
 		return err
 	}
 	defer func() { _ = lock.Close() }() // which unlocks it
-	stored, err := f.Get(ctx, key)
+	stored, err := f.Get(ctx, item.Key)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	if stored.Version != ifVersion {
+	if stored.Version != item.Version {
 		return providerkit.ErrConflict
 	}
 	return do(path + ".new")

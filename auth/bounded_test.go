@@ -1,0 +1,63 @@
+package auth
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// silent is a credential that does not answer, and reports the cause of its context.
+type silent struct{}
+
+func (silent) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	<-ctx.Done()
+	return azcore.AccessToken{}, context.Cause(ctx)
+}
+
+// A request for a token ends with its context, after ten seconds, or with the client.
+func TestBoundedRequestsForTokensEnd(t *testing.T) {
+	for what, test := range map[string]struct{ caller, client, want time.Duration }{
+		"caller": {3 * time.Second, time.Hour, 3 * time.Second},
+		"client": {time.Hour, 2 * time.Second, 2 * time.Second},
+		"bound":  {time.Hour, time.Hour, 10 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lifetime, end := context.WithTimeout(t.Context(), test.client)
+				defer end()
+				ctx, cancel := context.WithTimeoutCause(t.Context(), test.caller, &leasing.LostError{Reason: leasing.LostExpired})
+				defer cancel()
+				began := time.Now()
+				_, err := Bounded(lifetime, silent{}).GetToken(ctx, policy.TokenRequestOptions{})
+				require.Equal(t, test.want, time.Since(began))
+				require.NotErrorIs(t, err, leasing.ErrLost, "the cause is the caller's own")
+				if what == "client" {
+					require.ErrorIs(t, err, context.Canceled)
+				} else {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+			})
+		})
+	}
+}
+
+// A mode in the query of a URL.
+func TestOptionsAreReadFromText(t *testing.T) {
+	t.Setenv("LEASING_AUTH_MODE", "managedidentity")
+	for _, text := range []string{"ManagedIdentity", "managedidentity", "Environment", "environment"} {
+		var o Options
+		require.NoError(t, o.UnmarshalText([]byte(text)))
+		require.Equal(t, ManagedIdentity, o.Mode)
+		require.ErrorIs(t, o.UnmarshalText([]byte(text)), leasing.ErrInvalid, "two modes")
+	}
+	require.ErrorIs(t, new(Options).UnmarshalText([]byte("x")), leasing.ErrInvalid)
+	t.Setenv("LEASING_AUTH_MODE", "x")
+	require.ErrorIs(t, new(Options).UnmarshalText([]byte("Environment")), leasing.ErrInvalid)
+}
