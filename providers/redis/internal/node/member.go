@@ -69,7 +69,7 @@ func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a scri
 		}
 		m.run.Store(r)
 	}
-	if a.Left > 0 || verb == script.Bootstrap {
+	if a.Left > 0 {
 		until := sent.Add(a.Left)
 		m.until.Store(&until)
 	}
