@@ -430,8 +430,15 @@ func TestTrap_T56_RedlockReleasedByOneNodeIsReleased(t *testing.T) {
 	p.wires[1].on(script.Release, lostRequest)
 	p.wires[2].on(script.Release, lostRequest)
 	redistest.Uncertain(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a", ID: "x"}))
+	for _, w := range p.wires[1:] { // that node is waited for for a moment only
+		w.on(script.Vote, func(send func() error) error {
+			<-time.After(100 * time.Millisecond)
+			return send()
+		})
+	}
 	_, err := p.Try("a", "x", time.Minute)
 	require.ErrorIs(t, err, abstractions.ErrReleased)
+	p.settle()
 	r.eventually(func() bool { return r.holders("a", "") == 3 })
 	p.Take("a", "y", time.Minute)
 }
