@@ -20,7 +20,7 @@ type connection struct {
 
 // connect returns once Redis has said that this process listens.
 func (q *Queue) connect(ctx context.Context) (providerkit.Connection, error) {
-	c := &connection{PubSub: q.client.Subscribe(ctx, q.channel), queue: q}
+	c := &connection{PubSub: q.client.Subscribe(ctx, q.Channel), queue: q}
 	defer context.AfterFunc(ctx, c.Close)()
 	if _, err := c.next(ctx); err != nil {
 		c.Close()

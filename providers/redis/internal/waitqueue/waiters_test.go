@@ -49,7 +49,7 @@ func (silent) Close()                                      {}
 // listening is a queue that nothing is told, and notes who leaves.
 func listening(t *testing.T, left *[]string) *Queue {
 	q := New(nil, "channel", func(_ context.Context, _ script.Keys, id string) { *left = append(*left, id) })
-	q.hints.Connect = func(context.Context) (providerkit.Connection, error) { return silent{}, nil }
+	q.Hints.Connect = func(context.Context) (providerkit.Connection, error) { return silent{}, nil }
 	t.Cleanup(q.Close)
 	return q
 }
@@ -150,7 +150,7 @@ func TestASilentConnectionIsAskedWhetherItLives(t *testing.T) {
 	})
 	defer client.Close()
 	q := New(client, "channel", nil)
-	q.hints.Silence = 10 * time.Millisecond
+	q.Hints.Silence = 10 * time.Millisecond
 	defer q.Close()
 	wakeups, err := q.Register(t.Context(), script.Keys{}, "w")
 	require.NoError(t, err)

@@ -1,0 +1,169 @@
+// Package waitqueue is the part of a process in the queues that a backend keeps of those who wait for a name.
+//
+// The backend has a queue for each name, of all processes: an acquire by a registered waiter that is refused joins it, and
+// whatever frees the name reserves it, for [Grace], for the head, whose process alone is woken. The head then acquires: a
+// reservation is no grant. A head that is dead, or hangs, costs its reservation and its place. Others are told in advance when it
+// will be their turn if all before them hang. A [Queue] knows which claims of this process wait, and receives their turns.
+package waitqueue
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// Grace is for how long a free name is reserved for the waiter whose turn it is.
+const Grace = 200 * time.Millisecond
+
+// leaveTimeout bounds the request that takes a waiter from the queue.
+const leaveTimeout = 2 * time.Second
+
+// Queue are this process' claims that wait, each for a name that the backend knows by a K. Make one with New. It is safe for
+// concurrent use.
+type Queue[K any] struct {
+	Channel string              // on which this process is woken
+	Hints   providerkit.Wakeups // by claim
+	dequeue func(ctx context.Context, key K, id string)
+
+	mu      sync.Mutex
+	byID    map[string]*waiter[K]
+	some    atomic.Bool // byID is not empty
+	closed  bool
+	leaving sync.WaitGroup
+}
+
+// waiter is a registration.
+type waiter[K any] struct {
+	key    K
+	queued bool        // an acquire has named the channel, so it may be in the queue
+	served bool        // it got the name, and with that left the queue
+	later  *time.Timer // hints when the reservation for the one before it ends
+}
+
+// New makes a queue for the claims of this process. dequeue has a claim leave the queue that the backend has.
+func New[K any](channel string, dequeue func(ctx context.Context, key K, id string)) *Queue[K] {
+	return &Queue[K]{Channel: channel, dequeue: dequeue, byID: map[string]*waiter[K]{}}
+}
+
+// Register returns the hints for a claim once this process listens. The claim joins the queue with its next acquire.
+func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions.Wakeups, error) {
+	hints, err := q.Hints.Wait(ctx, id)
+	if err != nil {
+		return hints, err
+	}
+	w := &waiter[K]{key: key}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return abstractions.Wakeups{}, abstractions.ErrClosed
+	}
+	if before := q.byID[id]; before != nil {
+		w.queued = before.queued // its place is the new registration's now
+	}
+	q.byID[id] = w
+	q.some.Store(true)
+	context.AfterFunc(ctx, func() { q.leave(id, w) })
+	return hints, nil
+}
+
+// ChannelOf returns the channel on which to wake a claim, if it is registered and this process listens.
+func (q *Queue[K]) ChannelOf(id string) string {
+	if !q.some.Load() || !q.Hints.Listening() {
+		return ""
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.byID[id]
+	if w == nil {
+		return ""
+	}
+	w.queued = true
+	return q.Channel
+}
+
+// Served notes that a claim has got its name.
+func (q *Queue[K]) Served(id string) {
+	if !q.some.Load() {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w := q.byID[id]; w != nil {
+		w.served = true
+	}
+}
+
+// Waiting returns the claims that wait, and for what.
+func (q *Queue[K]) Waiting() (ids []string, keys []K) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, w := range q.byID {
+		ids, keys = append(ids, id), append(keys, w.key)
+	}
+	return ids, keys
+}
+
+// leave ends a registration, and takes the claim from the queue if it may be there.
+func (q *Queue[K]) leave(id string, w *waiter[K]) {
+	q.mu.Lock()
+	last := q.byID[id] == w // it was not registered again
+	if last {
+		delete(q.byID, id)
+		q.some.Store(len(q.byID) > 0)
+	}
+	if w.later != nil {
+		w.later.Stop()
+	}
+	send := last && w.queued && !w.served && !q.closed
+	if send {
+		q.leaving.Add(1)
+	}
+	q.mu.Unlock()
+	if send {
+		q.handOn(w.key, id)
+	}
+}
+
+// handOn takes a claim from the queue; if it was its turn, it is the next one's then. If that fails, it loses its place when
+// its turn comes. Its caller has added to leaving.
+func (q *Queue[K]) handOn(key K, id string) {
+	defer q.leaving.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	q.dequeue(ctx, key, id)
+}
+
+// Due takes word that a claim is to ask after so long, and reports whether that is now. One that has left, but has a key, hands
+// its turn on: its acquire was under way, and put it into the queue after it had been taken out.
+func (q *Queue[K]) Due(id string, after time.Duration, key *K) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.byID[id]
+	switch {
+	case w == nil && after == 0 && !q.closed && key != nil:
+		q.leaving.Add(1)
+		go q.handOn(*key, id)
+	case w == nil:
+	case after == 0:
+		return true
+	default:
+		if w.later != nil {
+			w.later.Stop()
+		}
+		w.later = time.AfterFunc(after, func() { q.Hints.Wake(id) })
+	}
+	return false
+}
+
+// Close ends the connection and waits for those who are leaving.
+func (q *Queue[K]) Close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.Hints.Close()
+	q.leaving.Wait()
+}
