@@ -112,6 +112,23 @@ var abilityFlaws = []flaw{
 		failing: []string{"Wait_ManyAreServedOneAfterTheOther", "Wait_ALeavingWaiterBlocksNobody"},
 	},
 	{
+		name: "it keeps no queue, and says that it does",
+		apply: func(f *fake) {
+			f.queues()
+		},
+		failing: []string{"Queue_AFreeNameIsKeptForTheFirst", "Trap_T78_AHungWaiterCostsItsReservation"},
+	},
+	{
+		name:    "a release wakes all who wait",
+		apply:   func(f *fake) { f.wakes(func(all []chan struct{}) []chan struct{} { return all }) },
+		failing: []string{"Queue_OneIsWoken"},
+	},
+	{
+		name:    "who came last is served first",
+		apply:   func(f *fake) { f.wakes(func(all []chan struct{}) []chan struct{} { return all[max(0, len(all)-1):] }) },
+		failing: []string{"Queue_WhoComesIsServedInOrder"},
+	},
+	{
 		name: "a hint closes the channel",
 		apply: func(f *fake) {
 			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
@@ -303,5 +320,52 @@ func like(text, pattern string) bool {
 		return false
 	default:
 		return text != "" && (pattern[0] == '_' || pattern[0] == text[0]) && like(text[1:], pattern[1:])
+	}
+}
+
+// queues makes it say that it keeps a queue of waiters.
+func (f *fake) queues() {
+	f.capabilities = func() abstractions.Capabilities {
+		c := f.server.Capabilities()
+		c.Queues = true
+		return c
+	}
+}
+
+// wakes makes a release hint to those of a name's waiters that are picked.
+func (f *fake) wakes(pick func(all []chan struct{}) []chan struct{}) {
+	type queue struct {
+		mu     sync.Mutex
+		byName map[string][]chan struct{}
+	}
+	f.queues()
+	q := func() *queue {
+		q, _ := shared.LoadOrStore(f.server, &queue{byName: map[string][]chan struct{}{}})
+		return q.(*queue)
+	}
+	f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+		q, hints := q(), make(chan struct{}, 1)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.byName[req.Name] = append(q.byName[req.Name], hints)
+		context.AfterFunc(ctx, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.byName[req.Name] = slices.DeleteFunc(q.byName[req.Name], func(c chan struct{}) bool { return c == hints })
+		})
+		return abstractions.Wakeups{C: hints}, nil
+	}
+	f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
+		err := f.server.Release(ctx, req)
+		q := q()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for _, hints := range pick(q.byName[req.Name]) {
+			select {
+			case hints <- struct{}{}:
+			default:
+			}
+		}
+		return err
 	}
 }

@@ -13,6 +13,10 @@ var waiterChecks = []check{
 	{name: "Wait_ManyAreServedOneAfterTheOther", run: manyWaitersAreServed},
 	{name: "Wait_ALeavingWaiterBlocksNobody", run: leavingWaiterBlocksNobody},
 	{name: "Trap_T32_NothingIsMissedAfterRegistration", run: nothingIsMissed},
+	{name: "Queue_AFreeNameIsKeptForTheFirst", run: keptForTheFirst},
+	{name: "Queue_WhoComesIsServedInOrder", run: servedInOrder},
+	{name: "Queue_OneIsWoken", run: oneIsWoken},
+	{name: "Trap_T78_AHungWaiterCostsItsReservation", run: hungWaitersArePassed},
 }
 
 // waiting is a registration.
@@ -178,4 +182,101 @@ func nothingIsMissed(e *env) {
 		w.leave()
 		c.release()
 	}
+}
+
+// queues leaves out what a provider without a queue does not promise.
+func (e *env) queues() {
+	ability[abstractions.Waiter](e, e.peer)
+	if !e.caps.Queues {
+		e.leaveOut("no queue of waiters here")
+	}
+}
+
+// queue has waiters of both clients wait for a name that another has.
+func (e *env) queue(waiters int) (holder *claim, queue []*waiting) {
+	e.t.Helper()
+	holder = e.take(e.name())
+	for i := range waiters {
+		queue = append(queue, e.wait(e.either(i), holder.req.Name))
+	}
+	return holder, queue
+}
+
+// keptForTheFirst asks right after a release. A reservation is short, and may end before somebody
+// has asked: it has to be seen in one of several rounds.
+func keptForTheFirst(e *env) {
+	e.queues()
+	for range 10 {
+		holder, queue := e.queue(2)
+		holder.release()
+		_, stranger := e.try(e.p, e.request(holder.req.Name))
+		_, second := e.try(queue[1].p, queue[1].req)
+		c, err := e.try(queue[0].p, queue[0].req)
+		if stranger == nil || second == nil || err != nil {
+			continue
+		}
+		e.Greater(c.token(), holder.token())
+		e.False(e.held(stranger).Holder.Held, "it is free, and kept for another")
+		e.held(second)
+		return
+	}
+	e.Fail("a name that becomes free is not kept for the first who waits")
+}
+
+// servedInOrder counts who has to be passed over because a reservation ended early.
+func servedInOrder(e *env) {
+	e.queues()
+	for range 10 {
+		holder, queue := e.queue(5)
+		order := make(chan int, len(queue))
+		served := make(chan *claim, len(queue))
+		for i, w := range queue {
+			e.t.Go(func() {
+				select {
+				case <-w.hints:
+				case <-time.After(e.h.Slack):
+				}
+				c := w.served()
+				order <- i
+				served <- c
+			})
+		}
+		inOrder := true
+		for i := range queue {
+			holder.release()
+			holder = <-served
+			inOrder = <-order == i && inOrder
+		}
+		if inOrder {
+			return
+		}
+	}
+	e.Fail("those who wait are not served in the order in which they came")
+}
+
+// oneIsWoken looks who has a hint when the first has one.
+func oneIsWoken(e *env) {
+	e.queues()
+	for range 10 {
+		holder, queue := e.queue(3)
+		holder.release()
+		queue[0].hinted()
+		if len(queue[1].hints)+len(queue[2].hints) == 0 {
+			return
+		}
+	}
+	e.Fail("a release wakes others than the first who waits")
+}
+
+// hungWaitersArePassed has some in front who never ask.
+func hungWaitersArePassed(e *env) {
+	e.queues()
+	const hung = 3
+	holder, queue := e.queue(hung + 1)
+	holder.release()
+	last := queue[hung]
+	began := time.Now()
+	last.hinted()
+	last.served().isHeld()
+	e.Less(time.Since(began), patience/2, "longer than some reservations")
 }
