@@ -33,8 +33,8 @@
 // memory of the claims that were given up.
 //
 // [Naming] turns names of leases into names that a store accepts, injectively.
-// [Wakeups] hands pushed hints to waiters, over one connection that it keeps. Package
-// batch, in a folder of its own, sends requests that are made at the same time together.
+// [Wakeups] hands pushed hints to waiters, over one connection that it keeps. Two packages have folders of their own:
+// batch sends requests that are made at the same time together, waitqueue knows who waits in a backend's queues.
 //
 // # What it does not promise
 //

@@ -12,6 +12,9 @@
 //     transaction began, and never a client's.
 //   - Each change is made whole or not at all. On PostgreSQL a transaction is a single
 //     statement, so a client that is paused or cut off never keeps a row locked.
+//   - On PostgreSQL waiters are served in order, of one process and of many. Whatever frees a
+//     name wakes the first alone, and reserves the name for it for 200 ms. If that one is dead
+//     or hangs, it loses its place, and the next one has its turn.
 //   - Changes of a process that come at the same time share a transaction and its
 //     sync. Each caller has its own answer and its own context: see package batch of
 //     providerkit. A lone caller waits for nobody.
@@ -75,8 +78,11 @@
 //	broken_by, break_reason  text
 //	version     bigint       rises with every change; the clock in microseconds, or more
 //	ended       bytea        IDs that were released or broken, latest first: 13 bytes for each
+//	waiters     bytea        PostgreSQL: who waits, the first first: 8 bytes of the claim's hash
+//	                         and 8 of the channel on which its process listens
 //
-// A name is held while id is not empty and expires_at is NULL or to come. SQLite
+// A name is held while id is not empty and expires_at is NULL or to come. While id is empty it
+// is reserved for the first of waiters until expires_at. SQLite
 // has the same in its types (times in microseconds), and boot and boot_us for
 // the BOOTTIME deadline. Beside the table "lease" are "lease_history" and
 // "lease_schema", which says the version and where sweeping goes on; on PostgreSQL
@@ -89,11 +95,14 @@
 // nothing. Statements of many lock rows in the order of their names, and leave out
 // those that another transaction has locked: an acquire or a release then goes on alone, and
 // a renewal is reported as unknown. The pool keeps one connection for renewals; where there
-// is only one, requests don't wait for a row that is locked, and are refused for now.
+// is only one, requests don't wait for a row that is locked, and are refused for now. Where
+// transactions are serializable by default, each says through pgx that it is not.
 //
-// On PostgreSQL through pgx, release and Break notify those who wait, on a
-// channel that carries no names, and one connection per provider listens while
-// somebody waits. SQLite has no such thing: waiters poll, and sleep until the
+// On PostgreSQL a registered waiter that is refused joins the queue in the name's row, with a commit
+// that waits for no sync. Release and Break notify the channel of the first one's process, and tell
+// some of the others when it will be their turn if all before them hang. Through pgx one
+// connection per provider listens while somebody waits; without it one question at intervals
+// asks whose turn it is. SQLite has no such thing: waiters poll, and sleep until the
 // holder's lease can have run out. SQLite's writers queue in the process, in
 // order, renewals ahead of all but the first; between processes each asks for the
 // lock at short, random intervals, and one that has written for long lets the others

@@ -21,9 +21,12 @@ const (
 )
 
 // hashOf stands for an ID in the memory of ended ones.
-func hashOf(id string) []byte {
-	sum := sha256.Sum256([]byte(id))
-	return sum[:hashBytes]
+func hashOf(id string) []byte { return appendHash(nil, id) }
+
+func appendHash(to []byte, id string) []byte {
+	var text [64]byte // most IDs fit, and need no memory of their own
+	sum := sha256.Sum256(append(text[:0], id...))
+	return append(to, sum[:hashBytes]...)
 }
 
 // unknownID is how an ID that nobody asks for reads: its hash and a byte that no ID has.

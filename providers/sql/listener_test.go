@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	sqldriver "database/sql/driver"
+	"encoding/hex"
 	"errors"
 	"testing"
 	"time"
@@ -20,8 +21,7 @@ func TestTrap_T32_WaitersAreWokenAfterAReconnect(t *testing.T) {
 	p, other := open(), open()
 	claim, err := other.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
-	require.NoError(t, err)
+	wakeups := join(ctx, t, p, "n", "w")
 
 	require.Equal(t, 1, terminateListeners(t, p))
 	hinted(t, wakeups) // by the new connection
@@ -35,7 +35,7 @@ func terminateListeners(t testing.TB, p *Provider) (ended int) {
 	conn := connectPostgres(t)
 	defer conn.Close(context.Background())
 	err := conn.QueryRow(context.Background(),
-		"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", p.driver.wakeups.channel).Scan(&ended)
+		"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", p.driver.wakeups.Channel).Scan(&ended)
 	require.NoError(t, err)
 	return ended
 }
@@ -63,10 +63,7 @@ func TestHintsAreForTheNameAlone(t *testing.T) {
 	require.NoError(t, err)
 	b, err := p.Acquire(ctx, claimOf("b", time.Minute))
 	require.NoError(t, err)
-	first, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "w"})
-	require.NoError(t, err)
-	second, err := p.Wait(ctx, abstractions.WaitRequest{Name: "b", ID: "w"})
-	require.NoError(t, err)
+	first, second := join(ctx, t, p, "a", "w"), join(ctx, t, p, "b", "v")
 	require.NoError(t, p.Release(ctx, releaseOf(b)))
 	hinted(t, second)
 	require.Empty(t, first.C)
@@ -78,20 +75,19 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), databases["postgres"](t)
 	p := open("application_name", t.Name())
-	p.driver.wakeups.Silence = 100 * time.Millisecond
+	p.driver.wakeups.Hints.Silence = 100 * time.Millisecond
 	waiting, stop := context.WithCancel(ctx)
 	for range 3 {
 		_, err := p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "w"})
 		require.NoError(t, err)
 	}
 	stop()
-	require.Eventually(t, func() bool { return !p.driver.wakeups.Listening() }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !p.driver.wakeups.Hints.Listening() }, 20*time.Second, 10*time.Millisecond)
 
 	// The next waiter gets a new one, which lives through silence.
 	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
-	require.NoError(t, err)
+	wakeups := join(ctx, t, p, "n", "w")
 	wasChecked(t, t.Name())
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
 	hinted(t, wakeups)
@@ -106,7 +102,7 @@ func TestWaitTellsThatItCannotListen(t *testing.T) {
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	}
 	require.NoError(t, p.Close())
-	_, err = p.driver.wakeups.wait(t.Context(), "n")
+	_, err = p.driver.wakeups.wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.ErrorIs(t, err, abstractions.ErrClosed)
 }
 
@@ -132,15 +128,13 @@ func TestAbilitiesAreTold(t *testing.T) {
 
 	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{URL: "postgres://h/d"})))
 	require.Equal(t, abilities{true, true, true, true, true}, told(opened(Options{URL: "postgres://h/d", History: true})))
-	require.Equal(t, abilities{true, true, true, false, false}, told(opened(Options{URL: "postgres://h/d", NoWakeups: true})))
-	require.Equal(t, abilities{true, true, true, false, false}, told(opened(Options{DB: foreign, Dialect: Postgres})))
+	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{URL: "postgres://h/d", NoWakeups: true})))
+	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{DB: foreign, Dialect: Postgres})))
 	require.Equal(t, abilities{true, true, true, false, false}, told(opened(Options{URL: "sqlite://x.db"})))
 	require.Equal(t, abilities{true, true, true, false, true}, told(opened(Options{URL: "sqlite://x.db?history=1"})))
 
 	hidden := opened(Options{DB: foreign, Dialect: Postgres})
-	_, err := hidden.Wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "w"})
-	require.ErrorIs(t, err, abstractions.ErrUnsupported)
-	_, err = hidden.History(t.Context(), abstractions.HistoryRequest{Name: "n"})
+	_, err := hidden.History(t.Context(), abstractions.HistoryRequest{Name: "n"})
 	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 }
 
@@ -151,18 +145,36 @@ func (foreignDriver) Open(string) (sqldriver.Conn, error)               { return
 func (d foreignDriver) Connect(context.Context) (sqldriver.Conn, error) { return d.Open("") }
 func (d foreignDriver) Driver() sqldriver.Driver                        { return d }
 
-// NoWakeups sends nothing either, so that no pooler is disturbed.
-func TestNoWakeupsNotifiesNobody(t *testing.T) {
+// Those who don't listen wait in the same queue, and wake those who do.
+func TestWhoPollsWaitsInTheSameQueue(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), databases["postgres"](t)
-	listening, silent := open(), open("no_wakeups", "true")
-	wakeups, err := listening.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
+	listening, polling := open(), open("no_wakeups", "true")
+	holder, err := listening.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	for _, p := range []*Provider{silent, listening} {
-		require.Empty(t, wakeups.C)
-		claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	for round, p := range []*Provider{polling, listening, polling, polling, listening} {
+		id := abstractions.NewID()
+		wakeups := join(ctx, t, p, "n", id)
+		late, behind := context.WithCancel(ctx)
+		join(late, t, polling, "n", "late"+id)
+		require.NoError(t, []*Provider{polling, listening}[round%2].Release(ctx, releaseOf(holder)))
+		hinted(t, wakeups)
+		holder, err = p.Acquire(ctx, abstractions.AcquireRequest{Name: "n", ID: id, Owner: "tester", TTL: time.Minute})
 		require.NoError(t, err)
-		require.NoError(t, p.Release(ctx, releaseOf(claim)))
+		behind()
+		require.Eventually(t, func() bool { return len(waitersOf(ctx, t, p, "n")) == 0 }, 20*time.Second, time.Millisecond)
 	}
-	hinted(t, wakeups)
+}
+
+// waitersOf are those in the queue of a name.
+func waitersOf(ctx context.Context, t testing.TB, p *Provider, name string) (waiters []string) {
+	t.Helper()
+	var stored []byte
+	b := p.driver.backend.(*postgres)
+	statement := inTables(b.tables.schema+"."+b.tables.table, "SELECT waiters FROM {lease} WHERE name = $1")
+	require.NoError(t, query(ctx, b.db, statement, []any{name}, func(scan scan) error { return scan(&stored) }))
+	for ; len(stored) > 0; stored = stored[waiterBytes:] {
+		waiters = append(waiters, hex.EncodeToString(stored[:hashBytes]))
+	}
+	return waiters
 }

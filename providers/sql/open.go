@@ -57,14 +57,16 @@ func open(o Options, field, where string) (*Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !o.NoWakeups {
-			d.wakeups = newWakeups(o.Schema, o.Table, db.listen)
-		}
 		d.caps = postgresCapabilities
 		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
-		p := &postgres{db: db, tables: &d.tables, record: record, wake: d.wakeups, limit: poolLimit(db.size)}
-		channel, _ := d.wakeups.address("")
-		p.sql, d.tables = newPostgresSQL(o, db.size != 1, channel)
+		p := &postgres{db: db, tables: &d.tables, record: record, limit: poolLimit(db.size)}
+		listen := db.listen
+		if o.NoWakeups {
+			listen = nil
+		}
+		p.wake = newWakeups(listen, p)
+		d.wakeups = p.wake
+		p.sql, d.tables = newPostgresSQL(o, db.size != 1)
 		p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
 		d.backend = p
 	}

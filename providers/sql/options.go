@@ -72,9 +72,9 @@ type Options struct {
 
 	// Timeout bounds a request whose context has no deadline. Default 10 s.
 	Timeout time.Duration `json:"timeout" option:"timeout"`
-	// NoWakeups sends no notifications on PostgreSQL and listens for none:
-	// they need a connection that stays the same, which poolers like PgBouncer
-	// don't give, and at thousands of releases a second their queue's lock.
+	// NoWakeups doesn't listen for notifications on PostgreSQL: that needs a
+	// connection that stays the same, which poolers like PgBouncer don't give. One
+	// question every 80 ms or less then asks for all waiters of the provider whose turn it is.
 	NoWakeups bool `json:"no_wakeups"`
 	// Synchronous is SQLite's PRAGMA of that name for files that Open opens,
 	// "full" or "normal". With normal the last changes may be lost when the

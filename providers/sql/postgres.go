@@ -21,7 +21,7 @@ type postgres struct {
 	sql    postgresSQL
 	tables *tables
 	record recording
-	wake   *wakeups // nil if the name's waiters can't be told
+	wake   *wakeups
 	limit  semaphore
 	// Those of the process that come at the same time share a statement and its commit.
 	acquires, releases *batch.Batcher[*quick]
@@ -36,6 +36,7 @@ var postgresCapabilities = abstractions.Capabilities{
 	Clock:          "the PostgreSQL server's clock",
 	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
 	RemainingKnown: true,
+	Queues:         true,
 }
 
 func (p *postgres) class(err error) providerkit.Class { return sqlStateClass(err) }
@@ -55,36 +56,55 @@ func (p *postgres) query(ctx context.Context, statement string, args []any, each
 func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	done, err := p.quickly(ctx, op)
 	for err == nil && done.after.Name == "" {
-		var found row
-		if found, err = p.find(ctx, op.name, op.id); err != nil {
+		var found pgRow
+		if found, err = p.look(ctx, op); err != nil {
 			break
 		}
 		next := applied{after: found.Record}
 		next.Change = op.rule(&next.after)
+		if next.Write && op.acquire != nil && found.kept {
+			free := abstractions.Record{Name: op.name, Token: found.Token}
+			next.Change = providerkit.Change{Err: &abstractions.HeldError{Holder: free, RetryAfter: leftUntil(found.now, found.expires)}}
+		}
 		written := !next.Write
 		if !written {
-			written, err = p.write(ctx, &next, &found)
+			written, err = p.write(ctx, &next, &found.row)
 		}
 		if written {
 			done = next
 		}
 	}
+	if err == nil && done.Err == nil && op.acquire != nil {
+		p.wake.served(op.id)
+	}
 	return done, err
 }
 
-func (p *postgres) find(ctx context.Context, name, id string) (row, error) {
+// look reads the row for an op. An acquire that waits joins the queue if it is in vain.
+func (p *postgres) look(ctx context.Context, op op) (pgRow, error) {
+	if op.acquire != nil {
+		if channel := p.wake.channelOf(op.id); channel != nil {
+			return p.found(ctx, op.name, op.id, p.sql.wait, op.name, hashOf(op.id), channel)
+		}
+	}
+	return p.find(ctx, op.name, op.id)
+}
+
+func (p *postgres) find(ctx context.Context, name, id string) (pgRow, error) {
+	return p.found(ctx, name, id, p.sql.read, name, hashOf(id))
+}
+
+// found is the row that a statement reads for the request of an ID.
+func (p *postgres) found(ctx context.Context, name, id, statement string, args ...any) (pgRow, error) {
 	var r pgRow
-	err := p.query(ctx, p.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
-	return r.complete(name, id), err
+	err := p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.columns(), &r.kept)...) })
+	r.complete(name, id)
+	return r, err
 }
 
 // write makes the change. It reports false if the row has changed since it was read.
 func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bool, err error) {
 	to := &done.after
-	var channel, payload string
-	if done.Wake {
-		channel, payload = p.wake.address(to.Name)
-	}
 	var lasts *int64
 	if done.Deadline && to.ID != "" {
 		lasts = micros(to.Left)
@@ -96,7 +116,7 @@ func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bo
 	args := []any{
 		to.Name, before.version, to.Token != before.Token, to.ID, to.Owner, ttlColumn(to), encodeMetadata(to.Metadata),
 		done.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, encodeEnded(to.Ended),
-		p.record.changes && done.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, channel, payload,
+		p.record.changes && done.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, done.Wake, hashOf(to.ID),
 	}
 	var now, woken int64
 	var acquired, expires *int64
@@ -186,7 +206,7 @@ func renewal(req *abstractions.RenewRequest, found *providerkit.Record, renewed,
 }
 
 func (p *postgres) close() error {
-	p.wake.close()
+	p.wake.Close()
 	p.acquires.Close()
 	p.releases.Close()
 	p.db.close()
@@ -196,6 +216,7 @@ func (p *postgres) close() error {
 // pgRow is what statements return of a row. Times are in microseconds since 1970.
 type pgRow struct {
 	row
+	kept                   bool // for a waiter that has not asked
 	now                    int64
 	ttl, acquired, expires *int64
 	metadata               string

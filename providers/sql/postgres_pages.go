@@ -2,6 +2,8 @@ package sqllease
 
 import (
 	"context"
+	"encoding/hex"
+	"encoding/json"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -11,6 +13,28 @@ import (
 func (p *postgres) read(ctx context.Context, name string) (providerkit.Record, error) {
 	found, err := p.find(ctx, name, "")
 	return found.Record, err
+}
+
+func (p *postgres) turns(ctx context.Context, all []turn) (ids []string, err error) {
+	list, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	err = p.query(ctx, p.sql.turns, []any{string(list)}, func(scan scan) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	return ids, err
+}
+
+func (p *postgres) dequeue(ctx context.Context, name, id string) error {
+	hash, err := hex.DecodeString(id)
+	if err != nil {
+		return err
+	}
+	return p.query(ctx, p.sql.leave, []any{name, hash}, func(scan) error { return nil })
 }
 
 func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {

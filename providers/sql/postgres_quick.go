@@ -24,24 +24,24 @@ type quick struct {
 	Owner    string `json:"owner"`
 	TTL      *int64 `json:"ttl_us,omitempty"`
 	Metadata string `json:"metadata,omitempty"` // JSON in a text
-	Payload  string `json:"payload,omitempty"`
 
 	batch.Outcome
-	done       bool // else it is for the rule to answer, unless there is an error
+	hash       [hashBytes]byte // behind Hash
+	done       bool            // else it is for the rule to answer, unless there is an error
 	token, now int64
 }
 
 // quickly does an acquire that nobody is in the way of, or a release by the holder. It
 // returns nothing done if the rule has to decide.
 func (p *postgres) quickly(ctx context.Context, op op) (applied, error) {
-	q := &quick{Name: op.name, ID: op.id, Hash: hashOf(op.id)}
+	q := &quick{Name: op.name, ID: op.id}
+	q.Hash = appendHash(q.hash[:0], op.id)
 	with := p.releases
 	switch {
 	case op.acquire != nil:
 		with = p.acquires
 		q.Owner, q.TTL, q.Metadata = op.acquire.Owner, micros(op.acquire.TTL), encodeMetadata(op.acquire.Metadata)
 	case op.release != nil:
-		_, q.Payload = p.wake.address(op.name)
 	default:
 		return applied{}, nil
 	}
@@ -69,7 +69,7 @@ func (p *postgres) acquireMany(ctx context.Context, all []*quick) {
 
 func (p *postgres) releaseMany(ctx context.Context, all []*quick) {
 	q := all[0]
-	p.send(ctx, all, p.sql.releases, p.sql.release, q.Name, q.ID, q.Hash, q.Payload)
+	p.send(ctx, all, p.sql.releases, p.sql.release, q.Name, q.ID, q.Hash)
 }
 
 // send runs the statement of one, with its parameters, or that of many. That of one may wait for a

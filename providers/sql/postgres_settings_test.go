@@ -92,9 +92,9 @@ func TestSearchPathShadowsNoOperator(t *testing.T) {
 
 // Every function is named with its schema. What has none here is syntax.
 func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
-	sql, tables := newPostgresSQL(Options{Schema: "s", Table: "t"}, true, "c")
+	sql, tables := newPostgresSQL(Options{Schema: "s", Table: "t"}, true)
 	called := regexp.MustCompile(`([\w.]+)\(`)
-	for _, statement := range append(tables.create, sql.read, sql.write, sql.acquire, sql.release, sql.acquires, sql.releases, sql.renew, sql.list, tables.history, sql.sweep, sql.sweepHistory, tables.version, tableExists, situation) {
+	for _, statement := range append(tables.create, sql.read, sql.wait, sql.leave, sql.turns, sql.write, sql.acquire, sql.release, sql.acquires, sql.releases, sql.renew, sql.list, tables.history, sql.sweep, sql.sweepHistory, tables.version, tableExists, situation) {
 		for _, call := range called.FindAllStringSubmatch(statement, -1) {
 			require.Regexp(t, `^(pg_catalog\.\w+|extract|coalesce|greatest|least|OPERATOR|e|r)$`, call[1], statement)
 		}

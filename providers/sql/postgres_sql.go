@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"embed"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -18,15 +20,15 @@ var postgresFiles embed.FS
 // postgresSQL is the statements for one schema and table.
 type postgresSQL struct {
 	read, write, renew, renewNow string
+	wait, leave, turns           string
 	acquire, release             string // "" where many's are used for one, too
 	acquires, releases           string
 	list, sweep, sweepHistory    string
 }
 
 // newPostgresSQL fills in the statements. Where a connection must never wait for a
-// row lock, a locked row is an error (55P03, lock_not_available). channel is where
-// waiters are notified, or "".
-func newPostgresSQL(o Options, waits bool, channel string) (postgresSQL, tables) {
+// row lock, a locked row is an error (55P03, lock_not_available).
+func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 	versions := pgx.Identifier{o.Schema, o.Table + schemaSuffix}.Sanitize()
 	holes := map[string]string{
 		"lease":         pgx.Identifier{o.Schema, o.Table}.Sanitize(),
@@ -44,13 +46,13 @@ func newPostgresSQL(o Options, waits bool, channel string) (postgresSQL, tables)
 		"most":          strconv.Itoa(batch.MaxOperations - 1),
 		"lock":          "FOR UPDATE OF l",
 		"if_history":    "",
-		"notified":      "(? IS NULL)::int::bigint", // a number, for its effect
+		"waiter_bytes":  strconv.Itoa(waiterBytes),
+		"most_waiters":  strconv.Itoa(waiterBytes * mostWaiters),
+		"grace":         fmt.Sprintf("interval '%d milliseconds'", waitqueue.Grace.Milliseconds()),
+		"grace_ms":      strconv.FormatInt(waitqueue.Grace.Milliseconds(), 10),
 	}
 	if o.History {
 		holes["if_history"] = "?"
-	}
-	if channel != "" {
-		holes["notified"] = "(pg_catalog.pg_notify('" + channel + "', ?) IS NULL)::int::bigint"
 	}
 	if !waits {
 		holes["lock"] += " NOWAIT"
@@ -58,6 +60,9 @@ func newPostgresSQL(o Options, waits bool, channel string) (postgresSQL, tables)
 	s := postgresSQL{
 		read:         postgresText("read", holes),
 		write:        postgresText("write", holes),
+		wait:         postgresText("wait", holes),
+		leave:        postgresText("leave", holes),
+		turns:        postgresText("turns", holes),
 		acquires:     postgresText("acquires", holes),
 		releases:     postgresText("releases", holes),
 		renew:        postgresText("renew", holes),
@@ -120,8 +125,31 @@ var fragments = map[string]string{
 	// The columns of pgRow, of a row that may be missing.
 	"row": `coalesce(?.version, 0), coalesce(?.token, 0), coalesce(?.id, ''), coalesce(?.owner, ''), ?.ttl_us, coalesce(?.metadata::text, '{}'),
 	{{micros:?.acquired_at}}, {{micros:?.expires_at}}, coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), ?.ended`,
-	// Whether others may take a row at a time.
-	"free": "(l.id = '' OR NOT l.breaking AND coalesce(l.expires_at <= ?, false))",
+	// Whether anybody may take a row at a time: its lease has run out, or its reservation, if it has
+	// one, unless the clock was set back since.
+	"free": "(NOT l.breaking AND coalesce(l.expires_at <= ?, l.id = '') OR l.id = '' AND l.expires_at > ? + interval '1 minute')",
+	// Whether a free name is for one waiter to take, or kept for another.
+	"turn": "(l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) = ?)",
+	"kept": "coalesce(l.id = '' AND NOT ({{free:c.now}} OR {{turn:?}}), false)",
+	// Whether a waiter is in the queue, and the queue without it.
+	"queued":  `(pg_catalog."position"(l.waiters, ?) % {{waiter_bytes}} = 1)`,
+	"without": `pg_catalog.substr(l.waiters, 1, pg_catalog."position"(l.waiters, ?) - 1) || pg_catalog.substr(l.waiters, pg_catalog."position"(l.waiters, ?) + {{waiter_bytes}})`,
+	// The queue when a claim takes the name: without it, or without the first, who has let its turn pass.
+	"served": `CASE WHEN l.waiters = '' THEN l.waiters WHEN l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) <> ? THEN (
+			SELECT CASE WHEN {{queued:?}} THEN {{without:?}} ELSE l.waiters END FROM (SELECT pg_catalog.substr(l.waiters, {{waiter_bytes}} + 1) AS waiters) AS l
+		) WHEN {{queued:?}} THEN {{without:?}} ELSE l.waiters END`,
+	// Until when a name that becomes free is kept for the first of those who wait.
+	"reserved": "CASE WHEN l.waiters <> '' THEN ?.now + {{grace}} END",
+	// Wakes the first, for its effect, and prepares others, the last among them, for when all before them hang, in the form
+	// of wakeups.message.
+	// A waiter that nobody can wake has no channel.
+	"notified": `CASE WHEN l.waiters <> '' THEN (
+		SELECT pg_catalog.count(pg_catalog.pg_notify('leasing_' || pg_catalog.encode(w.channel, 'hex'), pg_catalog.encode(w.id, 'hex') || ' ' || w.after) IS NULL) FROM (
+			SELECT pg_catalog.substr(l.waiters, r.n * {{waiter_bytes}} + 1, 8) AS id, pg_catalog.substr(l.waiters, r.n * {{waiter_bytes}} + 9, 8) AS channel, (r.n * {{grace_ms}})::text AS after
+			FROM (VALUES (0), (1), (2), (3), (5), (9), (17), (33), (pg_catalog.length(l.waiters) / {{waiter_bytes}} - 1)) AS r(n)
+			WHERE r.n * {{waiter_bytes}} < pg_catalog.length(l.waiters)
+		) AS w WHERE w.channel <> pg_catalog.decode('0000000000000000', 'hex')
+	) ELSE 0 END`,
 	// The items of a batch with these columns. The planner would take them for 100 where
 	// n were not bounded, and read the whole table for them while that is small.
 	"request": `request AS MATERIALIZED (

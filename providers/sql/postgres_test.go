@@ -357,6 +357,7 @@ func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
 	defer stop()
 	wakeups, err := waiter.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.NoError(t, err)
+	refused(ctx, t, p, "n", "w")
 
 	_, err = p.Renew(ctx, renewalOf(claim))
 	require.NoError(t, err)
@@ -383,6 +384,24 @@ func worksAndStaysOpen(t *testing.T, options Options, ping func() error) {
 	require.Len(t, history.Entries, 2)
 	require.NoError(t, p.Close())
 	require.NoError(t, ping())
+}
+
+// join has a claim wait for a name that another has.
+func join(ctx context.Context, t testing.TB, p *Provider, name, id string) abstractions.Wakeups {
+	t.Helper()
+	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})
+	require.NoError(t, err)
+	refused(ctx, t, p, name, id)
+	return wakeups
+}
+
+// refused has a claim ask in vain.
+func refused(ctx context.Context, t testing.TB, p *Provider, name, id string) *abstractions.HeldError {
+	t.Helper()
+	_, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "tester", TTL: time.Minute})
+	var held *abstractions.HeldError
+	require.ErrorAs(t, err, &held)
+	return held
 }
 
 func hinted(t testing.TB, w abstractions.Wakeups) {

@@ -19,7 +19,7 @@ type shell = providerkit.Provider
 //
 // Its optional abilities are leasing.BatchRenewer, leasing.Lister and
 // leasing.Pinger; leasing.HistoryReader if Options.History is set; and
-// leasing.Waiter on PostgreSQL through pgx, unless Options.NoWakeups is set.
+// leasing.Waiter on PostgreSQL.
 // A claim that has run out is lost, even if nobody has taken the name since.
 type Provider struct {
 	*shell
@@ -33,7 +33,7 @@ type driver struct {
 	caps      abstractions.Capabilities
 	record    recording
 	retention time.Duration   // 0 for ever
-	wakeups   *wakeups        // nil if nobody can be woken
+	wakeups   *wakeups        // nil on SQLite
 	random    func(n int) int // from 0 to n-1
 	checked   atomic.Int64    // when the tables were last found to be of our version
 }
@@ -48,7 +48,7 @@ func (d *driver) As(target any) bool {
 	case *abstractions.Pinger:
 		*ability = d
 	case *abstractions.Waiter:
-		if !d.wakeups.canListen() {
+		if d.wakeups == nil {
 			return false
 		}
 		*ability = d
@@ -164,9 +164,9 @@ func (d *driver) Ping(ctx context.Context) error {
 }
 
 // Wait registers a waiter. It fails where the database can't be listened to at
-// present; the waiter polls then.
+// present; the waiter polls then, and has no place in the queue.
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return d.wakeups.wait(ctx, req.Name)
+	return d.wakeups.wait(ctx, req)
 }
 
 // Close closes what Open opened; what the user brought along stays open.

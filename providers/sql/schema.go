@@ -13,8 +13,8 @@ import (
 )
 
 // schemaVersion is the version of the tables that this code reads and writes.
-// Version 1 was never released, so nothing migrates from it.
-const schemaVersion = 3
+// No earlier one was released, so nothing migrates from it.
+const schemaVersion = 4
 
 // checkAgain is for how long tables that were found to be of our version are taken
 // to be so still: a newer release may have migrated them meanwhile.

@@ -2,57 +2,100 @@ package sqllease
 
 import (
 	"context"
-	"crypto/sha256"
+	"crypto/rand"
 	"encoding/hex"
-	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 	"github.com/jackc/pgx/v5"
 )
 
-// wakeups sends hints that a name may be free with NOTIFY, in the transaction
-// that frees it, and receives them with LISTEN.
+// Who waits for a name stands in its row, in the order of arrival: the hash of the claim, and the channel on which its
+// process listens, 8 bytes each. So joining, leaving, reserving and waking touch no other row and no index. A thousand wait at
+// most; others poll.
+const (
+	waiterBytes  = 2 * hashBytes
+	mostWaiters  = 1024
+	channelBytes = hashBytes
+)
+
+// unheard is the channel of those who poll.
+var unheard [channelBytes]byte
+
+// wakeups are the claims of this provider that wait, by the names they wait for. A statement that frees a name
+// notifies the process of the head.
 type wakeups struct {
-	providerkit.Wakeups
-	channel string
+	*waitqueue.Queue[string]
+	channel []byte
 }
 
-// newWakeups takes a function that connects, nil if the driver can't listen.
-func newWakeups(schema, table string, connect func(context.Context) (*pgx.Conn, error)) *wakeups {
-	w := &wakeups{channel: "leasing_" + digest(fmt.Sprintf("%q %q", schema, table))}
+// turns is how wakeups reach the database where they can't listen.
+type turns interface {
+	// turns finds those of the waiters whose turn it is.
+	turns(ctx context.Context, all []turn) (ids []string, err error)
+	// dequeue takes a waiter out of a name's queue.
+	dequeue(ctx context.Context, name, id string) error
+}
+
+// turn is one that waits for a name.
+type turn struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
+}
+
+// newWakeups takes a function that connects to listen. Without one it polls.
+func newWakeups(connect func(context.Context) (*pgx.Conn, error), in turns) *wakeups {
+	w := &wakeups{channel: unheard[:]}
 	if connect != nil {
-		w.Connect = func(ctx context.Context) (providerkit.Connection, error) { return w.listen(ctx, connect) }
+		w.channel = make([]byte, channelBytes)
+		_, _ = rand.Read(w.channel) // never fails
+	}
+	w.Queue = waitqueue.New("leasing_"+hex.EncodeToString(w.channel), func(ctx context.Context, name, id string) {
+		_ = in.dequeue(ctx, name, id)
+	})
+	w.Hints.Connect = func(ctx context.Context) (providerkit.Connection, error) {
+		if connect == nil {
+			return &poller{wakeups: w, in: in}, nil
+		}
+		return w.listen(ctx, connect)
 	}
 	return w
 }
 
-func (w *wakeups) canListen() bool { return w != nil && w.Connect != nil }
+// waiterOf is what a claim is called here.
+func waiterOf(id string) string { return hex.EncodeToString(hashOf(id)) }
 
-// address is where a hint about a name goes: a channel of the tables, with a
-// payload that is short and tells the name to nobody. No channel, no hint.
-func (w *wakeups) address(name string) (channel, payload string) {
-	if w == nil {
-		return "", ""
+// channelOf is where to wake a claim; nil unless it waits.
+func (w *wakeups) channelOf(id string) []byte {
+	if !w.Waits() || w.ChannelOf(waiterOf(id)) == "" {
+		return nil
 	}
-	return w.channel, digest(name)
+	return w.channel
 }
 
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:8])
-}
-
-func (w *wakeups) wait(ctx context.Context, name string) (abstractions.Wakeups, error) {
-	_, payload := w.address(name)
-	return w.Wait(ctx, payload)
-}
-
-func (w *wakeups) close() {
-	if w != nil {
-		w.Close()
+// served notes that a claim has got its name.
+func (w *wakeups) served(id string) {
+	if w.Waits() {
+		w.Served(waiterOf(id))
 	}
+}
+
+func (w *wakeups) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return w.Register(ctx, req.Name, waiterOf(req.ID))
+}
+
+// message takes "waiter delay": ask after so many milliseconds. It returns the waiter if that is now.
+func (w *wakeups) message(text string) (now string) {
+	id, delay, _ := strings.Cut(text, " ")
+	after, err := strconv.Atoi(delay)
+	if err != nil || !w.Due(id, time.Duration(after)*time.Millisecond, nil) {
+		return ""
+	}
+	return id
 }
 
 func (w *wakeups) listen(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) (providerkit.Connection, error) {
@@ -60,22 +103,28 @@ func (w *wakeups) listen(ctx context.Context, connect func(context.Context) (*pg
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.channel}.Sanitize()); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.Channel}.Sanitize()); err != nil {
 		hangUp(conn)
 		return nil, err
 	}
-	return listener{conn}, nil
+	return listener{conn, w}, nil
 }
 
 // listener is a connection that listens for all the waiters of a provider.
-type listener struct{ conn *pgx.Conn }
+type listener struct {
+	conn *pgx.Conn
+	to   *wakeups
+}
 
-func (l listener) Receive(ctx context.Context) (string, error) {
-	notification, err := l.conn.WaitForNotification(ctx)
-	if err != nil {
-		return "", err
+func (l listener) Receive(ctx context.Context) (id string, err error) {
+	for id == "" {
+		notification, err := l.conn.WaitForNotification(ctx)
+		if err != nil {
+			return "", err
+		}
+		id = l.to.message(notification.Payload)
 	}
-	return notification.Payload, nil
+	return id, nil
 }
 
 func (l listener) Ping(ctx context.Context) error { return l.conn.Ping(ctx) }
@@ -87,3 +136,45 @@ func hangUp(conn *pgx.Conn) {
 	defer cancel()
 	conn.Close(ctx)
 }
+
+// Bounds of the pause between two questions of a poller. The longest is well within a reservation.
+const (
+	turnsLeast = 5 * time.Millisecond
+	turnsMost  = 80 * time.Millisecond
+)
+
+// poller stands in for a listener where there is none: it asks, for all the waiters of a provider at once, whose turn it is.
+type poller struct {
+	*wakeups
+	in    turns
+	found []string // and not yet told
+	pause time.Duration
+}
+
+func (p *poller) Receive(ctx context.Context) (id string, err error) {
+	for len(p.found) == 0 {
+		p.pause = min(max(turnsLeast, p.pause*3/2), turnsMost)
+		if !wait(ctx, p.pause) {
+			return "", ctx.Err()
+		}
+		if err := p.Ping(ctx); err != nil {
+			return "", err
+		}
+	}
+	id, p.found, p.pause = p.found[0], p.found[1:], 0
+	return id, nil
+}
+
+func (p *poller) Ping(ctx context.Context) (err error) {
+	ids, names := p.Waiting()
+	all := make([]turn, len(ids))
+	for i := range ids {
+		all[i] = turn{names[i], ids[i]}
+	}
+	if len(all) > 0 {
+		p.found, err = p.in.turns(ctx, all)
+	}
+	return err
+}
+
+func (*poller) Close() {}

@@ -70,6 +70,9 @@ func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions
 	return hints, nil
 }
 
+// Waits says whether any claim is registered.
+func (q *Queue[K]) Waits() bool { return q.some.Load() }
+
 // ChannelOf returns the channel on which to wake a claim, if it is registered and this process listens.
 func (q *Queue[K]) ChannelOf(id string) string {
 	if !q.some.Load() || !q.Hints.Listening() {

@@ -1,4 +1,4 @@
--- The row of $1, if there is one, and the clock.
-SELECT {{micros:c.now}}, {{row:l}}
+-- The row of $1, if there is one, the clock, and whether the name is reserved for another than $2.
+SELECT {{micros:c.now}}, {{row:l}}, {{kept:$2::bytea}}
 FROM (SELECT {{now}} AS now OFFSET 0) AS c
 LEFT JOIN {{lease}} AS l ON l.name = $1::text

@@ -12,9 +12,10 @@ CREATE TABLE {{lease}} (
 	broken_by    text NOT NULL,
 	break_reason text NOT NULL,
 	version      bigint NOT NULL,
-	ended        bytea NOT NULL
+	ended        bytea NOT NULL,
+	waiters      bytea NOT NULL
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE {{lease}} IS 'Leases, one row per name, kept after release: see github.com/distributedleasing/leasing/providers/sql. Held while id is not empty and expires_at is in the future or NULL.';
+COMMENT ON TABLE {{lease}} IS 'Leases, one row per name, kept after release: see github.com/distributedleasing/leasing/providers/sql. Held while id is not empty and expires_at is in the future or NULL; reserved for the first of waiters while id is empty and expires_at is in the future.';
 CREATE TABLE {{history}} (
 	seq    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	name   text COLLATE "C" NOT NULL,

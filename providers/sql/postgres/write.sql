@@ -16,25 +16,26 @@ WITH locked AS MATERIALIZED (
 		ttl_us = $6::bigint,
 		metadata = $7::text::jsonb,
 		acquired_at = CASE WHEN $3::boolean THEN old.now WHEN $4::text <> '' THEN old.acquired_at END,
-		expires_at = CASE WHEN $8::boolean THEN old.now + {{span:$9::bigint}} ELSE old.expires_at END,
+		expires_at = CASE WHEN NOT $8::boolean THEN old.expires_at WHEN $4::text <> '' THEN old.now + {{span:$9::bigint}} ELSE {{reserved:old}} END,
 		breaking = $10::boolean,
 		broken_by = $11::text,
 		break_reason = $12::text,
 		ended = $13::bytea,
+		waiters = CASE WHEN $3::boolean THEN {{served:$21::bytea}} ELSE l.waiters END,
 		version = greatest(old.version + 1, {{micros:old.now}})
 	FROM old WHERE l.name = old.name
-	RETURNING old.now, l.token, l.acquired_at, l.expires_at
+	RETURNING old.now, l.token, l.acquired_at, l.expires_at, CASE WHEN $20::boolean THEN {{notified}} END AS notified
 ), fresh AS MATERIALIZED (
 	SELECT {{now}} AS now WHERE $2::bigint = 0
 ), inserted AS (
-	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, ended, version)
+	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, ended, version, waiters)
 	SELECT $1::text, CASE WHEN $3::boolean THEN {{micros:now}} ELSE 0 END, $4::text, $5::text, $6::bigint, $7::text::jsonb,
 		CASE WHEN $3::boolean THEN now END,
 		CASE WHEN $8::boolean THEN now + {{span:$9::bigint}} END,
-		$10::boolean, $11::text, $12::text, $13::bytea, {{micros:now}}
+		$10::boolean, $11::text, $12::text, $13::bytea, {{micros:now}}, ''
 	FROM fresh
 	ON CONFLICT (name) DO NOTHING
-	RETURNING l.token, l.acquired_at, l.expires_at
+	RETURNING l.token, l.acquired_at, l.expires_at, 0::bigint AS notified
 ), written AS (
 	SELECT * FROM updated
 	UNION ALL
@@ -48,7 +49,5 @@ WITH locked AS MATERIALIZED (
 		SELECT 2, $1::text, w.now, $15::text, $16::text, $17::text, w.token, $18::text, $19::text
 		FROM written AS w WHERE $15::text <> ''
 	) AS e ORDER BY n
-), woken AS MATERIALIZED (
-	SELECT pg_catalog.pg_notify($20::text, $21::text) FROM written WHERE $20::text <> ''
 )
-SELECT {{micros:now}}, token, {{micros:acquired_at}}, {{micros:expires_at}}, (SELECT pg_catalog.count(*) FROM woken) FROM written
+SELECT {{micros:now}}, token, {{micros:acquired_at}}, {{micros:expires_at}}, coalesce(notified, 0) FROM written
