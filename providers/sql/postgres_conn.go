@@ -1,10 +1,12 @@
 package sqllease
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +23,7 @@ type pgDatabase struct {
 	size    int                                      // the most connections at a time; 0 if there is no bound
 	listen  func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
 	close   func()                                   // closes what is our own
+	strict  *atomic.Bool                             // transactions are stricter than READ COMMITTED unless they say so
 }
 
 // query runs one statement, and hands over each of its rows. It asks pgx itself where it
@@ -35,18 +38,49 @@ func (d *pgDatabase) query(ctx context.Context, statement string, args []any, ea
 	}
 	defer conn.Close()
 	return conn.Raw(func(driverConn any) error {
-		rows, err := driverConn.(*stdlib.Conn).Conn().Query(ctx, statement, args...)
-		if err != nil {
+		conn := driverConn.(*stdlib.Conn).Conn()
+		if d.strict.Load() {
+			return readCommitted(ctx, conn, statement, args, each)
+		}
+		rows, err := conn.Query(ctx, statement, args...)
+		return scanAll(rows, err, each)
+	})
+}
+
+func scanAll(rows pgx.Rows, err error, each func(scan) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
 			return err
 		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := each(rows.Scan); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	})
+	}
+	return rows.Err()
+}
+
+// readCommitted runs a statement in a transaction that says its level. It is sent as a whole: no row stays locked while the
+// server waits for a client.
+func readCommitted(ctx context.Context, conn *pgx.Conn, statement string, args []any, each func(scan) error) error {
+	var all pgx.Batch
+	all.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	all.Queue(statement, args...)
+	all.Queue("COMMIT")
+	results := conn.SendBatch(ctx, &all)
+	_, err := results.Exec()
+	if err == nil {
+		rows, failed := results.Query()
+		err = scanAll(rows, failed, each)
+	}
+	if err == nil {
+		_, err = results.Exec()
+	}
+	err = cmp.Or(err, results.Close())
+	if err != nil && !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
+		_, _ = conn.Exec(ctx, "ROLLBACK")
+	}
+	return err
 }
 
 // connectTimeout bounds attempts to connect, also to have a query cancelled, unless
@@ -67,7 +101,7 @@ func openPgx(dsn string) (pgDatabase, error) {
 	db.SetConnMaxLifetime(config.MaxConnLifetime)
 	db.SetConnMaxIdleTime(config.MaxConnIdleTime)
 	listen := func(ctx context.Context) (*pgx.Conn, error) { return connectToListen(ctx, config.ConnConfig.Copy()) }
-	return pgDatabase{querier: db, db: db, native: true, size: size, listen: listen, close: func() { _ = db.Close() }}, nil
+	return pgDatabase{querier: db, db: db, native: true, size: size, listen: listen, close: func() { _ = db.Close() }, strict: new(atomic.Bool)}, nil
 }
 
 // pgxConfig understands the parameters of a pgxpool, too.
@@ -117,13 +151,13 @@ func fromPool(pool *pgxpool.Pool) pgDatabase {
 		}
 		return conn, err
 	}
-	return pgDatabase{querier: db, db: db, native: true, size: int(pool.Config().MaxConns), listen: listen, close: func() { _ = db.Close() }}
+	return pgDatabase{querier: db, db: db, native: true, size: int(pool.Config().MaxConns), listen: listen, close: func() { _ = db.Close() }, strict: new(atomic.Bool)}
 }
 
 // fromDB uses the user's database. Listeners connect as its latest connection did,
 // if that is pgx's.
 func fromDB(db *sql.DB) pgDatabase {
-	d := pgDatabase{querier: db, db: db, size: db.Stats().MaxOpenConnections, close: func() {}}
+	d := pgDatabase{querier: db, db: db, size: db.Stats().MaxOpenConnections, close: func() {}, strict: new(atomic.Bool)}
 	if _, ok := db.Driver().(*stdlib.Driver); !ok {
 		return d
 	}

@@ -13,10 +13,19 @@ import (
 
 // version is asked of the catalogue before the table: an error would be the same
 // for a table that is missing and one that this role may not see. Everybody can read
-// the catalogue, also without rights on the schema.
-func (p *postgres) version(ctx context.Context) (int, error) { return p.tables.installed(ctx, p.db) }
+// the catalogue, also without rights on the schema. It also asks how transactions begin.
+func (p *postgres) version(ctx context.Context) (int, error) {
+	var strict bool
+	err := query(ctx, p.db, isStrict, nil, func(scan scan) error { return scan(&strict) })
+	if err != nil {
+		return 0, err
+	}
+	p.db.strict.Store(strict)
+	return p.tables.installed(ctx, p.db)
+}
 
 const (
+	isStrict    = "SELECT pg_catalog.current_setting('default_transaction_isolation') <> 'read committed'"
 	tableExists = `SELECT EXISTS (
 	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 	WHERE c.relname = $1::text AND n.nspname = $2::text)`
