@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -30,12 +31,38 @@ func TestConformanceWithoutHistory(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) { providertest.Run(t, harness("postgres", silentPostgres)) })
 }
 
+// Roles and databases may have a stricter isolation level than the statements need.
+func TestConformanceWhereTransactionsAreSerializable(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		providertest.Run(t, harness("postgres", silentPostgres, "default_transaction_isolation", "serializable"))
+	})
+}
+
+// Through a pooler each transaction may be on another connection.
+func TestConformanceThroughPgBouncer(t *testing.T) {
+	pooler := os.Getenv("LEASING_TEST_PGBOUNCER")
+	if pooler == "" {
+		t.Skip("LEASING_TEST_PGBOUNCER names no pooler in transaction mode")
+	}
+	t.Run("postgres", func(t *testing.T) {
+		databases := func(t testing.TB) func(...string) *Provider {
+			base := withParameters(pooler, "schema", newSchema(t), "no_wakeups", "true", "default_query_exec_mode", "exec")
+			return func(parameters ...string) *Provider { return openTest(t, base, parameters) }
+		}
+		providertest.Run(t, harnessOn(databases, silentPostgres))
+	})
+}
+
 // harness gives each provider tables of its own.
 func harness(dialect string, unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
+	return harnessOn(databases[dialect], unreachable, parameters...)
+}
+
+func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable func(testing.TB) abstractions.Provider, parameters ...string) providertest.Harness {
 	var tables sync.Map // how to open another client, by provider
 	return providertest.Harness{
 		New: func(t testing.TB) abstractions.Provider {
-			open := databases[dialect](t)
+			open := database(t)
 			p := open(parameters...)
 			tables.Store(p, open)
 			return p

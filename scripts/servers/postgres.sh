@@ -1,4 +1,5 @@
-# PostgreSQL for the tests: a throw-away server on a loopback port of its own.
+# PostgreSQL for the tests: a throw-away server on a loopback port of its own, and PgBouncer
+# before it, in transaction mode: LEASING_TEST_PGBOUNCER.
 # Sourced by scripts/with-servers; see there for what a file like this defines.
 # shellcheck shell=bash disable=SC2034,SC2154
 
@@ -8,6 +9,7 @@ postgres_example='postgres://postgres:secret@127.0.0.1:5432/postgres (a superuse
 # postgres_bin prints the folder of the server's programs, newest version first.
 postgres_bin() {
 	local initdb
+	PATH=$PATH:/usr/sbin have pgbouncer || return 1
 	for initdb in "$(command -v initdb || true)" $(printf '%s\n' /usr/lib/postgresql/*/bin/initdb | sort -rV); do
 		if [ -x "$initdb" ] && [ -x "${initdb%/*}/postgres" ]; then
 			printf '%s\n' "${initdb%/*}"
@@ -24,7 +26,7 @@ postgres_install() (
 	trap 'rm -f "$conf"' EXIT
 	mkdir -p "${conf%/*}"
 	printf 'create_main_cluster = false\n' >"$conf"
-	apt_install postgresql
+	apt_install postgresql pgbouncer
 )
 
 # postgres_user prints whom the server runs as: it refuses to run as root.
@@ -50,7 +52,8 @@ postgres_start() {
 		if postgres_listen "$bin" "$user" "$folder" "$port"; then
 			export LEASING_TEST_POSTGRES="postgres://postgres:$password@127.0.0.1:$port/postgres?sslmode=disable"
 			say "PostgreSQL $("$bin/postgres" --version | awk '{ print $3 }') listens on 127.0.0.1:$port"
-			return 0
+			pgbouncer_start "$user" "$folder" "$port" "$password"
+			return
 		fi
 		grep -q 'in use' "$folder/log" || break
 	done
@@ -86,3 +89,32 @@ postgres_listen() {
 }
 
 postgres_ready() { [ "$(sed -n 8p "$1" 2>/dev/null | tr -d ' ')" = ready ]; }
+
+# pgbouncer_start starts the pooler. Whoever may connect to it is the superuser, as with the
+# URL of the server.
+pgbouncer_start() {
+	local user=$1 folder=$2 server=$3 password=$4 port
+	for port in $(free_ports 56432); do
+		cat >"$folder/pgbouncer.ini" <<-EOF
+			[databases]
+			postgres = host=127.0.0.1 port=$server dbname=postgres user=postgres password=$password
+			[pgbouncer]
+			listen_addr = 127.0.0.1
+			listen_port = $port
+			unix_socket_dir =
+			auth_type = any
+			pool_mode = transaction
+			default_pool_size = 40
+			max_client_conn = 1000
+		EOF
+		start_server "$folder/pgbouncer.log" 'INT TERM' exec_as "$user" env "PATH=$PATH:/usr/sbin" pgbouncer "$folder/pgbouncer.ini"
+		if wait_until 20 "$server_pid" pgbouncer_ready "$port"; then
+			export LEASING_TEST_PGBOUNCER="postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable"
+			return 0
+		fi
+	done
+	cat "$folder/pgbouncer.log" >&2
+	return 1
+}
+
+pgbouncer_ready() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
