@@ -127,7 +127,7 @@ var fragments = map[string]string{
 	{{micros:?.acquired_at}}, {{micros:?.expires_at}}, coalesce(?.breaking, false), coalesce(?.broken_by, ''), coalesce(?.break_reason, ''), ?.ended`,
 	// Whether anybody may take a row at a time: its lease has run out, or its reservation, if it has
 	// one, unless the clock was set back since.
-	"free": "(NOT l.breaking AND coalesce(l.expires_at <= ?, l.id = '') OR l.id = '' AND l.expires_at > ? + interval '1 minute')",
+	"free": "(NOT l.breaking AND coalesce(l.expires_at <= ?, l.id = '') OR l.id = '' AND (l.waiters = '' OR l.expires_at > ? + interval '1 minute'))",
 	// Whether a free name is for one waiter to take, or kept for another.
 	"turn": "(l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) = ?)",
 	"kept": "coalesce(l.id = '' AND NOT ({{free:c.now}} OR {{turn:?}}), false)",

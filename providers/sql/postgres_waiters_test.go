@@ -110,6 +110,7 @@ func TestAPostgresWaiterLeaves(t *testing.T) {
 	require.NoError(t, p.Release(ctx, releaseOf(claim)))
 	hinted(t, hints["a"])
 	execute(ctx, t, p.driver.backend, "UPDATE {lease} SET expires_at = clock_timestamp() + interval '50 s'")
+	hinted(t, hints["c"]) // in case that the first hangs
 	left("a", "c", "d")
 	hinted(t, hints["c"])
 	take(ctx, t, p, "n", "c")

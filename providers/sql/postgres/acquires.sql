@@ -17,8 +17,8 @@ WITH {{request:id text, hash text, owner text, ttl_us bigint, metadata text}}, l
 	FROM locked AS old, c WHERE l.name = old.name
 	RETURNING l.name, l.token, l.id, l.owner
 ), inserted AS (
-	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, version, ended, waiters)
-	SELECT r.name, c.us, r.id, r.owner, r.ttl_us, r.metadata::jsonb, c.now, c.now + {{span:r.ttl_us}}, false, '', '', c.us, '', ''
+	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, version, ended)
+	SELECT r.name, c.us, r.id, r.owner, r.ttl_us, r.metadata::jsonb, c.now, c.now + {{span:r.ttl_us}}, false, '', '', c.us, ''
 	FROM request AS r, c WHERE NOT EXISTS (SELECT FROM {{lease}} AS l WHERE l.name = r.name)
 	ON CONFLICT (name) DO NOTHING
 	RETURNING l.name, l.token, l.id, l.owner

@@ -13,7 +13,7 @@ CREATE TABLE {{lease}} (
 	break_reason text NOT NULL,
 	version      bigint NOT NULL,
 	ended        bytea NOT NULL,
-	waiters      bytea NOT NULL
+	waiters      bytea NOT NULL DEFAULT ''
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE {{lease}} IS 'Leases, one row per name, kept after release: see github.com/distributedleasing/leasing/providers/sql. Held while id is not empty and expires_at is in the future or NULL; reserved for the first of waiters while id is empty and expires_at is in the future.';
 CREATE TABLE {{history}} (

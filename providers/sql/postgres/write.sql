@@ -28,11 +28,11 @@ WITH locked AS MATERIALIZED (
 ), fresh AS MATERIALIZED (
 	SELECT {{now}} AS now WHERE $2::bigint = 0
 ), inserted AS (
-	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, ended, version, waiters)
+	INSERT INTO {{lease}} AS l (name, token, id, owner, ttl_us, metadata, acquired_at, expires_at, breaking, broken_by, break_reason, ended, version)
 	SELECT $1::text, CASE WHEN $3::boolean THEN {{micros:now}} ELSE 0 END, $4::text, $5::text, $6::bigint, $7::text::jsonb,
 		CASE WHEN $3::boolean THEN now END,
 		CASE WHEN $8::boolean THEN now + {{span:$9::bigint}} END,
-		$10::boolean, $11::text, $12::text, $13::bytea, {{micros:now}}, ''
+		$10::boolean, $11::text, $12::text, $13::bytea, {{micros:now}}
 	FROM fresh
 	ON CONFLICT (name) DO NOTHING
 	RETURNING l.token, l.acquired_at, l.expires_at, 0::bigint AS notified
