@@ -6,10 +6,11 @@
 postgres_variable=LEASING_TEST_POSTGRES
 postgres_example='postgres://postgres:secret@127.0.0.1:5432/postgres (a superuser; the tests create schemas and roles)'
 
-# postgres_bin prints the folder of the server's programs, newest version first.
+# postgres_bin prints the folder of the server's programs, newest version first. Where PgBouncer can be
+# installed it must be there, too.
 postgres_bin() {
 	local initdb
-	PATH=$PATH:/usr/sbin have pgbouncer || return 1
+	have_pgbouncer || ! can_install || return 1
 	for initdb in "$(command -v initdb || true)" $(printf '%s\n' /usr/lib/postgresql/*/bin/initdb | sort -rV); do
 		if [ -x "$initdb" ] && [ -x "${initdb%/*}/postgres" ]; then
 			printf '%s\n' "${initdb%/*}"
@@ -90,10 +91,13 @@ postgres_listen() {
 
 postgres_ready() { [ "$(sed -n 8p "$1" 2>/dev/null | tr -d ' ')" = ready ]; }
 
-# pgbouncer_start starts the pooler. Whoever may connect to it is the superuser, as with the
+have_pgbouncer() { PATH=$PATH:/usr/sbin have pgbouncer; }
+
+# pgbouncer_start starts the pooler, if there is one. Whoever may connect to it is the superuser, as with the
 # URL of the server.
 pgbouncer_start() {
 	local user=$1 folder=$2 server=$3 password=$4 port
+	have_pgbouncer || return 0
 	for port in $(free_ports 56432); do
 		cat >"$folder/pgbouncer.ini" <<-EOF
 			[databases]
