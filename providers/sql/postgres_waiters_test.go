@@ -133,6 +133,10 @@ func TestBreakingWakesThePostgresQueue(t *testing.T) {
 	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n", Immediate: true})
 	require.NoError(t, err)
 	hinted(t, first)
+	var reserved bool
+	statement := inTables(p.driver.tables.schema+"."+p.driver.tables.table, "SELECT expires_at IS NOT NULL FROM {lease}")
+	require.NoError(t, query(ctx, p.driver.backend.(*postgres).db, statement, nil, func(scan scan) error { return scan(&reserved) }))
+	require.True(t, reserved)
 	take(ctx, t, p, "n", "a")
 	require.Empty(t, waitersOf(ctx, t, p, "n"))
 }
