@@ -211,7 +211,7 @@ func TestForeignKeysAreRefusedAndUntouched(t *testing.T) {
 		require.Equal(t, []string{"theirs"}, b.admin.LRange(t.Context(), key, 0, -1).Val())
 	})
 	// The last is how a lease was once stored, of an ID that begins with a 1.
-	for _, text := range []string{"theirs", "", "1", "1763", "2" + redistest.Free(7).String()[1:], "1-" + theirLease, theirLease} {
+	for _, text := range []string{"theirs", "", "2", "2763", "1" + redistest.Free(7).String()[1:], "2-" + theirLease, theirLease} {
 		t.Run("text "+text, func(t *testing.T) {
 			b := newBed(t, redistest.Options{})
 			key := b.keys("n").Name

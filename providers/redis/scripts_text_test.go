@@ -1,6 +1,7 @@
 package redislease
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestTrap_T54_AServerWithoutATimeGrantsNothing(t *testing.T) {
 	const time1970 = "{'1000', '5'}"
 	text := strings.Replace(script.Acquire.Text, "redis.pcall('TIME')", time1970, 1)
 	require.Contains(t, text, time1970)
-	err := b.admin.Eval(t.Context(), text, []string{k.Name, k.Queue}, "0", "", "a", "60000", "120000", "me\n", "").Err()
+	err := b.admin.Eval(t.Context(), text, []string{k.Name, k.Queue}, "0", "", "60000", "120000", script.Digest("a"), "a", "\nme\n", "").Err()
 	require.ErrorIs(t, failure.Of(err), abstractions.ErrThrottled)
 	require.False(t, b.exists(k.Name))
 }
@@ -85,5 +86,107 @@ func TestATokenThatNobodyHasIsLost(t *testing.T) {
 	for _, token := range []int64{-1, 0, 1, g.Token - 1} {
 		g.Token = token
 		redistest.Lost(t, b.renew(g, time.Minute), abstractions.LostTaken)
+	}
+}
+
+// The commonest cases have code of their own, which writes what the rest of the script would.
+func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, redistest.Options{})
+	now := time.UnixMicro(b.clock())
+	k := script.Naming{Prefix: "leasing", Retention: time.Hour}.Keys("n")
+	claim := script.Claim{ID: "01JDAX3K1Z4GQ8W9T6V2M5N7PB", TTL: time.Minute, Content: script.Content{Owner: "me", Metadata: `{"k":"v"}`}}
+	renewal := func(id string, token int64, ttl time.Duration) script.Operation {
+		return k.Renew(&abstractions.RenewRequest{ID: id, Token: token, TTL: ttl})
+	}
+	const token = 1795347159570123
+	operations := map[string]script.Operation{
+		"acquire": k.Acquire(claim), "release": k.Release(claim.ID), "renew": renewal(claim.ID, token, time.Minute),
+		"renew for longer": renewal(claim.ID, token, time.Hour), "renew with another token": renewal(claim.ID, token+1, time.Minute),
+		"release of its beginning": k.Release(claim.ID[:10]), "release of nothing": k.Release(""), "release of another": k.Release("b"),
+	}
+	quickly := map[string]bool{}
+	for _, name := range []string{"free", "new", "held", "lapsed", "broken", "reserved", "another's", "the future's", "theirs"} {
+		for ended := range 10 {
+			for _, flag := range []string{"-", "w"} {
+				s := redistest.Stored{Flag: flag, State: "H", Till: now.UnixMilli() + 60_000, Token: token, ID: claim.ID, Details: "60000", Content: "\nme\n"}
+				switch name {
+				case "free", "new":
+					s = redistest.Stored{Flag: flag, State: "F", Token: token}
+				case "lapsed":
+					s.Till = now.UnixMilli()
+				case "broken":
+					s.State, s.Content = "B", "\nme\n\nsomebody\nwhy"
+				case "reserved":
+					s = redistest.Reserved(token, now.Add(time.Second), "b")
+				case "another's":
+					s.ID = "b"
+				case "the future's":
+					s.Token = now.UnixMicro() + 1
+				}
+				for i := range ended {
+					s.Ended += fmt.Sprint("ended", i, []string{"", "!"}[i%2], " ")
+				}
+				text := s.String()
+				switch name {
+				case "new":
+					text = ""
+				case "theirs":
+					text = "1" + text[1:]
+				}
+				for what, op := range operations {
+					rest := b.eval(op, now, text, "if not text.err and", "if false and")
+					require.Equal(t, rest, b.eval(op, now, text, "", ""), "%s of what is %s", what, name)
+					if b.eval(op, now, text, "reply or complete(k, a)", "reply or {}")[0] != "[[]]" {
+						quickly[what+" "+name+" "+flag] = true
+					}
+				}
+			}
+		}
+	}
+	require.Equal(t, map[string]bool{
+		"acquire free -": true, "acquire free w": true, "acquire new -": true, "acquire new w": true,
+		"release held -": true, "release lapsed -": true,
+		"release of another another's -": true, "renew held -": true, "renew held w": true,
+	}, quickly)
+}
+
+// eval is the reply to an operation on a text at some time, and what is stored then, for how many minutes. Its script has
+// new where it had old.
+func (b *bed) eval(op script.Operation, now time.Time, text, old, new string) [3]string {
+	b.t.Helper()
+	p := op.Script
+	code := strings.Replace(p.Text, "redis.pcall('TIME')", fmt.Sprintf("{'%d', '%d'}", now.Unix(), now.Nanosecond()/1000), 1)
+	require.NotEqual(b.t, p.Text, code)
+	require.Contains(b.t, code, old)
+	code = strings.Replace(code, old, new, 1)
+	b.admin.Del(b.t.Context(), op.Keys[0])
+	if text != "" {
+		b.set(op.Keys[0], text, time.Hour)
+	}
+	args := []any{"0", "", op.Span.TTL, op.Span.Keep}
+	for _, arg := range op.Args[:p.Args] {
+		args = append(args, arg)
+	}
+	reply, err := b.admin.Eval(b.t.Context(), code, op.Keys[:p.Keys], args...).Result()
+	require.NoError(b.t, err)
+	return [3]string{fmt.Sprint(reply), b.admin.Get(b.t.Context(), op.Keys[0]).Val(), b.left(op.Keys[0]).Round(time.Minute).String()}
+}
+
+func TestEachRenewalOfABatchHasItsOwnTTL(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, redistest.Options{})
+	ttls := []time.Duration{time.Minute, time.Hour, abstractions.Infinite, 90 * time.Second}
+	reqs := make([]abstractions.RenewRequest, 100)
+	for i := range reqs {
+		g := b.Take(fmt.Sprint("n", i), "a", 30*time.Second)
+		reqs[i] = abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: ttls[i%len(ttls)]}
+	}
+	results, err := b.RenewBatch(b.t.Context(), reqs)
+	require.NoError(t, err)
+	for i, r := range results {
+		require.NoError(t, r.Err)
+		require.Equal(t, reqs[i].Name, r.Grant.Name)
+		require.InDelta(t, reqs[i].TTL, b.stored(reqs[i].Name).Left(), float64(30*time.Second))
 	}
 }

@@ -95,7 +95,7 @@ func idsIn(cmd redis.Cmder) (ids []string) {
 	}
 	p := programOf(words[1])
 	n, _ := strconv.Atoi(words[2])
-	for i := 3 + n + 2; i < len(words); i += p.Args {
+	for i := 3 + n + 4; i < len(words); i += p.Args {
 		ids = append(ids, words[i])
 	}
 	return ids
@@ -127,7 +127,9 @@ func puppetNode(t *testing.T, p *puppet) *Node {
 }
 
 func numbered(n int) script.Operation {
-	return script.Naming{Prefix: "leasing"}.Keys(fmt.Sprintf("name/%d", n)).Release(strconv.Itoa(n))
+	op := script.Naming{Prefix: "leasing"}.Keys(fmt.Sprintf("name/%d", n)).Release("id")
+	op.Args[0] = strconv.Itoa(n)
+	return op
 }
 
 func within(t *testing.T, d time.Duration) context.Context {

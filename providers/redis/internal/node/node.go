@@ -5,10 +5,12 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -115,7 +117,7 @@ func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, e
 }
 
 // send runs operations and fills in their replies. A call has operations of one
-// script, and on a Cluster, where its keys must be of one slot, only one. Several
+// script and one span, and on a Cluster, where its keys must be of one slot, only one. Several
 // calls go in a pipeline. Those whose script the server does not know were not run, and
 // are sent again with its text.
 func (d *Node) send(ctx context.Context, ops []*script.Operation) {
@@ -183,15 +185,17 @@ func (d *Node) exec(ctx context.Context, c caller, verb any, calls [][]*script.O
 }
 
 // calls divides operations among calls: releases before the acquires that may
-// wait for them, otherwise in order.
+// wait for them, otherwise by their spans.
 func (d *Node) calls(ops []*script.Operation) [][]*script.Operation {
 	if len(ops) == 1 {
 		return [][]*script.Operation{ops}
 	}
-	slices.SortStableFunc(ops, func(a, b *script.Operation) int { return a.Script.Rank - b.Script.Rank })
+	slices.SortStableFunc(ops, func(a, b *script.Operation) int {
+		return cmp.Or(a.Script.Rank-b.Script.Rank, strings.Compare(a.Span.TTL, b.Span.TTL))
+	})
 	var calls [][]*script.Operation
 	for first, i := 0, 1; i <= len(ops); i++ {
-		if i == len(ops) || d.cluster != nil || ops[i].Script != ops[first].Script {
+		if i == len(ops) || d.cluster != nil || ops[i].Script != ops[first].Script || ops[i].Span != ops[first].Span {
 			calls = append(calls, ops[first:i])
 			first = i
 		}
@@ -244,7 +248,7 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 			mute = &text
 		}
 	}
-	list := make([]any, 0, 3+keys+len(d.header)+args)
+	list := make([]any, 0, 3+keys+4+args)
 	list = append(list, verb, source, keys)
 	if d.member != nil {
 		list = append(list, &d.member.marker)
@@ -257,7 +261,7 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 	if d.cluster != nil {
 		list[3] = ops[0].Keys[0]
 	}
-	list = append(list, &d.header[0], mute)
+	list = append(list, &d.header[0], mute, &ops[0].Span.TTL, &ops[0].Span.Keep)
 	for _, op := range ops {
 		for j := range op.Args[:p.Args] {
 			list = append(list, &op.Args[j])

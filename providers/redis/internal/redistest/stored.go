@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // as the scripts have it
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,7 +22,7 @@ type Stored struct {
 	Token       int64
 	ID          string
 	Details     string
-	Ended       string // words
+	Ended       string // words: digests, with "!" of what was broken; String takes IDs too
 	Content     string // the lines after that
 }
 
@@ -36,11 +37,11 @@ func Look(t testing.TB, c redis.Cmdable, key string) (s Stored) {
 		return s
 	}
 	lines := strings.SplitN(text, "\n", 4)
-	if err != nil || len(lines) < 3 || len(lines[0]) < 34 || text[0] != '1' {
+	if err != nil || len(lines) < 3 || len(lines[0]) < 34 || text[0] != '2' {
 		t.Fatalf("%s has %q, %v", key, text, err)
 	}
 	head := lines[0]
-	s = Stored{Flag: head[1:2], State: head[16:17], ID: head[34:], Details: lines[1], Ended: strings.TrimSpace(lines[2]), Content: strings.Join(lines[3:], "")}
+	s = Stored{Flag: head[1:2], State: head[16:17], ID: head[34:], Details: lines[1], Ended: ended(lines[2]), Content: strings.Join(lines[3:], "")}
 	var bad error
 	s.Till, err = strconv.ParseInt(head[2:15], 10, 64)
 	s.Token, bad = strconv.ParseInt(head[17:33], 10, 64)
@@ -92,15 +93,41 @@ func Voted(token int64, id string, promise, made, before int64) Stored {
 }
 
 func (s Stored) String() string {
-	ended := " "
+	text := fmt.Sprintf("2%s%013d %s%016d %s\n%s\n", s.Flag, s.Till, s.State, s.Token, s.ID, s.Details)
 	for word := range strings.FieldsSeq(s.Ended) {
-		ended += word + " "
+		id, broken := strings.CutSuffix(word, "!")
+		if len(id) != digits {
+			id = Digest(id)
+		}
+		if broken {
+			text += "!" + id
+		} else {
+			text += " " + id
+		}
 	}
-	text := fmt.Sprintf("1%s%013d %s%016d %s\n%s\n%s", s.Flag, s.Till, s.State, s.Token, s.ID, s.Details, ended)
 	if s.Details != "" {
 		text += "\n" + s.Content
 	}
 	return text
+}
+
+// digits are those of a digest.
+const digits = 14
+
+// Digest is how a name has an ID that ended.
+func Digest(id string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(id)))[:digits] } //nolint:gosec // as the scripts have it
+
+// ended are the words of a line of digests.
+func ended(line string) string {
+	var words []string
+	for ; len(line) > digits; line = line[digits+1:] {
+		word := line[1 : digits+1]
+		if line[0] == '!' {
+			word += "!"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
 }
 
 // Held says whether somebody holds the name.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
+	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
 // contend goes on where somebody's votes will be gone in a moment, and otherwise gives way.
@@ -63,7 +64,8 @@ func (a *attempt) relay() (found bool) {
 			continue
 		}
 		id := v.held.Holder.ID
-		if a.count(func(o *vote) bool { return (o.ours() || o.stance == noVote) && o.freed == id }) > 0 {
+		digest := script.Digest(id)
+		if a.count(func(o *vote) bool { return (o.ours() || o.stance == noVote) && o.freed == digest }) > 0 {
 			v.stance, found = noAnswer, true
 			a.setTime()
 			a.put(i, a.keys.Release(id))

@@ -32,7 +32,7 @@ type vote struct {
 	token  int64  // forUs: as the node has it
 	made   int64  // the attempt that got the node; 0 if the lease was renewed there
 	before int64  // the node's latest token before that
-	freed  string // the ID that was released here last, of a node that was free or is in quarantine
+	freed  string // the digest of the ID that was released here last, of a node that was free or is in quarantine
 
 	held   *abstractions.HeldError // forOther and forWaiter
 	err    error                   // noVote

@@ -1,8 +1,11 @@
 package script
 
 import (
+	"crypto/sha1" //nolint:gosec // see Digest
+	"encoding/hex"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -46,13 +49,33 @@ func (n Naming) Keys(name string) Keys {
 // KeysAt are those of the name whose text has this key.
 func KeysAt(key string) Keys { return Keys{Name: key, Queue: key + queueSuffix} }
 
-// keep is how long a name must be kept whose lease has that TTL, in milliseconds; "0" is
-// for ever.
-func (k Keys) keep(ttl time.Duration) string {
-	if k.retention == 0 || ttl == abstractions.Infinite {
-		return "0"
+// span is that of a lease with a TTL.
+func (k Keys) span(ttl time.Duration) Span {
+	if s := lastSpan.Load(); s != nil && s.ttl == ttl && s.retention == k.retention {
+		return s.Span
 	}
-	return Milliseconds(ttl + k.retention)
+	s := &spanOf{ttl, k.retention, Span{Milliseconds(ttl), "0"}}
+	if k.retention != 0 && ttl != abstractions.Infinite {
+		s.Keep = Milliseconds(ttl + k.retention)
+	}
+	lastSpan.Store(s)
+	return s.Span
+}
+
+type spanOf struct {
+	ttl, retention time.Duration
+	Span
+}
+
+// lastSpan is the one that was made last: most leases of a process have the same.
+var lastSpan atomic.Pointer[spanOf]
+
+// idle is that of a name that nobody holds.
+func (k Keys) idle() Span {
+	if k.retention == 0 {
+		return Span{Keep: "0"}
+	}
+	return Span{Keep: Milliseconds(k.retention)}
 }
 
 func (n Naming) Marker() string { return n.Prefix + ":node" }
@@ -91,10 +114,15 @@ func glob(text string) string { return globber.Replace(text) }
 type Operation struct {
 	Script *Program
 	Keys   [2]string
-	Args   [7]string
+	Args   [6]string
+	Span   Span
 
 	Reply Reply // once it is done
 }
+
+// Span is what the operations of a call have in common: a TTL, and for how long to keep the
+// name, in milliseconds; "0" is for ever.
+type Span struct{ TTL, Keep string }
 
 // Reply is what a script says of one operation: an integer if all went well, a
 // list of a status and its particulars otherwise. An error is the whole call's:
@@ -125,21 +153,31 @@ func NewClaim(req abstractions.AcquireRequest) Claim {
 	return c
 }
 
-func (c Content) Text() string { return c.Owner + "\n" + c.Metadata }
+func (c Content) Text() string { return "\n" + c.Owner + "\n" + c.Metadata }
+
+// Digest stands for an ID that was released or broken.
+func Digest(id string) string {
+	var text [64]byte // most IDs, without an allocation
+	var digest [14]byte
+	sum := sha1.Sum(append(text[:0], id...)) //nolint:gosec // the scripts have no other
+	hex.Encode(digest[:], sum[:len(digest)/2])
+	return string(digest[:])
+}
 
 // Acquire asks for the name.
 func (k Keys) Acquire(c Claim) Operation {
-	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{c.ID, Milliseconds(c.TTL), k.keep(c.TTL), c.Text(), c.Channel}}
+	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(c.ID), c.ID, c.Text(), c.Channel}, Span: k.span(c.TTL)}
 }
 
 // Renew extends a lease.
 func (k Keys) Renew(r *abstractions.RenewRequest) Operation {
-	return Operation{Script: Renew, Keys: [2]string{k.Name}, Args: [7]string{head(r.ID, r.Token), Milliseconds(r.TTL), k.keep(r.TTL), EncodeMetadata(r.Metadata)}}
+	s := k.span(r.TTL)
+	return Operation{Script: Renew, Keys: [2]string{k.Name}, Args: [6]string{head(r.ID, r.Token, s.TTL, "\n"), EncodeMetadata(r.Metadata)}, Span: s}
 }
 
 // Release gives a claim up.
 func (k Keys) Release(id string) Operation {
-	return Operation{Script: Release, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{id, k.keep(0)}}
+	return Operation{Script: Release, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(id), id}, Span: k.idle()}
 }
 
 // Break ends somebody's lease.
@@ -149,7 +187,7 @@ func (k Keys) Break(r abstractions.BreakRequest) Operation {
 		immediate = "1"
 	}
 	grace := min(max(r.Grace, time.Millisecond), MaxTTL) // with 0 it would be free at once
-	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{digits(r.IfToken), immediate, Milliseconds(grace), k.keep(0), r.Actor + "\n" + r.Reason}}
+	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{digits(r.IfToken), immediate, Milliseconds(grace), r.Actor + "\n" + r.Reason}, Span: k.idle()}
 }
 
 // Inspect reads what is known of the name.
@@ -157,44 +195,57 @@ func (k Keys) Inspect() Operation { return Operation{Script: Inspect, Keys: [2]s
 
 // Leave takes a waiter from the queue.
 func (k Keys) Leave(id, channel string) Operation {
-	return Operation{Script: Leave, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{id, channel}}
+	return Operation{Script: Leave, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{id, channel}}
 }
 
 // Vote is an acquire at one node of Redlock. The claim's channel is where that node is to wake
 // it, floor the token that the caller proposes.
 func (k Keys) Vote(c Claim, try, floor int64) Operation {
 	op := k.Acquire(c)
-	op.Script, op.Args[5], op.Args[6] = Vote, digits(try), digits(floor)
+	op.Script, op.Args[4], op.Args[5] = Vote, digits(try), digits(floor)
 	return op
 }
 
 // Confirm makes a node of Redlock take the token on which an attempt has settled.
 func (k Keys) Confirm(c Claim, token, try int64) Operation {
-	return Operation{Script: Confirm, Keys: [2]string{k.Name}, Args: [7]string{c.ID, tokenText(token), digits(try), k.keep(c.TTL)}}
+	return Operation{Script: Confirm, Keys: [2]string{k.Name}, Args: [6]string{c.ID, tokenText(token), digits(try)}, Span: k.span(c.TTL)}
 }
 
 // Undo takes back what the attempts from since to try have got. It puts the claim back into the
 // queue that its channel belongs to.
 func (k Keys) Undo(c Claim, try, since int64) Operation {
-	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [7]string{c.ID, digits(try), digits(since), c.Channel}}
+	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{c.ID, digits(try), digits(since), c.Channel}}
 }
 
 // Relock is a renewal at one node of Redlock. With content, the lease's, and the attempt that
 // got it, a node that has lost the lease takes it again.
 func (k Keys) Relock(r *abstractions.RenewRequest, content string, try int64) Operation {
-	return Operation{Script: Relock, Keys: [2]string{k.Name}, Args: [7]string{
-		head(r.ID, r.Token), Milliseconds(r.TTL), k.keep(r.TTL), content, digits(try), EncodeMetadata(r.Metadata),
-	}}
+	return Operation{Script: Relock, Keys: [2]string{k.Name}, Args: [6]string{
+		head(r.ID, r.Token), content, digits(try), EncodeMetadata(r.Metadata),
+	}, Span: k.span(r.TTL)}
 }
 
-// head is how the text of a name goes on at its state if a claim holds it.
-func head(id string, token int64) string { return "H" + tokenText(token) + " " + id + "\n" }
+// head is how the text of a name goes on at its state if a claim holds it, and then with some more.
+func head(id string, token int64, more ...string) string {
+	text := make([]byte, 0, 96) // on the stack, for most IDs
+	text = append(appendToken(append(text, 'H'), token), ' ')
+	text = append(append(text, id...), '\n')
+	for _, s := range more {
+		text = append(text, s...)
+	}
+	return string(text)
+}
 
-// tokenText is a token as it is stored: texts of 16 digits compare as numbers do.
-func tokenText(token int64) string {
-	const zeros = "0000000000000000"
-	text := digits(token)
-	return zeros[min(len(text), len(zeros)):] + text
+// tokenText is a token as it is stored: texts of 16 digits compare as numbers do. One below 0 is
+// nobody's, as 0 is.
+func tokenText(token int64) string { return string(appendToken(nil, token)) }
+
+func appendToken(text []byte, token int64) []byte {
+	token = max(token, 0)
+	for least := int64(1e15); token < least && least > 1; least /= 10 {
+		text = append(text, '0')
+	}
+	return strconv.AppendInt(text, token, 10)
 }
 
 func digits(n int64) string { return strconv.FormatInt(n, 10) }

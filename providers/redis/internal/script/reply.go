@@ -193,7 +193,7 @@ func (l *List) Unexpected() error {
 // reserved for a waiter.
 func (l *List) seen(name string) (r abstractions.Record, reserved time.Duration, err error) {
 	text, now := l.Text(), l.instant()
-	if l.Bad || len(text) < headLength || text[0] != '1' {
+	if l.Bad || len(text) < headLength || text[0] != '2' {
 		return r, 0, ErrForm
 	}
 	till, err := strconv.ParseInt(text[2:15], 10, 64)

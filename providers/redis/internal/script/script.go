@@ -10,7 +10,8 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by it
 	"embed"
 	"encoding/hex"
-	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -36,13 +37,13 @@ type Program struct {
 // The scripts. Each file says what its keys, arguments and replies are.
 var (
 	Undo    = compose(2, 4, outOfMemoryToo, "waiting", "ending", "ballot", "undo")
-	Release = compose(2, 2, outOfMemoryToo, "rest", "name", "ending", "release", "quick_release")
-	Break   = compose(2, 5, outOfMemoryToo, "ending", "ballot", "break")
-	Renew   = compose(1, 4, outOfMemoryToo, "renew")
-	Relock  = compose(1, 6, outOfMemoryToo, "ballot", "relock")
-	Confirm = compose(1, 4, outOfMemoryToo, "ballot", "confirm")
-	Acquire = compose(2, 5, "", "rest", "name", "waiting", "acquire", "quick_acquire")
-	Vote    = compose(2, 7, "", "waiting", "ballot", "vote")
+	Release = compose(2, 2, outOfMemoryToo, "ending", "release", "quick_release")
+	Break   = compose(2, 4, outOfMemoryToo, "ending", "ballot", "break")
+	Renew   = compose(1, 2, outOfMemoryToo, "renew", "quick_renew")
+	Relock  = compose(1, 4, outOfMemoryToo, "ballot", "relock")
+	Confirm = compose(1, 3, outOfMemoryToo, "ballot", "confirm")
+	Acquire = compose(2, 4, "", "waiting", "acquire", "quick_acquire")
+	Vote    = compose(2, 6, "", "waiting", "ballot", "vote")
 	Leave   = compose(2, 2, outOfMemoryToo, "ending", "leave")
 	Inspect = compose(1, 1, "", "inspect")
 )
@@ -61,22 +62,24 @@ func init() {
 // programs counts the scripts, which gives each its rank.
 var programs int
 
-// compose puts a script together from files, of which the last has the function run. Those
-// between rest and a quick_*.lua are for what that leaves to them.
+// compose puts a script together from files, of which the last has the function run. A quick_*.lua
+// behind that has the commonest case, and leaves the others to it.
 func compose(keys, args int, flags string, parts ...string) *Program {
-	first := []string{"prelude", "name"}
-	if parts[0] == "rest" {
-		first = first[:1]
+	quick := ""
+	if last := len(parts) - 1; strings.HasPrefix(parts[last], "quick_") {
+		quick = read(parts[last])
+		parts = slices.Concat([]string{"rest", "name"}, parts[:last], []string{"coda", "rest_end"})
+	} else {
+		parts = slices.Concat([]string{"name"}, parts, []string{"coda"})
 	}
-	var text strings.Builder
-	text.WriteString(flags)
-	for _, part := range append(first, parts...) {
-		text.WriteString(read(part))
+	text := flags + read("prelude")
+	for _, part := range parts {
+		text += read(part)
 	}
-	fmt.Fprintf(&text, "local KEYS_EACH, ARGS_EACH = %d, %d\n", keys, args)
-	text.WriteString(read("coda"))
+	text += strings.Replace(read("loop"), "  -- QUICK\n", quick, 1)
+	text = strings.NewReplacer("KEYS_EACH", strconv.Itoa(keys), "ARGS_EACH", strconv.Itoa(args)).Replace(text)
 	programs++
-	return &Program{Source: sourceOf(text.String()), Keys: keys, Args: args, Rank: programs}
+	return &Program{Source: sourceOf(text), Keys: keys, Args: args, Rank: programs}
 }
 
 func read(name string) string {

@@ -44,6 +44,6 @@ local function vacant(k, flag, token, ended)
       flag = '-'
     end
   end
-  if not id then return '1' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
-  return '1' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended
+  if not id then return '2' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
+  return '2' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended
 end

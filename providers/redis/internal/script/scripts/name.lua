@@ -1,10 +1,14 @@
 -- How a name is read and written.
 
+local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
+local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
+local call, byte, sub, find, match = redis.call, string.byte, string.sub, string.find, string.match
+
 -- read is the text of a name, and its state. Of the text it looks at the version, and at two
 -- places that have a space.
 local function read(key)
   local text = call('GET', key) or EMPTY
-  if byte(text) ~= 49 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
+  if byte(text) ~= 50 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
     error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
   end
   return text, sub(text, 17, 17)
@@ -15,7 +19,8 @@ local function tokenText(token) return string.format('%016.0f', token) end
 
 -- write stores a text for some time (ms): until its latest token is in the past too, so
 -- that the clock alone then makes the next token greater.
-local function write(key, text, token, keep)
+local function write(key, text, token, span)
+  local keep = span or keep
   if keep == '0' then
     call('SET', key, text)
   elseif token <= now then
@@ -26,15 +31,27 @@ local function write(key, text, token, keep)
 end
 
 -- deadline is the expiry of a lease that begins now. It has the started millisecond too.
-local lastTTL, lastTill = '0', FOREVER -- most operations of a call have one TTL
-local function deadline(ttl)
-  if ttl ~= lastTTL then lastTTL, lastTill = ttl, nowMillis + ttl + 1 .. '' end
-  return lastTill
+local till = ttl == '0' and FOREVER
+local function deadline()
+  till = till or nowMillis + ttl + 1 .. ''
+  return till
 end
 
+-- digest stands for an ID among those that ended.
+local function digestOf(id) return sub(redis.sha1hex(id), 1, 14) end
+
+-- remember puts an ID that ended, " " or "!" and its digest, before the others, of which there is
+-- room for 7.
+local function remember(ended, how, digest) return how .. digest .. sub(ended, 1, 105) end
+
 -- hasEnded says whether an ID is among those that ended, and whether it was broken.
-local function hasEnded(ended, id)
-  if not find(ended, id, 1, true) then return false, false end
-  if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
-  return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
+local function hasEnded(ended, digest)
+  local at = find(ended, digest, 1, true)
+  return at ~= nil, at and byte(ended, at - 1) == 33
+end
+
+-- withBroken adds an ID whose lease was broken.
+local function withBroken(ended, id)
+  local digest = digestOf(id)
+  return hasEnded(ended, digest) and ended or remember(ended, '!', digest)
 end

@@ -9,8 +9,8 @@ local function run(k, a)
   local text = read(key)
   local r = open(text)
   if not r.held or r.id ~= id or r.promise ~= try or tonumber(r.made) < since then return 0 end
-  if channel ~= '' and not hasEnded(r.ended, id) and pcall(enqueue, k, text, id, channel) and r.flag == '-' then r.flag = 'w' end
-  local free = '1' .. r.flag .. NEVER .. ' F' .. r.last .. ' \n\n' .. r.ended
+  if channel ~= '' and not hasEnded(r.ended, digestOf(id)) and pcall(enqueue, k, text, id, channel) and r.flag == '-' then r.flag = 'w' end
+  local free = '2' .. r.flag .. NEVER .. ' F' .. r.last .. ' \n\n' .. r.ended
   if r.flag == 'm' then free = vacant(k, r.flag, r.last, r.ended) end
   call('SET', key, free, 'KEEPTTL')
   return 0

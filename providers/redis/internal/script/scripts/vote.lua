@@ -1,10 +1,10 @@
--- vote (Redlock): name queue; id ttl keep content channel try floor.
+-- vote (Redlock): name queue; digest id content channel try floor.
 --
 -- An acquire at one node. floor is the token that the caller proposes, the latest clock of all
 -- nodes as far as it knows: a node whose clock shows about the same makes it the token, so
 -- that most often all nodes make the same one and need not be told which counts. Replies,
--- if the claim holds this node, with VOTED and a text: token made before clock, and the ID
--- that was released here last. A node in quarantine tells that too.
+-- if the claim holds this node, with VOTED and a text: token made before clock, and the
+-- digest of the ID that was released here last. A node in quarantine tells that too.
 
 local NEAR = 100000 -- microseconds by which a token may be off this node's clock
 
@@ -12,16 +12,16 @@ local function voted(token, made, before, freed)
   return {VOTED, token .. ' ' .. made .. ' ' .. before .. ' ' .. now .. ' ' .. freed}
 end
 
-local function lastReleased(ended) return match(ended, '^ ([^ !]+) ') or '' end
+local function lastReleased(ended) return byte(ended) == 32 and sub(ended, 2, 15) or '' end
 
 -- again: the claim holds this node already. The lease is never shortened.
 local function again(key, r, a)
   if r.state == 'B' then return {ENDED} end
-  local ttl, try, till = ARGV[a + 2], ARGV[a + 6], deadline(ARGV[a + 2])
+  local try, till = ARGV[a + 5], deadline()
   if tonumber(try) > tonumber(r.promise) then r.promise = try end
   if till > r.till then
     r.ttl, r.till = ttl, till
-    write(key, seal(r), r.last, ARGV[a + 3])
+    write(key, seal(r), r.last)
   else
     call('SET', key, seal(r), 'KEEPTTL')
   end
@@ -29,7 +29,7 @@ local function again(key, r, a)
 end
 
 local function run(k, a)
-  local key, id, ttl, channel, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 5], ARGV[a + 6], ARGV[a + 7]
+  local key, digest, id, channel, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6]
   local text, ended = read(key)
   local state, last = sub(text, 17, 17), sub(text, 18, 33)
   if state == 'F' then
@@ -37,8 +37,8 @@ local function run(k, a)
   else
     local r = open(text)
     ended = r.ended
-    if state == 'B' and not hasEnded(ended, r.id) then ended = remember(ended, r.id .. '!') end
-    if mute > 0 or hasEnded(ended, id) then -- below
+    if state == 'B' then ended = withBroken(ended, r.id) end
+    if mute > 0 or hasEnded(ended, digest) then -- below
     elseif r.held and r.id == id then return again(key, r, a)
     elseif r.held or reserved(text, id) then
       text = settled(k, text)
@@ -46,15 +46,15 @@ local function run(k, a)
     end
   end
   if mute > 0 then return refuse(k, a, text, {QUARANTINED, mute, lastReleased(ended)}) end -- it wakes waiters all the same
-  if hasEnded(ended, id) then return {ENDED} end
+  if hasEnded(ended, digest) then return {ENDED} end
   local token = math.abs(floor - now) > NEAR and now or floor
   if last == NONE and token < now then token = now end -- what was forgotten is in this clock's past
   if last >= token then
     if last + 1 >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
     token = tokenText(last + 1)
   end
-  write(key, '1' .. sub(text, 2, 2) .. deadline(ttl) .. ' H' .. token .. ' ' .. id .. '\n'
-    .. ttl .. ' ' .. now .. ' ' .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token .. '\n' .. ended .. '\n' .. ARGV[a + 4], token, ARGV[a + 3])
+  write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n'
+    .. ttl .. ' ' .. now .. ' ' .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token .. '\n' .. ended .. ARGV[a + 3], token)
   if channel ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. channel) end
   return voted(token, try, last, lastReleased(ended))
 end

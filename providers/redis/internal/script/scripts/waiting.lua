@@ -1,5 +1,5 @@
 -- Where an acquire that is refused waits. The arguments of those who ask begin with
--- id ttl keep content channel; their keys are the name and the queue.
+-- digest id content channel; their keys are the name and the queue.
 
 local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
 
@@ -9,7 +9,7 @@ local function enqueue(k, text, id, channel)
   local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. channel)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
-    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '1w' .. sub(text, 3), 'KEEPTTL') end
+    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '2w' .. sub(text, 3), 'KEEPTTL') end
   elseif sub(done.err, 1, 4) ~= 'OOM ' then
     error(done)
   end
@@ -20,15 +20,17 @@ end
 -- for one TTL from now at most.
 local function settled(k, text)
   local ttl = match(text, '^[^\n]*\n(%d+)', 35)
-  if not ttl or ttl == '0' or sub(text, 3, 15) <= deadline(ttl) then return text end
-  text = sub(text, 1, 2) .. deadline(ttl) .. sub(text, 16)
+  if not ttl or ttl == '0' then return text end
+  local till = nowMillis + ttl + 1 .. ''
+  if sub(text, 3, 15) <= till then return text end
+  text = sub(text, 1, 2) .. till .. sub(text, 16)
   redis.pcall('SET', KEYS[k + 1], text, 'KEEPTTL')
   return text
 end
 
 -- refuse has the claim join the queue.
 local function refuse(k, a, text, reply)
-  if ARGV[a + 5] ~= '' then enqueue(k, text, ARGV[a + 1], ARGV[a + 5]) end
+  if ARGV[a + 4] ~= '' then enqueue(k, text, ARGV[a + 2], ARGV[a + 4]) end
   return reply
 end
 

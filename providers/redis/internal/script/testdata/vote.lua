@@ -2,8 +2,9 @@
 --
 -- A call carries one operation or several, of any names, so that requests which happen
 -- at the same time can share a round trip (group commit). All of its operations are of
--- one script. One that fails does not keep the others from being done. A server is one
--- thread, and few commands, functions and strings are what it spends its time on.
+-- one script, one TTL and one time to keep names. One that fails does not keep the others from
+-- being done. A server is one thread, and commands, functions and strings are what it spends its
+-- time on: of each string that Lua makes it hashes every byte.
 --
 -- A name is one key, and a text of lines:
 --
@@ -11,12 +12,12 @@
 --   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
 --      (microseconds), if that is not what the token says; of Redlock four numbers more, see
 --      ballot.lua
---   3  IDs that have ended, the latest first: "id" released, "id!" broken; a space before
---      and behind each
+--   3  IDs that have ended, the latest first, in 15 characters each: " " released or "!" broken,
+--      and 14 digits of SHA-1. One claim in 10^16 meets the digits of another.
 --   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
 --   6  and 7, of a broken lease: by whom, and why
 --
--- Line 1 has fixed places. The version is 1. The flag is "-", or "w" if somebody may
+-- Line 1 has fixed places. The version is 2. The flag is "-", or "w" if somebody may
 -- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
 -- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
 -- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
@@ -34,30 +35,20 @@
 --
 -- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens.
 -- ARGV[2] is for how long (ms) a server of Redlock, whose marker is KEYS[1], casts no
--- vote by the caller's count; else it is empty. Times to keep a key are ms, or "0" for ever.
+-- vote by the caller's count; else it is empty. ARGV[3] and ARGV[4] are what all operations of
+-- a call have in common: their TTL (ms, 0 if infinite), and for how long to keep the key (ms, 0 for ever).
 --
 -- The reply has an element for each operation: an integer if all went well, else a
 -- list of a status and what belongs to it.
 
-local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
-local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
-local EMPTY = '1w' .. NEVER .. ' F' .. NONE .. ' \n\n ' -- of a name that is not known; there may be a queue
-
-local call, byte, sub, find, match = redis.call, string.byte, string.sub, string.find, string.match
+local call, byte, sub, find = redis.call, string.byte, string.sub, string.find
+local EMPTY = '2w0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
-local now = t[1] .. sub('00000' .. t[2], -6) -- microseconds
-local nowMillis = sub(now, 1, 13)
+local now = t[1] .. (#t[2] == 6 and t[2] or sub('00000' .. t[2], -6)) -- microseconds
+local nowMillis, ttl, keep = sub(now, 1, 13), ARGV[3], ARGV[4]
 if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
-
--- remember puts an ID, with a "!" if it was broken, before the others that ended, of which
--- there is room for 7.
-local function remember(ended, id)
-  local last = 1
-  for _ = 1, 7 do last = last and find(ended, ' ', last + 1, true) end
-  return ' ' .. id .. (last and sub(ended, 1, last) or ended)
-end
 
 -- A server of Redlock that has lost its data, or some of it, may have held leases that
 -- it knows no more of, so its answer must not count until the longest has run out: the
@@ -67,7 +58,7 @@ if ARGV[2] ~= '' then
   firstKey = 1
   local marker = call('GET', KEYS[1])
   if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
-  local till, rest = match(marker, '^(%d+)(.*)$')
+  local till, rest = string.match(marker, '^(%d+)(.*)$')
   mute = math.max(0, till - nowMillis)
   if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
     mute = tonumber(ARGV[2])
@@ -76,11 +67,15 @@ if ARGV[2] ~= '' then
 end
 -- How a name is read and written.
 
+local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
+local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
+local call, byte, sub, find, match = redis.call, string.byte, string.sub, string.find, string.match
+
 -- read is the text of a name, and its state. Of the text it looks at the version, and at two
 -- places that have a space.
 local function read(key)
   local text = call('GET', key) or EMPTY
-  if byte(text) ~= 49 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
+  if byte(text) ~= 50 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
     error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
   end
   return text, sub(text, 17, 17)
@@ -91,7 +86,8 @@ local function tokenText(token) return string.format('%016.0f', token) end
 
 -- write stores a text for some time (ms): until its latest token is in the past too, so
 -- that the clock alone then makes the next token greater.
-local function write(key, text, token, keep)
+local function write(key, text, token, span)
+  local keep = span or keep
   if keep == '0' then
     call('SET', key, text)
   elseif token <= now then
@@ -102,20 +98,32 @@ local function write(key, text, token, keep)
 end
 
 -- deadline is the expiry of a lease that begins now. It has the started millisecond too.
-local lastTTL, lastTill = '0', FOREVER -- most operations of a call have one TTL
-local function deadline(ttl)
-  if ttl ~= lastTTL then lastTTL, lastTill = ttl, nowMillis + ttl + 1 .. '' end
-  return lastTill
+local till = ttl == '0' and FOREVER
+local function deadline()
+  till = till or nowMillis + ttl + 1 .. ''
+  return till
 end
 
+-- digest stands for an ID among those that ended.
+local function digestOf(id) return sub(redis.sha1hex(id), 1, 14) end
+
+-- remember puts an ID that ended, " " or "!" and its digest, before the others, of which there is
+-- room for 7.
+local function remember(ended, how, digest) return how .. digest .. sub(ended, 1, 105) end
+
 -- hasEnded says whether an ID is among those that ended, and whether it was broken.
-local function hasEnded(ended, id)
-  if not find(ended, id, 1, true) then return false, false end
-  if find(ended, ' ' .. id .. '! ', 1, true) then return true, true end
-  return find(ended, ' ' .. id .. ' ', 1, true) ~= nil, false
+local function hasEnded(ended, digest)
+  local at = find(ended, digest, 1, true)
+  return at ~= nil, at and byte(ended, at - 1) == 33
+end
+
+-- withBroken adds an ID whose lease was broken.
+local function withBroken(ended, id)
+  local digest = digestOf(id)
+  return hasEnded(ended, digest) and ended or remember(ended, '!', digest)
 end
 -- Where an acquire that is refused waits. The arguments of those who ask begin with
--- id ttl keep content channel; their keys are the name and the queue.
+-- digest id content channel; their keys are the name and the queue.
 
 local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
 
@@ -125,7 +133,7 @@ local function enqueue(k, text, id, channel)
   local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. channel)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
-    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '1w' .. sub(text, 3), 'KEEPTTL') end
+    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '2w' .. sub(text, 3), 'KEEPTTL') end
   elseif sub(done.err, 1, 4) ~= 'OOM ' then
     error(done)
   end
@@ -136,15 +144,17 @@ end
 -- for one TTL from now at most.
 local function settled(k, text)
   local ttl = match(text, '^[^\n]*\n(%d+)', 35)
-  if not ttl or ttl == '0' or sub(text, 3, 15) <= deadline(ttl) then return text end
-  text = sub(text, 1, 2) .. deadline(ttl) .. sub(text, 16)
+  if not ttl or ttl == '0' then return text end
+  local till = nowMillis + ttl + 1 .. ''
+  if sub(text, 3, 15) <= till then return text end
+  text = sub(text, 1, 2) .. till .. sub(text, 16)
   redis.pcall('SET', KEYS[k + 1], text, 'KEEPTTL')
   return text
 end
 
 -- refuse has the claim join the queue.
 local function refuse(k, a, text, reply)
-  if ARGV[a + 5] ~= '' then enqueue(k, text, ARGV[a + 1], ARGV[a + 5]) end
+  if ARGV[a + 4] ~= '' then enqueue(k, text, ARGV[a + 2], ARGV[a + 4]) end
   return reply
 end
 
@@ -173,7 +183,7 @@ local VOTED = 8
 local function open(text)
   local r = {}
   r.flag, r.till, r.state, r.last, r.id, r.ttl, r.at, r.promise, r.made, r.before, r.token, r.ended, r.content =
-    match(text, '^1(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)\n?(.*)$')
+    match(text, '^2(.)(%d+) (%u)(%d+) ([^\n]*)\n(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*) ?(%d*)\n([^\n]*)(.*)$')
   r.held = (r.state == 'H' or r.state == 'B') and r.till > nowMillis
   if r.token == '' then r.token = r.last end
   return r
@@ -186,15 +196,15 @@ local function seal(r)
   if r.promise ~= '' then
     line = line .. ' ' .. r.promise .. ' ' .. r.made .. ' ' .. r.before .. ' ' .. r.token
   end
-  return '1' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. '\n' .. r.content
+  return '2' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. r.content
 end
--- vote (Redlock): name queue; id ttl keep content channel try floor.
+-- vote (Redlock): name queue; digest id content channel try floor.
 --
 -- An acquire at one node. floor is the token that the caller proposes, the latest clock of all
 -- nodes as far as it knows: a node whose clock shows about the same makes it the token, so
 -- that most often all nodes make the same one and need not be told which counts. Replies,
--- if the claim holds this node, with VOTED and a text: token made before clock, and the ID
--- that was released here last. A node in quarantine tells that too.
+-- if the claim holds this node, with VOTED and a text: token made before clock, and the
+-- digest of the ID that was released here last. A node in quarantine tells that too.
 
 local NEAR = 100000 -- microseconds by which a token may be off this node's clock
 
@@ -202,16 +212,16 @@ local function voted(token, made, before, freed)
   return {VOTED, token .. ' ' .. made .. ' ' .. before .. ' ' .. now .. ' ' .. freed}
 end
 
-local function lastReleased(ended) return match(ended, '^ ([^ !]+) ') or '' end
+local function lastReleased(ended) return byte(ended) == 32 and sub(ended, 2, 15) or '' end
 
 -- again: the claim holds this node already. The lease is never shortened.
 local function again(key, r, a)
   if r.state == 'B' then return {ENDED} end
-  local ttl, try, till = ARGV[a + 2], ARGV[a + 6], deadline(ARGV[a + 2])
+  local try, till = ARGV[a + 5], deadline()
   if tonumber(try) > tonumber(r.promise) then r.promise = try end
   if till > r.till then
     r.ttl, r.till = ttl, till
-    write(key, seal(r), r.last, ARGV[a + 3])
+    write(key, seal(r), r.last)
   else
     call('SET', key, seal(r), 'KEEPTTL')
   end
@@ -219,7 +229,7 @@ local function again(key, r, a)
 end
 
 local function run(k, a)
-  local key, id, ttl, channel, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 5], ARGV[a + 6], ARGV[a + 7]
+  local key, digest, id, channel, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6]
   local text, ended = read(key)
   local state, last = sub(text, 17, 17), sub(text, 18, 33)
   if state == 'F' then
@@ -227,8 +237,8 @@ local function run(k, a)
   else
     local r = open(text)
     ended = r.ended
-    if state == 'B' and not hasEnded(ended, r.id) then ended = remember(ended, r.id .. '!') end
-    if mute > 0 or hasEnded(ended, id) then -- below
+    if state == 'B' then ended = withBroken(ended, r.id) end
+    if mute > 0 or hasEnded(ended, digest) then -- below
     elseif r.held and r.id == id then return again(key, r, a)
     elseif r.held or reserved(text, id) then
       text = settled(k, text)
@@ -236,37 +246,39 @@ local function run(k, a)
     end
   end
   if mute > 0 then return refuse(k, a, text, {QUARANTINED, mute, lastReleased(ended)}) end -- it wakes waiters all the same
-  if hasEnded(ended, id) then return {ENDED} end
+  if hasEnded(ended, digest) then return {ENDED} end
   local token = math.abs(floor - now) > NEAR and now or floor
   if last == NONE and token < now then token = now end -- what was forgotten is in this clock's past
   if last >= token then
     if last + 1 >= 2^53 then return {FAILED, 'ERR fencing token out of range'} end
     token = tokenText(last + 1)
   end
-  write(key, '1' .. sub(text, 2, 2) .. deadline(ttl) .. ' H' .. token .. ' ' .. id .. '\n'
-    .. ttl .. ' ' .. now .. ' ' .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token .. '\n' .. ended .. '\n' .. ARGV[a + 4], token, ARGV[a + 3])
+  write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n'
+    .. ttl .. ' ' .. now .. ' ' .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token .. '\n' .. ended .. ARGV[a + 3], token)
   if channel ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. channel) end
   return voted(token, try, last, lastReleased(ended))
 end
-local KEYS_EACH, ARGS_EACH = 2, 7
--- The end of every script but admit.lua. An operation's keys and arguments follow the
--- k-th key and the a-th argument, KEYS_EACH and ARGS_EACH of them.
-
-local replies, k, a = {}, firstKey, 2
-while a < #ARGV do
+-- complete runs an operation. One that fails does not end the others.
+local function complete(k, a)
   local ok, reply = pcall(run, k, a)
-  if not ok then
-    -- The error of an operation begins with its code. Of a right that is missing in a
-    -- script Redis 7.0 says no more than ERR, so that is asked for.
-    local reason = type(reply) == 'table' and reply.err or tostring(reply)
-    for _, command in ipairs(sub(reason, 1, 4) == 'ERR ' and redis.acl_check_cmd and {'get', 'set', 'zadd', 'pexpire', 'zrem'} or {}) do
-      for i = k + 1, k + KEYS_EACH do
-        if not redis.acl_check_cmd(command, KEYS[i]) then reason = 'NOPERM no right to ' .. command end
-      end
+  if ok then return reply end
+  -- The error of an operation begins with its code. Of a right that is missing in a
+  -- script Redis 7.0 says no more than ERR, so that is asked for.
+  local reason = type(reply) == 'table' and reply.err or tostring(reply)
+  for _, command in ipairs(sub(reason, 1, 4) == 'ERR ' and redis.acl_check_cmd and {'get', 'set', 'zadd', 'pexpire', 'zrem'} or {}) do
+    for i = k + 1, k + 2 do
+      if not redis.acl_check_cmd(command, KEYS[i]) then reason = 'NOPERM no right to ' .. command end
     end
-    reply = {FAILED, reason}
   end
-  replies[#replies + 1] = reply
-  k, a = k + KEYS_EACH, a + ARGS_EACH
+  return {FAILED, reason}
+end
+-- The end of every script but admit.lua. An operation's keys and arguments follow the k-th key
+-- and the a-th argument, 2 and 6 of them.
+local replies, n, k, a, last, head, line = {}, 0, firstKey, 4, #ARGV
+while a < last do
+  local reply
+  n = n + 1
+  replies[n] = reply or complete(k, a)
+  k, a = k + 2, a + 6
 end
 return replies

@@ -1,0 +1,3 @@
+whole = complete
+return complete(k, a)
+end
