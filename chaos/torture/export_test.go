@@ -1,6 +1,10 @@
 package torture
 
-import "time"
+import (
+	"time"
+
+	"github.com/distributedleasing/leasing"
+)
 
 // What the tests of histories make.
 type (
@@ -39,7 +43,8 @@ type VerifyOptions struct {
 }
 
 func Verify(h *History, o VerifyOptions) ([]Violation, []string) {
-	return verification{Options: o.Options, drift: o.Drift, precision: o.Precision}.verify(h)
+	o.Manager = leasing.Options{DriftFloor: o.Drift, DriftFactor: 1e-15}
+	return verification{Options: o.Options, lateness: leasing.Lateness{Fixed: o.Precision}}.verify(h)
 }
 
 func ReportOf(h *History) *Report { return &Report{history: h} }

@@ -48,11 +48,12 @@ func (r *Report) Err() error {
 // report makes the report of a run that is over.
 func (r *run) report() *Report {
 	r.progress("checking")
-	h := r.recording.history()
+	h := r.recording.collect()
 	h.TTL, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.free, r.faultsEnd, r.closed
+	h.stopwatch(&r.options)
 	report, o := summary(h), r.options
 	report.Provider, report.Options = r.caps.Provider, o
-	found, undecided := verification{Options: o, drift: o.margin(), precision: r.caps.Lateness.After(o.TTL)}.verify(h)
+	found, undecided := verification{Options: o, lateness: r.caps.Lateness, pushes: r.pushes}.verify(h)
 	report.Violations, report.Undecided = append(r.recording.violations(), found...), undecided
 	return report
 }
