@@ -26,7 +26,7 @@ func (n *named) events() {
 			ok := len(kinds) == 2 && kinds[0] == leasing.EventAcquired &&
 				(kinds[1] == leasing.EventLost || kinds[1] == leasing.EventReleased && t.Ending != endingLost && t.Ending != endingAbandoned)
 			if !ok {
-				n.violated(CheckEvents, t.End, "%s of worker %d was told of claim %s, which was %s: %v", observerOf(own), t.Worker, t.Claim, t.Ending, kinds)
+				n.violated(checkEvents, t.End, "%s of worker %d was told of claim %s, which was %s: %v", observerOf(own), t.Worker, t.Claim, t.Ending, kinds)
 			}
 		}
 	}

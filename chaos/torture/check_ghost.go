@@ -22,7 +22,7 @@ func (n *named) ghostsOf(seen []operation) {
 		if o := &seen[i]; o.granted() {
 			for _, r := range released[o.Claim] {
 				if r.Return < o.Call && !mayBeForgotten(seen, &r, o) {
-					n.violated(CheckGhost, o.Return, "claim %s was granted (token %d) after its release at %s, the last of the name", o.Claim, o.Token, seconds(r.Return))
+					n.violated(checkGhost, o.Return, "claim %s was granted (token %d) after its release at %s, the last of the name", o.Claim, o.Token, seconds(r.Return))
 					break
 				}
 			}
@@ -54,7 +54,7 @@ func (n *named) unreleased() {
 	}
 	for _, o := range n.operations {
 		if o.Result == resultReleased && o.Return < min(claims.of(o.Claim).left, broken) {
-			n.violated(CheckRefusal, o.Return, "%s of claim %s was refused as that of a claim which was given up, and nobody had done so", o.Verb, o.Claim)
+			n.violated(checkRefusal, o.Return, "%s of claim %s was refused as that of a claim which was given up, and nobody had done so", o.Verb, o.Claim)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (w *worker) checkMemory() {
 		}
 	}
 	if kept > 20+len(w.past)/4 {
-		w.journal.enter(Violation{Check: CheckGrowth, At: w.clock.now(), Text: fmt.Sprintf("a manager keeps %d of the %d leases that it has had", kept, len(w.past))})
+		w.journal.enter(Violation{Check: checkGrowth, At: w.clock.now(), Text: fmt.Sprintf("a manager keeps %d of the %d leases that it has had", kept, len(w.past))})
 	}
 }
 
@@ -31,6 +31,6 @@ const perWorker = 100
 func (r *run) checkGoroutines() {
 	_, n := goroutines(r.label)
 	if most := perWorker * (r.options.Workers + 1); n > most {
-		r.recording.enter(Violation{Check: CheckGrowth, At: r.now(), Text: fmt.Sprintf("there are %d goroutines, and no more than %d are needed", n, most)})
+		r.recording.enter(Violation{Check: checkGrowth, At: r.now(), Text: fmt.Sprintf("there are %d goroutines, and no more than %d are needed", n, most)})
 	}
 }

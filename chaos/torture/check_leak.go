@@ -25,7 +25,7 @@ func (n *named) overdue() {
 	for _, o := range seen {
 		end, ok := ends[o.Holder]
 		if ok && o.Result == resultHeld && o.Call > end {
-			n.violated(CheckLeak, o.Return, "claim %s was refused because of claim %s, whose lease must have run out %s before", o.Claim, o.Holder, seconds(o.Call-end))
+			n.violated(checkLeak, o.Return, "claim %s was refused because of claim %s, whose lease must have run out %s before", o.Claim, o.Holder, seconds(o.Call-end))
 			delete(ends, o.Holder) // one word for each lease is enough
 		}
 	}
@@ -43,7 +43,7 @@ func (v *verification) over(o *operation) time.Duration {
 func (v *verification) kept() {
 	for _, f := range v.h.Free {
 		if f.At == 0 || f.At > f.By {
-			v.violated(CheckLeak, f.Name, f.By, "nobody holds the name, but it was not free %s after the last client was closed", seconds(f.By-v.h.Closed))
+			v.violated(checkLeak, f.Name, f.By, "nobody holds the name, but it was not free %s after the last client was closed", seconds(f.By-v.h.Closed))
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (n *named) liveness() {
 				continue
 			}
 			if bound := n.idleBound(faults, w.Worker, idle); idle.to-idle.from > bound {
-				n.violated(CheckLiveness, idle.from, "worker %d wanted the name, which was free, for %s: %s is what that may take",
+				n.violated(checkLiveness, idle.from, "worker %d wanted the name, which was free, for %s: %s is what that may take",
 					w.Worker, seconds(idle.to-idle.from), seconds(bound))
 			}
 		}
@@ -40,7 +40,7 @@ func (n *named) liveness() {
 // others for a moment, which is at most MaxPoll.
 func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
 	poll := cmp.Or(n.Manager.MaxPoll, time.Second) // the documented default
-	if i, _ := slices.BinarySearch(faults, n.queued(idle.from)-n.Manager.RequestTimeout); i == len(faults) || faults[i] > idle.to {
+	if i, _ := slices.BinarySearch(faults, n.queued(idle.from)-n.reach); i == len(faults) || faults[i] > idle.to {
 		switch {
 		case !n.pushes:
 			return 2*poll + n.Patience
@@ -144,8 +144,8 @@ func (n *named) starving(faults []time.Duration) {
 	for _, w := range n.waits {
 		to := cmp.Or(w.To, n.end)
 		times := between(grants, w.From, to)
-		if !w.Try && times > 30*(n.Workers+1) && (n.pushes || to-w.From > 20*time.Second) && between(faults, w.From-n.Manager.RequestTimeout, to) == 0 {
-			n.violated(CheckLiveness, to, "worker %d waited for %s, while others got the name %d times", w.Worker, seconds(to-w.From), times)
+		if !w.Try && times > 30*(n.Workers+1) && (n.pushes || to-w.From > 20*time.Second) && between(faults, w.From-n.reach, to) == 0 {
+			n.violated(checkLiveness, to, "worker %d waited for %s, while others got the name %d times", w.Worker, seconds(to-w.From), times)
 		}
 	}
 }

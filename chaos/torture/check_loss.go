@@ -7,9 +7,9 @@ func (n *named) losses() {
 		switch {
 		case t.Ending == endingGivenUp || t.Ending == endingAbandoned || t.Ending == endingKilled:
 		case told && late > n.Patience:
-			n.violated(CheckLoss, t.Until, "the holder (worker %d, claim %s) heard of the end of its trust %s late", t.Worker, t.Claim, seconds(late))
+			n.violated(checkLoss, t.Until, "the holder (worker %d, claim %s) heard of the end of its trust %s late", t.Worker, t.Claim, seconds(late))
 		case !told && n.end > t.Until+n.Patience:
-			n.violated(CheckLoss, t.Until, "the holder (worker %d, claim %s) never heard of the end of its trust", t.Worker, t.Claim)
+			n.violated(checkLoss, t.Until, "the holder (worker %d, claim %s) never heard of the end of its trust", t.Worker, t.Claim)
 		}
 	}
 }

@@ -17,12 +17,12 @@ func (n *named) metadata() {
 		mine := s.Holder == s.Claim && s.HolderToken == s.Token
 		switch {
 		case s.Metadata != "" && s.Has != s.Metadata:
-			n.violated(CheckMetadata, s.Return, "claim %s has metadata %q by its lease, and has set %q", s.Claim, s.Has, s.Metadata)
+			n.violated(checkMetadata, s.Return, "claim %s has metadata %q by its lease, and has set %q", s.Claim, s.Has, s.Metadata)
 		case !s.Trusted || n.AssumptionsBroken:
 		case !mine && len(n.breaks) == 0:
-			n.violated(CheckMetadata, s.Return, "the backend shows claim %s, token %d, to the holder of claim %s, token %d", s.Holder, s.HolderToken, s.Claim, s.Token)
+			n.violated(checkMetadata, s.Return, "the backend shows claim %s, token %d, to the holder of claim %s, token %d", s.Holder, s.HolderToken, s.Claim, s.Token)
 		case mine && s.Metadata != "" && s.Shown != s.Metadata && !doubtful:
-			n.violated(CheckMetadata, s.Return, "the backend shows metadata %q to the holder of claim %s, who has set %q", s.Shown, s.Claim, s.Metadata)
+			n.violated(checkMetadata, s.Return, "the backend shows metadata %q to the holder of claim %s, who has set %q", s.Shown, s.Claim, s.Metadata)
 		}
 	}
 }

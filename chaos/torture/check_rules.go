@@ -30,7 +30,7 @@ func (n *named) rules() {
 			r.extend(o)
 		case r == nil || o.Result == resultRefused:
 		case !r.follow(o):
-			n.violated(CheckRules, o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
+			n.violated(checkRules, o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
 			r = nil
 		}
 	}

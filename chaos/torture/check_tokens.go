@@ -27,10 +27,10 @@ func (n *named) tokensOf(seen []operation) {
 			returns = returns[1:]
 		}
 		if o.Token < highest.Token {
-			n.violated(CheckTokens, o.Return, "claim %s was granted token %d after claim %s had been granted token %d", o.Claim, o.Token, highest.Claim, highest.Token)
+			n.violated(checkTokens, o.Return, "claim %s was granted token %d after claim %s had been granted token %d", o.Claim, o.Token, highest.Claim, highest.Token)
 		}
 		if other, ok := claims[o.Token]; ok && other != o.Claim {
-			n.violated(CheckTokens, o.Return, "token %d was granted to claim %s and to claim %s", o.Token, other, o.Claim)
+			n.violated(checkTokens, o.Return, "token %d was granted to claim %s and to claim %s", o.Token, other, o.Claim)
 		}
 		claims[o.Token] = o.Claim
 	}

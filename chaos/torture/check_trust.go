@@ -72,15 +72,15 @@ func (n *named) trusts() {
 		left := min(w.Remaining, math.MaxInt64-w.Return)
 		switch {
 		case w.Call+left > most || w.Call > most:
-			n.violated(CheckTrust, w.Call, "worker %d trusted claim %s until %s, and what it was granted ends at %s", w.Worker, w.Claim, seconds(w.Call+left), seconds(most))
+			n.violated(checkTrust, w.Call, "worker %d trusted claim %s until %s, and what it was granted ends at %s", w.Worker, w.Claim, seconds(w.Call+left), seconds(most))
 		case least-w.Return-n.Patience > left:
-			n.violated(CheckTrust, w.Return, "worker %d trusted claim %s until %s only, and what it was granted ends at %s",
+			n.violated(checkTrust, w.Return, "worker %d trusted claim %s until %s only, and what it was granted ends at %s",
 				w.Worker, w.Claim, seconds(w.Return+left), seconds(least))
 		}
 	}
 	for _, e := range n.notices {
 		if _, least := trust(n.terms[e.Claim], e.At); e.Own && e.Reason == leasing.LostExpired && least > e.At+n.Patience && !slices.Contains(n.h.Killed, e.Worker) {
-			n.violated(CheckTrust, e.At, "claim %s of worker %d was given up as expired, and what it was granted ends at %s", e.Claim, e.Worker, seconds(least))
+			n.violated(checkTrust, e.At, "claim %s of worker %d was given up as expired, and what it was granted ends at %s", e.Claim, e.Worker, seconds(least))
 		}
 	}
 }

@@ -111,6 +111,8 @@ type hold struct {
 	// given the lease up before.
 	Told     time.Duration
 	Renewals int
+	// Renews says that the manager was to renew it.
+	Renews bool
 }
 
 // ending says how a hold ended.
@@ -318,6 +320,12 @@ func (h *history) names() []string {
 	}
 	for _, w := range h.Writes {
 		seen[w.Name] = true
+	}
+	for _, w := range h.Waits {
+		seen[w.Name] = true
+	}
+	for _, s := range h.Sights {
+		seen[s.Name] = true
 	}
 	return slices.Sorted(maps.Keys(seen))
 }

@@ -89,7 +89,7 @@ func leftGoroutines(label string, patience time.Duration, clock *clock, journal 
 		left, _ = goroutines(label)
 	}
 	for _, stack := range left {
-		journal.enter(Violation{Check: CheckGoroutine, At: clock.now(), Text: "left behind: " + stack})
+		journal.enter(Violation{Check: checkGoroutine, At: clock.now(), Text: "left behind: " + stack})
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/rpc"
 	"os"
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -36,16 +35,10 @@ type job struct {
 // MarshalJSON leaves out what is no number of the manager's options: functions, loggers.
 func (j job) MarshalJSON() ([]byte, error) {
 	type plain job
-	numbers := map[string]any{}
-	for field, value := range reflect.ValueOf(j.Manager).Fields() {
-		if value.CanInt() || value.CanFloat() {
-			numbers[field.Name] = value.Interface()
-		}
-	}
 	return json.Marshal(struct {
 		plain
 		Manager map[string]any
-	}{plain(j), numbers})
+	}{plain(j), numbers(j.Manager)})
 }
 
 func init() { // what is sent as an interface

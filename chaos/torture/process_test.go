@@ -196,7 +196,7 @@ func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	client, _, _ := connected(t, r, aJob)
 	for _, what := range []any{
 		Operation{Worker: 3, Number: 4, Verb: "acquire", Name: "n", Claim: "c"}, Operation{Worker: 3, Number: 4, Verb: "acquire", Name: "n", Claim: "c", Return: 5},
-		Hold{Worker: 3, Name: "n", Claim: "c"}, Write{Name: "n", Order: 7}, Fault{Name: "n"}, Violation{Check: CheckGoroutine},
+		Hold{Worker: 3, Name: "n", Claim: "c"}, Write{Name: "n", Order: 7}, Fault{Name: "n"}, Violation{Check: checkGoroutine},
 	} {
 		client.enter(what)
 	}
@@ -205,7 +205,7 @@ func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	require.Equal(t, []Hold{{Worker: 3, Name: "n", Claim: "3.1"}}, h.Holds)
 	require.Equal(t, []Write{{Name: "n", Order: 7}}, h.Writes)
 	require.Equal(t, []Fault{{Name: "n"}}, h.Faults)
-	require.Equal(t, []Violation{{Check: CheckGoroutine}}, r.recording.violations())
+	require.Equal(t, []Violation{{Check: checkGoroutine}}, r.recording.violations())
 }
 
 // spawned is a worker process: this program, whose TestMain calls WorkerMain.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/chaos"
 )
 
 // Check names one of the checks.
@@ -15,24 +14,25 @@ type Check string
 
 // The checks: see the package's documentation.
 const (
-	CheckOverlap      Check = "overlap"
-	CheckTrust        Check = "trust"
-	CheckLinearizable Check = "linearizable"
-	CheckRules        Check = "rules"
-	CheckTokens       Check = "tokens"
-	CheckFence        Check = "fence"
-	CheckLoss         Check = "loss"
-	CheckRelease      Check = "release"
-	CheckLiveness     Check = "liveness"
-	CheckEvents       Check = "events"
-	CheckMetadata     Check = "metadata"
-	CheckGhost        Check = "ghost"
-	CheckRefusal      Check = "refusal"
-	CheckAnswer       Check = "answer"
-	CheckHang         Check = "hang"
-	CheckLeak         Check = "leak"
-	CheckGrowth       Check = "growth"
-	CheckGoroutine    Check = "goroutine"
+	checkOverlap      Check = "overlap"
+	checkTrust        Check = "trust"
+	checkLinearizable Check = "linearizable"
+	checkRules        Check = "rules"
+	checkTokens       Check = "tokens"
+	checkFence        Check = "fence"
+	checkRenewal      Check = "renewal"
+	checkLoss         Check = "loss"
+	checkRelease      Check = "release"
+	checkLiveness     Check = "liveness"
+	checkEvents       Check = "events"
+	checkMetadata     Check = "metadata"
+	checkGhost        Check = "ghost"
+	checkRefusal      Check = "refusal"
+	checkAnswer       Check = "answer"
+	checkHang         Check = "hang"
+	checkLeak         Check = "leak"
+	checkGrowth       Check = "growth"
+	checkGoroutine    Check = "goroutine"
 )
 
 // Violation is a promise that was broken.
@@ -59,7 +59,8 @@ type verification struct {
 	pushes    bool             // the backend wakes waiters
 	h         *history
 	end       time.Duration
-	heedless  bool // faults outlast the contexts of requests
+	heedless  bool          // faults outlast the contexts of requests
+	reach     time.Duration // for how long a fault may have consequences
 	terms     map[string][]term
 	found     []Violation
 	undecided []string
@@ -77,6 +78,7 @@ var checks = []struct {
 	{(*named).rules, true},
 	{(*named).tokens, false},
 	{(*named).fence, false},
+	{(*named).renewals, false},
 	{(*named).losses, false},
 	{(*named).releases, false},
 	{(*named).liveness, true},
@@ -94,7 +96,11 @@ var checks = []struct {
 // impossible, within the effort.
 func (v verification) verify(h *history) (violations []Violation, undecided []string) {
 	v.h, v.end, v.terms = h, h.end(), h.terms(&v.Options)
-	v.heedless = slices.ContainsFunc(v.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.Heedless })
+	for _, r := range v.Plan.Rules {
+		v.heedless = v.heedless || r.Fault.Heedless
+		v.reach = max(v.reach, r.Fault.Delay+r.Fault.Jitter)
+	}
+	v.reach += 2 * v.Manager.RequestTimeout
 	for _, n := range v.byName() {
 		for _, check := range checks {
 			if !check.strict || !v.AssumptionsBroken {

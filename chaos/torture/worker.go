@@ -23,17 +23,13 @@ type worker struct {
 	names    []string
 	resource resource
 	random   *rand.Rand
-	jitter   *rand.Rand // the managers'
 	waits    atomic.Int64
 	mu       sync.Mutex                   // guards past
 	past     []weak.Pointer[holdRecorder] // of the present manager's leases
 }
 
 func newWorker(index int, options Options, names []string, client *client, resource resource) *worker {
-	return &worker{
-		client: client, index: index, options: options, names: names, resource: resource,
-		random: chance(options.Seed, uint64(index)), jitter: chance(options.Seed, ^uint64(index)),
-	}
+	return &worker{client: client, index: index, options: options, names: names, resource: resource, random: chance(options.Seed, uint64(index))}
 }
 
 // chance is a source of random numbers for several goroutines.
@@ -50,6 +46,12 @@ func (s *lockedSource) Uint64() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Source.Uint64()
+}
+
+// jitter is what a manager leaves to chance. It depends on the time, and not on which of its
+// goroutines asks first at that time.
+func (w *worker) jitter() float64 {
+	return rand.New(rand.NewPCG(w.options.Seed+uint64(w.index), uint64(w.clock.now()))).Float64()
 }
 
 func owner(index int) string { return fmt.Sprint("worker-", index) }
@@ -70,7 +72,7 @@ func (w *worker) run(ctx context.Context) error {
 func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
-	options.Random = w.jitter.Float64
+	options.Random = w.jitter
 	manager, err := leasing.NewManager(w.recorder, options)
 	if err != nil {
 		return err
@@ -105,18 +107,20 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
-// holdSeveral holds several names for a while, so that they are renewed in batches.
+// holdSeveral holds several names for a while, so that they are renewed in batches, and wants
+// one of them twice, so that one waits for the other in the manager.
 func (w *worker) holdSeveral(ctx context.Context, manager leasing.Manager) {
 	var all sync.WaitGroup
-	for _, i := range w.random.Perm(len(w.names))[:min(3, len(w.names))] {
-		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: w.between(0.9, 1.6), ttl: w.options.TTL}) })
+	several := w.random.Perm(len(w.names))[:min(3, len(w.names))]
+	for _, i := range append(several, several[0]) {
+		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: w.between(0.6, 1.4), ttl: w.options.TTL}) })
 	}
 	all.Wait()
 }
 
 // attempt is one to get a name and use it.
 func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, usage usage) (crashed bool) {
-	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: hold{Worker: w.index, Name: name}}
+	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: hold{Worker: w.index, Name: name, Renews: !usage.forgetful}}
 	options := &leasing.AcquireOptions{TTL: usage.ttl, Observer: h.observe, NoAutoRenew: usage.forgetful, Metadata: usage.metadata.values()}
 	if !usage.try {
 		options.WaitLimit = w.waitLimit()
