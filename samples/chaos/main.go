@@ -7,6 +7,8 @@
 //	go run ./chaos -provider redis://127.0.0.1:6379/0 -plan all -for 2m -html run.html
 //	go run ./chaos -provider postgres://... -plan my.json
 //	go run ./chaos -processes -for 30s                      # worker processes, stopped and killed
+//	go run ./chaos -intensity 50 -for 1h -operations 1000000
+//	go run ./chaos -history run.json && go run ./chaos -verify run.json
 //
 // Look at the verdict, and with -html at the timeline: bars of a row never overlap.
 // The plan is the name of a ready-made one (-plan help lists them), a file with one
