@@ -8,7 +8,7 @@ import (
 // checkMemory finds leases that a manager still keeps after their end. It is asked before
 // the manager is closed, of one worker: a garbage collection costs all of them.
 func (w *worker) checkMemory() {
-	if w.index != 0 || len(w.past) < 100 {
+	if w.index != 0 || len(w.past) < 30 {
 		return
 	}
 	runtime.GC()
@@ -18,7 +18,7 @@ func (w *worker) checkMemory() {
 			kept++
 		}
 	}
-	if kept > 20+len(w.past)/4 {
+	if kept > 10+len(w.past)/4 {
 		w.journal.enter(Violation{Check: checkGrowth, At: w.clock.now(), Text: fmt.Sprintf("a manager keeps %d of the %d leases that it has had", kept, len(w.past))})
 	}
 }

@@ -1,6 +1,13 @@
 package torture
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
+
+// grace is what a request that is under way may take on top of a wait limit, and the manager
+// for a reply after the end of its context.
+const grace = time.Second + 50*time.Millisecond
 
 // answers finds grants of something that was not asked for.
 func (n *named) answers() {
@@ -24,12 +31,17 @@ func (n *named) hangs() {
 			n.violated(checkHang, o.Return, "%s of claim %s (%s) went on for %s after its context had ended", o.Verb, o.Claim, o.Layer, seconds(o.Overrun))
 		}
 	}
+	faults := n.faults()
 	for _, w := range n.waits {
+		bound := w.Bound
+		if i, _ := slices.BinarySearch(faults, w.From-n.reach); i < len(faults) && faults[i] <= w.To {
+			bound += grace
+		}
 		switch {
 		case w.To == 0 && !gone(w.Worker):
 			n.violated(checkHang, w.From, "an acquire of worker %d never returned", w.Worker)
-		case w.Bound > 0 && w.To > w.Bound+n.Patience && !n.h.stopped(w.Worker, w.From, w.To):
-			n.violated(checkHang, w.To, "an acquire of worker %d came back %s after the end of its wait limit", w.Worker, seconds(w.To-w.Bound))
+		case w.Bound > 0 && w.To > bound+n.Patience && !n.h.stopped(w.Worker, w.From, w.To):
+			n.violated(checkHang, w.To, "an acquire of worker %d came back %s after the end of its wait limit", w.Worker, seconds(w.To-bound))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 func (n *named) renewals() {
 	asked := map[string][]time.Duration{} // when a claim's renewals were
 	granted := map[string][]*operation{}
+	n.failed = map[string][]*operation{}
 	for i := range n.operations {
 		o := &n.operations[i]
 		if o.Layer != layerClient {
@@ -20,6 +21,9 @@ func (n *named) renewals() {
 		}
 		if o.Verb == "renew" {
 			asked[o.Claim] = append(asked[o.Claim], o.Call)
+			if o.Result == resultUnknown && o.Return > 0 {
+				n.failed[o.Claim] = append(n.failed[o.Claim], o)
+			}
 		}
 		if o.extends() && o.Overrun == 0 && o.TTL != leasing.Infinite {
 			granted[o.Claim] = append(granted[o.Claim], o)
@@ -41,6 +45,20 @@ func (n *named) renewals() {
 				n.violated(checkRenewal, due, "claim %s of worker %d was not renewed by then, %s after its latest grant", t.Claim, t.Worker, seconds(due-g.Call))
 				break
 			}
+		}
+		n.retries(&t, asked[t.Claim])
+	}
+}
+
+// retries finds a renewal that has failed, and that was not tried again while there was trust.
+func (n *named) retries(t *hold, asked []time.Duration) {
+	for _, f := range n.failed[t.Claim] {
+		until, _ := trust(n.terms[t.Claim], f.Return)
+		left := until - f.Return
+		by := f.Return + left/2 + n.Patience
+		i, _ := slices.BinarySearch(asked, f.Call+1)
+		if left > 100*time.Millisecond && left < time.Hour && by < cmp.Or(t.End, t.Until) && (i == len(asked) || asked[i] > by) {
+			n.violated(checkRenewal, by, "the renewal of claim %s by worker %d that failed at %s was not tried again by then", t.Claim, t.Worker, seconds(f.Return))
 		}
 	}
 }

@@ -46,9 +46,10 @@
 //	rules         where the order at the backend is certain, the rules that all providers share (providerkit.Record) give each answer
 //	tokens        each grant has a higher token than all that were over before it was asked for, and no two claims share one
 //	fence         the resource accepted no write with a smaller token than it had seen, and refused none of a good lease
-//	renewal       each lease is renewed within the documented part of its TTL
+//	renewal       each lease is renewed within the documented part of its TTL, and tried again while trust lasts
 //	loss          each holder is told of its loss. How late is reported as a distribution
 //	release       the backend is told after the lease's context has ended, and after Do's function has returned
+//	cleanup       a claim that nobody uses or has heard of is released, until that is answered
 //	liveness      a name that is free and wanted is granted: at once if nothing has gone wrong and the backend wakes waiters,
 //	              else within the polls. No waiter is overtaken again and again
 //	events        the lease's observer and the manager's are told once that it began, and then once how it ended
@@ -79,7 +80,7 @@
 //
 // A run that breaks an assumption on purpose (a server that forgets its leases, a
 // failover that loses writes) says so in Options.AssumptionsBroken. Then overlap, linearizable,
-// rules, liveness, ghost and refusal are not checked, nor whether a holder's write was
+// rules, cleanup, liveness, ghost and refusal are not checked, nor whether a holder's write was
 // refused; all else is.
 //
 // A run without a violation proves nothing. One with a violation does, and the

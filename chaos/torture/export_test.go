@@ -47,6 +47,7 @@ const (
 	CheckRenewal      = checkRenewal
 	CheckLoss         = checkLoss
 	CheckRelease      = checkRelease
+	CheckCleanup      = checkCleanup
 	CheckLiveness     = checkLiveness
 	CheckEvents       = checkEvents
 	CheckMetadata     = checkMetadata

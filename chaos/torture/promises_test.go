@@ -270,3 +270,54 @@ func TestHangOfAnAcquire(t *testing.T) {
 	violates(t, "the faults heed no context", torture.CheckHang, false, torture.History{Operations: []torture.Operation{request}}, heedless)
 	violates(t, "the backend has to", torture.CheckHang, true, torture.History{Operations: []torture.Operation{below(request)}}, heedless)
 }
+
+// What nobody uses, or has heard of, is released until that is answered.
+func TestCleanup(t *testing.T) {
+	const unknown = torture.ResultUnknown
+	given, lost := hold("a", 0, 900*ms, 100*ms, torture.EndingGivenUp), hold("a", 0, 990*ms, 990*ms, torture.EndingLost)
+	lost.Reason = leasing.LostExpired
+	left := hold("a", 0, 900*ms, 100*ms, torture.EndingAbandoned)
+	granted := []torture.Operation{op("acquire", "a", 0, 0, torture.ResultDone, 1), below(op("acquire", "a", 0, 0, torture.ResultDone, 1))}
+	ghost := []torture.Operation{unheard(op("acquire", "a", 0, 0, unknown, 0)), below(op("acquire", "a", 0, 0, torture.ResultDone, 1))}
+	orphan := append(granted[:2:2], unheard(op("renew", "a", 500*ms, 600*ms, unknown, 1)), below(op("renew", "a", 500*ms, 500*ms, torture.ResultDone, 1)))
+	release := op("release", "a", 200*ms, 300*ms, unknown, 0)
+	for name, c := range map[string]struct {
+		bad        bool
+		holds      []torture.Hold
+		operations []torture.Operation
+	}{
+		"released":                       {holds: []torture.Hold{given}, operations: append(granted[:2:2], below(op("release", "a", 100*ms, 100*ms, torture.ResultDone, 0)))},
+		"never released":                 {bad: true, holds: []torture.Hold{given}, operations: granted},
+		"its end was lost":               {holds: []torture.Hold{lost}, operations: granted},
+		"a renewal that nobody heard of": {bad: true, holds: []torture.Hold{lost}, operations: orphan},
+		"a grant that nobody heard of":   {bad: true, operations: ghost},
+		"which was released in vain":     {operations: append(ghost[:2:2], release)},
+		"its manager is gone":            {holds: []torture.Hold{left}, operations: granted},
+		"broken":                         {holds: []torture.Hold{given}, operations: append(granted[:2:2], brokenAt(true, 50*ms, 50*ms))},
+	} {
+		h := torture.History{FaultsEnd: 20_000 * ms, Holds: c.holds, Operations: c.operations}
+		violates(t, name, torture.CheckCleanup, c.bad, h, options)
+	}
+}
+
+// A lease that the backend says is lost ends at once.
+func TestLossByTheBackendsWord(t *testing.T) {
+	word := op("renew", "a", 100*ms, 110*ms, torture.ResultLost, 1)
+	for end, bad := range map[time.Duration]bool{110 * ms: false, 610 * ms: false, 611 * ms: true, 0: true} {
+		one := hold("a", 0, 990*ms, end, torture.EndingGivenUp)
+		violates(t, end.String(), torture.CheckLoss, bad, torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), word}, Holds: []torture.Hold{one}}, options)
+	}
+}
+
+// A renewal that has failed is tried again within half of the trust that is left.
+func TestRenewalIsTriedAgain(t *testing.T) {
+	held := hold("a", 10*ms, 4990*ms, 4900*ms, torture.EndingGivenUp)
+	held.Renews = true
+	grant, failed := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), unheard(op("renew", "a", 3000*ms, 3000*ms, torture.ResultUnknown, 1))
+	grant.TTL = 5000 * ms // trusted until 4990 ms
+	for at, bad := range map[time.Duration]bool{3010 * ms: false, 4495 * ms: false, 4496 * ms: true} {
+		again := op("renew", "a", at, at, torture.ResultDone, 1)
+		again.TTL = grant.TTL
+		violates(t, at.String(), torture.CheckRenewal, bad, torture.History{Operations: []torture.Operation{grant, failed, again}, Holds: []torture.Hold{held}}, options)
+	}
+}

@@ -23,6 +23,7 @@ const (
 	checkRenewal      Check = "renewal"
 	checkLoss         Check = "loss"
 	checkRelease      Check = "release"
+	checkCleanup      Check = "cleanup"
 	checkLiveness     Check = "liveness"
 	checkEvents       Check = "events"
 	checkMetadata     Check = "metadata"
@@ -81,6 +82,7 @@ var checks = []struct {
 	{(*named).renewals, false},
 	{(*named).losses, false},
 	{(*named).releases, false},
+	{(*named).cleanups, true},
 	{(*named).liveness, true},
 	{(*named).events, false},
 	{(*named).metadata, false},
@@ -145,7 +147,8 @@ type named struct {
 	waits      []wait
 	sights     []sight
 	notices    []notice
-	breaks     map[int64][]operation // that have, or may have, ended a lease at once, by its token
+	failed     map[string][]*operation // renewals of a claim
+	breaks     map[int64][]operation   // that have, or may have, ended a lease at once, by its token
 }
 
 func (n *named) violated(check Check, at time.Duration, format string, args ...any) {

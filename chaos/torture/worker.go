@@ -103,17 +103,30 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // several goroutines take their numbers as they come
 		w.holdSeveral(ctx, manager)
 		return false
+	case w.random.Float64() < 0.03 && !w.options.Repeatable:
+		w.holdTwice(ctx, manager)
+		return false
 	}
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
-// holdSeveral holds several names for a while, so that they are renewed in batches, and wants
-// one of them twice, so that one waits for the other in the manager.
+// holdSeveral holds several names for a while, so that they are renewed in batches.
 func (w *worker) holdSeveral(ctx context.Context, manager leasing.Manager) {
 	var all sync.WaitGroup
-	several := w.random.Perm(len(w.names))[:min(3, len(w.names))]
-	for _, i := range append(several, several[0]) {
-		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: w.between(0.6, 1.4), ttl: w.options.TTL}) })
+	for _, i := range w.random.Perm(len(w.names))[:min(3, len(w.names))] {
+		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: w.between(0.9, 1.6), ttl: w.options.TTL}) })
+	}
+	all.Wait()
+}
+
+// holdTwice wants one name three times at once, so that two wait in the manager.
+func (w *worker) holdTwice(ctx context.Context, manager leasing.Manager) {
+	var all sync.WaitGroup
+	name := w.names[w.random.IntN(len(w.names))]
+	for range 3 {
+		all.Go(func() {
+			w.attempt(ctx, manager, name, usage{hold: w.brief(4*time.Millisecond, 100*time.Millisecond), ttl: w.options.TTL})
+		})
 	}
 	all.Wait()
 }
@@ -170,9 +183,9 @@ func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(
 	one := wait{Worker: w.index, Number: int(w.waits.Add(1)), Name: name, Try: try, From: w.clock.now()}
 	switch {
 	case try:
-		one.Bound = one.From + w.options.Manager.RequestTimeout + replyGrace
+		one.Bound = one.From + w.options.Manager.RequestTimeout
 	case limit > 0:
-		one.Bound = one.From + limit + time.Second + replyGrace
+		one.Bound = one.From + limit
 	}
 	w.journal.enter(one)
 	return func(got bool) {
@@ -180,9 +193,6 @@ func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(
 		w.journal.enter(one)
 	}
 }
-
-// replyGrace is for how long a manager waits for a reply after the end of its context.
-const replyGrace = 50 * time.Millisecond
 
 // waitLimit is how long to wait for a name. In a repeatable run there is no limit:
 // where a slow answer comes after both the limit and a wake-up, a manager's select
@@ -224,7 +234,7 @@ func (w *worker) usage() usage {
 	s := usage{
 		do: kind < 0.3, try: kind > 0.7,
 		forgetful: w.random.Float64() < w.rarely(0.04),
-		manual:    w.random.Float64() < 0.1,
+		manual:    w.random.Float64() < 0.3,
 		crash:     w.random.Float64() < w.rarely(0.02) && !w.options.Repeatable,
 		ttl:       w.ttl(),
 	}
@@ -290,7 +300,7 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 	defer enough.Stop()
 	for {
 		w.write(l)
-		if usage.manual && w.random.Float64() < 0.2 {
+		if usage.manual && w.random.Float64() < 0.4 {
 			_ = l.Renew(work) // the engine goes on either way
 		}
 		if usage.metadata != "" && w.random.Float64() < 0.4 {
