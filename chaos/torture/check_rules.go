@@ -28,7 +28,7 @@ func (n *named) rules() {
 		case r == nil && o.granted():
 			r = &replay{n: n, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
 			r.extend(o)
-		case r == nil || o.Result == resultRefused:
+		case r == nil || o.Result == resultRefused || o.Result == resultHeld && o.Holder == "": // a backend may reserve a free name for who waits
 		case !r.follow(o):
 			n.violated(checkRules, o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
 			r = nil
