@@ -55,7 +55,7 @@ model: toolchain ## The models of folder model, in every state, and their traps;
 	@scripts/model $(RUNS)
 
 .PHONY: torture
-torture: toolchain ## Every provider for 2 minutes under the ready-made plans, worker processes, the slow suites; FOR=10m, PROVIDERS='redis cosmos', FOLDER=timelines
+torture: toolchain ## Every provider for 2 minutes under the ready-made plans, worker processes, the slow suites; FOR=10m, REQUESTS=1000000, PROVIDERS='redis cosmos', FOLDER=timelines
 	@scripts/with-servers $(filter-out cosmosnpm,$(SERVERS)) -- scripts/torture $(FOR) $(FOLDER) $(PROVIDERS)
 
 .PHONY: bench

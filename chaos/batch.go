@@ -196,7 +196,7 @@ func (p *Provider) delayItems(ctx context.Context, items []*item, after bool) er
 			}
 		}
 	}
-	if !p.pause(ctx, longest) {
+	if !p.pause(slowest.heeded(ctx), longest) {
 		return p.injectedError(operation{op: OpRenewBatch}, slowest, p.interrupted(ctx, after))
 	}
 	return nil

@@ -8,7 +8,7 @@
 //
 // A [Plan] is Go or JSON. The ready-made ones are [FlakyNetwork],
 // [SlowBackend], [LostReplies], [Partition], [StealLease], [ThrottledAccount]
-// and [TotalOutage]. Over the memory provider, in a testing/synctest bubble, an
+// and [TotalOutage] and [GrayFailure]. Over the memory provider, in a testing/synctest bubble, an
 // hour of faults takes a moment: make both inside it. TestMyWorkerSurvives, among
 // this package's examples, is a test to copy.
 //

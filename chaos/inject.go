@@ -130,11 +130,19 @@ func (p *Provider) delays(ctx context.Context, o operation, f decision, after bo
 			continue
 		}
 		p.note(ctx, o, d)
-		if !p.pause(ctx, d.delay) {
+		if !p.pause(d.heeded(ctx), d.delay) {
 			return p.injectedError(o, d, p.interrupted(ctx, after))
 		}
 	}
 	return nil
+}
+
+// heeded is the context whose end cuts the fault short.
+func (f *occurrence) heeded(ctx context.Context) context.Context {
+	if f != nil && f.fault().Heedless {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
 }
 
 // pause waits. It reports false if ctx, or the wrapper, ended sooner.

@@ -53,6 +53,10 @@ type Fault struct {
 	// After makes the fault happen after the operation took effect at the
 	// backend, and not before it is sent.
 	After bool `json:"after,omitempty"`
+	// Heedless makes a FaultDelay last although the caller's context has ended, as a disk
+	// does that hangs in a sync. A wrapper whose plan has such a rule says in its
+	// Capabilities that it does not heed contexts.
+	Heedless bool `json:"heedless,omitempty"`
 	// RetryAfter is when a FaultThrottle suggests to ask again; 0: it does not say.
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
 	// Failure is how a FaultError fails. Default FailureUnavailable.

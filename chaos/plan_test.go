@@ -215,7 +215,7 @@ func TestJSONLeavesOutWhatStays(t *testing.T) {
 }
 
 func TestReadyMadePlansWork(t *testing.T) {
-	require.Len(t, chaos.Names(), 8)
+	require.Len(t, chaos.Names(), 9)
 	for _, name := range chaos.Names() {
 		plan, err := chaos.Named(name, 7)
 		require.NoError(t, err)

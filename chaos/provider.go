@@ -111,6 +111,7 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 	for _, r := range plan.Rules {
 		p.rules = append(p.rules, newRule(r))
 		p.partitions = p.partitions || r.Fault.Kind == FaultPartitioned
+		p.caps.HeedsContext = p.caps.HeedsContext && !r.Fault.Heedless
 	}
 	slices.SortStableFunc(p.rules, func(a, b *rule) int { return cmp.Compare(b.priority(), a.priority()) })
 	p.inactive.Store(len(p.rules) == 0)
@@ -165,7 +166,7 @@ func answerWith[T any](target *T, self T, has bool) bool {
 	return has
 }
 
-// Capabilities returns the wrapped provider's.
+// Capabilities returns the wrapped provider's, but for Fault.Heedless.
 func (p *Provider) Capabilities() abstractions.Capabilities { return p.caps }
 
 // Plan returns the plan with the names that its rules have.

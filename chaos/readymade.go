@@ -185,6 +185,35 @@ func TotalOutage(o TotalOutageOptions) Plan {
 	return Plan{Name: "total-outage", Seed: o.Seed, Rules: []Rule{rule}}
 }
 
+// GrayFailureOptions configure GrayFailure. Zero fields have the defaults.
+type GrayFailureOptions struct {
+	Seed uint64
+	// TTL is that of the leases, which decides how long things take. Default 2 s.
+	TTL time.Duration
+	// Slow are the patterns of the owners whose replies are slow. Default: one of five, by the
+	// last digit of worker-1, worker-2 and so on.
+	Slow []string
+	// Probability is how likely a request hangs and is answered in the end, or its client
+	// pauses for about as long as it trusts a lease. Default 0.02 each.
+	Probability float64
+}
+
+// GrayFailure makes some fail in part: their replies are slow, their requests hang longer than
+// anybody waits and are answered all the same, their clients pause for as long as they trust a
+// lease. Those leases are lost in time, and the others go on.
+func GrayFailure(o GrayFailureOptions) Plan {
+	p, ttl := cmp.Or(o.Probability, 0.02), cmp.Or(o.TTL, 2*time.Second)
+	if len(o.Slow) == 0 {
+		o.Slow = []string{"*2", "*7"}
+	}
+	changes := []Op{OpAcquire, OpRenew, OpRelease}
+	return Plan{Name: "gray-failure", Seed: o.Seed, Rules: []Rule{
+		{Name: "slow reply", Fault: Fault{Kind: FaultDelay, Delay: ttl / 20, Jitter: ttl / 5, After: true}, Match: Match{Owners: o.Slow}},
+		{Name: "paused", Fault: Fault{Kind: FaultDelay, Delay: ttl * 9 / 10, Jitter: ttl / 5}, When: Policy{Probability: p}, Match: Match{Ops: changes}},
+		{Name: "hang, answered late", Fault: Fault{Kind: FaultDelay, Delay: ttl / 2, Jitter: ttl, After: true, Heedless: true}, When: Policy{Probability: p}, Match: Match{Ops: changes}},
+	}}
+}
+
 // readyMade are the plans by the names that they have themselves.
 var readyMade = map[string]func(seed uint64) Plan{
 	"none":              func(seed uint64) Plan { return Plan{Name: "none", Seed: seed} },
@@ -193,6 +222,7 @@ var readyMade = map[string]func(seed uint64) Plan{
 	"lost-replies":      func(seed uint64) Plan { return LostReplies(LostRepliesOptions{Seed: seed}) },
 	"partition":         func(seed uint64) Plan { return Partition(PartitionOptions{Seed: seed}) },
 	"steal-lease":       func(seed uint64) Plan { return StealLease(StealLeaseOptions{Seed: seed}) },
+	"gray-failure":      func(seed uint64) Plan { return GrayFailure(GrayFailureOptions{Seed: seed}) },
 	"throttled-account": func(seed uint64) Plan { return ThrottledAccount(ThrottledAccountOptions{Seed: seed}) },
 	"total-outage":      func(seed uint64) Plan { return TotalOutage(TotalOutageOptions{Seed: seed}) },
 }

@@ -73,6 +73,7 @@ func TestTrap_T52_EachSettingIsUsed(t *testing.T) {
 		".Rules.Fault.Delay":      {chaos.Rule{Fault: lost}, 50 * time.Millisecond},
 		".Rules.Fault.Jitter":     {chaos.Rule{Fault: lost}, 50 * time.Millisecond},
 		".Rules.Fault.After":      {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}}, true},
+		".Rules.Fault.Heedless":   {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 20 * time.Second, After: true}}, true},
 		".Rules.Fault.RetryAfter": {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultThrottle}}, time.Second},
 		".Rules.Fault.Failure":    {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultError}}, chaos.FailureDenied},
 		".Rules.Fault.RunOut":     {chaos.Rule{Fault: chaos.Fault{Kind: chaos.FaultBroken}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpInspect}}}, true},

@@ -63,6 +63,7 @@ func (f Fault) validate() error {
 		need(f.Jitter == 0 || t.jitter, "Fault.Jitter", f.Jitter, "0"+unused),
 		need(!t.needsDelay || sum(f.Delay, f.Jitter) > 0, "Fault.Delay", f.Delay, "more than 0"),
 		need(!f.After || t.after, "Fault.After", true, "false for "+string(f.Kind)+", which has a place of its own"),
+		need(!f.Heedless || f.Kind == FaultDelay, "Fault.Heedless", true, "false"+unused),
 		need(f.RetryAfter >= 0, "Fault.RetryAfter", f.RetryAfter, "0 or more"),
 		need(f.RetryAfter == 0 || f.Kind == FaultThrottle, "Fault.RetryAfter", f.RetryAfter, "0"+unused),
 		need(!f.RunOut || f.Kind == FaultBroken, "Fault.RunOut", true, "false"+unused),

@@ -19,7 +19,7 @@ var options = torture.VerifyOptions{Drift: 10 * ms, Options: torture.Options{Pat
 
 // checks are those that a history violates.
 func checks(h torture.History, options torture.VerifyOptions) (all []torture.Check) {
-	found, _ := torture.Verify(&h, options)
+	found, _ := torture.VerifyHistory(&h, options)
 	for _, v := range found {
 		all = append(all, v.Check)
 	}

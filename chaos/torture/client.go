@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ func (c *clock) at(t time.Time) time.Duration { return t.Sub(c.start) }
 type client struct {
 	*recorder
 	faults *chaos.Provider
+	below  leasing.Provider // the faults, and their record
 }
 
 // open opens a client of the backend.
@@ -52,8 +54,8 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 		return nil, errors.Join(err, provider.Close())
 	}
 	seen := *backend
-	seen.Provider, seen.layer = faults, layerClient
-	return &client{&seen, faults}, nil
+	seen.Provider, seen.layer, seen.held = faults, layerClient, new(sync.Map)
+	return &client{&seen, faults, provider}, nil
 }
 
 // seedFor gives each worker faults of its own.

@@ -12,38 +12,58 @@
 //		})
 //	}
 //
-// Run is the same for programs, and Report.Err its verdict.
+// Run is the same for programs, and Report.Err its verdict. TestVirtual makes a run in virtual
+// time, in which minutes pass in a moment, and if it fails looks for the smallest one that
+// does, and prints the Go test that repeats it.
 //
-// Workers are goroutines, or with Options.Process processes, some of which are
-// stopped past their TTL and some killed. In virtual time (testing/synctest) over
-// memory's provider minutes pass in a second, and with Options.Repeatable a seed
-// gives the same history each time.
+// # What is recorded
+//
+// A worker is a goroutine or, with Options.Process, a process; some of these are stopped past
+// their TTL and some killed. Each has a client of its own:
+//
+//	worker       acquires, waits, holds, renews, sets metadata, writes, releases, crashes   wait, hold, write, sight
+//	manager      package leasing, with two observers                                         notice
+//	recorder     what the manager asks, and is told                                          operation (client)
+//	chaos        the faults of Options.Plan                                                  fault
+//	recorder     what the backend is asked, and answers                                      operation (backend)
+//	provider     that of Options.Open
+//
+// The workers enter what they see, with the time before and after, and judge nothing. The
+// resource that a lease protects is the run's own and checks tokens. Operations are numbered as
+// the run hears of their calls and returns. A history can be saved (Report.WriteHistory) and
+// checked again (Verify).
 //
 // # What is checked
 //
-//   - overlap: no two holders trust a name at the same time. The time of trust is
-//     the manager's own word, from when the acquire returned until the trust runs
-//     out, on the machine's clock.
-//   - linearizable, twice: what the clients saw, and what the backend answered
-//     below the faults. Each is a possible order of grants, losses and releases,
-//     in which no lease ends before its time and no claim stands in its own way. A
-//     request whose outcome is unknown may have been applied at any time since, or
-//     never (checked with porcupine).
-//   - tokens: each grant of a name has a higher token than all that were over
-//     before it was asked for, and no two claims share one.
-//   - fence: the resource accepted no write with a smaller token than it had seen,
-//     and refused none of a holder whose lease was good.
-//   - loss: each holder was told of its loss. How late, after the end of its
-//     trust, is reported as a distribution.
-//   - ghost: no claim is granted after its release, as long as it is the last of
-//     the name that was given up (backends need not remember more).
-//   - answer: each grant is for the name and the claim that asked.
-//   - refusal: no claim is refused as given up that nobody has released or broken.
-//   - leak: nobody is refused because of a lease that must have run out by the margin
-//     and the precision that the provider states. Once the faults have stopped and all
-//     is closed, each name is free within the TTL, these, and Options.Patience.
-//   - goroutine: none is left that the run has started, or a worker process.
-//   - hang: every call returned soon after its context ended.
+// A check is a method of named, the history of one name, in the file check_NAME.go. It derives all
+// it needs from that history and from the options. They are made in this order:
+//
+//	overlap       no two holders trust a name at once. Trust is counted by the checker's own stopwatch: from the call of each
+//	              request that was granted to the end of the TTL that was granted, less the margin
+//	trust         no lease says that it is good for longer than that, or for less, and none is given up before
+//	linearizable  twice, for what the clients saw and what the backend answered: there is an order of grants, losses, breaks and
+//	              releases that explains each answer. A request of unknown outcome has taken effect at any time since, or never
+//	rules         where the order at the backend is certain, the rules that all providers share (providerkit.Record) give each answer
+//	tokens        each grant has a higher token than all that were over before it was asked for, and no two claims share one
+//	fence         the resource accepted no write with a smaller token than it had seen, and refused none of a good lease
+//	renewal       each lease is renewed within the documented part of its TTL, and tried again while trust lasts
+//	loss          each holder is told of its loss. How late is reported as a distribution
+//	release       the backend is told after the lease's context has ended, and after Do's function has returned
+//	cleanup       a claim that nobody uses or has heard of is released, until that is answered
+//	liveness      a name that is free and wanted is granted: at once if nothing has gone wrong and the backend wakes waiters,
+//	              else within the polls. No waiter is overtaken again and again
+//	events        the lease's observer and the manager's are told once that it began, and then once how it ended
+//	metadata      the lease and the backend's record show what the holder has set, and the holder
+//	ghost         no claim is granted after its release, as long as it is the last of the name that was given up
+//	refusal       no claim is refused as given up that nobody has released or broken
+//	answer        each grant is for the name and the claim that asked
+//	hang          each request returns soon after its context has ended, and each acquire after its wait limit
+//	leak          nobody is refused because of a lease that must have run out. When all is closed each name is free within the
+//	              TTL, the margin, what the provider states, and Options.Patience
+//	growth        the number of goroutines is bounded, and a manager keeps no lease that has ended
+//	goroutine     none is left of those that the run has started, or a worker process
+//
+// The last two are made during the run, all others of its history.
 //
 // # What is not
 //
@@ -52,12 +72,15 @@
 // the fence. The same goes for a process that was stopped: its trust has ended by
 // the clock, whatever it still believes.
 //
-// Inspect, List and history, and breaks that name a token, are not asked for: that is
-// the conformance suite's (abstractions/providertest).
+// Liveness and renewals are checked up to Options.Patience: 10 ms in virtual time, and seconds on a
+// real machine, where a lease that is renewed late is mostly not noticed. List, history, hand-over
+// and breaks that name a token are the conformance suite's (abstractions/providertest). Leases
+// that never end are not taken in runs with processes, breaks that let a lease run out, or
+// Options.Repeatable.
 //
 // A run that breaks an assumption on purpose (a server that forgets its leases, a
-// failover that loses writes) says so in Options.AssumptionsBroken. Then overlap,
-// linearizability, ghosts and refusals are not checked, nor whether a holder's write was
+// failover that loses writes) says so in Options.AssumptionsBroken. Then overlap, linearizable,
+// rules, cleanup, liveness, ghost and refusal are not checked, nor whether a holder's write was
 // refused; all else is.
 //
 // A run without a violation proves nothing. One with a violation does, and the

@@ -220,10 +220,10 @@ func TestFenceThatDoesNothing_memory(t *testing.T) {
 
 // Clocks may differ by the margin: a lease that ends that much too early is none.
 func TestClocksMayDifferByTheMargin_memory(t *testing.T) {
-	for short, ok := range map[time.Duration]bool{20 * ms: true, 300 * ms: false} {
+	for short, ok := range map[time.Duration]bool{10 * ms: true, 300 * ms: false} {
 		report := virtual(t, torture.Options{For: minute, Seed: 1, Repeatable: true, Plan: chaos.Partition(chaos.PartitionOptions{})}, func(p leasing.Provider) leasing.Provider {
 			return odd{Provider: changed{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-				grant, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: req.Name, ID: req.ID, Owner: req.Owner, TTL: req.TTL - short})
+				grant, err := p.Acquire(ctx, abstractions.AcquireRequest{Name: req.Name, ID: req.ID, Owner: req.Owner, TTL: req.TTL - short, Metadata: req.Metadata})
 				grant.TTL = req.TTL
 				return grant, err
 			}}, renew: func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {

@@ -1,6 +1,10 @@
 package torture
 
-import "time"
+import (
+	"time"
+
+	"github.com/distributedleasing/leasing"
+)
 
 // What the tests of histories make.
 type (
@@ -33,15 +37,57 @@ const (
 	EndingKilled    = endingKilled
 )
 
+const (
+	CheckOverlap      = checkOverlap
+	CheckTrust        = checkTrust
+	CheckLinearizable = checkLinearizable
+	CheckRules        = checkRules
+	CheckTokens       = checkTokens
+	CheckFence        = checkFence
+	CheckRenewal      = checkRenewal
+	CheckLoss         = checkLoss
+	CheckRelease      = checkRelease
+	CheckCleanup      = checkCleanup
+	CheckLiveness     = checkLiveness
+	CheckEvents       = checkEvents
+	CheckMetadata     = checkMetadata
+	CheckGhost        = checkGhost
+	CheckRefusal      = checkRefusal
+	CheckAnswer       = checkAnswer
+	CheckHang         = checkHang
+	CheckLeak         = checkLeak
+	CheckGrowth       = checkGrowth
+	CheckGoroutine    = checkGoroutine
+)
+
 type VerifyOptions struct {
 	Options
 	Drift, Precision time.Duration
+	Pushes           bool
 }
 
-func Verify(h *History, o VerifyOptions) ([]Violation, []string) {
-	return verification{Options: o.Options, drift: o.Drift, precision: o.Precision}.verify(h)
+func VerifyHistory(h *History, o VerifyOptions) ([]Violation, []string) {
+	o.Manager.DriftFloor, o.Manager.DriftFactor = o.Drift-1, 1e-15 // which is rounded up
+	return verification{Options: o.Options, lateness: leasing.Lateness{Fixed: o.Precision}, pushes: o.Pushes}.verify(h)
 }
 
 func ReportOf(h *History) *Report { return &Report{history: h} }
 
 func (r *Report) History() *History { return r.history }
+
+type (
+	Wait   = wait
+	Sight  = sight
+	Notice = notice
+)
+
+// Shrink is for runs that fail as a test says.
+func Shrink(o Options, fails func(Options) bool) (Options, string) {
+	o = shrink(o, fails)
+	return o, o.goTest()
+}
+
+func Stopwatch(h *History, o VerifyOptions) {
+	o.Manager.DriftFloor, o.Manager.DriftFactor = o.Drift-1, 1e-15 // which is rounded up
+	h.stopwatch(&o.Options)
+}

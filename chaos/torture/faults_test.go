@@ -43,7 +43,7 @@ func (o odd) Close() error {
 func (odd) As(any) bool { return false }
 
 func TestCallThatDoesNotEndWithItsContextIsFound_memory(t *testing.T) {
-	report := virtual(t, torture.Options{For: minute / 2, Seed: 1, Manager: leasing.Options{RequestTimeout: 300 * ms}}, func(p leasing.Provider) leasing.Provider {
+	report := virtual(t, torture.Options{For: minute / 2, Seed: 1, Patience: 5 * time.Second, Manager: leasing.Options{RequestTimeout: 300 * ms}}, func(p leasing.Provider) leasing.Provider {
 		return odd{Provider: p, renew: func(_ context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
 			time.Sleep(8 * time.Second)
 			return p.Renew(context.Background(), req)

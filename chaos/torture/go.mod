@@ -3,7 +3,6 @@ module github.com/distributedleasing/leasing/chaos/torture
 go 1.26.0
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/distributedleasing/leasing v0.1.0
 	github.com/distributedleasing/leasing/chaos v0.1.0
 	github.com/stretchr/testify v1.12.1

@@ -29,10 +29,16 @@ func TestMain(m *testing.M) {
 
 // virtual runs a torture over memory in virtual time. wrap, unless nil, is around
 // the provider.
-func virtual(t *testing.T, options torture.Options, wrap func(leasing.Provider) leasing.Provider) (report *torture.Report) {
+func virtual(t *testing.T, options torture.Options, wrap func(leasing.Provider) leasing.Provider) *torture.Report {
+	t.Helper()
+	return virtualAt(t, options, nil, wrap)
+}
+
+// virtualAt is virtual with a clock of the backend's own.
+func virtualAt(t *testing.T, options torture.Options, clock func() time.Time, wrap func(leasing.Provider) leasing.Provider) (report *torture.Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var provider leasing.Provider = memlease.New(memlease.Options{})
+		var provider leasing.Provider = memlease.New(memlease.Options{Now: clock})
 		if wrap != nil {
 			provider = wrap(provider)
 		}

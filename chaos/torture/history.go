@@ -17,6 +17,9 @@ type history struct {
 	Operations []operation
 	Holds      []hold
 	Writes     []write // in the order in which the resource took them
+	Waits      []wait
+	Sights     []sight
+	Notices    []notice // each observer's in the order in which it had them
 	Faults     []fault
 	Stops      []stop
 	Killed     []int // workers whose processes were
@@ -56,9 +59,12 @@ type operation struct {
 	// Number is its place among those of its worker. Those of different claims that
 	// begin in the same instant may come in any order.
 	Number int
-	Layer  layer
-	Verb   string // acquire, renew, release, break
-	Name   string
+	// Begun and Ended number the calls and returns of all workers as the run heard of them:
+	// what ended before another began came before it.
+	Begun, Ended int
+	Layer        layer
+	Verb         string // acquire, renew, release, break
+	Name         string
 	// Claim is a label for the claim's ID: worker and number, "3.17".
 	Claim string
 	TTL   time.Duration
@@ -76,7 +82,16 @@ type operation struct {
 	StrayClaim string
 	// Holder is the claim that a refusal names; "" if it names none for certain.
 	Holder string
-	Error  string
+	// Early says of a release that it was sent while the lease's context lived, or while
+	// Do's function was under way.
+	Early bool
+}
+
+func (o *operation) granted() bool { return o.Verb == "acquire" && o.Result == resultDone }
+
+// extends says that the operation made a lease of the length that it says.
+func (o *operation) extends() bool {
+	return o.Result == resultDone && (o.Verb == "acquire" || o.Verb == "renew") && o.Stray == ""
 }
 
 // hold is a lease as its holder knew it.
@@ -86,7 +101,8 @@ type hold struct {
 	Claim  string
 	Token  int64
 	From   time.Duration // the acquire had returned
-	Until  time.Duration // of the latest renewal's trust
+	// Until is the end of its trust by the checker's own stopwatch: see history.stopwatch.
+	Until time.Duration
 	// End is when it was given up or the manager declared it lost; 0 if never.
 	End    time.Duration
 	Ending ending
@@ -95,6 +111,8 @@ type hold struct {
 	// given the lease up before.
 	Told     time.Duration
 	Renewals int
+	// Renews says that the manager was to renew it.
+	Renews bool
 }
 
 // ending says how a hold ended.
@@ -141,9 +159,48 @@ type write struct {
 	Token  int64
 	Call   time.Duration
 	Return time.Duration
-	// Trusted says that the holder's lease was good before the write and after.
-	Trusted  bool
-	Accepted bool
+	// Trusted says that the holder's lease was good before the write and after, and
+	// Remaining for how long it said so, at some moment after the call.
+	Trusted   bool
+	Remaining time.Duration
+	Accepted  bool
+}
+
+// wait is one Acquire or TryAcquire of a manager.
+type wait struct {
+	Worker, Number int
+	Name           string
+	Try            bool
+	From           time.Duration
+	To             time.Duration // 0 if it has not returned
+	// Bound is when it has to return at the latest; 0 if only the end of the run says so.
+	Bound time.Duration
+	// Got says that it came back with a lease.
+	Got bool
+}
+
+// sight is what a holder sees of its own lease: what the backend shows, and the lease itself.
+type sight struct {
+	Worker       int
+	Name, Claim  string
+	Token        int64
+	Call, Return time.Duration
+	Trusted      bool // the lease was good before and after
+	Holder       string
+	HolderToken  int64
+	// Metadata is what the holder has set, Shown what the backend shows, Has what the
+	// lease says itself.
+	Metadata, Shown, Has string
+}
+
+// notice is an event that an observer was told.
+type notice struct {
+	Worker      int
+	Name, Claim string
+	Kind        leasing.EventKind
+	Reason      leasing.LostReason
+	At          time.Duration
+	Own         bool // told to the lease's observer, and not to its manager's
 }
 
 // fault is one fault that was injected, or one that befell a process or server.
@@ -164,9 +221,9 @@ type stop struct {
 	To     time.Duration
 }
 
-// stopped says whether a worker's process stood still during a call.
-func (h *history) stopped(o operation) bool {
-	return slices.ContainsFunc(h.Stops, func(s stop) bool { return s.Worker == o.Worker && s.From < o.Return && s.To > o.Call })
+// stopped says whether a worker's process stood still for some of a time.
+func (h *history) stopped(worker int, from, to time.Duration) bool {
+	return slices.ContainsFunc(h.Stops, func(s stop) bool { return s.Worker == worker && s.From < to && s.To > from })
 }
 
 // freeAt is when a name could be taken again after the end.
@@ -191,15 +248,25 @@ func (h *history) label() {
 	}
 	for i := range h.Operations {
 		o := &h.Operations[i]
-		for _, id := range []*string{&o.Claim, &o.Holder, &o.StrayClaim} {
-			*id = cmp.Or(labels[*id], *id)
-		}
+		relabel(labels, &o.Claim, &o.Holder, &o.StrayClaim)
 	}
-	for i, t := range h.Holds {
-		h.Holds[i].Claim = cmp.Or(labels[t.Claim], t.Claim)
+	for i := range h.Holds {
+		relabel(labels, &h.Holds[i].Claim)
 	}
-	for i, w := range h.Writes {
-		h.Writes[i].Claim = cmp.Or(labels[w.Claim], w.Claim)
+	for i := range h.Writes {
+		relabel(labels, &h.Writes[i].Claim)
+	}
+	for i := range h.Sights {
+		relabel(labels, &h.Sights[i].Claim, &h.Sights[i].Holder)
+	}
+	for i := range h.Notices {
+		relabel(labels, &h.Notices[i].Claim)
+	}
+}
+
+func relabel(labels map[string]string, ids ...*string) {
+	for _, id := range ids {
+		*id = cmp.Or(labels[*id], *id)
 	}
 }
 
@@ -213,11 +280,30 @@ func (h *history) sort() {
 	slices.SortStableFunc(h.Holds, func(a, b hold) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Claim, b.Claim))
 	})
+	slices.SortStableFunc(h.Waits, func(a, b wait) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number))
+	})
+	slices.SortStableFunc(h.Sights, func(a, b sight) int {
+		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Claim, b.Claim))
+	})
+	slices.SortStableFunc(h.Notices, func(a, b notice) int {
+		return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Claim, b.Claim), compareBools(a.Own, b.Own))
+	})
 	slices.SortFunc(h.Writes, func(a, b write) int { return cmp.Compare(a.Order, b.Order) })
 	slices.SortStableFunc(h.Faults, func(a, b fault) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Verb, b.Verb),
 			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Rule, b.Rule))
 	})
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // names returns the names that occur, sorted.
@@ -234,6 +320,12 @@ func (h *history) names() []string {
 	}
 	for _, w := range h.Writes {
 		seen[w.Name] = true
+	}
+	for _, w := range h.Waits {
+		seen[w.Name] = true
+	}
+	for _, s := range h.Sights {
+		seen[s.Name] = true
 	}
 	return slices.Sorted(maps.Keys(seen))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ func (r *run) awaitFree(ctx context.Context) (err error) {
 		return fmt.Errorf("open a client for the check of leaks: %w", err)
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
-	by := r.closed + r.options.TTL + r.options.margin() + r.caps.Lateness.After(r.options.TTL) + r.options.Patience
+	by := r.closed + r.options.TTL + r.options.margin(r.options.TTL) + r.caps.Lateness.After(r.options.TTL) + r.options.Patience
 	left, ids, refusals := r.names, map[string]string{}, map[string]error{}
 	for _, name := range left {
 		ids[name] = abstractions.NewID()
@@ -82,30 +83,33 @@ func labelled(ctx context.Context, label string, fn func(context.Context) error)
 
 // leftGoroutines waits for the run's goroutines to end, and enters those that don't.
 func leftGoroutines(label string, patience time.Duration, clock *clock, journal journal) {
-	left := goroutines(label)
+	left, _ := goroutines(label)
 	for wait := time.Millisecond; len(left) > 0 && wait <= 2*patience; wait *= 2 {
 		<-time.After(wait)
-		left = goroutines(label)
+		left, _ = goroutines(label)
 	}
 	for _, stack := range left {
-		journal.enter(Violation{Check: CheckGoroutine, At: clock.now(), Text: "left behind: " + stack})
+		journal.enter(Violation{Check: checkGoroutine, At: clock.now(), Text: "left behind: " + stack})
 	}
 }
 
-// goroutines returns the stacks of those with the label: groups of equal ones, as
-// the profile in its text form lists them.
-func goroutines(label string) (stacks []string) {
+// goroutines returns the stacks of those with the label, and how many there are: groups of
+// equal ones, as the profile in its text form lists them.
+func goroutines(label string) (stacks []string, n int) {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
-		return nil
+		return nil, 0
 	}
 	mark := fmt.Sprintf("%q:%q", goroutineLabel, label)
 	for _, group := range strings.Split(profile.String(), "\n\n") {
 		if strings.Contains(group, mark) {
+			count, _, _ := strings.Cut(group, " ")
+			number, _ := strconv.Atoi(count)
+			n += number
 			stacks = append(stacks, strings.ReplaceAll(strings.Join(frame.FindAllString(group, 6), " < "), "+0x", ""))
 		}
 	}
-	return stacks
+	return stacks, n
 }
 
 // frame is a function on a stack: "pkg.fn+0x2c".

@@ -2,9 +2,10 @@ package torture
 
 import (
 	"fmt"
+	"math"
 	"time"
 
-	"github.com/anishathalye/porcupine"
+	"github.com/distributedleasing/leasing"
 )
 
 // lease is what a name's record may be, in one possible order of events.
@@ -17,7 +18,6 @@ type lease struct {
 	// differ by does not add up.
 	now, runsOut time.Duration
 	breaking     bool // renewals are refused
-	over         bool // nothing can happen any more
 	votes        bool // see Options.Votes
 }
 
@@ -32,67 +32,42 @@ func (l lease) String() string {
 	return fmt.Sprintf("claim %s holds the name with %s until %s at least", l.claim, token, seconds(l.runsOut))
 }
 
-// search looks for an order. Its effort is counted in steps and not in time, so
-// that it is the same on every machine, and in virtual time.
-type search struct {
-	drift time.Duration // how far clocks may differ over a TTL
-	votes bool          // see Options.Votes
-	steps int           // that are left
-}
-
-// model is the sequential specification for porcupine: a lease that runs out, but
-// not before its time. Once the steps are used up nothing fits any more.
-func (s *search) model() porcupine.Model {
-	return porcupine.Model{
-		Init: func() any { return lease{votes: s.votes} },
-		Step: func(state, input, _ any) (bool, any) {
-			s.steps--
-			if s.steps < 0 {
-				return false, state
-			}
-			return state.(lease).step(input.(move), s.drift)
-		},
-		Hash: func(state any) uint64 {
-			l := state.(lease)
-			return uint64(l.last)*31 + uint64(l.runsOut)*17 + uint64(l.now)
-		},
-	}
-}
-
 // move is an operation in the search for an order.
 type move struct {
 	operation
-	open bool // its outcome is unknown, and it may land at any time from its call on
+	// optional says that nobody knows its outcome: it took effect from its call to its
+	// return, or not at all.
+	optional bool
+	place    int // among those under way
 }
 
 // step says whether an operation can take effect now, and what follows. Time only
 // ever moves to the earliest moment at which all so far can have happened, so a
-// history is refused only if no clock could explain it.
-func (l lease) step(o move, drift time.Duration) (bool, lease) {
-	if o.Verb == theEnd || l.over {
-		l.over = true
-		return o.Verb == theEnd || o.open, l
-	}
+// history is refused only if no clock could explain it. An optional operation that
+// would change nothing does not take effect.
+func (l lease) step(o *move, margin time.Duration) (bool, lease) {
 	l.now = max(l.now, o.Call)
-	latest := o.Return
-	if o.open {
-		latest = never
-	}
-	if l.now > latest {
+	if l.now > o.Return {
 		return false, l
 	}
 	switch o.Verb {
 	case "acquire":
-		return l.acquire(o, latest, drift)
+		return l.acquire(o, margin)
 	case "renew":
-		return l.renew(o, latest, drift)
+		return l.renew(o, margin)
 	case "release":
 		return l.release(o)
 	}
 	return l.broken(o)
 }
 
-func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
+// covers says that whatever can follow another state can follow this one, too.
+func (l *lease) covers(other *lease) bool {
+	return l.now <= other.now && l.runsOut <= other.runsOut && l.last <= other.last
+}
+
+func (l lease) acquire(o *move, margin time.Duration) (bool, lease) {
+	latest := o.Return
 	switch {
 	case o.Result == resultHeld: // by somebody else: a claim is no obstacle to itself
 		return l.claim == o.Holder && o.Holder != o.Claim, l
@@ -102,7 +77,7 @@ func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
 		if l.breaking || o.Token != l.token && (l.token != 0 || o.Token <= l.last) {
 			return false, l
 		}
-		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, l.now+o.TTL-drift)
+		l.token, l.last, l.runsOut = o.Token, max(l.last, o.Token), max(l.runsOut, after(l.now, o.TTL, margin))
 		return true, l
 	case o.Result == resultUnknown && l.blocks(latest):
 		return l.deferred(o)
@@ -113,7 +88,7 @@ func (l lease) acquire(o move, latest, drift time.Duration) (bool, lease) {
 		l.now = max(l.now, l.runsOut)
 	}
 	l.claim, l.token, l.breaking = o.Claim, o.Token, false
-	l.last, l.runsOut = max(l.last, o.Token), l.now+o.TTL-drift
+	l.last, l.runsOut = max(l.last, o.Token), after(l.now, o.TTL, margin)
 	return true, l
 }
 
@@ -125,23 +100,23 @@ func (l lease) blocks(latest time.Duration) bool {
 // mayEnd says that the lease may be taken back at any time, since nobody was told of it.
 func (l lease) mayEnd() bool { return l.votes && l.token == 0 }
 
-func (l lease) renew(o move, latest, drift time.Duration) (bool, lease) {
+func (l lease) renew(o *move, margin time.Duration) (bool, lease) {
 	mine := l.claim == o.Claim && l.token == o.Token // not an earlier lease of a claim that came back
 	if o.Result == resultDone {
-		l.runsOut = l.now + o.TTL - drift
+		l.runsOut = after(l.now, o.TTL, margin)
 		return mine && !l.breaking, l
 	}
 	if !mine || l.breaking {
 		return true, l
 	}
-	if l.runsOut > latest {
+	if l.runsOut > o.Return {
 		return false, l // a false loss
 	}
 	l.now, l.claim, l.token = max(l.now, l.runsOut), "", 0
 	return true, l
 }
 
-func (l lease) release(o move) (bool, lease) {
+func (l lease) release(o *move) (bool, lease) {
 	if l.claim != o.Claim {
 		return l.deferred(o)
 	}
@@ -149,20 +124,27 @@ func (l lease) release(o move) (bool, lease) {
 	return true, l
 }
 
-func (l lease) broken(o move) (bool, lease) {
+func (l lease) broken(o *move) (bool, lease) {
 	if l.claim == "" {
 		return l.deferred(o)
 	}
 	l.breaking = true
+	if l.runsOut == math.MaxInt64 {
+		l.runsOut = l.now // after the grace, which is the breaker's to say
+	}
 	if o.Immediate {
 		l.claim, l.token, l.breaking = "", 0, false
 	}
 	return true, l
 }
 
-// deferred is for what has no effect. An operation whose outcome is unknown and
-// that may still land waits for the end then, which spares the search all the
-// places in between.
-func (l lease) deferred(o move) (bool, lease) {
-	return !o.open, l
+// deferred is for what has no effect.
+func (l lease) deferred(o *move) (bool, lease) { return !o.optional, l }
+
+// after is when a lease runs out by the clock that runs fastest.
+func after(now, ttl, margin time.Duration) time.Duration {
+	if ttl == leasing.Infinite {
+		return math.MaxInt64
+	}
+	return now + ttl - margin
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/distributedleasing/leasing"
@@ -34,6 +36,12 @@ type Options struct {
 	// TTL of the leases. Default 2 s, or what the provider can do. A short one
 	// makes many losses on a slow machine, which are no violations.
 	TTL time.Duration
+	// Intensity is how busy the workers are: their pauses and most of their holds are as many
+	// times shorter. 20 makes some 10,000 requests a second in virtual time. Default 1.
+	Intensity float64
+	// Operations ends the faults and the work once the workers' managers have made so many
+	// requests, if that is before For has passed. 0: no such end.
+	Operations int
 	// Manager configures the workers' managers, but for TTL and Owner. Its
 	// RequestTimeout is a little more than the TTL by default, at least a second.
 	Manager leasing.Options
@@ -65,7 +73,7 @@ type Options struct {
 	Repeatable bool
 
 	// Patience is how long what should happen at once may take on this machine
-	// before it is a violation. Default 5 s.
+	// before it is a violation. Default 5 s, and in virtual time 10 ms.
 	Patience time.Duration
 	// MaxSearchSteps bounds the search for a linear order, in steps for each name and
 	// layer. Default 20 million, which take half a minute or so; few histories
@@ -73,6 +81,10 @@ type Options struct {
 	MaxSearchSteps int
 	// Command is what a person types for the same run. The report shows it.
 	Command string
+
+	least    time.Duration // TTL
+	infinite bool          // some leases are
+
 	// Progress is told each second how the run goes.
 	Progress func(Progress)
 }
@@ -111,7 +123,13 @@ func (o Options) names() (names []string) {
 func (o Options) withDefaults() (Options, error) {
 	o.Workers, o.Names = cmp.Or(o.Workers, 8), cmp.Or(o.Names, 4)
 	o.For = cmp.Or(o.For, 10*time.Second)
-	o.Patience, o.MaxSearchSteps = cmp.Or(o.Patience, 5*time.Second), cmp.Or(o.MaxSearchSteps, 20_000_000)
+	o.Intensity, o.MaxSearchSteps = cmp.Or(o.Intensity, 1), cmp.Or(o.MaxSearchSteps, 20_000_000)
+	if o.Patience == 0 {
+		o.Patience = 5 * time.Second
+		if time.Now().Year() == 2000 { // in a bubble of testing/synctest
+			o.Patience = 10 * time.Millisecond
+		}
+	}
 	o.Seed = cmp.Or(o.Seed, rand.Uint64()>>32, 1)
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
@@ -134,6 +152,8 @@ func (o Options) validate() error {
 		{o.Names >= 1 && o.Names <= most, "Names", o.Names, "1 to 9999, or 0 for the default"},
 		{o.For >= 0, "For", o.For, "more than 0, or 0 for the default"},
 		{o.TTL >= 0 && o.TTL != leasing.Infinite, "TTL", o.TTL, "a finite TTL, or 0 for the default"},
+		{o.Intensity > 0, "Intensity", o.Intensity, "more than 0, or 0 for the default"},
+		{o.Operations >= 0, "Operations", o.Operations, "more than 0, or 0 for no end"},
 		{o.Patience >= 0, "Patience", o.Patience, "more than 0, or 0 for the default"},
 		{o.MaxSearchSteps >= 0, "MaxSearchSteps", o.MaxSearchSteps, "more than 0, or 0 for the default"},
 		{o.Manager.TTL == 0, "Manager.TTL", o.Manager.TTL, "0: Options.TTL is the TTL"},
@@ -157,7 +177,10 @@ func (o Options) fit(c leasing.Capabilities) Options {
 			o.TTL = (o.TTL + c.Granularity - 1) / c.Granularity * c.Granularity
 		}
 	}
-	o.Manager.TTL = o.TTL
+	o.Manager.TTL, o.least = o.TTL, c.MinTTL
+	// An infinite lease outlives a process that is killed, and one that is broken runs for
+	// longer than its TTL. Its first renewal comes at once, in no certain order with others.
+	o.infinite = c.Infinite && o.Process == nil && !o.Repeatable && !slices.ContainsFunc(o.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.RunOut })
 	// An odd time: in virtual time what ends together ends in no certain order.
 	o.Manager.RequestTimeout = cmp.Or(o.Manager.RequestTimeout, max(time.Second, o.TTL)*107/100)
 	return o
@@ -169,10 +192,11 @@ func (o Options) closeTimeout() time.Duration {
 	return 3*o.TTL + o.Manager.RequestTimeout + o.Patience
 }
 
-// margin is what the managers take off a TTL before they trust it.
-func (o Options) margin() time.Duration {
+// margin is what the managers take off a TTL before they trust it: so far clocks may differ
+// meanwhile.
+func (o *Options) margin(ttl time.Duration) time.Duration {
 	factor := cmp.Or(o.Manager.DriftFactor, 0.01) // the documented defaults
-	return time.Duration(float64(o.TTL)*factor) + cmp.Or(o.Manager.DriftFloor, 2*time.Millisecond)
+	return time.Duration(math.Ceil(float64(ttl)*factor)) + cmp.Or(o.Manager.DriftFloor, 2*time.Millisecond)
 }
 
 // Share makes an Options.Open of a provider that is its own backend, such as

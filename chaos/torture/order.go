@@ -6,51 +6,31 @@ import (
 	"slices"
 	"time"
 
-	"github.com/anishathalye/porcupine"
+	"github.com/distributedleasing/leasing"
 )
 
 // never is the return of an operation that may take effect at any later time.
 const never = math.MaxInt64
 
-// linearizable looks for an order of what one layer saw. There may be none, or the
-// effort may not be enough.
-func (n *named) linearizable(layer layer, seen []operation) {
-	search := &search{drift: n.drift, votes: n.Votes, steps: n.MaxSearchSteps}
-	moves := moves(settled(seen, n.operations))
-	switch ok := porcupine.CheckOperations(search.model(), moves); {
-	case ok:
-	case search.steps <= 0:
-		n.undecided = append(n.undecided, fmt.Sprintf("%s (%s)", n.name, layer))
-	default:
-		n.noOrder(layer, moves)
-	}
-}
-
-// moves are the steps for one name.
-func moves(operations []operation) []porcupine.Operation {
-	last := time.Duration(0)
-	all := newClaims(operations)
-	steps := make([]porcupine.Operation, 0, len(operations)+1)
+// moves are the operations on one name that an order has to have, or may have.
+func moves(operations []operation) (all []move) {
+	known := newClaims(operations)
 	for _, o := range operations {
-		last = max(last, o.Call, o.Return)
-		if m, matters := all.move(o); matters {
-			steps = append(steps, porcupine.Operation{ClientId: max(o.Worker, 0), Input: m, Call: int64(m.Call), Return: int64(m.Return)})
+		if m, matters := known.move(o); matters {
+			all = append(all, m)
 		}
 	}
-	// The end comes after all that has ended: what is still open then had no effect.
-	end := move{operation: operation{Verb: theEnd, Call: last + 1, Return: never}}
-	return append(steps, porcupine.Operation{Input: end, Call: int64(end.Call), Return: never})
+	return all
 }
-
-const theEnd = "end"
 
 // settled leaves out the refusals that name a claim as the holder whose own attempt
 // was under way at the time, and was refused. A backend of several nodes may have had
-// the votes of most, and taken them back.
+// the votes of most, and taken them back. A request that was applied twice may have been
+// granted first, and refused since the lease was broken in between.
 func settled(seen, operations []operation) []operation {
 	refused := map[string][]operation{} // attempts by claim
 	for _, o := range operations {
-		if o.Verb == "acquire" && o.Result == resultHeld {
+		if o.Verb == "acquire" && (o.Result == resultHeld || o.Result == resultReleased) {
 			refused[o.Claim] = append(refused[o.Claim], o)
 		}
 	}
@@ -76,6 +56,8 @@ type claim struct {
 	// leaving is its first release of unknown outcome. Unless it came back a release
 	// takes effect once.
 	leaving time.Duration
+	// ttl is the longest that was asked for.
+	ttl time.Duration
 	// tried are the calls of its acquires of unknown outcome, in their
 	// order. A claim that did not come back takes the name again only after its
 	// lease has run out. For that the first of them will do as well as any: each
@@ -97,6 +79,7 @@ func newClaims(operations []operation) claims {
 	all := claims{}
 	for _, o := range operations {
 		c := all.of(o.Claim)
+		c.ttl = max(c.ttl, o.TTL)
 		if o.Verb == "release" {
 			c.left = min(c.left, o.Call)
 		}
@@ -143,48 +126,30 @@ func (all claims) move(o operation) (m move, matters bool) {
 	case resultDone, resultLost:
 		return m, true
 	}
-	m.Return, m.open = never, true
+	m.Return, m.optional = never, true
 	c := all.of(o.Claim)
-	// Nobody has seen the claim again since its last release. (Backends must
-	// remember only the last of the IDs that were released. A delayed request
-	// that comes later still is a ghost until its own release or expiry.)
-	if c.released > max(o.Call, c.held) {
-		m.Return, m.open = c.released, false
-	}
 	switch o.Verb {
 	case "acquire":
-		return m, c.held >= 0 && (c.explains(o) || c.cameBack())
+		// Once nobody sees the claim any more, a free name explains all that follows.
+		m.Return = c.held
+		matters = c.held >= 0 && (c.explains(o) || c.cameBack())
+	case "release":
+		// Its lease has run out by then, whatever became of the release.
+		if c.ttl != leasing.Infinite {
+			m.Return = c.held + c.ttl
+		}
+		matters = c.held >= 0 && (o.Call == c.leaving || c.cameBack())
 	case "renew":
 		return m, false // it can only make the lease last longer
-	case "release":
-		return m, c.held >= 0 && (o.Call == c.leaving || c.cameBack())
+	default:
+		return m, true
 	}
-	return m, true
-}
-
-// noOrder says how far the longest order came, and what did not fit behind it.
-func (n *named) noOrder(layer layer, steps []porcupine.Operation) {
-	again := &search{drift: n.drift, votes: n.Votes, steps: n.MaxSearchSteps}
-	_, info := porcupine.CheckOperationsVerbose(again.model(), steps, 0)
-	var longest []int
-	for _, order := range info.PartialLinearizations()[0] {
-		if len(order) > len(longest) {
-			longest = order
-		}
+	// Nobody has seen the claim again since its last release. (A delayed request that comes
+	// later still is refused, or is a ghost until its own release or expiry.)
+	if c.released > max(o.Call, c.held) {
+		m.Return = min(m.Return, c.released)
 	}
-	reached, placed := lease{votes: n.Votes}, make(map[int]bool, len(longest))
-	for _, i := range longest {
-		placed[i] = true
-		_, reached = reached.step(steps[i].Input.(move), n.drift)
-	}
-	first := len(steps) - 1
-	for i := range steps {
-		if !placed[i] && steps[i].Return < steps[first].Return {
-			first = i
-		}
-	}
-	o := steps[first].Input.(move).operation
-	n.violated(CheckLinearizable, min(o.Return, o.Call+time.Hour), "no order explains what the %s saw: %s does not fit where %s", layer, o, reached)
+	return m, matters && m.Return >= m.Call
 }
 
 func (o operation) String() string {

@@ -232,7 +232,7 @@ func TestOrderThatEndsSaysWhatDoesNotFit(t *testing.T) {
 		op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("release", "a", 20*ms, 30*ms, torture.ResultDone, 0), op("acquire", "b", 40*ms, 50*ms, torture.ResultDone, 2),
 		op("acquire", "c", 60*ms, 70*ms, torture.ResultDone, 3), op("release", "c", 80*ms, 90*ms, torture.ResultDone, 0), heldBy("d", "e", 100*ms, 110*ms),
 	}}
-	found, _ := torture.Verify(&h, options)
+	found, _ := torture.VerifyHistory(&h, options)
 	require.Len(t, found, 1)
 	require.Equal(t, 70*ms, found[0].At)
 	require.Equal(t, "linearizable: n at 0.070s: no order explains what the client saw: acquire of claim c by worker 0 (0.060s to 0.070s): done, token 3 "+
@@ -243,7 +243,7 @@ func TestSearchThatIsTooLongIsUndecided(t *testing.T) {
 	h := torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), op("acquire", "b", 40*ms, 50*ms, torture.ResultDone, 2)}}
 	short := options
 	short.MaxSearchSteps = 1
-	found, undecided := torture.Verify(&h, short)
+	found, undecided := torture.VerifyHistory(&h, short)
 	require.Empty(t, found)
 	require.Equal(t, []string{"n (client)"}, undecided)
 }

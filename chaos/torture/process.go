@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/rpc"
 	"os"
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -24,31 +23,26 @@ const workerVariable = "LEASING_TORTURE_WORKER"
 
 // job is what a worker process must know of its run.
 type job struct {
-	Index         int
-	Names         []string
-	Seed          uint64
-	Plan          chaos.Plan
-	TTL, Patience time.Duration
-	Manager       leasing.Options
+	Index                int
+	Names                []string
+	Seed                 uint64
+	Plan                 chaos.Plan
+	TTL, Least, Patience time.Duration
+	Intensity            float64
+	Manager              leasing.Options
 }
 
 // MarshalJSON leaves out what is no number of the manager's options: functions, loggers.
 func (j job) MarshalJSON() ([]byte, error) {
 	type plain job
-	numbers := map[string]any{}
-	for field, value := range reflect.ValueOf(j.Manager).Fields() {
-		if value.CanInt() || value.CanFloat() {
-			numbers[field.Name] = value.Interface()
-		}
-	}
 	return json.Marshal(struct {
 		plain
 		Manager map[string]any
-	}{plain(j), numbers})
+	}{plain(j), numbers(j.Manager)})
 }
 
 func init() { // what is sent as an interface
-	for _, one := range []any{operation{}, hold{}, write{}, fault{}, Violation{}} {
+	for _, one := range []any{operation{}, hold{}, write{}, wait{}, sight{}, notice{}, fault{}, Violation{}} {
 		gob.Register(one)
 	}
 }
@@ -123,7 +117,7 @@ func (p *process) Enter(what any, _ *int) error { p.r.recording.enter(what); ret
 // spawn starts worker process number index.
 func (r *run) spawn(index int) (*process, error) {
 	o := r.options
-	p := newProcess(r, job{Index: index, Names: r.names, Seed: o.Seed, Plan: o.Plan, TTL: o.TTL, Patience: o.Patience, Manager: o.Manager})
+	p := newProcess(r, job{Index: index, Names: r.names, Seed: o.Seed, Plan: o.Plan, TTL: o.TTL, Least: o.least, Patience: o.Patience, Intensity: o.Intensity, Manager: o.Manager})
 	cmd := o.Process()
 	cmd.Env = append(cmd.Environ(), workerVariable+"=1")
 	if cmd.Stderr == nil {

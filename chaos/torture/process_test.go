@@ -61,7 +61,7 @@ func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
 			client, s, line := connected(t, r, aJob)
 			over := make(chan error)
 			go func() { over <- client.work(memory) }()
-			require.Eventually(t, func() bool { return r.recording.count().Grants > 0 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return r.recording.progress().Grants > 0 }, time.Minute, time.Millisecond)
 			end(s, line)
 			select {
 			case err := <-over:
@@ -85,11 +85,11 @@ func TestWorkerProcessEndsItsFaults_memory(t *testing.T) {
 		over := make(chan error)
 		go func() { over <- client.work(memory) }()
 		if !early {
-			require.Eventually(t, func() bool { return r.recording.count().Faults > 1 }, time.Minute, time.Millisecond)
-			require.Zero(t, r.recording.count().Grants, "nobody has said so")
+			require.Eventually(t, func() bool { return r.recording.progress().Faults > 1 }, time.Minute, time.Millisecond)
+			require.Zero(t, r.recording.progress().Grants, "nobody has said so")
 			s.endFaults()
 		}
-		require.Eventually(t, func() bool { return r.recording.count().Grants > 0 }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return r.recording.progress().Grants > 0 }, time.Minute, time.Millisecond)
 		s.stop()
 		require.NoError(t, <-over)
 	}
@@ -196,16 +196,16 @@ func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	client, _, _ := connected(t, r, aJob)
 	for _, what := range []any{
 		Operation{Worker: 3, Number: 4, Verb: "acquire", Name: "n", Claim: "c"}, Operation{Worker: 3, Number: 4, Verb: "acquire", Name: "n", Claim: "c", Return: 5},
-		Hold{Worker: 3, Name: "n", Claim: "c"}, Write{Name: "n", Order: 7}, Fault{Name: "n"}, Violation{Check: CheckGoroutine},
+		Hold{Worker: 3, Name: "n", Claim: "c"}, Write{Name: "n", Order: 7}, Fault{Name: "n"}, Violation{Check: checkGoroutine},
 	} {
 		client.enter(what)
 	}
-	h := r.recording.history()
-	require.Equal(t, []Operation{{Worker: 3, Number: 4, Verb: "acquire", Name: "n", Claim: "3.1", Return: 5}}, h.Operations)
+	h := r.recording.collect()
+	require.Equal(t, []Operation{{Worker: 3, Number: 4, Begun: 1, Ended: 2, Verb: "acquire", Name: "n", Claim: "3.1", Return: 5}}, h.Operations)
 	require.Equal(t, []Hold{{Worker: 3, Name: "n", Claim: "3.1"}}, h.Holds)
 	require.Equal(t, []Write{{Name: "n", Order: 7}}, h.Writes)
 	require.Equal(t, []Fault{{Name: "n"}}, h.Faults)
-	require.Equal(t, []Violation{{Check: CheckGoroutine}}, r.recording.violations())
+	require.Equal(t, []Violation{{Check: checkGoroutine}}, r.recording.violations())
 }
 
 // spawned is a worker process: this program, whose TestMain calls WorkerMain.
@@ -228,7 +228,7 @@ func thisProgram(env ...string) *exec.Cmd {
 func working(t *testing.T) *process {
 	t.Helper()
 	p := spawned(t, thisProgram(), Options{TTL: time.Second, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}})
-	require.Eventually(t, func() bool { return p.r.recording.count().Operations > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return p.r.recording.progress().Operations > 0 }, time.Minute, time.Millisecond)
 	return p
 }
 
@@ -256,7 +256,7 @@ func TestKilledWorkerProcessIsNoFailure(t *testing.T) {
 	p.r.recording.enter(Hold{Worker: 3, Name: "n", Claim: "c", Until: time.Hour})
 	p.kill()
 	require.NoError(t, p.run(t.Context()))
-	require.True(t, slices.ContainsFunc(p.r.recording.history().Holds, func(h Hold) bool { return h.Name == "n" && h.Ending == EndingKilled }))
+	require.True(t, slices.ContainsFunc(p.r.recording.collect().Holds, func(h Hold) bool { return h.Name == "n" && h.Ending == EndingKilled }))
 }
 
 func TestWorkerProcessThatFailsSaysWhy(t *testing.T) {
@@ -280,7 +280,7 @@ func TestClosedWorkerProcessIsGone(t *testing.T) {
 func TestStoppedWorkerProcessIsRecordedAndGoesOn(t *testing.T) {
 	p := working(t)
 	p.r.suspend(t.Context(), p, 20*time.Millisecond)
-	h := p.r.recording.history()
+	h := p.r.recording.collect()
 	require.Len(t, h.Stops, 1)
 	require.Equal(t, 3, h.Stops[0].Worker)
 	require.GreaterOrEqual(t, h.Stops[0].To, h.Stops[0].From+20*time.Millisecond)
@@ -292,5 +292,5 @@ func TestStoppedWorkerProcessIsRecordedAndGoesOn(t *testing.T) {
 	require.NoError(t, p.run(ctx), "it hears that it is to stop")
 
 	p.r.suspend(t.Context(), p, time.Hour)
-	require.Len(t, p.r.recording.history().Stops, 1, "one that has ended can't be stopped")
+	require.Len(t, p.r.recording.collect().Stops, 1, "one that has ended can't be stopped")
 }

@@ -82,7 +82,7 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 		defer stop()
 		_ = r.Call("Run.Stopped", 0, nil)
 	}()
-	options := Options{TTL: j.TTL, Seed: j.Seed, Plan: j.Plan, Patience: j.Patience, Open: open, Manager: j.Manager}
+	options := Options{TTL: j.TTL, least: j.Least, Intensity: j.Intensity, Seed: j.Seed, Plan: j.Plan, Patience: j.Patience, Open: open, Manager: j.Manager}
 	clock, err := r.clock()
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,8 @@ type recorder struct {
 	clock   *clock
 	journal journal
 	number  *atomic.Int64 // of the worker's operations
+	// held are the worker's holds by the lease's ID; nil at the backend.
+	held *sync.Map
 }
 
 // call is an operation under way.
@@ -50,9 +53,7 @@ func (c *call) end(grant abstractions.Grant, err error) {
 		}
 	}
 	o.Result, o.Token = resultOf(err), cmp.Or(grant.Token, o.Token)
-	if err != nil {
-		o.Error = err.Error()
-	} else if grant.TTL > 0 {
+	if err == nil && grant.TTL > 0 {
 		o.TTL = grant.TTL
 	}
 	if grant.ID != "" && (grant.Name != o.Name || grant.ID != o.Claim) {
@@ -101,7 +102,12 @@ func renewal(req abstractions.RenewRequest) operation {
 }
 
 func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	c := r.begin(ctx, operation{Verb: "release", Name: req.Name, Claim: req.ID})
+	o := operation{Verb: "release", Name: req.Name, Claim: req.ID}
+	if r.held != nil {
+		hold, ok := r.held.Load(req.ID)
+		o.Early = ok && hold.(*holdRecorder).inUse()
+	}
+	c := r.begin(ctx, o)
 	err := r.Provider.Release(ctx, req)
 	c.end(abstractions.Grant{}, err)
 	return err

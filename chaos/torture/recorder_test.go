@@ -46,7 +46,7 @@ func acquire(t *testing.T, s scripted) (Operation, error) {
 	t.Helper()
 	r, b := recorded(s)
 	_, err := r.Acquire(t.Context(), abstractions.AcquireRequest{Name: "n", ID: "mine", TTL: time.Second})
-	h := b.history()
+	h := b.collect()
 	require.Len(t, h.Operations, 1)
 	return h.Operations[0], err
 }
@@ -80,7 +80,7 @@ func TestCallIsRecordedBeforeItReturns(t *testing.T) {
 	var b *recording
 	var r *recorder
 	r, b = recorded(scripted{asked: func(string) {
-		h := b.history()
+		h := b.collect()
 		require.Len(t, h.Operations, 1)
 		require.Equal(t, ResultUnknown, h.Operations[0].Result)
 		require.Zero(t, h.Operations[0].Return)
@@ -125,7 +125,7 @@ func TestItemWithoutAResultIsUnknown(t *testing.T) {
 		results, got := batcher.RenewBatch(t.Context(), []abstractions.RenewRequest{{Name: "a", ID: "1", Token: 4}, {Name: "b", ID: "2", Token: 5}})
 		require.Equal(t, err, got)
 		require.Len(t, results, 1)
-		h := b.history()
+		h := b.collect()
 		require.Len(t, h.Operations, 2)
 		for _, o := range h.Operations {
 			require.Equal(t, map[string]Result{"a": ResultDone, "b": ResultUnknown}[o.Name], o.Result)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/distributedleasing/leasing"
 )
 
 // Report is what a run has come to.
@@ -17,6 +19,7 @@ type Report struct {
 	// Options are those of the run, with the defaults that it has chosen, the seed too.
 	Options
 
+	Requests int            // of the workers' managers, each checked as they saw it and as the backend did
 	Grants   int            // to workers
 	Renewals int            // successful
 	Endings  map[string]int // given up, lost, abandoned (by a crash), killed
@@ -30,7 +33,12 @@ type Report struct {
 	Undecided    []string
 
 	Violations []Violation
-	history    *history
+
+	// What a check of the history depends on beside the options.
+	history  *history
+	lateness leasing.Lateness
+	pushes   bool
+	found    []Violation
 }
 
 // OK says that there is no violation. A search that was not finished is none, but
@@ -48,18 +56,29 @@ func (r *Report) Err() error {
 // report makes the report of a run that is over.
 func (r *run) report() *Report {
 	r.progress("checking")
-	h := r.recording.history()
+	h := r.recording.collect()
 	h.TTL, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.free, r.faultsEnd, r.closed
-	report, o := summary(h), r.options
-	report.Provider, report.Options = r.caps.Provider, o
-	found, undecided := verification{Options: o, drift: o.margin(), precision: r.caps.Lateness.After(o.TTL)}.verify(h)
-	report.Violations, report.Undecided = append(r.recording.violations(), found...), undecided
-	return report
+	return check(h, r.caps.Provider, r.options, r.caps.Lateness, r.pushes, r.recording.violations())
+}
+
+// check checks a history. found are the violations that the run has seen itself.
+func check(h *history, provider string, o Options, lateness leasing.Lateness, pushes bool, found []Violation) *Report {
+	h.stopwatch(&o)
+	r := summary(h)
+	r.Provider, r.Options, r.lateness, r.pushes, r.found = provider, o, lateness, pushes, found
+	violations, undecided := verification{Options: o, lateness: lateness, pushes: pushes}.verify(h)
+	r.Violations, r.Undecided = append(slices.Clone(found), violations...), undecided
+	return r
 }
 
 // summary counts what is in a history.
 func summary(h *history) *Report {
 	r := &Report{history: h, Endings: map[string]int{}, Faults: map[string]int{}, Disturbances: map[string]int{}}
+	for i := range h.Operations {
+		if h.Operations[i].Layer == layerClient {
+			r.Requests++
+		}
+	}
 	var late []time.Duration
 	for _, t := range h.Holds {
 		r.Grants++
@@ -154,6 +173,7 @@ func (r *Report) lines(line func(what, format string, args ...any)) {
 	line("provider", "%s, TTL %v", r.Provider, r.TTL)
 	line("plan", "%s, seed %d", r.planName(), r.Seed)
 	line("run", "%d workers, %d names, %v", r.Workers, r.Names, r.For)
+	line("requests", "%d", r.Requests)
 	line("leases", "%d granted, %d renewals; %s", r.Grants, r.Renewals, counts(r.Endings))
 	line("writes", "%d accepted, %d stale and refused", r.Accepted, r.Stale)
 	line("faults", "%s", counts(r.Faults))
@@ -163,7 +183,7 @@ func (r *Report) lines(line func(what, format string, args ...any)) {
 	line("word of a loss", "%s", r.Lateness)
 	line("all free", "%v after the end", short(r.Freed))
 	if r.AssumptionsBroken {
-		line("not checked", "overlap, linearizable, ghost, refusal, and whether a holder's write was: the run breaks assumptions on purpose")
+		line("not checked", "overlap, linearizable, rules, cleanup, liveness, ghost, refusal, and whether a holder's write was: the run breaks assumptions on purpose")
 	}
 	for _, open := range r.Undecided {
 		line("undecided", "%s", open)

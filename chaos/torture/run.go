@@ -22,11 +22,11 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		return nil, err
 	}
 	r := &run{options: options, names: options.names(), clock: new(clock), recording: newRecording(), resource: newFenced(options.Fence)}
-	label := fmt.Sprintf("%p", r)
-	if err := labelled(ctx, label, r.play); err != nil {
+	r.label = fmt.Sprintf("%p", r)
+	if err := labelled(ctx, r.label, r.play); err != nil {
 		return nil, err
 	}
-	leftGoroutines(label, r.options.Patience, r.clock, r.recording)
+	leftGoroutines(r.label, r.options.Patience, r.clock, r.recording)
 	return r.report(), nil
 }
 
@@ -58,6 +58,8 @@ type run struct {
 	recording *recording
 	resource  *fenced
 	caps      leasing.Capabilities
+	pushes    bool   // the backend wakes waiters
+	label     string // of the run's goroutines
 
 	faultsEnd, closed time.Duration
 	free              []freeAt
@@ -137,10 +139,13 @@ func (r *run) disturb(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// watch tells each second how the run goes.
+// watch tells each second how the run goes, and ends it when that is enough.
 func (r *run) watch(ctx context.Context) error {
+	defer r.checkGoroutines()
 	for pause(ctx, time.Second); ctx.Err() == nil; pause(ctx, time.Second) {
-		r.progress("running")
+		if done := r.progress("running"); r.options.Operations > 0 && done >= r.options.Operations {
+			return nil
+		}
 	}
 	return nil
 }
@@ -178,6 +183,7 @@ func (r *run) checkBackend(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
 	r.caps = provider.Capabilities()
+	_, r.pushes = abstractions.As[abstractions.Waiter](provider)
 	r.options = r.options.fit(r.caps)
 	manager, err := leasing.NewManager(provider, r.options.Manager)
 	if err != nil {
@@ -229,7 +235,7 @@ func (r *run) awaitWorkers() error {
 				errs = append(errs, fmt.Errorf("worker %d could not work: %w", m.index, m.err))
 			}
 		default:
-			r.recording.enter(Violation{Check: CheckHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
+			r.recording.enter(Violation{Check: checkHang, At: r.now(), Text: fmt.Sprintf("worker %d has not come back", m.index)})
 		}
 	}
 	return errors.Join(errs...)
@@ -262,8 +268,10 @@ func (r *run) note(d Disturbance) {
 	r.recording.enter(f)
 }
 
-func (r *run) progress(phase string) {
-	p := r.recording.count()
+// progress tells how far the run is, and returns how many requests there were.
+func (r *run) progress(phase string) int {
+	p := r.recording.progress()
 	p.Elapsed, p.For, p.Phase = r.now(), r.options.For, phase
 	r.options.Progress(p)
+	return p.Operations
 }

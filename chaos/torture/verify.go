@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/distributedleasing/leasing"
 )
 
 // Check names one of the checks.
@@ -12,17 +14,26 @@ type Check string
 
 // The checks: see the package's documentation.
 const (
-	CheckOverlap      Check = "overlap"
-	CheckLinearizable Check = "linearizable"
-	CheckTokens       Check = "tokens"
-	CheckFence        Check = "fence"
-	CheckLoss         Check = "loss"
-	CheckGhost        Check = "ghost"
-	CheckRefusal      Check = "refusal"
-	CheckAnswer       Check = "answer"
-	CheckLeak         Check = "leak"
-	CheckGoroutine    Check = "goroutine"
-	CheckHang         Check = "hang"
+	checkOverlap      Check = "overlap"
+	checkTrust        Check = "trust"
+	checkLinearizable Check = "linearizable"
+	checkRules        Check = "rules"
+	checkTokens       Check = "tokens"
+	checkFence        Check = "fence"
+	checkRenewal      Check = "renewal"
+	checkLoss         Check = "loss"
+	checkRelease      Check = "release"
+	checkCleanup      Check = "cleanup"
+	checkLiveness     Check = "liveness"
+	checkEvents       Check = "events"
+	checkMetadata     Check = "metadata"
+	checkGhost        Check = "ghost"
+	checkRefusal      Check = "refusal"
+	checkAnswer       Check = "answer"
+	checkHang         Check = "hang"
+	checkLeak         Check = "leak"
+	checkGrowth       Check = "growth"
+	checkGoroutine    Check = "goroutine"
 )
 
 // Violation is a promise that was broken.
@@ -41,39 +52,85 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %sat %s: %s", v.Check, where, seconds(v.At), v.Text)
 }
 
-// verification is a check of a history. Of the options it reads Patience,
-// AssumptionsBroken, Votes and MaxSearchSteps.
+// verification is a check of a history. Of the options it reads Workers, Patience, Plan,
+// AssumptionsBroken, Votes, MaxSearchSteps and the numbers of Manager.
 type verification struct {
 	Options
-	drift     time.Duration // the margin of trust, and how far clocks may differ over a TTL
-	precision time.Duration // the backend's: how late a lease may run out
+	lateness  leasing.Lateness // the backend's: how late a lease may run out
+	pushes    bool             // the backend wakes waiters
 	h         *history
 	end       time.Duration
+	heedless  bool          // faults outlast the contexts of requests
+	reach     time.Duration // for how long a fault may have consequences
+	terms     map[string][]term
 	found     []Violation
 	undecided []string
 }
 
-// verify checks all but goroutines, and returns the violations in the order in which
-// they happened, and the names whose order was not found, nor found to be impossible,
-// within the effort.
+// checks are those of a name's history, in this order. The strict ones can't be made where
+// the run breaks what the provider assumes.
+var checks = []struct {
+	make   func(*named)
+	strict bool
+}{
+	{(*named).overlaps, true},
+	{(*named).trusts, false},
+	{(*named).orders, true},
+	{(*named).rules, true},
+	{(*named).tokens, false},
+	{(*named).fence, false},
+	{(*named).renewals, false},
+	{(*named).losses, false},
+	{(*named).releases, false},
+	{(*named).cleanups, true},
+	{(*named).liveness, true},
+	{(*named).events, false},
+	{(*named).metadata, false},
+	{(*named).ghosts, true},
+	{(*named).unreleased, true},
+	{(*named).answers, false},
+	{(*named).hangs, false},
+	{(*named).overdue, false},
+}
+
+// verify makes all checks but those of goroutines and memory, and returns the violations in
+// the order in which they happened, and the names whose order was not found, nor found to be
+// impossible, within the effort.
 func (v verification) verify(h *history) (violations []Violation, undecided []string) {
-	v.h, v.end = h, h.end()
-	operations, holds := grouped(h.Operations, func(o operation) string { return o.Name }), grouped(h.Holds, func(t hold) string { return t.Name })
-	writes := grouped(h.Writes, func(w write) string { return w.Name })
-	for _, name := range h.names() {
-		n := &named{verification: &v, name: name, operations: operations[name], holds: holds[name], writes: writes[name]}
-		n.breaks = immediateBreaks(n.operations)
-		n.check()
+	v.h, v.end, v.terms = h, h.end(), h.terms(&v.Options)
+	for _, r := range v.Plan.Rules {
+		v.heedless = v.heedless || r.Fault.Heedless
+		v.reach = max(v.reach, r.Fault.Delay+r.Fault.Jitter)
 	}
-	for _, f := range h.Free {
-		if f.At == 0 || f.At > f.By {
-			v.violated(CheckLeak, f.Name, f.By, "nobody holds the name, but it was not free %s after the last client was closed", seconds(f.By-h.Closed))
+	v.reach += 2 * v.Manager.RequestTimeout
+	for _, n := range v.byName() {
+		for _, check := range checks {
+			if !check.strict || !v.AssumptionsBroken {
+				check.make(n)
+			}
 		}
 	}
+	v.kept()
 	slices.SortStableFunc(v.found, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Check, b.Check), cmp.Compare(a.Name, b.Name))
 	})
 	return slices.Compact(v.found), v.undecided
+}
+
+// byName is what happened, name by name.
+func (v *verification) byName() (all []*named) {
+	operations, holds := grouped(v.h.Operations, func(o operation) string { return o.Name }), grouped(v.h.Holds, func(t hold) string { return t.Name })
+	writes, waits := grouped(v.h.Writes, func(w write) string { return w.Name }), grouped(v.h.Waits, func(w wait) string { return w.Name })
+	sights, notices := grouped(v.h.Sights, func(s sight) string { return s.Name }), grouped(v.h.Notices, func(e notice) string { return e.Name })
+	for _, name := range v.h.names() {
+		n := &named{
+			verification: v, name: name, operations: operations[name], holds: holds[name], writes: writes[name],
+			waits: waits[name], sights: sights[name], notices: notices[name],
+		}
+		n.breaks = immediateBreaks(n.operations)
+		all = append(all, n)
+	}
+	return all
 }
 
 func (v *verification) violated(check Check, name string, at time.Duration, format string, args ...any) {
@@ -87,30 +144,29 @@ type named struct {
 	operations []operation
 	holds      []hold
 	writes     []write
-	breaks     []operation // that have, or may have, ended a lease at once
+	waits      []wait
+	sights     []sight
+	notices    []notice
+	failed     map[string][]*operation // renewals of a claim
+	breaks     map[int64][]operation   // that have, or may have, ended a lease at once, by its token
 }
 
 func (n *named) violated(check Check, at time.Duration, format string, args ...any) {
 	n.verification.violated(check, n.name, at, format, args...)
 }
 
-func (n *named) check() {
-	if !n.AssumptionsBroken {
-		n.overlaps()
-		n.unreleased()
-	}
-	for _, layer := range []layer{layerClient, layerBackend} {
-		seen := seenBy(n.operations, layer)
-		n.tokens(seen)
-		if !n.AssumptionsBroken {
-			n.ghosts(seen)
-			n.linearizable(layer, seen)
+// layers are those at which operations were seen.
+var layers = []layer{layerClient, layerBackend}
+
+// seenBy are the operations that one layer saw. Clients know nothing of the breaks
+// that befall them: those are taken from below.
+func seenBy(operations []operation, layer layer) (seen []operation) {
+	for _, o := range operations {
+		if o.Layer == layer || o.Verb == "break" && o.Layer == layerBackend {
+			seen = append(seen, o)
 		}
 	}
-	n.fence()
-	n.losses()
-	n.answers()
-	n.overdue()
+	return seen
 }
 
 // grouped are the items of each name.

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // worker is one of those who compete. It has a client of its own, and one manager
@@ -20,14 +23,13 @@ type worker struct {
 	names    []string
 	resource resource
 	random   *rand.Rand
-	jitter   *rand.Rand // the managers'
+	waits    atomic.Int64
+	mu       sync.Mutex                   // guards past
+	past     []weak.Pointer[holdRecorder] // of the present manager's leases
 }
 
 func newWorker(index int, options Options, names []string, client *client, resource resource) *worker {
-	return &worker{
-		client: client, index: index, options: options, names: names, resource: resource,
-		random: chance(options.Seed, uint64(index)), jitter: chance(options.Seed, ^uint64(index)),
-	}
+	return &worker{client: client, index: index, options: options, names: names, resource: resource, random: chance(options.Seed, uint64(index))}
 }
 
 // chance is a source of random numbers for several goroutines.
@@ -44,6 +46,12 @@ func (s *lockedSource) Uint64() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Source.Uint64()
+}
+
+// jitter is what a manager leaves to chance. It depends on the time, and not on which of its
+// goroutines asks first at that time.
+func (w *worker) jitter() float64 {
+	return rand.New(rand.NewPCG(w.options.Seed+uint64(w.index), uint64(w.clock.now()))).Float64()
 }
 
 func owner(index int) string { return fmt.Sprint("worker-", index) }
@@ -64,11 +72,13 @@ func (w *worker) run(ctx context.Context) error {
 func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
-	options.Random = w.jitter.Float64
+	options.Random = w.jitter
 	manager, err := leasing.NewManager(w.recorder, options)
 	if err != nil {
 		return err
 	}
+	manager.Subscribe(func(e leasing.Event) { tell(w.journal, w.clock, w.index, e, false) })
+	w.past = nil
 	for ctx.Err() == nil {
 		if crashed := w.compete(ctx, manager); crashed {
 			return nil
@@ -77,6 +87,7 @@ func (w *worker) useManager(ctx context.Context) error {
 	if w.options.Repeatable { // which clean-ups a Close still hurries along is chance
 		pause(context.WithoutCancel(ctx), 2*w.options.TTL)
 	}
+	w.checkMemory()
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
 	defer cancel()
 	_ = manager.Close(bound) // what it could not release runs out: see leaks
@@ -89,8 +100,11 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 	switch {
 	case ctx.Err() != nil:
 		return false
-	case w.random.Float64() < 0.015 && !w.options.Repeatable: // several goroutines take their numbers as they come
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // several goroutines take their numbers as they come
 		w.holdSeveral(ctx, manager)
+		return false
+	case w.random.Float64() < 0.03 && !w.options.Repeatable:
+		w.holdTwice(ctx, manager)
 		return false
 	}
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
@@ -100,35 +114,84 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 func (w *worker) holdSeveral(ctx context.Context, manager leasing.Manager) {
 	var all sync.WaitGroup
 	for _, i := range w.random.Perm(len(w.names))[:min(3, len(w.names))] {
-		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: w.between(0.9, 1.6)}) })
+		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: w.between(0.9, 1.6), ttl: w.options.TTL}) })
+	}
+	all.Wait()
+}
+
+// holdTwice wants one name three times at once, so that two wait in the manager.
+func (w *worker) holdTwice(ctx context.Context, manager leasing.Manager) {
+	var all sync.WaitGroup
+	name := w.names[w.random.IntN(len(w.names))]
+	for range 3 {
+		all.Go(func() {
+			w.attempt(ctx, manager, name, usage{hold: w.brief(4*time.Millisecond, 100*time.Millisecond), ttl: w.options.TTL})
+		})
 	}
 	all.Wait()
 }
 
 // attempt is one to get a name and use it.
 func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, usage usage) (crashed bool) {
-	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: hold{Worker: w.index, Name: name}}
-	options := &leasing.AcquireOptions{Observer: h.observe, NoAutoRenew: usage.forgetful, WaitLimit: w.waitLimit()}
+	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: hold{Worker: w.index, Name: name, Renews: !usage.forgetful}}
+	options := &leasing.AcquireOptions{TTL: usage.ttl, Observer: h.observe, NoAutoRenew: usage.forgetful, Metadata: usage.metadata.values()}
+	if !usage.try {
+		options.WaitLimit = w.waitLimit()
+	}
+	back := w.waiting(name, usage.try, options.WaitLimit)
+	var l leasing.Lease
+	work := func(work context.Context, lease leasing.Lease) error {
+		back(true)
+		l = lease
+		h.begin(l)
+		w.held.Store(l.ID(), h)
+		w.mu.Lock()
+		w.past = append(w.past, weak.Make(h))
+		w.mu.Unlock()
+		if usage.do {
+			h.working.Store(true)
+			defer h.working.Store(false)
+		}
+		clear(options.Metadata) // a manager keeps its own
+		crashed = w.hold(work, ctx, manager, l, h, usage)
+		return nil
+	}
 	if usage.do {
-		_ = leasing.DoWith(ctx, manager, name, options, func(work context.Context, l leasing.Lease) error {
-			w.hold(work, ctx, manager, l, h, usage)
-			return nil
-		})
+		_ = leasing.DoWith(ctx, manager, name, options, work)
+	} else {
+		acquire := manager.Acquire
+		if usage.try {
+			acquire = manager.TryAcquire
+		}
+		if lease, err := acquire(ctx, name, options); err == nil {
+			_ = work(lease.Context(), lease)
+		}
+	}
+	switch {
+	case l == nil:
+		back(false)
 		return false
-	}
-	acquire := manager.Acquire
-	if usage.try {
-		acquire = manager.TryAcquire
-	}
-	l, err := acquire(ctx, name, options)
-	if err != nil {
-		return false
-	}
-	crashed = w.hold(l.Context(), ctx, manager, l, h, usage)
-	if !crashed {
+	case !crashed && !usage.do:
 		w.release(ctx, l)
 	}
+	w.held.Delete(l.ID())
 	return crashed
+}
+
+// waiting enters a wait, and returns what enters its end.
+func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(got bool)) {
+	one := wait{Worker: w.index, Number: int(w.waits.Add(1)), Name: name, Try: try, From: w.clock.now()}
+	switch {
+	case try:
+		one.Bound = one.From + w.options.Manager.RequestTimeout
+	case limit > 0:
+		one.Bound = one.From + limit
+	}
+	w.journal.enter(one)
+	return func(got bool) {
+		one.To, one.Got = w.clock.now(), got
+		w.journal.enter(one)
+	}
 }
 
 // waitLimit is how long to wait for a name. In a repeatable run there is no limit:
@@ -152,23 +215,42 @@ type usage struct {
 	manual    bool // renews by hand, too
 	crash     bool
 	hold      time.Duration
+	ttl       time.Duration
+	metadata  metadata
+}
+
+// metadata is what a holder has set, as a text; "" for none, or if that is not known.
+type metadata string
+
+func (m metadata) values() map[string]string {
+	if m == "" {
+		return nil
+	}
+	return map[string]string{"is": string(m)}
 }
 
 func (w *worker) usage() usage {
 	kind, length := w.random.Float64(), w.random.Float64()
 	s := usage{
 		do: kind < 0.3, try: kind > 0.7,
-		forgetful: w.random.Float64() < 0.04,
-		manual:    w.random.Float64() < 0.1,
-		crash:     w.random.Float64() < 0.02 && !w.options.Repeatable,
+		forgetful: w.random.Float64() < w.rarely(0.04),
+		manual:    w.random.Float64() < 0.3,
+		crash:     w.random.Float64() < w.rarely(0.02) && !w.options.Repeatable,
+		ttl:       w.ttl(),
 	}
 	s.do = s.do && !s.crash // DoWith would release
-	switch {                // of TTLs: mostly short, sometimes through renewals
+	if s.ttl == leasing.Infinite {
+		s.crash, s.forgetful = false, false // nobody would free the name
+	}
+	if w.random.Float64() < 0.3 {
+		s.metadata = metadata(fmt.Sprint(w.random.IntN(1e6)))
+	}
+	switch long := w.rarely(0.18); { // of TTLs: mostly short, sometimes through renewals
 	case s.forgetful:
 		s.hold = w.between(0.8, 1.8)
-	case length < 0.82:
+	case length < 1-long:
 		s.hold = w.brief(4*time.Millisecond, 200*time.Millisecond)
-	case length < 0.95:
+	case length < 1-long*0.28:
 		s.hold = w.between(0.2, 0.9)
 	default:
 		s.hold = w.between(1, 2.4)
@@ -176,14 +258,32 @@ func (w *worker) usage() usage {
 	return s
 }
 
+// ttl is mostly the run's, sometimes a shorter one, or none at all.
+func (w *worker) ttl() time.Duration {
+	switch kind := w.random.Float64(); {
+	case kind < 0.1:
+		return max(w.options.TTL/2, w.options.least)
+	case kind < 0.2:
+		return max(w.options.TTL*3/4, w.options.least)
+	case kind < 0.22 && w.options.infinite && w.index%4 == 3:
+		return leasing.Infinite
+	}
+	return w.options.TTL
+}
+
+// rarely is how likely something is that takes as long as a lease: the less, the busier the
+// workers are.
+func (w *worker) rarely(probability float64) float64 { return probability / w.options.Intensity }
+
 // between is a random time between two fractions of the TTL.
 func (w *worker) between(low, high float64) time.Duration {
 	return time.Duration((low + (high-low)*w.random.Float64()) * float64(w.options.TTL))
 }
 
-// brief is a random time between two, or as much shorter as the TTL is under 2 s.
+// brief is a random time between two, or as much shorter as the TTL is under 2 s, and as the
+// workers are busier.
 func (w *worker) brief(low, high time.Duration) time.Duration {
-	scale := min(1, w.options.TTL.Seconds()/2)
+	scale := min(1, w.options.TTL.Seconds()/2) / w.options.Intensity
 	return time.Duration(scale * (float64(low) + w.random.Float64()*float64(high-low)))
 }
 
@@ -196,13 +296,15 @@ func (w *worker) release(ctx context.Context, l leasing.Lease) {
 
 // hold works under a lease until it has had enough, run ends, or the lease does.
 func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leasing.Lease, h *holdRecorder, usage usage) (crashed bool) {
-	h.begin(l)
 	enough := time.NewTimer(usage.hold)
 	defer enough.Stop()
 	for {
 		w.write(l)
-		if usage.manual && w.random.Float64() < 0.2 {
+		if usage.manual && w.random.Float64() < 0.4 {
 			_ = l.Renew(work) // the engine goes on either way
+		}
+		if usage.metadata != "" && w.random.Float64() < 0.4 {
+			w.change(work, l, &usage.metadata)
 		}
 		tick := time.NewTimer(w.brief(20*time.Millisecond, 200*time.Millisecond))
 		select {
@@ -260,6 +362,34 @@ func (w *worker) write(l leasing.Lease) {
 	if w.resource.write(bound, &one) != nil {
 		return
 	}
+	one.Remaining = l.Remaining()
+	one.Trusted, one.Return = l.Err() == nil && one.Trusted, w.clock.now()
+	w.journal.enter(one)
+}
+
+// change looks at the lease, and mostly gives it other metadata first. The backend is asked
+// below the faults: what they hide from a manager is no lie of the backend's.
+func (w *worker) change(ctx context.Context, l leasing.Lease, m *metadata) {
+	if w.random.Float64() < 0.7 {
+		next := metadata(fmt.Sprint(w.random.IntN(1e6)))
+		if l.SetMetadata(ctx, next.values()) != nil {
+			*m = "" // the one or the other
+			return
+		}
+		*m = next
+	}
+	clear(l.Metadata()) // which is the holder's own copy
+	bound, cancel := context.WithTimeout(ctx, w.options.Patience+time.Second)
+	defer cancel()
+	one := sight{
+		Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil,
+		Metadata: string(*m), Has: l.Metadata()["is"],
+	}
+	record, err := w.below.Inspect(bound, abstractions.InspectRequest{Name: l.Name()})
+	if err != nil || record.Unconfirmed {
+		return
+	}
+	one.Holder, one.HolderToken, one.Shown = record.ID, record.Token, record.Metadata["is"]
 	one.Trusted, one.Return = l.Err() == nil && one.Trusted, w.clock.now()
 	w.journal.enter(one)
 }

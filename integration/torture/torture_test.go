@@ -177,7 +177,7 @@ func TestGoroutineThatAWorkerProcessLeavesBehind_sqlite(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, report.Violations)
 	for _, v := range report.Violations {
-		require.Equal(t, torture.CheckGoroutine, v.Check, "%s", v)
+		require.Equal(t, torture.Check("goroutine"), v.Check, "%s", v)
 	}
 }
 

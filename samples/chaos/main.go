@@ -7,6 +7,8 @@
 //	go run ./chaos -provider redis://127.0.0.1:6379/0 -plan all -for 2m -html run.html
 //	go run ./chaos -provider postgres://... -plan my.json
 //	go run ./chaos -processes -for 30s                      # worker processes, stopped and killed
+//	go run ./chaos -intensity 50 -for 1h -operations 1000000
+//	go run ./chaos -history run.json && go run ./chaos -verify run.json
 //
 // Look at the verdict, and with -html at the timeline: bars of a row never overlap.
 // The plan is the name of a ready-made one (-plan help lists them), a file with one
@@ -52,7 +54,10 @@ type settings struct {
 	seed           uint64
 	workers, names int
 	ttl            time.Duration
-	html           string
+	intensity      float64
+	operations     int
+	html, history  string
+	verify         string
 	processes      bool
 }
 
@@ -97,6 +102,10 @@ func parse(args []string, complaints io.Writer) (s settings, err error) {
 	flags.IntVar(&s.workers, "workers", 8, "how many compete")
 	flags.IntVar(&s.names, "names", 4, "for how many names")
 	flags.DurationVar(&s.ttl, "ttl", 0, "of the leases (default: 2s, or the provider's least)")
+	flags.Float64Var(&s.intensity, "intensity", 1, "how busy the workers are")
+	flags.IntVar(&s.operations, "operations", 0, "end after so many requests, in all, if that is sooner (default: no such end)")
+	flags.StringVar(&s.history, "history", "", "a `file` for what was recorded, to be checked again with -verify; with -plan all one for each plan")
+	flags.StringVar(&s.verify, "verify", "", "check what was recorded in a `file`, and do nothing else")
 	flags.StringVar(&s.html, "html", "", "a `file` for the timeline; with -plan all one for each plan")
 	flags.BoolVar(&s.processes, "processes", false, "make each worker a process; some are stopped past their TTL, some killed")
 	err = flags.Parse(args)
@@ -133,6 +142,9 @@ func (s settings) plans() (plans []chaos.Plan, err error) {
 
 // runPlans runs the plans one after the other.
 func (s settings) runPlans(ctx context.Context, out io.Writer, prepare preparation) (err error) {
+	if s.verify != "" {
+		return s.verifyFile(out)
+	}
 	if s.plan == "help" {
 		_, err = fmt.Fprintln(out, "ready-made plans:", strings.Join(chaos.Names(), ", "))
 		return err
@@ -142,8 +154,10 @@ func (s settings) runPlans(ctx context.Context, out io.Writer, prepare preparati
 		return err
 	}
 	for _, plan := range plans { // so that a run does not end with nowhere to put its timeline
-		if err := s.writePage(plan.Name, func(io.Writer) error { return nil }); err != nil {
-			return err
+		for _, path := range []string{s.html, s.history} {
+			if err := s.write(path, plan.Name, func(io.Writer) error { return nil }); err != nil {
+				return err
+			}
 		}
 	}
 	where, err := prepare(ctx, s.provider)
@@ -153,7 +167,7 @@ func (s settings) runPlans(ctx context.Context, out io.Writer, prepare preparati
 	defer func() { err = errors.Join(err, where.clear()) }()
 	var failed []string
 	for _, plan := range plans {
-		report, problem := s.runPlan(ctx, plan, s.total/time.Duration(len(plans)), where, out)
+		report, problem := s.runPlan(ctx, plan, len(plans), where, out)
 		if report != nil && !report.OK() {
 			failed = append(failed, plan.Name)
 		}
@@ -170,9 +184,27 @@ func (s settings) runPlans(ctx context.Context, out io.Writer, prepare preparati
 	return err
 }
 
-// runPlan runs a plan, and prints and writes what came of it.
-func (s settings) runPlan(ctx context.Context, plan chaos.Plan, length time.Duration, where *backend, out io.Writer) (*torture.Report, error) {
-	options := where.Options
+// verifyFile checks a history that was saved.
+func (s settings) verifyFile(out io.Writer) error {
+	file, err := os.Open(s.verify)
+	if err != nil {
+		return err
+	}
+	report, err := torture.Verify(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", report)
+	if !report.OK() {
+		err = errors.Join(err, errBroken)
+	}
+	return err
+}
+
+// runPlan runs one of so many plans, and prints and writes what came of it.
+func (s settings) runPlan(ctx context.Context, plan chaos.Plan, plans int, where *backend, out io.Writer) (*torture.Report, error) {
+	options, length := where.Options, s.total/time.Duration(plans)
+	options.Intensity, options.Operations = s.intensity, (s.operations+plans-1)/plans
 	options.Plan, options.Seed, options.Workers, options.Names = plan, s.seed, s.workers, s.names
 	options.TTL, options.For = s.ttl, length
 	options.Command, options.Progress = s.command(plan.Name, length), progress(out, plan.Name)
@@ -187,7 +219,7 @@ func (s settings) runPlan(ctx context.Context, plan chaos.Plan, length time.Dura
 		return nil, err
 	}
 	_, err = fmt.Fprintf(out, "%s\n", report)
-	return report, errors.Join(err, s.writePage(plan.Name, report.WriteHTML))
+	return report, errors.Join(err, s.write(s.html, plan.Name, report.WriteHTML), s.write(s.history, plan.Name, report.WriteHistory))
 }
 
 // command is what to type to see one plan's run again. The URL may hold a password.
@@ -199,6 +231,9 @@ func (s settings) command(plan string, length time.Duration) string {
 		s.backend(), plan, length, s.seed, s.workers, s.names)
 	if s.ttl > 0 {
 		text += fmt.Sprintf(" -ttl %v", s.ttl)
+	}
+	if s.intensity != 1 {
+		text += fmt.Sprintf(" -intensity %v", s.intensity)
 	}
 	if s.processes {
 		text += " -processes"
@@ -215,12 +250,11 @@ func (s settings) backend() string {
 	return "'" + scheme + "://...'"
 }
 
-// writePage writes a plan's timeline, if there is to be one.
-func (s settings) writePage(plan string, write func(io.Writer) error) error {
-	if s.html == "" {
+// write writes a plan's file, if there is to be one.
+func (s settings) write(path, plan string, write func(io.Writer) error) error {
+	if path == "" {
 		return nil
 	}
-	path := s.html
 	if s.plan == "all" {
 		extension := filepath.Ext(path)
 		path = strings.TrimSuffix(path, extension) + "-" + plan + extension

@@ -53,14 +53,18 @@ func TestProcesses_sqlite(t *testing.T) {
 func TestAllPlansAndFiles_memory(t *testing.T) {
 	folder := t.TempDir()
 	html := filepath.Join(folder, "run.html")
-	code, out, complaints := play(t, setUp, "-provider", "memory", "-plan", "all", "-for", "4s", "-ttl", "300ms", "-html", html)
+	code, out, complaints := play(t, setUp, "-provider", "memory", "-plan", "all", "-for", "4s", "-ttl", "300ms", "-html", html,
+		"-history", filepath.Join(folder, "run.json"), "-intensity", "2", "-operations", "5000")
 	require.Zero(t, code, "%s%s", out, complaints)
 	for _, plan := range chaos.Names() {
 		page, err := os.ReadFile(filepath.Join(folder, "run-"+plan+".html"))
 		require.NoError(t, err)
 		require.Contains(t, string(page), "memory under "+plan)
+		code, again, complaints := play(t, setUp, "-verify", filepath.Join(folder, "run-"+plan+".json"))
+		require.Zero(t, code, complaints)
+		require.Contains(t, out, again, "what was recorded is checked as it was")
 	}
-	require.Contains(t, out, "8 plans on memory: no violation")
+	require.Contains(t, out, "9 plans on memory: no violation")
 }
 
 func TestPlanFromAFile_memory(t *testing.T) {

@@ -1,0 +1,151 @@
+package torture
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// span is a time.
+type span struct{ from, to time.Duration }
+
+// liveness finds times for which a name was free and wanted, and nobody got it; and waiters
+// whom others overtook again and again.
+func (n *named) liveness() {
+	faults := n.faults()
+	free := n.free()
+	for _, w := range n.waits {
+		to := cmp.Or(w.To, n.end)
+		if w.Try || n.h.stopped(w.Worker, w.From, to) {
+			continue
+		}
+		for i, _ := slices.BinarySearchFunc(free, w.From, func(s span, at time.Duration) int { return cmp.Compare(s.to, at) }); i < len(free) && free[i].from < to; i++ {
+			idle := span{max(free[i].from, w.From), min(free[i].to, to)}
+			if idle.to-idle.from <= n.Patience {
+				continue
+			}
+			if bound := n.idleBound(faults, w.Worker, idle); idle.to-idle.from > bound {
+				n.violated(checkLiveness, idle.from, "worker %d wanted the name, which was free, for %s: %s is what that may take",
+					w.Worker, seconds(idle.to-idle.from), seconds(bound))
+			}
+		}
+	}
+	n.starving(faults)
+}
+
+// idleBound is for how long a name may be free while a worker wants it: as long as a hand-over
+// takes if nothing has gone wrong since the first of those who wait began to, else until
+// somebody asks by himself and is answered. A manager that has just had the name may leave it to
+// others for a moment, which is at most MaxPoll.
+func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
+	poll := cmp.Or(n.Manager.MaxPoll, time.Second) // the documented default
+	if i, _ := slices.BinarySearch(faults, n.queued(idle.from)-n.reach); i == len(faults) || faults[i] > idle.to {
+		switch {
+		case !n.pushes:
+			return 2*poll + n.Patience
+		case slices.ContainsFunc(n.holds, func(t hold) bool { return t.Worker == worker && t.From < idle.to && t.End > idle.from-2*poll }):
+			return poll + n.Patience
+		}
+		return n.Patience
+	}
+	calm, last := time.Duration(0), idle.from // the longest time without a fault
+	for i, _ := slices.BinarySearch(faults, idle.from); i < len(faults) && faults[i] < idle.to; i++ {
+		calm, last = max(calm, faults[i]-last), faults[i]
+	}
+	bound := 10*poll + 3*n.Manager.RequestTimeout + n.Patience
+	if max(calm, idle.to-last) <= bound {
+		return math.MaxInt64
+	}
+	return bound
+}
+
+// faults are the times of those that concern the name.
+func (n *named) faults() (at []time.Duration) {
+	for _, f := range n.h.Faults {
+		if f.Name == n.name || f.Name == "" {
+			at = append(at, f.At)
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+// queued is since when the first of those has waited who wait at a time.
+func (n *named) queued(at time.Duration) time.Duration {
+	first := at
+	for _, w := range n.waits {
+		if w.From <= at && (w.To == 0 || w.To >= at) {
+			first = min(first, w.From)
+		}
+	}
+	return first
+}
+
+// free are the times for which no claim may have had the name, in order.
+func (n *named) free() (free []span) {
+	taken := map[string]*span{}
+	for i := range n.operations {
+		o := &n.operations[i]
+		if o.Layer != layerBackend {
+			continue
+		}
+		if o.extends() || o.Verb == "acquire" && o.Result == resultUnknown {
+			s := taken[o.Claim]
+			if s == nil {
+				s = &span{from: o.Call}
+				taken[o.Claim] = s
+			}
+			s.from, s.to = min(s.from, o.Call), max(s.to, n.over(o))
+			if o.Result == resultUnknown {
+				s.to = math.MaxInt64
+			}
+		}
+	}
+	for i := range n.operations {
+		o := &n.operations[i]
+		if s := taken[o.Claim]; s != nil && o.Verb == "release" && o.Result == resultDone && o.Layer == layerBackend && o.Call >= s.from {
+			s.to = min(s.to, o.Return)
+		}
+	}
+	var all []span
+	for _, s := range taken {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	last := time.Duration(0)
+	for _, s := range all {
+		if s.from > last {
+			free = append(free, span{last, s.from})
+		}
+		last = max(last, s.to)
+	}
+	if n.h.FaultsEnd > last {
+		free = append(free, span{last, n.h.FaultsEnd})
+	}
+	return free
+}
+
+// starving finds waiters who were overtaken more often than chance explains, with no fault
+// since they began to wait.
+func (n *named) starving(faults []time.Duration) {
+	var grants []time.Duration
+	for i := range n.operations {
+		if o := &n.operations[i]; o.Layer == layerBackend && o.granted() {
+			grants = append(grants, o.Call)
+		}
+	}
+	slices.Sort(grants)
+	between := func(at []time.Duration, from, to time.Duration) int {
+		i, _ := slices.BinarySearch(at, from)
+		j, _ := slices.BinarySearch(at, to)
+		return j - i
+	}
+	for _, w := range n.waits {
+		to := cmp.Or(w.To, n.end)
+		times := between(grants, w.From, to)
+		if !w.Try && times > 30*(n.Workers+1) && (n.pushes || to-w.From > 20*time.Second) && between(faults, w.From-n.reach, to) == 0 {
+			n.violated(checkLiveness, to, "worker %d waited for %s, while others got the name %d times", w.Worker, seconds(to-w.From), times)
+		}
+	}
+}

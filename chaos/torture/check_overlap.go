@@ -1,0 +1,58 @@
+package torture
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// overlaps finds those who trusted the name while somebody else did.
+func (n *named) overlaps() {
+	holds := slices.SortedStableFunc(slices.Values(n.holds), func(a, b hold) int { return cmp.Compare(a.From, b.From) })
+	var before hold // whose trust lasts longest
+	var until time.Duration
+	for _, t := range holds {
+		end, broken := n.exclusive(t)
+		if broken && end <= t.From { // before its holder had heard of the grant
+			continue
+		}
+		if t.From < until {
+			n.violated(checkOverlap, t.From,
+				"worker %d (claim %s, token %d) was granted the name while worker %d (claim %s, token %d) still trusted its lease, for %s more",
+				t.Worker, t.Claim, t.Token, before.Worker, before.Claim, before.Token, seconds(until-t.From))
+		}
+		if end >= until {
+			before, until = t, end
+		}
+	}
+}
+
+// exclusive is the end of a hold's trust, or of the exclusion that goes with it if an
+// operator has broken the lease. A break says which one that was by its token; if its
+// outcome is unknown it may have been any.
+func (n *named) exclusive(t hold) (end time.Duration, broken bool) {
+	end = t.trusted()
+	for _, b := range n.breaks[0] {
+		if b.Call < end && (b.Return == 0 || b.Return >= t.From) {
+			end, broken = max(b.Call, t.From), true
+		}
+	}
+	for _, b := range n.breaks[t.Token] {
+		if t.Token != 0 {
+			end, broken = min(end, b.Call), true
+		}
+	}
+	return end, broken
+}
+
+// immediateBreaks are those that have, or may have, ended a lease at once: by its token, or
+// 0 if that is not known.
+func immediateBreaks(operations []operation) map[int64][]operation {
+	breaks := map[int64][]operation{}
+	for _, o := range operations {
+		if o.Verb == "break" && o.Immediate && (o.Result == resultDone || o.Result == resultUnknown) {
+			breaks[o.Token] = append(breaks[o.Token], o)
+		}
+	}
+	return breaks
+}

@@ -1,0 +1,110 @@
+package torture
+
+import (
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// rules follows the backend's record of the name with the rules that providers share, where
+// the order of operations is certain: from a grant on, for as long as each operation was over
+// before the next began. A rule has to give each answer, by the clock that runs fastest or by
+// the one that runs slowest.
+func (n *named) rules() {
+	seen := slices.DeleteFunc(seenBy(n.operations, layerBackend), func(o operation) bool { return o.Begun == 0 })
+	slices.SortFunc(seen, func(a, b operation) int { return a.Begun - b.Begun })
+	var r *replay
+	ended := 0 // of those before
+	for i := range seen {
+		o := &seen[i]
+		alone := o.Begun > ended && (i+1 == len(seen) || seen[i+1].Begun > o.Ended) && o.Ended > 0 && o.Result != resultUnknown
+		ended = max(ended, o.Ended)
+		switch {
+		case !alone:
+			r = nil
+		case r == nil && o.granted():
+			r = &replay{n: n, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
+			r.extend(o)
+		case r == nil || o.Result == resultRefused || o.Result == resultHeld && o.Holder == "": // a backend may reserve a free name for who waits
+		case !r.follow(o):
+			n.violated(checkRules, o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
+			r = nil
+		}
+	}
+}
+
+// replay is what the rules make of a name.
+type replay struct {
+	n      *named
+	record providerkit.Record
+	// The lease runs out between these two.
+	soonest, latest time.Duration
+}
+
+func (r *replay) extend(o *operation) {
+	r.soonest, r.latest = after(o.Call, o.TTL, r.n.margin(o.TTL)), r.n.over(o)
+}
+
+// follow takes the step of an operation, if a rule answers as the backend did.
+func (r *replay) follow(o *operation) bool {
+	for _, left := range []time.Duration{r.latest - o.Call, r.soonest - o.Return} {
+		next := r.record.Clone()
+		next.Now = time.Unix(0, 0).Add(o.Return)
+		if next.Left = left; r.latest == leasing.Infinite {
+			next.Left = leasing.Infinite
+		}
+		before := next.ID
+		err := step(&next, o)
+		taken := next.Token != r.record.Token
+		switch {
+		case resultOf(err) != o.Result && !r.excuses(o, err):
+			continue
+		case o.Result == resultHeld && o.Holder != "" && o.Holder != before:
+			continue
+		case o.extends() && err == nil && (taken && o.Token <= r.record.Token || !taken && o.Token != r.record.Token):
+			continue
+		case o.extends():
+			next.ID, next.Token, next.Breaking = o.Claim, o.Token, false
+			r.extend(o)
+		case o.Verb == "break" && !o.Immediate && r.latest == leasing.Infinite:
+			r.soonest, r.latest = o.Call, leasing.Infinite-1 // after the grace
+		}
+		r.record = next
+		return true
+	}
+	return false
+}
+
+// excuses says that a provider need not answer as the rules do: it may renew an expired lease
+// of a name that nobody has taken since, and it may have forgotten all but the last of the IDs
+// that have ended, or know some that were before.
+func (r *replay) excuses(o *operation, err error) bool {
+	last := r.record.Ended[max(0, len(r.record.Ended)-providerkit.EndedLeast):]
+	known, _ := last.Find(o.Claim)
+	switch {
+	case o.Verb == "renew" && o.Result == resultDone:
+		return r.record.ID == o.Claim && r.record.Token == o.Token && !r.record.Breaking
+	case o.Result == resultReleased:
+		return true
+	case resultOf(err) == resultReleased:
+		return !known
+	}
+	return false
+}
+
+// step asks a rule.
+func step(r *providerkit.Record, o *operation) error {
+	switch o.Verb {
+	case "acquire":
+		return r.Acquire(abstractions.AcquireRequest{Name: o.Name, ID: o.Claim, TTL: o.TTL}).Err
+	case "renew":
+		return r.Renew(abstractions.RenewRequest{Name: o.Name, ID: o.Claim, Token: o.Token, TTL: o.TTL}).Err
+	case "release":
+		return r.Release(abstractions.ReleaseRequest{Name: o.Name, ID: o.Claim}).Err
+	}
+	_, c := r.Break(abstractions.BreakRequest{Name: o.Name, Immediate: o.Immediate, Grace: time.Second})
+	return c.Err
+}

@@ -1,0 +1,37 @@
+package torture
+
+import (
+	"cmp"
+	"slices"
+)
+
+// tokens finds grants whose token is not higher than that of every grant that
+// was over before they were asked for, and tokens of two claims.
+func (n *named) tokens() {
+	for _, layer := range layers {
+		n.tokensOf(seenBy(n.operations, layer))
+	}
+}
+
+func (n *named) tokensOf(seen []operation) {
+	grants := slices.DeleteFunc(slices.Clone(seen), func(o operation) bool { return !o.granted() })
+	slices.SortStableFunc(grants, func(a, b operation) int { return cmp.Compare(a.Call, b.Call) })
+	returns := slices.SortedStableFunc(slices.Values(grants), func(a, b operation) int { return cmp.Compare(a.Return, b.Return) })
+	var highest operation // of those that were over
+	claims := map[int64]string{}
+	for _, o := range grants {
+		for returns[0].Return < o.Call {
+			if returns[0].Token > highest.Token {
+				highest = returns[0]
+			}
+			returns = returns[1:]
+		}
+		if o.Token < highest.Token {
+			n.violated(checkTokens, o.Return, "claim %s was granted token %d after claim %s had been granted token %d", o.Claim, o.Token, highest.Claim, highest.Token)
+		}
+		if other, ok := claims[o.Token]; ok && other != o.Claim {
+			n.violated(checkTokens, o.Return, "token %d was granted to claim %s and to claim %s", o.Token, other, o.Claim)
+		}
+		claims[o.Token] = o.Claim
+	}
+}

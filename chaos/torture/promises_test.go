@@ -1,0 +1,323 @@
+package torture_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/torture"
+)
+
+// violates says whether a history violates one check, and the others be as they may.
+func violates(t *testing.T, name string, check torture.Check, want bool, h torture.History, options torture.VerifyOptions) {
+	t.Helper()
+	if want {
+		require.Contains(t, checks(h, options), check, name)
+	} else {
+		require.NotContains(t, checks(h, options), check, name)
+	}
+}
+
+// A holder trusts its lease for what it was granted, from the call of the request on, less the
+// margin: 990 ms. The patience is 500 ms.
+func TestTrust(t *testing.T) {
+	grant, renewal := op("acquire", "a", 0, 100*ms, torture.ResultDone, 1), op("renew", "a", 300*ms, 400*ms, torture.ResultDone, 1)
+	late, stray := renewal, renewal
+	late.Overrun = ms
+	stray.Stray = "another"
+	look := func(at, remaining time.Duration) torture.Write {
+		return torture.Write{Name: "n", Claim: "a", Token: 1, Call: at, Return: at, Trusted: true, Remaining: remaining, Accepted: true}
+	}
+	for name, c := range map[string]struct {
+		bad        bool
+		operations []torture.Operation
+		write      torture.Write
+	}{
+		"as granted":                       {operations: []torture.Operation{grant}, write: look(200*ms, 790*ms)},
+		"from the reply":                   {bad: true, operations: []torture.Operation{grant}, write: look(200*ms, 791*ms)},
+		"after its end":                    {bad: true, operations: []torture.Operation{grant}, write: look(991*ms, 0)},
+		"a little less":                    {operations: []torture.Operation{grant}, write: look(200*ms, 290*ms)},
+		"much less":                        {bad: true, operations: []torture.Operation{grant}, write: look(200*ms, 289*ms)},
+		"as renewed":                       {operations: []torture.Operation{grant, renewal}, write: look(500*ms, 790*ms)},
+		"before it heard of the renewal":   {bad: true, operations: []torture.Operation{grant, renewal}, write: look(399*ms, 592*ms)},
+		"a renewal that came late may not": {operations: []torture.Operation{grant, late}, write: look(500*ms, 490*ms)},
+		"or may count":                     {operations: []torture.Operation{grant, late}, write: look(500*ms, 790*ms)},
+		"another's renewal does not":       {bad: true, operations: []torture.Operation{grant, stray}, write: look(500*ms, 790*ms)},
+		"no longer":                        {operations: []torture.Operation{grant}, write: torture.Write{Name: "n", Claim: "a", Token: 1, Call: 2000 * ms, Return: 2000 * ms, Accepted: true}},
+		"for ever":                         {bad: true, operations: []torture.Operation{grant}, write: look(200*ms, math.MaxInt64)},
+	} {
+		violates(t, name, torture.CheckTrust, c.bad, torture.History{Operations: c.operations, Writes: []torture.Write{c.write}}, options)
+	}
+	given := func(at time.Duration, reason leasing.LostReason) torture.History {
+		return torture.History{Operations: []torture.Operation{grant}, Notices: []torture.Notice{{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: reason, At: at, Own: true}}}
+	}
+	violates(t, "given up in time", torture.CheckTrust, false, given(490*ms, leasing.LostExpired), options)
+	violates(t, "given up too early", torture.CheckTrust, true, given(489*ms, leasing.LostExpired), options)
+	violates(t, "taken", torture.CheckTrust, false, given(489*ms, leasing.LostTaken), options)
+}
+
+func TestTrustOfAHoldIsTheCheckersOwn(t *testing.T) {
+	one := hold("a", 100*ms, 0, 0, torture.EndingLost)
+	h := torture.History{Operations: []torture.Operation{
+		op("acquire", "a", 0, 100*ms, torture.ResultDone, 1), op("renew", "a", 300*ms, 400*ms, torture.ResultDone, 1), op("renew", "a", 500*ms, 1600*ms, torture.ResultDone, 1),
+	}, Holds: []torture.Hold{one}}
+	torture.Stopwatch(&h, options)
+	require.Equal(t, 1290*ms, h.Holds[0].Until, "the last was over when it came")
+}
+
+func TestRelease(t *testing.T) {
+	o := op("release", "a", 10*ms, 20*ms, torture.ResultDone, 0)
+	violates(t, "after the work", torture.CheckRelease, false, torture.History{Operations: []torture.Operation{o}}, options)
+	o.Early = true
+	violates(t, "under the work", torture.CheckRelease, true, torture.History{Operations: []torture.Operation{o}}, options)
+}
+
+// By 600 ms after the call of the latest grant, and the patience.
+func TestRenewal(t *testing.T) {
+	grant := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1)
+	renewal := func(at time.Duration) torture.Operation { return op("renew", "a", at, at+ms, torture.ResultDone, 1) }
+	held := hold("a", 10*ms, 2990*ms, 2000*ms, torture.EndingGivenUp)
+	held.Renews = true
+	forgetful := held
+	forgetful.Renews = false
+	brief := held
+	brief.End = 1099 * ms
+	for name, c := range map[string]struct {
+		bad        bool
+		hold       torture.Hold
+		operations []torture.Operation
+	}{
+		"in time":           {hold: held, operations: []torture.Operation{grant, renewal(600 * ms), renewal(1700 * ms)}},
+		"too late":          {bad: true, hold: held, operations: []torture.Operation{grant, renewal(1101 * ms)}},
+		"the second":        {bad: true, hold: held, operations: []torture.Operation{grant, renewal(600 * ms), renewal(1701 * ms)}},
+		"never":             {bad: true, hold: held, operations: []torture.Operation{grant}},
+		"not wanted":        {hold: forgetful, operations: []torture.Operation{grant}},
+		"given up before":   {hold: brief, operations: []torture.Operation{grant}},
+		"another's is none": {bad: true, hold: held, operations: []torture.Operation{grant, op("renew", "b", 500*ms, 501*ms, torture.ResultDone, 1)}},
+	} {
+		violates(t, name, torture.CheckRenewal, c.bad, torture.History{Operations: c.operations, Holds: []torture.Hold{c.hold}}, options)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	const acquired, lost, released = leasing.EventAcquired, leasing.EventLost, leasing.EventReleased
+	kinds := func(all ...leasing.EventKind) []leasing.EventKind { return all }
+	for name, c := range map[string]struct {
+		bad         bool
+		ending      torture.Ending
+		own, others []leasing.EventKind
+	}{
+		"released":                {ending: torture.EndingGivenUp, own: kinds(acquired, released), others: kinds(acquired, released)},
+		"lost":                    {ending: torture.EndingLost, own: kinds(acquired, lost), others: kinds(acquired, lost)},
+		"lost as it was given up": {ending: torture.EndingGivenUp, own: kinds(acquired, lost), others: kinds(acquired, lost)},
+		"left":                    {ending: torture.EndingAbandoned, own: kinds(acquired, lost), others: kinds(acquired, lost)},
+		"released, and was lost":  {bad: true, ending: torture.EndingLost, own: kinds(acquired, released), others: kinds(acquired, released)},
+		"twice":                   {bad: true, ending: torture.EndingLost, own: kinds(acquired, lost, lost), others: kinds(acquired, lost)},
+		"both":                    {bad: true, ending: torture.EndingGivenUp, own: kinds(acquired, lost), others: kinds(acquired, lost, released)},
+		"no end":                  {bad: true, ending: torture.EndingGivenUp, own: kinds(acquired), others: kinds(acquired, released)},
+		"no beginning":            {bad: true, ending: torture.EndingGivenUp, own: kinds(acquired, released), others: kinds(released)},
+		"the wrong way round":     {bad: true, ending: torture.EndingGivenUp, own: kinds(released, acquired), others: kinds(acquired, released)},
+		"only the others'":        {bad: true, ending: torture.EndingGivenUp, others: kinds(acquired, released)},
+	} {
+		h := torture.History{Closed: 9000 * ms, Holds: []torture.Hold{hold("a", 0, 900*ms, 100*ms, c.ending)}}
+		for own, told := range map[bool][]leasing.EventKind{true: c.own, false: c.others} {
+			for _, kind := range told {
+				h.Notices = append(h.Notices, torture.Notice{Name: "n", Claim: "a", Kind: kind, Own: own})
+			}
+		}
+		violates(t, name, torture.CheckEvents, c.bad, h, options)
+		h.Killed = []int{0}
+		violates(t, name+", and killed", torture.CheckEvents, false, h, options)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	right := torture.Sight{Name: "n", Claim: "a", Token: 1, Call: 10 * ms, Return: 20 * ms, Trusted: true, Holder: "a", HolderToken: 1, Metadata: "m", Shown: "m", Has: "m"}
+	with := func(change func(*torture.Sight)) torture.Sight {
+		s := right
+		change(&s)
+		return s
+	}
+	doubt := op("renew", "a", 5*ms, 9*ms, torture.ResultUnknown, 1)
+	for name, c := range map[string]struct {
+		bad        bool
+		sight      torture.Sight
+		operations []torture.Operation
+	}{
+		"right":                        {sight: right},
+		"by the lease":                 {bad: true, sight: with(func(s *torture.Sight) { s.Has = "" })},
+		"by the backend":               {bad: true, sight: with(func(s *torture.Sight) { s.Shown = "old" })},
+		"after a request in doubt":     {sight: with(func(s *torture.Sight) { s.Shown = "old" }), operations: []torture.Operation{doubt}},
+		"not known":                    {sight: with(func(s *torture.Sight) { s.Metadata, s.Shown = "", "old" })},
+		"another holder":               {bad: true, sight: with(func(s *torture.Sight) { s.Holder = "b" })},
+		"another token":                {bad: true, sight: with(func(s *torture.Sight) { s.HolderToken = 2 })},
+		"another holder after a break": {sight: with(func(s *torture.Sight) { s.Holder = "b" }), operations: []torture.Operation{brokenAt(true, 5*ms, 6*ms)}},
+		"another holder after the end": {sight: with(func(s *torture.Sight) { s.Holder, s.Trusted = "b", false })},
+	} {
+		violates(t, name, torture.CheckMetadata, c.bad, torture.History{Operations: c.operations, Sights: []torture.Sight{c.sight}}, options)
+	}
+}
+
+// A name that is free and wanted is granted at once where the backend wakes waiters, in 2 s by
+// polling, and in a multiple of that if something has gone wrong.
+func TestLiveness(t *testing.T) {
+	grant := func(claim string, at, end time.Duration) []torture.Operation {
+		return []torture.Operation{below(op("acquire", claim, at, at, torture.ResultDone, 1)), below(op("release", claim, end, end, torture.ResultDone, 0))}
+	}
+	wait := func(worker int, from, to time.Duration) torture.Wait {
+		return torture.Wait{Worker: worker, Number: 1, Name: "n", From: from, To: to}
+	}
+	try := wait(1, 50*ms, 5000*ms)
+	try.Try = true
+	fault := torture.Fault{Name: "n", At: 60 * ms}
+	for name, c := range map[string]struct {
+		bad     bool
+		polling bool
+		wait    torture.Wait
+		next    time.Duration // when the name is granted again
+		faults  []torture.Fault
+		last    torture.Hold
+	}{
+		"at once":                   {wait: wait(1, 50*ms, 600*ms), next: 600 * ms},
+		"late":                      {bad: true, wait: wait(1, 50*ms, 601*ms), next: 601 * ms},
+		"never":                     {bad: true, wait: wait(1, 50*ms, 0), next: 9000 * ms},
+		"wanted only now":           {wait: wait(1, 500*ms, 1000*ms), next: 1000 * ms},
+		"a try":                     {wait: try, next: 6000 * ms},
+		"polling":                   {polling: true, wait: wait(1, 50*ms, 2600*ms), next: 2600 * ms},
+		"polling for too long":      {bad: true, polling: true, wait: wait(1, 50*ms, 2601*ms), next: 2601 * ms},
+		"after a fault":             {wait: wait(1, 50*ms, 9000*ms), next: 9000 * ms, faults: []torture.Fault{fault}},
+		"long after a fault":        {bad: true, wait: wait(1, 50*ms, 15000*ms), next: 15000 * ms, faults: []torture.Fault{fault}},
+		"who had it last":           {wait: wait(1, 110*ms, 1600*ms), next: 1600 * ms, last: torture.Hold{Worker: 1, Name: "n", Claim: "a", End: 100 * ms}},
+		"who had it last, for long": {bad: true, wait: wait(1, 110*ms, 1700*ms), next: 1700 * ms, last: torture.Hold{Worker: 1, Name: "n", Claim: "a", End: 100 * ms}},
+	} {
+		h := torture.History{FaultsEnd: 20_000 * ms, Waits: []torture.Wait{c.wait}, Faults: c.faults, Operations: append(grant("a", 0, 100*ms), grant("b", c.next, c.next+ms)...)}
+		if c.last.Name != "" {
+			h.Holds = []torture.Hold{c.last}
+		}
+		o := options
+		o.Pushes = !c.polling
+		violates(t, name, torture.CheckLiveness, c.bad, h, o)
+	}
+	overtaken := torture.History{Waits: []torture.Wait{wait(1, 0, 9000*ms)}}
+	for i := range 40 {
+		overtaken.Operations = append(overtaken.Operations, grant("x", time.Duration(i)*100*ms, time.Duration(i)*100*ms+99*ms)...)
+	}
+	o := options
+	o.Pushes = true
+	violates(t, "overtaken", torture.CheckLiveness, true, overtaken, o)
+	overtaken.Faults = []torture.Fault{fault}
+	violates(t, "overtaken after a fault", torture.CheckLiveness, false, overtaken, o)
+}
+
+// The rules are followed where each operation is over before the next begins.
+func TestRules(t *testing.T) {
+	const done, lost, released = torture.ResultDone, torture.ResultLost, torture.ResultReleased
+	grant, free := op("acquire", "a", 0, 0, done, 5), op("release", "a", 100*ms, 100*ms, done, 0)
+	refused := heldBy("a", "b", 50*ms, 50*ms)
+	wrong := heldBy("c", "b", 50*ms, 50*ms)
+	for name, c := range map[string]struct {
+		bad        bool
+		operations []torture.Operation
+	}{
+		"a life":                         {operations: []torture.Operation{grant, refused, op("renew", "a", 60*ms, 60*ms, done, 5), free, op("acquire", "b", 110*ms, 110*ms, done, 6)}},
+		"two holders":                    {bad: true, operations: []torture.Operation{grant, op("acquire", "b", 50*ms, 50*ms, done, 6)}},
+		"another holder is named":        {bad: true, operations: []torture.Operation{grant, wrong}},
+		"a token that stays":             {bad: true, operations: []torture.Operation{grant, free, op("acquire", "b", 110*ms, 110*ms, done, 5)}},
+		"a token that a renewal changes": {bad: true, operations: []torture.Operation{grant, op("renew", "a", 60*ms, 60*ms, done, 6)}},
+		"a repetition with a new token":  {bad: true, operations: []torture.Operation{grant, op("acquire", "a", 60*ms, 60*ms, done, 6)}},
+		"a false loss":                   {bad: true, operations: []torture.Operation{grant, op("renew", "a", 60*ms, 60*ms, lost, 5)}},
+		"a loss":                         {operations: []torture.Operation{grant, op("renew", "a", 1000*ms, 1000*ms, lost, 5)}},
+		"revived where nobody was":       {operations: []torture.Operation{grant, op("renew", "a", 1500*ms, 1500*ms, done, 5)}},
+		"held for too long":              {bad: true, operations: []torture.Operation{grant, heldBy("a", "b", 1100*ms, 1100*ms)}},
+		"a ghost":                        {bad: true, operations: []torture.Operation{grant, free, op("acquire", "a", 110*ms, 110*ms, done, 6)}},
+		"refused as given up":            {operations: []torture.Operation{grant, free, op("acquire", "a", 110*ms, 110*ms, released, 0)}},
+		"broken at once":                 {operations: []torture.Operation{grant, brokenAt(true, 50*ms, 50*ms), op("acquire", "b", 60*ms, 60*ms, done, 6)}},
+		"broken to run out, and taken":   {bad: true, operations: []torture.Operation{grant, brokenAt(false, 50*ms, 50*ms), op("acquire", "b", 60*ms, 60*ms, done, 6)}},
+		"broken, and renewed":            {bad: true, operations: []torture.Operation{grant, brokenAt(false, 50*ms, 50*ms), op("renew", "a", 60*ms, 60*ms, done, 5)}},
+	} {
+		h := torture.History{}
+		for i, o := range c.operations {
+			o = below(o)
+			o.Begun, o.Ended = 2*i+1, 2*i+2
+			h.Operations = append(h.Operations, o)
+		}
+		violates(t, name, torture.CheckRules, c.bad, h, options)
+		for i := range h.Operations {
+			h.Operations[i].Ended = 100 // all at the same time
+		}
+		violates(t, name+", in no certain order", torture.CheckRules, false, h, options)
+	}
+}
+
+func TestHangOfAnAcquire(t *testing.T) {
+	wait := func(to, bound time.Duration) torture.History {
+		return torture.History{Closed: 9000 * ms, Waits: []torture.Wait{{Worker: 2, Name: "n", From: 10 * ms, To: to, Bound: bound}}}
+	}
+	violates(t, "in time", torture.CheckHang, false, wait(1500*ms, 1000*ms), options)
+	violates(t, "late", torture.CheckHang, true, wait(1501*ms, 1000*ms), options)
+	violates(t, "never", torture.CheckHang, true, wait(0, 0), options)
+	killed := wait(0, 0)
+	killed.Killed = []int{2}
+	violates(t, "killed", torture.CheckHang, false, killed, options)
+	request := op("acquire", "a", 0, 900*ms, torture.ResultUnknown, 0)
+	request.Overrun = 600 * ms
+	heedless := options
+	heedless.Plan = chaos.GrayFailure(chaos.GrayFailureOptions{})
+	violates(t, "the faults heed no context", torture.CheckHang, false, torture.History{Operations: []torture.Operation{request}}, heedless)
+	violates(t, "the backend has to", torture.CheckHang, true, torture.History{Operations: []torture.Operation{below(request)}}, heedless)
+}
+
+// What nobody uses, or has heard of, is released until that is answered.
+func TestCleanup(t *testing.T) {
+	const unknown = torture.ResultUnknown
+	given, lost := hold("a", 0, 900*ms, 100*ms, torture.EndingGivenUp), hold("a", 0, 990*ms, 990*ms, torture.EndingLost)
+	lost.Reason = leasing.LostExpired
+	left := hold("a", 0, 900*ms, 100*ms, torture.EndingAbandoned)
+	granted := []torture.Operation{op("acquire", "a", 0, 0, torture.ResultDone, 1), below(op("acquire", "a", 0, 0, torture.ResultDone, 1))}
+	ghost := []torture.Operation{unheard(op("acquire", "a", 0, 0, unknown, 0)), below(op("acquire", "a", 0, 0, torture.ResultDone, 1))}
+	orphan := append(granted[:2:2], unheard(op("renew", "a", 500*ms, 600*ms, unknown, 1)), below(op("renew", "a", 500*ms, 500*ms, torture.ResultDone, 1)))
+	release := op("release", "a", 200*ms, 300*ms, unknown, 0)
+	for name, c := range map[string]struct {
+		bad        bool
+		holds      []torture.Hold
+		operations []torture.Operation
+	}{
+		"released":                       {holds: []torture.Hold{given}, operations: append(granted[:2:2], below(op("release", "a", 100*ms, 100*ms, torture.ResultDone, 0)))},
+		"never released":                 {bad: true, holds: []torture.Hold{given}, operations: granted},
+		"its end was lost":               {holds: []torture.Hold{lost}, operations: granted},
+		"a renewal that nobody heard of": {bad: true, holds: []torture.Hold{lost}, operations: orphan},
+		"a grant that nobody heard of":   {bad: true, operations: ghost},
+		"which was released in vain":     {operations: append(ghost[:2:2], release)},
+		"its manager is gone":            {holds: []torture.Hold{left}, operations: granted},
+		"broken":                         {holds: []torture.Hold{given}, operations: append(granted[:2:2], brokenAt(true, 50*ms, 50*ms))},
+	} {
+		h := torture.History{FaultsEnd: 20_000 * ms, Holds: c.holds, Operations: c.operations}
+		violates(t, name, torture.CheckCleanup, c.bad, h, options)
+	}
+}
+
+// A lease that the backend says is lost ends at once.
+func TestLossByTheBackendsWord(t *testing.T) {
+	word := op("renew", "a", 100*ms, 110*ms, torture.ResultLost, 1)
+	for end, bad := range map[time.Duration]bool{110 * ms: false, 610 * ms: false, 611 * ms: true, 0: true} {
+		one := hold("a", 0, 990*ms, end, torture.EndingGivenUp)
+		violates(t, end.String(), torture.CheckLoss, bad, torture.History{Operations: []torture.Operation{op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), word}, Holds: []torture.Hold{one}}, options)
+	}
+}
+
+// A renewal that has failed is tried again within half of the trust that is left.
+func TestRenewalIsTriedAgain(t *testing.T) {
+	held := hold("a", 10*ms, 4990*ms, 4900*ms, torture.EndingGivenUp)
+	held.Renews = true
+	grant, failed := op("acquire", "a", 0, 10*ms, torture.ResultDone, 1), unheard(op("renew", "a", 3000*ms, 3000*ms, torture.ResultUnknown, 1))
+	grant.TTL = 5000 * ms // trusted until 4990 ms
+	for at, bad := range map[time.Duration]bool{3010 * ms: false, 4495 * ms: false, 4496 * ms: true} {
+		again := op("renew", "a", at, at, torture.ResultDone, 1)
+		again.TTL = grant.TTL
+		violates(t, at.String(), torture.CheckRenewal, bad, torture.History{Operations: []torture.Operation{grant, failed, again}, Holds: []torture.Hold{held}}, options)
+	}
+}

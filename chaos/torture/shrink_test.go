@@ -1,0 +1,96 @@
+package torture_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/broken"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+func memory() leasing.Provider { return memlease.New(memlease.Options{}) }
+
+func TestVirtualIsATestInVirtualTime_memory(t *testing.T) {
+	report := torture.TestVirtual(t, memory, torture.Options{Plan: chaos.LostReplies(chaos.LostRepliesOptions{}), For: minute / 4})
+	require.Positive(t, report.Grants)
+}
+
+// What is not needed to fail is left out: of the rules, the workers, the names and the time.
+func TestShrinkLeavesWhatIsNeeded(t *testing.T) {
+	options := torture.Options{Plan: chaos.FlakyNetwork(chaos.FlakyNetworkOptions{Seed: 3}), Seed: 7, For: minute, Names: 16, Manager: leasing.Options{DriftFactor: 0.25}}
+	needs := func(o torture.Options) bool {
+		has := func(kind chaos.FaultKind) bool {
+			return slices.ContainsFunc(o.Plan.Rules, func(r chaos.Rule) bool { return r.Fault.Kind == kind })
+		}
+		workers := o.Workers
+		if workers == 0 {
+			workers = 8
+		}
+		return has(chaos.FaultReplyLost) && has(chaos.FaultAppliedTwice) && workers >= 3 && o.For > 5*time.Second
+	}
+	least, text := torture.Shrink(options, needs)
+	require.Len(t, least.Plan.Rules, 2)
+	require.Equal(t, 3, least.Workers)
+	require.Equal(t, 1, least.Names)
+	require.Equal(t, 7500*ms, least.For)
+	require.True(t, least.Repeatable)
+	for _, want := range []string{
+		"func TestAgain(t *testing.T) {", `"kind":"reply_lost"`, `"kind":"applied_twice"`, "torture.TestVirtual(t, backend, torture.Options{",
+		"\t\tPlan: plan,\n", "\t\tSeed: 7,\n", "\t\tWorkers: 3,\n", "\t\tFor: 7500000000,\n", "\t\tRepeatable: true,\n", "leasing.Options{DriftFactor: 0.25, }",
+	} {
+		require.Contains(t, text, want)
+	}
+	_, plan, _ := strings.Cut(text, "ParsePlan([]byte(`")
+	plan, _, _ = strings.Cut(plan, "`")
+	parsed, err := chaos.ParsePlan([]byte(plan))
+	require.NoError(t, err)
+	require.Equal(t, least.Plan, parsed)
+
+	none, _ := torture.Shrink(options, func(torture.Options) bool { return true })
+	require.Empty(t, none.Plan.Rules)
+	require.Equal(t, 1, none.Workers)
+	same, _ := torture.Shrink(options, func(o torture.Options) bool { return len(o.Plan.Rules) == len(options.Plan.Rules) })
+	require.Len(t, same.Plan.Rules, len(options.Plan.Rules))
+}
+
+// A run that fails is the same one after it was made smaller.
+func TestShrunkRunFailsAgain_memory(t *testing.T) {
+	defects := broken.All()
+	defect := defects[slices.IndexFunc(defects, func(d broken.Defect) bool { return d.Trap == "T13" })]
+	fails := func(o torture.Options) bool {
+		return slices.Contains(kindsOf(virtual(t, o, defect.Wrap)), torture.CheckLinearizable)
+	}
+	options := short(defect, 7)
+	options.Plan.Rules = append(options.Plan.Rules, chaos.SlowBackend(chaos.SlowBackendOptions{}).Rules...)
+	require.True(t, fails(options))
+	least, text := torture.Shrink(options, fails)
+	require.True(t, fails(least))
+	require.Len(t, least.Plan.Rules, 1)
+	require.Less(t, least.For, options.For)
+	t.Log(text)
+}
+
+// A history that was saved is checked as the run was.
+func TestSavedHistoryIsVerifiedAgain_memory(t *testing.T) {
+	for _, report := range []*torture.Report{failed(t), under(t, "gray-failure", torture.Options{For: minute / 4, Manager: leasing.Options{DriftFactor: 0.02}})} {
+		var file bytes.Buffer
+		require.NoError(t, report.WriteHistory(&file))
+		again, err := torture.Verify(&file)
+		require.NoError(t, err)
+		require.Equal(t, report.String(), again.String())
+		require.Equal(t, report.Violations, again.Violations)
+		require.Equal(t, report.History(), again.History())
+	}
+	for _, text := range []string{"", "{", "{}", `{"Format":"leasing torture history 1"}`, `{"Format":"another","History":{}}`} {
+		_, err := torture.Verify(strings.NewReader(text))
+		require.ErrorContains(t, err, "read a history", text)
+	}
+}
