@@ -17,6 +17,8 @@ PEERS ?=
 FOR ?= 2m
 PROVIDERS ?=
 FOLDER ?= $(or $(TMPDIR),/tmp)/leasing-torture
+# Which mutants, and how: `go run -C integration ./mutants -help`.
+MUTANTS ?=
 # Which runs of the models beside the short ones: long.
 RUNS ?=
 # Least coverage of package leasing, in percent.
@@ -53,6 +55,10 @@ test: toolchain ## Every module's tests with -race against real servers, the mod
 .PHONY: model
 model: toolchain ## The models of folder model, in every state, and their traps; RUNS=long for those that take minutes
 	@scripts/model $(RUNS)
+
+.PHONY: mutants
+mutants: toolchain ## Damages the code on purpose, one change at a time, and says which layer of tests notices; MUTANTS='-run trust'
+	@scripts/with-servers $(filter-out cosmosnpm,$(SERVERS)) -- go run -C integration ./mutants $(MUTANTS)
 
 .PHONY: torture
 torture: toolchain ## Every provider for 2 minutes under the ready-made plans, worker processes, the slow suites; FOR=10m, REQUESTS=1000000, PROVIDERS='redis cosmos', FOLDER=timelines

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
@@ -13,6 +14,7 @@ var acquireChecks = []check{
 	{name: "Trap_T13_RepetitionsAtOnceAreOneClaim", run: repetitionsAreOneClaim},
 	{name: "Trap_T18_OneOfManyRacersWins", run: oneOfManyRacersWins},
 	{name: "Trap_T56_ReleasedIDIsRefused", run: releasedIDIsRefused},
+	{name: "Trap_T56_LastEightAreRefused", run: lastEightAreRefused},
 	{name: "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", run: delayedAcquireDoesNotLand},
 }
 
@@ -95,6 +97,24 @@ func releasedIDIsRefused(e *env) {
 		e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, by the %s", client)
 	}
 	e.isFree(holder.req.Name)
+}
+
+// lastEightAreRefused lets some minutes pass, where that costs nothing.
+func lastEightAreRefused(e *env) {
+	var ended []*claim
+	name := e.name()
+	for range 8 {
+		ended = append(ended, e.take(name))
+		ended[len(ended)-1].release()
+		if e.h.Virtual {
+			e.sleepUntil(e.now().Add(2 * time.Minute))
+		}
+	}
+	for i, c := range ended {
+		_, err := e.try(e.either(i), c.req)
+		e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, and %d others after it", len(ended)-1-i)
+	}
+	e.isFree(name)
 }
 
 func delayedAcquireDoesNotLand(e *env) {

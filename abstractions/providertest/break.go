@@ -8,6 +8,7 @@ import (
 
 var breakChecks = []check{
 	{name: "Break_IsNotForgottenWhileItRunsOut", run: breakIsNotForgotten},
+	{name: "Break_TellsWhoAndWhy", run: breakTellsWho},
 	{name: "Break_InfiniteNeedsNoGrace", run: breakInfinite, waits: true},
 	{name: "Trap_T21_BreakKeepsTheToken", run: breakKeepsTheToken},
 	{name: "Trap_T63_BreakHitsOnlyTheLeaseItNames", run: breakHitsOnlyItsLease},
@@ -29,6 +30,26 @@ func breakIsNotForgotten(e *env) {
 	again := e.breaks(abstractions.BreakRequest{Name: holder.req.Name})
 	e.LessOrEqual(again.Remaining, broken.Remaining, "nothing has prolonged it")
 	e.True(e.inspect(holder.req.Name).Breaking)
+}
+
+// breakTellsWho also looks whether the claim is refused from then on.
+func breakTellsWho(e *env) {
+	holder := e.take(e.name())
+	for _, actor := range []string{"first", "second"} { // the first to break a lease is told
+		e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Actor: actor, Reason: "why " + actor})
+	}
+	record := e.inspect(holder.req.Name)
+	e.Equal([]string{"first", "why first"}, []string{record.BrokenBy, record.BreakReason}, "Record.BrokenBy and BreakReason")
+	var lost *abstractions.LostError
+	e.ErrorAs(holder.tryRenew(e.long), &lost)
+	e.Equal([]string{"first", "why first"}, []string{lost.BrokenBy, lost.BreakReason}, "LostError.BrokenBy and BreakReason")
+
+	freed := e.take(e.name())
+	e.breaks(abstractions.BreakRequest{Name: freed.req.Name, Immediate: true})
+	for client, p := range e.clients() {
+		_, err := e.try(p, freed.req)
+		e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was broken, by the %s", client)
+	}
 }
 
 func breakInfinite(e *env) {

@@ -3,7 +3,10 @@
 // are the contract in executable form. Checks of their own are for what rules don't
 // tell: concurrency, contexts, closing, waiting, limits, time, the optional abilities,
 // and each known defect of other libraries that a provider can have on its own (those
-// are named Trap_T13_..., after the entry in the project's list).
+// are named Trap_T13_..., after the entry in the project's list). Those named Manager_...
+// put a manager of package leasing over the provider, and a line between the two that
+// loses, delays and repeats what passes: what applications are promised has to be true
+// with this provider.
 //
 // A provider's own test says how to open it and little more:
 //
@@ -29,5 +32,6 @@
 // Real servers are run with real time and the shortest leases that they
 // support; checks that have to wait do so side by side. A provider without
 // sockets and files runs in virtual time ([Harness].Virtual), and one whose
-// backend has a clock that can be moved says so ([Harness].Advance).
+// backend has a clock that can be moved says so ([Harness].Advance). Most checks of the
+// manager need virtual time, in which every moment is exact.
 package providertest

@@ -14,6 +14,17 @@ import (
 // abilityFlaws are about the optional interfaces.
 var abilityFlaws = []flaw{
 	{
+		name: "there is no queue where one is claimed",
+		apply: func(f *fake) {
+			f.capabilities = func() abstractions.Capabilities {
+				caps := f.server.Capabilities()
+				caps.Queues = true
+				return caps
+			}
+		},
+		failing: []string{"Wait_QueueIsServedInOrder"},
+	},
+	{
 		name: "a batch stops at the first failure",
 		apply: func(f *fake) {
 			f.renewBatch = func(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
@@ -109,7 +120,7 @@ var abilityFlaws = []flaw{
 				return f.server.Acquire(ctx, req)
 			}
 		},
-		failing: []string{"Wait_ManyAreServedOneAfterTheOther", "Wait_ALeavingWaiterBlocksNobody"},
+		failing: []string{"Trap_T78_HungWaiterBlocksNobody", "Wait_ManyAreServedOneAfterTheOther", "Wait_ALeavingWaiterBlocksNobody"},
 	},
 	{
 		name: "it keeps no queue, and says that it does",

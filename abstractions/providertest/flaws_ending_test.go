@@ -12,6 +12,41 @@ import (
 // endingFlaws are about renewal, release and break.
 var endingFlaws = []flaw{
 	{
+		name: "only the latest ID that ended is refused",
+		apply: func(f *fake) {
+			latest := map[string]string{}
+			f.release = func(ctx context.Context, req abstractions.ReleaseRequest) error {
+				f.mu.Lock()
+				latest[req.Name] = req.ID
+				f.mu.Unlock()
+				return f.server.Release(ctx, req)
+			}
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				grant, err := f.server.Acquire(ctx, req)
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if errors.Is(err, abstractions.ErrReleased) && latest[req.Name] != req.ID {
+					id := req.ID
+					req.ID = alias(id)
+					grant, err = f.server.Acquire(ctx, req)
+					grant.ID = id
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T56_LastEightAreRefused"},
+	},
+	{
+		name: "who breaks a lease is not kept",
+		apply: func(f *fake) {
+			f.breaks = func(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
+				req.Actor = ""
+				return f.server.Break(ctx, req)
+			}
+		},
+		failing: []string{"Break_TellsWhoAndWhy"},
+	},
+	{
 		name: "a renewal revives what is lost",
 		apply: func(f *fake) {
 			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {

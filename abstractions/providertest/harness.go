@@ -34,7 +34,8 @@ type Harness struct {
 	TTL time.Duration
 
 	// Virtual runs each check in a testing/synctest bubble. New is called
-	// inside it, and nothing may involve a socket or a file.
+	// inside it, and nothing may involve a socket or a file. Without it the checks
+	// that need exact times are left out.
 	Virtual bool
 
 	// Advance moves the clock of p's backend forward. New must give each

@@ -3,6 +3,8 @@ package providertest
 import (
 	"context"
 	"sync"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var renewChecks = []check{
@@ -10,6 +12,7 @@ var renewChecks = []check{
 	{name: "Trap_T14_RepeatedRenewalIsNoConflict", run: repeatedRenewal},
 	{name: "Trap_T15_StateBeforeALostReplyStillWorks", run: staleStateWorks},
 	{name: "Trap_T22_TokenDoesNotRiseOnRenewal", run: tokenKeptOnRenewal},
+	{name: "Trap_T84_RenewalIsTheHolders", run: renewalIsTheHolders},
 }
 
 func renewManyAtOnce(e *env) {
@@ -67,4 +70,31 @@ func tokenKeptOnRenewal(e *env) {
 		e.Equal(token, holder.grant.Token)
 		e.Equal(token, e.inspect(holder.req.Name).Token)
 	}
+}
+
+// renewalIsTheHolders tries to renew with all of a holder's grant but one thing.
+func renewalIsTheHolders(e *env) {
+	holder := e.take(e.name())
+	for _, state := range []any{holder.grant.State, nil} {
+		older, newer, stranger := holder.renewRequest(e.long), holder.renewRequest(e.long), holder.renewRequest(e.long)
+		older.Token--
+		newer.Token++
+		stranger.ID = abstractions.NewID()
+		for what, req := range map[string]abstractions.RenewRequest{"an older token": older, "a newer token": newer, "another ID": stranger} {
+			req.State = state
+			_, err := send(e, e.p.Renew, req)
+			e.Error(err, "a renewal with "+what)
+			e.lost(err)
+			if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
+				results, err := send(e, batcher.RenewBatch, []abstractions.RenewRequest{req})
+				e.NoError(err)
+				e.Len(results, 1)
+				e.Error(results[0].Err, "a renewal in a batch with "+what)
+				e.lost(results[0].Err)
+			}
+		}
+		e.release(e.p, abstractions.ReleaseRequest{Name: stranger.Name, ID: stranger.ID, Token: stranger.Token, State: state})
+		holder.isHeld()
+	}
+	holder.renew(e.long)
 }

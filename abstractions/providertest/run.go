@@ -29,6 +29,7 @@ func checks() []check {
 		tokenChecks, nameChecks, limitChecks, contextChecks, outageChecks, closeChecks,
 		capabilityChecks, batchChecks, waiterChecks, listerChecks, historyChecks,
 		concurrencyChecks, modelChecks,
+		managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks,
 	)
 }
 
@@ -89,6 +90,8 @@ func (h Harness) has(field string) bool {
 		return h.Forget != nil
 	case "Unreachable":
 		return h.Unreachable != nil
+	case "Virtual":
+		return h.Virtual
 	}
 	panic("providertest: no such field: " + field)
 }

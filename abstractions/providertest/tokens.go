@@ -9,6 +9,7 @@ import (
 var tokenChecks = []check{
 	{name: "Trap_T21_ReleaseKeepsTheToken", run: releaseKeepsTheToken},
 	{name: "Trap_T28_TokenRisesThroughForgetting", run: tokenRisesThroughForgetting, needs: "Forget"},
+	{name: "Trap_T28_ForgettingTakesNoLease", run: forgettingTakesNoLease, needs: "Forget"},
 	{name: "Trap_T54_TokenFollowsTheClock", run: tokenFollowsTheClock},
 	{name: "Trap_T65_TokenIsTheSameEverywhere", run: tokenIsTheSameEverywhere},
 }
@@ -39,6 +40,25 @@ func tokenRisesThroughForgetting(e *env) {
 		e.h.Forget(e.t, e.p, holder.req.Name)
 		e.Zero(e.inspect(holder.req.Name).Token, "after Harness.Forget the name has never been seen")
 	})
+}
+
+// forgettingTakesNoLease has the backend forget a name while another is held, which may
+// have been used for the last time longer ago.
+func forgettingTakesNoLease(e *env) {
+	ttl := e.long
+	if e.caps.Infinite {
+		ttl = abstractions.Infinite
+	} else if e.h.Virtual {
+		e.leaveOut("no lease here lasts for longer than a name is remembered")
+	}
+	holder := e.take(e.name())
+	holder.renew(ttl)
+	idle := e.take(e.name())
+	idle.release()
+	e.h.Forget(e.t, e.p, idle.req.Name)
+	holder.isHeld()
+	holder.renew(e.long)
+	holder.release()
 }
 
 // tokenFollowsTheClock allows the backend's clock an hour against ours: the

@@ -12,6 +12,8 @@ var waiterChecks = []check{
 	{name: "Wait_BreakIsHinted", run: breakIsHinted},
 	{name: "Wait_ManyAreServedOneAfterTheOther", run: manyWaitersAreServed},
 	{name: "Wait_ALeavingWaiterBlocksNobody", run: leavingWaiterBlocksNobody},
+	{name: "Wait_QueueIsServedInOrder", run: queueIsServedInOrder},
+	{name: "Trap_T78_HungWaiterBlocksNobody", run: hungWaiterBlocksNobody},
 	{name: "Trap_T32_NothingIsMissedAfterRegistration", run: nothingIsMissed},
 	{name: "Queue_AFreeNameIsKeptForTheFirst", run: keptForTheFirst},
 	{name: "Queue_WhoComesIsServedInOrder", run: servedInOrder},
@@ -152,6 +154,56 @@ func leavingWaiterBlocksNobody(e *env) {
 	head, next = e.wait(e.peer, again.req.Name), e.wait(e.p, again.req.Name)
 	again.release() // hints to the head, which leaves without having asked
 	head.leave()
+	next.served().isHeld()
+}
+
+// queueIsServedInOrder is about Capabilities.Queues. How long a name is reserved is the
+// provider's affair: what a machine that stalls sees is left out.
+func queueIsServedInOrder(e *env) {
+	if !e.caps.Queues {
+		e.leaveOut("no queue here")
+	}
+	const soon = 100 * time.Millisecond
+	holder := e.take(e.name())
+	var line []*waiting
+	for i := range 4 {
+		line = append(line, e.wait(e.either(i), holder.req.Name))
+	}
+	for i, w := range line {
+		released := time.Now()
+		holder.release()
+		for hinted := false; !hinted && time.Since(released) < e.h.Slack; {
+			select {
+			case <-w.hints:
+				hinted = true
+			case <-time.After(time.Millisecond):
+			}
+			for _, later := range line[i+1:] {
+				select {
+				case <-later.hints:
+					e.True(hinted || time.Since(released) > soon, "hinted before its turn")
+				default:
+				}
+			}
+		}
+		newcomer, err := e.try(e.p, e.request(holder.req.Name))
+		if time.Since(released) < soon {
+			e.held(err, "the name is reserved for the first who waits")
+		}
+		if err == nil { // the machine has stalled
+			newcomer.release()
+		}
+		holder = w.served()
+	}
+	holder.release()
+}
+
+// hungWaiterBlocksNobody has the first waiter hear of the release, and do nothing.
+func hungWaiterBlocksNobody(e *env) {
+	holder := e.take(e.name())
+	e.wait(e.peer, holder.req.Name)
+	next := e.wait(e.p, holder.req.Name)
+	holder.release()
 	next.served().isHeld()
 }
 
