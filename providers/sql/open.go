@@ -97,7 +97,7 @@ func postgresFrom(o Options, field, where string) (pgDatabase, error) {
 
 func sqliteFrom(o Options, field, where string) (*sqliteDatabase, error) {
 	if field == "DB" {
-		return &sqliteDatabase{DB: o.DB, lock: newFairLock()}, nil
+		return usersSqlite(o.DB), nil
 	}
 	if where == "" || strings.ContainsRune(where, 0) || strings.Contains(where, ":memory:") || strings.HasPrefix(where, "file:") {
 		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "the path of a file; for leases in memory use memlease"}

@@ -3,6 +3,7 @@ package sqllease
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -26,7 +27,7 @@ type sqlite struct {
 type sqliteChange struct {
 	op
 	batch.Outcome
-	ctx  context.Context // the caller's
+	left atomic.Bool // the caller has left
 	done applied
 }
 
@@ -47,9 +48,8 @@ var sqliteCapabilities = abstractions.Capabilities{
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
 
 func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
-	own, cancel := context.WithCancel(ctx) // none of the application's, for another goroutine
-	defer cancel()
-	c := &sqliteChange{op: op, ctx: own}
+	c := &sqliteChange{op: op}
+	defer c.left.Store(true)
 	if err := s.changes.Do(ctx, c); err != nil {
 		return applied{}, err
 	}
@@ -60,16 +60,15 @@ func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
 // for them. If they are refused each is made by itself: what stands in one's way is not the
 // others'.
 func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
-	ctx, cancel := timed(ctx)
-	defer cancel()
-	if len(all) == 1 {
-		ctx = all[0].ctx
+	if ctx.Done() == nil { // a worker's
+		var cancel context.CancelFunc
+		ctx, cancel = timed(ctx)
+		defer cancel()
 	}
-	left := make([]bool, len(all))
-	err := s.db.write(ctx, false, func(on querier) (err error) {
+	err := s.db.write(ctx, false, func(on statements) (err error) {
 		now := s.clock()
-		for i, c := range all {
-			if left[i] = c.ctx.Err() != nil; left[i] {
+		for _, c := range all {
+			if c.left.Load() {
 				continue
 			}
 			if c.done, err = s.change(ctx, on, c.name, c.id, now, c.rule); err != nil {
@@ -80,19 +79,16 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
 	})
 	alone := err != nil && len(all) > 1 && s.class(err) != providerkit.Unknown && ctx.Err() == nil
 	for i, c := range all {
-		switch {
-		case alone:
+		if alone {
 			s.applyMany(ctx, all[i:i+1])
-		case left[i]:
-			c.Fail(providerkit.MarkNotApplied(c.ctx.Err()))
-		default:
+		} else {
 			c.Fail(err)
 		}
 	}
 }
 
 // change applies a rule, within a transaction.
-func (s *sqlite) change(ctx context.Context, on querier, name, id string, now providerkit.HostTime, rule func(*providerkit.Record) providerkit.Change) (applied, error) {
+func (s *sqlite) change(ctx context.Context, on statements, name, id string, now providerkit.HostTime, rule func(*providerkit.Record) providerkit.Change) (applied, error) {
 	found, err := s.find(ctx, on, name, id, now)
 	if err != nil {
 		return applied{}, err
@@ -104,8 +100,12 @@ func (s *sqlite) change(ctx context.Context, on querier, name, id string, now pr
 	if done.Deadline {
 		found.ends = now.Deadline(found.Left)
 	}
+	write := s.sql.update
+	if found.version == 0 {
+		write = s.sql.insert
+	}
 	found.version = max(found.version+1, now.Wall.UnixMicro())
-	if err := run(ctx, on, s.sql.write, found.values()...); err != nil {
+	if err := run(ctx, on, write, found.values()...); err != nil {
 		return applied{}, err
 	}
 	return done, cmp.Or(s.note(ctx, on, name, done.Expired), s.note(ctx, on, name, done.Note))
@@ -114,7 +114,7 @@ func (s *sqlite) change(ctx context.Context, on querier, name, id string, now pr
 // renew always waits: the write lock is that of the whole file.
 func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
-	err := s.db.write(ctx, true, func(on querier) error {
+	err := s.db.write(ctx, true, func(on statements) error {
 		now := s.clock()
 		for i, req := range reqs {
 			done, err := s.change(ctx, on, req.Name, req.ID, now, func(r *providerkit.Record) providerkit.Change { return r.Renew(req) })
@@ -134,16 +134,20 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 	return results, nil
 }
 
-func (s *sqlite) find(ctx context.Context, on querier, name, id string, now providerkit.HostTime) (sqliteRow, error) {
+func (s *sqlite) find(ctx context.Context, on statements, name, id string, now providerkit.HostTime) (sqliteRow, error) {
 	var r sqliteRow
 	r.Name = name
-	err := query(ctx, on, s.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
-	r.settle(now, id)
+	err := on.query(ctx, s.sql.read, []any{name}, func(scan scan) error {
+		err := scan(r.columns()...)
+		r.settle(now, id)
+		return err
+	})
+	r.Now = now.Wall.UTC()
 	return r, err
 }
 
 // note writes an entry of the history, if it is one.
-func (s *sqlite) note(ctx context.Context, on querier, name string, e abstractions.HistoryEntry) error {
+func (s *sqlite) note(ctx context.Context, on statements, name string, e abstractions.HistoryEntry) error {
 	if e.Kind == "" || !s.record.changes || e.Kind == abstractions.HistoryRenewed && !s.record.renewals {
 		return nil
 	}
@@ -157,7 +161,7 @@ func (s *sqlite) read(ctx context.Context, name string) (providerkit.Record, err
 
 // query runs beside the writers: in WAL mode a reader waits for nobody.
 func (s *sqlite) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return query(ctx, s.db, statement, args, each)
+	return s.db.query(ctx, statement, args, each)
 }
 
 func (s *sqlite) close() error {
@@ -192,7 +196,7 @@ func (r *sqliteRow) settle(now providerkit.HostTime, id string) {
 	}
 }
 
-// values are the parameters of sqliteSQL.write.
+// values are the parameters of sqliteSQL.insert and update.
 func (r *sqliteRow) values() []any {
 	var acquired *int64
 	if !r.AcquiredAt.IsZero() {
