@@ -50,6 +50,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps = sqliteCapabilities
 		s := &sqlite{db: db, tables: &d.tables, record: record, clock: providerkit.HostClock}
 		s.sql, d.tables = newSqliteSQL(o.Table)
+		s.waiters = newSqliteWaiters(s)
 		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 		d.backend = s
 	} else {
@@ -65,7 +66,6 @@ func open(o Options, field, where string) (*Provider, error) {
 			listen = nil
 		}
 		p.wake = newWakeups(listen, p)
-		d.wakeups = p.wake
 		p.sql, d.tables = newPostgresSQL(o, db.size != 1)
 		p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
 		d.backend = p

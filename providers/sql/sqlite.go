@@ -1,6 +1,7 @@
 package sqllease
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"sync/atomic"
@@ -21,6 +22,8 @@ type sqlite struct {
 	clock  func() providerkit.HostTime
 	// Changes that come at the same time share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
+	waiters *sqliteWaiters
+	freed   []lineUp // of names that became free in the transaction under way; guarded by its lock
 }
 
 // sqliteChange is an op and what came of it.
@@ -43,6 +46,7 @@ var sqliteCapabilities = abstractions.Capabilities{
 	Clock:          "the host's clock",
 	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
 	RemainingKnown: true,
+	Queues:         true,
 }
 
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
@@ -52,6 +56,9 @@ func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
 	defer c.left.Store(true)
 	if err := s.changes.Do(ctx, c); err != nil {
 		return applied{}, err
+	}
+	if op.acquire != nil && c.Err() == nil && c.done.Err == nil {
+		s.waiters.served(op.id)
 	}
 	return c.done, c.Err()
 }
@@ -65,13 +72,13 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
 		ctx, cancel = timed(ctx)
 		defer cancel()
 	}
-	err := s.db.write(ctx, false, func(on statements) (err error) {
+	err := s.write(ctx, false, func(on statements) (err error) {
 		now := s.clock()
 		for _, c := range all {
 			if c.left.Load() {
 				continue
 			}
-			if c.done, err = s.change(ctx, on, c.name, c.id, now, c.rule); err != nil {
+			if c.done, err = s.change(ctx, on, &c.op, now); err != nil {
 				return err
 			}
 		}
@@ -88,27 +95,43 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
 }
 
 // change applies a rule, within a transaction.
-func (s *sqlite) change(ctx context.Context, on statements, name, id string, now providerkit.HostTime, rule func(*providerkit.Record) providerkit.Change) (applied, error) {
-	found, err := s.find(ctx, on, name, id, now)
+func (s *sqlite) change(ctx context.Context, on statements, op *op, now providerkit.HostTime) (applied, error) {
+	found, err := s.find(ctx, on, op.name, op.id, now)
 	if err != nil {
 		return applied{}, err
 	}
-	done := applied{Change: rule(&found.Record), after: found.Record}
-	if !done.Write {
+	var done applied
+	if op.acquire != nil {
+		done.Change = s.acquire(&found, op, now)
+	} else {
+		done.Change = op.rule(&found.Record)
+	}
+	if done.after = found.Record; !done.Write {
 		return done, nil
 	}
 	if done.Deadline {
-		found.ends = now.Deadline(found.Left)
+		found.ends = providerkit.HostDeadline{}
+		if found.ID != "" {
+			found.ends = now.Deadline(found.Left)
+		}
 	}
-	write := s.sql.update
-	if found.version == 0 {
-		write = s.sql.insert
+	if done.Wake {
+		s.wake(&found, now)
 	}
-	found.version = max(found.version+1, now.Wall.UnixMicro())
-	if err := run(ctx, on, write, found.values()...); err != nil {
+	if err := s.put(ctx, on, &found, now); err != nil {
 		return applied{}, err
 	}
-	return done, cmp.Or(s.note(ctx, on, name, done.Expired), s.note(ctx, on, name, done.Note))
+	return done, cmp.Or(s.note(ctx, on, op.name, done.Expired), s.note(ctx, on, op.name, done.Note))
+}
+
+// put writes a row.
+func (s *sqlite) put(ctx context.Context, on statements, r *sqliteRow, now providerkit.HostTime) error {
+	write := s.sql.update
+	if r.version == 0 {
+		write = s.sql.insert
+	}
+	r.version = max(r.version+1, now.Wall.UnixMicro())
+	return run(ctx, on, write, r.values()...)
 }
 
 // renew always waits: the write lock is that of the whole file.
@@ -117,7 +140,8 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 	err := s.db.write(ctx, true, func(on statements) error {
 		now := s.clock()
 		for i, req := range reqs {
-			done, err := s.change(ctx, on, req.Name, req.ID, now, func(r *providerkit.Record) providerkit.Change { return r.Renew(req) })
+			op := op{name: req.Name, id: req.ID, rule: func(r *providerkit.Record) providerkit.Change { return r.Renew(req) }}
+			done, err := s.change(ctx, on, &op, now)
 			if err != nil {
 				return err
 			}
@@ -164,7 +188,12 @@ func (s *sqlite) query(ctx context.Context, statement string, args []any, each f
 	return s.db.query(ctx, statement, args, each)
 }
 
+func (s *sqlite) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return s.waiters.wait(ctx, req)
+}
+
 func (s *sqlite) close() error {
+	s.waiters.Close()
 	s.changes.Close()
 	return s.db.close()
 }
@@ -176,18 +205,20 @@ type sqliteRow struct {
 	ttl, acquired *int64
 	metadata      string
 	ended         []byte
+	waiters       lineUp
 }
 
 // columns are those of sqliteColumns, in order.
 func (r *sqliteRow) columns() []any {
 	return []any{
 		&r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.ends.Wall, &r.ends.Boot, &r.ends.SinceBoot,
-		&r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended,
+		&r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended, (*[]byte)(&r.waiters),
 	}
 }
 
 // settle completes the record with what depends on the clocks.
 func (r *sqliteRow) settle(now providerkit.HostTime, id string) {
+	r.waiters = bytes.Clone(r.waiters)
 	r.row.settle(r.ttl, r.acquired, r.metadata, r.ended, id)
 	r.Now = now.Wall.UTC()
 	if r.ID != "" {
@@ -203,11 +234,8 @@ func (r *sqliteRow) values() []any {
 		us := r.AcquiredAt.UnixMicro()
 		acquired = &us
 	}
-	if r.ID == "" {
-		r.ends = providerkit.HostDeadline{}
-	}
 	return []any{
 		r.Name, r.version, r.Token, r.ID, r.Owner, ttlColumn(&r.Record), encodeMetadata(r.Metadata), acquired, r.ends.Wall, r.ends.Boot, r.ends.SinceBoot,
-		r.Breaking, r.BrokenBy, r.BreakReason, encodeEnded(r.Ended),
+		r.Breaking, r.BrokenBy, r.BreakReason, encodeEnded(r.Ended), append([]byte{}, r.waiters...),
 	}
 }
