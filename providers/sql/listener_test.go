@@ -130,8 +130,8 @@ func TestAbilitiesAreTold(t *testing.T) {
 	require.Equal(t, abilities{true, true, true, true, true}, told(opened(Options{URL: "postgres://h/d", History: true})))
 	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{URL: "postgres://h/d", NoWakeups: true})))
 	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{DB: foreign, Dialect: Postgres})))
-	require.Equal(t, abilities{true, true, true, false, false}, told(opened(Options{URL: "sqlite://x.db"})))
-	require.Equal(t, abilities{true, true, true, false, true}, told(opened(Options{URL: "sqlite://x.db?history=1"})))
+	require.Equal(t, abilities{true, true, true, true, false}, told(opened(Options{URL: "sqlite://x.db"})))
+	require.Equal(t, abilities{true, true, true, true, true}, told(opened(Options{URL: "sqlite://x.db?history=1"})))
 
 	hidden := opened(Options{DB: foreign, Dialect: Postgres})
 	_, err := hidden.History(t.Context(), abstractions.HistoryRequest{Name: "n"})

@@ -31,17 +31,13 @@ func makePipe(database string, name pipeName) (*pipe, error) {
 		return nil, err
 	}
 	p := &pipe{path: name.path(database)}
-	if err := syscall.Mkfifo(p.path, uint32(info.Mode().Perm())); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := syscall.Mkfifo(p.path, uint32(info.Mode().Perm())); err != nil {
 		return nil, err
 	}
 	_ = os.Chmod(p.path, info.Mode().Perm()) // whatever the umask
 	// With a writer of its own it never comes to its end.
-	if p.file, err = os.OpenFile(p.path, os.O_RDWR|syscall.O_NONBLOCK, 0); err != nil {
+	if p.file, err = os.OpenFile(p.path, os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0); err != nil {
 		return nil, errors.Join(err, os.Remove(p.path))
-	}
-	if err := p.file.SetReadDeadline(time.Time{}); err != nil { // it can't be waited for
-		p.close()
-		return nil, err
 	}
 	p.text = bufio.NewReader(p.file)
 	return p, nil
