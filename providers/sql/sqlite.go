@@ -52,6 +52,9 @@ var sqliteCapabilities = abstractions.Capabilities{
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
 
 func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
+	if done, err := s.stillWaits(ctx, &op); err != nil || done.Err != nil {
+		return done, err
+	}
 	c := &sqliteChange{op: op}
 	defer c.left.Store(true)
 	if err := s.changes.Do(ctx, c); err != nil {

@@ -79,6 +79,22 @@ func (s *sqlite) acquire(r *sqliteRow, op *op, now providerkit.HostTime) provide
 	return c
 }
 
+// stillWaits refuses an acquire that has its place in the queue of a name that somebody holds. It only
+// reads: those who wait take no lock, and nobody waits for them.
+func (s *sqlite) stillWaits(ctx context.Context, op *op) (done applied, err error) {
+	if _, waits := s.waiters.pipeOf(op.id); op.acquire == nil || !waits {
+		return done, nil
+	}
+	r, err := s.find(ctx, s.db, op.name, op.id, s.clock())
+	if err != nil || !r.Held() || r.Unsettled || r.waiters.find(hashOf(op.id)) < 0 {
+		return done, err
+	}
+	if c := op.rule(&r.Record); !c.Write {
+		done = applied{Change: c, after: r.Record}
+	}
+	return done, nil
+}
+
 // wake reserves a name that has become free for the first who waits, if anybody does. Those whose
 // process is gone lose their place.
 func (s *sqlite) wake(r *sqliteRow, now providerkit.HostTime) {

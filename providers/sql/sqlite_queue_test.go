@@ -144,6 +144,41 @@ func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	require.Empty(t, queue())
 }
 
+// One that leaves when its turn has come hands it on, also to one that nobody has prepared.
+func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
+	ctx, open := bounded(t), databases["sqlite"](t)
+	p := open()
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	const waiters = 4
+	var hints [waiters]abstractions.Wakeups
+	var leave [waiters]context.CancelFunc
+	for i := range waiters {
+		claim := claimOf("n", time.Minute)
+		var waiting context.Context
+		waiting, leave[i] = context.WithCancel(ctx)
+		defer leave[i]()
+		hints[i], err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: claim.ID})
+		require.NoError(t, err)
+		for range 2 { // a place is taken once
+			_, err = p.Acquire(ctx, claim)
+			require.ErrorIs(t, err, abstractions.ErrHeld)
+		}
+	}
+	queued := func() int {
+		var length int
+		require.NoError(t, p.driver.backend.(*sqlite).db.QueryRow("SELECT length(waiters) FROM lease").Scan(&length))
+		return length / placeBytes
+	}
+	require.Equal(t, waiters, queued())
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	for i := range waiters - 1 {
+		leave[i]()
+		require.Eventually(t, func() bool { return queued() == waiters-1-i }, 20*time.Second, time.Millisecond)
+	}
+	hinted(t, hints[waiters-1])
+}
+
 // What a killed process has left is removed when another begins to listen.
 func TestSqlitePipesOfDeadProcessesAreRemoved(t *testing.T) {
 	if runtime.GOOS != "linux" {
