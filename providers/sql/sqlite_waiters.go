@@ -81,9 +81,10 @@ func (w *sqliteWaiters) reach(on pipeName) bool {
 // tell wakes the first of a queue, and prepares others for when all before them hang: a reservation
 // each. A release stays cheap, so it tells a few.
 func (w *sqliteWaiters) tell(q lineUp) {
-	for _, rank := range []int{0, 1, 2, 4, 8, 16, 32} {
-		if rank*waiterBytes >= len(q) {
-			return
+	last := len(q)/waiterBytes - 1
+	for _, rank := range []int{0, 1, 2, 3, 5, 9, 17, 33, last} {
+		if rank > last {
+			continue
 		}
 		if hash, on := q[rank*waiterBytes:].head(); on != unheard {
 			writePipe(on.path(w.database()), fmt.Sprintf("%x %d\n", hash, waitqueue.Grace.Milliseconds()*int64(rank)))
