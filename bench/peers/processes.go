@@ -122,7 +122,7 @@ func idleProcesses(ctx context.Context, b *bench) (metrics, error) {
 	lock.Keep()
 	running, stop := context.WithCancel(ctx)
 	var pids []int
-	for range idleWaiters {
+	for range b.Size.Processes {
 		lines, pid, wait, err := b.startLoop(running, b.name("name"))
 		if err != nil {
 			stop()
@@ -152,12 +152,15 @@ func idleProcesses(ctx context.Context, b *bench) (metrics, error) {
 		}
 		return 100 * (used() - before).Seconds() / b.Size.IdleWindow.Seconds(), err
 	}
-	if err := pause(ctx, 10*time.Second); err != nil { // until they all wait
+	if err := pause(ctx, 20*b.Size.Settle); err != nil { // until they all wait
 		return nil, err
 	}
 	idle, err := over(func(window context.Context) error { <-window.Done(); return nil })
 	if err != nil {
 		return nil, err
+	}
+	if b.peer.WaitOnly { // all names are one
+		return metrics{"idle": idle}, lock.Release(ctx)
 	}
 	n := 0
 	busy, err := over(func(context.Context) error {

@@ -41,6 +41,7 @@ type size struct {
 	Handoffs           time.Duration // the window for hand-offs
 	Kills              int
 	Leases             int
+	Processes          int           // that wait
 	TTL                time.Duration // where nothing is meant to expire
 	KillTTL            time.Duration // of a holder that is killed
 }
@@ -48,11 +49,11 @@ type size struct {
 var (
 	short = size{
 		Rounds: 3, SlowRounds: 1, Settle: 500 * time.Millisecond, Window: 2 * time.Second, IdleWindow: 20 * time.Second, HeldWindow: 24 * time.Second,
-		Handoffs: 4 * time.Second, Kills: 5, Leases: 100_000, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
+		Handoffs: 4 * time.Second, Kills: 5, Leases: 100_000, Processes: 100, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
 	}
 	long = size{
 		Rounds: 5, SlowRounds: 5, Settle: time.Second, Window: 5 * time.Second, IdleWindow: 30 * time.Second, HeldWindow: time.Minute,
-		Handoffs: 15 * time.Second, Kills: 10, Leases: 100_000, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
+		Handoffs: 15 * time.Second, Kills: 10, Leases: 100_000, Processes: 100, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
 	}
 )
 

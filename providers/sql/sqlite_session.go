@@ -144,7 +144,7 @@ func set(to, value any) (ok bool) {
 
 func (s *sqliteSession) close(bool) {
 	for _, statement := range s.prepared {
-		statement.Close()
+		_ = statement.Close()
 	}
-	s.conn.Close()
+	_ = s.conn.Close()
 }
