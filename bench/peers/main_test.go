@@ -278,7 +278,7 @@ func TestUsage(t *testing.T) {
 	from := usage{at: start, clientCPU: time.Second, serverCPU: 2 * time.Second, commands: 10, mallocs: 100}
 	to := usage{at: start.Add(30 * time.Second), clientCPU: 4 * time.Second, serverCPU: 3 * time.Second, commands: 70, mallocs: 400}
 	used := to.since(from)
-	assert.Equal(t, metrics{"commands": 2, "clientCPU": 6, "serverCPU": 2}, used.perMinute())
+	assert.Equal(t, metrics{"commands": 2, "clientCPU": 6, "serverCPU": 2, "log": 0}, used.perMinute())
 	assert.EqualValues(t, 300, used.mallocs)
 }
 
