@@ -57,6 +57,7 @@ type manager struct {
 
 	suspended atomic.Int64 // boot less mono at the loop's last look
 	overdue   overdue      // of requests that belong to no claim
+	helpers   helpers
 	outage    outage
 	failing   atomic.Int64
 }
@@ -88,6 +89,7 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 		schedule: newSchedule(),
 		done:     make(chan struct{}),
 		overdue:  overdue{limit: 256},
+		helpers:  helpers{work: make(chan func())},
 	}
 	m.batch, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	m.waiter, _ = abstractions.As[abstractions.Waiter](provider)

@@ -76,7 +76,7 @@ func requestBeside[P, Req, Reply any](ctx context.Context, m *manager, pending *
 		err   error
 	}
 	answers := make(chan answer, 1)
-	m.goTracked(func() {
+	m.helpers.run(m, func() {
 		a := answer{err: errGoexit}
 		defer func() {
 			answers <- a
@@ -107,6 +107,38 @@ func requestBeside[P, Req, Reply any](ctx context.Context, m *manager, pending *
 		}
 	}()
 	return none, fmt.Errorf("%w: %w", errOverdue, ctx.Err())
+}
+
+// helpers are the goroutines of requestBeside. Some of them stay when they are done, for the
+// next request: a new one would have to grow its stack, to 64 KB for a database in the process.
+type helpers struct {
+	work chan func()
+	idle atomic.Int32
+}
+
+// maxIdleHelpers is how many stay.
+const maxIdleHelpers = 16
+
+// run runs f in a goroutine that Close waits for, if it still can.
+func (h *helpers) run(m *manager, f func()) {
+	select {
+	case h.work <- f:
+	default:
+		m.goTracked(func() { h.help(m, f) })
+	}
+}
+
+func (h *helpers) help(m *manager, f func()) {
+	for f != nil {
+		f()
+		if f = nil; h.idle.Add(1) <= maxIdleHelpers {
+			select {
+			case f = <-h.work:
+			case <-m.running.Done():
+			}
+		}
+		h.idle.Add(-1)
+	}
 }
 
 // protected makes a call, and turns a panic into an error.

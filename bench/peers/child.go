@@ -29,6 +29,7 @@ type task struct {
 	Prefix   string // of the names it uses
 	Size     size
 	Hold     string
+	Loop     string // if it is set, to take that name again and again
 }
 
 // taskLimit is much longer than any measurement takes, even if nobody notices that
@@ -99,6 +100,10 @@ func childMain(text string) int {
 		fmt.Fprintln(os.Stderr, "peers: hold:", t.hold(ctx))
 		return 1
 	}
+	if t.Loop != "" {
+		fmt.Fprintln(os.Stderr, "peers: loop:", t.loop(ctx))
+		return 1
+	}
 	m, err := t.run(ctx)
 	o := outcome{Metrics: m}
 	if err != nil { // in one line that is not too long
@@ -125,7 +130,11 @@ func (t task) run(ctx context.Context) (m metrics, err error) {
 	m, err = workloads[at].run(ctx, b)
 	if b.counter.Commands() == 0 { // only Redis' are counted
 		delete(m, "commands")
-		delete(m, "serverCPU")
+	}
+	for _, key := range []string{"serverCPU", "memory", "log"} {
+		if m[key] == 0 { // it is not known
+			delete(m, key)
+		}
 	}
 	for key, value := range m {
 		if math.IsNaN(value) || math.IsInf(value, 0) { // which JSON can't hold

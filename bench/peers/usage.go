@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"strconv"
@@ -15,12 +16,14 @@ type usage struct {
 	at                   time.Time
 	elapsed              time.Duration
 	clientCPU, serverCPU time.Duration
+	log                  int64
 	commands, mallocs    int64
 }
 
 func (b *bench) usage(ctx context.Context) (usage, error) {
 	server, err := b.store.CPU(ctx)
-	return usage{at: time.Now(), clientCPU: processCPU(), serverCPU: server, commands: b.counter.Commands(), mallocs: mallocs()}, err
+	log, logErr := b.store.Log(ctx)
+	return usage{at: time.Now(), clientCPU: processCPU(), serverCPU: server, log: log, commands: b.counter.Commands(), mallocs: mallocs()}, errors.Join(err, logErr)
 }
 
 // over returns what is used while something runs.
@@ -44,6 +47,7 @@ func (u usage) since(from usage) usage {
 		serverCPU: u.serverCPU - from.serverCPU,
 		commands:  u.commands - from.commands,
 		mallocs:   u.mallocs - from.mallocs,
+		log:       u.log - from.log,
 	}
 }
 
@@ -53,6 +57,7 @@ func (u usage) perMinute() metrics {
 		"commands":  float64(u.commands) / u.elapsed.Seconds(),
 		"clientCPU": u.clientCPU.Seconds() / u.elapsed.Minutes(),
 		"serverCPU": u.serverCPU.Seconds() / u.elapsed.Minutes(),
+		"log":       float64(u.log) / 1e6 / u.elapsed.Minutes(),
 	}
 }
 

@@ -41,6 +41,7 @@ type size struct {
 	Handoffs           time.Duration // the window for hand-offs
 	Kills              int
 	Leases             int
+	Processes          int           // that wait
 	TTL                time.Duration // where nothing is meant to expire
 	KillTTL            time.Duration // of a holder that is killed
 }
@@ -48,11 +49,11 @@ type size struct {
 var (
 	short = size{
 		Rounds: 3, SlowRounds: 1, Settle: 500 * time.Millisecond, Window: 2 * time.Second, IdleWindow: 20 * time.Second, HeldWindow: 24 * time.Second,
-		Handoffs: 4 * time.Second, Kills: 5, Leases: 100_000, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
+		Handoffs: 4 * time.Second, Kills: 5, Leases: 100_000, Processes: 100, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
 	}
 	long = size{
 		Rounds: 5, SlowRounds: 5, Settle: time.Second, Window: 5 * time.Second, IdleWindow: 30 * time.Second, HeldWindow: time.Minute,
-		Handoffs: 15 * time.Second, Kills: 10, Leases: 100_000, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
+		Handoffs: 15 * time.Second, Kills: 10, Leases: 100_000, Processes: 100, TTL: 30 * time.Second, KillTTL: 2 * time.Second,
 	}
 )
 
@@ -83,23 +84,31 @@ var workloads = []workload{
 	{name: "handoff-clients", waits: true, run: handoff(100, true), rows: []row{
 		{title: "  100 clients", metric: "p50", less: true},
 	}},
+	{name: "handoff-processes", on: "sqlite", waits: true, run: handoffProcesses, rows: []row{
+		{title: "  another process", metric: "p50", less: true},
+	}},
 	{name: "contended", local: true, waits: true, run: contended(64), rows: []row{
 		{title: "64 clients, one name, 1 ms: hand-offs/s", metric: "handoffs"},
 		{title: "  Jain's fairness index", metric: "fairness"},
 		{title: "  commands per hand-off", metric: "commands", less: true},
 	}},
-	{name: "held", slow: true, on: "redis", run: held, rows: []row{
+	{name: "held", slow: true, run: held, rows: []row{
 		{title: "leases held: client CPU, s per minute", metric: "clientCPU", less: true},
 		{title: "  server CPU, s per minute", metric: "serverCPU", less: true},
 		{title: "  client RSS, MB", metric: "rss", less: true},
 		{title: "  client heap, bytes per lease", metric: "heap", less: true},
-		{title: "  server memory, MB", metric: "memory", less: true},
+		{title: "  kept by the server, MB", metric: "memory", less: true},
+		{title: "  log written, MB per minute", metric: "log", less: true},
 		{title: "  goroutines", metric: "goroutines", less: true},
 		{title: "  lost, worst", metric: "lost", less: true, worst: true},
 	}},
 	{name: "idle", slow: true, on: "redis", run: idle, rows: []row{
 		{title: "100 idle waiters of one client: commands/s", metric: "commands", less: true},
 		{title: "  client CPU, s per minute", metric: "clientCPU", less: true},
+	}},
+	{name: "idle-processes", slow: true, on: "sqlite", waits: true, run: idleProcesses, rows: []row{
+		{title: "100 idle waiting processes: CPU, % of a core", metric: "idle", less: true},
+		{title: "  while one is busy with other names", metric: "busy", less: true},
 	}},
 	{name: "takeover", slow: true, on: "redis", run: takeover, rows: []row{
 		{title: "take-over after a kill, beyond the TTL, ms: median", metric: "p50", less: true},

@@ -30,6 +30,9 @@ type backend interface {
 	// query runs a statement that only reads.
 	query(ctx context.Context, statement string, args []any, each func(scan) error) error
 
+	// wait registers a waiter.
+	wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error)
+
 	// sweep looks at the next limit names, in order, and deletes those that may be
 	// forgotten after they were idle for so long. It begins after a name, or where the latest sweep without one
 	// ended, of whichever process. The last name is "" at the end of the table.

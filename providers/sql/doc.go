@@ -12,7 +12,7 @@
 //     transaction began, and never a client's.
 //   - Each change is made whole or not at all. On PostgreSQL a transaction is a single
 //     statement, so a client that is paused or cut off never keeps a row locked.
-//   - On PostgreSQL waiters are served in order, of one process and of many. Whatever frees a
+//   - Waiters are served in order, of one process and of many. Whatever frees a
 //     name wakes the first alone, and reserves the name for it for 200 ms. If that one is dead
 //     or hangs, it loses its place, and the next one has its turn.
 //   - Changes of a process that come at the same time share a transaction and its
@@ -78,7 +78,7 @@
 //	broken_by, break_reason  text
 //	version     bigint       rises with every change; the clock in microseconds, or more
 //	ended       bytea        IDs that were released or broken, latest first: 13 bytes for each
-//	waiters     bytea        PostgreSQL: who waits, the first first: 8 bytes of the claim's hash
+//	waiters     bytea        who waits, the first first: 8 bytes of the claim's hash
 //	                         and 8 of the channel on which its process listens
 //
 // A name is held while id is not empty and expires_at is NULL or to come. While id is empty it
@@ -102,8 +102,12 @@
 // that waits for no sync. Release and Break notify the channel of the first one's process, and tell
 // some of the others when it will be their turn if all before them hang. Through pgx one
 // connection per provider listens while somebody waits; without it one question at intervals
-// asks whose turn it is. SQLite has no such thing: waiters poll, and sleep until the
-// holder's lease can have run out. SQLite's writers queue in the process, in
+// asks whose turn it is.
+//
+// On SQLite the queue is the same. On Linux a process is woken through a pipe of its own beside the
+// file, leases.db-wake-..., after the commit. The pipe of a process that has died has no reader, so its
+// waiters lose their places at once. Elsewhere, and where there can be no pipe, it asks whose turn
+// it is. SQLite's writers queue in the process, in
 // order, renewals ahead of all but the first; between processes each asks for the
 // lock at short, random intervals, and one that has written for long lets the others
 // in, so that none starves.

@@ -50,6 +50,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps = sqliteCapabilities
 		s := &sqlite{db: db, tables: &d.tables, record: record, clock: providerkit.HostClock}
 		s.sql, d.tables = newSqliteSQL(o.Table)
+		s.waiters = newSqliteWaiters(s)
 		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 		d.backend = s
 	} else {
@@ -65,7 +66,6 @@ func open(o Options, field, where string) (*Provider, error) {
 			listen = nil
 		}
 		p.wake = newWakeups(listen, p)
-		d.wakeups = p.wake
 		p.sql, d.tables = newPostgresSQL(o, db.size != 1)
 		p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
 		d.backend = p
@@ -97,7 +97,7 @@ func postgresFrom(o Options, field, where string) (pgDatabase, error) {
 
 func sqliteFrom(o Options, field, where string) (*sqliteDatabase, error) {
 	if field == "DB" {
-		return &sqliteDatabase{DB: o.DB, lock: newFairLock()}, nil
+		return usersSqlite(o.DB), nil
 	}
 	if where == "" || strings.ContainsRune(where, 0) || strings.Contains(where, ":memory:") || strings.HasPrefix(where, "file:") {
 		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: where, Want: "the path of a file; for leases in memory use memlease"}

@@ -24,6 +24,11 @@ func (s semaphore) enter(ctx context.Context) error {
 	select {
 	case s <- struct{}{}:
 		return nil
+	default: // a context may make its channel only now
+	}
+	select {
+	case s <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -205,6 +205,10 @@ func renewal(req *abstractions.RenewRequest, found *providerkit.Record, renewed,
 	return abstractions.Grant{}, fmt.Errorf("%w: the row changed while it was read, or the batch says two things of the claim", abstractions.ErrUnavailable)
 }
 
+func (p *postgres) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return p.wake.wait(ctx, req)
+}
+
 func (p *postgres) close() error {
 	p.wake.Close()
 	p.acquires.Close()

@@ -21,7 +21,7 @@ func (p *postgres) version(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	p.db.strict.Store(strict)
-	return p.tables.installed(ctx, p.db)
+	return p.tables.installed(ctx, &p.db)
 }
 
 const (
@@ -62,10 +62,10 @@ func (p *postgres) install(ctx context.Context, statements []string) error {
 		return err
 	}
 	defer tx.Rollback() // does nothing after Commit
-	if err := run(ctx, tx, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", p.tables.lockKey()); err != nil {
+	if err := run(ctx, viaSQL{tx}, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", p.tables.lockKey()); err != nil {
 		return err
 	}
-	if err := p.tables.install(ctx, tx, statements); err != nil {
+	if err := p.tables.install(ctx, viaSQL{tx}, statements); err != nil {
 		return err
 	}
 	return tx.Commit()

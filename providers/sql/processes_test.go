@@ -70,8 +70,11 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 
 func child(rawURL string) (exitCode int) {
 	work := func() error { return takeTurns(rawURL, os.Args[1]) }
-	if rawURL == "open" {
+	switch rawURL {
+	case "open":
 		work = func() error { return openOnly(os.Args[1], os.Args[2]) }
+	case "loop":
+		work = func() error { return loop(os.Args[1]) }
 	}
 	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)

@@ -17,9 +17,8 @@ type shell = providerkit.Provider
 // safe for concurrent use. Without a manager, which renews leases and tells of
 // their loss, each method makes one attempt; see also [Times].
 //
-// Its optional abilities are leasing.BatchRenewer, leasing.Lister and
-// leasing.Pinger; leasing.HistoryReader if Options.History is set; and
-// leasing.Waiter on PostgreSQL.
+// Its optional abilities are leasing.BatchRenewer, leasing.Lister, leasing.Pinger and
+// leasing.Waiter; and leasing.HistoryReader if Options.History is set.
 // A claim that has run out is lost, even if nobody has taken the name since.
 type Provider struct {
 	*shell
@@ -33,7 +32,6 @@ type driver struct {
 	caps      abstractions.Capabilities
 	record    recording
 	retention time.Duration   // 0 for ever
-	wakeups   *wakeups        // nil on SQLite
 	random    func(n int) int // from 0 to n-1
 	checked   atomic.Int64    // when the tables were last found to be of our version
 }
@@ -48,9 +46,6 @@ func (d *driver) As(target any) bool {
 	case *abstractions.Pinger:
 		*ability = d
 	case *abstractions.Waiter:
-		if d.wakeups == nil {
-			return false
-		}
 		*ability = d
 	case *abstractions.HistoryReader:
 		if !d.record.changes {
@@ -166,7 +161,7 @@ func (d *driver) Ping(ctx context.Context) error {
 // Wait registers a waiter. It fails where the database can't be listened to at
 // present; the waiter polls then, and has no place in the queue.
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return d.wakeups.wait(ctx, req)
+	return d.backend.wait(ctx, req)
 }
 
 // Close closes what Open opened; what the user brought along stays open.

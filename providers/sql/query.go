@@ -5,15 +5,27 @@ import (
 	"database/sql"
 )
 
-// querier is a database, a connection or a transaction.
+// querier is a database, a connection or a transaction of package sql.
 type querier interface {
 	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+}
+
+// statements runs them, also where package sql is in the way.
+type statements interface {
+	// query runs one statement, and hands over each of its rows.
+	query(ctx context.Context, statement string, args []any, each func(scan) error) error
 }
 
 // scan reads the columns of one row.
 type scan func(dest ...any) error
 
-// query runs one statement, and hands over each of its rows.
+// viaSQL runs statements through package sql.
+type viaSQL struct{ querier }
+
+func (q viaSQL) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return query(ctx, q, statement, args, each)
+}
+
 func query(ctx context.Context, on querier, statement string, args []any, each func(scan) error) error {
 	rows, err := on.QueryContext(ctx, statement, args...)
 	if err != nil {
@@ -32,6 +44,6 @@ func query(ctx context.Context, on querier, statement string, args []any, each f
 }
 
 // run runs a statement for its effect.
-func run(ctx context.Context, on querier, statement string, args ...any) error {
-	return query(ctx, on, statement, args, func(scan) error { return nil })
+func run(ctx context.Context, on statements, statement string, args ...any) error {
+	return on.query(ctx, statement, args, func(scan) error { return nil })
 }

@@ -36,26 +36,26 @@ type tables struct {
 }
 
 // installed is the version of our tables: 0 if there are none.
-func (t *tables) installed(ctx context.Context, on querier) (version int, err error) {
+func (t *tables) installed(ctx context.Context, on statements) (version int, err error) {
 	there, err := t.there(ctx, on, schemaSuffix)
 	if err != nil || !there {
 		return 0, err
 	}
-	err = query(ctx, on, t.version, nil, func(scan scan) error { return scan(&version) })
+	err = on.query(ctx, t.version, nil, func(scan scan) error { return scan(&version) })
 	return version, err
 }
 
-func (t *tables) there(ctx context.Context, on querier, suffix string) (there bool, err error) {
+func (t *tables) there(ctx context.Context, on statements, suffix string) (there bool, err error) {
 	args := []any{t.table + suffix}
 	if t.schema != "" {
 		args = append(args, t.schema)
 	}
-	err = query(ctx, on, t.exists, args, func(scan scan) error { return scan(&there) })
+	err = on.query(ctx, t.exists, args, func(scan scan) error { return scan(&there) })
 	return there, err
 }
 
 // install makes the tables, in a transaction that keeps others from doing so.
-func (t *tables) install(ctx context.Context, on querier, statements []string) error {
+func (t *tables) install(ctx context.Context, on statements, statements []string) error {
 	found, err := t.installed(ctx, on)
 	if err != nil || found != 0 {
 		return errors.Join(err, checkVersion(found))

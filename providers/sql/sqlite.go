@@ -1,8 +1,10 @@
 package sqllease
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -20,13 +22,15 @@ type sqlite struct {
 	clock  func() providerkit.HostTime
 	// Changes that come at the same time share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
+	waiters *sqliteWaiters
+	freed   []lineUp // of names that became free in the transaction under way; guarded by its lock
 }
 
 // sqliteChange is an op and what came of it.
 type sqliteChange struct {
 	op
 	batch.Outcome
-	ctx  context.Context // the caller's
+	left atomic.Bool // the caller has left
 	done applied
 }
 
@@ -42,16 +46,22 @@ var sqliteCapabilities = abstractions.Capabilities{
 	Clock:          "the host's clock",
 	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
 	RemainingKnown: true,
+	Queues:         true,
 }
 
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
 
 func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
-	own, cancel := context.WithCancel(ctx) // none of the application's, for another goroutine
-	defer cancel()
-	c := &sqliteChange{op: op, ctx: own}
+	if done, err := s.stillWaits(ctx, &op); err != nil || done.Err != nil {
+		return done, err
+	}
+	c := &sqliteChange{op: op}
+	defer c.left.Store(true)
 	if err := s.changes.Do(ctx, c); err != nil {
 		return applied{}, err
+	}
+	if op.acquire != nil && c.Err() == nil && c.done.Err == nil {
+		s.waiters.served(op.id)
 	}
 	return c.done, c.Err()
 }
@@ -60,19 +70,18 @@ func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
 // for them. If they are refused each is made by itself: what stands in one's way is not the
 // others'.
 func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
-	ctx, cancel := timed(ctx)
-	defer cancel()
-	if len(all) == 1 {
-		ctx = all[0].ctx
+	if ctx.Done() == nil { // a worker's
+		var cancel context.CancelFunc
+		ctx, cancel = timed(ctx)
+		defer cancel()
 	}
-	left := make([]bool, len(all))
-	err := s.db.write(ctx, false, func(on querier) (err error) {
+	err := s.write(ctx, false, func(on statements) (err error) {
 		now := s.clock()
-		for i, c := range all {
-			if left[i] = c.ctx.Err() != nil; left[i] {
+		for _, c := range all {
+			if c.left.Load() {
 				continue
 			}
-			if c.done, err = s.change(ctx, on, c.name, c.id, now, c.rule); err != nil {
+			if c.done, err = s.change(ctx, on, &c.op, now); err != nil {
 				return err
 			}
 		}
@@ -80,44 +89,62 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
 	})
 	alone := err != nil && len(all) > 1 && s.class(err) != providerkit.Unknown && ctx.Err() == nil
 	for i, c := range all {
-		switch {
-		case alone:
+		if alone {
 			s.applyMany(ctx, all[i:i+1])
-		case left[i]:
-			c.Fail(providerkit.MarkNotApplied(c.ctx.Err()))
-		default:
+		} else {
 			c.Fail(err)
 		}
 	}
 }
 
 // change applies a rule, within a transaction.
-func (s *sqlite) change(ctx context.Context, on querier, name, id string, now providerkit.HostTime, rule func(*providerkit.Record) providerkit.Change) (applied, error) {
-	found, err := s.find(ctx, on, name, id, now)
+func (s *sqlite) change(ctx context.Context, on statements, op *op, now providerkit.HostTime) (applied, error) {
+	found, err := s.find(ctx, on, op.name, op.id, now)
 	if err != nil {
 		return applied{}, err
 	}
-	done := applied{Change: rule(&found.Record), after: found.Record}
-	if !done.Write {
+	var done applied
+	if op.acquire != nil {
+		done.Change = s.acquire(&found, op, now)
+	} else {
+		done.Change = op.rule(&found.Record)
+	}
+	if done.after = found.Record; !done.Write {
 		return done, nil
 	}
 	if done.Deadline {
-		found.ends = now.Deadline(found.Left)
+		found.ends = providerkit.HostDeadline{}
+		if found.ID != "" {
+			found.ends = now.Deadline(found.Left)
+		}
 	}
-	found.version = max(found.version+1, now.Wall.UnixMicro())
-	if err := run(ctx, on, s.sql.write, found.values()...); err != nil {
+	if done.Wake {
+		s.wake(&found, now)
+	}
+	if err := s.put(ctx, on, &found, now); err != nil {
 		return applied{}, err
 	}
-	return done, cmp.Or(s.note(ctx, on, name, done.Expired), s.note(ctx, on, name, done.Note))
+	return done, cmp.Or(s.note(ctx, on, op.name, done.Expired), s.note(ctx, on, op.name, done.Note))
+}
+
+// put writes a row.
+func (s *sqlite) put(ctx context.Context, on statements, r *sqliteRow, now providerkit.HostTime) error {
+	write := s.sql.update
+	if r.version == 0 {
+		write = s.sql.insert
+	}
+	r.version = max(r.version+1, now.Wall.UnixMicro())
+	return run(ctx, on, write, r.values()...)
 }
 
 // renew always waits: the write lock is that of the whole file.
 func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
-	err := s.db.write(ctx, true, func(on querier) error {
+	err := s.db.write(ctx, true, func(on statements) error {
 		now := s.clock()
 		for i, req := range reqs {
-			done, err := s.change(ctx, on, req.Name, req.ID, now, func(r *providerkit.Record) providerkit.Change { return r.Renew(req) })
+			op := op{name: req.Name, id: req.ID, rule: func(r *providerkit.Record) providerkit.Change { return r.Renew(req) }}
+			done, err := s.change(ctx, on, &op, now)
 			if err != nil {
 				return err
 			}
@@ -134,16 +161,20 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 	return results, nil
 }
 
-func (s *sqlite) find(ctx context.Context, on querier, name, id string, now providerkit.HostTime) (sqliteRow, error) {
+func (s *sqlite) find(ctx context.Context, on statements, name, id string, now providerkit.HostTime) (sqliteRow, error) {
 	var r sqliteRow
 	r.Name = name
-	err := query(ctx, on, s.sql.read, []any{name}, func(scan scan) error { return scan(r.columns()...) })
-	r.settle(now, id)
+	err := on.query(ctx, s.sql.read, []any{name}, func(scan scan) error {
+		err := scan(r.columns()...)
+		r.settle(now, id)
+		return err
+	})
+	r.Now = now.Wall.UTC()
 	return r, err
 }
 
 // note writes an entry of the history, if it is one.
-func (s *sqlite) note(ctx context.Context, on querier, name string, e abstractions.HistoryEntry) error {
+func (s *sqlite) note(ctx context.Context, on statements, name string, e abstractions.HistoryEntry) error {
 	if e.Kind == "" || !s.record.changes || e.Kind == abstractions.HistoryRenewed && !s.record.renewals {
 		return nil
 	}
@@ -157,10 +188,15 @@ func (s *sqlite) read(ctx context.Context, name string) (providerkit.Record, err
 
 // query runs beside the writers: in WAL mode a reader waits for nobody.
 func (s *sqlite) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return query(ctx, s.db, statement, args, each)
+	return s.db.query(ctx, statement, args, each)
+}
+
+func (s *sqlite) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return s.waiters.wait(ctx, req)
 }
 
 func (s *sqlite) close() error {
+	s.waiters.Close()
 	s.changes.Close()
 	return s.db.close()
 }
@@ -172,18 +208,20 @@ type sqliteRow struct {
 	ttl, acquired *int64
 	metadata      string
 	ended         []byte
+	waiters       lineUp
 }
 
 // columns are those of sqliteColumns, in order.
 func (r *sqliteRow) columns() []any {
 	return []any{
 		&r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.ends.Wall, &r.ends.Boot, &r.ends.SinceBoot,
-		&r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended,
+		&r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended, (*[]byte)(&r.waiters),
 	}
 }
 
 // settle completes the record with what depends on the clocks.
 func (r *sqliteRow) settle(now providerkit.HostTime, id string) {
+	r.waiters = bytes.Clone(r.waiters)
 	r.row.settle(r.ttl, r.acquired, r.metadata, r.ended, id)
 	r.Now = now.Wall.UTC()
 	if r.ID != "" {
@@ -192,18 +230,15 @@ func (r *sqliteRow) settle(now providerkit.HostTime, id string) {
 	}
 }
 
-// values are the parameters of sqliteSQL.write.
+// values are the parameters of sqliteSQL.insert and update.
 func (r *sqliteRow) values() []any {
 	var acquired *int64
 	if !r.AcquiredAt.IsZero() {
 		us := r.AcquiredAt.UnixMicro()
 		acquired = &us
 	}
-	if r.ID == "" {
-		r.ends = providerkit.HostDeadline{}
-	}
 	return []any{
 		r.Name, r.version, r.Token, r.ID, r.Owner, ttlColumn(&r.Record), encodeMetadata(r.Metadata), acquired, r.ends.Wall, r.ends.Boot, r.ends.SinceBoot,
-		r.Breaking, r.BrokenBy, r.BreakReason, encodeEnded(r.Ended),
+		r.Breaking, r.BrokenBy, r.BreakReason, encodeEnded(r.Ended), append([]byte{}, r.waiters...),
 	}
 }

@@ -18,17 +18,11 @@ import (
 // connection, if the database is our own.
 type sqliteDatabase struct {
 	*sql.DB
-	own    bool
+	open   func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on a user's database
 	lock   fairLock
-	writer *sqliteWriter // guarded by lock; nil until needed, and on a user's database
+	writer sqliteWriter // guarded by lock; nil until needed, and on a user's database
 	burst  writeBurst
 	opened atomic.Pointer[sqliteFile] // nil until the file was found
-}
-
-// sqliteWriter is a connection with its prepared statements.
-type sqliteWriter struct {
-	*sql.Conn
-	prepared map[string]*sql.Stmt // nil if statements are not worth keeping
 }
 
 // readers is how many connections of our own may read beside the writer.
@@ -37,9 +31,8 @@ const readers = 4
 // openSqlite makes a database of our own. It doesn't touch the file.
 func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
-	d := &sqliteDatabase{own: true, lock: newFairLock()}
-	var err error
-	d.DB, err = sqlitedriver.Open(name, func(conn *sqlite3.Conn) error {
+	d := &sqliteDatabase{lock: newFairLock()}
+	setUp := func(conn *sqlite3.Conn) error {
 		if err := conn.BusyHandler((&busyHandler{burst: &d.burst}).wait); err != nil {
 			return err
 		}
@@ -47,13 +40,34 @@ func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 			return err
 		}
 		return conn.Exec("PRAGMA synchronous = " + synchronous)
-	})
-	if err != nil {
+	}
+	var err error
+	if d.DB, err = sqlitedriver.Open(name, setUp); err != nil {
 		return nil, err
 	}
-	d.SetMaxOpenConns(1 + readers)
-	d.SetMaxIdleConns(1 + readers)
+	d.SetMaxOpenConns(readers)
+	d.SetMaxIdleConns(readers)
+	d.open = func(ctx context.Context) (*sqlite3.Conn, error) {
+		conn, err := sqlite3.OpenContext(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.SetInterrupt(conn.SetInterrupt(ctx))
+		if err := setUp(conn); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return conn, nil
+	}
 	return d, nil
+}
+
+func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return query(ctx, d, statement, args, each)
+}
+
+// usersSqlite makes one of the application's.
+func usersSqlite(db *sql.DB) *sqliteDatabase {
+	return &sqliteDatabase{DB: db, lock: newFairLock()}
 }
 
 // useWAL puts a file in WAL mode, for good. When processes open a new file at the
@@ -72,7 +86,7 @@ func useWAL(conn *sqlite3.Conn) error {
 
 // write runs do in a transaction that holds the write lock from its beginning.
 // If do fails, or COMMIT does, it is rolled back.
-func (d *sqliteDatabase) write(ctx context.Context, urgent bool, do func(querier) error) error {
+func (d *sqliteDatabase) write(ctx context.Context, urgent bool, do func(statements) error) error {
 	if err := d.lock.lock(ctx, urgent); err != nil {
 		return err
 	}
@@ -85,87 +99,90 @@ func (d *sqliteDatabase) write(ctx context.Context, urgent bool, do func(querier
 	}
 	healthy := false
 	defer func() { d.leave(w, healthy) }()
-	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
-		if !d.own { // other drivers may report an interrupt though it has begun
-			_ = w.exec(context.WithoutCancel(ctx), "ROLLBACK")
-		}
+	if err := w.begin(ctx); err != nil {
 		healthy = sqliteClass(err) == providerkit.Refused || ctx.Err() != nil
 		return err
 	}
-	// The lock is ours: what follows takes microseconds, and an interrupt
-	// in the middle would only cost the work done. COMMIT asks ctx again.
 	if err = d.opened.Load().verify(); err == nil {
 		err = do(w)
 	}
 	if err == nil {
-		err = w.exec(ctx, "COMMIT")
+		err = w.commit(ctx)
 	}
 	if err == nil {
 		healthy = true
 		return nil
 	}
-	healthy = w.exec(context.WithoutCancel(ctx), "ROLLBACK") == nil
+	healthy = w.rollback() == nil
 	return err
 }
 
 // connect returns the writer's connection, or borrows one from the user's pool
 // so that a pool of one isn't blocked.
-func (d *sqliteDatabase) connect(ctx context.Context) (*sqliteWriter, error) {
-	if d.writer != nil {
-		return d.writer, nil
+func (d *sqliteDatabase) connect(ctx context.Context) (sqliteWriter, error) {
+	switch {
+	case d.writer != nil:
+	case d.open != nil:
+		conn, err := d.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.writer = &sqliteSession{conn: conn, prepared: make(map[string]*sqlite3.Stmt)}
+	default:
+		conn, err := d.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return sqliteLoan{conn}, nil
 	}
-	conn, err := d.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	w := &sqliteWriter{Conn: conn}
-	if d.own {
-		w.prepared = make(map[string]*sql.Stmt)
-		d.writer = w
-	}
-	return w, nil
+	return d.writer, nil
 }
 
 // leave keeps or gives back a connection. One whose state is in doubt is closed.
-func (d *sqliteDatabase) leave(w *sqliteWriter, healthy bool) {
-	if healthy && d.own {
-		return
+func (d *sqliteDatabase) leave(w sqliteWriter, healthy bool) {
+	if !healthy || d.open == nil {
+		d.writer = nil
+		w.close(healthy)
 	}
-	d.writer = nil
-	for _, statement := range w.prepared {
-		statement.Close()
-	}
-	if !healthy {
-		_ = w.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
-	}
-	w.Close()
 }
 
-func (w *sqliteWriter) exec(ctx context.Context, statement string) error {
-	_, err := w.ExecContext(ctx, statement)
+// sqliteLoan is a connection of the user's pool.
+type sqliteLoan struct{ *sql.Conn }
+
+// begin leaves no transaction behind if it fails: drivers may report an interrupt though it
+// has begun.
+func (l sqliteLoan) begin(ctx context.Context) error {
+	_, err := l.ExecContext(ctx, "BEGIN IMMEDIATE")
+	if err != nil {
+		_ = l.rollback()
+	}
 	return err
 }
 
-// QueryContext runs a statement whatever becomes of ctx: see write.
-func (w *sqliteWriter) QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
-	ctx = context.WithoutCancel(ctx)
-	if w.prepared == nil {
-		return w.Conn.QueryContext(ctx, statement, args...)
+func (l sqliteLoan) commit(ctx context.Context) error {
+	_, err := l.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+func (l sqliteLoan) rollback() error {
+	_, err := l.ExecContext(context.Background(), "ROLLBACK")
+	return err
+}
+
+func (l sqliteLoan) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return query(context.WithoutCancel(ctx), l.Conn, statement, args, each)
+}
+
+func (l sqliteLoan) close(healthy bool) {
+	if !healthy {
+		_ = l.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
 	}
-	prepared := w.prepared[statement]
-	if prepared == nil {
-		var err error
-		if prepared, err = w.PrepareContext(ctx, statement); err != nil {
-			return nil, err
-		}
-		w.prepared[statement] = prepared
-	}
-	return prepared.QueryContext(ctx, args...)
+	l.Conn.Close()
 }
 
 // close waits for the writer under way, which its context bounds.
 func (d *sqliteDatabase) close() error {
-	if !d.own {
+	if d.open == nil {
 		return nil
 	}
 	if err := d.lock.lock(context.Background(), true); err != nil {

@@ -31,11 +31,11 @@ func sqliteNamed(scan scan, now providerkit.HostTime) (r sqliteRow, err error) {
 }
 
 func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (done swept, err error) {
-	err = s.db.write(ctx, false, func(on querier) error {
+	err = s.db.write(ctx, false, func(on statements) error {
 		from := after
 		if from == nil {
 			from = new(string)
-			if err := query(ctx, on, s.sql.hand, nil, func(scan scan) error { return scan(from) }); err != nil {
+			if err := on.query(ctx, s.sql.hand, nil, func(scan scan) error { return scan(from) }); err != nil {
 				return err
 			}
 		}
@@ -47,12 +47,12 @@ func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.
 	return done, err
 }
 
-func (s *sqlite) sweepPage(ctx context.Context, on querier, after string, limit int, idle time.Duration) (swept, error) {
+func (s *sqlite) sweepPage(ctx context.Context, on statements, after string, limit int, idle time.Duration) (swept, error) {
 	var done swept
 	var seen int
 	var forgotten []string
 	now := s.clock()
-	err := query(ctx, on, s.sql.page, []any{after, limit}, func(scan scan) error {
+	err := on.query(ctx, s.sql.page, []any{after, limit}, func(scan scan) error {
 		r, err := sqliteNamed(scan, now)
 		seen++
 		done.last = r.Name
@@ -73,9 +73,9 @@ func (s *sqlite) sweepPage(ctx context.Context, on querier, after string, limit 
 }
 
 func (s *sqlite) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
-	err = s.db.write(ctx, false, func(on querier) error {
+	err = s.db.write(ctx, false, func(on statements) error {
 		before := s.clock().Wall.Add(-s.record.retention).UnixMicro()
-		return query(ctx, on, s.sql.trim, []any{limit, before}, func(scan) error {
+		return on.query(ctx, s.sql.trim, []any{limit, before}, func(scan) error {
 			deleted++
 			return nil
 		})
@@ -95,7 +95,7 @@ func (s *sqlite) version(ctx context.Context) (int, error) {
 // migrate holds the write lock, so that processes that start together do it
 // one after the other. SQLite compares the names of tables without case.
 func (s *sqlite) migrate(ctx context.Context) error {
-	err := s.db.write(ctx, false, func(on querier) error { return s.tables.install(ctx, on, s.tables.create) })
+	err := s.db.write(ctx, false, func(on statements) error { return s.tables.install(ctx, on, s.tables.create) })
 	if err != nil && sqliteClass(err) == providerkit.Denied {
 		return &SetupError{Statements: s.tables.create, Err: err}
 	}

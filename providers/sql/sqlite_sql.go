@@ -8,12 +8,12 @@ import (
 // sqliteSQL is the statements for one table, whose name has letters, digits and
 // underscores only.
 type sqliteSQL struct {
-	read, write, list, note            string
+	read, insert, update, list, note   string
 	page, forget, trim, hand, moveHand string
 }
 
 // sqliteColumns are in the order of sqliteRow.columns. An expires_us of 0 is never.
-const sqliteColumns = `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, boot, boot_us, breaking, broken_by, break_reason, ended`
+const sqliteColumns = `version, token, id, owner, ttl_us, metadata, acquired_us, expires_us, boot, boot_us, breaking, broken_by, break_reason, ended, waiters`
 
 func newSqliteSQL(table string) (sqliteSQL, tables) {
 	fill := strings.NewReplacer(
@@ -26,8 +26,9 @@ func newSqliteSQL(table string) (sqliteSQL, tables) {
 	).Replace
 	s := sqliteSQL{
 		read: fill(`SELECT {{row}} FROM {{lease}} WHERE name = ?1`),
-		write: fill(`INSERT INTO {{lease}} (name, {{row}}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
-ON CONFLICT (name) DO UPDATE SET ({{row}}) = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)`),
+		insert: fill(`INSERT INTO {{lease}} (name, {{row}}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+ON CONFLICT (name) DO NOTHING`), // an error if the table has lost its key
+		update: fill(`UPDATE {{lease}} SET ({{row}}) = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) WHERE name = ?1`),
 		list: fill(`SELECT name, {{row}} FROM {{lease}}
 WHERE name >= ?1 AND name > ?2 AND (?3 IS NULL OR name < ?3) AND token > 0
 	AND (NOT ?4 OR id <> '' AND (expires_us = 0 OR CASE WHEN boot <> '' AND boot = ?7 THEN boot_us > ?6 ELSE expires_us > ?5 END))
@@ -64,8 +65,9 @@ const sqliteSchema = `CREATE TABLE {{lease}} (
 	breaking     INTEGER NOT NULL,
 	broken_by    TEXT NOT NULL,
 	break_reason TEXT NOT NULL,
-	ended        BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
+	ended        BLOB NOT NULL,
+	waiters      BLOB NOT NULL
+) STRICT;
 CREATE TABLE {{history}} (
 	seq    INTEGER PRIMARY KEY AUTOINCREMENT,
 	name   TEXT NOT NULL COLLATE BINARY,

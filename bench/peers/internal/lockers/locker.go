@@ -68,12 +68,15 @@ type Backend struct {
 	Open     func(url string) (Store, error)
 }
 
-// Store answers questions that are not part of what is measured. CPU and Memory are
+// Store answers questions that are not part of what is measured. CPU, Memory and Log are
 // 0 where they are not known.
 type Store interface {
 	Version(ctx context.Context) (string, error)
 	CPU(ctx context.Context) (time.Duration, error)
+	// Memory is the bytes that are kept: in memory, or in tables with their indexes.
 	Memory(ctx context.Context) (float64, error)
+	// Log is the bytes that were ever written to the log, for crashes.
+	Log(ctx context.Context) (int64, error)
 	// Sweep deletes what is kept for names with a text in them.
 	Sweep(ctx context.Context, text string) error
 	Close() error

@@ -1,9 +1,14 @@
 package lockers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -54,8 +59,53 @@ func (s postgresStore) Version(ctx context.Context) (version string, err error) 
 	return version, err
 }
 
-func (postgresStore) CPU(context.Context) (time.Duration, error)  { return 0, nil }
-func (postgresStore) Memory(context.Context) (float64, error)     { return 0, nil }
+// CPU is that of all processes of a server on this machine: the children of one parent.
+func (s postgresStore) CPU(ctx context.Context) (used time.Duration, err error) {
+	var backend int
+	if err := s.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
+		return 0, err
+	}
+	parent, _, found := ProcessTimes(backend)
+	if !found {
+		return 0, nil
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		pid, _ := strconv.Atoi(filepath.Base(process))
+		if of, ticks, found := ProcessTimes(pid); found && (of == parent || pid == parent) {
+			used += ticks
+		}
+	}
+	return used, err
+}
+
+// ProcessTimes reads /proc/PID/stat: the parent, and the time that a process has used with its
+// children that have ended; see proc_pid_stat(5).
+func ProcessTimes(pid int) (parent int, used time.Duration, found bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if err != nil || len(fields) < 15 {
+		return 0, 0, false
+	}
+	parent, _ = strconv.Atoi(fields[1])
+	for _, field := range fields[11:15] {
+		ticks, _ := strconv.Atoi(field)
+		used += time.Duration(ticks) * (time.Second / 100)
+	}
+	return parent, used, true
+}
+
+func (s postgresStore) Memory(ctx context.Context) (bytes float64, err error) {
+	err = s.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::float8 FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, postgresSchema).Scan(&bytes)
+	return bytes, err
+}
+
+func (s postgresStore) Log(ctx context.Context) (bytes int64, err error) {
+	err = s.QueryRow(ctx, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8").Scan(&bytes)
+	return bytes, err
+}
+
 func (s postgresStore) Sweep(ctx context.Context, _ string) error { return s.drop(ctx) }
 
 func (s postgresStore) drop(ctx context.Context) error {
@@ -82,6 +132,11 @@ CREATE TABLE IF NOT EXISTS bench_peers.bare (name text PRIMARY KEY, owner text N
 		return nil, err
 	}
 	return upsertLocker{
+		keeper: newBatchKeeper(config.TTL, func(ctx context.Context, names, owners []string) error {
+			_, err := pool.Exec(ctx, `UPDATE bench_peers.bare SET expires_at = clock_timestamp() + $3
+FROM unnest($1::text[], $2::text[]) AS r(name, owner) WHERE bare.name = r.name AND bare.owner = r.owner`, names, owners, config.TTL)
+			return err
+		}),
 		take: func(ctx context.Context, name, owner string) (taken bool, err error) {
 			tag, err := pool.Exec(ctx, `INSERT INTO bench_peers.bare VALUES ($1, $2, clock_timestamp() + $3)
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at WHERE bare.expires_at <= clock_timestamp()`,

@@ -104,6 +104,9 @@ func (s Servers) CPU(ctx context.Context) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
+// Log is not known.
+func (Servers) Log(context.Context) (int64, error) { return 0, nil }
+
 // Memory is the bytes that all servers have allocated.
 func (s Servers) Memory(ctx context.Context) (float64, error) {
 	return s.sum(ctx, "memory", "used_memory")

@@ -3,10 +3,13 @@ package lockers
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -52,8 +55,30 @@ func (sqliteStore) Version(ctx context.Context) (version string, err error) {
 }
 
 func (sqliteStore) CPU(context.Context) (time.Duration, error) { return 0, nil }
-func (sqliteStore) Memory(context.Context) (float64, error)    { return 0, nil }
-func (sqliteStore) Close() error                               { return nil }
+
+// Memory is the size of the files.
+func (s sqliteStore) Memory(context.Context) (bytes float64, err error) {
+	files, err := filepath.Glob(filepath.Join(s.folder, "*"))
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil {
+			bytes += float64(info.Size())
+		}
+	}
+	return bytes, err
+}
+
+// Log is all that this process has written, to the log for the most part: see proc_pid_io(5).
+func (sqliteStore) Log(context.Context) (bytes int64, err error) {
+	text, err := os.ReadFile("/proc/self/io")
+	for line := range strings.Lines(string(text)) {
+		if count, found := strings.CutPrefix(line, "wchar: "); found {
+			bytes, err = strconv.ParseInt(strings.TrimSpace(count), 10, 64)
+		}
+	}
+	return bytes, err
+}
+
+func (sqliteStore) Close() error { return nil }
 
 func (s sqliteStore) Sweep(context.Context, string) error {
 	files, err := filepath.Glob(filepath.Join(s.folder, "*"))
@@ -85,7 +110,24 @@ ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_us = excluded.e
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	renew := prepare(`UPDATE bare SET expires_us = ?2 FROM json_each(?1) AS r
+WHERE bare.name = r.value ->> 0 AND bare.owner = r.value ->> 1`)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	return upsertLocker{
+		keeper: newBatchKeeper(config.TTL, func(ctx context.Context, names, owners []string) error {
+			list := make([][2]string, len(names))
+			for i := range names {
+				list[i] = [2]string{names[i], owners[i]}
+			}
+			text, err := json.Marshal(list)
+			if err != nil {
+				return err
+			}
+			_, err = renew.ExecContext(ctx, string(text), time.Now().Add(config.TTL).UnixMicro())
+			return err
+		}),
 		take: func(ctx context.Context, name, owner string) (taken bool, err error) {
 			now := time.Now()
 			return changed(take.ExecContext(ctx, name, owner, now.Add(config.TTL).UnixMicro(), now.UnixMicro()))

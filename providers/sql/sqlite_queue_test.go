@@ -1,0 +1,290 @@
+package sqllease
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
+	"github.com/stretchr/testify/require"
+)
+
+// loopFor is how long a child takes its name again and again.
+const loopFor = 2 * time.Second
+
+// loop is the common program that takes one name, works for a moment, and begins again. It says that
+// it is ready, begins when it is told to, and says how often it had the name.
+func loop(rawURL string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p, err := OpenURL(ctx, rawURL)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	manager, err := leasing.NewManager(p, leasing.Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	turns := 0
+	for end := time.Now().Add(loopFor); time.Now().Before(end); turns++ {
+		lease, err := manager.Acquire(ctx, "n", nil)
+		if err != nil {
+			return err
+		}
+		<-time.After(2 * time.Millisecond)
+		if err := lease.Release(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Println(turns)
+	return manager.Close(ctx)
+}
+
+// looping is a process that does so.
+type looping struct {
+	cmd   *exec.Cmd
+	start io.WriteCloser
+	lines *bufio.Reader
+}
+
+func startLooping(t *testing.T, rawURL string) *looping {
+	cmd := exec.CommandContext(bounded(t), os.Args[0], rawURL)
+	cmd.Env = append(os.Environ(), childVariable+"=loop")
+	cmd.Stderr = os.Stderr
+	start, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	output, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	l := &looping{cmd, start, bufio.NewReader(output)}
+	_, err = l.lines.ReadString('\n')
+	require.NoError(t, err)
+	return l
+}
+
+// A loop in one process leaves the others their turns.
+func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
+	for _, processes := range []int{2, 20} {
+		t.Run(fmt.Sprint(processes), func(t *testing.T) {
+			rawURL := "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?create=true&synchronous=normal"
+			all := make([]*looping, processes)
+			for i := range all {
+				all[i] = startLooping(t, rawURL)
+			}
+			for _, l := range all {
+				_, err := io.WriteString(l.start, "go\n")
+				require.NoError(t, err)
+			}
+			var sum, squares float64
+			for _, l := range all {
+				var turns float64
+				_, err := fmt.Fscan(l.lines, &turns)
+				require.NoError(t, err)
+				require.NoError(t, l.cmd.Wait())
+				sum, squares = sum+turns, squares+turns*turns
+			}
+			t.Logf("%.0f leases, Jain's index %.3f", sum, sum*sum/(squares*float64(processes)))
+			// Without a queue it is about 1 in the number of processes. On a machine that has much else
+			// to do some are late for their turns.
+			require.Greater(t, sum*sum/(squares*float64(processes)), 0.7, "Jain's index of fairness")
+		})
+	}
+}
+
+// pipeOf is where a provider's waiters are woken.
+func pipeOf(p *Provider) pipeName { return pipeName(p.driver.backend.(*sqlite).waiters.channel) }
+
+// A waiter whose process was killed costs the others nothing, and its pipe is removed.
+func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has pipes to be woken by")
+	}
+	ctx := bounded(t)
+	path := filepath.Join(t.TempDir(), "leases.db")
+	p := openTest(t, "sqlite://"+path, nil)
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	queue := func() (waiters []byte) {
+		require.NoError(t, p.driver.backend.(*sqlite).db.QueryRow("SELECT waiters FROM lease").Scan(&waiters))
+		return waiters
+	}
+	dead := startLooping(t, "sqlite://"+path)
+	_, err = io.WriteString(dead.start, "go\n")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(queue()) == waiterBytes }, 20*time.Second, time.Millisecond)
+	_, pipe := lineUp(queue()).head()
+	require.FileExists(t, pipe.path(path))
+	require.NoError(t, dead.cmd.Process.Kill())
+	require.Error(t, dead.cmd.Wait())
+
+	next := claimOf("n", time.Minute)
+	wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: next.ID})
+	require.NoError(t, err)
+	_, err = p.Acquire(ctx, next)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	require.Len(t, queue(), 2*waiterBytes)
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	require.NoFileExists(t, pipe.path(path))
+	require.Len(t, queue(), waiterBytes)
+	hinted(t, wakeups)
+	_, err = p.Acquire(ctx, next)
+	require.NoError(t, err, "the name is reserved for it")
+	require.Empty(t, queue())
+}
+
+// One that leaves when its turn has come hands it on, also to one that nobody has prepared.
+func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
+	ctx, open := bounded(t), databases["sqlite"](t)
+	p := open()
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	const waiters = 5
+	var hints [waiters]abstractions.Wakeups
+	var leave [waiters]context.CancelFunc
+	for i := range waiters {
+		claim := claimOf("n", time.Minute)
+		var waiting context.Context
+		waiting, leave[i] = context.WithCancel(ctx)
+		defer leave[i]()
+		hints[i], err = p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: claim.ID})
+		require.NoError(t, err)
+		for range 2 { // a place is taken once
+			_, err = p.Acquire(ctx, claim)
+			require.ErrorIs(t, err, abstractions.ErrHeld)
+		}
+	}
+	queued := func() int {
+		var length int
+		require.NoError(t, p.driver.backend.(*sqlite).db.QueryRow("SELECT length(waiters) FROM lease").Scan(&length))
+		return length / waiterBytes
+	}
+	require.Equal(t, waiters, queued())
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	for i := range waiters - 1 {
+		leave[i]()
+		require.Eventually(t, func() bool { return queued() == waiters-1-i }, 20*time.Second, time.Millisecond)
+	}
+	hinted(t, hints[waiters-1])
+}
+
+// What else is written while a name is reserved leaves the reservation alone, and one that has let its
+// turn pass loses its place to whoever takes the name.
+func TestSqliteReservationLastsAsLongAsItShould(t *testing.T) {
+	ctx, p := bounded(t), databases["sqlite"](t)()
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	s, late := p.driver.backend.(*sqlite), claimOf("n", time.Minute)
+	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: late.ID})
+	require.NoError(t, err)
+	_, err = p.Acquire(ctx, late)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	now := s.clock()
+	s.clock = func() providerkit.HostTime { return now } // and stands still
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "n", ID: "another", Token: 1}))
+	other := claimOf("n", time.Minute)
+	var held *abstractions.HeldError
+	_, err = p.Acquire(ctx, other)
+	require.ErrorAs(t, err, &held)
+	require.False(t, held.Holder.Held)
+	require.InDelta(t, waitqueue.Grace, held.RetryAfter, float64(time.Microsecond))
+
+	const later = waitqueue.Grace + time.Microsecond // deadlines are rounded up
+	now.SinceBoot, now.Wall = now.SinceBoot+later, now.Wall.Add(later)
+	grant, err := p.Acquire(ctx, other)
+	require.NoError(t, err, "the turn has passed")
+	require.NoError(t, p.Release(ctx, releaseOf(grant)))
+	_, err = p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err, "nobody waits any more")
+}
+
+// What a killed process has left is removed when another begins to listen.
+func TestSqlitePipesOfDeadProcessesAreRemoved(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has pipes to be woken by")
+	}
+	ctx := bounded(t)
+	path := filepath.Join(t.TempDir(), "leases [1].db")
+	p, other := openTest(t, "sqlite://"+path, nil), openTest(t, "sqlite://"+path, nil)
+	require.NoError(t, p.Ping(ctx))
+	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "alive"})
+	require.NoError(t, err)
+	live := pipeOf(p).path(path)
+	dead, young := pipeName{1}.path(path), pipeName{2}.path(path)
+	for _, left := range []string{dead, young} {
+		pipe, err := makePipe(path, pipeName{9})
+		require.NoError(t, err)
+		require.NoError(t, os.Rename(pipe.path, left))
+		require.NoError(t, pipe.file.Close())
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, path := range []string{dead, live} {
+		require.NoError(t, os.Chtimes(path, old, old))
+	}
+	waiting, leave := context.WithCancel(ctx)
+	defer leave()
+	_, err = other.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "another"})
+	require.NoError(t, err)
+	require.NoFileExists(t, dead)
+	require.FileExists(t, young, "its process may be about to listen")
+	require.FileExists(t, live)
+	require.NoError(t, other.Close())
+	require.NoFileExists(t, pipeOf(other).path(path))
+}
+
+// Where there can be no pipe the waiter looks whose turn it is, and has its place all the same.
+func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
+	ctx, open := bounded(t), databases["sqlite"](t)
+	p, polling := open(), open()
+	require.NoError(t, polling.Ping(ctx))
+	require.NoError(t, os.Mkdir(pipeOf(polling).path(pathOf(t, p)), 0o700))
+	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
+	require.NoError(t, err)
+	first, second := claimOf("n", time.Minute), claimOf("n", time.Minute)
+	wait := func(p *Provider, req abstractions.AcquireRequest) abstractions.Wakeups {
+		wakeups, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: req.ID})
+		require.NoError(t, err)
+		_, err = p.Acquire(ctx, req)
+		require.ErrorIs(t, err, abstractions.ErrHeld)
+		return wakeups
+	}
+	hints := wait(polling, first)
+	require.True(t, polling.driver.backend.(*sqlite).waiters.polls.Load())
+	wait(p, second)
+	require.NoError(t, p.Release(ctx, releaseOf(holder)))
+	hinted(t, hints)
+	grant, err := polling.Acquire(ctx, first)
+	require.NoError(t, err)
+	require.NoError(t, polling.Release(ctx, releaseOf(grant)))
+}
+
+func TestLineUp(t *testing.T) {
+	place := func(n byte) []byte {
+		return append(bytes.Repeat([]byte{n}, hashBytes), bytes.Repeat([]byte{n + 1}, 8)...)
+	}
+	q := lineUp(bytes.Join([][]byte{place(1), place(2), place(3)}, nil))
+	hash, pipe := q.head()
+	require.Equal(t, place(1)[:hashBytes], hash)
+	require.Equal(t, pipeName(bytes.Repeat([]byte{2}, 8)), pipe)
+	require.Equal(t, waiterBytes, q.find(place(2)[:hashBytes]))
+	require.Equal(t, -1, q.find(bytes.Repeat([]byte{4}, hashBytes)), "what is the name of a pipe is no waiter")
+	q = q.without(place(2)[:hashBytes])
+	require.Equal(t, lineUp(append(place(1), place(3)...)), q)
+	require.Equal(t, q, q.without(place(2)[:hashBytes]))
+}

@@ -1,0 +1,150 @@
+package sqllease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// sqliteWriter is a connection that one goroutine writes with at a time. What runs within a
+// transaction takes microseconds, and an interrupt in the middle would only cost the work
+// done: begin and commit heed their context, and nothing else does.
+type sqliteWriter interface {
+	statements
+	begin(ctx context.Context) error // takes the write lock
+	commit(ctx context.Context) error
+	rollback() error
+	close(healthy bool)
+}
+
+// sqliteSession writes to a database of our own, with prepared statements. It does without
+// package sql, which takes longer than SQLite does.
+type sqliteSession struct {
+	conn     *sqlite3.Conn
+	prepared map[string]*sqlite3.Stmt
+	columns  []any // of the row that is read
+}
+
+func (s *sqliteSession) begin(ctx context.Context) error  { return s.exec(ctx, "BEGIN IMMEDIATE") }
+func (s *sqliteSession) commit(ctx context.Context) error { return s.exec(ctx, "COMMIT") }
+func (s *sqliteSession) rollback() error                  { return s.exec(context.Background(), "ROLLBACK") }
+
+func (s *sqliteSession) exec(ctx context.Context, statement string) error {
+	prepared, err := s.prepare(statement)
+	if err != nil {
+		return err
+	}
+	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
+	return prepared.Exec()
+}
+
+func (s *sqliteSession) prepare(statement string) (*sqlite3.Stmt, error) {
+	prepared := s.prepared[statement]
+	if prepared == nil {
+		var err error
+		if prepared, _, err = s.conn.Prepare(statement); err != nil {
+			return nil, err
+		}
+		s.prepared[statement] = prepared
+	}
+	return prepared, nil
+}
+
+func (s *sqliteSession) query(_ context.Context, statement string, args []any, each func(scan) error) error {
+	prepared, err := s.prepare(statement)
+	if err != nil {
+		return err
+	}
+	for i, arg := range args {
+		if err := bind(prepared, i+1, arg); err != nil {
+			return err
+		}
+	}
+	s.columns = slices.Grow(s.columns[:0], prepared.ColumnCount())[:prepared.ColumnCount()]
+	for prepared.Step() {
+		err := prepared.ColumnsRaw(s.columns...)
+		if err == nil {
+			err = each(s.scan)
+		}
+		if err != nil {
+			_ = prepared.Reset()
+			return err
+		}
+	}
+	return prepared.Reset() // tells the error of Step
+}
+
+// bind sets a parameter, of one of the types that our statements have.
+func bind(to *sqlite3.Stmt, at int, arg any) error {
+	switch arg := arg.(type) {
+	case string:
+		return to.BindText(at, arg)
+	case *string:
+		if arg != nil {
+			return to.BindText(at, *arg)
+		}
+		return to.BindNull(at)
+	case int64:
+		return to.BindInt64(at, arg)
+	case *int64:
+		if arg != nil {
+			return to.BindInt64(at, *arg)
+		}
+		return to.BindNull(at)
+	case int:
+		return to.BindInt(at, arg)
+	case bool:
+		return to.BindBool(at, arg)
+	case []byte:
+		return to.BindBlob(at, arg)
+	}
+	return fmt.Errorf("sqllease: no parameter can be a %T", arg)
+}
+
+// scan takes the columns of the row that is read. A []byte is SQLite's, until the next step.
+func (s *sqliteSession) scan(dest ...any) error {
+	for i, to := range dest {
+		if !set(to, s.columns[i]) {
+			return fmt.Errorf("sqllease: column %d is a %T", i+1, s.columns[i])
+		}
+	}
+	return nil
+}
+
+// set puts a value where our rows have one, and reports whether it fits.
+func set(to, value any) (ok bool) {
+	switch to := to.(type) {
+	case *string:
+		var text []byte
+		text, ok = value.([]byte)
+		*to = string(text)
+	case *[]byte:
+		*to, ok = value.([]byte)
+	case *int64:
+		*to, ok = value.(int64)
+	case *int:
+		var n int64
+		n, ok = value.(int64)
+		*to = int(n)
+	case *bool:
+		var n int64
+		n, ok = value.(int64)
+		*to = n != 0
+	case **int64:
+		*to = nil
+		if n, is := value.(int64); is {
+			*to = &n
+		}
+		ok = *to != nil || value == nil
+	}
+	return ok
+}
+
+func (s *sqliteSession) close(bool) {
+	for _, statement := range s.prepared {
+		_ = statement.Close()
+	}
+	_ = s.conn.Close()
+}
