@@ -1,0 +1,29 @@
+// The first program of a user of sequence: one operation, committed under its number.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/distributedleasing/leasing/sequence"
+)
+
+func main() {
+	ctx, store := context.Background(), sequence.NewMemory()
+	if err := store.CreateStream(ctx, "ledger"); err != nil {
+		log.Fatal(err)
+	}
+	ledger, err := sequence.NewStream(store, "ledger", sequence.Options[sequence.MemoryTx]{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = ledger.Do(ctx, sequence.Operation{ID: "transfer-1"}, func(ctx context.Context, n *sequence.Number[sequence.MemoryTx]) error {
+		fmt.Println("number", n.Seq())
+		return n.Commit(ctx, []byte("entry"), nil)
+	})
+	if err := errors.Join(err, ledger.Close(ctx)); err != nil {
+		log.Fatal(err)
+	}
+}

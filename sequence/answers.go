@@ -1,0 +1,54 @@
+package sequence
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+)
+
+// The functions below are what a Store answers once its guard has failed, from the entry as it
+// is then.
+
+// Late is the error of a request that came too late.
+func Late(op string, e Entry, now time.Time) error {
+	return &LateCommitError{Op: op, Entry: e.Bare(), Expired: e.State == Leased && !held(&e, now)}
+}
+
+// Repeated tells a request that comes again, for which it returns nil, from one that is refused
+// with err. same says that e is the result of the caller's own request.
+func Repeated(e Entry, payload []byte, same bool, err error) error {
+	switch {
+	case same && bytes.Equal(e.Payload, payload):
+		return nil
+	case same:
+		return fmt.Errorf("sequence: commit %d of %q: %w: it belongs to operation %q; lease another number for another result", e.Seq, e.Stream, ErrOtherPayload, e.Op)
+	}
+	return err
+}
+
+// CommittedBy reports whether a number was committed under a token.
+func CommittedBy(e Entry, token int64) bool {
+	return e.State == Committed && e.Origin == 0 && e.Token == token
+}
+
+// RecoveredBy reports whether a number was recovered by the claim that asks again.
+func RecoveredBy(e Entry, req ResolveRequest) bool {
+	return req.Outcome == OutcomeRecovered && e.State == Recovered && e.Token == req.Token
+}
+
+// FilledBy reports whether a number has a result of the operation that asks.
+func FilledBy(e Entry, req FillRequest) bool {
+	return (e.State == Filled || e.State == Committed) && e.Op == req.Op
+}
+
+// SavedBy reports whether completed work was saved by a request that comes again.
+func SavedBy(e Entry, req SaveRequest) bool {
+	return req.Work.Phase == Completed && e.Work.Phase == Completed && bytes.Equal(e.Work.Data, req.Work.Data)
+}
+
+// Bare is the entry without payload and work, as errors carry it.
+func (e *Entry) Bare() Entry {
+	b := *e
+	b.Payload, b.Work.Data = nil, nil
+	return b
+}

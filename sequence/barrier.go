@@ -1,0 +1,48 @@
+package sequence
+
+import (
+	"context"
+	"time"
+)
+
+// Bounds of the pause between two looks at the store, where no hint comes sooner.
+const (
+	firstPoll = 25 * time.Millisecond
+	lastPoll  = time.Second
+)
+
+// await returns when ready does: it subscribes to hints before it asks the first time, so that
+// no closing goes by between the two.
+func await(ctx context.Context, records Records, stream string, ready func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	hints, err := records.Watch(ctx, stream)
+	if err != nil {
+		hints = nil // it polls
+	}
+	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
+		if done, err := ready(ctx); done || err != nil {
+			return err
+		}
+		timer := time.NewTimer(poll)
+		select {
+		case _, ok := <-hints:
+			if !ok {
+				hints = nil
+			}
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		timer.Stop()
+	}
+}
+
+// Wait returns when nothing below seq is open in a stream, or ctx ends.
+func Wait(ctx context.Context, records Records, stream string, seq int64) error {
+	return await(ctx, records, stream, func(ctx context.Context) (bool, error) {
+		lowest, err := records.LowestOpen(ctx, stream)
+		return lowest == 0 || lowest >= seq, err
+	})
+}

@@ -1,0 +1,107 @@
+package sequence
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// The errors that those of this package and of every store match with errors.Is. A store that
+// can't be reached, or refuses, uses those of package leasing: leasing.ErrUnavailable,
+// ErrThrottled, ErrDenied, ErrNotSetUp, ErrInvalid.
+var (
+	// ErrLate: the number is no longer the caller's, and nothing was changed. Carried
+	// by *LateCommitError.
+	ErrLate = errors.New("too late")
+	// ErrEnded: the operation's number is closed. Carried by *EndedError.
+	ErrEnded = errors.New("the operation has ended")
+	// ErrOtherPayload: the number is committed, with another payload.
+	ErrOtherPayload = errors.New("committed with another payload")
+	// ErrUnknownStream: nobody has created the stream.
+	ErrUnknownStream = errors.New("unknown stream")
+	// ErrOpen: something is open where nothing may be. Carried by *OpenError.
+	ErrOpen = errors.New("a number is still open")
+	// ErrNotFound: there is no such number, operation or item.
+	ErrNotFound = errors.New("not found")
+	// ErrNotCommitted: a function in Do returned nil without Commit or Release.
+	ErrNotCommitted = errors.New("the function has neither committed nor released its number")
+)
+
+// LateCommitError says that a lease or a claim has ended before the request, what became of
+// the number, and that the request changed nothing. It matches ErrLate.
+type LateCommitError struct {
+	Op    string // "commit", "save", "resolve", ...
+	Entry Entry  // as it is now, without payload and work
+	// Expired says that the number is still leased in name: its time has run out and
+	// no cleaner has claimed it yet.
+	Expired bool
+	// Settled says, of an error that Stream.Do returns, where the result is now.
+	Settled Settlement
+}
+
+func (e *LateCommitError) Error() string {
+	text := fmt.Sprintf("sequence: %s %d of %q: %v: ", e.Op, e.Entry.Seq, e.Entry.Stream, ErrLate)
+	switch {
+	case e.Expired:
+		text += "its lease has run out"
+	case e.Entry.State == Recovered:
+		text += fmt.Sprintf("it was recovered as %d", e.Entry.ReplacedBy)
+	case e.Entry.State == Gap || e.Entry.State == Sealed:
+		text += fmt.Sprintf("it is a %s (%s)", strings.Replace(string(e.Entry.State), "sealed", "sealed gap", 1), e.Entry.Reason)
+	default:
+		text += "it is " + string(e.Entry.State)
+	}
+	if e.Settled != "" {
+		return text + "; its result is " + string(e.Settled)
+	}
+	return text + "; save the result, or fill the gap while it is not sealed (Stream.Settle does what is possible)"
+}
+
+// Is makes the error match ErrLate.
+func (e *LateCommitError) Is(target error) bool { return target == ErrLate }
+
+// EndedError says that an operation has a number already, which is closed or has run out. It
+// matches ErrEnded, and leasing.ErrReleased: asking again does not help.
+type EndedError struct{ Entry Entry }
+
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("sequence: operation %q of %q: %v: its number %d is %s; start another operation with an ID of its own",
+		e.Entry.Op, e.Entry.Stream, ErrEnded, e.Entry.Seq, e.Entry.State)
+}
+
+// Is makes the error match ErrEnded and leasing.ErrReleased.
+func (e *EndedError) Is(target error) bool {
+	return target == ErrEnded || target == leasing.ErrReleased
+}
+
+// OpenError names the lowest open number that stands in the way. It matches ErrOpen.
+type OpenError struct {
+	Stream string
+	Lowest int64
+}
+
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("sequence: %q: %v: %d; wait for it, or let a cleaner close it", e.Stream, ErrOpen, e.Lowest)
+}
+
+// Is makes the error match ErrOpen.
+func (e *OpenError) Is(target error) bool { return target == ErrOpen }
+
+// UnknownStream is the error of a store that is asked about a stream that nobody has created.
+func UnknownStream(stream string) error { return &unknownStreamError{stream} }
+
+type unknownStreamError struct{ stream string }
+
+func (e *unknownStreamError) Error() string {
+	return fmt.Sprintf("sequence: %v %q: create it once with the store's CreateStream", ErrUnknownStream, e.stream)
+}
+
+func (e *unknownStreamError) Is(target error) bool {
+	return target == ErrUnknownStream || target == leasing.ErrNotSetUp
+}
+
+func invalid(field string, value any, want string) error {
+	return &leasing.InvalidError{Field: field, Value: value, Want: want}
+}

@@ -1,0 +1,148 @@
+package sequence
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// The lease of a number, and the claim of a cleaner, are leases of package leasing:
+// its engine renews them, counts trust in them on both clocks, and tells of them. leaser is the
+// Provider below that engine. It makes one request to the store for one of the engine's.
+type leaser struct{}
+
+// leasable is one number as the engine's requests see it.
+type leasable interface {
+	// take asks the store, and returns the token and the duration that was granted.
+	take(ctx context.Context, d time.Duration) (token int64, granted time.Duration, err error)
+	renew(ctx context.Context, d time.Duration) (granted time.Duration, err error)
+	release(ctx context.Context) error
+}
+
+// asking is the leasable behind an Acquire of the engine, which carries it in its context. (The
+// engine makes claims by name, and a name can't say what is asked of the store.)
+type asking struct{}
+
+// shortestLease leaves time for renewals beside the engine's margins.
+const shortestLease = 20 * time.Millisecond
+
+func (leaser) Capabilities() leasing.Capabilities {
+	return leasing.Capabilities{Provider: "sequence", MinTTL: shortestLease, MaxTTL: maxDuration, Granularity: time.Microsecond, Clock: "the store's clock"}
+}
+
+// errNotOurs is a bug of this package.
+var errNotOurs = errors.New("sequence: a request that no stream has made")
+
+func (leaser) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	what, ok := ctx.Value(asking{}).(leasable)
+	if !ok {
+		return abstractions.Grant{}, errNotOurs
+	}
+	token, granted, err := what.take(ctx, req.TTL)
+	if err != nil {
+		return abstractions.Grant{}, err
+	}
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: token, TTL: granted, State: what}, nil
+}
+
+func (leaser) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	what, ok := req.State.(leasable)
+	if !ok {
+		return abstractions.Grant{}, errNotOurs
+	}
+	granted, err := what.renew(ctx, req.TTL)
+	if late := (*LateCommitError)(nil); errors.As(err, &late) {
+		reason := leasing.LostTaken
+		if late.Expired {
+			reason = leasing.LostExpired
+		} else if !late.Entry.State.Open() {
+			reason = leasing.LostGone
+		}
+		err = &leasing.LostError{Reason: reason, Err: err}
+	}
+	if err != nil {
+		return abstractions.Grant{}, err
+	}
+	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: granted, State: what}, nil
+}
+
+// Release of a claim whose grant nobody has seen does nothing: the same operation may have been
+// asked for again, and have got the same number. It runs out, and a cleaner claims it.
+func (leaser) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	if what, ok := req.State.(leasable); ok {
+		return what.release(ctx)
+	}
+	return nil
+}
+
+func (leaser) Break(context.Context, abstractions.BreakRequest) (abstractions.BreakResult, error) {
+	return abstractions.BreakResult{}, leasing.ErrUnsupported
+}
+
+func (leaser) Inspect(context.Context, abstractions.InspectRequest) (abstractions.Record, error) {
+	return abstractions.Record{}, leasing.ErrUnsupported
+}
+
+func (leaser) Close() error { return nil }
+
+// leaseName is the name under which the engine knows what a stream leases. Its metrics carry the
+// part before the last slash.
+func leaseName(stream, what string) string { return "sequence/" + url.PathEscape(stream) + "/" + what }
+
+// numberLease is a number on its way through the engine.
+type numberLease struct {
+	store interface {
+		Lease(ctx context.Context, req LeaseRequest) (Entry, error)
+		Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
+		Release(ctx context.Context, req ReleaseRequest) error
+	}
+	req   LeaseRequest
+	entry atomic.Pointer[Entry]
+	// closed is set when the number has its result: then there is nothing to renew or release.
+	// givenUp is set when its holder wants a gap; without it a lease that ends runs out.
+	closed, givenUp atomic.Bool
+}
+
+func (n *numberLease) take(ctx context.Context, d time.Duration) (int64, time.Duration, error) {
+	req := n.req
+	req.Duration = d
+	e, granted, err := n.lease(ctx, req)
+	if err != nil {
+		return 0, 0, err
+	}
+	n.entry.Store(&e)
+	return e.Token, granted, nil
+}
+
+// lease trusts in what was asked for: recovery mode may grant more, and the entry of an operation
+// that asks again may last longer by an older request.
+func (n *numberLease) lease(ctx context.Context, req LeaseRequest) (Entry, time.Duration, error) {
+	e, err := n.store.Lease(ctx, req)
+	return e, req.Duration, err
+}
+
+func (n *numberLease) renew(ctx context.Context, d time.Duration) (time.Duration, error) {
+	if n.closed.Load() {
+		return d, nil
+	}
+	e := n.entry.Load()
+	granted, err := n.store.Renew(ctx, RenewRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Duration: d})
+	late := (*LateCommitError)(nil)
+	if errors.As(err, &late) && late.Entry.State == Committed && late.Entry.Token == e.Token {
+		return d, nil // our own commit, whose reply is still on its way
+	}
+	return granted, err
+}
+
+func (n *numberLease) release(ctx context.Context) error {
+	if n.closed.Load() || !n.givenUp.Load() {
+		return nil
+	}
+	e := n.entry.Load()
+	return n.store.Release(ctx, ReleaseRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token})
+}

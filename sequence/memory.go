@@ -1,0 +1,387 @@
+package sequence
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence/internal/watch"
+)
+
+// Memory is a Store in this process's memory, for tests. It goes by time.Now, so it runs in the
+// virtual time of testing/synctest. NewMemory makes one.
+type Memory struct {
+	turn    chan struct{} // one transaction at a time; a channel, so that virtual time goes on
+	streams map[string]*ledger
+	manual  []ManualItem
+	hub     watch.Hub
+}
+
+// MemoryTx is the transaction that Memory passes to a Write.
+type MemoryTx struct{ commits *[]func() }
+
+// OnCommit has f called when the change is made, after the Write has returned nil and
+// before anybody else sees it.
+func (tx MemoryTx) OnCommit(f func()) { *tx.commits = append(*tx.commits, f) }
+
+// NewMemory makes an empty store.
+func NewMemory() *Memory {
+	return &Memory{turn: make(chan struct{}, 1), streams: map[string]*ledger{}}
+}
+
+var _ Store[MemoryTx] = (*Memory)(nil)
+
+// in runs do alone, with the stream and the time.
+func (m *Memory) in(ctx context.Context, stream string, do func(l *ledger, now time.Time) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-m.turn }()
+	l := m.streams[stream]
+	if l == nil {
+		return UnknownStream(stream)
+	}
+	return do(l, time.Now())
+}
+
+// closes runs a rule, the caller's write and the change, and wakes those who wait.
+func (m *Memory) closes(ctx context.Context, stream string, write Write[MemoryTx], rule func(l *ledger, now time.Time) (change, error)) (Entry, error) {
+	var result Entry
+	err := m.in(ctx, stream, func(l *ledger, now time.Time) error {
+		c, err := rule(l, now)
+		if err != nil {
+			return err
+		}
+		result = copied(c.result)
+		if c.again {
+			return nil
+		}
+		var commits []func()
+		if write != nil {
+			if err := write(ctx, MemoryTx{&commits}, result); err != nil {
+				return err
+			}
+		}
+		l.apply(c)
+		for _, f := range commits {
+			f()
+		}
+		return nil
+	})
+	if err == nil {
+		m.hub.Wake(stream)
+	}
+	return result, err
+}
+
+// CreateStream makes a stream.
+func (m *Memory) CreateStream(ctx context.Context, stream string) error {
+	if err := ValidateText("stream", stream, MaxStreamBytes, false); err != nil {
+		return err
+	}
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-m.turn }()
+	if m.streams[stream] == nil {
+		m.streams[stream] = newLedger(stream)
+	}
+	return nil
+}
+
+// Lease issues a number.
+func (m *Memory) Lease(ctx context.Context, req LeaseRequest) (e Entry, err error) {
+	if err := req.Validate(); err != nil {
+		return e, err
+	}
+	err = m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
+		c, err := l.lease(now, req)
+		l.apply(c)
+		e = copied(c.result)
+		return err
+	})
+	return e, err
+}
+
+// Renew extends a lease.
+func (m *Memory) Renew(ctx context.Context, req RenewRequest) (granted time.Duration, err error) {
+	if err := req.Validate(); err != nil {
+		return 0, err
+	}
+	err = m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
+		var c change
+		c, granted, err = l.renew(now, req)
+		l.apply(c)
+		return err
+	})
+	return granted, err
+}
+
+// Save keeps work.
+func (m *Memory) Save(ctx context.Context, req SaveRequest) error {
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	return m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
+		c, err := l.save(now, req)
+		l.apply(c)
+		return err
+	})
+}
+
+// Commit closes a number with its payload.
+func (m *Memory) Commit(ctx context.Context, req CommitRequest, write Write[MemoryTx]) (Entry, error) {
+	if err := req.Validate(); err != nil {
+		return Entry{}, err
+	}
+	return m.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) { return l.commit(now, req) })
+}
+
+// Release makes a gap of a number.
+func (m *Memory) Release(ctx context.Context, req ReleaseRequest) error {
+	_, err := m.closes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.release(now, req), nil })
+	return err
+}
+
+// Claim gives a cleaner the next number to recover.
+func (m *Memory) Claim(ctx context.Context, req ClaimRequest) (e Entry, ok bool, err error) {
+	if err := req.Validate(); err != nil {
+		return e, false, err
+	}
+	err = m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
+		var c change
+		c, ok = l.claim(now, req)
+		l.apply(c)
+		e = copied(c.result)
+		return nil
+	})
+	return e, ok, err
+}
+
+// ExtendClaim extends a claim.
+func (m *Memory) ExtendClaim(ctx context.Context, req RenewRequest) error {
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	return m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
+		c, err := l.extend(now, req)
+		l.apply(c)
+		return err
+	})
+}
+
+// Resolve ends a claim.
+func (m *Memory) Resolve(ctx context.Context, req ResolveRequest, write Write[MemoryTx]) (Entry, error) {
+	if err := req.Validate(); err != nil {
+		return Entry{}, err
+	}
+	if req.Outcome != OutcomeRecovered {
+		write = nil
+	}
+	return m.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) { return l.resolve(now, req) })
+}
+
+// Fill gives a gap its result.
+func (m *Memory) Fill(ctx context.Context, req FillRequest, write Write[MemoryTx]) (Entry, error) {
+	if err := req.Validate(); err != nil {
+		return Entry{}, err
+	}
+	return m.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) { return l.fill(now, req) })
+}
+
+// Seal makes gaps final.
+func (m *Memory) Seal(ctx context.Context, stream string, upTo int64) (through int64, err error) {
+	_, err = m.closes(ctx, stream, nil, func(l *ledger, _ time.Time) (change, error) {
+		var c change
+		through, c, err = l.seal(upTo)
+		if err == nil {
+			l.sealed = through
+		}
+		return c, err
+	})
+	return through, err
+}
+
+// Forget deletes sealed entries.
+func (m *Memory) Forget(ctx context.Context, stream string, upTo int64, limit int) (n int, err error) {
+	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		for _, seq := range sortedKeys(l.entries) {
+			e := l.entries[seq]
+			if seq > min(upTo, l.sealed) || n == limit {
+				break
+			}
+			if e.Uncleaned {
+				continue
+			}
+			delete(l.entries, seq)
+			if l.ops[e.Op] == seq {
+				delete(l.ops, e.Op)
+			}
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+// EnterRecovery begins recovery mode.
+func (m *Memory) EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (entered bool, err error) {
+	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+		entered = !l.inRecovery(now)
+		l.recoveryUntil = latest(l.recoveryUntil, now.Add(lasts))
+		return nil
+	})
+	return entered, err
+}
+
+// LeaveRecovery ends recovery mode.
+func (m *Memory) LeaveRecovery(ctx context.Context, stream string) (left bool, err error) {
+	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+		left = l.inRecovery(now)
+		l.recoveryUntil = time.Time{}
+		return nil
+	})
+	return left, err
+}
+
+// Cleaned records that the hooks of a number have succeeded.
+func (m *Memory) Cleaned(ctx context.Context, stream string, seq int64) error {
+	return m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		if e, ok := l.entries[seq]; ok && e.Uncleaned {
+			e.Uncleaned = false
+			l.entries[seq] = e
+		}
+		return nil
+	})
+}
+
+// Enqueue puts work into the manual queue.
+func (m *Memory) Enqueue(ctx context.Context, item ManualItem) error {
+	if err := item.Validate(); err != nil {
+		return err
+	}
+	return m.in(ctx, item.Stream, func(_ *ledger, now time.Time) error {
+		for _, other := range m.manual {
+			if other.Stream == item.Stream && other.Seq == item.Seq && other.Op == item.Op && bytes.Equal(other.Payload, item.Payload) {
+				return nil
+			}
+		}
+		item.ID, item.CreatedAt, item.ResolvedAt, item.ResolvedBy = int64(len(m.manual)+1), now, time.Time{}, ""
+		item.Payload = bytes.Clone(item.Payload)
+		m.manual = append(m.manual, item)
+		return nil
+	})
+}
+
+// ResolveManual marks an item as decided.
+func (m *Memory) ResolveManual(ctx context.Context, id int64, by string) error {
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-m.turn }()
+	if id < 1 || id > int64(len(m.manual)) {
+		return ErrNotFound
+	}
+	if item := &m.manual[id-1]; item.ResolvedAt.IsZero() {
+		item.ResolvedAt, item.ResolvedBy = time.Now(), by
+	}
+	return nil
+}
+
+// Manual returns undecided items.
+func (m *Memory) Manual(ctx context.Context, stream string, limit int) (items []ManualItem, err error) {
+	err = m.in(ctx, stream, func(*ledger, time.Time) error {
+		for _, item := range m.manual {
+			if item.Stream == stream && item.ResolvedAt.IsZero() && len(items) < limit {
+				item.Payload = bytes.Clone(item.Payload)
+				items = append(items, item)
+			}
+		}
+		return nil
+	})
+	return items, err
+}
+
+// Read returns entries.
+func (m *Memory) Read(ctx context.Context, req ReadRequest) (page Page, err error) {
+	err = m.in(ctx, req.Stream, func(l *ledger, _ time.Time) error {
+		page.Through = l.watermark()
+		if req.Sealed {
+			page.Through = l.sealed
+		}
+		for _, seq := range sortedKeys(l.entries) {
+			e := l.entries[seq]
+			wanted := seq <= page.Through
+			if req.Uncleaned {
+				wanted = e.Uncleaned
+			} else if len(req.States) > 0 {
+				wanted = slices.Contains(req.States, e.State)
+			}
+			if seq >= req.From && wanted && len(page.Entries) < req.Limit {
+				page.Entries = append(page.Entries, copied(e))
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// Find returns the entry of an operation.
+func (m *Memory) Find(ctx context.Context, stream, op string) (e Entry, err error) {
+	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		found, ok := l.entries[l.ops[op]]
+		if !ok {
+			return ErrNotFound
+		}
+		e = copied(found)
+		return nil
+	})
+	return e, err
+}
+
+// Status sums a stream up.
+func (m *Memory) Status(ctx context.Context, stream string) (s Status, err error) {
+	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+		s = l.status(now)
+		return nil
+	})
+	return s, err
+}
+
+// LowestOpen is the lowest open number.
+func (m *Memory) LowestOpen(ctx context.Context, stream string) (lowest int64, err error) {
+	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		lowest = l.lowestOpen()
+		return nil
+	})
+	return lowest, err
+}
+
+// Watch returns hints.
+func (m *Memory) Watch(ctx context.Context, stream string) (<-chan struct{}, error) {
+	return m.hub.Add(ctx, stream), ctx.Err()
+}
+
+func copied(e Entry) Entry {
+	e.Payload, e.Work.Data = bytes.Clone(e.Payload), bytes.Clone(e.Work.Data)
+	return e
+}
+
+func sortedKeys(entries map[int64]Entry) []int64 {
+	keys := make([]int64, 0, len(entries))
+	for seq := range entries {
+		keys = append(keys, seq)
+	}
+	slices.Sort(keys)
+	return keys
+}

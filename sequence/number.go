@@ -1,0 +1,169 @@
+package sequence
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Number is a number on lease. It is safe for concurrent use.
+type Number[Tx any] struct {
+	stream *Stream[Tx]
+	lease  leasing.Lease
+	held   *numberLease
+	began  time.Time
+	op     Operation
+
+	mu     sync.Mutex
+	closed bool       // committed or released
+	tried  *Unsettled // the latest Commit, unless it has succeeded
+	write  Write[Tx]  // of it
+}
+
+// Seq is the number.
+func (n *Number[Tx]) Seq() int64 { return n.held.entry.Load().Seq }
+
+// Token is the fence of this lease of the number. A cleaner's claim has a greater one.
+func (n *Number[Tx]) Token() int64 { return n.lease.Token() }
+
+// Op is the operation's ID.
+func (n *Number[Tx]) Op() string { return n.op.ID }
+
+// Work is what an earlier lease of the operation has saved, if the operation has come back to
+// its number.
+func (n *Number[Tx]) Work() Work { return copied(*n.held.entry.Load()).Work }
+
+// Context ends before a cleaner can claim the number, or when the number is committed or released.
+// Its cause is Err. It keeps the values of the context of Lease, and not its cancellation.
+func (n *Number[Tx]) Context() context.Context { return n.lease.Context() }
+
+// Err is nil while the lease lasts, then a *leasing.LostError, or an error that matches
+// leasing.ErrReleased.
+func (n *Number[Tx]) Err() error { return n.lease.Err() }
+
+// Remaining is how long the lease can be trusted without a further renewal.
+func (n *Number[Tx]) Remaining() time.Duration { return n.lease.Remaining() }
+
+// Renew renews the lease now. The stream does it by itself.
+func (n *Number[Tx]) Renew(ctx context.Context) error { return n.lease.Renew(ctx) }
+
+// Wait returns when no lower number is open: at the barrier. The lease is renewed meanwhile. It
+// ends early when ctx or the lease does, with the cause.
+func (n *Number[Tx]) Wait(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(n.lease.Context(), func() { cancel(n.lease.Err()) })()
+	return Wait(ctx, n.stream.store, n.stream.name, n.Seq())
+}
+
+// Save keeps work in the store, for a recovery. Partial work may be saved again and again, by the
+// holder alone. Completed work, whose payload a recovery may commit as it is, is final.
+func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
+	req := SaveRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Work: Work{phase, data}}
+	return n.stream.store.Save(ctx, req)
+}
+
+// Commit closes the number with its payload, and runs write in the same transaction; nil stands
+// for Options.Write. A request without an answer is repeated while the lease lasts, and then write
+// runs again, in another transaction.
+//
+// It returns a *LateCommitError if the number is no longer the caller's: then nothing was
+// changed. Committing again is no error with the same payload, and ErrOtherPayload with another.
+// An error of write is returned as it is, and the number is still held.
+//
+// The store decides whether the lease lasts, not this process's clock. So a Commit may succeed
+// though Context has ended; but it needs a ctx that has not.
+func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]) error {
+	if write == nil {
+		write = n.stream.options.Write
+	}
+	req := CommitRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Payload: payload, InOrder: n.stream.options.InOrder}
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	if !n.closed {
+		n.tried, n.write = &Unsettled{Seq: req.Seq, Op: n.op.ID, Token: req.Token, Payload: payload}, write
+	}
+	n.mu.Unlock()
+	err := n.repeat(ctx, func(again func(error) bool) error {
+		_, err := n.stream.store.Commit(ctx, req, noted(write, again))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	first := !n.closed
+	n.closed, n.tried, n.write = true, nil, nil
+	n.mu.Unlock()
+	n.held.closed.Store(true)
+	if first {
+		n.stream.history.add(n.op.Kind, time.Since(n.began), n.op.Size, n.stream.options.Durations.Samples)
+	}
+	n.abandon(ctx)
+	return nil
+}
+
+// noted is a write that tells of its own error.
+func noted[Tx any](write Write[Tx], failed func(error) bool) Write[Tx] {
+	if write == nil {
+		return nil
+	}
+	return func(ctx context.Context, tx Tx, e Entry) error {
+		err := write(ctx, tx, e)
+		failed(err)
+		return err
+	}
+}
+
+// repeat makes a request again for as long as its outcome is unknown and the lease lasts.
+func (n *Number[Tx]) repeat(ctx context.Context, request func(again func(error) bool) error) error {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		own := false // the error is the caller's own
+		err := request(func(err error) bool { own = err != nil; return own })
+		if err == nil || own || decided(err) || ctx.Err() != nil || n.lease.Err() != nil {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-n.lease.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// decided reports whether a store has answered for good.
+func decided(err error) bool {
+	for _, answer := range []error{ErrLate, ErrEnded, ErrOtherPayload, ErrUnknownStream, ErrOpen, ErrNotFound} {
+		if errors.Is(err, answer) {
+			return true
+		}
+	}
+	return abstractions.NotApplied(err) && !errors.Is(err, leasing.ErrUnavailable)
+}
+
+// Release gives the number up, which makes a gap. It is no error if the number is no longer the
+// caller's, or is committed.
+func (n *Number[Tx]) Release(ctx context.Context) error {
+	n.mu.Lock()
+	if !n.closed {
+		n.closed = true
+		n.held.givenUp.Store(true)
+	}
+	n.mu.Unlock()
+	err := n.lease.Release(ctx)
+	if errors.Is(err, leasing.ErrLost) { // it runs out, and a cleaner sees to it
+		return nil
+	}
+	return err
+}
+
+// abandon stops renewing, and sends nothing.
+func (n *Number[Tx]) abandon(ctx context.Context) { _ = n.lease.Release(ctx) }

@@ -1,0 +1,117 @@
+package sequence
+
+import (
+	"time"
+)
+
+// State is where a number is in its life.
+type State string
+
+// The states. Leased and Recovering are open, the others closed.
+const (
+	Leased     State = "leased"     // a writer works on it, or has worked on it until its lease ran out
+	Recovering State = "recovering" // a cleaner has claimed it
+	Committed  State = "committed"  // it has its result
+	Recovered  State = "recovered"  // its work lives on under a later number: Entry.ReplacedBy
+	Gap        State = "gap"        // it has no result; Entry.Reason says why
+	Filled     State = "filled"     // it was a gap and got its result afterwards
+	Sealed     State = "sealed"     // it is a gap for good
+)
+
+// Open reports whether a number in this state still holds the watermark back.
+func (s State) Open() bool { return s == Leased || s == Recovering }
+
+// Reasons of a gap. A [Step] may give others.
+const (
+	ReasonReleased       = "released"        // its writer gave it up
+	ReasonExpired        = "expired"         // its lease ran out and there was nothing to recover
+	ReasonRecoveryFailed = "recovery_failed" // recovery failed Cleaner's MaxAttempts times
+)
+
+// Entry is the record of one number. Its times are the store's: compare them with each
+// other, and not with this process's clock. Fields that don't concern its State are zero.
+type Entry struct {
+	Stream string
+	Seq    int64
+	Op     string // ID of the operation
+	Kind   string
+	Owner  string // who leased it, for people to read
+	State  State
+	Token  int64 // rises with every claim; the number's fence
+
+	LeasedAt  time.Time
+	ExpiresAt time.Time // of the lease; kept after its end
+	ClosedAt  time.Time
+	FilledAt  time.Time
+	Renewals  int
+
+	ClaimOwner string
+	ClaimUntil time.Time
+	Attempts   int       // failed recoveries
+	NotBefore  time.Time // no claim before
+	LastError  string    // of the latest failed recovery
+
+	Origin     int64 // the number whose work this one has taken over; 0: none
+	ReplacedBy int64 // the number that has this one's work; 0: none
+	Reason     string
+	Payload    []byte
+	Work       Work
+
+	// Uncleaned says that the cleaner's hooks have not all succeeded for it yet.
+	Uncleaned bool
+}
+
+// Phase says how far saved work is.
+type Phase string
+
+// The phases. Completed work can't be replaced.
+const (
+	NoWork    Phase = ""
+	Partial   Phase = "partial"
+	Completed Phase = "completed"
+)
+
+// Work is what a writer has saved of an operation.
+type Work struct {
+	Phase Phase
+	Data  []byte
+}
+
+// Status sums a stream up.
+type Status struct {
+	Stream    string
+	Now       time.Time // the store's
+	Last      int64     // the last number that was issued; 0: none
+	Watermark int64     // nothing is open at or below
+	Sealed    int64     // nothing changes at or below
+	Open      int       // leased and recovering
+	Expired   int       // leased, and run out
+	Gaps      int       // that may still be filled
+	// RecoveryUntil is when recovery mode ends; zero if the stream is not in it.
+	RecoveryUntil time.Time
+}
+
+// ManualItem is work that nobody could settle, for a person to decide about.
+type ManualItem struct {
+	ID         int64
+	Stream     string
+	Seq        int64
+	Op         string
+	Payload    []byte
+	Reason     string
+	CreatedAt  time.Time
+	ResolvedAt time.Time // zero while it waits
+	ResolvedBy string
+}
+
+// Bounds, in bytes.
+const (
+	MaxStreamBytes  = 100     // of a stream's name
+	MaxOpBytes      = 200     // of an operation's ID
+	MaxKindBytes    = 100     // of a kind, a reason, an owner
+	MaxPayloadBytes = 1 << 20 // of a payload, and of saved work
+)
+
+// MaxRecoveryDuration caps leases that recovery mode has doubled: 10 minutes. A lease that
+// was asked for with more gets what was asked for.
+const MaxRecoveryDuration = 10 * time.Minute

@@ -1,0 +1,391 @@
+package sequencetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func numbersHaveOneOrder[Tx any](f *fixture[Tx]) {
+	first, second := f.lease("a", time.Minute), f.lease("b", time.Minute)
+	require.Equal(f, []int64{1, 2}, seqs([]sequence.Entry{first, second}))
+	require.Equal(f, sequence.Leased, first.State)
+	require.Equal(f, int64(1), first.Token)
+	require.Equal(f, time.Minute, first.ExpiresAt.Sub(first.LeasedAt).Round(time.Second))
+	require.NoError(f, f.store.CreateStream(f.ctx, "other"))
+	e, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: "other", Op: "a", Duration: time.Minute})
+	require.NoError(f, err)
+	require.Equal(f, int64(1), e.Seq, "streams count by themselves")
+	require.NoError(f, f.store.CreateStream(f.ctx, stream), "creating a stream again does nothing")
+	require.Equal(f, int64(3), f.lease("c", time.Minute).Seq)
+	s := f.status()
+	require.Equal(f, int64(3), s.Last)
+	require.Equal(f, 3, s.Open)
+	require.Equal(f, int64(0), s.Watermark)
+}
+
+func parallelWritersLeaveNoHole[Tx any](f *fixture[Tx]) {
+	const writers, each = 8, 12
+	var group sync.WaitGroup
+	for w := range writers {
+		group.Go(func() {
+			for i := range each {
+				op := fmt.Sprintf("%d-%d", w, i)
+				e, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: op, Duration: time.Minute})
+				if assert.NoError(f, err) && i%5 == 4 {
+					assert.NoError(f, f.store.Release(f.ctx, sequence.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token}))
+				} else {
+					_, err = f.store.Commit(f.ctx, commitOf(e, op), f.insert(op))
+					assert.NoError(f, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	entries := f.read(false)
+	require.Len(f, entries, writers*each)
+	var committed []string
+	for i, e := range entries {
+		require.Equal(f, int64(i+1), e.Seq)
+		require.False(f, e.State.Open())
+		if e.State == sequence.Committed {
+			committed = append(committed, string(e.Payload))
+		}
+	}
+	require.ElementsMatch(f, committed, f.db.Rows(f.T), "each commit has its own row, and no row is without one")
+}
+
+func anOperationHasOneNumber[Tx any](f *fixture[Tx]) {
+	first := f.lease("op", unit)
+	again := f.lease("op", time.Minute)
+	require.Equal(f, first.Seq, again.Seq)
+	require.Equal(f, first.Token, again.Token)
+	require.True(f, again.ExpiresAt.After(first.ExpiresAt), "it is extended")
+	shorter := f.lease("op", time.Millisecond)
+	require.Equal(f, again.ExpiresAt, shorter.ExpiresAt, "and never shortened")
+	require.Equal(f, int64(1), f.status().Last)
+	require.Equal(f, int64(2), f.lease("other", time.Minute).Seq, "a repeated request takes no number")
+
+	f.commit(first, "x")
+	_, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: "op", Duration: time.Minute})
+	ended := (*sequence.EndedError)(nil)
+	require.ErrorAs(f, err, &ended)
+	require.ErrorIs(f, err, sequence.ErrEnded)
+	require.Equal(f, sequence.Committed, ended.Entry.State)
+	f.expired("gone")
+	_, err = f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: "gone", Duration: time.Minute})
+	require.ErrorIs(f, err, sequence.ErrEnded, "what has run out is not revived")
+	_, err = f.store.Find(f.ctx, stream, "never")
+	require.ErrorIs(f, err, sequence.ErrNotFound)
+}
+
+func aCommitTakesTheCallersWriteAlong[Tx any](f *fixture[Tx]) {
+	e := f.lease("op", time.Minute)
+	refused := errors.New("the caller's own")
+	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), func(ctx context.Context, tx Tx, e sequence.Entry) error {
+		return errors.Join(f.db.Insert(ctx, tx, "never"), refused)
+	})
+	require.ErrorIs(f, err, refused)
+	require.Empty(f, f.db.Rows(f.T))
+	require.Equal(f, sequence.Leased, f.find("op").State)
+
+	done, err := f.store.Commit(f.ctx, commitOf(e, "x"), func(ctx context.Context, tx Tx, e sequence.Entry) error {
+		return f.db.Insert(ctx, tx, fmt.Sprintf("%d %s %s", e.Seq, e.Op, e.Payload))
+	})
+	require.NoError(f, err)
+	require.Equal(f, []string{"1 op x"}, f.db.Rows(f.T))
+	require.Equal(f, sequence.Committed, done.State)
+	found := f.find("op")
+	require.Equal(f, []byte("x"), found.Payload)
+	require.False(f, found.ClosedAt.IsZero())
+	require.Equal(f, "kind", found.Kind)
+	require.Equal(f, "tester", found.Owner)
+}
+
+func aCommitCanBeRepeated[Tx any](f *fixture[Tx]) {
+	e := f.lease("op", time.Minute)
+	f.commit(e, "x")
+	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), func(context.Context, Tx, sequence.Entry) error { return errors.New("called again") })
+	require.NoError(f, err, "the reply may have been lost")
+	_, err = f.store.Commit(f.ctx, commitOf(e, "y"), nil)
+	require.ErrorIs(f, err, sequence.ErrOtherPayload)
+	require.ErrorContains(f, err, "lease another number")
+	require.Equal(f, []byte("x"), f.find("op").Payload)
+	empty := f.lease("empty", time.Minute)
+	f.commit(empty, "")
+	_, err = f.store.Commit(f.ctx, commitOf(empty, ""), nil)
+	require.NoError(f, err, "an empty payload is one, too")
+}
+
+func aCommitInOrderWaitsForLowerNumbers[Tx any](f *fixture[Tx]) {
+	first, second := f.lease("a", time.Minute), f.lease("b", time.Minute)
+	req := commitOf(second, "b")
+	req.InOrder = true
+	_, err := f.store.Commit(f.ctx, req, nil)
+	open := (*sequence.OpenError)(nil)
+	require.ErrorAs(f, err, &open)
+	require.Equal(f, int64(1), open.Lowest)
+	f.commit(first, "a")
+	_, err = f.store.Commit(f.ctx, req, nil)
+	require.NoError(f, err)
+}
+
+func aLateCommitChangesNothing[Tx any](f *fixture[Tx]) {
+	e := f.expired("op")
+	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), f.insert("x"))
+	require.True(f, f.late(err, sequence.Leased).Expired)
+	require.ErrorContains(f, err, "run out")
+	claim := f.claim(time.Minute)
+	_, err = f.store.Commit(f.ctx, commitOf(e, "x"), f.insert("x"))
+	f.late(err, sequence.Recovering)
+	_, err = f.store.Commit(f.ctx, commitOf(claim, "x"), f.insert("x"))
+	f.late(err, sequence.Recovering)
+	f.resolve(claim, sequence.OutcomeGap, "")
+	_, err = f.store.Commit(f.ctx, commitOf(e, "x"), f.insert("x"))
+	f.late(err, sequence.Gap)
+	require.Empty(f, f.db.Rows(f.T))
+	require.Equal(f, sequence.ReasonExpired, f.find("op").Reason)
+}
+
+func aRenewalExtendsALease[Tx any](f *fixture[Tx]) {
+	e := f.lease("op", unit)
+	renew := sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute}
+	granted, err := f.store.Renew(f.ctx, renew)
+	require.NoError(f, err)
+	require.Equal(f, time.Minute, granted)
+	pass(unit + unit/2)
+	_, ok := f.tryClaim(time.Minute)
+	require.False(f, ok, "it was renewed")
+	found := f.find("op")
+	require.Equal(f, 1, found.Renewals)
+	require.True(f, found.ExpiresAt.After(e.ExpiresAt))
+	renew.Token++
+	_, err = f.store.Renew(f.ctx, renew)
+	f.late(err, sequence.Leased)
+	f.commit(e, "x")
+	renew.Token--
+	_, err = f.store.Renew(f.ctx, renew)
+	f.late(err, sequence.Committed)
+}
+
+func aReleaseMakesAGap[Tx any](f *fixture[Tx]) {
+	e := f.lease("op", time.Minute)
+	f.release(sequence.Entry{Seq: e.Seq, Token: e.Token + 1})
+	require.Equal(f, sequence.Leased, f.find("op").State, "another token")
+	f.release(e)
+	f.release(e)
+	found := f.find("op")
+	require.Equal(f, sequence.Gap, found.State)
+	require.Equal(f, sequence.ReasonReleased, found.Reason)
+	require.Equal(f, int64(1), f.status().Watermark)
+	require.Equal(f, 1, f.status().Gaps)
+	committed := f.lease("other", time.Minute)
+	f.commit(committed, "x")
+	f.release(committed)
+	require.Equal(f, sequence.Committed, f.find("other").State)
+	f.release(sequence.Entry{Seq: 99, Token: 1})
+}
+
+func workIsKept[Tx any](f *fixture[Tx]) {
+	e := f.lease("op", 3*unit)
+	save := func(token int64, phase sequence.Phase, data string) error {
+		return f.store.Save(f.ctx, sequence.SaveRequest{Stream: stream, Seq: e.Seq, Token: token, Work: sequence.Work{Phase: phase, Data: []byte(data)}})
+	}
+	require.NoError(f, save(e.Token, sequence.Partial, "1"))
+	require.NoError(f, save(e.Token, sequence.Partial, "2"))
+	f.late(save(e.Token+1, sequence.Partial, "3"), sequence.Leased)
+	require.Equal(f, sequence.Work{Phase: sequence.Partial, Data: []byte("2")}, f.find("op").Work)
+	pass(4 * unit)
+	require.NoError(f, save(e.Token, sequence.Partial, "4"), "it has run out, and nobody has claimed it")
+	claim := f.claim(time.Minute)
+	require.Equal(f, "4", string(claim.Work.Data))
+	f.late(save(e.Token, sequence.Partial, "5"), sequence.Recovering)
+	require.NoError(f, save(e.Token, sequence.Completed, "done"), "what is finished may still come")
+	require.NoError(f, save(e.Token, sequence.Completed, "done"))
+	f.late(save(e.Token, sequence.Completed, "other"), sequence.Recovering)
+	f.late(save(e.Token, sequence.Partial, "6"), sequence.Recovering)
+	require.Equal(f, sequence.Work{Phase: sequence.Completed, Data: []byte("done")}, f.find("op").Work)
+	f.resolve(claim, sequence.OutcomeGap, "")
+	other := f.lease("empty", time.Minute)
+	f.release(other)
+	e = other
+	f.late(save(e.Token, sequence.Completed, "done"), sequence.Gap)
+}
+
+func aGapIsFilledByItsOperationAlone[Tx any](f *fixture[Tx]) {
+	e := f.lease("op", time.Minute)
+	fill := sequence.FillRequest{Stream: stream, Seq: e.Seq, Op: "op", Payload: []byte("x")}
+	_, err := f.store.Fill(f.ctx, fill, f.insert("x"))
+	f.late(err, sequence.Leased)
+	f.release(e)
+	other := fill
+	other.Op = "another"
+	_, err = f.store.Fill(f.ctx, other, f.insert("x"))
+	f.late(err, sequence.Gap)
+	filled, err := f.store.Fill(f.ctx, fill, f.insert("x"))
+	require.NoError(f, err)
+	require.Equal(f, sequence.Filled, filled.State)
+	_, err = f.store.Fill(f.ctx, fill, f.insert("again"))
+	require.NoError(f, err, "the reply may have been lost")
+	fill.Payload = []byte("y")
+	_, err = f.store.Fill(f.ctx, fill, nil)
+	require.ErrorIs(f, err, sequence.ErrOtherPayload)
+	found := f.find("op")
+	require.Equal(f, []byte("x"), found.Payload)
+	require.False(f, found.FilledAt.IsZero())
+	require.Equal(f, sequence.ReasonReleased, found.Reason, "what it was stays known")
+	require.Equal(f, []string{"x"}, f.db.Rows(f.T))
+	_, err = f.store.Fill(f.ctx, sequence.FillRequest{Stream: stream, Seq: 7, Op: "op"}, nil)
+	require.ErrorIs(f, err, sequence.ErrNotFound)
+}
+
+func aReaderStopsAtTheWatermarkAndAtTheSeal[Tx any](f *fixture[Tx]) {
+	for i := range 5 {
+		e := f.lease(fmt.Sprint(i), time.Minute)
+		if i == 1 {
+			f.release(e)
+		} else if i != 3 {
+			f.commit(e, fmt.Sprint(i))
+		}
+	}
+	page, err := f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, From: 1, Limit: 100})
+	require.NoError(f, err)
+	require.Equal(f, int64(3), page.Through, "4 is open")
+	require.Equal(f, []int64{1, 2, 3}, seqs(page.Entries))
+	require.Equal(f, sequence.Gap, page.Entries[1].State, "gaps are told, too")
+	page, err = f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, From: 2, Limit: 1})
+	require.NoError(f, err)
+	require.Equal(f, []int64{2}, seqs(page.Entries))
+	require.Empty(f, f.read(true))
+	through, err := f.store.Seal(f.ctx, stream, 2)
+	require.NoError(f, err)
+	require.Equal(f, int64(2), through)
+	require.Equal(f, []int64{1, 2}, seqs(f.read(true)))
+	require.Equal(f, sequence.Sealed, f.read(true)[1].State)
+	page, err = f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, From: 1, Limit: 9, States: []sequence.State{sequence.Leased, sequence.Sealed}})
+	require.NoError(f, err)
+	require.Equal(f, []int64{2, 4}, seqs(page.Entries))
+	lowest, err := f.store.LowestOpen(f.ctx, stream)
+	require.NoError(f, err)
+	require.Equal(f, int64(4), lowest)
+}
+
+func forgettingStopsAtTheSeal[Tx any](f *fixture[Tx]) {
+	for i := range 6 {
+		f.commit(f.lease(fmt.Sprint(i), time.Minute), fmt.Sprint(i))
+	}
+	_, err := f.store.Seal(f.ctx, stream, 4)
+	require.NoError(f, err)
+	n, err := f.store.Forget(f.ctx, stream, 100, 3)
+	require.NoError(f, err)
+	require.Equal(f, 3, n)
+	n, err = f.store.Forget(f.ctx, stream, 100, 3)
+	require.NoError(f, err)
+	require.Equal(f, 1, n)
+	require.Equal(f, []int64{5, 6}, seqs(f.read(false)))
+	require.Equal(f, int64(7), f.lease("next", time.Minute).Seq)
+	require.Equal(f, int64(4), f.status().Sealed)
+}
+
+func theManualQueueKeepsWork[Tx any](f *fixture[Tx]) {
+	item := sequence.ManualItem{Stream: stream, Seq: 3, Op: "op", Payload: []byte("x"), Reason: "why"}
+	require.NoError(f, f.store.Enqueue(f.ctx, item))
+	require.NoError(f, f.store.Enqueue(f.ctx, item), "the same is queued once")
+	item.Op = "other"
+	require.NoError(f, f.store.Enqueue(f.ctx, item))
+	items, err := f.store.Manual(f.ctx, stream, 10)
+	require.NoError(f, err)
+	require.Len(f, items, 2)
+	require.Equal(f, "op", items[0].Op)
+	require.Equal(f, []byte("x"), items[0].Payload)
+	require.Equal(f, "why", items[0].Reason)
+	require.False(f, items[0].CreatedAt.IsZero())
+	require.NoError(f, f.store.ResolveManual(f.ctx, items[0].ID, "ann"))
+	require.NoError(f, f.store.ResolveManual(f.ctx, items[0].ID, "bob"))
+	require.ErrorIs(f, f.store.ResolveManual(f.ctx, 1<<40, "ann"), sequence.ErrNotFound)
+	items, err = f.store.Manual(f.ctx, stream, 10)
+	require.NoError(f, err)
+	require.Len(f, items, 1)
+	require.Equal(f, "other", items[0].Op)
+}
+
+func badInputIsRefused[Tx any](f *fixture[Tx]) {
+	_, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: "unknown", Op: "op", Duration: time.Minute})
+	require.ErrorIs(f, err, sequence.ErrUnknownStream)
+	require.ErrorContains(f, err, "CreateStream")
+	_, err = f.store.Status(f.ctx, "unknown")
+	require.ErrorIs(f, err, sequence.ErrUnknownStream)
+	_, err = f.store.Read(f.ctx, sequence.ReadRequest{Stream: "unknown", Limit: 1})
+	require.ErrorIs(f, err, sequence.ErrUnknownStream)
+	_, _, err = f.store.Claim(f.ctx, sequence.ClaimRequest{Stream: "unknown", Duration: time.Minute})
+	require.ErrorIs(f, err, sequence.ErrUnknownStream)
+	_, err = f.store.Seal(f.ctx, "unknown", 0)
+	require.ErrorIs(f, err, sequence.ErrUnknownStream)
+	_, err = f.store.EnterRecovery(f.ctx, "unknown", time.Minute)
+	require.ErrorIs(f, err, sequence.ErrUnknownStream)
+
+	large := make([]byte, sequence.MaxPayloadBytes+1)
+	_, err = f.store.Commit(f.ctx, sequence.CommitRequest{Stream: stream, Seq: 1, Token: 1, Payload: large}, nil)
+	require.ErrorIs(f, err, leasing.ErrInvalid)
+	require.ErrorContains(f, err, "commit a reference")
+	_, err = f.store.Commit(f.ctx, sequence.CommitRequest{Stream: stream, Seq: 1}, nil)
+	require.ErrorIs(f, err, leasing.ErrInvalid)
+	require.ErrorContains(f, err, "lease the number first")
+	_, err = f.store.Commit(f.ctx, sequence.CommitRequest{Stream: stream, Seq: 1, Token: 1}, nil)
+	require.ErrorIs(f, err, sequence.ErrNotFound, "the number was never issued")
+	for _, op := range []string{"", "a\x00b", string(make([]byte, 300))} {
+		_, err = f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: op, Duration: time.Minute})
+		require.ErrorIs(f, err, leasing.ErrInvalid)
+	}
+	for _, d := range []time.Duration{0, -time.Second, 1 << 62} {
+		_, err = f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: "op", Duration: d})
+		require.ErrorIs(f, err, leasing.ErrInvalid)
+	}
+	f.lease("op", time.Minute)
+	_, err = f.store.Seal(f.ctx, stream, 0)
+	require.NoError(f, err, "nothing is below")
+	_, err = f.store.Seal(f.ctx, stream, 1)
+	require.ErrorIs(f, err, sequence.ErrOpen)
+	f.commit(f.find("op"), "x")
+	_, err = f.store.Seal(f.ctx, stream, 2)
+	require.ErrorIs(f, err, leasing.ErrInvalid, "2 was never issued")
+	ended, cancel := context.WithCancel(f.ctx)
+	cancel()
+	_, err = f.store.Lease(ended, sequence.LeaseRequest{Stream: stream, Op: "late", Duration: time.Minute})
+	require.Error(f, err)
+}
+
+func hooksAreRemembered[Tx any](f *fixture[Tx]) {
+	f.expired("a")
+	claim := f.claim(time.Minute)
+	req := resolution(claim, sequence.OutcomeGap, "")
+	req.Uncleaned = true
+	_, err := f.store.Resolve(f.ctx, req, nil)
+	require.NoError(f, err)
+	f.commit(f.lease("b", time.Minute), "b")
+	_, err = f.store.Seal(f.ctx, stream, 0)
+	require.NoError(f, err)
+	uncleaned := func() []int64 {
+		page, err := f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, Limit: 10, Uncleaned: true})
+		require.NoError(f, err)
+		return seqs(page.Entries)
+	}
+	require.Equal(f, []int64{1}, uncleaned())
+	_, err = f.store.Forget(f.ctx, stream, 10, 10)
+	require.NoError(f, err)
+	require.Equal(f, []int64{1}, uncleaned(), "it is not forgotten before its hooks have succeeded")
+	require.NoError(f, f.store.Cleaned(f.ctx, stream, 1))
+	require.Empty(f, uncleaned())
+	n, err := f.store.Forget(f.ctx, stream, 10, 10)
+	require.NoError(f, err)
+	require.Equal(f, 1, n)
+	require.False(f, slices.ContainsFunc(f.read(false), func(e sequence.Entry) bool { return e.Seq == 1 }))
+}

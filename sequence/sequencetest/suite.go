@@ -1,0 +1,225 @@
+// Package sequencetest has the conformance suite of sequence.Store.
+package sequencetest
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/stretchr/testify/require"
+)
+
+// Database is one place that stores share, with a table of the application's own in it.
+type Database[Tx any] interface {
+	// Open returns a store on it, as another process would have one.
+	Open(t testing.TB) sequence.Store[Tx]
+	// Insert writes a row into the application's table, as part of a transaction.
+	Insert(ctx context.Context, tx Tx, row string) error
+	// Rows returns the rows of that table, in any order.
+	Rows(t testing.TB) []string
+}
+
+// Harness says how to run the suite.
+type Harness[Tx any] struct {
+	// New makes an empty database for one test.
+	New func(t testing.TB) Database[Tx]
+	// Virtual runs each test in a bubble of testing/synctest.
+	Virtual bool
+}
+
+// unit is the duration of a short lease: long enough for a slow server, short enough for a test.
+const unit = 300 * time.Millisecond
+
+// Run checks the contract of sequence.Store, a test for each of its promises. Those whose names
+// begin with Trap are known defects of systems of this kind.
+func Run[Tx any](t *testing.T, h Harness[Tx]) {
+	tests := map[string]func(*fixture[Tx]){
+		"NumbersHaveOneOrder":                       numbersHaveOneOrder[Tx],
+		"ParallelWritersLeaveNoHole":                parallelWritersLeaveNoHole[Tx],
+		"AnOperationHasOneNumber":                   anOperationHasOneNumber[Tx],
+		"ACommitTakesTheCallersWriteAlong":          aCommitTakesTheCallersWriteAlong[Tx],
+		"ACommitCanBeRepeated":                      aCommitCanBeRepeated[Tx],
+		"ACommitInOrderWaitsForLowerNumbers":        aCommitInOrderWaitsForLowerNumbers[Tx],
+		"ALateCommitChangesNothing":                 aLateCommitChangesNothing[Tx],
+		"ARenewalExtendsALease":                     aRenewalExtendsALease[Tx],
+		"AReleaseMakesAGap":                         aReleaseMakesAGap[Tx],
+		"WorkIsKept":                                workIsKept[Tx],
+		"AGapIsFilledByItsOperationAlone":           aGapIsFilledByItsOperationAlone[Tx],
+		"AReaderStopsAtTheWatermarkAndAtTheSeal":    aReaderStopsAtTheWatermarkAndAtTheSeal[Tx],
+		"ForgettingStopsAtTheSeal":                  forgettingStopsAtTheSeal[Tx],
+		"TheManualQueueKeepsWork":                   theManualQueueKeepsWork[Tx],
+		"BadInputIsRefused":                         badInputIsRefused[Tx],
+		"HooksAreRemembered":                        hooksAreRemembered[Tx],
+		"Trap_S01_OneOutcomeAtTheMomentOfExpiry":    trapS1[Tx],
+		"Trap_S02_ClaimsGoInOrder":                  trapS2[Tx],
+		"Trap_S03_AStaleCleanerAllocatesNothing":    trapS3[Tx],
+		"Trap_S04_AFailedRecoveryLosesNoNumber":     trapS4[Tx],
+		"Trap_S05_EveryClosingWakes":                trapS5[Tx],
+		"Trap_S06_WaitingAtTheBarrierKeepsTheLease": trapS6[Tx],
+		"Trap_S07_RecoveryModeIsEnteredOnce":        trapS7[Tx],
+		"Trap_S09_ACommitIsSafeFromOtherProcesses":  trapS9[Tx],
+		"Trap_S10_AClaimIsFencedAndExtended":        trapS10[Tx],
+		"Trap_S11_NothingChangesBehindTheSeal":      trapS11[Tx],
+		"Trap_S12_AnExpiredLeaseIsNeverExtended":    trapS12[Tx],
+		"Trap_S13_TheCounterOutlivesTheProcess":     trapS13[Tx],
+		"Trap_S14_RecoveredWorkSaysWhereItCameFrom": trapS14[Tx],
+		"ALateCommitOfADoIsSettled":                 aLateCommitOfADoIsSettled[Tx],
+		"ADoClosesItsNumber":                        aDoClosesItsNumber[Tx],
+		"SettlingLosesNothing":                      settlingLosesNothing[Tx],
+		"TheContextEndsBeforeTheNumberCanBeClaimed": theContextEndsBeforeTheNumberCanBeClaimed[Tx],
+		"TheEndOfALeaseHasACause":                   theEndOfALeaseHasACause[Tx],
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if h.Virtual {
+				synctest.Test(t, func(t *testing.T) { test(newFixture(t, h)) })
+				return
+			}
+			t.Parallel()
+			test(newFixture(t, h))
+		})
+	}
+}
+
+// stream is the name of the stream of each test: every one has its own database.
+const stream = `ledger/"ä"`
+
+// fixture is what a test works on. Its methods fail the test on any error.
+type fixture[Tx any] struct {
+	*testing.T
+	h     Harness[Tx]
+	db    Database[Tx]
+	store sequence.Store[Tx]
+	ctx   context.Context
+}
+
+func newFixture[Tx any](t *testing.T, h Harness[Tx]) *fixture[Tx] {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	t.Cleanup(cancel)
+	db := h.New(t)
+	f := &fixture[Tx]{T: t, h: h, db: db, store: db.Open(t), ctx: ctx}
+	require.NoError(t, f.store.CreateStream(ctx, stream))
+	return f
+}
+
+// pass lets time go by.
+func pass(d time.Duration) { <-time.After(d) }
+
+func (f *fixture[Tx]) lease(op string, d time.Duration) sequence.Entry {
+	f.Helper()
+	e, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: op, Kind: "kind", Owner: "tester", Duration: d})
+	require.NoError(f, err)
+	return e
+}
+
+// expired leases a number whose lease then runs out.
+func (f *fixture[Tx]) expired(op string) sequence.Entry {
+	f.Helper()
+	e := f.lease(op, time.Millisecond)
+	pass(20 * time.Millisecond)
+	return e
+}
+
+func commitOf(e sequence.Entry, payload string) sequence.CommitRequest {
+	return sequence.CommitRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Payload: []byte(payload)}
+}
+
+func (f *fixture[Tx]) commit(e sequence.Entry, payload string) {
+	f.Helper()
+	_, err := f.store.Commit(f.ctx, commitOf(e, payload), f.insert(payload))
+	require.NoError(f, err)
+}
+
+// insert is the caller's own write of a row.
+func (f *fixture[Tx]) insert(row string) sequence.Write[Tx] {
+	return func(ctx context.Context, tx Tx, _ sequence.Entry) error { return f.db.Insert(ctx, tx, row) }
+}
+
+func (f *fixture[Tx]) claim(d time.Duration) sequence.Entry {
+	f.Helper()
+	e, ok := f.tryClaim(d)
+	require.True(f, ok, "there is nothing to claim")
+	return e
+}
+
+func (f *fixture[Tx]) tryClaim(d time.Duration) (sequence.Entry, bool) {
+	f.Helper()
+	e, ok, err := f.store.Claim(f.ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: d})
+	require.NoError(f, err)
+	return e, ok
+}
+
+func resolution(e sequence.Entry, outcome sequence.Outcome, text string) sequence.ResolveRequest {
+	return sequence.ResolveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Outcome: outcome, Payload: []byte(text), Reason: text, Owner: "cleaner"}
+}
+
+func (f *fixture[Tx]) resolve(e sequence.Entry, outcome sequence.Outcome, text string) sequence.Entry {
+	f.Helper()
+	var write sequence.Write[Tx]
+	if outcome == sequence.OutcomeRecovered {
+		write = f.insert(text)
+	}
+	e, err := f.store.Resolve(f.ctx, resolution(e, outcome, text), write)
+	require.NoError(f, err)
+	return e
+}
+
+func (f *fixture[Tx]) release(e sequence.Entry) {
+	f.Helper()
+	require.NoError(f, f.store.Release(f.ctx, sequence.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token}))
+}
+
+func (f *fixture[Tx]) find(op string) sequence.Entry {
+	f.Helper()
+	e, err := f.store.Find(f.ctx, stream, op)
+	require.NoError(f, err)
+	return e
+}
+
+func (f *fixture[Tx]) status() sequence.Status {
+	f.Helper()
+	s, err := f.store.Status(f.ctx, stream)
+	require.NoError(f, err)
+	return s
+}
+
+func (f *fixture[Tx]) read(sealed bool) []sequence.Entry {
+	f.Helper()
+	page, err := f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, From: 1, Limit: 10_000, Sealed: sealed})
+	require.NoError(f, err)
+	return page.Entries
+}
+
+// seqs are the numbers of entries.
+func seqs(entries []sequence.Entry) []int64 {
+	all := []int64{}
+	for _, e := range entries {
+		all = append(all, e.Seq)
+	}
+	return all
+}
+
+// late checks that err says that it came too late, and for what.
+func (f *fixture[Tx]) late(err error, state sequence.State) *sequence.LateCommitError {
+	f.Helper()
+	late := (*sequence.LateCommitError)(nil)
+	require.ErrorAs(f, err, &late)
+	require.ErrorIs(f, err, sequence.ErrLate)
+	require.Equal(f, state, late.Entry.State)
+	return late
+}
+
+// writer is a Stream on the fixture's store, which is closed in the end.
+func (f *fixture[Tx]) writer(options sequence.Options[Tx]) *sequence.Stream[Tx] {
+	f.Helper()
+	s, err := sequence.NewStream(f.store, stream, options)
+	require.NoError(f, err)
+	f.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.Close(ctx)
+	})
+	return s
+}

@@ -1,0 +1,308 @@
+package sequencetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A commit that passed its guard in time is still in its transaction when the lease runs out.
+// A claim that comes just then waits for it, looks again, and finds nothing.
+func trapS1[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.store) }
+
+// The same, with the claim by another process: no lock of this process's memory helps.
+func trapS9[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.db.Open(f.T)) }
+
+func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
+	e := f.lease("op", unit)
+	claimed := make(chan bool, 1)
+	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), func(ctx context.Context, tx Tx, _ sequence.Entry) error {
+		pass(2 * unit)
+		go func() {
+			_, ok, err := other.Claim(f.ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
+			assert.NoError(f, err)
+			claimed <- ok
+		}()
+		pass(unit) // the claim has found the number, and waits
+		return f.db.Insert(ctx, tx, "x")
+	})
+	require.NoError(f, err)
+	require.False(f, <-claimed, "a number that was committed was claimed")
+	require.Equal(f, sequence.Committed, f.find("op").State)
+	require.Equal(f, []string{"x"}, f.db.Rows(f.T))
+}
+
+// A claim doesn't pass a lower number because somebody has its row locked.
+func trapS2[Tx any](f *fixture[Tx]) {
+	first := f.lease("first", unit)
+	f.lease("second", time.Millisecond)
+	got := make(chan sequence.Entry, 1)
+	_, err := f.store.Commit(f.ctx, commitOf(first, "x"), func(context.Context, Tx, sequence.Entry) error {
+		pass(2 * unit)
+		go func() {
+			defer close(got)
+			e, ok, err := f.store.Claim(f.ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
+			if assert.NoError(f, err) && ok {
+				got <- e
+			}
+		}()
+		pass(unit)
+		select {
+		case e := <-got:
+			return fmt.Errorf("number %d was claimed while 1 was open", e.Seq)
+		default:
+			return nil
+		}
+	})
+	require.NoError(f, err)
+	require.Equal(f, int64(2), (<-got).Seq, "then it is the second's turn")
+
+	f.expired("third")
+	f.expired("fourth")
+	_, ok := f.tryClaim(time.Minute)
+	require.False(f, ok, "nobody passes a live claim")
+	second := f.find("second")
+	f.resolve(second, sequence.OutcomeGap, "")
+	require.Equal(f, int64(3), f.claim(time.Minute).Seq)
+}
+
+// A cleaner whose claim has lapsed is refused before it takes a number.
+func trapS3[Tx any](f *fixture[Tx]) {
+	f.expired("op")
+	stale := f.claim(unit)
+	pass(unit + unit/2)
+	require.Equal(f, int64(1), f.status().Last)
+	_, err := f.store.Resolve(f.ctx, resolution(stale, sequence.OutcomeRecovered, "stale"), f.insert("stale"))
+	f.late(err, sequence.Recovering)
+	fresh := f.claim(time.Minute)
+	require.Equal(f, stale.Token+1, fresh.Token)
+	_, err = f.store.Resolve(f.ctx, resolution(stale, sequence.OutcomeRecovered, "stale"), f.insert("stale"))
+	f.late(err, sequence.Recovering)
+	f.resolve(fresh, sequence.OutcomeRecovered, "fresh")
+	for _, outcome := range []sequence.Outcome{sequence.OutcomeRecovered, sequence.OutcomeGap, sequence.OutcomeFailed} {
+		_, err = f.store.Resolve(f.ctx, resolution(stale, outcome, "stale"), nil)
+		require.Equal(f, int64(2), f.late(err, sequence.Recovered).Entry.ReplacedBy)
+	}
+	require.Equal(f, int64(2), f.status().Last, "a refused cleaner took a number")
+	require.Equal(f, []string{"fresh"}, f.db.Rows(f.T))
+}
+
+// A recovery that fails leaves the number where the next attempt finds it, and in the end a gap.
+func trapS4[Tx any](f *fixture[Tx]) {
+	f.expired("op")
+	for attempt := range 3 {
+		claim := f.claim(time.Minute)
+		require.Equal(f, attempt, claim.Attempts)
+		req := resolution(claim, sequence.OutcomeFailed, "no luck")
+		req.RetryAfter, req.MaxAttempts = unit, 3
+		_, err := f.store.Resolve(f.ctx, req, nil)
+		require.NoError(f, err)
+		if attempt < 2 {
+			require.Equal(f, "no luck", f.find("op").LastError)
+			require.Equal(f, int64(0), f.status().Watermark, "the number is accounted for")
+			_, ok := f.tryClaim(time.Minute)
+			require.False(f, ok, "not before the pause has passed")
+			pass(unit + unit/2)
+		}
+	}
+	found := f.find("op")
+	require.Equal(f, sequence.Gap, found.State)
+	require.Equal(f, sequence.ReasonRecoveryFailed, found.Reason)
+	require.Equal(f, "no luck", found.LastError)
+	require.Equal(f, int64(1), f.status().Watermark)
+}
+
+// Those who wait hear of every way in which a number closes.
+func trapS5[Tx any](f *fixture[Tx]) {
+	other := f.db.Open(f.T)
+	closings := map[string]func(op string){
+		"commit":    func(op string) { f.commit(f.lease(op, time.Minute), op) },
+		"release":   func(op string) { f.release(f.lease(op, time.Minute)) },
+		"gap":       func(op string) { f.expired(op); f.resolve(f.claim(time.Minute), sequence.OutcomeGap, "") },
+		"recovered": func(op string) { f.expired(op); f.resolve(f.claim(time.Minute), sequence.OutcomeRecovered, op) },
+		"filled": func(op string) {
+			e := f.lease(op, time.Minute)
+			f.release(e)
+			_, err := f.store.Fill(f.ctx, sequence.FillRequest{Stream: stream, Seq: e.Seq, Op: op}, nil)
+			require.NoError(f, err)
+		},
+	}
+	for op, closing := range closings {
+		ctx, cancel := context.WithCancel(f.ctx)
+		hints, err := f.store.Watch(ctx, stream)
+		require.NoError(f, err)
+		remote, err := other.Watch(ctx, stream)
+		require.NoError(f, err)
+		closing(op)
+		f.hinted(hints, op)
+		if hinter, ok := f.db.(interface{ HintsOtherProcesses() bool }); ok && hinter.HintsOtherProcesses() {
+			f.hinted(remote, op+" by another process")
+		}
+		cancel()
+	}
+}
+
+func (f *fixture[Tx]) hinted(hints <-chan struct{}, what string) {
+	f.Helper()
+	select {
+	case <-hints:
+	case <-time.After(20 * time.Second):
+		require.Fail(f, "nobody was woken by: "+what)
+	}
+}
+
+// A number that waits for a lower one for longer than its lease is still held.
+func trapS6[Tx any](f *fixture[Tx]) {
+	s := f.writer(sequence.Options[Tx]{})
+	slow := f.lease("slow", time.Minute)
+	n, err := s.Lease(f.ctx, sequence.Operation{ID: "waiting", Duration: unit})
+	require.NoError(f, err)
+	passed := make(chan error, 1)
+	go func() { passed <- n.Wait(f.ctx) }()
+	pass(5 * unit)
+	require.NoError(f, n.Err(), "the wait has eaten the lease")
+	select {
+	case <-passed:
+		require.Fail(f, "it did not wait")
+	default:
+	}
+	f.commit(slow, "slow")
+	require.NoError(f, <-passed)
+	require.NoError(f, n.Commit(f.ctx, []byte("x"), nil))
+	require.Equal(f, int64(2), f.status().Watermark)
+}
+
+// Two processes that enter recovery mode double durations once.
+func trapS7[Tx any](f *fixture[Tx]) {
+	var group sync.WaitGroup
+	entered := make(chan bool, 8)
+	for range cap(entered) {
+		store := f.db.Open(f.T)
+		group.Go(func() {
+			first, err := store.EnterRecovery(f.ctx, stream, 4*unit)
+			assert.NoError(f, err)
+			entered <- first
+		})
+	}
+	group.Wait()
+	firsts := 0
+	for range cap(entered) {
+		if <-entered {
+			firsts++
+		}
+	}
+	require.Equal(f, 1, firsts, "one enters, the others find it so")
+	e := f.lease("op", time.Minute)
+	require.Equal(f, 2*time.Minute, e.ExpiresAt.Sub(e.LeasedAt).Round(time.Second))
+	granted, err := f.store.Renew(f.ctx, sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: 8 * time.Minute})
+	require.NoError(f, err)
+	require.Equal(f, sequence.MaxRecoveryDuration, granted)
+	require.False(f, f.status().RecoveryUntil.IsZero())
+	pass(6 * unit)
+	require.True(f, f.status().RecoveryUntil.IsZero(), "it ends by itself")
+	e = f.lease("normal", time.Minute)
+	require.Equal(f, time.Minute, e.ExpiresAt.Sub(e.LeasedAt).Round(time.Second))
+	_, err = f.store.EnterRecovery(f.ctx, stream, time.Hour)
+	require.NoError(f, err)
+	left, err := f.store.LeaveRecovery(f.ctx, stream)
+	require.NoError(f, err)
+	require.True(f, left)
+	left, err = f.store.LeaveRecovery(f.ctx, stream)
+	require.NoError(f, err)
+	require.False(f, left)
+}
+
+// A claim lasts as long as it is extended, no longer, and the next one fences it.
+func trapS10[Tx any](f *fixture[Tx]) {
+	f.expired("op")
+	claim := f.claim(unit)
+	extend := sequence.RenewRequest{Stream: stream, Seq: claim.Seq, Token: claim.Token, Duration: 3 * unit}
+	require.NoError(f, f.store.ExtendClaim(f.ctx, extend))
+	pass(unit + unit/2)
+	_, ok := f.tryClaim(time.Minute)
+	require.False(f, ok, "it was extended")
+	pass(3 * unit)
+	f.late(f.store.ExtendClaim(f.ctx, extend), sequence.Recovering)
+	next := f.claim(time.Minute)
+	require.Equal(f, claim.Token+1, next.Token)
+	for _, outcome := range []sequence.Outcome{sequence.OutcomeGap, sequence.OutcomeFailed, sequence.OutcomeRecovered} {
+		_, err := f.store.Resolve(f.ctx, resolution(claim, outcome, "stale"), nil)
+		f.late(err, sequence.Recovering)
+	}
+	f.resolve(next, sequence.OutcomeGap, "")
+}
+
+// What a reader has passed at the seal is there for good.
+func trapS11[Tx any](f *fixture[Tx]) {
+	released := f.lease("released", time.Minute)
+	f.commit(f.lease("committed", time.Minute), "x")
+	f.release(released)
+	through, err := f.store.Seal(f.ctx, stream, 0)
+	require.NoError(f, err)
+	require.Equal(f, int64(2), through)
+	before := f.read(true)
+	_, err = f.store.Fill(f.ctx, sequence.FillRequest{Stream: stream, Seq: released.Seq, Op: "released", Payload: []byte("late")}, f.insert("late"))
+	f.late(err, sequence.Sealed)
+	_, err = f.store.Commit(f.ctx, commitOf(released, "late"), f.insert("late"))
+	f.late(err, sequence.Sealed)
+	_, ok := f.tryClaim(time.Minute)
+	require.False(f, ok)
+	require.Equal(f, before, f.read(true))
+	require.Equal(f, []string{"x"}, f.db.Rows(f.T))
+	open := f.lease("open", time.Minute)
+	f.release(f.lease("gap", time.Minute))
+	_, err = f.store.Seal(f.ctx, stream, 4)
+	require.ErrorIs(f, err, sequence.ErrOpen, "an open number can't be sealed over")
+	f.commit(open, "y")
+	_, err = f.store.Seal(f.ctx, stream, 1)
+	require.NoError(f, err)
+	require.Equal(f, int64(2), f.status().Sealed, "the seal never goes back")
+}
+
+func trapS12[Tx any](f *fixture[Tx]) {
+	e := f.expired("op")
+	_, err := f.store.Renew(f.ctx, sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute})
+	require.True(f, f.late(err, sequence.Leased).Expired)
+	require.Equal(f, 1, f.status().Expired)
+	require.Equal(f, e.Seq, f.claim(time.Minute).Seq)
+	_, err = f.store.Renew(f.ctx, sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token + 1, Duration: time.Minute})
+	f.late(err, sequence.Recovering)
+}
+
+func trapS13[Tx any](f *fixture[Tx]) {
+	f.lease("a", time.Minute)
+	f.lease("b", time.Minute)
+	later := f.db.Open(f.T)
+	require.NoError(f, later.CreateStream(f.ctx, stream))
+	e, err := later.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: "c", Duration: time.Minute})
+	require.NoError(f, err)
+	require.Equal(f, int64(3), e.Seq)
+}
+
+func trapS14[Tx any](f *fixture[Tx]) {
+	f.expired("lost")
+	between := f.lease("between", time.Minute)
+	claim := f.claim(time.Minute)
+	by := f.resolve(claim, sequence.OutcomeRecovered, "x")
+	require.Greater(f, by.Seq, between.Seq, "recovered work keeps no place")
+	require.Equal(f, claim.Seq, by.Origin)
+	require.Equal(f, "lost", by.Op)
+	require.Equal(f, sequence.Committed, by.State)
+	old := f.find("lost")
+	require.Equal(f, sequence.Recovered, old.State)
+	require.Equal(f, by.Seq, old.ReplacedBy)
+	again, err := f.store.Resolve(f.ctx, resolution(claim, sequence.OutcomeRecovered, "x"), func(context.Context, Tx, sequence.Entry) error { return errors.New("called again") })
+	require.NoError(f, err, "the reply may have been lost")
+	require.Equal(f, by.Seq, again.Seq)
+	require.Equal(f, []string{"x"}, f.db.Rows(f.T))
+	f.commit(between, "y")
+	entries := f.read(false)
+	require.Equal(f, []int64{1, 2, 3}, seqs(entries))
+	require.Equal(f, claim.Seq, entries[2].Origin)
+}

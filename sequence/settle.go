@@ -1,0 +1,92 @@
+package sequence
+
+import (
+	"bytes"
+	"context"
+	"errors"
+)
+
+// Unsettled is a finished result whose commit came too late, or got no answer.
+type Unsettled struct {
+	Seq     int64
+	Op      string
+	Token   int64
+	Payload []byte
+}
+
+// Settlement says what became of an Unsettled.
+type Settlement string
+
+// The settlements.
+const (
+	// SettledCommitted: the payload is committed under its number, by this call or before.
+	SettledCommitted Settlement = "committed"
+	// SettledRecovered: the operation was recovered under a later number: Entry.ReplacedBy.
+	SettledRecovered Settlement = "recovered"
+	// SettledSaved: the payload is saved as completed work. A cleaner will commit it.
+	SettledSaved Settlement = "saved"
+	// SettledQueued: the payload is in the manual queue.
+	SettledQueued Settlement = "queued"
+)
+
+// settleRounds bounds how often a number may change under Settle: every change brings it nearer to
+// its end, so three are enough.
+const settleRounds = 4
+
+// Settle does what is still possible for a result that came too late, or whose commit got no
+// answer. It never extends a lease. The payload is committed if the lease lasts after all, and
+// fills the number's gap if that is not sealed. While a recovery is due or under way it is saved as
+// completed work. If nothing of that is possible it goes into the manual queue. write is as in
+// Number.Commit. Settle returns the number's entry, too, as far as there is one.
+func (s *Stream[Tx]) Settle(ctx context.Context, late Unsettled, write Write[Tx]) (Settlement, Entry, error) {
+	if write == nil {
+		write = s.options.Write
+	}
+	for range settleRounds {
+		e, err := s.store.Find(ctx, s.name, late.Op)
+		if errors.Is(err, ErrNotFound) {
+			return s.enqueue(ctx, late, Entry{}, "the number is unknown, or forgotten")
+		}
+		if err != nil {
+			return "", e, err
+		}
+		settled := SettledCommitted
+		switch e.State {
+		case Committed, Filled:
+			if !bytes.Equal(e.Payload, late.Payload) {
+				return s.enqueue(ctx, late, e, "the number is committed with another payload")
+			}
+			return SettledCommitted, e, nil
+		case Recovered:
+			return SettledRecovered, e, nil
+		case Sealed:
+			return s.enqueue(ctx, late, e, "the gap is sealed")
+		case Gap:
+			e, err = s.store.Fill(ctx, FillRequest{Stream: s.name, Seq: e.Seq, Op: late.Op, Payload: late.Payload}, write)
+		default:
+			if e.Work.Phase == Completed && !bytes.Equal(e.Work.Data, late.Payload) {
+				return s.enqueue(ctx, late, e, "other completed work is saved")
+			}
+			if e.State == Leased && e.Token == late.Token { // its lease may last still
+				req := CommitRequest{Stream: s.name, Seq: e.Seq, Token: late.Token, Payload: late.Payload, InOrder: s.options.InOrder}
+				committed, err := s.store.Commit(ctx, req, write)
+				if err == nil {
+					return SettledCommitted, committed, nil
+				}
+				if !errors.Is(err, ErrLate) {
+					return "", e, err
+				}
+			}
+			settled = SettledSaved
+			err = s.store.Save(ctx, SaveRequest{Stream: s.name, Seq: e.Seq, Token: late.Token, Work: Work{Completed, late.Payload}})
+		}
+		if !errors.Is(err, ErrLate) {
+			return settled, e, err
+		}
+	}
+	return s.enqueue(ctx, late, Entry{}, "the number changed again and again")
+}
+
+func (s *Stream[Tx]) enqueue(ctx context.Context, late Unsettled, e Entry, reason string) (Settlement, Entry, error) {
+	return SettledQueued, e, s.store.Enqueue(ctx, ManualItem{Stream: s.name, Seq: late.Seq, Op: late.Op, Payload: late.Payload, Reason: reason})
+}

@@ -1,0 +1,310 @@
+package sequence
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Store keeps streams. Each method is one transaction that is made whole or not at all, and
+// goes by the store's own clock. Tx is what the caller's own write joins.
+//
+// The contract, checked by package sequencetest:
+//
+//   - Methods are safe for concurrent use and end soon after ctx does. They validate
+//     requests with the Validate methods before anything is sent.
+//   - A transaction locks the stream's row before an entry, and applies the guard, which is
+//     stated with each method, before it changes anything.
+//   - A request whose guard fails changes nothing, and write is then not called. An error of
+//     write is returned as it is, and nothing is changed.
+//   - An error that is none of this package's, nor one that abstractions.NotApplied knows,
+//     means that the outcome is unknown. Every request may be repeated after it.
+type Store[Tx any] interface {
+	Records
+
+	// CreateStream makes a stream that begins with number 1. It does nothing if there is one.
+	CreateStream(ctx context.Context, stream string) error
+
+	// Lease issues the next number to an operation. The same operation gets the same number:
+	// while that is leased and has not run out its lease is extended, never shortened; after
+	// that an *EndedError is returned. In recovery mode durations are doubled: see Granted.
+	Lease(ctx context.Context, req LeaseRequest) (Entry, error)
+	// Renew extends a lease by the duration from now. Guard: leased, the token, not run out.
+	// It returns what was granted. A failed guard is a *LateCommitError.
+	Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
+	// Save keeps work of a number. Guard: partial work asks for leased and the token, also
+	// if the lease has run out. Completed work may come as long as the number is
+	// open, and is never replaced: saving it twice is no error if the data is the same.
+	Save(ctx context.Context, req SaveRequest) error
+	// Commit closes a number with its payload. Guard: leased, the token, not run out, and
+	// with InOrder nothing lower open (else an *OpenError). A number that is committed
+	// with the same token and payload is success, without write; with another payload
+	// it is ErrOtherPayload.
+	Commit(ctx context.Context, req CommitRequest, write Write[Tx]) (Entry, error)
+	// Release makes a gap of a number. Guard: leased and the token. It is no error if
+	// that fails: the number is no longer the caller's.
+	Release(ctx context.Context, req ReleaseRequest) error
+
+	// Claim gives the lowest number that has run out, or whose claim has lapsed, to a cleaner,
+	// and raises its token; false if there is none to claim. Guard: nothing lower has a
+	// live claim, and not_before has passed.
+	Claim(ctx context.Context, req ClaimRequest) (Entry, bool, error)
+	// ExtendClaim extends a claim by the duration from now. Guard: recovering, the token,
+	// the claim not lapsed.
+	ExtendClaim(ctx context.Context, req RenewRequest) error
+	// Resolve ends a claim. The guard is that of ExtendClaim, and comes before a new number is
+	// issued. See Outcome.
+	Resolve(ctx context.Context, req ResolveRequest, write Write[Tx]) (Entry, error)
+
+	// Fill gives a gap its result. Guard: a gap above the seal, of this operation. A number
+	// that was filled or committed with the same payload is success, without write.
+	Fill(ctx context.Context, req FillRequest, write Write[Tx]) (Entry, error)
+	// Seal makes the gaps up to a number final, and returns the seal. It never goes back.
+	// upTo 0 means the watermark. Guard: nothing is open at or below (else an *OpenError),
+	// and every number up to it was issued.
+	Seal(ctx context.Context, stream string, upTo int64) (int64, error)
+	// Forget deletes up to limit of the lowest entries at or below upTo, and at or below the
+	// seal, which are cleaned, and returns how many.
+	Forget(ctx context.Context, stream string, upTo int64, limit int) (int, error)
+
+	// EnterRecovery puts a stream into recovery mode for a time from now, and reports whether
+	// it was not in it. It is idempotent: it sets an end, which never comes nearer.
+	EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (bool, error)
+	// LeaveRecovery ends recovery mode, and reports whether the stream was in it.
+	LeaveRecovery(ctx context.Context, stream string) (bool, error)
+
+	// Cleaned records that the hooks have succeeded for a closed number.
+	Cleaned(ctx context.Context, stream string, seq int64) error
+
+	// Enqueue puts work into the manual queue. The same number, operation and payload
+	// are queued once.
+	Enqueue(ctx context.Context, item ManualItem) error
+	// ResolveManual marks an item as decided. Deciding twice keeps the first decision.
+	ResolveManual(ctx context.Context, id int64, by string) error
+}
+
+// Records is the part of a Store that reads.
+type Records interface {
+	// Read returns entries in order, and how far it may be read in all.
+	Read(ctx context.Context, req ReadRequest) (Page, error)
+	// Find returns the entry of an operation's own number: ErrNotFound if it has none.
+	Find(ctx context.Context, stream, op string) (Entry, error)
+	// Status sums a stream up.
+	Status(ctx context.Context, stream string) (Status, error)
+	// LowestOpen is the lowest open number, or 0 if there is none.
+	LowestOpen(ctx context.Context, stream string) (int64, error)
+	// Manual returns items of the manual queue that are not decided, oldest first.
+	Manual(ctx context.Context, stream string, limit int) ([]ManualItem, error)
+	// Watch returns hints that something was closed in the stream, until ctx ends. A hint
+	// is never promised: whoever waits polls too.
+	Watch(ctx context.Context, stream string) (<-chan struct{}, error)
+}
+
+// Write is the caller's own part of a transaction. It gets the entry as it is committed. It
+// must use tx alone, and neither commit nor roll back.
+type Write[Tx any] func(ctx context.Context, tx Tx, e Entry) error
+
+// LeaseRequest asks for a number.
+type LeaseRequest struct {
+	Stream, Op, Kind, Owner string
+	Duration                time.Duration
+}
+
+// RenewRequest extends a lease or a claim.
+type RenewRequest struct {
+	Stream   string
+	Seq      int64
+	Token    int64
+	Duration time.Duration
+}
+
+// SaveRequest keeps work.
+type SaveRequest struct {
+	Stream string
+	Seq    int64
+	Token  int64
+	Work   Work
+}
+
+// CommitRequest closes a number.
+type CommitRequest struct {
+	Stream  string
+	Seq     int64
+	Token   int64
+	Payload []byte
+	InOrder bool
+}
+
+// ReleaseRequest gives a number up.
+type ReleaseRequest struct {
+	Stream string
+	Seq    int64
+	Token  int64
+}
+
+// ClaimRequest asks for the lowest number to recover.
+type ClaimRequest struct {
+	Stream, Owner string
+	Duration      time.Duration
+}
+
+// Outcome is how a claim ends.
+type Outcome string
+
+// The outcomes.
+const (
+	// OutcomeRecovered issues a new number, already committed, for the work: no lease of a
+	// recovery can run out in its turn. The old number is Recovered, and names the new one.
+	OutcomeRecovered Outcome = "recovered"
+	// OutcomeGap makes a gap.
+	OutcomeGap Outcome = "gap"
+	// OutcomeFailed keeps the number for another attempt, after a pause.
+	OutcomeFailed Outcome = "failed"
+)
+
+// ResolveRequest ends a claim.
+type ResolveRequest struct {
+	Stream  string
+	Seq     int64
+	Token   int64
+	Outcome Outcome
+	// Payload is that of the new number; Owner is who recovered it.
+	Payload []byte
+	Owner   string
+	// Reason is that of a gap, or the error of a failure.
+	Reason string
+	// RetryAfter is the pause after a failure. At MaxAttempts failures, unless 0, the number becomes a
+	// gap for ReasonRecoveryFailed instead.
+	RetryAfter  time.Duration
+	MaxAttempts int
+	// Uncleaned marks the closed number for the cleaner's hooks.
+	Uncleaned bool
+}
+
+// FillRequest gives a gap its result.
+type FillRequest struct {
+	Stream  string
+	Seq     int64
+	Op      string
+	Payload []byte
+}
+
+// ReadRequest says what to read: up to Limit entries from From on, in order, and none above the watermark, or the
+// seal. With States only those, without bound: an operator's view.
+type ReadRequest struct {
+	Stream string
+	From   int64
+	Limit  int
+	Sealed bool // stop at the seal
+	States []State
+	// Uncleaned selects entries whose hooks are due instead, without bound.
+	Uncleaned bool
+}
+
+// Page is a part of a stream.
+type Page struct {
+	Entries []Entry
+	// Through is the watermark, or the seal, at the same moment.
+	Through int64
+}
+
+// Granted is the duration of a lease that was asked for with d: doubled in recovery
+// mode, but not beyond MaxRecoveryDuration.
+func Granted(d time.Duration, recovery bool) time.Duration {
+	if !recovery {
+		return d
+	}
+	return max(d, min(2*d, MaxRecoveryDuration))
+}
+
+// maxDuration keeps times within what every store can count.
+const maxDuration = 10 * 365 * 24 * time.Hour
+
+// ValidateText reports whether a name, ID or label can be stored: UTF-8 without control
+// characters, of bounded length.
+func ValidateText(field, text string, limit int, empty bool) error {
+	bad := !utf8.ValidString(text)
+	for _, r := range text {
+		bad = bad || unicode.IsControl(r)
+	}
+	if bad || len(text) > limit || text == "" && !empty {
+		return invalid(field, text, fmt.Sprintf("UTF-8 of 1 to %d bytes, without control characters", limit))
+	}
+	return nil
+}
+
+func validateDuration(d time.Duration) error {
+	if d < time.Millisecond || d > maxDuration {
+		return invalid("Duration", d, fmt.Sprintf("1ms to %v", maxDuration))
+	}
+	return nil
+}
+
+func validatePayload(field string, payload []byte) error {
+	if len(payload) > MaxPayloadBytes {
+		return invalid(field, fmt.Sprintf("of %d bytes", len(payload)), fmt.Sprintf("at most %d: keep the bulk elsewhere and commit a reference to it", MaxPayloadBytes))
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Validate checks a request.
+func (r *LeaseRequest) Validate() error {
+	return firstError(
+		ValidateText("Stream", r.Stream, MaxStreamBytes, false), ValidateText("Op", r.Op, MaxOpBytes, false),
+		ValidateText("Kind", r.Kind, MaxKindBytes, true), ValidateText("Owner", r.Owner, MaxKindBytes*2, true),
+		validateDuration(r.Duration))
+}
+
+// Validate checks a request.
+func (r *RenewRequest) Validate() error { return validateDuration(r.Duration) }
+
+// Validate checks a request.
+func (r *ClaimRequest) Validate() error {
+	return firstError(ValidateText("Owner", r.Owner, MaxKindBytes*2, true), validateDuration(r.Duration))
+}
+
+// Validate checks a request.
+func (r *SaveRequest) Validate() error {
+	if r.Work.Phase != Partial && r.Work.Phase != Completed {
+		return invalid("Work.Phase", string(r.Work.Phase), "partial or completed")
+	}
+	return validatePayload("Work.Data", r.Work.Data)
+}
+
+// Validate checks a request.
+func (r *CommitRequest) Validate() error {
+	if r.Token <= 0 {
+		return invalid("Token", r.Token, "the token of a lease: lease the number first")
+	}
+	return validatePayload("Payload", r.Payload)
+}
+
+// Validate checks a request.
+func (r *ResolveRequest) Validate() error {
+	switch r.Outcome {
+	case OutcomeRecovered, OutcomeGap, OutcomeFailed:
+	default:
+		return invalid("Outcome", string(r.Outcome), "recovered, gap or failed")
+	}
+	if r.RetryAfter < 0 || r.RetryAfter > maxDuration {
+		return invalid("RetryAfter", r.RetryAfter, fmt.Sprintf("0 to %v", maxDuration))
+	}
+	return validatePayload("Payload", r.Payload)
+}
+
+// Validate checks a request.
+func (r *FillRequest) Validate() error { return validatePayload("Payload", r.Payload) }
+
+// Validate checks an item.
+func (i *ManualItem) Validate() error { return validatePayload("Payload", i.Payload) }

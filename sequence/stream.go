@@ -1,0 +1,166 @@
+package sequence
+
+import (
+	"context"
+	"errors"
+
+	"time"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// Options configure a Stream. The zero value is good.
+type Options[Tx any] struct {
+	// Lease configures the engine of package leasing that renews the stream's leases: owner,
+	// renewal, margins of trust, logger, meter and tracer. Its TTL is not used: see Durations.
+	// Leases appear there under the name sequence/STREAM/OPERATION.
+	Lease leasing.Options
+	// Durations choose how long a lease is asked for where an Operation doesn't say.
+	Durations Durations
+	// Write is the application's own write for commits that bring none, also for those of
+	// Settle and of a Journal, which may come from another life of the process. nil: none.
+	Write Write[Tx]
+	// InOrder makes Commit refuse a number while a lower one is open, with an *OpenError.
+	// Number.Wait waits until none is.
+	InOrder bool
+}
+
+// Stream leases the numbers of one stream. It is safe for concurrent use. NewStream makes one,
+// and Close ends it.
+type Stream[Tx any] struct {
+	store   Store[Tx]
+	name    string
+	options Options[Tx]
+	manager leasing.Manager
+	history history
+}
+
+// NewStream makes a Stream over a store. It makes no request: a stream that was never created
+// shows as ErrUnknownStream at the first use.
+func NewStream[Tx any](store Store[Tx], name string, options Options[Tx]) (*Stream[Tx], error) {
+	if store == nil {
+		return nil, invalid("store", nil, "a Store")
+	}
+	if err := ValidateText("name", name, MaxStreamBytes, false); err != nil {
+		return nil, err
+	}
+	options.Durations = options.Durations.withDefaults()
+	if err := options.Durations.validate(); err != nil {
+		return nil, err
+	}
+	manager, err := leasing.NewManager(leaser{}, options.Lease)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream[Tx]{store: store, name: name, options: options, manager: manager}, nil
+}
+
+// Name is the stream's.
+func (s *Stream[Tx]) Name() string { return s.name }
+
+// Subscribe calls observer for the events of all leases of the stream: see leasing.Observer.
+func (s *Stream[Tx]) Subscribe(observer leasing.Observer) (unsubscribe func()) {
+	return s.manager.Subscribe(observer)
+}
+
+// Close ends the stream in this process, as leasing.Manager.Close does: it cancels the
+// contexts of all numbers, and waits for their holders. The store stays open.
+func (s *Stream[Tx]) Close(ctx context.Context) error { return s.manager.Close(ctx) }
+
+// Operation is a piece of work that wants a number.
+type Operation struct {
+	// ID names it. It is the caller's choice and unique in the stream for as long as entries are
+	// kept: asking again with the same ID gives the same number.
+	ID string
+	// Kind groups operations of similar length, for metrics and Durations. May be "".
+	Kind string
+	// Size is how long it will take beside others of its kind; 0 counts as 1.
+	Size float64
+	// Duration of the lease; 0 leaves it to Durations.
+	Duration time.Duration
+}
+
+// Lease leases the next number for an operation, and renews it until Commit, Release, Close
+// or loss. A request whose reply was lost is repeated until ctx ends: it gets the same number. So does
+// another Lease of the same operation while its lease lasts, in this process as soon
+// as the first holder is done. Of one that is closed it reports an *EndedError.
+func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], error) {
+	d := op.Duration
+	if d == 0 {
+		d = s.history.next(s.options.Durations, op.Kind, op.Size)
+	}
+	req := LeaseRequest{Stream: s.name, Op: op.ID, Kind: op.Kind, Owner: s.options.Lease.Owner, Duration: d}
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	began, held := time.Now(), &numberLease{store: s.store, req: req}
+	lease, err := s.manager.Acquire(context.WithValue(ctx, asking{}, leasable(held)), leaseName(s.name, op.ID), &leasing.AcquireOptions{TTL: d})
+	if err != nil {
+		return nil, err
+	}
+	return &Number[Tx]{stream: s, lease: lease, held: held, began: began, op: op}, nil
+}
+
+// Do leases a number, runs work under the number's context, and makes sure that the
+// number is closed, whatever happens:
+//
+//   - after Commit or Release in work there is nothing left to do;
+//   - an error or a panic of work releases the number, which makes a gap;
+//   - a Commit that came too late is settled: see Settle. If that could commit the payload after
+//     all, Do returns nil. Else it returns the *LateCommitError, whose Settled says
+//     where the payload is;
+//   - nil from work without Commit or Release releases the number, and is ErrNotCommitted.
+//
+// The context that work gets ends when the lease is lost, when the stream is closed, or when ctx
+// ends; context.Cause tells which.
+func (s *Stream[Tx]) Do(ctx context.Context, op Operation, work func(ctx context.Context, n *Number[Tx]) error) (err error) {
+	if work == nil {
+		return invalid("work", nil, "a function")
+	}
+	n, err := s.Lease(ctx, op)
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancelCause(n.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	returned := false
+	defer func() {
+		if !returned { // a panic, which goes on
+			_ = n.Release(ctx)
+		}
+	}()
+	err = work(inner, n)
+	returned = true
+	return n.finish(ctx, err)
+}
+
+// finish closes the number after the function of a Do.
+func (n *Number[Tx]) finish(ctx context.Context, err error) error {
+	n.mu.Lock()
+	tried, closed := n.tried, n.closed
+	n.mu.Unlock()
+	if closed {
+		return err
+	}
+	late := (*LateCommitError)(nil)
+	if tried != nil && (errors.Is(err, ErrLate) || n.lease.Err() != nil) {
+		settled, e, settleErr := n.stream.Settle(context.WithoutCancel(ctx), *tried, n.write)
+		n.abandon(ctx)
+		switch {
+		case settleErr != nil:
+			return errors.Join(err, settleErr)
+		case settled == SettledCommitted:
+			return nil
+		case errors.As(err, &late):
+			late.Settled, late.Entry = settled, e.Bare()
+			return err
+		}
+		return errors.Join(err, &LateCommitError{Op: "commit", Entry: e.Bare(), Settled: settled})
+	}
+	released := n.Release(ctx)
+	if err == nil {
+		err = ErrNotCommitted
+	}
+	return errors.Join(err, released)
+}

@@ -1,0 +1,265 @@
+package sequence_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/stretchr/testify/require"
+)
+
+// faulty is a store behind a bad network.
+type faulty struct {
+	*sequence.Memory
+	cut     atomic.Bool  // nothing gets through
+	losing  atomic.Int32 // so many replies are lost
+	leases  atomic.Int32
+	commits atomic.Int32
+}
+
+var errNetwork = errors.New("the network")
+
+func (f *faulty) reply(err error) error {
+	if err == nil && f.losing.Add(-1) >= 0 {
+		return errNetwork
+	}
+	return err
+}
+
+func (f *faulty) Lease(ctx context.Context, req sequence.LeaseRequest) (sequence.Entry, error) {
+	f.leases.Add(1)
+	if f.cut.Load() {
+		return sequence.Entry{}, errNetwork
+	}
+	e, err := f.Memory.Lease(ctx, req)
+	return e, f.reply(err)
+}
+
+func (f *faulty) Renew(ctx context.Context, req sequence.RenewRequest) (time.Duration, error) {
+	if f.cut.Load() {
+		return 0, errNetwork
+	}
+	return f.Memory.Renew(ctx, req)
+}
+
+func (f *faulty) Commit(ctx context.Context, req sequence.CommitRequest, write sequence.Write[sequence.MemoryTx]) (sequence.Entry, error) {
+	f.commits.Add(1)
+	if f.cut.Load() {
+		return sequence.Entry{}, errNetwork
+	}
+	e, err := f.Memory.Commit(ctx, req, write)
+	return e, f.reply(err)
+}
+
+// inBubble runs a test in virtual time, with a stream called "s" on a faulty store.
+func inBubble(t *testing.T, test func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx])) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faulty{Memory: sequence.NewMemory()}
+		require.NoError(t, store.CreateStream(t.Context(), "s"))
+		s, err := sequence.NewStream(store, "s", sequence.Options[sequence.MemoryTx]{})
+		require.NoError(t, err)
+		test(t, store, s)
+		require.NoError(t, s.Close(context.Background()))
+	})
+}
+
+// A reply that is lost costs neither a number nor a second write.
+func TestLostRepliesAreAskedForAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+		store.losing.Store(2)
+		n, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})
+		require.NoError(t, err)
+		require.Equal(t, int64(1), n.Seq())
+		require.Equal(t, int32(3), store.leases.Load())
+		store.losing.Store(2)
+		writes := 0
+		require.NoError(t, n.Commit(t.Context(), []byte("x"), func(context.Context, sequence.MemoryTx, sequence.Entry) error {
+			writes++
+			return nil
+		}))
+		require.Equal(t, 1, writes)
+		require.Equal(t, int32(3), store.commits.Load())
+		status, err := store.Status(t.Context(), "s")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), status.Last)
+		require.Equal(t, int64(1), status.Watermark)
+	})
+}
+
+// A writer that is cut off loses its context before the number can be claimed, extends
+// nothing, and what it has finished is settled when it is back.
+func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+		began := time.Now()
+		err := s.Do(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[sequence.MemoryTx]) error {
+			store.cut.Store(true)
+			<-ctx.Done()
+			require.Less(t, time.Since(began), time.Minute)
+			require.ErrorIs(t, context.Cause(ctx), leasing.ErrLost)
+			time.Sleep(2 * time.Minute)
+			require.Error(t, n.Commit(t.Context(), []byte("x"), nil))
+			store.cut.Store(false)
+			return n.Commit(t.Context(), []byte("x"), nil)
+		})
+		late := (*sequence.LateCommitError)(nil)
+		require.ErrorAs(t, err, &late)
+		require.Equal(t, sequence.SettledSaved, late.Settled)
+		require.ErrorContains(t, err, "saved")
+		e, err := store.Find(t.Context(), "s", "a")
+		require.NoError(t, err)
+		require.Equal(t, 0, e.Renewals)
+		require.Equal(t, "x", string(e.Work.Data))
+	})
+}
+
+// A lease that lasts is renewed for as long as the work goes on, and its events are told.
+func TestALeaseIsRenewedWhileTheWorkGoesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+		var renewed, released atomic.Int32
+		defer s.Subscribe(func(e leasing.Event) {
+			switch e.Kind {
+			case leasing.EventRenewed:
+				renewed.Add(1)
+			case leasing.EventReleased:
+				released.Add(1)
+			}
+			require.Equal(t, "sequence/s/a", e.Name)
+		})()
+		require.NoError(t, s.Do(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[sequence.MemoryTx]) error {
+			time.Sleep(10 * time.Minute)
+			require.NoError(t, ctx.Err())
+			return n.Commit(ctx, nil, nil)
+		}))
+		synctest.Wait()
+		require.Greater(t, renewed.Load(), int32(10))
+		require.Equal(t, int32(1), released.Load())
+	})
+}
+
+// Closing the stream ends the work, whose number becomes a gap.
+func TestCloseEndsTheWork(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+		started, done := make(chan struct{}), make(chan error, 1)
+		go func() {
+			done <- s.Do(context.Background(), sequence.Operation{ID: "a"}, func(ctx context.Context, _ *sequence.Number[sequence.MemoryTx]) error {
+				close(started)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+		}()
+		<-started
+		require.NoError(t, s.Close(t.Context()))
+		require.ErrorIs(t, <-done, leasing.ErrClosed)
+		e, err := store.Find(t.Context(), "s", "a")
+		require.NoError(t, err)
+		require.Equal(t, sequence.Gap, e.State)
+		_, err = s.Lease(t.Context(), sequence.Operation{ID: "b"})
+		require.ErrorIs(t, err, leasing.ErrClosed)
+	})
+}
+
+func TestTrap_S08_WithoutHistoryADurationIsTheDefault(t *testing.T) {
+	d := sequence.Durations{Default: 30 * time.Second, Floor: 5 * time.Second, Cap: 10 * time.Minute, Samples: 2}
+	for _, c := range []struct {
+		samples []time.Duration
+		size    float64
+		want    time.Duration
+	}{
+		{nil, 0, 30 * time.Second},
+		{nil, 7, 30 * time.Second},
+		{[]time.Duration{10 * time.Second, 20 * time.Second}, 0, 30 * time.Second},
+		{[]time.Duration{10 * time.Second, 20 * time.Second}, 2, time.Minute},
+		{[]time.Duration{time.Millisecond}, 1, 5 * time.Second},
+		{[]time.Duration{0}, 1, 5 * time.Second},
+		{[]time.Duration{time.Hour}, 1, 10 * time.Minute},
+		{[]time.Duration{1 << 62, 1 << 62}, 1e9, 10 * time.Minute},
+	} {
+		require.Equal(t, c.want, d.Next(c.samples, c.size), "%v x %v", c.samples, c.size)
+	}
+}
+
+func TestDurationsFollowTheOperationsOfTheirKind(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+		took := func(id string, size float64) time.Duration {
+			var lasts time.Duration
+			require.NoError(t, s.Do(t.Context(), sequence.Operation{ID: id, Kind: "slow", Size: size}, func(ctx context.Context, n *sequence.Number[sequence.MemoryTx]) error {
+				e, err := store.Find(ctx, "s", id)
+				lasts = e.ExpiresAt.Sub(e.LeasedAt)
+				time.Sleep(time.Minute)
+				return errors.Join(err, n.Commit(ctx, nil, nil))
+			}))
+			return lasts
+		}
+		require.Equal(t, 30*time.Second, took("a", 0))
+		require.Equal(t, 2*time.Minute, took("b", 0))
+		require.Equal(t, 4*time.Minute, took("c", 2))
+	})
+}
+
+// order records whether somebody looked before he could be woken.
+type order struct {
+	sequence.Records
+	t       *testing.T
+	watched bool
+	hints   chan struct{}
+	lowest  atomic.Int64
+}
+
+func (o *order) Watch(context.Context, string) (<-chan struct{}, error) {
+	o.watched = true
+	return o.hints, nil
+}
+
+func (o *order) LowestOpen(context.Context, string) (int64, error) {
+	require.True(o.t, o.watched, "a closing between the look and the registration would be missed")
+	return o.lowest.Load(), nil
+}
+
+func TestTrap_S05_WaitingRegistersBeforeItLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &order{t: t, hints: make(chan struct{}, 1)}
+		o.lowest.Store(3)
+		require.NoError(t, sequence.Wait(t.Context(), o, "s", 3))
+		began := time.Now()
+		go func() {
+			time.Sleep(10 * time.Minute)
+			o.lowest.Store(5)
+			time.Sleep(time.Microsecond)
+			o.hints <- struct{}{}
+		}()
+		require.NoError(t, sequence.Wait(t.Context(), o, "s", 4))
+		require.Less(t, time.Since(began)-10*time.Minute, time.Millisecond, "the hint woke nobody")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, sequence.Wait(ctx, o, "s", 9), context.DeadlineExceeded)
+	})
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	store := sequence.NewMemory()
+	for _, o := range []sequence.Options[sequence.MemoryTx]{
+		{Durations: sequence.Durations{Default: time.Second}},
+		{Durations: sequence.Durations{Cap: time.Second}},
+		{Durations: sequence.Durations{Floor: time.Millisecond}},
+		{Durations: sequence.Durations{Samples: -1}},
+		{Lease: leasing.Options{RenewFraction: 2}},
+	} {
+		_, err := sequence.NewStream(store, "s", o)
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+	}
+	_, err := sequence.NewStream(store, "", sequence.Options[sequence.MemoryTx]{})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	_, err = sequence.NewStream[sequence.MemoryTx](nil, "s", sequence.Options[sequence.MemoryTx]{})
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	s, err := sequence.NewStream(store, "nobody has created it", sequence.Options[sequence.MemoryTx]{})
+	require.NoError(t, err)
+	_, err = s.Lease(t.Context(), sequence.Operation{ID: "a"})
+	require.ErrorIs(t, err, sequence.ErrUnknownStream)
+	require.ErrorIs(t, s.Do(t.Context(), sequence.Operation{ID: "a"}, nil), leasing.ErrInvalid)
+	require.NoError(t, s.Close(t.Context()))
+}
