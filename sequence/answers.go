@@ -46,6 +46,9 @@ func SavedBy(e Entry, req SaveRequest) bool {
 	return req.Work.Phase == Completed && e.Work.Phase == Completed && bytes.Equal(e.Work.Data, req.Work.Data)
 }
 
+// NotIssued is the error of a seal above the last number.
+func NotIssued(upTo int64) error { return invalid("upTo", upTo, "a number that was issued") }
+
 // Bare is the entry without payload and work, as errors carry it.
 func (e *Entry) Bare() Entry {
 	b := *e

@@ -236,7 +236,7 @@ func (l *ledger) seal(upTo int64) (int64, change, error) {
 		return 0, change{}, &OpenError{l.name, lowest}
 	}
 	if upTo >= l.next {
-		return 0, change{}, invalid("upTo", upTo, "a number that was issued")
+		return 0, change{}, NotIssued(upTo)
 	}
 	var c change
 	for seq := l.sealed + 1; seq <= upTo; seq++ {

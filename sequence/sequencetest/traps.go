@@ -161,11 +161,11 @@ func (f *fixture[Tx]) hinted(hints <-chan struct{}, what string) {
 func trapS6[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{})
 	slow := f.lease("slow", time.Minute)
-	n, err := s.Lease(f.ctx, sequence.Operation{ID: "waiting", Duration: unit})
+	n, err := s.Lease(f.ctx, sequence.Operation{ID: "waiting", Duration: 4 * unit})
 	require.NoError(f, err)
 	passed := make(chan error, 1)
 	go func() { passed <- n.Wait(f.ctx) }()
-	pass(5 * unit)
+	pass(10 * unit)
 	require.NoError(f, n.Err(), "the wait has eaten the lease")
 	select {
 	case <-passed:

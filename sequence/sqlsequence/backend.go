@@ -1,0 +1,133 @@
+package sqlsequence
+
+import (
+	"context"
+	"database/sql"
+	"regexp"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// scan reads the columns of one row.
+type scan func(dest ...any) error
+
+// session runs statements: in a transaction, or each by itself.
+type session interface {
+	query(ctx context.Context, statement string, args []any, each func(scan) error) error
+}
+
+// backend is the way to a database. transact runs do in a transaction, and commits it if
+// do returns nil.
+type backend[Tx any] interface {
+	session
+	transact(ctx context.Context, do func(on session, tx Tx) error) error
+}
+
+// sqlQuerier is a *sql.DB or *sql.Tx.
+type sqlQuerier interface {
+	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+}
+
+// sqlSession is a session of database/sql.
+type sqlSession struct{ on sqlQuerier }
+
+func (s sqlSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	rows, err := s.on.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// sqlDatabase is PostgreSQL through database/sql.
+type sqlDatabase struct {
+	sqlSession
+	db *sql.DB
+}
+
+func (d sqlDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
+	return transact(ctx, d.db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, do)
+}
+
+func transact(ctx context.Context, db *sql.DB, options *sql.TxOptions, do func(session, *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // does nothing after Commit
+	if err := do(sqlSession{tx}, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// sqliteDatabase lets the writers of this process queue here, in the order in which they come, and
+// not at the lock of the file, which can only be polled.
+type sqliteDatabase struct {
+	db   *sql.DB
+	turn chan struct{} // of one place
+}
+
+var parameter = regexp.MustCompile(`\$(\d)`)
+
+// query runs a statement that writes in its turn, too. Reading waits for nobody in WAL mode.
+func (d sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return sqliteSession{sqlSession{d.db}}.query(ctx, statement, args, each)
+}
+
+func (d sqliteDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
+	select {
+	case d.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-d.turn }()
+	return transact(ctx, d.db, nil, func(on session, tx *sql.Tx) error { return do(sqliteSession{on}, tx) })
+}
+
+// sqliteSession writes parameters as SQLite counts them: $1 would be a name to it.
+type sqliteSession struct{ session }
+
+func (s sqliteSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return s.session.query(ctx, parameter.ReplaceAllString(statement, "?$1"), args, each)
+}
+
+// pgxQuerier is a *pgxpool.Pool or a pgx.Tx.
+type pgxQuerier interface {
+	Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
+}
+
+type pgxSession struct{ on pgxQuerier }
+
+func (s pgxSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	rows, err := s.on.Query(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+type pgxDatabase struct {
+	pgxSession
+	pool *pgxpool.Pool
+}
+
+func (d pgxDatabase) transact(ctx context.Context, do func(session, pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return do(pgxSession{tx}, tx) })
+}

@@ -1,0 +1,107 @@
+package sqlsequence
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/distributedleasing/leasing/sequence"
+)
+
+// claimRounds bounds how often a claim looks again because the number it had found was closed
+// while it waited for its row.
+const claimRounds = 100
+
+// Claim gives a cleaner the next number to recover.
+func (s *Store[Tx]) Claim(ctx context.Context, req sequence.ClaimRequest) (sequence.Entry, bool, error) {
+	if err := req.Validate(); err != nil {
+		return sequence.Entry{}, false, err
+	}
+	var r row
+	var found bool
+	err := s.within(ctx, func(on session, _ Tx) error {
+		if _, err := s.lock(ctx, on, req.Stream); err != nil {
+			return err
+		}
+		for range claimRounds {
+			var err error
+			if r, found, err = one(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration)); err != nil || found {
+				return err
+			}
+			var candidate int64
+			err = on.query(ctx, s.sql.candidate, []any{req.Stream}, func(scan scan) error { return scan(&candidate) })
+			if err != nil || candidate == 0 {
+				return err
+			}
+		}
+		return errTooManyRounds
+	})
+	return r.Entry, found && err == nil, err
+}
+
+// ExtendClaim extends a claim.
+func (s *Store[Tx]) ExtendClaim(ctx context.Context, req sequence.RenewRequest) error {
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	args := []any{req.Stream, req.Seq, req.Token, micros(req.Duration)}
+	return s.guarded(ctx, "extend the claim of", req.Stream, req.Seq, s.sql.extend, args, nil, nil)
+}
+
+// Resolve ends a claim.
+func (s *Store[Tx]) Resolve(ctx context.Context, req sequence.ResolveRequest, write sequence.Write[Tx]) (sequence.Entry, error) {
+	if err := req.Validate(); err != nil {
+		return sequence.Entry{}, err
+	}
+	if req.Outcome != sequence.OutcomeRecovered {
+		write = nil
+	}
+	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
+		r, found, err := s.resolve(ctx, on, req)
+		if err != nil || found {
+			return r, found, err
+		}
+		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
+			return r, false, err
+		}
+		refusal := answer(sequence.Late("resolve", r.Entry, r.now))
+		if !sequence.RecoveredBy(r.Entry, req) {
+			return r, false, refusal
+		}
+		by, err := s.entry(ctx, on, req.Stream, r.ReplacedBy)
+		if err != nil {
+			return by, false, err
+		}
+		return by, false, answer(sequence.Repeated(by.Entry, req.Payload, true, refusal))
+	})
+}
+
+// resolve applies the guard first: a cleaner whose claim has lapsed takes no number.
+func (s *Store[Tx]) resolve(ctx context.Context, on session, req sequence.ResolveRequest) (r row, found bool, err error) {
+	claim := []any{req.Stream, req.Seq, req.Token}
+	switch req.Outcome {
+	case sequence.OutcomeGap:
+		return one(ctx, on, s.sql.gap, append(claim, cmp.Or(req.Reason, sequence.ReasonExpired), req.Uncleaned)...)
+	case sequence.OutcomeFailed:
+		return s.fail(ctx, on, req, claim)
+	}
+	locked, err := s.lock(ctx, on, req.Stream)
+	if err != nil {
+		return r, false, err
+	}
+	old, found, err := one(ctx, on, s.sql.recovered, append(claim, locked.next, req.Uncleaned)...)
+	if err != nil || !found {
+		return r, found, err
+	}
+	if _, err := some(ctx, on, s.sql.allocate, req.Stream, locked.next); err != nil {
+		return r, false, err
+	}
+	return one(ctx, on, s.sql.insert, req.Stream, locked.next, old.Op, old.Kind, req.Owner, req.Seq, blob(req.Payload))
+}
+
+// fail keeps the number for another attempt, or makes a gap of it after the last.
+func (s *Store[Tx]) fail(ctx context.Context, on session, req sequence.ResolveRequest, claim []any) (r row, found bool, err error) {
+	if req.MaxAttempts == 0 {
+		return one(ctx, on, s.sql.failed, append(claim, req.Reason, micros(req.RetryAfter))...)
+	}
+	return one(ctx, on, s.sql.failedAtLast, append(claim, req.Reason, micros(req.RetryAfter), req.MaxAttempts, req.Uncleaned)...)
+}

@@ -1,0 +1,49 @@
+// Package sqlsequence keeps the streams of package sequence in tables of PostgreSQL or SQLite,
+// over a database that the application has opened. The application's own writes join the
+// transactions.
+//
+//	store, err := sqlsequence.OpenPostgres(db, sqlsequence.Options{}) // *sql.DB through pgx: Tx is *sql.Tx
+//	store, err := sqlsequence.OpenPool(pool, sqlsequence.Options{})   // *pgxpool.Pool: Tx is pgx.Tx
+//	store, err := sqlsequence.OpenSQLite(db, sqlsequence.Options{})   // *sql.DB: Tx is *sql.Tx
+//
+//	err = store.Migrate(ctx)
+//	err = store.CreateStream(ctx, "ledger")
+//
+// # What it promises
+//
+// The promises of package sequence, as far as the database keeps its own: it loses no commit
+// that it has acknowledged. Where it may (synchronous_commit off, a failover to an asynchronous
+// replica, SQLite with synchronous "normal" and a power failure), the latest numbers may be issued
+// again, together with everything that was committed under them.
+//
+// Times are the database's, read inside the statement. On PostgreSQL that is clock_timestamp(). On
+// SQLite it is the host's clock in milliseconds, so a file belongs to the processes of one host.
+// A step of the clock can make a lease run out early or late. It breaks no order, and lets no
+// late commit in: state and token decide that.
+//
+// # How it works
+//
+// Tables stand in the schema "infra" (PostgreSQL), and their names begin with "sequence_":
+//
+//	sequence_stream   a row for each stream: its counter, seal, and end of recovery mode
+//	sequence_entry    a row for each number, with times in microseconds since 1970
+//	sequence_manual   the manual queue
+//	sequence_schema   the version of the tables
+//
+// The partial indexes hold open numbers, gaps, and numbers whose hooks are due. So finding the
+// watermark, claiming and sealing cost the same, however many numbers are closed.
+//
+// Issuing a number is one statement on PostgreSQL: the counter's row is locked for as long as the
+// server takes to commit, and not for a round trip. A commit locks its own entry only.
+//
+// On PostgreSQL through pgx every closing notifies, on a channel of the tables, after it was
+// committed. Closings that come at the same time share a notification. One connection per store listens
+// once somebody waits. SQLite has hints within a process; others poll, once a second at the slowest.
+//
+// # Rights
+//
+// Migrate needs the right to create. A role without it gets a [SetupError] with the statements to
+// run. At run time SELECT, INSERT, UPDATE and DELETE on the tables are enough.
+//
+// It is written for PostgreSQL 12 and later, and SQLite 3.38 and later.
+package sqlsequence

@@ -1,0 +1,180 @@
+package sqlsequence
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/sequencetest"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/ncruces/go-sqlite3/driver"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// postgresURL is the URL of a superuser. The tests of a backend that is missing fail: they are
+// never skipped.
+func postgresURL(t testing.TB) string {
+	t.Helper()
+	raw := os.Getenv("LEASING_TEST_POSTGRES")
+	if raw == "" {
+		t.Fatal("these tests need a PostgreSQL server: run `make test`, which starts one, or set LEASING_TEST_POSTGRES to the URL of a superuser")
+	}
+	return raw
+}
+
+var schemas atomic.Int64
+
+// newSchema names a schema of the test's own, and drops it in the end.
+func newSchema(t testing.TB) string {
+	schema := fmt.Sprintf("seq_%d_%d_%d", os.Getpid(), time.Now().UnixMilli(), schemas.Add(1))
+	t.Cleanup(func() { execPostgres(t, "DROP SCHEMA IF EXISTS "+schema+" CASCADE") })
+	return schema
+}
+
+func execPostgres(t testing.TB, statements ...string) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), postgresURL(t))
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	for _, statement := range statements {
+		_, err := conn.Exec(context.Background(), statement)
+		require.NoError(t, err, statement)
+	}
+}
+
+// migrated makes the tables and closes the store in the end.
+func migrated[Tx any](t testing.TB, s *Store[Tx], err error) *Store[Tx] {
+	t.Helper()
+	require.NoError(t, err)
+	require.NoError(t, s.Migrate(context.Background()))
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// sqlite is a file with a table of the application's own. Every store opens the file by itself,
+// as another process would.
+type sqlite struct {
+	path string
+	db   *sql.DB
+}
+
+func newSqlite(t testing.TB) *sqlite {
+	s := &sqlite{path: filepath.Join(t.TempDir(), "sequence #1.db")}
+	s.db = s.open(t)
+	_, err := s.db.Exec(`CREATE TABLE own (row TEXT PRIMARY KEY)`)
+	require.NoError(t, err)
+	return s
+}
+
+func (s *sqlite) open(t testing.TB) *sql.DB {
+	name := (&url.URL{Scheme: "file", OmitHost: true, Path: s.path, RawQuery: "_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)"}).String()
+	db, err := driver.Open(name)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func (s *sqlite) Open(t testing.TB) sequence.Store[*sql.Tx] {
+	store, err := OpenSQLite(s.open(t), Options{})
+	return migrated(t, store, err)
+}
+
+func (s *sqlite) Insert(ctx context.Context, tx *sql.Tx, row string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO own VALUES (?1)`, row)
+	return err
+}
+
+func (s *sqlite) Rows(t testing.TB) []string { return ownRows(t, s.db, "own") }
+
+func ownRows(t testing.TB, db *sql.DB, table string) (all []string) {
+	t.Helper()
+	rows, err := db.QueryContext(context.Background(), `SELECT row FROM `+table)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var row string
+		require.NoError(t, rows.Scan(&row))
+		all = append(all, row)
+	}
+	require.NoError(t, rows.Err())
+	return all
+}
+
+// postgres is a schema with a table of the application's own.
+type postgres struct {
+	schema string
+	db     *sql.DB
+}
+
+func newPostgres(t testing.TB) *postgres {
+	p := &postgres{schema: newSchema(t)}
+	config, err := pgx.ParseConfig(postgresURL(t))
+	require.NoError(t, err)
+	p.db = stdlib.OpenDB(*config)
+	p.db.SetMaxOpenConns(8)
+	t.Cleanup(func() { require.NoError(t, p.db.Close()) })
+	execPostgres(t, "CREATE SCHEMA "+p.schema, "CREATE TABLE "+p.schema+".own (row TEXT PRIMARY KEY)")
+	return p
+}
+
+func (p *postgres) HintsOtherProcesses() bool   { return true }
+func (p *postgres) Rows(t testing.TB) []string { return ownRows(t, p.db, p.schema+".own") }
+
+func (p *postgres) Open(t testing.TB) sequence.Store[*sql.Tx] {
+	store, err := OpenPostgres(p.db, Options{Schema: p.schema})
+	return migrated(t, store, err)
+}
+
+func (p *postgres) Insert(ctx context.Context, tx *sql.Tx, row string) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO `+p.schema+`.own VALUES ($1)`, row)
+	return err
+}
+
+// pool is the same through a pool of pgx.
+type pool struct {
+	*postgres
+	pool *pgxpool.Pool
+}
+
+func newPool(t testing.TB) *pool {
+	p := &pool{postgres: newPostgres(t)}
+	var err error
+	p.pool, err = pgxpool.New(context.Background(), postgresURL(t))
+	require.NoError(t, err)
+	t.Cleanup(p.pool.Close)
+	return p
+}
+
+func (p *pool) Open(t testing.TB) sequence.Store[pgx.Tx] {
+	store, err := OpenPool(p.pool, Options{Schema: p.schema})
+	return migrated(t, store, err)
+}
+
+func (p *pool) Insert(ctx context.Context, tx pgx.Tx, row string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO `+p.schema+`.own VALUES ($1)`, row)
+	return err
+}
+
+func TestConformance_sqlite(t *testing.T) {
+	sequencetest.Run(t, sequencetest.Harness[*sql.Tx]{New: func(t testing.TB) sequencetest.Database[*sql.Tx] { return newSqlite(t) }})
+}
+
+func TestConformance_postgres(t *testing.T) {
+	sequencetest.Run(t, sequencetest.Harness[*sql.Tx]{New: func(t testing.TB) sequencetest.Database[*sql.Tx] { return newPostgres(t) }})
+}
+
+func TestConformance_postgres_pool(t *testing.T) {
+	sequencetest.Run(t, sequencetest.Harness[pgx.Tx]{New: func(t testing.TB) sequencetest.Database[pgx.Tx] { return newPool(t) }})
+}

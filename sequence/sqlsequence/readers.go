@@ -1,0 +1,106 @@
+package sqlsequence
+
+import (
+	"context"
+	"strings"
+
+	"github.com/distributedleasing/leasing/sequence"
+)
+
+// Read returns entries. The bound is read first: what is closed stays closed.
+func (s *Store[Tx]) Read(ctx context.Context, req sequence.ReadRequest) (page sequence.Page, err error) {
+	var sealed, watermark int64
+	if err := s.known(ctx, req.Stream, s.sql.through, &sealed, &watermark); err != nil {
+		return page, err
+	}
+	page.Through = watermark
+	if req.Sealed {
+		page.Through = sealed
+	}
+	statement, args := s.sql.entries, []any{req.Stream, req.From, page.Through, req.Limit}
+	condition := ""
+	if req.Uncleaned {
+		condition = "uncleaned"
+	} else if len(req.States) > 0 {
+		if condition, err = inStates(req.States); err != nil {
+			return page, err
+		}
+	}
+	if condition != "" {
+		statement, args = strings.Replace(s.sql.selected, "{{condition}}", condition, 1), []any{req.Stream, req.From, req.Limit}
+	}
+	err = s.read(ctx, statement, args, func(scan scan) error {
+		var r row
+		err := r.scan(scan)
+		page.Entries = append(page.Entries, r.Entry)
+		return err
+	})
+	return page, err
+}
+
+// known runs a statement that returns a row of a stream, if there is one.
+func (s *Store[Tx]) known(ctx context.Context, stream, statement string, dest ...any) error {
+	found := false
+	err := s.read(ctx, statement, []any{stream}, func(scan scan) error {
+		found = true
+		return scan(dest...)
+	})
+	if err == nil && !found {
+		err = sequence.UnknownStream(stream)
+	}
+	return err
+}
+
+// Find returns the entry of an operation.
+func (s *Store[Tx]) Find(ctx context.Context, stream, op string) (sequence.Entry, error) {
+	var r row
+	found := false
+	err := s.read(ctx, s.sql.find, []any{stream, op}, func(scan scan) error {
+		found = true
+		return r.scan(scan)
+	})
+	if err == nil && !found {
+		err = sequence.ErrNotFound
+	}
+	return r.Entry, err
+}
+
+// Status sums a stream up.
+func (s *Store[Tx]) Status(ctx context.Context, stream string) (sequence.Status, error) {
+	status := sequence.Status{Stream: stream}
+	var now, recovery int64
+	err := s.known(ctx, stream, s.sql.status, &now, &status.Last, &status.Sealed, &recovery, &status.Open, &status.Expired, &status.Gaps, &status.Watermark)
+	status.Now = moment(now)
+	if recovery > now {
+		status.RecoveryUntil = moment(recovery)
+	}
+	return status, err
+}
+
+// LowestOpen is the lowest open number.
+func (s *Store[Tx]) LowestOpen(ctx context.Context, stream string) (lowest int64, err error) {
+	err = s.known(ctx, stream, s.sql.lowest, &lowest)
+	return lowest, err
+}
+
+// Manual returns undecided items.
+func (s *Store[Tx]) Manual(ctx context.Context, stream string, limit int) (items []sequence.ManualItem, err error) {
+	err = s.read(ctx, s.sql.manual, []any{stream, limit}, func(scan scan) error {
+		var item sequence.ManualItem
+		var created int64
+		err := scan(&item.ID, &item.Stream, &item.Seq, &item.Op, &item.Payload, &item.Reason, &created)
+		item.CreatedAt = moment(created)
+		items = append(items, item)
+		return err
+	})
+	return items, err
+}
+
+// Watch returns hints.
+func (s *Store[Tx]) Watch(ctx context.Context, stream string) (<-chan struct{}, error) {
+	hints := s.hub.Add(ctx, stream)
+	if s.wake != nil {
+		s.wake.listen(ctx)
+	}
+	return hints, ctx.Err()
+}

@@ -1,0 +1,152 @@
+package sqlsequence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// SetupError is returned by Migrate if the role may not create the tables, and matches
+// leasing.ErrNotSetUp. Somebody who may has to run Statements once.
+type SetupError struct {
+	Role       string // of the database that lacks the right
+	Statements []string
+	Err        error // of the client library
+}
+
+func (e *SetupError) Error() string {
+	return fmt.Sprintf("sequence: %v: role %q may not create the tables (%v); run this as somebody who may:\n%s;", leasing.ErrNotSetUp, e.Role, e.Err, strings.Join(e.Statements, ";\n"))
+}
+
+// Is makes the error match leasing.ErrNotSetUp.
+func (e *SetupError) Is(target error) bool { return target == leasing.ErrNotSetUp }
+
+func (e *SetupError) Unwrap() error { return e.Err }
+
+// tableNames are those of the tables, after the prefix.
+var tableNames = []string{"stream", "entry", "manual", "schema"}
+
+// Statements returns what Migrate runs on an empty database, for those who create tables with tools
+// of their own.
+func (s *Store[Tx]) Statements() []string { return slices.Clone(s.sql.create) }
+
+// Migrate creates the tables. It does nothing if they are there, needs rights to create only if they
+// aren't, and may be called by several processes at a time. Tables of another application, and those
+// made by newer code, are left alone and reported as leasing.ErrNotSetUp.
+func (s *Store[Tx]) Migrate(ctx context.Context) error {
+	if installed, err := s.installed(ctx, s.on); err != nil || installed {
+		return s.explain(err)
+	}
+	statements, role := s.sql.create, ""
+	if !s.lite {
+		var there bool
+		const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = CAST($1 AS TEXT)), CAST(current_user AS TEXT)`
+		if err := s.on.query(ctx, situation, []any{s.schema}, func(scan scan) error { return scan(&there, &role) }); err != nil {
+			return s.explain(err)
+		}
+		if there { // CREATE SCHEMA needs a right, whether or not there is one
+			statements = statements[1:]
+		}
+	}
+	err := s.on.transact(ctx, func(on session, _ Tx) error {
+		if err := s.lockMigrations(ctx, on); err != nil {
+			return err
+		}
+		if installed, err := s.installed(ctx, on); err != nil || installed {
+			return err
+		}
+		for _, statement := range statements {
+			if _, err := some(ctx, on, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err = s.explain(err)
+	if err != nil && errors.Is(err, leasing.ErrDenied) && !s.lite {
+		return &SetupError{Role: role, Statements: append(slices.Clone(statements), s.grants(role)...), Err: err}
+	}
+	return err
+}
+
+// lockMigrations keeps processes that start together from doing it at the same time. A table that
+// is made and dropped is SQLite's first write.
+func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
+	if s.lite {
+		_, err := some(ctx, on, `CREATE TABLE "`+s.prefix+`lock" (x INTEGER)`)
+		if err == nil {
+			_, err = some(ctx, on, `DROP TABLE "`+s.prefix+`lock"`)
+		}
+		return err
+	}
+	h := fnv.New64a()
+	fmt.Fprintf(h, "github.com/distributedleasing/leasing/sequence %q %q", s.schema, s.prefix)
+	_, err := some(ctx, on, `SELECT 1 FROM (SELECT pg_catalog.pg_advisory_xact_lock(CAST($1 AS BIGINT))) AS locked`, int64(h.Sum64()))
+	return err
+}
+
+// installed reports whether our tables are there, in the version that this code knows.
+func (s *Store[Tx]) installed(ctx context.Context, on session) (bool, error) {
+	found := 0
+	for _, name := range tableNames {
+		args := []any{s.prefix + name}
+		if !s.lite {
+			args = append(args, s.schema)
+		}
+		var there bool
+		if err := on.query(ctx, s.sql.exists, args, func(scan scan) error { return scan(&there) }); err != nil {
+			return false, err
+		}
+		if there {
+			found++
+		} else if found > 0 {
+			return false, answer(fmt.Errorf("sequence: %w: there are tables %s... that are not all of ours: set another Options.Prefix", leasing.ErrNotSetUp, s.prefix))
+		}
+	}
+	if found == 0 {
+		return false, nil
+	}
+	if found < len(tableNames) {
+		return false, answer(fmt.Errorf("sequence: %w: there are tables %s... that are not all of ours: set another Options.Prefix", leasing.ErrNotSetUp, s.prefix))
+	}
+	var version int
+	if err := on.query(ctx, s.sql.version, nil, func(scan scan) error { return scan(&version) }); err != nil {
+		return false, err
+	}
+	if version != schemaVersion {
+		return false, answer(fmt.Errorf("sequence: %w: the tables are of version %d, and this code knows version %d: use another release of sequence, or set another Options.Prefix", leasing.ErrNotSetUp, version, schemaVersion))
+	}
+	return true, nil
+}
+
+// check makes sure once that the tables are there and of our version.
+func (s *Store[Tx]) check(ctx context.Context) error {
+	if s.checked.Load() {
+		return nil
+	}
+	installed, err := s.installed(ctx, s.on)
+	if err == nil && !installed {
+		err = answer(fmt.Errorf("sequence: %w: the tables are missing: call Migrate", leasing.ErrNotSetUp))
+	}
+	s.checked.Store(err == nil)
+	return s.explain(err)
+}
+
+// grants are what a role needs at run time.
+func (s *Store[Tx]) grants(role string) []string {
+	to := `"` + strings.ReplaceAll(role, `"`, `""`) + `"`
+	var tables []string
+	for _, name := range tableNames {
+		tables = append(tables, `"`+s.schema+`"."`+s.prefix+name+`"`)
+	}
+	return []string{
+		`GRANT USAGE ON SCHEMA "` + s.schema + `" TO ` + to,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + strings.Join(tables[:3], ", ") + " TO " + to,
+		"GRANT SELECT ON " + tables[3] + " TO " + to,
+	}
+}

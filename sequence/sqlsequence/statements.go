@@ -1,0 +1,245 @@
+package sqlsequence
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/distributedleasing/leasing/sequence"
+)
+
+// schemaVersion is the version of the tables that this code reads and writes.
+const schemaVersion = 1
+
+// dialect is where PostgreSQL and SQLite differ. Everything else is said once, for both.
+type dialect struct {
+	now      string // the database's clock in microseconds, read where it stands
+	max, min string // of two values
+	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
+	lease    string // issues a number
+	exists   string // whether there is a table
+	create   []string
+}
+
+const (
+	open      = `state IN ('leased', 'recovering')`
+	columns   = `stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, filled_us, renewals, claim_owner, claim_until_us, attempts, not_before_us, last_error, coalesce(origin_seq, 0), replaced_by, reason, payload, work_phase, work_data, uncleaned, {{now}}`
+	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
+	// granted is the duration of a lease that is asked for with a parameter: see sequence.Granted.
+	granted = `(SELECT CASE WHEN s.recovery_until_us > {{now}} THEN {{max}}(CAST(%[1]s AS BIGINT), {{min}}(2 * CAST(%[1]s AS BIGINT), {{cap}})) ELSE CAST(%[1]s AS BIGINT) END FROM {{stream}} s WHERE s.stream = $1)`
+	holds   = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
+	claims  = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
+)
+
+// statements are those of both dialects, with the tables' names in them.
+type statements struct {
+	lock, lease, count, again, find, get string
+	renew, save, commit, commitInOrder   string
+	release, claim, candidate, extend    string
+	gap, failed, failedAtLast            string
+	recovered, allocate                  string
+	insert, fill, sealGaps, seal, forget string
+	through, entries, selected           string
+	status, lowest, cleaned              string
+	createStream, recovery               string
+	enqueue, manual, resolveManual       string
+	version, exists                      string
+	create                               []string
+}
+
+func newStatements(d dialect, schema, prefix string) *statements {
+	table := func(name string) string {
+		quoted := `"` + prefix + name + `"`
+		if schema != "" {
+			quoted = `"` + schema + `".` + quoted
+		}
+		return quoted
+	}
+	names := strings.NewReplacer(
+		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(sequence.MaxRecoveryDuration.Microseconds()),
+		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{schema}}", table("schema"),
+		"{{infra}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
+	)
+	fill := func(text string) string {
+		text = strings.NewReplacer("{{columns}}", columns, "{{open}}", open, "{{claimable}}", claimable, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
+		text = grantedBy.ReplaceAllStringFunc(text, func(s string) string { return fmt.Sprintf(granted, grantedBy.FindStringSubmatch(s)[1]) })
+		return names.Replace(text)
+	}
+	s := &statements{
+		lock:  fill(d.lock),
+		lease: fill(d.lease),
+		count: fill(`UPDATE {{stream}} SET next_seq = next_seq + 1 WHERE stream = $1 RETURNING next_seq`),
+		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + {{granted $3}})
+WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND expires_us > {{now}} RETURNING {{columns}}`),
+		find: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL`),
+		get:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq = $2`),
+		renew: fill(`UPDATE {{entry}} SET expires_us = {{now}} + {{granted $4}}, renewals = renewals + 1
+WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us > {{now}} FROM {{stream}} s WHERE s.stream = $1)`),
+		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5
+WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),
+		commit: fill(`UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
+WHERE {{holds}} AND expires_us > {{now}} RETURNING {{columns}}`),
+		commitInOrder: fill(`UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
+WHERE {{holds}} AND expires_us > {{now}} AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}}) RETURNING {{columns}}`),
+		release: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = 'released' WHERE {{holds}} RETURNING seq`),
+		// The predicate is repeated outside of the sub-select: PostgreSQL looks at it alone when it has
+		// waited for the row.
+		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3
+WHERE stream = $1 AND seq = (SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `) AND {{claimable}}
+	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < {{entry}}.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})
+RETURNING {{columns}}`),
+		candidate: fill(`SELECT coalesce(min(c.seq), 0) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `
+	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < c.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})`),
+		extend: fill(`UPDATE {{entry}} SET claim_until_us = {{now}} + $4 WHERE {{claims}} RETURNING seq`),
+		gap: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = $4, uncleaned = $5
+WHERE {{claims}} RETURNING {{columns}}`),
+		failed: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5
+WHERE {{claims}} RETURNING {{columns}}`),
+		failedAtLast: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5,
+	state = CASE WHEN attempts + 1 >= $6 THEN 'gap' ELSE state END, closed_us = CASE WHEN attempts + 1 >= $6 THEN {{now}} ELSE 0 END,
+	reason = CASE WHEN attempts + 1 >= $6 THEN 'recovery_failed' ELSE '' END, uncleaned = (attempts + 1 >= $6 AND $7)
+WHERE {{claims}} RETURNING {{columns}}`),
+		recovered: fill(`UPDATE {{entry}} SET state = 'recovered', closed_us = {{now}}, replaced_by = $4, uncleaned = $5, work_phase = '', work_data = NULL
+WHERE {{claims}} RETURNING {{columns}}`),
+		allocate: fill(`UPDATE {{stream}} SET next_seq = $2 + 1 WHERE stream = $1 AND next_seq = $2 RETURNING next_seq`),
+		insert: fill(`INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, origin_seq, payload)
+VALUES ($1, $2, $3, $4, $5, 'committed', 1, {{now}}, {{now}}, {{now}}, $6, $7) RETURNING {{columns}}`),
+		fill: fill(`UPDATE {{entry}} SET state = 'filled', filled_us = {{now}}, payload = $5, work_phase = '', work_data = NULL
+WHERE stream = $1 AND seq = $2 AND op_id = $3 AND state = 'gap' AND seq > $4 RETURNING {{columns}}`),
+		sealGaps: fill(`UPDATE {{entry}} SET state = 'sealed' WHERE stream = $1 AND state = 'gap' AND seq <= $2 RETURNING seq`),
+		seal:     fill(`UPDATE {{stream}} SET sealed_through = $2 WHERE stream = $1 RETURNING next_seq`),
+		forget: fill(`DELETE FROM {{entry}} WHERE stream = $1 AND seq IN (
+	SELECT e.seq FROM {{entry}} e, {{stream}} s WHERE s.stream = $1 AND e.stream = $1 AND e.seq <= $2 AND e.seq <= s.sealed_through AND NOT e.uncleaned ORDER BY e.seq LIMIT $3) RETURNING seq`),
+		through:  fill(`SELECT sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, next_seq - 1) FROM {{stream}} WHERE stream = $1`),
+		entries:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4`),
+		selected: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= $2 AND {{condition}} ORDER BY seq LIMIT $3`),
+		status: fill(`SELECT {{now}}, next_seq - 1, sealed_through, recovery_until_us,
+	(SELECT count(*) FROM {{entry}} o WHERE o.stream = $1 AND o.{{open}}),
+	(SELECT count(*) FROM {{entry}} x WHERE x.stream = $1 AND x.{{open}} AND x.state = 'leased' AND x.expires_us <= {{now}}),
+	(SELECT count(*) FROM {{entry}} g WHERE g.stream = $1 AND g.state = 'gap'),
+	coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}), next_seq) - 1
+FROM {{stream}} WHERE stream = $1`),
+		lowest:       fill(`SELECT coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}), 0) FROM {{stream}} WHERE stream = $1`),
+		cleaned:      fill(`UPDATE {{entry}} SET uncleaned = false WHERE stream = $1 AND seq = $2 AND uncleaned RETURNING seq`),
+		createStream: fill(`INSERT INTO {{stream}} (stream) VALUES ($1) ON CONFLICT DO NOTHING RETURNING next_seq`),
+		recovery:     fill(`UPDATE {{stream}} SET recovery_until_us = CASE WHEN CAST($2 AS BIGINT) < 0 THEN 0 ELSE {{max}}(recovery_until_us, {{now}} + CAST($2 AS BIGINT)) END WHERE stream = $1 RETURNING next_seq`),
+		enqueue: fill(`INSERT INTO {{manual}} (stream, seq, op_id, digest, payload, reason, created_us) VALUES ($1, $2, $3, $4, $5, $6, {{now}})
+ON CONFLICT DO NOTHING RETURNING id`),
+		manual: fill(`SELECT id, stream, seq, op_id, payload, reason, created_us FROM {{manual}} WHERE stream = $1 AND resolved_us = 0 ORDER BY id LIMIT $2`),
+		resolveManual: fill(`UPDATE {{manual}} SET resolved_by = CASE WHEN resolved_us = 0 THEN $2 ELSE resolved_by END,
+	resolved_us = CASE WHEN resolved_us = 0 THEN {{now}} ELSE resolved_us END WHERE id = $1 RETURNING id`),
+		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
+		exists:  d.exists,
+	}
+	for _, text := range d.create {
+		s.create = append(s.create, fill(text))
+	}
+	return s
+}
+
+var grantedBy = regexp.MustCompile(`\{\{granted (\$\d)\}\}`)
+
+// inStates is the condition of entries in some states. Literals let the planner use a partial index.
+func inStates(states []sequence.State) (string, error) {
+	var quoted []string
+	for _, state := range states {
+		switch state {
+		case sequence.Leased, sequence.Recovering, sequence.Committed, sequence.Recovered, sequence.Gap, sequence.Filled, sequence.Sealed:
+			quoted = append(quoted, "'"+string(state)+"'")
+		default:
+			return "", fmt.Errorf("sequence: read: unknown state %q", state)
+		}
+	}
+	return "state IN (" + strings.Join(quoted, ", ") + ")", nil
+}
+
+var postgresDialect = dialect{
+	now: `CAST(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000 AS BIGINT)`,
+	max: "greatest", min: "least",
+	lock: `SELECT next_seq, sealed_through, recovery_until_us, {{now}} FROM {{stream}} WHERE stream = $1 FOR UPDATE`,
+	// One statement: the counter's row is locked until the server has committed, and not for a round trip.
+	// The clock is read when the lock is held, since t depends on s.
+	lease: `WITH s AS (UPDATE {{stream}} SET next_seq = next_seq + 1 WHERE stream = $1 RETURNING next_seq - 1 AS seq, recovery_until_us)
+INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
+SELECT CAST($1 AS TEXT), s.seq, CAST($2 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), 'leased', 1, t.now, t.now +
+	CASE WHEN s.recovery_until_us > t.now THEN greatest(CAST($3 AS BIGINT), least(2 * CAST($3 AS BIGINT), {{cap}})) ELSE CAST($3 AS BIGINT) END
+FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{columns}}`,
+	exists: `SELECT EXISTS (
+	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	WHERE c.relname = CAST($1 AS TEXT) AND n.nspname = CAST($2 AS TEXT))`,
+	create: tablesOf("CREATE SCHEMA {{infra}}", `TEXT COLLATE "C"`, "BIGINT", "BYTEA", "BOOLEAN", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""),
+}
+
+var sqliteDialect = dialect{
+	now: `(CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`,
+	max: "max", min: "min",
+	// A transaction that begins with a write waits for the lock of the file, and not in its middle.
+	lock: `UPDATE {{stream}} SET next_seq = next_seq WHERE stream = $1 RETURNING next_seq, sealed_through, recovery_until_us, {{now}}`,
+	lease: `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
+SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + {{granted $3}} FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{columns}}`,
+	exists: `SELECT count(*) > 0 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = $1 COLLATE NOCASE`,
+	create: tablesOf("", "TEXT", "INTEGER", "BLOB", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"),
+}
+
+// tablesOf are the statements that make the tables, with the types of a dialect.
+func tablesOf(schema, text, number, blob, flag, id, options string) []string {
+	types := strings.NewReplacer("TEXT", text, "NUMBER", number, "BLOB", blob, "FLAG", flag, "ID_KEY", id)
+	var all []string
+	if schema != "" {
+		all = append(all, schema)
+	}
+	for _, table := range []string{`CREATE TABLE {{stream}} (
+	stream            TEXT PRIMARY KEY NOT NULL,
+	next_seq          NUMBER NOT NULL DEFAULT 1,
+	sealed_through    NUMBER NOT NULL DEFAULT 0,
+	recovery_until_us NUMBER NOT NULL DEFAULT 0
+)`, `CREATE TABLE {{entry}} (
+	stream         TEXT NOT NULL,
+	seq            NUMBER NOT NULL,
+	op_id          TEXT NOT NULL,
+	kind           TEXT NOT NULL,
+	owner          TEXT NOT NULL,
+	state          TEXT NOT NULL,
+	token          NUMBER NOT NULL,
+	leased_us      NUMBER NOT NULL,
+	expires_us     NUMBER NOT NULL,
+	closed_us      NUMBER NOT NULL DEFAULT 0,
+	filled_us      NUMBER NOT NULL DEFAULT 0,
+	renewals       NUMBER NOT NULL DEFAULT 0,
+	claim_owner    TEXT NOT NULL DEFAULT '',
+	claim_until_us NUMBER NOT NULL DEFAULT 0,
+	attempts       NUMBER NOT NULL DEFAULT 0,
+	not_before_us  NUMBER NOT NULL DEFAULT 0,
+	last_error     TEXT NOT NULL DEFAULT '',
+	origin_seq     NUMBER,
+	replaced_by    NUMBER NOT NULL DEFAULT 0,
+	reason         TEXT NOT NULL DEFAULT '',
+	payload        BLOB,
+	work_phase     TEXT NOT NULL DEFAULT '',
+	work_data      BLOB,
+	uncleaned      FLAG NOT NULL DEFAULT FALSE,
+	PRIMARY KEY (stream, seq)
+)`, `CREATE TABLE {{manual}} (
+	id          ID_KEY,
+	stream      TEXT NOT NULL,
+	seq         NUMBER NOT NULL,
+	op_id       TEXT NOT NULL,
+	digest      TEXT NOT NULL,
+	payload     BLOB,
+	reason      TEXT NOT NULL,
+	created_us  NUMBER NOT NULL,
+	resolved_us NUMBER NOT NULL DEFAULT 0,
+	resolved_by TEXT NOT NULL DEFAULT '',
+	UNIQUE (stream, seq, op_id, digest)
+)`, `CREATE TABLE {{schema}} (version NUMBER PRIMARY KEY NOT NULL)`} {
+		all = append(all, types.Replace(table)+options)
+	}
+	return append(all,
+		`CREATE UNIQUE INDEX "{{prefix}}entry_op" ON {{entry}} (stream, op_id) WHERE origin_seq IS NULL`,
+		`CREATE UNIQUE INDEX "{{prefix}}entry_origin" ON {{entry}} (stream, origin_seq) WHERE origin_seq IS NOT NULL`,
+		`CREATE INDEX "{{prefix}}entry_open" ON {{entry}} (stream, seq) WHERE `+open,
+		`CREATE INDEX "{{prefix}}entry_gaps" ON {{entry}} (stream, seq) WHERE state = 'gap'`,
+		`CREATE INDEX "{{prefix}}entry_uncleaned" ON {{entry}} (stream, seq) WHERE uncleaned`,
+		`INSERT INTO {{schema}} (version) VALUES ({{version}})`,
+	)
+}

@@ -1,0 +1,260 @@
+package sqlsequence
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/internal/watch"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Options configure a store. The zero value is good.
+type Options struct {
+	// Schema is PostgreSQL's schema. Default "infra". SQLite has none.
+	Schema string
+	// Prefix begins the names of the tables. Default "sequence_".
+	Prefix string
+	// NoWakeups turns LISTEN and NOTIFY off, as behind a pooler by transaction. Waiters poll.
+	NoWakeups bool
+}
+
+// Store is a sequence.Store in tables. It is safe for concurrent use.
+type Store[Tx any] struct {
+	on      backend[Tx]
+	sql     *statements
+	schema  string
+	prefix  string
+	lite    bool
+	hub     watch.Hub
+	wake    *wakeups // nil without LISTEN and NOTIFY
+	checked atomic.Bool
+}
+
+var (
+	_ sequence.Store[*sql.Tx] = (*Store[*sql.Tx])(nil)
+	_ sequence.Store[pgx.Tx]  = (*Store[pgx.Tx])(nil)
+)
+
+var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
+
+func newStore[Tx any](on backend[Tx], d dialect, o Options, lite bool) (*Store[Tx], error) {
+	if o.Schema == "" && !lite {
+		o.Schema = "infra"
+	}
+	if o.Prefix == "" {
+		o.Prefix = "sequence_"
+	}
+	if lite && o.Schema != "" {
+		return nil, &leasing.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: `"": SQLite has no schemas`}
+	}
+	if !lite && !identifier.MatchString(o.Schema) {
+		return nil, &leasing.InvalidError{Field: "Options.Schema", Value: o.Schema, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
+	}
+	if !identifier.MatchString(o.Prefix) {
+		return nil, &leasing.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
+	}
+	return &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: lite}, nil
+}
+
+// OpenPostgres makes a store on PostgreSQL over the application's database. It makes no request.
+// Close it before the database.
+func OpenPostgres(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
+	if db == nil {
+		return nil, &leasing.InvalidError{Field: "db", Value: nil, Want: "a *sql.DB"}
+	}
+	s, err := newStore[*sql.Tx](sqlDatabase{sqlSession{db}, db}, postgresDialect, options, false)
+	if err == nil && !options.NoWakeups {
+		s.wake = newWakeups(&s.hub, s.on, s.schema, s.prefix, connectLike(db))
+	}
+	return s, err
+}
+
+// OpenPool makes a store on PostgreSQL over the application's pool. It makes no request. Close it
+// before the pool.
+func OpenPool(pool *pgxpool.Pool, options Options) (*Store[pgx.Tx], error) {
+	if pool == nil {
+		return nil, &leasing.InvalidError{Field: "pool", Value: nil, Want: "a *pgxpool.Pool"}
+	}
+	s, err := newStore[pgx.Tx](pgxDatabase{pgxSession{pool}, pool}, postgresDialect, options, false)
+	if err == nil && !options.NoWakeups {
+		s.wake = newWakeups(&s.hub, s.on, s.schema, s.prefix, connectAs(pool))
+	}
+	return s, err
+}
+
+// OpenSQLite makes a store on an SQLite file over the application's database, with any driver
+// that waits for locks (a busy timeout). WAL mode lets readers and writers work side by side. It makes no
+// request.
+func OpenSQLite(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
+	if db == nil {
+		return nil, &leasing.InvalidError{Field: "db", Value: nil, Want: "a *sql.DB"}
+	}
+	return newStore[*sql.Tx](sqliteDatabase{db, make(chan struct{}, 1)}, sqliteDialect, options, true)
+}
+
+// Close ends what the store does beside requests: listening and notifying. The database stays open.
+func (s *Store[Tx]) Close() error {
+	if s.wake != nil {
+		s.wake.close()
+	}
+	return nil
+}
+
+// once runs one statement that changes or reads something, in a transaction of its own.
+func (s *Store[Tx]) once(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	if s.lite {
+		return s.explain(s.on.transact(ctx, func(on session, _ Tx) error { return on.query(ctx, statement, args, each) }))
+	}
+	return s.explain(s.on.query(ctx, statement, args, each))
+}
+
+// read runs one statement that only reads.
+func (s *Store[Tx]) read(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	return s.explain(s.on.query(ctx, statement, args, each))
+}
+
+// within runs do in a transaction. An error of the caller's own, or one of package sequence, is returned
+// as it is.
+func (s *Store[Tx]) within(ctx context.Context, do func(on session, tx Tx) error) error {
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	var answer *answered
+	err := s.on.transact(ctx, func(on session, tx Tx) error {
+		err := do(on, tx)
+		errors.As(err, &answer)
+		return err
+	})
+	if answer != nil {
+		return answer.error
+	}
+	return s.explain(err)
+}
+
+// answered marks an error that is no failure of the database.
+type answered struct{ error }
+
+func (a *answered) Unwrap() error { return a.error }
+
+func answer(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &answered{err}
+}
+
+// closed wakes those who wait.
+func (s *Store[Tx]) closed(stream string) {
+	s.hub.Wake(stream)
+	if s.wake != nil {
+		s.wake.notify(stream)
+	}
+}
+
+// row is an entry as it is stored, and the database's time.
+type row struct {
+	sequence.Entry
+	now time.Time
+}
+
+func (r *row) scan(scan scan) error {
+	var leased, expires, closed, filled, claim, notBefore, now int64
+	var state, phase string
+	err := scan(&r.Stream, &r.Seq, &r.Op, &r.Kind, &r.Owner, &state, &r.Token, &leased, &expires, &closed, &filled, &r.Renewals,
+		&r.ClaimOwner, &claim, &r.Attempts, &notBefore, &r.LastError, &r.Origin, &r.ReplacedBy, &r.Reason, &r.Payload, &phase, &r.Work.Data, &r.Uncleaned, &now)
+	r.State, r.Work.Phase = sequence.State(state), sequence.Phase(phase)
+	r.LeasedAt, r.ExpiresAt, r.ClosedAt, r.FilledAt = moment(leased), moment(expires), moment(closed), moment(filled)
+	r.ClaimUntil, r.NotBefore, r.now = moment(claim), moment(notBefore), moment(now)
+	return err
+}
+
+func moment(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// micros rounds up: never early.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+// one runs a statement that returns an entry, or none.
+func one(ctx context.Context, on session, statement string, args ...any) (r row, found bool, err error) {
+	err = on.query(ctx, statement, args, func(scan scan) error {
+		found = true
+		return r.scan(scan)
+	})
+	return r, found, err
+}
+
+// some runs a statement, and reports whether it returned a row.
+func some(ctx context.Context, on session, statement string, args ...any) (found bool, err error) {
+	err = on.query(ctx, statement, args, func(scan) error {
+		found = true
+		return nil
+	})
+	return found, err
+}
+
+// stream is a stream's row.
+type streamRow struct {
+	next, sealed int64
+	recovery     time.Time
+	now          time.Time
+}
+
+// lock locks a stream's row, or says that there is none.
+func (s *Store[Tx]) lock(ctx context.Context, on session, stream string) (r streamRow, err error) {
+	found := false
+	err = on.query(ctx, s.sql.lock, []any{stream}, func(scan scan) error {
+		var recovery, now int64
+		found = true
+		err := scan(&r.next, &r.sealed, &recovery, &now)
+		r.recovery, r.now = moment(recovery), moment(now)
+		return err
+	})
+	if err == nil && !found {
+		err = answer(sequence.UnknownStream(stream))
+	}
+	return r, err
+}
+
+// entry returns an entry after a guard has failed.
+func (s *Store[Tx]) entry(ctx context.Context, on session, stream string, seq int64) (row, error) {
+	r, found, err := one(ctx, on, s.sql.get, stream, seq)
+	if err == nil && !found {
+		if known, err := some(ctx, on, s.sql.through, stream); err != nil || !known {
+			return r, errors.Join(err, answer(sequence.UnknownStream(stream)))
+		}
+		err = answer(sequence.ErrNotFound)
+	}
+	return r, err
+}
+
+// CreateStream makes a stream.
+func (s *Store[Tx]) CreateStream(ctx context.Context, stream string) error {
+	if err := sequence.ValidateText("stream", stream, sequence.MaxStreamBytes, false); err != nil {
+		return err
+	}
+	return s.once(ctx, s.sql.createStream, []any{stream}, func(scan) error { return nil })
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

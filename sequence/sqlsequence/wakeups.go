@@ -1,0 +1,205 @@
+package sqlsequence
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence/internal/watch"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// wakeups tell other processes of what was closed, and listen for what they have closed. Both
+// are hints: losing one costs a poll.
+type wakeups struct {
+	hub     *watch.Hub
+	on      session
+	channel string
+	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
+
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu        sync.Mutex
+	closed    bool
+	notifying bool
+	dirty     map[string]struct{} // streams to tell of
+	ready     chan struct{}       // closed once listening was tried; nil before the first waiter
+}
+
+const (
+	notifyTimeout = 5 * time.Second
+	silence       = 15 * time.Second // after which the connection is pinged
+	reconnect     = time.Second
+)
+
+func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(context.Context) (*pgx.Conn, error)) *wakeups {
+	w := &wakeups{hub: hub, on: on, channel: "sequence_" + digest(fmt.Appendf(nil, "%q %q", schema, prefix))[:16], connect: connect, dirty: map[string]struct{}{}}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	return w
+}
+
+func (w *wakeups) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.stop()
+	w.running.Wait()
+}
+
+// notify sends a hint soon. Those that come while one is being sent share the next.
+func (w *wakeups) notify(stream string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.dirty[stream] = struct{}{}
+	if !w.notifying {
+		w.notifying = true
+		w.running.Go(w.send)
+	}
+}
+
+func (w *wakeups) send() {
+	for {
+		w.mu.Lock()
+		var streams []string
+		for stream := range w.dirty {
+			streams = append(streams, stream)
+		}
+		clear(w.dirty)
+		w.notifying = len(streams) > 0 && !w.closed
+		again := w.notifying
+		w.mu.Unlock()
+		if !again {
+			return
+		}
+		ctx, cancel := context.WithTimeout(w.ctx, notifyTimeout)
+		for _, stream := range streams {
+			_, _ = some(ctx, w.on, `SELECT 1 FROM (SELECT pg_catalog.pg_notify(CAST($1 AS TEXT), CAST($2 AS TEXT))) AS sent`, w.channel, stream)
+		}
+		cancel()
+	}
+}
+
+// listen begins to listen, unless that was begun, and waits until it works or has failed.
+func (w *wakeups) listen(ctx context.Context) {
+	if w.connect == nil {
+		return
+	}
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return
+	}
+	if w.ready == nil {
+		w.ready = make(chan struct{})
+		w.running.Go(w.run)
+	}
+	ready := w.ready
+	w.mu.Unlock()
+	select {
+	case <-ready:
+	case <-ctx.Done():
+	}
+}
+
+func (w *wakeups) run() {
+	tried := sync.OnceFunc(func() { close(w.ready) })
+	defer tried()
+	for w.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(w.ctx, notifyTimeout)
+		conn, err := w.connect(ctx)
+		if err == nil {
+			_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.channel}.Sanitize())
+			if err != nil {
+				hangUp(conn)
+			}
+		}
+		cancel()
+		if err == nil {
+			tried()
+			w.hub.WakeAll() // what was closed before nobody has told
+			w.receive(conn)
+			hangUp(conn)
+		}
+		tried()
+		select {
+		case <-time.After(reconnect):
+		case <-w.ctx.Done():
+		}
+	}
+}
+
+// receive returns when the connection fails, or the store is closed.
+func (w *wakeups) receive(conn *pgx.Conn) {
+	for {
+		ctx, cancel := context.WithTimeout(w.ctx, silence)
+		notification, err := conn.WaitForNotification(ctx)
+		quiet := ctx.Err() != nil && w.ctx.Err() == nil
+		cancel()
+		switch {
+		case err == nil:
+			w.hub.Wake(notification.Payload)
+		case quiet:
+			ctx, cancel := context.WithTimeout(w.ctx, notifyTimeout)
+			err := conn.Ping(ctx)
+			cancel()
+			if err != nil {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+func hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn.Close(ctx)
+}
+
+// connectAs connects as a pool does, hooks included, and takes up no place in it.
+func connectAs(pool *pgxpool.Pool) func(context.Context) (*pgx.Conn, error) {
+	return func(ctx context.Context) (*pgx.Conn, error) {
+		config := pool.Config()
+		if config.BeforeConnect != nil {
+			if err := config.BeforeConnect(ctx, config.ConnConfig); err != nil {
+				return nil, err
+			}
+		}
+		config.ConnConfig.OnNotification = nil // which would take them from WaitForNotification
+		return pgx.ConnectConfig(ctx, config.ConnConfig)
+	}
+}
+
+// connectLike connects as the latest connection of a database did: nil if that is not pgx's.
+func connectLike(db *sql.DB) func(context.Context) (*pgx.Conn, error) {
+	if _, ok := db.Driver().(*stdlib.Driver); !ok {
+		return nil
+	}
+	return func(ctx context.Context) (*pgx.Conn, error) {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		var config *pgx.ConnConfig
+		err = conn.Raw(func(driverConn any) error {
+			config = driverConn.(*stdlib.Conn).Conn().Config()
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		config.OnNotification = nil
+		return pgx.ConnectConfig(ctx, config)
+	}
+}

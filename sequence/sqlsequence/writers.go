@@ -1,0 +1,293 @@
+package sqlsequence
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence"
+)
+
+// Lease issues a number.
+func (s *Store[Tx]) Lease(ctx context.Context, req sequence.LeaseRequest) (sequence.Entry, error) {
+	if err := req.Validate(); err != nil {
+		return sequence.Entry{}, err
+	}
+	args := []any{req.Stream, req.Op, micros(req.Duration), req.Kind, req.Owner}
+	r, found, err := s.issue(ctx, args)
+	if found && err == nil || err != nil && !uniqueViolation(err) {
+		return r.Entry, s.explain(err)
+	}
+	// The operation has a number, or the stream is unknown.
+	err = s.within(ctx, func(on session, _ Tx) error {
+		var err error
+		if r, found, err = one(ctx, on, s.sql.again, args[:3]...); err != nil || found {
+			return err
+		}
+		if r, found, err = one(ctx, on, s.sql.find, req.Stream, req.Op); err != nil {
+			return err
+		}
+		if !found {
+			return answer(sequence.UnknownStream(req.Stream))
+		}
+		return answer(&sequence.EndedError{Entry: r.Bare()})
+	})
+	return r.Entry, err
+}
+
+// issue is one statement on PostgreSQL, and two on SQLite.
+func (s *Store[Tx]) issue(ctx context.Context, args []any) (r row, found bool, err error) {
+	if err := s.check(ctx); err != nil {
+		return r, false, err
+	}
+	if !s.lite {
+		return one(ctx, s.on, s.sql.lease, args...)
+	}
+	err = s.on.transact(ctx, func(on session, _ Tx) error {
+		r, found, err = one(ctx, on, s.sql.lease, args...)
+		if err != nil || !found {
+			return err
+		}
+		_, err = some(ctx, on, s.sql.count, args[0])
+		return err
+	})
+	return r, found, err
+}
+
+// Renew extends a lease.
+func (s *Store[Tx]) Renew(ctx context.Context, req sequence.RenewRequest) (granted time.Duration, err error) {
+	if err := req.Validate(); err != nil {
+		return 0, err
+	}
+	err = s.guarded(ctx, "renew", req.Stream, req.Seq, s.sql.renew, []any{req.Stream, req.Seq, req.Token, micros(req.Duration)}, func(scan scan) error {
+		var recovery bool
+		err := scan(&recovery)
+		granted = sequence.Granted(req.Duration, recovery)
+		return err
+	}, nil)
+	return granted, err
+}
+
+// guarded runs one statement that returns a row if its guard holds. Else it reads the entry, and asks
+// repeated whether the request was made before.
+func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(sequence.Entry) bool) error {
+	found := false
+	err := s.once(ctx, statement, args, func(scan scan) error {
+		found = true
+		if each == nil {
+			return nil
+		}
+		return each(scan)
+	})
+	if err != nil || found {
+		return err
+	}
+	return s.within(ctx, func(on session, _ Tx) error {
+		r, err := s.entry(ctx, on, stream, seq)
+		if err != nil || repeated != nil && repeated(r.Entry) {
+			return err
+		}
+		return answer(sequence.Late(op, r.Entry, r.now))
+	})
+}
+
+// Save keeps work.
+func (s *Store[Tx]) Save(ctx context.Context, req sequence.SaveRequest) error {
+	if err := req.Validate(); err != nil {
+		return err
+	}
+	args := []any{req.Stream, req.Seq, req.Token, string(req.Work.Phase), blob(req.Work.Data)}
+	return s.guarded(ctx, "save work of", req.Stream, req.Seq, s.sql.save, args, nil, func(e sequence.Entry) bool { return sequence.SavedBy(e, req) })
+}
+
+// blob is data as a parameter: none is empty, and not NULL.
+func blob(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
+}
+
+// Commit closes a number with its payload.
+func (s *Store[Tx]) Commit(ctx context.Context, req sequence.CommitRequest, write sequence.Write[Tx]) (sequence.Entry, error) {
+	if err := req.Validate(); err != nil {
+		return sequence.Entry{}, err
+	}
+	statement := s.sql.commit
+	if req.InOrder {
+		statement = s.sql.commitInOrder
+	}
+	args := []any{req.Stream, req.Seq, req.Token, blob(req.Payload)}
+	if write == nil && !s.lite { // one round trip, if the guard holds
+		r, found, err := row{}, false, s.check(ctx)
+		if err == nil {
+			r, found, err = one(ctx, s.on, statement, args...)
+		}
+		if err != nil || found {
+			if err == nil {
+				s.closed(req.Stream)
+			}
+			return r.Entry, s.explain(err)
+		}
+	}
+	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
+		r, found, err := one(ctx, on, statement, args...)
+		if err != nil || found {
+			return r, found, err
+		}
+		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
+			return r, false, err
+		}
+		refusal := sequence.Late("commit", r.Entry, r.now)
+		if req.InOrder && r.State == sequence.Leased && r.Token == req.Token && r.ExpiresAt.After(r.now) {
+			open := &sequence.OpenError{Stream: req.Stream}
+			if err := on.query(ctx, s.sql.lowest, []any{req.Stream}, func(scan scan) error { return scan(&open.Lowest) }); err != nil {
+				return r, false, err
+			}
+			refusal = open
+		}
+		return r, false, answer(sequence.Repeated(r.Entry, req.Payload, sequence.CommittedBy(r.Entry, req.Token), refusal))
+	})
+}
+
+// close runs a change that closes a number, and the caller's write if it was made, in one transaction.
+func (s *Store[Tx]) close(ctx context.Context, stream string, write sequence.Write[Tx], change func(on session) (row, bool, error)) (sequence.Entry, error) {
+	var r row
+	err := s.within(ctx, func(on session, tx Tx) error {
+		var made bool
+		var err error
+		if r, made, err = change(on); err != nil || !made || write == nil {
+			return err
+		}
+		return answer(write(ctx, tx, r.Entry))
+	})
+	if err != nil {
+		return sequence.Entry{}, err
+	}
+	s.closed(stream)
+	return r.Entry, nil
+}
+
+// Release makes a gap of a number.
+func (s *Store[Tx]) Release(ctx context.Context, req sequence.ReleaseRequest) error {
+	err := s.once(ctx, s.sql.release, []any{req.Stream, req.Seq, req.Token}, func(scan) error { return nil })
+	if err == nil {
+		s.closed(req.Stream)
+	}
+	return err
+}
+
+// Fill gives a gap its result.
+func (s *Store[Tx]) Fill(ctx context.Context, req sequence.FillRequest, write sequence.Write[Tx]) (sequence.Entry, error) {
+	if err := req.Validate(); err != nil {
+		return sequence.Entry{}, err
+	}
+	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
+		locked, err := s.lock(ctx, on, req.Stream)
+		if err != nil {
+			return row{}, false, err
+		}
+		r, found, err := one(ctx, on, s.sql.fill, req.Stream, req.Seq, req.Op, locked.sealed, blob(req.Payload))
+		if err != nil || found {
+			return r, found, err
+		}
+		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
+			return r, false, err
+		}
+		return r, false, answer(sequence.Repeated(r.Entry, req.Payload, sequence.FilledBy(r.Entry, req), sequence.Late("fill", r.Entry, r.now)))
+	})
+}
+
+// Seal makes gaps final.
+func (s *Store[Tx]) Seal(ctx context.Context, stream string, upTo int64) (through int64, err error) {
+	err = s.within(ctx, func(on session, _ Tx) error {
+		locked, err := s.lock(ctx, on, stream)
+		if err != nil {
+			return err
+		}
+		var lowest int64
+		if err := on.query(ctx, s.sql.lowest, []any{stream}, func(scan scan) error { return scan(&lowest) }); err != nil {
+			return err
+		}
+		through = upTo
+		if through == 0 {
+			through = locked.next - 1
+			if lowest != 0 {
+				through = lowest - 1
+			}
+		}
+		if lowest != 0 && lowest <= through {
+			return answer(&sequence.OpenError{Stream: stream, Lowest: lowest})
+		}
+		if through >= locked.next {
+			return answer(sequence.NotIssued(through))
+		}
+		if through = max(through, locked.sealed); through == locked.sealed {
+			return nil
+		}
+		_, err = some(ctx, on, s.sql.sealGaps, stream, through)
+		if err == nil {
+			_, err = some(ctx, on, s.sql.seal, stream, through)
+		}
+		return err
+	})
+	if err == nil {
+		s.closed(stream)
+	}
+	return through, err
+}
+
+// Forget deletes sealed entries.
+func (s *Store[Tx]) Forget(ctx context.Context, stream string, upTo int64, limit int) (n int, err error) {
+	err = s.once(ctx, s.sql.forget, []any{stream, upTo, limit}, func(scan) error { n++; return nil })
+	return n, err
+}
+
+// EnterRecovery begins recovery mode.
+func (s *Store[Tx]) EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (entered bool, err error) {
+	was, err := s.setRecovery(ctx, stream, micros(lasts))
+	return !was, err
+}
+
+// LeaveRecovery ends recovery mode.
+func (s *Store[Tx]) LeaveRecovery(ctx context.Context, stream string) (left bool, err error) {
+	return s.setRecovery(ctx, stream, -1)
+}
+
+func (s *Store[Tx]) setRecovery(ctx context.Context, stream string, us int64) (was bool, err error) {
+	err = s.within(ctx, func(on session, _ Tx) error {
+		locked, err := s.lock(ctx, on, stream)
+		if err == nil {
+			was = locked.recovery.After(locked.now)
+			_, err = some(ctx, on, s.sql.recovery, stream, us)
+		}
+		return err
+	})
+	return was, err
+}
+
+// Cleaned records that the hooks of a number have succeeded.
+func (s *Store[Tx]) Cleaned(ctx context.Context, stream string, seq int64) error {
+	return s.once(ctx, s.sql.cleaned, []any{stream, seq}, func(scan) error { return nil })
+}
+
+// Enqueue puts work into the manual queue.
+func (s *Store[Tx]) Enqueue(ctx context.Context, item sequence.ManualItem) error {
+	if err := item.Validate(); err != nil {
+		return err
+	}
+	args := []any{item.Stream, item.Seq, item.Op, digest(item.Payload), blob(item.Payload), item.Reason}
+	return s.once(ctx, s.sql.enqueue, args, func(scan) error { return nil })
+}
+
+// ResolveManual marks an item as decided.
+func (s *Store[Tx]) ResolveManual(ctx context.Context, id int64, by string) error {
+	found := false
+	err := s.once(ctx, s.sql.resolveManual, []any{id, by}, func(scan) error { found = true; return nil })
+	if err == nil && !found {
+		err = sequence.ErrNotFound
+	}
+	return err
+}
+
+var errTooManyRounds = errors.New("sequence: claim: the numbers changed again and again")
