@@ -90,8 +90,8 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 		n.tried, n.write = &Unsettled{Seq: req.Seq, Op: n.op.ID, Token: req.Token, Payload: payload}, write
 	}
 	n.mu.Unlock()
-	err := n.repeat(ctx, func(again func(error) bool) error {
-		_, err := n.stream.store.Commit(ctx, req, noted(write, again))
+	err := repeat(ctx, n.lease, write, func(write Write[Tx]) error {
+		_, err := n.stream.store.Commit(ctx, req, write)
 		return err
 	})
 	if err != nil {
@@ -109,31 +109,29 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	return nil
 }
 
-// noted is a write that tells of its own error.
-func noted[Tx any](write Write[Tx], failed func(error) bool) Write[Tx] {
-	if write == nil {
-		return nil
+// repeat makes a request again for as long as its outcome is unknown and the lease lasts. An error of
+// the caller's own write ends it.
+func repeat[Tx any](ctx context.Context, lease leasing.Lease, write Write[Tx], request func(Write[Tx]) error) error {
+	own := false
+	noting := write
+	if write != nil {
+		noting = func(ctx context.Context, tx Tx, e Entry) error {
+			err := write(ctx, tx, e)
+			own = err != nil
+			return err
+		}
 	}
-	return func(ctx context.Context, tx Tx, e Entry) error {
-		err := write(ctx, tx, e)
-		failed(err)
-		return err
-	}
-}
-
-// repeat makes a request again for as long as its outcome is unknown and the lease lasts.
-func (n *Number[Tx]) repeat(ctx context.Context, request func(again func(error) bool) error) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		own := false // the error is the caller's own
-		err := request(func(err error) bool { own = err != nil; return own })
-		if err == nil || own || decided(err) || ctx.Err() != nil || n.lease.Err() != nil {
+		own = false
+		err := request(noting)
+		if err == nil || own || decided(err) || ctx.Err() != nil || lease.Err() != nil {
 			return err
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-		case <-n.lease.Done():
+		case <-lease.Done():
 		}
 		timer.Stop()
 	}

@@ -86,6 +86,7 @@ type Status struct {
 	Sealed    int64     // nothing changes at or below
 	Open      int       // leased and recovering
 	Expired   int       // leased, and run out
+	Claimable int       // expired, or with a lapsed claim, and due for a recovery
 	Gaps      int       // that may still be filled
 	// RecoveryUntil is when recovery mode ends; zero if the stream is not in it.
 	RecoveryUntil time.Time

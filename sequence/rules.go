@@ -77,16 +77,25 @@ func (l *ledger) lease(now time.Time, req LeaseRequest) (change, error) {
 	}
 	e := Entry{
 		Stream: l.name, Seq: l.next, Op: req.Op, Kind: req.Kind, Owner: req.Owner,
-		State: Leased, Token: 1, LeasedAt: now, ExpiresAt: now.Add(granted),
+		State: Leased, Token: firstToken, LeasedAt: now, ExpiresAt: now.Add(granted),
 	}
 	return change{put: []Entry{e}, next: l.next + 1, result: e}, nil
 }
+
+// firstToken is a number's token until its first claim.
+const firstToken = 1
 
 // held reports whether a lease lasts.
 func held(e *Entry, now time.Time) bool { return e.State == Leased && e.ExpiresAt.After(now) }
 
 // claimed reports whether a claim lasts.
 func claimed(e *Entry, now time.Time) bool { return e.State == Recovering && e.ClaimUntil.After(now) }
+
+// claimable reports whether an open number has run out, or its claim has lapsed, and the pause after a
+// failure has passed.
+func claimable(e *Entry, now time.Time) bool {
+	return !held(e, now) && !claimed(e, now) && !e.NotBefore.After(now)
+}
 
 func (l *ledger) renew(now time.Time, req RenewRequest) (change, time.Duration, error) {
 	e, err := l.guard("renew", now, req.Seq, req.Token, held)
@@ -156,7 +165,7 @@ func (l *ledger) claim(now time.Time, req ClaimRequest) (change, bool) {
 		switch {
 		case claimed(&e, now):
 			return change{}, false // in order: nobody passes a live claim
-		case held(&e, now), e.NotBefore.After(now):
+		case !claimable(&e, now):
 			continue
 		}
 		e.State, e.Token = Recovering, e.Token+1
@@ -209,7 +218,7 @@ func (l *ledger) resolve(now time.Time, req ResolveRequest) (change, error) {
 	}
 	e.State, e.ClosedAt, e.ReplacedBy, e.Uncleaned, e.Work = Recovered, now, l.next, req.Uncleaned, Work{}
 	by := Entry{
-		Stream: l.name, Seq: l.next, Op: e.Op, Kind: e.Kind, Owner: req.Owner, State: Committed, Token: 1,
+		Stream: l.name, Seq: l.next, Op: e.Op, Kind: e.Kind, Owner: req.Owner, State: Committed, Token: firstToken,
 		LeasedAt: now, ExpiresAt: now, ClosedAt: now, Origin: e.Seq, Payload: bytes.Clone(req.Payload),
 	}
 	return change{put: []Entry{e, by}, next: l.next + 1, result: by}, nil
@@ -256,6 +265,9 @@ func (l *ledger) status(now time.Time) Status {
 		}
 		if e.State == Leased && !held(&e, now) {
 			s.Expired++
+		}
+		if e.State.Open() && claimable(&e, now) {
+			s.Claimable++
 		}
 	}
 	if l.inRecovery(now) {

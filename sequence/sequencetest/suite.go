@@ -69,6 +69,14 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"ADoClosesItsNumber":                        aDoClosesItsNumber[Tx],
 		"SettlingLosesNothing":                      settlingLosesNothing[Tx],
 		"TheContextEndsBeforeTheNumberCanBeClaimed": theContextEndsBeforeTheNumberCanBeClaimed[Tx],
+		"TheRecoveryChainEndsEveryNumber":           theRecoveryChainEndsEveryNumber[Tx],
+		"AFailedStepIsTriedAgain":                   aFailedStepIsTriedAgain[Tx],
+		"TheLoadChoosesTheSteps":                    theLoadChoosesTheSteps[Tx],
+		"HooksThatFailRunAgain":                     hooksThatFailRunAgain[Tx],
+		"ACascadeIsHandledOnce":                     aCascadeIsHandledOnce[Tx],
+		"ASlowRecoveryKeepsItsClaim":                aSlowRecoveryKeepsItsClaim[Tx],
+		"TheCleanerRunsUntilItIsStopped":            theCleanerRunsUntilItIsStopped[Tx],
+		"ReadersSeeOneOrder":                        readersSeeOneOrder[Tx],
 		"TheEndOfALeaseHasACause":                   theEndOfALeaseHasACause[Tx],
 	}
 	for name, test := range tests {

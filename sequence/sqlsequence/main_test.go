@@ -129,7 +129,7 @@ func newPostgres(t testing.TB) *postgres {
 	return p
 }
 
-func (p *postgres) HintsOtherProcesses() bool   { return true }
+func (p *postgres) HintsOtherProcesses() bool  { return true }
 func (p *postgres) Rows(t testing.TB) []string { return ownRows(t, p.db, p.schema+".own") }
 
 func (p *postgres) Open(t testing.TB) sequence.Store[*sql.Tx] {

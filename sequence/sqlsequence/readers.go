@@ -69,7 +69,7 @@ func (s *Store[Tx]) Find(ctx context.Context, stream, op string) (sequence.Entry
 func (s *Store[Tx]) Status(ctx context.Context, stream string) (sequence.Status, error) {
 	status := sequence.Status{Stream: stream}
 	var now, recovery int64
-	err := s.known(ctx, stream, s.sql.status, &now, &status.Last, &status.Sealed, &recovery, &status.Open, &status.Expired, &status.Gaps, &status.Watermark)
+	err := s.known(ctx, stream, s.sql.status, &now, &status.Last, &status.Sealed, &recovery, &status.Open, &status.Expired, &status.Claimable, &status.Gaps, &status.Watermark)
 	status.Now = moment(now)
 	if recovery > now {
 		status.RecoveryUntil = moment(recovery)

@@ -116,6 +116,7 @@ WHERE stream = $1 AND seq = $2 AND op_id = $3 AND state = 'gap' AND seq > $4 RET
 		status: fill(`SELECT {{now}}, next_seq - 1, sealed_through, recovery_until_us,
 	(SELECT count(*) FROM {{entry}} o WHERE o.stream = $1 AND o.{{open}}),
 	(SELECT count(*) FROM {{entry}} x WHERE x.stream = $1 AND x.{{open}} AND x.state = 'leased' AND x.expires_us <= {{now}}),
+	(SELECT count(*) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `),
 	(SELECT count(*) FROM {{entry}} g WHERE g.stream = $1 AND g.state = 'gap'),
 	coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}), next_seq) - 1
 FROM {{stream}} WHERE stream = $1`),

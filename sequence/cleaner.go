@@ -1,0 +1,374 @@
+package sequence
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// CleanerOptions configure a Cleaner. The zero value is good: it makes gaps of what has run out,
+// and recovers completed work.
+type CleanerOptions[Tx any] struct {
+	// Owner is who claims, for people to read. Default: that of Lease.
+	Owner string
+	// Lease configures the engine that renews the cleaner's claims: see Options.Lease.
+	Lease leasing.Options
+	// ClaimFor is how long a claim lasts without renewal. Default 30 s.
+	ClaimFor time.Duration
+	// Interval is the pause between two sweeps. Default 1 s.
+	Interval time.Duration
+
+	// Steps are the recovery chain. Default: CommitCompleted, MakeGap.
+	Steps []Step
+	// Select, unless nil, chooses the steps for one number, of Steps or others: see ByLoad. None means a gap.
+	Select func(ctx context.Context, e Entry, steps []Step) []Step
+	// Write is the application's own write for what is recovered, in the transaction that
+	// issues the new number.
+	Write Write[Tx]
+	// MaxAttempts is how many recoveries of a number may fail before it becomes a gap. Default 5.
+	MaxAttempts int
+	// RetryAfter is the pause after the first failure. It doubles with each, up to 5
+	// minutes, less up to a quarter at random. Default 1 s.
+	RetryAfter time.Duration
+
+	// Cascade is how many expired numbers at once begin recovery mode. Default 10.
+	Cascade int
+	// RecoveryFor is how long recovery mode lasts unless a sweep extends it. Default 1 minute.
+	RecoveryFor time.Duration
+	// Batch is how many numbers are recovered in recovery mode before a pause of BatchPause.
+	// Defaults 10 and 100 ms.
+	Batch      int
+	BatchPause time.Duration
+	// OnMode is called when this cleaner has begun or ended recovery mode, for the
+	// application's own measures.
+	OnMode func(ctx context.Context, recovery bool)
+
+	// Hooks free what a lost operation has held elsewhere: locks, temporary files. They run in
+	// parallel when the number is closed, and again at later sweeps until all have succeeded, in
+	// whichever process. So they must be idempotent.
+	Hooks []Hook
+
+	// Logger gets what an operator should know. Default: silent.
+	Logger *slog.Logger
+	// MeterProvider defaults to OpenTelemetry's global one.
+	MeterProvider metric.MeterProvider
+}
+
+// Hook frees what an operation has held.
+type Hook func(ctx context.Context, e Entry) error
+
+// Cleaner closes the numbers whose leases have run out, one after the other, in order. Any number of
+// processes may run one for a stream; one at a time makes progress. NewCleaner makes it.
+type Cleaner[Tx any] struct {
+	store     Store[Tx]
+	stream    string
+	options   CleanerOptions[Tx]
+	manager   leasing.Manager
+	telemetry *telemetry
+}
+
+// NewCleaner makes a Cleaner for one stream. It makes no request, and does nothing before Run or
+// Sweep.
+func NewCleaner[Tx any](store Store[Tx], stream string, o CleanerOptions[Tx]) (*Cleaner[Tx], error) {
+	if store == nil {
+		return nil, invalid("store", nil, "a Store")
+	}
+	if err := ValidateText("stream", stream, MaxStreamBytes, false); err != nil {
+		return nil, err
+	}
+	o.ClaimFor, o.Interval = cmp.Or(o.ClaimFor, 30*time.Second), cmp.Or(o.Interval, time.Second)
+	o.MaxAttempts, o.RetryAfter = cmp.Or(o.MaxAttempts, 5), cmp.Or(o.RetryAfter, time.Second)
+	o.Cascade, o.RecoveryFor = cmp.Or(o.Cascade, 10), cmp.Or(o.RecoveryFor, time.Minute)
+	o.Batch, o.BatchPause = cmp.Or(o.Batch, 10), cmp.Or(o.BatchPause, 100*time.Millisecond)
+	o.Owner = cmp.Or(o.Owner, o.Lease.Owner)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Steps == nil {
+		o.Steps = []Step{CommitCompleted(), MakeGap()}
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	manager, err := leasing.NewManager(leaser{}, o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	return &Cleaner[Tx]{store: store, stream: stream, options: o, manager: manager, telemetry: newTelemetry(o.MeterProvider)}, nil
+}
+
+func (o *CleanerOptions[Tx]) validate() error {
+	for field, d := range map[string]time.Duration{"Interval": o.Interval, "RetryAfter": o.RetryAfter, "RecoveryFor": o.RecoveryFor, "BatchPause": o.BatchPause} {
+		if d < time.Millisecond || d > 24*time.Hour {
+			return invalid("CleanerOptions."+field, d, "1ms to 24h")
+		}
+	}
+	for field, n := range map[string]int{"MaxAttempts": o.MaxAttempts, "Cascade": o.Cascade, "Batch": o.Batch} {
+		if n < 1 {
+			return invalid("CleanerOptions."+field, n, "at least 1")
+		}
+	}
+	for i, step := range o.Steps {
+		if step.Name == "" || step.Recover == nil {
+			return invalid(fmt.Sprintf("CleanerOptions.Steps[%d]", i), step.Name, "a name and a function")
+		}
+	}
+	if o.ClaimFor < shortestLease || o.ClaimFor > 24*time.Hour {
+		return invalid("CleanerOptions.ClaimFor", o.ClaimFor, shortestLease.String()+" to 24h")
+	}
+	return ValidateText("CleanerOptions.Owner", o.Owner, MaxKindBytes*2, true)
+}
+
+// Close gives up claims under way, which lapse. Call it after Run has returned.
+func (c *Cleaner[Tx]) Close(ctx context.Context) error { return c.manager.Close(ctx) }
+
+// Run sweeps until ctx ends, and returns its cause. A sweep that fails is logged, and tried
+// again after a pause that doubles up to a minute.
+func (c *Cleaner[Tx]) Run(ctx context.Context) error {
+	for failures := 0; ; {
+		_, err := c.Sweep(ctx)
+		pause := c.options.Interval
+		if err != nil && ctx.Err() == nil {
+			c.options.Logger.Warn("sequence: a sweep failed", "stream", c.stream, "error", err)
+			pause = min(pause<<min(failures, 16), time.Minute)
+			failures++
+		} else {
+			failures = 0
+		}
+		if !sleep(ctx, pause-time.Duration(rand.Float64()*float64(pause)/10)) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// sleep reports whether ctx has outlasted d.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Report is what a sweep did.
+type Report struct {
+	Closed    int // numbers, by this sweep
+	Recovered int // of them
+	Gaps      int // of them
+	Failed    int // recoveries, which will be tried again
+	Recovery  bool
+}
+
+// Sweep closes what has run out, number by number, until there is nothing left to claim, and runs
+// hooks that are due. An error ends it early; what it has done is done.
+func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
+	status, err := c.store.Status(ctx, c.stream)
+	if err != nil {
+		return r, err
+	}
+	c.telemetry.observe(ctx, status)
+	if r.Recovery, err = c.mode(ctx, status); err != nil {
+		return r, err
+	}
+	for n := 1; ; n++ {
+		claimed := false
+		if status.Claimable > 0 {
+			claimed, err = c.recoverNext(ctx, &r)
+		}
+		if err != nil || !claimed {
+			return r, errors.Join(err, c.runHooks(ctx))
+		}
+		if r.Recovery && n%c.options.Batch == 0 {
+			if !sleep(ctx, c.options.BatchPause) {
+				return r, context.Cause(ctx)
+			}
+			if status, err = c.store.Status(ctx, c.stream); err != nil {
+				return r, err
+			}
+			if r.Recovery, err = c.mode(ctx, status); err != nil {
+				return r, err
+			}
+		}
+	}
+}
+
+// mode begins recovery mode while more have run out than Cascade, and ends it early when the
+// backlog is under half of that. It is in the store, for all processes, and ends by itself.
+func (c *Cleaner[Tx]) mode(ctx context.Context, s Status) (recovery bool, err error) {
+	recovery = !s.RecoveryUntil.IsZero()
+	changed := false
+	switch {
+	case s.Expired > c.options.Cascade:
+		changed, err = c.store.EnterRecovery(ctx, c.stream, c.options.RecoveryFor)
+		recovery = true
+	case recovery && 2*s.Expired < c.options.Cascade:
+		changed, err = c.store.LeaveRecovery(ctx, c.stream)
+		recovery = false
+	}
+	if err != nil || !changed {
+		return recovery, err
+	}
+	c.options.Logger.Warn("sequence: recovery mode", "stream", c.stream, "on", recovery, "expired", s.Expired)
+	if c.options.OnMode != nil {
+		c.options.OnMode(ctx, recovery)
+	}
+	return recovery, nil
+}
+
+// claimLease is a claim on its way through the engine.
+type claimLease[Tx any] struct {
+	c     *Cleaner[Tx]
+	entry *Entry // nil until there is one
+}
+
+// errNothing ends an attempt to claim. It matches leasing.ErrReleased so that nobody waits for more.
+var errNothing = fmt.Errorf("sequence: nothing to claim: %w", leasing.ErrReleased)
+
+func (l *claimLease[Tx]) take(ctx context.Context, d time.Duration) (int64, time.Duration, error) {
+	e, ok, err := l.c.store.Claim(ctx, ClaimRequest{Stream: l.c.stream, Owner: l.c.options.Owner, Duration: d})
+	if err == nil && !ok {
+		err = errNothing
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	l.entry = &e
+	return e.Token, d, nil
+}
+
+func (l *claimLease[Tx]) renew(ctx context.Context, d time.Duration) (time.Duration, error) {
+	return d, l.c.store.ExtendClaim(ctx, RenewRequest{Stream: l.c.stream, Seq: l.entry.Seq, Token: l.entry.Token, Duration: d})
+}
+
+// release sends nothing: Resolve has ended the claim, or it lapses.
+func (l *claimLease[Tx]) release(context.Context) error { return nil }
+
+// recoverNext claims the next number, and closes it.
+func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool, err error) {
+	claim := &claimLease[Tx]{c: c}
+	lease, err := c.manager.TryAcquire(context.WithValue(ctx, asking{}, leasable(claim)), leaseName(c.stream, "claim/"+abstractions.NewID()), &leasing.AcquireOptions{TTL: c.options.ClaimFor})
+	if err != nil {
+		if errors.Is(err, errNothing) {
+			err = nil
+		}
+		return false, err
+	}
+	defer lease.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it sends nothing
+	work, cancel := context.WithCancelCause(lease.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	e := *claim.entry
+	c.telemetry.claimed(ctx, &e, c.options.ClaimFor)
+
+	req, step := c.chain(work, e)
+	req.Owner, req.Uncleaned = c.options.Owner, len(c.options.Hooks) > 0
+	req.MaxAttempts, req.RetryAfter = c.options.MaxAttempts, c.backOff(e.Attempts)
+	var closed Entry
+	err = repeat(work, lease, c.options.Write, func(write Write[Tx]) (err error) {
+		closed, err = c.store.Resolve(work, req, write)
+		return err
+	})
+	if err != nil && req.Outcome == OutcomeRecovered && work.Err() == nil && !errors.Is(err, ErrLate) {
+		// The caller's write, or its row, stands in the way: the number is tried again later.
+		req.Outcome, req.Reason = OutcomeFailed, reasonOf(err)
+		closed, err = c.store.Resolve(work, req, nil)
+	}
+	if errors.Is(err, ErrLate) { // another cleaner has it
+		c.options.Logger.Warn("sequence: a claim has lapsed", "stream", c.stream, "seq", e.Seq, "error", err)
+		return true, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	c.count(ctx, r, e, closed, req, step)
+	return true, c.hook(ctx, e.Seq)
+}
+
+// count tells of a claim that has ended.
+func (c *Cleaner[Tx]) count(ctx context.Context, r *Report, e, closed Entry, req ResolveRequest, step string) {
+	outcome := req.Outcome
+	if closed.State == Gap {
+		outcome = OutcomeGap
+	}
+	switch outcome {
+	case OutcomeFailed:
+		r.Failed++
+	case OutcomeGap:
+		r.Gaps++
+		r.Closed++
+	case OutcomeRecovered:
+		r.Recovered++
+		r.Closed++
+	}
+	c.telemetry.resolved(ctx, &e, outcome, step, req.Outcome == OutcomeFailed)
+	level := slog.LevelInfo
+	if req.Outcome == OutcomeFailed {
+		level = slog.LevelWarn
+	}
+	c.options.Logger.Log(ctx, level, "sequence: an expired number", "stream", c.stream, "seq", e.Seq, "op", e.Op, "kind", e.Kind,
+		"outcome", string(outcome), "step", step, "reason", req.Reason, "attempts", e.Attempts)
+}
+
+// backOff is the pause after a failure that follows so many others.
+func (c *Cleaner[Tx]) backOff(failures int) time.Duration {
+	pause := min(c.options.RetryAfter<<min(failures, 16), max(5*time.Minute, c.options.RetryAfter))
+	return pause - time.Duration(rand.Float64()*float64(pause)/4)
+}
+
+// hookPage is how many numbers' hooks a sweep runs at most.
+const hookPage = 100
+
+// runHooks runs the hooks that are due.
+func (c *Cleaner[Tx]) runHooks(ctx context.Context) error {
+	if len(c.options.Hooks) == 0 {
+		return nil
+	}
+	page, err := c.store.Read(ctx, ReadRequest{Stream: c.stream, Limit: hookPage, Uncleaned: true})
+	if err != nil {
+		return err
+	}
+	for _, e := range page.Entries {
+		if err := c.hookEntry(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hook runs the hooks of one number that was just closed.
+func (c *Cleaner[Tx]) hook(ctx context.Context, seq int64) error {
+	if len(c.options.Hooks) == 0 {
+		return nil
+	}
+	page, err := c.store.Read(ctx, ReadRequest{Stream: c.stream, From: seq, Limit: 1, Uncleaned: true})
+	if err != nil || len(page.Entries) == 0 || page.Entries[0].Seq != seq {
+		return err
+	}
+	return c.hookEntry(ctx, page.Entries[0])
+}
+
+func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
+	failures := make(chan error, len(c.options.Hooks))
+	for _, hook := range c.options.Hooks {
+		go func() { failures <- guarded(func() error { return hook(ctx, e) }) }()
+	}
+	var err error
+	for range c.options.Hooks {
+		err = errors.Join(err, <-failures)
+	}
+	if err != nil {
+		c.telemetry.hookFailed(ctx, &e)
+		c.options.Logger.Warn("sequence: hooks failed, and will run again", "stream", c.stream, "seq", e.Seq, "op", e.Op, "error", err)
+		return nil
+	}
+	return c.store.Cleaned(ctx, c.stream, e.Seq)
+}

@@ -1,0 +1,146 @@
+package sequence
+
+import (
+	"context"
+	"fmt"
+	"unicode"
+)
+
+// Step is one way to close a number that has run out.
+type Step struct {
+	// Name is for metrics and logs.
+	Name string
+	// Recover looks at the number and the work saved under it. The zero Recovery hands the number
+	// to the next step. An error, or a panic, is not "nothing to recover": the number is tried again later.
+	// ctx ends before another cleaner can claim the number.
+	Recover func(ctx context.Context, e Entry) (Recovery, error)
+}
+
+// Recovery is what a step wants. The zero Recovery is "nothing for me".
+type Recovery struct {
+	Outcome Outcome // OutcomeRecovered or OutcomeGap
+	Payload []byte  // of OutcomeRecovered
+	Reason  string  // of OutcomeGap; default ReasonExpired
+}
+
+// CommitCompleted is the step that commits completed work under a new number, as it is.
+func CommitCompleted() Step {
+	return Step{"completed", func(_ context.Context, e Entry) (Recovery, error) {
+		if e.Work.Phase != Completed {
+			return Recovery{}, nil
+		}
+		return Recovery{Outcome: OutcomeRecovered, Payload: e.Work.Data}, nil
+	}}
+}
+
+// FinishPartial is the step that makes a payload of partial work. finish reports false if it can't.
+func FinishPartial(finish func(ctx context.Context, e Entry) (payload []byte, ok bool, err error)) Step {
+	return Step{"partial", func(ctx context.Context, e Entry) (Recovery, error) {
+		if e.Work.Phase != Partial {
+			return Recovery{}, nil
+		}
+		payload, ok, err := finish(ctx, e)
+		if err != nil || !ok {
+			return Recovery{}, err
+		}
+		return Recovery{Outcome: OutcomeRecovered, Payload: payload}, nil
+	}}
+}
+
+// MakeGap is the step that records a gap. It comes last.
+func MakeGap() Step {
+	return Step{"gap", func(context.Context, Entry) (Recovery, error) { return Recovery{Outcome: OutcomeGap}, nil }}
+}
+
+// Load sums up how busy a system is.
+type Load int
+
+// The loads. What is not known counts as high.
+const (
+	UnknownLoad Load = iota
+	LowLoad
+	MediumLoad
+	HighLoad
+)
+
+// ByLoad is a CleanerOptions.Select: all steps under a low load, none of the expensive ones under a medium load, and a
+// gap under a high or an unknown one. Names say which are expensive.
+func ByLoad(load func(context.Context) Load, expensive ...string) func(context.Context, Entry, []Step) []Step {
+	costly := map[string]bool{}
+	for _, name := range expensive {
+		costly[name] = true
+	}
+	return func(ctx context.Context, _ Entry, steps []Step) []Step {
+		switch load(ctx) {
+		case LowLoad:
+			return steps
+		case MediumLoad:
+			var cheap []Step
+			for _, step := range steps {
+				if !costly[step.Name] {
+					cheap = append(cheap, step)
+				}
+			}
+			return cheap
+		}
+		return nil
+	}
+}
+
+// chain asks the steps in turn, and says how the claim is to end, and by which step.
+func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req ResolveRequest, step string) {
+	req = ResolveRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Outcome: OutcomeGap, Reason: ReasonExpired}
+	steps := c.options.Steps
+	if c.options.Select != nil {
+		steps = c.options.Select(ctx, e, steps)
+	}
+	for _, s := range steps {
+		var recovery Recovery
+		err := guarded(func() (err error) {
+			recovery, err = s.Recover(ctx, copied(e))
+			return err
+		})
+		switch {
+		case err != nil:
+			req.Outcome, req.Reason = OutcomeFailed, reasonOf(fmt.Errorf("%s: %w", s.Name, err))
+			return req, s.Name
+		case recovery.Outcome == OutcomeRecovered:
+			req.Outcome, req.Payload, req.Reason = OutcomeRecovered, recovery.Payload, ""
+			return req, s.Name
+		case recovery.Outcome == OutcomeGap:
+			if recovery.Reason != "" {
+				req.Reason = recovery.Reason
+			}
+			return req, s.Name
+		}
+	}
+	return req, "gap"
+}
+
+// guarded makes an error of a panic: one bad operation must not end the cleaner of all.
+func guarded(do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return do()
+}
+
+// maxReason bounds what is stored of an error, in characters.
+const maxReason = 500
+
+// reasonOf is an error's text as it is stored.
+func reasonOf(err error) string {
+	var text []rune
+	for _, r := range err.Error() {
+		if len(text) == maxReason {
+			break
+		}
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			r = ' '
+		}
+		text = append(text, r)
+	}
+	return string(text)
+}
