@@ -8,10 +8,10 @@ import (
 
 // Unsettled is a finished result whose commit came too late, or got no answer.
 type Unsettled struct {
-	Seq     int64
-	Op      string
-	Token   int64
-	Payload []byte
+	Seq     int64  `json:"seq"`
+	Op      string `json:"op"`
+	Token   int64  `json:"token"`
+	Payload []byte `json:"payload"`
 }
 
 // Settlement says what became of an Unsettled.
@@ -27,6 +27,9 @@ const (
 	SettledSaved Settlement = "saved"
 	// SettledQueued: the payload is in the manual queue.
 	SettledQueued Settlement = "queued"
+	// SettledJournaled: the store could not be reached, and the payload is in the journal of
+	// this process: Options.Journal.
+	SettledJournaled Settlement = "journaled"
 )
 
 // settleRounds bounds how often a number may change under Settle: every change brings it nearer to

@@ -1,9 +1,9 @@
 package sequence
 
 import (
+	"cmp"
 	"context"
 	"errors"
-
 	"time"
 
 	"github.com/distributedleasing/leasing"
@@ -23,6 +23,9 @@ type Options[Tx any] struct {
 	// InOrder makes Commit refuse a number while a lower one is open, with an *OpenError.
 	// Number.Wait waits until none is.
 	InOrder bool
+	// Journal, unless nil, keeps what Do could not settle because the store can't be reached: see
+	// Stream.Sync.
+	Journal *Journal
 }
 
 // Stream leases the numbers of one stream. It is safe for concurrent use. NewStream makes one,
@@ -135,6 +138,11 @@ func (s *Stream[Tx]) Do(ctx context.Context, op Operation, work func(ctx context
 	return n.finish(ctx, err)
 }
 
+// settleTimeout bounds the settling of a Do whose lease has ended.
+func (s *Stream[Tx]) settleTimeout() time.Duration {
+	return cmp.Or(s.options.Lease.RequestTimeout, 10*time.Second)
+}
+
 // finish closes the number after the function of a Do.
 func (n *Number[Tx]) finish(ctx context.Context, err error) error {
 	n.mu.Lock()
@@ -145,8 +153,15 @@ func (n *Number[Tx]) finish(ctx context.Context, err error) error {
 	}
 	late := (*LateCommitError)(nil)
 	if tried != nil && (errors.Is(err, ErrLate) || n.lease.Err() != nil) {
-		settled, e, settleErr := n.stream.Settle(context.WithoutCancel(ctx), *tried, n.write)
 		n.abandon(ctx)
+		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.stream.settleTimeout())
+		settled, e, settleErr := n.stream.Settle(settling, *tried, n.write)
+		cancel()
+		if settleErr != nil && n.stream.options.Journal != nil {
+			if settleErr = n.stream.options.Journal.append(n.stream.name, *tried); settleErr == nil {
+				settled, e = SettledJournaled, Entry{Stream: n.stream.name, Seq: tried.Seq, Op: tried.Op, State: Leased, Token: tried.Token}
+			}
+		}
 		switch {
 		case settleErr != nil:
 			return errors.Join(err, settleErr)

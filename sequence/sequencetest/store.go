@@ -64,7 +64,7 @@ func parallelWritersLeaveNoHole[Tx any](f *fixture[Tx]) {
 }
 
 func anOperationHasOneNumber[Tx any](f *fixture[Tx]) {
-	first := f.lease("op", unit)
+	first := f.lease("op", f.unit)
 	again := f.lease("op", time.Minute)
 	require.Equal(f, first.Seq, again.Seq)
 	require.Equal(f, first.Token, again.Token)
@@ -145,23 +145,23 @@ func aLateCommitChangesNothing[Tx any](f *fixture[Tx]) {
 	require.ErrorContains(f, err, "run out")
 	claim := f.claim(time.Minute)
 	_, err = f.store.Commit(f.ctx, commitOf(e, "x"), f.insert("x"))
-	f.late(err, sequence.Recovering)
+	f.refused(err, sequence.Recovering)
 	_, err = f.store.Commit(f.ctx, commitOf(claim, "x"), f.insert("x"))
-	f.late(err, sequence.Recovering)
+	f.refused(err, sequence.Recovering)
 	f.resolve(claim, sequence.OutcomeGap, "")
 	_, err = f.store.Commit(f.ctx, commitOf(e, "x"), f.insert("x"))
-	f.late(err, sequence.Gap)
+	f.refused(err, sequence.Gap)
 	require.Empty(f, f.db.Rows(f.T))
 	require.Equal(f, sequence.ReasonExpired, f.find("op").Reason)
 }
 
 func aRenewalExtendsALease[Tx any](f *fixture[Tx]) {
-	e := f.lease("op", unit)
+	e := f.lease("op", f.unit)
 	renew := sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute}
 	granted, err := f.store.Renew(f.ctx, renew)
 	require.NoError(f, err)
 	require.Equal(f, time.Minute, granted)
-	pass(unit + unit/2)
+	pass(f.unit + f.unit/2)
 	_, ok := f.tryClaim(time.Minute)
 	require.False(f, ok, "it was renewed")
 	found := f.find("op")
@@ -169,11 +169,11 @@ func aRenewalExtendsALease[Tx any](f *fixture[Tx]) {
 	require.True(f, found.ExpiresAt.After(e.ExpiresAt))
 	renew.Token++
 	_, err = f.store.Renew(f.ctx, renew)
-	f.late(err, sequence.Leased)
+	f.refused(err, sequence.Leased)
 	f.commit(e, "x")
 	renew.Token--
 	_, err = f.store.Renew(f.ctx, renew)
-	f.late(err, sequence.Committed)
+	f.refused(err, sequence.Committed)
 }
 
 func aReleaseMakesAGap[Tx any](f *fixture[Tx]) {
@@ -195,41 +195,41 @@ func aReleaseMakesAGap[Tx any](f *fixture[Tx]) {
 }
 
 func workIsKept[Tx any](f *fixture[Tx]) {
-	e := f.lease("op", 3*unit)
+	e := f.lease("op", 3*f.unit)
 	save := func(token int64, phase sequence.Phase, data string) error {
 		return f.store.Save(f.ctx, sequence.SaveRequest{Stream: stream, Seq: e.Seq, Token: token, Work: sequence.Work{Phase: phase, Data: []byte(data)}})
 	}
 	require.NoError(f, save(e.Token, sequence.Partial, "1"))
 	require.NoError(f, save(e.Token, sequence.Partial, "2"))
-	f.late(save(e.Token+1, sequence.Partial, "3"), sequence.Leased)
+	f.refused(save(e.Token+1, sequence.Partial, "3"), sequence.Leased)
 	require.Equal(f, sequence.Work{Phase: sequence.Partial, Data: []byte("2")}, f.find("op").Work)
-	pass(4 * unit)
+	pass(4 * f.unit)
 	require.NoError(f, save(e.Token, sequence.Partial, "4"), "it has run out, and nobody has claimed it")
 	claim := f.claim(time.Minute)
 	require.Equal(f, "4", string(claim.Work.Data))
-	f.late(save(e.Token, sequence.Partial, "5"), sequence.Recovering)
+	f.refused(save(e.Token, sequence.Partial, "5"), sequence.Recovering)
 	require.NoError(f, save(e.Token, sequence.Completed, "done"), "what is finished may still come")
 	require.NoError(f, save(e.Token, sequence.Completed, "done"))
-	f.late(save(e.Token, sequence.Completed, "other"), sequence.Recovering)
-	f.late(save(e.Token, sequence.Partial, "6"), sequence.Recovering)
+	f.refused(save(e.Token, sequence.Completed, "other"), sequence.Recovering)
+	f.refused(save(e.Token, sequence.Partial, "6"), sequence.Recovering)
 	require.Equal(f, sequence.Work{Phase: sequence.Completed, Data: []byte("done")}, f.find("op").Work)
 	f.resolve(claim, sequence.OutcomeGap, "")
 	other := f.lease("empty", time.Minute)
 	f.release(other)
 	e = other
-	f.late(save(e.Token, sequence.Completed, "done"), sequence.Gap)
+	f.refused(save(e.Token, sequence.Completed, "done"), sequence.Gap)
 }
 
 func aGapIsFilledByItsOperationAlone[Tx any](f *fixture[Tx]) {
 	e := f.lease("op", time.Minute)
 	fill := sequence.FillRequest{Stream: stream, Seq: e.Seq, Op: "op", Payload: []byte("x")}
 	_, err := f.store.Fill(f.ctx, fill, f.insert("x"))
-	f.late(err, sequence.Leased)
+	f.refused(err, sequence.Leased)
 	f.release(e)
 	other := fill
 	other.Op = "another"
 	_, err = f.store.Fill(f.ctx, other, f.insert("x"))
-	f.late(err, sequence.Gap)
+	f.refused(err, sequence.Gap)
 	filled, err := f.store.Fill(f.ctx, fill, f.insert("x"))
 	require.NoError(f, err)
 	require.Equal(f, sequence.Filled, filled.State)

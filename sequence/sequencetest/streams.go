@@ -47,8 +47,8 @@ func aLateCommitOfADoIsSettled[Tx any](f *fixture[Tx]) {
 		return f.db.Insert(ctx, tx, string(e.Payload))
 	}})
 	late := func(id string, meanwhile func()) error {
-		return s.Do(f.ctx, sequence.Operation{ID: id, Duration: unit}, func(ctx context.Context, n *sequence.Number[Tx]) error {
-			pass(unit + unit/2)
+		return s.Do(f.ctx, sequence.Operation{ID: id, Duration: 3 * f.unit}, func(ctx context.Context, n *sequence.Number[Tx]) error {
+			pass(4 * f.unit)
 			meanwhile()
 			return n.Commit(f.ctx, []byte(id), nil)
 		})
@@ -99,7 +99,7 @@ func settlingLosesNothing[Tx any](f *fixture[Tx]) {
 
 func theContextEndsBeforeTheNumberCanBeClaimed[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{Lease: leasing.Options{NoAutoRenew: true}})
-	n, err := s.Lease(f.ctx, sequence.Operation{ID: "op", Duration: unit})
+	n, err := s.Lease(f.ctx, sequence.Operation{ID: "op", Duration: 3 * f.unit})
 	require.NoError(f, err)
 	require.NoError(f, n.Err())
 	require.Greater(f, n.Remaining(), time.Duration(0))
@@ -111,7 +111,7 @@ func theContextEndsBeforeTheNumberCanBeClaimed[Tx any](f *fixture[Tx]) {
 		_, ok := f.tryClaim(time.Minute)
 		require.False(f, ok, "the context ended too late")
 	}
-	pass(unit / 2)
+	pass(f.unit / 2)
 	_, ok := f.tryClaim(time.Minute)
 	require.True(f, ok)
 }

@@ -29,9 +29,6 @@ type Harness[Tx any] struct {
 	Virtual bool
 }
 
-// unit is the duration of a short lease: long enough for a slow server, short enough for a test.
-const unit = 300 * time.Millisecond
-
 // Run checks the contract of sequence.Store, a test for each of its promises. Those whose names
 // begin with Trap are known defects of systems of this kind.
 func Run[Tx any](t *testing.T, h Harness[Tx]) {
@@ -101,15 +98,25 @@ type fixture[Tx any] struct {
 	db    Database[Tx]
 	store sequence.Store[Tx]
 	ctx   context.Context
+	// unit is the duration of a short lease: long enough for a slow server, short enough for a test.
+	unit time.Duration
 }
 
 func newFixture[Tx any](t *testing.T, h Harness[Tx]) *fixture[Tx] {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	db := h.New(t)
-	f := &fixture[Tx]{T: t, h: h, db: db, store: db.Open(t), ctx: ctx}
+	f := &fixture[Tx]{T: t, h: h, db: db, store: db.Open(t), ctx: ctx, unit: time.Second}
 	require.NoError(t, f.store.CreateStream(ctx, stream))
 	return f
+}
+
+// until waits for a condition.
+func (f *fixture[Tx]) until(condition func() bool) {
+	f.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); pass(10 * time.Millisecond) {
+		require.True(f, time.Now().Before(deadline), "it never happens")
+	}
 }
 
 // pass lets time go by.
@@ -217,6 +224,12 @@ func (f *fixture[Tx]) late(err error, state sequence.State) *sequence.LateCommit
 	require.ErrorIs(f, err, sequence.ErrLate)
 	require.Equal(f, state, late.Entry.State)
 	return late
+}
+
+// refused is late for those who need no more of the error.
+func (f *fixture[Tx]) refused(err error, state sequence.State) {
+	f.Helper()
+	require.NotNil(f, f.late(err, state))
 }
 
 // writer is a Stream on the fixture's store, which is closed in the end.

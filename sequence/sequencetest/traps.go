@@ -20,16 +20,16 @@ func trapS1[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.store) }
 func trapS9[Tx any](f *fixture[Tx]) { commitAgainstClaim(f, f.db.Open(f.T)) }
 
 func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
-	e := f.lease("op", unit)
+	e := f.lease("op", f.unit)
 	claimed := make(chan bool, 1)
 	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), func(ctx context.Context, tx Tx, _ sequence.Entry) error {
-		pass(2 * unit)
+		pass(2 * f.unit)
 		go func() {
 			_, ok, err := other.Claim(f.ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
 			assert.NoError(f, err)
 			claimed <- ok
 		}()
-		pass(unit) // the claim has found the number, and waits
+		pass(f.unit) // the claim has found the number, and waits
 		return f.db.Insert(ctx, tx, "x")
 	})
 	require.NoError(f, err)
@@ -40,11 +40,11 @@ func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
 
 // A claim doesn't pass a lower number because somebody has its row locked.
 func trapS2[Tx any](f *fixture[Tx]) {
-	first := f.lease("first", unit)
+	first := f.lease("first", f.unit)
 	f.lease("second", time.Millisecond)
 	got := make(chan sequence.Entry, 1)
 	_, err := f.store.Commit(f.ctx, commitOf(first, "x"), func(context.Context, Tx, sequence.Entry) error {
-		pass(2 * unit)
+		pass(2 * f.unit)
 		go func() {
 			defer close(got)
 			e, ok, err := f.store.Claim(f.ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
@@ -52,7 +52,7 @@ func trapS2[Tx any](f *fixture[Tx]) {
 				got <- e
 			}
 		}()
-		pass(unit)
+		pass(f.unit)
 		select {
 		case e := <-got:
 			return fmt.Errorf("number %d was claimed while 1 was open", e.Seq)
@@ -75,15 +75,15 @@ func trapS2[Tx any](f *fixture[Tx]) {
 // A cleaner whose claim has lapsed is refused before it takes a number.
 func trapS3[Tx any](f *fixture[Tx]) {
 	f.expired("op")
-	stale := f.claim(unit)
-	pass(unit + unit/2)
+	stale := f.claim(f.unit)
+	pass(f.unit + f.unit/2)
 	require.Equal(f, int64(1), f.status().Last)
 	_, err := f.store.Resolve(f.ctx, resolution(stale, sequence.OutcomeRecovered, "stale"), f.insert("stale"))
-	f.late(err, sequence.Recovering)
+	f.refused(err, sequence.Recovering)
 	fresh := f.claim(time.Minute)
 	require.Equal(f, stale.Token+1, fresh.Token)
 	_, err = f.store.Resolve(f.ctx, resolution(stale, sequence.OutcomeRecovered, "stale"), f.insert("stale"))
-	f.late(err, sequence.Recovering)
+	f.refused(err, sequence.Recovering)
 	f.resolve(fresh, sequence.OutcomeRecovered, "fresh")
 	for _, outcome := range []sequence.Outcome{sequence.OutcomeRecovered, sequence.OutcomeGap, sequence.OutcomeFailed} {
 		_, err = f.store.Resolve(f.ctx, resolution(stale, outcome, "stale"), nil)
@@ -97,20 +97,29 @@ func trapS3[Tx any](f *fixture[Tx]) {
 func trapS4[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	for attempt := range 3 {
-		claim := f.claim(time.Minute)
+		var claim sequence.Entry
+		f.until(func() (ok bool) {
+			claim, ok = f.tryClaim(time.Minute)
+			return ok
+		})
 		require.Equal(f, attempt, claim.Attempts)
 		req := resolution(claim, sequence.OutcomeFailed, "no luck")
-		req.RetryAfter, req.MaxAttempts = unit, 3
+		req.RetryAfter, req.MaxAttempts = time.Millisecond, 3
 		_, err := f.store.Resolve(f.ctx, req, nil)
 		require.NoError(f, err)
+		require.Equal(f, "no luck", f.find("op").LastError)
 		if attempt < 2 {
-			require.Equal(f, "no luck", f.find("op").LastError)
 			require.Equal(f, int64(0), f.status().Watermark, "the number is accounted for")
-			_, ok := f.tryClaim(time.Minute)
-			require.False(f, ok, "not before the pause has passed")
-			pass(unit + unit/2)
 		}
 	}
+	f.expired("later")
+	claim := f.claim(time.Minute)
+	req := resolution(claim, sequence.OutcomeFailed, "no luck")
+	req.RetryAfter = time.Hour
+	_, err := f.store.Resolve(f.ctx, req, nil)
+	require.NoError(f, err)
+	_, ok := f.tryClaim(time.Minute)
+	require.False(f, ok, "not before the pause has passed")
 	found := f.find("op")
 	require.Equal(f, sequence.Gap, found.State)
 	require.Equal(f, sequence.ReasonRecoveryFailed, found.Reason)
@@ -161,11 +170,11 @@ func (f *fixture[Tx]) hinted(hints <-chan struct{}, what string) {
 func trapS6[Tx any](f *fixture[Tx]) {
 	s := f.writer(sequence.Options[Tx]{})
 	slow := f.lease("slow", time.Minute)
-	n, err := s.Lease(f.ctx, sequence.Operation{ID: "waiting", Duration: 4 * unit})
+	n, err := s.Lease(f.ctx, sequence.Operation{ID: "waiting", Duration: 6 * f.unit})
 	require.NoError(f, err)
 	passed := make(chan error, 1)
 	go func() { passed <- n.Wait(f.ctx) }()
-	pass(10 * unit)
+	pass(8 * f.unit)
 	require.NoError(f, n.Err(), "the wait has eaten the lease")
 	select {
 	case <-passed:
@@ -185,7 +194,7 @@ func trapS7[Tx any](f *fixture[Tx]) {
 	for range cap(entered) {
 		store := f.db.Open(f.T)
 		group.Go(func() {
-			first, err := store.EnterRecovery(f.ctx, stream, 4*unit)
+			first, err := store.EnterRecovery(f.ctx, stream, 4*f.unit)
 			assert.NoError(f, err)
 			entered <- first
 		})
@@ -204,7 +213,7 @@ func trapS7[Tx any](f *fixture[Tx]) {
 	require.NoError(f, err)
 	require.Equal(f, sequence.MaxRecoveryDuration, granted)
 	require.False(f, f.status().RecoveryUntil.IsZero())
-	pass(6 * unit)
+	pass(6 * f.unit)
 	require.True(f, f.status().RecoveryUntil.IsZero(), "it ends by itself")
 	e = f.lease("normal", time.Minute)
 	require.Equal(f, time.Minute, e.ExpiresAt.Sub(e.LeasedAt).Round(time.Second))
@@ -221,19 +230,19 @@ func trapS7[Tx any](f *fixture[Tx]) {
 // A claim lasts as long as it is extended, no longer, and the next one fences it.
 func trapS10[Tx any](f *fixture[Tx]) {
 	f.expired("op")
-	claim := f.claim(unit)
-	extend := sequence.RenewRequest{Stream: stream, Seq: claim.Seq, Token: claim.Token, Duration: 3 * unit}
+	claim := f.claim(f.unit)
+	extend := sequence.RenewRequest{Stream: stream, Seq: claim.Seq, Token: claim.Token, Duration: 3 * f.unit}
 	require.NoError(f, f.store.ExtendClaim(f.ctx, extend))
-	pass(unit + unit/2)
+	pass(f.unit + f.unit/2)
 	_, ok := f.tryClaim(time.Minute)
 	require.False(f, ok, "it was extended")
-	pass(3 * unit)
-	f.late(f.store.ExtendClaim(f.ctx, extend), sequence.Recovering)
+	pass(3 * f.unit)
+	f.refused(f.store.ExtendClaim(f.ctx, extend), sequence.Recovering)
 	next := f.claim(time.Minute)
 	require.Equal(f, claim.Token+1, next.Token)
 	for _, outcome := range []sequence.Outcome{sequence.OutcomeGap, sequence.OutcomeFailed, sequence.OutcomeRecovered} {
 		_, err := f.store.Resolve(f.ctx, resolution(claim, outcome, "stale"), nil)
-		f.late(err, sequence.Recovering)
+		f.refused(err, sequence.Recovering)
 	}
 	f.resolve(next, sequence.OutcomeGap, "")
 }
@@ -248,9 +257,9 @@ func trapS11[Tx any](f *fixture[Tx]) {
 	require.Equal(f, int64(2), through)
 	before := f.read(true)
 	_, err = f.store.Fill(f.ctx, sequence.FillRequest{Stream: stream, Seq: released.Seq, Op: "released", Payload: []byte("late")}, f.insert("late"))
-	f.late(err, sequence.Sealed)
+	f.refused(err, sequence.Sealed)
 	_, err = f.store.Commit(f.ctx, commitOf(released, "late"), f.insert("late"))
-	f.late(err, sequence.Sealed)
+	f.refused(err, sequence.Sealed)
 	_, ok := f.tryClaim(time.Minute)
 	require.False(f, ok)
 	require.Equal(f, before, f.read(true))
@@ -272,7 +281,7 @@ func trapS12[Tx any](f *fixture[Tx]) {
 	require.Equal(f, 1, f.status().Expired)
 	require.Equal(f, e.Seq, f.claim(time.Minute).Seq)
 	_, err = f.store.Renew(f.ctx, sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token + 1, Duration: time.Minute})
-	f.late(err, sequence.Recovering)
+	f.refused(err, sequence.Recovering)
 }
 
 func trapS13[Tx any](f *fixture[Tx]) {

@@ -1,0 +1,102 @@
+package sequence
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Sample is what an application knows of a stream at one moment: counters since any beginning, which only
+// grow, and figures of that moment.
+type Sample struct {
+	At                                  time.Time
+	Committed, Expired                  int64 // numbers
+	RecoverySuccesses, RecoveryFailures int64
+	ExpiredNow, Gaps                    int           // Status.Expired and Status.Gaps
+	BarrierWait                         time.Duration // the longest since the sample before
+}
+
+// Level says how urgent an alert is.
+type Level string
+
+// The levels.
+const (
+	Warning  Level = "warning"
+	Critical Level = "critical"
+)
+
+// Alert is a condition that holds.
+type Alert struct {
+	Level Level
+	Name  string
+	Value float64 // a share, a count, or seconds
+	Limit float64
+	Text  string
+}
+
+// AlertRules are limits. What is zero has the default.
+type AlertRules struct {
+	Window           time.Duration // that is looked at. Default 1 hour
+	Least            int64         // of leases, or recoveries, in the window before a rate counts. Default 20
+	ExpiryRate       float64       // expired / (committed + expired). Default 0.05
+	ExpiredNow       int           // at once: critical. Default 10
+	RecoveryFailures float64       // failures / recoveries. Default 0.01
+	Gaps             int           // Default 100
+	BarrierWait      time.Duration // Default 5 s
+}
+
+// Check returns the alerts of a window that ends now. Samples are in order of time.
+func (r AlertRules) Check(now time.Time, samples []Sample) (alerts []Alert) {
+	r.Window, r.Least = cmp.Or(r.Window, time.Hour), cmp.Or(r.Least, 20)
+	r.ExpiryRate, r.ExpiredNow = cmp.Or(r.ExpiryRate, .05), cmp.Or(r.ExpiredNow, 10)
+	r.RecoveryFailures, r.Gaps = cmp.Or(r.RecoveryFailures, .01), cmp.Or(r.Gaps, 100)
+	r.BarrierWait = cmp.Or(r.BarrierWait, 5*time.Second)
+	for len(samples) > 0 && now.Sub(samples[0].At) > r.Window {
+		samples = samples[1:]
+	}
+	if len(samples) == 0 {
+		return nil
+	}
+	var committed, expired, recovered, failed int64
+	var wait time.Duration
+	for i, s := range samples[1:] {
+		before := samples[i]
+		committed += grown(before.Committed, s.Committed)
+		expired += grown(before.Expired, s.Expired)
+		recovered += grown(before.RecoverySuccesses, s.RecoverySuccesses)
+		failed += grown(before.RecoveryFailures, s.RecoveryFailures)
+		wait = max(wait, s.BarrierWait)
+	}
+	latest := samples[len(samples)-1]
+	check := func(level Level, name string, value, limit float64, text string) {
+		if value > limit {
+			alerts = append(alerts, Alert{level, name, value, limit, fmt.Sprintf(text, value, limit)})
+		}
+	}
+	if all := committed + expired; all >= r.Least {
+		check(Warning, "expiry_rate", float64(expired)/float64(all), r.ExpiryRate, "a share of %.3g of the leases has run out, and the limit is %.3g")
+	}
+	check(Critical, "expired_now", float64(latest.ExpiredNow), float64(r.ExpiredNow), "%.0f leases have run out at once, and the limit is %.0f")
+	if all := recovered + failed; all >= r.Least {
+		check(Warning, "recovery_failures", float64(failed)/float64(all), r.RecoveryFailures, "a share of %.3g of the recoveries has failed, and the limit is %.3g")
+	}
+	check(Warning, "gaps", float64(latest.Gaps), float64(r.Gaps), "%.0f gaps are open, and the limit is %.0f")
+	check(Warning, "barrier_wait", wait.Seconds(), r.BarrierWait.Seconds(), "a writer has waited %.1f s at the barrier, and the limit is %.1f s")
+	return alerts
+}
+
+// grown is how much a counter has grown. One that has become smaller began anew, with its process.
+func grown(before, after int64) int64 {
+	if after < before {
+		return after
+	}
+	return after - before
+}
+
+// Efficiency is the share of leases that were committed: 1 where there were none.
+func Efficiency(committed, expired int64) float64 {
+	if committed+expired == 0 {
+		return 1
+	}
+	return float64(committed) / float64(committed+expired)
+}

@@ -1,0 +1,218 @@
+package sequence
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Journal keeps finished results in a local file while the store can't be reached. Each record is a line with a
+// checksum, synced to disk before append returns. A last record that was torn by a crash is cut off
+// at the next opening: nobody was told that it is kept. It is safe for concurrent use, and for
+// one process at a time.
+type Journal struct {
+	mu      sync.Mutex
+	file    *os.File
+	size    int64           // of the good part; what a failed append left behind is cut off
+	pending []journalRecord // in order
+	damaged []int           // lines
+}
+
+// journalRecord is a line: a result, or with Done the note that one was settled.
+type journalRecord struct {
+	ID     string `json:"id"`
+	Stream string `json:"stream,omitempty"`
+	Unsettled
+	Done bool `json:"done,omitempty"`
+}
+
+// DamagedError says that lines of a journal can't be read. They stay in the file for a person to look at.
+type DamagedError struct {
+	Path  string
+	Lines []int // from 1
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("sequence: journal %s: lines %v are damaged, and their results not settled; keep the file, and look at it", e.Path, e.Lines)
+}
+
+// OpenJournal opens a journal, or makes it.
+func OpenJournal(path string) (*Journal, error) {
+	_, statErr := os.Stat(path)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("sequence: journal: %w", err)
+	}
+	j := &Journal{file: file}
+	err = j.load()
+	if err == nil && errors.Is(statErr, os.ErrNotExist) {
+		err = syncFolder(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("sequence: journal: %w", err)
+	}
+	return j, nil
+}
+
+// syncFolder makes a new file survive a power failure.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+func (j *Journal) load() error {
+	text, err := io.ReadAll(j.file)
+	if err != nil {
+		return err
+	}
+	for line := 1; len(text) > 0; line++ {
+		one, rest, whole := bytes.Cut(text, []byte("\n"))
+		var r journalRecord
+		if !whole || !parse(one, &r) {
+			if len(rest) == 0 { // torn by a crash, or by a full disk
+				return j.file.Truncate(j.size)
+			}
+			j.damaged = append(j.damaged, line)
+		} else {
+			j.note(r)
+		}
+		j.size += int64(len(one)) + 1
+		text = rest
+	}
+	return nil
+}
+
+// note applies a record. Locks nothing.
+func (j *Journal) note(r journalRecord) {
+	if !r.Done {
+		j.pending = append(j.pending, r)
+		return
+	}
+	for i := range j.pending {
+		if j.pending[i].ID == r.ID {
+			j.pending = append(j.pending[:i:i], j.pending[i+1:]...)
+			return
+		}
+	}
+}
+
+func parse(line []byte, r *journalRecord) bool {
+	sum, text, ok := bytes.Cut(line, []byte(" "))
+	return ok && string(sum) == checksum(text) && json.Unmarshal(text, r) == nil
+}
+
+func checksum(text []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) }
+
+// append keeps a result, and returns when it is on disk.
+func (j *Journal) append(stream string, late Unsettled) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.write(journalRecord{ID: fmt.Sprintf("%s/%d/%d", stream, late.Seq, j.size), Stream: stream, Unsettled: late})
+}
+
+// write appends a record. Caller holds mu.
+func (j *Journal) write(r journalRecord) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	line := fmt.Appendf(nil, "%s %s\n", checksum(text), text)
+	if _, err = j.file.WriteAt(line, j.size); err == nil {
+		err = j.file.Sync()
+	}
+	if err != nil {
+		_ = j.file.Truncate(j.size) // else the next opening sees to it
+		return fmt.Errorf("sequence: journal: %w", err)
+	}
+	j.size += int64(len(line))
+	j.note(r)
+	return nil
+}
+
+// Pending returns the results of a stream that are not settled, oldest first.
+func (j *Journal) Pending(stream string) []Unsettled {
+	var all []Unsettled
+	for _, r := range j.records(stream) {
+		all = append(all, r.Unsettled)
+	}
+	return all
+}
+
+func (j *Journal) records(stream string) (all []journalRecord) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range j.pending {
+		if r.Stream == stream {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Damaged is a *DamagedError if the journal had lines that can't be read when it was opened.
+func (j *Journal) Damaged() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.damaged) == 0 {
+		return nil
+	}
+	return &DamagedError{j.file.Name(), append([]int(nil), j.damaged...)}
+}
+
+// settled notes that a result is the store's, and empties a file in which nothing else is left.
+func (j *Journal) settled(r journalRecord) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.write(journalRecord{ID: r.ID, Done: true}); err != nil {
+		return err
+	}
+	if len(j.pending) > 0 || len(j.damaged) > 0 {
+		return nil
+	}
+	if err := j.file.Truncate(0); err != nil {
+		return fmt.Errorf("sequence: journal: %w", err)
+	}
+	j.size = 0
+	return j.file.Sync()
+}
+
+// Close closes the file.
+func (j *Journal) Close() error { return j.file.Close() }
+
+// Synced says what became of a result in the journal.
+type Synced struct {
+	Unsettled
+	Settlement Settlement
+}
+
+// Sync settles the stream's results in Options.Journal, oldest first: see Settle. A result stays in the journal until
+// the store has it. Sync ends at the first that the store doesn't take, and returns those before. It reports
+// a *DamagedError beside them.
+func (s *Stream[Tx]) Sync(ctx context.Context) (done []Synced, err error) {
+	j := s.options.Journal
+	if j == nil {
+		return nil, invalid("Options.Journal", nil, "a Journal: open one with OpenJournal")
+	}
+	for _, r := range j.records(s.name) {
+		settled, _, err := s.Settle(ctx, r.Unsettled, nil)
+		if err == nil {
+			err = j.settled(r)
+		}
+		if err != nil {
+			return done, errors.Join(fmt.Errorf("sequence: sync number %d of %q: %w", r.Seq, s.name, err), j.Damaged())
+		}
+		done = append(done, Synced{r.Unsettled, settled})
+	}
+	return done, j.Damaged()
+}
