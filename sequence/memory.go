@@ -213,12 +213,9 @@ func (m *Memory) Seal(ctx context.Context, stream string, upTo int64) (through i
 // Forget deletes sealed entries.
 func (m *Memory) Forget(ctx context.Context, stream string, upTo int64, limit int) (n int, err error) {
 	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
-		for _, seq := range sortedKeys(l.entries) {
-			e := l.entries[seq]
-			if seq > min(upTo, l.sealed) || n == limit {
-				break
-			}
-			if e.Uncleaned {
+		for seq := int64(1); seq <= min(upTo, l.sealed) && n < limit; seq++ {
+			e, kept := l.entries[seq]
+			if !kept || e.Uncleaned {
 				continue
 			}
 			delete(l.entries, seq)
@@ -319,15 +316,15 @@ func (m *Memory) Read(ctx context.Context, req ReadRequest) (page Page, err erro
 		if req.Sealed {
 			page.Through = l.sealed
 		}
-		for _, seq := range sortedKeys(l.entries) {
-			e := l.entries[seq]
+		for seq := max(req.From, 1); seq < l.next && len(page.Entries) < req.Limit; seq++ {
+			e, kept := l.entries[seq]
 			wanted := seq <= page.Through
 			if req.Uncleaned {
 				wanted = e.Uncleaned
 			} else if len(req.States) > 0 {
 				wanted = slices.Contains(req.States, e.State)
 			}
-			if seq >= req.From && wanted && len(page.Entries) < req.Limit {
+			if kept && wanted {
 				page.Entries = append(page.Entries, copied(e))
 			}
 		}
@@ -375,13 +372,4 @@ func (m *Memory) Watch(ctx context.Context, stream string) (<-chan struct{}, err
 func copied(e Entry) Entry {
 	e.Payload, e.Work.Data = bytes.Clone(e.Payload), bytes.Clone(e.Work.Data)
 	return e
-}
-
-func sortedKeys(entries map[int64]Entry) []int64 {
-	keys := make([]int64, 0, len(entries))
-	for seq := range entries {
-		keys = append(keys, seq)
-	}
-	slices.Sort(keys)
-	return keys
 }

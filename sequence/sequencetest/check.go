@@ -1,0 +1,157 @@
+package sequencetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence"
+)
+
+// Check returns what is wrong with a history, at most a few of each kind.
+func (h *History) Check() (wrong []string) {
+	for _, check := range []func(report func(string, ...any)){h.holes, h.outcomes, h.orphans, h.claimOrder, h.readers} {
+		found := 0
+		check(func(format string, args ...any) {
+			if found++; found <= 3 {
+				wrong = append(wrong, fmt.Sprintf(format, args...))
+			}
+		})
+	}
+	return wrong
+}
+
+// holes: every number issued has a record, and is closed.
+func (h *History) holes(report func(string, ...any)) {
+	next := int64(1)
+	for _, e := range h.Entries {
+		for ; next < e.Seq; next++ {
+			report("hole: %d has no record", next)
+		}
+		if next = e.Seq + 1; e.State.Open() {
+			report("open: %d is still %s", e.Seq, e.State)
+		}
+	}
+	for ; next <= h.Last; next++ {
+		report("hole: %d has no record", next)
+	}
+}
+
+func result(e *sequence.Entry) bool {
+	return e.State == sequence.Committed || e.State == sequence.Filled
+}
+
+// outcomes: the application's table has one row for each result, an operation has one result at most, and who was told
+// that it is committed finds it there.
+func (h *History) outcomes(report func(string, ...any)) {
+	rows, ops, told := map[string]int{}, map[string][]int64{}, map[int64]sequence.Entry{}
+	for _, row := range h.Rows {
+		rows[row]++
+	}
+	for _, e := range h.Entries {
+		told[e.Seq] = e
+		if !result(&e) {
+			continue
+		}
+		row := fmt.Sprintf("%s %d", e.Payload, e.Seq)
+		if rows[row] != 1 {
+			report("outcome: %d is %s, and has %d rows", e.Seq, e.State, rows[row])
+		}
+		delete(rows, row)
+		ops[e.Op] = append(ops[e.Op], e.Seq)
+	}
+	for row := range rows {
+		report("outcome: the row %q has no number", row)
+	}
+	for op, all := range ops {
+		if len(all) > 1 {
+			report("outcome: %s has the results %v", op, all)
+		}
+	}
+	for op, seq := range h.Told {
+		if e := told[seq]; !result(&e) || e.Op != op {
+			report("outcome: %s was told to be committed as %d, which is %s of %s", op, seq, e.State, e.Op)
+		}
+	}
+}
+
+// orphans: what was recovered names its successor, and the successor names it.
+func (h *History) orphans(report func(string, ...any)) {
+	by := map[int64]sequence.Entry{}
+	for _, e := range h.Entries {
+		by[e.Seq] = e
+	}
+	for _, e := range h.Entries {
+		if e.State == sequence.Recovered && (by[e.ReplacedBy].Origin != e.Seq || e.ReplacedBy <= e.Seq) {
+			report("orphan: %d was recovered as %d, whose origin is %d", e.Seq, e.ReplacedBy, by[e.ReplacedBy].Origin)
+		}
+		if origin := by[e.Origin]; e.Origin != 0 && (origin.State != sequence.Recovered || origin.ReplacedBy != e.Seq) {
+			report("orphan: %d has the work of %d, which is %s, replaced by %d", e.Seq, e.Origin, origin.State, origin.ReplacedBy)
+		}
+	}
+}
+
+// claimOrder: when a number was claimed, no lower one had run out and was still to be claimed.
+func (h *History) claimOrder(report func(string, ...any)) {
+	first := map[int64]time.Time{}
+	tokens := map[[2]int64]bool{}
+	slices.SortFunc(h.Claims, func(a, b Claimed) int { return a.At.Compare(b.At) })
+	for _, c := range h.Claims {
+		if _, ok := first[c.Seq]; !ok {
+			first[c.Seq] = c.At
+		}
+		if key := [2]int64{c.Seq, c.Token}; tokens[key] {
+			report("claim: %d was claimed twice under token %d", c.Seq, c.Token)
+		} else {
+			tokens[key] = true
+		}
+	}
+	for _, c := range h.Claims {
+		for _, lower := range h.Entries {
+			if lower.Seq >= c.Seq {
+				break
+			}
+			claimed, ever := first[lower.Seq]
+			if lower.Origin == 0 && ever && claimed.After(c.At) && !lower.ExpiresAt.After(c.At) && lower.ClosedAt.After(c.At) {
+				report("claim: %d was claimed while %d had run out, and was claimed %v later", c.Seq, lower.Seq, claimed.Sub(c.At))
+			}
+		}
+	}
+}
+
+// readers: all who read to the seal have seen every number once, in order, and the same, which is there still.
+func (h *History) readers(report func(string, ...any)) {
+	var end []string
+	for _, e := range h.Entries {
+		end = append(end, fmt.Sprintf("%d %s %s %d", e.Seq, e.State, e.Payload, e.Origin))
+	}
+	for i, seen := range h.Readers {
+		for n := range max(len(seen), len(end)) {
+			switch {
+			case n >= len(seen):
+				report("reader %d has seen %d of %d entries", i, len(seen), len(end))
+			case n >= len(end):
+				report("reader %d has seen %q, which is not there", i, seen[n])
+			case seen[n] != end[n]:
+				report("reader %d has seen %q, and in the end it is %q", i, seen[n], end[n])
+			default:
+				continue
+			}
+			break
+		}
+	}
+}
+
+// String sums a history up.
+func (h *History) String() string {
+	states := map[sequence.State]int{}
+	for _, e := range h.Entries {
+		states[e.State]++
+	}
+	var parts []string
+	for _, s := range []sequence.State{sequence.Committed, sequence.Recovered, sequence.Filled, sequence.Gap, sequence.Sealed} {
+		parts = append(parts, fmt.Sprintf("%d %s", states[s], s))
+	}
+	return fmt.Sprintf("%d numbers (%s), %d claims, %d late commits and %d stale cleaners refused", len(h.Entries), strings.Join(parts, ", "), len(h.Claims), h.Late, h.Stale)
+}

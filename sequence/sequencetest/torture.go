@@ -1,0 +1,281 @@
+package sequencetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/stretchr/testify/require"
+)
+
+// TortureOptions say how long and how hard.
+type TortureOptions struct {
+	For      time.Duration
+	Writers  int
+	Cleaners int
+	Readers  int
+	// Lease is the duration of leases and claims, which most troubles are aimed at.
+	Lease time.Duration
+	Seed  uint64
+}
+
+// History is what everybody who took part has seen, and what the store has in the end.
+type History struct {
+	Entries []sequence.Entry // all, in order
+	Last    int64            // number issued
+	Rows    []string         // of the application's table: "PAYLOAD SEQ"
+	Told    map[string]int64 // the number under which an operation was told to be committed
+	Claims  []Claimed
+	Readers [][]string // what each has seen, up to the seal
+
+	Leases, Late, Stale int64
+}
+
+// Claimed is a claim that a cleaner got. At is the store's time.
+type Claimed struct {
+	Seq, Token int64
+	At         time.Time
+}
+
+// torture is a run.
+type torture[Tx any] struct {
+	db    Database[Tx]
+	store sequence.Store[Tx]
+	o     TortureOptions
+
+	mu      sync.Mutex
+	told    map[string]int64
+	claims  []Claimed
+	started atomic.Int64 // operations
+	leases  atomic.Int64
+	late    atomic.Int64
+	stale   atomic.Int64
+}
+
+// Torture runs writers, cleaners and readers on one stream: writers that crash, pause, and commit at the moment
+// of their expiry, and cleaners that stall and fail. Then it lets a cleaner finish, seals the stream, and returns what was
+// seen, for Check. Stores are opened on db unless open is given, which may break them.
+func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func() sequence.Store[Tx]) *History {
+	if open == nil {
+		open = func() sequence.Store[Tx] { return db.Open(t) }
+	}
+	x := &torture[Tx]{db: db, store: open(), o: o, told: map[string]int64{}}
+	setup := context.Background()
+	require.NoError(t, x.store.CreateStream(setup, stream))
+	ctx, stop := context.WithTimeout(setup, o.For)
+	defer stop()
+	following, stopReaders := context.WithCancel(setup)
+	defer stopReaders()
+
+	var work, reading sync.WaitGroup
+	seen := make([][]string, o.Readers)
+	for i := range o.Readers {
+		reading.Go(func() { seen[i] = follow(following, x.store, i) })
+	}
+	for i := range o.Writers {
+		work.Go(func() { x.write(ctx, rand.New(rand.NewPCG(o.Seed, uint64(i)))) })
+	}
+	for i := range o.Cleaners {
+		work.Go(func() { x.clean(ctx, rand.New(rand.NewPCG(o.Seed, uint64(1000+i)))) })
+	}
+	work.Go(func() { x.seal(ctx) })
+	work.Wait()
+
+	h := &History{Told: x.told, Claims: x.claims, Leases: x.leases.Load(), Late: x.late.Load(), Stale: x.stale.Load()}
+	last, err := sequence.NewCleaner(x.store, stream, sequence.CleanerOptions[Tx]{Write: x.row, RetryAfter: time.Millisecond})
+	require.NoError(t, err)
+	for deadline := time.Now().Add(2 * time.Minute); ; pass(10 * time.Millisecond) {
+		_, _ = last.Sweep(setup) // a broken store may fail for ever
+		status, err := x.store.Status(setup, stream)
+		require.NoError(t, err)
+		if h.Last = status.Last; status.Open == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	require.NoError(t, last.Close(setup))
+	if _, err := x.store.Seal(setup, stream, 0); err == nil {
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); pass(10 * time.Millisecond) {
+			if through(following, x.store) == h.Last {
+				break
+			}
+		}
+		pass(1500 * time.Millisecond) // readers poll once a second
+	}
+	stopReaders()
+	reading.Wait()
+	h.Readers = seen
+	page, err := x.store.Read(setup, sequence.ReadRequest{Stream: stream, From: 1, Limit: 1 << 30, States: []sequence.State{
+		sequence.Leased, sequence.Recovering, sequence.Committed, sequence.Recovered, sequence.Gap, sequence.Filled, sequence.Sealed,
+	}})
+	require.NoError(t, err)
+	h.Entries, h.Rows = page.Entries, db.Rows(t)
+	return h
+}
+
+func through(ctx context.Context, records sequence.Records) int64 {
+	status, err := records.Status(ctx, stream)
+	if err != nil {
+		return 0
+	}
+	return status.Sealed
+}
+
+// row is the application's own write.
+func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
+	return x.db.Insert(ctx, tx, fmt.Sprintf("%s %d", e.Payload, e.Seq))
+}
+
+func follow(ctx context.Context, records sequence.Records, i int) (seen []string) {
+	for next := int64(1); ctx.Err() == nil; {
+		for e, err := range (sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}).Follow(ctx, next) {
+			if err != nil {
+				break
+			}
+			seen = append(seen, fmt.Sprintf("%d %s %s %d", e.Seq, e.State, e.Payload, e.Origin))
+			next = e.Seq + 1
+		}
+	}
+	return seen
+}
+
+// tell notes that a writer was told that its operation is committed.
+func (x *torture[Tx]) tell(op string, seq int64, err error) {
+	switch {
+	case err == nil:
+		x.mu.Lock()
+		x.told[op] = seq
+		x.mu.Unlock()
+	case errors.Is(err, sequence.ErrLate):
+		x.late.Add(1)
+	}
+}
+
+// write is a writer's life.
+func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
+	s, err := sequence.NewStream(x.store, stream, sequence.Options[Tx]{Write: x.row, Lease: leasing.Options{Random: func() float64 { return .5 }}})
+	if err != nil {
+		return
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = s.Close(closing)
+	}()
+	var owed []sequence.Unsettled // what came too late, and is settled later still
+	defer func() {
+		for _, late := range owed {
+			x.settle(s, late)
+		}
+	}()
+	for ctx.Err() == nil {
+		if len(owed) > 0 && random.IntN(4) == 0 {
+			x.settle(s, owed[0])
+			owed = owed[1:]
+		}
+		op := fmt.Sprintf("op-%d", x.started.Add(1))
+		if random.IntN(3) == 0 {
+			x.do(ctx, s, op, random)
+			continue
+		}
+		e, err := x.store.Lease(ctx, sequence.LeaseRequest{Stream: stream, Op: op, Kind: "torture", Duration: x.o.Lease})
+		if err != nil {
+			continue
+		}
+		x.leases.Add(1)
+		began := time.Now()
+		req := sequence.CommitRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Payload: []byte(op)}
+		switch random.IntN(10) {
+		case 0: // crashes
+			continue
+		case 1: // crashes with work done
+			_ = x.store.Save(ctx, sequence.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: sequence.Completed, Data: []byte(op)}})
+			continue
+		case 2: // gives up
+			_ = x.store.Release(ctx, sequence.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token})
+			continue
+		case 3, 4: // is paused, far past its lease
+			pass(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
+		case 5, 6, 7: // commits at the moment of its expiry
+			pass(max(0, x.o.Lease-time.Since(began)+time.Duration(random.Int64N(int64(x.o.Lease/5)))-x.o.Lease/10))
+		default:
+			pass(time.Duration(random.Int64N(int64(x.o.Lease / 2))))
+		}
+		_, err = x.store.Commit(context.Background(), req, x.row)
+		x.tell(op, e.Seq, err)
+		if errors.Is(err, sequence.ErrLate) {
+			late := sequence.Unsettled{Seq: e.Seq, Op: op, Token: e.Token, Payload: []byte(op)}
+			if random.IntN(2) == 0 {
+				x.settle(s, late)
+			} else {
+				owed = append(owed, late)
+			}
+		}
+	}
+}
+
+func (x *torture[Tx]) settle(s *sequence.Stream[Tx], late sequence.Unsettled) {
+	settled, e, err := s.Settle(context.Background(), late, nil)
+	if err == nil && settled == sequence.SettledCommitted {
+		x.tell(late.Op, e.Seq, nil)
+	}
+}
+
+// do is an operation as an application has it.
+func (x *torture[Tx]) do(ctx context.Context, s *sequence.Stream[Tx], op string, random *rand.Rand) {
+	var seq int64
+	err := s.Do(ctx, sequence.Operation{ID: op, Kind: "torture", Duration: x.o.Lease}, func(ctx context.Context, n *sequence.Number[Tx]) error {
+		x.leases.Add(1)
+		seq = n.Seq()
+		if random.IntN(2) == 0 {
+			waiting, cancel := context.WithTimeout(ctx, x.o.Lease)
+			defer cancel()
+			_ = n.Wait(waiting)
+		}
+		return n.Commit(ctx, []byte(op), nil)
+	})
+	x.tell(op, seq, err)
+}
+
+// clean is a cleaner's life: it takes its time, and stalls past its claim.
+func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
+	for ctx.Err() == nil {
+		pass(time.Duration(random.Int64N(int64(x.o.Lease / 4))))
+		e, ok, err := x.store.Claim(ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: x.o.Lease})
+		if err != nil || !ok {
+			continue
+		}
+		x.mu.Lock()
+		x.claims = append(x.claims, Claimed{e.Seq, e.Token, e.ClaimUntil.Add(-x.o.Lease)})
+		x.mu.Unlock()
+		if random.IntN(8) == 0 {
+			pass(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
+		}
+		req := sequence.ResolveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Owner: "cleaner", Outcome: sequence.OutcomeGap, RetryAfter: time.Millisecond, MaxAttempts: 5}
+		switch {
+		case random.IntN(6) == 0:
+			req.Outcome, req.Reason = sequence.OutcomeFailed, "bad luck"
+		case e.Work.Phase == sequence.Completed:
+			req.Outcome, req.Payload = sequence.OutcomeRecovered, e.Work.Data
+		case random.IntN(2) == 0: // its own way to recover
+			req.Outcome, req.Payload = sequence.OutcomeRecovered, []byte(e.Op)
+		}
+		if _, err := x.store.Resolve(context.Background(), req, x.row); errors.Is(err, sequence.ErrLate) {
+			x.stale.Add(1)
+		}
+	}
+}
+
+// seal seals now and then, so that gaps are filled and refused.
+func (x *torture[Tx]) seal(ctx context.Context) {
+	for ctx.Err() == nil {
+		pass(x.o.Lease)
+		_, _ = x.store.Seal(ctx, stream, 0)
+	}
+}

@@ -1,0 +1,49 @@
+package sequence_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/sequencetest"
+	"github.com/stretchr/testify/require"
+)
+
+// In virtual time a minute of torture takes a moment.
+func TestTorture_memory(t *testing.T) {
+	for seed := range uint64(2) {
+		synctest.Test(t, func(t *testing.T) {
+			h := sequencetest.Torture(t, sequencetest.Database[sequence.MemoryTx](&memory{store: sequence.NewMemory()}), sequencetest.TortureOptions{
+				For: 10 * time.Second, Writers: 16, Cleaners: 6, Readers: 3, Lease: 200 * time.Millisecond, Seed: seed,
+			}, nil)
+			t.Log(h)
+			require.Empty(t, h.Check())
+			require.Greater(t, h.Late, int64(10))
+			require.Greater(t, h.Stale, int64(0))
+		})
+	}
+}
+
+// The checker finds what stores like these do.
+func TestTortureCatchesBrokenStores_memory(t *testing.T) {
+	for flaw, want := range map[string]string{
+		sequence.CommitsLate:       "outcome: ",
+		sequence.ClaimsTheHighest:  "claim: ",
+		sequence.RemovesFailures:   "hole: ",
+		sequence.FillsBehindSeals:  "reader ",
+		sequence.LetsStaleCleaners: "orphan: ",
+		sequence.ForgetsOrigins:    "orphan: ",
+	} {
+		t.Run(flaw, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &sequence.Broken{Memory: sequence.NewMemory(), Flaw: flaw}
+				h := sequencetest.Torture(t, sequencetest.Database[sequence.MemoryTx](&memory{store: store.Memory}), sequencetest.TortureOptions{
+					For: 10 * time.Second, Writers: 16, Cleaners: 6, Readers: 3, Lease: 200 * time.Millisecond, Seed: 1,
+				}, func() sequence.Store[sequence.MemoryTx] { return store })
+				require.Contains(t, strings.Join(h.Check(), "\n"), want, h.String())
+			})
+		})
+	}
+}
