@@ -1,0 +1,112 @@
+package sqlsequence
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// The benchmarks run lease and commit, with a row of the caller's own, and the floor in turns:
+// a bare update of a counter's row and an insert, in one transaction. "share" is the part of the floor's
+// speed.
+
+func BenchmarkCommit_postgres(b *testing.B) {
+	p := newPool(b)
+	store := p.Open(b)
+	require.NoError(b, store.CreateStream(b.Context(), "bench"))
+	execPostgres(b, "CREATE TABLE "+p.schema+".counter (n BIGINT)", "INSERT INTO "+p.schema+".counter VALUES (0)", "CREATE TABLE "+p.schema+".floor (n BIGINT PRIMARY KEY, payload BYTEA)")
+	floor := func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+			var n int64
+			if err := tx.QueryRow(ctx, "UPDATE "+p.schema+".counter SET n = n + 1 RETURNING n").Scan(&n); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, "INSERT INTO "+p.schema+".floor VALUES ($1, $2)", n, []byte("payload"))
+			return err
+		})
+	}
+	beside(b, store, p.Insert, floor)
+}
+
+func BenchmarkCommit_sqlite(b *testing.B) {
+	s := newSqlite(b)
+	store := s.Open(b)
+	require.NoError(b, store.CreateStream(b.Context(), "bench"))
+	_, err := s.db.Exec("CREATE TABLE counter (n INTEGER); INSERT INTO counter VALUES (0); CREATE TABLE floor (n INTEGER PRIMARY KEY, payload BLOB)")
+	require.NoError(b, err)
+	var turn sync.Mutex // as the store has it
+	floor := func(ctx context.Context) error {
+		turn.Lock()
+		defer turn.Unlock()
+		return transact(ctx, s.db, nil, func(_ session, tx *sql.Tx) error {
+			var n int64
+			if err := tx.QueryRowContext(ctx, "UPDATE counter SET n = n + 1 RETURNING n").Scan(&n); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, "INSERT INTO floor VALUES (?1, ?2)", n, []byte("payload"))
+			return err
+		})
+	}
+	beside(b, store, s.Insert, floor)
+}
+
+func beside[Tx any](b *testing.B, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, floor func(context.Context) error) {
+	for _, workers := range []int{1, 16} {
+		for _, c := range []struct {
+			name  string
+			write sequence.Write[Tx]
+		}{
+			{"bare", nil},
+			{"with-a-row", func(ctx context.Context, tx Tx, e sequence.Entry) error { return insert(ctx, tx, e.Op) }},
+		} {
+			b.Run(fmt.Sprintf("%s/workers=%d", c.name, workers), func(b *testing.B) {
+				var ours, theirs time.Duration
+				const round = 200
+				for done := 0; done < b.N; done += round {
+					ours += timed(b, workers, round, func(ctx context.Context) error {
+						op := fmt.Sprint(operations.Add(1), time.Now().UnixNano())
+						e, err := store.Lease(ctx, sequence.LeaseRequest{Stream: "bench", Op: op, Duration: time.Minute})
+						if err == nil {
+							_, err = store.Commit(ctx, sequence.CommitRequest{Stream: "bench", Seq: e.Seq, Token: e.Token, Payload: []byte("payload")}, c.write)
+						}
+						return err
+					})
+					theirs += timed(b, workers, round, floor)
+				}
+				rounds := float64((b.N + round - 1) / round * round)
+				b.ReportMetric(rounds/ours.Seconds(), "commits/s")
+				b.ReportMetric(rounds/theirs.Seconds(), "floor/s")
+				b.ReportMetric(theirs.Seconds()/ours.Seconds(), "share")
+			})
+		}
+	}
+}
+
+var operations atomic.Int64
+
+// timed runs do n times on some workers.
+func timed(b *testing.B, workers, n int, do func(context.Context) error) time.Duration {
+	began, left := time.Now(), atomic.Int64{}
+	left.Store(int64(n))
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for left.Add(-1) >= 0 {
+				if err := do(context.Background()); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return time.Since(began)
+}

@@ -1,0 +1,143 @@
+package sqlsequence
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTablesThatAreMissingOrForeignAreReported_sqlite(t *testing.T) {
+	s := newSqlite(t)
+	store, err := OpenSQLite(s.db, Options{})
+	require.NoError(t, err)
+	err = store.CreateStream(t.Context(), "s")
+	require.ErrorIs(t, err, leasing.ErrNotSetUp)
+	require.ErrorContains(t, err, "call Migrate")
+	_, err = s.db.Exec("CREATE TABLE mine_entry (x TEXT)")
+	require.NoError(t, err)
+	foreign, err := OpenSQLite(s.db, Options{Prefix: "mine_"})
+	require.NoError(t, err)
+	require.ErrorIs(t, foreign.Migrate(t.Context()), leasing.ErrNotSetUp)
+	require.NoError(t, store.Migrate(t.Context()))
+	require.NoError(t, store.Migrate(t.Context()))
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	_, err = s.db.Exec("UPDATE sequence_schema SET version = 99")
+	require.NoError(t, err)
+	newer, err := OpenSQLite(s.db, Options{})
+	require.NoError(t, err)
+	require.ErrorContains(t, newer.CreateStream(t.Context(), "s"), "version 99")
+	for _, o := range []Options{{Schema: "x"}, {Prefix: "A b"}} {
+		_, err = OpenSQLite(s.db, o)
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+	}
+}
+
+func TestProcessesThatMigrateTogether(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) func() *Store[*sql.Tx]{
+		"sqlite": func(t *testing.T) func() *Store[*sql.Tx] {
+			s := newSqlite(t)
+			return func() *Store[*sql.Tx] { store, _ := OpenSQLite(s.open(t), Options{}); return store }
+		},
+		"postgres": func(t *testing.T) func() *Store[*sql.Tx] {
+			p := newPostgres(t)
+			return func() *Store[*sql.Tx] { store, _ := OpenPostgres(p.db, Options{Schema: p.schema}); return store }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			again := open(t)
+			var group sync.WaitGroup
+			for range 5 {
+				store := again()
+				group.Go(func() {
+					assert.NoError(t, store.Migrate(context.Background()))
+					assert.NoError(t, store.CreateStream(context.Background(), "s"))
+				})
+				t.Cleanup(func() { require.NoError(t, store.Close()) })
+			}
+			group.Wait()
+		})
+	}
+}
+
+// A role that may not create is told what to run, and afterwards has all that it needs.
+func TestLeastRights_postgres(t *testing.T) {
+	p := newPostgres(t)
+	role := "seq_role_" + p.schema
+	execPostgres(t, "CREATE ROLE "+role+" LOGIN PASSWORD 'x'", "GRANT USAGE ON SCHEMA "+p.schema+" TO "+role)
+	t.Cleanup(func() { execPostgres(t, "DROP SCHEMA IF EXISTS "+p.schema+" CASCADE", "DROP ROLE "+role) })
+	u, err := url.Parse(postgresURL(t))
+	require.NoError(t, err)
+	u.User = url.UserPassword(role, "x")
+	config, err := pgx.ParseConfig(u.String())
+	require.NoError(t, err)
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	store, err := OpenPostgres(db, Options{Schema: p.schema})
+	require.NoError(t, err)
+	defer store.Close()
+	setup := (*SetupError)(nil)
+	require.ErrorAs(t, store.Migrate(t.Context()), &setup)
+	require.Equal(t, role, setup.Role)
+	execPostgres(t, setup.Statements...)
+	require.NoError(t, store.Migrate(t.Context()))
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	e, err := store.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+	require.NoError(t, err)
+	_, err = store.Commit(t.Context(), sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, nil)
+	require.NoError(t, err)
+	require.NoError(t, store.Enqueue(t.Context(), sequence.ManualItem{Stream: "s", Seq: 1, Op: "a"}))
+	_, err = store.Seal(t.Context(), "s", 0)
+	require.NoError(t, err)
+	n, err := store.Forget(t.Context(), "s", 1, 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+// With many closed numbers the statements still go by the indexes.
+func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
+	p := newPostgres(t)
+	store := p.Open(t).(*Store[*sql.Tx])
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	execPostgres(t,
+		`INSERT INTO `+p.schema+`.sequence_entry (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us)
+		SELECT 's', n, 'op' || n, '', '', 'committed', 1, 1, 1, 1 FROM generate_series(1, 20000) n`,
+		`UPDATE `+p.schema+`.sequence_stream SET next_seq = 20001`, `ANALYZE `+p.schema+`.sequence_entry`)
+	for name, c := range map[string]struct {
+		statement string
+		args      []any
+	}{
+		"watermark": {store.sql.lowest, []any{"s"}},
+		"through":   {store.sql.through, []any{"s"}},
+		"claim":     {store.sql.claim, []any{"s", "cleaner", int64(1)}},
+		"candidate": {store.sql.candidate, []any{"s"}},
+		"commit":    {store.sql.commit, []any{"s", int64(7), int64(1), []byte{}}},
+		"gaps":      {strings.Replace(store.sql.selected, "{{condition}}", "state IN ('gap')", 1), []any{"s", int64(1), 10}},
+		"uncleaned": {strings.Replace(store.sql.selected, "{{condition}}", "uncleaned", 1), []any{"s", int64(1), 10}},
+		"operation": {store.sql.find, []any{"s", "op7"}},
+		"page":      {store.sql.entries, []any{"s", int64(19000), int64(19100), 10}},
+		"seal":      {store.sql.sealGaps, []any{"s", int64(20000)}},
+	} {
+		var plan strings.Builder
+		err := store.on.query(t.Context(), "EXPLAIN "+c.statement, c.args, func(scan scan) error {
+			var line string
+			err := scan(&line)
+			fmt.Fprintln(&plan, line)
+			return err
+		})
+		require.NoError(t, err, name)
+		require.Contains(t, plan.String(), "Index", name)
+		require.NotContains(t, plan.String(), "Seq Scan on sequence_entry", "%s:\n%s", name, plan.String())
+	}
+}
