@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"regexp"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -76,13 +77,43 @@ func transact(ctx context.Context, db *sql.DB, options *sql.TxOptions, do func(s
 type sqliteDatabase struct {
 	db   *sql.DB
 	turn chan struct{} // of one place
+	// prepared statements: SQLite takes longer to read ours than to run them.
+	prepared *sync.Map // from a statement to *sql.Stmt
 }
 
 var parameter = regexp.MustCompile(`\$(\d)`)
 
-// query runs a statement that writes in its turn, too. Reading waits for nobody in WAL mode.
+// sqliteParameters writes parameters as SQLite counts them: $1 would be a name to it.
+func sqliteParameters(statement string) string { return parameter.ReplaceAllString(statement, "?$1") }
+
+// prepare prepares statements. It is called outside of transactions, since it may take a connection.
+func (d sqliteDatabase) prepare(ctx context.Context, statements []string) error {
+	for _, statement := range statements {
+		if _, ok := d.prepared.Load(statement); ok {
+			continue
+		}
+		prepared, err := d.db.PrepareContext(ctx, sqliteParameters(statement))
+		if err != nil {
+			return err
+		}
+		if _, loaded := d.prepared.LoadOrStore(statement, prepared); loaded {
+			_ = prepared.Close()
+		}
+	}
+	return nil
+}
+
+func (d sqliteDatabase) close() {
+	d.prepared.Range(func(statement, prepared any) bool {
+		d.prepared.Delete(statement)
+		_ = prepared.(*sql.Stmt).Close()
+		return true
+	})
+}
+
+// query runs a statement that reads. In WAL mode it waits for nobody.
 func (d sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return sqliteSession{sqlSession{d.db}}.query(ctx, statement, args, each)
+	return sqliteSession{d, nil}.query(ctx, statement, args, each)
 }
 
 func (d sqliteDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
@@ -92,14 +123,33 @@ func (d sqliteDatabase) transact(ctx context.Context, do func(session, *sql.Tx) 
 		return ctx.Err()
 	}
 	defer func() { <-d.turn }()
-	return transact(ctx, d.db, nil, func(on session, tx *sql.Tx) error { return do(sqliteSession{on}, tx) })
+	return transact(ctx, d.db, nil, func(_ session, tx *sql.Tx) error { return do(sqliteSession{d, tx}, tx) })
 }
 
-// sqliteSession writes parameters as SQLite counts them: $1 would be a name to it.
-type sqliteSession struct{ session }
+// sqliteSession is a transaction, or the database if tx is nil.
+type sqliteSession struct {
+	d  sqliteDatabase
+	tx *sql.Tx
+}
 
 func (s sqliteSession) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return s.session.query(ctx, parameter.ReplaceAllString(statement, "?$1"), args, each)
+	prepared, ok := s.d.prepared.Load(statement)
+	switch {
+	case !ok && s.tx == nil:
+		return sqlSession{s.d.db}.query(ctx, sqliteParameters(statement), args, each)
+	case !ok:
+		return sqlSession{s.tx}.query(ctx, sqliteParameters(statement), args, each)
+	case s.tx == nil:
+		return sqlSession{preparedQuerier{prepared.(*sql.Stmt)}}.query(ctx, statement, args, each)
+	}
+	return sqlSession{preparedQuerier{s.tx.StmtContext(ctx, prepared.(*sql.Stmt))}}.query(ctx, statement, args, each)
+}
+
+// preparedQuerier runs one statement, whatever its text.
+type preparedQuerier struct{ *sql.Stmt }
+
+func (p preparedQuerier) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
+	return p.Stmt.QueryContext(ctx, args...)
 }
 
 // pgxQuerier is a *pgxpool.Pool or a pgx.Tx.

@@ -178,3 +178,25 @@ func TestConformance_postgres(t *testing.T) {
 func TestConformance_postgres_pool(t *testing.T) {
 	sequencetest.Run(t, sequencetest.Harness[pgx.Tx]{New: func(t testing.TB) sequencetest.Database[pgx.Tx] { return newPool(t) }})
 }
+
+// A pool of one connection is enough.
+func TestAPoolOfOneConnection_sqlite(t *testing.T) {
+	s := newSqlite(t)
+	db := s.open(t)
+	db.SetMaxOpenConns(1)
+	opened, err := OpenSQLite(db, Options{})
+	store := migrated(t, opened, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, store.CreateStream(ctx, "s"))
+	e, err := store.Lease(ctx, sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+	require.NoError(t, err)
+	_, err = store.Commit(ctx, sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, s.insertOp)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, s.Rows(t))
+}
+
+// insertOp writes the operation's ID.
+func (s *sqlite) insertOp(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
+	return s.Insert(ctx, tx, e.Op)
+}

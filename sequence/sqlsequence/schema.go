@@ -133,6 +133,10 @@ func (s *Store[Tx]) check(ctx context.Context) error {
 	if err == nil && !installed {
 		err = answer(fmt.Errorf("sequence: %w: the tables are missing: call Migrate", leasing.ErrNotSetUp))
 	}
+	if p, ok := s.on.(preparing); ok && err == nil {
+		q := s.sql
+		err = p.prepare(ctx, []string{q.lock, q.lease, q.count, q.again, q.find, q.get, q.renew, q.save, q.commit, q.commitInOrder, q.release, q.claim, q.through, q.entries, q.status, q.lowest})
+	}
 	s.checked.Store(err == nil)
 	return s.explain(err)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"regexp"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -98,11 +99,21 @@ func OpenSQLite(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	if db == nil {
 		return nil, &leasing.InvalidError{Field: "db", Value: nil, Want: "a *sql.DB"}
 	}
-	return newStore[*sql.Tx](sqliteDatabase{db, make(chan struct{}, 1)}, sqliteDialect, options, true)
+	return newStore[*sql.Tx](sqliteDatabase{db, make(chan struct{}, 1), &sync.Map{}}, sqliteDialect, options, true)
 }
 
-// Close ends what the store does beside requests: listening and notifying. The database stays open.
+// preparing is a backend whose statements are worth preparing.
+type preparing interface {
+	prepare(ctx context.Context, statements []string) error
+	close()
+}
+
+// Close ends what the store does beside requests: listening and notifying, and its prepared statements. The
+// database stays open.
 func (s *Store[Tx]) Close() error {
+	if p, ok := s.on.(preparing); ok {
+		p.close()
+	}
 	if s.wake != nil {
 		s.wake.close()
 	}
