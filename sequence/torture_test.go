@@ -21,7 +21,7 @@ func TestTorture_memory(t *testing.T) {
 			t.Log(h)
 			require.Empty(t, h.Check())
 			require.Greater(t, h.Late, int64(10))
-			require.Greater(t, h.Stale, int64(0))
+			require.Positive(t, h.Stale)
 		})
 	}
 }

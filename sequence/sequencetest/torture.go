@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,9 +76,10 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	defer stopReaders()
 
 	var work, reading sync.WaitGroup
-	seen := make([][]string, o.Readers)
+	seen, read := make([][]string, o.Readers), make([]*atomic.Int64, o.Readers)
 	for i := range o.Readers {
-		reading.Go(func() { seen[i] = follow(following, x.store, i) })
+		read[i] = new(atomic.Int64)
+		reading.Go(func() { seen[i] = follow(following, x.store, i, read[i]) })
 	}
 	for i := range o.Writers {
 		work.Go(func() { x.write(ctx, rand.New(rand.NewPCG(o.Seed, uint64(i)))) })
@@ -101,12 +103,12 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	}
 	require.NoError(t, last.Close(setup))
 	if _, err := x.store.Seal(setup, stream, 0); err == nil {
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); pass(10 * time.Millisecond) {
-			if through(following, x.store) == h.Last {
-				break
-			}
+		behind := func() bool {
+			return slices.ContainsFunc(read, func(r *atomic.Int64) bool { return r.Load() < h.Last })
 		}
-		pass(1500 * time.Millisecond) // readers poll once a second
+		for deadline := time.Now().Add(2 * time.Minute); behind() && time.Now().Before(deadline); {
+			pass(10 * time.Millisecond)
+		}
 	}
 	stopReaders()
 	reading.Wait()
@@ -119,20 +121,12 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	return h
 }
 
-func through(ctx context.Context, records sequence.Records) int64 {
-	status, err := records.Status(ctx, stream)
-	if err != nil {
-		return 0
-	}
-	return status.Sealed
-}
-
 // row is the application's own write.
 func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
 	return x.db.Insert(ctx, tx, fmt.Sprintf("%s %d", e.Payload, e.Seq))
 }
 
-func follow(ctx context.Context, records sequence.Records, i int) (seen []string) {
+func follow(ctx context.Context, records sequence.Records, i int, read *atomic.Int64) (seen []string) {
 	for next := int64(1); ctx.Err() == nil; {
 		for e, err := range (sequence.Reader{Records: records, Stream: stream, Sealed: true, Page: 16 + i}).Follow(ctx, next) {
 			if err != nil {
@@ -140,6 +134,7 @@ func follow(ctx context.Context, records sequence.Records, i int) (seen []string
 			}
 			seen = append(seen, fmt.Sprintf("%d %s %s %d", e.Seq, e.State, e.Payload, e.Origin))
 			next = e.Seq + 1
+			read.Store(e.Seq)
 		}
 	}
 	return seen

@@ -177,8 +177,8 @@ func trapS6[Tx any](f *fixture[Tx]) {
 	pass(8 * f.unit)
 	require.NoError(f, n.Err(), "the wait has eaten the lease")
 	select {
-	case <-passed:
-		require.Fail(f, "it did not wait")
+	case err := <-passed:
+		require.Fail(f, "it did not wait", err)
 	default:
 	}
 	f.commit(slow, "slow")

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/ncruces/go-sqlite3"
 )
 
 // sqlStates says what PostgreSQL's error codes mean: of the whole code, else of its class, the first two
@@ -54,8 +55,6 @@ func (s *Store[Tx]) explain(err error) error {
 	}
 	meaning := leasing.ErrUnavailable
 	var coded interface{ SQLState() string }
-	var lite sqlite3.ExtendedErrorCode
-	var other interface{ Code() int }
 	switch {
 	case errors.As(err, &coded):
 		state := coded.SQLState()
@@ -64,10 +63,10 @@ func (s *Store[Tx]) explain(err error) error {
 		} else if m := sqlStates[state[:min(2, len(state))]]; m != nil {
 			meaning = m
 		}
-	case errors.As(err, &lite):
-		meaning = lookUp(int(lite), meaning)
-	case s.lite && errors.As(err, &other):
-		meaning = lookUp(other.Code(), meaning)
+	case s.lite:
+		if m := sqliteCodes[sqliteCode(err)&0xff]; m != nil {
+			meaning = m
+		}
 	default:
 		if refused := (*pgconn.ConnectError)(nil); errors.As(err, &refused) || providerkit.NotSent(err) {
 			return providerkit.MarkNotApplied(fmt.Errorf("sequence: %w: %w", leasing.ErrUnavailable, err))
@@ -82,11 +81,25 @@ func (s *Store[Tx]) explain(err error) error {
 	return fmt.Errorf("sequence: %w: %w", meaning, err)
 }
 
-func lookUp(code int, otherwise error) error {
-	if meaning := sqliteCodes[code&0xff]; meaning != nil {
-		return meaning
+// sqliteCode is the result code behind an error of a driver for SQLite, or 0: a number itself, or what its
+// method Code returns. The type is not named, so that nobody links a driver that he doesn't use.
+func sqliteCode(err error) int {
+	for ; err != nil; err = errors.Unwrap(err) {
+		v := reflect.ValueOf(err)
+		if !strings.Contains(reflect.Indirect(v).Type().PkgPath(), "sqlite") {
+			continue
+		}
+		if method := v.MethodByName("Code"); method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1 {
+			v = method.Call(nil)[0]
+		}
+		switch {
+		case v.CanInt():
+			return int(v.Int())
+		case v.CanUint():
+			return int(v.Uint())
+		}
 	}
-	return otherwise
+	return 0
 }
 
 func uniqueViolation(err error) bool {

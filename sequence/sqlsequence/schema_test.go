@@ -141,3 +141,23 @@ func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
 		require.NotContains(t, plan.String(), "Seq Scan on sequence_entry", "%s:\n%s", name, plan.String())
 	}
 }
+
+// A file that somebody else has locked is refused for now, and not for good.
+func TestALockedFileIsThrottled_sqlite(t *testing.T) {
+	s := newSqlite(t)
+	store := s.Open(t).(*Store[*sql.Tx])
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	db, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", OmitHost: true, Path: s.path, RawQuery: "_pragma=busy_timeout(1)"}).String())
+	require.NoError(t, err)
+	defer db.Close()
+	hasty, err := OpenSQLite(db, Options{})
+	require.NoError(t, err)
+	defer hasty.Close()
+	tx, err := s.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer tx.Rollback()
+	_, err = tx.ExecContext(t.Context(), "INSERT INTO own VALUES ('x')")
+	require.NoError(t, err)
+	_, err = hasty.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+	require.ErrorIs(t, err, leasing.ErrThrottled)
+}
