@@ -3,6 +3,7 @@ package sqlsequence
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/distributedleasing/leasing/sequence"
 )
@@ -11,31 +12,38 @@ import (
 // while it waited for its row.
 const claimRounds = 100
 
+var errTooManyRounds = errors.New("claim: the numbers changed again and again")
+
 // Claim gives a cleaner the next number to recover.
 func (s *Store[Tx]) Claim(ctx context.Context, req sequence.ClaimRequest) (sequence.Entry, bool, error) {
 	if err := req.Validate(); err != nil {
 		return sequence.Entry{}, false, err
 	}
-	var r row
-	var found bool
-	err := s.within(ctx, func(on session, _ Tx) error {
-		if _, err := s.lock(ctx, on, req.Stream); err != nil {
+	for range claimRounds {
+		var candidate int64
+		if err := s.known(ctx, req.Stream, s.sql.candidate, &candidate); err != nil || candidate == 0 {
+			return sequence.Entry{}, false, err
+		}
+		if !s.lite {
+			// A commit may have the row locked, for as long as its caller's write takes. Waiting for it comes before the
+			// stream's row is locked, or nobody could lease a number meanwhile.
+			if err := s.read(ctx, s.sql.await, []any{req.Stream, candidate}, func(scan) error { return nil }); err != nil {
+				return sequence.Entry{}, false, err
+			}
+		}
+		var r row
+		var found bool
+		err := s.within(ctx, func(on session, _ Tx) (err error) {
+			if _, err = s.lock(ctx, on, req.Stream); err == nil {
+				r, found, err = one(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration), candidate)
+			}
 			return err
+		})
+		if err != nil || found {
+			return r.Entry, err == nil, err
 		}
-		for range claimRounds {
-			var err error
-			if r, found, err = one(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration)); err != nil || found {
-				return err
-			}
-			var candidate int64
-			err = on.query(ctx, s.sql.candidate, []any{req.Stream}, func(scan scan) error { return scan(&candidate) })
-			if err != nil || candidate == 0 {
-				return err
-			}
-		}
-		return errTooManyRounds
-	})
-	return r.Entry, found && err == nil, err
+	}
+	return sequence.Entry{}, false, s.explain(errTooManyRounds)
 }
 
 // ExtendClaim extends a claim.

@@ -105,6 +105,31 @@ func TestLeastRights_postgres(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
+// A commit whose write takes long, past its lease, keeps nobody from leasing while a cleaner waits for it.
+func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
+	p := newPostgres(t)
+	store := p.Open(t)
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	slow, err := store.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "slow", Duration: time.Second})
+	require.NoError(t, err)
+	claimed := make(chan bool, 1)
+	_, err = store.Commit(t.Context(), sequence.CommitRequest{Stream: "s", Seq: slow.Seq, Token: slow.Token}, func(ctx context.Context, _ *sql.Tx, _ sequence.Entry) error {
+		<-time.After(1500 * time.Millisecond)
+		go func() {
+			_, ok, err := store.Claim(context.Background(), sequence.ClaimRequest{Stream: "s", Duration: time.Minute})
+			assert.NoError(t, err)
+			claimed <- ok
+		}()
+		<-time.After(500 * time.Millisecond) // the cleaner waits by now
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		_, err := store.Lease(ctx, sequence.LeaseRequest{Stream: "s", Op: "other", Duration: time.Minute})
+		return err
+	})
+	require.NoError(t, err)
+	require.False(t, <-claimed)
+}
+
 // With many closed numbers the statements still go by the indexes.
 func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
 	p := newPostgres(t)
@@ -120,7 +145,7 @@ func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
 	}{
 		"watermark": {store.sql.lowest, []any{"s"}},
 		"through":   {store.sql.through, []any{"s"}},
-		"claim":     {store.sql.claim, []any{"s", "cleaner", int64(1)}},
+		"claim":     {store.sql.claim, []any{"s", "cleaner", int64(1), int64(7)}},
 		"candidate": {store.sql.candidate, []any{"s"}},
 		"commit":    {store.sql.commit, []any{"s", int64(7), int64(1), []byte{}}},
 		"gaps":      {strings.Replace(store.sql.selected, "{{condition}}", "state IN ('gap')", 1), []any{"s", int64(1), 10}},

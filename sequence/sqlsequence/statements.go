@@ -35,7 +35,8 @@ const (
 type statements struct {
 	lock, lease, count, again, find, get string
 	renew, save, commit, commitInOrder   string
-	release, claim, candidate, extend    string
+	release, claim, candidate, await     string
+	extend                               string
 	gap, failed, failedAtLast            string
 	recovered, allocate                  string
 	insert, fill, sealGaps, seal, forget string
@@ -85,11 +86,13 @@ WHERE {{holds}} AND expires_us > {{now}} AND NOT EXISTS (SELECT 1 FROM {{entry}}
 		// The predicate is repeated outside of the sub-select: PostgreSQL looks at it alone when it has
 		// waited for the row.
 		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3
-WHERE stream = $1 AND seq = (SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `) AND {{claimable}}
+WHERE stream = $1 AND seq = $4 AND seq = (SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `) AND {{claimable}}
 	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < {{entry}}.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})
 RETURNING {{columns}}`),
-		candidate: fill(`SELECT coalesce(min(c.seq), 0) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `
-	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < c.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})`),
+		candidate: fill(`SELECT coalesce((SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `
+	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < c.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})), 0)
+FROM {{stream}} WHERE stream = $1`),
+		await:  fill(`SELECT 1 FROM {{entry}} WHERE stream = $1 AND seq = $2 FOR UPDATE`),
 		extend: fill(`UPDATE {{entry}} SET claim_until_us = {{now}} + $4 WHERE {{claims}} RETURNING seq`),
 		gap: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = $4, uncleaned = $5
 WHERE {{claims}} RETURNING {{columns}}`),

@@ -2,7 +2,6 @@ package sqlsequence
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
@@ -289,5 +288,3 @@ func (s *Store[Tx]) ResolveManual(ctx context.Context, id int64, by string) erro
 	}
 	return err
 }
-
-var errTooManyRounds = errors.New("sequence: claim: the numbers changed again and again")
