@@ -130,6 +130,29 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	require.False(t, <-claimed)
 }
 
+// The statement that claims looks at the number again when it has waited for its row: what it found before the
+// wait may have been committed.
+func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
+	p := newPostgres(t)
+	store := p.Open(t).(*Store[*sql.Tx])
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	e, err := store.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Second})
+	require.NoError(t, err)
+	claimed := make(chan bool, 1)
+	_, err = store.Commit(t.Context(), sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, func(context.Context, *sql.Tx, sequence.Entry) error {
+		<-time.After(1500 * time.Millisecond)
+		go func() {
+			_, found, err := one(context.Background(), store.on, store.sql.claim, "s", "cleaner", int64(1), e.Seq)
+			assert.NoError(t, err)
+			claimed <- found
+		}()
+		<-time.After(500 * time.Millisecond) // the statement has found the number, and waits
+		return nil
+	})
+	require.NoError(t, err)
+	require.False(t, <-claimed, "a number that was committed was claimed")
+}
+
 // With many closed numbers the statements still go by the indexes.
 func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
 	p := newPostgres(t)
