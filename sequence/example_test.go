@@ -21,9 +21,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer ledger.Close(ctx)
+	defer func() { _ = ledger.Close(ctx) }()
 
-	// The second operation's process dies: nobody renews its lease.
+	// The first operation's process dies: nobody renews its lease.
 	dead, err := store.Lease(ctx, sequence.LeaseRequest{Stream: "ledger", Op: "transfer-1", Duration: time.Millisecond})
 	if err != nil {
 		log.Fatal(err)
@@ -46,7 +46,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer cleaner.Close(ctx)
+	defer func() { _ = cleaner.Close(ctx) }()
 	<-time.After(5 * time.Millisecond)
 	if _, err := cleaner.Sweep(ctx); err != nil { // Run does it from time to time
 		log.Fatal(err)
@@ -56,13 +56,13 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%d %s %q origin=%d replaced_by=%d %s\n", e.Seq, e.State, e.Payload, e.Origin, e.ReplacedBy, e.Reason)
+		fmt.Printf("%d %s %q origin=%d replaced_by=%d\n", e.Seq, e.State, e.Payload, e.Origin, e.ReplacedBy)
 	}
 	// Output:
 	// transfer-2: <nil>
 	// transfer-3: not enough money
-	// 1 recovered "" origin=0 replaced_by=4 
-	// 2 committed "20 to Bob" origin=0 replaced_by=0 
-	// 3 gap "" origin=0 replaced_by=0 released
-	// 4 committed "10 to Ann" origin=1 replaced_by=0 
+	// 1 recovered "" origin=0 replaced_by=4
+	// 2 committed "20 to Bob" origin=0 replaced_by=0
+	// 3 gap "" origin=0 replaced_by=0
+	// 4 committed "10 to Ann" origin=1 replaced_by=0
 }

@@ -108,22 +108,17 @@ type numberLease struct {
 	closed, givenUp atomic.Bool
 }
 
+// take trusts in what was asked for: recovery mode may grant more, and the entry of an operation that
+// asks again may last longer by an older request.
 func (n *numberLease) take(ctx context.Context, d time.Duration) (int64, time.Duration, error) {
 	req := n.req
 	req.Duration = d
-	e, granted, err := n.lease(ctx, req)
+	e, err := n.store.Lease(ctx, req)
 	if err != nil {
 		return 0, 0, err
 	}
 	n.entry.Store(&e)
-	return e.Token, granted, nil
-}
-
-// lease trusts in what was asked for: recovery mode may grant more, and the entry of an operation
-// that asks again may last longer by an older request.
-func (n *numberLease) lease(ctx context.Context, req LeaseRequest) (Entry, time.Duration, error) {
-	e, err := n.store.Lease(ctx, req)
-	return e, req.Duration, err
+	return e.Token, d, nil
 }
 
 func (n *numberLease) renew(ctx context.Context, d time.Duration) (time.Duration, error) {

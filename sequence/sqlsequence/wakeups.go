@@ -34,7 +34,8 @@ type wakeups struct {
 
 const (
 	notifyTimeout = 5 * time.Second
-	silence       = 15 * time.Second // after which the connection is pinged
+	notifyPause   = 5 * time.Millisecond // closings meanwhile share the next hint, which waits for no sync
+	silence       = 15 * time.Second     // after which the connection is pinged
 	reconnect     = time.Second
 )
 
@@ -82,9 +83,13 @@ func (w *wakeups) send() {
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, notifyTimeout)
 		for _, stream := range streams {
-			_, _ = some(ctx, w.on, `SELECT 1 FROM (SELECT pg_catalog.pg_notify(CAST($1 AS TEXT), CAST($2 AS TEXT))) AS sent`, w.channel, stream)
+			_, _ = some(ctx, w.on, `SELECT 1 FROM (SELECT pg_catalog.set_config('synchronous_commit', 'off', true), pg_catalog.pg_notify(CAST($1 AS TEXT), CAST($2 AS TEXT))) AS sent`, w.channel, stream)
 		}
 		cancel()
+		select {
+		case <-time.After(notifyPause):
+		case <-w.ctx.Done():
+		}
 	}
 }
 
