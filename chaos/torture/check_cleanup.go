@@ -8,10 +8,12 @@ import (
 
 // cleanups finds claims that nobody uses any more, or that nobody was told to have, and that a
 // manager leaves to run out at the backend: each has to be released, again and again until
-// that is answered.
+// that is answered, for a TTL after the manager's latest request. One that is delivered later
+// than that lands on nobody's watch.
 func (n *named) cleanups() {
 	type use struct {
 		last     *operation   // at the backend, that the lease lasts from
+		sent     *operation   // by the manager, that asks for the lease last
 		releases []*operation // by the manager
 		over     bool         // the backend was told, or refused
 		// The calls of the latest grant that the manager was told of, and of its latest
@@ -25,6 +27,9 @@ func (n *named) cleanups() {
 		if u == nil {
 			u = &use{told: -1, unheard: -1}
 			claims[o.Claim] = u
+		}
+		if o.Layer == layerClient && (o.Verb == "acquire" || o.Verb == "renew") {
+			u.sent = o
 		}
 		switch {
 		case o.Layer == layerBackend && o.extends():
@@ -50,7 +55,8 @@ func (n *named) cleanups() {
 		if !given[claim] && (u.unheard <= u.told || u.last.Call <= u.told) {
 			continue
 		}
-		until := after(u.last.Return, u.last.TTL, 2*n.margin(u.last.TTL)+n.Patience)
+		slack := 2*n.margin(u.last.TTL) + n.Patience
+		until := min(after(u.last.Return, u.last.TTL, slack), after(u.sent.Call, u.sent.TTL, slack))
 		tried := time.Duration(math.MinInt64)
 		for _, o := range u.releases {
 			tried = max(tried, o.Call)

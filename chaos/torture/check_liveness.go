@@ -8,7 +8,10 @@ import (
 )
 
 // span is a time.
-type span struct{ from, to time.Duration }
+type span struct {
+	from, to time.Duration
+	ranOut   string // the claim whose lease ended at from without a release; "" if none did
+}
 
 // liveness finds times for which a name was free and wanted, and nobody got it; and waiters
 // whom others overtook again and again.
@@ -21,7 +24,7 @@ func (n *named) liveness() {
 			continue
 		}
 		for i, _ := slices.BinarySearchFunc(free, w.From, func(s span, at time.Duration) int { return cmp.Compare(s.to, at) }); i < len(free) && free[i].from < to; i++ {
-			idle := span{max(free[i].from, w.From), min(free[i].to, to)}
+			idle := span{max(free[i].from, w.From), min(free[i].to, to), free[i].ranOut}
 			if idle.to-idle.from <= n.Patience {
 				continue
 			}
@@ -36,15 +39,19 @@ func (n *named) liveness() {
 
 // idleBound is for how long a name may be free while a worker wants it: as long as a hand-over
 // takes if nothing has gone wrong since the first of those who wait began to, else until
-// somebody asks by himself and is answered. A manager that has just had the name may leave it to
-// others for a moment, which is at most MaxPoll.
+// somebody asks by himself and is answered. Nothing wakes a waiter when a lease runs out: it
+// knows the end of the one that it was refused because of, and of others hears within ten polls.
 func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
-	poll := cmp.Or(n.Manager.MaxPoll, time.Second) // the documented default
+	poll := n.poll()
 	if i, _ := slices.BinarySearch(faults, n.queued(idle.from)-n.reach); i == len(faults) || faults[i] > idle.to {
 		switch {
 		case !n.pushes:
 			return 2*poll + n.Patience
-		case slices.ContainsFunc(n.holds, func(t hold) bool { return t.Worker == worker && t.From < idle.to && t.End > idle.from-2*poll }):
+		case idle.ranOut != "" && !slices.ContainsFunc(n.operations, func(o operation) bool {
+			return o.Layer == layerClient && o.Worker == worker && o.Holder == idle.ranOut && o.Return <= idle.from
+		}):
+			return 10*poll + n.Patience
+		case n.yields(worker, idle.from, idle.to):
 			return poll + n.Patience
 		}
 		return n.Patience
@@ -59,6 +66,17 @@ func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Du
 	}
 	return bound
 }
+
+// yields says that a manager has just had the name: it may leave it to others for a moment,
+// which is at most MaxPoll.
+func (n *named) yields(worker int, from, to time.Duration) bool {
+	return slices.ContainsFunc(n.holds, func(t hold) bool {
+		return t.Worker == worker && t.From < to && t.End > from-2*n.poll()
+	})
+}
+
+// poll is the managers' MaxPoll.
+func (n *named) poll() time.Duration { return cmp.Or(n.Manager.MaxPoll, time.Second) } // the documented default
 
 // faults are the times of those that concern the name.
 func (n *named) faults() (at []time.Duration) {
@@ -93,7 +111,7 @@ func (n *named) free() (free []span) {
 		if o.extends() || o.Verb == "acquire" && o.Result == resultUnknown {
 			s := taken[o.Claim]
 			if s == nil {
-				s = &span{from: o.Call}
+				s = &span{from: o.Call, ranOut: o.Claim}
 				taken[o.Claim] = s
 			}
 			s.from, s.to = min(s.from, o.Call), max(s.to, n.over(o))
@@ -104,8 +122,8 @@ func (n *named) free() (free []span) {
 	}
 	for i := range n.operations {
 		o := &n.operations[i]
-		if s := taken[o.Claim]; s != nil && o.Verb == "release" && o.Result == resultDone && o.Layer == layerBackend && o.Call >= s.from {
-			s.to = min(s.to, o.Return)
+		if s := taken[o.Claim]; s != nil && o.Verb == "release" && o.Result == resultDone && o.Layer == layerBackend && o.Call >= s.from && o.Return < s.to {
+			s.to, s.ranOut = o.Return, ""
 		}
 	}
 	var all []span
@@ -113,15 +131,14 @@ func (n *named) free() (free []span) {
 		all = append(all, *s)
 	}
 	slices.SortFunc(all, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
-	last := time.Duration(0)
-	for _, s := range all {
-		if s.from > last {
-			free = append(free, span{last, s.from})
+	var last span // to end
+	for _, s := range append(all, span{from: n.h.FaultsEnd}) {
+		if s.from > last.to {
+			free = append(free, span{last.to, s.from, last.ranOut})
 		}
-		last = max(last, s.to)
-	}
-	if n.h.FaultsEnd > last {
-		free = append(free, span{last, n.h.FaultsEnd})
+		if s.to > last.to {
+			last = s
+		}
 	}
 	return free
 }
@@ -142,8 +159,11 @@ func (n *named) starving(faults []time.Duration) {
 		return j - i
 	}
 	for _, w := range n.waits {
-		to := cmp.Or(w.To, n.end)
-		times := between(grants, w.From, to)
+		from, to := w.From, cmp.Or(w.To, n.end)
+		if n.yields(w.Worker, from, to) {
+			from += n.poll()
+		}
+		times := between(grants, from, to)
 		if !w.Try && times > 30*(n.Workers+1) && (n.pushes || to-w.From > 20*time.Second) && between(faults, w.From-n.reach, to) == 0 {
 			n.violated(checkLiveness, to, "worker %d waited for %s, while others got the name %d times", w.Worker, seconds(to-w.From), times)
 		}

@@ -95,9 +95,33 @@ type world struct {
 	applied places
 }
 
-// same says that two worlds differ in their times only.
-func (w *world) same(other *world) bool {
-	return w.claim == other.claim && w.token == other.token && w.breaking == other.breaking && w.applied == other.applied
+// kind is what is equal of worlds that differ in their times only.
+type kind struct {
+	claim    string
+	token    int64
+	breaking bool
+	applied  places
+}
+
+// worlds are those that the name may be in, none of which is covered by one before it.
+type worlds struct {
+	all    []world
+	ofKind map[kind][]int
+}
+
+// add adds a world, unless one that is there covers it.
+func (all *worlds) add(w world) {
+	k := kind{w.claim, w.token, w.breaking, w.applied}
+	for _, i := range all.ofKind[k] {
+		if all.all[i].covers(&w.lease) {
+			return
+		}
+	}
+	if all.ofKind == nil {
+		all.ofKind = map[kind][]int{}
+	}
+	all.ofKind[k] = append(all.ofKind[k], len(all.all))
+	all.all = append(all.all, w)
 }
 
 // search looks for an order. Its effort is counted in steps and not in time, so
@@ -130,46 +154,25 @@ func (s *search) end(m *move) {
 	}
 }
 
-// forget ends a move that may have taken effect, or not.
+// forget ends a move that has taken effect by now, or won't. A name that was released may have
+// been taken since, by somebody whom nobody has seen yet. An acquire that nobody has seen
+// explains nothing.
 func (s *search) forget(m *move) {
-	s.end(m)
-	before := s.worlds
-	s.worlds = nil
-	for i := range before {
-		s.worlds = with(s.worlds, &before[i])
+	if m.Verb == "release" {
+		s.worlds = append(s.worlds, s.through(m)...)
 	}
+	s.end(m)
+	var after worlds
+	for _, w := range s.worlds {
+		after.add(w)
+	}
+	s.worlds = after.all
 }
 
-// take keeps the worlds in which a move has taken effect, also after others of those under
-// way. It reports false, and leaves the worlds, if there is none.
+// take keeps the worlds in which a move has taken effect. It reports false, and leaves the
+// worlds, if there is none.
 func (s *search) take(m *move) bool {
-	var taken []world
-	reached := slices.Clone(s.worlds)
-	for i := 0; i < len(reached); i++ {
-		if reached[i].applied.has(m.place) {
-			taken = with(taken, &reached[i])
-			continue
-		}
-		for part, word := range s.used {
-			for word &^= reached[i].applied[part]; word != 0; word &= word - 1 {
-				if s.steps--; s.steps <= 0 {
-					return false
-				}
-				other := s.open[64*part+bits.TrailingZeros64(word)]
-				ok, next := reached[i].step(other, s.margin(other.TTL))
-				if !ok {
-					continue
-				}
-				w := world{next, reached[i].applied}
-				w.applied.add(other.place)
-				if other == m {
-					taken = with(taken, &w)
-				} else {
-					reached = with(reached, &w)
-				}
-			}
-		}
-	}
+	taken := s.through(m)
 	if len(taken) == 0 {
 		return false
 	}
@@ -178,12 +181,38 @@ func (s *search) take(m *move) bool {
 	return true
 }
 
-// with adds a world, unless another one that is there covers it.
-func with(worlds []world, w *world) []world {
-	for i := range worlds {
-		if worlds[i].same(w) && worlds[i].covers(&w.lease) {
-			return worlds
+// through are the worlds in which a move has taken effect, also after others of those under
+// way; none if that takes too many steps.
+func (s *search) through(m *move) []world {
+	var taken, reached worlds
+	for _, w := range s.worlds {
+		reached.add(w)
+	}
+	for i := 0; i < len(reached.all); i++ {
+		from := reached.all[i]
+		if from.applied.has(m.place) {
+			taken.add(from)
+			continue
+		}
+		for part, word := range s.used {
+			for word &^= from.applied[part]; word != 0; word &= word - 1 {
+				if s.steps--; s.steps <= 0 {
+					return nil
+				}
+				other := s.open[64*part+bits.TrailingZeros64(word)]
+				ok, next := from.step(other, s.margin(other.TTL))
+				if !ok {
+					continue
+				}
+				w := world{next, from.applied}
+				w.applied.add(other.place)
+				if other == m {
+					taken.add(w)
+				} else {
+					reached.add(w)
+				}
+			}
 		}
 	}
-	return append(worlds, *w)
+	return taken.all
 }

@@ -29,9 +29,16 @@ func (n *named) rules() {
 			r = &replay{n: n, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
 			r.extend(o)
 		case r == nil || o.Result == resultRefused || o.Result == resultHeld && o.Holder == "": // a backend may reserve a free name for who waits
-		case !r.follow(o):
-			n.violated(checkRules, o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
-			r = nil
+		default:
+			next := r.follow(o)
+			if len(next) == 0 {
+				n.violated(checkRules, o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
+			}
+			if len(next) != 1 {
+				r = nil
+				break
+			}
+			r.after(o, next[0])
 		}
 	}
 }
@@ -48,8 +55,9 @@ func (r *replay) extend(o *operation) {
 	r.soonest, r.latest = after(o.Call, o.TTL, r.n.margin(o.TTL)), r.n.over(o)
 }
 
-// follow takes the step of an operation, if a rule answers as the backend did.
-func (r *replay) follow(o *operation) bool {
+// follow are the records that may be left by an operation, if a rule answers as the backend
+// did: where the lease may just have run out, or not, there may be two.
+func (r *replay) follow(o *operation) (all []providerkit.Record) {
 	for _, left := range []time.Duration{r.latest - o.Call, r.soonest - o.Return} {
 		next := r.record.Clone()
 		next.Now = time.Unix(0, 0).Add(o.Return)
@@ -68,14 +76,28 @@ func (r *replay) follow(o *operation) bool {
 			continue
 		case o.extends():
 			next.ID, next.Token, next.Breaking = o.Claim, o.Token, false
-			r.extend(o)
-		case o.Verb == "break" && !o.Immediate && r.latest == leasing.Infinite:
-			r.soonest, r.latest = o.Call, leasing.Infinite-1 // after the grace
+		case o.Result == resultReleased:
+			next = r.record // also where the rules would have granted it
 		}
-		r.record = next
-		return true
+		same := func(other providerkit.Record) bool {
+			return other.ID == next.ID && other.Breaking == next.Breaking && slices.Equal(other.Ended, next.Ended)
+		}
+		if !slices.ContainsFunc(all, same) {
+			all = append(all, next)
+		}
 	}
-	return false
+	return all
+}
+
+// after goes on from the record that an operation has left.
+func (r *replay) after(o *operation, record providerkit.Record) {
+	r.record = record
+	switch {
+	case o.extends():
+		r.extend(o)
+	case o.Verb == "break" && !o.Immediate && r.latest == leasing.Infinite:
+		r.soonest, r.latest = o.Call, leasing.Infinite-1 // after the grace
+	}
 }
 
 // excuses says that a provider need not answer as the rules do: it may renew an expired lease

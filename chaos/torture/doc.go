@@ -51,7 +51,8 @@
 //	release       the backend is told after the lease's context has ended, and after Do's function has returned
 //	cleanup       a claim that nobody uses or has heard of is released, until that is answered
 //	liveness      a name that is free and wanted is granted: at once if nothing has gone wrong and the backend wakes waiters,
-//	              else within the polls. No waiter is overtaken again and again
+//	              else within the polls: nothing wakes it where a lease runs out that it was not told of. No waiter is
+//	              overtaken again and again
 //	events        the lease's observer and the manager's are told once that it began, and then once how it ended
 //	metadata      the lease and the backend's record show what the holder has set, and the holder
 //	ghost         no claim is granted after its release, as long as it is the last of the name that was given up

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -77,6 +79,23 @@ func TestGoroutineThatIsLeftBehindIsFound_memory(t *testing.T) {
 	report, err = torture.Run(t.Context(), torture.Options{Open: shared, Workers: 2, Names: 1, For: 300 * ms, TTL: 200 * ms, Patience: 300 * ms})
 	require.NoError(t, err)
 	require.Empty(t, report.Violations, "what another run has left behind is none of this one's")
+}
+
+func TestTooManyGoroutinesAreFound_memory(t *testing.T) {
+	for many, found := range map[int]bool{50: false, 250: true} {
+		report := virtual(t, torture.Options{Workers: 1, For: minute / 12, Seed: 1, Repeatable: true}, func(p leasing.Provider) leasing.Provider {
+			var once sync.Once
+			return changed{Provider: p, acquire: func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				once.Do(func() {
+					for range many {
+						go time.Sleep(minute / 10)
+					}
+				})
+				return p.Acquire(ctx, req)
+			}}
+		})
+		require.Equal(t, found, slices.Contains(kindsOf(report), torture.CheckGrowth), "%d:\n%s", many, report)
+	}
 }
 
 // A goroutine that was there before is none of the run's.

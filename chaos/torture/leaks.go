@@ -101,7 +101,8 @@ func goroutines(label string) (stacks []string, n int) {
 		return nil, 0
 	}
 	mark := fmt.Sprintf("%q:%q", goroutineLabel, label)
-	for _, group := range strings.Split(profile.String(), "\n\n") {
+	_, groups, _ := strings.Cut(profile.String(), "\n") // behind the total
+	for _, group := range strings.Split(groups, "\n\n") {
 		if strings.Contains(group, mark) {
 			count, _, _ := strings.Cut(group, " ")
 			number, _ := strconv.Atoi(count)

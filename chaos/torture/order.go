@@ -58,7 +58,7 @@ type claim struct {
 	leaving time.Duration
 	// ttl is the longest that was asked for.
 	ttl time.Duration
-	// tried are the calls of its acquires of unknown outcome, in their
+	// tried are the calls of its acquires in doubt, in their
 	// order. A claim that did not come back takes the name again only after its
 	// lease has run out. For that the first of them will do as well as any: each
 	// may land at any later time.
@@ -93,7 +93,7 @@ func newClaims(operations []operation) claims {
 			c.released = max(c.released, o.Return)
 		case o.Result == resultUnknown && o.Verb == "release":
 			c.leaving = min(c.leaving, o.Call)
-		case o.Result == resultUnknown && o.Verb == "acquire":
+		case o.inDoubt() && o.Verb == "acquire":
 			c.tried = append(c.tried, o.Call)
 		}
 	}
@@ -118,15 +118,14 @@ func (c *claim) explains(o operation) bool {
 // any order does not.
 func (all claims) move(o operation) (m move, matters bool) {
 	m = move{operation: o}
-	switch o.Result {
-	case resultRefused, resultReleased:
-		return m, false
-	case resultHeld:
+	switch {
+	case o.inDoubt():
+	case o.Result == resultHeld:
 		return m, o.Holder != ""
-	case resultDone, resultLost:
-		return m, true
+	default:
+		return m, o.Result == resultDone || o.Result == resultLost
 	}
-	m.Return, m.optional = never, true
+	m.Result, m.Return, m.optional = resultUnknown, never, true
 	c := all.of(o.Claim)
 	switch o.Verb {
 	case "acquire":
@@ -150,6 +149,13 @@ func (all claims) move(o operation) (m move, matters bool) {
 		m.Return = min(m.Return, c.released)
 	}
 	return m, matters && m.Return >= m.Call
+}
+
+// inDoubt says that nobody knows whether an operation has taken effect. A claim of which a
+// manager hears that it was given up may have the name all the same, while it runs out: the
+// request was applied twice, and the lease broken in between.
+func (o *operation) inDoubt() bool {
+	return o.Result == resultUnknown || o.Result == resultReleased && o.Verb == "acquire" && o.Layer == layerClient
 }
 
 func (o operation) String() string {

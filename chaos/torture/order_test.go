@@ -100,6 +100,14 @@ func TestOrder(t *testing.T) {
 			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 1010*ms, 1020*ms, done, 2), op("acquire", "a", 1100*ms, 1110*ms, unknown, 0),
 			op("release", "a", 1200*ms, 1210*ms, done, 0), op("renew", "b", 1300*ms, 1310*ms, done, 2),
 		}},
+		"a name that was released is taken by one who is seen only later": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("release", "a", 20*ms, 30*ms, unknown, 0), op("acquire", "b", 40*ms, 50*ms, unknown, 0),
+			heldBy("b", "c", 1020*ms, 1025*ms), op("acquire", "c", 1030*ms, 1040*ms, done, 3),
+		}},
+		"a name that was not released is not": {no, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, done, 1), op("acquire", "b", 40*ms, 50*ms, unknown, 0),
+			heldBy("b", "c", 1020*ms, 1025*ms), op("acquire", "c", 1030*ms, 1040*ms, done, 3),
+		}},
 		"a token that falls": {no, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, done, 5), op("release", "a", 20*ms, 30*ms, done, 0), op("acquire", "b", 40*ms, 50*ms, done, 4),
 		}},
@@ -224,6 +232,18 @@ func TestOrder(t *testing.T) {
 			require.Contains(t, checks(h, options), torture.CheckLinearizable, "%s, as the backend saw it", name)
 		}
 	}
+}
+
+// The second of two equal requests may be refused, since the lease was broken in between, and
+// the first have taken the name. The backend answers both.
+func TestOrderOfARequestThatWasAppliedTwice(t *testing.T) {
+	twice := op("acquire", "a", 0, 30*ms, torture.ResultReleased, 0)
+	h := torture.History{Operations: []torture.Operation{twice, brokenAt(false, 10*ms, 10*ms), heldBy("a", "b", 40*ms, 50*ms)}}
+	violates(t, "as the client saw it", torture.CheckLinearizable, false, h, options)
+	for i, o := range h.Operations {
+		h.Operations[i] = below(o)
+	}
+	violates(t, "as the backend saw it", torture.CheckLinearizable, true, h, options)
 }
 
 // What is said of a history without an order is where the longest one ends.

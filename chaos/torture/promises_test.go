@@ -82,6 +82,8 @@ func TestRenewal(t *testing.T) {
 	renewal := func(at time.Duration) torture.Operation { return op("renew", "a", at, at+ms, torture.ResultDone, 1) }
 	held := hold("a", 10*ms, 2990*ms, 2000*ms, torture.EndingGivenUp)
 	held.Renews = true
+	forever := renewal(0)
+	forever.TTL = leasing.Infinite
 	forgetful := held
 	forgetful.Renews = false
 	brief := held
@@ -97,6 +99,7 @@ func TestRenewal(t *testing.T) {
 		"never":             {bad: true, hold: held, operations: []torture.Operation{grant}},
 		"not wanted":        {hold: forgetful, operations: []torture.Operation{grant}},
 		"given up before":   {hold: brief, operations: []torture.Operation{grant}},
+		"in that instant":   {hold: held, operations: []torture.Operation{grant, forever}},
 		"another's is none": {bad: true, hold: held, operations: []torture.Operation{grant, op("renew", "b", 500*ms, 501*ms, torture.ResultDone, 1)}},
 	} {
 		violates(t, name, torture.CheckRenewal, c.bad, torture.History{Operations: c.operations, Holds: []torture.Hold{c.hold}}, options)
@@ -209,8 +212,32 @@ func TestLiveness(t *testing.T) {
 	o := options
 	o.Pushes = true
 	violates(t, "overtaken", torture.CheckLiveness, true, overtaken, o)
-	overtaken.Faults = []torture.Fault{fault}
+	overtaken.Holds = []torture.Hold{{Worker: 1, Name: "n", Claim: "a", End: 0}}
+	violates(t, "overtaken by those it has left the name to", torture.CheckLiveness, false, overtaken, o)
+	overtaken.Holds, overtaken.Faults = nil, []torture.Fault{fault}
 	violates(t, "overtaken after a fault", torture.CheckLiveness, false, overtaken, o)
+}
+
+// Nothing wakes a waiter when a lease runs out, at 1010 ms: it has to know the lease.
+func TestLivenessAfterALeaseHasRunOut(t *testing.T) {
+	told := heldBy("a", "b", 60*ms, 60*ms)
+	for name, c := range map[string]struct {
+		bad  bool
+		to   time.Duration
+		more []torture.Operation
+	}{
+		"of one that it knows":                 {to: 1510 * ms, more: []torture.Operation{told}},
+		"of one that it knows, late":           {bad: true, to: 1511 * ms, more: []torture.Operation{told}},
+		"of one that it does not know":         {to: 11510 * ms},
+		"of one that it does not know, late":   {bad: true, to: 11511 * ms},
+		"of one that only the backend told of": {to: 1511 * ms, more: []torture.Operation{below(told)}},
+	} {
+		h := torture.History{FaultsEnd: 20_000 * ms, Waits: []torture.Wait{{Number: 1, Name: "n", From: 50 * ms, To: c.to}}}
+		h.Operations = append(c.more, below(op("acquire", "a", 0, 0, torture.ResultDone, 1)), below(op("acquire", "b", c.to, c.to, torture.ResultDone, 2)))
+		o := options
+		o.Pushes = true
+		violates(t, name, torture.CheckLiveness, c.bad, h, o)
+	}
 }
 
 // The rules are followed where each operation is over before the next begins.
@@ -237,6 +264,9 @@ func TestRules(t *testing.T) {
 		"refused as given up":            {operations: []torture.Operation{grant, free, op("acquire", "a", 110*ms, 110*ms, released, 0)}},
 		"broken at once":                 {operations: []torture.Operation{grant, brokenAt(true, 50*ms, 50*ms), op("acquire", "b", 60*ms, 60*ms, done, 6)}},
 		"broken to run out, and taken":   {bad: true, operations: []torture.Operation{grant, brokenAt(false, 50*ms, 50*ms), op("acquire", "b", 60*ms, 60*ms, done, 6)}},
+		"broken as it may have run out":  {operations: []torture.Operation{grant, brokenAt(true, 1000*ms, 1000*ms), op("acquire", "a", 1001*ms, 1001*ms, done, 6)}},
+		"broken before it ran out":       {bad: true, operations: []torture.Operation{grant, brokenAt(true, 900*ms, 900*ms), op("acquire", "a", 901*ms, 901*ms, done, 6)}},
+		"a refusal changes nothing":      {operations: []torture.Operation{grant, free, op("acquire", "b", 110*ms, 110*ms, released, 0), op("acquire", "c", 120*ms, 120*ms, done, 6)}},
 		"broken, and renewed":            {bad: true, operations: []torture.Operation{grant, brokenAt(false, 50*ms, 50*ms), op("renew", "a", 60*ms, 60*ms, done, 5)}},
 	} {
 		h := torture.History{}
@@ -281,6 +311,7 @@ func TestCleanup(t *testing.T) {
 	ghost := []torture.Operation{unheard(op("acquire", "a", 0, 0, unknown, 0)), below(op("acquire", "a", 0, 0, torture.ResultDone, 1))}
 	orphan := append(granted[:2:2], unheard(op("renew", "a", 500*ms, 600*ms, unknown, 1)), below(op("renew", "a", 500*ms, 500*ms, torture.ResultDone, 1)))
 	release := op("release", "a", 200*ms, 300*ms, unknown, 0)
+	late := []torture.Operation{ghost[0], below(op("acquire", "a", 5000*ms, 5000*ms, torture.ResultDone, 1))}
 	for name, c := range map[string]struct {
 		bad        bool
 		holds      []torture.Hold
@@ -292,6 +323,8 @@ func TestCleanup(t *testing.T) {
 		"a renewal that nobody heard of": {bad: true, holds: []torture.Hold{lost}, operations: orphan},
 		"a grant that nobody heard of":   {bad: true, operations: ghost},
 		"which was released in vain":     {operations: append(ghost[:2:2], release)},
+		"delivered after that":           {operations: append(late[:2:2], release)},
+		"delivered late, never released": {bad: true, operations: late},
 		"its manager is gone":            {holds: []torture.Hold{left}, operations: granted},
 		"broken":                         {holds: []torture.Hold{given}, operations: append(granted[:2:2], brokenAt(true, 50*ms, 50*ms))},
 	} {

@@ -147,8 +147,7 @@ type named struct {
 	waits      []wait
 	sights     []sight
 	notices    []notice
-	failed     map[string][]*operation // renewals of a claim
-	breaks     map[int64][]operation   // that have, or may have, ended a lease at once, by its token
+	breaks     map[int64][]operation // that have, or may have, ended a lease at once, by its token
 }
 
 func (n *named) violated(check Check, at time.Duration, format string, args ...any) {

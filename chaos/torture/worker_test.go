@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
 // held is a lease that says what it is told to.
@@ -136,6 +139,46 @@ func TestHoldIsTheStrictestOfWhatIsKnown(t *testing.T) {
 		require.Equal(t, 100*time.Millisecond, one().End)
 		h.observe(event(leasing.EventLost, 0))
 		require.Equal(t, 100*time.Millisecond, one().End)
+	})
+}
+
+// A few leases may be in use, or on their way out. A garbage collection frees all others, of
+// which the worker itself keeps none.
+func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
+	for kept, bad := range map[int]bool{0: false, 20: false, 21: true} {
+		w, _, b := holder(nil)
+		w.index = 0
+		var leases []*holdRecorder
+		for i := range 40 {
+			h := &holdRecorder{clock: w.clock, journal: w.journal}
+			w.past = append(w.past, weak.Make(h))
+			if i < kept {
+				leases = append(leases, h)
+			}
+		}
+		w.checkMemory()
+		runtime.KeepAlive(leases)
+		found := b.violations()
+		require.Equal(t, bad, len(found) == 1 && found[0].Check == checkGrowth, "%d: %v", kept, found)
+	}
+}
+
+// The leases that are looked for are those that a worker has had.
+func TestWorkerRemembersItsLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c := newRecording(), &clock{start: time.Now()}
+		o, err := Options{Open: Share(memlease.New(memlease.Options{})), Seed: 1}.withDefaults()
+		require.NoError(t, err)
+		o = o.fit(leasing.Capabilities{})
+		client, err := openClient(t.Context(), o, 0, c, b)
+		require.NoError(t, err)
+		w := newWorker(0, o, []string{"n"}, client, newFenced(nil))
+		manager, err := leasing.NewManager(client.recorder, leasing.Options{})
+		require.NoError(t, err)
+		w.attempt(t.Context(), manager, "n", usage{hold: time.Second, ttl: o.TTL})
+		require.Len(t, w.past, 1)
+		require.NoError(t, manager.Close(t.Context()))
+		require.NoError(t, client.Close())
 	})
 }
 
