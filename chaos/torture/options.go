@@ -76,8 +76,8 @@ type Options struct {
 	// before it is a violation. Default 5 s, and in virtual time 10 ms.
 	Patience time.Duration
 	// MaxSearchSteps bounds the search for a linear order, in steps for each name and
-	// layer. Default 20 million, which take half a minute or so; few histories
-	// need more steps than they have operations.
+	// layer. Default 2 million, which take some seconds; few histories need many
+	// more steps than they have operations.
 	MaxSearchSteps int
 	// Command is what a person types for the same run. The report shows it.
 	Command string
@@ -123,7 +123,7 @@ func (o Options) names() (names []string) {
 func (o Options) withDefaults() (Options, error) {
 	o.Workers, o.Names = cmp.Or(o.Workers, 8), cmp.Or(o.Names, 4)
 	o.For = cmp.Or(o.For, 10*time.Second)
-	o.Intensity, o.MaxSearchSteps = cmp.Or(o.Intensity, 1), cmp.Or(o.MaxSearchSteps, 20_000_000)
+	o.Intensity, o.MaxSearchSteps = cmp.Or(o.Intensity, 1), cmp.Or(o.MaxSearchSteps, 2_000_000)
 	if o.Patience == 0 {
 		o.Patience = 5 * time.Second
 		if time.Now().Year() == 2000 { // in a bubble of testing/synctest
