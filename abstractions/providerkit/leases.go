@@ -4,7 +4,9 @@ import "context"
 
 // Leases are those that a service has itself, one for each item: they exclude, and the
 // record says who has which. A write of the record comes first, and the lease follows
-// it. If the process dies in between, the next call for the name has it follow.
+// it. If the process dies in between, the next call for the name has it follow. A Put
+// returns ErrConflict if somebody has taken the lease since the item was read: the
+// record would name another than the holder.
 type Leases interface {
 	// Judge completes a record that was just read: Breaking if the service takes the
 	// lease for broken, Unconfirmed, Slack, and Left, which is the stored TTL before. It

@@ -3,6 +3,7 @@ package providerkit
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 // rack is a shelf with a lease of its own for each item.
 type rack struct {
 	*shelf
+	taken  sync.Mutex // a lease is taken before a Put, or after it
 	leases map[string]native
 	// fail, unless nil, is asked before a lease follows.
 	fail func() error
@@ -45,6 +47,14 @@ func (s *rack) Get(ctx context.Context, key string) (Item, error) {
 }
 
 func (s *rack) Put(ctx context.Context, old Item, r *Record, data []byte) (Item, error) {
+	s.taken.Lock()
+	defer s.taken.Unlock()
+	s.mu.Lock()
+	n := s.leases[old.Key]
+	s.mu.Unlock()
+	if n.left() > 0 && n.id != old.State.(native).id {
+		return old, ErrConflict
+	}
 	item, err := s.shelf.Put(ctx, old, r, data)
 	item.State = old.State
 	return item, err
@@ -76,6 +86,8 @@ func (s *rack) Judge(item Item, r *Record) (behind bool) {
 }
 
 func (s *rack) Follow(_ context.Context, item Item, r *Record) (Item, error) {
+	s.taken.Lock()
+	defer s.taken.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {

@@ -188,7 +188,7 @@ func (s *search) through(m *move) []world {
 	for _, w := range s.worlds {
 		reached.add(w)
 	}
-	for i := 0; i < len(reached.all); i++ {
+	for i := 0; i < len(reached.all); i++ { //nolint:intrange // it grows meanwhile
 		from := reached.all[i]
 		if from.applied.has(m.place) {
 			taken.add(from)
