@@ -67,6 +67,26 @@ func TestTrap_T67_ContextThatPanicsFreezesNothing(t *testing.T) {
 	})
 }
 
+// leaves is a context whose Done calls a function.
+type leaves struct {
+	context.Context
+	ask func()
+}
+
+func (c leaves) Done() <-chan struct{} { c.ask(); return c.Context.Done() }
+
+// A renewal that was begun and is never made would keep all others from being made.
+func TestTrap_T67_ContextThatPanicsBeginsNoRenewal(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		l := acquire(t, m, nil)
+		require.Panics(t, func() { _ = l.Renew(leaves{t.Context(), func() { panic("Done") }}) })
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, l.Renew(t.Context()))
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, m.Close(t.Context()))
+	})
+}
+
 func TestTrap_T67_RandomMayAskTheLeaseAndPanic(t *testing.T) {
 	var lease atomic.Pointer[leasing.Lease]
 	random := func() float64 {

@@ -226,6 +226,7 @@ func (l *lease) settleRenewal() {
 // engine's but who waits for it.
 func (l *lease) Renew(ctx context.Context) error {
 	ctx = orBackground(ctx)
+	left := ctx.Done() // the methods of ctx are the application's, which may panic: before anything is begun
 	var cut error
 	if ctx.Err() != nil {
 		cut = context.Cause(ctx)
@@ -241,14 +242,14 @@ func (l *lease) Renew(ctx context.Context) error {
 		return l.m.wrap("renew", l.name, err)
 	case settled == nil:
 		return l.endedError("renew")
-	case mine && ctx.Done() == nil: // nothing can call the caller away
+	case mine && left == nil: // nothing can call the caller away
 		l.renewDetached(ctx)
 	case mine:
 		go l.renewDetached(ctx)
 	}
 	select {
 	case <-settled:
-	case <-ctx.Done():
+	case <-left:
 		return l.m.wrap("renew", l.name, context.Cause(ctx))
 	}
 	l.mu.Lock()
