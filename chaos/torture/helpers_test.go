@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 		if why := os.Getenv("TORTURE_TEST_FAILURE"); why != "" {
 			return nil, errors.New(why)
 		}
+		if os.Getenv("TORTURE_TEST_LEAK") != "" {
+			go func() { select {} }()
+		}
 		return memlease.New(memlease.Options{}), nil
 	})
 	goleak.VerifyTestMain(m)

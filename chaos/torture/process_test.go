@@ -225,9 +225,9 @@ func thisProgram(env ...string) *exec.Cmd {
 }
 
 // working is a worker process that has begun to work.
-func working(t *testing.T) *process {
+func working(t *testing.T, patience time.Duration, env ...string) *process {
 	t.Helper()
-	p := spawned(t, thisProgram(), Options{TTL: time.Second, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}})
+	p := spawned(t, thisProgram(env...), Options{TTL: time.Second, Patience: patience, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}})
 	require.Eventually(t, func() bool { return p.r.recording.progress().Operations > 0 }, time.Minute, time.Millisecond)
 	return p
 }
@@ -252,7 +252,7 @@ func TestWorkerProcessIsToldItsJob(t *testing.T) {
 }
 
 func TestKilledWorkerProcessIsNoFailure(t *testing.T) {
-	p := working(t)
+	p := working(t, time.Minute)
 	p.r.recording.enter(Hold{Worker: 3, Name: "n", Claim: "c", Until: time.Hour})
 	p.kill()
 	require.NoError(t, p.run(t.Context()))
@@ -268,6 +268,16 @@ func TestWorkerProcessThatFailsSaysWhy(t *testing.T) {
 	require.Equal(t, 1, exit.ExitCode())
 }
 
+func TestGoroutineThatAWorkerProcessLeavesBehind(t *testing.T) {
+	p := working(t, time.Second, "TORTURE_TEST_LEAK=1")
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.NoError(t, p.run(ctx))
+	found := p.r.recording.violations()
+	require.Len(t, found, 1)
+	require.Equal(t, checkGoroutine, found[0].Check)
+}
+
 func TestClosedWorkerProcessIsGone(t *testing.T) {
 	for _, cmd := range []*exec.Cmd{thisProgram(), exec.Command("sleep", "600")} {
 		p := spawned(t, cmd, Options{})
@@ -278,7 +288,7 @@ func TestClosedWorkerProcessIsGone(t *testing.T) {
 }
 
 func TestStoppedWorkerProcessIsRecordedAndGoesOn(t *testing.T) {
-	p := working(t)
+	p := working(t, time.Minute)
 	p.r.suspend(t.Context(), p, 20*time.Millisecond)
 	h := p.r.recording.collect()
 	require.Len(t, h.Stops, 1)

@@ -87,7 +87,11 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 	if err != nil {
 		return err
 	}
-	c, err := r.open(ctx, options, j.Index, clock)
+	var c *client
+	err = labelled(ctx, "worker", func(ctx context.Context) (err error) {
+		c, err = r.open(ctx, options, j.Index, clock)
+		return err
+	})
 	if err != nil || c == nil {
 		return err
 	}

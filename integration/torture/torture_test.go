@@ -41,25 +41,9 @@ const length = 6 * time.Second
 // workersFile is the variable that tells worker processes the database's file.
 const workersFile = "LEASING_TORTURE_FILE"
 
-// workersLeak is the variable that tells worker processes to leave goroutines behind.
-const workersLeak = "LEASING_TORTURE_LEAK"
-
-type leaky struct{ leasing.Provider }
-
-func (l leaky) Close() error {
-	go func() { select {} }()
-	return l.Provider.Close()
-}
-
-func (leaky) As(any) bool { return false }
-
 func TestMain(m *testing.M) {
 	torture.WorkerMain(func(ctx context.Context) (leasing.Provider, error) {
-		provider, err := openFile(ctx, os.Getenv(workersFile))
-		if err == nil && os.Getenv(workersLeak) != "" {
-			return leaky{provider}, nil
-		}
-		return provider, err
+		return openFile(ctx, os.Getenv(workersFile))
 	})
 	goleak.VerifyTestMain(m)
 }
@@ -160,25 +144,6 @@ func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
 		},
 	})
 	require.Positive(t, report.Disturbances["all leases lost"])
-}
-
-func TestGoroutineThatAWorkerProcessLeavesBehind_sqlite(t *testing.T) {
-	t.Parallel()
-	file := filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db"))
-	report, err := torture.Run(t.Context(), torture.Options{
-		Open:    func(ctx context.Context) (leasing.Provider, error) { return openFile(ctx, file) },
-		Workers: 1, Names: 1, For: time.Second,
-		Process: func() *exec.Cmd {
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), workersFile+"="+file, workersLeak+"=1")
-			return cmd
-		},
-	})
-	require.NoError(t, err)
-	require.NotEmpty(t, report.Violations)
-	for _, v := range report.Violations {
-		require.Equal(t, torture.Check("goroutine"), v.Check, "%s", v)
-	}
 }
 
 func TestTorture_postgres(t *testing.T) {
