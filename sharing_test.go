@@ -73,7 +73,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 		work       float64 // the least part of the time for which somebody has the name
 	}{
 		{2, 2 * time.Millisecond, 15 * time.Second, 0.5},
-		{20, 2 * time.Millisecond, 30 * time.Second, 0.6},
+		{20, 2 * time.Millisecond, 15 * time.Second, 0.6},
 		{2, 100 * time.Millisecond, 5 * time.Minute, 0.5},
 		{2, time.Second, 10 * time.Minute, 0.6},
 		{5, 30 * time.Second, 4 * time.Hour, 0.7},
@@ -91,7 +91,7 @@ func TestTrap_T72_LoopsOverOneNameShareItWhereWaitersPoll(t *testing.T) {
 // What sharing costs a process that nobody competes with.
 func TestTrap_T72_LoneLoopIsHardlySlowed(t *testing.T) {
 	const cycle = 2100 * time.Microsecond // with the requests
-	for _, span := range []time.Duration{200 * time.Millisecond, time.Second, time.Minute} {
+	for _, span := range []time.Duration{200 * time.Millisecond, time.Second, 30 * time.Second} {
 		counts := loops(t, 1, 2*time.Millisecond, 0, span)
 		paused := 1 - float64(counts[0])*float64(cycle)/float64(span)
 		t.Logf("in %v: %d, paused %.1f %% of the time", span, counts[0], 100*paused)
@@ -101,7 +101,7 @@ func TestTrap_T72_LoneLoopIsHardlySlowed(t *testing.T) {
 		case time.Second:
 			require.Less(t, paused, 0.08)
 		default:
-			require.Less(t, paused, 0.015)
+			require.Less(t, paused, 0.02)
 		}
 	}
 	counts := loops(t, 1, time.Minute, 0, 100*time.Hour)
