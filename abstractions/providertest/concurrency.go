@@ -11,8 +11,43 @@ import (
 )
 
 var concurrencyChecks = []check{
-	{name: "Concurrent_HandoversNeverOverlap", run: handoversNeverOverlap},
-	{name: "Concurrent_EverythingAtOnce", run: everythingAtOnce},
+	// It passes two names around among many claims. Leases are
+	// long, so whoever is inside holds one.
+	{name: "Concurrent_HandoversNeverOverlap", run: func(e *env) {
+		sections := []*section{{name: e.name()}, {name: e.name()}}
+		var all sync.WaitGroup
+		for i := range 8 {
+			p := e.either(i)
+			all.Go(func() {
+				for round := range 8 {
+					sections[(i+round)%2].pass(e, p, i)
+				}
+			})
+		}
+		all.Wait()
+		for _, s := range sections {
+			e.isFree(s.name)
+		}
+	}},
+	// It calls all methods on few names from many goroutines, for
+	// the race detector; and no answer is out of the contract.
+	{name: "Concurrent_EverythingAtOnce", run: func(e *env) {
+		names := []string{e.name(), e.name(), e.name()}
+		var all sync.WaitGroup
+		for i := range 8 {
+			p := e.either(i)
+			all.Go(func() {
+				for round := range 6 {
+					e.anyOutcome(p, names[(i+round)%len(names)])
+				}
+			})
+		}
+		all.Wait()
+		for _, name := range names {
+			e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
+			e.isFree(name)
+		}
+	}},
 }
 
 // section is what the lease of a name protects.
@@ -20,25 +55,6 @@ type section struct {
 	name   string
 	inside atomic.Int64 // the token of whoever is inside
 	last   int64        // the token of the last one who was; guarded by the lease
-}
-
-// handoversNeverOverlap passes two names around among many claims. Leases are
-// long, so whoever is inside holds one.
-func handoversNeverOverlap(e *env) {
-	sections := []*section{{name: e.name()}, {name: e.name()}}
-	var all sync.WaitGroup
-	for i := range 8 {
-		p := e.either(i)
-		all.Go(func() {
-			for round := range 8 {
-				sections[(i+round)%2].pass(e, p, i)
-			}
-		})
-	}
-	all.Wait()
-	for _, s := range sections {
-		e.isFree(s.name)
-	}
 }
 
 // pass waits for the name, holds it for a moment and gives it back.
@@ -69,26 +85,6 @@ func (s *section) enter(e *env, p abstractions.Provider, i int) *claim {
 	}
 }
 
-// everythingAtOnce calls all methods on few names from many goroutines, for
-// the race detector; and no answer is out of the contract.
-func everythingAtOnce(e *env) {
-	names := []string{e.name(), e.name(), e.name()}
-	var all sync.WaitGroup
-	for i := range 8 {
-		p := e.either(i)
-		all.Go(func() {
-			for round := range 6 {
-				e.anyOutcome(p, names[(i+round)%len(names)])
-			}
-		})
-	}
-	all.Wait()
-	for _, name := range names {
-		e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
-		e.isFree(name)
-	}
-}
-
 func (e *env) anyOutcome(p abstractions.Provider, name string) {
 	c, err := e.try(p, e.request(name))
 	if err != nil {
@@ -104,7 +100,6 @@ func (e *env) anyOutcome(p abstractions.Provider, name string) {
 
 // oneOf says that err is nil, of one of the kinds, or unknown.
 func (e *env) oneOf(err error, kinds ...error) {
-	e.t.Helper()
 	if err == nil || errors.Is(err, abstractions.ErrUnavailable) {
 		return
 	}

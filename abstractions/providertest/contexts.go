@@ -10,11 +10,96 @@ import (
 )
 
 var contextChecks = []check{
-	{name: "Context_CancelledBeforeTheCallChangesNothing", run: cancelledBefore},
-	{name: "Context_DeadlinePassedBeforeTheCallChangesNothing", run: deadlineBefore},
-	{name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", run: abandonedAcquire},
-	{name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", run: causeSaysNothing},
-	{name: "Trap_T66_AbandonedCallsHarmNoOthers", run: abandonedCallsHarmNoOthers},
+	{name: "Context_CancelledBeforeTheCallChangesNothing", run: func(e *env) {
+		ctx, cancel := context.WithCancel(e.t.Context())
+		cancel()
+		e.callsEnd(ctx, context.Canceled)
+	}},
+	{name: "Context_DeadlinePassedBeforeTheCallChangesNothing", run: func(e *env) {
+		ctx, cancel := context.WithDeadline(e.t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		e.callsEnd(ctx, context.DeadlineExceeded)
+	}},
+	// It gives up on acquires at all moments of their way, cleans up
+	// as package leasing does, and then finds each name free.
+	{name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", run: func(e *env) {
+		begun := time.Now()
+		e.take(e.name())
+		took := max(time.Since(begun), 100*time.Microsecond)
+		for i := range 24 {
+			req := e.request(e.name())
+			req.Metadata = map[string]string{"attempt": fmt.Sprint(i)}
+			ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(i)/16)
+			_, err := e.p.Acquire(ctx, req)
+			cancel()
+			if err != nil {
+				e.unknown(err)
+			}
+			e.cleanUp(e.p, req)
+			_, err = e.try(e.p, req)
+			e.is(err, abstractions.ErrReleased)
+			e.isFree(req.Name)
+		}
+	}},
+	// It ends contexts as other leases and managers end theirs, before
+	// the call and during it. By those errors a provider would say that the request
+	// was not applied, or that this claim has ended.
+	{name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", run: func(e *env) {
+		causes := []error{
+			&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrClosed,
+			&abstractions.HeldError{}, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied,
+		}
+		for _, cause := range causes {
+			ctx, cancel := context.WithCancelCause(e.t.Context())
+			cancel(cause)
+			e.callsEnd(ctx, context.Canceled)
+		}
+		holder := e.take(e.name())
+		begun := time.Now()
+		holder.renew(e.long)
+		took := max(time.Since(begun), 100*time.Microsecond)
+		for i := range 24 {
+			ctx, cancel := context.WithCancelCause(e.t.Context())
+			timer := time.AfterFunc(took*time.Duration(i)/16, func() { cancel(causes[i%len(causes)]) })
+			if _, err := e.p.Renew(ctx, holder.renewRequest(e.long)); err != nil {
+				e.unknown(err, "a renewal whose context ends with the cause %q", causes[i%len(causes)])
+			}
+			timer.Stop()
+			cancel(nil)
+		}
+		holder.isHeld()
+	}},
+	// It runs renewals side by side, every second of which
+	// is given up in the middle.
+	{name: "Trap_T66_AbandonedCallsHarmNoOthers", run: func(e *env) {
+		begun := time.Now()
+		claims := make([]*claim, 24)
+		for i := range claims {
+			claims[i] = e.take(e.name())
+		}
+		took := max(time.Since(begun)/24, 100*time.Microsecond)
+		var all sync.WaitGroup
+		for i, c := range claims {
+			all.Go(func() {
+				for round := range 4 {
+					if i%2 == 0 {
+						e.NoError(e.settled(func(context.Context) error { return c.tryRenew(e.long) }), "a caller that has not given up")
+						continue
+					}
+					ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(round*(i+1))/24)
+					if _, err := e.p.Renew(ctx, c.renewRequest(e.long)); err != nil {
+						e.unknown(err)
+					}
+					cancel()
+				}
+			})
+		}
+		all.Wait()
+		for _, c := range claims {
+			c.renew(e.long)
+			c.isHeld()
+		}
+	}},
 }
 
 // call is one method on one claim.
@@ -81,47 +166,6 @@ func (e *env) abilityCalls(p abstractions.Provider, holder *claim) []call {
 	return calls
 }
 
-func cancelledBefore(e *env) {
-	ctx, cancel := context.WithCancel(e.t.Context())
-	cancel()
-	e.callsEnd(ctx, context.Canceled)
-}
-
-func deadlineBefore(e *env) {
-	ctx, cancel := context.WithDeadline(e.t.Context(), time.Now().Add(-time.Second))
-	defer cancel()
-	e.callsEnd(ctx, context.DeadlineExceeded)
-}
-
-// causeSaysNothing ends contexts as other leases and managers end theirs, before
-// the call and during it. By those errors a provider would say that the request
-// was not applied, or that this claim has ended.
-func causeSaysNothing(e *env) {
-	causes := []error{
-		&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrClosed,
-		&abstractions.HeldError{}, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied,
-	}
-	for _, cause := range causes {
-		ctx, cancel := context.WithCancelCause(e.t.Context())
-		cancel(cause)
-		e.callsEnd(ctx, context.Canceled)
-	}
-	holder := e.take(e.name())
-	begun := time.Now()
-	holder.renew(e.long)
-	took := max(time.Since(begun), 100*time.Microsecond)
-	for i := range 24 {
-		ctx, cancel := context.WithCancelCause(e.t.Context())
-		timer := time.AfterFunc(took*time.Duration(i)/16, func() { cancel(causes[i%len(causes)]) })
-		if _, err := e.p.Renew(ctx, holder.renewRequest(e.long)); err != nil {
-			e.unknown(err, "a renewal whose context ends with the cause %q", causes[i%len(causes)])
-		}
-		timer.Stop()
-		cancel(nil)
-	}
-	holder.isHeld()
-}
-
 func (e *env) callsEnd(ctx context.Context, cause error) {
 	holder := e.take(e.name())
 	fresh := e.name()
@@ -134,58 +178,4 @@ func (e *env) callsEnd(ctx context.Context, cause error) {
 	e.False(record.Held)
 	e.Zero(record.Token)
 	holder.renew(e.long)
-}
-
-// abandonedAcquire gives up on acquires at all moments of their way, cleans up
-// as package leasing does, and then finds each name free.
-func abandonedAcquire(e *env) {
-	begun := time.Now()
-	e.take(e.name())
-	took := max(time.Since(begun), 100*time.Microsecond)
-	for i := range 24 {
-		req := e.request(e.name())
-		req.Metadata = map[string]string{"attempt": fmt.Sprint(i)}
-		ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(i)/16)
-		_, err := e.p.Acquire(ctx, req)
-		cancel()
-		if err != nil {
-			e.unknown(err)
-		}
-		e.cleanUp(e.p, req)
-		_, err = e.try(e.p, req)
-		e.is(err, abstractions.ErrReleased)
-		e.isFree(req.Name)
-	}
-}
-
-// abandonedCallsHarmNoOthers runs renewals side by side, every second of which
-// is given up in the middle.
-func abandonedCallsHarmNoOthers(e *env) {
-	begun := time.Now()
-	claims := make([]*claim, 24)
-	for i := range claims {
-		claims[i] = e.take(e.name())
-	}
-	took := max(time.Since(begun)/24, 100*time.Microsecond)
-	var all sync.WaitGroup
-	for i, c := range claims {
-		all.Go(func() {
-			for round := range 4 {
-				if i%2 == 0 {
-					e.NoError(e.settled(func(context.Context) error { return c.tryRenew(e.long) }), "a caller that has not given up")
-					continue
-				}
-				ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(round*(i+1))/24)
-				if _, err := e.p.Renew(ctx, c.renewRequest(e.long)); err != nil {
-					e.unknown(err)
-				}
-				cancel()
-			}
-		})
-	}
-	all.Wait()
-	for _, c := range claims {
-		c.renew(e.long)
-		c.isHeld()
-	}
 }

@@ -9,26 +9,61 @@ import (
 )
 
 var limitChecks = []check{
-	{name: "Limits_BadRequestsAreInvalidAndChangeNothing", run: badRequests},
-	{name: "Limits_WhatIsJustAllowedWorks", run: justAllowed},
-	{name: "Limits_EveryStatedTTLIsGranted", run: everyTTL},
-}
-
-// badRequests sends what can't work and looks for traces of it.
-func badRequests(e *env) {
-	holder := e.take(e.name())
-	fresh := e.name()
-	for what, call := range e.badCalls(fresh, holder) {
-		ctx, cancel := e.call()
-		e.invalid(call(ctx), what)
-		cancel()
-	}
-	holder.isHeld()
-	e.False(e.inspect(holder.req.Name).Breaking)
-	record := e.inspect(fresh)
-	e.False(record.Held)
-	e.Zero(record.Token)
-	e.isFree(fresh)
+	// It sends what can't work and looks for traces of it.
+	{name: "Limits_BadRequestsAreInvalidAndChangeNothing", run: func(e *env) {
+		holder := e.take(e.name())
+		fresh := e.name()
+		for what, call := range e.badCalls(fresh, holder) {
+			ctx, cancel := e.call()
+			e.invalid(call(ctx), what)
+			cancel()
+		}
+		holder.isHeld()
+		e.False(e.inspect(holder.req.Name).Breaking)
+		record := e.inspect(fresh)
+		e.False(record.Held)
+		e.Zero(record.Token)
+		e.isFree(fresh)
+	}},
+	{name: "Limits_WhatIsJustAllowedWorks", run: func(e *env) {
+		name := e.name()
+		if e.caps.MaxNameBytes > 0 {
+			name += strings.Repeat("x", max(0, e.caps.MaxNameBytes-len(name)))
+		}
+		req := e.request(name)
+		req.ID = (strings.ReplaceAll(abstractions.NewID(), "-", "") + strings.Repeat("Z9-", 22))[:abstractions.MaxIDBytes]
+		req.Owner = strings.Repeat("é", abstractions.MaxOwnerBytes/2)
+		req.Metadata = map[string]string{"key": strings.Repeat("v", abstractions.MaxMetadataBytes-3)}
+		holder := e.acquire(e.p, req)
+		record := e.inspect(req.Name)
+		e.Equal(req.ID, record.ID)
+		e.Equal(req.Owner, record.Owner)
+		e.Equal(req.Metadata, record.Metadata)
+		holder.renew(e.long)
+		holder.release()
+		e.isFree(req.Name)
+	}},
+	{name: "Limits_EveryStatedTTLIsGranted", run: func(e *env) {
+		unit := max(e.caps.Granularity, 1)
+		ttls := []time.Duration{e.caps.MinTTL, e.caps.MinTTL + unit, e.short, e.long, e.caps.MaxTTL}
+		if e.caps.MaxTTL == 0 {
+			year := 365 * 24 * time.Hour
+			ttls = append(ttls, time.Hour, year/unit*unit, 100*year/unit*unit)
+		}
+		for _, ttl := range ttls {
+			if ttl == 0 || e.caps.MaxTTL > 0 && ttl > e.caps.MaxTTL {
+				continue
+			}
+			req := e.request(e.name())
+			req.TTL = ttl
+			holder := e.acquire(e.p, req) // holds Grant.TTL against it
+			if err := holder.tryRenew(ttl); err != nil {
+				e.lost(err, abstractions.LostExpired, abstractions.LostGone)
+				e.False(holder.alive(), "lost within its TTL of %v", ttl)
+			}
+			holder.release()
+		}
+	}},
 }
 
 func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.Context) error {
@@ -116,45 +151,4 @@ func (e *env) badNames() map[string]string {
 var badIDs = map[string]string{
 	"no ID": "", "long ID": strings.Repeat("x", abstractions.MaxIDBytes+1), "slash in ID": "a/b", "space in ID": "a b", "quote in ID": "a'b",
 	"letter outside ASCII in ID": "é", "bracket in ID": "a[b", "at in ID": "a@b",
-}
-
-func justAllowed(e *env) {
-	name := e.name()
-	if e.caps.MaxNameBytes > 0 {
-		name += strings.Repeat("x", max(0, e.caps.MaxNameBytes-len(name)))
-	}
-	req := e.request(name)
-	req.ID = (strings.ReplaceAll(abstractions.NewID(), "-", "") + strings.Repeat("Z9-", 22))[:abstractions.MaxIDBytes]
-	req.Owner = strings.Repeat("é", abstractions.MaxOwnerBytes/2)
-	req.Metadata = map[string]string{"key": strings.Repeat("v", abstractions.MaxMetadataBytes-3)}
-	holder := e.acquire(e.p, req)
-	record := e.inspect(req.Name)
-	e.Equal(req.ID, record.ID)
-	e.Equal(req.Owner, record.Owner)
-	e.Equal(req.Metadata, record.Metadata)
-	holder.renew(e.long)
-	holder.release()
-	e.isFree(req.Name)
-}
-
-func everyTTL(e *env) {
-	unit := max(e.caps.Granularity, 1)
-	ttls := []time.Duration{e.caps.MinTTL, e.caps.MinTTL + unit, e.short, e.long, e.caps.MaxTTL}
-	if e.caps.MaxTTL == 0 {
-		year := 365 * 24 * time.Hour
-		ttls = append(ttls, time.Hour, year/unit*unit, 100*year/unit*unit)
-	}
-	for _, ttl := range ttls {
-		if ttl == 0 || e.caps.MaxTTL > 0 && ttl > e.caps.MaxTTL {
-			continue
-		}
-		req := e.request(e.name())
-		req.TTL = ttl
-		holder := e.acquire(e.p, req) // holds Grant.TTL against it
-		if err := holder.tryRenew(ttl); err != nil {
-			e.lost(err, abstractions.LostExpired, abstractions.LostGone)
-			e.False(holder.alive(), "lost within its TTL of %v", ttl)
-		}
-		holder.release()
-	}
 }

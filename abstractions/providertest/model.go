@@ -16,7 +16,18 @@ import (
 // check draws random requests, sends each to the provider, applies the rules to
 // a record of its own, and compares answers, records and histories.
 var modelChecks = []check{
-	{name: "Model_RandomRequestsMeetTheRules", run: modelRequests, waits: true},
+	{name: "Model_RandomRequestsMeetTheRules", waits: true, run: func(e *env) {
+		for range modelNames {
+			m := newModel(e)
+			for range modelSteps {
+				if !m.step() {
+					break
+				}
+			}
+			m.compareHistory()
+			m.compareListing()
+		}
+	}},
 }
 
 const (
@@ -26,19 +37,6 @@ const (
 	// IDs must reach back over all of them: see Provider.Acquire.
 	modelClaims = 4
 )
-
-func modelRequests(e *env) {
-	for range modelNames {
-		m := newModel(e)
-		for range modelSteps {
-			if !m.step() {
-				break
-			}
-		}
-		m.compareHistory()
-		m.compareListing()
-	}
-}
 
 // model is one name, as the rules have it.
 type model struct {
