@@ -3,7 +3,6 @@ package providertest
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -24,7 +23,7 @@ var acquireChecks = []check{
 	}},
 	{name: "Trap_T13_RepetitionsAtOnceAreOneClaim", run: func(e *env) {
 		req := e.request(e.name())
-		claims, errs := e.together(16, func(int) abstractions.AcquireRequest { return req })
+		claims, errs := e.together(16, func() abstractions.AcquireRequest { return req })
 		for i := range claims {
 			e.NoError(errs[i])
 			e.Equal(claims[0].token(), claims[i].token(), "one claim has one token")
@@ -89,7 +88,7 @@ var acquireChecks = []check{
 
 // race lets many claims ask at once and returns the only winner.
 func (e *env) race(name string) *claim {
-	claims, errs := e.together(24, func(int) abstractions.AcquireRequest { return e.request(name) })
+	claims, errs := e.together(24, func() abstractions.AcquireRequest { return e.request(name) })
 	var winner *claim
 	for i, err := range errs {
 		if err != nil {
@@ -105,21 +104,13 @@ func (e *env) race(name string) *claim {
 }
 
 // together makes n attempts at once, half of them from the other client.
-func (e *env) together(n int, request func(i int) abstractions.AcquireRequest) ([]*claim, []error) {
+func (e *env) together(n int, req func() abstractions.AcquireRequest) ([]*claim, []error) {
 	claims, errs := make([]*claim, n), make([]error, n)
-	start := make(chan struct{})
-	var all sync.WaitGroup
-	for i := range n {
-		p, req := e.either(i), request(i)
-		all.Go(func() {
-			<-start
-			errs[i] = e.settled(func(context.Context) (err error) {
-				claims[i], err = e.try(p, req)
-				return err
-			})
+	sideBySide(n, func(i int) {
+		errs[i] = e.settled(func(context.Context) (err error) {
+			claims[i], err = e.try(e.either(i), req())
+			return err
 		})
-	}
-	close(start)
-	all.Wait()
+	})
 	return claims, errs
 }

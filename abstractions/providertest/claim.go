@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"context"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -76,6 +77,11 @@ func (c *claim) tryRenew(ttl time.Duration) error {
 		c.grant = grant
 	}
 	return err
+}
+
+// settledRenew renews, once the backend has time for it.
+func (c *claim) settledRenew() error {
+	return c.e.settled(func(context.Context) error { return c.tryRenew(c.e.long) })
 }
 
 // renew must succeed.

@@ -3,7 +3,6 @@ package providertest
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,16 +14,11 @@ var concurrencyChecks = []check{
 	// long, so whoever is inside holds one.
 	{name: "Concurrent_HandoversNeverOverlap", run: func(e *env) {
 		sections := []*section{{name: e.name()}, {name: e.name()}}
-		var all sync.WaitGroup
-		for i := range 8 {
-			p := e.either(i)
-			all.Go(func() {
-				for round := range 8 {
-					sections[(i+round)%2].pass(e, p, i)
-				}
-			})
-		}
-		all.Wait()
+		sideBySide(8, func(i int) {
+			for round := range 8 {
+				sections[(i+round)%2].pass(e, e.either(i), i)
+			}
+		})
 		for _, s := range sections {
 			e.isFree(s.name)
 		}
@@ -33,16 +27,11 @@ var concurrencyChecks = []check{
 	// the race detector; and no answer is out of the contract.
 	{name: "Concurrent_EverythingAtOnce", run: func(e *env) {
 		names := []string{e.name(), e.name(), e.name()}
-		var all sync.WaitGroup
-		for i := range 8 {
-			p := e.either(i)
-			all.Go(func() {
-				for round := range 6 {
-					e.anyOutcome(p, names[(i+round)%len(names)])
-				}
-			})
-		}
-		all.Wait()
+		sideBySide(8, func(i int) {
+			for round := range 6 {
+				e.anyOutcome(e.either(i), names[(i+round)%len(names)])
+			}
+		})
 		for _, name := range names {
 			e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
 			e.isFree(name)
@@ -64,7 +53,7 @@ func (s *section) pass(e *env, p abstractions.Provider, i int) {
 	e.Greater(c.token(), s.last, "the token of the next holder of %q", s.name)
 	s.last = c.token()
 	time.Sleep(time.Millisecond)
-	e.NoError(e.settled(func(context.Context) error { return c.tryRenew(e.long) }))
+	e.NoError(c.settledRenew())
 	e.True(s.inside.CompareAndSwap(c.token(), 0), "two holders of %q", s.name)
 	e.NoError(e.settled(func(ctx context.Context) error { return p.Release(ctx, c.releaseRequest()) }))
 }

@@ -2,8 +2,8 @@ package providertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -78,27 +78,34 @@ var contextChecks = []check{
 			claims[i] = e.take(e.name())
 		}
 		took := max(time.Since(begun)/24, 100*time.Microsecond)
-		var all sync.WaitGroup
-		for i, c := range claims {
-			all.Go(func() {
-				for round := range 4 {
-					if i%2 == 0 {
-						e.NoError(e.settled(func(context.Context) error { return c.tryRenew(e.long) }), "a caller that has not given up")
-						continue
-					}
-					ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(round*(i+1))/24)
-					if _, err := e.p.Renew(ctx, c.renewRequest(e.long)); err != nil {
-						e.unknown(err)
-					}
-					cancel()
+		sideBySide(len(claims), func(i int) {
+			for round := range 4 {
+				if i%2 == 0 {
+					e.NoError(claims[i].settledRenew(), "a caller that has not given up")
+					continue
 				}
-			})
-		}
-		all.Wait()
+				ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(round*(i+1))/24)
+				if _, err := e.p.Renew(ctx, claims[i].renewRequest(e.long)); err != nil {
+					e.unknown(err)
+				}
+				cancel()
+			}
+		})
 		for _, c := range claims {
 			c.renew(e.long)
 			c.isHeld()
 		}
+	}},
+	// They are cancelled, since of a deadline a client library may think that it has more to say.
+	{name: "Outage_EveryCallEndsWithItsContext", waits: true, needs: "Unreachable", run: func(e *env) {
+		e.outage(func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(d, cancel)
+			return ctx, cancel
+		})
+	}},
+	{name: "Trap_T27_OutageIsNotTakenForAnAnswer", waits: true, needs: "Unreachable", run: func(e *env) {
+		e.outage(context.WithTimeout)
 	}},
 }
 
@@ -178,4 +185,35 @@ func (e *env) callsEnd(ctx context.Context, cause error) {
 	e.False(record.Held)
 	e.Zero(record.Token)
 	holder.renew(e.long)
+}
+
+// outage makes all calls at once to a backend that does not answer. Each gets a context
+// that ends soon.
+func (e *env) outage(ending func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
+	const soon = 200 * time.Millisecond
+	p := e.h.Unreachable(e.t)
+	e.t.Cleanup(func() { p.Close() })
+	calls := e.calls(p, e.name(), &claim{e: e, p: p, req: e.request(e.name()), grant: abstractions.Grant{Token: 1}})
+	sideBySide(len(calls), func(i int) {
+		ctx, cancel := ending(e.t.Context(), soon)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- calls[i].do(ctx) }()
+		select {
+		case err := <-done:
+			e.mayFail(calls[i].what, err)
+		case <-time.After(soon + e.h.Slack):
+			e.Fail("does not end with its context: " + calls[i].what)
+		}
+	})
+}
+
+// mayFail says that err tells of an outage. A registration of a waiter may be
+// local, so it may also succeed.
+func (e *env) mayFail(what string, err error) {
+	if what == "Wait" && err == nil {
+		return
+	}
+	e.unknown(err, what)
+	e.False(errors.Is(err, abstractions.ErrThrottled), "%s: nobody has said so: %v", what, err)
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,6 +85,20 @@ func ability[T any](e *env, p abstractions.Provider) T {
 		e.leaveOut(fmt.Sprintf("no %s here", reflect.TypeFor[T]().Name()))
 	}
 	return a
+}
+
+// sideBySide does something n times at once.
+func sideBySide(n int, do func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			do(i)
+		})
+	}
+	close(start)
+	all.Wait()
 }
 
 // either is one of the two clients, in turn.

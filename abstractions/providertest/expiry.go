@@ -113,8 +113,8 @@ var expiryChecks = []check{
 		e.undisturbed(func() bool {
 			holder := e.takeShort()
 			next := e.request(holder.req.Name)
-			for range 3 {
-				if holder.contend(next, holder.sent.Add(holder.ttl/2)) != nil || !holder.alive() {
+			for range 2 {
+				if holder.contend(next, holder.sent.Add(holder.ttl/4)) != nil || !holder.alive() {
 					return false
 				}
 				sent := holder.sent
@@ -162,10 +162,7 @@ var expiryChecks = []check{
 	{name: "Trap_T24_RecordOutlivesALongRenewal", waits: true, run: func(e *env) {
 		e.undisturbed(func() bool {
 			holder := e.takeShort()
-			longer := 3 * e.short
-			if e.caps.MaxTTL > 0 {
-				longer = min(longer, e.caps.MaxTTL)
-			}
+			longer := grantable(e.short+max(e.short/3, e.caps.Granularity), e.caps)
 			if err := holder.tryRenew(longer); err != nil {
 				e.lost(err)
 				e.False(holder.alive(), "lost within its TTL")

@@ -44,11 +44,10 @@ var limitChecks = []check{
 		e.isFree(req.Name)
 	}},
 	{name: "Limits_EveryStatedTTLIsGranted", run: func(e *env) {
-		unit := max(e.caps.Granularity, 1)
-		ttls := []time.Duration{e.caps.MinTTL, e.caps.MinTTL + unit, e.short, e.long, e.caps.MaxTTL}
+		ttls := []time.Duration{e.caps.MinTTL, e.caps.MinTTL + max(e.caps.Granularity, 1), e.short, e.long, e.caps.MaxTTL}
 		if e.caps.MaxTTL == 0 {
 			year := 365 * 24 * time.Hour
-			ttls = append(ttls, time.Hour, year/unit*unit, 100*year/unit*unit)
+			ttls = append(ttls, time.Hour, year.Truncate(e.caps.Granularity), (100 * year).Truncate(e.caps.Granularity))
 		}
 		for _, ttl := range ttls {
 			if ttl == 0 || e.caps.MaxTTL > 0 && ttl > e.caps.MaxTTL {

@@ -18,6 +18,21 @@ import (
 // two loses, delays and repeats what passes. How long that takes is exact in virtual time
 // only, so most of them need Harness.Virtual.
 
+// managerCheck is one promise of a manager, to which it gets one with default options.
+type managerCheck struct {
+	name string
+	run  func(ctx context.Context, e *env, m *managed)
+}
+
+func managing(all ...[]managerCheck) (checks []check) {
+	for _, c := range slices.Concat(all...) {
+		checks = append(checks, check{name: c.name, needs: "Virtual", run: func(e *env) {
+			c.run(e.t.Context(), e, e.manage(e.p, leasing.Options{}))
+		}})
+	}
+	return checks
+}
+
 // verb is a method of the provider.
 type verb string
 

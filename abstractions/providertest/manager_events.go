@@ -9,10 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var managerEventChecks = []check{
-	{name: "Manager_EventsTellALeasesLife", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+var managerEventChecks = []managerCheck{
+	{"Manager_EventsTellALeasesLife", func(ctx context.Context, e *env, m *managed) {
 		var own eventLog
 		lease := m.get(e.name(), &leasing.AcquireOptions{Observer: own.observe})
 		m.bend(renews, first(1, lostRequest))
@@ -35,9 +33,7 @@ var managerEventChecks = []check{
 		e.Len(m.told(leasing.EventReleased), 1, "a lost lease is not released")
 	}},
 	// It has observers that are slow, that panic, and that have left.
-	{name: "Manager_Trap_T38_ObserversHarmNobody", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T38_ObserversHarmNobody", func(ctx context.Context, e *env, m *managed) {
 		var slow, left eventLog
 		m.Subscribe(func(event leasing.Event) {
 			e.pause(e.short / 20)
@@ -67,8 +63,7 @@ var managerEventChecks = []check{
 		}
 		e.Empty(left.told(), "events told to one that has unsubscribed")
 	}},
-	{name: "Manager_Trap_T86_MetadataAreCopies", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
+	{"Manager_Trap_T86_MetadataAreCopies", func(ctx context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{TTL: e.long})
 		given := map[string]string{"k": "v"}
 		want := map[string]string{"k": "v"}
@@ -83,9 +78,7 @@ var managerEventChecks = []check{
 		e.Equal(want, record.Metadata)
 		e.NoError(lease.Release(ctx))
 	}},
-	{name: "Manager_MetadataChange", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_MetadataChange", func(ctx context.Context, e *env, m *managed) {
 		one, two := map[string]string{"n": "1"}, map[string]string{"n": "2"}
 		lease := m.get(e.name(), &leasing.AcquireOptions{Metadata: one})
 		shows := func(want map[string]string) {
@@ -127,6 +120,9 @@ var managerEventChecks = []check{
 		m.isAlive(lease)
 		shows(two)
 	}},
+}
+
+var managerChecks = []check{
 	// It is what an application does, in real time too: two managers, of which
 	// one waits for what the other has.
 	{name: "Manager_OverThisProvider", run: func(e *env) {

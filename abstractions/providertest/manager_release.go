@@ -9,9 +9,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var managerReleaseChecks = []check{
-	{name: "Manager_Trap_T13_AmbiguousAcquireIsCleanedUp", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
+var managerReleaseChecks = []managerCheck{
+	{"Manager_Trap_T13_AmbiguousAcquireIsCleanedUp", func(ctx context.Context, e *env, _ *managed) {
 		for _, lost := range []bend{lostReply, first(1, lostReply)} {
 			m := e.manage(e.p, leasing.Options{})
 			name := e.name()
@@ -80,8 +79,7 @@ var managerReleaseChecks = []check{
 		e.Error(dead.Close(ctx), "nobody has answered the clean-up")
 		e.Less(time.Since(begun), e.short, "Close waits for a dead backend as for a request")
 	}},
-	{name: "Manager_Trap_T34_ReleaseReachesTheBackend", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
+	{"Manager_Trap_T34_ReleaseReachesTheBackend", func(ctx context.Context, e *env, _ *managed) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		m := e.manage(e.p, leasing.Options{})
@@ -128,9 +126,7 @@ var managerReleaseChecks = []check{
 		e.ErrorIs(lease.Release(ctx), abstractions.ErrDenied)
 		e.Len(m.sendings(releases), 1)
 	}},
-	{name: "Manager_Trap_T35_WorkEndsBeforeTheRelease", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T35_WorkEndsBeforeTheRelease", func(ctx context.Context, e *env, m *managed) {
 		var lease leasing.Lease
 		over := func(x *exchange) error {
 			e.ErrorIs(context.Cause(lease.Context()), abstractions.ErrReleased, "the work's context, when the release is sent")
@@ -156,9 +152,7 @@ var managerReleaseChecks = []check{
 		e.isFree(name)
 	}},
 	// It also looks at when the function's context ends.
-	{name: "Manager_Trap_T36_DoTellsOfAllThatFailed", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T36_DoTellsOfAllThatFailed", func(ctx context.Context, e *env, m *managed) {
 		m.bend(releases, refused(abstractions.ErrDenied))
 		err := leasing.Do(ctx, m.Manager, e.name(), func(context.Context, leasing.Lease) error { return errMine })
 		e.ErrorIs(err, errMine)
@@ -188,9 +182,7 @@ var managerReleaseChecks = []check{
 	}},
 	// It has the first copy of the acquire still on its way when the lease
 	// that the second copy got is released.
-	{name: "Manager_Trap_T56_ReleaseIsRepeatedAgainstLateCopies", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T56_ReleaseIsRepeatedAgainstLateCopies", func(ctx context.Context, e *env, m *managed) {
 		m.bend(acquires, first(1, lostRequest))
 		lease, err := m.Acquire(ctx, e.name(), nil)
 		e.NoError(err)
@@ -203,8 +195,7 @@ var managerReleaseChecks = []check{
 			e.Equal(id, acquire.req.(abstractions.AcquireRequest).ID, "one claim has one ID, over all its requests")
 		}
 	}},
-	{name: "Manager_Trap_T59_RenewedUntilTheWorkHasEnded", needs: "Virtual", run: func(e *env) {
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T59_RenewedUntilTheWorkHasEnded", func(_ context.Context, e *env, m *managed) {
 		caller, cancel := context.WithCancel(e.t.Context())
 		name := e.name()
 		err := leasing.Do(caller, m.Manager, name, func(work context.Context, lease leasing.Lease) error {
@@ -218,9 +209,7 @@ var managerReleaseChecks = []check{
 		e.NoError(err)
 		e.isFree(name)
 	}},
-	{name: "Manager_Trap_T70_CloseEndsAndSaysWhatItLeaves", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T70_CloseEndsAndSaysWhatItLeaves", func(ctx context.Context, e *env, m *managed) {
 		lease := m.get(e.name(), nil)
 		patient, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
@@ -264,9 +253,7 @@ var managerReleaseChecks = []check{
 		e.NoError(m.Close(ctx))
 		e.Less(time.Since(begun), time.Second)
 	}},
-	{name: "Manager_Trap_T71_WhatWasNotAppliedNeedsNoCleanUp", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T71_WhatWasNotAppliedNeedsNoCleanUp", func(ctx context.Context, e *env, m *managed) {
 		holder := e.take(e.name())
 		e.ErrorIs(m.try(ctx, holder.req.Name), abstractions.ErrHeld)
 		m.bend(acquires, refused(abstractions.ErrDenied))
@@ -280,8 +267,7 @@ var managerReleaseChecks = []check{
 		e.Less(time.Since(begun), time.Second)
 	}},
 	// It passes a lease from one manager to the next.
-	{name: "Manager_HandOver", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
+	{"Manager_HandOver", func(ctx context.Context, e *env, _ *managed) {
 		giver, receiver := e.manage(e.p, leasing.Options{}), e.manage(e.peer, leasing.Options{})
 		lease := giver.get(e.name(), nil)
 		e.pause(e.short / 4)

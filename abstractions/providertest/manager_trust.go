@@ -11,9 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var managerTrustChecks = []check{
-	{name: "Manager_Trap_T01_TrustBeginsBeforeTheRequest", needs: "Virtual", run: func(e *env) {
-		m := e.manage(e.p, leasing.Options{})
+var managerTrustChecks = []managerCheck{
+	{"Manager_Trap_T01_TrustBeginsBeforeTheRequest", func(_ context.Context, e *env, m *managed) {
 		m.bend(acquires, slowReply(e.short/4))
 		sent := time.Now()
 		lease := m.get(e.name(), manual)
@@ -29,7 +28,7 @@ var managerTrustChecks = []check{
 		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
 	}},
 	// It has the acquire arrive when its caller no longer trusts it.
-	{name: "Manager_Trap_T01_LateGrantIsGivenBack", needs: "Virtual", run: func(e *env) {
+	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless)
 		name := e.name()
 		m.bend(acquires, first(1, slowRequest(e.short)))
@@ -48,7 +47,7 @@ var managerTrustChecks = []check{
 		e.isFree(name)
 	}},
 	// It has a renewal that never comes back.
-	{name: "Manager_Trap_T03_LossWaitsForNothing", needs: "Virtual", run: func(e *env) {
+	{"Manager_Trap_T03_LossWaitsForNothing", func(_ context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless)
 		m.bend(renews, func(*exchange) error {
 			<-e.t.Context().Done()
@@ -75,9 +74,7 @@ var managerTrustChecks = []check{
 		e.soon()
 		e.Less(runtime.NumGoroutine(), goroutines+16, "goroutines after 32 losses")
 	}},
-	{name: "Manager_Trap_T04_OnlyALossIsALoss", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T04_OnlyALossIsALoss", func(ctx context.Context, e *env, m *managed) {
 		lease := m.get(e.name(), nil)
 		for _, err := range []error{errNoReply, &abstractions.ThrottledError{}, abstractions.ErrDenied, context.DeadlineExceeded} {
 			m.bend(renews, first(1, refused(err)))
@@ -100,7 +97,7 @@ var managerTrustChecks = []check{
 		e.Len(m.told(leasing.EventLost), 1)
 	}},
 	// It has a backend that grants half of what it is asked for.
-	{name: "Manager_Trap_T08_LesserTTLIsRenewedInTime", needs: "Virtual", run: func(e *env) {
+	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *env, _ *managed) {
 		half := e.short / 2
 		m := e.manage(e.p, leasing.Options{})
 		halved := granted(func(g *abstractions.Grant) { g.TTL = half })
@@ -120,8 +117,7 @@ var managerTrustChecks = []check{
 		e.Equal(half, lease.TTL())
 	}},
 	// It has slow replies, and looks at what is sent when.
-	{name: "Manager_Trap_T09_RenewalsAreCountedFromTheirSending", needs: "Virtual", run: func(e *env) {
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T09_RenewalsAreCountedFromTheirSending", func(_ context.Context, e *env, m *managed) {
 		var inner any // the provider's state of the latest grant, which the manager knows by a mark
 		var mark *int
 		marked := func(x *exchange) error {
@@ -158,9 +154,7 @@ var managerTrustChecks = []check{
 		e.pause(time.Second)
 		brief.isAlive(lease)
 	}},
-	{name: "Manager_Trap_T11_RenewalByHand", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T11_RenewalByHand", func(ctx context.Context, e *env, m *managed) {
 		lease := m.get(e.name(), manual)
 		e.pause(e.short * 8 / 10)
 		e.Empty(m.sendings(renews), "renewal is left to the application")
@@ -192,7 +186,7 @@ var managerTrustChecks = []check{
 	}},
 	// It has a renewal succeed after the loss, and then looks for how long the
 	// name is taken.
-	{name: "Manager_Trap_T57_NothingRevivesALostLease", needs: "Virtual", run: func(e *env) {
+	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *env, _ *managed) {
 		for _, with := range []func(*line){heedless, func(*line) {}} {
 			m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with)
 			name := e.name()
@@ -225,7 +219,7 @@ var managerTrustChecks = []check{
 		e.isFree(name)
 	}},
 	// It has renewals that end with their context.
-	{name: "Manager_Trap_T58_AttemptsLeaveTimeForOthers", needs: "Virtual", run: func(e *env) {
+	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *env, _ *managed) {
 		for _, with := range []func(*line){hiding(batches), func(*line) {}} {
 			m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with)
 			lease := m.get(e.name(), nil)
@@ -268,8 +262,7 @@ var managerTrustChecks = []check{
 	}},
 	// It renews many leases, of which one is broken, through a batch if the
 	// provider can.
-	{name: "Manager_Trap_T66_BatchTellsOfEachLease", needs: "Virtual", run: func(e *env) {
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T66_BatchTellsOfEachLease", func(_ context.Context, e *env, m *managed) {
 		leases := make([]leasing.Lease, 300)
 		for i := range leases {
 			leases[i] = m.get(e.name(), nil)
@@ -323,8 +316,7 @@ var managerTrustChecks = []check{
 		}
 	}},
 	// It loses the first renewals. The next one is slow.
-	{name: "Manager_Trap_T85_TrustAfterFailedRenewals", needs: "Virtual", run: func(e *env) {
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T85_TrustAfterFailedRenewals", func(_ context.Context, e *env, m *managed) {
 		for _, lost := range []bend{lostRequest, lostReply} {
 			lease := m.get(e.name(), nil)
 			m.bend(renews, func(x *exchange) error {
@@ -350,7 +342,7 @@ var managerTrustChecks = []check{
 		}
 		e.Len(m.told(leasing.EventLost), 4, "one event for each loss")
 	}},
-	{name: "Manager_InfiniteLeaseIsVerified", needs: "Virtual", run: func(e *env) {
+	{"Manager_InfiniteLeaseIsVerified", func(_ context.Context, e *env, _ *managed) {
 		if !e.caps.Infinite {
 			e.leaveOut("no infinite leases here")
 		}
@@ -372,8 +364,7 @@ var managerTrustChecks = []check{
 		m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
 	}},
 	// It has leases of different TTLs, some of which end on the way.
-	{name: "Manager_ManyLeasesAreRenewedInTime", needs: "Virtual", run: func(e *env) {
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_ManyLeasesAreRenewedInTime", func(_ context.Context, e *env, m *managed) {
 		held := map[leasing.Lease]bool{}
 		for i := range 64 {
 			held[m.get(e.name(), &leasing.AcquireOptions{TTL: e.short + time.Duration(i*i%37)*e.short/8})] = true
@@ -390,8 +381,7 @@ var managerTrustChecks = []check{
 			m.isAlive(lease)
 		}
 	}},
-	{name: "Manager_RenewalLimit", needs: "Virtual", run: func(e *env) {
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_RenewalLimit", func(_ context.Context, e *env, m *managed) {
 		lease := m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 2})
 		<-lease.Done()
 		sent := m.sendings(renews)
@@ -403,8 +393,7 @@ var managerTrustChecks = []check{
 	}},
 	// It has a backend that asks for a pause, longer and shorter than
 	// there is time for.
-	{name: "Manager_WhatIsThrottledWaits", needs: "Virtual", run: func(e *env) {
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_WhatIsThrottledWaits", func(_ context.Context, e *env, m *managed) {
 		for _, ask := range []time.Duration{e.short / 10, time.Hour} {
 			lease := m.get(fmt.Sprint(e.name(), ask), nil)
 			m.bend(renews, first(1, refused(&abstractions.ThrottledError{RetryAfter: ask})))

@@ -8,9 +8,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var managerWaitingChecks = []check{
-	{name: "Manager_WaitersAreServedInOrder", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
+var managerWaitingChecks = []managerCheck{
+	{"Manager_WaitersAreServedInOrder", func(ctx context.Context, e *env, _ *managed) {
 		for _, with := range []func(*line){hiding(waits), func(*line) {}} {
 			m := e.manage(e.p, leasing.Options{}, with)
 			holder := e.take(e.name())
@@ -31,8 +30,7 @@ var managerWaitingChecks = []check{
 			}
 		}
 	}},
-	{name: "Manager_WaiterHearsOfARelease", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
+	{"Manager_WaiterHearsOfARelease", func(ctx context.Context, e *env, _ *managed) {
 		// Of one of the same manager, whether or not the provider tells.
 		m := e.manage(e.p, patientOptions, hiding(waits))
 		lease := m.get(e.name(), nil)
@@ -66,9 +64,7 @@ var managerWaitingChecks = []check{
 		})
 		e.NoError(within(e, time.Second, m.acquire(ctx, holder.req.Name, nil), "a release before the registration").err)
 	}},
-	{name: "Manager_WaitEndsAsItWasAskedTo", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_WaitEndsAsItWasAskedTo", func(ctx context.Context, e *env, m *managed) {
 		holder := e.take(e.name())
 		name := holder.req.Name
 		begun := time.Now()
@@ -130,9 +126,7 @@ var managerWaitingChecks = []check{
 		}
 		e.NoError(within(e, time.Second, closed, "Close"))
 	}},
-	{name: "Manager_Trap_T31_OutageDoesNotEndAWait", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T31_OutageDoesNotEndAWait", func(ctx context.Context, e *env, m *managed) {
 		name := e.name()
 		m.bend(acquires, first(5, lostRequest))
 		got := within(e, 10*time.Second, m.acquire(ctx, name, nil), "the end of an outage")
@@ -152,7 +146,7 @@ var managerWaitingChecks = []check{
 			e.ErrorIs(within(e, time.Second, m.acquire(ctx, name, nil), "what can't pass ends a wait").err, err)
 		}
 	}},
-	{name: "Manager_Trap_T32_HintsMayBeLost", needs: "Virtual", run: func(e *env) {
+	{"Manager_Trap_T32_HintsMayBeLost", func(_ context.Context, e *env, _ *managed) {
 		ability[abstractions.Waiter](e, e.p)
 		ctx := e.t.Context()
 		m := e.manage(e.p, leasing.Options{})
@@ -175,8 +169,7 @@ var managerWaitingChecks = []check{
 	}},
 	// It has the first waiter leave in the middle of a request, which is applied
 	// all the same.
-	{name: "Manager_Trap_T60_HeadThatLeavesBlocksNobody", needs: "Virtual", run: func(e *env) {
-		ctx := e.t.Context()
+	{"Manager_Trap_T60_HeadThatLeavesBlocksNobody", func(ctx context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, patientOptions, hiding(waits))
 		name := e.name()
 		leaves, cancel := context.WithCancel(ctx)
@@ -199,8 +192,7 @@ var managerWaitingChecks = []check{
 		}
 		e.isFree(name)
 	}},
-	{name: "Manager_Trap_T62_LeaseOutlivesTheWait", needs: "Virtual", run: func(e *env) {
-		m := e.manage(e.p, leasing.Options{})
+	{"Manager_Trap_T62_LeaseOutlivesTheWait", func(_ context.Context, e *env, m *managed) {
 		ctx, cancel := context.WithCancel(context.WithValue(e.t.Context(), contextKey{}, "value"))
 		lease, err := m.Acquire(ctx, e.name(), nil)
 		e.NoError(err)
@@ -211,7 +203,7 @@ var managerWaitingChecks = []check{
 	}},
 	// It has two managers that poll, each of which takes the name again and
 	// again.
-	{name: "Manager_Trap_T72_LoopStarvesNobody", needs: "Virtual", run: func(e *env) {
+	{"Manager_Trap_T72_LoopStarvesNobody", func(_ context.Context, e *env, _ *managed) {
 		ctx, cancel := context.WithTimeout(e.t.Context(), 15*time.Second)
 		defer cancel()
 		name := e.name()
@@ -226,7 +218,7 @@ var managerWaitingChecks = []check{
 						e.ErrorIs(err, context.DeadlineExceeded)
 						return longest
 					}
-					e.pause(2 * time.Millisecond)
+					e.pause(20 * time.Millisecond)
 					e.NoError(lease.Release(context.WithoutCancel(ctx)))
 				}
 			})

@@ -1,24 +1,20 @@
 package providertest
 
 import (
-	"context"
-	"sync"
+	"maps"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var renewChecks = []check{
+// What a holder does with its lease, and what others see of it.
+var holderChecks = []check{
 	{name: "Renew_ManyAtOnce", run: func(e *env) {
 		holder := e.take(e.name())
-		var all sync.WaitGroup
-		for i := range 16 {
+		sideBySide(16, func(i int) {
 			one := *holder
 			one.p = e.either(i)
-			all.Go(func() {
-				e.NoError(e.settled(func(context.Context) error { return one.tryRenew(e.long) }))
-			})
-		}
-		all.Wait()
+			e.NoError(one.settledRenew())
+		})
 		holder.isHeld()
 	}},
 	{name: "Trap_T14_RepeatedRenewalIsNoConflict", run: func(e *env) {
@@ -86,5 +82,37 @@ var renewChecks = []check{
 			holder.isHeld()
 		}
 		holder.renew(e.long)
+	}},
+	{name: "Trap_T14_SecondReleaseIsNoError", run: func(e *env) {
+		holder := e.take(e.name())
+		for range 3 {
+			holder.release()
+		}
+		next := e.take(holder.req.Name)
+		holder.release() // a late repetition
+		next.isHeld()
+	}},
+	{name: "Trap_T26_ReleaseByAnotherIDFreesNothing", run: func(e *env) {
+		holder := e.take(e.name())
+		e.release(e.peer, abstractions.ReleaseRequest{
+			Name: holder.req.Name, ID: abstractions.NewID(), Token: holder.token(), State: holder.grant.State,
+		})
+		holder.isHeld()
+		holder.renew(e.long)
+	}},
+	{name: "Inspect_MapsAreNotShared", run: func(e *env) {
+		req := e.request(e.name())
+		req.Metadata = map[string]string{"region": "north"}
+		want := maps.Clone(req.Metadata)
+		e.acquire(e.p, req)
+		e.Equal(want, req.Metadata, "the provider does not change the request's map")
+		req.Metadata["region"] = "south"
+		record := e.inspect(req.Name)
+		e.Equal(want, record.Metadata, "the provider does not keep the request's map")
+		record.Metadata["region"] = "west"
+		if held := e.refused(req.Name).Holder.Metadata; held != nil {
+			held["region"] = "east"
+		}
+		e.Equal(want, e.inspect(req.Name).Metadata, "what is returned is the caller's")
 	}},
 }
