@@ -46,10 +46,6 @@ type Harness struct {
 	// such as the end of a call whose context has ended. Default 10 s.
 	Slack time.Duration
 
-	// Parallel is how many checks run at a time, beside those that wait for leases to
-	// run out. Default 4.
-	Parallel int
-
 	// Except names checks that this provider can't pass, each with the reason.
 	// They are reported as skipped.
 	Except map[string]string
@@ -61,9 +57,6 @@ func (h Harness) withDefaults() Harness {
 	}
 	if h.Slack == 0 {
 		h.Slack = 10 * time.Second
-	}
-	if h.Parallel == 0 {
-		h.Parallel = 4
 	}
 	return h
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -300,6 +302,16 @@ func (e *env) soon() { e.pause(time.Millisecond) }
 
 // pause lets virtual time pass.
 func (e *env) pause(d time.Duration) { time.Sleep(d) }
+
+// goroutines are how many there are in this check's bubble, which their traces tell.
+func (e *env) goroutines() int {
+	traces := make([]byte, 16<<20)
+	all := string(traces[:runtime.Stack(traces, true)]) // begins with this one's
+	first, _, _ := strings.Cut(all, "]:")
+	_, bubble, found := strings.Cut(first, "synctest bubble")
+	e.True(found, first)
+	return strings.Count(all, "synctest bubble"+bubble+"]:")
+}
 
 // window bounds how long a lease of a TTL may be trusted: the default margin is a
 // hundredth of it, and a little.

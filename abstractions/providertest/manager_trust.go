@@ -3,7 +3,6 @@ package providertest
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -67,12 +66,12 @@ var managerTrustChecks = []managerCheck{
 		// A lost lease leaves nothing behind.
 		quick := e.manage(e.p, leasing.Options{})
 		quick.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
-		goroutines := runtime.NumGoroutine()
+		goroutines := e.goroutines()
 		for range 32 {
 			e.Error(quick.get(e.name(), manual).Renew(e.t.Context()))
 		}
 		e.soon()
-		e.Less(runtime.NumGoroutine(), goroutines+16, "goroutines after 32 losses")
+		e.Less(e.goroutines(), goroutines+16, "goroutines after 32 losses")
 	}},
 	{"Manager_Trap_T04_OnlyALossIsALoss", func(ctx context.Context, e *env, m *managed) {
 		lease := m.get(e.name(), nil)

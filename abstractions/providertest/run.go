@@ -3,6 +3,7 @@ package providertest
 import (
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -59,17 +60,12 @@ func Run(t *testing.T, h Harness) {
 // runAll runs checks side by side, and returns those that the harness leaves out.
 func (h Harness) runAll(t *testing.T, all []check) (left []string) {
 	var running sync.WaitGroup
-	slots := make(chan struct{}, h.Parallel)
 	for _, c := range all {
 		if c.needs != "" && reflect.ValueOf(h).FieldByName(c.needs).IsZero() {
 			left = append(left, c.name+" (no Harness."+c.needs+")")
 			continue
 		}
 		running.Go(func() {
-			if !c.waits {
-				slots <- struct{}{}
-				defer func() { <-slots }()
-			}
 			t.Run(c.name, func(t *testing.T) {
 				if reason, ok := h.Except[c.name]; ok {
 					t.Skipf("EXCEPTION: %s", reason)
@@ -93,6 +89,10 @@ func (h Harness) unknown(all []check) []string {
 	})
 }
 
+// slots are for the checks of all suites of the process. Those that wait need one only
+// while they open their clients. Half of the processors are left to the servers.
+var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
+
 // run runs a check and its clean-up to their end. It returns although FailNow
 // has ended the check, so that the caller's goroutine goes on.
 func (h Harness) run(t testing.TB, c check) {
@@ -101,7 +101,14 @@ func (h Harness) run(t testing.TB, c check) {
 	go func() {
 		defer close(done)
 		defer g.end()
-		c.run(newEnv(g, h, c.name))
+		slots <- struct{}{}
+		free := sync.OnceFunc(func() { <-slots })
+		defer free()
+		e := newEnv(g, h, c.name)
+		if c.waits {
+			free()
+		}
+		c.run(e)
 	}()
 	<-done
 }
