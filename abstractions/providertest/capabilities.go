@@ -31,9 +31,7 @@ var capabilityChecks = []check{
 	}},
 	{name: "Capabilities_PingAnswers", run: func(e *env) {
 		if pinger, ok := abstractions.As[abstractions.Pinger](e.p); ok {
-			ctx, cancel := e.call()
-			defer cancel()
-			e.NoError(pinger.Ping(ctx))
+			e.NoError(e.call(pinger.Ping))
 		}
 	}},
 	{name: "Capabilities_PingTellsAnOutage", needs: "Unreachable", run: func(e *env) {

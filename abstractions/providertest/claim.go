@@ -104,9 +104,7 @@ func (c *claim) release() {
 }
 
 func (e *env) release(p abstractions.Provider, req abstractions.ReleaseRequest) {
-	ctx, cancel := e.call()
-	defer cancel()
-	e.NoError(p.Release(ctx, req), "release %q", req.Name)
+	e.NoError(second(send(e, releasing(p), req)), "release %q", req.Name)
 }
 
 // cleanUp releases an attempt of which only the request is known.

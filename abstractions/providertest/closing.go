@@ -37,9 +37,7 @@ var closeChecks = []check{
 		e.NoError(p.Close())
 		for range 2 {
 			for _, call := range calls {
-				ctx, cancel := e.call()
-				e.is(call.do(ctx), abstractions.ErrClosed, call.what)
-				cancel()
+				e.is(e.call(call.do), abstractions.ErrClosed, call.what)
 			}
 			e.Equal(e.caps, p.Capabilities(), "facts don't change")
 			if err := p.Close(); err != nil {
@@ -74,9 +72,7 @@ var closeChecks = []check{
 						begun.Done()
 					}
 					if err == nil {
-						ctx, cancel := e.call()
-						err = p.Release(ctx, c.releaseRequest())
-						cancel()
+						err = second(send(e, releasing(p), c.releaseRequest()))
 					}
 					if late || errors.Is(err, abstractions.ErrClosed) {
 						e.is(err, abstractions.ErrClosed)

@@ -55,7 +55,7 @@ func (s *section) pass(e *env, p abstractions.Provider, i int) {
 	time.Sleep(time.Millisecond)
 	e.NoError(c.settledRenew())
 	e.True(s.inside.CompareAndSwap(c.token(), 0), "two holders of %q", s.name)
-	e.NoError(e.settled(func(ctx context.Context) error { return p.Release(ctx, c.releaseRequest()) }))
+	e.NoError(e.settled(sending(releasing(p), c.releaseRequest())))
 }
 
 func (s *section) enter(e *env, p abstractions.Provider, i int) *claim {
@@ -81,9 +81,7 @@ func (e *env) anyOutcome(p abstractions.Provider, name string) {
 		e.oneOf(err, abstractions.ErrHeld, abstractions.ErrReleased) // broken by another between two attempts of the client's
 	}
 	for _, call := range e.calls(p, name, c) {
-		ctx, cancel := e.call()
-		e.oneOf(call.do(ctx), abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased)
-		cancel()
+		e.oneOf(e.call(call.do), abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased)
 	}
 }
 

@@ -121,56 +121,30 @@ type call struct {
 func (e *env) calls(p abstractions.Provider, fresh string, holder *claim) []call {
 	name := holder.req.Name
 	calls := []call{
-		{"Acquire", func(ctx context.Context) error { return second(p.Acquire(ctx, e.request(fresh))) }},
-		{"Acquire again", func(ctx context.Context) error { return second(p.Acquire(ctx, holder.req)) }},
-		{"Renew", func(ctx context.Context) error { return second(p.Renew(ctx, holder.renewRequest(e.long))) }},
-		{"Inspect", func(ctx context.Context) error {
-			return second(p.Inspect(ctx, abstractions.InspectRequest{Name: name}))
-		}},
+		{"Acquire", sending(p.Acquire, e.request(fresh))},
+		{"Acquire again", sending(p.Acquire, holder.req)},
+		{"Renew", sending(p.Renew, holder.renewRequest(e.long))},
+		{"Inspect", sending(p.Inspect, abstractions.InspectRequest{Name: name})},
 	}
-	calls = append(calls, e.abilityCalls(p, holder)...)
-	return append(calls,
-		call{"Release", func(ctx context.Context) error { return p.Release(ctx, holder.releaseRequest()) }},
-		call{"Break", func(ctx context.Context) error {
-			return second(p.Break(ctx, abstractions.BreakRequest{Name: name, Immediate: true}))
-		}},
-	)
-}
-
-// second is the error of a call.
-func second[T any](_ T, err error) error { return err }
-
-func (e *env) abilityCalls(p abstractions.Provider, holder *claim) []call {
-	var calls []call
-	add := func(what string, do func(ctx context.Context) error) { calls = append(calls, call{what, do}) }
 	if batcher, ok := abstractions.As[abstractions.BatchRenewer](p); ok {
-		add("RenewBatch", func(ctx context.Context) error {
-			results, err := batcher.RenewBatch(ctx, []abstractions.RenewRequest{holder.renewRequest(e.long)})
-			if err == nil && len(results) == 1 {
-				err = results[0].Err
-			}
-			return err
-		})
+		calls = append(calls, call{"RenewBatch", sending(renewInBatch(batcher), holder.renewRequest(e.long))})
 	}
 	if waiter, ok := abstractions.As[abstractions.Waiter](p); ok {
-		add("Wait", func(ctx context.Context) error {
-			return second(waiter.Wait(ctx, abstractions.WaitRequest{Name: holder.req.Name, ID: abstractions.NewID()}))
-		})
+		calls = append(calls, call{"Wait", sending(waiter.Wait, abstractions.WaitRequest{Name: name, ID: abstractions.NewID()})})
 	}
 	if lister, ok := abstractions.As[abstractions.Lister](p); ok {
-		add("List", func(ctx context.Context) error {
-			return second(lister.List(ctx, abstractions.ListRequest{Prefix: holder.req.Name}))
-		})
+		calls = append(calls, call{"List", sending(lister.List, abstractions.ListRequest{Prefix: name})})
 	}
 	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
-		add("Ping", pinger.Ping)
+		calls = append(calls, call{"Ping", pinger.Ping})
 	}
 	if historian, ok := abstractions.As[abstractions.HistoryReader](p); ok {
-		add("History", func(ctx context.Context) error {
-			return second(historian.History(ctx, abstractions.HistoryRequest{Name: holder.req.Name}))
-		})
+		calls = append(calls, call{"History", sending(historian.History, abstractions.HistoryRequest{Name: name})})
 	}
-	return calls
+	return append(calls,
+		call{"Release", sending(releasing(p), holder.releaseRequest())},
+		call{"Break", sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})},
+	)
 }
 
 func (e *env) callsEnd(ctx context.Context, cause error) {

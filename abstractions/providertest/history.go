@@ -34,18 +34,11 @@ var historyChecks = []check{
 
 // history reads all pages, leaving out renewals, which are optional.
 func (e *env) history(reader abstractions.HistoryReader, name string, limit int) []abstractions.HistoryEntry {
-	var entries []abstractions.HistoryEntry
 	req := abstractions.HistoryRequest{Name: name, Limit: limit}
-	for range 1000 {
+	entries := pages(e, req.PageLimit(), func(after string) ([]abstractions.HistoryEntry, string, error) {
+		req.After = after
 		page, err := send(e, reader.History, req)
-		e.NoError(err)
-		e.LessOrEqual(len(page.Entries), req.PageLimit(), "entries on a page")
-		entries = append(entries, page.Entries...)
-		if page.Next == "" {
-			return slices.DeleteFunc(entries, func(entry abstractions.HistoryEntry) bool { return entry.Kind == abstractions.HistoryRenewed })
-		}
-		req.After = page.Next
-	}
-	e.Fail("the history does not end")
-	return nil
+		return page.Entries, page.Next, err
+	})
+	return slices.DeleteFunc(entries, func(entry abstractions.HistoryEntry) bool { return entry.Kind == abstractions.HistoryRenewed })
 }

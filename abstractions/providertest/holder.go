@@ -71,11 +71,9 @@ var holderChecks = []check{
 				e.Error(err, "a renewal with "+what)
 				e.lost(err)
 				if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
-					results, err := send(e, batcher.RenewBatch, []abstractions.RenewRequest{req})
-					e.NoError(err)
-					e.Len(results, 1)
-					e.Error(results[0].Err, "a renewal in a batch with "+what)
-					e.lost(results[0].Err)
+					_, err := send(e, renewInBatch(batcher), req)
+					e.Error(err, "a renewal in a batch with "+what)
+					e.lost(err)
 				}
 			}
 			e.release(e.p, abstractions.ReleaseRequest{Name: stranger.Name, ID: stranger.ID, Token: stranger.Token, State: state})

@@ -14,9 +14,7 @@ var limitChecks = []check{
 		holder := e.take(e.name())
 		fresh := e.name()
 		for what, call := range e.badCalls(fresh, holder) {
-			ctx, cancel := e.call()
-			e.invalid(call(ctx), what)
-			cancel()
+			e.invalid(e.call(call), what)
 		}
 		holder.isHeld()
 		e.False(e.inspect(holder.req.Name).Breaking)
@@ -70,6 +68,7 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 	acquire := badCall(calls, "acquire", e.request(fresh), e.p.Acquire)
 	renew := badCall(calls, "renew", holder.renewRequest(e.long), e.p.Renew)
 	inspect := badCall(calls, "inspect", abstractions.InspectRequest{}, e.p.Inspect)
+	release := badCall(calls, "release", abstractions.ReleaseRequest{Name: fresh, ID: holder.req.ID}, releasing(e.p))
 	breaks := badCall(calls, "break", abstractions.BreakRequest{Name: holder.req.Name, Immediate: true}, e.p.Break)
 	for what, ttl := range e.badTTLs() {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.TTL = ttl })
@@ -79,17 +78,13 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 		acquire(what, func(r *abstractions.AcquireRequest) { r.Name = name })
 		renew(what, func(r *abstractions.RenewRequest) { r.Name = name })
 		breaks(what, func(r *abstractions.BreakRequest) { r.Name = name })
-		calls["release: "+what] = func(ctx context.Context) error {
-			return e.p.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: holder.req.ID})
-		}
+		release(what, func(r *abstractions.ReleaseRequest) { r.Name = name })
 		inspect(what, func(r *abstractions.InspectRequest) { r.Name = name })
 	}
 	for what, id := range badIDs {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.ID = id })
 		renew(what, func(r *abstractions.RenewRequest) { r.ID = id })
-		calls["release: "+what] = func(ctx context.Context) error {
-			return e.p.Release(ctx, abstractions.ReleaseRequest{Name: fresh, ID: id})
-		}
+		release(what, func(r *abstractions.ReleaseRequest) { r.ID = id })
 	}
 	for what, owner := range map[string]string{
 		"no owner": "", "long owner": strings.Repeat("x", abstractions.MaxOwnerBytes+1), "control character in owner": "a\nb", "owner not UTF-8": "a\xff",
@@ -118,7 +113,7 @@ func badCall[Q, R any](calls map[string]func(ctx context.Context) error, verb st
 	return func(what string, change func(r *Q)) {
 		req := good
 		change(&req)
-		calls[verb+": "+what] = func(ctx context.Context) error { return second(send(ctx, req)) }
+		calls[verb+": "+what] = sending(send, req)
 	}
 }
 

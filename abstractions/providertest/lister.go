@@ -80,19 +80,11 @@ var listerChecks = []check{
 
 // list reads all pages.
 func (e *env) list(lister abstractions.Lister, req abstractions.ListRequest) []abstractions.Record {
-	var records []abstractions.Record
-	for range 1000 {
+	return pages(e, req.PageLimit(), func(after string) ([]abstractions.Record, string, error) {
+		req.After = after
 		page, err := send(e, lister.List, req)
-		e.NoError(err)
-		e.LessOrEqual(len(page.Records), req.PageLimit(), "records on a page")
-		records = append(records, page.Records...)
-		if page.Next == "" {
-			return records
-		}
-		req.After = page.Next
-	}
-	e.Fail("the listing does not end")
-	return nil
+		return page.Records, page.Next, err
+	})
 }
 
 func namesOf(records []abstractions.Record) []string {

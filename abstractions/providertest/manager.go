@@ -118,10 +118,10 @@ func first(n int, b bend) bend {
 type traffic struct {
 	mu    sync.Mutex
 	bends map[verb]bend
-	sent  map[verb][]sending
+	sent  map[verb][]sent
 }
 
-type sending struct {
+type sent struct {
 	at  time.Time
 	req any
 }
@@ -135,7 +135,7 @@ func (t *traffic) bend(v verb, b bend) {
 }
 
 // sendings are the calls of a verb since it was bent.
-func (t *traffic) sendings(v verb) []sending {
+func (t *traffic) sendings(v verb) []sent {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.sent[v])
@@ -143,7 +143,7 @@ func (t *traffic) sendings(v verb) []sending {
 
 func pass[Q, R any](ctx context.Context, t *traffic, v verb, send func(context.Context, Q) (R, error), req Q) (reply R, err error) {
 	t.mu.Lock()
-	t.sent[v] = append(t.sent[v], sending{time.Now(), req})
+	t.sent[v] = append(t.sent[v], sent{time.Now(), req})
 	b, n := t.bends[v], len(t.sent[v])
 	t.mu.Unlock()
 	if b == nil {
@@ -188,9 +188,7 @@ func (l *line) Renew(ctx context.Context, req abstractions.RenewRequest) (abstra
 }
 
 func (l *line) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	return second(pass(ctx, l.traffic, releases, func(ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
-		return none, l.Provider.Release(ctx, req)
-	}, req))
+	return second(pass(ctx, l.traffic, releases, releasing(l.Provider), req))
 }
 
 func (l *line) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
@@ -257,7 +255,7 @@ func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
 // manage makes a manager over a client of the backend. Without Options.Random there is no
 // jitter.
 func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*line)) *managed {
-	m := &managed{e: e, traffic: &traffic{bends: map[verb]bend{}, sent: map[verb][]sending{}}}
+	m := &managed{e: e, traffic: &traffic{bends: map[verb]bend{}, sent: map[verb][]sent{}}}
 	l := &line{Provider: p, traffic: m.traffic}
 	for _, change := range with {
 		change(l)

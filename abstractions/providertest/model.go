@@ -245,7 +245,11 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 	inBatch := m.random.IntN(2) == 0
 	var grant abstractions.Grant
 	sent, returned, err := m.call(func(ctx context.Context, p abstractions.Provider) (err error) {
-		grant, err = m.sendRenewal(ctx, p, req, inBatch)
+		verb := p.Renew
+		if batcher, ok := abstractions.As[abstractions.BatchRenewer](p); ok && inBatch {
+			verb = renewInBatch(batcher)
+		}
+		grant, err = verb(ctx, req)
 		return err
 	})
 	if req.Token == m.record.Token && c.token != req.Token { // somebody else's: lost, for whatever reason
@@ -258,20 +262,6 @@ func (m *model) renew(c *modelClaim, ttl time.Duration) {
 	m.e.Equal(abstractions.Grant{Name: m.name, ID: req.ID, Token: c.token, TTL: ttl, State: grant.State}, grant, m.whole())
 	m.granted(c, grant)
 	m.prolonged(sent, returned, ttl, true)
-}
-
-// sendRenewal renews alone or, where the provider can, in a batch of one.
-func (m *model) sendRenewal(ctx context.Context, p abstractions.Provider, req abstractions.RenewRequest, inBatch bool) (abstractions.Grant, error) {
-	batcher, ok := abstractions.As[abstractions.BatchRenewer](p)
-	if !ok || !inBatch {
-		return p.Renew(ctx, req)
-	}
-	results, err := batcher.RenewBatch(ctx, []abstractions.RenewRequest{req})
-	if err != nil {
-		return abstractions.Grant{}, err
-	}
-	m.e.Len(results, 1, m.whole())
-	return results[0].Grant, results[0].Err
 }
 
 func (m *model) release(c *modelClaim) {
