@@ -105,7 +105,7 @@ func TestGuardCleansUpWhateverFails(t *testing.T) {
 		e.t.Cleanup(func() { steps = append(steps, "first") })
 		e.Error(e.t.Context().Err(), "the check")
 		steps = append(steps, "not reached")
-	}})
+	}}, func() {})
 	assert.True(t, r.failed)
 	assert.Equal(t, []string{"first", "last"}, steps)
 }

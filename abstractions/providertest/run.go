@@ -57,23 +57,35 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// runAll runs checks side by side, and returns those that the harness leaves out.
+// slots are for the checks of all suites of the process. Half of the processors are left to
+// the servers.
+var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
+
+// runAll runs checks side by side, those that wait first, and returns those that the
+// harness leaves out.
 func (h Harness) runAll(t *testing.T, all []check) (left []string) {
 	var running sync.WaitGroup
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b check) int {
+		order := map[bool]int{true: 0, false: 1}
+		return order[a.waits] - order[b.waits]
+	})
 	for _, c := range all {
 		if c.needs != "" && reflect.ValueOf(h).FieldByName(c.needs).IsZero() {
 			left = append(left, c.name+" (no Harness."+c.needs+")")
 			continue
 		}
+		slots <- struct{}{}
+		free := sync.OnceFunc(func() { <-slots })
 		running.Go(func() {
+			defer free()
 			t.Run(c.name, func(t *testing.T) {
 				if reason, ok := h.Except[c.name]; ok {
 					t.Skipf("EXCEPTION: %s", reason)
 				}
 				if h.Virtual {
-					synctest.Test(t, func(t *testing.T) { h.run(t, c) })
+					synctest.Test(t, func(t *testing.T) { h.run(t, c, free) })
 				} else {
-					h.run(t, c)
+					h.run(t, c, free)
 				}
 			})
 		})
@@ -89,21 +101,15 @@ func (h Harness) unknown(all []check) []string {
 	})
 }
 
-// slots are for the checks of all suites of the process. Those that wait need one only
-// while they open their clients. Half of the processors are left to the servers.
-var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
-
 // run runs a check and its clean-up to their end. It returns although FailNow
-// has ended the check, so that the caller's goroutine goes on.
-func (h Harness) run(t testing.TB, c check) {
+// has ended the check, so that the caller's goroutine goes on. A check that waits frees
+// its slot when its clients are open.
+func (h Harness) run(t testing.TB, c check, free func()) {
 	g := newGuard(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer g.end()
-		slots <- struct{}{}
-		free := sync.OnceFunc(func() { <-slots })
-		defer free()
 		e := newEnv(g, h, c.name)
 		if c.waits {
 			free()
