@@ -3,58 +3,92 @@ package providertest
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var acquireChecks = []check{
-	{name: "Trap_T13_LostReplyIsTriedAgain", run: lostReplyIsTriedAgain},
-	{name: "Trap_T13_RepetitionsAtOnceAreOneClaim", run: repetitionsAreOneClaim},
-	{name: "Trap_T18_OneOfManyRacersWins", run: oneOfManyRacersWins},
-	{name: "Trap_T56_ReleasedIDIsRefused", run: releasedIDIsRefused},
-	{name: "Trap_T56_LastEightAreRefused", run: lastEightAreRefused},
-	{name: "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", run: delayedAcquireDoesNotLand},
-}
-
-func lostReplyIsTriedAgain(e *env) {
-	first := e.take(e.name())
-	for client, p := range e.clients() { // as if its reply had been lost
-		again, err := e.try(p, first.req)
-		e.NoError(err, "an acquire with the ID of the present holder, by the %s", client)
-		again.isGranted(again.grant)
-		e.Equal(first.token(), again.token(), "the same claim has the same token: %s", client)
-	}
-	first.isHeld()
-	first.release()
-	e.isFree(first.req.Name)
-}
-
-func repetitionsAreOneClaim(e *env) {
-	req := e.request(e.name())
-	claims, errs := e.together(16, func(int) abstractions.AcquireRequest { return req })
-	for i := range claims {
-		e.NoError(errs[i])
-		e.Equal(claims[0].token(), claims[i].token(), "one claim has one token")
-	}
-	claims[0].isHeld()
-}
-
-func oneOfManyRacersWins(e *env) {
-	for range 3 {
-		name := e.name()
-		first := e.race(name) // for a name without a record
+	{name: "Trap_T13_LostReplyIsTriedAgain", run: func(e *env) {
+		first := e.take(e.name())
+		for client, p := range e.clients() { // as if its reply had been lost
+			again, err := e.try(p, first.req)
+			e.NoError(err, "an acquire with the ID of the present holder, by the %s", client)
+			again.isGranted(again.grant)
+			e.Equal(first.token(), again.token(), "the same claim has the same token: %s", client)
+		}
+		first.isHeld()
 		first.release()
-		second := e.race(name) // for one with a record
-		e.Greater(second.token(), first.token())
-	}
+		e.isFree(first.req.Name)
+	}},
+	{name: "Trap_T13_RepetitionsAtOnceAreOneClaim", run: func(e *env) {
+		req := e.request(e.name())
+		claims, errs := e.together(16, func() abstractions.AcquireRequest { return req })
+		for i := range claims {
+			e.NoError(errs[i])
+			e.Equal(claims[0].token(), claims[i].token(), "one claim has one token")
+		}
+		claims[0].isHeld()
+	}},
+	{name: "Trap_T18_OneOfManyRacersWins", run: func(e *env) {
+		for range 3 {
+			name := e.name()
+			first := e.race(name) // for a name without a record
+			first.release()
+			second := e.race(name) // for one with a record
+			e.Greater(second.token(), first.token())
+		}
+	}},
+	{name: "Trap_T56_ReleasedIDIsRefused", run: func(e *env) {
+		holder := e.take(e.name())
+		holder.release()
+		for client, p := range e.clients() {
+			_, err := e.try(p, holder.req)
+			e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, by the %s", client)
+		}
+		e.isFree(holder.req.Name)
+	}},
+	// It lets some minutes pass, where that costs nothing.
+	{name: "Trap_T56_LastEightAreRefused", run: func(e *env) {
+		var ended []*claim
+		name := e.name()
+		for range 8 {
+			ended = append(ended, e.take(name))
+			ended[len(ended)-1].release()
+			if e.h.Virtual {
+				e.sleepUntil(e.now().Add(2 * time.Minute))
+			}
+		}
+		for i, c := range ended {
+			_, err := e.try(e.either(i), c.req)
+			e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, and %d others after it", len(ended)-1-i)
+		}
+		e.isFree(name)
+	}},
+	{name: "Trap_T56_DelayedAcquireDoesNotLandAfterItsRelease", run: func(e *env) {
+		fresh := e.request(e.name())
+		remembered := e.request(e.name())
+		e.take(remembered.Name).release()
+		taken := e.request(e.name())
+		holder := e.take(taken.Name)
+		for what, req := range map[string]abstractions.AcquireRequest{"unseen name": fresh, "remembered name": remembered, "held name": taken} {
+			e.cleanUp(e.peer, req)
+			_, err := e.try(e.p, req) // what was sent before, and arrives now
+			if what == "held name" && errors.Is(err, abstractions.ErrHeld) {
+				holder.release() // the name may be free when it arrives
+				e.cleanUp(e.peer, req)
+				_, err = e.try(e.p, req)
+			}
+			e.is(err, abstractions.ErrReleased, what)
+		}
+		e.isFree(fresh.Name)
+		e.isFree(remembered.Name)
+	}},
 }
 
 // race lets many claims ask at once and returns the only winner.
 func (e *env) race(name string) *claim {
-	e.t.Helper()
-	claims, errs := e.together(24, func(int) abstractions.AcquireRequest { return e.request(name) })
+	claims, errs := e.together(24, func() abstractions.AcquireRequest { return e.request(name) })
 	var winner *claim
 	for i, err := range errs {
 		if err != nil {
@@ -70,69 +104,13 @@ func (e *env) race(name string) *claim {
 }
 
 // together makes n attempts at once, half of them from the other client.
-func (e *env) together(n int, request func(i int) abstractions.AcquireRequest) ([]*claim, []error) {
+func (e *env) together(n int, req func() abstractions.AcquireRequest) ([]*claim, []error) {
 	claims, errs := make([]*claim, n), make([]error, n)
-	start := make(chan struct{})
-	var all sync.WaitGroup
-	for i := range n {
-		p, req := e.either(i), request(i)
-		all.Go(func() {
-			<-start
-			errs[i] = e.settled(func(context.Context) (err error) {
-				claims[i], err = e.try(p, req)
-				return err
-			})
+	sideBySide(n, func(i int) {
+		errs[i] = e.settled(func(context.Context) (err error) {
+			claims[i], err = e.try(e.either(i), req())
+			return err
 		})
-	}
-	close(start)
-	all.Wait()
+	})
 	return claims, errs
-}
-
-func releasedIDIsRefused(e *env) {
-	holder := e.take(e.name())
-	holder.release()
-	for client, p := range e.clients() {
-		_, err := e.try(p, holder.req)
-		e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, by the %s", client)
-	}
-	e.isFree(holder.req.Name)
-}
-
-// lastEightAreRefused lets some minutes pass, where that costs nothing.
-func lastEightAreRefused(e *env) {
-	var ended []*claim
-	name := e.name()
-	for range 8 {
-		ended = append(ended, e.take(name))
-		ended[len(ended)-1].release()
-		if e.h.Virtual {
-			e.sleepUntil(e.now().Add(2 * time.Minute))
-		}
-	}
-	for i, c := range ended {
-		_, err := e.try(e.either(i), c.req)
-		e.is(err, abstractions.ErrReleased, "an acquire with the ID of a claim that was released, and %d others after it", len(ended)-1-i)
-	}
-	e.isFree(name)
-}
-
-func delayedAcquireDoesNotLand(e *env) {
-	fresh := e.request(e.name())
-	remembered := e.request(e.name())
-	e.take(remembered.Name).release()
-	taken := e.request(e.name())
-	holder := e.take(taken.Name)
-	for what, req := range map[string]abstractions.AcquireRequest{"unseen name": fresh, "remembered name": remembered, "held name": taken} {
-		e.cleanUp(e.peer, req)
-		_, err := e.try(e.p, req) // what was sent before, and arrives now
-		if what == "held name" && errors.Is(err, abstractions.ErrHeld) {
-			holder.release() // the name may be free when it arrives
-			e.cleanUp(e.peer, req)
-			_, err = e.try(e.p, req)
-		}
-		e.is(err, abstractions.ErrReleased, what)
-	}
-	e.isFree(fresh.Name)
-	e.isFree(remembered.Name)
 }

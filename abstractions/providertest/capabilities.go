@@ -8,82 +8,86 @@ import (
 )
 
 var capabilityChecks = []check{
-	{name: "Capabilities_AreFacts", run: capabilitiesAreFacts},
-	{name: "Capabilities_PingAnswers", run: pingAnswers},
-	{name: "Capabilities_PingTellsAnOutage", run: pingTellsAnOutage, needs: "Unreachable"},
-	{name: "Trap_T53_AbilitiesAreAnsweredOrHidden", run: abilitiesAreAnsweredOrHidden},
-	{name: "Trap_T64_NobodyLooksThroughAWrapper", run: nobodyLooksThroughAWrapper},
-}
-
-func capabilitiesAreFacts(e *env) {
-	c := e.caps
-	e.NotEmpty(c.Provider, "Provider")
-	e.NotEmpty(c.Clock, "Clock")
-	e.notNegative("MinTTL", int64(c.MinTTL))
-	e.notNegative("MaxTTL", int64(c.MaxTTL))
-	e.notNegative("Granularity", int64(c.Granularity))
-	e.notNegative("Lateness", int64(c.Lateness.Fixed))
-	e.notNegative("MaxNameBytes", int64(c.MaxNameBytes))
-	e.LessOrEqual(c.MaxNameBytes, abstractions.MaxNameBytes)
-	if c.MaxTTL > 0 {
-		e.LessOrEqual(c.MinTTL, c.MaxTTL)
-	}
-	if c.Granularity > 0 {
-		e.Zero(c.MinTTL%c.Granularity, "MinTTL is a multiple of Granularity")
-		e.Zero(c.MaxTTL%c.Granularity, "MaxTTL is a multiple of Granularity")
-	}
-	e.take(e.name()).release()
-	e.Equal(c, e.p.Capabilities(), "they don't change")
-	e.Equal(c, e.peer.Capabilities(), "nor from client to client")
+	{name: "Capabilities_AreFacts", run: func(e *env) {
+		c := e.caps
+		e.NotEmpty(c.Provider, "Provider")
+		e.NotEmpty(c.Clock, "Clock")
+		e.notNegative("MinTTL", int64(c.MinTTL))
+		e.notNegative("MaxTTL", int64(c.MaxTTL))
+		e.notNegative("Granularity", int64(c.Granularity))
+		e.notNegative("Lateness", int64(c.Lateness.Fixed))
+		e.notNegative("MaxNameBytes", int64(c.MaxNameBytes))
+		e.LessOrEqual(c.MaxNameBytes, abstractions.MaxNameBytes)
+		if c.MaxTTL > 0 {
+			e.LessOrEqual(c.MinTTL, c.MaxTTL)
+		}
+		if c.Granularity > 0 {
+			e.Zero(c.MinTTL%c.Granularity, "MinTTL is a multiple of Granularity")
+			e.Zero(c.MaxTTL%c.Granularity, "MaxTTL is a multiple of Granularity")
+		}
+		e.take(e.name()).release()
+		e.Equal(c, e.p.Capabilities(), "they don't change")
+		e.Equal(c, e.peer.Capabilities(), "nor from client to client")
+	}},
+	{name: "Capabilities_PingAnswers", run: func(e *env) {
+		if pinger, ok := abstractions.As[abstractions.Pinger](e.p); ok {
+			e.NoError(e.call(pinger.Ping))
+		}
+	}},
+	{name: "Capabilities_PingTellsAnOutage", needs: "Unreachable", run: func(e *env) {
+		p := e.h.Unreachable(e.t)
+		e.t.Cleanup(func() { p.Close() })
+		if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
+			ctx, cancel := context.WithTimeout(e.t.Context(), min(e.short, time.Second/2))
+			defer cancel()
+			e.unknown(pinger.Ping(ctx))
+		}
+	}},
+	// It asks as the core does: what is answered is
+	// usable, and the answer does not change. (That it works is for the checks of
+	// each ability.)
+	{name: "Trap_T53_AbilitiesAreAnsweredOrHidden", run: func(e *env) {
+		answers := func() map[string]bool {
+			return map[string]bool{
+				"BatchRenewer":  answered[abstractions.BatchRenewer](e),
+				"Waiter":        answered[abstractions.Waiter](e),
+				"Lister":        answered[abstractions.Lister](e),
+				"Pinger":        answered[abstractions.Pinger](e),
+				"HistoryReader": answered[abstractions.HistoryReader](e),
+			}
+		}
+		first := answers()
+		e.t.Logf("abilities: %v", first)
+		e.take(e.name()).release()
+		e.Equal(first, answers())
+		if wrapper, ok := e.p.(interface{ As(target any) bool }); ok {
+			var unknown interface{ NobodyHasThis() }
+			e.False(wrapper.As(&unknown), "an ability that does not exist")
+			e.Nil(unknown)
+			e.False(wrapper.As(nil))
+		}
+	}},
+	// It shows that this provider's abilities can be
+	// hidden, and that a wrapper of it has all calls to itself.
+	{name: "Trap_T64_NobodyLooksThroughAWrapper", run: func(e *env) {
+		for _, p := range []abstractions.Provider{plain{e.p}, veiled{plain{e.p}}} {
+			_, batcher := abstractions.As[abstractions.BatchRenewer](p)
+			_, waiter := abstractions.As[abstractions.Waiter](p)
+			_, lister := abstractions.As[abstractions.Lister](p)
+			_, historian := abstractions.As[abstractions.HistoryReader](p)
+			e.False(batcher || waiter || lister || historian, "an ability of the wrapped provider shows")
+		}
+		_, ok := abstractions.As[abstractions.Pinger](plain{e.p})
+		e.False(ok)
+		pinger, ok := abstractions.As[abstractions.Pinger](veiled{plain{e.p}})
+		e.True(ok)
+		e.ErrorIs(pinger.Ping(e.t.Context()), abstractions.ErrDenied, "the wrapper's own answer")
+	}},
 }
 
 // notNegative says that a field is 0 or more.
 func (e *env) notNegative(field string, value int64) {
-	e.t.Helper()
 	e.GreaterOrEqual(value, int64(0), field)
-}
-
-func pingAnswers(e *env) {
-	if pinger, ok := abstractions.As[abstractions.Pinger](e.p); ok {
-		ctx, cancel := e.call()
-		defer cancel()
-		e.NoError(pinger.Ping(ctx))
-	}
-}
-
-func pingTellsAnOutage(e *env) {
-	p := e.h.Unreachable(e.t)
-	e.t.Cleanup(func() { p.Close() })
-	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
-		ctx, cancel := context.WithTimeout(e.t.Context(), min(e.short, time.Second/2))
-		defer cancel()
-		e.unknown(pinger.Ping(ctx))
-	}
-}
-
-// abilitiesAreAnsweredOrHidden asks as the core does: what is answered is
-// usable, and the answer does not change. (That it works is for the checks of
-// each ability.)
-func abilitiesAreAnsweredOrHidden(e *env) {
-	answers := func() map[string]bool {
-		return map[string]bool{
-			"BatchRenewer":  answered[abstractions.BatchRenewer](e),
-			"Waiter":        answered[abstractions.Waiter](e),
-			"Lister":        answered[abstractions.Lister](e),
-			"Pinger":        answered[abstractions.Pinger](e),
-			"HistoryReader": answered[abstractions.HistoryReader](e),
-		}
-	}
-	first := answers()
-	e.t.Logf("abilities: %v", first)
-	e.take(e.name()).release()
-	e.Equal(first, answers())
-	if wrapper, ok := e.p.(interface{ As(target any) bool }); ok {
-		var unknown interface{ NobodyHasThis() }
-		e.False(wrapper.As(&unknown), "an ability that does not exist")
-		e.Nil(unknown)
-		e.False(wrapper.As(nil))
-	}
 }
 
 func answered[T any](e *env) bool {
@@ -110,21 +114,4 @@ func (v veiled) As(target any) bool {
 		*pinger = v
 	}
 	return ok
-}
-
-// nobodyLooksThroughAWrapper shows that this provider's abilities can be
-// hidden, and that a wrapper of it has all calls to itself.
-func nobodyLooksThroughAWrapper(e *env) {
-	for _, p := range []abstractions.Provider{plain{e.p}, veiled{plain{e.p}}} {
-		_, batcher := abstractions.As[abstractions.BatchRenewer](p)
-		_, waiter := abstractions.As[abstractions.Waiter](p)
-		_, lister := abstractions.As[abstractions.Lister](p)
-		_, historian := abstractions.As[abstractions.HistoryReader](p)
-		e.False(batcher || waiter || lister || historian, "an ability of the wrapped provider shows")
-	}
-	_, ok := abstractions.As[abstractions.Pinger](plain{e.p})
-	e.False(ok)
-	pinger, ok := abstractions.As[abstractions.Pinger](veiled{plain{e.p}})
-	e.True(ok)
-	e.ErrorIs(pinger.Ping(e.t.Context()), abstractions.ErrDenied, "the wrapper's own answer")
 }

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"context"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -39,7 +40,6 @@ func (e *env) try(p abstractions.Provider, req abstractions.AcquireRequest) (*cl
 
 // acquire must succeed, and give what was asked for.
 func (e *env) acquire(p abstractions.Provider, req abstractions.AcquireRequest) *claim {
-	e.t.Helper()
 	c, err := e.try(p, req)
 	e.NoError(err, "acquire %q", req.Name)
 	c.isGranted(c.grant)
@@ -48,13 +48,11 @@ func (e *env) acquire(p abstractions.Provider, req abstractions.AcquireRequest) 
 
 // take acquires a long lease of the name for a new claim.
 func (e *env) take(name string) *claim {
-	e.t.Helper()
 	return e.acquire(e.p, e.request(name))
 }
 
 // isGranted holds a grant against what every grant of the claim must say.
 func (c *claim) isGranted(grant abstractions.Grant) {
-	c.e.t.Helper()
 	c.e.Equal(c.req.Name, grant.Name, "Grant.Name")
 	c.e.Equal(c.req.ID, grant.ID, "Grant.ID")
 	c.e.Equal(c.ttl, grant.TTL, "Grant.TTL is the TTL that was asked for")
@@ -70,7 +68,6 @@ func (c *claim) renewRequest(ttl time.Duration) abstractions.RenewRequest {
 
 // tryRenew makes one attempt, and takes note of a success.
 func (c *claim) tryRenew(ttl time.Duration) error {
-	c.e.t.Helper()
 	sent := c.e.now()
 	grant, err := send(c.e, c.p.Renew, c.renewRequest(ttl))
 	if err == nil {
@@ -82,15 +79,18 @@ func (c *claim) tryRenew(ttl time.Duration) error {
 	return err
 }
 
+// settledRenew renews, once the backend has time for it.
+func (c *claim) settledRenew() error {
+	return c.e.settled(func(context.Context) error { return c.tryRenew(c.e.long) })
+}
+
 // renew must succeed.
 func (c *claim) renew(ttl time.Duration) {
-	c.e.t.Helper()
 	c.e.NoError(c.tryRenew(ttl), "renew %q", c.req.Name)
 }
 
 // isLost says that a renewal is refused as lost for one of the reasons.
 func (c *claim) isLost(reasons ...abstractions.LostReason) {
-	c.e.t.Helper()
 	c.e.lost(c.tryRenew(c.req.TTL), reasons...)
 }
 
@@ -100,25 +100,19 @@ func (c *claim) releaseRequest() abstractions.ReleaseRequest {
 
 // release must succeed, whatever has become of the claim.
 func (c *claim) release() {
-	c.e.t.Helper()
 	c.e.release(c.p, c.releaseRequest())
 }
 
 func (e *env) release(p abstractions.Provider, req abstractions.ReleaseRequest) {
-	e.t.Helper()
-	ctx, cancel := e.call()
-	defer cancel()
-	e.NoError(p.Release(ctx, req), "release %q", req.Name)
+	e.NoError(second(send(e, releasing(p), req)), "release %q", req.Name)
 }
 
 // cleanUp releases an attempt of which only the request is known.
 func (e *env) cleanUp(p abstractions.Provider, req abstractions.AcquireRequest) {
-	e.t.Helper()
 	e.release(p, abstractions.ReleaseRequest{Name: req.Name, ID: req.ID})
 }
 
 func (e *env) inspect(name string) abstractions.Record {
-	e.t.Helper()
 	record, err := send(e, e.peer.Inspect, abstractions.InspectRequest{Name: name})
 	e.NoError(err, "inspect %q", name)
 	e.Equal(name, record.Name, "Record.Name")
@@ -131,7 +125,6 @@ func (e *env) tryBreak(req abstractions.BreakRequest) (abstractions.BreakResult,
 
 // breaks must succeed; it is another client that breaks.
 func (e *env) breaks(req abstractions.BreakRequest) abstractions.BreakResult {
-	e.t.Helper()
 	result, err := e.tryBreak(req)
 	e.NoError(err, "break %q", req.Name)
 	return result
@@ -139,7 +132,6 @@ func (e *env) breaks(req abstractions.BreakRequest) abstractions.BreakResult {
 
 // isHeld says that the claim still has its name, as the backend sees it.
 func (c *claim) isHeld() {
-	c.e.t.Helper()
 	record := c.e.inspect(c.req.Name)
 	c.e.True(record.Held, "%q is still held", c.req.Name)
 	c.e.Equal(c.req.ID, record.ID, "by the same claim")
@@ -149,14 +141,12 @@ func (c *claim) isHeld() {
 
 // isFree says that the name can be had at once; it gives it back.
 func (e *env) isFree(name string) {
-	e.t.Helper()
 	e.False(e.inspect(name).Held, "%q is free", name)
 	e.acquire(e.peer, e.request(name)).release()
 }
 
 // refused says that a new claim for the name is refused, from either client.
 func (e *env) refused(name string) *abstractions.HeldError {
-	e.t.Helper()
 	var held *abstractions.HeldError
 	for client, p := range e.clients() {
 		_, err := e.try(p, e.request(name))

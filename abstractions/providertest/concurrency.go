@@ -3,7 +3,6 @@ package providertest
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,8 +10,33 @@ import (
 )
 
 var concurrencyChecks = []check{
-	{name: "Concurrent_HandoversNeverOverlap", run: handoversNeverOverlap},
-	{name: "Concurrent_EverythingAtOnce", run: everythingAtOnce},
+	// It passes two names around among many claims. Leases are
+	// long, so whoever is inside holds one.
+	{name: "Concurrent_HandoversNeverOverlap", run: func(e *env) {
+		sections := []*section{{name: e.name()}, {name: e.name()}}
+		sideBySide(8, func(i int) {
+			for round := range 8 {
+				sections[(i+round)%2].pass(e, e.either(i), i)
+			}
+		})
+		for _, s := range sections {
+			e.isFree(s.name)
+		}
+	}},
+	// It calls all methods on few names from many goroutines, for
+	// the race detector; and no answer is out of the contract.
+	{name: "Concurrent_EverythingAtOnce", run: func(e *env) {
+		names := []string{e.name(), e.name(), e.name()}
+		sideBySide(8, func(i int) {
+			for round := range 6 {
+				e.anyOutcome(e.either(i), names[(i+round)%len(names)])
+			}
+		})
+		for _, name := range names {
+			e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
+			e.isFree(name)
+		}
+	}},
 }
 
 // section is what the lease of a name protects.
@@ -22,25 +46,6 @@ type section struct {
 	last   int64        // the token of the last one who was; guarded by the lease
 }
 
-// handoversNeverOverlap passes two names around among many claims. Leases are
-// long, so whoever is inside holds one.
-func handoversNeverOverlap(e *env) {
-	sections := []*section{{name: e.name()}, {name: e.name()}}
-	var all sync.WaitGroup
-	for i := range 8 {
-		p := e.either(i)
-		all.Go(func() {
-			for round := range 8 {
-				sections[(i+round)%2].pass(e, p, i)
-			}
-		})
-	}
-	all.Wait()
-	for _, s := range sections {
-		e.isFree(s.name)
-	}
-}
-
 // pass waits for the name, holds it for a moment and gives it back.
 func (s *section) pass(e *env, p abstractions.Provider, i int) {
 	c := s.enter(e, p, i)
@@ -48,9 +53,9 @@ func (s *section) pass(e *env, p abstractions.Provider, i int) {
 	e.Greater(c.token(), s.last, "the token of the next holder of %q", s.name)
 	s.last = c.token()
 	time.Sleep(time.Millisecond)
-	e.NoError(e.settled(func(context.Context) error { return c.tryRenew(e.long) }))
+	e.NoError(c.settledRenew())
 	e.True(s.inside.CompareAndSwap(c.token(), 0), "two holders of %q", s.name)
-	e.NoError(e.settled(func(ctx context.Context) error { return p.Release(ctx, c.releaseRequest()) }))
+	e.NoError(e.settled(sending(releasing(p), c.releaseRequest())))
 }
 
 func (s *section) enter(e *env, p abstractions.Provider, i int) *claim {
@@ -69,26 +74,6 @@ func (s *section) enter(e *env, p abstractions.Provider, i int) *claim {
 	}
 }
 
-// everythingAtOnce calls all methods on few names from many goroutines, for
-// the race detector; and no answer is out of the contract.
-func everythingAtOnce(e *env) {
-	names := []string{e.name(), e.name(), e.name()}
-	var all sync.WaitGroup
-	for i := range 8 {
-		p := e.either(i)
-		all.Go(func() {
-			for round := range 6 {
-				e.anyOutcome(p, names[(i+round)%len(names)])
-			}
-		})
-	}
-	all.Wait()
-	for _, name := range names {
-		e.breaks(abstractions.BreakRequest{Name: name, Immediate: true})
-		e.isFree(name)
-	}
-}
-
 func (e *env) anyOutcome(p abstractions.Provider, name string) {
 	c, err := e.try(p, e.request(name))
 	if err != nil {
@@ -96,15 +81,12 @@ func (e *env) anyOutcome(p abstractions.Provider, name string) {
 		e.oneOf(err, abstractions.ErrHeld, abstractions.ErrReleased) // broken by another between two attempts of the client's
 	}
 	for _, call := range e.calls(p, name, c) {
-		ctx, cancel := e.call()
-		e.oneOf(call.do(ctx), abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased)
-		cancel()
+		e.oneOf(e.call(call.do), abstractions.ErrHeld, abstractions.ErrLost, abstractions.ErrReleased)
 	}
 }
 
 // oneOf says that err is nil, of one of the kinds, or unknown.
 func (e *env) oneOf(err error, kinds ...error) {
-	e.t.Helper()
 	if err == nil || errors.Is(err, abstractions.ErrUnavailable) {
 		return
 	}

@@ -2,19 +2,111 @@ package providertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
 var contextChecks = []check{
-	{name: "Context_CancelledBeforeTheCallChangesNothing", run: cancelledBefore},
-	{name: "Context_DeadlinePassedBeforeTheCallChangesNothing", run: deadlineBefore},
-	{name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", run: abandonedAcquire},
-	{name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", run: causeSaysNothing},
-	{name: "Trap_T66_AbandonedCallsHarmNoOthers", run: abandonedCallsHarmNoOthers},
+	{name: "Context_CancelledBeforeTheCallChangesNothing", run: func(e *env) {
+		ctx, cancel := context.WithCancel(e.t.Context())
+		cancel()
+		e.callsEnd(ctx, context.Canceled)
+	}},
+	{name: "Context_DeadlinePassedBeforeTheCallChangesNothing", run: func(e *env) {
+		ctx, cancel := context.WithDeadline(e.t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		e.callsEnd(ctx, context.DeadlineExceeded)
+	}},
+	// It gives up on acquires at all moments of their way, cleans up
+	// as package leasing does, and then finds each name free.
+	{name: "Trap_T16_NothingLeaksFromAnAbandonedAcquire", run: func(e *env) {
+		begun := time.Now()
+		e.take(e.name())
+		took := max(time.Since(begun), 100*time.Microsecond)
+		for i := range 24 {
+			req := e.request(e.name())
+			req.Metadata = map[string]string{"attempt": fmt.Sprint(i)}
+			ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(i)/16)
+			_, err := e.p.Acquire(ctx, req)
+			cancel()
+			if err != nil {
+				e.unknown(err)
+			}
+			e.cleanUp(e.p, req)
+			_, err = e.try(e.p, req)
+			e.is(err, abstractions.ErrReleased)
+			e.isFree(req.Name)
+		}
+	}},
+	// It ends contexts as other leases and managers end theirs, before
+	// the call and during it. By those errors a provider would say that the request
+	// was not applied, or that this claim has ended.
+	{name: "Trap_T88_CauseOfAContextSaysNothingOfTheClaim", run: func(e *env) {
+		causes := []error{
+			&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrClosed,
+			&abstractions.HeldError{}, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied,
+		}
+		for _, cause := range causes {
+			ctx, cancel := context.WithCancelCause(e.t.Context())
+			cancel(cause)
+			e.callsEnd(ctx, context.Canceled)
+		}
+		holder := e.take(e.name())
+		begun := time.Now()
+		holder.renew(e.long)
+		took := max(time.Since(begun), 100*time.Microsecond)
+		for i := range 24 {
+			ctx, cancel := context.WithCancelCause(e.t.Context())
+			timer := time.AfterFunc(took*time.Duration(i)/16, func() { cancel(causes[i%len(causes)]) })
+			if _, err := e.p.Renew(ctx, holder.renewRequest(e.long)); err != nil {
+				e.unknown(err, "a renewal whose context ends with the cause %q", causes[i%len(causes)])
+			}
+			timer.Stop()
+			cancel(nil)
+		}
+		holder.isHeld()
+	}},
+	// It runs renewals side by side, every second of which
+	// is given up in the middle.
+	{name: "Trap_T66_AbandonedCallsHarmNoOthers", run: func(e *env) {
+		begun := time.Now()
+		claims := make([]*claim, 24)
+		for i := range claims {
+			claims[i] = e.take(e.name())
+		}
+		took := max(time.Since(begun)/24, 100*time.Microsecond)
+		sideBySide(len(claims), func(i int) {
+			for round := range 4 {
+				if i%2 == 0 {
+					e.NoError(claims[i].settledRenew(), "a caller that has not given up")
+					continue
+				}
+				ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(round*(i+1))/24)
+				if _, err := e.p.Renew(ctx, claims[i].renewRequest(e.long)); err != nil {
+					e.unknown(err)
+				}
+				cancel()
+			}
+		})
+		for _, c := range claims {
+			c.renew(e.long)
+			c.isHeld()
+		}
+	}},
+	// They are cancelled, since of a deadline a client library may think that it has more to say.
+	{name: "Outage_EveryCallEndsWithItsContext", waits: true, needs: "Unreachable", run: func(e *env) {
+		e.outage(func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(d, cancel)
+			return ctx, cancel
+		})
+	}},
+	{name: "Trap_T27_OutageIsNotTakenForAnAnswer", waits: true, needs: "Unreachable", run: func(e *env) {
+		e.outage(context.WithTimeout)
+	}},
 }
 
 // call is one method on one claim.
@@ -29,97 +121,30 @@ type call struct {
 func (e *env) calls(p abstractions.Provider, fresh string, holder *claim) []call {
 	name := holder.req.Name
 	calls := []call{
-		{"Acquire", func(ctx context.Context) error { return second(p.Acquire(ctx, e.request(fresh))) }},
-		{"Acquire again", func(ctx context.Context) error { return second(p.Acquire(ctx, holder.req)) }},
-		{"Renew", func(ctx context.Context) error { return second(p.Renew(ctx, holder.renewRequest(e.long))) }},
-		{"Inspect", func(ctx context.Context) error {
-			return second(p.Inspect(ctx, abstractions.InspectRequest{Name: name}))
-		}},
+		{"Acquire", sending(p.Acquire, e.request(fresh))},
+		{"Acquire again", sending(p.Acquire, holder.req)},
+		{"Renew", sending(p.Renew, holder.renewRequest(e.long))},
+		{"Inspect", sending(p.Inspect, abstractions.InspectRequest{Name: name})},
 	}
-	calls = append(calls, e.abilityCalls(p, holder)...)
-	return append(calls,
-		call{"Release", func(ctx context.Context) error { return p.Release(ctx, holder.releaseRequest()) }},
-		call{"Break", func(ctx context.Context) error {
-			return second(p.Break(ctx, abstractions.BreakRequest{Name: name, Immediate: true}))
-		}},
-	)
-}
-
-// second is the error of a call.
-func second[T any](_ T, err error) error { return err }
-
-func (e *env) abilityCalls(p abstractions.Provider, holder *claim) []call {
-	var calls []call
-	add := func(what string, do func(ctx context.Context) error) { calls = append(calls, call{what, do}) }
 	if batcher, ok := abstractions.As[abstractions.BatchRenewer](p); ok {
-		add("RenewBatch", func(ctx context.Context) error {
-			results, err := batcher.RenewBatch(ctx, []abstractions.RenewRequest{holder.renewRequest(e.long)})
-			if err == nil && len(results) == 1 {
-				err = results[0].Err
-			}
-			return err
-		})
+		calls = append(calls, call{"RenewBatch", sending(renewInBatch(batcher), holder.renewRequest(e.long))})
 	}
 	if waiter, ok := abstractions.As[abstractions.Waiter](p); ok {
-		add("Wait", func(ctx context.Context) error {
-			return second(waiter.Wait(ctx, abstractions.WaitRequest{Name: holder.req.Name, ID: abstractions.NewID()}))
-		})
+		calls = append(calls, call{"Wait", sending(waiter.Wait, abstractions.WaitRequest{Name: name, ID: abstractions.NewID()})})
 	}
 	if lister, ok := abstractions.As[abstractions.Lister](p); ok {
-		add("List", func(ctx context.Context) error {
-			return second(lister.List(ctx, abstractions.ListRequest{Prefix: holder.req.Name}))
-		})
+		calls = append(calls, call{"List", sending(lister.List, abstractions.ListRequest{Prefix: name})})
 	}
 	if pinger, ok := abstractions.As[abstractions.Pinger](p); ok {
-		add("Ping", pinger.Ping)
+		calls = append(calls, call{"Ping", pinger.Ping})
 	}
 	if historian, ok := abstractions.As[abstractions.HistoryReader](p); ok {
-		add("History", func(ctx context.Context) error {
-			return second(historian.History(ctx, abstractions.HistoryRequest{Name: holder.req.Name}))
-		})
+		calls = append(calls, call{"History", sending(historian.History, abstractions.HistoryRequest{Name: name})})
 	}
-	return calls
-}
-
-func cancelledBefore(e *env) {
-	ctx, cancel := context.WithCancel(e.t.Context())
-	cancel()
-	e.callsEnd(ctx, context.Canceled)
-}
-
-func deadlineBefore(e *env) {
-	ctx, cancel := context.WithDeadline(e.t.Context(), time.Now().Add(-time.Second))
-	defer cancel()
-	e.callsEnd(ctx, context.DeadlineExceeded)
-}
-
-// causeSaysNothing ends contexts as other leases and managers end theirs, before
-// the call and during it. By those errors a provider would say that the request
-// was not applied, or that this claim has ended.
-func causeSaysNothing(e *env) {
-	causes := []error{
-		&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrClosed,
-		&abstractions.HeldError{}, abstractions.ErrStale, abstractions.ErrInvalid, abstractions.ErrDenied,
-	}
-	for _, cause := range causes {
-		ctx, cancel := context.WithCancelCause(e.t.Context())
-		cancel(cause)
-		e.callsEnd(ctx, context.Canceled)
-	}
-	holder := e.take(e.name())
-	begun := time.Now()
-	holder.renew(e.long)
-	took := max(time.Since(begun), 100*time.Microsecond)
-	for i := range 24 {
-		ctx, cancel := context.WithCancelCause(e.t.Context())
-		timer := time.AfterFunc(took*time.Duration(i)/16, func() { cancel(causes[i%len(causes)]) })
-		if _, err := e.p.Renew(ctx, holder.renewRequest(e.long)); err != nil {
-			e.unknown(err, "a renewal whose context ends with the cause %q", causes[i%len(causes)])
-		}
-		timer.Stop()
-		cancel(nil)
-	}
-	holder.isHeld()
+	return append(calls,
+		call{"Release", sending(releasing(p), holder.releaseRequest())},
+		call{"Break", sending(p.Break, abstractions.BreakRequest{Name: name, Immediate: true})},
+	)
 }
 
 func (e *env) callsEnd(ctx context.Context, cause error) {
@@ -136,56 +161,33 @@ func (e *env) callsEnd(ctx context.Context, cause error) {
 	holder.renew(e.long)
 }
 
-// abandonedAcquire gives up on acquires at all moments of their way, cleans up
-// as package leasing does, and then finds each name free.
-func abandonedAcquire(e *env) {
-	begun := time.Now()
-	e.take(e.name())
-	took := max(time.Since(begun), 100*time.Microsecond)
-	for i := range 24 {
-		req := e.request(e.name())
-		req.Metadata = map[string]string{"attempt": fmt.Sprint(i)}
-		ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(i)/16)
-		_, err := e.p.Acquire(ctx, req)
-		cancel()
-		if err != nil {
-			e.unknown(err)
+// outage makes all calls at once to a backend that does not answer. Each gets a context
+// that ends soon.
+func (e *env) outage(ending func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
+	const soon = 200 * time.Millisecond
+	p := e.h.Unreachable(e.t)
+	e.t.Cleanup(func() { p.Close() })
+	calls := e.calls(p, e.name(), &claim{e: e, p: p, req: e.request(e.name()), grant: abstractions.Grant{Token: 1}})
+	sideBySide(len(calls), func(i int) {
+		ctx, cancel := ending(e.t.Context(), soon)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- calls[i].do(ctx) }()
+		select {
+		case err := <-done:
+			e.mayFail(calls[i].what, err)
+		case <-time.After(soon + e.h.Slack):
+			e.Fail("does not end with its context: " + calls[i].what)
 		}
-		e.cleanUp(e.p, req)
-		_, err = e.try(e.p, req)
-		e.is(err, abstractions.ErrReleased)
-		e.isFree(req.Name)
-	}
+	})
 }
 
-// abandonedCallsHarmNoOthers runs renewals side by side, every second of which
-// is given up in the middle.
-func abandonedCallsHarmNoOthers(e *env) {
-	begun := time.Now()
-	claims := make([]*claim, 24)
-	for i := range claims {
-		claims[i] = e.take(e.name())
+// mayFail says that err tells of an outage. A registration of a waiter may be
+// local, so it may also succeed.
+func (e *env) mayFail(what string, err error) {
+	if what == "Wait" && err == nil {
+		return
 	}
-	took := max(time.Since(begun)/24, 100*time.Microsecond)
-	var all sync.WaitGroup
-	for i, c := range claims {
-		all.Go(func() {
-			for round := range 4 {
-				if i%2 == 0 {
-					e.NoError(e.settled(func(context.Context) error { return c.tryRenew(e.long) }), "a caller that has not given up")
-					continue
-				}
-				ctx, cancel := context.WithTimeout(e.t.Context(), took*time.Duration(round*(i+1))/24)
-				if _, err := e.p.Renew(ctx, c.renewRequest(e.long)); err != nil {
-					e.unknown(err)
-				}
-				cancel()
-			}
-		})
-	}
-	all.Wait()
-	for _, c := range claims {
-		c.renew(e.long)
-		c.isHeld()
-	}
+	e.unknown(err, what)
+	e.False(errors.Is(err, abstractions.ErrThrottled), "%s: nobody has said so: %v", what, err)
 }

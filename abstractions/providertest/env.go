@@ -1,12 +1,14 @@
 package providertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,21 +88,81 @@ func ability[T any](e *env, p abstractions.Provider) T {
 	return a
 }
 
+// sideBySide does something n times at once.
+func sideBySide(n int, do func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			do(i)
+		})
+	}
+	close(start)
+	all.Wait()
+}
+
 // either is one of the two clients, in turn.
 func (e *env) either(i int) abstractions.Provider {
 	return []abstractions.Provider{e.p, e.peer}[i%2]
 }
 
-// call returns the context of one call.
-func (e *env) call() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(e.t.Context(), patience)
+// call makes one call.
+func (e *env) call(do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	defer cancel()
+	return do(ctx)
 }
 
-// send makes one call.
-func send[Q, R any](e *env, verb func(context.Context, Q) (R, error), req Q) (R, error) {
-	ctx, cancel := e.call()
-	defer cancel()
-	return verb(ctx, req)
+// send makes one call of a verb.
+func send[Q, R any](e *env, verb func(context.Context, Q) (R, error), req Q) (reply R, err error) {
+	err = e.call(func(ctx context.Context) (err error) {
+		reply, err = verb(ctx, req)
+		return err
+	})
+	return reply, err
+}
+
+// sending is such a call, to be made.
+func sending[Q, R any](verb func(context.Context, Q) (R, error), req Q) func(context.Context) error {
+	return func(ctx context.Context) error { return second(verb(ctx, req)) }
+}
+
+// second is the error of a call.
+func second[T any](_ T, err error) error { return err }
+
+// releasing is Release as a verb like the others.
+func releasing(p abstractions.Provider) func(context.Context, abstractions.ReleaseRequest) (struct{}, error) {
+	return func(ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
+		return none, p.Release(ctx, req)
+	}
+}
+
+// renewInBatch is Renew by a batch of one.
+func renewInBatch(batcher abstractions.BatchRenewer) func(context.Context, abstractions.RenewRequest) (abstractions.Grant, error) {
+	return func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+		results, err := batcher.RenewBatch(ctx, []abstractions.RenewRequest{req})
+		if err != nil || len(results) != 1 {
+			return abstractions.Grant{}, cmp.Or(err, fmt.Errorf("%d results of a batch of one", len(results)))
+		}
+		return results[0].Grant, results[0].Err
+	}
+}
+
+// pages reads all pages of something, each from where the one before has ended.
+func pages[T any](e *env, limit int, page func(after string) (items []T, next string, err error)) (all []T) {
+	after := ""
+	for range 1000 {
+		items, next, err := page(after)
+		e.NoError(err)
+		e.LessOrEqual(len(items), limit, "what is on a page")
+		if all = append(all, items...); next == "" {
+			return all
+		}
+		after = next
+	}
+	e.Fail("the pages do not end")
+	return nil
 }
 
 // now is the time by which leases are watched.
@@ -135,10 +197,7 @@ func (e *env) tolerance(d time.Duration) time.Duration {
 func (e *env) settled(call func(ctx context.Context) error) error {
 	var err error
 	for range 100 {
-		ctx, cancel := e.call()
-		err = call(ctx)
-		cancel()
-		if !errors.Is(err, abstractions.ErrUnavailable) {
+		if err = e.call(call); !errors.Is(err, abstractions.ErrUnavailable) {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -17,7 +17,6 @@ var kinds = []error{
 
 // is says that err is of that kind and of no other.
 func (e *env) is(err, kind error, what ...any) {
-	e.t.Helper()
 	if err == nil {
 		e.Fail(fmt.Sprintf("want an error that matches %q: the request was granted", kind), what...)
 	}
@@ -30,7 +29,6 @@ func (e *env) is(err, kind error, what ...any) {
 
 // held says that err is a *HeldError about somebody else's lease.
 func (e *env) held(err error, what ...any) *abstractions.HeldError {
-	e.t.Helper()
 	e.is(err, abstractions.ErrHeld, what...)
 	var held *abstractions.HeldError
 	e.ErrorAs(err, &held, what...)
@@ -39,7 +37,6 @@ func (e *env) held(err error, what ...any) *abstractions.HeldError {
 
 // lost says that err is a *LostError, for one of the reasons if any are given.
 func (e *env) lost(err error, reasons ...abstractions.LostReason) {
-	e.t.Helper()
 	e.is(err, abstractions.ErrLost)
 	var lost *abstractions.LostError
 	e.ErrorAs(err, &lost)
@@ -50,7 +47,6 @@ func (e *env) lost(err error, reasons ...abstractions.LostReason) {
 
 // invalid says that err is an *InvalidError that says what is wrong.
 func (e *env) invalid(err error, what ...any) {
-	e.t.Helper()
 	e.is(err, abstractions.ErrInvalid, what...)
 	var invalid *abstractions.InvalidError
 	e.ErrorAs(err, &invalid, what...)
@@ -61,7 +57,6 @@ func (e *env) invalid(err error, what ...any) {
 // ended says that err tells the end of a context, and nothing that is certain
 // to have happened at the backend.
 func (e *env) ended(err, cause error, what ...any) {
-	e.t.Helper()
 	e.ErrorIs(err, cause, what...)
 	e.unknown(err, what...)
 }
@@ -69,7 +64,6 @@ func (e *env) ended(err, cause error, what ...any) {
 // unknown says that err leaves open whether the request was applied, or says
 // that the backend was too busy for it.
 func (e *env) unknown(err error, what ...any) {
-	e.t.Helper()
 	e.Error(err, what...)
 	for _, kind := range kinds {
 		if kind != abstractions.ErrUnavailable && errors.Is(err, kind) {

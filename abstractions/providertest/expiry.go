@@ -8,22 +8,176 @@ import (
 
 // What happens when time passes. These checks wait.
 var expiryChecks = []check{
-	{name: "Expiry_NeverEarlyNorLate", run: neverEarlyNorLate, waits: true},
-	{name: "Expiry_OneOfManyTakesOver", run: oneOfManyTakesOver, waits: true},
-	{name: "Expiry_RenewalIsLostOrProvablyRevives", run: renewAfterExpiry, waits: true},
-	{name: "Expiry_ReleaseIsNoError", run: releaseAfterExpiry, waits: true},
-	{name: "Expiry_BreakMeetsNobody", run: breakAfterExpiry, waits: true},
-	{name: "Expiry_InspectShowsAFreeName", run: inspectAfterExpiry, waits: true},
-	{name: "Expiry_RepeatedAcquireGrantsTTLAnew", run: repeatedAcquireGrantsAnew, waits: true},
-	{name: "Expiry_BrokenLeaseRunsOut", run: brokenLeaseRunsOut, waits: true},
-	{name: "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace", run: brokenInfiniteRunsOut, waits: true},
-	{name: "Trap_T07_RenewalExtendsByItsTTLFromNow", run: renewalExtendsFromNow, waits: true},
-	{name: "Trap_T17_MetadataLeavesNoImmortalRecord", run: noImmortalRecord, waits: true},
-	{name: "Trap_T19_ExpiredLeaseBlocksNobody", run: expiredBlocksNobody, waits: true},
-	{name: "Trap_T20_RenewalRevivesNothingBesideNewHolder", run: renewAfterTakeOver, waits: true},
-	{name: "Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor", run: staleHolderGetsNoToken, waits: true},
-	{name: "Trap_T24_RecordOutlivesALongRenewal", run: recordOutlivesRenewal, waits: true},
-	{name: "Trap_T26_StaleReleaseFreesNobodyElse", run: staleReleaseAfterTakeOver, waits: true},
+	{name: "Expiry_NeverEarlyNorLate", waits: true, run: func(e *env) {
+		holder := e.takeShort()
+		holder.runsOutTo(e.request(holder.req.Name)).isHeld()
+	}},
+	{name: "Expiry_OneOfManyTakesOver", waits: true, run: func(e *env) {
+		holder := e.expired()
+		winner := e.race(holder.req.Name)
+		e.Greater(winner.token(), holder.token())
+		winner.isHeld()
+	}},
+	{name: "Expiry_RenewalIsLostOrProvablyRevives", waits: true, run: func(e *env) {
+		holder := e.expired()
+		err := holder.tryRenew(e.long)
+		if err == nil {
+			holder.isHeld()
+			return
+		}
+		e.lost(err, abstractions.LostExpired, abstractions.LostGone)
+		e.isFree(holder.req.Name)
+	}},
+	{name: "Expiry_ReleaseIsNoError", waits: true, run: func(e *env) {
+		holder := e.expired()
+		holder.release()
+		_, err := e.try(e.p, holder.req)
+		e.is(err, abstractions.ErrReleased, "the ID is refused from then on")
+		e.isFree(holder.req.Name)
+	}},
+	{name: "Expiry_BreakMeetsNobody", waits: true, run: func(e *env) {
+		holder := e.expired()
+		for _, immediate := range []bool{false, true} {
+			result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, IfToken: holder.token(), Immediate: immediate})
+			e.Equal(abstractions.BreakResult{Token: holder.token()}, result)
+		}
+		e.isFree(holder.req.Name)
+	}},
+	{name: "Expiry_InspectShowsAFreeName", waits: true, run: func(e *env) {
+		holder := e.takeShort()
+		for _, part := range []float64{0, 0.5, 0.9} {
+			e.sleepUntil(holder.sent.Add(time.Duration(part * float64(holder.ttl))))
+			sent := e.now()
+			record := e.inspect(holder.req.Name)
+			if returned := e.now(); record.Held {
+				if left, known := record.Remaining(); known {
+					holder.isRemaining(left, sent, returned)
+				}
+			} else {
+				e.GreaterOrEqual(returned.Sub(holder.sent), holder.ttl-e.tolerance(holder.ttl), "shown as free this early")
+			}
+		}
+		holder.runOut()
+		record := e.inspect(holder.req.Name)
+		e.False(record.Held, "shown as held after it has run out")
+		e.Equal(holder.token(), record.Token, "the token is kept")
+	}},
+	{name: "Expiry_RepeatedAcquireGrantsTTLAnew", waits: true, run: func(e *env) {
+		e.undisturbed(func() bool {
+			first := e.takeShort()
+			e.sleepUntil(first.sent.Add(first.ttl / 2))
+			second := e.acquire(e.p, first.req)
+			if second.returned.Sub(first.sent) >= first.ttl {
+				return false
+			}
+			e.Equal(first.token(), second.token(), "the same claim has the same token")
+			second.runsOutTo(e.request(first.req.Name))
+			return true
+		})
+	}},
+	{name: "Expiry_BrokenLeaseRunsOut", waits: true, run: func(e *env) {
+		e.undisturbed(func() bool {
+			holder := e.takeShort()
+			result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Grace: time.Millisecond}) // which is for infinite leases
+			if !holder.alive() {
+				return false
+			}
+			e.True(result.WasHeld)
+			e.Equal(holder.token(), result.Token)
+			if e.caps.RemainingKnown {
+				holder.isRemaining(result.Remaining, holder.sent, e.now())
+			}
+			holder.isLost(abstractions.LostBroken, abstractions.LostGone, abstractions.LostExpired)
+			next := holder.runsOutTo(e.request(holder.req.Name))
+			holder.isLost(abstractions.LostBroken, abstractions.LostGone, abstractions.LostExpired, abstractions.LostTaken)
+			next.isHeld()
+			return true
+		})
+	}},
+	{name: "Expiry_BrokenInfiniteLeaseRunsOutAfterGrace", waits: true, run: func(e *env) {
+		if !e.caps.Infinite {
+			e.leaveOut("no infinite leases here")
+		}
+		name := e.name()
+		holder := e.take(name)
+		holder.renew(abstractions.Infinite)
+		// From here on it is a lease of e.short that began with the break.
+		holder.sent = e.now()
+		result := e.breaks(abstractions.BreakRequest{Name: name, Grace: e.short})
+		holder.returned, holder.ttl = e.now(), e.short
+		e.True(result.WasHeld)
+		e.LessOrEqual(result.Remaining, e.short)
+		holder.runsOutTo(e.request(name)).isHeld()
+	}},
+	{name: "Trap_T07_RenewalExtendsByItsTTLFromNow", waits: true, run: func(e *env) {
+		e.undisturbed(func() bool {
+			holder := e.takeShort()
+			next := e.request(holder.req.Name)
+			for range 2 {
+				if holder.contend(next, holder.sent.Add(holder.ttl/4)) != nil || !holder.alive() {
+					return false
+				}
+				sent := holder.sent
+				if err := holder.tryRenew(e.short); err != nil {
+					e.lost(err)
+					e.GreaterOrEqual(e.now().Sub(sent), e.short-e.tolerance(e.short), "lost after this long")
+					return false
+				}
+			}
+			holder.runsOutTo(next)
+			return true
+		})
+	}},
+	{name: "Trap_T17_MetadataLeavesNoImmortalRecord", waits: true, run: func(e *env) {
+		name := e.name()
+		req := e.shortRequest(name)
+		req.Metadata = map[string]string{"address": "10.0.0.1:80", "region": "north"}
+		next := e.acquire(e.p, req).runsOutTo(e.request(name))
+		e.Empty(e.inspect(name).Metadata, "metadata of the holder before")
+		next.release()
+		e.isFree(name)
+	}},
+	{name: "Trap_T19_ExpiredLeaseBlocksNobody", waits: true, run: func(e *env) {
+		holder := e.expired() // nobody has asked meanwhile, so nothing has swept it
+		next := e.acquire(e.peer, e.request(holder.req.Name))
+		e.Greater(next.token(), holder.token())
+	}},
+	{name: "Trap_T20_RenewalRevivesNothingBesideNewHolder", waits: true, run: func(e *env) {
+		holder := e.expired()
+		next := e.acquire(e.peer, e.request(holder.req.Name))
+		holder.isLost(abstractions.LostTaken, abstractions.LostExpired, abstractions.LostGone)
+		next.isHeld()
+		next.release()
+		holder.isLost(abstractions.LostTaken, abstractions.LostExpired, abstractions.LostGone) // not even when the name is free again
+		e.isFree(holder.req.Name)
+	}},
+	{name: "Trap_T23_StaleHolderGetsNoTokenOfItsSuccessor", waits: true, run: func(e *env) {
+		holder := e.expired()
+		next := e.acquire(e.peer, e.request(holder.req.Name))
+		_, err := e.try(e.p, holder.req)
+		e.held(err, "the stale holder asks again with its ID")
+		holder.isLost()
+		next.isHeld()
+	}},
+	{name: "Trap_T24_RecordOutlivesALongRenewal", waits: true, run: func(e *env) {
+		e.undisturbed(func() bool {
+			holder := e.takeShort()
+			longer := grantable(e.short+max(e.short/3, e.caps.Granularity), e.caps)
+			if err := holder.tryRenew(longer); err != nil {
+				e.lost(err)
+				e.False(holder.alive(), "lost within its TTL")
+				return false
+			}
+			holder.runsOutTo(e.request(holder.req.Name))
+			return true
+		})
+	}},
+	{name: "Trap_T26_StaleReleaseFreesNobodyElse", waits: true, run: func(e *env) {
+		holder := e.expired()
+		next := e.acquire(e.peer, e.request(holder.req.Name)) // with the same owner
+		holder.release()
+		next.isHeld()
+	}},
 }
 
 // late is when the lease must be free to others.
@@ -36,13 +190,11 @@ func (c *claim) runOut() { c.e.sleepUntil(c.late()) }
 
 // takeShort acquires a short lease of a new name.
 func (e *env) takeShort() *claim {
-	e.t.Helper()
 	return e.acquire(e.p, e.shortRequest(e.name()))
 }
 
 // expired is a claim to a new name whose lease has run out.
 func (e *env) expired() *claim {
-	e.t.Helper()
 	holder := e.takeShort()
 	holder.runOut()
 	return holder
@@ -54,7 +206,6 @@ func (c *claim) alive() bool { return c.e.now().Before(c.sent.Add(c.ttl)) }
 // contend asks for the name at a time, holds the answer against what is
 // allowed then, and returns the new holder if there is one.
 func (c *claim) contend(req abstractions.AcquireRequest, at time.Time) *claim {
-	c.e.t.Helper()
 	c.e.sleepUntil(at)
 	next, err := c.e.try(c.e.peer, req)
 	if err == nil {
@@ -74,7 +225,6 @@ func (c *claim) contend(req abstractions.AcquireRequest, at time.Time) *claim {
 // isRemaining holds what was said at some moment between sent and returned
 // about the time left against what can be true.
 func (c *claim) isRemaining(left time.Duration, sent, returned time.Time) {
-	c.e.t.Helper()
 	slack := c.e.caps.Lateness.After(c.ttl) + c.e.tolerance(c.ttl)
 	c.e.GreaterOrEqual(left, c.sent.Add(c.ttl).Sub(returned)-slack, "time left")
 	c.e.LessOrEqual(left, max(0, c.returned.Add(c.ttl).Sub(sent))+slack, "time left")
@@ -83,7 +233,6 @@ func (c *claim) isRemaining(left time.Duration, sent, returned time.Time) {
 // runsOutTo watches the lease run out, contending all along, and returns the
 // next holder.
 func (c *claim) runsOutTo(req abstractions.AcquireRequest) *claim {
-	c.e.t.Helper()
 	for _, part := range []float64{0, 0.25, 0.5, 0.75, 0.9, 0.97} {
 		if next := c.contend(req, c.sent.Add(time.Duration(part*float64(c.ttl)))); next != nil {
 			return next
@@ -100,200 +249,10 @@ func (c *claim) runsOutTo(req abstractions.AcquireRequest) *claim {
 // undisturbed repeats a scenario that needs a lease to stay alive until the
 // machine does not stall in the middle of it.
 func (e *env) undisturbed(scenario func() (done bool)) {
-	e.t.Helper()
 	for range 20 {
 		if scenario() {
 			return
 		}
 	}
 	e.Fail("this machine stalls for longer than the leases that the suite watches: set Harness.TTL")
-}
-
-func neverEarlyNorLate(e *env) {
-	holder := e.takeShort()
-	holder.runsOutTo(e.request(holder.req.Name)).isHeld()
-}
-
-func oneOfManyTakesOver(e *env) {
-	holder := e.expired()
-	winner := e.race(holder.req.Name)
-	e.Greater(winner.token(), holder.token())
-	winner.isHeld()
-}
-
-func renewAfterExpiry(e *env) {
-	holder := e.expired()
-	err := holder.tryRenew(e.long)
-	if err == nil {
-		holder.isHeld()
-		return
-	}
-	e.lost(err, abstractions.LostExpired, abstractions.LostGone)
-	e.isFree(holder.req.Name)
-}
-
-func releaseAfterExpiry(e *env) {
-	holder := e.expired()
-	holder.release()
-	_, err := e.try(e.p, holder.req)
-	e.is(err, abstractions.ErrReleased, "the ID is refused from then on")
-	e.isFree(holder.req.Name)
-}
-
-func breakAfterExpiry(e *env) {
-	holder := e.expired()
-	for _, immediate := range []bool{false, true} {
-		result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, IfToken: holder.token(), Immediate: immediate})
-		e.Equal(abstractions.BreakResult{Token: holder.token()}, result)
-	}
-	e.isFree(holder.req.Name)
-}
-
-func inspectAfterExpiry(e *env) {
-	holder := e.takeShort()
-	for _, part := range []float64{0, 0.5, 0.9} {
-		e.sleepUntil(holder.sent.Add(time.Duration(part * float64(holder.ttl))))
-		sent := e.now()
-		record := e.inspect(holder.req.Name)
-		if returned := e.now(); record.Held {
-			if left, known := record.Remaining(); known {
-				holder.isRemaining(left, sent, returned)
-			}
-		} else {
-			e.GreaterOrEqual(returned.Sub(holder.sent), holder.ttl-e.tolerance(holder.ttl), "shown as free this early")
-		}
-	}
-	holder.runOut()
-	record := e.inspect(holder.req.Name)
-	e.False(record.Held, "shown as held after it has run out")
-	e.Equal(holder.token(), record.Token, "the token is kept")
-}
-
-func repeatedAcquireGrantsAnew(e *env) {
-	e.undisturbed(func() bool {
-		first := e.takeShort()
-		e.sleepUntil(first.sent.Add(first.ttl / 2))
-		second := e.acquire(e.p, first.req)
-		if second.returned.Sub(first.sent) >= first.ttl {
-			return false
-		}
-		e.Equal(first.token(), second.token(), "the same claim has the same token")
-		second.runsOutTo(e.request(first.req.Name))
-		return true
-	})
-}
-
-func brokenLeaseRunsOut(e *env) {
-	e.undisturbed(func() bool {
-		holder := e.takeShort()
-		result := e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Grace: time.Millisecond}) // which is for infinite leases
-		if !holder.alive() {
-			return false
-		}
-		e.True(result.WasHeld)
-		e.Equal(holder.token(), result.Token)
-		if e.caps.RemainingKnown {
-			holder.isRemaining(result.Remaining, holder.sent, e.now())
-		}
-		holder.isLost(abstractions.LostBroken, abstractions.LostGone, abstractions.LostExpired)
-		next := holder.runsOutTo(e.request(holder.req.Name))
-		holder.isLost(abstractions.LostBroken, abstractions.LostGone, abstractions.LostExpired, abstractions.LostTaken)
-		next.isHeld()
-		return true
-	})
-}
-
-func brokenInfiniteRunsOut(e *env) {
-	if !e.caps.Infinite {
-		e.leaveOut("no infinite leases here")
-	}
-	name := e.name()
-	holder := e.take(name)
-	holder.renew(abstractions.Infinite)
-	// From here on it is a lease of e.short that began with the break.
-	holder.sent = e.now()
-	result := e.breaks(abstractions.BreakRequest{Name: name, Grace: e.short})
-	holder.returned, holder.ttl = e.now(), e.short
-	e.True(result.WasHeld)
-	e.LessOrEqual(result.Remaining, e.short)
-	holder.runsOutTo(e.request(name)).isHeld()
-}
-
-func renewalExtendsFromNow(e *env) {
-	e.undisturbed(func() bool {
-		holder := e.takeShort()
-		next := e.request(holder.req.Name)
-		for range 3 {
-			if holder.contend(next, holder.sent.Add(holder.ttl/2)) != nil || !holder.alive() {
-				return false
-			}
-			sent := holder.sent
-			if err := holder.tryRenew(e.short); err != nil {
-				e.lost(err)
-				e.GreaterOrEqual(e.now().Sub(sent), e.short-e.tolerance(e.short), "lost after this long")
-				return false
-			}
-		}
-		holder.runsOutTo(next)
-		return true
-	})
-}
-
-func noImmortalRecord(e *env) {
-	name := e.name()
-	req := e.shortRequest(name)
-	req.Metadata = map[string]string{"address": "10.0.0.1:80", "region": "north"}
-	next := e.acquire(e.p, req).runsOutTo(e.request(name))
-	e.Empty(e.inspect(name).Metadata, "metadata of the holder before")
-	next.release()
-	e.isFree(name)
-}
-
-func expiredBlocksNobody(e *env) {
-	holder := e.expired() // nobody has asked meanwhile, so nothing has swept it
-	next := e.acquire(e.peer, e.request(holder.req.Name))
-	e.Greater(next.token(), holder.token())
-}
-
-func renewAfterTakeOver(e *env) {
-	holder := e.expired()
-	next := e.acquire(e.peer, e.request(holder.req.Name))
-	holder.isLost(abstractions.LostTaken, abstractions.LostExpired, abstractions.LostGone)
-	next.isHeld()
-	next.release()
-	holder.isLost(abstractions.LostTaken, abstractions.LostExpired, abstractions.LostGone) // not even when the name is free again
-	e.isFree(holder.req.Name)
-}
-
-func staleHolderGetsNoToken(e *env) {
-	holder := e.expired()
-	next := e.acquire(e.peer, e.request(holder.req.Name))
-	_, err := e.try(e.p, holder.req)
-	e.held(err, "the stale holder asks again with its ID")
-	holder.isLost()
-	next.isHeld()
-}
-
-func recordOutlivesRenewal(e *env) {
-	e.undisturbed(func() bool {
-		holder := e.takeShort()
-		longer := 3 * e.short
-		if e.caps.MaxTTL > 0 {
-			longer = min(longer, e.caps.MaxTTL)
-		}
-		if err := holder.tryRenew(longer); err != nil {
-			e.lost(err)
-			e.False(holder.alive(), "lost within its TTL")
-			return false
-		}
-		holder.runsOutTo(e.request(holder.req.Name))
-		return true
-	})
-}
-
-func staleReleaseAfterTakeOver(e *env) {
-	holder := e.expired()
-	next := e.acquire(e.peer, e.request(holder.req.Name)) // with the same owner
-	holder.release()
-	next.isHeld()
 }

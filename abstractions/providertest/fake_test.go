@@ -244,12 +244,12 @@ func outcome(t *testing.T, h Harness, c check) (failed bool, log string) {
 	t.Run(c.name, func(t *testing.T) {
 		if !h.Virtual {
 			r.TB = t
-			h.run(r, c)
+			h.run(r, c, func() {})
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
 			r.TB = t
-			h.run(r, c)
+			h.run(r, c, func() {})
 		})
 	})
 	return r.failed, r.log

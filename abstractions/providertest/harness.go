@@ -46,9 +46,6 @@ type Harness struct {
 	// such as the end of a call whose context has ended. Default 10 s.
 	Slack time.Duration
 
-	// Parallel is how many of the checks that wait run at a time. Default 8.
-	Parallel int
-
 	// Except names checks that this provider can't pass, each with the reason.
 	// They are reported as skipped.
 	Except map[string]string
@@ -60,9 +57,6 @@ func (h Harness) withDefaults() Harness {
 	}
 	if h.Slack == 0 {
 		h.Slack = 10 * time.Second
-	}
-	if h.Parallel == 0 {
-		h.Parallel = 8
 	}
 	return h
 }
@@ -77,13 +71,13 @@ func (h Harness) ttls(c abstractions.Capabilities) (short, long time.Duration) {
 			short = 10 * time.Second
 		}
 	}
-	long = max(long, short)
+	return grantable(short+max(0, c.Granularity-1), c), grantable(max(long, short), c)
+}
+
+// grantable returns a TTL that the backend grants, about as long as the one given.
+func grantable(ttl time.Duration, c abstractions.Capabilities) time.Duration {
 	if c.MaxTTL > 0 {
-		short, long = min(short, c.MaxTTL), min(long, c.MaxTTL)
+		ttl = min(ttl, c.MaxTTL)
 	}
-	short, long = max(short, c.MinTTL), max(long, c.MinTTL)
-	if unit := c.Granularity; unit > 0 {
-		short, long = (short+unit-1)/unit*unit, long/unit*unit
-	}
-	return short, long
+	return max(ttl, c.MinTTL).Truncate(c.Granularity)
 }

@@ -7,50 +7,38 @@ import (
 )
 
 var historyChecks = []check{
-	{name: "History_TellsWhenALeaseRanOut", run: historyOfAnExpiry, waits: true},
-	{name: "History_IsReadInPages", run: historyInPages},
+	{name: "History_TellsWhenALeaseRanOut", waits: true, run: func(e *env) {
+		reader := ability[abstractions.HistoryReader](e, e.p)
+		holder := e.expired()
+		e.take(holder.req.Name)
+		entries := e.history(reader, holder.req.Name, 0)
+		e.Len(entries, 3)
+		e.Equal(abstractions.HistoryExpired, entries[1].Kind)
+		lasted := entries[1].Time.Sub(entries[0].Time)
+		e.GreaterOrEqual(lasted, e.short-e.tolerance(e.short), "from the acquire to the expiry")
+		e.LessOrEqual(lasted, e.short+e.caps.Lateness.After(e.short)+e.tolerance(e.short), "from the acquire to the expiry, and not to its discovery")
+	}},
+	{name: "History_IsReadInPages", run: func(e *env) {
+		reader := ability[abstractions.HistoryReader](e, e.p)
+		name := e.name()
+		for range 5 {
+			e.take(name).release()
+		}
+		all := e.history(reader, name, 0)
+		e.Len(all, 10)
+		for _, limit := range []int{1, 3, 10, 11} {
+			e.Equal(all, e.history(reader, name, limit), "limit %d", limit)
+		}
+	}},
 }
 
 // history reads all pages, leaving out renewals, which are optional.
 func (e *env) history(reader abstractions.HistoryReader, name string, limit int) []abstractions.HistoryEntry {
-	e.t.Helper()
-	var entries []abstractions.HistoryEntry
 	req := abstractions.HistoryRequest{Name: name, Limit: limit}
-	for range 1000 {
+	entries := pages(e, req.PageLimit(), func(after string) ([]abstractions.HistoryEntry, string, error) {
+		req.After = after
 		page, err := send(e, reader.History, req)
-		e.NoError(err)
-		e.LessOrEqual(len(page.Entries), req.PageLimit(), "entries on a page")
-		entries = append(entries, page.Entries...)
-		if page.Next == "" {
-			return slices.DeleteFunc(entries, func(entry abstractions.HistoryEntry) bool { return entry.Kind == abstractions.HistoryRenewed })
-		}
-		req.After = page.Next
-	}
-	e.Fail("the history does not end")
-	return nil
-}
-
-func historyOfAnExpiry(e *env) {
-	reader := ability[abstractions.HistoryReader](e, e.p)
-	holder := e.expired()
-	e.take(holder.req.Name)
-	entries := e.history(reader, holder.req.Name, 0)
-	e.Len(entries, 3)
-	e.Equal(abstractions.HistoryExpired, entries[1].Kind)
-	lasted := entries[1].Time.Sub(entries[0].Time)
-	e.GreaterOrEqual(lasted, e.short-e.tolerance(e.short), "from the acquire to the expiry")
-	e.LessOrEqual(lasted, e.short+e.caps.Lateness.After(e.short)+e.tolerance(e.short), "from the acquire to the expiry, and not to its discovery")
-}
-
-func historyInPages(e *env) {
-	reader := ability[abstractions.HistoryReader](e, e.p)
-	name := e.name()
-	for range 5 {
-		e.take(name).release()
-	}
-	all := e.history(reader, name, 0)
-	e.Len(all, 10)
-	for _, limit := range []int{1, 3, 10, 11} {
-		e.Equal(all, e.history(reader, name, limit), "limit %d", limit)
-	}
+		return page.Entries, page.Next, err
+	})
+	return slices.DeleteFunc(entries, func(entry abstractions.HistoryEntry) bool { return entry.Kind == abstractions.HistoryRenewed })
 }

@@ -9,26 +9,58 @@ import (
 )
 
 var limitChecks = []check{
-	{name: "Limits_BadRequestsAreInvalidAndChangeNothing", run: badRequests},
-	{name: "Limits_WhatIsJustAllowedWorks", run: justAllowed},
-	{name: "Limits_EveryStatedTTLIsGranted", run: everyTTL},
-}
-
-// badRequests sends what can't work and looks for traces of it.
-func badRequests(e *env) {
-	holder := e.take(e.name())
-	fresh := e.name()
-	for what, call := range e.badCalls(fresh, holder) {
-		ctx, cancel := e.call()
-		e.invalid(call(ctx), what)
-		cancel()
-	}
-	holder.isHeld()
-	e.False(e.inspect(holder.req.Name).Breaking)
-	record := e.inspect(fresh)
-	e.False(record.Held)
-	e.Zero(record.Token)
-	e.isFree(fresh)
+	// It sends what can't work and looks for traces of it.
+	{name: "Limits_BadRequestsAreInvalidAndChangeNothing", run: func(e *env) {
+		holder := e.take(e.name())
+		fresh := e.name()
+		for what, call := range e.badCalls(fresh, holder) {
+			e.invalid(e.call(call), what)
+		}
+		holder.isHeld()
+		e.False(e.inspect(holder.req.Name).Breaking)
+		record := e.inspect(fresh)
+		e.False(record.Held)
+		e.Zero(record.Token)
+		e.isFree(fresh)
+	}},
+	{name: "Limits_WhatIsJustAllowedWorks", run: func(e *env) {
+		name := e.name()
+		if e.caps.MaxNameBytes > 0 {
+			name += strings.Repeat("x", max(0, e.caps.MaxNameBytes-len(name)))
+		}
+		req := e.request(name)
+		req.ID = (strings.ReplaceAll(abstractions.NewID(), "-", "") + strings.Repeat("Z9-", 22))[:abstractions.MaxIDBytes]
+		req.Owner = strings.Repeat("é", abstractions.MaxOwnerBytes/2)
+		req.Metadata = map[string]string{"key": strings.Repeat("v", abstractions.MaxMetadataBytes-3)}
+		holder := e.acquire(e.p, req)
+		record := e.inspect(req.Name)
+		e.Equal(req.ID, record.ID)
+		e.Equal(req.Owner, record.Owner)
+		e.Equal(req.Metadata, record.Metadata)
+		holder.renew(e.long)
+		holder.release()
+		e.isFree(req.Name)
+	}},
+	{name: "Limits_EveryStatedTTLIsGranted", run: func(e *env) {
+		ttls := []time.Duration{e.caps.MinTTL, e.caps.MinTTL + max(e.caps.Granularity, 1), e.short, e.long, e.caps.MaxTTL}
+		if e.caps.MaxTTL == 0 {
+			year := 365 * 24 * time.Hour
+			ttls = append(ttls, time.Hour, year.Truncate(e.caps.Granularity), (100 * year).Truncate(e.caps.Granularity))
+		}
+		for _, ttl := range ttls {
+			if ttl == 0 || e.caps.MaxTTL > 0 && ttl > e.caps.MaxTTL {
+				continue
+			}
+			req := e.request(e.name())
+			req.TTL = ttl
+			holder := e.acquire(e.p, req) // holds Grant.TTL against it
+			if err := holder.tryRenew(ttl); err != nil {
+				e.lost(err, abstractions.LostExpired, abstractions.LostGone)
+				e.False(holder.alive(), "lost within its TTL of %v", ttl)
+			}
+			holder.release()
+		}
+	}},
 }
 
 func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.Context) error {
@@ -36,6 +68,7 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 	acquire := badCall(calls, "acquire", e.request(fresh), e.p.Acquire)
 	renew := badCall(calls, "renew", holder.renewRequest(e.long), e.p.Renew)
 	inspect := badCall(calls, "inspect", abstractions.InspectRequest{}, e.p.Inspect)
+	release := badCall(calls, "release", abstractions.ReleaseRequest{Name: fresh, ID: holder.req.ID}, releasing(e.p))
 	breaks := badCall(calls, "break", abstractions.BreakRequest{Name: holder.req.Name, Immediate: true}, e.p.Break)
 	for what, ttl := range e.badTTLs() {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.TTL = ttl })
@@ -45,17 +78,13 @@ func (e *env) badCalls(fresh string, holder *claim) map[string]func(ctx context.
 		acquire(what, func(r *abstractions.AcquireRequest) { r.Name = name })
 		renew(what, func(r *abstractions.RenewRequest) { r.Name = name })
 		breaks(what, func(r *abstractions.BreakRequest) { r.Name = name })
-		calls["release: "+what] = func(ctx context.Context) error {
-			return e.p.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: holder.req.ID})
-		}
+		release(what, func(r *abstractions.ReleaseRequest) { r.Name = name })
 		inspect(what, func(r *abstractions.InspectRequest) { r.Name = name })
 	}
 	for what, id := range badIDs {
 		acquire(what, func(r *abstractions.AcquireRequest) { r.ID = id })
 		renew(what, func(r *abstractions.RenewRequest) { r.ID = id })
-		calls["release: "+what] = func(ctx context.Context) error {
-			return e.p.Release(ctx, abstractions.ReleaseRequest{Name: fresh, ID: id})
-		}
+		release(what, func(r *abstractions.ReleaseRequest) { r.ID = id })
 	}
 	for what, owner := range map[string]string{
 		"no owner": "", "long owner": strings.Repeat("x", abstractions.MaxOwnerBytes+1), "control character in owner": "a\nb", "owner not UTF-8": "a\xff",
@@ -84,7 +113,7 @@ func badCall[Q, R any](calls map[string]func(ctx context.Context) error, verb st
 	return func(what string, change func(r *Q)) {
 		req := good
 		change(&req)
-		calls[verb+": "+what] = func(ctx context.Context) error { return second(send(ctx, req)) }
+		calls[verb+": "+what] = sending(send, req)
 	}
 }
 
@@ -116,45 +145,4 @@ func (e *env) badNames() map[string]string {
 var badIDs = map[string]string{
 	"no ID": "", "long ID": strings.Repeat("x", abstractions.MaxIDBytes+1), "slash in ID": "a/b", "space in ID": "a b", "quote in ID": "a'b",
 	"letter outside ASCII in ID": "é", "bracket in ID": "a[b", "at in ID": "a@b",
-}
-
-func justAllowed(e *env) {
-	name := e.name()
-	if e.caps.MaxNameBytes > 0 {
-		name += strings.Repeat("x", max(0, e.caps.MaxNameBytes-len(name)))
-	}
-	req := e.request(name)
-	req.ID = (strings.ReplaceAll(abstractions.NewID(), "-", "") + strings.Repeat("Z9-", 22))[:abstractions.MaxIDBytes]
-	req.Owner = strings.Repeat("é", abstractions.MaxOwnerBytes/2)
-	req.Metadata = map[string]string{"key": strings.Repeat("v", abstractions.MaxMetadataBytes-3)}
-	holder := e.acquire(e.p, req)
-	record := e.inspect(req.Name)
-	e.Equal(req.ID, record.ID)
-	e.Equal(req.Owner, record.Owner)
-	e.Equal(req.Metadata, record.Metadata)
-	holder.renew(e.long)
-	holder.release()
-	e.isFree(req.Name)
-}
-
-func everyTTL(e *env) {
-	unit := max(e.caps.Granularity, 1)
-	ttls := []time.Duration{e.caps.MinTTL, e.caps.MinTTL + unit, e.short, e.long, e.caps.MaxTTL}
-	if e.caps.MaxTTL == 0 {
-		year := 365 * 24 * time.Hour
-		ttls = append(ttls, time.Hour, year/unit*unit, 100*year/unit*unit)
-	}
-	for _, ttl := range ttls {
-		if ttl == 0 || e.caps.MaxTTL > 0 && ttl > e.caps.MaxTTL {
-			continue
-		}
-		req := e.request(e.name())
-		req.TTL = ttl
-		holder := e.acquire(e.p, req) // holds Grant.TTL against it
-		if err := holder.tryRenew(ttl); err != nil {
-			e.lost(err, abstractions.LostExpired, abstractions.LostGone)
-			e.False(holder.alive(), "lost within its TTL of %v", ttl)
-		}
-		holder.release()
-	}
 }

@@ -1,10 +1,12 @@
 package providertest
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +20,21 @@ import (
 // two loses, delays and repeats what passes. How long that takes is exact in virtual time
 // only, so most of them need Harness.Virtual.
 
+// managerCheck is one promise of a manager, to which it gets one with default options.
+type managerCheck struct {
+	name string
+	run  func(ctx context.Context, e *env, m *managed)
+}
+
+func managing(all ...[]managerCheck) (checks []check) {
+	for _, c := range slices.Concat(all...) {
+		checks = append(checks, check{name: c.name, needs: "Virtual", run: func(e *env) {
+			c.run(e.t.Context(), e, e.manage(e.p, leasing.Options{}))
+		}})
+	}
+	return checks
+}
+
 // verb is a method of the provider.
 type verb string
 
@@ -29,147 +46,132 @@ const (
 	waits    verb = "Wait"
 )
 
-// bend is what a line does to the n-th call of a verb, from 1. call passes it on; what it
-// returned is lost if bend returns another error.
-type bend func(ctx context.Context, n int, call func(context.Context) error) error
+// exchange is one call on its way through a line.
+type exchange struct {
+	ctx   context.Context
+	n     int // which of its verb it is since that was bent, from 1
+	req   any // a pointer: what is changed there is sent
+	reply any // a pointer: what is changed there is returned
+	send  func(context.Context) error
+}
+
+// pass passes the call on.
+func (x *exchange) pass() error { return x.send(x.ctx) }
+
+// bend decides what becomes of a call. If it returns an error, any reply is lost.
+type bend func(x *exchange) error
 
 var errNoReply = fmt.Errorf("%w: the line has lost it", abstractions.ErrUnavailable)
 
-func lostRequest(context.Context, int, func(context.Context) error) error { return errNoReply }
+func lostRequest(*exchange) error { return errNoReply }
 
-func lostReply(ctx context.Context, _ int, call func(context.Context) error) error {
-	_ = call(ctx)
+func lostReply(x *exchange) error {
+	_ = x.pass()
 	return errNoReply
 }
 
 // slowReply delays replies.
 func slowReply(by time.Duration) bend {
-	return func(ctx context.Context, _ int, call func(context.Context) error) error {
-		err := call(ctx)
-		time.Sleep(by)
-		return err
+	return func(x *exchange) error {
+		defer time.Sleep(by)
+		return x.pass()
 	}
 }
 
 // slowRequest has requests arrive late, also after their context has ended.
 func slowRequest(by time.Duration) bend {
-	return func(ctx context.Context, _ int, call func(context.Context) error) error {
+	return func(x *exchange) error {
 		time.Sleep(by)
-		return call(context.WithoutCancel(ctx))
+		return x.send(context.WithoutCancel(x.ctx))
 	}
 }
 
 // refused answers with an error.
-func refused(err error) bend {
-	return func(context.Context, int, func(context.Context) error) error { return err }
-}
+func refused(err error) bend { return func(*exchange) error { return err } }
 
 // unanswered lets a call wait for its context.
-func unanswered(ctx context.Context, _ int, _ func(context.Context) error) error {
-	<-ctx.Done()
-	return context.Cause(ctx)
+func unanswered(x *exchange) error {
+	<-x.ctx.Done()
+	return context.Cause(x.ctx)
+}
+
+// granted changes grants on their way to the manager.
+func granted(change func(*abstractions.Grant)) bend {
+	return func(x *exchange) error {
+		err := x.pass()
+		change(x.reply.(*abstractions.Grant))
+		return err
+	}
 }
 
 // first bends the first n calls.
 func first(n int, b bend) bend {
-	return func(ctx context.Context, i int, call func(context.Context) error) error {
-		if i > n {
-			return call(ctx)
+	return func(x *exchange) error {
+		if x.n > n {
+			return x.pass()
 		}
-		return b(ctx, i, call)
+		return b(x)
 	}
 }
 
-// line is a provider whose requests and replies a check bends.
-type line struct {
-	abstractions.Provider
-	hidden   []verb // abilities that it does not have
-	heedless bool   // it says that it does not heed contexts
-
-	mu             sync.Mutex
-	deaf           bool                            // its waiters get no hints
-	grant          func(grant *abstractions.Grant) // changes each
-	hang           map[string]bool                 // names whose renewals are not answered
-	hung, mostHung int                             // at a time
-
-	bends    map[verb]bend
-	sent     map[verb][]time.Time
-	requests map[verb][]any
-	states   map[string]*lineState // the latest, by ID
-	stale    int                   // requests with another
+// traffic is what passes a line.
+type traffic struct {
+	mu    sync.Mutex
+	bends map[verb]bend
+	sent  map[verb][]sent
 }
 
-// lineState is the state of a grant, by which the line knows it again.
-type lineState struct{ inner any }
-
-func (l *line) bend(v verb, b bend) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.bends[v], l.sent[v], l.requests[v] = b, nil, nil
+type sent struct {
+	at  time.Time
+	req any
 }
 
-// times are when calls of a verb were sent, since it was bent.
-func (l *line) times(v verb) []time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.sent[v])
+// bend has b decide about calls of a verb from now on, and counts them anew. A nil b
+// passes them all.
+func (t *traffic) bend(v verb, b bend) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bends[v], t.sent[v] = b, nil
 }
 
-func (l *line) all(v verb) []any {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.requests[v])
+// sendings are the calls of a verb since it was bent.
+func (t *traffic) sendings(v verb) []sent {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.sent[v])
 }
 
-// pass passes a call on, as the check has it.
-func pass[Q, R any](ctx context.Context, l *line, v verb, send func(context.Context, Q) (R, error), req Q) (R, error) {
-	l.mu.Lock()
-	l.sent[v], l.requests[v] = append(l.sent[v], time.Now()), append(l.requests[v], req)
-	b, n := l.bends[v], len(l.sent[v])
-	l.mu.Unlock()
+func pass[Q, R any](ctx context.Context, t *traffic, v verb, send func(context.Context, Q) (R, error), req Q) (reply R, err error) {
+	t.mu.Lock()
+	t.sent[v] = append(t.sent[v], sent{time.Now(), req})
+	b, n := t.bends[v], len(t.sent[v])
+	t.mu.Unlock()
 	if b == nil {
 		return send(ctx, req)
 	}
-	var none, reply R
-	var answer error
-	err := b(ctx, n, func(ctx context.Context) error {
-		reply, answer = send(ctx, req)
-		return answer
-	})
-	if err != nil || answer != nil {
-		return none, errors.Join(err)
-	}
-	return reply, nil
-}
-
-// granted changes a grant on its way to the manager.
-func (l *line) granted(g abstractions.Grant, err error) (abstractions.Grant, error) {
+	err = b(&exchange{ctx, n, &req, &reply, func(ctx context.Context) (err error) {
+		reply, err = send(ctx, req)
+		return err
+	}})
 	if err != nil {
-		return g, err
+		reply = *new(R)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	state := &lineState{inner: g.State}
-	g.State, l.states[g.ID] = state, state
-	if l.grant != nil {
-		l.grant(&g)
-	}
-	return g, nil
+	return reply, err
 }
 
-// inner is a state on its way to the provider.
-func (l *line) inner(id string, state any) any {
-	own, ok := state.(*lineState)
-	if !ok {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.states[id] != own {
-		l.stale++
-	}
-	return own.inner
+// line is a provider whose requests and replies a check bends. It has the abilities that
+// managers use.
+type line struct {
+	abstractions.Provider
+	*traffic
+	hidden   []verb // abilities that it does not have
+	heedless bool   // it says that it does not heed contexts
 }
+
+// hiding takes abilities from a line.
+func hiding(v ...verb) func(*line) { return func(l *line) { l.hidden = v } }
+
+func heedless(l *line) { l.heedless = true }
 
 func (l *line) Capabilities() abstractions.Capabilities {
 	caps := l.Provider.Capabilities()
@@ -178,103 +180,50 @@ func (l *line) Capabilities() abstractions.Capabilities {
 }
 
 func (l *line) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	return l.granted(pass(ctx, l, acquires, l.Provider.Acquire, req))
+	return pass(ctx, l.traffic, acquires, l.Provider.Acquire, req)
 }
 
 func (l *line) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-	req.State = l.inner(req.ID, req.State)
-	if l.hangs(req.Name, 1) {
-		defer l.hangs(req.Name, -1)
-		return abstractions.Grant{}, unanswered(ctx, 0, nil)
-	}
-	return l.granted(pass(ctx, l, renews, l.Provider.Renew, req))
+	return pass(ctx, l.traffic, renews, l.Provider.Renew, req)
 }
 
 func (l *line) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	req.State = l.inner(req.ID, req.State)
-	_, err := pass(ctx, l, releases, func(ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
-		return none, l.Provider.Release(ctx, req)
-	}, req)
-	return err
+	return second(pass(ctx, l.traffic, releases, releasing(l.Provider), req))
 }
 
-// hangs counts a request more, or less, if it is one that hangs.
-func (l *line) hangs(name string, more int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.hang[name] {
-		l.hung += more
-		l.mostHung = max(l.mostHung, l.hung)
-	}
-	return l.hang[name]
+func (l *line) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+	batcher, _ := abstractions.As[abstractions.BatchRenewer](l.Provider)
+	return pass(ctx, l.traffic, batches, batcher.RenewBatch, reqs)
 }
 
-// change changes what the line does to requests.
-func (l *line) change(how func(l *line)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	how(l)
+func (l *line) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	waiter, _ := abstractions.As[abstractions.Waiter](l.Provider)
+	return pass(ctx, l.traffic, waits, waiter.Wait, req)
 }
 
-// As answers for the abilities that managers use.
 func (l *line) As(target any) bool {
 	switch ability := target.(type) {
 	case *abstractions.BatchRenewer:
-		if inner, ok := abstractions.As[abstractions.BatchRenewer](l.Provider); ok && !l.hides(batches) {
-			*ability = lineBatches{l, inner}
-			return true
-		}
+		return lend(l, batches, ability)
 	case *abstractions.Waiter:
-		if inner, ok := abstractions.As[abstractions.Waiter](l.Provider); ok && !l.hides(waits) {
-			*ability = lineWaits{l, inner}
-			return true
-		}
+		return lend(l, waits, ability)
 	}
 	return false
 }
 
-func (l *line) hides(v verb) bool {
-	return slices.Contains(l.hidden, v)
-}
-
-type lineBatches struct {
-	l     *line
-	inner abstractions.BatchRenewer
-}
-
-func (b lineBatches) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	reqs = slices.Clone(reqs)
-	for i := range reqs {
-		reqs[i].State = b.l.inner(reqs[i].ID, reqs[i].State)
+func lend[T any](l *line, v verb, ability *T) bool {
+	_, ok := abstractions.As[T](l.Provider)
+	if ok = ok && !slices.Contains(l.hidden, v); ok {
+		*ability = any(l).(T)
 	}
-	results, err := pass(ctx, b.l, batches, b.inner.RenewBatch, reqs)
-	for i := range results {
-		if results[i].Err == nil {
-			results[i].Grant, _ = b.l.granted(results[i].Grant, nil)
-		}
-	}
-	return results, err
+	return ok
 }
 
-type lineWaits struct {
-	l     *line
-	inner abstractions.Waiter
-}
-
-func (w lineWaits) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	wakeups, err := pass(ctx, w.l, waits, w.inner.Wait, req)
-	w.l.mu.Lock()
-	defer w.l.mu.Unlock()
-	if err == nil && w.l.deaf {
-		wakeups.C = make(chan struct{}, 1)
-	}
-	return wakeups, err
-}
-
-// managed is a manager, its line to the provider, and what its observer was told.
+// managed is a manager, what passes between it and the provider, and what its observer
+// was told.
 type managed struct {
 	leasing.Manager
-	*line
+	*traffic
 	e *env
 	eventLog
 }
@@ -303,55 +252,28 @@ func (l *eventLog) told(kinds ...leasing.EventKind) (events []leasing.Event) {
 	return events
 }
 
-// manage makes a manager over a client of the backend. Its requests can be bent before
-// the first is sent. Without Options.Random there is no jitter.
+// manage makes a manager over a client of the backend. Without Options.Random there is no
+// jitter.
 func (e *env) manage(p abstractions.Provider, o leasing.Options, with ...func(*line)) *managed {
-	e.t.Helper()
-	m := &managed{e: e, line: &line{
-		Provider: p, bends: map[verb]bend{}, sent: map[verb][]time.Time{}, requests: map[verb][]any{}, states: map[string]*lineState{},
-	}}
+	m := &managed{e: e, traffic: &traffic{bends: map[verb]bend{}, sent: map[verb][]sent{}}}
+	l := &line{Provider: p, traffic: m.traffic}
 	for _, change := range with {
-		change(m.line)
+		change(l)
 	}
-	if o.TTL == 0 {
-		o.TTL = e.short
-	}
+	o.TTL = cmp.Or(o.TTL, e.short)
 	if o.Random == nil {
 		o.Random = func() float64 { return 0 }
 	}
 	var err error
-	m.Manager, err = leasing.NewManager(m.line, o)
+	m.Manager, err = leasing.NewManager(l, o)
 	e.NoError(err, "a manager over this provider")
 	m.Subscribe(m.observe)
 	e.t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = m.Manager.Close(ended)
+		_ = m.Close(ended)
 	})
 	return m
-}
-
-// hiding takes abilities from a line.
-func hiding(v ...verb) func(*line) { return func(l *line) { l.hidden = v } }
-
-func heedless(l *line) { l.heedless = true }
-
-// Capabilities and Close are the manager's.
-func (m *managed) Capabilities() abstractions.Capabilities { return m.Manager.Capabilities() }
-func (m *managed) Close(ctx context.Context) error         { return m.Manager.Close(ctx) }
-
-// Acquire is the manager's.
-func (m *managed) Acquire(ctx context.Context, name string, o *leasing.AcquireOptions) (leasing.Lease, error) {
-	return m.Manager.Acquire(ctx, name, o)
-}
-
-// Inspect and Break are the manager's too.
-func (m *managed) Inspect(ctx context.Context, name string) (leasing.Record, error) {
-	return m.Manager.Inspect(ctx, name)
-}
-
-func (m *managed) Break(ctx context.Context, name string, o *leasing.BreakOptions) (leasing.BreakResult, error) {
-	return m.Manager.Break(ctx, name, o)
 }
 
 // told are the events that have been told by now.
@@ -362,7 +284,6 @@ func (m *managed) told(kinds ...leasing.EventKind) []leasing.Event {
 
 // get acquires a free name.
 func (m *managed) get(name string, o *leasing.AcquireOptions) leasing.Lease {
-	m.e.t.Helper()
 	lease, err := m.TryAcquire(m.e.t.Context(), name, o)
 	m.e.NoError(err, "TryAcquire of %q", name)
 	return lease
@@ -380,6 +301,16 @@ func (e *env) soon() { e.pause(time.Millisecond) }
 // pause lets virtual time pass.
 func (e *env) pause(d time.Duration) { time.Sleep(d) }
 
+// goroutines are how many there are in this check's bubble, which their traces tell.
+func (e *env) goroutines() int {
+	traces := make([]byte, 16<<20)
+	all := string(traces[:runtime.Stack(traces, true)]) // begins with this one's
+	first, _, _ := strings.Cut(all, "]:")
+	_, bubble, found := strings.Cut(first, "synctest bubble")
+	e.True(found, first)
+	return strings.Count(all, "synctest bubble"+bubble+"]:")
+}
+
 // window bounds how long a lease of a TTL may be trusted: the default margin is a
 // hundredth of it, and a little.
 func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
@@ -387,7 +318,6 @@ func window(ttl time.Duration) time.Duration { return ttl - ttl/100 }
 // isLostBy waits for the loss of a lease. It must come when the trust is over that began
 // at from, and hardly sooner.
 func (m *managed) isLostBy(lease leasing.Lease, from time.Time, ttl time.Duration, reasons ...abstractions.LostReason) {
-	m.e.t.Helper()
 	<-lease.Done()
 	trusted := time.Since(from)
 	m.e.LessOrEqual(trusted, window(ttl), "trust in a lease of %v, since its request was sent", ttl)
@@ -397,7 +327,6 @@ func (m *managed) isLostBy(lease leasing.Lease, from time.Time, ttl time.Duratio
 
 // isLost says that all that a lost lease is asked tells of its loss.
 func (m *managed) isLost(lease leasing.Lease, reasons ...abstractions.LostReason) {
-	m.e.t.Helper()
 	ctx := m.e.t.Context()
 	for what, err := range map[string]error{
 		"Err": lease.Err(), "the context's cause": context.Cause(lease.Context()), "Renew": lease.Renew(ctx), "Release": lease.Release(ctx),
@@ -413,7 +342,6 @@ func (m *managed) isLost(lease leasing.Lease, reasons ...abstractions.LostReason
 
 // isAlive says that a lease is held, as its manager and the backend see it.
 func (m *managed) isAlive(lease leasing.Lease) {
-	m.e.t.Helper()
 	m.e.NoError(lease.Err(), lease.Name())
 	m.e.Positive(lease.Remaining(), lease.Name())
 	record := m.e.inspect(lease.Name())
@@ -423,7 +351,6 @@ func (m *managed) isAlive(lease leasing.Lease) {
 
 // isTaken says that nobody else gets the name.
 func (e *env) isTaken(name, why string) {
-	e.t.Helper()
 	_, err := e.try(e.peer, e.request(name))
 	e.held(err, why)
 }
@@ -437,7 +364,6 @@ func begin[T any](e *env, f func() T) <-chan T {
 
 // within waits for what should come in some time.
 func within[T any](e *env, d time.Duration, from <-chan T, what string) (value T) {
-	e.t.Helper()
 	select {
 	case value = <-from:
 	case <-time.After(d):

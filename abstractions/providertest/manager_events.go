@@ -9,12 +9,158 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var managerEventChecks = []check{
-	{name: "Manager_EventsTellALeasesLife", run: eventsTellALife, needs: "Virtual"},
-	{name: "Manager_Trap_T38_ObserversHarmNobody", run: observersHarmNobody, needs: "Virtual"},
-	{name: "Manager_Trap_T86_MetadataAreCopies", run: metadataAreCopies, needs: "Virtual"},
-	{name: "Manager_MetadataChange", run: metadataChange, needs: "Virtual"},
-	{name: "Manager_OverThisProvider", run: overThisProvider},
+var managerEventChecks = []managerCheck{
+	{"Manager_EventsTellALeasesLife", func(ctx context.Context, e *env, m *managed) {
+		var own eventLog
+		lease := m.get(e.name(), &leasing.AcquireOptions{Observer: own.observe})
+		m.bend(renews, first(1, lostRequest))
+		e.pause(e.short)
+		e.NoError(lease.Release(ctx))
+		want := []leasing.EventKind{leasing.EventAcquired, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventReleased}
+		every := m.told(want...)
+		e.Equal(want, kindsOf(every))
+		e.Equal(want, kindsOf(own.told()), "AcquireOptions.Observer")
+		for _, event := range every {
+			e.Equal(lease.ID(), event.ID)
+			e.Equal(lease.Token(), event.Token)
+		}
+
+		lost := m.get(e.name(), nil)
+		e.breaks(abstractions.BreakRequest{Name: lost.Name(), Immediate: true})
+		e.pause(e.short)
+		m.isLost(lost)
+		e.Len(m.told(leasing.EventLost), 1)
+		e.Len(m.told(leasing.EventReleased), 1, "a lost lease is not released")
+	}},
+	// It has observers that are slow, that panic, and that have left.
+	{"Manager_Trap_T38_ObserversHarmNobody", func(ctx context.Context, e *env, m *managed) {
+		var slow, left eventLog
+		m.Subscribe(func(event leasing.Event) {
+			e.pause(e.short / 20)
+			slow.observe(event)
+		})
+		m.Subscribe(func(leasing.Event) { panic("an observer") })
+		m.Subscribe(left.observe)()
+		begun := time.Now()
+		lease := m.get(e.name(), nil)
+		other := m.get(e.name(), nil)
+		e.NoError(other.Release(ctx))
+		e.Less(time.Since(begun), 100*time.Millisecond, "a slow observer delays no lease")
+		e.pause(3 * e.short)
+		m.isAlive(lease)
+		e.NoError(lease.Release(ctx))
+		e.NoError(m.Close(ctx))
+		for id, want := range map[string][]leasing.EventKind{
+			lease.ID(): {leasing.EventAcquired, leasing.EventRenewed, leasing.EventReleased}, other.ID(): {leasing.EventAcquired, leasing.EventReleased},
+		} {
+			var told []leasing.EventKind
+			for _, event := range slow.told() {
+				if event.ID == id {
+					told = append(told, event.Kind)
+				}
+			}
+			e.Equal(want, slices.Compact(told), "Close waits until a slow observer has been told all, in order")
+		}
+		e.Empty(left.told(), "events told to one that has unsubscribed")
+	}},
+	{"Manager_Trap_T86_MetadataAreCopies", func(ctx context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, leasing.Options{TTL: e.long})
+		given := map[string]string{"k": "v"}
+		want := map[string]string{"k": "v"}
+		lease := m.get(e.name(), &leasing.AcquireOptions{Metadata: given, NoAutoRenew: true})
+		given["k"] = "changed"
+		handed := lease.Metadata()
+		e.Equal(want, handed)
+		handed["k"] = "changed"
+		e.Equal(want, lease.Metadata())
+		record, err := m.Inspect(ctx, lease.Name())
+		e.NoError(err)
+		e.Equal(want, record.Metadata)
+		e.NoError(lease.Release(ctx))
+	}},
+	{"Manager_MetadataChange", func(ctx context.Context, e *env, m *managed) {
+		one, two := map[string]string{"n": "1"}, map[string]string{"n": "2"}
+		lease := m.get(e.name(), &leasing.AcquireOptions{Metadata: one})
+		shows := func(want map[string]string) {
+			e.Equal(want, lease.Metadata())
+			e.Equal(want, e.inspect(lease.Name()).Metadata)
+		}
+		shows(one)
+		e.NoError(lease.SetMetadata(ctx, two))
+		shows(two)
+
+		// What the backend refuses does not cost the lease.
+		m.bend(renews, func(x *exchange) error {
+			if x.req.(*abstractions.RenewRequest).Metadata["n"] == "too much" {
+				return abstractions.ErrInvalid
+			}
+			return x.pass()
+		})
+		e.ErrorIs(lease.SetMetadata(ctx, map[string]string{"n": "too much"}), abstractions.ErrInvalid)
+		e.pause(2 * e.short)
+		m.isAlive(lease)
+		shows(two)
+
+		// A change whose reply was lost goes on being asked for. A copy of it that arrives
+		// after the next change is undone.
+		var late func()
+		m.bend(renews, func(x *exchange) error {
+			if x.n == 1 {
+				req := *x.req.(*abstractions.RenewRequest)
+				late = func() { _, _ = e.p.Renew(e.t.Context(), req) }
+				return errNoReply
+			}
+			return x.pass()
+		})
+		e.Error(lease.SetMetadata(ctx, map[string]string{"n": "3"}))
+		e.NoError(lease.SetMetadata(ctx, two))
+		shows(two)
+		late()
+		e.pause(e.short)
+		m.isAlive(lease)
+		shows(two)
+	}},
+}
+
+var managerChecks = []check{
+	// It is what an application does, in real time too: two managers, of which
+	// one waits for what the other has.
+	{name: "Manager_OverThisProvider", run: func(e *env) {
+		ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+		defer cancel()
+		one, two := e.manage(e.p, leasing.Options{TTL: e.long}), e.manage(e.peer, leasing.Options{TTL: e.long})
+		name := e.name()
+		ran := make(chan struct{})
+		var last int64
+		e.NoError(leasing.Do(ctx, one.Manager, name, func(ctx context.Context, lease leasing.Lease) error {
+			e.NoError(lease.Renew(ctx))
+			last = lease.Token()
+			record, err := two.Inspect(ctx, name)
+			e.NoError(err)
+			e.True(record.Held)
+			e.Equal(last, record.Token)
+			e.ErrorIs(two.try(ctx, name), abstractions.ErrHeld)
+			e.t.Go(func() {
+				defer close(ran)
+				e.NoError(leasing.Do(e.t.Context(), two.Manager, name, func(_ context.Context, next leasing.Lease) error {
+					e.Greater(next.Token(), last, "the token of the next holder")
+					e.ErrorIs(lease.Err(), abstractions.ErrReleased, "the work of the holder before has ended")
+					return nil
+				}))
+			})
+			return nil
+		}))
+		<-ran
+		lease, err := one.Acquire(ctx, name, nil)
+		e.NoError(err)
+		_, err = two.Break(ctx, name, &leasing.BreakOptions{Immediate: true, IfToken: lease.Token()})
+		e.NoError(err)
+		e.ErrorIs(lease.Renew(ctx), abstractions.ErrLost)
+		e.ErrorIs(lease.Err(), abstractions.ErrLost)
+		e.NoError(two.Close(ctx))
+		e.NoError(one.Close(ctx))
+		e.isFree(name)
+	}},
 }
 
 func kindsOf(events []leasing.Event) (kinds []leasing.EventKind) {
@@ -22,165 +168,4 @@ func kindsOf(events []leasing.Event) (kinds []leasing.EventKind) {
 		kinds = append(kinds, event.Kind)
 	}
 	return kinds
-}
-
-func eventsTellALife(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	var own eventLog
-	lease := m.get(e.name(), &leasing.AcquireOptions{Observer: own.observe})
-	m.bend(renews, first(1, lostRequest))
-	e.pause(e.short)
-	e.NoError(lease.Release(ctx))
-	want := []leasing.EventKind{leasing.EventAcquired, leasing.EventRenewalFailed, leasing.EventRenewed, leasing.EventReleased}
-	every := m.told(want...)
-	e.Equal(want, kindsOf(every))
-	e.Equal(want, kindsOf(own.told()), "AcquireOptions.Observer")
-	for _, event := range every {
-		e.Equal(lease.ID(), event.ID)
-		e.Equal(lease.Token(), event.Token)
-	}
-
-	lost := m.get(e.name(), nil)
-	e.breaks(abstractions.BreakRequest{Name: lost.Name(), Immediate: true})
-	e.pause(e.short)
-	m.isLost(lost)
-	e.Len(m.told(leasing.EventLost), 1)
-	e.Len(m.told(leasing.EventReleased), 1, "a lost lease is not released")
-}
-
-// observersHarmNobody has observers that are slow, that panic, and that have left.
-func observersHarmNobody(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	var slow, left eventLog
-	m.Subscribe(func(event leasing.Event) {
-		e.pause(e.short / 20)
-		slow.observe(event)
-	})
-	m.Subscribe(func(leasing.Event) { panic("an observer") })
-	m.Subscribe(left.observe)()
-	begun := time.Now()
-	lease := m.get(e.name(), nil)
-	other := m.get(e.name(), nil)
-	e.NoError(other.Release(ctx))
-	e.Less(time.Since(begun), 100*time.Millisecond, "a slow observer delays no lease")
-	e.pause(3 * e.short)
-	m.isAlive(lease)
-	e.NoError(lease.Release(ctx))
-	e.NoError(m.Close(ctx))
-	for id, want := range map[string][]leasing.EventKind{
-		lease.ID(): {leasing.EventAcquired, leasing.EventRenewed, leasing.EventReleased}, other.ID(): {leasing.EventAcquired, leasing.EventReleased},
-	} {
-		var told []leasing.EventKind
-		for _, event := range slow.told() {
-			if event.ID == id {
-				told = append(told, event.Kind)
-			}
-		}
-		e.Equal(want, slices.Compact(told), "Close waits until a slow observer has been told all, in order")
-	}
-	e.Empty(left.told(), "events told to one that has unsubscribed")
-}
-
-func metadataAreCopies(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{TTL: e.long})
-	given := map[string]string{"k": "v"}
-	want := map[string]string{"k": "v"}
-	lease := m.get(e.name(), &leasing.AcquireOptions{Metadata: given, NoAutoRenew: true})
-	given["k"] = "changed"
-	handed := lease.Metadata()
-	e.Equal(want, handed)
-	handed["k"] = "changed"
-	e.Equal(want, lease.Metadata())
-	record, err := m.Inspect(ctx, lease.Name())
-	e.NoError(err)
-	e.Equal(want, record.Metadata)
-	e.NoError(lease.Release(ctx))
-}
-
-func metadataChange(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	one, two := map[string]string{"n": "1"}, map[string]string{"n": "2"}
-	lease := m.get(e.name(), &leasing.AcquireOptions{Metadata: one})
-	shows := func(want map[string]string) {
-		e.t.Helper()
-		e.Equal(want, lease.Metadata())
-		e.Equal(want, e.inspect(lease.Name()).Metadata)
-	}
-	shows(one)
-	e.NoError(lease.SetMetadata(ctx, two))
-	shows(two)
-
-	// What the backend refuses does not cost the lease.
-	m.bend(renews, func(ctx context.Context, n int, call func(context.Context) error) error {
-		if m.all(renews)[n-1].(abstractions.RenewRequest).Metadata["n"] == "too much" {
-			return abstractions.ErrInvalid
-		}
-		return call(ctx)
-	})
-	e.ErrorIs(lease.SetMetadata(ctx, map[string]string{"n": "too much"}), abstractions.ErrInvalid)
-	e.pause(2 * e.short)
-	m.isAlive(lease)
-	shows(two)
-
-	// A change whose reply was lost goes on being asked for. A copy of it that arrives
-	// after the next change is undone.
-	var late func()
-	m.bend(renews, func(ctx context.Context, n int, call func(context.Context) error) error {
-		if n == 1 {
-			req := m.all(renews)[0].(abstractions.RenewRequest)
-			late = func() { _, _ = e.p.Renew(e.t.Context(), req) }
-			return errNoReply
-		}
-		return call(ctx)
-	})
-	e.Error(lease.SetMetadata(ctx, map[string]string{"n": "3"}))
-	e.NoError(lease.SetMetadata(ctx, two))
-	shows(two)
-	late()
-	e.pause(e.short)
-	m.isAlive(lease)
-	shows(two)
-}
-
-// overThisProvider is what an application does, in real time too: two managers, of which
-// one waits for what the other has.
-func overThisProvider(e *env) {
-	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
-	defer cancel()
-	one, two := e.manage(e.p, leasing.Options{TTL: e.long}), e.manage(e.peer, leasing.Options{TTL: e.long})
-	name := e.name()
-	ran := make(chan struct{})
-	var last int64
-	e.NoError(leasing.Do(ctx, one.Manager, name, func(ctx context.Context, lease leasing.Lease) error {
-		e.NoError(lease.Renew(ctx))
-		last = lease.Token()
-		record, err := two.Inspect(ctx, name)
-		e.NoError(err)
-		e.True(record.Held)
-		e.Equal(last, record.Token)
-		e.ErrorIs(two.try(ctx, name), abstractions.ErrHeld)
-		e.t.Go(func() {
-			defer close(ran)
-			e.NoError(leasing.Do(e.t.Context(), two.Manager, name, func(_ context.Context, next leasing.Lease) error {
-				e.Greater(next.Token(), last, "the token of the next holder")
-				e.ErrorIs(lease.Err(), abstractions.ErrReleased, "the work of the holder before has ended")
-				return nil
-			}))
-		})
-		return nil
-	}))
-	<-ran
-	lease, err := one.Acquire(ctx, name, nil)
-	e.NoError(err)
-	_, err = two.Break(ctx, name, &leasing.BreakOptions{Immediate: true, IfToken: lease.Token()})
-	e.NoError(err)
-	e.ErrorIs(lease.Renew(ctx), abstractions.ErrLost)
-	e.ErrorIs(lease.Err(), abstractions.ErrLost)
-	e.NoError(two.Close(ctx))
-	e.NoError(one.Close(ctx))
-	e.isFree(name)
 }

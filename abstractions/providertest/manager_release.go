@@ -9,331 +9,299 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var managerReleaseChecks = []check{
-	{name: "Manager_Trap_T13_AmbiguousAcquireIsCleanedUp", run: ambiguousAcquireIsCleanedUp, needs: "Virtual"},
-	{name: "Manager_Trap_T34_ReleaseReachesTheBackend", run: releaseReachesTheBackend, needs: "Virtual"},
-	{name: "Manager_Trap_T35_WorkEndsBeforeTheRelease", run: workEndsBeforeTheRelease, needs: "Virtual"},
-	{name: "Manager_Trap_T36_DoTellsOfAllThatFailed", run: doTellsOfAll, needs: "Virtual"},
-	{name: "Manager_Trap_T56_ReleaseIsRepeatedAgainstLateCopies", run: releaseIsRepeated, needs: "Virtual"},
-	{name: "Manager_Trap_T59_RenewedUntilTheWorkHasEnded", run: renewedUntilTheWorkHasEnded, needs: "Virtual"},
-	{name: "Manager_Trap_T70_CloseEndsAndSaysWhatItLeaves", run: closeEnds, needs: "Virtual"},
-	{name: "Manager_Trap_T71_WhatWasNotAppliedNeedsNoCleanUp", run: notAppliedNeedsNoCleanUp, needs: "Virtual"},
-	{name: "Manager_HandOver", run: handOver, needs: "Virtual"},
+var managerReleaseChecks = []managerCheck{
+	{"Manager_Trap_T13_AmbiguousAcquireIsCleanedUp", func(ctx context.Context, e *env, _ *managed) {
+		for _, lost := range []bend{lostReply, first(1, lostReply)} {
+			m := e.manage(e.p, leasing.Options{})
+			name := e.name()
+			m.bend(acquires, lost)
+			e.ErrorIs(m.try(ctx, name), abstractions.ErrUnavailable)
+			e.soon()
+			e.isFree(name)
+			e.pause(e.short)
+			e.GreaterOrEqual(len(m.sendings(releases)), 2, "releases, since the acquire may arrive once more")
+			begun := time.Now()
+			e.NoError(m.Close(ctx))
+			e.Less(time.Since(begun), time.Second, "Close, when all was answered")
+		}
+		// It is repeated until it is answered, and then against late copies.
+		m := e.manage(e.p, leasing.Options{})
+		name := e.name()
+		m.bend(acquires, lostReply)
+		m.bend(releases, first(4, lostRequest))
+		e.Error(m.try(ctx, name))
+		e.pause(e.short / 2)
+		e.isFree(name)
+
+		// Whatever ends the context that it ends with.
+		for _, cause := range []error{&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrInvalid} {
+			name := e.name()
+			ended, cancel := context.WithCancelCause(ctx)
+			m.bend(acquires, func(x *exchange) error {
+				_ = x.pass()
+				cancel(cause)
+				return context.Cause(x.ctx)
+			})
+			e.Error(m.try(ended, name))
+			e.pause(e.short / 10)
+			e.isFree(name)
+		}
+
+		// A request that does not heed its context, and arrives when its caller has left.
+		late := e.manage(e.p, leasing.Options{}, heedless)
+		for _, acquire := range []func(context.Context, string) error{late.try, func(ctx context.Context, name string) error {
+			_, err := late.Acquire(ctx, name, nil)
+			return err
+		}} {
+			name = e.name()
+			late.bend(acquires, slowRequest(e.short*3/2))
+			hasty, cancel := context.WithTimeout(ctx, e.short/10)
+			e.Error(acquire(hasty, name))
+			cancel()
+			late.bend(acquires, nil)
+			e.pause(e.short * 8 / 5)
+			e.isFree(name)
+		}
+
+		// Close waits for what is to be cleaned up, while the backend answers.
+		busy := e.manage(e.p, leasing.Options{})
+		name = e.name()
+		busy.bend(acquires, lostReply)
+		busy.bend(releases, first(2, lostRequest))
+		e.Error(busy.try(ctx, name))
+		e.NoError(busy.Close(ctx))
+		e.isFree(name)
+		begun := time.Now()
+		dead := e.manage(e.p, leasing.Options{RequestTimeout: time.Second})
+		dead.bend(acquires, lostReply)
+		dead.bend(releases, lostRequest)
+		e.Error(dead.try(ctx, e.name()))
+		e.Error(dead.Close(ctx), "nobody has answered the clean-up")
+		e.Less(time.Since(begun), e.short, "Close waits for a dead backend as for a request")
+	}},
+	{"Manager_Trap_T34_ReleaseReachesTheBackend", func(ctx context.Context, e *env, _ *managed) {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		m := e.manage(e.p, leasing.Options{})
+		lease := m.get(e.name(), nil)
+		e.NoError(lease.Release(ended), "with a context that has ended")
+		e.isFree(lease.Name())
+		e.ErrorIs(lease.Err(), abstractions.ErrReleased)
+		e.Zero(lease.Remaining())
+
+		lease = m.get(e.name(), nil)
+		m.bend(releases, first(3, lostRequest))
+		e.NoError(lease.Release(ctx), "the backend has answered at last")
+		e.isFree(lease.Name())
+
+		// A second caller waits for the first.
+		lease = m.get(e.name(), nil)
+		m.bend(releases, slowRequest(time.Second))
+		done := begin(e, func() error { return lease.Release(ctx) })
+		e.soon()
+		e.NoError(lease.Release(ctx))
+		e.isFree(lease.Name())
+		e.NoError(<-done)
+
+		// A backend that does not answer costs a Release at most the TTL, and one whose
+		// context ends hardly anything. When it answers again the name is freed.
+		lease = m.get(e.name(), nil)
+		m.bend(releases, lostRequest)
+		begun := time.Now()
+		e.ErrorIs(lease.Release(ctx), abstractions.ErrUnavailable)
+		e.LessOrEqual(time.Since(begun), e.short+time.Second)
+		lease = m.get(e.name(), &leasing.AcquireOptions{TTL: 6 * e.short})
+		begun = time.Now()
+		hasty, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		e.ErrorIs(lease.Release(hasty), abstractions.ErrUnavailable)
+		e.LessOrEqual(time.Since(begun), e.short/2)
+		m.bend(releases, nil)
+		e.pause(e.short / 2)
+		e.isFree(lease.Name())
+
+		// The backend's word is told.
+		lease = m.get(e.name(), nil)
+		m.bend(releases, refused(abstractions.ErrDenied))
+		e.ErrorIs(lease.Release(ctx), abstractions.ErrDenied)
+		e.Len(m.sendings(releases), 1)
+	}},
+	{"Manager_Trap_T35_WorkEndsBeforeTheRelease", func(ctx context.Context, e *env, m *managed) {
+		var lease leasing.Lease
+		over := func(x *exchange) error {
+			e.ErrorIs(context.Cause(lease.Context()), abstractions.ErrReleased, "the work's context, when the release is sent")
+			return x.pass()
+		}
+		lease = m.get(e.name(), nil)
+		m.bend(releases, over)
+		e.NoError(lease.Release(ctx))
+		returned := false
+		m.bend(releases, func(x *exchange) error {
+			e.True(returned, "the function has returned when the release is sent")
+			return x.pass()
+		})
+		name := e.name()
+		e.NoError(leasing.Do(ctx, m.Manager, name, func(work context.Context, l leasing.Lease) error {
+			e.NoError(l.Release(ctx))
+			e.ErrorIs(context.Cause(work), abstractions.ErrReleased)
+			e.pause(time.Second)
+			e.isTaken(name, "the function still works")
+			returned = true
+			return nil
+		}))
+		e.isFree(name)
+	}},
+	// It also looks at when the function's context ends.
+	{"Manager_Trap_T36_DoTellsOfAllThatFailed", func(ctx context.Context, e *env, m *managed) {
+		m.bend(releases, refused(abstractions.ErrDenied))
+		err := leasing.Do(ctx, m.Manager, e.name(), func(context.Context, leasing.Lease) error { return errMine })
+		e.ErrorIs(err, errMine)
+		e.ErrorIs(err, abstractions.ErrDenied)
+		m.bend(releases, nil)
+		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
+		err = leasing.Do(ctx, m.Manager, e.name(), func(work context.Context, _ leasing.Lease) error {
+			<-work.Done()
+			return errMine
+		})
+		e.ErrorIs(err, errMine)
+		e.ErrorIs(err, abstractions.ErrLost)
+		m.bend(renews, nil)
+		caller, cancel := context.WithCancelCause(ctx)
+		name := e.name()
+		err = leasing.Do(caller, m.Manager, name, func(work context.Context, _ leasing.Lease) error {
+			cancel(errMine)
+			select {
+			case <-work.Done():
+			case <-time.After(time.Second):
+				e.Fail("the caller has left, and the function is not told")
+			}
+			return context.Cause(work)
+		})
+		e.ErrorIs(err, errMine)
+		e.isFree(name)
+	}},
+	// It has the first copy of the acquire still on its way when the lease
+	// that the second copy got is released.
+	{"Manager_Trap_T56_ReleaseIsRepeatedAgainstLateCopies", func(ctx context.Context, e *env, m *managed) {
+		m.bend(acquires, first(1, lostRequest))
+		lease, err := m.Acquire(ctx, e.name(), nil)
+		e.NoError(err)
+		m.bend(releases, nil)
+		e.NoError(lease.Release(ctx))
+		e.pause(e.short)
+		e.GreaterOrEqual(len(m.sendings(releases)), 2, "releases, since the first request may arrive yet")
+		id := lease.ID()
+		for _, acquire := range m.sendings(acquires) {
+			e.Equal(id, acquire.req.(abstractions.AcquireRequest).ID, "one claim has one ID, over all its requests")
+		}
+	}},
+	{"Manager_Trap_T59_RenewedUntilTheWorkHasEnded", func(_ context.Context, e *env, m *managed) {
+		caller, cancel := context.WithCancel(e.t.Context())
+		name := e.name()
+		err := leasing.Do(caller, m.Manager, name, func(work context.Context, lease leasing.Lease) error {
+			cancel()
+			e.NoError(lease.Release(work))
+			<-work.Done()
+			e.pause(3 * e.short)
+			e.isTaken(name, "the function still cleans up")
+			return nil
+		})
+		e.NoError(err)
+		e.isFree(name)
+	}},
+	{"Manager_Trap_T70_CloseEndsAndSaysWhatItLeaves", func(ctx context.Context, e *env, m *managed) {
+		lease := m.get(e.name(), nil)
+		patient, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		done := begin(e, func() error { return m.Close(patient) })
+		e.soon()
+		e.ErrorIs(lease.Context().Err(), context.Canceled, "Close tells the holders")
+		m.bend(acquires, nil)
+		e.ErrorIs(m.try(ctx, e.name()), abstractions.ErrClosed, "no new work")
+		e.Empty(m.sendings(acquires), "no new work")
+		e.pause(4 * e.short)
+		e.isTaken(lease.Name(), "its holder has not released it yet")
+		e.NoError(lease.Release(ctx))
+		e.NoError(within(e, time.Second, done, "Close, when all has ended"))
+		e.isFree(lease.Name())
+		e.Len(m.told(leasing.EventReleased), 1)
+
+		// What is still in use when Close gives up is left to run out.
+		m = e.manage(e.p, leasing.Options{})
+		lease = m.get(e.name(), nil)
+		bounded, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		var left *leasing.CloseError
+		e.ErrorAs(m.Close(bounded), &left)
+		e.Equal([]string{lease.Name()}, left.InUse)
+		var lost *abstractions.LostError
+		e.ErrorAs(lease.Renew(ctx), &lost)
+		e.Equal(abstractions.LostClosed, lost.Reason)
+		e.isTaken(lease.Name(), "its holder may still be at work")
+		e.pause(e.short + e.caps.Lateness.After(e.short))
+		e.isFree(lease.Name())
+
+		m = e.manage(e.p, leasing.Options{})
+		m.get(e.name(), nil)
+		e.Error(within(e, 4*e.short, begin(e, func() error { return m.Close(context.WithoutCancel(ctx)) }), "Close, with a lease that was forgotten"))
+
+		// A lost lease holds nothing up.
+		m = e.manage(e.p, leasing.Options{})
+		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
+		e.Error(m.get(e.name(), nil).Renew(ctx))
+		begun := time.Now()
+		e.NoError(m.Close(ctx))
+		e.Less(time.Since(begun), time.Second)
+	}},
+	{"Manager_Trap_T71_WhatWasNotAppliedNeedsNoCleanUp", func(ctx context.Context, e *env, m *managed) {
+		holder := e.take(e.name())
+		e.ErrorIs(m.try(ctx, holder.req.Name), abstractions.ErrHeld)
+		m.bend(acquires, refused(abstractions.ErrDenied))
+		e.ErrorIs(m.try(ctx, e.name()), abstractions.ErrDenied)
+		m.bend(acquires, refused(&abstractions.ThrottledError{}))
+		e.ErrorIs(m.try(ctx, e.name()), abstractions.ErrThrottled)
+		e.pause(e.short)
+		e.Empty(m.sendings(releases), "releases of what was not applied")
+		begun := time.Now()
+		e.NoError(m.Close(ctx))
+		e.Less(time.Since(begun), time.Second)
+	}},
+	// It passes a lease from one manager to the next.
+	{"Manager_HandOver", func(ctx context.Context, e *env, _ *managed) {
+		giver, receiver := e.manage(e.p, leasing.Options{}), e.manage(e.peer, leasing.Options{})
+		lease := giver.get(e.name(), nil)
+		e.pause(e.short / 4)
+		giver.bend(renews, slowReply(time.Second))
+		renewed := begin(e, func() error { return lease.Renew(ctx) })
+		e.soon()
+		handover, err := lease.HandOver(ctx)
+		e.NoError(err)
+		<-renewed
+		for _, renewal := range giver.sendings(renews) {
+			e.GreaterOrEqual(time.Since(renewal.at), time.Second, "no renewal is under way when the lease is handed over")
+		}
+		e.GreaterOrEqual(len(giver.sendings(renews)), 2, "HandOver renews, so that nothing of the giver's follows")
+		giver.bend(renews, nil)
+		e.ErrorIs(lease.Err(), abstractions.ErrReleased)
+		e.isTaken(lease.Name(), "the lease goes on")
+
+		// An adoption that fails takes nothing from whoever has the lease.
+		receiver.bend(renews, lostRequest)
+		_, err = receiver.Adopt(ctx, handover, nil)
+		e.ErrorIs(err, abstractions.ErrUnavailable)
+		e.pause(e.short / 10)
+		e.isTaken(lease.Name(), "the lease goes on")
+		receiver.bend(renews, nil)
+		adopted, err := receiver.Adopt(ctx, handover, nil)
+		e.NoError(err)
+		e.Equal(lease.Token(), adopted.Token())
+		e.pause(2 * e.short)
+		receiver.isAlive(adopted)
+		e.Empty(giver.sendings(renews), "requests of the giver")
+		e.Empty(giver.sendings(releases), "requests of the giver")
+		e.NoError(adopted.Release(ctx))
+		e.isFree(lease.Name())
+	}},
 }
 
 var errMine = errors.New("the function's own error")
-
-func ambiguousAcquireIsCleanedUp(e *env) {
-	ctx := e.t.Context()
-	for _, lost := range []bend{lostReply, first(1, lostReply)} {
-		m := e.manage(e.p, leasing.Options{})
-		name := e.name()
-		m.bend(acquires, lost)
-		e.ErrorIs(m.try(ctx, name), abstractions.ErrUnavailable)
-		e.soon()
-		e.isFree(name)
-		e.pause(e.short)
-		e.GreaterOrEqual(len(m.times(releases)), 2, "releases, since the acquire may arrive once more")
-		begun := time.Now()
-		e.NoError(m.Close(ctx))
-		e.Less(time.Since(begun), time.Second, "Close, when all was answered")
-	}
-	// It is repeated until it is answered, and then against late copies.
-	m := e.manage(e.p, leasing.Options{})
-	name := e.name()
-	m.bend(acquires, lostReply)
-	m.bend(releases, first(4, lostRequest))
-	e.Error(m.try(ctx, name))
-	e.pause(e.short / 2)
-	e.isFree(name)
-
-	// Whatever ends the context that it ends with.
-	for _, cause := range []error{&abstractions.LostError{Reason: abstractions.LostTaken}, abstractions.ErrReleased, abstractions.ErrInvalid} {
-		name := e.name()
-		ended, cancel := context.WithCancelCause(ctx)
-		m.bend(acquires, func(ctx context.Context, _ int, call func(context.Context) error) error {
-			_ = call(ctx)
-			cancel(cause)
-			return context.Cause(ctx)
-		})
-		e.Error(m.try(ended, name))
-		e.pause(e.short / 10)
-		e.isFree(name)
-	}
-
-	// A request that does not heed its context, and arrives when its caller has left.
-	late := e.manage(e.p, leasing.Options{}, heedless)
-	for _, acquire := range []func(context.Context, string) error{late.try, func(ctx context.Context, name string) error {
-		_, err := late.Acquire(ctx, name, nil)
-		return err
-	}} {
-		name = e.name()
-		late.bend(acquires, slowRequest(e.short*3/2))
-		hasty, cancel := context.WithTimeout(ctx, e.short/10)
-		e.Error(acquire(hasty, name))
-		cancel()
-		late.bend(acquires, nil)
-		e.pause(e.short * 8 / 5)
-		e.isFree(name)
-	}
-
-	// Close waits for what is to be cleaned up, while the backend answers.
-	busy := e.manage(e.p, leasing.Options{})
-	name = e.name()
-	busy.bend(acquires, lostReply)
-	busy.bend(releases, first(2, lostRequest))
-	e.Error(busy.try(ctx, name))
-	e.NoError(busy.Close(ctx))
-	e.isFree(name)
-	begun := time.Now()
-	dead := e.manage(e.p, leasing.Options{RequestTimeout: time.Second})
-	dead.bend(acquires, lostReply)
-	dead.bend(releases, lostRequest)
-	e.Error(dead.try(ctx, e.name()))
-	e.Error(dead.Close(ctx), "nobody has answered the clean-up")
-	e.Less(time.Since(begun), e.short, "Close waits for a dead backend as for a request")
-}
-
-func releaseReachesTheBackend(e *env) {
-	ctx := e.t.Context()
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	m := e.manage(e.p, leasing.Options{})
-	lease := m.get(e.name(), nil)
-	e.NoError(lease.Release(ended), "with a context that has ended")
-	e.isFree(lease.Name())
-	e.ErrorIs(lease.Err(), abstractions.ErrReleased)
-	e.Zero(lease.Remaining())
-
-	lease = m.get(e.name(), nil)
-	m.bend(releases, first(3, lostRequest))
-	e.NoError(lease.Release(ctx), "the backend has answered at last")
-	e.isFree(lease.Name())
-
-	// A second caller waits for the first.
-	lease = m.get(e.name(), nil)
-	m.bend(releases, slowRequest(time.Second))
-	done := begin(e, func() error { return lease.Release(ctx) })
-	e.soon()
-	e.NoError(lease.Release(ctx))
-	e.isFree(lease.Name())
-	e.NoError(<-done)
-
-	// A backend that does not answer costs a Release at most the TTL, and one whose
-	// context ends hardly anything. When it answers again the name is freed.
-	lease = m.get(e.name(), nil)
-	m.bend(releases, lostRequest)
-	begun := time.Now()
-	e.ErrorIs(lease.Release(ctx), abstractions.ErrUnavailable)
-	e.LessOrEqual(time.Since(begun), e.short+time.Second)
-	lease = m.get(e.name(), &leasing.AcquireOptions{TTL: 6 * e.short})
-	begun = time.Now()
-	hasty, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	e.ErrorIs(lease.Release(hasty), abstractions.ErrUnavailable)
-	e.LessOrEqual(time.Since(begun), e.short/2)
-	m.bend(releases, nil)
-	e.pause(e.short / 2)
-	e.isFree(lease.Name())
-
-	// The backend's word is told.
-	lease = m.get(e.name(), nil)
-	m.bend(releases, refused(abstractions.ErrDenied))
-	e.ErrorIs(lease.Release(ctx), abstractions.ErrDenied)
-	e.Len(m.times(releases), 1)
-}
-
-func workEndsBeforeTheRelease(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	var lease leasing.Lease
-	over := func(ctx context.Context, _ int, call func(context.Context) error) error {
-		e.ErrorIs(context.Cause(lease.Context()), abstractions.ErrReleased, "the work's context, when the release is sent")
-		return call(ctx)
-	}
-	lease = m.get(e.name(), nil)
-	m.bend(releases, over)
-	e.NoError(lease.Release(ctx))
-	returned := false
-	m.bend(releases, func(ctx context.Context, _ int, call func(context.Context) error) error {
-		e.True(returned, "the function has returned when the release is sent")
-		return call(ctx)
-	})
-	name := e.name()
-	e.NoError(leasing.Do(ctx, m.Manager, name, func(work context.Context, l leasing.Lease) error {
-		e.NoError(l.Release(ctx))
-		e.ErrorIs(context.Cause(work), abstractions.ErrReleased)
-		e.pause(time.Second)
-		e.isTaken(name, "the function still works")
-		returned = true
-		return nil
-	}))
-	e.isFree(name)
-}
-
-// doTellsOfAll also looks at when the function's context ends.
-func doTellsOfAll(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	m.bend(releases, refused(abstractions.ErrDenied))
-	err := leasing.Do(ctx, m.Manager, e.name(), func(context.Context, leasing.Lease) error { return errMine })
-	e.ErrorIs(err, errMine)
-	e.ErrorIs(err, abstractions.ErrDenied)
-	m.bend(releases, nil)
-	m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
-	err = leasing.Do(ctx, m.Manager, e.name(), func(work context.Context, _ leasing.Lease) error {
-		<-work.Done()
-		return errMine
-	})
-	e.ErrorIs(err, errMine)
-	e.ErrorIs(err, abstractions.ErrLost)
-	m.bend(renews, nil)
-	caller, cancel := context.WithCancelCause(ctx)
-	name := e.name()
-	err = leasing.Do(caller, m.Manager, name, func(work context.Context, _ leasing.Lease) error {
-		cancel(errMine)
-		select {
-		case <-work.Done():
-		case <-time.After(time.Second):
-			e.Fail("the caller has left, and the function is not told")
-		}
-		return context.Cause(work)
-	})
-	e.ErrorIs(err, errMine)
-	e.isFree(name)
-}
-
-// releaseIsRepeated has the first copy of the acquire still on its way when the lease
-// that the second copy got is released.
-func releaseIsRepeated(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	m.bend(acquires, first(1, lostRequest))
-	lease, err := m.Acquire(ctx, e.name(), nil)
-	e.NoError(err)
-	m.bend(releases, nil)
-	e.NoError(lease.Release(ctx))
-	e.pause(e.short)
-	e.GreaterOrEqual(len(m.times(releases)), 2, "releases, since the first request may arrive yet")
-	id := lease.ID()
-	for _, req := range m.all(acquires) {
-		e.Equal(id, req.(abstractions.AcquireRequest).ID, "one claim has one ID, over all its requests")
-	}
-}
-
-func renewedUntilTheWorkHasEnded(e *env) {
-	m := e.manage(e.p, leasing.Options{})
-	caller, cancel := context.WithCancel(e.t.Context())
-	name := e.name()
-	err := leasing.Do(caller, m.Manager, name, func(work context.Context, lease leasing.Lease) error {
-		cancel()
-		e.NoError(lease.Release(work))
-		<-work.Done()
-		e.pause(3 * e.short)
-		e.isTaken(name, "the function still cleans up")
-		return nil
-	})
-	e.NoError(err)
-	e.isFree(name)
-}
-
-func closeEnds(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	lease := m.get(e.name(), nil)
-	patient, cancel := context.WithTimeout(ctx, time.Hour)
-	defer cancel()
-	done := begin(e, func() error { return m.Close(patient) })
-	e.soon()
-	e.ErrorIs(lease.Context().Err(), context.Canceled, "Close tells the holders")
-	m.bend(acquires, nil)
-	e.ErrorIs(m.try(ctx, e.name()), abstractions.ErrClosed, "no new work")
-	e.Empty(m.times(acquires), "no new work")
-	e.pause(4 * e.short)
-	e.isTaken(lease.Name(), "its holder has not released it yet")
-	e.NoError(lease.Release(ctx))
-	e.NoError(within(e, time.Second, done, "Close, when all has ended"))
-	e.isFree(lease.Name())
-	e.Len(m.told(leasing.EventReleased), 1)
-
-	// What is still in use when Close gives up is left to run out.
-	m = e.manage(e.p, leasing.Options{})
-	lease = m.get(e.name(), nil)
-	bounded, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	var left *leasing.CloseError
-	e.ErrorAs(m.Close(bounded), &left)
-	e.Equal([]string{lease.Name()}, left.InUse)
-	var lost *abstractions.LostError
-	e.ErrorAs(lease.Renew(ctx), &lost)
-	e.Equal(abstractions.LostClosed, lost.Reason)
-	e.isTaken(lease.Name(), "its holder may still be at work")
-	e.pause(e.short + e.caps.Lateness.After(e.short))
-	e.isFree(lease.Name())
-
-	m = e.manage(e.p, leasing.Options{})
-	m.get(e.name(), nil)
-	e.Error(within(e, 4*e.short, begin(e, func() error { return m.Close(context.WithoutCancel(ctx)) }), "Close, with a lease that was forgotten"))
-
-	// A lost lease holds nothing up.
-	m = e.manage(e.p, leasing.Options{})
-	m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
-	e.Error(m.get(e.name(), nil).Renew(ctx))
-	begun := time.Now()
-	e.NoError(m.Close(ctx))
-	e.Less(time.Since(begun), time.Second)
-}
-
-func notAppliedNeedsNoCleanUp(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	holder := e.take(e.name())
-	e.ErrorIs(m.try(ctx, holder.req.Name), abstractions.ErrHeld)
-	m.bend(acquires, refused(abstractions.ErrDenied))
-	e.ErrorIs(m.try(ctx, e.name()), abstractions.ErrDenied)
-	m.bend(acquires, refused(&abstractions.ThrottledError{}))
-	e.ErrorIs(m.try(ctx, e.name()), abstractions.ErrThrottled)
-	e.pause(e.short)
-	e.Empty(m.times(releases), "releases of what was not applied")
-	begun := time.Now()
-	e.NoError(m.Close(ctx))
-	e.Less(time.Since(begun), time.Second)
-}
-
-// handOver passes a lease from one manager to the next.
-func handOver(e *env) {
-	ctx := e.t.Context()
-	giver, receiver := e.manage(e.p, leasing.Options{}), e.manage(e.peer, leasing.Options{})
-	lease := giver.get(e.name(), nil)
-	e.pause(e.short / 4)
-	giver.bend(renews, slowReply(time.Second))
-	renewed := begin(e, func() error { return lease.Renew(ctx) })
-	e.soon()
-	handover, err := lease.HandOver(ctx)
-	e.NoError(err)
-	<-renewed
-	for _, at := range giver.times(renews) {
-		e.GreaterOrEqual(time.Since(at), time.Second, "no renewal is under way when the lease is handed over")
-	}
-	e.GreaterOrEqual(len(giver.times(renews)), 2, "HandOver renews, so that nothing of the giver's follows")
-	giver.bend(renews, nil)
-	e.ErrorIs(lease.Err(), abstractions.ErrReleased)
-	e.isTaken(lease.Name(), "the lease goes on")
-
-	// An adoption that fails takes nothing from whoever has the lease.
-	receiver.bend(renews, lostRequest)
-	_, err = receiver.Adopt(ctx, handover, nil)
-	e.ErrorIs(err, abstractions.ErrUnavailable)
-	e.pause(e.short / 10)
-	e.isTaken(lease.Name(), "the lease goes on")
-	receiver.bend(renews, nil)
-	adopted, err := receiver.Adopt(ctx, handover, nil)
-	e.NoError(err)
-	e.Equal(lease.Token(), adopted.Token())
-	e.pause(2 * e.short)
-	receiver.isAlive(adopted)
-	e.Empty(giver.times(renews), "requests of the giver")
-	e.Empty(giver.times(releases), "requests of the giver")
-	e.NoError(adopted.Release(ctx))
-	e.isFree(lease.Name())
-}

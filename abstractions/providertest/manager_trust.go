@@ -3,429 +3,406 @@ package providertest
 import (
 	"context"
 	"fmt"
-	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var managerTrustChecks = []check{
-	{name: "Manager_Trap_T01_TrustBeginsBeforeTheRequest", run: trustBeginsBeforeTheRequest, needs: "Virtual"},
-	{name: "Manager_Trap_T01_LateGrantIsGivenBack", run: lateGrantIsGivenBack, needs: "Virtual"},
-	{name: "Manager_Trap_T03_LossWaitsForNothing", run: lossWaitsForNothing, needs: "Virtual"},
-	{name: "Manager_Trap_T04_OnlyALossIsALoss", run: onlyALossIsALoss, needs: "Virtual"},
-	{name: "Manager_Trap_T08_LesserTTLIsRenewedInTime", run: lesserTTLIsRenewed, needs: "Virtual"},
-	{name: "Manager_Trap_T09_RenewalsAreCountedFromTheirSending", run: renewalsAreCounted, needs: "Virtual"},
-	{name: "Manager_Trap_T11_RenewalByHand", run: renewalByHand, needs: "Virtual"},
-	{name: "Manager_Trap_T57_NothingRevivesALostLease", run: nothingRevives, needs: "Virtual"},
-	{name: "Manager_Trap_T58_AttemptsLeaveTimeForOthers", run: attemptsLeaveTime, needs: "Virtual"},
-	{name: "Manager_Trap_T66_BatchTellsOfEachLease", run: batchTellsOfEach, needs: "Virtual"},
-	{name: "Manager_Trap_T85_TrustAfterFailedRenewals", run: trustAfterFailures, needs: "Virtual"},
-	{name: "Manager_InfiniteLeaseIsVerified", run: infiniteIsVerified, needs: "Virtual"},
-	{name: "Manager_ManyLeasesAreRenewedInTime", run: manyAreRenewed, needs: "Virtual"},
-	{name: "Manager_RenewalLimit", run: renewalLimit, needs: "Virtual"},
-	{name: "Manager_WhatIsThrottledWaits", run: throttledRenewalWaits, needs: "Virtual"},
+var managerTrustChecks = []managerCheck{
+	{"Manager_Trap_T01_TrustBeginsBeforeTheRequest", func(_ context.Context, e *env, m *managed) {
+		m.bend(acquires, slowReply(e.short/4))
+		sent := time.Now()
+		lease := m.get(e.name(), manual)
+		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/4, "Remaining")
+		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
+
+		lease = m.get(e.name(), manual)
+		e.pause(e.short / 4)
+		m.bend(renews, slowReply(e.short/8))
+		sent = time.Now()
+		e.NoError(lease.Renew(e.t.Context()))
+		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/8, "Remaining")
+		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
+	}},
+	// It has the acquire arrive when its caller no longer trusts it.
+	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless)
+		name := e.name()
+		m.bend(acquires, first(1, slowRequest(e.short)))
+		e.Error(m.try(e.t.Context(), name), "its trust had run out")
+		e.pause(e.short / 4)
+		e.isFree(name)
+
+		direct := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short})
+		direct.bend(acquires, first(1, slowRequest(e.short)))
+		e.Error(direct.try(e.t.Context(), e.name()), "its trust had run out")
+		direct.bend(acquires, nil)
+		name = e.name()
+		direct.bend(acquires, slowRequest(e.short))
+		e.Error(direct.try(e.t.Context(), name))
+		e.pause(e.short / 20)
+		e.isFree(name)
+	}},
+	// It has a renewal that never comes back.
+	{"Manager_Trap_T03_LossWaitsForNothing", func(_ context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless)
+		m.bend(renews, func(*exchange) error {
+			<-e.t.Context().Done()
+			return errNoReply
+		})
+		before := time.Now()
+		lease := m.get(e.name(), nil)
+		m.isLostBy(lease, before, e.short, abstractions.LostExpired)
+
+		direct := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short})
+		direct.bend(renews, slowRequest(2*e.short)) // it does not heed its context
+		before = time.Now()
+		lease = direct.get(e.name(), nil)
+		direct.isLostBy(lease, before, e.short, abstractions.LostExpired)
+		e.pause(2 * e.short) // until it comes back
+
+		// A lost lease leaves nothing behind.
+		quick := e.manage(e.p, leasing.Options{})
+		quick.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
+		goroutines := e.goroutines()
+		for range 32 {
+			e.Error(quick.get(e.name(), manual).Renew(e.t.Context()))
+		}
+		e.soon()
+		e.Less(e.goroutines(), goroutines+16, "goroutines after 32 losses")
+	}},
+	{"Manager_Trap_T04_OnlyALossIsALoss", func(ctx context.Context, e *env, m *managed) {
+		lease := m.get(e.name(), nil)
+		for _, err := range []error{errNoReply, &abstractions.ThrottledError{}, abstractions.ErrDenied, context.DeadlineExceeded} {
+			m.bend(renews, first(1, refused(err)))
+			e.Error(lease.Renew(ctx), "Renew tells of %v", err)
+			e.NoError(lease.Renew(ctx), "and no longer, when the next one has succeeded")
+			m.isAlive(lease)
+			m.bend(renews, first(2, refused(err)))
+			e.pause(e.short)
+			m.isAlive(lease)
+		}
+		// What the context of an attempt says, nobody has said of the lease.
+		m.bend(renews, first(1, unanswered))
+		e.ErrorIs(lease.Renew(ctx), abstractions.ErrUnavailable)
+		m.isAlive(lease)
+
+		m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
+		e.pause(e.short * 2 / 3)
+		e.Len(m.sendings(renews), 1, "a definite loss is not tried again")
+		m.isLost(lease, abstractions.LostTaken)
+		e.Len(m.told(leasing.EventLost), 1)
+	}},
+	// It has a backend that grants half of what it is asked for.
+	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *env, _ *managed) {
+		half := e.short / 2
+		m := e.manage(e.p, leasing.Options{})
+		halved := granted(func(g *abstractions.Grant) { g.TTL = half })
+		m.bend(acquires, halved)
+		m.bend(renews, halved)
+		lease := m.get(e.name(), manual)
+		e.LessOrEqual(lease.Remaining(), window(half), "an acquire")
+		e.pause(half / 2)
+		sent := time.Now()
+		e.NoError(lease.Renew(e.t.Context()))
+		e.LessOrEqual(lease.Remaining(), window(half), "a renewal")
+		m.isLostBy(lease, sent, half, abstractions.LostExpired)
+
+		lease = m.get(e.name(), nil)
+		e.pause(3 * e.short)
+		m.isAlive(lease)
+		e.Equal(half, lease.TTL())
+	}},
+	// It has slow replies, and looks at what is sent when.
+	{"Manager_Trap_T09_RenewalsAreCountedFromTheirSending", func(_ context.Context, e *env, m *managed) {
+		var inner any // the provider's state of the latest grant, which the manager knows by a mark
+		var mark *int
+		marked := func(x *exchange) error {
+			if req, ok := x.req.(*abstractions.RenewRequest); ok {
+				e.Same(mark, req.State, "a request has the state of the latest grant")
+				req.State = inner
+				defer time.Sleep(e.short / 10)
+			}
+			err := x.pass()
+			grant := x.reply.(*abstractions.Grant)
+			inner, mark = grant.State, new(int)
+			grant.State = mark
+			return err
+		}
+		m.bend(acquires, marked)
+		m.bend(renews, marked)
+		last := time.Now()
+		lease := m.get(e.name(), nil)
+		e.pause(4 * e.short)
+		sent := m.sendings(renews)
+		e.GreaterOrEqual(len(sent), 6)
+		for _, renewal := range sent {
+			e.LessOrEqual(renewal.at.Sub(last), e.short*61/100, "from one renewal's sending to the next")
+			e.GreaterOrEqual(renewal.at.Sub(last), e.short/2)
+			e.Equal(e.short, renewal.req.(abstractions.RenewRequest).TTL, "each asks for the lease's TTL")
+			last = renewal.at
+		}
+		e.GreaterOrEqual(lease.Renewals(), 6)
+		e.Len(m.told(leasing.EventRenewed), lease.Renewals())
+
+		short := &leasing.AcquireOptions{TTL: max(e.caps.MinTTL, 100*time.Millisecond)}
+		brief := e.manage(e.p, leasing.Options{Random: func() float64 { return 0.999 }}) // all of the jitter
+		lease = brief.get(e.name(), short)
+		e.pause(time.Second)
+		brief.isAlive(lease)
+	}},
+	{"Manager_Trap_T11_RenewalByHand", func(ctx context.Context, e *env, m *managed) {
+		lease := m.get(e.name(), manual)
+		e.pause(e.short * 8 / 10)
+		e.Empty(m.sendings(renews), "renewal is left to the application")
+		sent := time.Now()
+		e.NoError(lease.Renew(ctx))
+		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
+
+		// Those who ask at once share a request, which does not end with one of them.
+		lease = m.get(e.name(), manual)
+		m.bend(renews, first(1, func(x *exchange) error {
+			e.pause(time.Second)
+			return lostReply(x)
+		}))
+		hasty, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		one := begin(e, func() error { return lease.Renew(ctx) })
+		two := begin(e, func() error { return lease.Renew(ctx) })
+		e.soon()
+		begun := time.Now()
+		e.ErrorIs(lease.Renew(hasty), context.DeadlineExceeded)
+		e.LessOrEqual(time.Since(begun), 200*time.Millisecond, "Renew ends with its context")
+		for _, done := range []<-chan error{one, two} {
+			e.ErrorIs(within(e, 2*time.Second, done, "a renewal that was joined"), abstractions.ErrUnavailable)
+		}
+		e.Len(m.sendings(renews), 1, "requests for a lease at a time")
+		e.NoError(lease.Renew(ctx))
+		e.NoError(lease.Release(ctx))
+		e.ErrorIs(lease.Renew(ctx), abstractions.ErrReleased)
+	}},
+	// It has a renewal succeed after the loss, and then looks for how long the
+	// name is taken.
+	{"Manager_Trap_T57_NothingRevivesALostLease", func(_ context.Context, e *env, _ *managed) {
+		for _, with := range []func(*line){heedless, func(*line) {}} {
+			m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with)
+			name := e.name()
+			lease := m.get(name, nil)
+			m.bend(renews, func(x *exchange) error {
+				if x.n > 1 {
+					return errNoReply
+				}
+				return slowReply(e.short * 8 / 10)(x) // sent at 0.6 of the TTL
+			})
+			<-lease.Done()
+			e.pause(e.short / 2)
+			m.isLost(lease, abstractions.LostExpired)
+			e.isFree(name)
+		}
+		// The name is left alone until the backend would have freed it.
+		m := e.manage(e.p, leasing.Options{DriftFactor: 0.1})
+		name := e.name()
+		lease := m.get(name, nil)
+		m.bend(renews, func(x *exchange) error {
+			if x.n > 1 {
+				return errNoReply
+			}
+			return lostReply(x)
+		})
+		<-lease.Done()
+		e.pause(e.short / 20)
+		e.isTaken(name, "who lost it may have noticed only now")
+		e.pause(e.short / 10)
+		e.isFree(name)
+	}},
+	// It has renewals that end with their context.
+	{"Manager_Trap_T58_AttemptsLeaveTimeForOthers", func(_ context.Context, e *env, _ *managed) {
+		for _, with := range []func(*line){hiding(batches), func(*line) {}} {
+			m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with)
+			lease := m.get(e.name(), nil)
+			m.bend(renews, first(2, unanswered))
+			e.pause(2 * e.short)
+			m.isAlive(lease)
+			m.bend(renews, unanswered)
+			e.pause(2 * e.short)
+			m.isLost(lease, abstractions.LostExpired)
+			e.GreaterOrEqual(len(m.sendings(renews)), 3, "attempts while trust lasts")
+		}
+		// Hung renewals of some leases cost no others, and there are not many at a time.
+		for _, bad := range []int{200, 700} {
+			m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short, RenewConcurrency: 2}, hiding(batches))
+			hung := map[string]bool{}
+			for range bad {
+				hung[m.get(e.name(), nil).Name()] = true
+			}
+			var good []leasing.Lease
+			for range 8 {
+				good = append(good, m.get(e.name(), nil))
+			}
+			var now atomic.Int64
+			m.bend(renews, func(x *exchange) error {
+				if !hung[x.req.(*abstractions.RenewRequest).Name] {
+					return x.pass()
+				}
+				e.Less(now.Add(1), int64(600), "requests to a backend that does not answer, at a time")
+				defer now.Add(-1)
+				return unanswered(x)
+			})
+			e.pause(3 * e.short)
+			m.bend(renews, nil)
+			for _, lease := range good {
+				if bad < 500 {
+					m.isAlive(lease)
+				}
+			}
+		}
+	}},
+	// It renews many leases, of which one is broken, through a batch if the
+	// provider can.
+	{"Manager_Trap_T66_BatchTellsOfEachLease", func(_ context.Context, e *env, m *managed) {
+		leases := make([]leasing.Lease, 300)
+		for i := range leases {
+			leases[i] = m.get(e.name(), nil)
+		}
+		alive := func(except int) {
+			for i, lease := range leases {
+				if i != except {
+					m.isAlive(lease)
+				}
+			}
+		}
+		e.pause(3 * e.short)
+		alive(-1)
+		e.Empty(m.told(leasing.EventRenewalFailed), "renewals that the backend has granted")
+		e.breaks(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
+		e.pause(e.short)
+		alive(7)
+		m.isLost(leases[7], abstractions.LostBroken, abstractions.LostGone)
+		e.Empty(m.told(leasing.EventRenewalFailed))
+
+		if len(m.sendings(batches)) > 0 {
+			for _, err := range []error{&abstractions.LostError{Reason: abstractions.LostGone}, errNoReply} {
+				m.bend(batches, first(1, refused(err))) // it does not say whose
+				e.pause(2 * e.short)
+				alive(7)
+			}
+			// One that hangs takes no others with it.
+			poison := leases[100].ID()
+			m.bend(batches, func(x *exchange) error {
+				for _, req := range *x.req.(*[]abstractions.RenewRequest) {
+					if req.ID == poison {
+						return unanswered(x)
+					}
+				}
+				return x.pass()
+			})
+			e.pause(4 * e.short)
+			alive(7)
+			m.bend(batches, nil)
+		}
+
+		// The answer for somebody else is none.
+		for what, change := range map[string]func(*abstractions.Grant){
+			"another name": func(g *abstractions.Grant) { g.Name += "x" }, "another ID": func(g *abstractions.Grant) { g.ID = abstractions.NewID() },
+			"another token": func(g *abstractions.Grant) { g.Token++ }, "no TTL": func(g *abstractions.Grant) { g.TTL = 0 },
+		} {
+			n := e.manage(e.p, leasing.Options{})
+			lease := n.get(e.name(), manual)
+			n.bend(renews, granted(change))
+			e.ErrorIs(lease.Renew(e.t.Context()), abstractions.ErrUnavailable, what)
+		}
+	}},
+	// It loses the first renewals. The next one is slow.
+	{"Manager_Trap_T85_TrustAfterFailedRenewals", func(_ context.Context, e *env, m *managed) {
+		for _, lost := range []bend{lostRequest, lostReply} {
+			lease := m.get(e.name(), nil)
+			m.bend(renews, func(x *exchange) error {
+				switch x.n {
+				case 1, 2:
+					return lost(x)
+				case 3:
+					return slowReply(e.short / 20)(x)
+				}
+				return errNoReply
+			})
+			<-lease.Done()
+			m.isLostBy(lease, m.sendings(renews)[2].at, e.short, abstractions.LostExpired)
+
+			lease = m.get(e.name(), nil) // without any success
+			m.bend(renews, lost)
+			m.isLostBy(lease, time.Now(), e.short, abstractions.LostExpired)
+			e.GreaterOrEqual(len(m.sendings(renews)), 3, "attempts while trust lasts")
+		}
+		for i, event := range m.told(leasing.EventRenewalFailed)[:2] {
+			e.Equal(i+1, event.Attempt, "the attempts are counted")
+			e.True(event.WillRetry)
+		}
+		e.Len(m.told(leasing.EventLost), 4, "one event for each loss")
+	}},
+	{"Manager_InfiniteLeaseIsVerified", func(_ context.Context, e *env, _ *managed) {
+		if !e.caps.Infinite {
+			e.leaveOut("no infinite leases here")
+		}
+		m := e.manage(e.p, leasing.Options{})
+		infinite := &leasing.AcquireOptions{TTL: leasing.Infinite}
+		sent := time.Now()
+		m.bend(renews, lostRequest)
+		m.isLostBy(m.get(e.name(), infinite), sent, e.short, abstractions.LostExpired) // it begins as a finite one
+
+		m.bend(renews, nil)
+		lease := m.get(e.name(), infinite)
+		e.soon()
+		e.Equal(leasing.Infinite, lease.TTL())
+		m.bend(renews, first(3, lostRequest))
+		e.pause(20 * e.short)
+		m.isAlive(lease)
+		e.breaks(abstractions.BreakRequest{Name: lease.Name(), Grace: 2 * e.short})
+		e.pause(e.short)
+		m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
+	}},
+	// It has leases of different TTLs, some of which end on the way.
+	{"Manager_ManyLeasesAreRenewedInTime", func(_ context.Context, e *env, m *managed) {
+		held := map[leasing.Lease]bool{}
+		for i := range 64 {
+			held[m.get(e.name(), &leasing.AcquireOptions{TTL: e.short + time.Duration(i*i%37)*e.short/8})] = true
+		}
+		for lease := range held {
+			e.pause(e.short / 16)
+			if len(held) > 24 {
+				delete(held, lease)
+				e.NoError(lease.Release(e.t.Context()))
+			}
+		}
+		e.pause(10 * e.short)
+		for lease := range held {
+			m.isAlive(lease)
+		}
+	}},
+	{"Manager_RenewalLimit", func(_ context.Context, e *env, m *managed) {
+		lease := m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 2})
+		<-lease.Done()
+		sent := m.sendings(renews)
+		e.Len(sent, 2)
+		m.isLostBy(lease, sent[1].at, e.short, abstractions.LostRenewalLimit)
+		lease = m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true})
+		e.NoError(lease.Renew(e.t.Context()))
+		e.ErrorIs(lease.Renew(e.t.Context()), abstractions.ErrInvalid)
+	}},
+	// It has a backend that asks for a pause, longer and shorter than
+	// there is time for.
+	{"Manager_WhatIsThrottledWaits", func(_ context.Context, e *env, m *managed) {
+		for _, ask := range []time.Duration{e.short / 10, time.Hour} {
+			lease := m.get(fmt.Sprint(e.name(), ask), nil)
+			m.bend(renews, first(1, refused(&abstractions.ThrottledError{RetryAfter: ask})))
+			e.pause(2 * e.short)
+			m.isAlive(lease)
+			sent := m.sendings(renews)
+			e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), min(ask, e.short/10))
+			e.NoError(lease.Release(e.t.Context()))
+		}
+	}},
 }
 
 var manual = &leasing.AcquireOptions{NoAutoRenew: true}
-
-func trustBeginsBeforeTheRequest(e *env) {
-	m := e.manage(e.p, leasing.Options{})
-	m.bend(acquires, slowReply(e.short/4))
-	sent := time.Now()
-	lease := m.get(e.name(), manual)
-	e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/4, "Remaining")
-	m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
-
-	lease = m.get(e.name(), manual)
-	e.pause(e.short / 4)
-	m.bend(renews, slowReply(e.short/8))
-	sent = time.Now()
-	e.NoError(lease.Renew(e.t.Context()))
-	e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/8, "Remaining")
-	m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
-}
-
-// trustAfterFailures loses the first renewals. The next one is slow.
-func trustAfterFailures(e *env) {
-	m := e.manage(e.p, leasing.Options{})
-	for _, lost := range []bend{lostRequest, lostReply} {
-		lease := m.get(e.name(), nil)
-		m.bend(renews, func(ctx context.Context, n int, call func(context.Context) error) error {
-			switch n {
-			case 1, 2:
-				return lost(ctx, n, call)
-			case 3:
-				return slowReply(e.short/20)(ctx, n, call)
-			}
-			return errNoReply
-		})
-		<-lease.Done()
-		m.isLostBy(lease, m.times(renews)[2], e.short, abstractions.LostExpired)
-
-		lease = m.get(e.name(), nil) // without any success
-		m.bend(renews, lost)
-		m.isLostBy(lease, time.Now(), e.short, abstractions.LostExpired)
-		e.GreaterOrEqual(len(m.times(renews)), 3, "attempts while trust lasts")
-	}
-	for i, event := range m.told(leasing.EventRenewalFailed)[:2] {
-		e.Equal(i+1, event.Attempt, "the attempts are counted")
-		e.True(event.WillRetry)
-	}
-	e.Len(m.told(leasing.EventLost), 4, "one event for each loss")
-}
-
-// lateGrantIsGivenBack has the acquire arrive when its caller no longer trusts it.
-func lateGrantIsGivenBack(e *env) {
-	m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless)
-	name := e.name()
-	m.bend(acquires, first(1, slowRequest(e.short)))
-	e.Error(m.try(e.t.Context(), name), "its trust had run out")
-	e.pause(e.short / 4)
-	e.isFree(name)
-
-	direct := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short})
-	direct.bend(acquires, first(1, slowRequest(e.short)))
-	e.Error(direct.try(e.t.Context(), e.name()), "its trust had run out")
-	direct.bend(acquires, nil)
-	name = e.name()
-	direct.bend(acquires, slowRequest(e.short))
-	e.Error(direct.try(e.t.Context(), name))
-	e.pause(e.short / 20)
-	e.isFree(name)
-}
-
-// lossWaitsForNothing has a renewal that never comes back.
-func lossWaitsForNothing(e *env) {
-	m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless)
-	m.bend(renews, func(context.Context, int, func(context.Context) error) error {
-		<-e.t.Context().Done()
-		return errNoReply
-	})
-	before := time.Now()
-	lease := m.get(e.name(), nil)
-	m.isLostBy(lease, before, e.short, abstractions.LostExpired)
-
-	direct := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short})
-	direct.bend(renews, slowRequest(2*e.short)) // it does not heed its context
-	before = time.Now()
-	lease = direct.get(e.name(), nil)
-	direct.isLostBy(lease, before, e.short, abstractions.LostExpired)
-	e.pause(2 * e.short) // until it comes back
-
-	// A lost lease leaves nothing behind.
-	quick := e.manage(e.p, leasing.Options{})
-	quick.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostGone}))
-	goroutines := runtime.NumGoroutine()
-	for range 32 {
-		e.Error(quick.get(e.name(), manual).Renew(e.t.Context()))
-	}
-	e.soon()
-	e.Less(runtime.NumGoroutine(), goroutines+16, "goroutines after 32 losses")
-}
-
-func onlyALossIsALoss(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	lease := m.get(e.name(), nil)
-	for _, err := range []error{errNoReply, &abstractions.ThrottledError{}, abstractions.ErrDenied, context.DeadlineExceeded} {
-		m.bend(renews, first(1, refused(err)))
-		e.Error(lease.Renew(ctx), "Renew tells of %v", err)
-		e.NoError(lease.Renew(ctx), "and no longer, when the next one has succeeded")
-		m.isAlive(lease)
-		m.bend(renews, first(2, refused(err)))
-		e.pause(e.short)
-		m.isAlive(lease)
-	}
-	// What the context of an attempt says, nobody has said of the lease.
-	m.bend(renews, first(1, unanswered))
-	e.ErrorIs(lease.Renew(ctx), abstractions.ErrUnavailable)
-	m.isAlive(lease)
-
-	m.bend(renews, refused(&abstractions.LostError{Reason: abstractions.LostTaken}))
-	e.pause(e.short * 2 / 3)
-	e.Len(m.times(renews), 1, "a definite loss is not tried again")
-	m.isLost(lease, abstractions.LostTaken)
-	e.Len(m.told(leasing.EventLost), 1)
-}
-
-// lesserTTLIsRenewed has a backend that grants half of what it is asked for.
-func lesserTTLIsRenewed(e *env) {
-	half := e.short / 2
-	m := e.manage(e.p, leasing.Options{})
-	m.change(func(l *line) { l.grant = func(g *abstractions.Grant) { g.TTL = half } })
-	lease := m.get(e.name(), manual)
-	e.LessOrEqual(lease.Remaining(), window(half), "an acquire")
-	e.pause(half / 2)
-	sent := time.Now()
-	e.NoError(lease.Renew(e.t.Context()))
-	e.LessOrEqual(lease.Remaining(), window(half), "a renewal")
-	m.isLostBy(lease, sent, half, abstractions.LostExpired)
-
-	lease = m.get(e.name(), nil)
-	e.pause(3 * e.short)
-	m.isAlive(lease)
-	e.Equal(half, lease.TTL())
-}
-
-// renewalsAreCounted has slow replies, and looks at what is sent when.
-func renewalsAreCounted(e *env) {
-	m := e.manage(e.p, leasing.Options{})
-	m.bend(renews, slowReply(e.short/10))
-	last := time.Now()
-	lease := m.get(e.name(), nil)
-	e.pause(4 * e.short)
-	times := m.times(renews)
-	e.GreaterOrEqual(len(times), 6)
-	for _, at := range times {
-		e.LessOrEqual(at.Sub(last), e.short*61/100, "from one renewal's sending to the next")
-		e.GreaterOrEqual(at.Sub(last), e.short/2)
-		last = at
-	}
-	for _, req := range m.all(renews) {
-		e.Equal(e.short, req.(abstractions.RenewRequest).TTL, "each asks for the lease's TTL")
-	}
-	m.change(func(l *line) { e.Zero(l.stale, "requests without the state of the latest grant") })
-	e.GreaterOrEqual(lease.Renewals(), 6)
-	e.Len(m.told(leasing.EventRenewed), lease.Renewals())
-
-	short := &leasing.AcquireOptions{TTL: max(e.caps.MinTTL, 100*time.Millisecond)}
-	brief := e.manage(e.p, leasing.Options{Random: func() float64 { return 0.999 }}) // all of the jitter
-	lease = brief.get(e.name(), short)
-	e.pause(time.Second)
-	brief.isAlive(lease)
-}
-
-func renewalByHand(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	lease := m.get(e.name(), manual)
-	e.pause(e.short * 8 / 10)
-	e.Empty(m.times(renews), "renewal is left to the application")
-	sent := time.Now()
-	e.NoError(lease.Renew(ctx))
-	m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
-
-	// Those who ask at once share a request, which does not end with one of them.
-	lease = m.get(e.name(), manual)
-	m.bend(renews, first(1, func(ctx context.Context, n int, call func(context.Context) error) error {
-		e.pause(time.Second)
-		return lostReply(ctx, n, call)
-	}))
-	hasty, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
-	one := begin(e, func() error { return lease.Renew(ctx) })
-	two := begin(e, func() error { return lease.Renew(ctx) })
-	e.soon()
-	begun := time.Now()
-	e.ErrorIs(lease.Renew(hasty), context.DeadlineExceeded)
-	e.LessOrEqual(time.Since(begun), 200*time.Millisecond, "Renew ends with its context")
-	for _, done := range []<-chan error{one, two} {
-		e.ErrorIs(within(e, 2*time.Second, done, "a renewal that was joined"), abstractions.ErrUnavailable)
-	}
-	e.Len(m.times(renews), 1, "requests for a lease at a time")
-	e.NoError(lease.Renew(ctx))
-	e.NoError(lease.Release(ctx))
-	e.ErrorIs(lease.Renew(ctx), abstractions.ErrReleased)
-}
-
-// nothingRevives has a renewal succeed after the loss, and then looks for how long the
-// name is taken.
-func nothingRevives(e *env) {
-	for _, with := range []func(*line){heedless, func(*line) {}} {
-		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with)
-		name := e.name()
-		lease := m.get(name, nil)
-		m.bend(renews, func(ctx context.Context, n int, call func(context.Context) error) error {
-			if n > 1 {
-				return errNoReply
-			}
-			err := call(ctx) // at 0.6 of the TTL
-			e.pause(e.short * 8 / 10)
-			return err
-		})
-		<-lease.Done()
-		e.pause(e.short / 2)
-		m.isLost(lease, abstractions.LostExpired)
-		e.isFree(name)
-	}
-	// The name is left alone until the backend would have freed it.
-	m := e.manage(e.p, leasing.Options{DriftFactor: 0.1})
-	name := e.name()
-	lease := m.get(name, nil)
-	m.bend(renews, func(ctx context.Context, n int, call func(context.Context) error) error {
-		if n > 1 {
-			return errNoReply
-		}
-		return lostReply(ctx, n, call)
-	})
-	<-lease.Done()
-	e.pause(e.short / 20)
-	e.isTaken(name, "who lost it may have noticed only now")
-	e.pause(e.short / 10)
-	e.isFree(name)
-}
-
-// attemptsLeaveTime has renewals that end with their context.
-func attemptsLeaveTime(e *env) {
-	for _, with := range []func(*line){hiding(batches), func(*line) {}} {
-		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, with)
-		lease := m.get(e.name(), nil)
-		m.bend(renews, first(2, unanswered))
-		e.pause(2 * e.short)
-		m.isAlive(lease)
-		m.bend(renews, unanswered)
-		e.pause(2 * e.short)
-		m.isLost(lease, abstractions.LostExpired)
-		e.GreaterOrEqual(len(m.times(renews)), 3, "attempts while trust lasts")
-	}
-	// Hung renewals of some leases cost no others, and there are not many at a time.
-	for _, bad := range []int{200, 700} {
-		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short, RenewConcurrency: 2}, hiding(batches))
-		hung := map[string]bool{}
-		for range bad {
-			hung[m.get(e.name(), nil).Name()] = true
-		}
-		var good []leasing.Lease
-		for range 8 {
-			good = append(good, m.get(e.name(), nil))
-		}
-		m.change(func(l *line) { l.hang = hung })
-		e.pause(3 * e.short)
-		m.change(func(l *line) { l.hang = nil })
-		e.Less(m.line.mostHung, 600, "requests to a backend that does not answer, at a time")
-		for _, lease := range good {
-			if bad < 500 {
-				m.isAlive(lease)
-			}
-		}
-	}
-}
-
-// batchTellsOfEach renews many leases, of which one is broken, through a batch if the
-// provider can.
-func batchTellsOfEach(e *env) {
-	m := e.manage(e.p, leasing.Options{})
-	leases := make([]leasing.Lease, 300)
-	for i := range leases {
-		leases[i] = m.get(e.name(), nil)
-	}
-	alive := func(except int) {
-		e.t.Helper()
-		for i, lease := range leases {
-			if i != except {
-				m.isAlive(lease)
-			}
-		}
-	}
-	e.pause(3 * e.short)
-	alive(-1)
-	e.Empty(m.told(leasing.EventRenewalFailed), "renewals that the backend has granted")
-	e.breaks(abstractions.BreakRequest{Name: leases[7].Name(), Immediate: true})
-	e.pause(e.short)
-	alive(7)
-	m.isLost(leases[7], abstractions.LostBroken, abstractions.LostGone)
-	e.Empty(m.told(leasing.EventRenewalFailed))
-
-	if len(m.times(batches)) > 0 {
-		for _, err := range []error{&abstractions.LostError{Reason: abstractions.LostGone}, errNoReply} {
-			m.bend(batches, first(1, refused(err))) // it does not say whose
-			e.pause(2 * e.short)
-			alive(7)
-		}
-		// One that hangs takes no others with it.
-		poison := leases[100].ID()
-		m.bend(batches, func(ctx context.Context, n int, call func(context.Context) error) error {
-			for _, req := range m.all(batches)[n-1].([]abstractions.RenewRequest) {
-				if req.ID == poison {
-					return unanswered(ctx, n, call)
-				}
-			}
-			return call(ctx)
-		})
-		e.pause(4 * e.short)
-		alive(7)
-		m.bend(batches, nil)
-	}
-
-	// The answer for somebody else is none.
-	for what, change := range map[string]func(*abstractions.Grant){
-		"another name": func(g *abstractions.Grant) { g.Name += "x" }, "another ID": func(g *abstractions.Grant) { g.ID = abstractions.NewID() },
-		"another token": func(g *abstractions.Grant) { g.Token++ }, "no TTL": func(g *abstractions.Grant) { g.TTL = 0 },
-	} {
-		n := e.manage(e.p, leasing.Options{})
-		lease := n.get(e.name(), manual)
-		n.change(func(l *line) { l.grant = change })
-		e.ErrorIs(lease.Renew(e.t.Context()), abstractions.ErrUnavailable, what)
-	}
-}
-
-func infiniteIsVerified(e *env) {
-	if !e.caps.Infinite {
-		e.leaveOut("no infinite leases here")
-	}
-	m := e.manage(e.p, leasing.Options{})
-	infinite := &leasing.AcquireOptions{TTL: leasing.Infinite}
-	sent := time.Now()
-	m.bend(renews, lostRequest)
-	m.isLostBy(m.get(e.name(), infinite), sent, e.short, abstractions.LostExpired) // it begins as a finite one
-
-	m.bend(renews, nil)
-	lease := m.get(e.name(), infinite)
-	e.soon()
-	e.Equal(leasing.Infinite, lease.TTL())
-	m.bend(renews, first(3, lostRequest))
-	e.pause(20 * e.short)
-	m.isAlive(lease)
-	e.breaks(abstractions.BreakRequest{Name: lease.Name(), Grace: 2 * e.short})
-	e.pause(e.short)
-	m.isLost(lease, abstractions.LostBroken, abstractions.LostGone)
-}
-
-// manyAreRenewed has leases of different TTLs, some of which end on the way.
-func manyAreRenewed(e *env) {
-	m := e.manage(e.p, leasing.Options{})
-	held := map[leasing.Lease]bool{}
-	for i := range 64 {
-		held[m.get(e.name(), &leasing.AcquireOptions{TTL: e.short + time.Duration(i*i%37)*e.short/8})] = true
-	}
-	for lease := range held {
-		e.pause(e.short / 16)
-		if len(held) > 24 {
-			delete(held, lease)
-			e.NoError(lease.Release(e.t.Context()))
-		}
-	}
-	e.pause(10 * e.short)
-	for lease := range held {
-		m.isAlive(lease)
-	}
-}
-
-func renewalLimit(e *env) {
-	m := e.manage(e.p, leasing.Options{})
-	lease := m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 2})
-	<-lease.Done()
-	times := m.times(renews)
-	e.Len(times, 2)
-	m.isLostBy(lease, times[1], e.short, abstractions.LostRenewalLimit)
-	lease = m.get(e.name(), &leasing.AcquireOptions{MaxRenewals: 1, NoAutoRenew: true})
-	e.NoError(lease.Renew(e.t.Context()))
-	e.ErrorIs(lease.Renew(e.t.Context()), abstractions.ErrInvalid)
-}
-
-// throttledRenewalWaits has a backend that asks for a pause, longer and shorter than
-// there is time for.
-func throttledRenewalWaits(e *env) {
-	m := e.manage(e.p, leasing.Options{})
-	for _, ask := range []time.Duration{e.short / 10, time.Hour} {
-		lease := m.get(fmt.Sprint(e.name(), ask), nil)
-		m.bend(renews, first(1, refused(&abstractions.ThrottledError{RetryAfter: ask})))
-		e.pause(2 * e.short)
-		m.isAlive(lease)
-		times := m.times(renews)
-		e.GreaterOrEqual(times[1].Sub(times[0]), min(ask, e.short/10))
-		e.NoError(lease.Release(e.t.Context()))
-	}
-}

@@ -8,15 +8,225 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-var managerWaitingChecks = []check{
-	{name: "Manager_WaitersAreServedInOrder", run: waitersInOrder, needs: "Virtual"},
-	{name: "Manager_WaiterHearsOfARelease", run: waiterHearsOfARelease, needs: "Virtual"},
-	{name: "Manager_WaitEndsAsItWasAskedTo", run: waitEnds, needs: "Virtual"},
-	{name: "Manager_Trap_T31_OutageDoesNotEndAWait", run: outageDoesNotEndAWait, needs: "Virtual"},
-	{name: "Manager_Trap_T32_HintsMayBeLost", run: hintsMayBeLost, needs: "Virtual"},
-	{name: "Manager_Trap_T60_HeadThatLeavesBlocksNobody", run: headThatLeaves, needs: "Virtual"},
-	{name: "Manager_Trap_T62_LeaseOutlivesTheWait", run: leaseOutlivesTheWait, needs: "Virtual"},
-	{name: "Manager_Trap_T72_LoopStarvesNobody", run: loopStarvesNobody, needs: "Virtual"},
+var managerWaitingChecks = []managerCheck{
+	{"Manager_WaitersAreServedInOrder", func(ctx context.Context, e *env, _ *managed) {
+		for _, with := range []func(*line){hiding(waits), func(*line) {}} {
+			m := e.manage(e.p, leasing.Options{}, with)
+			holder := e.take(e.name())
+			var waiting []<-chan waited
+			for range 6 {
+				waiting = append(waiting, m.acquire(ctx, holder.req.Name, nil))
+				e.soon()
+			}
+			holder.release()
+			last := holder.token()
+			for _, next := range waiting {
+				got := within(e, 5*time.Second, next, "the next in the queue")
+				e.NoError(got.err)
+				e.Greater(got.lease.Token(), last)
+				last = got.lease.Token()
+				e.pause(10 * time.Millisecond)
+				e.NoError(got.lease.Release(ctx))
+			}
+		}
+	}},
+	{"Manager_WaiterHearsOfARelease", func(ctx context.Context, e *env, _ *managed) {
+		// Of one of the same manager, whether or not the provider tells.
+		m := e.manage(e.p, patientOptions, hiding(waits))
+		lease := m.get(e.name(), nil)
+		next := m.acquire(ctx, lease.Name(), nil)
+		e.soon()
+		e.NoError(lease.Release(ctx))
+		e.NoError(within(e, time.Second, next, "a waiter of the manager that has released").err)
+
+		// Of one that runs out, if the provider knows when.
+		if e.caps.RemainingKnown {
+			holder := e.takeShort()
+			got := within(e, 2*e.short, m.acquire(ctx, holder.req.Name, nil), "a lease that runs out")
+			e.NoError(got.err)
+			e.Less(got.at.Sub(holder.late()), time.Second, "after the lease has run out")
+		}
+
+		// Of another's, where the provider tells of it.
+		ability[abstractions.Waiter](e, e.p)
+		m = e.manage(e.p, patientOptions)
+		holder := e.take(e.name())
+		next = m.acquire(ctx, holder.req.Name, nil)
+		e.soon()
+		holder.release()
+		e.NoError(within(e, time.Second, next, "a release").err)
+
+		// Also of one that comes just before the waiter registers.
+		holder = e.take(e.name())
+		m.bend(waits, func(x *exchange) error {
+			holder.release()
+			return x.pass()
+		})
+		e.NoError(within(e, time.Second, m.acquire(ctx, holder.req.Name, nil), "a release before the registration").err)
+	}},
+	{"Manager_WaitEndsAsItWasAskedTo", func(ctx context.Context, e *env, m *managed) {
+		holder := e.take(e.name())
+		name := holder.req.Name
+		begun := time.Now()
+		e.ErrorIs(m.try(ctx, name), abstractions.ErrHeld, "TryAcquire")
+		e.Less(time.Since(begun), 100*time.Millisecond, "TryAcquire asks once")
+
+		// With its limit: at the head of the queue, and behind it.
+		limited := &leasing.AcquireOptions{WaitLimit: 1300 * time.Millisecond}
+		m.bend(acquires, nil)
+		leaves, leave := context.WithCancel(ctx)
+		for range 2 {
+			begun = time.Now()
+			got := within(e, 5*time.Second, m.acquire(ctx, name, limited), "the limit of a wait")
+			e.Less(got.at.Sub(begun), 2*time.Second, "the limit of a wait")
+			held := e.heldBy(got.err)
+			e.Equal(holder.token(), held.Holder.Token, "what stood in the way")
+			m.acquire(leaves, name, nil) // without a limit
+			e.soon()
+		}
+		leave()
+		asked := map[string]bool{}
+		for _, acquire := range m.sendings(acquires) {
+			asked[acquire.req.(abstractions.AcquireRequest).ID] = true
+		}
+		e.Len(asked, 3, "each has asked, at least once")
+
+		// With its context, also in the middle of a request.
+		for _, b := range []bend{nil, unanswered} {
+			m.bend(acquires, b)
+			hasty, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
+			head := m.acquire(hasty, name, nil)
+			e.soon()
+			behind := m.acquire(hasty, name, nil)
+			for _, done := range []<-chan waited{head, behind} {
+				got := within(e, 1400*time.Millisecond, done, "the end of a wait's context")
+				e.ErrorIs(got.err, context.DeadlineExceeded)
+				if b == nil && done == head {
+					e.heldBy(got.err)
+				}
+			}
+			cancel()
+		}
+
+		// With the manager.
+		m.bend(acquires, nil)
+		own := m.get(e.name(), nil)
+		head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
+		short, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
+		_, err := m.Acquire(short, own.Name(), nil)
+		cancel()
+		e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
+		e.ErrorIs(m.try(ctx, own.Name()), abstractions.ErrHeld)
+		_, err = m.TryAcquire(ctx, own.Name(), nil)
+		e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
+		e.NoError(own.Release(ctx))
+		closed := begin(e, func() error { return m.Close(ctx) })
+		for _, done := range []<-chan waited{head, behind} {
+			e.ErrorIs(within(e, time.Second, done, "the end of the manager").err, abstractions.ErrClosed)
+		}
+		e.NoError(within(e, time.Second, closed, "Close"))
+	}},
+	{"Manager_Trap_T31_OutageDoesNotEndAWait", func(ctx context.Context, e *env, m *managed) {
+		name := e.name()
+		m.bend(acquires, first(5, lostRequest))
+		got := within(e, 10*time.Second, m.acquire(ctx, name, nil), "the end of an outage")
+		e.NoError(got.err)
+		e.NotEmpty(m.told(leasing.EventAcquireFailed), "somebody is told that the backend does not answer")
+		e.NoError(got.lease.Release(ctx))
+
+		m.bend(acquires, first(2, refused(&abstractions.ThrottledError{RetryAfter: 7 * time.Second})))
+		got = within(e, time.Minute, m.acquire(ctx, name, nil), "a backend that asked for a pause")
+		e.NoError(got.err)
+		sent := m.sendings(acquires)
+		e.GreaterOrEqual(sent[1].at.Sub(sent[0].at), 7*time.Second, "the pause that it asked for")
+		e.NoError(got.lease.Release(ctx))
+
+		for _, err := range []error{abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid} {
+			m.bend(acquires, refused(err))
+			e.ErrorIs(within(e, time.Second, m.acquire(ctx, name, nil), "what can't pass ends a wait").err, err)
+		}
+	}},
+	{"Manager_Trap_T32_HintsMayBeLost", func(_ context.Context, e *env, _ *managed) {
+		ability[abstractions.Waiter](e, e.p)
+		ctx := e.t.Context()
+		m := e.manage(e.p, leasing.Options{})
+		m.bend(waits, func(x *exchange) error {
+			err := x.pass()
+			x.reply.(*abstractions.Wakeups).C = make(chan struct{}, 1)
+			return err
+		})
+		holder := e.take(e.name())
+		next := m.acquire(ctx, holder.req.Name, nil)
+		e.pause(time.Second)
+		holder.release()
+		e.NoError(within(e, 20*time.Second, next, "a release that was not hinted").err)
+		m.bend(waits, lostRequest)
+		holder = e.take(e.name())
+		next = m.acquire(ctx, holder.req.Name, nil)
+		e.pause(time.Second)
+		holder.release()
+		e.NoError(within(e, 2*time.Second, next, "a release, for a waiter that polls").err)
+	}},
+	// It has the first waiter leave in the middle of a request, which is applied
+	// all the same.
+	{"Manager_Trap_T60_HeadThatLeavesBlocksNobody", func(ctx context.Context, e *env, _ *managed) {
+		m := e.manage(e.p, patientOptions, hiding(waits))
+		name := e.name()
+		leaves, cancel := context.WithCancel(ctx)
+		m.bend(acquires, first(1, func(x *exchange) error {
+			e.pause(time.Second)
+			cancel()
+			x.ctx = context.WithoutCancel(x.ctx)
+			return lostReply(x)
+		}))
+		head := m.acquire(leaves, name, nil)
+		e.soon()
+		next := m.acquire(ctx, name, nil)
+		e.soon()
+		third := m.acquire(ctx, name, nil)
+		e.ErrorIs(within(e, 2*time.Second, head, "the one that leaves").err, context.Canceled)
+		for _, done := range []<-chan waited{next, third} {
+			got := within(e, time.Second, done, "the next in the queue")
+			e.NoError(got.err)
+			e.NoError(got.lease.Release(ctx))
+		}
+		e.isFree(name)
+	}},
+	{"Manager_Trap_T62_LeaseOutlivesTheWait", func(_ context.Context, e *env, m *managed) {
+		ctx, cancel := context.WithCancel(context.WithValue(e.t.Context(), contextKey{}, "value"))
+		lease, err := m.Acquire(ctx, e.name(), nil)
+		e.NoError(err)
+		cancel()
+		e.pause(2 * e.short)
+		m.isAlive(lease)
+		e.Equal("value", lease.Context().Value(contextKey{}), "the values of the acquire's context")
+	}},
+	// It has two managers that poll, each of which takes the name again and
+	// again.
+	{"Manager_Trap_T72_LoopStarvesNobody", func(_ context.Context, e *env, _ *managed) {
+		ctx, cancel := context.WithTimeout(e.t.Context(), 15*time.Second)
+		defer cancel()
+		name := e.name()
+		loop := func(p abstractions.Provider) <-chan time.Duration {
+			m := e.manage(p, leasing.Options{}, hiding(waits))
+			return begin(e, func() (longest time.Duration) {
+				for {
+					begun := time.Now()
+					lease, err := m.Acquire(ctx, name, nil)
+					longest = max(longest, time.Since(begun))
+					if err != nil {
+						e.ErrorIs(err, context.DeadlineExceeded)
+						return longest
+					}
+					e.pause(20 * time.Millisecond)
+					e.NoError(lease.Release(context.WithoutCancel(ctx)))
+				}
+			})
+		}
+		for _, longest := range []<-chan time.Duration{loop(e.p), loop(e.peer)} {
+			e.Less(<-longest, 5*time.Second, "the longest wait for a name that another takes again and again")
+		}
+	}},
 }
 
 // acquire waits for a name beside the check.
@@ -38,241 +248,10 @@ type waited struct {
 // patientOptions let nothing but a hint, or what is known of the holder, wake a waiter.
 var patientOptions = leasing.Options{MinPoll: time.Hour, MaxPoll: time.Hour}
 
-func waitersInOrder(e *env) {
-	ctx := e.t.Context()
-	for _, with := range []func(*line){hiding(waits), func(*line) {}} {
-		m := e.manage(e.p, leasing.Options{}, with)
-		holder := e.take(e.name())
-		var waiting []<-chan waited
-		for range 6 {
-			waiting = append(waiting, m.acquire(ctx, holder.req.Name, nil))
-			e.soon()
-		}
-		holder.release()
-		last := holder.token()
-		for _, next := range waiting {
-			got := within(e, 5*time.Second, next, "the next in the queue")
-			e.NoError(got.err)
-			e.Greater(got.lease.Token(), last)
-			last = got.lease.Token()
-			e.pause(10 * time.Millisecond)
-			e.NoError(got.lease.Release(ctx))
-		}
-	}
-}
-
-func waiterHearsOfARelease(e *env) {
-	ctx := e.t.Context()
-	// Of one of the same manager, whether or not the provider tells.
-	m := e.manage(e.p, patientOptions, hiding(waits))
-	lease := m.get(e.name(), nil)
-	next := m.acquire(ctx, lease.Name(), nil)
-	e.soon()
-	e.NoError(lease.Release(ctx))
-	e.NoError(within(e, time.Second, next, "a waiter of the manager that has released").err)
-
-	// Of one that runs out, if the provider knows when.
-	if e.caps.RemainingKnown {
-		holder := e.takeShort()
-		got := within(e, 2*e.short, m.acquire(ctx, holder.req.Name, nil), "a lease that runs out")
-		e.NoError(got.err)
-		e.Less(got.at.Sub(holder.late()), time.Second, "after the lease has run out")
-	}
-
-	// Of another's, where the provider tells of it.
-	ability[abstractions.Waiter](e, e.p)
-	m = e.manage(e.p, patientOptions)
-	holder := e.take(e.name())
-	next = m.acquire(ctx, holder.req.Name, nil)
-	e.soon()
-	holder.release()
-	e.NoError(within(e, time.Second, next, "a release").err)
-
-	// Also of one that comes just before the waiter registers.
-	holder = e.take(e.name())
-	m.bend(waits, func(ctx context.Context, _ int, call func(context.Context) error) error {
-		holder.release()
-		return call(ctx)
-	})
-	e.NoError(within(e, time.Second, m.acquire(ctx, holder.req.Name, nil), "a release before the registration").err)
-}
-
-func hintsMayBeLost(e *env) {
-	ability[abstractions.Waiter](e, e.p)
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	m.change(func(l *line) { l.deaf = true })
-	holder := e.take(e.name())
-	next := m.acquire(ctx, holder.req.Name, nil)
-	e.pause(time.Second)
-	holder.release()
-	e.NoError(within(e, 20*time.Second, next, "a release that was not hinted").err)
-	m.change(func(l *line) { l.deaf = false })
-	m.bend(waits, lostRequest)
-	holder = e.take(e.name())
-	next = m.acquire(ctx, holder.req.Name, nil)
-	e.pause(time.Second)
-	holder.release()
-	e.NoError(within(e, 2*time.Second, next, "a release, for a waiter that polls").err)
-}
-
-func waitEnds(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	holder := e.take(e.name())
-	name := holder.req.Name
-	begun := time.Now()
-	e.ErrorIs(m.try(ctx, name), abstractions.ErrHeld, "TryAcquire")
-	e.Less(time.Since(begun), 100*time.Millisecond, "TryAcquire asks once")
-
-	// With its limit: at the head of the queue, and behind it.
-	limited := &leasing.AcquireOptions{WaitLimit: 1300 * time.Millisecond}
-	m.bend(acquires, nil)
-	leaves, leave := context.WithCancel(ctx)
-	for range 2 {
-		begun = time.Now()
-		got := within(e, 5*time.Second, m.acquire(ctx, name, limited), "the limit of a wait")
-		e.Less(got.at.Sub(begun), 2*time.Second, "the limit of a wait")
-		held := e.heldBy(got.err)
-		e.Equal(holder.token(), held.Holder.Token, "what stood in the way")
-		m.acquire(leaves, name, nil) // without a limit
-		e.soon()
-	}
-	leave()
-	asked := map[string]bool{}
-	for _, req := range m.all(acquires) {
-		asked[req.(abstractions.AcquireRequest).ID] = true
-	}
-	e.Len(asked, 3, "each has asked, at least once")
-
-	// With its context, also in the middle of a request.
-	for _, b := range []bend{nil, unanswered} {
-		m.bend(acquires, b)
-		hasty, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
-		head := m.acquire(hasty, name, nil)
-		e.soon()
-		behind := m.acquire(hasty, name, nil)
-		for _, done := range []<-chan waited{head, behind} {
-			got := within(e, 1400*time.Millisecond, done, "the end of a wait's context")
-			e.ErrorIs(got.err, context.DeadlineExceeded)
-			if b == nil && done == head {
-				e.heldBy(got.err)
-			}
-		}
-		cancel()
-	}
-
-	// With the manager.
-	m.bend(acquires, nil)
-	own := m.get(e.name(), nil)
-	head, behind := m.acquire(ctx, name, nil), m.acquire(ctx, name, nil)
-	short, cancel := context.WithTimeout(ctx, 1300*time.Millisecond)
-	_, err := m.Acquire(short, own.Name(), nil)
-	cancel()
-	e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
-	e.ErrorIs(m.try(ctx, own.Name()), abstractions.ErrHeld)
-	_, err = m.TryAcquire(ctx, own.Name(), nil)
-	e.True(e.heldBy(err).ByThisManager, "the holder is one of the manager's own")
-	e.NoError(own.Release(ctx))
-	closed := begin(e, func() error { return m.Close(ctx) })
-	for _, done := range []<-chan waited{head, behind} {
-		e.ErrorIs(within(e, time.Second, done, "the end of the manager").err, abstractions.ErrClosed)
-	}
-	e.NoError(within(e, time.Second, closed, "Close"))
-}
-
 func (e *env) heldBy(err error) *abstractions.HeldError {
-	e.t.Helper()
 	var held *abstractions.HeldError
 	e.ErrorAs(err, &held)
 	return held
 }
 
-func outageDoesNotEndAWait(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, leasing.Options{})
-	name := e.name()
-	m.bend(acquires, first(5, lostRequest))
-	got := within(e, 10*time.Second, m.acquire(ctx, name, nil), "the end of an outage")
-	e.NoError(got.err)
-	e.NotEmpty(m.told(leasing.EventAcquireFailed), "somebody is told that the backend does not answer")
-	e.NoError(got.lease.Release(ctx))
-
-	m.bend(acquires, first(2, refused(&abstractions.ThrottledError{RetryAfter: 7 * time.Second})))
-	got = within(e, time.Minute, m.acquire(ctx, name, nil), "a backend that asked for a pause")
-	e.NoError(got.err)
-	times := m.times(acquires)
-	e.GreaterOrEqual(times[1].Sub(times[0]), 7*time.Second, "the pause that it asked for")
-	e.NoError(got.lease.Release(ctx))
-
-	for _, err := range []error{abstractions.ErrDenied, abstractions.ErrNotSetUp, abstractions.ErrInvalid} {
-		m.bend(acquires, refused(err))
-		e.ErrorIs(within(e, time.Second, m.acquire(ctx, name, nil), "what can't pass ends a wait").err, err)
-	}
-}
-
-// headThatLeaves has the first waiter leave in the middle of a request, which is applied
-// all the same.
-func headThatLeaves(e *env) {
-	ctx := e.t.Context()
-	m := e.manage(e.p, patientOptions, hiding(waits))
-	name := e.name()
-	leaves, cancel := context.WithCancel(ctx)
-	m.bend(acquires, first(1, func(ctx context.Context, n int, call func(context.Context) error) error {
-		e.pause(time.Second)
-		cancel()
-		return lostReply(context.WithoutCancel(ctx), n, call)
-	}))
-	head := m.acquire(leaves, name, nil)
-	e.soon()
-	next := m.acquire(ctx, name, nil)
-	e.soon()
-	third := m.acquire(ctx, name, nil)
-	e.ErrorIs(within(e, 2*time.Second, head, "the one that leaves").err, context.Canceled)
-	for _, done := range []<-chan waited{next, third} {
-		got := within(e, time.Second, done, "the next in the queue")
-		e.NoError(got.err)
-		e.NoError(got.lease.Release(ctx))
-	}
-	e.isFree(name)
-}
-
 type contextKey struct{}
-
-func leaseOutlivesTheWait(e *env) {
-	m := e.manage(e.p, leasing.Options{})
-	ctx, cancel := context.WithCancel(context.WithValue(e.t.Context(), contextKey{}, "value"))
-	lease, err := m.Acquire(ctx, e.name(), nil)
-	e.NoError(err)
-	cancel()
-	e.pause(2 * e.short)
-	m.isAlive(lease)
-	e.Equal("value", lease.Context().Value(contextKey{}), "the values of the acquire's context")
-}
-
-// loopStarvesNobody has two managers that poll, each of which takes the name again and
-// again.
-func loopStarvesNobody(e *env) {
-	ctx, cancel := context.WithTimeout(e.t.Context(), 15*time.Second)
-	defer cancel()
-	name := e.name()
-	loop := func(p abstractions.Provider) <-chan time.Duration {
-		m := e.manage(p, leasing.Options{}, hiding(waits))
-		return begin(e, func() (longest time.Duration) {
-			for {
-				begun := time.Now()
-				lease, err := m.Acquire(ctx, name, nil)
-				longest = max(longest, time.Since(begun))
-				if err != nil {
-					e.ErrorIs(err, context.DeadlineExceeded)
-					return longest
-				}
-				e.pause(2 * time.Millisecond)
-				e.NoError(lease.Release(context.WithoutCancel(ctx)))
-			}
-		})
-	}
-	for _, longest := range []<-chan time.Duration{loop(e.p), loop(e.peer)} {
-		e.Less(<-longest, 5*time.Second, "the longest wait for a name that another takes again and again")
-	}
-}

@@ -33,10 +33,7 @@ func answer(err error) string {
 // compareRecord inspects the name. It returns false if that came too late to tell.
 func (m *model) compareRecord() bool {
 	asked := m.e.now()
-	client := m.client()
-	ctx, cancel := m.e.call()
-	defer cancel()
-	got, err := client.Inspect(ctx, abstractions.InspectRequest{Name: m.name})
+	got, err := send(m.e, m.client().Inspect, abstractions.InspectRequest{Name: m.name})
 	m.e.NoError(err, m.whole())
 	answered := m.e.now()
 	finite := m.record.Held() && m.record.Left != abstractions.Infinite

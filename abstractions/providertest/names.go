@@ -7,63 +7,56 @@ import (
 )
 
 var nameChecks = []check{
-	{name: "Trap_T25_HostileNamesAreOnlyNames", run: hostileNames},
-	{name: "Trap_T25_NamesAreInjective", run: namesAreInjective},
-	{name: "Trap_T25_LongestNamesAreToldApart", run: longestNames},
-}
-
-// hostileNames are told apart, come back as they went, and break out of
-// nothing.
-func hostileNames(e *env) {
-	u := e.unique()
-	e.holdAll([]string{
-		u + ` ' OR '1'='1`, u + `'; DROP TABLE leases; --`, u + `"quoted"`, u + "`tick`", u + `\`, u + `\\`, u + `\'`,
-		u + `%`, u + `%s%n%d`, u + `%41`, u + `A`, u + `%2F`, u + `%252F`, u + `+`, u + ` `, ` ` + u, u + `  x`, u + ` x`,
-		u + `/`, `/` + u, u + `//x`, u + `/x`, u + `/./x`, u + `/../x`, `../` + u, `./` + u, u + `/..`, u + `/.`, u + `.`, u + `..`,
-		u + `{tag}`, u + `{}`, u + `}{`, `{` + u, `{x}` + u, u + `:`, u + `:fence`, u + `:waiters`, u + `,`, u + `;`, u + `|`,
-		u + `*`, u + `?`, u + `[a-z]`, u + `_`, u + `?comp=lease&x=1#y`, u + `#`, u + `&`, u + `=`, u + `@`, u + `!`, u + `~`, `-` + u, `--` + u,
-		u + `$1`, u + `$$`, u + `${HOME}`, u + `{{.}}`, u + `<b>&amp;`, u + `\u0041`, u + `\x00`, u + `\n`, u + `" .. redis.call("FLUSHALL") .. "`,
-		u + "\u00e9", u + "e\u0301", u + "日本語", u + "🔒", u + "\u202e", u + "\u200b", u + "\ufeff", u + "\u00a0", u + "\U0010ffff", u + "\ufffd",
-	})
-}
-
-// namesAreInjective holds names that careless encodings fold together.
-func namesAreInjective(e *env) {
-	u := e.unique()
-	e.holdAll([]string{
-		u + "My Lock", u + "my-lock", u + "my lock", u + "My-Lock", u + "MY LOCK", u + "MyLock", u + "mylock", u + "my_lock", u + "my.lock",
-		u + "a/b", u + "a-b", u + "a--b", u + "a.b", u + "a:b", u + "a|b", u + "a\\b", u + "a%2Fb", u + "a%2fb", u + "a b", u + "a+b", u + "a%20b", u + "ab", u + "a_b", u + "a~b", u + "a=b",
-		u + "i", u + "I", u + "ı", u + "İ", u + "ß", u + "ss", u + "SS", u + "ẞ", u + "ﬁ", u + "fi", u + "K", u + "\u212a", u + "k", u + "σ", u + "ς", u + "Σ",
-		u + "é", u + "e", u + "É", u + "1", u + "１", u + "¹", u + "01", u + "1.0",
-		u, u + u, strings.ToUpper(u) + "x", strings.ToLower(u) + "x",
-	})
-}
-
-func longestNames(e *env) {
-	limit := abstractions.MaxNameBytes
-	if e.caps.MaxNameBytes > 0 {
-		limit = e.caps.MaxNameBytes
-	}
-	u := e.unique() // 16 bytes
-	fill := func(text, end string) string {
-		n := (limit - len(u) - len(end)) / len(text)
-		rest := limit - len(u) - len(end) - n*len(text)
-		return u + strings.Repeat(text, n) + strings.Repeat("x", rest) + end
-	}
-	names := []string{
-		fill("a", ""), fill("a", "b"), fill("A", ""), fill("é", ""), fill("日", ""), fill("🔒", ""), fill("🔒", "🔑"), fill(" ", "x"), fill("/", "x"),
-		fill("%", ""), fill("'", ""), fill("ab", "")[:limit-1], fill("ab", "")[:limit-2],
-	}
-	for _, name := range names[:11] {
-		e.Len(name, limit)
-	}
-	e.holdAll(names)
+	// Names are told apart, come back as they went, and break out of
+	// nothing.
+	{name: "Trap_T25_HostileNamesAreOnlyNames", run: func(e *env) {
+		u := e.unique()
+		e.holdAll([]string{
+			u + ` ' OR '1'='1`, u + `'; DROP TABLE leases; --`, u + `"quoted"`, u + "`tick`", u + `\`, u + `\\`, u + `\'`,
+			u + `%`, u + `%s%n%d`, u + `%41`, u + `A`, u + `%2F`, u + `%252F`, u + `+`, u + ` `, ` ` + u, u + `  x`, u + ` x`,
+			u + `/`, `/` + u, u + `//x`, u + `/x`, u + `/./x`, u + `/../x`, `../` + u, `./` + u, u + `/..`, u + `/.`, u + `.`, u + `..`,
+			u + `{tag}`, u + `{}`, u + `}{`, `{` + u, `{x}` + u, u + `:`, u + `:fence`, u + `:waiters`, u + `,`, u + `;`, u + `|`,
+			u + `*`, u + `?`, u + `[a-z]`, u + `_`, u + `?comp=lease&x=1#y`, u + `#`, u + `&`, u + `=`, u + `@`, u + `!`, u + `~`, `-` + u, `--` + u,
+			u + `$1`, u + `$$`, u + `${HOME}`, u + `{{.}}`, u + `<b>&amp;`, u + `\u0041`, u + `\x00`, u + `\n`, u + `" .. redis.call("FLUSHALL") .. "`,
+			u + "\u00e9", u + "e\u0301", u + "日本語", u + "🔒", u + "\u202e", u + "\u200b", u + "\ufeff", u + "\u00a0", u + "\U0010ffff", u + "\ufffd",
+		})
+	}},
+	// It holds names that careless encodings fold together.
+	{name: "Trap_T25_NamesAreInjective", run: func(e *env) {
+		u := e.unique()
+		e.holdAll([]string{
+			u + "My Lock", u + "my-lock", u + "my lock", u + "My-Lock", u + "MY LOCK", u + "MyLock", u + "mylock", u + "my_lock", u + "my.lock",
+			u + "a/b", u + "a-b", u + "a--b", u + "a.b", u + "a:b", u + "a|b", u + "a\\b", u + "a%2Fb", u + "a%2fb", u + "a b", u + "a+b", u + "a%20b", u + "ab", u + "a_b", u + "a~b", u + "a=b",
+			u + "i", u + "I", u + "ı", u + "İ", u + "ß", u + "ss", u + "SS", u + "ẞ", u + "ﬁ", u + "fi", u + "K", u + "\u212a", u + "k", u + "σ", u + "ς", u + "Σ",
+			u + "é", u + "e", u + "É", u + "1", u + "１", u + "¹", u + "01", u + "1.0",
+			u, u + u, strings.ToUpper(u) + "x", strings.ToLower(u) + "x",
+		})
+	}},
+	{name: "Trap_T25_LongestNamesAreToldApart", run: func(e *env) {
+		limit := abstractions.MaxNameBytes
+		if e.caps.MaxNameBytes > 0 {
+			limit = e.caps.MaxNameBytes
+		}
+		u := e.unique() // 16 bytes
+		fill := func(text, end string) string {
+			n := (limit - len(u) - len(end)) / len(text)
+			rest := limit - len(u) - len(end) - n*len(text)
+			return u + strings.Repeat(text, n) + strings.Repeat("x", rest) + end
+		}
+		names := []string{
+			fill("a", ""), fill("a", "b"), fill("A", ""), fill("é", ""), fill("日", ""), fill("🔒", ""), fill("🔒", "🔑"), fill(" ", "x"), fill("/", "x"),
+			fill("%", ""), fill("'", ""), fill("ab", "")[:limit-1], fill("ab", "")[:limit-2],
+		}
+		for _, name := range names[:11] {
+			e.Len(name, limit)
+		}
+		e.holdAll(names)
+	}},
 }
 
 // holdAll holds all names at a time, each by a claim of its own, and shows
 // that they are independent of each other.
 func (e *env) holdAll(names []string) {
-	e.t.Helper()
 	var claims []*claim
 	for _, name := range names {
 		if e.caps.MaxNameBytes == 0 || len(name) <= e.caps.MaxNameBytes {

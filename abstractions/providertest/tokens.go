@@ -7,95 +7,83 @@ import (
 )
 
 var tokenChecks = []check{
-	{name: "Trap_T21_ReleaseKeepsTheToken", run: releaseKeepsTheToken},
-	{name: "Trap_T28_TokenRisesThroughForgetting", run: tokenRisesThroughForgetting, needs: "Forget"},
-	{name: "Trap_T28_ForgettingTakesNoLease", run: forgettingTakesNoLease, needs: "Forget"},
-	{name: "Trap_T54_TokenFollowsTheClock", run: tokenFollowsTheClock},
-	{name: "Trap_T65_TokenIsTheSameEverywhere", run: tokenIsTheSameEverywhere},
+	{name: "Trap_T21_ReleaseKeepsTheToken", run: func(e *env) {
+		e.rises(func(holder *claim) {
+			holder.release()
+			e.Equal(holder.token(), e.inspect(holder.req.Name).Token)
+		})
+	}},
+	{name: "Trap_T28_TokenRisesThroughForgetting", needs: "Forget", run: func(e *env) {
+		e.rises(func(holder *claim) {
+			holder.release()
+			e.h.Forget(e.t, e.p, holder.req.Name)
+			e.Zero(e.inspect(holder.req.Name).Token, "after Harness.Forget the name has never been seen")
+		})
+	}},
+	// It has the backend forget a name while another is held, which may
+	// have been used for the last time longer ago.
+	{name: "Trap_T28_ForgettingTakesNoLease", needs: "Forget", run: func(e *env) {
+		ttl := e.long
+		if e.caps.Infinite {
+			ttl = abstractions.Infinite
+		} else if e.h.Virtual {
+			e.leaveOut("no lease here lasts for longer than a name is remembered")
+		}
+		holder := e.take(e.name())
+		holder.renew(ttl)
+		idle := e.take(e.name())
+		idle.release()
+		e.h.Forget(e.t, e.p, idle.req.Name)
+		holder.isHeld()
+		holder.renew(e.long)
+		holder.release()
+	}},
+	// It allows the backend's clock an hour against ours: the
+	// point is that a count would be off by half a century.
+	{name: "Trap_T54_TokenFollowsTheClock", run: func(e *env) {
+		e.rises(func(holder *claim) {
+			e.WithinDuration(e.now(), time.UnixMicro(holder.token()), time.Hour, "the token is the backend's time in microseconds, or just above the one before")
+			holder.release()
+		})
+	}},
+	{name: "Trap_T65_TokenIsTheSameEverywhere", run: func(e *env) {
+		name := e.name()
+		for range 3 {
+			holder := e.take(name)
+			token := holder.token()
+			e.Equal(token, e.inspect(name).Token, "Inspect")
+			held := e.refused(name).Holder
+			if held.ID != "" {
+				e.Equal(token, held.Token, "HeldError")
+			}
+			again := e.acquire(e.p, holder.req)
+			e.Equal(token, again.token(), "Acquire again")
+			holder.renew(e.long)
+			e.Equal(token, holder.token(), "Renew")
+			if lister, ok := abstractions.As[abstractions.Lister](e.p); ok {
+				for _, record := range e.list(lister, abstractions.ListRequest{Prefix: name}) {
+					e.Equal(token, record.Token, "List")
+				}
+			}
+			if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
+				grant, err := send(e, renewInBatch(batcher), holder.renewRequest(e.long))
+				e.NoError(err)
+				e.Equal(token, grant.Token, "RenewBatch")
+			}
+			result := e.breaks(abstractions.BreakRequest{Name: name, IfToken: token, Immediate: true})
+			e.Equal(token, result.Token, "Break")
+		}
+	}},
 }
 
 // rises has one holder of a name after the other, each with a higher token, and ends
 // each in some way.
 func (e *env) rises(end func(holder *claim)) {
-	e.t.Helper()
 	name, last := e.name(), int64(0)
 	for range 4 {
 		holder := e.take(name)
 		e.Greater(holder.token(), last)
 		last = holder.token()
 		end(holder)
-	}
-}
-
-func releaseKeepsTheToken(e *env) {
-	e.rises(func(holder *claim) {
-		holder.release()
-		e.Equal(holder.token(), e.inspect(holder.req.Name).Token)
-	})
-}
-
-func tokenRisesThroughForgetting(e *env) {
-	e.rises(func(holder *claim) {
-		holder.release()
-		e.h.Forget(e.t, e.p, holder.req.Name)
-		e.Zero(e.inspect(holder.req.Name).Token, "after Harness.Forget the name has never been seen")
-	})
-}
-
-// forgettingTakesNoLease has the backend forget a name while another is held, which may
-// have been used for the last time longer ago.
-func forgettingTakesNoLease(e *env) {
-	ttl := e.long
-	if e.caps.Infinite {
-		ttl = abstractions.Infinite
-	} else if e.h.Virtual {
-		e.leaveOut("no lease here lasts for longer than a name is remembered")
-	}
-	holder := e.take(e.name())
-	holder.renew(ttl)
-	idle := e.take(e.name())
-	idle.release()
-	e.h.Forget(e.t, e.p, idle.req.Name)
-	holder.isHeld()
-	holder.renew(e.long)
-	holder.release()
-}
-
-// tokenFollowsTheClock allows the backend's clock an hour against ours: the
-// point is that a count would be off by half a century.
-func tokenFollowsTheClock(e *env) {
-	e.rises(func(holder *claim) {
-		e.WithinDuration(e.now(), time.UnixMicro(holder.token()), time.Hour, "the token is the backend's time in microseconds, or just above the one before")
-		holder.release()
-	})
-}
-
-func tokenIsTheSameEverywhere(e *env) {
-	name := e.name()
-	for range 3 {
-		holder := e.take(name)
-		token := holder.token()
-		e.Equal(token, e.inspect(name).Token, "Inspect")
-		held := e.refused(name).Holder
-		if held.ID != "" {
-			e.Equal(token, held.Token, "HeldError")
-		}
-		again := e.acquire(e.p, holder.req)
-		e.Equal(token, again.token(), "Acquire again")
-		holder.renew(e.long)
-		e.Equal(token, holder.token(), "Renew")
-		if lister, ok := abstractions.As[abstractions.Lister](e.p); ok {
-			for _, record := range e.list(lister, abstractions.ListRequest{Prefix: name}) {
-				e.Equal(token, record.Token, "List")
-			}
-		}
-		if batcher, ok := abstractions.As[abstractions.BatchRenewer](e.p); ok {
-			results, err := batcher.RenewBatch(e.t.Context(), []abstractions.RenewRequest{holder.renewRequest(e.long)})
-			e.NoError(err)
-			e.Len(results, 1)
-			e.Equal(token, results[0].Grant.Token, "RenewBatch")
-		}
-		result := e.breaks(abstractions.BreakRequest{Name: name, IfToken: token, Immediate: true})
-		e.Equal(token, result.Token, "Break")
 	}
 }

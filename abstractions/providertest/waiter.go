@@ -8,17 +8,213 @@ import (
 )
 
 var waiterChecks = []check{
-	{name: "Wait_ReleaseIsHinted", run: releaseIsHinted},
-	{name: "Wait_BreakIsHinted", run: breakIsHinted},
-	{name: "Wait_ManyAreServedOneAfterTheOther", run: manyWaitersAreServed},
-	{name: "Wait_ALeavingWaiterBlocksNobody", run: leavingWaiterBlocksNobody},
-	{name: "Wait_QueueIsServedInOrder", run: queueIsServedInOrder},
-	{name: "Trap_T78_HungWaiterBlocksNobody", run: hungWaiterBlocksNobody},
-	{name: "Trap_T32_NothingIsMissedAfterRegistration", run: nothingIsMissed},
-	{name: "Queue_AFreeNameIsKeptForTheFirst", run: keptForTheFirst},
-	{name: "Queue_WhoComesIsServedInOrder", run: servedInOrder},
-	{name: "Queue_OneIsWoken", run: oneIsWoken},
-	{name: "Trap_T78_AHungWaiterCostsItsReservation", run: hungWaitersArePassed},
+	{name: "Wait_ReleaseIsHinted", run: func(e *env) {
+		holder := e.take(e.name())
+		w := e.wait(e.peer, holder.req.Name)
+		e.refused(holder.req.Name)
+		holder.release()
+		w.hinted()
+		w.get().isHeld()
+		select {
+		case _, open := <-w.hints:
+			e.True(open, "closed while its context lives")
+		default:
+		}
+	}},
+	{name: "Wait_BreakIsHinted", run: func(e *env) {
+		holder := e.take(e.name())
+		w := e.wait(e.peer, holder.req.Name)
+		e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: true})
+		w.hinted()
+		w.served().isHeld()
+	}},
+	{name: "Wait_ManyAreServedOneAfterTheOther", run: func(e *env) {
+		holder := e.take(e.name())
+		const waiters = 8
+		served := make(chan *claim, waiters)
+		for i := range waiters {
+			w := e.wait(e.either(i), holder.req.Name)
+			e.t.Go(func() { served <- w.served() })
+		}
+		last := holder
+		for range waiters {
+			last.release()
+			var next *claim
+			select {
+			case next = <-served:
+			case <-time.After(2 * e.h.Slack):
+				e.Fail("a waiter is not served")
+			}
+			e.Greater(next.token(), last.token())
+			last = next
+		}
+		last.isHeld()
+	}},
+	{name: "Wait_ALeavingWaiterBlocksNobody", run: func(e *env) {
+		holder := e.take(e.name())
+		head := e.wait(e.peer, holder.req.Name)
+		next := e.wait(e.peer, holder.req.Name)
+		head.leave()
+		holder.release()
+		next.served().release()
+
+		again := e.take(e.name())
+		head, next = e.wait(e.peer, again.req.Name), e.wait(e.p, again.req.Name)
+		again.release() // hints to the head, which leaves without having asked
+		head.leave()
+		next.served().isHeld()
+	}},
+	// It is about Capabilities.Queues. How long a name is reserved is the
+	// provider's affair: what a machine that stalls sees is left out.
+	{name: "Wait_QueueIsServedInOrder", run: func(e *env) {
+		if !e.caps.Queues {
+			e.leaveOut("no queue here")
+		}
+		const soon = 100 * time.Millisecond
+		holder := e.take(e.name())
+		var line []*waiting
+		for i := range 4 {
+			line = append(line, e.wait(e.either(i), holder.req.Name))
+		}
+		for i, w := range line {
+			released := time.Now()
+			holder.release()
+			for hinted := false; !hinted && time.Since(released) < e.h.Slack; {
+				select {
+				case <-w.hints:
+					hinted = true
+				case <-time.After(time.Millisecond):
+				}
+				for _, later := range line[i+1:] {
+					select {
+					case <-later.hints:
+						e.True(hinted || time.Since(released) > soon, "hinted before its turn")
+					default:
+					}
+				}
+			}
+			newcomer, err := e.try(e.p, e.request(holder.req.Name))
+			if time.Since(released) < soon {
+				e.held(err, "the name is reserved for the first who waits")
+			}
+			if err == nil { // the machine has stalled
+				newcomer.release()
+			}
+			holder = w.served()
+		}
+		holder.release()
+	}},
+	// It has the first waiter hear of the release, and do nothing.
+	{name: "Trap_T78_HungWaiterBlocksNobody", run: func(e *env) {
+		holder := e.take(e.name())
+		e.wait(e.peer, holder.req.Name)
+		next := e.wait(e.p, holder.req.Name)
+		holder.release()
+		next.served().isHeld()
+	}},
+	// It releases around the moment in which a waiter registers: it
+	// either finds the name free when it asks after that, or is hinted.
+	{name: "Trap_T32_NothingIsMissedAfterRegistration", run: func(e *env) {
+		ability[abstractions.Waiter](e, e.peer)
+		for round := range 10 {
+			name := e.name()
+			holder := e.take(name)
+			registered, released := make(chan struct{}), make(chan struct{})
+			e.t.Go(func() {
+				defer close(released)
+				if round%2 == 1 {
+					<-registered
+				}
+				holder.release()
+			})
+			w := e.registered(name, registered)
+			c, err := e.try(w.p, w.req)
+			if err != nil {
+				e.held(err)
+				w.hinted()
+				<-released
+				c = w.served()
+			}
+			<-released
+			w.leave()
+			c.release()
+		}
+	}},
+	// It asks right after a release. A reservation is short, and may end before somebody
+	// has asked: it has to be seen in one of several rounds.
+	{name: "Queue_AFreeNameIsKeptForTheFirst", run: func(e *env) {
+		e.queues()
+		for range 10 {
+			holder, queue := e.queue(2)
+			holder.release()
+			_, stranger := e.try(e.p, e.request(holder.req.Name))
+			_, second := e.try(queue[1].p, queue[1].req)
+			c, err := e.try(queue[0].p, queue[0].req)
+			if stranger == nil || second == nil || err != nil {
+				continue
+			}
+			e.Greater(c.token(), holder.token())
+			e.False(e.held(stranger).Holder.Held, "it is free, and kept for another")
+			e.held(second)
+			return
+		}
+		e.Fail("a name that becomes free is not kept for the first who waits")
+	}},
+	// It counts who has to be passed over because a reservation ended early.
+	{name: "Queue_WhoComesIsServedInOrder", run: func(e *env) {
+		e.queues()
+		for range 10 {
+			holder, queue := e.queue(5)
+			order := make(chan int, len(queue))
+			served := make(chan *claim, len(queue))
+			for i, w := range queue {
+				e.t.Go(func() {
+					select {
+					case <-w.hints:
+					case <-time.After(e.h.Slack):
+					}
+					c := w.served()
+					order <- i
+					served <- c
+				})
+			}
+			inOrder := true
+			for i := range queue {
+				holder.release()
+				holder = <-served
+				inOrder = <-order == i && inOrder
+			}
+			if inOrder {
+				return
+			}
+		}
+		e.Fail("those who wait are not served in the order in which they came")
+	}},
+	// It looks who has a hint when the first has one.
+	{name: "Queue_OneIsWoken", run: func(e *env) {
+		e.queues()
+		for range 10 {
+			holder, queue := e.queue(3)
+			holder.release()
+			queue[0].hinted()
+			if len(queue[1].hints)+len(queue[2].hints) == 0 {
+				return
+			}
+		}
+		e.Fail("a release wakes others than the first who waits")
+	}},
+	// It has some in front who never ask.
+	{name: "Trap_T78_AHungWaiterCostsItsReservation", run: func(e *env) {
+		e.queues()
+		const hung = 3
+		holder, queue := e.queue(hung + 1)
+		holder.release()
+		last := queue[hung]
+		began := time.Now()
+		last.hinted()
+		last.served().isHeld()
+		e.Less(time.Since(began), patience/2, "longer than some reservations")
+	}},
 }
 
 // waiting is a registration.
@@ -32,7 +228,6 @@ type waiting struct {
 
 // wait registers a new claim as a waiter for a name that is held, and asks for it.
 func (e *env) wait(p abstractions.Provider, name string) *waiting {
-	e.t.Helper()
 	w := e.register(p, name)
 	_, err := e.try(p, w.req)
 	e.held(err)
@@ -41,7 +236,6 @@ func (e *env) wait(p abstractions.Provider, name string) *waiting {
 
 // register registers a new claim as a waiter.
 func (e *env) register(p abstractions.Provider, name string) *waiting {
-	e.t.Helper()
 	waiter := ability[abstractions.Waiter](e, p)
 	ctx, cancel := context.WithCancel(e.t.Context())
 	e.t.Cleanup(cancel)
@@ -56,14 +250,12 @@ func (e *env) register(p abstractions.Provider, name string) *waiting {
 
 // registered registers a waiter and says when that is done, or has failed.
 func (e *env) registered(name string, done chan<- struct{}) *waiting {
-	e.t.Helper()
 	defer close(done)
 	return e.register(e.peer, name)
 }
 
 // hinted waits for a hint.
 func (w *waiting) hinted() {
-	w.e.t.Helper()
 	select {
 	case _, open := <-w.hints:
 		w.e.True(open, "closed while its context lives")
@@ -74,14 +266,12 @@ func (w *waiting) hinted() {
 
 // served gets the name, and ends the registration.
 func (w *waiting) served() *claim {
-	w.e.t.Helper()
 	defer w.leave()
 	return w.get()
 }
 
 // get waits for the name as the core does, by hints and by polling.
 func (w *waiting) get() *claim {
-	w.e.t.Helper()
 	deadline := time.Now().Add(w.e.h.Slack)
 	for {
 		c, err := w.e.try(w.p, w.req)
@@ -97,145 +287,6 @@ func (w *waiting) get() *claim {
 	}
 }
 
-func releaseIsHinted(e *env) {
-	holder := e.take(e.name())
-	w := e.wait(e.peer, holder.req.Name)
-	e.refused(holder.req.Name)
-	holder.release()
-	w.hinted()
-	w.get().isHeld()
-	select {
-	case _, open := <-w.hints:
-		e.True(open, "closed while its context lives")
-	default:
-	}
-}
-
-func breakIsHinted(e *env) {
-	holder := e.take(e.name())
-	w := e.wait(e.peer, holder.req.Name)
-	e.breaks(abstractions.BreakRequest{Name: holder.req.Name, Immediate: true})
-	w.hinted()
-	w.served().isHeld()
-}
-
-func manyWaitersAreServed(e *env) {
-	holder := e.take(e.name())
-	const waiters = 8
-	served := make(chan *claim, waiters)
-	for i := range waiters {
-		w := e.wait(e.either(i), holder.req.Name)
-		e.t.Go(func() { served <- w.served() })
-	}
-	last := holder
-	for range waiters {
-		last.release()
-		var next *claim
-		select {
-		case next = <-served:
-		case <-time.After(2 * e.h.Slack):
-			e.Fail("a waiter is not served")
-		}
-		e.Greater(next.token(), last.token())
-		last = next
-	}
-	last.isHeld()
-}
-
-func leavingWaiterBlocksNobody(e *env) {
-	holder := e.take(e.name())
-	head := e.wait(e.peer, holder.req.Name)
-	next := e.wait(e.peer, holder.req.Name)
-	head.leave()
-	holder.release()
-	next.served().release()
-
-	again := e.take(e.name())
-	head, next = e.wait(e.peer, again.req.Name), e.wait(e.p, again.req.Name)
-	again.release() // hints to the head, which leaves without having asked
-	head.leave()
-	next.served().isHeld()
-}
-
-// queueIsServedInOrder is about Capabilities.Queues. How long a name is reserved is the
-// provider's affair: what a machine that stalls sees is left out.
-func queueIsServedInOrder(e *env) {
-	if !e.caps.Queues {
-		e.leaveOut("no queue here")
-	}
-	const soon = 100 * time.Millisecond
-	holder := e.take(e.name())
-	var line []*waiting
-	for i := range 4 {
-		line = append(line, e.wait(e.either(i), holder.req.Name))
-	}
-	for i, w := range line {
-		released := time.Now()
-		holder.release()
-		for hinted := false; !hinted && time.Since(released) < e.h.Slack; {
-			select {
-			case <-w.hints:
-				hinted = true
-			case <-time.After(time.Millisecond):
-			}
-			for _, later := range line[i+1:] {
-				select {
-				case <-later.hints:
-					e.True(hinted || time.Since(released) > soon, "hinted before its turn")
-				default:
-				}
-			}
-		}
-		newcomer, err := e.try(e.p, e.request(holder.req.Name))
-		if time.Since(released) < soon {
-			e.held(err, "the name is reserved for the first who waits")
-		}
-		if err == nil { // the machine has stalled
-			newcomer.release()
-		}
-		holder = w.served()
-	}
-	holder.release()
-}
-
-// hungWaiterBlocksNobody has the first waiter hear of the release, and do nothing.
-func hungWaiterBlocksNobody(e *env) {
-	holder := e.take(e.name())
-	e.wait(e.peer, holder.req.Name)
-	next := e.wait(e.p, holder.req.Name)
-	holder.release()
-	next.served().isHeld()
-}
-
-// nothingIsMissed releases around the moment in which a waiter registers: it
-// either finds the name free when it asks after that, or is hinted.
-func nothingIsMissed(e *env) {
-	ability[abstractions.Waiter](e, e.peer)
-	for round := range 10 {
-		name := e.name()
-		holder := e.take(name)
-		registered, released := make(chan struct{}), make(chan struct{})
-		e.t.Go(func() {
-			defer close(released)
-			if round%2 == 1 {
-				<-registered
-			}
-			holder.release()
-		})
-		w := e.registered(name, registered)
-		c, err := e.try(w.p, w.req)
-		if err != nil {
-			e.held(err)
-			w.hinted()
-			<-released
-			c = w.served()
-		}
-		<-released
-		w.leave()
-		c.release()
-	}
-}
-
 // queues leaves out what a provider without a queue does not promise.
 func (e *env) queues() {
 	ability[abstractions.Waiter](e, e.peer)
@@ -246,89 +297,9 @@ func (e *env) queues() {
 
 // queue has waiters of both clients wait for a name that another has.
 func (e *env) queue(waiters int) (holder *claim, queue []*waiting) {
-	e.t.Helper()
 	holder = e.take(e.name())
 	for i := range waiters {
 		queue = append(queue, e.wait(e.either(i), holder.req.Name))
 	}
 	return holder, queue
-}
-
-// keptForTheFirst asks right after a release. A reservation is short, and may end before somebody
-// has asked: it has to be seen in one of several rounds.
-func keptForTheFirst(e *env) {
-	e.queues()
-	for range 10 {
-		holder, queue := e.queue(2)
-		holder.release()
-		_, stranger := e.try(e.p, e.request(holder.req.Name))
-		_, second := e.try(queue[1].p, queue[1].req)
-		c, err := e.try(queue[0].p, queue[0].req)
-		if stranger == nil || second == nil || err != nil {
-			continue
-		}
-		e.Greater(c.token(), holder.token())
-		e.False(e.held(stranger).Holder.Held, "it is free, and kept for another")
-		e.held(second)
-		return
-	}
-	e.Fail("a name that becomes free is not kept for the first who waits")
-}
-
-// servedInOrder counts who has to be passed over because a reservation ended early.
-func servedInOrder(e *env) {
-	e.queues()
-	for range 10 {
-		holder, queue := e.queue(5)
-		order := make(chan int, len(queue))
-		served := make(chan *claim, len(queue))
-		for i, w := range queue {
-			e.t.Go(func() {
-				select {
-				case <-w.hints:
-				case <-time.After(e.h.Slack):
-				}
-				c := w.served()
-				order <- i
-				served <- c
-			})
-		}
-		inOrder := true
-		for i := range queue {
-			holder.release()
-			holder = <-served
-			inOrder = <-order == i && inOrder
-		}
-		if inOrder {
-			return
-		}
-	}
-	e.Fail("those who wait are not served in the order in which they came")
-}
-
-// oneIsWoken looks who has a hint when the first has one.
-func oneIsWoken(e *env) {
-	e.queues()
-	for range 10 {
-		holder, queue := e.queue(3)
-		holder.release()
-		queue[0].hinted()
-		if len(queue[1].hints)+len(queue[2].hints) == 0 {
-			return
-		}
-	}
-	e.Fail("a release wakes others than the first who waits")
-}
-
-// hungWaitersArePassed has some in front who never ask.
-func hungWaitersArePassed(e *env) {
-	e.queues()
-	const hung = 3
-	holder, queue := e.queue(hung + 1)
-	holder.release()
-	last := queue[hung]
-	began := time.Now()
-	last.hinted()
-	last.served().isHeld()
-	e.Less(time.Since(began), patience/2, "longer than some reservations")
 }

@@ -19,8 +19,7 @@ import (
 // childVariable holds the task of a child process.
 const childVariable = "LEASING_PEERS_CHILD"
 
-// task is what a child does: a measurement, or, if Hold is set, to hold that name
-// until it is killed.
+// task is what a child does: a measurement, or, if Name is set, to live with that name.
 type task struct {
 	Backend  string
 	Workload string
@@ -28,8 +27,8 @@ type task struct {
 	URL      string // of the peer's servers
 	Prefix   string // of the names it uses
 	Size     size
-	Hold     string
-	Loop     string // if it is set, to take that name again and again
+	Name     string
+	Hold     bool // the name, and don't take it again and again
 }
 
 // taskLimit is much longer than any measurement takes, even if nobody notices that
@@ -96,12 +95,8 @@ func childMain(text string) int {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), taskLimit)
 	defer cancel()
-	if t.Hold != "" {
-		fmt.Fprintln(os.Stderr, "peers: hold:", t.hold(ctx))
-		return 1
-	}
-	if t.Loop != "" {
-		fmt.Fprintln(os.Stderr, "peers: loop:", t.loop(ctx))
+	if t.Name != "" {
+		fmt.Fprintf(os.Stderr, "peers: %s: %v\n", t.Name, t.live(ctx))
 		return 1
 	}
 	m, err := t.run(ctx)

@@ -42,17 +42,22 @@ func needRedis(t *testing.T) {
 }
 
 func TestTinyRunRedis(t *testing.T) {
+	t.Parallel()
 	needRedis(t)
 	tinyRun(t, "redis", "-peers", "leasing,redislock,mutex")
 }
 
 func TestTinyRunPostgres(t *testing.T) {
+	t.Parallel()
 	variable := lockers.Backends["postgres"].Variable
 	require.NotEmpty(t, os.Getenv(variable), "%s must be a server's URL: run this with scripts/with-servers postgres --", variable)
 	tinyRun(t, "postgres", "-backend", "postgres")
 }
 
-func TestTinyRunSqlite(t *testing.T) { tinyRun(t, "sqlite", "-backend", "sqlite") }
+func TestTinyRunSqlite(t *testing.T) {
+	t.Parallel()
+	tinyRun(t, "sqlite", "-backend", "sqlite")
+}
 
 // tinyRun runs every workload of a backend for a moment.
 func tinyRun(t *testing.T, backend string, args ...string) {

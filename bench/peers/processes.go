@@ -7,15 +7,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/bench/peers/internal/lockers"
 )
 
-// loop is the life of a process that takes a name, says when, and begins again. It only returns if it
-// fails.
-func (t task) loop(ctx context.Context) error {
+// live is the life of a process that takes a name and says when: once, to hold it until it
+// is killed, or again and again. It only returns if it fails.
+func (t task) live(ctx context.Context) error {
 	b, err := newBench(t)
 	if err != nil {
 		return err
@@ -25,45 +25,58 @@ func (t task) loop(ctx context.Context) error {
 		return err
 	}
 	for {
-		lock, err := client.Acquire(ctx, t.Loop)
+		lock, err := client.Acquire(ctx, t.Name)
 		if err != nil {
 			return err
 		}
 		fmt.Println(time.Now().UnixNano())
+		if t.Hold {
+			lock.Keep()
+			<-ctx.Done()
+			return ctx.Err()
+		}
 		if err := lock.Release(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// startLoop starts such a process. It ends with ctx; wait returns then.
-func (b *bench) startLoop(ctx context.Context, name string) (lines <-chan string, pid int, wait func(), err error) {
+// process is one that takes a name.
+type process struct {
+	pid  int
+	had  <-chan string // when, in nanoseconds since 1970; closed at its end
+	kill func()        // with SIGKILL; returns when it is gone
+}
+
+// start starts such a process, whose leases have the same TTL. It also ends with ctx.
+func (b *bench) start(ctx context.Context, name string, hold bool) (*process, error) {
 	task := b.task
-	task.Loop = name
+	task.Name, task.Hold, task.Size.TTL = name, hold, b.ttl
 	cmd, err := task.command(ctx)
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
 	output, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
-	all := make(chan string, 1000)
+	had := make(chan string, 1000)
 	go func() {
-		defer close(all)
-		text := bufio.NewReader(output)
-		for {
-			line, err := text.ReadString('\n')
-			if err != nil {
-				return
+		defer close(had)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			select {
+			case had <- lines.Text():
+			case <-ctx.Done():
 			}
-			all <- line
 		}
 	}()
-	return all, cmd.Process.Pid, func() { _ = cmd.Wait() }, nil
+	return &process{cmd.Process.Pid, had, sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // returns that it was killed
+	})}, nil
 }
 
 // handoffProcesses measures the time from a release to the lock of another process that waits.
@@ -72,15 +85,12 @@ func handoffProcesses(ctx context.Context, b *bench) (metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	running, stop := context.WithCancel(ctx)
-	lines, _, wait, err := b.startLoop(running, b.name("name"))
+	other, err := b.start(ctx, b.name("name"), false)
 	if err != nil {
-		stop()
 		return nil, err
 	}
-	defer wait()
-	defer stop()
-	if _, ok := <-lines; !ok {
+	defer other.kill()
+	if _, ok := <-other.had; !ok {
 		return nil, errors.New("the other process never had the name")
 	}
 	var handoffs []time.Duration
@@ -92,14 +102,14 @@ func handoffProcesses(ctx context.Context, b *bench) (metrics, error) {
 		if err := pause(ctx, 20*time.Millisecond+rand.N(100*time.Millisecond)); err != nil {
 			return nil, err
 		}
-		for len(lines) > 0 {
-			<-lines
+		for len(other.had) > 0 {
+			<-other.had
 		}
 		released := time.Now()
 		if err := lock.Release(ctx); err != nil {
 			return nil, err
 		}
-		at, err := strconv.ParseInt(strings.TrimSpace(<-lines), 10, 64)
+		at, err := strconv.ParseInt(<-other.had, 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("the other process has ended: %w", err)
 		}
@@ -120,22 +130,18 @@ func idleProcesses(ctx context.Context, b *bench) (metrics, error) {
 		return nil, err
 	}
 	lock.Keep()
-	running, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(ctx)
 	var pids []int
 	for range b.Size.Processes {
-		lines, pid, wait, err := b.startLoop(running, b.name("name"))
+		other, err := b.start(ctx, b.name("name"), false)
 		if err != nil {
 			stop()
 			return nil, err
 		}
-		defer wait()
-		go func() {
-			for range lines { // to its end
-			}
-		}()
-		pids = append(pids, pid)
+		defer other.kill()
+		pids = append(pids, other.pid)
 	}
-	defer stop()
+	defer stop() // all of them at once
 	used := func() (all time.Duration) {
 		for _, pid := range pids {
 			_, cpu, _ := lockers.ProcessTimes(pid)

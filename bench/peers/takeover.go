@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -64,11 +62,14 @@ func takeover(ctx context.Context, b *bench) (metrics, error) {
 // killOne starts a holder and lets client wait for the name, then kills the holder
 // after its first renewal, at any time between two.
 func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string) (time.Duration, error) {
-	kill, err := b.startHolder(ctx, name)
+	holder, err := b.start(ctx, name, true)
 	if err != nil {
 		return 0, err
 	}
-	defer kill()
+	defer holder.kill()
+	if _, ok := <-holder.had; !ok {
+		return 0, errors.New("a holder did not get its name")
+	}
 	waiting, cancel := context.WithTimeout(ctx, 3*b.ttl+10*time.Second)
 	defer cancel()
 	type acquired struct {
@@ -84,7 +85,7 @@ func (b *bench) killOne(ctx context.Context, client lockers.Locker, name string)
 	if err := pause(ctx, time.Duration(lockers.RenewAt*float64(b.ttl))+rand.N(b.ttl)); err != nil {
 		return 0, err
 	}
-	kill()
+	holder.kill()
 	end, unclear := b.endOf(ctx, client, name)
 	got := <-next // comes at the latest when waiting ends
 	if got.err != nil && waiting.Err() != nil && ctx.Err() == nil {
@@ -119,57 +120,4 @@ func (b *bench) endOf(ctx context.Context, client lockers.Locker, name string) (
 		return time.Time{}, errTooLate
 	}
 	return asked.Add(time.Since(asked) / 2).Add(left), nil
-}
-
-// heldLine is what a holder prints when it has its name.
-const heldLine = "held\n"
-
-// startHolder starts a process that holds a name, and returns when it has it. kill
-// ends the process with SIGKILL, and returns when it is gone.
-func (b *bench) startHolder(ctx context.Context, name string) (kill func(), err error) {
-	task := b.task
-	task.Hold = name
-	cmd, err := task.command(ctx)
-	if err != nil {
-		return nil, err
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	kill = sync.OnceFunc(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // returns that it was killed
-	})
-	if _, err := io.ReadFull(output, make([]byte, len(heldLine))); err != nil {
-		kill()
-		return nil, fmt.Errorf("a holder did not get its name: %w", err)
-	}
-	return kill, nil
-}
-
-// hold is a holder's life. It only returns if it fails.
-func (t task) hold(ctx context.Context) error {
-	b, err := newBench(t)
-	if err != nil {
-		return err
-	}
-	b.ttl = t.Size.KillTTL
-	client, err := b.open(ctx, nil)
-	if err != nil {
-		return err
-	}
-	lock, err := client.Acquire(ctx, t.Hold)
-	if err != nil {
-		return err
-	}
-	lock.Keep()
-	if _, err := io.WriteString(os.Stdout, heldLine); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return ctx.Err()
 }

@@ -90,7 +90,6 @@ func harness(o opener) providertest.Harness {
 		Peer:        func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return o.open(t) },
 		Forget:      func(t testing.TB, p abstractions.Provider, name string) { forget(t, p.(*Provider), name) },
 		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
-		Parallel:    24,
 	}
 }
 

@@ -100,7 +100,6 @@ func socketHarness(o Options) providertest.Harness {
 		Unreachable: func(t testing.TB) abstractions.Provider {
 			return openTest(t, Options{Endpoint: silent(t), Key: testKey, Database: "d", Container: "c"})
 		},
-		Parallel: 16,
 	}
 }
 
