@@ -47,9 +47,7 @@ func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Du
 		switch {
 		case !n.pushes:
 			return 2*poll + n.Patience
-		case idle.ranOut != "" && !slices.ContainsFunc(n.operations, func(o operation) bool {
-			return o.Layer == layerClient && o.Worker == worker && o.Holder == idle.ranOut && o.Return <= idle.from
-		}):
+		case idle.ranOut != "" && !n.knew(worker, idle):
 			return 10*poll + n.Patience
 		case n.yields(worker, idle.from, idle.to):
 			return poll + n.Patience
@@ -65,6 +63,19 @@ func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Du
 		return math.MaxInt64
 	}
 	return bound
+}
+
+// knew says that a worker's waiter was refused because of the lease that ran out. Another of its
+// claims, which has left since, does not pass on what it was told.
+func (n *named) knew(worker int, idle span) bool {
+	told := map[string]bool{}
+	return slices.ContainsFunc(n.operations, func(o operation) bool {
+		if o.Layer != layerClient || o.Worker != worker || o.Verb != "acquire" {
+			return false
+		}
+		told[o.Claim] = told[o.Claim] || o.Holder == idle.ranOut && o.Return <= idle.from
+		return told[o.Claim] && o.Call >= idle.from
+	})
 }
 
 // yields says that a manager has just had the name: it may leave it to others for a moment,

@@ -70,7 +70,9 @@ type operation struct {
 	TTL   time.Duration
 	// Immediate is a break's.
 	Immediate bool
-	Call      time.Duration
+	// Vain says of a break that nobody held the name.
+	Vain bool
+	Call time.Duration
 	// Return is 0 if the call never returned: its process was killed, say.
 	Return time.Duration
 	// Overrun is for how long the call went on after its context had ended.

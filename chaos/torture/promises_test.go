@@ -228,12 +228,14 @@ func TestLivenessAfterALeaseHasRunOut(t *testing.T) {
 	}{
 		"of one that it knows":                 {to: 1510 * ms, more: []torture.Operation{told}},
 		"of one that it knows, late":           {bad: true, to: 1511 * ms, more: []torture.Operation{told}},
+		"of one that another knows":            {to: 1511 * ms, more: []torture.Operation{heldBy("a", "another", 60*ms, 60*ms)}},
 		"of one that it does not know":         {to: 11510 * ms},
 		"of one that it does not know, late":   {bad: true, to: 11511 * ms},
 		"of one that only the backend told of": {to: 1511 * ms, more: []torture.Operation{below(told)}},
 	} {
 		h := torture.History{FaultsEnd: 20_000 * ms, Waits: []torture.Wait{{Number: 1, Name: "n", From: 50 * ms, To: c.to}}}
-		h.Operations = append(c.more, below(op("acquire", "a", 0, 0, torture.ResultDone, 1)), below(op("acquire", "b", c.to, c.to, torture.ResultDone, 2)))
+		granted := op("acquire", "b", c.to, c.to, torture.ResultDone, 2)
+		h.Operations = append(c.more, below(op("acquire", "a", 0, 0, torture.ResultDone, 1)), granted, below(granted))
 		o := options
 		o.Pushes = true
 		violates(t, name, torture.CheckLiveness, c.bad, h, o)

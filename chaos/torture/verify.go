@@ -123,6 +123,8 @@ func (v *verification) byName() (all []*named) {
 	writes, waits := grouped(v.h.Writes, func(w write) string { return w.Name }), grouped(v.h.Waits, func(w wait) string { return w.Name })
 	sights, notices := grouped(v.h.Sights, func(s sight) string { return s.Name }), grouped(v.h.Notices, func(e notice) string { return e.Name })
 	for _, name := range v.h.names() {
+		// Votes of a minority may be lost all the same.
+		operations[name] = slices.DeleteFunc(operations[name], func(o operation) bool { return o.Vain && !v.Votes })
 		n := &named{
 			verification: v, name: name, operations: operations[name], holds: holds[name], writes: writes[name],
 			waits: waits[name], sights: sights[name], notices: notices[name],
