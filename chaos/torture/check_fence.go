@@ -28,7 +28,7 @@ func (n *named) fence() {
 		}
 		if text != "" {
 			told[w.Claim] = true
-			n.violated(checkFence, w.Return, "%s", text)
+			n.violated(w.Return, "%s", text)
 		}
 		if w.Accepted && w.Token >= last.Token {
 			last = w

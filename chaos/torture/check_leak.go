@@ -1,7 +1,7 @@
 package torture
 
 import (
-	"math"
+	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing"
@@ -10,22 +10,21 @@ import (
 // overdue finds claims that were refused because of a lease that must have run out by
 // then. Those of an unknown end are left alone.
 func (n *named) overdue() {
-	const unknown = math.MaxInt64 / 2
-	seen := seenBy(n.operations, layerBackend)
 	ends := map[string]time.Duration{} // of each claim's leases, at the latest
-	for _, o := range seen {
-		switch {
-		case o.Verb != "acquire" && o.Verb != "renew":
-		case o.Result == resultUnknown || o.Result == resultDone && o.TTL == leasing.Infinite:
-			ends[o.Claim] = unknown
-		case o.Result == resultDone:
-			ends[o.Claim] = max(ends[o.Claim], n.over(&o))
+	for id, c := range n.claims {
+		for _, o := range c.answered {
+			switch {
+			case o.Result == resultUnknown && o.Verb != "release":
+				ends[id] = never
+			case o.extends():
+				ends[id] = max(ends[id], n.over(o))
+			}
 		}
 	}
-	for _, o := range seen {
+	for _, o := range n.operations {
 		end, ok := ends[o.Holder]
-		if ok && o.Result == resultHeld && o.Call > end {
-			n.violated(checkLeak, o.Return, "claim %s was refused because of claim %s, whose lease must have run out %s before", o.Claim, o.Holder, seconds(o.Call-end))
+		if ok && o.Layer == layerBackend && o.Result == resultHeld && o.Call > end {
+			n.violated(o.Return, "claim %s was refused because of claim %s, whose lease must have run out %s before", o.Claim, o.Holder, seconds(o.Call-end))
 			delete(ends, o.Holder) // one word for each lease is enough
 		}
 	}
@@ -34,7 +33,7 @@ func (n *named) overdue() {
 // over is when a lease that a request has made or prolonged is over at the latest.
 func (v *verification) over(o *operation) time.Duration {
 	if o.TTL == leasing.Infinite {
-		return math.MaxInt64
+		return never
 	}
 	return o.Return + o.TTL + v.margin(o.TTL) + v.lateness.After(o.TTL)
 }
@@ -43,7 +42,8 @@ func (v *verification) over(o *operation) time.Duration {
 func (v *verification) kept() {
 	for _, f := range v.h.Free {
 		if f.At == 0 || f.At > f.By {
-			v.violated(checkLeak, f.Name, f.By, "nobody holds the name, but it was not free %s after the last client was closed", seconds(f.By-v.h.Closed))
+			text := fmt.Sprintf("nobody holds the name, but it was not free %s after the last client was closed", seconds(f.By-v.h.Closed))
+			v.found = append(v.found, Violation{Check: checkLeak, Name: f.Name, At: f.By, Text: text})
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (n *named) overlaps() {
 			continue
 		}
 		if t.From < until {
-			n.violated(checkOverlap, t.From,
+			n.violated(t.From,
 				"worker %d (claim %s, token %d) was granted the name while worker %d (claim %s, token %d) still trusted its lease, for %s more",
 				t.Worker, t.Claim, t.Token, before.Worker, before.Claim, before.Token, seconds(until-t.From))
 		}

@@ -32,7 +32,7 @@ func (n *named) rules() {
 		default:
 			next := r.follow(o)
 			if len(next) == 0 {
-				n.violated(checkRules, o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
+				n.violated(o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
 			}
 			if len(next) != 1 {
 				r = nil

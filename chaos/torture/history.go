@@ -128,13 +128,16 @@ const (
 	endingKilled    ending = "killed"    // with its process
 )
 
-// trusted is the end of the time for which the holder trusted the lease.
-func (t hold) trusted() time.Duration {
+// ended is when it has ended, or never.
+func (t *hold) ended() time.Duration {
 	if t.End == 0 {
-		return t.Until
+		return never
 	}
-	return min(t.Until, t.End)
+	return t.End
 }
+
+// trusted is the end of the time for which the holder trusted the lease.
+func (t *hold) trusted() time.Duration { return min(t.Until, t.ended()) }
 
 // late is how long after the end of its trust the holder heard of the loss. A
 // process that was stopped could not hear before it went on.

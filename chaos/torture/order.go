@@ -14,9 +14,9 @@ const never = math.MaxInt64
 
 // moves are the operations on one name that an order has to have, or may have.
 func moves(operations []operation) (all []move) {
-	known := newClaims(operations)
+	claims := newKnown(operations)
 	for _, o := range operations {
-		if m, matters := known.move(o); matters {
+		if m, matters := claims.move(o); matters {
 			all = append(all, m)
 		}
 	}
@@ -41,10 +41,10 @@ func settled(seen, operations []operation) []operation {
 	})
 }
 
-// claim is what is known of a claim beside the operation that is looked at. It
-// keeps the search short: each operation of unknown outcome that can't matter, and
+// facts are what is known of a claim beside the operation that is looked at. They
+// keep the search short: each operation of unknown outcome that can't matter, and
 // that is left in, doubles the number of orders.
-type claim struct {
+type facts struct {
 	// released is when it was last known to be; -1 for never.
 	released time.Duration
 	// held is when it was last seen to hold the name; -1 for never. The acquire of one
@@ -65,18 +65,18 @@ type claim struct {
 	tried []time.Duration
 }
 
-// claims are what is known of each.
-type claims map[string]*claim
+// known are the facts of each claim.
+type known map[string]*facts
 
-func (all claims) of(id string) *claim {
+func (all known) of(id string) *facts {
 	if all[id] == nil {
-		all[id] = &claim{released: -1, held: -1, left: never, leaving: never}
+		all[id] = &facts{released: -1, held: -1, left: never, leaving: never}
 	}
 	return all[id]
 }
 
-func newClaims(operations []operation) claims {
-	all := claims{}
+func newKnown(operations []operation) known {
+	all := known{}
 	for _, o := range operations {
 		c := all.of(o.Claim)
 		c.ttl = max(c.ttl, o.TTL)
@@ -104,19 +104,19 @@ func newClaims(operations []operation) claims {
 }
 
 // cameBack reports whether it may have held the name again after a release.
-func (c *claim) cameBack() bool { return c.held > c.left }
+func (c *facts) cameBack() bool { return c.held > c.left }
 
 // explains says whether an acquire of unknown outcome is among the first so many of
 // its claim as there may have been leases of it, one after the other, until it was
 // last seen.
-func (c *claim) explains(o operation) bool {
+func (c *facts) explains(o operation) bool {
 	rank, _ := slices.BinarySearch(c.tried, o.Call)
 	return o.TTL <= 0 || rank < 2+int((c.held-c.tried[0])/o.TTL)
 }
 
 // move is an operation as the search takes it, and whether it matters: what fits
 // any order does not.
-func (all claims) move(o operation) (m move, matters bool) {
+func (all known) move(o operation) (m move, matters bool) {
 	m = move{operation: o}
 	switch {
 	case o.inDoubt():

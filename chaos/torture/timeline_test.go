@@ -42,7 +42,7 @@ func TestChartHasItsTicksApart(t *testing.T) {
 func twice() *Report {
 	s := time.Second
 	return &Report{
-		Violations: []Violation{{Check: checkOverlap, Name: "<b>", At: 42 * s, Text: "<i>"}},
+		Violations: []Violation{{Check: CheckOverlap, Name: "<b>", At: 42 * s, Text: "<i>"}},
 		history: &History{
 			TTL: 2 * s, FaultsEnd: 60 * s, Closed: 60 * s,
 			Holds: []Hold{
