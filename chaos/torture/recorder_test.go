@@ -43,7 +43,7 @@ func recorded(s scripted) (*recorder, *recording) {
 	if s.asked == nil {
 		s.asked = func(string) {}
 	}
-	b := newRecording()
+	b := new(recording)
 	return &recorder{Provider: s, layer: LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}, b
 }
 

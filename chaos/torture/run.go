@@ -21,7 +21,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{options: options, names: options.names(), clock: new(clock), recording: newRecording(), resource: newFenced(options.Fence)}
+	r := &run{options: options, names: options.names(), clock: new(clock), recording: new(recording), resource: newFenced(options.Fence)}
 	r.label = fmt.Sprintf("%p", r)
 	if err := labelled(ctx, r.label, r.play); err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func (a *oracle) write(_ context.Context, w *Write) error {
 }
 
 func holder(resource resource) (*worker, *holdRecorder, *recording) {
-	b, c := newRecording(), &clock{start: time.Now()}
+	b, c := new(recording), &clock{start: time.Now()}
 	w := &worker{
 		client: &client{recorder: &recorder{clock: c, journal: b}}, index: 3, options: Options{TTL: time.Second, Patience: 2 * time.Second},
 		resource: resource, random: rand.New(rand.NewPCG(1, 1)),
@@ -158,7 +158,7 @@ func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 		}
 		w.checkMemory()
 		runtime.KeepAlive(leases)
-		found := b.violations()
+		found := b.collect().Found
 		require.Equal(t, bad, len(found) == 1 && found[0].Check == checkGrowth, "%d: %v", kept, found)
 	}
 }
@@ -166,7 +166,7 @@ func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 // The leases that are looked for are those that a worker has had.
 func TestWorkerRemembersItsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, c := newRecording(), &clock{start: time.Now()}
+		b, c := new(recording), &clock{start: time.Now()}
 		o, err := Options{Open: Share(memlease.New(memlease.Options{})), Seed: 1}.withDefaults()
 		require.NoError(t, err)
 		o = o.fit(leasing.Capabilities{})
@@ -184,7 +184,7 @@ func TestWorkerRemembersItsLeases(t *testing.T) {
 
 // With a process end the leases that it still had, and no others.
 func TestKilledProcessEndsItsHolds(t *testing.T) {
-	b := newRecording()
+	b := new(recording)
 	for key, one := range map[string]Hold{
 		"held":     {Worker: 1},
 		"lost":     {Worker: 1, End: 3},
@@ -195,7 +195,7 @@ func TestKilledProcessEndsItsHolds(t *testing.T) {
 		one.Claim = key
 		b.enter(one)
 	}
-	b.killed(1, 5)
+	b.enter(killed{1, 5})
 	got := map[string]Hold{}
 	for _, one := range b.collect().Holds {
 		one.Claim = ""
