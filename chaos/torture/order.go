@@ -50,19 +50,8 @@ type facts struct {
 	// held is when it was last seen to hold the name; -1 for never. The acquire of one
 	// that nobody saw explains nothing: without it the name is free instead.
 	held time.Duration
-	// left is when it was first asked to be released. One that was seen
-	// after that may have come back, as a ghost, and be released once more.
-	left time.Duration
-	// leaving is its first release of unknown outcome. Unless it came back a release
-	// takes effect once.
-	leaving time.Duration
 	// ttl is the longest that was asked for.
 	ttl time.Duration
-	// tried are the calls of its acquires in doubt, in their
-	// order. A claim that did not come back takes the name again only after its
-	// lease has run out. For that the first of them will do as well as any: each
-	// may land at any later time.
-	tried []time.Duration
 }
 
 // known are the facts of each claim.
@@ -70,7 +59,7 @@ type known map[string]*facts
 
 func (all known) of(id string) *facts {
 	if all[id] == nil {
-		all[id] = &facts{released: -1, held: -1, left: never, leaving: never}
+		all[id] = &facts{released: -1, held: -1}
 	}
 	return all[id]
 }
@@ -80,9 +69,6 @@ func newKnown(operations []operation) known {
 	for _, o := range operations {
 		c := all.of(o.Claim)
 		c.ttl = max(c.ttl, o.TTL)
-		if o.Verb == "release" {
-			c.left = min(c.left, o.Call)
-		}
 		switch {
 		case o.Result == resultHeld:
 			holder := all.of(o.Holder)
@@ -91,27 +77,9 @@ func newKnown(operations []operation) known {
 			c.held = max(c.held, o.Return)
 		case o.Result == resultDone && o.Verb == "release":
 			c.released = max(c.released, o.Return)
-		case o.Result == resultUnknown && o.Verb == "release":
-			c.leaving = min(c.leaving, o.Call)
-		case o.inDoubt() && o.Verb == "acquire":
-			c.tried = append(c.tried, o.Call)
 		}
 	}
-	for _, c := range all {
-		slices.Sort(c.tried)
-	}
 	return all
-}
-
-// cameBack reports whether it may have held the name again after a release.
-func (c *facts) cameBack() bool { return c.held > c.left }
-
-// explains says whether an acquire of unknown outcome is among the first so many of
-// its claim as there may have been leases of it, one after the other, until it was
-// last seen.
-func (c *facts) explains(o operation) bool {
-	rank, _ := slices.BinarySearch(c.tried, o.Call)
-	return o.TTL <= 0 || rank < 2+int((c.held-c.tried[0])/o.TTL)
 }
 
 // move is an operation as the search takes it, and whether it matters: what fits
@@ -131,13 +99,13 @@ func (all known) move(o operation) (m move, matters bool) {
 	case "acquire":
 		// Once nobody sees the claim any more, a free name explains all that follows.
 		m.Return = c.held
-		matters = c.held >= 0 && (c.explains(o) || c.cameBack())
+		matters = c.held >= 0
 	case "release":
 		// Its lease has run out by then, whatever became of the release.
 		if c.ttl != leasing.Infinite {
 			m.Return = c.held + c.ttl
 		}
-		matters = c.held >= 0 && (o.Call == c.leaving || c.cameBack())
+		matters = c.held >= 0
 	case "renew":
 		return m, false // it can only make the lease last longer
 	default:
