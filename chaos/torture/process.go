@@ -86,7 +86,7 @@ func (p *process) Ask(asked any, answer *any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.r.options.Patience)
 	defer cancel()
 	w := asked.(write)
-	err := p.r.resource.write(ctx, &w)
+	err := p.r.resource(ctx, &w)
 	*answer = w
 	return err
 }

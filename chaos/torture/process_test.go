@@ -29,7 +29,7 @@ func aRun(options Options) *run {
 		options.Patience = time.Minute
 	}
 	return &run{
-		options: options, names: []string{"a", "b"}, clock: &clock{start: time.Now()}, recording: new(recording), resource: newFenced(options.Fence),
+		options: options, names: []string{"a", "b"}, clock: &clock{start: time.Now()}, recording: new(recording), resource: fenced(options.Fence),
 	}
 }
 

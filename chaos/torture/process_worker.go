@@ -101,7 +101,7 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 		c.endFaults()
 	}()
 	err = labelled(ctx, "worker", func(ctx context.Context) error {
-		return errors.Join(newWorker(j.Index, options, j.Names, c, r).run(ctx), c.Close())
+		return errors.Join(newWorker(j.Index, options, j.Names, c, r.write).run(ctx), c.Close())
 	})
 	leftGoroutines("worker", options.Patience, clock, r)
 	return err

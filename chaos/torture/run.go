@@ -21,7 +21,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{options: options, names: options.names(), clock: new(clock), recording: new(recording), resource: newFenced(options.Fence)}
+	r := &run{options: options, names: options.names(), clock: new(clock), recording: new(recording), resource: fenced(options.Fence)}
 	r.label = fmt.Sprintf("%p", r)
 	if err := labelled(ctx, r.label, r.play); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ type run struct {
 	names     []string
 	clock     *clock
 	recording *recording
-	resource  *fenced
+	resource  resource
 	caps      leasing.Capabilities
 	pushes    bool   // the backend wakes waiters
 	label     string // of the run's goroutines
