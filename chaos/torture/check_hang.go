@@ -9,16 +9,6 @@ import (
 // for a reply after the end of its context.
 const grace = time.Second + 50*time.Millisecond
 
-// answers finds grants of something that was not asked for.
-func (n *named) answers() {
-	for _, o := range n.operations {
-		if o.Stray != "" {
-			n.violated(o.Return, "%s of claim %s by worker %d was answered to the %s with a grant for %s, claim %s",
-				o.Verb, o.Claim, o.Worker, o.Layer, o.Stray, o.StrayClaim)
-		}
-	}
-}
-
 // hangs finds requests to the backend that went on long after their context had ended, and
 // acquires that did not return when they had to.
 func (n *named) hangs() {

@@ -1,10 +1,13 @@
 package torture
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // overdue finds claims that were refused because of a lease that must have run out by
@@ -46,4 +49,50 @@ func (v *verification) kept() {
 			v.found = append(v.found, Violation{Check: checkLeak, Name: f.Name, At: f.By, Text: text})
 		}
 	}
+}
+
+// awaitFree takes each name once more, with a client that nothing disturbs. What
+// crashed workers have left behind runs out meanwhile.
+func (r *run) awaitFree(ctx context.Context) (err error) {
+	r.progress("waiting for names")
+	provider, err := r.options.open(ctx)
+	if err != nil {
+		return fmt.Errorf("open a client for the check of leaks: %w", err)
+	}
+	defer func() { err = errors.Join(err, provider.Close()) }()
+	by := r.closed + r.options.TTL + r.options.margin(r.options.TTL) + r.caps.Lateness.After(r.options.TTL) + r.options.Patience
+	left, ids, refusals := r.names, map[string]string{}, map[string]error{}
+	for _, name := range left {
+		ids[name] = abstractions.NewID()
+	}
+	for len(left) > 0 && r.now() < by && ctx.Err() == nil {
+		var held []string
+		for _, name := range left {
+			if refusals[name] = r.take(ctx, provider, name, ids[name]); refusals[name] == nil {
+				r.free = append(r.free, freeAt{Name: name, At: r.now(), By: by})
+			} else {
+				held = append(held, name)
+			}
+		}
+		left = held
+		pause(ctx, 20*time.Millisecond)
+	}
+	for _, name := range left {
+		if refusal := refusals[name]; refusal != nil && !errors.Is(refusal, leasing.ErrHeld) {
+			return fmt.Errorf("whether %q became free can't be told: %w", name, refusal)
+		}
+		r.free = append(r.free, freeAt{Name: name, By: by})
+	}
+	return context.Cause(ctx)
+}
+
+// take acquires a name and releases it again. The error says why it can't.
+func (r *run) take(ctx context.Context, provider leasing.Provider, name, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Manager.RequestTimeout+r.options.Patience)
+	defer cancel()
+	_, err := provider.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "torture", TTL: r.options.TTL})
+	if err == nil {
+		_ = provider.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
+	}
+	return err
 }

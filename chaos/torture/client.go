@@ -60,3 +60,13 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 
 // endFaults ends the faults. Those under way go on.
 func (c *client) endFaults() { _ = c.faults.Disable() } // fails for names of rules only
+
+// pause waits for a time or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -38,22 +38,21 @@ func init() { // what is sent as an interface
 // two arguments.
 type process struct {
 	*servertest.Process
-	r           *run
-	job         job
-	faultsEnded context.Context // ends when the faults are to end
-	endThem     context.CancelFunc
-	stopped     context.Context // ends when the work is to end
-	stop        context.CancelFunc
-	called      atomic.Bool  // the process is a worker
-	failed      atomic.Value // the error that it told
-	killed      atomic.Bool  // by us
-	ended       chan struct{}
+	r            *run
+	job          job
+	faults, work context.Context // end when those are to end
+	endThem      context.CancelFunc
+	stop         context.CancelFunc
+	called       atomic.Bool  // the process is a worker
+	failed       atomic.Value // the error that it told
+	killed       atomic.Bool  // by us
+	ended        chan struct{}
 }
 
 func newProcess(r *run, j job) *process {
 	p := &process{r: r, job: j, ended: make(chan struct{})}
-	p.faultsEnded, p.endThem = context.WithCancel(context.Background())
-	p.stopped, p.stop = context.WithCancel(context.Background())
+	p.faults, p.endThem = context.WithCancel(context.Background())
+	p.work, p.stop = context.WithCancel(context.Background())
 	return p
 }
 
@@ -76,10 +75,10 @@ func (p *process) Job(_ int, text *[]byte) (err error) {
 func (p *process) Now(_ int, now *time.Duration) error { *now = p.r.now(); return nil }
 
 // FaultsEnded returns when the faults are to end.
-func (p *process) FaultsEnded(int, *int) error { <-p.faultsEnded.Done(); return nil }
+func (p *process) FaultsEnded(int, *int) error { <-p.faults.Done(); return nil }
 
 // Stopped returns when the work is to end.
-func (p *process) Stopped(int, *int) error { <-p.stopped.Done(); return nil }
+func (p *process) Stopped(int, *int) error { <-p.work.Done(); return nil }
 
 // Ask asks the resource for a write.
 func (p *process) Ask(asked any, answer *any) error {

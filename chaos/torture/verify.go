@@ -71,7 +71,7 @@ var checks = []struct {
 	{"events", (*named).events, false},
 	{"metadata", (*named).metadata, false},
 	{"ghost", (*named).ghosts, true},
-	{"refusal", (*named).unreleased, true},
+	{"refusal", (*named).refusals, true},
 	{"answer", (*named).answers, false},
 	{checkHang, (*named).hangs, false},
 	{checkLeak, (*named).overdue, false},
