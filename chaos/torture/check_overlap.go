@@ -44,15 +44,3 @@ func (n *named) exclusive(t hold) (end time.Duration, broken bool) {
 	}
 	return end, broken
 }
-
-// immediateBreaks are those that have, or may have, ended a lease at once: by its token, or
-// 0 if that is not known.
-func immediateBreaks(operations []operation) map[int64][]operation {
-	breaks := map[int64][]operation{}
-	for _, o := range operations {
-		if o.Verb == "break" && o.Immediate && (o.Result == resultDone || o.Result == resultUnknown) {
-			breaks[o.Token] = append(breaks[o.Token], o)
-		}
-	}
-	return breaks
-}

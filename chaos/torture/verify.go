@@ -112,10 +112,10 @@ func (v *verification) byName() (all []*named) {
 		seen := slices.DeleteFunc(operations[name], func(o operation) bool { return o.Vain && !v.Votes })
 		n := &named{
 			verification: v, name: name, operations: seen, holds: holds[name], writes: writes[name], waits: waits[name],
-			sights: sights[name], notices: notices[name], breaks: immediateBreaks(seen), claims: map[string]*claim{},
+			sights: sights[name], notices: notices[name], breaks: map[int64][]operation{}, claims: map[string]*claim{},
 		}
 		for i := range n.operations {
-			n.claim(n.operations[i].Claim).add(&n.operations[i], v.margin)
+			n.add(&n.operations[i])
 		}
 		for _, e := range n.notices {
 			c := n.claim(e.Claim)
@@ -146,7 +146,7 @@ type named struct {
 	waits      []wait
 	sights     []sight
 	notices    []notice
-	breaks     map[int64][]operation // that have, or may have, ended a lease at once, by its token
+	breaks     map[int64][]operation // that have, or may have, ended a lease at once, by its token; 0 if that is not known
 	claims     map[string]*claim
 }
 
@@ -170,13 +170,17 @@ func (n *named) claim(id string) *claim {
 	return n.claims[id]
 }
 
-func (c *claim) add(o *operation, margin func(time.Duration) time.Duration) {
+func (n *named) add(o *operation) {
+	if o.Verb == "break" && o.Immediate && (o.Result == resultDone || o.Result == resultUnknown) {
+		n.breaks[o.Token] = append(n.breaks[o.Token], *o)
+	}
+	c := n.claim(o.Claim)
 	if o.Layer == layerBackend {
 		c.answered = append(c.answered, o)
 		return
 	}
 	c.asked = append(c.asked, o)
-	if t, ok := o.term(margin(o.TTL)); ok {
+	if t, ok := o.term(n.margin(o.TTL)); ok {
 		c.terms = append(c.terms, t)
 	}
 }

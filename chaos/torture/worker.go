@@ -58,13 +58,11 @@ func owner(index int) string { return fmt.Sprint("worker-", index) }
 
 // run competes until ctx ends, and returns when all is released and closed, but
 // for the client. What fails on the way is in the history, not an error.
-func (w *worker) run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := w.useManager(ctx); err != nil {
-			return err
-		}
+func (w *worker) run(ctx context.Context) (err error) {
+	for ctx.Err() == nil && err == nil {
+		err = w.useManager(ctx)
 	}
-	return nil
+	return err
 }
 
 // useManager competes with one manager. That is closed in order when ctx ends. In a
@@ -191,11 +189,10 @@ func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(
 // For the same reason there are no crashes in one: what a manager's goroutines have
 // still begun when it is closed under them is theirs to know.
 func (w *worker) waitLimit() time.Duration {
-	limit := w.between(0.1, 2)
 	if w.options.Repeatable {
 		return 0
 	}
-	return limit
+	return w.between(0.1, 2)
 }
 
 // usage is how a worker uses one lease.
