@@ -11,60 +11,54 @@ import (
 // that is answered, for a TTL after the manager's latest request. One that is delivered later
 // than that lands on nobody's watch.
 func (n *named) cleanups() {
-	type use struct {
-		last     *operation   // at the backend, that the lease lasts from
-		sent     *operation   // by the manager, that asks for the lease last
-		releases []*operation // by the manager
-		over     bool         // the backend was told, or refused
-		// The calls of the latest grant that the manager was told of, and of its latest
-		// request without an answer.
-		told, unheard time.Duration
-	}
-	claims := map[string]*use{}
-	for i := range n.operations {
-		o := &n.operations[i]
-		u := claims[o.Claim]
-		if u == nil {
-			u = &use{told: -1, unheard: -1}
-			claims[o.Claim] = u
-		}
-		if o.Layer == layerClient && (o.Verb == "acquire" || o.Verb == "renew") {
-			u.sent = o
-		}
-		switch {
-		case o.Layer == layerBackend && o.extends():
-			u.last = o
-		case o.Result == resultLost || o.Result == resultReleased || o.Layer == layerBackend && o.Verb == "release" && o.Result == resultDone:
-			u.over = true
-		case o.Layer == layerClient && o.Verb == "release":
-			u.releases = append(u.releases, o)
-		case o.Layer == layerClient && o.extends():
-			u.told = max(u.told, o.Call)
-		case o.Layer == layerClient && o.Result == resultUnknown:
-			u.unheard = max(u.unheard, o.Call)
-		}
-	}
 	given := map[string]bool{}
 	for _, t := range n.holds {
 		given[t.Claim] = t.Ending == endingGivenUp && t.Reason == ""
 	}
-	for claim, u := range claims {
-		if u.last == nil || u.over || n.ended(u.last) {
+	for id, c := range n.claims {
+		last, over := c.lasts()
+		if last == nil || over || n.ended(last) {
 			continue
 		}
-		if !given[claim] && (u.unheard <= u.told || u.last.Call <= u.told) {
+		var sent *operation // that asks for the lease last
+		// The calls of the latest release, of the latest grant that the manager was told of, and
+		// of its latest request without an answer.
+		tried, told, unheard := time.Duration(math.MinInt64), time.Duration(-1), time.Duration(-1)
+		for _, o := range c.asked {
+			if o.Verb != "release" {
+				sent = o
+			}
+			switch {
+			case o.Verb == "release":
+				tried = max(tried, o.Call)
+			case o.extends():
+				told = max(told, o.Call)
+			case o.Result == resultUnknown:
+				unheard = max(unheard, o.Call)
+			}
+		}
+		if !given[id] && (unheard <= told || last.Call <= told) {
 			continue
 		}
-		slack := 2*n.margin(u.last.TTL) + n.Patience
-		until := min(after(u.last.Return, u.last.TTL, slack), after(u.sent.Call, u.sent.TTL, slack))
-		tried := time.Duration(math.MinInt64)
-		for _, o := range u.releases {
-			tried = max(tried, o.Call)
-		}
+		slack := 2*n.margin(last.TTL) + n.Patience
+		until := min(after(last.Return, last.TTL, slack), after(sent.Call, sent.TTL, slack))
 		if until < n.h.FaultsEnd && tried < until-n.Manager.RequestTimeout-2*time.Second {
-			n.violated(checkCleanup, until, "claim %s of worker %d was left to run out at the backend, and its last release was sent at %s", claim, u.last.Worker, seconds(tried))
+			n.violated(until, "claim %s of worker %d was left to run out at the backend, and its last release was sent at %s", id, last.Worker, seconds(tried))
 		}
 	}
+}
+
+// lasts is the request that a claim's lease lasts from at the backend, and whether that is over: it
+// was told, or refused.
+func (c *claim) lasts() (from *operation, over bool) {
+	refused := func(o *operation) bool { return o.Result == resultLost || o.Result == resultReleased }
+	for _, o := range c.answered {
+		if o.extends() {
+			from = o
+		}
+		over = over || refused(o) || o.Verb == "release" && o.Result == resultDone
+	}
+	return from, over || slices.ContainsFunc(c.asked, refused)
 }
 
 // ended says that a lease may have ended otherwise since an operation: by a break, or with its

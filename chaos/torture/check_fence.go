@@ -22,13 +22,13 @@ func (n *named) fence() {
 			text = fmt.Sprintf("a stale write was accepted: claim %s wrote with token %d after token %d", w.Claim, w.Token, last.Token)
 		case w.Accepted && w.Token == last.Token && w.Claim != last.Claim:
 			text = fmt.Sprintf("claims %s and %s wrote with the same token %d", last.Claim, w.Claim, w.Token)
-		case !w.Accepted && w.Trusted && broken >= w.Return && !n.AssumptionsBroken: // else somebody else may have the name, too
+		case !w.Accepted && w.Trusted && broken > w.Return && !n.AssumptionsBroken: // else somebody else may have the name, too
 			text = fmt.Sprintf("the holder (claim %s, token %d) was refused: the resource had seen token %d of claim %s",
 				w.Claim, w.Token, last.Token, last.Claim)
 		}
 		if text != "" {
 			told[w.Claim] = true
-			n.violated(checkFence, w.Return, "%s", text)
+			n.violated(w.Return, "%s", text)
 		}
 		if w.Accepted && w.Token >= last.Token {
 			last = w

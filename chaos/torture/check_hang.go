@@ -9,26 +9,16 @@ import (
 // for a reply after the end of its context.
 const grace = time.Second + 50*time.Millisecond
 
-// answers finds grants of something that was not asked for.
-func (n *named) answers() {
-	for _, o := range n.operations {
-		if o.Stray != "" {
-			n.violated(checkAnswer, o.Return, "%s of claim %s by worker %d was answered to the %s with a grant for %s, claim %s",
-				o.Verb, o.Claim, o.Worker, o.Layer, o.Stray, o.StrayClaim)
-		}
-	}
-}
-
 // hangs finds requests to the backend that went on long after their context had ended, and
 // acquires that did not return when they had to.
 func (n *named) hangs() {
 	gone := func(worker int) bool { return n.h.Closed == 0 || slices.Contains(n.h.Killed, worker) }
 	for _, o := range n.operations {
 		if o.Return == 0 && o.Result == resultUnknown && !gone(o.Worker) {
-			n.violated(checkHang, o.Call, "%s of claim %s by worker %d (%s) never returned", o.Verb, o.Claim, o.Worker, o.Layer)
+			n.violated(o.Call, "%s of claim %s by worker %d (%s) never returned", o.Verb, o.Claim, o.Worker, o.Layer)
 		}
 		if o.Overrun > n.Patience && !n.h.stopped(o.Worker, o.Call, o.Return) && !(n.heedless && o.Layer == layerClient) {
-			n.violated(checkHang, o.Return, "%s of claim %s (%s) went on for %s after its context had ended", o.Verb, o.Claim, o.Layer, seconds(o.Overrun))
+			n.violated(o.Return, "%s of claim %s (%s) went on for %s after its context had ended", o.Verb, o.Claim, o.Layer, seconds(o.Overrun))
 		}
 	}
 	faults := n.faults()
@@ -39,9 +29,9 @@ func (n *named) hangs() {
 		}
 		switch {
 		case w.To == 0 && !gone(w.Worker):
-			n.violated(checkHang, w.From, "an acquire of worker %d never returned", w.Worker)
+			n.violated(w.From, "an acquire of worker %d never returned", w.Worker)
 		case w.Bound > 0 && w.To > bound+n.Patience && !n.h.stopped(w.Worker, w.From, w.To):
-			n.violated(checkHang, w.To, "an acquire of worker %d came back %s after the end of its wait limit", w.Worker, seconds(w.To-bound))
+			n.violated(w.To, "an acquire of worker %d came back %s after the end of its wait limit", w.Worker, seconds(w.To-bound))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package torture
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 )
@@ -29,7 +28,7 @@ func (n *named) liveness() {
 				continue
 			}
 			if bound := n.idleBound(faults, w.Worker, idle); idle.to-idle.from > bound {
-				n.violated(checkLiveness, idle.from, "worker %d wanted the name, which was free, for %s: %s is what that may take",
+				n.violated(idle.from, "worker %d wanted the name, which was free, for %s: %s is what that may take",
 					w.Worker, seconds(idle.to-idle.from), seconds(bound))
 			}
 		}
@@ -47,9 +46,7 @@ func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Du
 		switch {
 		case !n.pushes:
 			return 2*poll + n.Patience
-		case idle.ranOut != "" && !slices.ContainsFunc(n.operations, func(o operation) bool {
-			return o.Layer == layerClient && o.Worker == worker && o.Holder == idle.ranOut && o.Return <= idle.from
-		}):
+		case idle.ranOut != "" && !n.knew(worker, idle):
 			return 10*poll + n.Patience
 		case n.yields(worker, idle.from, idle.to):
 			return poll + n.Patience
@@ -62,9 +59,21 @@ func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Du
 	}
 	bound := 10*poll + 3*n.Manager.RequestTimeout + n.Patience
 	if max(calm, idle.to-last) <= bound {
-		return math.MaxInt64
+		return never
 	}
 	return bound
+}
+
+// knew says that a worker's waiter was refused because of the lease that ran out. Another of its
+// claims, which has left since, does not pass on what it was told.
+func (n *named) knew(worker int, idle span) bool {
+	for _, c := range n.claims {
+		told := slices.IndexFunc(c.asked, func(o *operation) bool { return o.Worker == worker && o.Holder == idle.ranOut && o.Return <= idle.from })
+		if told >= 0 && slices.ContainsFunc(c.asked[told:], func(o *operation) bool { return o.Verb == "acquire" && o.Call >= idle.from }) {
+			return true
+		}
+	}
+	return false
 }
 
 // yields says that a manager has just had the name: it may leave it to others for a moment,
@@ -102,37 +111,29 @@ func (n *named) queued(at time.Duration) time.Duration {
 
 // free are the times for which no claim may have had the name, in order.
 func (n *named) free() (free []span) {
-	taken := map[string]*span{}
-	for i := range n.operations {
-		o := &n.operations[i]
-		if o.Layer != layerBackend {
-			continue
-		}
-		if o.extends() || o.Verb == "acquire" && o.Result == resultUnknown {
-			s := taken[o.Claim]
-			if s == nil {
-				s = &span{from: o.Call, ranOut: o.Claim}
-				taken[o.Claim] = s
-			}
-			s.from, s.to = min(s.from, o.Call), max(s.to, n.over(o))
-			if o.Result == resultUnknown {
-				s.to = math.MaxInt64
+	var taken []span
+	for id, c := range n.claims {
+		s := span{from: never, ranOut: id}
+		for _, o := range c.answered {
+			switch {
+			case o.Verb == "acquire" && o.Result == resultUnknown:
+				s.from, s.to = min(s.from, o.Call), never
+			case o.extends():
+				s.from, s.to = min(s.from, o.Call), max(s.to, n.over(o))
 			}
 		}
-	}
-	for i := range n.operations {
-		o := &n.operations[i]
-		if s := taken[o.Claim]; s != nil && o.Verb == "release" && o.Result == resultDone && o.Layer == layerBackend && o.Call >= s.from && o.Return < s.to {
-			s.to, s.ranOut = o.Return, ""
+		for _, o := range c.answered {
+			if o.Verb == "release" && o.Result == resultDone && o.Call >= s.from && o.Return < s.to {
+				s.to, s.ranOut = o.Return, ""
+			}
+		}
+		if s.from != never {
+			taken = append(taken, s)
 		}
 	}
-	var all []span
-	for _, s := range taken {
-		all = append(all, *s)
-	}
-	slices.SortFunc(all, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	slices.SortFunc(taken, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	var last span // to end
-	for _, s := range append(all, span{from: n.h.FaultsEnd}) {
+	for _, s := range append(taken, span{from: n.h.FaultsEnd}) {
 		if s.from > last.to {
 			free = append(free, span{last.to, s.from, last.ranOut})
 		}
@@ -147,8 +148,8 @@ func (n *named) free() (free []span) {
 // since they began to wait.
 func (n *named) starving(faults []time.Duration) {
 	var grants []time.Duration
-	for i := range n.operations {
-		if o := &n.operations[i]; o.Layer == layerBackend && o.granted() {
+	for _, o := range n.operations {
+		if o.Layer == layerBackend && o.granted() {
 			grants = append(grants, o.Call)
 		}
 	}
@@ -165,7 +166,7 @@ func (n *named) starving(faults []time.Duration) {
 		}
 		times := between(grants, from, to)
 		if !w.Try && times > 30*(n.Workers+1) && (n.pushes || to-w.From > 20*time.Second) && between(faults, w.From-n.reach, to) == 0 {
-			n.violated(checkLiveness, to, "worker %d waited for %s, while others got the name %d times", w.Worker, seconds(to-w.From), times)
+			n.violated(to, "worker %d waited for %s, while others got the name %d times", w.Worker, seconds(to-w.From), times)
 		}
 	}
 }

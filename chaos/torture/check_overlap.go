@@ -17,7 +17,7 @@ func (n *named) overlaps() {
 			continue
 		}
 		if t.From < until {
-			n.violated(checkOverlap, t.From,
+			n.violated(t.From,
 				"worker %d (claim %s, token %d) was granted the name while worker %d (claim %s, token %d) still trusted its lease, for %s more",
 				t.Worker, t.Claim, t.Token, before.Worker, before.Claim, before.Token, seconds(until-t.From))
 		}
@@ -43,16 +43,4 @@ func (n *named) exclusive(t hold) (end time.Duration, broken bool) {
 		}
 	}
 	return end, broken
-}
-
-// immediateBreaks are those that have, or may have, ended a lease at once: by its token, or
-// 0 if that is not known.
-func immediateBreaks(operations []operation) map[int64][]operation {
-	breaks := map[int64][]operation{}
-	for _, o := range operations {
-		if o.Verb == "break" && o.Immediate && (o.Result == resultDone || o.Result == resultUnknown) {
-			breaks[o.Token] = append(breaks[o.Token], o)
-		}
-	}
-	return breaks
 }

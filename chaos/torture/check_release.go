@@ -5,7 +5,7 @@ package torture
 func (n *named) releases() {
 	for _, o := range n.operations {
 		if o.Early {
-			n.violated(checkRelease, o.Call, "claim %s of worker %d was released while its holder was at work", o.Claim, o.Worker)
+			n.violated(o.Call, "claim %s of worker %d was released while its holder was at work", o.Claim, o.Worker)
 		}
 	}
 }

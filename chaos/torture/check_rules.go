@@ -26,13 +26,13 @@ func (n *named) rules() {
 		case !alone:
 			r = nil
 		case r == nil && o.granted():
-			r = &replay{n: n, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
+			r = &replay{n: n, began: o.Begun, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
 			r.extend(o)
 		case r == nil || o.Result == resultRefused || o.Result == resultHeld && o.Holder == "": // a backend may reserve a free name for who waits
 		default:
 			next := r.follow(o)
 			if len(next) == 0 {
-				n.violated(checkRules, o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
+				n.violated(o.Return, "%s, which the rules do not allow where claim %q holds the name with token %d until %s", o, r.record.ID, r.record.Token, seconds(r.latest))
 			}
 			if len(next) != 1 {
 				r = nil
@@ -46,6 +46,7 @@ func (n *named) rules() {
 // replay is what the rules make of a name.
 type replay struct {
 	n      *named
+	began  int // since when the order is certain
 	record providerkit.Record
 	// The lease runs out between these two.
 	soonest, latest time.Duration
@@ -102,7 +103,8 @@ func (r *replay) after(o *operation, record providerkit.Record) {
 
 // excuses says that a provider need not answer as the rules do: it may renew an expired lease
 // of a name that nobody has taken since, and it may have forgotten all but the last of the IDs
-// that have ended, or know some that were before.
+// that have ended, or know some that were before. One that was given up before and is again
+// stays where it was among them.
 func (r *replay) excuses(o *operation, err error) bool {
 	last := r.record.Ended[max(0, len(r.record.Ended)-providerkit.EndedLeast):]
 	known, _ := last.Find(o.Claim)
@@ -112,7 +114,9 @@ func (r *replay) excuses(o *operation, err error) bool {
 	case o.Result == resultReleased:
 		return true
 	case resultOf(err) == resultReleased:
-		return !known
+		return !known || slices.ContainsFunc(r.n.operations, func(before operation) bool {
+			return before.Layer == layerBackend && before.Begun < r.began && (before.Verb == "break" || before.Verb == "release" && before.Claim == o.Claim)
+		})
 	}
 	return false
 }

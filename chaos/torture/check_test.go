@@ -169,6 +169,10 @@ func TestFence(t *testing.T) {
 	require.Empty(t, checks(refused, options), "broken under its holder")
 	refused.Operations = []torture.Operation{brokenAt(true, 15*ms, 60*ms)}
 	require.Empty(t, checks(refused, options), "the break was under way")
+	refused.Operations = []torture.Operation{brokenAt(true, 50*ms, 60*ms)}
+	require.Empty(t, checks(refused, options), "in that instant")
+	refused.Operations = []torture.Operation{brokenAt(true, 51*ms, 60*ms)}
+	require.Equal(t, []torture.Check{torture.CheckFence}, checks(refused, options), "the break came later")
 	refused.Operations = nil
 	loose := options
 	loose.AssumptionsBroken = true

@@ -9,12 +9,11 @@ import (
 // was over before they were asked for, and tokens of two claims.
 func (n *named) tokens() {
 	for _, layer := range layers {
-		n.tokensOf(seenBy(n.operations, layer))
+		n.tokensOf(slices.DeleteFunc(seenBy(n.operations, layer), func(o operation) bool { return !o.granted() }))
 	}
 }
 
-func (n *named) tokensOf(seen []operation) {
-	grants := slices.DeleteFunc(slices.Clone(seen), func(o operation) bool { return !o.granted() })
+func (n *named) tokensOf(grants []operation) {
 	slices.SortStableFunc(grants, func(a, b operation) int { return cmp.Compare(a.Call, b.Call) })
 	returns := slices.SortedStableFunc(slices.Values(grants), func(a, b operation) int { return cmp.Compare(a.Return, b.Return) })
 	var highest operation // of those that were over
@@ -27,10 +26,10 @@ func (n *named) tokensOf(seen []operation) {
 			returns = returns[1:]
 		}
 		if o.Token < highest.Token {
-			n.violated(checkTokens, o.Return, "claim %s was granted token %d after claim %s had been granted token %d", o.Claim, o.Token, highest.Claim, highest.Token)
+			n.violated(o.Return, "claim %s was granted token %d after claim %s had been granted token %d", o.Claim, o.Token, highest.Claim, highest.Token)
 		}
 		if other, ok := claims[o.Token]; ok && other != o.Claim {
-			n.violated(checkTokens, o.Return, "token %d was granted to claim %s and to claim %s", o.Token, other, o.Claim)
+			n.violated(o.Return, "token %d was granted to claim %s and to claim %s", o.Token, other, o.Claim)
 		}
 		claims[o.Token] = o.Claim
 	}

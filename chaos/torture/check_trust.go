@@ -16,20 +16,10 @@ type term struct {
 	late  bool // its answer came after the end of the request's context: a manager may not use it
 }
 
-// terms are those of each claim, as its worker's manager was told of them. One that was over
-// when its answer came is none.
-func (h *history) terms(o *Options) map[string][]term {
-	all := map[string][]term{}
-	for i := range h.Operations {
-		p := &h.Operations[i]
-		if p.Layer != layerClient || !p.extends() {
-			continue
-		}
-		if t := (term{p.Return, after(p.Call, p.TTL, o.margin(p.TTL)), p.Overrun > 0}); t.until > t.heard {
-			all[p.Claim] = append(all[p.Claim], t)
-		}
-	}
-	return all
+// term is what an operation has granted, unless that was over when the answer came.
+func (o *operation) term(margin time.Duration) (t term, ok bool) {
+	t = term{o.Return, after(o.Call, o.TTL, margin), o.Overrun > 0}
+	return t, o.extends() && t.until > t.heard
 }
 
 // trust is for how long a claim may be trusted at a time, and for how long it must be.
@@ -47,14 +37,16 @@ func trust(terms []term, at time.Duration) (most, least time.Duration) {
 
 // stopwatch sets the end of each hold's trust.
 func (h *history) stopwatch(o *Options) {
-	terms := h.terms(o)
+	terms := map[string][]term{} // by claim
+	for i := range h.Operations {
+		p := &h.Operations[i]
+		if t, ok := p.term(o.margin(p.TTL)); ok && p.Layer == layerClient {
+			terms[p.Claim] = append(terms[p.Claim], t)
+		}
+	}
 	for i := range h.Holds {
 		t := &h.Holds[i]
-		end := t.End
-		if end == 0 {
-			end = math.MaxInt64
-		}
-		most, _ := trust(terms[t.Claim], end)
+		most, _ := trust(terms[t.Claim], t.ended())
 		t.Until = max(t.Until, most)
 	}
 }
@@ -63,7 +55,7 @@ func (h *history) stopwatch(o *Options) {
 // heard of, or were told to trust them for less.
 func (n *named) trusts() {
 	for _, w := range n.writes {
-		terms := n.terms[w.Claim]
+		terms := n.claim(w.Claim).terms
 		if !w.Trusted || len(terms) == 0 {
 			continue
 		}
@@ -72,15 +64,16 @@ func (n *named) trusts() {
 		left := min(w.Remaining, math.MaxInt64-w.Return)
 		switch {
 		case w.Call+left > most || w.Call > most:
-			n.violated(checkTrust, w.Call, "worker %d trusted claim %s until %s, and what it was granted ends at %s", w.Worker, w.Claim, seconds(w.Call+left), seconds(most))
+			n.violated(w.Call, "worker %d trusted claim %s until %s, and what it was granted ends at %s", w.Worker, w.Claim, seconds(w.Call+left), seconds(most))
 		case least-w.Return-n.Patience > left:
-			n.violated(checkTrust, w.Return, "worker %d trusted claim %s until %s only, and what it was granted ends at %s",
+			n.violated(w.Return, "worker %d trusted claim %s until %s only, and what it was granted ends at %s",
 				w.Worker, w.Claim, seconds(w.Return+left), seconds(least))
 		}
 	}
 	for _, e := range n.notices {
-		if _, least := trust(n.terms[e.Claim], e.At); e.Own && e.Reason == leasing.LostExpired && least > e.At+n.Patience && !slices.Contains(n.h.Killed, e.Worker) {
-			n.violated(checkTrust, e.At, "claim %s of worker %d was given up as expired, and what it was granted ends at %s", e.Claim, e.Worker, seconds(least))
+		_, least := trust(n.claim(e.Claim).terms, e.At)
+		if e.Own && e.Reason == leasing.LostExpired && least > e.At+n.Patience && !slices.Contains(n.h.Killed, e.Worker) {
+			n.violated(e.At, "claim %s of worker %d was given up as expired, and what it was granted ends at %s", e.Claim, e.Worker, seconds(least))
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"hash/fnv"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,7 +46,7 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	}
 	backend := &recorder{Provider: provider, layer: layerBackend, worker: worker, clock: clock, journal: journal, number: new(atomic.Int64)}
 	plan := o.Plan
-	plan.Seed = seedFor(worker, plan.Seed, o.Seed)
+	plan.Seed = rand.NewPCG(cmp.Or(plan.Seed, o.Seed), uint64(worker)).Uint64() | 1 // each has faults of its own
 	faults, err := chaos.Wrap(backend, plan, chaos.Options{Owner: owner(worker), Observer: func(i chaos.Injection) {
 		journal.enter(fault{At: clock.at(i.At), Worker: worker, Name: i.Name, Verb: string(i.Op), Kind: string(i.Kind), Rule: i.Rule})
 	}})
@@ -58,15 +58,15 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	return &client{&seen, faults, provider}, nil
 }
 
-// seedFor gives each worker faults of its own.
-func seedFor(worker int, plan, run uint64) uint64 {
-	if plan == 0 {
-		plan = run
-	}
-	h := fnv.New64a()
-	fmt.Fprint(h, plan, worker)
-	return max(h.Sum64(), 1)
-}
-
 // endFaults ends the faults. Those under way go on.
 func (c *client) endFaults() { _ = c.faults.Disable() } // fails for names of rules only
+
+// pause waits for a time or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

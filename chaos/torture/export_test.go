@@ -38,26 +38,26 @@ const (
 )
 
 const (
-	CheckOverlap      = checkOverlap
-	CheckTrust        = checkTrust
-	CheckLinearizable = checkLinearizable
-	CheckRules        = checkRules
-	CheckTokens       = checkTokens
-	CheckFence        = checkFence
-	CheckRenewal      = checkRenewal
-	CheckLoss         = checkLoss
-	CheckRelease      = checkRelease
-	CheckCleanup      = checkCleanup
-	CheckLiveness     = checkLiveness
-	CheckEvents       = checkEvents
-	CheckMetadata     = checkMetadata
-	CheckGhost        = checkGhost
-	CheckRefusal      = checkRefusal
-	CheckAnswer       = checkAnswer
-	CheckHang         = checkHang
-	CheckLeak         = checkLeak
-	CheckGrowth       = checkGrowth
-	CheckGoroutine    = checkGoroutine
+	CheckOverlap      Check = "overlap"
+	CheckTrust        Check = "trust"
+	CheckLinearizable Check = "linearizable"
+	CheckRules        Check = "rules"
+	CheckTokens       Check = "tokens"
+	CheckFence        Check = "fence"
+	CheckRenewal      Check = "renewal"
+	CheckLoss         Check = "loss"
+	CheckRelease      Check = "release"
+	CheckCleanup      Check = "cleanup"
+	CheckLiveness     Check = "liveness"
+	CheckEvents       Check = "events"
+	CheckMetadata     Check = "metadata"
+	CheckGhost        Check = "ghost"
+	CheckRefusal      Check = "refusal"
+	CheckAnswer       Check = "answer"
+	CheckHang         Check = "hang"
+	CheckLeak         Check = "leak"
+	CheckGrowth       Check = "growth"
+	CheckGoroutine    Check = "goroutine"
 )
 
 type VerifyOptions struct {

@@ -3,7 +3,7 @@ package torture
 import (
 	"cmp"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -22,7 +22,8 @@ type history struct {
 	Notices    []notice // each observer's in the order in which it had them
 	Faults     []fault
 	Stops      []stop
-	Killed     []int // workers whose processes were
+	Killed     []int       // workers whose processes were
+	Found      []Violation // during the run
 	// FaultsEnd is when the faults were switched off, Closed when the last worker
 	// had closed its client.
 	FaultsEnd time.Duration
@@ -70,7 +71,9 @@ type operation struct {
 	TTL   time.Duration
 	// Immediate is a break's.
 	Immediate bool
-	Call      time.Duration
+	// Vain says of a break that nobody held the name.
+	Vain bool
+	Call time.Duration
 	// Return is 0 if the call never returned: its process was killed, say.
 	Return time.Duration
 	// Overrun is for how long the call went on after its context had ended.
@@ -126,13 +129,16 @@ const (
 	endingKilled    ending = "killed"    // with its process
 )
 
-// trusted is the end of the time for which the holder trusted the lease.
-func (t hold) trusted() time.Duration {
+// ended is when it has ended, or never.
+func (t *hold) ended() time.Duration {
 	if t.End == 0 {
-		return t.Until
+		return never
 	}
-	return min(t.Until, t.End)
+	return t.End
 }
+
+// trusted is the end of the time for which the holder trusted the lease.
+func (t *hold) trusted() time.Duration { return min(t.Until, t.ended()) }
 
 // late is how long after the end of its trust the holder heard of the loss. A
 // process that was stopped could not hear before it went on.
@@ -236,98 +242,92 @@ type freeAt struct {
 // label calls each claim by its worker and by how many that had acquired before it.
 // Managers choose IDs at random.
 func (h *history) label() {
-	slices.SortFunc(h.Operations, func(a, b operation) int {
-		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Number, b.Number))
-	})
-	labels, claims := map[string]string{"": ""}, map[int]int{}
+	inOrder(h.Operations, func(o *operation) place { return place{at: o.Call, worker: o.Worker, number: o.Number} })
+	labels, claims := map[string]string{}, map[int]int{}
 	for _, o := range h.Operations {
-		if _, ok := labels[o.Claim]; !ok {
+		if o.Claim != "" && labels[o.Claim] == "" {
 			claims[o.Worker]++
 			labels[o.Claim] = fmt.Sprintf("%d.%d", o.Worker, claims[o.Worker])
 		}
 	}
-	for i := range h.Operations {
-		o := &h.Operations[i]
-		relabel(labels, &o.Claim, &o.Holder, &o.StrayClaim)
-	}
-	for i := range h.Holds {
-		relabel(labels, &h.Holds[i].Claim)
-	}
-	for i := range h.Writes {
-		relabel(labels, &h.Writes[i].Claim)
-	}
-	for i := range h.Sights {
-		relabel(labels, &h.Sights[i].Claim, &h.Sights[i].Holder)
-	}
-	for i := range h.Notices {
-		relabel(labels, &h.Notices[i].Claim)
+	relabel(reflect.ValueOf(h).Elem(), labels)
+}
+
+// relabel changes each text that has a label: nothing else is equal to an ID.
+func relabel(v reflect.Value, labels map[string]string) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			relabel(field, labels)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			relabel(v.Index(i), labels)
+		}
+	case reflect.String:
+		if label, ok := labels[v.String()]; ok {
+			v.SetString(label)
+		}
 	}
 }
 
-func relabel(labels map[string]string, ids ...*string) {
-	for _, id := range ids {
-		*id = cmp.Or(labels[*id], *id)
-	}
+// place is where something comes in a history.
+type place struct {
+	at          time.Duration
+	worker      int
+	name, claim string
+	number      int
+}
+
+// inOrder sorts some items by their places.
+func inOrder[T any](all []T, of func(*T) place) {
+	slices.SortStableFunc(all, func(one, other T) int {
+		a, b := of(&one), of(&other)
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.worker, b.worker), cmp.Compare(a.name, b.name),
+			cmp.Compare(a.claim, b.claim), cmp.Compare(a.number, b.number))
+	})
 }
 
 // sort puts the history in an order that does not depend on which goroutine
 // came to write first.
 func (h *history) sort() {
-	slices.SortStableFunc(h.Operations, func(a, b operation) int {
-		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Worker, b.Worker),
-			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Number, b.Number))
+	inOrder(h.Operations, func(o *operation) place { return place{o.Call, o.Worker, o.Name, o.Claim, o.Number} })
+	inOrder(h.Holds, func(t *hold) place { return place{t.From, t.Worker, "", t.Claim, 0} })
+	inOrder(h.Waits, func(w *wait) place { return place{w.From, w.Worker, w.Name, "", w.Number} })
+	inOrder(h.Sights, func(s *sight) place { return place{s.Call, s.Worker, "", s.Claim, 0} })
+	inOrder(h.Notices, func(e *notice) place {
+		p := place{worker: e.Worker, claim: e.Claim}
+		if e.Own {
+			p.number = 1
+		}
+		return p
 	})
-	slices.SortStableFunc(h.Holds, func(a, b hold) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Claim, b.Claim))
-	})
-	slices.SortStableFunc(h.Waits, func(a, b wait) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number))
-	})
-	slices.SortStableFunc(h.Sights, func(a, b sight) int {
-		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Claim, b.Claim))
-	})
-	slices.SortStableFunc(h.Notices, func(a, b notice) int {
-		return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Claim, b.Claim), compareBools(a.Own, b.Own))
-	})
-	slices.SortFunc(h.Writes, func(a, b write) int { return cmp.Compare(a.Order, b.Order) })
-	slices.SortStableFunc(h.Faults, func(a, b fault) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Verb, b.Verb),
-			cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Rule, b.Rule))
-	})
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
+	inOrder(h.Writes, func(w *write) place { return place{number: w.Order} })
+	inOrder(h.Faults, func(f *fault) place { return place{f.At, f.Worker, f.Verb + f.Name, f.Kind + f.Rule, 0} })
 }
 
 // names returns the names that occur, sorted.
-func (h *history) names() []string {
-	seen := map[string]bool{}
+func (h *history) names() (all []string) {
 	for _, f := range h.Free {
-		seen[f.Name] = true
+		all = append(all, f.Name)
 	}
 	for _, t := range h.Holds {
-		seen[t.Name] = true
+		all = append(all, t.Name)
 	}
 	for _, o := range h.Operations {
-		seen[o.Name] = true
+		all = append(all, o.Name)
 	}
 	for _, w := range h.Writes {
-		seen[w.Name] = true
+		all = append(all, w.Name)
 	}
 	for _, w := range h.Waits {
-		seen[w.Name] = true
+		all = append(all, w.Name)
 	}
 	for _, s := range h.Sights {
-		seen[s.Name] = true
+		all = append(all, s.Name)
 	}
-	return slices.Sorted(maps.Keys(seen))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // end is the time of the last thing that happened.

@@ -15,29 +15,22 @@ import (
 //go:embed timeline.html.tmpl
 var pageText string
 
-var pageTemplate = template.Must(template.New("timeline").Parse(pageText))
+var pageTemplate = template.Must(template.New("timeline").Funcs(template.FuncMap{
+	"seconds": seconds, "number": func(i int) int { return i + 1 },
+}).Parse(pageText))
 
 // page is what the template draws.
 type page struct {
 	*Report
 	Title    string
 	Facts    [][2]string // the lines of the text report
-	Listed   []finding   // the first violations
+	Listed   []Violation // the first
 	Whole    chart
 	Near     *chart // around the first violation of a name; nil for none
 	Workers  []swatch
 	Kinds    []swatch // all of the faults
 	Unlisted int      // violations
 }
-
-// finding is a violation with its number in the list, from 1.
-type finding struct {
-	Violation
-	Number int
-}
-
-// When is the time to find it on the timeline by.
-func (f finding) When() string { return seconds(f.At) }
 
 // swatch is a color of the legend.
 type swatch struct {
@@ -77,9 +70,7 @@ const listed = 100
 func (r *Report) WriteHTML(w io.Writer) error {
 	h := r.history
 	p := page{Report: r, Title: fmt.Sprintf("%s under %s", r.Provider, r.planName()), Unlisted: max(0, len(r.Violations)-listed)}
-	for i, v := range r.Violations[:len(r.Violations)-p.Unlisted] {
-		p.Listed = append(p.Listed, finding{v, i + 1})
-	}
+	p.Listed = r.Violations[:len(r.Violations)-p.Unlisted]
 	r.lines(func(what, format string, args ...any) {
 		p.Facts = append(p.Facts, [2]string{what, fmt.Sprintf(format, args...)})
 	})
@@ -96,8 +87,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 
 // closeUp shows the first violation of a name, and what happened to it a TTL before
 // and after. It is nil if there is none, or if the whole run shows as much.
-func closeUp(h *history, findings []finding, end time.Duration) *chart {
-	i := slices.IndexFunc(findings, func(f finding) bool { return f.Name != "" })
+func closeUp(h *history, findings []Violation, end time.Duration) *chart {
+	i := slices.IndexFunc(findings, func(f Violation) bool { return f.Name != "" })
 	if i < 0 || h.TTL == 0 || end < 4*h.TTL {
 		return nil
 	}
@@ -107,7 +98,7 @@ func closeUp(h *history, findings []finding, end time.Duration) *chart {
 }
 
 // newChart lays out some names from one time to another. The marks' IDs begin with prefix.
-func newChart(prefix string, h *history, findings []finding, names []string, from, to time.Duration) chart {
+func newChart(prefix string, h *history, findings []Violation, names []string, from, to time.Duration) chart {
 	c := chart{Dense: len(names) > 40, from: from, to: to, Width: int(min(max((to-from).Seconds()*60, 1150), 7200))}
 	rows := map[string]*row{}
 	for _, name := range append([]string{""}, names...) {
@@ -144,8 +135,8 @@ func newChart(prefix string, h *history, findings []finding, names []string, fro
 	}
 	add("", h.FaultsEnd, h.FaultsEnd, bar{Class: "disturbance", Text: "faults off", Title: "faults off"})
 	add("", h.Closed, h.Closed, bar{Class: "disturbance", Text: "all closed", Title: "all closed"})
-	for _, f := range findings {
-		number := fmt.Sprint(f.Number)
+	for i, f := range findings {
+		number := fmt.Sprint(i + 1)
 		add(f.Name, f.At, f.At, bar{Class: "violation", Text: number, Title: f.String(), ID: prefix + number, Violated: "v" + number})
 	}
 	for _, name := range append([]string{""}, names...) {

@@ -3,7 +3,6 @@ package torture
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,114 +10,44 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// journal takes what a run records: an operation, hold, write, wait, sight, notice, fault or
-// Violation. Operations, holds and waits are entered when they begin and again as they go
-// on, so that those of a process that is killed are not lost. It is safe for concurrent use.
+// journal takes what a run records: an operation, hold, write, wait, sight, notice, fault, stop,
+// killed or Violation. Operations, holds and waits are entered when they begin and again as
+// they go on, so that those of a process that is killed are not lost. It is safe for
+// concurrent use.
 type journal interface{ enter(what any) }
+
+// killed says that a worker's process was killed.
+type killed struct {
+	Worker int
+	At     time.Duration
+}
 
 // recording is the journal of a run.
 type recording struct {
-	mu         sync.Mutex
-	operations map[int][]operation // of each worker, by its number
-	waits      map[int][]wait      // of each worker, by its number
-	order      int                 // of the latest call or return
-	holds      map[string]hold     // by claim
-	count      Progress
-	history    history // the rest
-	found      []Violation
-}
-
-func newRecording() *recording {
-	return &recording{operations: map[int][]operation{}, waits: map[int][]wait{}, holds: map[string]hold{}}
-}
-
-// place returns where the n-th of some items is, from 1.
-func place[T any](all *[]T, n int) *T {
-	for len(*all) < n {
-		*all = append(*all, *new(T))
-	}
-	return &(*all)[n-1]
+	mu      sync.Mutex
+	entries []any
+	count   Progress
 }
 
 func (b *recording) enter(what any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.entries = append(b.entries, what)
 	switch e := what.(type) {
 	case operation:
-		all := b.operations[e.Worker]
-		one := place(&all, e.Number)
-		b.order++
-		if one.Number == 0 {
-			e.Begun = b.order
-			if e.Layer == layerClient {
-				b.count.Operations++
-			}
-		} else {
-			e.Begun, e.Ended = one.Begun, b.order
+		if e.Layer == layerClient && e.Return == 0 {
+			b.count.Operations++
 		}
-		*one, b.operations[e.Worker] = e, all
-	case wait:
-		all := b.waits[e.Worker]
-		*place(&all, e.Number) = e
-		b.waits[e.Worker] = all
-	case hold:
-		b.enterHold(e)
-	case write:
-		b.history.Writes = append(b.history.Writes, e)
-	case sight:
-		b.history.Sights = append(b.history.Sights, e)
 	case notice:
-		b.history.Notices = append(b.history.Notices, e)
-	case fault:
-		b.history.Faults = append(b.history.Faults, e)
-		b.count.Faults++
-	case Violation:
-		b.found = append(b.found, e)
-	}
-}
-
-// enterHold enters a hold, and counts it. Caller holds mu.
-func (b *recording) enterHold(e hold) {
-	before, known := b.holds[e.Claim]
-	if !known {
-		b.count.Grants++
-	}
-	if e.Ending == endingLost && before.Ending != endingLost {
-		b.count.Losses++
-	}
-	b.holds[e.Claim] = e
-}
-
-// collect returns what was entered so far, in order, and with labels for the claims' IDs.
-func (b *recording) collect() *history {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	h := b.history
-	h.Writes, h.Sights, h.Notices = slices.Clone(h.Writes), slices.Clone(h.Sights), slices.Clone(h.Notices)
-	h.Faults, h.Stops, h.Killed = slices.Clone(h.Faults), slices.Clone(h.Stops), slices.Clone(h.Killed)
-	for _, all := range b.operations {
-		for _, o := range all {
-			if o.Number > 0 {
-				h.Operations = append(h.Operations, o)
-			}
+		if e.Own && e.Kind == leasing.EventAcquired {
+			b.count.Grants++
 		}
+		if e.Own && e.Kind == leasing.EventLost {
+			b.count.Losses++
+		}
+	case fault:
+		b.count.Faults++
 	}
-	for _, all := range b.waits {
-		h.Waits = append(h.Waits, all...)
-	}
-	for _, t := range b.holds {
-		h.Holds = append(h.Holds, t)
-	}
-	h.label()
-	h.sort()
-	return &h
-}
-
-// violations are those that are no part of the history.
-func (b *recording) violations() []Violation {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.found)
 }
 
 // progress is how much there is so far.
@@ -128,22 +57,65 @@ func (b *recording) progress() Progress {
 	return b.count
 }
 
-func (b *recording) stopped(s stop) {
+// collect returns what was entered so far, in order, and with labels for the claims' IDs.
+func (b *recording) collect() *history {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.history.Stops = append(b.history.Stops, s)
+	entries := b.entries
+	b.mu.Unlock()
+	type number struct{ worker, n int }
+	operations, waits, holds, h := map[number]int{}, map[number]int{}, map[string]int{}, new(history)
+	for i, entry := range entries {
+		switch e := entry.(type) {
+		case operation:
+			now, before := put(&h.Operations, operations, number{e.Worker, e.Number}, e)
+			if now.Begun = i + 1; before != nil {
+				now.Begun, now.Ended = before.Begun, i+1
+			}
+		case wait:
+			put(&h.Waits, waits, number{e.Worker, e.Number}, e)
+		case hold:
+			put(&h.Holds, holds, e.Claim, e)
+		case write:
+			h.Writes = append(h.Writes, e)
+		case sight:
+			h.Sights = append(h.Sights, e)
+		case notice:
+			h.Notices = append(h.Notices, e)
+		case fault:
+			h.Faults = append(h.Faults, e)
+		case stop:
+			h.Stops = append(h.Stops, e)
+		case Violation:
+			h.Found = append(h.Found, e)
+		case killed:
+			h.kill(e)
+		}
+	}
+	h.label()
+	h.sort()
+	return h
 }
 
-// killed ends the holds of a worker whose process was killed.
-func (b *recording) killed(worker int, at time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.history.Killed = append(b.history.Killed, worker)
-	for claim, t := range b.holds {
-		if t.Worker == worker && t.Ending == "" {
+// put enters one of some items, in the place of what was entered before under its key.
+func put[K comparable, T any](all *[]T, places map[K]int, key K, one T) (now, before *T) {
+	at, again := places[key]
+	if !again {
+		places[key] = len(*all)
+		*all = append(*all, one)
+		return &(*all)[len(*all)-1], nil
+	}
+	old := (*all)[at]
+	(*all)[at] = one
+	return &(*all)[at], &old
+}
+
+// kill ends the holds of a worker whose process was killed.
+func (h *history) kill(k killed) {
+	h.Killed = append(h.Killed, k.Worker)
+	for i := range h.Holds {
+		if t := &h.Holds[i]; t.Worker == k.Worker && t.Ending == "" {
 			t.Ending = endingKilled
-			t.endAt(at)
-			b.holds[claim] = t
+			t.endAt(k.At)
 		}
 	}
 }

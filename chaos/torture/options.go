@@ -21,7 +21,7 @@ type Options struct {
 	// before them to see that all is well, and once more for the check that all is
 	// free at the end; each client is closed.
 	// See Share for a provider that is its own backend.
-	Open func(ctx context.Context) (leasing.Provider, error)
+	Open func(ctx context.Context) (leasing.Provider, error) `json:"-"`
 	// Plan is what goes wrong, for each worker by itself: its budgets and counts
 	// too. The workers are the owners "worker-0", "worker-1" and so on. The zero
 	// value is a run without faults.
@@ -46,19 +46,19 @@ type Options struct {
 	// RequestTimeout is a little more than the TTL by default, at least a second.
 	Manager leasing.Options
 	// Fence checks the tokens of the writes. Default: one in memory.
-	Fence fencing.Fence
+	Fence fencing.Fence `json:"-"`
 
 	// Process, unless nil, makes each worker a process: the command is to call
 	// WorkerMain first of all, mostly another copy of this program. Its standard
 	// input and output are the run's. Some are stopped for up to two TTLs, some
 	// killed, and others take their place. Only the numbers of Manager reach them,
 	// and Open is for the check at the end.
-	Process func() *exec.Cmd
+	Process func() *exec.Cmd `json:"-"`
 
 	// Disturb does to servers, networks and processes what a plan can't. It runs
 	// beside the workers, reports what it does for the timeline, and when ctx ends
 	// puts things right and returns.
-	Disturb func(ctx context.Context, report func(Disturbance)) error
+	Disturb func(ctx context.Context, report func(Disturbance)) error `json:"-"`
 	// AssumptionsBroken says that plan or Disturb break what the provider assumes,
 	// such as that a server keeps its leases: see the package's documentation.
 	AssumptionsBroken bool
@@ -86,7 +86,7 @@ type Options struct {
 	infinite bool          // some leases are
 
 	// Progress is told each second how the run goes.
-	Progress func(Progress)
+	Progress func(Progress) `json:"-"`
 }
 
 // Disturbance is something that Options.Disturb does.

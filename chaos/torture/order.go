@@ -14,9 +14,9 @@ const never = math.MaxInt64
 
 // moves are the operations on one name that an order has to have, or may have.
 func moves(operations []operation) (all []move) {
-	known := newClaims(operations)
+	claims := newKnown(operations)
 	for _, o := range operations {
-		if m, matters := known.move(o); matters {
+		if m, matters := claims.move(o); matters {
 			all = append(all, m)
 		}
 	}
@@ -41,48 +41,34 @@ func settled(seen, operations []operation) []operation {
 	})
 }
 
-// claim is what is known of a claim beside the operation that is looked at. It
-// keeps the search short: each operation of unknown outcome that can't matter, and
+// facts are what is known of a claim beside the operation that is looked at. They
+// keep the search short: each operation of unknown outcome that can't matter, and
 // that is left in, doubles the number of orders.
-type claim struct {
+type facts struct {
 	// released is when it was last known to be; -1 for never.
 	released time.Duration
 	// held is when it was last seen to hold the name; -1 for never. The acquire of one
 	// that nobody saw explains nothing: without it the name is free instead.
 	held time.Duration
-	// left is when it was first asked to be released. One that was seen
-	// after that may have come back, as a ghost, and be released once more.
-	left time.Duration
-	// leaving is its first release of unknown outcome. Unless it came back a release
-	// takes effect once.
-	leaving time.Duration
 	// ttl is the longest that was asked for.
 	ttl time.Duration
-	// tried are the calls of its acquires in doubt, in their
-	// order. A claim that did not come back takes the name again only after its
-	// lease has run out. For that the first of them will do as well as any: each
-	// may land at any later time.
-	tried []time.Duration
 }
 
-// claims are what is known of each.
-type claims map[string]*claim
+// known are the facts of each claim.
+type known map[string]*facts
 
-func (all claims) of(id string) *claim {
+func (all known) of(id string) *facts {
 	if all[id] == nil {
-		all[id] = &claim{released: -1, held: -1, left: never, leaving: never}
+		all[id] = &facts{released: -1, held: -1}
 	}
 	return all[id]
 }
 
-func newClaims(operations []operation) claims {
-	all := claims{}
+func newKnown(operations []operation) known {
+	all := known{}
 	for _, o := range operations {
 		c := all.of(o.Claim)
 		c.ttl = max(c.ttl, o.TTL)
-		if o.Verb == "release" {
-			c.left = min(c.left, o.Call)
-		}
 		switch {
 		case o.Result == resultHeld:
 			holder := all.of(o.Holder)
@@ -91,32 +77,14 @@ func newClaims(operations []operation) claims {
 			c.held = max(c.held, o.Return)
 		case o.Result == resultDone && o.Verb == "release":
 			c.released = max(c.released, o.Return)
-		case o.Result == resultUnknown && o.Verb == "release":
-			c.leaving = min(c.leaving, o.Call)
-		case o.inDoubt() && o.Verb == "acquire":
-			c.tried = append(c.tried, o.Call)
 		}
-	}
-	for _, c := range all {
-		slices.Sort(c.tried)
 	}
 	return all
 }
 
-// cameBack reports whether it may have held the name again after a release.
-func (c *claim) cameBack() bool { return c.held > c.left }
-
-// explains says whether an acquire of unknown outcome is among the first so many of
-// its claim as there may have been leases of it, one after the other, until it was
-// last seen.
-func (c *claim) explains(o operation) bool {
-	rank, _ := slices.BinarySearch(c.tried, o.Call)
-	return o.TTL <= 0 || rank < 2+int((c.held-c.tried[0])/o.TTL)
-}
-
 // move is an operation as the search takes it, and whether it matters: what fits
 // any order does not.
-func (all claims) move(o operation) (m move, matters bool) {
+func (all known) move(o operation) (m move, matters bool) {
 	m = move{operation: o}
 	switch {
 	case o.inDoubt():
@@ -131,13 +99,13 @@ func (all claims) move(o operation) (m move, matters bool) {
 	case "acquire":
 		// Once nobody sees the claim any more, a free name explains all that follows.
 		m.Return = c.held
-		matters = c.held >= 0 && (c.explains(o) || c.cameBack())
+		matters = c.held >= 0
 	case "release":
 		// Its lease has run out by then, whatever became of the release.
 		if c.ttl != leasing.Infinite {
 			m.Return = c.held + c.ttl
 		}
-		matters = c.held >= 0 && (o.Call == c.leaving || c.cameBack())
+		matters = c.held >= 0
 	case "renew":
 		return m, false // it can only make the lease last longer
 	default:

@@ -246,6 +246,19 @@ func TestOrderOfARequestThatWasAppliedTwice(t *testing.T) {
 	violates(t, "as the backend saw it", torture.CheckLinearizable, true, h, options)
 }
 
+// A break may come when the lease has run out. The name's last holder may then have it again, as
+// an acquire shows that is under way.
+func TestOrderOfABreakInVain(t *testing.T) {
+	broken := brokenAt(false, 1200*ms, 1200*ms)
+	again := op("acquire", "a", 1100*ms, 1200*ms, torture.ResultDone, 5)
+	h := torture.History{Operations: []torture.Operation{
+		unheard(op("acquire", "a", 0, 100*ms, torture.ResultUnknown, 0)), heldBy("a", "b", 50*ms, 60*ms), again, broken, op("renew", "a", 1300*ms, 1310*ms, torture.ResultDone, 5),
+	}}
+	violates(t, "of the lease before", torture.CheckLinearizable, true, h, options)
+	h.Operations[3].Vain = true
+	violates(t, "of none", torture.CheckLinearizable, false, h, options)
+}
+
 // What is said of a history without an order is where the longest one ends.
 func TestOrderThatEndsSaysWhatDoesNotFit(t *testing.T) {
 	h := torture.History{Operations: []torture.Operation{

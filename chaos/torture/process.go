@@ -13,9 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
-	"github.com/distributedleasing/leasing/chaos"
 )
 
 // workerVariable makes a process a worker.
@@ -23,22 +21,10 @@ const workerVariable = "LEASING_TORTURE_WORKER"
 
 // job is what a worker process must know of its run.
 type job struct {
-	Index                int
-	Names                []string
-	Seed                 uint64
-	Plan                 chaos.Plan
-	TTL, Least, Patience time.Duration
-	Intensity            float64
-	Manager              leasing.Options
-}
-
-// MarshalJSON leaves out what is no number of the manager's options: functions, loggers.
-func (j job) MarshalJSON() ([]byte, error) {
-	type plain job
-	return json.Marshal(struct {
-		plain
-		Manager map[string]any
-	}{plain(j), numbers(j.Manager)})
+	Index   int
+	Names   []string
+	Least   time.Duration // TTL
+	Options portable
 }
 
 func init() { // what is sent as an interface
@@ -52,22 +38,21 @@ func init() { // what is sent as an interface
 // two arguments.
 type process struct {
 	*servertest.Process
-	r           *run
-	job         job
-	faultsEnded context.Context // ends when the faults are to end
-	endThem     context.CancelFunc
-	stopped     context.Context // ends when the work is to end
-	stop        context.CancelFunc
-	called      atomic.Bool  // the process is a worker
-	failed      atomic.Value // the error that it told
-	killed      atomic.Bool  // by us
-	ended       chan struct{}
+	r            *run
+	job          job
+	faults, work context.Context // end when those are to end
+	endThem      context.CancelFunc
+	stop         context.CancelFunc
+	called       atomic.Bool  // the process is a worker
+	failed       atomic.Value // the error that it told
+	killed       atomic.Bool  // by us
+	ended        chan struct{}
 }
 
 func newProcess(r *run, j job) *process {
 	p := &process{r: r, job: j, ended: make(chan struct{})}
-	p.faultsEnded, p.endThem = context.WithCancel(context.Background())
-	p.stopped, p.stop = context.WithCancel(context.Background())
+	p.faults, p.endThem = context.WithCancel(context.Background())
+	p.work, p.stop = context.WithCancel(context.Background())
 	return p
 }
 
@@ -90,17 +75,17 @@ func (p *process) Job(_ int, text *[]byte) (err error) {
 func (p *process) Now(_ int, now *time.Duration) error { *now = p.r.now(); return nil }
 
 // FaultsEnded returns when the faults are to end.
-func (p *process) FaultsEnded(int, *int) error { <-p.faultsEnded.Done(); return nil }
+func (p *process) FaultsEnded(int, *int) error { <-p.faults.Done(); return nil }
 
 // Stopped returns when the work is to end.
-func (p *process) Stopped(int, *int) error { <-p.stopped.Done(); return nil }
+func (p *process) Stopped(int, *int) error { <-p.work.Done(); return nil }
 
 // Ask asks the resource for a write.
 func (p *process) Ask(asked any, answer *any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.r.options.Patience)
 	defer cancel()
 	w := asked.(write)
-	err := p.r.resource.write(ctx, &w)
+	err := p.r.resource(ctx, &w)
 	*answer = w
 	return err
 }
@@ -117,7 +102,7 @@ func (p *process) Enter(what any, _ *int) error { p.r.recording.enter(what); ret
 // spawn starts worker process number index.
 func (r *run) spawn(index int) (*process, error) {
 	o := r.options
-	p := newProcess(r, job{Index: index, Names: r.names, Seed: o.Seed, Plan: o.Plan, TTL: o.TTL, Least: o.least, Patience: o.Patience, Intensity: o.Intensity, Manager: o.Manager})
+	p := newProcess(r, job{Index: index, Names: r.names, Least: o.least, Options: portable(o)})
 	cmd := o.Process()
 	cmd.Env = append(cmd.Environ(), workerVariable+"=1")
 	if cmd.Stderr == nil {
@@ -189,7 +174,7 @@ func (p *process) kill() {
 	p.killed.Store(true)
 	p.Kill()
 	<-p.ended
-	p.r.recording.killed(p.job.Index, at)
+	p.r.recording.enter(killed{p.job.Index, at})
 }
 
 // Close ends the process if it still runs.
@@ -240,6 +225,6 @@ func (r *run) suspend(ctx context.Context, p *process, d time.Duration) {
 	}
 	pause(ctx, d)
 	_ = p.Resume() // it may have ended
-	r.recording.stopped(stop{Worker: p.job.Index, From: from, To: r.now()})
+	r.recording.enter(stop{Worker: p.job.Index, From: from, To: r.now()})
 	r.recording.enter(fault{At: from, Until: r.now(), Worker: -1, Kind: fmt.Sprintf("worker %d stopped", p.job.Index), Rule: "process"})
 }

@@ -29,7 +29,7 @@ func aRun(options Options) *run {
 		options.Patience = time.Minute
 	}
 	return &run{
-		options: options, names: []string{"a", "b"}, clock: &clock{start: time.Now()}, recording: newRecording(), resource: newFenced(options.Fence),
+		options: options, names: []string{"a", "b"}, clock: &clock{start: time.Now()}, recording: new(recording), resource: fenced(options.Fence),
 	}
 }
 
@@ -47,7 +47,9 @@ func connected(t *testing.T, r *run, j job) (remote, *process, io.ReadWriteClose
 
 func memory(context.Context) (leasing.Provider, error) { return memlease.New(memlease.Options{}), nil }
 
-var aJob = job{Index: 3, Names: []string{"n"}, TTL: time.Second, Patience: time.Second, Seed: 5, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second}}
+var aJob = job{Index: 3, Names: []string{"n"}, Options: portable{
+	TTL: time.Second, Patience: time.Second, Intensity: 1, Seed: 5, Manager: leasing.Options{TTL: time.Second, RequestTimeout: time.Second},
+}}
 
 // A worker process ends when it is told to, and when nobody is left to tell it.
 func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
@@ -77,7 +79,7 @@ func TestWorkerProcessEndsWithItsRun_memory(t *testing.T) {
 func TestWorkerProcessEndsItsFaults_memory(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		r, j := aRun(Options{}), aJob
-		j.Plan = chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultRequestLost}}}}
+		j.Options.Plan = chaos.Plan{Rules: []chaos.Rule{{Fault: chaos.Fault{Kind: chaos.FaultRequestLost}}}}
 		client, s, _ := connected(t, r, j)
 		if early {
 			s.endFaults()
@@ -205,7 +207,7 @@ func TestWorkerProcessEntersIntoTheJournal(t *testing.T) {
 	require.Equal(t, []Hold{{Worker: 3, Name: "n", Claim: "3.1"}}, h.Holds)
 	require.Equal(t, []Write{{Name: "n", Order: 7}}, h.Writes)
 	require.Equal(t, []Fault{{Name: "n"}}, h.Faults)
-	require.Equal(t, []Violation{{Check: checkGoroutine}}, r.recording.violations())
+	require.Equal(t, []Violation{{Check: checkGoroutine}}, r.recording.collect().Found)
 }
 
 // spawned is a worker process: this program, whose TestMain calls WorkerMain.
@@ -273,7 +275,7 @@ func TestGoroutineThatAWorkerProcessLeavesBehind(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	require.NoError(t, p.run(ctx))
-	found := p.r.recording.violations()
+	found := p.r.recording.collect().Found
 	require.Len(t, found, 1)
 	require.Equal(t, checkGoroutine, found[0].Check)
 }

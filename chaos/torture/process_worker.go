@@ -82,7 +82,8 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 		defer stop()
 		_ = r.Call("Run.Stopped", 0, nil)
 	}()
-	options := Options{TTL: j.TTL, least: j.Least, Intensity: j.Intensity, Seed: j.Seed, Plan: j.Plan, Patience: j.Patience, Open: open, Manager: j.Manager}
+	options := Options(j.Options)
+	options.Open, options.least = open, j.Least
 	clock, err := r.clock()
 	if err != nil {
 		return err
@@ -100,9 +101,9 @@ func (r remote) work(open func(ctx context.Context) (leasing.Provider, error)) e
 		c.endFaults()
 	}()
 	err = labelled(ctx, "worker", func(ctx context.Context) error {
-		return errors.Join(newWorker(j.Index, options, j.Names, c, r).run(ctx), c.Close())
+		return errors.Join(newWorker(j.Index, options, j.Names, c, r.write).run(ctx), c.Close())
 	})
-	leftGoroutines("worker", j.Patience, clock, r)
+	leftGoroutines("worker", options.Patience, clock, r)
 	return err
 }
 

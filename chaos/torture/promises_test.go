@@ -228,12 +228,14 @@ func TestLivenessAfterALeaseHasRunOut(t *testing.T) {
 	}{
 		"of one that it knows":                 {to: 1510 * ms, more: []torture.Operation{told}},
 		"of one that it knows, late":           {bad: true, to: 1511 * ms, more: []torture.Operation{told}},
+		"of one that another knows":            {to: 1511 * ms, more: []torture.Operation{heldBy("a", "another", 60*ms, 60*ms)}},
 		"of one that it does not know":         {to: 11510 * ms},
 		"of one that it does not know, late":   {bad: true, to: 11511 * ms},
 		"of one that only the backend told of": {to: 1511 * ms, more: []torture.Operation{below(told)}},
 	} {
 		h := torture.History{FaultsEnd: 20_000 * ms, Waits: []torture.Wait{{Number: 1, Name: "n", From: 50 * ms, To: c.to}}}
-		h.Operations = append(c.more, below(op("acquire", "a", 0, 0, torture.ResultDone, 1)), below(op("acquire", "b", c.to, c.to, torture.ResultDone, 2)))
+		granted := op("acquire", "b", c.to, c.to, torture.ResultDone, 2)
+		h.Operations = append(c.more, below(op("acquire", "a", 0, 0, torture.ResultDone, 1)), granted, below(granted))
 		o := options
 		o.Pushes = true
 		violates(t, name, torture.CheckLiveness, c.bad, h, o)
@@ -246,6 +248,7 @@ func TestRules(t *testing.T) {
 	grant, free := op("acquire", "a", 0, 0, done, 5), op("release", "a", 100*ms, 100*ms, done, 0)
 	refused := heldBy("a", "b", 50*ms, 50*ms)
 	wrong := heldBy("c", "b", 50*ms, 50*ms)
+	again := op("release", "x", 110*ms, 110*ms, done, 0)
 	for name, c := range map[string]struct {
 		bad        bool
 		operations []torture.Operation
@@ -266,6 +269,8 @@ func TestRules(t *testing.T) {
 		"broken to run out, and taken":   {bad: true, operations: []torture.Operation{grant, brokenAt(false, 50*ms, 50*ms), op("acquire", "b", 60*ms, 60*ms, done, 6)}},
 		"broken as it may have run out":  {operations: []torture.Operation{grant, brokenAt(true, 1000*ms, 1000*ms), op("acquire", "a", 1001*ms, 1001*ms, done, 6)}},
 		"broken before it ran out":       {bad: true, operations: []torture.Operation{grant, brokenAt(true, 900*ms, 900*ms), op("acquire", "a", 901*ms, 901*ms, done, 6)}},
+		"given up, and granted":          {bad: true, operations: []torture.Operation{grant, free, again, op("acquire", "x", 120*ms, 120*ms, done, 6)}},
+		"given up before, and granted":   {operations: []torture.Operation{again, grant, free, again, op("acquire", "x", 120*ms, 120*ms, done, 6)}},
 		"a refusal changes nothing":      {operations: []torture.Operation{grant, free, op("acquire", "b", 110*ms, 110*ms, released, 0), op("acquire", "c", 120*ms, 120*ms, done, 6)}},
 		"broken, and renewed":            {bad: true, operations: []torture.Operation{grant, brokenAt(false, 50*ms, 50*ms), op("renew", "a", 60*ms, 60*ms, done, 5)}},
 	} {

@@ -116,6 +116,7 @@ func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest)
 func (r *recorder) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
 	c := r.begin(ctx, operation{Verb: "break", Name: req.Name, Immediate: req.Immediate})
 	result, err := r.Provider.Break(ctx, req)
+	c.operation.Vain = err == nil && !result.WasHeld
 	c.end(abstractions.Grant{Token: result.Token}, err)
 	return result, err
 }
@@ -160,7 +161,7 @@ func (b batchRecorder) RenewBatch(ctx context.Context, reqs []abstractions.Renew
 	}
 	results, err := b.below.RenewBatch(ctx, reqs)
 	for i, c := range calls {
-		if i < len(results) {
+		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
 			c.end(results[i].Grant, results[i].Err)
 		} else {
 			c.end(abstractions.Grant{}, errUnanswered)

@@ -20,12 +20,17 @@ type scripted struct {
 	grant   abstractions.Grant
 	err     error
 	results []abstractions.RenewResult
+	broken  leasing.BreakResult
 	asked   func(id string)
 }
 
 func (s scripted) Acquire(_ context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	s.asked(req.ID)
 	return s.grant, s.err
+}
+
+func (s scripted) Break(context.Context, abstractions.BreakRequest) (leasing.BreakResult, error) {
+	return s.broken, s.err
 }
 
 func (s scripted) RenewBatch(_ context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
@@ -38,7 +43,7 @@ func recorded(s scripted) (*recorder, *recording) {
 	if s.asked == nil {
 		s.asked = func(string) {}
 	}
-	b := newRecording()
+	b := new(recording)
 	return &recorder{Provider: s, layer: LayerClient, worker: 3, clock: &clock{start: time.Now()}, journal: b, number: new(atomic.Int64)}, b
 }
 
@@ -116,15 +121,25 @@ func TestRecordedHolderIsCertain(t *testing.T) {
 	}
 }
 
+// A break that found no holder has broken nothing.
+func TestBreakInVainIsRecorded(t *testing.T) {
+	for held, vain := range map[bool]bool{true: false, false: true} {
+		r, b := recorded(scripted{broken: leasing.BreakResult{WasHeld: held}})
+		_, err := r.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, vain, b.collect().Operations[0].Vain)
+	}
+}
+
 // An item without a result may have been renewed, whatever the batch says.
 func TestItemWithoutAResultIsUnknown(t *testing.T) {
 	for _, err := range []error{nil, leasing.ErrDenied, leasing.ErrUnavailable} {
-		r, b := recorded(scripted{err: err, results: []abstractions.RenewResult{{Grant: abstractions.Grant{Token: 4}}}})
+		r, b := recorded(scripted{err: err, results: []abstractions.RenewResult{{Grant: abstractions.Grant{Name: "a", ID: "1", Token: 4}}, {}}})
 		batcher, ok := abstractions.As[abstractions.BatchRenewer](r)
 		require.True(t, ok)
 		results, got := batcher.RenewBatch(t.Context(), []abstractions.RenewRequest{{Name: "a", ID: "1", Token: 4}, {Name: "b", ID: "2", Token: 5}})
 		require.Equal(t, err, got)
-		require.Len(t, results, 1)
+		require.Len(t, results, 2)
 		h := b.collect()
 		require.Len(t, h.Operations, 2)
 		for _, o := range h.Operations {

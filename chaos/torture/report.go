@@ -38,7 +38,6 @@ type Report struct {
 	history  *history
 	lateness leasing.Lateness
 	pushes   bool
-	found    []Violation
 }
 
 // OK says that there is no violation. A search that was not finished is none, but
@@ -58,16 +57,16 @@ func (r *run) report() *Report {
 	r.progress("checking")
 	h := r.recording.collect()
 	h.TTL, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.free, r.faultsEnd, r.closed
-	return check(h, r.caps.Provider, r.options, r.caps.Lateness, r.pushes, r.recording.violations())
+	return check(h, r.caps.Provider, r.options, r.caps.Lateness, r.pushes)
 }
 
-// check checks a history. found are the violations that the run has seen itself.
-func check(h *history, provider string, o Options, lateness leasing.Lateness, pushes bool, found []Violation) *Report {
+// check checks a history.
+func check(h *history, provider string, o Options, lateness leasing.Lateness, pushes bool) *Report {
 	h.stopwatch(&o)
 	r := summary(h)
-	r.Provider, r.Options, r.lateness, r.pushes, r.found = provider, o, lateness, pushes, found
+	r.Provider, r.Options, r.lateness, r.pushes = provider, o, lateness, pushes
 	violations, undecided := verification{Options: o, lateness: lateness, pushes: pushes}.verify(h)
-	r.Violations, r.Undecided = append(slices.Clone(found), violations...), undecided
+	r.Violations, r.Undecided = append(slices.Clone(h.Found), violations...), undecided
 	return r
 }
 

@@ -21,7 +21,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{options: options, names: options.names(), clock: new(clock), recording: newRecording(), resource: newFenced(options.Fence)}
+	r := &run{options: options, names: options.names(), clock: new(clock), recording: new(recording), resource: fenced(options.Fence)}
 	r.label = fmt.Sprintf("%p", r)
 	if err := labelled(ctx, r.label, r.play); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ type run struct {
 	names     []string
 	clock     *clock
 	recording *recording
-	resource  *fenced
+	resource  resource
 	caps      leasing.Capabilities
 	pushes    bool   // the backend wakes waiters
 	label     string // of the run's goroutines
@@ -98,8 +98,14 @@ func (r *run) play(ctx context.Context) error {
 		m.start(ctx)
 	}
 	err = r.disturb(ctx)
-	r.endFaults()
-	r.stopWorkers()
+	for _, m := range r.slots {
+		m.runner.endFaults()
+	}
+	r.faultsEnd = r.now()
+	for _, m := range r.slots { // one after the other: whom a release reaches that comes in the same instant as its own end nobody could say
+		m.stop()
+		pause(context.Background(), time.Millisecond)
+	}
 	err = errors.Join(err, r.awaitWorkers(), r.closeAll())
 	r.closed = r.now()
 	if err != nil || ctx.Err() != nil {
@@ -209,15 +215,6 @@ func (m *slot) start(ctx context.Context) {
 	}()
 }
 
-// stopWorkers ends the workers' work, one after the other: whom a release reaches that
-// comes in the same instant as its own end nobody could say.
-func (r *run) stopWorkers() {
-	for _, m := range r.slots {
-		m.stop()
-		pause(context.Background(), time.Millisecond)
-	}
-}
-
 // awaitWorkers waits for the workers, but not forever. One that could not work is no fault
 // of the provider's, or nobody can tell.
 func (r *run) awaitWorkers() error {
@@ -239,14 +236,6 @@ func (r *run) awaitWorkers() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// endFaults ends the faults.
-func (r *run) endFaults() {
-	for _, m := range r.slots {
-		m.runner.endFaults()
-	}
-	r.faultsEnd = r.now()
 }
 
 // closeAll closes the workers' clients.

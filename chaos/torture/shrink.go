@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/chaos"
 )
 
 // TestVirtual is Test in virtual time: each run is in a bubble of testing/synctest, over a
@@ -80,71 +79,37 @@ func shrink(o Options, fails func(Options) bool) Options {
 		for *n(&o) > 1 && (try(func(o *Options) { *n(o) /= 2 }) || try(func(o *Options) { *n(o)-- })) {
 		}
 	}
-	o.Plan.Rules = ddmin(o.Plan.Rules, func(rules []chaos.Rule) bool {
-		smaller := o
-		smaller.Plan.Rules = rules
-		return fails(smaller)
-	})
-	return o
-}
-
-// ddmin leaves out what is not needed to fail: of halves first, then of smaller parts (Zeller
-// and Hildebrandt, Simplifying and isolating failure-inducing input, 2002).
-func ddmin[T any](all []T, fails func([]T) bool) []T {
-	for parts := 2; len(all) > 0; {
-		size := (len(all) + parts - 1) / parts
-		smaller := false
-		for from := 0; from < len(all) && !smaller; from += size {
-			rest := slices.Concat(all[:from], all[min(from+size, len(all)):])
-			if smaller = fails(rest); smaller {
-				all, parts = rest, max(parts-1, 2)
-			}
-		}
-		switch {
-		case smaller:
-		case size == 1:
-			return all
-		default:
-			parts = min(2*parts, len(all))
-		}
+	for i := len(o.Plan.Rules) - 1; i >= 0; i-- {
+		try(func(o *Options) { o.Plan.Rules = slices.Delete(slices.Clone(o.Plan.Rules), i, i+1) })
 	}
-	return all
+	return o
 }
 
 // goTest is the Go test that makes the run. What is a function it can't say.
 func (o Options) goTest() string {
-	var b strings.Builder
-	b.WriteString("func TestAgain(t *testing.T) {\n")
-	plan, err := json.Marshal(o.Plan)
-	if err == nil && len(o.Plan.Rules) > 0 {
-		fmt.Fprintf(&b, "\tplan, err := chaos.ParsePlan([]byte(`%s`))\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n", plan)
+	plan, _ := json.Marshal(o.Plan) // which has run
+	return fmt.Sprintf(`func TestAgain(t *testing.T) {
+	plan, err := chaos.ParsePlan([]byte(%s))
+	if err != nil {
+		t.Fatal(err)
 	}
-	b.WriteString("\ttorture.TestVirtual(t, backend, torture.Options{\n")
-	if len(o.Plan.Rules) > 0 {
-		b.WriteString("\t\tPlan: plan,\n")
-	}
-	fields(reflect.ValueOf(o), func(name, value string) { fmt.Fprintf(&b, "\t\t%s: %s,\n", name, value) })
-	b.WriteString("\t\tManager: leasing.Options{")
-	fields(reflect.ValueOf(o.Manager), func(name, value string) { fmt.Fprintf(&b, "%s: %s, ", name, value) })
-	b.WriteString("},\n\t})\n}\n")
-	return b.String()
+	torture.TestVirtual(t, backend, torture.Options{
+		Plan: plan,
+%s		Manager: leasing.Options{
+%s		},
+	})
+}
+`, "`"+string(plan)+"`", fields("\t\t", o), fields("\t\t\t", o.Manager))
 }
 
-// fields are the numbers and flags that are set.
-func fields(of reflect.Value, each func(name, value string)) {
-	for field, value := range of.Fields() {
-		if !field.IsExported() || value.IsZero() {
-			continue
-		}
-		switch {
-		case value.CanInt():
-			each(field.Name, fmt.Sprint(value.Int()))
-		case value.CanUint():
-			each(field.Name, fmt.Sprint(value.Uint()))
-		case value.CanFloat():
-			each(field.Name, fmt.Sprint(value.Float()))
-		case value.Kind() == reflect.Bool:
-			each(field.Name, "true")
+// fields are the numbers and flags that are set, a line for each.
+func fields(indent string, of any) string {
+	var b strings.Builder
+	for field, value := range reflect.ValueOf(of).Fields() {
+		if field.IsExported() && !value.IsZero() && (value.CanInt() || value.CanUint() || value.CanFloat() || value.Kind() == reflect.Bool) {
+			text, _ := json.Marshal(value.Interface()) // of a number or a flag
+			fmt.Fprintf(&b, "%s%s: %s,\n", indent, field.Name, text)
 		}
 	}
+	return b.String()
 }

@@ -44,7 +44,7 @@ func TestShrinkLeavesWhatIsNeeded(t *testing.T) {
 	require.True(t, least.Repeatable)
 	for _, want := range []string{
 		"func TestAgain(t *testing.T) {", `"kind":"reply_lost"`, `"kind":"applied_twice"`, "torture.TestVirtual(t, backend, torture.Options{",
-		"\t\tPlan: plan,\n", "\t\tSeed: 7,\n", "\t\tWorkers: 3,\n", "\t\tFor: 7500000000,\n", "\t\tRepeatable: true,\n", "leasing.Options{DriftFactor: 0.25, }",
+		"\t\tPlan: plan,\n", "\t\tSeed: 7,\n", "\t\tWorkers: 3,\n", "\t\tFor: 7500000000,\n", "\t\tRepeatable: true,\n", "leasing.Options{\n\t\t\tDriftFactor: 0.25,\n\t\t},",
 	} {
 		require.Contains(t, text, want)
 	}
@@ -54,8 +54,12 @@ func TestShrinkLeavesWhatIsNeeded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, least.Plan, parsed)
 
-	none, _ := torture.Shrink(options, func(torture.Options) bool { return true })
+	none, text := torture.Shrink(options, func(torture.Options) bool { return true })
 	require.Empty(t, none.Plan.Rules)
+	_, plan, _ = strings.Cut(text, "ParsePlan([]byte(`")
+	plan, _, _ = strings.Cut(plan, "`")
+	_, err = chaos.ParsePlan([]byte(plan))
+	require.NoError(t, err)
 	require.Equal(t, 1, none.Workers)
 	same, _ := torture.Shrink(options, func(o torture.Options) bool { return len(o.Plan.Rules) == len(options.Plan.Rules) })
 	require.Len(t, same.Plan.Rules, len(options.Plan.Rules))

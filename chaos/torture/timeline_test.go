@@ -42,7 +42,7 @@ func TestChartHasItsTicksApart(t *testing.T) {
 func twice() *Report {
 	s := time.Second
 	return &Report{
-		Violations: []Violation{{Check: checkOverlap, Name: "<b>", At: 42 * s, Text: "<i>"}},
+		Violations: []Violation{{Check: CheckOverlap, Name: "<b>", At: 42 * s, Text: "<i>"}},
 		history: &History{
 			TTL: 2 * s, FaultsEnd: 60 * s, Closed: 60 * s,
 			Holds: []Hold{
@@ -58,7 +58,7 @@ func twice() *Report {
 
 func TestChartShowsTheFirstViolationFromNear(t *testing.T) {
 	r := twice()
-	near := closeUp(r.History(), []finding{{Number: 1, Violation: r.Violations[0]}}, time.Minute)
+	near := closeUp(r.History(), r.Violations, time.Minute)
 	require.Equal(t, 40*time.Second, near.from)
 	require.Equal(t, 44*time.Second, near.to)
 	require.Len(t, near.Rows, 2, "of the name, and of what concerns none")
@@ -75,7 +75,7 @@ func TestChartShowsTheFirstViolationFromNear(t *testing.T) {
 	require.InDelta(t, 75, classes["still"][0].Left, 0.1)
 	require.Len(t, classes["violation"], 1)
 	require.Nil(t, closeUp(r.History(), nil, time.Minute))
-	require.Nil(t, closeUp(r.History(), []finding{{Number: 1, Violation: r.Violations[0]}}, 7*time.Second), "the whole is as near")
+	require.Nil(t, closeUp(r.History(), r.Violations, 7*time.Second), "the whole is as near")
 }
 
 func TestTimelineTellsAllAndEscapesIt(t *testing.T) {

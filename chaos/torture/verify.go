@@ -12,28 +12,12 @@ import (
 // Check names one of the checks.
 type Check string
 
-// The checks: see the package's documentation.
+// The checks that are made during a run, too: see the package's documentation for all.
 const (
-	checkOverlap      Check = "overlap"
-	checkTrust        Check = "trust"
-	checkLinearizable Check = "linearizable"
-	checkRules        Check = "rules"
-	checkTokens       Check = "tokens"
-	checkFence        Check = "fence"
-	checkRenewal      Check = "renewal"
-	checkLoss         Check = "loss"
-	checkRelease      Check = "release"
-	checkCleanup      Check = "cleanup"
-	checkLiveness     Check = "liveness"
-	checkEvents       Check = "events"
-	checkMetadata     Check = "metadata"
-	checkGhost        Check = "ghost"
-	checkRefusal      Check = "refusal"
-	checkAnswer       Check = "answer"
-	checkHang         Check = "hang"
-	checkLeak         Check = "leak"
-	checkGrowth       Check = "growth"
-	checkGoroutine    Check = "goroutine"
+	checkHang      Check = "hang"
+	checkLeak      Check = "leak"
+	checkGrowth    Check = "growth"
+	checkGoroutine Check = "goroutine"
 )
 
 // Violation is a promise that was broken.
@@ -62,7 +46,6 @@ type verification struct {
 	end       time.Duration
 	heedless  bool          // faults outlast the contexts of requests
 	reach     time.Duration // for how long a fault may have consequences
-	terms     map[string][]term
 	found     []Violation
 	undecided []string
 }
@@ -70,34 +53,35 @@ type verification struct {
 // checks are those of a name's history, in this order. The strict ones can't be made where
 // the run breaks what the provider assumes.
 var checks = []struct {
+	Check
 	make   func(*named)
 	strict bool
 }{
-	{(*named).overlaps, true},
-	{(*named).trusts, false},
-	{(*named).orders, true},
-	{(*named).rules, true},
-	{(*named).tokens, false},
-	{(*named).fence, false},
-	{(*named).renewals, false},
-	{(*named).losses, false},
-	{(*named).releases, false},
-	{(*named).cleanups, true},
-	{(*named).liveness, true},
-	{(*named).events, false},
-	{(*named).metadata, false},
-	{(*named).ghosts, true},
-	{(*named).unreleased, true},
-	{(*named).answers, false},
-	{(*named).hangs, false},
-	{(*named).overdue, false},
+	{"overlap", (*named).overlaps, true},
+	{"trust", (*named).trusts, false},
+	{"linearizable", (*named).orders, true},
+	{"rules", (*named).rules, true},
+	{"tokens", (*named).tokens, false},
+	{"fence", (*named).fence, false},
+	{"renewal", (*named).renewals, false},
+	{"loss", (*named).losses, false},
+	{"release", (*named).releases, false},
+	{"cleanup", (*named).cleanups, true},
+	{"liveness", (*named).liveness, true},
+	{"events", (*named).events, false},
+	{"metadata", (*named).metadata, false},
+	{"ghost", (*named).ghosts, true},
+	{"refusal", (*named).refusals, true},
+	{"answer", (*named).answers, false},
+	{checkHang, (*named).hangs, false},
+	{checkLeak, (*named).overdue, false},
 }
 
 // verify makes all checks but those of goroutines and memory, and returns the violations in
 // the order in which they happened, and the names whose order was not found, nor found to be
 // impossible, within the effort.
 func (v verification) verify(h *history) (violations []Violation, undecided []string) {
-	v.h, v.end, v.terms = h, h.end(), h.terms(&v.Options)
+	v.h, v.end = h, h.end()
 	for _, r := range v.Plan.Rules {
 		v.heedless = v.heedless || r.Fault.Heedless
 		v.reach = max(v.reach, r.Fault.Delay+r.Fault.Jitter)
@@ -106,6 +90,7 @@ func (v verification) verify(h *history) (violations []Violation, undecided []st
 	for _, n := range v.byName() {
 		for _, check := range checks {
 			if !check.strict || !v.AssumptionsBroken {
+				n.check = check.Check
 				check.make(n)
 			}
 		}
@@ -123,23 +108,37 @@ func (v *verification) byName() (all []*named) {
 	writes, waits := grouped(v.h.Writes, func(w write) string { return w.Name }), grouped(v.h.Waits, func(w wait) string { return w.Name })
 	sights, notices := grouped(v.h.Sights, func(s sight) string { return s.Name }), grouped(v.h.Notices, func(e notice) string { return e.Name })
 	for _, name := range v.h.names() {
+		// Votes of a minority may be lost all the same.
+		seen := slices.DeleteFunc(operations[name], func(o operation) bool { return o.Vain && !v.Votes })
 		n := &named{
-			verification: v, name: name, operations: operations[name], holds: holds[name], writes: writes[name],
-			waits: waits[name], sights: sights[name], notices: notices[name],
+			verification: v, name: name, operations: seen, holds: holds[name], writes: writes[name], waits: waits[name],
+			sights: sights[name], notices: notices[name], breaks: map[int64][]operation{}, claims: map[string]*claim{},
 		}
-		n.breaks = immediateBreaks(n.operations)
+		for i := range n.operations {
+			n.add(&n.operations[i])
+		}
+		for _, e := range n.notices {
+			c := n.claim(e.Claim)
+			c.notices = append(c.notices, e)
+		}
 		all = append(all, n)
 	}
 	return all
 }
 
-func (v *verification) violated(check Check, name string, at time.Duration, format string, args ...any) {
-	v.found = append(v.found, Violation{Check: check, Name: name, At: at, Text: fmt.Sprintf(format, args...)})
+// grouped are the items of each name.
+func grouped[T any](all []T, name func(T) string) map[string][]T {
+	groups := map[string][]T{}
+	for _, one := range all {
+		groups[name(one)] = append(groups[name(one)], one)
+	}
+	return groups
 }
 
 // named is what happened to one name.
 type named struct {
 	*verification
+	check      Check // that is made
 	name       string
 	operations []operation
 	holds      []hold
@@ -147,11 +146,43 @@ type named struct {
 	waits      []wait
 	sights     []sight
 	notices    []notice
-	breaks     map[int64][]operation // that have, or may have, ended a lease at once, by its token
+	breaks     map[int64][]operation // that have, or may have, ended a lease at once, by its token; 0 if that is not known
+	claims     map[string]*claim
 }
 
-func (n *named) violated(check Check, at time.Duration, format string, args ...any) {
-	n.verification.violated(check, n.name, at, format, args...)
+// violated tells of a violation of the check that is made.
+func (n *named) violated(at time.Duration, format string, args ...any) {
+	n.found = append(n.found, Violation{Check: n.check, Name: n.name, At: at, Text: fmt.Sprintf(format, args...)})
+}
+
+// claim is what happened to one claim, in order.
+type claim struct {
+	asked    []*operation // by its manager
+	answered []*operation // by the backend
+	terms    []term
+	notices  []notice
+}
+
+func (n *named) claim(id string) *claim {
+	if n.claims[id] == nil {
+		n.claims[id] = new(claim)
+	}
+	return n.claims[id]
+}
+
+func (n *named) add(o *operation) {
+	if o.Verb == "break" && o.Immediate && (o.Result == resultDone || o.Result == resultUnknown) {
+		n.breaks[o.Token] = append(n.breaks[o.Token], *o)
+	}
+	c := n.claim(o.Claim)
+	if o.Layer == layerBackend {
+		c.answered = append(c.answered, o)
+		return
+	}
+	c.asked = append(c.asked, o)
+	if t, ok := o.term(n.margin(o.TTL)); ok {
+		c.terms = append(c.terms, t)
+	}
 }
 
 // layers are those at which operations were seen.
@@ -166,15 +197,6 @@ func seenBy(operations []operation, layer layer) (seen []operation) {
 		}
 	}
 	return seen
-}
-
-// grouped are the items of each name.
-func grouped[T any](all []T, name func(T) string) map[string][]T {
-	groups := map[string][]T{}
-	for _, one := range all {
-		groups[name(one)] = append(groups[name(one)], one)
-	}
-	return groups
 }
 
 // seconds is a time for people to read and to find on the timeline.

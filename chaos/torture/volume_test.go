@@ -34,7 +34,7 @@ func TestVolume_memory(t *testing.T) {
 					n := runs.Add(1)
 					plan, err := chaos.Named(names[int(n)%len(names)], uint64(n))
 					require.NoError(t, err)
-					report := virtual(t, torture.Options{Plan: plan, Seed: uint64(n), For: 10 * minute, Intensity: 20, Names: 8, Workers: 16, Operations: 50_000}, nil)
+					report := virtual(t, torture.Options{Plan: plan, Seed: uint64(n), For: 10 * minute, Intensity: 20, Names: 8, Workers: 16, Operations: int(min(wanted/2, 50_000))}, nil)
 					require.Empty(t, report.Violations, "run %d:\n%s", n, report)
 					requests.Add(int64(report.Requests))
 					undecided.Add(int64(len(report.Undecided)))

@@ -58,13 +58,11 @@ func owner(index int) string { return fmt.Sprint("worker-", index) }
 
 // run competes until ctx ends, and returns when all is released and closed, but
 // for the client. What fails on the way is in the history, not an error.
-func (w *worker) run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := w.useManager(ctx); err != nil {
-			return err
-		}
+func (w *worker) run(ctx context.Context) (err error) {
+	for ctx.Err() == nil && err == nil {
+		err = w.useManager(ctx)
 	}
-	return nil
+	return err
 }
 
 // useManager competes with one manager. That is closed in order when ctx ends. In a
@@ -101,32 +99,22 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 	case ctx.Err() != nil:
 		return false
 	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable: // several goroutines take their numbers as they come
-		w.holdSeveral(ctx, manager)
+		several := w.random.Perm(len(w.names))[:min(3, len(w.names))] // they are renewed in batches
+		w.together(ctx, manager, several, w.between(0.9, 1.6))
 		return false
 	case w.random.Float64() < 0.03 && !w.options.Repeatable:
-		w.holdTwice(ctx, manager)
+		one := w.random.IntN(len(w.names)) // two wait in the manager
+		w.together(ctx, manager, []int{one, one, one}, w.brief(4*time.Millisecond, 100*time.Millisecond))
 		return false
 	}
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
-// holdSeveral holds several names for a while, so that they are renewed in batches.
-func (w *worker) holdSeveral(ctx context.Context, manager leasing.Manager) {
+// together wants some names at once, for a while.
+func (w *worker) together(ctx context.Context, manager leasing.Manager, names []int, hold time.Duration) {
 	var all sync.WaitGroup
-	for _, i := range w.random.Perm(len(w.names))[:min(3, len(w.names))] {
-		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: w.between(0.9, 1.6), ttl: w.options.TTL}) })
-	}
-	all.Wait()
-}
-
-// holdTwice wants one name three times at once, so that two wait in the manager.
-func (w *worker) holdTwice(ctx context.Context, manager leasing.Manager) {
-	var all sync.WaitGroup
-	name := w.names[w.random.IntN(len(w.names))]
-	for range 3 {
-		all.Go(func() {
-			w.attempt(ctx, manager, name, usage{hold: w.brief(4*time.Millisecond, 100*time.Millisecond), ttl: w.options.TTL})
-		})
+	for _, i := range names {
+		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: hold, ttl: w.options.TTL}) })
 	}
 	all.Wait()
 }
@@ -201,11 +189,10 @@ func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(
 // For the same reason there are no crashes in one: what a manager's goroutines have
 // still begun when it is closed under them is theirs to know.
 func (w *worker) waitLimit() time.Duration {
-	limit := w.between(0.1, 2)
 	if w.options.Repeatable {
 		return 0
 	}
-	return limit
+	return w.between(0.1, 2)
 }
 
 // usage is how a worker uses one lease.
@@ -359,7 +346,7 @@ func (w *worker) write(l leasing.Lease) {
 	bound, cancel := context.WithTimeout(context.Background(), w.options.Patience)
 	defer cancel()
 	one := write{Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
-	if w.resource.write(bound, &one) != nil {
+	if w.resource(bound, &one) != nil {
 		return
 	}
 	one.Remaining = l.Remaining()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/chaos"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 )
 
@@ -49,7 +50,7 @@ func (a *oracle) write(_ context.Context, w *Write) error {
 }
 
 func holder(resource resource) (*worker, *holdRecorder, *recording) {
-	b, c := newRecording(), &clock{start: time.Now()}
+	b, c := new(recording), &clock{start: time.Now()}
 	w := &worker{
 		client: &client{recorder: &recorder{clock: c, journal: b}}, index: 3, options: Options{TTL: time.Second, Patience: 2 * time.Second},
 		resource: resource, random: rand.New(rand.NewPCG(1, 1)),
@@ -71,7 +72,7 @@ func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
 	} {
 		l := &held{err: c.before}
 		a := &oracle{accepted: true, during: func() { l.err = c.after }}
-		w, _, b := holder(a)
+		w, _, b := holder(a.write)
 		w.write(l)
 		writes := b.collect().Writes
 		require.Len(t, writes, 1, name)
@@ -84,7 +85,7 @@ func TestWriteIsTrustedBeforeAndAfter(t *testing.T) {
 
 func TestWriteThatFailedIsNotRecorded(t *testing.T) {
 	a := &oracle{err: errors.New("the resource is down")}
-	w, _, b := holder(a)
+	w, _, b := holder(a.write)
 	w.write(&held{})
 	require.Empty(t, b.collect().Writes)
 }
@@ -94,7 +95,7 @@ func TestHolderHearsOfItsLossByItsLease(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			l, a := &held{err: leasing.ErrLost, done: make(chan struct{})}, &oracle{}
-			w, h, b := holder(a)
+			w, h, b := holder(a.write)
 			h.begin(l)
 			if told {
 				time.AfterFunc(time.Second, func() { close(l.done) })
@@ -158,7 +159,7 @@ func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 		}
 		w.checkMemory()
 		runtime.KeepAlive(leases)
-		found := b.violations()
+		found := b.collect().Found
 		require.Equal(t, bad, len(found) == 1 && found[0].Check == checkGrowth, "%d: %v", kept, found)
 	}
 }
@@ -166,13 +167,13 @@ func TestLeasesThatAManagerKeepsAreFound(t *testing.T) {
 // The leases that are looked for are those that a worker has had.
 func TestWorkerRemembersItsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, c := newRecording(), &clock{start: time.Now()}
+		b, c := new(recording), &clock{start: time.Now()}
 		o, err := Options{Open: Share(memlease.New(memlease.Options{})), Seed: 1}.withDefaults()
 		require.NoError(t, err)
 		o = o.fit(leasing.Capabilities{})
 		client, err := openClient(t.Context(), o, 0, c, b)
 		require.NoError(t, err)
-		w := newWorker(0, o, []string{"n"}, client, newFenced(nil))
+		w := newWorker(0, o, []string{"n"}, client, fenced(nil))
 		manager, err := leasing.NewManager(client.recorder, leasing.Options{})
 		require.NoError(t, err)
 		w.attempt(t.Context(), manager, "n", usage{hold: time.Second, ttl: o.TTL})
@@ -184,7 +185,7 @@ func TestWorkerRemembersItsLeases(t *testing.T) {
 
 // With a process end the leases that it still had, and no others.
 func TestKilledProcessEndsItsHolds(t *testing.T) {
-	b := newRecording()
+	b := new(recording)
 	for key, one := range map[string]Hold{
 		"held":     {Worker: 1},
 		"lost":     {Worker: 1, End: 3},
@@ -195,7 +196,7 @@ func TestKilledProcessEndsItsHolds(t *testing.T) {
 		one.Claim = key
 		b.enter(one)
 	}
-	b.killed(1, 5)
+	b.enter(killed{1, 5})
 	got := map[string]Hold{}
 	for _, one := range b.collect().Holds {
 		one.Claim = ""
@@ -209,64 +210,17 @@ func TestKilledProcessEndsItsHolds(t *testing.T) {
 	}, got)
 }
 
-// Each worker has bad luck of its own, and each seed another.
+// Each worker has bad luck of its own, and each seed another: the plan's, or else the run's.
 func TestSeedOfEachWorker(t *testing.T) {
-	seen := map[uint64]bool{}
+	seeds := map[uint64]int{}
 	for worker := range 4 {
-		for _, plan := range []uint64{5, 6} {
-			seen[seedFor(worker, plan, 9)] = true
-			require.Equal(t, seedFor(worker, plan, 9), seedFor(worker, 0, plan), "without a seed of its own the plan has the run's")
-			require.Equal(t, seedFor(worker, plan, 9), seedFor(worker, plan, 8))
+		for _, o := range []Options{{Seed: 9, Plan: chaos.Plan{Seed: 5}}, {Seed: 8, Plan: chaos.Plan{Seed: 5}}, {Seed: 5}, {Seed: 6}} {
+			o.Open = Share(memlease.New(memlease.Options{}))
+			c, err := openClient(t.Context(), o, worker, new(clock), new(recording))
+			require.NoError(t, err)
+			seeds[c.faults.Plan().Seed]++
 		}
 	}
-	require.Len(t, seen, 8)
-	require.NotContains(t, seen, uint64(0))
-}
-
-func TestTTLIsOneThatTheProviderCanDo(t *testing.T) {
-	for name, c := range map[string]struct {
-		ttl  time.Duration
-		caps leasing.Capabilities
-		want time.Duration
-	}{
-		"any":         {want: 2 * time.Second},
-		"the user's":  {ttl: time.Second, want: time.Second},
-		"not shorter": {caps: leasing.Capabilities{MinTTL: 15 * time.Second}, want: 15 * time.Second},
-		"not longer":  {caps: leasing.Capabilities{MaxTTL: time.Second}, want: time.Second},
-		"rounded up":  {caps: leasing.Capabilities{MinTTL: 2500 * time.Millisecond, Granularity: time.Second}, want: 3 * time.Second},
-	} {
-		o := Options{TTL: c.ttl}.fit(c.caps)
-		require.Equal(t, c.want, o.TTL, name)
-		require.Equal(t, c.want, o.Manager.TTL, name)
-		require.Greater(t, o.Manager.RequestTimeout, o.TTL, name)
-	}
-}
-
-func TestDistributionOfTimes(t *testing.T) {
-	var all []time.Duration
-	for i := range 200 {
-		all = append(all, time.Duration(200-i))
-	}
-	require.Equal(t, Distribution{N: 200, P50: 101, P99: 199, Max: 200}, distribution(all))
-	require.Equal(t, Distribution{N: 1, P50: 4, P99: 4, Max: 4}, distribution([]time.Duration{4}))
-	require.Equal(t, "none", distribution(nil).String())
-}
-
-func TestSummaryCountsWhatIsInTheHistory(t *testing.T) {
-	r := summary(&History{
-		Closed: 10,
-		Holds:  []Hold{{Ending: EndingGivenUp, Renewals: 2}, {Ending: EndingLost, Renewals: 3, Until: 4, Told: 9}},
-		Writes: []Write{{Accepted: true}, {Accepted: true}, {}},
-		Faults: []Fault{{Worker: 0, Kind: "delay"}, {Worker: 1, Kind: "delay"}, {Worker: -1, Kind: "rain"}},
-		Free:   []FreeAt{{At: 30}, {At: 20}},
-	})
-	require.Equal(t, 2, r.Grants)
-	require.Equal(t, 5, r.Renewals)
-	require.Equal(t, map[string]int{"given up": 1, "lost": 1}, r.Endings)
-	require.Equal(t, 2, r.Accepted)
-	require.Equal(t, 1, r.Stale)
-	require.Equal(t, map[string]int{"delay": 2}, r.Faults)
-	require.Equal(t, map[string]int{"rain": 1}, r.Disturbances)
-	require.Equal(t, time.Duration(20), r.Freed, "until the last name was free")
-	require.Equal(t, Distribution{N: 1, P50: 5, P99: 5, Max: 5}, r.Lateness)
+	require.Len(t, seeds, 8)
+	require.NotContains(t, seeds, uint64(0))
 }

@@ -35,7 +35,7 @@ func (n *named) linearizable(layer layer, seen []operation) {
 			if s.steps <= 0 {
 				n.undecided = append(n.undecided, fmt.Sprintf("%s (%s)", n.name, layer))
 			} else {
-				n.violated(checkLinearizable, min(m.Return, m.Call+time.Hour), "no order explains what the %s saw: %s does not fit where %s",
+				n.violated(min(m.Return, m.Call+time.Hour), "no order explains what the %s saw: %s does not fit where %s",
 					layer, m.operation, s.worlds[len(s.worlds)-1].lease)
 			}
 			return

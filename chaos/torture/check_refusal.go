@@ -1,0 +1,15 @@
+package torture
+
+import "slices"
+
+// refusals finds claims that were refused as given up although nobody had done so.
+func (n *named) refusals() {
+	for _, o := range n.operations {
+		given := func(up operation) bool {
+			return (up.Verb == "break" || up.Verb == "release" && up.Claim == o.Claim) && up.Call <= o.Return
+		}
+		if o.Result == resultReleased && !slices.ContainsFunc(n.operations, given) {
+			n.violated(o.Return, "%s of claim %s was refused as that of a claim which was given up, and nobody had done so", o.Verb, o.Claim)
+		}
+	}
+}
