@@ -92,8 +92,11 @@ func splitHost(text string) (host, port string, ok bool) {
 	return host, port, hostname.MatchString(host)
 }
 
-// addrs are the hosts with their ports.
+// addrs are the hosts with their ports; of a socket one that is empty.
 func (l location) addrs(port string) []string {
+	if len(l.hosts) == 0 {
+		return []string{""}
+	}
 	addrs := make([]string, len(l.hosts))
 	for i, text := range l.hosts {
 		host, own, _ := splitHost(text)
