@@ -16,13 +16,7 @@ import (
 )
 
 // Redlock is the topology of several nodes that know nothing of each other: a
-// claim holds a name while a majority of them says so.
-//
-// It follows redis.io/docs/latest/develop/clients/patterns/distributed-locks, "The
-// Redlock algorithm", and adds what that page asks for and leaves to others: a
-// fencing token on which a majority agrees (agreement.go), nodes that stay
-// out after they have lost data (prelude.lua), and an undo that can't hit a
-// later attempt (undo.lua).
+// claim holds a name while a majority of them says so. agreement.go has the argument.
 type Redlock struct {
 	nodes []*node.Node
 	peers []peer // what this process has seen of each node
