@@ -216,14 +216,14 @@ type caller interface {
 }
 
 // Source is a script as this node has it; none of a Redlock's before its server is known.
-func (d *Node) Source(p *script.Program) (s script.Source, known bool) {
+func (d *Node) Source(p *script.Program) (none script.Source) {
 	if d.member == nil {
-		return p.Source, true
+		return p.Source
 	}
 	if r := d.member.run.Load(); r != nil {
-		return r.scripts[p.Rank], true
+		return r.scripts[p.Rank]
 	}
-	return s, false
+	return none
 }
 
 // once is a command that no client sends again by itself, unless it was redirected.
@@ -239,7 +239,7 @@ func (once) NoRetry() bool { return true }
 // told for how long it casts no vote by this process' count, in milliseconds.
 func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *redis.Cmd {
 	p := ops[0].Script
-	src, _ := d.Source(p)
+	src := d.Source(p)
 	source := src.SHA
 	if verb == "eval" {
 		source = src.Text

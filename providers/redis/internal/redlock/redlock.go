@@ -4,7 +4,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -120,8 +119,7 @@ func (r *Redlock) Ping(ctx context.Context) error {
 	}
 	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.hello())
 	answers, errs := read(p, func(reply script.Reply) (none struct{}, err error) {
-		_, err = reply.Record("")
-		if quarantined := (*script.QuarantinedError)(nil); errors.As(err, &quarantined) {
+		if _, err = reply.Record(""); reply.Read().Status == script.Quarantined {
 			err = nil
 		}
 		return none, err

@@ -307,7 +307,7 @@ func (w *wire) fault(cmds []redis.Cmder) fault {
 			return w.admission
 		}
 		for p, f := range w.faults {
-			if s, _ := w.node.Source(p); f != nil && (args[1] == s.SHA || args[1] == s.Text) {
+			if s := w.node.Source(p); f != nil && (args[1] == s.SHA || args[1] == s.Text) {
 				return f
 			}
 		}
