@@ -44,7 +44,7 @@ func (l location) open(o Options) ([]redis.UniversalClient, error) {
 		return []redis.UniversalClient{redis.NewFailoverClient(c)}, nil
 	}
 	clients := make([]redis.UniversalClient, 0, len(l.hosts))
-	for _, addr := range l.places() {
+	for _, addr := range l.addrs(redisPort) {
 		c, err := redis.ParseURL(l.forLibrary(addr))
 		if err != nil {
 			return nil, badParameter("redis.ParseURL", err)
@@ -57,14 +57,6 @@ func (l location) open(o Options) ([]redis.UniversalClient, error) {
 		clients = append(clients, redis.NewClient(c))
 	}
 	return clients, nil
-}
-
-// places are the addresses of servers, or nothing, which is where a socket is.
-func (l location) places() []string {
-	if l.scheme == "unix" {
-		return []string{""}
-	}
-	return l.addrs(redisPort)
 }
 
 func (l location) cluster(o Options) (*redis.ClusterOptions, error) {

@@ -28,14 +28,6 @@ type Provider struct {
 	topology topology
 }
 
-var (
-	_ abstractions.Provider     = (*Provider)(nil)
-	_ abstractions.BatchRenewer = (*Provider)(nil)
-	_ abstractions.Waiter       = (*Provider)(nil)
-	_ abstractions.Lister       = (*Provider)(nil)
-	_ abstractions.Pinger       = (*Provider)(nil)
-)
-
 // Bootstrap lets the new servers of a Redlock vote at once; otherwise they cast no vote
 // for [Options].MaxTTL, as a server that has lost its data does. It is an operator's
 // word that no lease is alive on them: call it once, when the servers are new, and

@@ -41,30 +41,18 @@ func (o *Options) locate() (location, error) {
 	if l.query, err = providerkit.SetQuery(o, u.Query); err != nil {
 		return location{}, err
 	}
+	l.path = u.Path
 	if l.scheme == "unix" {
-		return l.socket(u.Host, u.Path)
+		l.path, err = url.PathUnescape(u.Path)
+		if u.Host != "" || err != nil || l.path == "" || l.path == "/" {
+			return location{}, providerkit.BadURL("unix:///path, or unix://user:password@/path")
+		}
+		return l, nil
 	}
-	return l.servers(u.Host, u.Path)
-}
-
-func (l location) socket(authority, path string) (location, error) {
-	text, err := url.PathUnescape(path)
-	if authority != "" || err != nil || text == "" || text == "/" {
-		return location{}, providerkit.BadURL("unix:///path, or unix://user:password@/path")
-	}
-	l.path = text
-	return l, nil
-}
-
-// number is the path of a URL: a database's number.
-var number = regexp.MustCompile(`^(/[0-9]{0,5})?$`)
-
-func (l location) servers(authority, path string) (location, error) {
-	if !number.MatchString(path) {
+	if !number.MatchString(u.Path) {
 		return location{}, providerkit.BadURL("the number of a database as its path, and a password with / written as %2F")
 	}
-	l.path = path
-	for host := range strings.SplitSeq(authority, ",") {
+	for host := range strings.SplitSeq(u.Host, ",") {
 		if _, _, ok := splitHost(host); !ok {
 			return location{}, providerkit.BadURL("host or host:port, several separated by commas, and a password with @ written as %40")
 		}
@@ -73,7 +61,10 @@ func (l location) servers(authority, path string) (location, error) {
 	return l, nil
 }
 
-var hostname = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+var (
+	number   = regexp.MustCompile(`^(/[0-9]{0,5})?$`) // of a database, as a path
+	hostname = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+)
 
 // splitHost takes "host", "host:port", or an IPv6 address in brackets apart.
 func splitHost(text string) (host, port string, ok bool) {
@@ -92,8 +83,11 @@ func splitHost(text string) (host, port string, ok bool) {
 	return host, port, hostname.MatchString(host)
 }
 
-// addrs are the hosts with their ports.
+// addrs are the hosts with their ports; of a socket one that is empty.
 func (l location) addrs(port string) []string {
+	if len(l.hosts) == 0 {
+		return []string{""}
+	}
 	addrs := make([]string, len(l.hosts))
 	for i, text := range l.hosts {
 		host, own, _ := splitHost(text)

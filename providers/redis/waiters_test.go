@@ -323,7 +323,7 @@ func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	require.NoError(t, d.Do(ctx, &op))
+	require.NoError(t, d.Do(ctx, op).Err)
 	s := b.join(b.Provider, "n", "next")
 	require.Equal(t, []string{"late", "next"}, b.queued("n"))
 	b.release("n", "holder")

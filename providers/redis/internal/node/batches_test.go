@@ -156,8 +156,7 @@ func TestOperationsOfOneCallGetTheirOwnReplies(t *testing.T) {
 		each := func(n int, op script.Operation) {
 			op.Args[0] = strconv.Itoa(n)
 			all.Go(func() {
-				require.NoError(t, d.Do(within(t, time.Second), &op))
-				got, _, err := op.Reply.Number()
+				got, err := d.Do(within(t, time.Second), op).Number()
 				assert.NoError(t, err)
 				assert.EqualValues(t, n, got)
 			})
@@ -220,7 +219,7 @@ func TestTrap_T66_OfABatchOnlyWhatHasNoReplyIsUnknown(t *testing.T) {
 		d := puppetNode(t, p)
 		replies := d.DoAll(within(t, time.Second), numberedUpTo(5))
 		for n, r := range replies {
-			value, _, err := r.Number()
+			value, err := r.Number()
 			if n < 3 {
 				require.NoError(t, err)
 				require.EqualValues(t, n, value)
@@ -284,12 +283,12 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Len(t, batchers, 3)
-	require.Len(t, d.cluster.byMaster, 3)
+	require.Len(t, d.byMaster, 3)
 
 	one := NewSingle(client, true, script.Naming{Prefix: "leasing"})
-	require.NoError(t, one.Do(ctx, &ops[0]))
+	require.NoError(t, one.Do(ctx, ops[0]).Err)
 	one.Close()
 	for i := range ops { // also at masters that it has not asked before
-		require.ErrorIs(t, one.Do(ctx, &ops[i]), abstractions.ErrClosed)
+		require.ErrorIs(t, one.Do(ctx, ops[i]).Err, abstractions.ErrClosed)
 	}
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"hash/fnv"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -50,15 +47,14 @@ type Scanned struct {
 // all the time, often as many as it was asked for, sometimes more, and twice if the
 // server shrinks its table meanwhile
 // (redis.io/docs/latest/commands/scan, "Scan guarantees").
-func (l *Listing) Page(ctx context.Context) (abstractions.ListResult, error) {
-	var page abstractions.ListResult
+func (l *Listing) Page(ctx context.Context) (page abstractions.ListResult, err error) {
 	at, err := l.begin()
-	if err != nil {
-		return page, err
-	}
 	limit, seen := l.Req.PageLimit(), map[string]bool{}
-	count, before := clampScan(limit), 0
-	for scans := 0; ; {
+	count, before, scans := clampScan(limit), 0, 0
+	for err == nil {
+		if len(at.Names) == 0 && at.scanned {
+			at.Server, at.scanned = at.Server+1, false
+		}
 		told := len(page.Records)
 		switch {
 		case len(at.Names) == 0 && at.Server >= l.Servers:
@@ -75,13 +71,8 @@ func (l *Listing) Page(ctx context.Context) (abstractions.ListResult, error) {
 			before = told
 			err = l.find(ctx, &at, seen, count)
 		}
-		if err != nil {
-			return abstractions.ListResult{}, err
-		}
-		if len(at.Names) == 0 && at.scanned {
-			at.Server, at.scanned = at.Server+1, false
-		}
 	}
+	return abstractions.ListResult{}, err
 }
 
 // begin reads where the page before has ended.
@@ -166,12 +157,11 @@ func (d *Node) masters(ctx context.Context) (masters []redis.Cmdable, which stri
 			return nil
 		})
 	})
-	hash := fnv.New64a()
-	for _, addr := range slices.Sorted(maps.Keys(byAddr)) {
+	addrs := slices.Sorted(maps.Keys(byAddr))
+	for _, addr := range addrs {
 		masters = append(masters, byAddr[addr])
-		_, _ = io.WriteString(hash, addr+" ") // never fails
 	}
-	return masters, fmt.Sprintf("%x", hash.Sum64()), err
+	return masters, script.Digest(strings.Join(addrs, " ")), err
 }
 
 // Position is where a listing goes on, as ListResult.Next tells it: at a cursor of
@@ -195,27 +185,20 @@ type Position struct {
 func (p Position) Muted(server int) bool { return p.Mute&(1<<server) != 0 }
 
 func (p Position) text() string {
-	data, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // numbers and texts are JSON
-	}
+	data, _ := json.Marshal(p) // numbers and texts are JSON
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
 func parsePosition(after, which string) (Position, error) {
-	p := Position{Which: which}
 	if after == "" {
-		return p, nil
+		return Position{Which: which}, nil
 	}
+	var p Position
 	data, err := base64.RawURLEncoding.DecodeString(after)
-	if err == nil {
-		p = Position{}
-		err = json.Unmarshal(data, &p)
-	}
-	switch {
-	case err != nil:
+	if err != nil || json.Unmarshal(data, &p) != nil {
 		return p, badAfter(after, "Next of the page before")
-	case p.Which != which:
+	}
+	if p.Which != which {
 		return p, badAfter(after, "a listing from the start: the Cluster has other masters than for the page before")
 	}
 	return p, nil

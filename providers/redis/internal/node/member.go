@@ -21,7 +21,7 @@ import (
 // anything that the server says counts.
 type member struct {
 	marker  string // the key
-	longest string // Options.MaxTTL, in milliseconds
+	longest int64  // Options.MaxTTL, in milliseconds
 	run     atomic.Pointer[run]
 	// until is when a quarantine ends by this process' monotonic clock, at the earliest;
 	// nil if it has found none. The server's wall clock may be set forward meanwhile.
@@ -45,7 +45,7 @@ func (d *Node) Admit(ctx context.Context, verb string) (script.Admission, error)
 // run is a server from one start to the next.
 type run struct {
 	id      string
-	scripts map[*script.Program]script.Source
+	scripts []script.Source // by their ranks
 }
 
 // ask runs admit.lua. Scripts may be loaded on the same connection once the server was
@@ -63,11 +63,7 @@ func (m *member) ask(ctx context.Context, c redis.Scripter, verb string) (a scri
 		return a, err
 	}
 	if known := m.run.Load(); verb == script.Admit && (known == nil || known.id != a.Run) {
-		r := &run{id: a.Run, scripts: make(map[*script.Program]script.Source, len(script.Redlock))}
-		for _, p := range script.Redlock {
-			r.scripts[p] = p.ForRun(a.Run)
-		}
-		m.run.Store(r)
+		m.run.Store(&run{a.Run, script.ForRun(a.Run)})
 	}
 	if a.Left > 0 {
 		until := sent.Add(a.Left)

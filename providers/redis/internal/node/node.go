@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -25,13 +27,18 @@ import (
 // Node is one place where leases are. A Redlock has several.
 type Node struct {
 	Client  redis.UniversalClient
-	batcher *batcher  // of all operations, but on a Cluster
-	cluster *cluster  // nil elsewhere
-	header  [2]string // the first arguments of the scripts, but for a quarantine
-	member  *member   // of a Redlock; nil elsewhere
-	repeats bool      // the client may send a command more than once
+	direct  time.Duration        // of batchers
+	batcher *batcher             // of all operations, but on a Cluster
+	cluster *redis.ClusterClient // nil elsewhere
+	header  [2]string            // the first arguments of the scripts, but for a quarantine
+	member  *member              // of a Redlock; nil elsewhere
+	repeats bool                 // the client may send a command more than once
 	Waiters *waitqueue.Queue
 	after   Aftermath // requests that are none of the scripts'
+
+	known    atomic.Bool // the client knows its Cluster
+	mu       sync.Mutex
+	byMaster map[*redis.Client]*batcher // nil after Close
 }
 
 // errNoReply is for an operation that a call has no reply for.
@@ -43,23 +50,20 @@ const directTime = 100 * time.Millisecond
 // New is a node that decides alone. timely says that the client ends a call when its
 // context's deadline passes.
 func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
-	d := &Node{Client: client, header: [...]string{"0", ""}}
-	direct := time.Duration(0)
+	d := &Node{Client: client, header: [...]string{"0", ""}, byMaster: map[*redis.Client]*batcher{}}
 	if timely {
-		direct = directTime
+		d.direct = directTime
 	}
-	newBatcher := func() *batcher { return batch.New(d.send, direct) }
 	switch client := client.(type) {
 	case *redis.ClusterClient:
-		d.cluster, d.header[0], d.repeats = newCluster(client, newBatcher), "1", true
+		d.cluster, d.header[0], d.repeats = client, "1", true
 	case *redis.Client:
 		d.repeats = client.Options().MaxRetries > 0
 	}
-	d.batcher = newBatcher()
+	d.batcher = batch.New(d.send, d.direct)
 	channel := n.Channel(abstractions.NewID())
 	d.Waiters = waitqueue.New(client, channel, func(ctx context.Context, k script.Keys, id string) {
-		op := k.Leave(id, channel)
-		_ = d.Do(ctx, &op)
+		d.Do(ctx, k.Leave(id, channel))
 	})
 	return d
 }
@@ -68,20 +72,28 @@ func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 func (d *Node) Close() {
 	d.Waiters.Close()
 	d.batcher.Close()
-	if d.cluster != nil {
-		d.cluster.close()
+	d.mu.Lock()
+	masters := d.byMaster
+	d.byMaster = nil
+	d.mu.Unlock()
+	var all sync.WaitGroup
+	for _, b := range masters {
+		all.Go(b.Close)
 	}
+	all.Wait()
 	d.after.Close()
 }
 
-// Do runs an operation and waits for it, or for the end of ctx, which needs a
-// deadline. The operation has its reply if there is no error.
-func (d *Node) Do(ctx context.Context, op *script.Operation) error {
-	b, err := d.batcherOf(ctx, op)
-	if err != nil {
-		return err
+// Do runs an operation and waits for its reply, or for the end of ctx, which needs a deadline.
+func (d *Node) Do(ctx context.Context, op script.Operation) script.Reply {
+	b, err := d.batcherOf(ctx, &op)
+	if err == nil {
+		err = b.Do(ctx, &op)
 	}
-	return b.Do(ctx, op)
+	if err != nil {
+		return script.Reply{Err: err}
+	}
+	return op.Reply
 }
 
 // DoAll runs operations in as few calls as possible, one beside the other, and
@@ -107,13 +119,6 @@ func (d *Node) Start(r *Request) error {
 		return err
 	}
 	return b.Start(r)
-}
-
-func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, error) {
-	if d.cluster == nil {
-		return d.batcher, nil
-	}
-	return d.cluster.batcherOf(ctx, d, op.Keys[0])
 }
 
 // send runs operations and fills in their replies. A call has operations of one
@@ -191,7 +196,7 @@ func (d *Node) calls(ops []*script.Operation) [][]*script.Operation {
 		return [][]*script.Operation{ops}
 	}
 	slices.SortStableFunc(ops, func(a, b *script.Operation) int {
-		return cmp.Or(a.Script.Rank-b.Script.Rank, strings.Compare(a.Span.TTL, b.Span.TTL))
+		return cmp.Or(a.Script.Rank-b.Script.Rank, cmp.Compare(a.Span.TTL, b.Span.TTL))
 	})
 	var calls [][]*script.Operation
 	for first, i := 0, 1; i <= len(ops); i++ {
@@ -211,14 +216,14 @@ type caller interface {
 }
 
 // Source is a script as this node has it; none of a Redlock's before its server is known.
-func (d *Node) Source(p *script.Program) (s script.Source, known bool) {
+func (d *Node) Source(p *script.Program) (none script.Source) {
 	if d.member == nil {
-		return p.Source, true
+		return p.Source
 	}
 	if r := d.member.run.Load(); r != nil {
-		return r.scripts[p], true
+		return r.scripts[p.Rank]
 	}
-	return s, false
+	return none
 }
 
 // once is a command that no client sends again by itself, unless it was redirected.
@@ -234,7 +239,7 @@ func (once) NoRetry() bool { return true }
 // told for how long it casts no vote by this process' count, in milliseconds.
 func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *redis.Cmd {
 	p := ops[0].Script
-	src, _ := d.Source(p)
+	src := d.Source(p)
 	source := src.SHA
 	if verb == "eval" {
 		source = src.Text
@@ -244,7 +249,7 @@ func (d *Node) command(ctx context.Context, verb any, ops []*script.Operation) *
 	if d.member != nil {
 		keys++
 		if left := d.Quarantine(); left > 0 {
-			text := script.Milliseconds(left)
+			text := strconv.FormatInt(script.Milliseconds(left), 10)
 			mute = &text
 		}
 	}

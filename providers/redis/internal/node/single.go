@@ -24,11 +24,7 @@ func NewSingle(client redis.UniversalClient, timely bool, n script.Naming) *Sing
 func (s *Single) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	c := script.NewClaim(req)
 	c.Channel = s.Waiters.ChannelOf(req.ID)
-	op := s.Naming.Keys(req.Name).Acquire(c)
-	if err := s.Do(ctx, &op); err != nil {
-		return abstractions.Grant{}, err
-	}
-	token, err := op.Reply.Acquired(req.Name)
+	token, err := s.Do(ctx, s.Naming.Keys(req.Name).Acquire(c)).Acquired(req.Name)
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
@@ -42,43 +38,29 @@ func (s *Single) RenewBatch(ctx context.Context, reqs []abstractions.RenewReques
 	for i := range reqs {
 		ops[i] = s.Naming.Keys(reqs[i].Name).Renew(&reqs[i])
 	}
-	replies := s.DoAll(ctx, ops)
 	results := make([]abstractions.RenewResult, len(reqs))
-	for i, req := range reqs {
-		if err := replies[i].Renewed(); err != nil {
-			results[i].Err = err
-			continue
+	for i, reply := range s.DoAll(ctx, ops) {
+		if results[i].Err = reply.Renewed(); results[i].Err == nil {
+			req := &reqs[i]
+			results[i].Grant = abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
 		}
-		results[i].Grant = abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
 	}
 	return results, nil
 }
 
 // Release gives a claim up.
 func (s *Single) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
-	op := s.Naming.Keys(req.Name).Release(req.ID)
-	if err := s.Do(ctx, &op); err != nil {
-		return err
-	}
-	return op.Reply.Done()
+	return s.Do(ctx, s.Naming.Keys(req.Name).Release(req.ID)).Done()
 }
 
 // Break ends somebody's claim.
 func (s *Single) Break(ctx context.Context, req abstractions.BreakRequest) (abstractions.BreakResult, error) {
-	op := s.Naming.Keys(req.Name).Break(req)
-	if err := s.Do(ctx, &op); err != nil {
-		return abstractions.BreakResult{}, err
-	}
-	return op.Reply.Broken()
+	return s.Do(ctx, s.Naming.Keys(req.Name).Break(req)).Broken()
 }
 
 // Inspect shows a record.
 func (s *Single) Inspect(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
-	op := s.Naming.Keys(req.Name).Inspect()
-	if err := s.Do(ctx, &op); err != nil {
-		return abstractions.Record{}, err
-	}
-	return op.Reply.Record(req.Name)
+	return s.Do(ctx, s.Naming.Keys(req.Name).Inspect()).Record(req.Name)
 }
 
 // Wait registers a waiter, whose claim joins the queue with its next acquire.

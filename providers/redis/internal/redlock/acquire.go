@@ -30,7 +30,6 @@ type attempt struct {
 
 var (
 	errTooLate    = fmt.Errorf("%w: a majority has granted the lease, but too late to trust in it", abstractions.ErrUnavailable)
-	errEnded      = fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
 	errNoMajority = errors.New("too few nodes answer")
 )
 
@@ -87,7 +86,7 @@ func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 		case queued:
 			err = a.first().held
 		case ended:
-			err = errEnded
+			err = script.ErrEnded
 		case unreachable:
 			err = errNoMajority
 		}
@@ -173,7 +172,7 @@ func (a *attempt) wait(ctx context.Context, until time.Time) error {
 
 // take takes an answer, which may also be one that is no longer waited for.
 func (a *attempt) take(i int, op *script.Operation) {
-	a.tally.order = a.r.servers.inOrder() // it may have been met just now
+	a.tally.order = a.r.servers.all.Load().order // it may have been met just now
 	v := &a.votes[i]
 	v.pending = false
 	switch op.Script {

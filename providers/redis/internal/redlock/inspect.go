@@ -71,15 +71,11 @@ func (r *Redlock) merged(records []abstractions.Record, free int) abstractions.R
 	record := records[min(max(r.quorum-free, 1), len(records))-1]
 	record.Token = r.latest(records)
 	record.Metadata = mostHave(records)
-	if record.Breaking = len(r.nodes)-len(breaking) < r.quorum; record.Breaking {
-		record.BrokenBy, record.BreakReason = breaking[0].BrokenBy, breaking[0].BreakReason
-	} else {
-		record.BrokenBy, record.BreakReason = "", ""
+	record.Breaking, record.BrokenBy, record.BreakReason = false, "", ""
+	if len(r.nodes)-len(breaking) < r.quorum {
+		record.Breaking, record.BrokenBy, record.BreakReason = true, breaking[0].BrokenBy, breaking[0].BreakReason
 	}
-	record.AcquiredAt = time.UnixMicro(record.Token)
-	if record.AcquiredAt.After(record.Now) {
-		record.AcquiredAt = record.Now
-	}
+	record.AcquiredAt = time.UnixMicro(min(record.Token, record.Now.UnixMicro()))
 	return record
 }
 

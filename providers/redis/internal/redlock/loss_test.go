@@ -95,11 +95,9 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 		"break":   k.Break(abstractions.BreakRequest{Name: "a", Immediate: true}),
 		"inspect": k.Inspect(),
 	} {
-		require.NoError(t, p.redlock.nodes[1].Do(ctx, &op))
-		_, l, err := op.Reply.Number()
-		require.NoError(t, err, what)
-		require.NotNil(t, l, what)
-		require.EqualValues(t, script.Quarantined, l.Status, what)
+		reply := p.redlock.nodes[1].Do(ctx, op)
+		require.NoError(t, reply.Err, what)
+		require.EqualValues(t, script.Quarantined, reply.Read().Status, what)
 		require.Equal(t, before, r.stored(1, "a"), what)
 		require.LessOrEqual(t, r.left(1, "a"), time.Minute, what)
 	}
@@ -261,8 +259,7 @@ func TestRedlockServerThatWasFlushedBeginsItsQuarantine(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	op := r.keys("a").Inspect()
-	require.NoError(t, p.redlock.nodes[1].Do(ctx, &op))
-	_, err := op.Reply.Record("a")
+	_, err := p.redlock.nodes[1].Do(ctx, op).Record("a")
 	var quarantined *script.QuarantinedError
 	require.ErrorAs(t, err, &quarantined)
 	require.LessOrEqual(t, quarantined.Left, time.Minute)

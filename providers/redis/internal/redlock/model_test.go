@@ -162,15 +162,15 @@ func (m *model) do(i int, op script.Operation) script.Reply {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	require.NoError(m.t, m.p.redlock.nodes[m.nodes[i].at].Do(ctx, &op))
-	require.NoError(m.t, op.Reply.Err)
-	if op.Script == script.Relock && op.Reply.Renewed() == nil { // it does not run out before it is too late to count it
+	reply := m.p.redlock.nodes[m.nodes[i].at].Do(ctx, op)
+	require.NoError(m.t, reply.Err)
+	if op.Script == script.Relock && reply.Renewed() == nil { // it does not run out before it is too late to count it
 		for _, c := range m.claims {
 			c.counted[i] = c.counted[i] || strings.HasSuffix(op.Args[0], " "+c.id+"\n")
 		}
 	}
-	m.say("  %s %v at %d: %v", what[op.Script], op.Args, i, op.Reply.Value)
-	return op.Reply
+	m.say("  %s %v at %d: %v", what[op.Script], op.Args, i, reply.Value)
+	return reply
 }
 
 // send has a node do something, and its reply heard, both at some time or never. lost is for when the reply is

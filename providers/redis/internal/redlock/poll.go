@@ -113,7 +113,7 @@ func (r *Redlock) ask(ctx context.Context, patience time.Duration, enough func(p
 	p := r.newPoll(ctx, patience, len(ops))
 	replies := slices.Repeat([]script.Reply{{Err: errSilent}}, len(ops)*len(r.nodes))
 	p.replies = slices.Collect(slices.Chunk(replies, len(r.nodes)))
-	for _, i := range slices.Backward(r.servers.inOrder()) { // the first has the queue: let others know before it wakes somebody
+	for _, i := range slices.Backward(r.servers.all.Load().order) { // the first has the queue: let others know before it wakes somebody
 		list := make([]*script.Operation, len(ops))
 		for k, op := range ops {
 			list[k] = &op

@@ -4,7 +4,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,20 +15,14 @@ import (
 )
 
 // Redlock is the topology of several nodes that know nothing of each other: a
-// claim holds a name while a majority of them says so.
-//
-// It follows redis.io/docs/latest/develop/clients/patterns/distributed-locks, "The
-// Redlock algorithm", and adds what that page asks for and leaves to others: a
-// fencing token on which a majority agrees (agreement.go), nodes that stay
-// out after they have lost data (prelude.lua), and an undo that can't hit a
-// later attempt (undo.lua).
+// claim holds a name while a majority of them says so. agreement.go has the argument.
 type Redlock struct {
 	nodes []*node.Node
 	peers []peer // what this process has seen of each node
 	Options
 	quorum  int // a majority
 	began   time.Time
-	servers servers
+	servers *servers
 	after   node.Aftermath
 }
 
@@ -57,8 +50,8 @@ func New(clients []redis.UniversalClient, timely bool, o Options) *Redlock {
 	r := &Redlock{
 		nodes: make([]*node.Node, len(clients)), peers: make([]peer, len(clients)), Options: o,
 		quorum: len(clients)/2 + 1, began: time.Now(),
+		servers: newServers(len(clients)),
 	}
-	r.servers.seen = make([]script.Admission, len(clients))
 	for i, client := range clients {
 		r.nodes[i] = node.NewMember(client, timely, o.Naming, o.MaxTTL, func(a script.Admission) error { return r.servers.meet(i, a) })
 		r.peers[i].label = fmt.Sprintf("server %d of %d", i+1, len(clients))
@@ -126,8 +119,7 @@ func (r *Redlock) Ping(ctx context.Context) error {
 	}
 	p := r.ask(ctx, r.patience(r.MaxTTL), (*poll).all, r.hello())
 	answers, errs := read(p, func(reply script.Reply) (none struct{}, err error) {
-		_, err = reply.Record("")
-		if quarantined := (*script.QuarantinedError)(nil); errors.As(err, &quarantined) {
+		if _, err = reply.Record(""); reply.Read().Status == script.Quarantined {
 			err = nil
 		}
 		return none, err

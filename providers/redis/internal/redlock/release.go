@@ -66,14 +66,14 @@ func (r *Redlock) Break(ctx context.Context, req abstractions.BreakRequest) (abs
 }
 
 // broken is what a majority of results comes to: as of records of one claim.
-func (r *Redlock) broken(results []abstractions.BreakResult) abstractions.BreakResult {
+func (r *Redlock) broken(results []abstractions.BreakResult) (all abstractions.BreakResult) {
 	now, records := time.Now(), make([]abstractions.Record, len(results))
 	for i, result := range results {
 		records[i] = abstractions.Record{Held: result.WasHeld, Token: result.Token, Now: now, ExpiresAt: now.Add(result.Remaining)}
 	}
 	record := r.record("", records)
-	if !record.Held {
-		return abstractions.BreakResult{Token: record.Token}
+	if all.WasHeld, all.Token = record.Held, record.Token; record.Held {
+		all.Remaining = record.ExpiresAt.Sub(now)
 	}
-	return abstractions.BreakResult{WasHeld: true, Token: record.Token, Remaining: record.ExpiresAt.Sub(now)}
+	return all
 }

@@ -409,14 +409,15 @@ func TestTrap_T20_RedlockRenewalOfAnEarlierLeaseIsRefused(t *testing.T) {
 	defer cancel()
 	renew := func(token int64) error {
 		op := k.Relock(&abstractions.RenewRequest{ID: "x", Token: token, TTL: time.Minute}, "me\n", 9)
-		require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
-		return op.Reply.Renewed()
+		reply := p.redlock.nodes[0].Do(ctx, op)
+		require.NoError(t, reply.Err)
+		return reply.Renewed()
 	}
 	const before = int64(1e15)
 	for what, get := range map[string]func(){
 		"voted": func() {
 			op := k.Vote(script.Claim{ID: "x", TTL: time.Minute}, 9, 0)
-			require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
+			require.NoError(t, p.redlock.nodes[0].Do(ctx, op).Err)
 		},
 		"locked again": func() { require.NoError(t, renew(before+5)) },
 	} {
@@ -461,8 +462,7 @@ func TestTrap_T17_RedlockNodeKeepsALeaseThatIsConfirmed(t *testing.T) {
 	s.Till = time.Now().Add(5 * time.Hour).UnixMilli()
 	require.NoError(t, r.admins[0].Set(ctx, k.Name, s.String(), 6*time.Hour).Err())
 	op := k.Confirm(script.Claim{ID: "x", TTL: time.Minute}, 30, 7)
-	require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
-	require.NoError(t, op.Reply.Done())
+	require.NoError(t, p.redlock.nodes[0].Do(ctx, op).Done())
 	require.EqualValues(t, 30, r.fence(0, "a"))
 	kept, err := r.admins[0].PTTL(ctx, k.Name).Result()
 	require.NoError(t, err)

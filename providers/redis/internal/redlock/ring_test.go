@@ -200,11 +200,7 @@ func (r *ring) voting(server int) {
 	r.eventually(func() bool {
 		ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
 		defer cancel()
-		op := r.keys("anything").Inspect()
-		if d.Do(ctx, &op) != nil {
-			return false
-		}
-		_, err := op.Reply.Record("anything")
+		_, err := d.Do(ctx, r.keys("anything").Inspect()).Record("anything")
 		return err == nil
 	}, "the server votes")
 }
@@ -237,8 +233,7 @@ func (p *process) settle() {
 	}
 	for i, d := range p.redlock.nodes {
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
-		op := p.redlock.Naming.Keys("settled").Inspect() // is sent after what waits for its turn
-		_ = d.Do(ctx, &op)
+		d.Do(ctx, p.redlock.Naming.Keys("settled").Inspect()) // is sent after what waits for its turn
 		cancel()
 		require.Eventually(p.t, func() bool { return p.wires[i].flying.Load() == 0 }, time.Minute, time.Millisecond)
 	}
@@ -312,7 +307,7 @@ func (w *wire) fault(cmds []redis.Cmder) fault {
 			return w.admission
 		}
 		for p, f := range w.faults {
-			if s, _ := w.node.Source(p); f != nil && (args[1] == s.SHA || args[1] == s.Text) {
+			if s := w.node.Source(p); f != nil && (args[1] == s.SHA || args[1] == s.Text) {
 				return f
 			}
 		}

@@ -15,66 +15,60 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
 )
 
-// servers are a Redlock's as this process has met them, by node.
+// servers are a Redlock's as this process has met them.
 type servers struct {
 	mu   sync.Mutex
-	seen []script.Admission // the latest of each; zero before the first
-	met  atomic.Bool        // all have answered, or had minPatience for it
+	seen []script.Admission // the latest of each, by node; zero before the first
+	all  atomic.Pointer[roster]
+	met  atomic.Bool // all have answered, or had minPatience for it
 }
 
-// meet notes the run of a node's server, and refuses it if two nodes have the same:
-// its vote would count twice. Locks mu.
+// roster is what follows from the servers that were met. It is never changed.
+type roster struct {
+	// order are the nodes in an order that all processes share, whatever they call the servers: by the run that wrote
+	// the first marker. Those not met yet are last.
+	order []int
+	// conflict is the error for a server that has two nodes: its vote would count twice.
+	conflict error
+}
+
+func newServers(n int) *servers {
+	s := &servers{seen: make([]script.Admission, n)}
+	_ = s.meet(0, script.Admission{})
+	return s
+}
+
+// meet notes the run of a node's server. Locks mu.
 func (s *servers) meet(i int, a script.Admission) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen[i] = a
-	return s.conflict()
-}
-
-// inOrder are the nodes in an order that all processes share, whatever they call the servers: by the run that wrote the
-// first marker. Those not met yet are last. Locks mu.
-func (s *servers) inOrder() []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	order := make([]int, len(s.seen))
-	for i := range order {
-		order[i] = i
+	all := &roster{order: make([]int, len(s.seen))}
+	for i, a := range s.seen {
+		all.order[i] = i
+		if j := slices.IndexFunc(s.seen[:i], func(b script.Admission) bool { return a.Run != "" && a.Run == b.Run }); j >= 0 {
+			all.conflict = &abstractions.InvalidError{
+				Field: "Options", Value: fmt.Sprintf("with servers %d and %d", j+1, i+1),
+				Want: "each server once: those are the same",
+			}
+		}
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
+	slices.SortStableFunc(all.order, func(i, j int) int {
 		a, b := &s.seen[i], &s.seen[j]
 		if a.Run == "" || b.Run == "" {
 			return cmp.Compare(b.Run, a.Run)
 		}
 		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Run, b.Run)) // copies of one server have its first run
 	})
-	return order
-}
-
-// conflict is the error for a server that has two nodes. Caller holds mu.
-func (s *servers) conflict() error {
-	for i, a := range s.seen {
-		for j, b := range s.seen[:i] {
-			if a.Run != "" && a.Run == b.Run {
-				return &abstractions.InvalidError{
-					Field: "Options", Value: fmt.Sprintf("with servers %d and %d", j+1, i+1),
-					Want: "each server once: those are the same",
-				}
-			}
-		}
-	}
-	return nil
+	s.all.Store(all)
+	return all.conflict
 }
 
 // meetServers looks at all servers before the first of them votes, and refuses a
 // Redlock in which one has several votes. Those that don't answer soon are met later.
 func (r *Redlock) meetServers(ctx context.Context) error {
-	s := &r.servers
-	conflict := func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.conflict()
-	}
-	if s.met.Load() && conflict() == nil { // else an address may be another server's by now
+	s := r.servers
+	if s.met.Load() && s.all.Load().conflict == nil { // else an address may be another server's by now
 		return nil
 	}
 	r.ask(ctx, r.patience(r.MaxTTL), func(p *poll) bool {
@@ -86,7 +80,7 @@ func (r *Redlock) meetServers(ctx context.Context) error {
 		return failure.Of(ctx.Err())
 	}
 	s.met.Store(true)
-	return conflict()
+	return s.all.Load().conflict
 }
 
 // askMembers runs admit.lua on all servers, and fails if that fails on any.

@@ -148,8 +148,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 				since = 1
 			}
 			op := k.Undo(script.Claim{ID: "x", Channel: "channel"}, try, since) // for the queue there is no room: that is no reason not to do it
-			require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
-			require.NoError(t, op.Reply.Done(), c.what)
+			require.NoError(t, p.redlock.nodes[0].Do(ctx, op).Done(), c.what)
 			gone := c.one
 			if all {
 				gone = c.all
@@ -207,10 +206,9 @@ func TestTrap_T21_RedlockNodeConfirmsOnlyWhatIsNew(t *testing.T) {
 	}{{29, 7, 31, true}, {30, 7, 31, true}, {31, 7, 31, false}, {32, 7, 32, false}, {32, 8, 32, false}, {32, 6, 31, true}} {
 		r.put(0, "a", redistest.Voted(31, "x", 7, 7, 30))
 		op := k.Confirm(script.Claim{ID: "x", TTL: time.Minute}, c.token, c.try)
-		require.NoError(t, p.redlock.nodes[0].Do(ctx, &op))
-		_, l, err := op.Reply.Number()
-		require.NoError(t, err)
-		require.Equal(t, c.refused, l != nil, c)
+		reply := p.redlock.nodes[0].Do(ctx, op)
+		require.NoError(t, reply.Err)
+		require.Equal(t, c.refused, reply.Done() != nil, c)
 		require.Equal(t, c.latest, r.stored(0, "a").Token)
 	}
 }

@@ -1,8 +1,6 @@
 package redlock
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -58,50 +56,39 @@ func (v *vote) isPending() bool { return v.pending }
 
 // voted reads the reply to a vote, and returns the node's clock if it tells.
 func (v *vote) voted(r script.Reply, name string) (clock int64) {
-	n, l, err := r.Number()
-	v.stance, v.err, v.held, v.unsure, v.freed = noVote, err, nil, false, ""
-	if l == nil {
-		v.unsure = definite(err) == nil
-		if err == nil {
-			v.err = fmt.Errorf("%w: the script replied %d", abstractions.ErrUnavailable, n)
-		}
-		return 0
-	}
+	l := r.Read()
+	v.stance, v.err, v.held, v.unsure, v.freed = noVote, nil, nil, false, ""
 	switch l.Status {
 	case script.Voted:
-		return v.counted(l.Text())
+		return v.counted(&l)
 	case script.Seen:
-		v.refused(l, name)
+		if v.held, v.err = l.Refusal(name); v.err == nil {
+			if v.stance = forWaiter; v.held.Holder.Held {
+				v.stance = forOther
+			}
+		}
 	case script.Ended:
 		v.stance = forNobody
 	case script.Quarantined:
 		v.err, v.freed = &script.QuarantinedError{Left: l.Millis()}, l.Text()
 	default:
 		v.err = l.Unexpected()
+		v.unsure = l.Status != script.Failed && definite(v.err) == nil
 	}
 	return 0
 }
 
-// refused reads who is in our way.
-func (v *vote) refused(l *script.List, name string) {
-	if v.held, v.err = l.Refusal(name); v.err != nil {
-		return
-	}
-	if v.stance = forWaiter; v.held.Holder.Held {
-		v.stance = forOther
-	}
-}
-
-// counted reads the text of a vote for us.
-func (v *vote) counted(text string) (clock int64) {
+// counted reads a vote for us.
+func (v *vote) counted(l *script.List) (clock int64) {
+	text := l.Text()
 	for _, number := range [...]*int64{&v.token, &v.made, &v.before, &clock} {
-		digits, rest, _ := strings.Cut(text, " ")
-		var err error
-		if *number, err = strconv.ParseInt(digits, 10, 64); err != nil {
-			v.err, v.unsure = script.ErrForm, true
-			return 0
-		}
-		text = rest
+		var digits string
+		digits, text, _ = strings.Cut(text, " ")
+		*number = l.Parse(digits)
+	}
+	if l.Bad {
+		v.err, v.unsure = script.ErrForm, true
+		return 0
 	}
 	v.stance, v.freed = forUs, text
 	return clock
@@ -109,13 +96,10 @@ func (v *vote) counted(text string) (clock int64) {
 
 // confirmed reads the reply to a confirmation.
 func (v *vote) confirmed(r script.Reply, token int64) {
-	_, l, err := r.Number()
-	switch {
-	case err != nil:
-		v.stance, v.err, v.unsure = noVote, err, true
-	case l == nil:
+	if r.Done() == nil {
 		v.token = token
-	default: // unless it has lost the lease it still has our vote
-		v.stance, v.err, v.unsure = noVote, l.Unexpected(), l.Status != script.Lost
+		return
 	}
+	l := r.Read() // unless it has lost the lease it still has our vote
+	v.stance, v.err, v.unsure = noVote, l.Unexpected(), l.Status != script.Lost
 }

@@ -20,7 +20,7 @@ func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 	}
 	k := r.Naming.Keys(req.Name)
 	errs := make([]error, len(r.nodes))
-	for _, i := range r.servers.inOrder() {
+	for _, i := range r.servers.all.Load().order {
 		waiters, err := r.nodes[i].Waiters, errSilent
 		if !r.peers[i].silent.Load() {
 			limited, cancel := context.WithTimeout(ctx, subscribing)

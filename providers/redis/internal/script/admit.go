@@ -24,15 +24,12 @@ type Admission struct {
 	New        bool          // it has had no vote since it had no data
 }
 
-// errAdmission is for a reply that is not admit.lua's.
-var errAdmission = fmt.Errorf("%w: the server's run can't be read", abstractions.ErrUnavailable)
-
 // ParseAdmission reads the reply of admit.lua.
 func ParseAdmission(values []any) (a Admission, err error) {
 	l := List{Rest: values}
 	a = Admission{Run: l.Text(), First: l.Text(), Left: l.Millis(), New: l.Int() == 1}
 	if l.Bad {
-		return a, errAdmission
+		err = fmt.Errorf("%w: the server's run can't be read", abstractions.ErrUnavailable)
 	}
-	return a, nil
+	return a, err
 }

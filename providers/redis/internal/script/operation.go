@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -17,11 +16,6 @@ const MaxTTL = 100 * 365 * 24 * time.Hour
 // Naming turns names into keys and back. All keys of a name have one hash tag,
 // and so are on one node of a Cluster
 // (redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec, "Hash tags").
-//
-//	prefix:{name}        all that is known of it
-//	prefix:{name}:queue  who waits
-//	prefix:node          the marker of a node of Redlock
-//	prefix:wake:instance the channel on which a process is woken
 //
 // A brace would end the tag, so "{", "}" and the sign of the escape, "%", are
 // written as %7B, %7D and %25: different names never share a key.
@@ -49,33 +43,13 @@ func (n Naming) Keys(name string) Keys {
 // KeysAt are those of the name whose text has this key.
 func KeysAt(key string) Keys { return Keys{Name: key, Queue: key + queueSuffix} }
 
-// span is that of a lease with a TTL.
+// span is that of a lease with a TTL; with 0 of a name that nobody holds.
 func (k Keys) span(ttl time.Duration) Span {
-	if s := lastSpan.Load(); s != nil && s.ttl == ttl && s.retention == k.retention {
-		return s.Span
-	}
-	s := &spanOf{ttl, k.retention, Span{Milliseconds(ttl), "0"}}
+	s := Span{TTL: Milliseconds(ttl)}
 	if k.retention != 0 && ttl != abstractions.Infinite {
 		s.Keep = Milliseconds(ttl + k.retention)
 	}
-	lastSpan.Store(s)
-	return s.Span
-}
-
-type spanOf struct {
-	ttl, retention time.Duration
-	Span
-}
-
-// lastSpan is the one that was made last: most leases of a process have the same.
-var lastSpan atomic.Pointer[spanOf]
-
-// idle is that of a name that nobody holds.
-func (k Keys) idle() Span {
-	if k.retention == 0 {
-		return Span{Keep: "0"}
-	}
-	return Span{Keep: Milliseconds(k.retention)}
+	return s
 }
 
 func (n Naming) Marker() string { return n.Prefix + ":node" }
@@ -84,20 +58,15 @@ func (n Naming) Channel(instance string) string { return n.Prefix + ":wake:" + i
 
 // Pattern matches the keys of the names that begin with prefix, and not their queues.
 func (n Naming) Pattern(prefix string) string {
-	return glob(n.Prefix+":{"+escaper.Replace(prefix)) + "*}"
+	return globber.Replace(n.Prefix+":{"+escaper.Replace(prefix)) + "*}"
 }
 
 // Name is the inverse of keys.
 func (n Naming) Name(key string) (string, bool) {
-	text, ok := strings.CutPrefix(key, n.Prefix+":{")
-	if !ok {
-		return "", false
-	}
-	if text, ok = strings.CutSuffix(text, "}"); !ok {
-		return "", false
-	}
+	text, ours := strings.CutPrefix(key, n.Prefix+":{")
+	text, whole := strings.CutSuffix(text, "}")
 	name := unescaper.Replace(text)
-	return name, escaper.Replace(name) == text
+	return name, ours && whole && escaper.Replace(name) == text
 }
 
 var (
@@ -105,9 +74,6 @@ var (
 	unescaper = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")
 	globber   = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, "^", `\^`)
 )
-
-// glob makes a pattern of MATCH that matches the text itself.
-func glob(text string) string { return globber.Replace(text) }
 
 // Operation is one operation: its script, keys and arguments, in the order in
 // which the head of that script has them.
@@ -121,8 +87,8 @@ type Operation struct {
 }
 
 // Span is what the operations of a call have in common: a TTL, and for how long to keep the
-// name, in milliseconds; "0" is for ever.
-type Span struct{ TTL, Keep string }
+// name, in milliseconds; 0 is for ever.
+type Span struct{ TTL, Keep int64 }
 
 // Reply is what a script says of one operation: an integer if all went well, a
 // list of a status and its particulars otherwise. An error is the whole call's:
@@ -157,11 +123,9 @@ func (c Content) Text() string { return "\n" + c.Owner + "\n" + c.Metadata }
 
 // Digest stands for an ID that was released or broken.
 func Digest(id string) string {
-	var text [64]byte // most IDs, without an allocation
-	var digest [14]byte
+	var text [64]byte                        // most IDs, without an allocation
 	sum := sha1.Sum(append(text[:0], id...)) //nolint:gosec // the scripts have no other
-	hex.Encode(digest[:], sum[:len(digest)/2])
-	return string(digest[:])
+	return string(hex.AppendEncode(text[:0], sum[:7]))
 }
 
 // Acquire asks for the name.
@@ -172,12 +136,12 @@ func (k Keys) Acquire(c Claim) Operation {
 // Renew extends a lease.
 func (k Keys) Renew(r *abstractions.RenewRequest) Operation {
 	s := k.span(r.TTL)
-	return Operation{Script: Renew, Keys: [2]string{k.Name}, Args: [6]string{head(r.ID, r.Token, s.TTL, "\n"), EncodeMetadata(r.Metadata)}, Span: s}
+	return Operation{Script: Renew, Keys: [2]string{k.Name}, Args: [6]string{head(r.ID, r.Token) + digits(s.TTL) + "\n", EncodeMetadata(r.Metadata)}, Span: s}
 }
 
 // Release gives a claim up.
 func (k Keys) Release(id string) Operation {
-	return Operation{Script: Release, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(id), id}, Span: k.idle()}
+	return Operation{Script: Release, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(id), id}, Span: k.span(0)}
 }
 
 // Break ends somebody's lease.
@@ -187,7 +151,7 @@ func (k Keys) Break(r abstractions.BreakRequest) Operation {
 		immediate = "1"
 	}
 	grace := min(max(r.Grace, time.Millisecond), MaxTTL) // with 0 it would be free at once
-	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{digits(r.IfToken), immediate, Milliseconds(grace), r.Actor + "\n" + r.Reason}, Span: k.idle()}
+	return Operation{Script: Break, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{digits(r.IfToken), immediate, digits(Milliseconds(grace)), r.Actor + "\n" + r.Reason}, Span: k.span(0)}
 }
 
 // Inspect reads what is known of the name.
@@ -225,44 +189,33 @@ func (k Keys) Relock(r *abstractions.RenewRequest, content string, try int64) Op
 	}, Span: k.span(r.TTL)}
 }
 
-// head is how the text of a name goes on at its state if a claim holds it, and then with some more.
-func head(id string, token int64, more ...string) string {
-	text := make([]byte, 0, 96) // on the stack, for most IDs
-	text = append(appendToken(append(text, 'H'), token), ' ')
-	text = append(append(text, id...), '\n')
-	for _, s := range more {
-		text = append(text, s...)
-	}
-	return string(text)
-}
+// head is how the text of a name goes on at its state if a claim holds it.
+func head(id string, token int64) string { return "H" + tokenText(token) + " " + id + "\n" }
 
 // tokenText is a token as it is stored: texts of 16 digits compare as numbers do. One below 0 is
 // nobody's, as 0 is.
-func tokenText(token int64) string { return string(appendToken(nil, token)) }
-
-func appendToken(text []byte, token int64) []byte {
-	token = max(token, 0)
-	for least := int64(1e15); token < least && least > 1; least /= 10 {
-		text = append(text, '0')
-	}
-	return strconv.AppendInt(text, token, 10)
+func tokenText(token int64) string {
+	text := digits(max(token, 0))
+	return "0000000000000000"[min(len(text), 16):] + text
 }
 
 func digits(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Milliseconds is a duration as the scripts want it, rounded up; "0" is for ever.
-func Milliseconds(d time.Duration) string {
+// Milliseconds is a duration as the scripts want it, rounded up; 0 is for ever.
+func Milliseconds(d time.Duration) int64 {
 	if d == abstractions.Infinite {
-		return "0"
+		return 0
 	}
-	return strconv.FormatInt(int64((d-1)/time.Millisecond)+1, 10)
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
 // millis is a duration as the scripts tell it.
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // Repeatable says that doing it twice is the same as doing it once.
-func (op *Operation) Repeatable() bool { return op.Script.repeatable }
+func (op *Operation) Repeatable() bool {
+	return op.Script == Acquire || op.Script == Renew || op.Script == Release || op.Script == Inspect
+}
 
 // Err is why it has no reply.
 func (op *Operation) Err() error { return op.Reply.Err }

@@ -11,8 +11,9 @@ import (
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
 )
 
-// The statuses of scripts/prelude.lua.
+// The statuses of scripts/prelude.lua, and fine for an integer or a token, alone.
 const (
+	fine        = -1
 	Seen        = 1 // the text of the name, clock
 	Ended       = 2
 	Lost        = 3 // why; who broke it and why, a line each, if that is known
@@ -23,17 +24,34 @@ const (
 	Voted       = 8 // of scripts/vote.lua: a text
 )
 
-// List is a reply other than an integer. Reading beyond its end, or the wrong
-// type, marks it as bad.
+// List is a reply taken apart. Reading beyond its end, or the wrong type, marks it as bad.
 type List struct {
-	Status int64
+	Status int64 // 0 if there is none
 	Rest   []any
 	Bad    bool
+	number int64
+	err    error // why there is none
+}
+
+// Read takes a reply apart.
+func (r Reply) Read() List {
+	l := List{err: r.Err}
+	switch v := r.Value.(type) {
+	case int64:
+		l.Status, l.number = fine, v
+	case string:
+		if l.number = l.Parse(v); !l.Bad {
+			l.Status = fine
+		}
+	case []any:
+		l.Rest = v
+		l.Status = l.Int()
+	}
+	return l
 }
 
 func (l *List) next() any {
 	if len(l.Rest) == 0 {
-		l.Bad = true
 		return nil
 	}
 	v := l.Rest[0]
@@ -55,49 +73,45 @@ func (l *List) Text() string {
 
 func (l *List) Millis() time.Duration { return millis(l.Int()) }
 
-// instant is a server's time, in microseconds since 1970.
-func (l *List) instant() time.Time {
-	micros, err := strconv.ParseInt(l.Text(), 10, 64)
+// Parse reads a number that a text of the reply has.
+func (l *List) Parse(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
 	l.Bad = l.Bad || err != nil
-	return time.UnixMicro(micros)
+	return n
 }
 
-// Number returns an integer reply, and otherwise the list.
-func (r Reply) Number() (n int64, other *List, err error) {
-	if r.Err != nil {
-		return 0, nil, r.Err
+// ErrEnded is for an ID that has no chance any more.
+var ErrEnded = fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
+
+// Number reads a reply that is one if all went well.
+func (r Reply) Number() (int64, error) {
+	l := r.Read()
+	if l.Status != fine {
+		return 0, l.Unexpected()
 	}
-	switch v := r.Value.(type) {
-	case int64:
-		return v, nil, nil
-	case string: // a token
-		if n, err = strconv.ParseInt(v, 10, 64); err == nil {
-			return n, nil, nil
-		}
-	case []any:
-		l := &List{Rest: v}
-		if l.Status = l.Int(); !l.Bad {
-			return 0, l, nil
-		}
-	}
-	return 0, nil, fmt.Errorf("%w: the script replied %T", abstractions.ErrUnavailable, r.Value)
+	return l.number, nil
+}
+
+// Done reads a reply that is 0 if all went well.
+func (r Reply) Done() error {
+	_, err := r.Number()
+	return err
 }
 
 // Acquired reads the reply to an acquire.
 func (r Reply) Acquired(name string) (token int64, err error) {
-	token, l, err := r.Number()
-	if l == nil {
-		return token, err
-	}
+	l := r.Read()
 	switch l.Status {
+	case fine:
+		return l.number, nil
 	case Seen:
 		held, err := l.Refusal(name)
-		if err != nil {
-			return 0, err
+		if err == nil {
+			err = held
 		}
-		return 0, held
+		return 0, err
 	case Ended:
-		return 0, fmt.Errorf("%w, or broken: this ID can't hold the name any more", abstractions.ErrReleased)
+		return 0, ErrEnded
 	}
 	return 0, l.Unexpected()
 }
@@ -116,72 +130,57 @@ func (l *List) Refusal(name string) (*abstractions.HeldError, error) {
 
 // Renewed reads the reply to a renewal.
 func (r Reply) Renewed() error {
-	_, l, err := r.Number()
-	if l == nil {
-		return err
+	l := r.Read()
+	if l.Status != Lost {
+		return r.Done()
 	}
-	if l.Status == Lost {
-		lost := &abstractions.LostError{Reason: abstractions.LostReason(l.Text())}
-		if len(l.Rest) > 0 {
-			lost.BrokenBy, lost.BreakReason, _ = strings.Cut(l.Text(), "\n")
-		}
-		if !l.Bad {
-			return lost
-		}
+	lost := &abstractions.LostError{Reason: abstractions.LostReason(l.Text())}
+	if len(l.Rest) > 0 {
+		lost.BrokenBy, lost.BreakReason, _ = strings.Cut(l.Text(), "\n")
 	}
-	return l.Unexpected()
-}
-
-// Done reads a reply that is 0 if all went well.
-func (r Reply) Done() error {
-	_, l, err := r.Number()
-	if l == nil {
-		return err
+	if l.Bad {
+		return l.Unexpected()
 	}
-	return l.Unexpected()
+	return lost
 }
 
 // Broken reads the reply to a break.
-func (r Reply) Broken() (abstractions.BreakResult, error) {
-	_, l, err := r.Number()
-	if l == nil {
-		return abstractions.BreakResult{}, err
-	}
+func (r Reply) Broken() (result abstractions.BreakResult, err error) {
+	l := r.Read()
 	switch l.Status {
 	case Broken:
-		result := abstractions.BreakResult{WasHeld: l.Int() == 1, Token: l.Int(), Remaining: l.Millis()}
+		result = abstractions.BreakResult{WasHeld: l.Int() == 1, Token: l.Int(), Remaining: l.Millis()}
 		if !l.Bad {
 			return result, nil
 		}
 	case Stale:
 		if token := l.Int(); !l.Bad {
-			return abstractions.BreakResult{}, fmt.Errorf("%w: the latest is %d", abstractions.ErrStale, token)
+			return result, fmt.Errorf("%w: the latest is %d", abstractions.ErrStale, token)
 		}
 	}
 	return abstractions.BreakResult{}, l.Unexpected()
 }
 
 // Record reads the reply to an inspection.
-func (r Reply) Record(name string) (abstractions.Record, error) {
-	_, l, err := r.Number()
-	switch {
-	case l == nil:
-		return abstractions.Record{}, err
-	case l.Status != Seen:
-		return abstractions.Record{}, l.Unexpected()
+func (r Reply) Record(name string) (record abstractions.Record, err error) {
+	l := r.Read()
+	if l.Status != Seen {
+		return record, l.Unexpected()
 	}
-	record, _, err := l.seen(name)
+	record, _, err = l.seen(name)
 	return record, err
 }
 
 // Unexpected is the error for a reply that none of the cases before it was for.
 func (l *List) Unexpected() error {
-	switch l.Status {
-	case Failed:
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.Status == Failed:
 		if text := l.Text(); !l.Bad {
 			return failure.Of(failure.ScriptError(text))
 		}
-	case Quarantined:
+	case l.Status == Quarantined:
 		if left := l.Millis(); !l.Bad {
 			return &QuarantinedError{Left: left}
 		}
@@ -192,19 +191,13 @@ func (l *List) Unexpected() error {
 // seen reads the particulars of Seen: a record, and for how long the name is
 // reserved for a waiter.
 func (l *List) seen(name string) (r abstractions.Record, reserved time.Duration, err error) {
-	text, now := l.Text(), l.instant()
-	if l.Bad || len(text) < headLength || text[0] != '2' {
+	text := l.Text()
+	r.Name, r.Now = name, time.UnixMicro(l.Parse(l.Text()))
+	if len(text) < headLength || text[0] != '2' {
 		return r, 0, ErrForm
 	}
-	till, err := strconv.ParseInt(text[2:15], 10, 64)
-	if err != nil {
-		return r, 0, ErrForm
-	}
-	r.Name, r.Now = name, now
-	if r.Token, err = strconv.ParseInt(text[17:33], 10, 64); err != nil {
-		return r, 0, ErrForm
-	}
-	left := time.UnixMilli(till).Sub(now.Truncate(time.Millisecond))
+	r.Token = l.Parse(text[17:33])
+	left := time.UnixMilli(l.Parse(text[2:15])).Sub(r.Now.Truncate(time.Millisecond))
 	switch state := text[16]; {
 	case left <= 0:
 	case state == 'R':
@@ -212,9 +205,12 @@ func (l *List) seen(name string) (r abstractions.Record, reserved time.Duration,
 	case state == 'H', state == 'B':
 		r.Held, r.Breaking = true, state == 'B'
 		if text[2:15] != forever {
-			r.ExpiresAt = now.Add(left)
+			r.ExpiresAt = r.Now.Add(left)
 		}
-		err = details(&r, text[headLength:])
+		l.details(&r, strings.SplitN(text[headLength:], "\n", 7))
+	}
+	if l.Bad {
+		err = ErrForm
 	}
 	return r, reserved, err
 }
@@ -228,36 +224,32 @@ const (
 var ErrForm = fmt.Errorf("%w: the name is stored in a form that is not known here", abstractions.ErrUnavailable)
 
 // details reads the lines of a name that is held, from the ID on.
-func details(r *abstractions.Record, text string) (err error) {
-	lines := strings.SplitN(text, "\n", 7)
-	if len(lines) != 5 && !(r.Breaking && len(lines) == 7) {
-		return ErrForm
+func (l *List) details(r *abstractions.Record, lines []string) {
+	broken := r.Breaking && len(lines) == 7
+	if len(lines) != 5 && !broken {
+		l.Bad = true
+		return
 	}
-	numbers := strings.Fields(lines[1])
-	ttl, acquired := int64(0), r.Token
+	r.ID, r.AcquiredAt, r.Owner = lines[0], time.UnixMicro(r.Token), lines[3]
+	numbers := strings.Split(lines[1], " ")
+	r.TTL = millis(l.Parse(numbers[0]))
+	if len(numbers) > 1 {
+		r.AcquiredAt = time.UnixMicro(l.Parse(numbers[1]))
+	}
 	if len(numbers) > 5 { // Redlock's
-		r.Token, err = strconv.ParseInt(numbers[5], 10, 64)
+		r.Token = l.Parse(numbers[5])
 	}
-	for i, number := range [...]*int64{&ttl, &acquired} {
-		if i < len(numbers) && err == nil {
-			*number, err = strconv.ParseInt(numbers[i], 10, 64)
-		}
-	}
-	if err != nil || len(numbers) == 0 {
-		return ErrForm
-	}
-	r.ID, r.TTL, r.AcquiredAt, r.Owner = lines[0], millis(ttl), time.UnixMicro(acquired), lines[3]
-	if ttl == 0 {
+	if left, known := r.Remaining(); r.TTL == 0 {
 		r.TTL = abstractions.Infinite
-	}
-	if left, known := r.Remaining(); known && r.TTL != abstractions.Infinite && left > r.TTL { // it has the started millisecond too
+	} else if known && left > r.TTL { // it has the started millisecond too
 		r.ExpiresAt = r.Now.Add(r.TTL)
 	}
-	if r.Breaking && len(lines) == 7 {
+	if broken {
 		r.BrokenBy, r.BreakReason = lines[5], lines[6]
 	}
-	r.Metadata, err = decodeMetadata(lines[4])
-	return err
+	if text := lines[4]; text != "" && json.Unmarshal([]byte(text), &r.Metadata) != nil {
+		l.Bad = true
+	}
 }
 
 // EncodeMetadata is "" for nil: that changes nothing.
@@ -267,17 +259,6 @@ func EncodeMetadata(metadata map[string]string) string {
 	}
 	data, _ := json.Marshal(metadata) // texts can always be written
 	return string(data)
-}
-
-func decodeMetadata(text string) (map[string]string, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var metadata map[string]string
-	if err := json.Unmarshal([]byte(text), &metadata); err != nil {
-		return nil, fmt.Errorf("%w: the metadata are no JSON object of texts", abstractions.ErrUnavailable)
-	}
-	return metadata, nil
 }
 
 // QuarantinedError is a node of Redlock that lost its data and casts no vote for

@@ -30,8 +30,6 @@ type Program struct {
 	// Keys and args are how many of each an operation has.
 	Keys, Args int
 	Rank       int // of its operations among others that are sent with them
-	// repeatable says that doing it twice is the same as doing it once.
-	repeatable bool
 }
 
 // The scripts. Each file says what its keys, arguments and replies are.
@@ -53,14 +51,8 @@ var (
 // (redis.io/docs/latest/develop/programmability/lua-api, "Script flags").
 const outOfMemoryToo = "#!lua flags=allow-oom\n"
 
-func init() {
-	for _, p := range []*Program{Acquire, Renew, Release, Inspect} {
-		p.repeatable = true
-	}
-}
-
-// programs counts the scripts, which gives each its rank.
-var programs int
+// programs are all of them, by their ranks.
+var programs []*Program
 
 // compose puts a script together from files, of which the last has the function run. A quick_*.lua
 // behind that has the commonest case, and leaves the others to it.
@@ -78,8 +70,9 @@ func compose(keys, args int, flags string, parts ...string) *Program {
 	}
 	text += strings.Replace(read("loop"), "  -- QUICK\n", quick, 1)
 	text = strings.NewReplacer("KEYS_EACH", strconv.Itoa(keys), "ARGS_EACH", strconv.Itoa(args)).Replace(text)
-	programs++
-	return &Program{Source: sourceOf(text), Keys: keys, Args: args, Rank: programs}
+	p := &Program{Source: sourceOf(text), Keys: keys, Args: args, Rank: len(programs)}
+	programs = append(programs, p)
+	return p
 }
 
 func read(name string) string {
@@ -95,10 +88,11 @@ func sourceOf(text string) Source {
 	return Source{text, hex.EncodeToString(sum[:])}
 }
 
-// ForRun is the script as it is loaded into a run of a server: see member.
-func (s Source) ForRun(id string) Source { return sourceOf(s.Text + "-- Run " + id + ".\n") }
-
-// Redlock are the scripts that a Redlock sends.
-var Redlock = []*Program{
-	Vote, Confirm, Undo, Relock, Release, Break, Inspect, Leave,
+// ForRun are the scripts as they are loaded into a run of a server, by their ranks: see member of package node.
+func ForRun(id string) []Source {
+	sources := make([]Source, len(programs))
+	for i, p := range programs {
+		sources[i] = sourceOf(p.Text + "-- Run " + id + ".\n")
+	}
+	return sources
 }
