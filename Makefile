@@ -48,6 +48,10 @@ demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis
 samples: toolchain ## The five examples, one after the other; URL=redis://... for a server
 	@go run -C samples ./scenarios all -url '$(URL)'
 
+.PHONY: sequence
+sequence: toolchain ## A ledger whose writers are killed, paused and cut off; BACKEND=postgres
+	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./sequence -url "$$(url_of $(BACKEND))"'
+
 .PHONY: test
 test: toolchain ## Every module's tests with -race against real servers, the models, then the release check
 	@scripts/with-servers $(SERVERS) -- scripts/test
