@@ -26,7 +26,7 @@ COVER_MIN ?= 90
 
 # What the tests need: files of scripts/servers/. Tests that kill Redis servers,
 # or need a cluster or sentinels, start theirs themselves.
-SERVERS := postgres redis redlock azurite cosmos cosmosnpm
+SERVERS := postgres redis redlock azurite cosmos cosmosnpm promtool
 
 # The servers of a backend: blob runs on azurite.
 servers = $(patsubst blob,azurite,$(filter-out sqlite memory,$(BACKEND)))
