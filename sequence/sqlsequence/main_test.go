@@ -87,7 +87,7 @@ func (s *sqlite) open(t testing.TB) *sql.DB {
 }
 
 func (s *sqlite) Open(t testing.TB) sequence.Store[*sql.Tx] {
-	store, err := OpenSQLite(s.open(t), Options{})
+	store, err := OpenSQLite(s.open(t), Options{Audit: true})
 	return migrated(t, store, err)
 }
 
@@ -133,7 +133,7 @@ func (p *postgres) HintsOtherProcesses() bool  { return true }
 func (p *postgres) Rows(t testing.TB) []string { return ownRows(t, p.db, p.schema+".own") }
 
 func (p *postgres) Open(t testing.TB) sequence.Store[*sql.Tx] {
-	store, err := OpenPostgres(p.db, Options{Schema: p.schema})
+	store, err := OpenPostgres(p.db, Options{Schema: p.schema, Audit: true})
 	return migrated(t, store, err)
 }
 
@@ -158,7 +158,7 @@ func newPool(t testing.TB) *pool {
 }
 
 func (p *pool) Open(t testing.TB) sequence.Store[pgx.Tx] {
-	store, err := OpenPool(p.pool, Options{Schema: p.schema})
+	store, err := OpenPool(p.pool, Options{Schema: p.schema, Audit: true})
 	return migrated(t, store, err)
 }
 
