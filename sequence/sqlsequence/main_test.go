@@ -21,7 +21,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if config := os.Getenv(writerVariable); config != "" {
+		fmt.Fprintln(os.Stderr, writerMain(config))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // postgresURL is the URL of a superuser. The tests of a backend that is missing fail: they are
 // never skipped.
@@ -78,9 +84,13 @@ func newSqlite(t testing.TB) *sqlite {
 	return s
 }
 
-func (s *sqlite) open(t testing.TB) *sql.DB {
+func (s *sqlite) connect() (*sql.DB, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: s.path, RawQuery: "_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)"}).String()
-	db, err := driver.Open(name)
+	return driver.Open(name)
+}
+
+func (s *sqlite) open(t testing.TB) *sql.DB {
+	db, err := s.connect()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
