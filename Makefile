@@ -26,7 +26,7 @@ COVER_MIN ?= 90
 
 # What the tests need: files of scripts/servers/. Tests that kill Redis servers,
 # or need a cluster or sentinels, start theirs themselves.
-SERVERS := postgres redis redlock azurite cosmos cosmosnpm
+SERVERS := postgres redis redlock azurite cosmos cosmosnpm promtool
 
 # The servers of a backend: blob runs on azurite.
 servers = $(patsubst blob,azurite,$(filter-out sqlite memory,$(BACKEND)))
@@ -47,6 +47,10 @@ demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis
 .PHONY: samples
 samples: toolchain ## The five examples, one after the other; URL=redis://... for a server
 	@go run -C samples ./scenarios all -url '$(URL)'
+
+.PHONY: sequence
+sequence: toolchain ## A ledger whose writers are killed, paused and cut off; BACKEND=postgres
+	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./sequence -url "$$(url_of $(BACKEND))"'
 
 .PHONY: test
 test: toolchain ## Every module's tests with -race against real servers, the models, then the release check

@@ -10,6 +10,7 @@ require (
 	github.com/distributedleasing/leasing/providers/cosmos v0.1.0
 	github.com/distributedleasing/leasing/providers/redis v0.1.0
 	github.com/distributedleasing/leasing/providers/sql v0.1.0
+	github.com/distributedleasing/leasing/sequence v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/ncruces/go-sqlite3 v0.35.6
 	github.com/redis/go-redis/v9 v9.23.0

@@ -11,7 +11,6 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
-	"go.opentelemetry.io/otel/metric"
 )
 
 // CleanerOptions configure a Cleaner. The zero value is good: it makes gaps of what has run out,
@@ -19,7 +18,8 @@ import (
 type CleanerOptions[Tx any] struct {
 	// Owner is who claims, for people to read. Default: that of Lease.
 	Owner string
-	// Lease configures the engine that renews the cleaner's claims: see Options.Lease.
+	// Lease configures the engine that renews the cleaner's claims: see Options.Lease. Its Logger gets what
+	// an operator should know.
 	Lease leasing.Options
 	// ClaimFor is how long a claim lasts without renewal. Default 30 s.
 	ClaimFor time.Duration
@@ -55,11 +55,6 @@ type CleanerOptions[Tx any] struct {
 	// parallel when the number is closed, and again at later sweeps until all have succeeded, in
 	// whichever process. So they must be idempotent.
 	Hooks []Hook
-
-	// Logger gets what an operator should know. Default: silent.
-	Logger *slog.Logger
-	// MeterProvider defaults to OpenTelemetry's global one.
-	MeterProvider metric.MeterProvider
 }
 
 // Hook frees what an operation has held.
@@ -89,7 +84,7 @@ func NewCleaner[Tx any](store Store[Tx], stream string, o CleanerOptions[Tx]) (*
 	o.Cascade, o.RecoveryFor = cmp.Or(o.Cascade, 10), cmp.Or(o.RecoveryFor, time.Minute)
 	o.Batch, o.BatchPause = cmp.Or(o.Batch, 10), cmp.Or(o.BatchPause, 100*time.Millisecond)
 	o.Owner = cmp.Or(o.Owner, o.Lease.Owner)
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Lease.Logger = cmp.Or(o.Lease.Logger, slog.New(slog.DiscardHandler))
 	if o.Steps == nil {
 		o.Steps = []Step{CommitCompleted(), MakeGap()}
 	}
@@ -100,7 +95,7 @@ func NewCleaner[Tx any](store Store[Tx], stream string, o CleanerOptions[Tx]) (*
 	if err != nil {
 		return nil, err
 	}
-	return &Cleaner[Tx]{store: store, stream: stream, options: o, manager: manager, telemetry: newTelemetry(o.MeterProvider)}, nil
+	return &Cleaner[Tx]{store: store, stream: stream, options: o, manager: manager, telemetry: newTelemetry(o.Lease.MeterProvider)}, nil
 }
 
 func (o *CleanerOptions[Tx]) validate() error {
@@ -135,7 +130,7 @@ func (c *Cleaner[Tx]) Run(ctx context.Context) error {
 		_, err := c.Sweep(ctx)
 		pause := c.options.Interval
 		if err != nil && ctx.Err() == nil {
-			c.options.Logger.Warn("sequence: a sweep failed", "stream", c.stream, "error", err)
+			c.options.Lease.Logger.Warn("sequence: a sweep failed", "stream", c.stream, "error", err)
 			pause = min(pause<<min(failures, 16), time.Minute)
 			failures++
 		} else {
@@ -217,7 +212,7 @@ func (c *Cleaner[Tx]) mode(ctx context.Context, s Status) (recovery bool, err er
 	if err != nil || !changed {
 		return recovery, err
 	}
-	c.options.Logger.Warn("sequence: recovery mode", "stream", c.stream, "on", recovery, "expired", s.Expired)
+	c.options.Lease.Logger.Warn("sequence: recovery mode", "stream", c.stream, "on", recovery, "expired", s.Expired)
 	if c.options.OnMode != nil {
 		c.options.OnMode(ctx, recovery)
 	}
@@ -283,7 +278,7 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 		closed, err = c.store.Resolve(work, req, nil)
 	}
 	if errors.Is(err, ErrLate) { // another cleaner has it
-		c.options.Logger.Warn("sequence: a claim has lapsed", "stream", c.stream, "seq", e.Seq, "error", err)
+		c.options.Lease.Logger.Warn("sequence: a claim has lapsed", "stream", c.stream, "seq", e.Seq, "error", err)
 		return true, nil
 	}
 	if err != nil {
@@ -314,7 +309,7 @@ func (c *Cleaner[Tx]) count(ctx context.Context, r *Report, e, closed Entry, req
 	if req.Outcome == OutcomeFailed {
 		level = slog.LevelWarn
 	}
-	c.options.Logger.Log(ctx, level, "sequence: an expired number", "stream", c.stream, "seq", e.Seq, "op", e.Op, "kind", e.Kind,
+	c.options.Lease.Logger.Log(ctx, level, "sequence: an expired number", "stream", c.stream, "seq", e.Seq, "op", e.Op, "kind", e.Kind,
 		"outcome", string(outcome), "step", step, "reason", req.Reason, "attempts", e.Attempts)
 }
 
@@ -366,8 +361,8 @@ func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {
 		err = errors.Join(err, <-failures)
 	}
 	if err != nil {
-		c.telemetry.hookFailed(ctx, &e)
-		c.options.Logger.Warn("sequence: hooks failed, and will run again", "stream", c.stream, "seq", e.Seq, "op", e.Op, "error", err)
+		c.telemetry.hooks.Add(ctx, 1, about(e.Stream, e.Kind))
+		c.options.Lease.Logger.Warn("sequence: hooks failed, and will run again", "stream", c.stream, "seq", e.Seq, "op", e.Op, "error", err)
 		return nil
 	}
 	return c.store.Cleaned(ctx, c.stream, e.Seq)

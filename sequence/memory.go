@@ -219,6 +219,7 @@ func (m *Memory) Forget(ctx context.Context, stream string, upTo int64, limit in
 				continue
 			}
 			delete(l.entries, seq)
+			delete(l.events, seq)
 			if l.ops[e.Op] == seq {
 				delete(l.ops, e.Op)
 			}
@@ -344,6 +345,17 @@ func (m *Memory) Find(ctx context.Context, stream, op string) (e Entry, err erro
 		return nil
 	})
 	return e, err
+}
+
+// Events returns the audit of some numbers.
+func (m *Memory) Events(ctx context.Context, stream string, from, to int64) (all []Event, err error) {
+	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		for seq := max(from, 1); seq <= to && seq < l.next; seq++ {
+			all = append(all, l.events[seq]...)
+		}
+		return nil
+	})
+	return all, err
 }
 
 // Status sums a stream up.

@@ -57,7 +57,10 @@ func (n *Number[Tx]) Wait(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(n.lease.Context(), func() { cancel(n.lease.Err()) })()
-	return Wait(ctx, n.stream.store, n.stream.name, n.Seq())
+	began := time.Now()
+	err := Wait(ctx, n.stream.store, n.stream.name, n.Seq())
+	n.stream.telemetry.wait.Record(ctx, time.Since(began).Seconds(), about(n.stream.name, n.op.Kind))
+	return err
 }
 
 // Save keeps work in the store, for a recovery. Partial work may be saved again and again, by the
@@ -94,6 +97,9 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 		_, err := n.stream.store.Commit(ctx, req, write)
 		return err
 	})
+	if errors.Is(err, ErrLate) {
+		n.stream.telemetry.late.Add(ctx, 1, about(n.stream.name, n.op.Kind))
+	}
 	if err != nil {
 		return err
 	}
@@ -103,6 +109,7 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	n.mu.Unlock()
 	n.held.closed.Store(true)
 	if first {
+		n.stream.telemetry.committed.Add(ctx, 1, about(n.stream.name, n.op.Kind))
 		n.stream.history.add(n.op.Kind, time.Since(n.began), n.op.Size, n.stream.options.Durations.Samples)
 	}
 	n.abandon(ctx)

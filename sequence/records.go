@@ -61,6 +61,18 @@ type Entry struct {
 	Uncleaned bool
 }
 
+// Event is a change of a number, as the audit has it: its State afterwards, or EventFailed.
+type Event struct {
+	At    time.Time // the store's
+	Seq   int64
+	Event string
+	Who   string // its writer or its cleaner; "" for a seal
+	Token int64
+}
+
+// EventFailed is a recovery that failed, and left the number for another.
+const EventFailed = "failed"
+
 // Phase says how far saved work is.
 type Phase string
 

@@ -18,6 +18,7 @@ type ledger struct {
 	entries       map[int64]Entry
 	open          map[int64]struct{}
 	ops           map[string]int64 // an operation's own number
+	events        map[int64][]Event
 }
 
 // change is what a transaction does to a ledger.
@@ -29,11 +30,16 @@ type change struct {
 }
 
 func newLedger(name string) *ledger {
-	return &ledger{name: name, next: 1, entries: map[int64]Entry{}, open: map[int64]struct{}{}, ops: map[string]int64{}}
+	return &ledger{name: name, next: 1, entries: map[int64]Entry{}, open: map[int64]struct{}{}, ops: map[string]int64{}, events: map[int64][]Event{}}
 }
 
 func (l *ledger) apply(c change) {
 	for _, e := range c.put {
+		before := l.entries[e.Seq]
+		if event := eventOf(&before, &e); event.Event != "" {
+			event.At = time.Now()
+			l.events[e.Seq] = append(l.events[e.Seq], event)
+		}
 		l.entries[e.Seq] = e
 		delete(l.open, e.Seq)
 		if e.State.Open() {
@@ -44,6 +50,23 @@ func (l *ledger) apply(c change) {
 		}
 	}
 	l.next = cmp.Or(c.next, l.next)
+}
+
+// eventOf is what a change means to the audit: nothing if Event is "".
+func eventOf(before, after *Entry) Event {
+	event := Event{Seq: after.Seq, Who: after.Owner, Token: after.Token}
+	switch {
+	case after.State != before.State || after.Token != before.Token:
+		event.Event = string(after.State)
+	case after.Attempts != before.Attempts:
+		event.Event = EventFailed
+	}
+	if after.State == Sealed {
+		event.Who = ""
+	} else if before.State == Recovering || after.State == Recovering {
+		event.Who = after.ClaimOwner
+	}
+	return event
 }
 
 // lowestOpen is 0 if nothing is open.

@@ -91,6 +91,9 @@ type Records interface {
 	Read(ctx context.Context, req ReadRequest) (Page, error)
 	// Find returns the entry of an operation's own number: ErrNotFound if it has none.
 	Find(ctx context.Context, stream, op string) (Entry, error)
+	// Events returns the audit of some numbers, the number's oldest first, or a leasing.ErrUnsupported where a
+	// store keeps none. Each event was written by the transaction that made the change.
+	Events(ctx context.Context, stream string, from, to int64) ([]Event, error)
 	// Status sums a stream up.
 	Status(ctx context.Context, stream string) (Status, error)
 	// LowestOpen is the lowest open number, or 0 if there is none.

@@ -36,6 +36,8 @@ type Stream[Tx any] struct {
 	options Options[Tx]
 	manager leasing.Manager
 	history history
+
+	telemetry *telemetry
 }
 
 // NewStream makes a Stream over a store. It makes no request: a stream that was never created
@@ -55,7 +57,7 @@ func NewStream[Tx any](store Store[Tx], name string, options Options[Tx]) (*Stre
 	if err != nil {
 		return nil, err
 	}
-	return &Stream[Tx]{store: store, name: name, options: options, manager: manager}, nil
+	return &Stream[Tx]{store: store, name: name, options: options, manager: manager, telemetry: newTelemetry(options.Lease.MeterProvider)}, nil
 }
 
 // Name is the stream's.

@@ -13,12 +13,17 @@ import (
 // instrumentationScope is the module's path, as OpenTelemetry advises.
 const instrumentationScope = "github.com/distributedleasing/leasing/sequence"
 
-// overrunBounds are buckets in seconds.
-var overrunBounds = []float64{.1, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+// secondBounds are buckets in seconds. The alert about waits at the barrier needs one at 5.
+var secondBounds = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 
-// telemetry is OpenTelemetry for one cleaner, whose first instruments keep the names that they have in
+// telemetry is OpenTelemetry for one stream or cleaner. Four instruments keep the names that they have in
 // the design that this package began with. Package leasing tells what leases do.
 type telemetry struct {
+	committed metric.Int64Counter
+	late      metric.Int64Counter
+	wait      metric.Float64Histogram
+
+	claims   metric.Int64Counter
 	expired  metric.Int64Counter
 	overrun  metric.Float64Histogram
 	success  metric.Int64Counter
@@ -43,11 +48,18 @@ func newTelemetry(provider metric.MeterProvider) *telemetry {
 		g, err := m.Int64Gauge(name, metric.WithDescription(about))
 		return orNothing[metric.Int64Gauge](g, err, noop.Int64Gauge{})
 	}
-	overrun, err := m.Float64Histogram("lease_overrun", metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(overrunBounds...),
-		metric.WithDescription("Time from the end of a lease to the first claim of its number."))
+	seconds := func(name, about string) metric.Float64Histogram {
+		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(secondBounds...), metric.WithDescription(about))
+		return orNothing[metric.Float64Histogram](h, err, noop.Float64Histogram{})
+	}
 	return &telemetry{
+		committed: counter("sequence.committed", "Numbers that their writers have committed in time."),
+		late:      counter("sequence.commit.late", "Commits that came too late, and changed nothing."),
+		wait:      seconds("sequence.barrier.wait", "Time that a writer has waited for lower numbers to close."),
+
+		claims:   counter("sequence.claims", "Claims by cleaners: attempts to recover a number."),
 		expired:  counter("expired_leases", "Expired numbers that were closed, by outcome."),
-		overrun:  orNothing[metric.Float64Histogram](overrun, err, noop.Float64Histogram{}),
+		overrun:  seconds("lease_overrun", "Time from the end of a lease to the first claim of its number."),
 		success:  counter("recovery_success", "Recoveries that succeeded, by step."),
 		failure:  counter("recovery_failure", "Recoveries that failed, by step."),
 		hooks:    counter("sequence.hooks.failure", "Numbers whose hooks failed, and will run again."),
@@ -74,11 +86,18 @@ const (
 	stepKey    = attribute.Key("method")
 )
 
+// about is a number's part of a metric.
+func about(stream, kind string) metric.MeasurementOption {
+	return metric.WithAttributes(streamKey.String(stream), kindKey.String(kind))
+}
+
 // claimed tells of a claim, and how late it came if it is the first of the number.
 func (t *telemetry) claimed(ctx context.Context, e *Entry, claimFor time.Duration) {
+	of := about(e.Stream, e.Kind)
+	t.claims.Add(ctx, 1, of)
 	if e.Token == firstToken+1 {
 		overrun := e.ClaimUntil.Add(-claimFor).Sub(e.ExpiresAt)
-		t.overrun.Record(ctx, max(0, overrun).Seconds(), metric.WithAttributes(streamKey.String(e.Stream), kindKey.String(e.Kind)))
+		t.overrun.Record(ctx, max(0, overrun).Seconds(), of)
 	}
 }
 
@@ -93,11 +112,6 @@ func (t *telemetry) resolved(ctx context.Context, e *Entry, outcome Outcome, ste
 	if outcome != OutcomeFailed {
 		t.expired.Add(ctx, 1, metric.WithAttributes(streamKey.String(e.Stream), kindKey.String(e.Kind), outcomeKey.String(string(outcome))))
 	}
-}
-
-// hookFailed tells of a number whose hooks will run again.
-func (t *telemetry) hookFailed(ctx context.Context, e *Entry) {
-	t.hooks.Add(ctx, 1, metric.WithAttributes(streamKey.String(e.Stream)))
 }
 
 // observe tells of a stream as a sweep has found it.

@@ -11,7 +11,7 @@ import (
 
 // Check returns what is wrong with a history, at most a few of each kind.
 func (h *History) Check() (wrong []string) {
-	for _, check := range []func(report func(string, ...any)){h.holes, h.outcomes, h.orphans, h.claimOrder, h.readers} {
+	for _, check := range []func(report func(string, ...any)){h.holes, h.outcomes, h.orphans, h.claimOrder, h.audited, h.readers} {
 		found := 0
 		check(func(format string, args ...any) {
 			if found++; found <= 3 {
@@ -94,13 +94,15 @@ func (h *History) orphans(report func(string, ...any)) {
 
 // claimOrder: when a number was claimed, no lower one had run out and was still to be claimed.
 func (h *History) claimOrder(report func(string, ...any)) {
-	first := map[int64]time.Time{}
+	first := map[int64]time.Time{} // from the audit: a cleaner may not have been told
+	for _, e := range slices.Backward(h.Events) {
+		if e.Event == string(sequence.Recovering) {
+			first[e.Seq] = e.At
+		}
+	}
 	tokens := map[[2]int64]bool{}
 	slices.SortFunc(h.Claims, func(a, b Claimed) int { return a.At.Compare(b.At) })
 	for _, c := range h.Claims {
-		if _, ok := first[c.Seq]; !ok {
-			first[c.Seq] = c.At
-		}
 		if key := [2]int64{c.Seq, c.Token}; tokens[key] {
 			report("claim: %d was claimed twice under token %d", c.Seq, c.Token)
 		} else {
@@ -116,6 +118,36 @@ func (h *History) claimOrder(report func(string, ...any)) {
 			if lower.Origin == 0 && ever && claimed.After(c.At) && !lower.ExpiresAt.After(c.At) && lower.ClosedAt.After(c.At) {
 				report("claim: %d was claimed while %d had run out, and was claimed %v later", c.Seq, lower.Seq, claimed.Sub(c.At))
 			}
+		}
+	}
+}
+
+// follows are the events that may come after one.
+var follows = map[string][]sequence.State{
+	"":                          {sequence.Leased, sequence.Committed}, // a number for recovered work begins committed
+	string(sequence.Leased):     {sequence.Recovering, sequence.Committed, sequence.Gap},
+	string(sequence.Recovering): {sequence.Recovering, sequence.Recovered, sequence.Gap, sequence.EventFailed},
+	sequence.EventFailed:        {sequence.Recovering},
+	string(sequence.Gap):        {sequence.Filled, sequence.Sealed},
+}
+
+// audited: a number's events are a life that it may have, and end with what it is.
+func (h *History) audited(report func(string, ...any)) {
+	last := map[int64]sequence.Event{}
+	for _, e := range h.Events {
+		before := last[e.Seq]
+		token := before.Token
+		if before.Event == "" || e.Event == string(sequence.Recovering) {
+			token++
+		}
+		if !slices.Contains(follows[before.Event], sequence.State(e.Event)) || e.Token != token {
+			report("audit: %d was %q under %d, and then %q under %d", e.Seq, before.Event, before.Token, e.Event, e.Token)
+		}
+		last[e.Seq] = e
+	}
+	for _, e := range h.Entries {
+		if last[e.Seq].Event != string(e.State) && !e.State.Open() {
+			report("audit: %d is %s, and its last event is %q", e.Seq, e.State, last[e.Seq].Event)
 		}
 	}
 }

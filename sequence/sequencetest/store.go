@@ -389,3 +389,49 @@ func hooksAreRemembered[Tx any](f *fixture[Tx]) {
 	require.Equal(f, 1, n)
 	require.False(f, slices.ContainsFunc(f.read(false), func(e sequence.Entry) bool { return e.Seq == 1 }))
 }
+
+// The audit has every change of a number, in order, and who made it. A change that is undone leaves no event.
+func everyChangeIsAudited[Tx any](f *fixture[Tx]) {
+	committed := f.lease("committed", time.Minute)
+	f.expired("lost")
+	gap := f.lease("gap", time.Minute)
+	_, err := f.store.Commit(f.ctx, commitOf(committed, "x"), func(context.Context, Tx, sequence.Entry) error { return errors.New("undone") })
+	require.Error(f, err)
+	f.commit(committed, "x")
+	failed := resolution(f.claim(time.Minute), sequence.OutcomeFailed, "bad luck")
+	_, err = f.store.Resolve(f.ctx, failed, nil)
+	require.NoError(f, err)
+	f.until(func() bool {
+		claim, ok := f.tryClaim(time.Minute)
+		if ok {
+			f.resolve(claim, sequence.OutcomeRecovered, "y")
+		}
+		return ok
+	})
+	f.release(gap)
+	_, err = f.store.Fill(f.ctx, sequence.FillRequest{Stream: stream, Seq: gap.Seq, Op: gap.Op}, nil)
+	require.NoError(f, err)
+	f.release(f.lease("sealed", time.Minute))
+	_, err = f.store.Seal(f.ctx, stream, 0)
+	require.NoError(f, err)
+	events := func() (all []string) {
+		found, err := f.store.Events(f.ctx, stream, 1, 100)
+		require.NoError(f, err)
+		for i, e := range found {
+			require.False(f, e.At.IsZero() || i > 0 && found[i-1].Seq == e.Seq && found[i-1].At.After(e.At), "%v", found)
+			all = append(all, fmt.Sprintf("%d %s by %q under %d", e.Seq, e.Event, e.Who, e.Token))
+		}
+		return all
+	}
+	want := []string{
+		`1 leased by "tester" under 1`, `1 committed by "tester" under 1`,
+		`2 leased by "tester" under 1`, `2 recovering by "cleaner" under 2`, `2 failed by "cleaner" under 2`, `2 recovering by "cleaner" under 3`, `2 recovered by "cleaner" under 3`,
+		`3 leased by "tester" under 1`, `3 gap by "tester" under 1`, `3 filled by "tester" under 1`,
+		`4 committed by "cleaner" under 1`,
+		`5 leased by "tester" under 1`, `5 gap by "tester" under 1`, `5 sealed by "" under 1`,
+	}
+	require.Equal(f, want, events())
+	_, err = f.store.Forget(f.ctx, stream, 2, 10)
+	require.NoError(f, err)
+	require.Equal(f, want[7:], events(), "forgotten with the number")
+}

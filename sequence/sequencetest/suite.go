@@ -48,6 +48,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"ForgettingStopsAtTheSeal":                  forgettingStopsAtTheSeal[Tx],
 		"TheManualQueueKeepsWork":                   theManualQueueKeepsWork[Tx],
 		"BadInputIsRefused":                         badInputIsRefused[Tx],
+		"EveryChangeIsAudited":                      everyChangeIsAudited[Tx],
 		"HooksAreRemembered":                        hooksAreRemembered[Tx],
 		"Trap_S01_OneOutcomeAtTheMomentOfExpiry":    trapS1[Tx],
 		"Trap_S02_ClaimsGoInOrder":                  trapS2[Tx],

@@ -25,7 +25,13 @@ type TortureOptions struct {
 	// Lease is the duration of leases and claims, which most troubles are aimed at.
 	Lease time.Duration
 	Seed  uint64
+	// Beside, unless nil, does more until ctx ends: it runs writers in processes, say, and restarts the server. It tells what
+	// they were told.
+	Beside func(ctx context.Context, tell Tell)
 }
+
+// Tell notes that an operation was told to be committed under a number.
+type Tell func(op string, seq int64)
 
 // History is what everybody who took part has seen, and what the store has in the end.
 type History struct {
@@ -34,12 +40,13 @@ type History struct {
 	Rows    []string         // of the application's table: "PAYLOAD SEQ"
 	Told    map[string]int64 // the number under which an operation was told to be committed
 	Claims  []Claimed
-	Readers [][]string // what each has seen, up to the seal
+	Events  []sequence.Event // the store's audit
+	Readers [][]string       // what each has seen, up to the seal
 
 	Leases, Late, Stale int64
 }
 
-// Claimed is a claim that a cleaner got. At is the store's time.
+// Claimed is a claim that a cleaner got, and was told of. At is the store's time.
 type Claimed struct {
 	Seq, Token int64
 	At         time.Time
@@ -47,9 +54,11 @@ type Claimed struct {
 
 // torture is a run.
 type torture[Tx any] struct {
-	db    Database[Tx]
-	store sequence.Store[Tx]
-	o     TortureOptions
+	insert func(ctx context.Context, tx Tx, row string) error
+	store  sequence.Store[Tx]
+	o      TortureOptions
+	name   string // begins the IDs of operations
+	noted  Tell
 
 	mu      sync.Mutex
 	told    map[string]int64
@@ -67,7 +76,12 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	if open == nil {
 		open = func() sequence.Store[Tx] { return db.Open(t) }
 	}
-	x := &torture[Tx]{db: db, store: open(), o: o, told: map[string]int64{}}
+	x := &torture[Tx]{insert: db.Insert, store: open(), o: o, name: "op", told: map[string]int64{}}
+	x.noted = func(op string, seq int64) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.told[op] = seq
+	}
 	setup := context.Background()
 	require.NoError(t, x.store.CreateStream(setup, stream))
 	ctx, stop := context.WithTimeout(setup, o.For)
@@ -88,6 +102,9 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 		work.Go(func() { x.clean(ctx, rand.New(rand.NewPCG(o.Seed, uint64(1000+i)))) })
 	}
 	work.Go(func() { x.seal(ctx) })
+	if o.Beside != nil {
+		work.Go(func() { o.Beside(ctx, x.noted) })
+	}
 	work.Wait()
 
 	h := &History{Told: x.told, Claims: x.claims, Leases: x.leases.Load(), Late: x.late.Load(), Stale: x.stale.Load()}
@@ -96,8 +113,8 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	for deadline := time.Now().Add(2 * time.Minute); ; pass(10 * time.Millisecond) {
 		_, _ = last.Sweep(setup) // a broken store may fail for ever
 		status, err := x.store.Status(setup, stream)
-		require.NoError(t, err)
-		if h.Last = status.Last; status.Open == 0 || time.Now().After(deadline) {
+		if h.Last = status.Last; err == nil && status.Open == 0 || time.Now().After(deadline) {
+			require.NoError(t, err)
 			break
 		}
 	}
@@ -118,12 +135,21 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	}})
 	require.NoError(t, err)
 	h.Entries, h.Rows = page.Entries, db.Rows(t)
+	h.Events, err = x.store.Events(setup, stream, 1, h.Last)
+	require.NoError(t, err)
 	return h
+}
+
+// Write lives one writer's life of a torture run until ctx ends, in another process than Torture. The name
+// is its own, and begins the IDs of its operations.
+func Write[Tx any](ctx context.Context, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, o TortureOptions, name string, tell Tell) {
+	x := &torture[Tx]{insert: insert, store: store, o: o, name: name, noted: tell}
+	x.write(ctx, rand.New(rand.NewPCG(o.Seed, 0)))
 }
 
 // row is the application's own write.
 func (x *torture[Tx]) row(ctx context.Context, tx Tx, e sequence.Entry) error {
-	return x.db.Insert(ctx, tx, fmt.Sprintf("%s %d", e.Payload, e.Seq))
+	return x.insert(ctx, tx, fmt.Sprintf("%s %d", e.Payload, e.Seq))
 }
 
 func follow(ctx context.Context, records sequence.Records, i int, read *atomic.Int64) (seen []string) {
@@ -144,9 +170,7 @@ func follow(ctx context.Context, records sequence.Records, i int, read *atomic.I
 func (x *torture[Tx]) tell(op string, seq int64, err error) {
 	switch {
 	case err == nil:
-		x.mu.Lock()
-		x.told[op] = seq
-		x.mu.Unlock()
+		x.noted(op, seq)
 	case errors.Is(err, sequence.ErrLate):
 		x.late.Add(1)
 	}
@@ -174,13 +198,14 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 			x.settle(s, owed[0])
 			owed = owed[1:]
 		}
-		op := fmt.Sprintf("op-%d", x.started.Add(1))
+		op := fmt.Sprintf("%s-%d", x.name, x.started.Add(1))
 		if random.IntN(3) == 0 {
 			x.do(ctx, s, op, random)
 			continue
 		}
 		e, err := x.store.Lease(ctx, sequence.LeaseRequest{Stream: stream, Op: op, Kind: "torture", Duration: x.o.Lease})
 		if err != nil {
+			pass(10 * time.Millisecond)
 			continue
 		}
 		x.leases.Add(1)
@@ -270,7 +295,7 @@ func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
 // seal seals now and then, so that gaps are filled and refused.
 func (x *torture[Tx]) seal(ctx context.Context) {
 	for ctx.Err() == nil {
-		pass(x.o.Lease)
+		pass(4 * x.o.Lease)
 		_, _ = x.store.Seal(ctx, stream, 0)
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 func BenchmarkCommit_postgres(b *testing.B) {
 	p := newPool(b)
-	store := p.Open(b)
+	opened, err := OpenPool(p.pool, Options{Schema: p.schema})
+	store := migrated(b, opened, err)
 	require.NoError(b, store.CreateStream(b.Context(), "bench"))
 	execPostgres(b, "CREATE TABLE "+p.schema+".counter (n BIGINT)", "INSERT INTO "+p.schema+".counter VALUES (0)", "CREATE TABLE "+p.schema+".floor (n BIGINT PRIMARY KEY, payload BYTEA)")
 	floor := func(ctx context.Context) error {
@@ -33,14 +34,15 @@ func BenchmarkCommit_postgres(b *testing.B) {
 			return err
 		})
 	}
-	beside(b, store, p.Insert, floor)
+	beside[pgx.Tx](b, store, p.Insert, floor)
 }
 
 func BenchmarkCommit_sqlite(b *testing.B) {
 	s := newSqlite(b)
-	store := s.Open(b)
+	opened, err := OpenSQLite(s.open(b), Options{})
+	store := migrated(b, opened, err)
 	require.NoError(b, store.CreateStream(b.Context(), "bench"))
-	_, err := s.db.Exec("CREATE TABLE counter (n INTEGER); INSERT INTO counter VALUES (0); CREATE TABLE floor (n INTEGER PRIMARY KEY, payload BLOB)")
+	_, err = s.db.Exec("CREATE TABLE counter (n INTEGER); INSERT INTO counter VALUES (0); CREATE TABLE floor (n INTEGER PRIMARY KEY, payload BLOB)")
 	require.NoError(b, err)
 	var turn sync.Mutex // as the store has it
 	floor := func(ctx context.Context) error {
@@ -55,7 +57,7 @@ func BenchmarkCommit_sqlite(b *testing.B) {
 			return err
 		})
 	}
-	beside(b, store, s.Insert, floor)
+	beside[*sql.Tx](b, store, s.Insert, floor)
 }
 
 func beside[Tx any](b *testing.B, store sequence.Store[Tx], insert func(context.Context, Tx, string) error, floor func(context.Context) error) {

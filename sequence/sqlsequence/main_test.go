@@ -21,7 +21,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if config := os.Getenv(writerVariable); config != "" {
+		fmt.Fprintln(os.Stderr, writerMain(config))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // postgresURL is the URL of a superuser. The tests of a backend that is missing fail: they are
 // never skipped.
@@ -78,16 +84,20 @@ func newSqlite(t testing.TB) *sqlite {
 	return s
 }
 
-func (s *sqlite) open(t testing.TB) *sql.DB {
+func (s *sqlite) connect() (*sql.DB, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: s.path, RawQuery: "_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)"}).String()
-	db, err := driver.Open(name)
+	return driver.Open(name)
+}
+
+func (s *sqlite) open(t testing.TB) *sql.DB {
+	db, err := s.connect()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
 }
 
 func (s *sqlite) Open(t testing.TB) sequence.Store[*sql.Tx] {
-	store, err := OpenSQLite(s.open(t), Options{})
+	store, err := OpenSQLite(s.open(t), Options{Audit: true})
 	return migrated(t, store, err)
 }
 
@@ -133,7 +143,7 @@ func (p *postgres) HintsOtherProcesses() bool  { return true }
 func (p *postgres) Rows(t testing.TB) []string { return ownRows(t, p.db, p.schema+".own") }
 
 func (p *postgres) Open(t testing.TB) sequence.Store[*sql.Tx] {
-	store, err := OpenPostgres(p.db, Options{Schema: p.schema})
+	store, err := OpenPostgres(p.db, Options{Schema: p.schema, Audit: true})
 	return migrated(t, store, err)
 }
 
@@ -158,7 +168,7 @@ func newPool(t testing.TB) *pool {
 }
 
 func (p *pool) Open(t testing.TB) sequence.Store[pgx.Tx] {
-	store, err := OpenPool(p.pool, Options{Schema: p.schema})
+	store, err := OpenPool(p.pool, Options{Schema: p.schema, Audit: true})
 	return migrated(t, store, err)
 }
 

@@ -2,8 +2,10 @@ package sqlsequence
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
+	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/sequence"
 )
 
@@ -63,6 +65,22 @@ func (s *Store[Tx]) Find(ctx context.Context, stream, op string) (sequence.Entry
 		err = sequence.ErrNotFound
 	}
 	return r.Entry, err
+}
+
+// Events returns the audit of some numbers. Without Options.Audit it is a leasing.ErrUnsupported.
+func (s *Store[Tx]) Events(ctx context.Context, stream string, from, to int64) (all []sequence.Event, err error) {
+	if !s.audit {
+		return nil, fmt.Errorf("sequence: events: %w without an audit: set Options.Audit, and call Migrate", leasing.ErrUnsupported)
+	}
+	err = s.read(ctx, s.sql.events, []any{stream, from, to}, func(scan scan) error {
+		var e sequence.Event
+		var at int64
+		err := scan(&at, &e.Seq, &e.Event, &e.Who, &e.Token)
+		e.At = moment(at)
+		all = append(all, e)
+		return err
+	})
+	return all, err
 }
 
 // Status sums a stream up.

@@ -28,37 +28,45 @@ func (e *SetupError) Is(target error) bool { return target == leasing.ErrNotSetU
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// tableNames are those of the tables, after the prefix.
+// tableNames are those of the tables, after the prefix. The audit has one more.
 var tableNames = []string{"stream", "entry", "manual", "schema"}
+
+const eventTableName = "event"
 
 // Statements returns what Migrate runs on an empty database, for those who create tables with tools
 // of their own.
-func (s *Store[Tx]) Statements() []string { return slices.Clone(s.sql.create) }
+func (s *Store[Tx]) Statements() []string {
+	if !s.audit {
+		return slices.Clone(s.sql.create)
+	}
+	return slices.Concat(s.sql.create, s.sql.audit)
+}
 
 // Migrate creates the tables. It does nothing if they are there, needs rights to create only if they
 // aren't, and may be called by several processes at a time. Tables of another application, and those
 // made by newer code, are left alone and reported as leasing.ErrNotSetUp.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
-	if installed, err := s.installed(ctx, s.on); err != nil || installed {
+	statements, err := s.missing(ctx, s.on)
+	if err != nil || len(statements) == 0 {
 		return s.explain(err)
 	}
-	statements, role := s.sql.create, ""
+	var there bool // the schema: CREATE SCHEMA needs a right, whether or not there is one
+	var role string
 	if !s.lite {
-		var there bool
 		const situation = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = CAST($1 AS TEXT)), CAST(current_user AS TEXT)`
 		if err := s.on.query(ctx, situation, []any{s.schema}, func(scan scan) error { return scan(&there, &role) }); err != nil {
 			return s.explain(err)
 		}
-		if there { // CREATE SCHEMA needs a right, whether or not there is one
-			statements = statements[1:]
-		}
 	}
-	err := s.on.transact(ctx, func(on session, _ Tx) error {
+	err = s.on.transact(ctx, func(on session, _ Tx) error {
 		if err := s.lockMigrations(ctx, on); err != nil {
 			return err
 		}
-		if installed, err := s.installed(ctx, on); err != nil || installed {
+		if statements, err = s.missing(ctx, on); err != nil {
 			return err
+		}
+		if there && len(statements) > 0 && statements[0] == s.sql.create[0] {
+			statements = statements[1:]
 		}
 		for _, statement := range statements {
 			if _, err := some(ctx, on, statement); err != nil {
@@ -90,38 +98,50 @@ func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
 	return err
 }
 
-// installed reports whether our tables are there, in the version that this code knows.
-func (s *Store[Tx]) installed(ctx context.Context, on session) (bool, error) {
+// missing returns the statements that make what is not there. Tables that are there are of the version that
+// this code knows.
+func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []string, err error) {
 	found := 0
 	for _, name := range tableNames {
-		args := []any{s.prefix + name}
-		if !s.lite {
-			args = append(args, s.schema)
-		}
-		var there bool
-		if err := on.query(ctx, s.sql.exists, args, func(scan scan) error { return scan(&there) }); err != nil {
-			return false, err
+		there, err := s.has(ctx, on, name)
+		if err != nil {
+			return nil, err
 		}
 		if there {
 			found++
-		} else if found > 0 {
-			return false, answer(fmt.Errorf("sequence: %w: there are tables %s... that are not all of ours: set another Options.Prefix", leasing.ErrNotSetUp, s.prefix))
 		}
 	}
-	if found == 0 {
-		return false, nil
-	}
-	if found < len(tableNames) {
-		return false, answer(fmt.Errorf("sequence: %w: there are tables %s... that are not all of ours: set another Options.Prefix", leasing.ErrNotSetUp, s.prefix))
+	switch found {
+	case 0:
+		return s.Statements(), nil
+	case len(tableNames):
+	default:
+		return nil, answer(fmt.Errorf("sequence: %w: there are tables %s... that are not all of ours: set another Options.Prefix", leasing.ErrNotSetUp, s.prefix))
 	}
 	var version int
 	if err := on.query(ctx, s.sql.version, nil, func(scan scan) error { return scan(&version) }); err != nil {
-		return false, err
+		return nil, err
 	}
 	if version != schemaVersion {
-		return false, answer(fmt.Errorf("sequence: %w: the tables are of version %d, and this code knows version %d: use another release of sequence, or set another Options.Prefix", leasing.ErrNotSetUp, version, schemaVersion))
+		return nil, answer(fmt.Errorf("sequence: %w: the tables are of version %d, and this code knows version %d: use another release of sequence, or set another Options.Prefix", leasing.ErrNotSetUp, version, schemaVersion))
 	}
-	return true, nil
+	if !s.audit {
+		return nil, nil
+	}
+	there, err := s.has(ctx, on, eventTableName)
+	if there {
+		return nil, err
+	}
+	return s.sql.audit, err
+}
+
+func (s *Store[Tx]) has(ctx context.Context, on session, name string) (there bool, err error) {
+	args := []any{s.prefix + name}
+	if !s.lite {
+		args = append(args, s.schema)
+	}
+	err = on.query(ctx, s.sql.exists, args, func(scan scan) error { return scan(&there) })
+	return there, err
 }
 
 // check makes sure once that the tables are there and of our version.
@@ -129,9 +149,9 @@ func (s *Store[Tx]) check(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
 	}
-	installed, err := s.installed(ctx, s.on)
-	if err == nil && !installed {
-		err = answer(fmt.Errorf("sequence: %w: the tables are missing: call Migrate", leasing.ErrNotSetUp))
+	missing, err := s.missing(ctx, s.on)
+	if err == nil && len(missing) > 0 {
+		err = answer(fmt.Errorf("sequence: %w: tables are missing: call Migrate", leasing.ErrNotSetUp))
 	}
 	if p, ok := s.on.(preparing); ok && err == nil {
 		q := s.sql
@@ -148,9 +168,13 @@ func (s *Store[Tx]) grants(role string) []string {
 	for _, name := range tableNames {
 		tables = append(tables, `"`+s.schema+`"."`+s.prefix+name+`"`)
 	}
+	if s.audit {
+		tables = append([]string{`"` + s.schema + `"."` + s.prefix + eventTableName + `"`}, tables...)
+	}
+	last := len(tables) - 1
 	return []string{
 		`GRANT USAGE ON SCHEMA "` + s.schema + `" TO ` + to,
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + strings.Join(tables[:3], ", ") + " TO " + to,
-		"GRANT SELECT ON " + tables[3] + " TO " + to,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + strings.Join(tables[:last], ", ") + " TO " + to,
+		"GRANT SELECT ON " + tables[last] + " TO " + to,
 	}
 }

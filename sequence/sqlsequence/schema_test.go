@@ -71,6 +71,33 @@ func TestProcessesThatMigrateTogether(t *testing.T) {
 	}
 }
 
+// The audit can be turned on later.
+func TestTheAuditIsAddedToTablesThatAreThere(t *testing.T) {
+	s, p := newSqlite(t), newPostgres(t)
+	for name, open := range map[string]func(audit bool) (*Store[*sql.Tx], error){
+		"sqlite": func(audit bool) (*Store[*sql.Tx], error) { return OpenSQLite(s.open(t), Options{Audit: audit}) },
+		"postgres": func(audit bool) (*Store[*sql.Tx], error) {
+			return OpenPostgres(p.db, Options{Schema: p.schema, Audit: audit})
+		},
+	} {
+		opened, err := open(false)
+		without := migrated(t, opened, err)
+		require.NoError(t, without.CreateStream(t.Context(), "s"), name)
+		_, err = without.Events(t.Context(), "s", 1, 1)
+		require.ErrorIs(t, err, leasing.ErrUnsupported, name)
+		require.ErrorContains(t, err, "Options.Audit", name)
+		with, err := open(true)
+		require.NoError(t, err)
+		require.ErrorIs(t, with.CreateStream(t.Context(), "s"), leasing.ErrNotSetUp, name)
+		with = migrated(t, with, nil)
+		_, err = without.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+		require.NoError(t, err, name)
+		events, err := with.Events(t.Context(), "s", 1, 1)
+		require.NoError(t, err, name)
+		require.Len(t, events, 1, name)
+	}
+}
+
 // A role that may not create is told what to run, and afterwards has all that it needs.
 func TestLeastRights_postgres(t *testing.T) {
 	p := newPostgres(t)
@@ -84,7 +111,7 @@ func TestLeastRights_postgres(t *testing.T) {
 	require.NoError(t, err)
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
-	store, err := OpenPostgres(db, Options{Schema: p.schema})
+	store, err := OpenPostgres(db, Options{Schema: p.schema, Audit: true})
 	require.NoError(t, err)
 	defer store.Close()
 	setup := (*SetupError)(nil)

@@ -19,6 +19,7 @@ type dialect struct {
 	lease    string // issues a number
 	exists   string // whether there is a table
 	create   []string
+	audit    []string
 }
 
 const (
@@ -44,8 +45,8 @@ type statements struct {
 	status, lowest, cleaned              string
 	createStream, recovery               string
 	enqueue, manual, resolveManual       string
-	version, exists                      string
-	create                               []string
+	version, exists, events              string
+	create, audit                        []string
 }
 
 func newStatements(d dialect, schema, prefix string) *statements {
@@ -58,7 +59,7 @@ func newStatements(d dialect, schema, prefix string) *statements {
 	}
 	names := strings.NewReplacer(
 		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(sequence.MaxRecoveryDuration.Microseconds()),
-		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{schema}}", table("schema"),
+		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{event}}", table("event"), "{{audit}}", table("audit"), "{{schema}}", table("schema"),
 		"{{infra}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
 	)
 	fill := func(text string) string {
@@ -132,11 +133,15 @@ ON CONFLICT DO NOTHING RETURNING id`),
 		manual: fill(`SELECT id, stream, seq, op_id, payload, reason, created_us FROM {{manual}} WHERE stream = $1 AND resolved_us = 0 ORDER BY id LIMIT $2`),
 		resolveManual: fill(`UPDATE {{manual}} SET resolved_by = CASE WHEN resolved_us = 0 THEN $2 ELSE resolved_by END,
 	resolved_us = CASE WHEN resolved_us = 0 THEN {{now}} ELSE resolved_us END WHERE id = $1 RETURNING id`),
+		events:  fill(`SELECT at_us, seq, event, who, token FROM {{event}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq, id`),
 		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
 		exists:  d.exists,
 	}
 	for _, text := range d.create {
 		s.create = append(s.create, fill(text))
+	}
+	for _, text := range d.audit {
+		s.audit = append(s.audit, fill(text))
 	}
 	return s
 }
@@ -172,6 +177,20 @@ FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{colu
 	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 	WHERE c.relname = CAST($1 AS TEXT) AND n.nspname = CAST($2 AS TEXT))`,
 	create: tablesOf("CREATE SCHEMA {{infra}}", `TEXT COLLATE "C"`, "BIGINT", "BYTEA", "BOOLEAN", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""),
+	audit: []string{
+		eventTable(`TEXT COLLATE "C"`, "BIGINT", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""), eventIndex,
+		// OLD is NULL when a row is inserted.
+		`CREATE FUNCTION {{audit}}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	IF TG_OP = 'DELETE' THEN
+		DELETE FROM {{event}} WHERE stream = OLD.stream AND seq = OLD.seq;
+	ELSE
+		INSERT INTO {{event}} (at_us, stream, seq, event, who, token) VALUES ({{now}}, NEW.stream, NEW.seq, ` + eventName + `, ` + eventWho + `, NEW.token);
+	END IF;
+	RETURN NULL;
+END $$`,
+		`CREATE TRIGGER "{{prefix}}audit_rows" AFTER INSERT OR DELETE ON {{entry}} FOR EACH ROW EXECUTE FUNCTION {{audit}}()`,
+		`CREATE TRIGGER "{{prefix}}audit_change" AFTER UPDATE ON {{entry}} FOR EACH ROW WHEN (` + eventful + `) EXECUTE FUNCTION {{audit}}()`,
+	},
 }
 
 var sqliteDialect = dialect{
@@ -183,6 +202,34 @@ var sqliteDialect = dialect{
 SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + {{granted $3}} FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{columns}}`,
 	exists: `SELECT count(*) > 0 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = $1 COLLATE NOCASE`,
 	create: tablesOf("", "TEXT", "INTEGER", "BLOB", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"),
+	audit: []string{
+		eventTable("TEXT", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"), eventIndex,
+		`CREATE TRIGGER "{{prefix}}audit_insert" AFTER INSERT ON {{entry}} BEGIN
+	INSERT INTO {{event}} (at_us, stream, seq, event, who, token) VALUES ({{now}}, NEW.stream, NEW.seq, NEW.state, NEW.owner, NEW.token); END`,
+		`CREATE TRIGGER "{{prefix}}audit_change" AFTER UPDATE ON {{entry}} WHEN ` + eventful + ` BEGIN
+	INSERT INTO {{event}} (at_us, stream, seq, event, who, token) VALUES ({{now}}, NEW.stream, NEW.seq, ` + eventName + `, ` + eventWho + `, NEW.token); END`,
+		`CREATE TRIGGER "{{prefix}}audit_delete" AFTER DELETE ON {{entry}} BEGIN DELETE FROM {{event}} WHERE stream = OLD.stream AND seq = OLD.seq; END`,
+	},
+}
+
+// What the triggers of the audit have in common.
+const (
+	eventful   = `OLD.state <> NEW.state OR OLD.token <> NEW.token OR OLD.attempts <> NEW.attempts`
+	eventName  = `CASE WHEN OLD.state = NEW.state AND OLD.token = NEW.token THEN 'failed' ELSE NEW.state END`
+	eventWho   = `CASE WHEN NEW.state = 'sealed' THEN '' WHEN 'recovering' IN (OLD.state, NEW.state) THEN NEW.claim_owner ELSE NEW.owner END`
+	eventIndex = `CREATE INDEX "{{prefix}}event_number" ON {{event}} (stream, seq, id)`
+)
+
+func eventTable(text, number, id, options string) string {
+	return strings.NewReplacer("TEXT", text, "NUMBER", number, "ID_KEY", id).Replace(`CREATE TABLE {{event}} (
+	id     ID_KEY,
+	at_us  NUMBER NOT NULL,
+	stream TEXT NOT NULL,
+	seq    NUMBER NOT NULL,
+	event  TEXT NOT NULL,
+	who    TEXT NOT NULL,
+	token  NUMBER NOT NULL
+)`) + options
 }
 
 // tablesOf are the statements that make the tables, with the types of a dialect.

@@ -24,6 +24,9 @@ type Options struct {
 	Schema string
 	// Prefix begins the names of the tables. Default "sequence_".
 	Prefix string
+	// Audit keeps an event for each change of a number, written by triggers in the same transaction, until the
+	// number is forgotten: see Store.Events. Migrate adds what it needs. It costs a row for each change.
+	Audit bool
 	// NoWakeups turns LISTEN and NOTIFY off, as behind a pooler by transaction. Waiters poll.
 	NoWakeups bool
 }
@@ -35,6 +38,7 @@ type Store[Tx any] struct {
 	schema  string
 	prefix  string
 	lite    bool
+	audit   bool
 	hub     watch.Hub
 	wake    *wakeups // nil without LISTEN and NOTIFY
 	checked atomic.Bool
@@ -63,7 +67,7 @@ func newStore[Tx any](on backend[Tx], d dialect, o Options, lite bool) (*Store[T
 	if !identifier.MatchString(o.Prefix) {
 		return nil, &leasing.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
 	}
-	return &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: lite}, nil
+	return &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: lite, audit: o.Audit}, nil
 }
 
 // OpenPostgres makes a store on PostgreSQL over the application's database. It makes no request.
