@@ -77,10 +77,8 @@ func openCosmos(t testing.TB, url string) (leasing.Provider, error) {
 // TestConformanceWithoutFaults: with an empty plan nobody can tell that the
 // wrapper is there.
 func TestConformanceWithoutFaults(t *testing.T) {
-	t.Parallel()
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
 			if b.slow && os.Getenv("LEASING_TEST_SLOW") == "" {
 				t.Skip("takes five minutes; with LEASING_TEST_SLOW=1 it runs")
 			}
@@ -97,7 +95,6 @@ func TestConformanceWithoutFaults(t *testing.T) {
 // provider is tested with many more such rules where the wrapper is; this is for
 // what a real client adds.
 func TestConformanceWithRulesThatNeverFire(t *testing.T) {
-	t.Parallel()
 	never := chaos.Policy{Skip: 1 << 40}
 	plan := chaos.Plan{Rules: []chaos.Rule{
 		{Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: time.Hour}, When: never},
@@ -108,7 +105,6 @@ func TestConformanceWithRulesThatNeverFire(t *testing.T) {
 	}}
 	b := backend{name: "redis", url: named("LEASING_TEST_REDIS"), open: openRedis}
 	t.Run(b.name, func(t *testing.T) {
-		t.Parallel()
 		url := b.url(t)
 		h := b.harness(url, plan)
 		h.Peer = func(t testing.TB, _ leasing.Provider) leasing.Provider { return b.opened(t, url) }
