@@ -197,7 +197,7 @@ func TestWorkerThatDoesNotComeBackIsFound_memory(t *testing.T) {
 
 // Who crashes takes no leave: its lease runs out, while others wait for the name.
 func TestCrashedWorkersLeaveTheirLeasesBehind_memory(t *testing.T) {
-	h := virtual(t, torture.Options{For: 5 * minute, Seed: 1}, nil).History()
+	h := virtual(t, torture.Options{For: 2 * minute, Seed: 1}, nil).History()
 	left := map[string]bool{}
 	for _, one := range h.Holds {
 		if one.Ending == torture.EndingAbandoned {

@@ -29,14 +29,14 @@ func ExampleRun() {
 	// Output: no violation
 }
 
-// In virtual time ten minutes of a partition pass in a second, and the seed of a
+// In virtual time four minutes of a partition pass in a second, and the seed of a
 // failure shows the same failure again. (A test of yours would have another name.)
 func TestExampleInVirtualTime_memory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		torture.Test(t, torture.Options{
 			Open: torture.Share(memlease.New(memlease.Options{})), // made inside, like all that tells the time
 			Plan: chaos.Partition(chaos.PartitionOptions{}),
-			For:  10 * time.Minute,
+			For:  4 * time.Minute,
 			Seed: 42, Repeatable: true,
 			Patience: 100 * time.Millisecond, // no machine is slow in virtual time
 		})

@@ -271,6 +271,7 @@ func TestWorkerProcessThatFailsSaysWhy(t *testing.T) {
 }
 
 func TestGoroutineThatAWorkerProcessLeavesBehind(t *testing.T) {
+	t.Parallel()
 	p := working(t, time.Second, "TORTURE_TEST_LEAK=1")
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

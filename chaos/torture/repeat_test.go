@@ -11,12 +11,13 @@ import (
 )
 
 func TestSameSeedAndPlanGiveTheSameHistoryTwice_memory(t *testing.T) {
+	t.Parallel()
 	for _, name := range chaos.Names() {
 		t.Run(name, func(t *testing.T) {
 			history := func(seed uint64) string {
 				plan, err := chaos.Named(name, seed)
 				require.NoError(t, err)
-				report := virtual(t, torture.Options{Plan: plan, Seed: seed, For: minute / 3, Repeatable: true}, nil)
+				report := virtual(t, torture.Options{Plan: plan, Seed: seed, For: minute / 5, Repeatable: true}, nil)
 				h := report.History()
 				for i := range h.Operations { // which goroutine came first in one instant is chance
 					h.Operations[i].Begun, h.Operations[i].Ended = 0, 0

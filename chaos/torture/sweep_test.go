@@ -22,7 +22,7 @@ import (
 func sweeps(t *testing.T) (from, to uint64) {
 	text := os.Getenv("LEASING_TEST_SWEEP")
 	if text == "" {
-		return 0, 40
+		return 0, 16
 	}
 	first, many, given := strings.Cut(text, "+")
 	if !given {
@@ -39,6 +39,7 @@ func sweeps(t *testing.T) (from, to uint64) {
 // next time. So a correct provider has to pass under all kinds of plans, with many
 // names and few, and with the faults of bad days multiplied.
 func TestNoCorrectProviderIsCaughtBySeed_memory(t *testing.T) {
+	t.Parallel()
 	from, to := sweeps(t)
 	undecided, names := 0, 0
 	for seed := from; seed < to; seed++ {

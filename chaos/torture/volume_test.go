@@ -17,6 +17,7 @@ import (
 // Busy workers under each plan, in one run after the other, until there were as many requests
 // as LEASING_TEST_VOLUME asks for, or a few thousand. Two runs go on at a time.
 func TestVolume_memory(t *testing.T) {
+	t.Parallel()
 	wanted := int64(10_000)
 	if text := os.Getenv("LEASING_TEST_VOLUME"); text != "" {
 		var err error
