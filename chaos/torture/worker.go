@@ -24,6 +24,7 @@ type worker struct {
 	resource resource
 	random   *rand.Rand
 	waits    atomic.Int64
+	endless  bool                         // there was a lease without an end
 	mu       sync.Mutex                   // guards past
 	past     []weak.Pointer[holdRecorder] // of the present manager's leases
 }
@@ -226,9 +227,9 @@ func (w *worker) usage() usage {
 		ttl:       w.ttl(),
 	}
 	s.do = s.do && !s.crash // DoWith would release
-	if s.ttl == leasing.Infinite {
-		s.crash, s.forgetful = false, false // nobody would free the name
-	}
+	w.endless = w.endless || s.ttl == leasing.Infinite
+	s.crash = s.crash && !w.endless // nobody would free the name, whose clean-up may go on for long
+	s.forgetful = s.forgetful && s.ttl != leasing.Infinite
 	if w.random.Float64() < 0.3 {
 		s.metadata = metadata(fmt.Sprint(w.random.IntN(1e6)))
 	}

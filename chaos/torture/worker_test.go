@@ -210,6 +210,28 @@ func TestKilledProcessEndsItsHolds(t *testing.T) {
 	}, got)
 }
 
+// A worker that crashes leaves behind what runs out, and nothing else.
+func TestWorkerWithALeaseWithoutAnEndDoesNotCrash(t *testing.T) {
+	for index, endless := range map[int]bool{0: false, 3: true} {
+		w, _, _ := holder(nil)
+		w.index, w.options.infinite, w.options.Intensity = index, true, 1
+		had, crashes := false, 0
+		for range 10_000 {
+			u := w.usage()
+			if had = had || u.ttl == leasing.Infinite; had {
+				require.False(t, u.crash)
+			}
+			if u.crash {
+				crashes++
+			}
+		}
+		require.Equal(t, endless, had)
+		if !endless {
+			require.Positive(t, crashes)
+		}
+	}
+}
+
 // Each worker has bad luck of its own, and each seed another: the plan's, or else the run's.
 func TestSeedOfEachWorker(t *testing.T) {
 	seeds := map[uint64]int{}
