@@ -315,6 +315,8 @@ func (f field) text() string {
 		return v.Type().String()
 	case v.Kind() == reflect.String:
 		return strconv.Quote(v.String())
+	case v.Kind() == reflect.Struct && v.NumMethod() == 0: // it does not show itself
+		return Describe(v.Interface())
 	}
 	return fmt.Sprint(v.Interface())
 }

@@ -84,12 +84,6 @@ func (u URL) With(query url.Values) string {
 // BadURL is the error of an Options.URL that can't be: it shows nothing of it.
 func BadURL(want string) error { return invalid(".URL", NotShown, want) }
 
-// BadParameter is the error of a parameter in an Options.URL. value is shown unless
-// it may be a secret.
-func BadParameter(key, value, want string) error {
-	return invalid(".URL parameter "+key, Shown(value), want)
-}
-
 // SetQuery sets the fields of options, a pointer to a struct, that a URL's query
 // names, and returns the parameters that are none of theirs.
 func SetQuery(options any, query url.Values) (rest url.Values, err error) {
@@ -108,7 +102,7 @@ func SetQuery(options any, query url.Values) (rest url.Values, err error) {
 			return nil, invalid(".URL parameter "+key, NotShown, "one value")
 		}
 		if want := f.set(values[0]); want != "" {
-			return nil, BadParameter(key, values[0], want)
+			return nil, invalid(".URL parameter "+key, Shown(values[0]), want)
 		}
 		delete(rest, key)
 	}
