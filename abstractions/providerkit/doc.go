@@ -22,7 +22,7 @@
 //
 // Options are a plain struct. Its tags say how each field is written in JSON and
 // in the query of a URL, what bounds it has, and whether it is a secret: see
-// [UnmarshalJSON], [SetQuery] and [Complete]. No print, log, JSON or error shows a
+// [Complete], [UnmarshalJSON] and [SetQuery]. No print, log, JSON or error shows a
 // secret. [ParseURL] takes a URL apart and finds passwords that were not escaped.
 //
 // [Records] are the verbs over a store that can compare and set, alone or beside

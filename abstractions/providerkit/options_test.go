@@ -148,7 +148,7 @@ func TestDefaultsAndBounds(t *testing.T) {
 	require.NoError(t, Complete(&o), "again")
 	for _, good := range []Options{
 		{Kind: "normal"}, {Table: "0123456789"}, {Units: 400}, {Units: 1000}, {Entries: 1 << 40}, {Skew: time.Minute},
-		{Retention: time.Minute}, {Retention: MaxRetention}, {Retention: abstractions.Infinite}, {Timeout: time.Millisecond}, {Timeout: time.Hour},
+		{Retention: time.Minute}, {Retention: maxRetention}, {Retention: abstractions.Infinite}, {Timeout: time.Millisecond}, {Timeout: time.Hour},
 	} {
 		require.NoError(t, Complete(&good), good)
 	}
@@ -160,7 +160,7 @@ func TestDefaultsAndBounds(t *testing.T) {
 		`Options.Units -1: want 400`:                                                  {Units: -1},
 		`Options.Entries -1: want 0 or more`:                                          {Entries: -1},
 		`Options.Retention 59s: want 1m0s to 87600h0m0s, or forever; or 0 for the de`: {Retention: 59 * time.Second},
-		`Options.Retention 87600h0m0.000000001s: want`:                                {Retention: MaxRetention + 1},
+		`Options.Retention 87600h0m0.000000001s: want`:                                {Retention: maxRetention + 1},
 		`Options.Timeout 1h0m0.000000001s: want 1ms to 1h0m0s; or 0 for the default`:  {Timeout: time.Hour + 1},
 		`Options.Timeout -1ns: want`:                                                  {Timeout: -1},
 		`Options.Timeout Infinite: want`:                                              {Timeout: abstractions.Infinite},

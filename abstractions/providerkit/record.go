@@ -55,7 +55,7 @@ type Record struct {
 	// ID names may not be the one which has it. Without an ID it is none of the record's.
 	Unconfirmed bool `json:"-"`
 	// Floor is a token that the next one has to exceed beside Token: of a record
-	// that was forgotten, or of a TokenClock.
+	// that was forgotten, or of a tokenClock.
 	Floor int64 `json:"-"`
 }
 
