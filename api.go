@@ -48,8 +48,8 @@ type Provider = abstractions.Provider
 // whether a lease may be infinite. A bound of 0 is none.
 type Capabilities = abstractions.Capabilities
 
-// Lateness bounds how long after its TTL a backend may still refuse the name of a dead
-// holder to others: a fixed time plus a share of the TTL, and more during a failover.
+// Lateness bounds how long after its TTL a backend that is up may still refuse the name
+// of a dead holder to others: a fixed time plus a share of the TTL.
 type Lateness = abstractions.Lateness
 
 // What calls take and return. A zero field means the default.

@@ -12,7 +12,7 @@
 //	})
 //
 // [Do] waits for the name, [TryDo] asks once. A lease that outlives one function
-// comes from Manager.Acquire or Manager.TryAcquire and goes with Lease.Release. The
+// comes from Manager.Acquire or Manager.TryAcquire and ends with Lease.Release. The
 // methods of [Manager] and [Lease] are documented in package abstractions, where
 // providers find them too; applications import this package alone. docs/api.md in
 // the repository lists what stays as it is from 1.0 on.

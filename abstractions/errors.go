@@ -42,7 +42,7 @@ var (
 // Error says which operation failed, where and why. Its chain holds the
 // sentinel and the error of the backend's client library.
 type Error struct {
-	Op       string // "acquire", "renew", "release", "break", "inspect", "list", "ping"
+	Op       string // a verb of Manager, Lease or Provider, in lower case: "acquire"
 	Provider string // Capabilities.Provider
 	Name     string // of the lease; "" where there is none
 	Err      error

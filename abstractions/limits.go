@@ -1,6 +1,7 @@
 package abstractions
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -31,27 +32,13 @@ func ValidateName(name string) error {
 // Validate checks an acquire against the limits of every backend and those of
 // the given one. Providers call it before they send anything.
 func (r AcquireRequest) Validate(c Capabilities) error {
-	if err := validateClaim(r.Name, r.ID, c); err != nil {
-		return err
-	}
-	if err := ValidateText("Owner", r.Owner, MaxOwnerBytes); err != nil {
-		return err
-	}
-	if err := ValidateMetadata(r.Metadata); err != nil {
-		return err
-	}
-	return c.ValidateTTL("TTL", r.TTL)
+	return cmp.Or(validateClaim(r.Name, r.ID, c), ValidateText("Owner", r.Owner, MaxOwnerBytes),
+		ValidateMetadata(r.Metadata), c.ValidateTTL("TTL", r.TTL))
 }
 
 // Validate checks a renewal.
 func (r RenewRequest) Validate(c Capabilities) error {
-	if err := validateClaim(r.Name, r.ID, c); err != nil {
-		return err
-	}
-	if err := ValidateMetadata(r.Metadata); err != nil {
-		return err
-	}
-	return c.ValidateTTL("TTL", r.TTL)
+	return cmp.Or(validateClaim(r.Name, r.ID, c), ValidateMetadata(r.Metadata), c.ValidateTTL("TTL", r.TTL))
 }
 
 // Validate checks a release.

@@ -130,8 +130,8 @@ type BreakOptions struct {
 
 // ListOptions are the optional parts of a List.
 type ListOptions struct {
-	Prefix   string
-	HeldOnly bool
+	Prefix   string // "" lists all
+	HeldOnly bool   // leave out names that are free
 }
 
 // Handover names a lease that goes from one process to another, as Manager.Adopt

@@ -185,26 +185,16 @@ func (r Record) Remaining() (time.Duration, bool) {
 	return max(0, r.ExpiresAt.Sub(r.Now)), true
 }
 
-// Lateness bounds how long a backend may take to free an expired lease: a fixed
-// part (a clock's resolution, a sweep's interval) and a share of the lease's TTL.
+// Lateness bounds how long a backend that is up may take to free an expired lease: a
+// fixed part (a clock's resolution, a sweep's interval) and a share of the lease's TTL.
 type Lateness struct {
 	Fixed  time.Duration
 	PerTTL float64
-	// FailoverFixed and FailoverPerTTL hold instead of the above while the
-	// backend changes its leader or fails over. 0 means as above.
-	FailoverFixed  time.Duration
-	FailoverPerTTL float64
 }
 
-// After returns the bound for a lease of the given TTL on a backend that is up.
+// After returns the bound for a lease of the given TTL.
 func (l Lateness) After(ttl time.Duration) time.Duration {
 	return l.Fixed + time.Duration(l.PerTTL*float64(ttl))
-}
-
-// AfterFailover returns the bound for a lease that expires during a failover.
-func (l Lateness) AfterFailover(ttl time.Duration) time.Duration {
-	failover := l.FailoverFixed + time.Duration(l.FailoverPerTTL*float64(ttl))
-	return max(l.After(ttl), failover)
 }
 
 // Capabilities are facts about a backend.

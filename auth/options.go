@@ -186,19 +186,7 @@ func (o Options) shown() Options {
 }
 
 // Format is that of Options.
-func (m ManagedIdentityOptions) Format(f fmt.State, _ rune) { providerkit.Format(f, m) }
-
-// Format is that of Options.
-func (w WorkloadIdentityOptions) Format(f fmt.State, _ rune) { providerkit.Format(f, w) }
-
-// Format is that of Options.
 func (s ServicePrincipalOptions) Format(f fmt.State, _ rune) { providerkit.Format(f, s) }
 
 // MarshalJSON is that of Options.
 func (s ServicePrincipalOptions) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(s) }
-
-// Format is that of Options.
-func (f FederatedCredentialOptions) Format(s fmt.State, _ rune) { providerkit.Format(s, f) }
-
-// Format is that of Options.
-func (d DevelopmentOptions) Format(f fmt.State, _ rune) { providerkit.Format(f, d) }

@@ -15,19 +15,11 @@ const formatVersion = 1
 // stored is the JSON of a record. Times are in microseconds, by the store's clock
 // since 1970.
 type stored struct {
-	Version     int               `json:"v"`
-	Name        string            `json:"name"`
-	Token       int64             `json:"token"`
-	ID          string            `json:"id,omitempty"`
-	Owner       string            `json:"owner,omitempty"`
-	TTL         int64             `json:"ttl_us,omitempty"` // 0 for ever
-	Metadata    map[string]string `json:"metadata,omitempty"`
-	Acquired    int64             `json:"acquired_us,omitempty"`
-	Breaking    bool              `json:"breaking,omitempty"`
-	BrokenBy    string            `json:"broken_by,omitempty"`
-	BreakReason string            `json:"break_reason,omitempty"`
-	Ended       Ended             `json:"ended,omitempty"`
-	Idle        int64             `json:"idle_us,omitempty"`
+	Version int `json:"v"`
+	Record
+	TTL      int64 `json:"ttl_us,omitempty"` // 0 for ever
+	Acquired int64 `json:"acquired_us,omitempty"`
+	Idle     int64 `json:"idle_us,omitempty"`
 	deadline
 }
 
@@ -46,12 +38,7 @@ type deadline struct {
 }
 
 func encode(r *Record, d deadline) ([]byte, error) {
-	s := stored{
-		Version: formatVersion, Name: r.Name, Token: r.Token, ID: r.ID, Owner: r.Owner, Metadata: r.Metadata,
-		Breaking: r.Breaking, BrokenBy: r.BrokenBy, BreakReason: r.BreakReason, Ended: r.Ended,
-		TTL: micros(r.TTL), Acquired: unixMicro(r.AcquiredAt), Idle: unixMicro(r.IdleSince), deadline: d,
-	}
-	return json.Marshal(s)
+	return json.Marshal(stored{formatVersion, *r, micros(r.TTL), unixMicro(r.AcquiredAt), unixMicro(r.IdleSince), d})
 }
 
 // decode reads what encode made. A record of another name, or that this code does
@@ -69,11 +56,8 @@ func decode(data []byte, name string) (Record, deadline, error) {
 	case s.Token < 0 || s.Token > abstractions.MaxToken:
 		return Record{}, deadline{}, fmt.Errorf("%w: the record of %q has a fencing token out of range: %d", abstractions.ErrNotSetUp, name, s.Token)
 	}
-	r := Record{
-		Name: s.Name, Token: s.Token, ID: s.ID, Owner: s.Owner, Metadata: s.Metadata,
-		Breaking: s.Breaking, BrokenBy: s.BrokenBy, BreakReason: s.BreakReason, Ended: s.Ended,
-		AcquiredAt: timeOf(s.Acquired), IdleSince: timeOf(s.Idle),
-	}
+	r := s.Record
+	r.AcquiredAt, r.IdleSince = timeOf(s.Acquired), timeOf(s.Idle)
 	if r.ID != "" {
 		r.TTL = fromMicros(s.TTL)
 	}

@@ -22,7 +22,7 @@
 //
 // Options are a plain struct. Its tags say how each field is written in JSON and
 // in the query of a URL, what bounds it has, and whether it is a secret: see
-// [UnmarshalJSON], [SetQuery] and [Complete]. No print, log, JSON or error shows a
+// [Complete], [UnmarshalJSON] and [SetQuery]. No print, log, JSON or error shows a
 // secret. [ParseURL] takes a URL apart and finds passwords that were not escaped.
 //
 // [Records] are the verbs over a store that can compare and set, alone or beside
@@ -33,8 +33,9 @@
 // memory of the claims that were given up.
 //
 // [Naming] turns names of leases into names that a store accepts, injectively.
-// [Wakeups] hands pushed hints to waiters, over one connection that it keeps. Two packages have folders of their own:
-// batch sends requests that are made at the same time together, waitqueue knows who waits in a backend's queues.
+// [Wakeups] hands pushed hints to waiters, over one connection that it keeps. Package
+// batch sends requests together that are made at the same time, and package waitqueue
+// knows who waits in a backend's queues.
 //
 // # What it does not promise
 //
@@ -44,28 +45,10 @@
 //
 // # How a provider uses it
 //
-//	type driver struct{ ... } // Acquire, Renew, ..., Classify, perhaps List and Ping
-//
-//	type shell = providerkit.Provider // so that the embedded field is not exported
-//
-//	// Provider is a leasing provider over the backend.
-//	type Provider struct{ *shell }
-//
-//	func Open(ctx context.Context, options Options) (*Provider, error) {
-//		...
-//		return &Provider{providerkit.New(d, providerkit.Config{Timeout: options.Timeout})}, nil
-//	}
-//
-//	type Options struct {
-//		URL       string        `json:"url" option:"secret"`
-//		Create    bool          `json:"create"`
-//		Retention time.Duration `json:"retention" option:"retention"`
-//		Timeout   time.Duration `json:"timeout" option:"timeout"`
-//	}
-//
-//	func (o Options) Format(f fmt.State, _ rune)      { providerkit.Format(f, o) }
-//	func (o Options) MarshalJSON() ([]byte, error)     { return providerkit.MarshalJSON(o) }
-//	func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
+// Package filelease (providers/file) is the worked example. Its type Provider embeds this
+// package's Provider, under another name so that the field is not exported. Options
+// have tags, and the methods Format, MarshalJSON and UnmarshalJSON where they hold
+// secrets, each a line that calls the function of that name here.
 //
 // All providers spell these alike: "create" lets Open or the first call create
 // what is missing at the backend, "timeout" bounds a call without a deadline,

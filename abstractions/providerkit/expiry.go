@@ -49,8 +49,8 @@ type observation struct {
 	since time.Time
 }
 
-// Lease is what a read shows of a holder.
-type Lease struct {
+// sighting is what a read shows of a holder.
+type sighting struct {
 	Name string
 	// Write tells the holder's writes apart: an ETag, or an ID that each of them makes
 	// up and no other write changes.
@@ -71,8 +71,8 @@ func (e *Expiry) Lateness() abstractions.Lateness {
 	return abstractions.Lateness{Fixed: 2 * e.Grace()}
 }
 
-// Left returns Record.Left and Record.Slack of a lease that was just read.
-func (e *Expiry) Left(l Lease) (left, slack time.Duration) {
+// left returns Record.Left and Record.Slack of a lease that was just read.
+func (e *Expiry) left(l sighting) (left, slack time.Duration) {
 	if l.TTL == abstractions.Infinite {
 		return abstractions.Infinite, 0
 	}
@@ -84,7 +84,7 @@ func (e *Expiry) Left(l Lease) (left, slack time.Duration) {
 }
 
 // watched is for how long this process has known the holder's last write.
-func (e *Expiry) watched(l Lease, now time.Time) time.Duration {
+func (e *Expiry) watched(l sighting, now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before, known := e.seen[l.Name]
@@ -104,8 +104,8 @@ func (e *Expiry) watched(l Lease, now time.Time) time.Duration {
 	return 0
 }
 
-// Forget ends the watch over a name whose holder left.
-func (e *Expiry) Forget(name string) {
+// forget ends the watch over a name whose holder left.
+func (e *Expiry) forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.seen, name)

@@ -15,34 +15,15 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 )
 
-// What all providers have in common, beside DefaultRetention: the tags
-// option:"timeout" and option:"retention" stand for these.
-const (
-	DefaultTimeout = 10 * time.Second
-	MaxTimeout     = time.Hour
-	// MaxRetention keeps instants within what Go can count.
-	MaxRetention = 10 * 365 * 24 * time.Hour
-)
+// DefaultTimeout bounds a call whose context has no deadline, unless the options say
+// otherwise.
+const DefaultTimeout = 10 * time.Second
 
-// The functions below read and show options, a struct of fields such as
-//
-//	Table     string        `json:"table" option:"default=lease,maxlen=40"`
-//	Retention time.Duration `json:"retention" option:"retention,min=1m"`
-//
-// A field without a name in its json tag, or with "-", is set in Go alone. The
-// tag option has, separated by commas:
-//
-//	secret            the field is not shown, and not set by a URL's query
-//	default=V         V stands for the zero value
-//	min=V, max=V      the bounds of a number or duration; zero is always accepted
-//	forever           a duration may be abstractions.Infinite: "forever"
-//	maxlen=N          the most bytes of a string
-//	oneof=A|B         the values of a string
-//	timeout           DefaultTimeout, 1ms to MaxTimeout
-//	retention         DefaultRetention, 1ms to MaxRetention, or forever
-//
-// Fields are strings, booleans, integers, durations, lists of strings (with commas
-// in a URL), and whatever reads itself from text. In JSON they may be any type.
+const (
+	maxTimeout = time.Hour
+	// maxRetention keeps instants within what Go can count.
+	maxRetention = 10 * 365 * 24 * time.Hour
+)
 
 type field struct {
 	name  string // in Go
@@ -54,8 +35,8 @@ type field struct {
 var (
 	durationType = reflect.TypeFor[time.Duration]()
 	presets      = map[string]string{
-		"timeout":   fmt.Sprintf("default=%v,min=1ms,max=%v", DefaultTimeout, MaxTimeout),
-		"retention": fmt.Sprintf("default=%v,min=1ms,max=%v,forever", DefaultRetention, MaxRetention),
+		"timeout":   fmt.Sprintf("default=%v,min=1ms,max=%v", DefaultTimeout, maxTimeout),
+		"retention": fmt.Sprintf("default=%v,min=1ms,max=%v,forever", DefaultRetention, maxRetention),
 	}
 )
 
@@ -87,7 +68,7 @@ func readTag(tag map[string]string, text string) {
 
 func (f field) has(word string) bool { _, ok := f.tag[word]; return ok }
 
-func (f field) secret() bool { return f.has("secret") || f.value.Type() == reflect.TypeFor[Secret]() }
+func (f field) secret() bool { return f.has("secret") }
 
 // set reads a value from text. If that can't be it returns what it has to be like.
 func (f field) set(text string) (want string) {
@@ -196,6 +177,26 @@ func keys(fields []field, secrets bool) []string {
 
 // Complete fills in the defaults of options, a pointer to a struct, and checks
 // their bounds. An error names the field, the value and the bound.
+//
+// Options are a struct of fields such as
+//
+//	Table     string        `json:"table" option:"default=lease,maxlen=40"`
+//	Retention time.Duration `json:"retention" option:"retention,min=1m"`
+//
+// A field without a name in its json tag, or with "-", is set in Go alone. The
+// tag option has, separated by commas:
+//
+//	secret            the field is not shown, and not set by a URL's query
+//	default=V         V stands for the zero value
+//	min=V, max=V      the bounds of a number or duration; zero is always accepted
+//	forever           a duration may be abstractions.Infinite: "forever"
+//	maxlen=N          the most bytes of a string
+//	oneof=A|B         the values of a string
+//	timeout           DefaultTimeout, 1ms to 1h
+//	retention         DefaultRetention, 1ms to 10 years, or forever
+//
+// Fields are strings, booleans, integers, durations, lists of strings (with commas
+// in a URL), and whatever reads itself from text. In JSON they may be any type.
 func Complete(options any) error {
 	for _, f := range fieldsOf(options) {
 		if value := f.tag["default"]; value != "" && f.value.IsZero() {
@@ -315,6 +316,8 @@ func (f field) text() string {
 		return v.Type().String()
 	case v.Kind() == reflect.String:
 		return strconv.Quote(v.String())
+	case v.Kind() == reflect.Struct && v.NumMethod() == 0: // it does not show itself
+		return Describe(v.Interface())
 	}
 	return fmt.Sprint(v.Interface())
 }

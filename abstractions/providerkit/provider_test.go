@@ -75,13 +75,21 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 	both(t, func(t *testing.T, detach bool) {
 		d := &ableFake{fake: &fake{do: func(context.Context) error { panic("sent") }}}
 		p := open(t, d, detach)
-		_, err := p.Acquire(t.Context(), abstractions.AcquireRequest{Name: "a", ID: "x", Owner: "o"})
+		_, err := p.Break(t.Context(), abstractions.BreakRequest{Name: "a", Grace: -1})
 		require.ErrorIs(t, err, abstractions.ErrInvalid)
-		_, err = p.Renew(t.Context(), abstractions.RenewRequest{ID: "x", TTL: 1})
-		require.ErrorIs(t, err, abstractions.ErrInvalid)
+		for field, req := range map[string]abstractions.AcquireRequest{
+			"Name": {ID: "x", Owner: "o", TTL: 1}, "ID": {Name: "a", Owner: "o", TTL: 1}, "Owner": {Name: "a", ID: "x", TTL: 1},
+			"Metadata": {Name: "a", ID: "x", Owner: "o", TTL: 1, Metadata: map[string]string{"k": "\x00"}},
+			"TTL":      {Name: "a", ID: "x", Owner: "o"},
+		} {
+			_, err = p.Acquire(t.Context(), req)
+			require.ErrorContains(t, err, "invalid "+field)
+			if field != "Owner" {
+				_, err = p.Renew(t.Context(), abstractions.RenewRequest{Name: req.Name, ID: req.ID, TTL: req.TTL, Metadata: req.Metadata})
+				require.ErrorContains(t, err, "invalid "+field)
+			}
+		}
 		require.ErrorIs(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "a"}), abstractions.ErrInvalid)
-		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "a", Grace: -1})
-		require.ErrorIs(t, err, abstractions.ErrInvalid)
 		_, err = p.Inspect(t.Context(), abstractions.InspectRequest{Name: "\n"})
 		require.ErrorIs(t, err, abstractions.ErrInvalid)
 		_, err = p.Wait(t.Context(), abstractions.WaitRequest{Name: "a"})

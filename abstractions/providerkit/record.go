@@ -20,42 +20,43 @@ const DefaultRetention = time.Hour
 // Change what is to be written. They read no clock and send nothing. A caller that
 // needs the record as it was clones it first.
 type Record struct {
-	Name  string
-	Token int64  // of the latest holder; 0 if the name was never held
-	ID    string // of the holder, also after its lease has run out; "" if it left or was broken
-	Owner string
-	TTL   time.Duration
+	Name  string `json:"name"`
+	Token int64  `json:"token"`           // of the latest holder; 0 if the name was never held
+	ID    string `json:"id,omitempty"`    // of the holder, also after its lease has run out; "" if it left or was broken
+	Owner string `json:"owner,omitempty"` // of the holder
 	// Metadata is replaced, never changed.
-	Metadata   map[string]string
-	AcquiredAt time.Time // by the backend's clock
+	Metadata map[string]string `json:"metadata,omitempty"`
 	// Breaking says that the lease was broken, by whom and why, and runs out.
-	Breaking              bool
-	BrokenBy, BreakReason string
-	Ended                 Ended
-	// IdleSince is when an ID ended last.
-	IdleSince time.Time
+	Breaking    bool   `json:"breaking,omitempty"`
+	BrokenBy    string `json:"broken_by,omitempty"`
+	BreakReason string `json:"break_reason,omitempty"`
+	Ended       Ended  `json:"ended,omitempty"`
 
 	// What follows is not stored as it is.
+
+	TTL        time.Duration `json:"-"`
+	AcquiredAt time.Time     `json:"-"` // by the backend's clock
+	IdleSince  time.Time     `json:"-"` // when an ID ended last
 
 	// Now is the backend's clock, read no earlier than the request was sent; zero if
 	// the backend tells no time. Tokens then count, so that a record must be kept,
 	// or at least its token: see Forgettable.
-	Now time.Time
+	Now time.Time `json:"-"`
 	// Left is how long the lease still runs by that clock: Infinite for ever, and 0
 	// or less since it has run out. The rules set it to what is left after the write.
-	Left time.Duration
+	Left time.Duration `json:"-"`
 	// Slack is by how much less than Left the lease may really have, where the
 	// backend's time is not exact: Infinite if it does not tell. It never has more.
-	Slack time.Duration
+	Slack time.Duration `json:"-"`
 	// Unsettled says that the deadline was written by a clock that has been set
 	// back since, or that has ended with an earlier boot of the host: see SetLeft.
-	Unsettled bool
+	Unsettled bool `json:"-"`
 	// Unconfirmed says that the service shows the name as taken, and that the claim that
 	// ID names may not be the one which has it. Without an ID it is none of the record's.
-	Unconfirmed bool
+	Unconfirmed bool `json:"-"`
 	// Floor is a token that the next one has to exceed beside Token: of a record
-	// that was forgotten, or of a TokenClock.
-	Floor int64
+	// that was forgotten, or of a tokenClock.
+	Floor int64 `json:"-"`
 }
 
 // Clone returns a copy that a rule may change. Metadata, which no rule changes, is

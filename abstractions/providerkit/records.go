@@ -88,7 +88,7 @@ type Records struct {
 	// listing can't begin at a key. Otherwise some releases sweep a little.
 	ManualSweep bool
 
-	tokens   TokenClock
+	tokens   tokenClock
 	releases atomic.Int64
 }
 
@@ -111,7 +111,7 @@ func (s *Records) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 		return abstractions.Grant{}, err
 	}
 	if s.Expiry != nil {
-		s.Expiry.Forget(req.Name)
+		s.Expiry.forget(req.Name)
 	}
 	s.tokens.Given(after.record.Token, after.record.Now)
 	return s.grant(after, req.TTL), nil
@@ -374,7 +374,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	if r.ID == "" {
 		return found, nil
 	}
-	l := Lease{Name: r.Name, Write: found.Write, TTL: fromMicros(found.Lasts), Now: item.Now}
+	l := sighting{Name: r.Name, Write: found.Write, TTL: fromMicros(found.Lasts), Now: item.Now}
 	switch {
 	case found.Ends != 0:
 		l.Ends = timeOf(found.Ends)
@@ -385,7 +385,7 @@ func (s *Records) parse(item Item, name string) (*snapshot, error) {
 	if name == "" { // one of many
 		watch = &Expiry{Resolution: s.Expiry.Resolution, Skew: s.Expiry.Skew}
 	}
-	r.Left, r.Slack = watch.Left(l)
+	r.Left, r.Slack = watch.left(l)
 	return found, nil
 }
 

@@ -390,6 +390,21 @@ func TestTheCodecKeepsAll(t *testing.T) {
 	require.EqualValues(t, 2, micros(time.Microsecond+1))
 }
 
+// What is stored already has these names (docs/providers/cosmos.md): records outlive the code.
+func TestTheFieldsOfAStoredRecord(t *testing.T) {
+	r, d, err := decode([]byte(`{
+		"v": 1, "name": "n", "token": 5, "id": "x", "owner": "o", "ttl_us": 30000000, "metadata": {"k": "v"}, "acquired_us": 7,
+		"breaking": true, "broken_by": "anna", "break_reason": "stuck", "ended": "b@2 a!@1", "idle_us": 9,
+		"write": "w", "lasts_us": 3, "ends_us": 4, "host": {"wall_us": 1, "boot": "b", "boot_us": 2}
+	}`), "n")
+	require.NoError(t, err)
+	require.Equal(t, Record{
+		Name: "n", Token: 5, ID: "x", Owner: "o", TTL: 30 * time.Second, Metadata: map[string]string{"k": "v"}, AcquiredAt: timeOf(7),
+		Breaking: true, BrokenBy: "anna", BreakReason: "stuck", Ended: Ended{{ID: "a", Broken: true, At: 1}, {ID: "b", At: 2}}, IdleSince: timeOf(9),
+	}, r)
+	require.Equal(t, deadline{Write: "w", Lasts: 3, Ends: 4, Host: &HostDeadline{Wall: 1, Boot: "b", SinceBoot: 2}}, d)
+}
+
 // T84: a state of an earlier grant of the claim says nothing of a later one.
 func TestTrap_T84_AnOldStateBesideANewToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TokenClock makes fencing tokens rise within a second of a service whose clock
+// tokenClock makes fencing tokens rise within a second of a service whose clock
 // shows whole seconds. A record that remembers the latest token gives the next one
 // anyway. A record that was deleted, or a service that has lost its data, has the
 // service's second alone, and two holders within it need different tokens.
@@ -19,14 +19,14 @@ import (
 // A backend without a clock needs none of this. Its tokens count from one, so
 // neither a record nor, if records are deleted, the highest token of the deleted ones
 // may ever be forgotten.
-type TokenClock struct {
+type tokenClock struct {
 	mu     sync.Mutex
 	latest int64 // given by this process for any name, but for those of the future
 }
 
 // Floor returns the Record.Floor of a record that was read when the service's clock
 // showed date and this host's local. No two calls return the same within a second.
-func (c *TokenClock) Floor(date, local time.Time) int64 {
+func (c *tokenClock) Floor(date, local time.Time) int64 {
 	ahead := min(max(0, local.Sub(date)), time.Second)
 	at := date.Add(ahead * 9 / 10).UnixMicro() // the last tenth is for hosts that are far ahead
 	c.mu.Lock()
@@ -40,7 +40,7 @@ func (c *TokenClock) Floor(date, local time.Time) int64 {
 
 // Given takes down the token of a new holder. One of the future is the fault of
 // another clock and orders nothing.
-func (c *TokenClock) Given(token int64, date time.Time) {
+func (c *tokenClock) Given(token int64, date time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if token < future(date) {

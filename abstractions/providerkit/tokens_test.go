@@ -9,7 +9,7 @@ import (
 )
 
 // takes gives a token to a new holder, as a provider does.
-func (c *TokenClock) takes(stored int64, date, local time.Time) int64 {
+func (c *tokenClock) takes(stored int64, date, local time.Time) int64 {
 	r := Record{Name: "n", Token: stored, Now: date, Floor: c.Floor(date, local)}
 	r.Acquire(acquire("mine", time.Minute))
 	c.Given(r.Token, date)
@@ -20,7 +20,7 @@ func TestTokensOfOneProcessRiseWithinTheServicesSecond(t *testing.T) {
 	for name, local := range map[string]time.Time{
 		"the same": noon, "behind": noon.Add(-time.Hour), "ahead": noon.Add(time.Hour), "within": noon.Add(999_999 * time.Microsecond),
 	} {
-		var c TokenClock
+		var c tokenClock
 		var last int64
 		for i := range 1000 {
 			stored := int64(0)
@@ -37,7 +37,7 @@ func TestTokensOfOneProcessRiseWithinTheServicesSecond(t *testing.T) {
 }
 
 func TestTokensBesideTheServicesSecond(t *testing.T) {
-	var c TokenClock
+	var c tokenClock
 	require.Equal(t, noon.UnixMicro()+225_000, c.takes(7, noon, noon.Add(250*time.Millisecond)), "the part of the second is ours")
 	future := noon.Add(time.Hour).UnixMicro()
 	require.Equal(t, future+1, c.takes(future, noon, noon))
@@ -55,7 +55,7 @@ func TestTokensBesideTheServicesSecond(t *testing.T) {
 // Two hosts whose clocks agree order their tokens within a second of the service's.
 func TestHostsOrderTheirTokensWithinASecond(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var a, b TokenClock
+		var a, b tokenClock
 		ahead := time.Duration(rapid.IntRange(0, 900).Draw(t, "ahead")) * time.Millisecond
 		later := time.Duration(rapid.IntRange(1, 99).Draw(t, "later")) * time.Millisecond
 		first := a.takes(0, noon, noon.Add(ahead))

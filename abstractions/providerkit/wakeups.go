@@ -24,9 +24,9 @@ type Wakeups struct {
 	Silence time.Duration
 
 	mu      sync.Mutex
-	queues  map[string][]*waiter
-	count   atomic.Int64 // waiters
-	loop    *loop        // nil while nobody needs one
+	queues  map[string][]chan struct{} // of waiters, each with a buffer of one
+	count   atomic.Int64               // waiters
+	loop    *loop                      // nil while nobody needs one
 	running sync.WaitGroup
 	closed  bool
 }
@@ -43,14 +43,11 @@ type Connection interface {
 	Close()
 }
 
-// waiter is one registration.
-type waiter struct{ hints chan struct{} } // buffer of one
-
 // Wait registers a waiter under a key until ctx ends, and returns its hints. It
 // fails if the connection can't be made at present, without a wait for the next
 // attempt: the waiter polls then.
 func (w *Wakeups) Wait(ctx context.Context, key string) (abstractions.Wakeups, error) {
-	me := &waiter{hints: make(chan struct{}, 1)}
+	me := make(chan struct{}, 1)
 	state, err := w.add(key, me)
 	if err == nil && state != nil {
 		bounded, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -69,17 +66,17 @@ func (w *Wakeups) Wait(ctx context.Context, key string) (abstractions.Wakeups, e
 		return abstractions.Wakeups{}, err
 	}
 	context.AfterFunc(ctx, func() { w.remove(key, me) })
-	return abstractions.Wakeups{C: me.hints}, nil
+	return abstractions.Wakeups{C: me}, nil
 }
 
-func (w *Wakeups) add(key string, me *waiter) (*state, error) {
+func (w *Wakeups) add(key string, me chan struct{}) (*state, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return nil, abstractions.ErrClosed
 	}
 	if w.queues == nil {
-		w.queues = make(map[string][]*waiter)
+		w.queues = make(map[string][]chan struct{})
 	}
 	w.queues[key] = append(w.queues[key], me)
 	w.count.Add(1)
@@ -95,7 +92,7 @@ func (w *Wakeups) add(key string, me *waiter) (*state, error) {
 }
 
 // remove ends a registration. A hint that was not taken goes to the next waiter.
-func (w *Wakeups) remove(key string, me *waiter) {
+func (w *Wakeups) remove(key string, me chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	queue := w.queues[key]
@@ -108,7 +105,7 @@ func (w *Wakeups) remove(key string, me *waiter) {
 		delete(w.queues, key)
 	}
 	select {
-	case <-me.hints:
+	case <-me:
 		w.hint(key)
 	default:
 	}
@@ -129,7 +126,7 @@ func (w *Wakeups) Wake(key string) {
 func (w *Wakeups) hint(key string) {
 	if queue := w.queues[key]; len(queue) > 0 {
 		select {
-		case queue[0].hints <- struct{}{}:
+		case queue[0] <- struct{}{}:
 		default: // it has a hint to follow already
 		}
 	}

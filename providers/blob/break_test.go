@@ -46,7 +46,8 @@ func TestTrap_T20_BlobBreakOfWhatRanOut(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, abstractions.BreakResult{Token: g.Token}, r)
 				requireLost(t, b.extend(g), abstractions.LostExpired)
-				require.Error(t, b.driver.store.renew(t.Context(), b.blobName("n"), "a", late.etag), "a late one")
+				_, err = b.driver.store.lease(b.blobName("n"), "a").RenewLease(t.Context(), &lease.BlobRenewOptions{ModifiedAccessConditions: same(late.etag)})
+				require.Error(t, err, "a late one")
 				for _, r := range sent() {
 					b.watch.resend(t, r)
 				}

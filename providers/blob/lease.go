@@ -100,10 +100,13 @@ func (s *store) Follow(ctx context.Context, item providerkit.Item, r *providerki
 		r.Left, err = s.breakLease(ctx, item.Key, breakPeriod(r), v.etag)
 		v.lease = lease.StateTypeBreaking
 		return item, err
+	// A renewal begins the duration anew. The service renews a lease that has run out,
+	// too, if the blob was neither written nor leased since, and none that was broken
+	// (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
 	case v.exact || v.infinite && infinitely:
-		err = s.renew(ctx, item.Key, r.ID, v.etag)
+		_, err = s.lease(item.Key, r.ID).RenewLease(ctx, &lease.BlobRenewOptions{ModifiedAccessConditions: same(v.etag)})
 	default:
-		err = s.acquire(ctx, item.Key, r.ID, seconds(r.TTL), v.etag)
+		_, err = s.lease(item.Key, r.ID).AcquireLease(ctx, seconds(r.TTL), &lease.BlobAcquireOptions{ModifiedAccessConditions: same(v.etag)})
 		if bloberror.HasCode(err, bloberror.LeaseAlreadyPresent) {
 			// The record is ours and the lease is not: another program's, or one
 			// that the service has not freed yet although it shows it as expired.
@@ -126,43 +129,16 @@ func breakPeriod(r *providerkit.Record) int32 {
 	return seconds(maxTTL)
 }
 
-// acquire takes the lease for a claim, or sets the duration of the lease that it has.
-func (s *store) acquire(ctx context.Context, key, id string, duration int32, etag azcore.ETag) error {
-	client, err := s.lease(key, id)
-	if err == nil {
-		_, err = client.AcquireLease(ctx, duration, &lease.BlobAcquireOptions{ModifiedAccessConditions: same(etag)})
-	}
-	return err
-}
-
-// renew begins the duration of a claim's lease anew. The service renews one that has
-// run out, too, if the blob was neither written nor leased since, and none that was
-// broken (learn.microsoft.com/rest/api/storageservices/lease-blob, Remarks).
-func (s *store) renew(ctx context.Context, key, id string, etag azcore.ETag) error {
-	client, err := s.lease(key, id)
-	if err == nil {
-		_, err = client.RenewLease(ctx, &lease.BlobRenewOptions{ModifiedAccessConditions: same(etag)})
-	}
-	return err
-}
-
 // release gives a claim's lease up. No condition: a lease ID is a claim's own.
 func (s *store) release(ctx context.Context, key, id string) error {
-	client, err := s.lease(key, id)
-	if err == nil {
-		_, err = client.ReleaseLease(ctx, nil)
-	}
+	_, err := s.lease(key, id).ReleaseLease(ctx, nil)
 	return s.failure(err)
 }
 
 // breakLease breaks whatever lease there is, after a period in seconds or the rest of
-// its time, and says when that is.
+// its time, and says when that is. It sends no ID.
 func (s *store) breakLease(ctx context.Context, key string, period int32, etag azcore.ETag) (time.Duration, error) {
-	client, err := s.lease(key, "") // an ID is not sent
-	if err != nil {
-		return 0, err
-	}
-	answer, err := client.BreakLease(ctx, &lease.BlobBreakOptions{BreakPeriod: &period, ModifiedAccessConditions: same(etag)})
+	answer, err := s.lease(key, "").BreakLease(ctx, &lease.BlobBreakOptions{BreakPeriod: &period, ModifiedAccessConditions: same(etag)})
 	return time.Duration(deref(answer.LeaseTime)) * time.Second, s.failure(err)
 }
 
@@ -172,8 +148,11 @@ func same(etag azcore.ETag) *lease.ModifiedAccessConditions {
 	return &lease.ModifiedAccessConditions{IfMatch: &etag}
 }
 
-func (s *store) lease(key, id string) (*lease.BlobClient, error) {
-	return lease.NewBlobClient(s.container.NewBlobClient(key), &lease.BlobClientOptions{LeaseID: to.Ptr(leaseID(id))})
+// lease is the client of a claim's lease. The library has an error only where it has to
+// make up an ID.
+func (s *store) lease(key, id string) *lease.BlobClient {
+	client, _ := lease.NewBlobClient(s.container.NewBlobClient(key), &lease.BlobClientOptions{LeaseID: to.Ptr(leaseID(id))})
+	return client
 }
 
 // guid is the form that leasing.NewID has. Upper case is left out: the service

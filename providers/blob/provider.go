@@ -14,7 +14,7 @@ type shell = providerkit.Provider
 // Provider is a leasing provider over Azure Blob Storage. Make one with Open or
 // OpenURL. It is safe for concurrent use.
 //
-// Its optional abilities are leasing.Lister and leasing.Pinger. The service has no
+// Its optional abilities are abstractions.Lister and abstractions.Pinger. The service has no
 // batches of lease operations, and pushes nothing: renewals are sent one by one,
 // and waiters poll.
 //

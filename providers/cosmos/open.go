@@ -73,7 +73,7 @@ func (o *Options) readURL() error {
 	if err != nil {
 		return err
 	}
-	key := u.Password.Reveal()
+	key := u.Password
 	if u.User != "" || key != "" && o.Key != "" {
 		return providerkit.BadURL(":key@ before the host, and none where Options.Key is set")
 	}

@@ -67,9 +67,9 @@ type Options struct {
 	Throughput int  `json:"throughput" option:"min=400,max=1000000"`
 	Autoscale  bool `json:"autoscale"`
 
-	// Prefix begins the IDs of all documents, before a colon. Those who are to
-	// exclude each other use the same. At most 50 bytes of UTF-8 without control
-	// characters. Default: none.
+	// Prefix begins the IDs of all documents, before a colon. Processes that exclude
+	// each other use the same. At most 50 bytes of UTF-8 without control characters.
+	// Default: none.
 	Prefix string `json:"prefix" option:"maxlen=50"`
 	// Retention is how long a name is remembered after its last lease has ended:
 	// see Provider.Sweep. A request that was delayed for longer may land after its
