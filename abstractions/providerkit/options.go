@@ -68,7 +68,7 @@ func readTag(tag map[string]string, text string) {
 
 func (f field) has(word string) bool { _, ok := f.tag[word]; return ok }
 
-func (f field) secret() bool { return f.has("secret") }
+func (f field) secret() bool { return f.has("secret") || f.value.Type() == reflect.TypeFor[Secret]() }
 
 // set reads a value from text. If that can't be it returns what it has to be like.
 func (f field) set(text string) (want string) {

@@ -22,7 +22,7 @@ type Options struct {
 	URL       string        `json:"url" option:"secret"`
 	DSN       string        `json:"dsn" option:"secret"`
 	Client    io.Reader     `json:"-"`
-	Password  string        `json:"password" option:"secret"`
+	Password  Secret        `json:"password"`
 	Kind      kind          `json:"kind" option:"oneof=full|normal,default=full"`
 	Table     string        `json:"table" option:"default=lease,maxlen=10"`
 	Create    bool          `json:"create"`
@@ -88,7 +88,7 @@ func TestOptionsFromJSONAndURLAreTheSame(t *testing.T) {
 	var full Options
 	require.NoError(t, json.Unmarshal([]byte(`{"url": "x://h", "dsn": "d", "password": "p", "nested": {"key": "k"}}`), &full))
 	require.Equal(t, "x://h", full.URL)
-	require.Equal(t, "p", full.Password)
+	require.Equal(t, "p", full.Password.Reveal())
 	require.Equal(t, "k", full.Nested.Key)
 }
 
@@ -188,7 +188,7 @@ func TestExactlyOne(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	require.Equal(t, "providerkit.Options{}", fmt.Sprint(Options{}))
 	o := Options{
-		URL: "x://h", Client: strings.NewReader("s3cret"), Password: "p", Kind: "full", Units: 3, Create: true, Hosts: []string{"a"},
+		URL: "x://h", Client: strings.NewReader("s3cret"), Password: NewSecret("p"), Kind: "full", Units: 3, Create: true, Hosts: []string{"a"},
 		Nested: nested{"s3cret"}, Retention: abstractions.Infinite, Timeout: time.Minute, private: 1,
 	}
 	require.Equal(t, `providerkit.Options{URL: (not shown), Client: *strings.Reader, Password: (not shown), Kind: "full", Create: true, `+
@@ -197,17 +197,16 @@ func TestDescribe(t *testing.T) {
 
 // T49, T75: no way to write options or a secret shows what is secret.
 func TestTrap_T75_NoWayToWriteShowsASecret(t *testing.T) {
-	o := Options{URL: "x://u:s3cret@h", DSN: "s3cret", Password: "s3cret"}
-	u, err := ParseURL(o.URL, "x")
-	require.NoError(t, err)
+	o := Options{URL: "x://u:s3cret@h", DSN: "s3cret", Password: NewSecret("s3cret")}
 	type outer struct {
-		O Options
-		P *Options
-		U URL
+		O       Options
+		P       *Options
+		S       Secret
+		private Secret
 	}
 	var shown bytes.Buffer
 	loggers := []*slog.Logger{slog.New(slog.NewJSONHandler(&shown, nil)), slog.New(slog.NewTextHandler(&shown, nil))}
-	for _, value := range []any{o, &o, u, &u, outer{o, &o, u}, []URL{u}} {
+	for _, value := range []any{o, &o, NewSecret("s3cret"), new(Secret), outer{o, &o, NewSecret("s3cret"), NewSecret("s3cret")}, []Secret{NewSecret("s3cret")}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
 			fmt.Fprintf(&shown, verb+"\n", value)
 		}
@@ -221,6 +220,12 @@ func TestTrap_T75_NoWayToWriteShowsASecret(t *testing.T) {
 	require.Contains(t, shown.String(), "(not shown)")
 	require.NotContains(t, shown.String(), "s3cret")
 	require.NotContains(t, shown.String(), fmt.Sprintf("%x", "s3cret"))
+
+	require.Equal(t, "s3cret", o.Password.Reveal())
+	require.False(t, o.Password.IsZero())
+	require.True(t, Secret{}.IsZero())
+	require.True(t, NewSecret("").IsZero())
+	require.Empty(t, Secret{}.Reveal())
 }
 
 // T49: no mistake in a URL or in JSON makes an error show a password.

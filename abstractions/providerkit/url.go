@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // URL is a URL taken apart, by hand: package net/url knows no lists of hosts, and
@@ -14,20 +13,17 @@ import (
 type URL struct {
 	Scheme   string
 	User     string // unescaped
-	Password string // unescaped
+	Password Secret // unescaped
 	Host     string // between // or @ and the path: host:port, several with commas, or ""
 	Path     string // as written, with its slash
 	Query    url.Values
 
-	beforeQuery string
+	beforeQuery Secret
 }
 
 // Format shows the scheme alone: where a URL has come apart a password may be
 // anywhere.
 func (u URL) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%s://%s", u.Scheme, NotShown) }
-
-// MarshalText is Format, for JSON and slog.
-func (u URL) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(u)), nil }
 
 // ParseURL takes Options.URL apart, which has one of the schemes. What an @, a /, a
 // ? or a # would do to it that stands in a password and was not escaped is an
@@ -42,7 +38,7 @@ func ParseURL(text string, schemes ...string) (URL, error) {
 	if err != nil || !pairs(rawQuery) || strings.Contains(rest, "#") {
 		return URL{}, BadURL("name=value&... after the ?, no fragment, and a password with ? written as %3F, # as %23")
 	}
-	u := URL{Scheme: scheme, Host: rest, Query: query, beforeQuery: scheme + "://" + rest}
+	u := URL{Scheme: scheme, Host: rest, Query: query, beforeQuery: NewSecret(scheme + "://" + rest)}
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
 		u.Host, u.Path = rest[:i], rest[i:]
 	}
@@ -59,7 +55,7 @@ func ParseURL(text string, schemes ...string) (URL, error) {
 	if err != nil || err2 != nil {
 		return URL{}, BadURL("a user and password with % written as %25")
 	}
-	u.User, u.Password, u.Host = user, password, u.Host[at+1:]
+	u.User, u.Password, u.Host = user, NewSecret(password), u.Host[at+1:]
 	return u, nil
 }
 
@@ -74,11 +70,12 @@ func pairs(rawQuery string) bool {
 }
 
 // With is the URL as it was written, with another query.
-func (u URL) With(query url.Values) string {
-	if len(query) == 0 {
-		return u.beforeQuery
+func (u URL) With(query url.Values) Secret {
+	text := u.beforeQuery.Reveal()
+	if len(query) > 0 {
+		text += "?" + query.Encode()
 	}
-	return u.beforeQuery + "?" + query.Encode()
+	return NewSecret(text)
 }
 
 // BadURL is the error of an Options.URL that can't be: it shows nothing of it.
@@ -128,23 +125,3 @@ func UnknownParameter(options any, rest url.Values) error {
 
 // inQuery reports whether a URL's query may set the field.
 func (f field) inQuery() bool { return !f.secret() && f.name != "URL" }
-
-// words is the value of an InvalidError that is shown without quotes.
-type words string
-
-// NotShown stands for a secret as the value of an InvalidError.
-const NotShown words = "(not shown)"
-
-// Shown is text as the value of an InvalidError: NotShown if it may be a secret in
-// the wrong place. Keys, tokens and most passwords are longer than 24 characters
-// or have others than letters, digits and "-_./:".
-func Shown(text string) any {
-	const longest = 24
-	odd := func(r rune) bool {
-		return r >= utf8.RuneSelf || !plain(byte(r)) && !strings.ContainsRune("/:", r)
-	}
-	if len(text) > longest || strings.ContainsFunc(text, odd) {
-		return NotShown
-	}
-	return text
-}

@@ -115,7 +115,7 @@ func (o *Options) readURL() error {
 
 // readAddress sets AccountURL, Container and AccountKey.
 func (o *Options) readAddress(u providerkit.URL) error {
-	host, key := u.Host, u.Password
+	host, key := u.Host, u.Password.Reveal()
 	if !hostname.MatchString(host) || u.User != "" && key == "" {
 		return providerkit.BadURL("azblob://account/container, or azblob://account:key@host/container with a key's / written as %2F, + as %2B and = as %3D")
 	}

@@ -73,7 +73,7 @@ func (o *Options) readURL() error {
 	if err != nil {
 		return err
 	}
-	key := u.Password
+	key := u.Password.Reveal()
 	if u.User != "" || key != "" && o.Key != "" {
 		return providerkit.BadURL(":key@ before the host, and none where Options.Key is set")
 	}

@@ -29,7 +29,7 @@ func (o *Options) locate() (location, error) {
 	if err != nil {
 		return location{}, err
 	}
-	l := location{scheme: u.Scheme, user: u.User, password: u.Password}
+	l := location{scheme: u.Scheme, user: u.User, password: u.Password.Reveal()}
 	if l.user != "" && l.password == "" {
 		return location{}, providerkit.BadURL("user:password@ or :password@ before the host; or nothing")
 	}

@@ -135,7 +135,7 @@ func (o *Options) readURL() (dialect Dialect, where string, err error) {
 		return "", "", err
 	}
 	if u.Scheme != "sqlite" {
-		return Postgres, u.With(rest), nil
+		return Postgres, u.With(rest).Reveal(), nil
 	}
 	if where, err = url.PathUnescape(u.Host + u.Path); err != nil {
 		return SQLite, "", providerkit.BadURL("a path with % written as %25")

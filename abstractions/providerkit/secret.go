@@ -1,0 +1,64 @@
+package providerkit
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Secret is a text that no print, log, JSON or error shows, also as an unexported
+// field of another struct. The zero Secret is empty.
+type Secret struct {
+	text *string // package fmt shows the address of what a nested pointer points to
+}
+
+// NewSecret hides a text.
+func NewSecret(text string) Secret {
+	if text == "" {
+		return Secret{}
+	}
+	return Secret{&text}
+}
+
+// Reveal returns the text.
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
+
+// IsZero reports whether the secret is empty.
+func (s Secret) IsZero() bool { return s.text == nil }
+
+// Format shows nothing, for all verbs.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, string(NotShown)) }
+
+// MarshalText shows nothing: in JSON, and in slog.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(NotShown), nil }
+
+// UnmarshalText reads a secret.
+func (s *Secret) UnmarshalText(text []byte) error {
+	*s = NewSecret(string(text))
+	return nil
+}
+
+// words is the value of an InvalidError that is shown without quotes.
+type words string
+
+// NotShown stands for a secret as the value of an InvalidError.
+const NotShown words = "(not shown)"
+
+// Shown is text as the value of an InvalidError: NotShown if it may be a secret in
+// the wrong place. Keys, tokens and most passwords are longer than 24 characters
+// or have others than letters, digits and "-_./:".
+func Shown(text string) any {
+	const longest = 24
+	odd := func(r rune) bool {
+		return r >= utf8.RuneSelf || !plain(byte(r)) && !strings.ContainsRune("/:", r)
+	}
+	if len(text) > longest || strings.ContainsFunc(text, odd) {
+		return NotShown
+	}
+	return text
+}
