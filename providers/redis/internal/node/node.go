@@ -121,6 +121,13 @@ func (d *Node) Start(r *Request) error {
 	return b.Start(r)
 }
 
+func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, error) {
+	if d.cluster == nil {
+		return d.batcher, nil
+	}
+	return d.ofMaster(ctx, op.Keys[0])
+}
+
 // send runs operations and fills in their replies. A call has operations of one
 // script and one span, and on a Cluster, where its keys must be of one slot, only one. Several
 // calls go in a pipeline. Those whose script the server does not know were not run, and

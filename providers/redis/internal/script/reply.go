@@ -131,17 +131,19 @@ func (l *List) Refusal(name string) (*abstractions.HeldError, error) {
 // Renewed reads the reply to a renewal.
 func (r Reply) Renewed() error {
 	l := r.Read()
-	if l.Status != Lost {
-		return r.Done()
+	switch l.Status {
+	case fine:
+		return nil
+	case Lost:
+		lost := &abstractions.LostError{Reason: abstractions.LostReason(l.Text())}
+		if len(l.Rest) > 0 {
+			lost.BrokenBy, lost.BreakReason, _ = strings.Cut(l.Text(), "\n")
+		}
+		if !l.Bad {
+			return lost
+		}
 	}
-	lost := &abstractions.LostError{Reason: abstractions.LostReason(l.Text())}
-	if len(l.Rest) > 0 {
-		lost.BrokenBy, lost.BreakReason, _ = strings.Cut(l.Text(), "\n")
-	}
-	if l.Bad {
-		return l.Unexpected()
-	}
-	return lost
+	return l.Unexpected()
 }
 
 // Broken reads the reply to a break.
