@@ -17,12 +17,12 @@ import (
 // one transaction: no lock is ever held while the server waits for a client,
 // who may be paused for good.
 type postgres struct {
-	db     pgDatabase
+	db     *pgDatabase
 	sql    postgresSQL
 	tables *tables
 	record recording
-	wake   *wakeups
-	limit  semaphore
+	*wakeups
+	limit semaphore
 	// Those of the process that come at the same time share a statement and its commit.
 	acquires, releases *batch.Batcher[*quick]
 }
@@ -75,7 +75,7 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 		}
 	}
 	if err == nil && done.Err == nil && op.acquire != nil {
-		p.wake.served(op.id)
+		p.served(op.id)
 	}
 	return done, err
 }
@@ -83,15 +83,15 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 // look reads the row for an op. An acquire that waits joins the queue if it is in vain.
 func (p *postgres) look(ctx context.Context, op op) (pgRow, error) {
 	if op.acquire != nil {
-		if channel := p.wake.channelOf(op.id); channel != nil {
-			return p.found(ctx, op.name, op.id, p.sql.wait, op.name, hashOf(op.id), channel)
+		if channel := p.channelOf(op.id); channel != nil {
+			return p.found(ctx, op.name, op.id, p.sql["wait"], op.name, hashOf(op.id), channel)
 		}
 	}
 	return p.find(ctx, op.name, op.id)
 }
 
 func (p *postgres) find(ctx context.Context, name, id string) (pgRow, error) {
-	return p.found(ctx, name, id, p.sql.read, name, hashOf(id))
+	return p.found(ctx, name, id, p.sql["read"], name, hashOf(id))
 }
 
 // found is the row that a statement reads for the request of an ID.
@@ -120,7 +120,7 @@ func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bo
 	}
 	var now, woken int64
 	var acquired, expires *int64
-	err = p.query(ctx, p.sql.write, args, func(scan scan) error {
+	err = p.query(ctx, p.sql["write"], args, func(scan scan) error {
 		ok = true
 		return scan(&now, &to.Token, &acquired, &expires, &woken)
 	})
@@ -166,9 +166,9 @@ func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 	if err != nil {
 		return nil, err
 	}
-	statement := p.sql.renewNow
+	statement := p.sql["renew_now"]
 	if wait {
-		statement = p.sql.renew
+		statement = p.sql["renew"]
 	}
 	results := make([]abstractions.RenewResult, len(reqs))
 	err = p.db.query(ctx, statement, []any{string(list), p.record.renewals}, func(scan scan) error {
@@ -205,12 +205,8 @@ func renewal(req *abstractions.RenewRequest, found *providerkit.Record, renewed,
 	return abstractions.Grant{}, fmt.Errorf("%w: the row changed while it was read, or the batch says two things of the claim", abstractions.ErrUnavailable)
 }
 
-func (p *postgres) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return p.wake.wait(ctx, req)
-}
-
 func (p *postgres) close() error {
-	p.wake.Close()
+	p.wakeups.Close()
 	p.acquires.Close()
 	p.releases.Close()
 	p.db.close()

@@ -31,7 +31,7 @@ func sqliteNamed(scan scan, now providerkit.HostTime) (r sqliteRow, err error) {
 }
 
 func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (done swept, err error) {
-	err = s.db.write(ctx, false, func(on statements) error {
+	err = s.db.write(ctx, func(on statements) error {
 		from := after
 		if from == nil {
 			from = new(string)
@@ -73,7 +73,7 @@ func (s *sqlite) sweepPage(ctx context.Context, on statements, after string, lim
 }
 
 func (s *sqlite) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
-	err = s.db.write(ctx, false, func(on statements) error {
+	err = s.db.write(ctx, func(on statements) error {
 		before := s.clock().Wall.Add(-s.record.retention).UnixMicro()
 		return on.query(ctx, s.sql.trim, []any{limit, before}, func(scan) error {
 			deleted++
@@ -95,7 +95,7 @@ func (s *sqlite) version(ctx context.Context) (int, error) {
 // migrate holds the write lock, so that processes that start together do it
 // one after the other. SQLite compares the names of tables without case.
 func (s *sqlite) migrate(ctx context.Context) error {
-	err := s.db.write(ctx, false, func(on statements) error { return s.tables.install(ctx, on, s.tables.create) })
+	err := s.db.write(ctx, func(on statements) error { return s.tables.install(ctx, on, s.tables.create) })
 	if err != nil && sqliteClass(err) == providerkit.Denied {
 		return &SetupError{Statements: s.tables.create, Err: err}
 	}

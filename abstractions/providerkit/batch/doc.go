@@ -6,9 +6,8 @@
 // at once: that saves two changes of goroutine, which take about as long as a round trip to a server nearby.
 //
 // It promises, whatever the connection does:
-//   - Do and DoAll return soon after their context has ended: at once, but that they don't look at it in the first
-//     [prompt] after they were called if the server is fast, or for the time that New was given if the operation is sent on
-//     the caller's goroutine.
+//   - Do and DoAll return as soon as their context ends. An operation that is sent on the caller's goroutine may delay that
+//     for the time that New was given.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. One that was sent, and not
 //     answered in time, is not: its outcome is unknown.
 //   - A call has at most [MaxOperations] operations, and takes requests in the order in which they came.
@@ -37,7 +36,6 @@ const (
 	// stuck is how long a request waits for calls to end before another is made beside them: a connection that has died must not
 	// hold up what another one could carry.
 	stuck = 250 * time.Millisecond
-	// prompt is how fast a server answers to which callers send by themselves. Others wait for so long before they look at their
-	// contexts.
+	// prompt is how fast a server answers to which callers send by themselves.
 	prompt = 10 * time.Millisecond
 )
