@@ -225,20 +225,29 @@ func TestOfABatchThereIsWhatCameInTime(t *testing.T) {
 	}
 }
 
-func TestLeavingIsSeenAtOnce(t *testing.T) {
-	for _, after := range []time.Duration{0, 1, prompt, time.Second} {
-		for _, ctx := range []func(*testing.T, time.Duration) context.Context{cancelledAfter, within} {
-			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t)
-				gate := make(chan struct{})
-				defer close(gate)
-				s.answer = s.through([]chan struct{}{gate})
-				began := time.Now()
-				_, err := s.do(ctx(t, after), 1)
-				require.ErrorIs(t, err, abstractions.ErrUnavailable)
-				require.Equal(t, after, time.Since(began))
-			})
-		}
+// A caller does not look at its context at first, since most replies come soon.
+func TestLeavingIsSeenSoon(t *testing.T) {
+	for _, after := range []time.Duration{0, 1, prompt - 1, prompt, prompt + 1, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			gate := make(chan struct{})
+			defer close(gate)
+			s.answer = s.through([]chan struct{}{gate})
+			began := time.Now()
+			_, err := s.do(cancelledAfter(t, after), 1)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, max(after, prompt), time.Since(began))
+		})
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			gate := make(chan struct{})
+			defer close(gate)
+			s.answer = s.through([]chan struct{}{gate})
+			began := time.Now()
+			_, err := s.do(within(t, after+1), 1)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, after+1, time.Since(began), "a deadline is known")
+		})
 	}
 }
 

@@ -11,17 +11,28 @@ import (
 // waiting is a caller's request and the channel on which it comes back.
 type waiting[T Operation] struct {
 	Request[T]
-	done chan *Request[T]
+	done  chan *Request[T]
+	timer *time.Timer
 }
 
 func newWaiting[T Operation](room int) *waiting[T] {
-	w := &waiting[T]{done: make(chan *Request[T], 1)}
+	w := &waiting[T]{done: make(chan *Request[T], 1), timer: time.NewTimer(prompt)}
 	w.Ops, w.Done = make([]T, 0, room), w.done
 	return w
 }
 
-// await returns once the request is back, or ctx has ended.
+// await returns once the request is back, or ctx has ended. Most requests come back soon, so that few contexts are asked for the
+// channel that tells of their end: many make it, and a timer, only then.
 func (w *waiting[T]) await(ctx context.Context, b *Batcher[T]) error {
+	if !b.slow.Load() {
+		w.timer.Reset(min(prompt, time.Until(w.By)))
+		select {
+		case <-w.done:
+			w.timer.Stop()
+			return nil
+		case <-w.timer.C:
+		}
+	}
 	select {
 	case <-w.done:
 		return nil

@@ -6,8 +6,8 @@
 // at once: that saves two changes of goroutine, which take about as long as a round trip to a server nearby.
 //
 // It promises, whatever the connection does:
-//   - Do and DoAll return as soon as their context ends. An operation that is sent on the caller's goroutine may delay that
-//     for the time that New was given.
+//   - Do and DoAll return as soon as their context ends, but that they don't look at it in the first [prompt] if the server is
+//     fast. An operation that is sent on the caller's goroutine may delay that for the time that New was given.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. One that was sent, and not
 //     answered in time, is not: its outcome is unknown.
 //   - A call has at most [MaxOperations] operations, and takes requests in the order in which they came.
@@ -36,6 +36,7 @@ const (
 	// stuck is how long a request waits for calls to end before another is made beside them: a connection that has died must not
 	// hold up what another one could carry.
 	stuck = 250 * time.Millisecond
-	// prompt is how fast a server answers to which callers send by themselves.
+	// prompt is how fast a server answers to which callers send by themselves. Others wait for so long before they look at their
+	// contexts.
 	prompt = 10 * time.Millisecond
 )
