@@ -57,7 +57,7 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	done, err := p.quickly(ctx, op)
 	for err == nil && done.after.Name == "" {
 		var found pgRow
-		if found, err = p.look(ctx, op); err != nil {
+		if found, err = p.find(ctx, op.name, op.id, op.acquire != nil); err != nil {
 			break
 		}
 		next := applied{after: found.Record}
@@ -80,23 +80,15 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	return done, err
 }
 
-// look reads the row for an op. An acquire that waits joins the queue if it is in vain.
-func (p *postgres) look(ctx context.Context, op op) (pgRow, error) {
-	if op.acquire != nil {
-		if channel := p.channelOf(op.id); channel != nil {
-			return p.found(ctx, op.name, op.id, p.sql["wait"], op.name, hashOf(op.id), channel)
+// find reads the row for a request of an ID. An acquire that waits joins the queue if it is in vain.
+func (p *postgres) find(ctx context.Context, name, id string, acquire bool) (pgRow, error) {
+	var r pgRow
+	statement, args := p.sql["read"], []any{name, hashOf(id)}
+	if acquire {
+		if channel := p.channelOf(id); channel != nil {
+			statement, args = p.sql["wait"], append(args, channel)
 		}
 	}
-	return p.find(ctx, op.name, op.id)
-}
-
-func (p *postgres) find(ctx context.Context, name, id string) (pgRow, error) {
-	return p.found(ctx, name, id, p.sql["read"], name, hashOf(id))
-}
-
-// found is the row that a statement reads for the request of an ID.
-func (p *postgres) found(ctx context.Context, name, id, statement string, args ...any) (pgRow, error) {
-	var r pgRow
 	err := p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.columns(), &r.kept)...) })
 	r.complete(name, id)
 	return r, err
@@ -125,14 +117,9 @@ func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bo
 		return scan(&now, &to.Token, &acquired, &expires, &woken)
 	})
 	if ok && err == nil {
-		written(to, now, expires)
+		to.Now, to.Left = time.UnixMicro(now).UTC(), leftUntil(now, expires)
 	}
 	return ok, err
-}
-
-// written sets the times of a record by the clock of the statement that wrote it.
-func written(r *providerkit.Record, now int64, expires *int64) {
-	r.Now, r.Left = time.UnixMicro(now).UTC(), leftUntil(now, expires)
 }
 
 func leftUntil(now int64, expires *int64) time.Duration {

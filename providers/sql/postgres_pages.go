@@ -11,7 +11,7 @@ import (
 )
 
 func (p *postgres) read(ctx context.Context, name string) (providerkit.Record, error) {
-	found, err := p.find(ctx, name, "")
+	found, err := p.find(ctx, name, "", false)
 	return found.Record, err
 }
 
@@ -34,7 +34,7 @@ func (p *postgres) dequeue(ctx context.Context, name, id string) error {
 	if err != nil {
 		return err
 	}
-	return p.query(ctx, p.sql["leave"], []any{name, hash}, func(scan) error { return nil })
+	return run(ctx, p, p.sql["leave"], name, hash)
 }
 
 func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
@@ -50,12 +50,9 @@ func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit
 	return records, err
 }
 
-func (p *postgres) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (swept, error) {
-	var s swept
-	err := p.query(ctx, p.sql["sweep"], []any{after, limit, *micros(idle)}, func(scan scan) error {
-		return scan(&s.last, &s.deleted)
-	})
-	return s, err
+func (p *postgres) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
+	err = p.query(ctx, p.sql["sweep"], []any{after, limit, *micros(idle)}, func(scan scan) error { return scan(&last, &deleted) })
+	return deleted, last, err
 }
 
 func (p *postgres) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {

@@ -152,7 +152,7 @@ func TestStatementsRememberWhatTheRuleRemembers(t *testing.T) {
 			}
 			execute(ctx, t, b, "UPDATE {lease} SET ended = $2, version = version + 1 WHERE name = $1", name, encodeEnded(before))
 			require.NoError(t, p.Release(ctx, releaseOf(claim)))
-			r, err := b.find(ctx, name, claim.ID)
+			r, err := b.find(ctx, name, claim.ID, false)
 			require.NoError(t, err)
 			want := decodeEnded(encodeEnded(before.Add(claim.ID, false, now)), claim.ID)
 			require.Len(t, r.Ended, len(want), name)

@@ -134,7 +134,7 @@ func (s *sqlite) put(ctx context.Context, on statements, r *sqliteRow, now provi
 	return run(ctx, on, write, r.values()...)
 }
 
-// renew always waits, for two transactions at most: the write lock is that of the whole file, and changes take their turns.
+// renew always waits: the write lock is that of the whole file. Those before it are few, since changes share transactions.
 func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
 	err := s.db.write(ctx, func(on statements) error {

@@ -30,7 +30,7 @@ func sqliteNamed(scan scan, now providerkit.HostTime) (r sqliteRow, err error) {
 	return r, err
 }
 
-func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (done swept, err error) {
+func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
 	err = s.db.write(ctx, func(on statements) error {
 		from := after
 		if from == nil {
@@ -39,23 +39,22 @@ func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.
 				return err
 			}
 		}
-		if done, err = s.sweepPage(ctx, on, *from, limit, idle); err != nil || after != nil {
+		if deleted, last, err = s.sweepPage(ctx, on, *from, limit, idle); err != nil || after != nil {
 			return err
 		}
-		return run(ctx, on, s.sql.moveHand, done.last)
+		return run(ctx, on, s.sql.moveHand, last)
 	})
-	return done, err
+	return deleted, last, err
 }
 
-func (s *sqlite) sweepPage(ctx context.Context, on statements, after string, limit int, idle time.Duration) (swept, error) {
-	var done swept
+func (s *sqlite) sweepPage(ctx context.Context, on statements, after string, limit int, idle time.Duration) (deleted int, last string, err error) {
 	var seen int
 	var forgotten []string
 	now := s.clock()
-	err := on.query(ctx, s.sql.page, []any{after, limit}, func(scan scan) error {
+	err = on.query(ctx, s.sql.page, []any{after, limit}, func(scan scan) error {
 		r, err := sqliteNamed(scan, now)
 		seen++
-		done.last = r.Name
+		last = r.Name
 		r.IdleSince = time.UnixMicro(r.version)
 		if r.Forgettable(idle) {
 			forgotten = append(forgotten, r.Name)
@@ -66,10 +65,9 @@ func (s *sqlite) sweepPage(ctx context.Context, on statements, after string, lim
 		err = errors.Join(err, run(ctx, on, s.sql.forget, name))
 	}
 	if seen < limit {
-		done.last = ""
+		last = ""
 	}
-	done.deleted = len(forgotten)
-	return done, err
+	return len(forgotten), last, err
 }
 
 func (s *sqlite) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {

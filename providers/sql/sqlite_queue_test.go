@@ -269,6 +269,10 @@ func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 	}
 	hints := wait(polling, first)
 	require.True(t, polling.driver.backend.(*sqlite).polls.Load())
+	var queue []byte
+	require.NoError(t, p.driver.backend.(*sqlite).db.QueryRow("SELECT waiters FROM lease").Scan(&queue))
+	_, channel := lineUp(queue).head()
+	require.Equal(t, unheard[:], channel, "nobody can wake it")
 	wait(p, second)
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
 	hinted(t, hints)
