@@ -190,7 +190,7 @@ func fromDB(db *sql.DB) *pgDatabase {
 // wake listens for the waiters of a provider.
 func (d *pgDatabase) wake(ctx context.Context, w *wakeups) (providerkit.Connection, error) {
 	if d.listen == nil {
-		return nil, errors.ErrUnsupported
+		return nil, errPolls
 	}
 	conn, err := d.listen(ctx)
 	if err != nil {

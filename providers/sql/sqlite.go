@@ -68,10 +68,10 @@ func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
 // make makes a change, in a transaction with others.
 func (s *sqlite) make(ctx context.Context, c *sqliteChange) (applied, error) {
 	defer c.left.Store(true)
-	if err := cmp.Or(s.changes.Do(ctx, c), c.Err()); err != nil {
+	if err := s.changes.Do(ctx, c); err != nil { // it may still be under way
 		return applied{}, err
 	}
-	return c.done, nil
+	return c.done, c.Err()
 }
 
 // applyMany makes changes one after the other, in one transaction, for those who still wait

@@ -145,11 +145,11 @@ func (s *sqlite) listen(ctx context.Context, w *wakeups) (providerkit.Connection
 		return nil, err
 	}
 	if s.db.opened.Load() == nil {
-		return nil, errors.ErrUnsupported
+		return nil, errPolls
 	}
 	pipe, err := makePipe(s.db.opened.Load().path, w.channel, w.message)
 	if err != nil {
-		return nil, errors.ErrUnsupported
+		return nil, errPolls
 	}
 	return pipe, nil
 }

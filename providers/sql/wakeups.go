@@ -49,7 +49,10 @@ type turn struct {
 	ID   string `json:"id"`
 }
 
-// newWakeups takes a function that connects to listen, and fails with errors.ErrUnsupported where waiters have to poll.
+// errPolls is for where nothing can wake a process.
+var errPolls = errors.New("waiters have to poll")
+
+// newWakeups takes a function that connects to listen, and fails with errPolls where it never can.
 func newWakeups(in turns, listen func(context.Context, *wakeups) (providerkit.Connection, error)) *wakeups {
 	w := &wakeups{channel: make([]byte, channelBytes)}
 	_, _ = rand.Read(w.channel) // never fails
@@ -58,7 +61,7 @@ func newWakeups(in turns, listen func(context.Context, *wakeups) (providerkit.Co
 	})
 	w.Hints.Connect = func(ctx context.Context) (providerkit.Connection, error) {
 		conn, err := listen(ctx, w)
-		w.polls.Store(errors.Is(err, errors.ErrUnsupported))
+		w.polls.Store(errors.Is(err, errPolls))
 		if w.polls.Load() {
 			return &poller{wakeups: w, in: in}, nil
 		}
