@@ -36,7 +36,7 @@ type backend interface {
 	// sweep looks at the next limit names, in order, and deletes those that may be
 	// forgotten after they were idle for so long. It begins after a name, or where the latest sweep without one
 	// ended, of whichever process. The last name is "" at the end of the table.
-	sweep(ctx context.Context, after *string, limit int, idle time.Duration) (swept, error)
+	sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error)
 	// sweepHistory deletes up to limit of the oldest entries, if they are too old.
 	sweepHistory(ctx context.Context, limit int) (deleted int, err error)
 
@@ -89,9 +89,4 @@ func grant(r *providerkit.Record, ttl time.Duration) abstractions.Grant {
 	}
 	g.State = t
 	return g
-}
-
-type swept struct {
-	last    string // name that was looked at
-	deleted int
 }

@@ -72,7 +72,7 @@ func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable 
 			return open.(func(...string) *Provider)(parameters...)
 		},
 		Forget: func(t testing.TB, p abstractions.Provider, name string) {
-			_, err := p.(*Provider).driver.backend.sweep(bounded(t), new(string), 1000, time.Microsecond)
+			_, _, err := p.(*Provider).driver.backend.sweep(bounded(t), new(string), 1000, time.Microsecond)
 			require.NoError(t, err)
 		},
 		Unreachable: unreachable,

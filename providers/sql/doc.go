@@ -64,22 +64,7 @@
 //
 // # How it works
 //
-// One row per name, kept after release:
-//
-//	name        text         the key; COLLATE "C"
-//	token       bigint       of the latest holder; 0 if there never was one
-//	id          text         of the claim that holds it; empty once released or broken
-//	owner       text
-//	ttl_us      bigint       microseconds; NULL for an infinite lease
-//	metadata    jsonb
-//	acquired_at timestamptz
-//	expires_at  timestamptz  NULL for an infinite lease
-//	breaking    boolean      broken, and running out
-//	broken_by, break_reason  text
-//	version     bigint       rises with every change; the clock in microseconds, or more
-//	ended       bytea        IDs that were released or broken, latest first: 13 bytes for each
-//	waiters     bytea        who waits, the first first: 8 bytes of the claim's hash
-//	                         and 8 of the channel on which its process listens
+// One row per name, kept after release: [Provider.Statements] has its columns.
 //
 // A name is held while id is not empty and expires_at is NULL or to come. While id is empty it
 // is reserved for the first of waiters until expires_at. SQLite
@@ -107,8 +92,8 @@
 // On SQLite the queue is the same. On Linux a process is woken through a pipe of its own beside the
 // file, leases.db-wake-..., after the commit. The pipe of a process that has died has no reader, so its
 // waiters lose their places at once. Elsewhere, and where there can be no pipe, it asks whose turn
-// it is. SQLite's writers queue in the process, in
-// order, renewals ahead of all but the first; between processes each asks for the
+// it is. SQLite's writers queue in the process, in order, and changes share transactions, so that
+// a renewal waits for a few of these at most. Between processes each asks for the
 // lock at short, random intervals, and one that has written for long lets the others
 // in, so that none starves.
 //

@@ -14,10 +14,9 @@ import (
 // See https://www.postgresql.org/docs/current/errcodes-appendix.html.
 //
 // A code is Refused only where the server reports it instead of committing.
-// A cancelled statement (57014) and a server that shuts down (57P01, 57P02)
-// are not: the report may pass the commit by.
+// A connection that fails (08), a cancelled statement (57014) and a server that shuts down
+// (57P01, 57P02) are not: the report may pass the commit by.
 var sqlStates = map[string]providerkit.Class{
-	"08":    providerkit.Unknown,  // connection exceptions
 	"22021": providerkit.Invalid,  // character_not_in_repertoire
 	"22P05": providerkit.Invalid,  // untranslatable_character: the database is not in UTF-8
 	"23":    providerkit.NotSetUp, // constraints that our tables don't have: a table of somebody else
@@ -26,16 +25,12 @@ var sqlStates = map[string]providerkit.Class{
 	"3D000": providerkit.NotSetUp, // no such database
 	"3F000": providerkit.NotSetUp, // no such schema
 	"40001": providerkit.Refused,  // serialization_failure: roles may set a stricter isolation level
-	"40003": providerkit.Unknown,  // statement_completion_unknown
 	"40P01": providerkit.Refused,  // deadlock_detected
 	"42":    providerkit.NotSetUp, // no such table or column, no key to conflict with, a view
 	"42501": providerkit.Denied,   // insufficient_privilege
 	"53":    providerkit.Refused,  // out of connections, memory or disk
 	"55000": providerkit.NotSetUp, // object_not_in_prerequisite_state: a view
 	"55P03": providerkit.Refused,  // lock_not_available: lock_timeout, or a pool of one connection
-	"57014": providerkit.Unknown,  // query_canceled: statement_timeout, pg_cancel_backend
-	"57P01": providerkit.Unknown,  // admin_shutdown
-	"57P02": providerkit.Unknown,  // crash_shutdown
 	"57P03": providerkit.Refused,  // cannot_connect_now: starting up or shutting down
 }
 
@@ -58,11 +53,11 @@ func sqlStateClass(err error) providerkit.Class {
 	return providerkit.Unknown
 }
 
-// sqliteCodes gives SQLite's primary result codes their class. See
+// sqliteCodes gives SQLite's primary result codes their class. What is not listed is unknown. See
 // https://sqlite.org/rescode.html. All but I/O errors leave a transaction that
 // is then rolled back; BUSY at COMMIT too leaves it open.
 //
-// A full disk is Unknown: the log may have the commit already when the write of
+// A full disk (13, or 10 with some drivers) is unknown: the log may have the commit already when the write of
 // what pads it to a sector fails, and a restart would find it there.
 var sqliteCodes = map[int]providerkit.Class{
 	1:  providerkit.NotSetUp, // ERROR: no such table or column; our statements have no other mistake
@@ -70,11 +65,6 @@ var sqliteCodes = map[int]providerkit.Class{
 	5:  providerkit.Refused,  // BUSY: another process holds the write lock
 	6:  providerkit.Refused,  // LOCKED
 	8:  providerkit.Denied,   // READONLY
-	9:  providerkit.Unknown,  // INTERRUPT: the context ended
-	10: providerkit.Unknown,  // IOERR, a full disk with some drivers
-	11: providerkit.Unknown,  // CORRUPT
-	13: providerkit.Unknown,  // FULL, with others
-	14: providerkit.Unknown,  // CANTOPEN: see openingFailures
 	15: providerkit.Refused,  // PROTOCOL: lost a race for the lock
 	17: providerkit.Refused,  // SCHEMA: changed by somebody else
 	19: providerkit.NotSetUp, // CONSTRAINT: a table of somebody else

@@ -14,16 +14,6 @@ type recording struct {
 	retention         time.Duration // 0 for ever
 }
 
-// trim is how many of the oldest entries a request that writes up to n new ones
-// looks at, to delete those that are too old: mostly none. On average it is more
-// than n, so that the history does not outgrow its retention, whoever writes it.
-func (r recording) trim(n int, random func(int) int) int {
-	if !r.changes || r.retention == 0 || random(sweepEvery) >= n {
-		return 0
-	}
-	return max(sweepBatch, 2*n)
-}
-
 // History returns a page of what happened to a name. The history of a name outlives
 // its row.
 func (d *driver) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {

@@ -35,7 +35,7 @@ func terminateListeners(t testing.TB, p *Provider) (ended int) {
 	conn := connectPostgres(t)
 	defer conn.Close(context.Background())
 	err := conn.QueryRow(context.Background(),
-		"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", p.driver.backend.(*postgres).wake.Channel).Scan(&ended)
+		"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", p.driver.backend.(*postgres).Channel).Scan(&ended)
 	require.NoError(t, err)
 	return ended
 }
@@ -75,14 +75,14 @@ func TestListenerIsSharedAndEndsWhenNobodyWaits(t *testing.T) {
 	t.Parallel()
 	ctx, open := bounded(t), databases["postgres"](t)
 	p := open("application_name", t.Name())
-	p.driver.backend.(*postgres).wake.Hints.Silence = 100 * time.Millisecond
+	p.driver.backend.(*postgres).Hints.Silence = 100 * time.Millisecond
 	waiting, stop := context.WithCancel(ctx)
 	for range 3 {
 		_, err := p.Wait(waiting, abstractions.WaitRequest{Name: "n", ID: "w"})
 		require.NoError(t, err)
 	}
 	stop()
-	require.Eventually(t, func() bool { return !p.driver.backend.(*postgres).wake.Hints.Listening() }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !p.driver.backend.(*postgres).Hints.Listening() }, 20*time.Second, 10*time.Millisecond)
 
 	// The next waiter gets a new one, which lives through silence.
 	claim, err := p.Acquire(ctx, claimOf("n", time.Minute))
@@ -102,7 +102,7 @@ func TestWaitTellsThatItCannotListen(t *testing.T) {
 		require.ErrorIs(t, err, abstractions.ErrUnavailable)
 	}
 	require.NoError(t, p.Close())
-	_, err = p.driver.backend.(*postgres).wake.wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "w"})
+	_, err = p.driver.backend.(*postgres).wait(t.Context(), abstractions.WaitRequest{Name: "n", ID: "w"})
 	require.ErrorIs(t, err, abstractions.ErrClosed)
 }
 

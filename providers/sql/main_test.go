@@ -172,9 +172,9 @@ func execute(ctx context.Context, t testing.TB, b backend, statement string, arg
 	var err error
 	switch b := b.(type) {
 	case *postgres:
-		err = run(ctx, &b.db, inTables(b.tables.schema+"."+b.tables.table, statement), args...)
+		err = run(ctx, b.db, inTables(b.tables.schema+"."+b.tables.table, statement), args...)
 	case *sqlite:
-		err = b.db.write(ctx, false, func(on statements) error { return run(ctx, on, inTables(b.tables.table, statement), args...) })
+		err = b.db.write(ctx, func(on statements) error { return run(ctx, on, inTables(b.tables.table, statement), args...) })
 	}
 	require.NoError(t, err, statement)
 }

@@ -50,7 +50,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps = sqliteCapabilities
 		s := &sqlite{db: db, tables: &d.tables, record: record, clock: providerkit.HostClock}
 		s.sql, d.tables = newSqliteSQL(o.Table)
-		s.waiters = newSqliteWaiters(s)
+		s.wakeups = newWakeups(s, s.listen)
 		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 		d.backend = s
 	} else {
@@ -61,11 +61,10 @@ func open(o Options, field, where string) (*Provider, error) {
 		d.caps = postgresCapabilities
 		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
 		p := &postgres{db: db, tables: &d.tables, record: record, limit: poolLimit(db.size)}
-		listen := db.listen
 		if o.NoWakeups {
-			listen = nil
+			p.db.listen = nil
 		}
-		p.wake = newWakeups(listen, p)
+		p.wakeups = newWakeups(p, p.db.wake)
 		p.sql, d.tables = newPostgresSQL(o, db.size != 1)
 		p.acquires, p.releases = batch.New(p.acquireMany, batch.UntilItLeaves), batch.New(p.releaseMany, batch.UntilItLeaves)
 		d.backend = p
@@ -81,7 +80,7 @@ func finite(d time.Duration) time.Duration {
 	return d
 }
 
-func postgresFrom(o Options, field, where string) (pgDatabase, error) {
+func postgresFrom(o Options, field, where string) (*pgDatabase, error) {
 	switch field {
 	case "Pool":
 		return fromPool(o.Pool), nil
@@ -90,7 +89,7 @@ func postgresFrom(o Options, field, where string) (pgDatabase, error) {
 	}
 	db, err := openPgx(where)
 	if err != nil { // its text and fields may quote the password
-		return db, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgxpool.ParseConfig understands, and no connections in advance"}
+		return nil, &abstractions.InvalidError{Field: "Options." + field, Value: providerkit.NotShown, Want: "what pgxpool.ParseConfig understands, and no connections in advance"}
 	}
 	return db, nil
 }

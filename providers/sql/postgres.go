@@ -17,12 +17,12 @@ import (
 // one transaction: no lock is ever held while the server waits for a client,
 // who may be paused for good.
 type postgres struct {
-	db     pgDatabase
+	db     *pgDatabase
 	sql    postgresSQL
 	tables *tables
 	record recording
-	wake   *wakeups
-	limit  semaphore
+	*wakeups
+	limit semaphore
 	// Those of the process that come at the same time share a statement and its commit.
 	acquires, releases *batch.Batcher[*quick]
 }
@@ -57,7 +57,7 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	done, err := p.quickly(ctx, op)
 	for err == nil && done.after.Name == "" {
 		var found pgRow
-		if found, err = p.look(ctx, op); err != nil {
+		if found, err = p.find(ctx, op.name, op.id, op.acquire != nil); err != nil {
 			break
 		}
 		next := applied{after: found.Record}
@@ -75,28 +75,20 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 		}
 	}
 	if err == nil && done.Err == nil && op.acquire != nil {
-		p.wake.served(op.id)
+		p.served(op.id)
 	}
 	return done, err
 }
 
-// look reads the row for an op. An acquire that waits joins the queue if it is in vain.
-func (p *postgres) look(ctx context.Context, op op) (pgRow, error) {
-	if op.acquire != nil {
-		if channel := p.wake.channelOf(op.id); channel != nil {
-			return p.found(ctx, op.name, op.id, p.sql.wait, op.name, hashOf(op.id), channel)
+// find reads the row for a request of an ID. An acquire that waits joins the queue if it is in vain.
+func (p *postgres) find(ctx context.Context, name, id string, acquire bool) (pgRow, error) {
+	var r pgRow
+	statement, args := p.sql["read"], []any{name, hashOf(id)}
+	if acquire {
+		if channel := p.channelOf(id); channel != nil {
+			statement, args = p.sql["wait"], append(args, channel)
 		}
 	}
-	return p.find(ctx, op.name, op.id)
-}
-
-func (p *postgres) find(ctx context.Context, name, id string) (pgRow, error) {
-	return p.found(ctx, name, id, p.sql.read, name, hashOf(id))
-}
-
-// found is the row that a statement reads for the request of an ID.
-func (p *postgres) found(ctx context.Context, name, id, statement string, args ...any) (pgRow, error) {
-	var r pgRow
 	err := p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.columns(), &r.kept)...) })
 	r.complete(name, id)
 	return r, err
@@ -120,19 +112,14 @@ func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bo
 	}
 	var now, woken int64
 	var acquired, expires *int64
-	err = p.query(ctx, p.sql.write, args, func(scan scan) error {
+	err = p.query(ctx, p.sql["write"], args, func(scan scan) error {
 		ok = true
 		return scan(&now, &to.Token, &acquired, &expires, &woken)
 	})
 	if ok && err == nil {
-		written(to, now, expires)
+		to.Now, to.Left = time.UnixMicro(now).UTC(), leftUntil(now, expires)
 	}
 	return ok, err
-}
-
-// written sets the times of a record by the clock of the statement that wrote it.
-func written(r *providerkit.Record, now int64, expires *int64) {
-	r.Now, r.Left = time.UnixMicro(now).UTC(), leftUntil(now, expires)
 }
 
 func leftUntil(now int64, expires *int64) time.Duration {
@@ -166,9 +153,9 @@ func (p *postgres) renew(ctx context.Context, reqs []abstractions.RenewRequest, 
 	if err != nil {
 		return nil, err
 	}
-	statement := p.sql.renewNow
+	statement := p.sql["renew_now"]
 	if wait {
-		statement = p.sql.renew
+		statement = p.sql["renew"]
 	}
 	results := make([]abstractions.RenewResult, len(reqs))
 	err = p.db.query(ctx, statement, []any{string(list), p.record.renewals}, func(scan scan) error {
@@ -205,12 +192,8 @@ func renewal(req *abstractions.RenewRequest, found *providerkit.Record, renewed,
 	return abstractions.Grant{}, fmt.Errorf("%w: the row changed while it was read, or the batch says two things of the claim", abstractions.ErrUnavailable)
 }
 
-func (p *postgres) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return p.wake.wait(ctx, req)
-}
-
 func (p *postgres) close() error {
-	p.wake.Close()
+	p.wakeups.Close()
 	p.acquires.Close()
 	p.releases.Close()
 	p.db.close()

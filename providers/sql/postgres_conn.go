@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,7 +24,7 @@ type pgDatabase struct {
 	size    int                                      // the most connections at a time; 0 if there is no bound
 	listen  func(context.Context) (*pgx.Conn, error) // opens one outside the pool; nil if the driver can't
 	close   func()                                   // closes what is our own
-	strict  *atomic.Bool                             // transactions are stricter than READ COMMITTED unless they say so
+	strict  atomic.Bool                              // transactions are stricter than READ COMMITTED unless they say so
 }
 
 // query runs one statement, and hands over each of its rows. It asks pgx itself where it
@@ -90,18 +91,23 @@ const connectTimeout = 5 * time.Second
 // openPgx makes a pool of our own. It doesn't connect. A connection on which a call
 // was given up leaves it at once, where a pgxpool would wait until pgx has had the
 // call cancelled, for up to 15 s on a dead one (pgx v5.12, pgconn.asyncClose).
-func openPgx(dsn string) (pgDatabase, error) {
+func openPgx(dsn string) (*pgDatabase, error) {
 	config, err := pgxConfig(dsn)
 	if err != nil {
-		return pgDatabase{}, err
+		return nil, err
 	}
-	db, size := stdlib.OpenDB(*config.ConnConfig), int(config.MaxConns)
-	db.SetMaxOpenConns(size)
-	db.SetMaxIdleConns(size)
-	db.SetConnMaxLifetime(config.MaxConnLifetime)
-	db.SetConnMaxIdleTime(config.MaxConnIdleTime)
-	listen := func(ctx context.Context) (*pgx.Conn, error) { return connectToListen(ctx, config.ConnConfig.Copy()) }
-	return pgDatabase{querier: db, db: db, native: true, size: size, listen: listen, close: func() { _ = db.Close() }, strict: new(atomic.Bool)}, nil
+	d := ownPgx(stdlib.OpenDB(*config.ConnConfig), config.MaxConns)
+	d.db.SetMaxOpenConns(d.size)
+	d.db.SetMaxIdleConns(d.size)
+	d.db.SetConnMaxLifetime(config.MaxConnLifetime)
+	d.db.SetConnMaxIdleTime(config.MaxConnIdleTime)
+	d.listen = func(ctx context.Context) (*pgx.Conn, error) { return connectToListen(ctx, config.ConnConfig.Copy()) }
+	return d, nil
+}
+
+// ownPgx is a database that closes with the provider.
+func ownPgx(db *sql.DB, size int32) *pgDatabase {
+	return &pgDatabase{querier: db, db: db, native: true, size: int(size), close: func() { _ = db.Close() }}
 }
 
 // pgxConfig understands the parameters of a pgxpool, too.
@@ -134,9 +140,9 @@ func within(timeout time.Duration, dial pgconn.DialFunc) pgconn.DialFunc {
 
 // fromPool uses the user's pool. Listeners connect as it does, hooks included, but take
 // up no place in it.
-func fromPool(pool *pgxpool.Pool) pgDatabase {
-	db := stdlib.OpenDBFromPool(pool)
-	listen := func(ctx context.Context) (*pgx.Conn, error) {
+func fromPool(pool *pgxpool.Pool) *pgDatabase {
+	d := ownPgx(stdlib.OpenDBFromPool(pool), pool.Config().MaxConns)
+	d.listen = func(ctx context.Context) (*pgx.Conn, error) {
 		config := pool.Config()
 		if config.BeforeConnect != nil {
 			if err := config.BeforeConnect(ctx, config.ConnConfig); err != nil {
@@ -151,13 +157,13 @@ func fromPool(pool *pgxpool.Pool) pgDatabase {
 		}
 		return conn, err
 	}
-	return pgDatabase{querier: db, db: db, native: true, size: int(pool.Config().MaxConns), listen: listen, close: func() { _ = db.Close() }, strict: new(atomic.Bool)}
+	return d
 }
 
 // fromDB uses the user's database. Listeners connect as its latest connection did,
 // if that is pgx's.
-func fromDB(db *sql.DB) pgDatabase {
-	d := pgDatabase{querier: db, db: db, size: db.Stats().MaxOpenConnections, close: func() {}, strict: new(atomic.Bool)}
+func fromDB(db *sql.DB) *pgDatabase {
+	d := &pgDatabase{querier: db, db: db, size: db.Stats().MaxOpenConnections, close: func() {}}
 	if _, ok := db.Driver().(*stdlib.Driver); !ok {
 		return d
 	}
@@ -179,6 +185,49 @@ func fromDB(db *sql.DB) pgDatabase {
 		return connectToListen(ctx, config)
 	}
 	return d
+}
+
+// wake listens for the waiters of a provider.
+func (d *pgDatabase) wake(ctx context.Context, w *wakeups) (providerkit.Connection, error) {
+	if d.listen == nil {
+		return nil, errPolls
+	}
+	conn, err := d.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Exec(ctx, "LISTEN leasing_"+w.Channel); err != nil {
+		hangUp(conn)
+		return nil, err
+	}
+	return listener{conn, w}, nil
+}
+
+// listener is a connection that listens for all the waiters of a provider.
+type listener struct {
+	conn *pgx.Conn
+	to   *wakeups
+}
+
+func (l listener) Receive(ctx context.Context) (id string, err error) {
+	for id == "" {
+		notification, err := l.conn.WaitForNotification(ctx)
+		if err != nil {
+			return "", err
+		}
+		id = l.to.message(notification.Payload)
+	}
+	return id, nil
+}
+
+func (l listener) Ping(ctx context.Context) error { return l.conn.Ping(ctx) }
+
+func (l listener) Close() { hangUp(l.conn) }
+
+func hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn.Close(ctx)
 }
 
 // connectToListen opens a connection whose notifications are kept for

@@ -11,7 +11,7 @@ import (
 )
 
 func (p *postgres) read(ctx context.Context, name string) (providerkit.Record, error) {
-	found, err := p.find(ctx, name, "")
+	found, err := p.find(ctx, name, "", false)
 	return found.Record, err
 }
 
@@ -20,7 +20,7 @@ func (p *postgres) turns(ctx context.Context, all []turn) (ids []string, err err
 	if err != nil {
 		return nil, err
 	}
-	err = p.query(ctx, p.sql.turns, []any{string(list)}, func(scan scan) error {
+	err = p.query(ctx, p.sql["turns"], []any{string(list)}, func(scan scan) error {
 		var id string
 		err := scan(&id)
 		ids = append(ids, id)
@@ -34,13 +34,13 @@ func (p *postgres) dequeue(ctx context.Context, name, id string) error {
 	if err != nil {
 		return err
 	}
-	return p.query(ctx, p.sql.leave, []any{name, hash}, func(scan) error { return nil })
+	return run(ctx, p, p.sql["leave"], name, hash)
 }
 
 func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit int) ([]providerkit.Record, error) {
 	var records []providerkit.Record
 	args := []any{req.Prefix, req.After, after(req.Prefix), req.HeldOnly, limit}
-	err := p.query(ctx, p.sql.list, args, func(scan scan) error {
+	err := p.query(ctx, p.sql["list"], args, func(scan scan) error {
 		var r pgRow
 		var name string
 		err := scan(append(r.columns(), &name)...)
@@ -50,15 +50,12 @@ func (p *postgres) list(ctx context.Context, req abstractions.ListRequest, limit
 	return records, err
 }
 
-func (p *postgres) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (swept, error) {
-	var s swept
-	err := p.query(ctx, p.sql.sweep, []any{after, limit, *micros(idle)}, func(scan scan) error {
-		return scan(&s.last, &s.deleted)
-	})
-	return s, err
+func (p *postgres) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
+	err = p.query(ctx, p.sql["sweep"], []any{after, limit, *micros(idle)}, func(scan scan) error { return scan(&last, &deleted) })
+	return deleted, last, err
 }
 
 func (p *postgres) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
-	err = p.query(ctx, p.sql.sweepHistory, []any{limit}, func(scan scan) error { return scan(&deleted) })
+	err = p.query(ctx, p.sql["sweep_history"], []any{limit}, func(scan scan) error { return scan(&deleted) })
 	return deleted, err
 }

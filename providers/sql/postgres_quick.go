@@ -62,31 +62,25 @@ func (p *postgres) quickly(ctx context.Context, op op) (applied, error) {
 	return done, nil
 }
 
-func (p *postgres) acquireMany(ctx context.Context, all []*quick) {
+func (p *postgres) acquireMany(ctx context.Context, all []*quick, direct bool) {
 	q := all[0]
-	p.send(ctx, all, p.sql.acquires, p.sql.acquire, q.Name, q.ID, q.Owner, q.TTL, q.Metadata, q.Hash)
+	p.send(ctx, all, direct, p.sql["acquires"], p.sql["acquire"], q.Name, q.ID, q.Owner, q.TTL, q.Metadata, q.Hash)
 }
 
-func (p *postgres) releaseMany(ctx context.Context, all []*quick) {
+func (p *postgres) releaseMany(ctx context.Context, all []*quick, direct bool) {
 	q := all[0]
-	p.send(ctx, all, p.sql.releases, p.sql.release, q.Name, q.ID, q.Hash)
+	p.send(ctx, all, direct, p.sql["releases"], p.sql["release"], q.Name, q.ID, q.Hash)
 }
 
 // send runs the statement of one, with its parameters, or that of many. That of one may wait for a
-// row, and so is for a caller alone, with whom it ends.
-func (p *postgres) send(ctx context.Context, all []*quick, many, one string, args ...any) {
-	worker := ctx.Done() == nil
-	if q := all[0]; len(all) == 1 && !worker && one != "" {
+// row, and so is for a caller that sends directly, with whom it ends.
+func (p *postgres) send(ctx context.Context, all []*quick, direct bool, many, one string, args ...any) {
+	if q := all[0]; direct && one != "" {
 		q.Fail(p.query(ctx, one, args, func(scan scan) error {
 			q.done = true
 			return scan(&q.token, &q.now)
 		}))
 		return
-	}
-	if worker {
-		var cancel context.CancelFunc
-		ctx, cancel = timed(ctx)
-		defer cancel()
 	}
 	// If it is refused, each goes on by itself: what stands in one's way is not the others'.
 	err := p.together(ctx, all, many)
@@ -96,12 +90,6 @@ func (p *postgres) send(ctx context.Context, all []*quick, many, one string, arg
 	for _, q := range all {
 		q.Fail(err)
 	}
-}
-
-// timed is a batch's context with a timer: drivers want to be told of its deadline.
-func timed(ctx context.Context) (context.Context, context.CancelFunc) {
-	by, _ := ctx.Deadline()
-	return context.WithDeadline(context.WithoutCancel(ctx), by)
 }
 
 func (p *postgres) together(ctx context.Context, all []*quick, statement string) error {

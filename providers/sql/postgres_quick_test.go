@@ -57,7 +57,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 	fresh, held, ended, ranOut, locked, free, one, other := all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7]
 	require.NoError(t, p.Release(ctx, abstractions.ReleaseRequest{Name: "ended", ID: ended.ID}))
 	unlock := lockRow(t, p, "locked", justLock)
-	b.acquireMany(withDeadline(t), all)
+	b.acquireMany(withDeadline(t), all, false)
 	unlock()
 	undecided(t, held, "somebody has it")
 	undecided(t, ended, "its release came first")
@@ -93,7 +93,7 @@ func TestTrap_T66_EachOfABatchIsDecidedByItself(t *testing.T) {
 		{Name: "new", ID: fresh.ID, Hash: fresh.Hash}, {Name: "never", ID: free.ID, Hash: free.Hash},
 	}
 	unlock = lockRow(t, p, "new", justLock)
-	b.releaseMany(withDeadline(t), releases)
+	b.releaseMany(withDeadline(t), releases, false)
 	unlock()
 	for _, q := range releases {
 		require.NoError(t, q.Err())
@@ -115,17 +115,17 @@ func TestRefusedBatchLeavesEachToItself(t *testing.T) {
 BEGIN IF NEW.name = 'bad' THEN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$`,
 		"CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON "+in+".lease FOR EACH ROW EXECUTE FUNCTION "+in+".refuse()")
 	all := acquiresOf("good", "bad", "better")
-	b.acquireMany(withDeadline(t), all)
+	b.acquireMany(withDeadline(t), all, false)
 	for _, q := range all {
 		undecided(t, q, q.Name)
 	}
 	_, err := p.Acquire(bounded(t), claimOf("bad", time.Minute))
 	require.ErrorIs(t, err, abstractions.ErrThrottled)
 	alone := acquiresOf("bad")
-	b.acquireMany(withDeadline(t), alone)
+	b.acquireMany(withDeadline(t), alone, true)
 	require.ErrorContains(t, alone[0].Err(), "40001")
 	alone = acquiresOf("good")
-	b.acquireMany(withDeadline(t), alone)
+	b.acquireMany(withDeadline(t), alone, true)
 	require.True(t, alone[0].done)
 }
 
@@ -135,7 +135,7 @@ func TestStatementsRememberWhatTheRuleRemembers(t *testing.T) {
 	ctx, open := bounded(t), databases["postgres"](t)
 	for how, p := range map[string]*Provider{"alone": open(), "together": open("pool_max_conns", "1")} {
 		b := p.driver.backend.(*postgres)
-		require.Equal(t, how == "alone", b.sql.release != "")
+		require.Equal(t, how == "alone", b.sql["release"] != "")
 		for _, ages := range [][2]int{{0, 0}, {3, 0}, {7, 0}, {8, 0}, {9, 0}, {3, 70}, {7, 70}, {8, 70}, {30, 70}, {70, 70}, {8, 3}, {40, 35}, {63, 0}, {64, 0}, {64, 20}, {64, 60}} {
 			n, old := ages[0], ages[1]
 			name := fmt.Sprintf("%s/%d/%d", how, n, old)
@@ -152,7 +152,7 @@ func TestStatementsRememberWhatTheRuleRemembers(t *testing.T) {
 			}
 			execute(ctx, t, b, "UPDATE {lease} SET ended = $2, version = version + 1 WHERE name = $1", name, encodeEnded(before))
 			require.NoError(t, p.Release(ctx, releaseOf(claim)))
-			r, err := b.find(ctx, name, claim.ID)
+			r, err := b.find(ctx, name, claim.ID, false)
 			require.NoError(t, err)
 			want := decodeEnded(encodeEnded(before.Add(claim.ID, false, now)), claim.ID)
 			require.Len(t, r.Ended, len(want), name)

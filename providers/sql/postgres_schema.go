@@ -21,7 +21,7 @@ func (p *postgres) version(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	p.db.strict.Store(strict)
-	return p.tables.installed(ctx, &p.db)
+	return p.tables.installed(ctx, p.db)
 }
 
 const (

@@ -3,7 +3,9 @@ package sqllease
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -94,7 +96,8 @@ func TestSearchPathShadowsNoOperator(t *testing.T) {
 func TestStatementsNameTheSchemaOfFunctions(t *testing.T) {
 	sql, tables := newPostgresSQL(Options{Schema: "s", Table: "t"}, true)
 	called := regexp.MustCompile(`([\w.]+)\(`)
-	for _, statement := range append(tables.create, sql.read, sql.wait, sql.leave, sql.turns, sql.write, sql.acquire, sql.release, sql.acquires, sql.releases, sql.renew, sql.list, tables.history, sql.sweep, sql.sweepHistory, tables.version, tableExists, situation) {
+	delete(sql, "schema")
+	for _, statement := range append(slices.Collect(maps.Values(sql)), slices.Concat(tables.create, []string{tables.version, tableExists, situation})...) {
 		for _, call := range called.FindAllStringSubmatch(statement, -1) {
 			require.Regexp(t, `^(pg_catalog\.\w+|extract|coalesce|greatest|least|OPERATOR|e|r)$`, call[1], statement)
 		}

@@ -17,14 +17,9 @@ import (
 //go:embed postgres/*.sql
 var postgresFiles embed.FS
 
-// postgresSQL is the statements for one schema and table.
-type postgresSQL struct {
-	read, write, renew, renewNow string
-	wait, leave, turns           string
-	acquire, release             string // "" where many's are used for one, too
-	acquires, releases           string
-	list, sweep, sweepHistory    string
-}
+// postgresSQL are the statements for one schema and table, by the names of their files. "renew_now" is "renew" of those that
+// nobody has locked. There is no "acquire" and "release" where many's are used for one, too.
+type postgresSQL map[string]string
 
 // newPostgresSQL fills in the statements. Where a connection must never wait for a
 // row lock, a locked row is an error (55P03, lock_not_available).
@@ -57,30 +52,24 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 	if !waits {
 		holes["lock"] += " NOWAIT"
 	}
-	s := postgresSQL{
-		read:         postgresText("read", holes),
-		write:        postgresText("write", holes),
-		wait:         postgresText("wait", holes),
-		leave:        postgresText("leave", holes),
-		turns:        postgresText("turns", holes),
-		acquires:     postgresText("acquires", holes),
-		releases:     postgresText("releases", holes),
-		renew:        postgresText("renew", holes),
-		list:         postgresText("list", holes),
-		sweep:        postgresText("sweep", holes),
-		sweepHistory: postgresText("sweep_history", holes),
+	s := postgresSQL{}
+	files, _ := postgresFiles.ReadDir("postgres")
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".sql")
+		s[name] = postgresText(name, holes)
 	}
-	if waits && !o.History {
-		s.acquire, s.release = postgresText("acquire", holes), postgresText("release", holes)
+	if !waits || o.History {
+		delete(s, "acquire")
+		delete(s, "release")
 	}
 	t := tables{
 		schema: o.Schema, table: o.Table, exists: tableExists,
 		version: "SELECT coalesce(pg_catalog.max(version), 0) FROM " + versions,
-		history: postgresText("history", holes),
-		create:  strings.Split(postgresText("schema", holes), ";\n"),
+		history: s["history"],
+		create:  strings.Split(s["schema"], ";\n"),
 	}
 	holes["lock"] = "FOR UPDATE OF l SKIP LOCKED"
-	s.renewNow = postgresText("renew", holes)
+	s["renew_now"] = postgresText("renew", holes)
 	return s, t
 }
 

@@ -452,7 +452,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 		require.NoError(t, err)
 		b := p.driver.backend.(*postgres)
 		b.db.native = false // so that the querier is asked
-		b.db.querier = &meanwhile{querier: b.db.querier, before: b.sql.write, something: func() {
+		b.db.querier = &meanwhile{querier: b.db.querier, before: b.sql["write"], something: func() {
 			require.NoError(t, others.Release(ctx, releaseOf(first)))
 			next, err = others.Acquire(ctx, claimOf("n", time.Minute))
 			require.NoError(t, err)
@@ -463,7 +463,7 @@ func TestTrap_T63_BreakLeavesTheNextLeaseAlone(t *testing.T) {
 		_, err = others.Renew(ctx, renewalOf(next))
 		require.NoError(t, err, "nobody has met this lease")
 
-		b.db.querier = &meanwhile{querier: b.db.querier, before: b.sql.write, something: func() {
+		b.db.querier = &meanwhile{querier: b.db.querier, before: b.sql["write"], something: func() {
 			_, err := others.Renew(ctx, renewalOf(next))
 			require.NoError(t, err)
 		}}

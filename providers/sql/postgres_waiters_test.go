@@ -215,7 +215,7 @@ func TestTrap_T66_ANameTwiceInAPostgresBatch(t *testing.T) {
 	all := acquiresOf("n", "n", "m", "n")
 	all[3].ID, all[3].Hash = all[0].ID, all[0].Hash // the same request again
 	m := all[2]
-	b.acquireMany(withDeadline(t), slices.Clone(all))
+	b.acquireMany(withDeadline(t), slices.Clone(all), false)
 	done := map[string]int{}
 	winner := ""
 	for _, q := range all {
@@ -246,7 +246,7 @@ func TestTrap_T66_ANameTwiceInAPostgresBatch(t *testing.T) {
 		{Name: "n", ID: stranger, Hash: hashOf(stranger)}, {Name: "n", ID: winner, Hash: hashOf(winner)},
 		{Name: "m", ID: m.ID, Hash: m.Hash}, {Name: "n", ID: winner, Hash: hashOf(winner)},
 	}
-	b.releaseMany(withDeadline(t), releases)
+	b.releaseMany(withDeadline(t), releases, false)
 	for _, q := range releases {
 		require.NoError(t, q.Err())
 		if !q.done {
@@ -270,14 +270,14 @@ func TestABatchHeedsThePostgresQueue(t *testing.T) {
 	all := acquiresOf("x", "y", "z")
 	reserve(ctx, t, p, "x", "50 s", all[0].ID, "behind")
 	reserve(ctx, t, p, "y", "50 s", "another", all[1].ID)
-	b.acquireMany(withDeadline(t), slices.Clone(all))
+	b.acquireMany(withDeadline(t), slices.Clone(all), false)
 	require.True(t, all[0].done)
 	undecided(t, all[1], "it is another's turn")
 	require.True(t, all[2].done)
 	require.Equal(t, queueOf("behind"), waitersOf(ctx, t, p, "x"))
 	require.Equal(t, queueOf("another", all[1].ID), waitersOf(ctx, t, p, "y"))
 	hints := join(ctx, t, p, "z", "waiter")
-	b.releaseMany(withDeadline(t), []*quick{{Name: "x", ID: all[0].ID, Hash: all[0].Hash}, {Name: "z", ID: all[2].ID, Hash: all[2].Hash}})
+	b.releaseMany(withDeadline(t), []*quick{{Name: "x", ID: all[0].ID, Hash: all[0].Hash}, {Name: "z", ID: all[2].ID, Hash: all[2].Hash}}, false)
 	hinted(t, hints)
 	take(ctx, t, p, "z", "waiter")
 }

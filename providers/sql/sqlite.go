@@ -22,16 +22,17 @@ type sqlite struct {
 	clock  func() providerkit.HostTime
 	// Changes that come at the same time share a transaction, and its sync.
 	changes *batch.Batcher[*sqliteChange]
-	waiters *sqliteWaiters
-	freed   []lineUp // of names that became free in the transaction under way; guarded by its lock
+	*wakeups
 }
 
-// sqliteChange is an op and what came of it.
+// sqliteChange is a change of one row and what came of it.
 type sqliteChange struct {
-	op
+	name, id string
+	rule     func(r *sqliteRow, now providerkit.HostTime) providerkit.Change
 	batch.Outcome
-	left atomic.Bool // the caller has left
-	done applied
+	left  atomic.Bool // the caller has left
+	done  applied
+	freed lineUp // who waits for a name that is free now
 }
 
 // maxTTL keeps deadlines within what both databases and Go can count.
@@ -52,16 +53,23 @@ var sqliteCapabilities = abstractions.Capabilities{
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
 
 func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
-	if done, err := s.stillWaits(ctx, &op); err != nil || done.Err != nil {
-		return done, err
+	done, err := s.make(ctx, &sqliteChange{name: op.name, id: op.id, rule: func(r *sqliteRow, now providerkit.HostTime) providerkit.Change {
+		if op.acquire != nil {
+			return s.acquire(r, &op, now)
+		}
+		return op.rule(&r.Record)
+	}})
+	if op.acquire != nil && err == nil && done.Err == nil {
+		s.served(op.id)
 	}
-	c := &sqliteChange{op: op}
+	return done, err
+}
+
+// make makes a change, in a transaction with others.
+func (s *sqlite) make(ctx context.Context, c *sqliteChange) (applied, error) {
 	defer c.left.Store(true)
-	if err := s.changes.Do(ctx, c); err != nil {
+	if err := s.changes.Do(ctx, c); err != nil { // it may still be under way
 		return applied{}, err
-	}
-	if op.acquire != nil && c.Err() == nil && c.done.Err == nil {
-		s.waiters.served(op.id)
 	}
 	return c.done, c.Err()
 }
@@ -69,19 +77,14 @@ func (s *sqlite) apply(ctx context.Context, op op) (applied, error) {
 // applyMany makes changes one after the other, in one transaction, for those who still wait
 // for them. If they are refused each is made by itself: what stands in one's way is not the
 // others'.
-func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
-	if ctx.Done() == nil { // a worker's
-		var cancel context.CancelFunc
-		ctx, cancel = timed(ctx)
-		defer cancel()
-	}
-	err := s.write(ctx, false, func(on statements) (err error) {
+func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
+	err := s.db.write(ctx, func(on statements) error {
 		now := s.clock()
 		for _, c := range all {
-			if c.left.Load() {
+			if c.freed = nil; c.left.Load() {
 				continue
 			}
-			if c.done, err = s.change(ctx, on, &c.op, now); err != nil {
+			if err := s.change(ctx, on, c, now); err != nil {
 				return err
 			}
 		}
@@ -90,27 +93,24 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange) {
 	alone := err != nil && len(all) > 1 && s.class(err) != providerkit.Unknown && ctx.Err() == nil
 	for i, c := range all {
 		if alone {
-			s.applyMany(ctx, all[i:i+1])
-		} else {
-			c.Fail(err)
+			s.applyMany(ctx, all[i:i+1], false)
+			continue
+		}
+		if c.Fail(err); err == nil && len(c.freed) > 0 {
+			s.tell(c.freed)
 		}
 	}
 }
 
 // change applies a rule, within a transaction.
-func (s *sqlite) change(ctx context.Context, on statements, op *op, now providerkit.HostTime) (applied, error) {
-	found, err := s.find(ctx, on, op.name, op.id, now)
+func (s *sqlite) change(ctx context.Context, on statements, c *sqliteChange, now providerkit.HostTime) error {
+	found, err := s.find(ctx, on, c.name, c.id, now)
 	if err != nil {
-		return applied{}, err
+		return err
 	}
-	var done applied
-	if op.acquire != nil {
-		done.Change = s.acquire(&found, op, now)
-	} else {
-		done.Change = op.rule(&found.Record)
-	}
-	if done.after = found.Record; !done.Write {
-		return done, nil
+	done := applied{Change: c.rule(&found, now), after: found.Record}
+	if c.done = done; !done.Write {
+		return nil
 	}
 	if done.Deadline {
 		found.ends = providerkit.HostDeadline{}
@@ -119,12 +119,9 @@ func (s *sqlite) change(ctx context.Context, on statements, op *op, now provider
 		}
 	}
 	if done.Wake {
-		s.wake(&found, now)
+		c.freed = s.wake(&found, now)
 	}
-	if err := s.put(ctx, on, &found, now); err != nil {
-		return applied{}, err
-	}
-	return done, cmp.Or(s.note(ctx, on, op.name, done.Expired), s.note(ctx, on, op.name, done.Note))
+	return cmp.Or(s.put(ctx, on, &found, now), s.note(ctx, on, c.name, done.Expired), s.note(ctx, on, c.name, done.Note))
 }
 
 // put writes a row.
@@ -137,20 +134,18 @@ func (s *sqlite) put(ctx context.Context, on statements, r *sqliteRow, now provi
 	return run(ctx, on, write, r.values()...)
 }
 
-// renew always waits: the write lock is that of the whole file.
+// renew always waits: the write lock is that of the whole file. Those before it are few, since changes share transactions.
 func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
-	err := s.db.write(ctx, true, func(on statements) error {
+	err := s.db.write(ctx, func(on statements) error {
 		now := s.clock()
 		for i, req := range reqs {
-			op := op{name: req.Name, id: req.ID, rule: func(r *providerkit.Record) providerkit.Change { return r.Renew(req) }}
-			done, err := s.change(ctx, on, &op, now)
-			if err != nil {
+			c := sqliteChange{name: req.Name, id: req.ID, rule: func(r *sqliteRow, _ providerkit.HostTime) providerkit.Change { return r.Renew(req) }}
+			if err := s.change(ctx, on, &c, now); err != nil {
 				return err
 			}
-			results[i] = abstractions.RenewResult{Err: done.Err}
-			if done.Err == nil {
-				results[i].Grant = grant(&done.after, req.TTL)
+			if results[i].Err = c.done.Err; c.done.Err == nil {
+				results[i].Grant = grant(&c.done.after, req.TTL)
 			}
 		}
 		return nil
@@ -191,12 +186,8 @@ func (s *sqlite) query(ctx context.Context, statement string, args []any, each f
 	return s.db.query(ctx, statement, args, each)
 }
 
-func (s *sqlite) wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return s.waiters.wait(ctx, req)
-}
-
 func (s *sqlite) close() error {
-	s.waiters.Close()
+	s.wakeups.Close()
 	s.changes.Close()
 	return s.db.close()
 }

@@ -19,8 +19,8 @@ import (
 type sqliteDatabase struct {
 	*sql.DB
 	open   func(context.Context) (*sqlite3.Conn, error) // opens a connection of our own; nil on a user's database
-	lock   fairLock
-	writer sqliteWriter // guarded by lock; nil until needed, and on a user's database
+	lock   semaphore                                    // of one place. Goroutines queue here, at no cost, rather than at the lock of the file, where waiting means polling
+	writer sqliteWriter                                 // guarded by lock; nil until needed, and on a user's database
 	burst  writeBurst
 	opened atomic.Pointer[sqliteFile] // nil until the file was found
 }
@@ -31,9 +31,9 @@ const readers = 4
 // openSqlite makes a database of our own. It doesn't touch the file.
 func openSqlite(path string, synchronous string) (*sqliteDatabase, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()
-	d := &sqliteDatabase{lock: newFairLock()}
+	d := &sqliteDatabase{lock: make(semaphore, 1)}
 	setUp := func(conn *sqlite3.Conn) error {
-		if err := conn.BusyHandler((&busyHandler{burst: &d.burst}).wait); err != nil {
+		if err := conn.BusyHandler(d.burst.busy); err != nil {
 			return err
 		}
 		if err := useWAL(conn); err != nil {
@@ -67,7 +67,7 @@ func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any
 
 // usersSqlite makes one of the application's.
 func usersSqlite(db *sql.DB) *sqliteDatabase {
-	return &sqliteDatabase{DB: db, lock: newFairLock()}
+	return &sqliteDatabase{DB: db, lock: make(semaphore, 1)}
 }
 
 // useWAL puts a file in WAL mode, for good. When processes open a new file at the
@@ -86,11 +86,11 @@ func useWAL(conn *sqlite3.Conn) error {
 
 // write runs do in a transaction that holds the write lock from its beginning.
 // If do fails, or COMMIT does, it is rolled back.
-func (d *sqliteDatabase) write(ctx context.Context, urgent bool, do func(statements) error) error {
-	if err := d.lock.lock(ctx, urgent); err != nil {
+func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) error {
+	if err := d.lock.enter(ctx); err != nil {
 		return err
 	}
-	defer d.lock.unlock()
+	defer d.lock.leave()
 	d.burst.begin(ctx)
 	defer d.burst.end()
 	w, err := d.connect(ctx)
@@ -185,10 +185,10 @@ func (d *sqliteDatabase) close() error {
 	if d.open == nil {
 		return nil
 	}
-	if err := d.lock.lock(context.Background(), true); err != nil {
+	if err := d.lock.enter(context.Background()); err != nil {
 		return err
 	}
-	defer d.lock.unlock()
+	defer d.lock.leave()
 	if d.writer != nil {
 		d.leave(d.writer, false)
 	}

@@ -15,7 +15,7 @@ func TestWriteBurstLetsOthersIn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var b writeBurst
 			if met {
-				b.noteContention()
+				b.busy(t.Context(), 0)
 			}
 			for range 100 {
 				before := time.Now()
@@ -38,50 +38,20 @@ func TestWriteBurstLetsOthersIn(t *testing.T) {
 
 func TestBusyHandlerLastsAsLongAsTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := busyHandler{burst: new(writeBurst)}
+		var b writeBurst
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begun := time.Now()
-		for count := 0; h.wait(ctx, count); count++ {
+		for count := 0; b.busy(ctx, count); count++ {
 			require.Less(t, time.Since(begun), 2*time.Minute)
 		}
 		require.Equal(t, time.Minute, time.Since(begun))
 
 		begun = time.Now()
-		for count := 0; h.wait(context.Background(), count); count++ {
-			require.Less(t, time.Since(begun), 2*longestBusy)
+		for count := 0; b.busy(context.Background(), count); count++ {
+			require.Less(t, time.Since(begun), time.Minute)
 		}
-		require.InDelta(t, longestBusy, time.Since(begun), float64(10*time.Millisecond))
-		require.NotZero(t, h.burst.contended.Load())
-	})
-}
-
-func TestFairLockServesInOrderUrgentFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lock := newFairLock()
-		require.NoError(t, lock.lock(t.Context(), false))
-		var served []int
-		leaving, leave := context.WithCancel(t.Context())
-		enter := func(ctx context.Context, n int, urgent bool) {
-			go func() {
-				if lock.lock(ctx, urgent) == nil {
-					served = append(served, n)
-					lock.unlock()
-				}
-			}()
-			synctest.Wait()
-		}
-		enter(t.Context(), 1, false) // the first of the others keeps its place
-		enter(leaving, 4, false)
-		enter(t.Context(), 5, false)
-		enter(t.Context(), 2, true)
-		enter(t.Context(), 3, true)
-		leave()
-		synctest.Wait()
-		lock.unlock()
-		synctest.Wait()
-		require.Equal(t, []int{1, 2, 3, 5}, served)
-		require.Empty(t, lock.taken)
-		require.Empty(t, lock.first)
+		require.InDelta(t, 11*time.Second, time.Since(begun), float64(time.Second))
+		require.NotZero(t, b.contended.Load())
 	})
 }

@@ -30,8 +30,8 @@ func sqliteNamed(scan scan, now providerkit.HostTime) (r sqliteRow, err error) {
 	return r, err
 }
 
-func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (done swept, err error) {
-	err = s.db.write(ctx, false, func(on statements) error {
+func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
+	err = s.db.write(ctx, func(on statements) error {
 		from := after
 		if from == nil {
 			from = new(string)
@@ -39,23 +39,22 @@ func (s *sqlite) sweep(ctx context.Context, after *string, limit int, idle time.
 				return err
 			}
 		}
-		if done, err = s.sweepPage(ctx, on, *from, limit, idle); err != nil || after != nil {
+		if deleted, last, err = s.sweepPage(ctx, on, *from, limit, idle); err != nil || after != nil {
 			return err
 		}
-		return run(ctx, on, s.sql.moveHand, done.last)
+		return run(ctx, on, s.sql.moveHand, last)
 	})
-	return done, err
+	return deleted, last, err
 }
 
-func (s *sqlite) sweepPage(ctx context.Context, on statements, after string, limit int, idle time.Duration) (swept, error) {
-	var done swept
+func (s *sqlite) sweepPage(ctx context.Context, on statements, after string, limit int, idle time.Duration) (deleted int, last string, err error) {
 	var seen int
 	var forgotten []string
 	now := s.clock()
-	err := on.query(ctx, s.sql.page, []any{after, limit}, func(scan scan) error {
+	err = on.query(ctx, s.sql.page, []any{after, limit}, func(scan scan) error {
 		r, err := sqliteNamed(scan, now)
 		seen++
-		done.last = r.Name
+		last = r.Name
 		r.IdleSince = time.UnixMicro(r.version)
 		if r.Forgettable(idle) {
 			forgotten = append(forgotten, r.Name)
@@ -66,14 +65,13 @@ func (s *sqlite) sweepPage(ctx context.Context, on statements, after string, lim
 		err = errors.Join(err, run(ctx, on, s.sql.forget, name))
 	}
 	if seen < limit {
-		done.last = ""
+		last = ""
 	}
-	done.deleted = len(forgotten)
-	return done, err
+	return len(forgotten), last, err
 }
 
 func (s *sqlite) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
-	err = s.db.write(ctx, false, func(on statements) error {
+	err = s.db.write(ctx, func(on statements) error {
 		before := s.clock().Wall.Add(-s.record.retention).UnixMicro()
 		return on.query(ctx, s.sql.trim, []any{limit, before}, func(scan) error {
 			deleted++
@@ -95,7 +93,7 @@ func (s *sqlite) version(ctx context.Context) (int, error) {
 // migrate holds the write lock, so that processes that start together do it
 // one after the other. SQLite compares the names of tables without case.
 func (s *sqlite) migrate(ctx context.Context) error {
-	err := s.db.write(ctx, false, func(on statements) error { return s.tables.install(ctx, on, s.tables.create) })
+	err := s.db.write(ctx, func(on statements) error { return s.tables.install(ctx, on, s.tables.create) })
 	if err != nil && sqliteClass(err) == providerkit.Denied {
 		return &SetupError{Statements: s.tables.create, Err: err}
 	}

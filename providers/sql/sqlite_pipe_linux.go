@@ -15,22 +15,23 @@ import (
 // pipe is where a process is woken: a FIFO beside the database file, fifo(7), that others write to.
 // Nobody else is woken by that, and a process that has died has no reader.
 type pipe struct {
-	path string
-	file *os.File
-	text *bufio.Reader
+	path    string
+	file    *os.File
+	text    *bufio.Reader
+	message func(text string) (key string) // "" if there is nothing to wake now
 }
 
 // pipeAge is how old a pipe without a reader is before others remove it.
 const pipeAge = time.Minute
 
 // makePipe makes a pipe, whose rights are those of the database.
-func makePipe(database string, name pipeName) (*pipe, error) {
+func makePipe(database string, channel []byte, message func(string) string) (*pipe, error) {
 	removePipes(database)
 	info, err := os.Stat(database)
 	if err != nil {
 		return nil, err
 	}
-	p := &pipe{path: name.path(database)}
+	p := &pipe{path: pipePath(database, channel), message: message}
 	if err := syscall.Mkfifo(p.path, uint32(info.Mode().Perm())); err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func makePipe(database string, name pipeName) (*pipe, error) {
 
 // removePipes removes those of processes that have died.
 func removePipes(database string) {
-	folder, prefix := filepath.Split(pipePrefix(database))
+	folder, prefix := filepath.Split(pipePath(database, nil))
 	found, _ := os.ReadDir(folder)
 	for _, entry := range found {
 		if entry.Type() != os.ModeNamedPipe || !strings.HasPrefix(entry.Name(), prefix) {
@@ -75,20 +76,24 @@ func writePipe(path, text string) (alive bool) {
 	return true
 }
 
-// receive returns the next message.
-func (p *pipe) receive(ctx context.Context) (string, error) {
-	for {
+// Receive returns the next key to wake.
+func (p *pipe) Receive(ctx context.Context) (key string, err error) {
+	for key == "" {
 		_ = p.file.SetReadDeadline(time.Time{})
 		stop := context.AfterFunc(ctx, func() { _ = p.file.SetReadDeadline(time.Now()) })
 		text, err := p.text.ReadString('\n')
-		if stop(); err == nil || ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded) { // else the end of an earlier ctx came late
-			return text, err
+		switch stop(); {
+		case err == nil:
+			key = p.message(strings.TrimSuffix(text, "\n"))
+		case ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded): // else the end of an earlier ctx came late
+			return "", err
 		}
 	}
+	return key, nil
 }
 
-// check makes sure that the pipe is still at its path.
-func (p *pipe) check() error {
+// Ping makes sure that the pipe is still at its path.
+func (p *pipe) Ping(context.Context) error {
 	ours, err := p.file.Stat()
 	if err != nil {
 		return err
@@ -100,7 +105,7 @@ func (p *pipe) check() error {
 	return os.Chtimes(p.path, now, now)
 }
 
-func (p *pipe) close() {
+func (p *pipe) Close() {
 	_ = os.Remove(p.path)
 	_ = p.file.Close()
 }

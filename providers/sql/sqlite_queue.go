@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 type lineUp []byte
 
 // head is the first who waits.
-func (q lineUp) head() (hash []byte, on pipeName) {
-	return q[:hashBytes], pipeName(q[hashBytes:waiterBytes])
+func (q lineUp) head() (hash, channel []byte) {
+	return q[:hashBytes], q[hashBytes:waiterBytes]
 }
 
 // find returns the place of a claim, or -1.
@@ -71,7 +72,7 @@ func (s *sqlite) acquire(r *sqliteRow, op *op, now providerkit.HostTime) provide
 		}
 		r.waiters = r.waiters.without(hash)
 	case errors.Is(c.Err, abstractions.ErrHeld) && len(r.waiters) < mostWaiters*waiterBytes && r.waiters.find(hash) < 0:
-		if channel := s.waiters.channelOf(op.id); channel != nil {
+		if channel := s.channelOf(op.id); channel != nil {
 			r.waiters = append(append(r.waiters, hash...), channel...)
 			c.Write = true
 		}
@@ -79,74 +80,46 @@ func (s *sqlite) acquire(r *sqliteRow, op *op, now providerkit.HostTime) provide
 	return c
 }
 
-// stillWaits refuses an acquire that has its place in the queue of a name that somebody holds. It only
-// reads: those who wait take no lock, and nobody waits for them.
-func (s *sqlite) stillWaits(ctx context.Context, op *op) (done applied, err error) {
-	if op.acquire == nil || s.waiters.channelOf(op.id) == nil {
-		return done, nil
-	}
-	r, err := s.find(ctx, s.db, op.name, op.id, s.clock())
-	if err != nil || !r.Held() || r.Unsettled || r.waiters.find(hashOf(op.id)) < 0 {
-		return done, err
-	}
-	if c := op.rule(&r.Record); !c.Write {
-		done = applied{Change: c, after: r.Record}
-	}
-	return done, nil
-}
-
-// wake reserves a name that has become free for the first who waits, if anybody does. Those whose
+// wake reserves a name that has become free for the first who waits, if anybody does, and returns those who do. Those whose
 // process is gone lose their place.
-func (s *sqlite) wake(r *sqliteRow, now providerkit.HostTime) {
+func (s *sqlite) wake(r *sqliteRow, now providerkit.HostTime) (waiting lineUp) {
 	for len(r.waiters) > 0 {
-		hash, on := r.waiters.head()
-		if s.waiters.reach(on) {
+		_, channel := r.waiters.head()
+		if bytes.Equal(channel, unheard[:]) || writePipe(s.pipe(channel), "") {
 			break
 		}
-		r.waiters = r.waiters.without(hash)
+		r.waiters = r.waiters[waiterBytes:]
 	}
-	if len(r.waiters) == 0 {
-		return
-	}
-	if r.ID == "" {
+	if len(r.waiters) > 0 && r.ID == "" {
 		r.ends = now.Deadline(waitqueue.Grace)
 	}
-	s.freed = append(s.freed, slices.Clone(r.waiters))
+	return slices.Clone(r.waiters)
+}
+
+// tell wakes the first of a queue, and prepares others for when all before them hang: a reservation
+// each. A release stays cheap, so it tells a few.
+func (s *sqlite) tell(q lineUp) {
+	last := len(q)/waiterBytes - 1
+	for _, rank := range []int{0, 1, 2, 3, 5, 9, 17, 33, last} {
+		if rank > last {
+			continue
+		}
+		if hash, channel := q[rank*waiterBytes:].head(); !bytes.Equal(channel, unheard[:]) {
+			writePipe(s.pipe(channel), fmt.Sprintf("%x %d\n", hash, waitqueue.Grace.Milliseconds()*int64(rank)))
+		}
+	}
 }
 
 // dequeue takes a claim out of a name's queue. If it was its turn, it is the next one's then.
 func (s *sqlite) dequeue(ctx context.Context, name, waiter string) error {
 	hash, _ := hex.DecodeString(waiter)
-	return s.write(ctx, false, func(on statements) error {
-		now := s.clock()
-		r, err := s.find(ctx, on, name, "", now)
-		if err != nil || r.waiters.find(hash) < 0 {
-			return err
-		}
+	_, err := s.make(ctx, &sqliteChange{name: name, rule: func(r *sqliteRow, now providerkit.HostTime) providerkit.Change {
+		at := r.waiters.find(hash)
 		_, kept := r.kept(now)
-		turn := kept && r.waiters.find(hash) == 0
-		if r.waiters = r.waiters.without(hash); turn {
-			r.ends = providerkit.HostDeadline{}
-			s.wake(&r, now)
-		}
-		return s.put(ctx, on, &r, now)
-	})
-}
-
-// write runs do in a transaction, and wakes those whose turn it is then.
-func (s *sqlite) write(ctx context.Context, urgent bool, do func(statements) error) error {
-	var freed []lineUp
-	err := s.db.write(ctx, urgent, func(on statements) error {
-		s.freed = nil
-		err := do(on)
-		freed = s.freed
-		return err
-	})
-	if err == nil {
-		for _, queue := range freed {
-			s.waiters.tell(queue)
-		}
-	}
+		r.waiters = r.waiters.without(hash)
+		turn := kept && at == 0
+		return providerkit.Change{Write: at >= 0, Deadline: turn, Wake: turn}
+	}})
 	return err
 }
 
@@ -164,4 +137,31 @@ func (s *sqlite) turns(ctx context.Context, all []turn) (waiters []string, err e
 		}
 	}
 	return waiters, nil
+}
+
+// listen makes this process' pipe. Where that can't be, it polls.
+func (s *sqlite) listen(ctx context.Context, w *wakeups) (providerkit.Connection, error) {
+	if err := s.db.verifyFile(ctx); err != nil {
+		return nil, err
+	}
+	if s.db.opened.Load() == nil {
+		return nil, errPolls
+	}
+	pipe, err := makePipe(s.db.opened.Load().path, w.channel, w.message)
+	if err != nil {
+		return nil, errPolls
+	}
+	return pipe, nil
+}
+
+// pipe is where the process behind a channel is woken.
+func (s *sqlite) pipe(channel []byte) string {
+	if file := s.db.opened.Load(); file != nil {
+		return pipePath(file.path, channel)
+	}
+	return ""
+}
+
+func pipePath(database string, channel []byte) string {
+	return database + "-wake-" + hex.EncodeToString(channel)
 }

@@ -27,7 +27,7 @@ func TestTrap_T33_LockedFileEndsWithTheContext(t *testing.T) {
 	_, err = p.Renew(t.Context(), renewalOf(claim))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
-	require.Less(t, time.Since(begun), longestBusy/2, "it did not wait until the patience was at an end")
+	require.Less(t, time.Since(begun), 10*time.Second/2, "it did not wait until the patience was at an end")
 
 	ctx, cancel := context.WithCancel(bounded(t))
 	time.AfterFunc(100*time.Millisecond, cancel)
@@ -181,22 +181,22 @@ func TestTrap_T66_EachOfASharedTransactionIsDecidedByItself(t *testing.T) {
 	acquires := func(names ...string) (all []*sqliteChange) {
 		for _, name := range names {
 			req := claimOf(name, time.Minute)
-			rule := func(r *providerkit.Record) providerkit.Change { return r.Acquire(req) }
-			changes[name] = &sqliteChange{op: op{name: name, id: req.ID, rule: rule}}
+			rule := func(r *sqliteRow, _ providerkit.HostTime) providerkit.Change { return r.Acquire(req) }
+			changes[name] = &sqliteChange{name: name, id: req.ID, rule: rule}
 			all = append(all, changes[name])
 		}
 		return all
 	}
 	all := acquires("good", "held", "gone", "better")
 	changes["gone"].left.Store(true)
-	s.applyMany(withDeadline(t), all)
+	s.applyMany(withDeadline(t), all, false)
 	require.NoError(t, changes["good"].Err())
 	require.NoError(t, changes["better"].Err())
 	require.Equal(t, changes["good"].done.after.AcquiredAt, changes["better"].done.after.AcquiredAt, "one transaction")
 	require.NoError(t, changes["held"].Err())
 	require.ErrorIs(t, changes["held"].done.Err, abstractions.ErrHeld)
 
-	s.applyMany(withDeadline(t), acquires("fine", "bad", "finer"))
+	s.applyMany(withDeadline(t), acquires("fine", "bad", "finer"), false)
 	require.Error(t, changes["bad"].Err())
 	require.NoError(t, changes["fine"].Err())
 	require.NoError(t, changes["finer"].Err())

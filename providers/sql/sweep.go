@@ -40,8 +40,7 @@ func (d *driver) sweepNames(ctx context.Context, after string) (forgotten int, n
 	if err := d.check(ctx); err != nil {
 		return 0, "", err
 	}
-	done, err := d.backend.sweep(ctx, &after, sweepBatch, d.retention)
-	return done.deleted, done.last, err
+	return d.backend.sweep(ctx, &after, sweepBatch, d.retention)
 }
 
 // sweepHistory always begins with the oldest entries.
@@ -58,11 +57,12 @@ func (d *driver) sweepHistory(ctx context.Context, _ string) (forgotten int, nex
 	return forgotten, next, err
 }
 
-// trimSome is called by every change, and deletes with some of them, at random, what is
-// too old of the history.
-func (d *driver) trimSome(ctx context.Context, changes int) {
-	if limit := d.record.trim(changes, d.random); limit > 0 {
-		_, _ = d.backend.sweepHistory(ctx, limit)
+// trimSome is called by every request that may write so many entries, and deletes with some of them, at random, what
+// is too old of the history. On average it looks at more entries than are written, so that the history does not outgrow
+// its retention, whoever writes it.
+func (d *driver) trimSome(ctx context.Context, written int) {
+	if d.record.changes && d.record.retention > 0 && d.random(sweepEvery) < written {
+		_, _ = d.backend.sweepHistory(ctx, max(sweepBatch, 2*written))
 	}
 }
 
@@ -71,6 +71,6 @@ func (d *driver) trimSome(ctx context.Context, changes int) {
 // Its error is dropped; a later share may succeed.
 func (d *driver) sweepSome(ctx context.Context) {
 	if d.retention > 0 && d.random(sweepEvery) == 0 {
-		_, _ = d.backend.sweep(ctx, nil, sweepBatch, d.retention)
+		_, _, _ = d.backend.sweep(ctx, nil, sweepBatch, d.retention)
 	}
 }

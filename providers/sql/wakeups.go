@@ -4,14 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
-	"github.com/jackc/pgx/v5"
 )
 
 // Who waits for a name stands in its row, in the order of arrival: the hash of the claim, and the channel on which its
@@ -31,6 +32,7 @@ var unheard [channelBytes]byte
 type wakeups struct {
 	*waitqueue.Queue[string]
 	channel []byte
+	polls   atomic.Bool // since nothing can wake this process
 }
 
 // turns is how wakeups reach the database where they can't listen.
@@ -47,21 +49,23 @@ type turn struct {
 	ID   string `json:"id"`
 }
 
-// newWakeups takes a function that connects to listen. Without one it polls.
-func newWakeups(connect func(context.Context) (*pgx.Conn, error), in turns) *wakeups {
-	w := &wakeups{channel: unheard[:]}
-	if connect != nil {
-		w.channel = make([]byte, channelBytes)
-		_, _ = rand.Read(w.channel) // never fails
-	}
-	w.Queue = waitqueue.New("leasing_"+hex.EncodeToString(w.channel), func(ctx context.Context, name, id string) {
+// errPolls is for where nothing can wake a process.
+var errPolls = errors.New("waiters have to poll")
+
+// newWakeups takes a function that connects to listen, and fails with errPolls where it never can.
+func newWakeups(in turns, listen func(context.Context, *wakeups) (providerkit.Connection, error)) *wakeups {
+	w := &wakeups{channel: make([]byte, channelBytes)}
+	_, _ = rand.Read(w.channel) // never fails
+	w.Queue = waitqueue.New(hex.EncodeToString(w.channel), func(ctx context.Context, name, id string) {
 		_ = in.dequeue(ctx, name, id)
 	})
 	w.Hints.Connect = func(ctx context.Context) (providerkit.Connection, error) {
-		if connect == nil {
+		conn, err := listen(ctx, w)
+		w.polls.Store(errors.Is(err, errPolls))
+		if w.polls.Load() {
 			return &poller{wakeups: w, in: in}, nil
 		}
-		return w.listen(ctx, connect)
+		return conn, err
 	}
 	return w
 }
@@ -71,8 +75,11 @@ func waiterOf(id string) string { return hex.EncodeToString(hashOf(id)) }
 
 // channelOf is where to wake a claim; nil unless it waits.
 func (w *wakeups) channelOf(id string) []byte {
-	if !w.Waits() || w.ChannelOf(waiterOf(id)) == "" {
+	switch {
+	case !w.Waits() || w.ChannelOf(waiterOf(id)) == "":
 		return nil
+	case w.polls.Load():
+		return unheard[:]
 	}
 	return w.channel
 }
@@ -96,45 +103,6 @@ func (w *wakeups) message(text string) (now string) {
 		return ""
 	}
 	return id
-}
-
-func (w *wakeups) listen(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) (providerkit.Connection, error) {
-	conn, err := connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.Channel}.Sanitize()); err != nil {
-		hangUp(conn)
-		return nil, err
-	}
-	return listener{conn, w}, nil
-}
-
-// listener is a connection that listens for all the waiters of a provider.
-type listener struct {
-	conn *pgx.Conn
-	to   *wakeups
-}
-
-func (l listener) Receive(ctx context.Context) (id string, err error) {
-	for id == "" {
-		notification, err := l.conn.WaitForNotification(ctx)
-		if err != nil {
-			return "", err
-		}
-		id = l.to.message(notification.Payload)
-	}
-	return id, nil
-}
-
-func (l listener) Ping(ctx context.Context) error { return l.conn.Ping(ctx) }
-
-func (l listener) Close() { hangUp(l.conn) }
-
-func hangUp(conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	conn.Close(ctx)
 }
 
 // Bounds of the pause between two questions of a poller. The longest is well within a reservation.

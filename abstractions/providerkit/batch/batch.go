@@ -31,12 +31,11 @@ func (o *Outcome) Fail(err error) { o.err = err }
 
 // Batcher combines operations into calls: see the package. Make one with New. It is safe for concurrent use.
 type Batcher[T Operation] struct {
-	send   func(ctx context.Context, ops []T)
+	send   func(ctx context.Context, ops []T, direct bool)
 	direct time.Duration
 	calls  sync.WaitGroup
 	slow   atomic.Bool // the last call took longer than a direct one should
-	spare  sync.Pool   // of *waiting[T]
-	alarms sync.Pool   // of *alarm
+	spare  sync.Pool   // of *waiting[T], to be used again
 
 	mu       sync.Mutex
 	queue    []*Request[T]
@@ -56,11 +55,11 @@ type Request[T Operation] struct {
 	Done    chan<- *Request[T]
 }
 
-// New makes a Batcher. send makes a call, after which each operation has its reply or has failed. direct is for how long a
-// caller may send by itself, which can't leave before: send must return soon after its context's deadline then. After that a
-// worker sends the operation again. Callers leave it to workers if direct is 0. With UntilItLeaves the call has the caller's
-// own context, and is made once; a worker's context has no Done.
-func New[T Operation](send func(ctx context.Context, ops []T), direct time.Duration) *Batcher[T] {
+// New makes a Batcher. send makes a call, after which each operation has its reply or has failed; it is told of a direct one,
+// on the goroutine of the only caller. direct is for how long that may take, since the caller can't leave before: send must
+// return soon after its context's deadline. After that a worker sends the operation again. Callers leave it to workers if
+// direct is 0. With UntilItLeaves the call has the caller's own context, and is made once.
+func New[T Operation](send func(ctx context.Context, ops []T, direct bool), direct time.Duration) *Batcher[T] {
 	return &Batcher[T]{send: send, direct: direct}
 }
 

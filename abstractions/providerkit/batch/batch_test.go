@@ -347,6 +347,6 @@ func TestCallEndsWithTheLastOfItsSenders(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, 5*time.Minute, until.Sub(began))
 		require.Nil(t, last.Value(traced{}), "together, they are nobody's")
-		require.Nil(t, last.Done())
+		require.ErrorIs(t, last.Err(), context.Canceled, "it is over")
 	})
 }

@@ -11,9 +11,9 @@ import (
 func (b *Batcher[T]) hasRoom() bool { return b.inFlight-b.late < usualCalls && b.inFlight < MaxCalls }
 
 // call makes a call, and notes how fast the server is.
-func (b *Batcher[T]) call(ctx context.Context, ops []T) {
+func (b *Batcher[T]) call(ctx context.Context, ops []T, direct bool) {
 	began := time.Now()
-	b.send(ctx, ops)
+	b.send(ctx, ops, direct)
 	b.slow.Store(time.Since(began) > prompt)
 }
 
@@ -35,7 +35,9 @@ func (b *Batcher[T]) work(epoch int) {
 			ops = append(ops, r.Ops...)
 		}
 		if len(batch) > 0 {
-			b.call(contextOf(batch), ops)
+			ctx, cancel := contextOf(batch)
+			b.call(ctx, ops, false)
+			cancel()
 		}
 		for _, r := range batch {
 			r.Done <- r
@@ -118,15 +120,11 @@ func inTime[T Operation](batch []*Request[T]) []*Request[T] {
 
 // contextOf is the context of a worker's call. It ends with none of the senders, only at the latest deadline of all. The
 // values are those of a sender that is alone.
-func contextOf[T Operation](batch []*Request[T]) context.Context {
-	c := callContext{Context: context.Background()}
+func contextOf[T Operation](batch []*Request[T]) (context.Context, context.CancelFunc) {
+	ctx := context.Background()
 	if len(batch) == 1 {
-		c.Context = context.WithoutCancel(batch[0].Context)
+		ctx = context.WithoutCancel(batch[0].Context)
 	}
-	for _, r := range batch {
-		if r.By.After(c.by) {
-			c.by = r.By
-		}
-	}
-	return c
+	latest := slices.MaxFunc(batch, func(a, b *Request[T]) int { return a.By.Compare(b.By) })
+	return context.WithDeadline(ctx, latest.By)
 }

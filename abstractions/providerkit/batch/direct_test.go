@@ -33,7 +33,8 @@ func TestALoneCallerSendsByItself(t *testing.T) {
 		}
 		directly := func(op *number) bool {
 			require.NoError(t, s.Do(within(t, time.Minute), op))
-			return sender == goroutine()
+			require.Equal(t, sender == goroutine(), s.last)
+			return s.last
 		}
 		require.True(t, directly(&number{repeatable: true}))
 		require.False(t, directly(&number{}), "it may be sent only once")
@@ -127,7 +128,7 @@ func TestADirectCallMayLastUntilItsCallerLeaves(t *testing.T) {
 		require.Equal(t, context.Canceled, err)
 		require.Equal(t, 10*directTime, time.Since(began))
 		s.answer = func(call context.Context, _ int) error {
-			require.Nil(t, call.Done())
+			require.NoError(t, call.Err())
 			return nil
 		}
 		_, err = op.outcome(s.Do(within(t, time.Minute), op))

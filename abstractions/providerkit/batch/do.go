@@ -8,12 +8,43 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// waiting is a caller's request and the channel on which it comes back, to be used again.
+// waiting is a caller's request and the channel on which it comes back.
 type waiting[T Operation] struct {
 	Request[T]
-	ops   [1]T
 	done  chan *Request[T]
 	timer *time.Timer
+}
+
+func newWaiting[T Operation](room int) *waiting[T] {
+	w := &waiting[T]{done: make(chan *Request[T], 1), timer: time.NewTimer(prompt)}
+	w.Ops, w.Done = make([]T, 0, room), w.done
+	return w
+}
+
+// await returns once the request is back, or ctx has ended. Most requests come back soon, so that few contexts are asked for the
+// channel that tells of their end: many make it, and a timer, only then.
+func (w *waiting[T]) await(ctx context.Context, b *Batcher[T]) error {
+	if !b.slow.Load() {
+		w.timer.Reset(min(prompt, time.Until(w.By)))
+		select {
+		case <-w.done:
+			w.timer.Stop()
+			return nil
+		case <-w.timer.C:
+		}
+	}
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+	}
+	withdrawn := b.withdraw(&w.Request)
+	select {
+	case <-w.done: // at the same moment
+		return nil
+	default:
+		return left(ctx, withdrawn)
+	}
 }
 
 // Do runs an operation. If it returns an error, ctx has ended or the Batcher is closed; the operation may still be under way
@@ -26,46 +57,23 @@ func (b *Batcher[T]) Do(ctx context.Context, op T) error {
 	before := op.Err() // it may have been sent then
 	w, _ := b.spare.Get().(*waiting[T])
 	if w == nil {
-		w = &waiting[T]{done: make(chan *Request[T], 1), timer: time.NewTimer(prompt)}
+		w = newWaiting[T](1)
 	}
-	w.ops[0] = op
-	w.Request = Request[T]{Ops: w.ops[:], Context: ctx, By: by, Done: w.done}
-	if err := b.Start(&w.Request); err != nil {
+	w.Ops, w.Context, w.By = append(w.Ops, op), ctx, by
+	err := b.Start(&w.Request)
+	if err == nil {
+		err = w.await(ctx, b)
+	}
+	if err != nil {
 		return again(before, err)
 	}
-	if b.slow.Load() || !w.soon() {
-		select {
-		case <-w.done:
-		case <-ctx.Done():
-			if b.withdraw(&w.Request) {
-				return again(before, left(ctx, true))
-			}
-			select {
-			case <-w.done: // at the same moment
-			default:
-				return left(ctx, false)
-			}
-		}
-	}
-	*w = waiting[T]{done: w.done, timer: w.timer}
+	clear(w.Ops)
+	w.Ops, w.Context = w.Ops[:0], nil
 	b.spare.Put(w)
 	if err := op.Err(); err != nil {
 		op.Fail(again(before, err))
 	}
 	return nil
-}
-
-// soon waits a little, and says whether the request has come back. Most have, so that few contexts are asked for the channel
-// that tells of their end: many make it, and a timer, only then.
-func (w *waiting[T]) soon() bool {
-	w.timer.Reset(min(prompt, time.Until(w.By)))
-	select {
-	case <-w.done:
-		w.timer.Stop()
-		return true
-	case <-w.timer.C:
-		return false
-	}
 }
 
 // again is the error of an operation that was sent before, if that has left its outcome unknown.
@@ -96,58 +104,15 @@ func (b *Batcher[T]) sendDirectly(ctx context.Context, by time.Time, op T) bool 
 		b.calls.Done()
 	}()
 	if b.direct == UntilItLeaves {
-		b.call(ctx, []T{op})
+		b.call(ctx, []T{op}, true)
 		return true
 	}
 	limit := time.Now().Add(b.direct)
 	if by.Before(limit) {
 		limit = by
 	}
-	bounded, done := b.bounded(ctx, limit)
-	defer done()
-	b.call(bounded, []T{op})
+	bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	b.call(bounded, []T{op}, true)
 	return op.Err() == nil || time.Now().Before(limit)
-}
-
-// callContext is the context of a call. It has the values of a sender's, for what traces calls, and a deadline of its own.
-type callContext struct {
-	context.Context
-	by    time.Time
-	ended chan struct{} // nil if nobody is told of the end: clients give the deadline to the connection
-}
-
-func (c callContext) Deadline() (time.Time, bool) { return c.by, true }
-
-func (c callContext) Done() <-chan struct{} { return c.ended }
-
-func (c callContext) Err() error {
-	select {
-	case <-c.ended:
-		return context.DeadlineExceeded
-	default:
-		return nil
-	}
-}
-
-// alarm ends the context of a direct call. It is used again unless it had to.
-type alarm struct {
-	ended chan struct{}
-	timer *time.Timer
-}
-
-// bounded is the context of a direct call. It ends at its deadline, also for what waits for a connection. done must be
-// called after the call.
-func (b *Batcher[T]) bounded(sender context.Context, by time.Time) (ctx context.Context, done func()) {
-	a, _ := b.alarms.Get().(*alarm)
-	if a == nil {
-		ended := make(chan struct{})
-		a = &alarm{ended, time.AfterFunc(time.Until(by), func() { close(ended) })}
-	} else {
-		a.timer.Reset(time.Until(by))
-	}
-	return callContext{context.WithoutCancel(sender), by, a.ended}, func() {
-		if a.timer.Stop() {
-			b.alarms.Put(a)
-		}
-	}
 }

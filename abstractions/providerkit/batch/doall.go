@@ -15,28 +15,15 @@ func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T]
 		return errs
 	}
 	parts := split(ctx, ops, errs, of)
-	done := make(chan *Request[T], len(parts))
-	open := make(map[*Request[T]]*part[T], len(parts))
 	for _, p := range parts {
-		p.Done = done
-		if err := p.batcher.Start(&p.Request); err != nil {
-			p.all(errs, err)
-			continue
-		}
-		open[&p.Request] = p
+		p.err = p.batcher.Start(&p.Request)
 	}
-	for len(open) > 0 {
-		select {
-		case r := <-done:
-			delete(open, r)
-		case <-ctx.Done():
-			for r, p := range open {
-				p.all(errs, left(ctx, p.batcher.withdraw(r)))
-			}
-			for range len(done) { // replies that are there
-				open[<-done].all(errs, nil)
-			}
-			return errs
+	for _, p := range parts {
+		if p.err == nil {
+			p.err = p.await(ctx, p.batcher)
+		}
+		for _, at := range p.places {
+			errs[at] = p.err
 		}
 	}
 	return errs
@@ -44,21 +31,14 @@ func DoAll[T Operation](ctx context.Context, ops []T, of func(op T) (*Batcher[T]
 
 // part is some of several operations, for one call.
 type part[T Operation] struct {
-	Request[T]
+	*waiting[T]
 	batcher *Batcher[T]
 	places  []int
-}
-
-// all sets the errors of its operations.
-func (p *part[T]) all(errs []error, err error) {
-	for _, at := range p.places {
-		errs[at] = err
-	}
+	err     error
 }
 
 // split divides operations among calls, in their order.
 func split[T Operation](ctx context.Context, ops []T, errs []error, of func(op T) (*Batcher[T], error)) []*part[T] {
-	by, _ := ctx.Deadline()
 	var parts []*part[T]
 	open := map[*Batcher[T]]*part[T]{} // that have room
 	for at, op := range ops {
@@ -68,9 +48,9 @@ func split[T Operation](ctx context.Context, ops []T, errs []error, of func(op T
 		}
 		p := open[b]
 		if p == nil || len(p.Ops) == MaxOperations {
-			room := min(len(ops)-at, MaxOperations)
-			p = &part[T]{batcher: b, places: make([]int, 0, room)}
-			p.Request = Request[T]{Ops: make([]T, 0, room), Context: ctx, By: by}
+			p = &part[T]{waiting: newWaiting[T](min(len(ops)-at, MaxOperations)), batcher: b}
+			p.Context = ctx
+			p.By, _ = ctx.Deadline()
 			parts, open[b] = append(parts, p), p
 		}
 		p.Ops, p.places = append(p.Ops, op), append(p.places, at)

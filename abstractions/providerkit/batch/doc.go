@@ -6,9 +6,8 @@
 // at once: that saves two changes of goroutine, which take about as long as a round trip to a server nearby.
 //
 // It promises, whatever the connection does:
-//   - Do and DoAll return soon after their context has ended: at once, but that they don't look at it in the first
-//     [prompt] after they were called if the server is fast, or for the time that New was given if the operation is sent on
-//     the caller's goroutine.
+//   - Do and DoAll return as soon as their context ends, but that they don't look at it in the first [prompt] if the server is
+//     fast. An operation that is sent on the caller's goroutine may delay that for the time that New was given.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. One that was sent, and not
 //     answered in time, is not: its outcome is unknown.
 //   - A call has at most [MaxOperations] operations, and takes requests in the order in which they came.

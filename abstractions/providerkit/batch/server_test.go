@@ -59,6 +59,7 @@ type server struct {
 
 	mu    sync.Mutex
 	calls [][]int // the numbers in each
+	last  bool    // the last call was said to be a direct one
 }
 
 func newServer(t *testing.T) *server {
@@ -69,13 +70,13 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-func (s *server) send(ctx context.Context, ops []*number) {
+func (s *server) send(ctx context.Context, ops []*number, direct bool) {
 	all := make([]int, len(ops))
 	for i, op := range ops {
 		all[i] = op.n
 	}
 	s.mu.Lock()
-	s.calls = append(s.calls, all)
+	s.calls, s.last = append(s.calls, all), direct
 	call, answer := len(s.calls), s.answer
 	s.mu.Unlock()
 	var err error

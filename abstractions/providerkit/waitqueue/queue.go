@@ -39,8 +39,7 @@ type Queue[K any] struct {
 // waiter is a registration.
 type waiter[K any] struct {
 	key    K
-	queued bool        // an acquire has named the channel, so it may be in the queue
-	served bool        // it got the name, and with that left the queue
+	queued bool        // an acquire has named the channel, so it may be in the queue, and has not got the name
 	later  *time.Timer // hints when the reservation for the one before it ends
 }
 
@@ -58,9 +57,6 @@ func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions
 	w := &waiter[K]{key: key}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
-		return abstractions.Wakeups{}, abstractions.ErrClosed
-	}
 	if before := q.byID[id]; before != nil {
 		w.queued = before.queued // its place is the new registration's now
 	}
@@ -75,7 +71,7 @@ func (q *Queue[K]) Waits() bool { return q.some.Load() }
 
 // ChannelOf returns the channel on which to wake a claim, if it is registered and this process listens.
 func (q *Queue[K]) ChannelOf(id string) string {
-	if !q.some.Load() || !q.Hints.Listening() {
+	if !q.Waits() || !q.Hints.Listening() {
 		return ""
 	}
 	q.mu.Lock()
@@ -90,13 +86,13 @@ func (q *Queue[K]) ChannelOf(id string) string {
 
 // Served notes that a claim has got its name.
 func (q *Queue[K]) Served(id string) {
-	if !q.some.Load() {
+	if !q.Waits() {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w := q.byID[id]; w != nil {
-		w.served = true
+		w.queued = false
 	}
 }
 
@@ -113,6 +109,7 @@ func (q *Queue[K]) Waiting() (ids []string, keys []K) {
 // leave ends a registration, and takes the claim from the queue if it may be there.
 func (q *Queue[K]) leave(id string, w *waiter[K]) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	last := q.byID[id] == w // it was not registered again
 	if last {
 		delete(q.byID, id)
@@ -121,23 +118,22 @@ func (q *Queue[K]) leave(id string, w *waiter[K]) {
 	if w.later != nil {
 		w.later.Stop()
 	}
-	send := last && w.queued && !w.served && !q.closed
-	if send {
-		q.leaving.Add(1)
-	}
-	q.mu.Unlock()
-	if send {
+	if last && w.queued {
 		q.handOn(w.key, id)
 	}
 }
 
 // handOn takes a claim from the queue; if it was its turn, it is the next one's then. If that fails, it loses its place when
-// its turn comes. Its caller has added to leaving.
+// its turn comes. Caller holds mu.
 func (q *Queue[K]) handOn(key K, id string) {
-	defer q.leaving.Done()
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	q.dequeue(ctx, key, id)
+	if q.closed {
+		return
+	}
+	q.leaving.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		defer cancel()
+		q.dequeue(ctx, key, id)
+	})
 }
 
 // Due takes word that a claim is to ask after so long, and reports whether that is now. One that has left, but has a key, hands
@@ -147,9 +143,8 @@ func (q *Queue[K]) Due(id string, after time.Duration, key *K) bool {
 	defer q.mu.Unlock()
 	w := q.byID[id]
 	switch {
-	case w == nil && after == 0 && !q.closed && key != nil:
-		q.leaving.Add(1)
-		go q.handOn(*key, id)
+	case w == nil && after == 0 && key != nil:
+		q.handOn(*key, id)
 	case w == nil:
 	case after == 0:
 		return true

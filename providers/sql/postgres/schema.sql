@@ -1,4 +1,8 @@
 CREATE SCHEMA IF NOT EXISTS {{namespace}};
+-- token is that of the latest holder, 0 if there never was one; id that of the claim that holds the name, empty once
+-- released or broken. Without expires_at and ttl_us, in microseconds, a lease is infinite. breaking: broken, and running out.
+-- version rises with every change: the clock in microseconds, or more. ended has the IDs that were released or broken, the
+-- latest first: see ended.go. waiters are in the order in which they came: see wakeups.go.
 CREATE TABLE {{lease}} (
 	name         text COLLATE "C" PRIMARY KEY,
 	token        bigint NOT NULL,

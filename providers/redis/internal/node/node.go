@@ -132,7 +132,7 @@ func (d *Node) batcherOf(ctx context.Context, op *script.Operation) (*batcher, e
 // script and one span, and on a Cluster, where its keys must be of one slot, only one. Several
 // calls go in a pipeline. Those whose script the server does not know were not run, and
 // are sent again with its text.
-func (d *Node) send(ctx context.Context, ops []*script.Operation) {
+func (d *Node) send(ctx context.Context, ops []*script.Operation, _ bool) {
 	calls := d.calls(ops)
 	cmds := make([]*redis.Cmd, len(calls))
 	if d.member == nil || d.member.run.Load() != nil {

@@ -1,0 +1,239 @@
+package waitqueue
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// connection brings the messages of a test.
+type connection struct{ messages chan string }
+
+func (c connection) Receive(ctx context.Context) (string, error) {
+	select {
+	case message, open := <-c.messages:
+		if !open {
+			return "", io.EOF
+		}
+		return message, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+func (connection) Ping(context.Context) error { return nil }
+func (connection) Close()                     {}
+
+// left is a claim that was taken from a queue, and until when that might last.
+type left struct {
+	key, id string
+	within  time.Duration
+}
+
+// process is one whose claims wait. Time is virtual.
+type process struct {
+	*Queue[string]
+	t    *testing.T
+	left []left
+	gate chan struct{} // unless nil, leaving takes until it is closed
+}
+
+func run(t *testing.T, test func(p *process)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{t: t}
+		p.Queue = New("channel", func(ctx context.Context, key, id string) {
+			until, _ := ctx.Deadline()
+			p.left = append(p.left, left{key, id, time.Until(until)})
+			if p.gate != nil {
+				<-p.gate
+			}
+		})
+		p.Hints.Connect = func(context.Context) (providerkit.Connection, error) {
+			return connection{make(chan string)}, nil
+		}
+		defer p.Close()
+		test(p)
+	})
+}
+
+// register registers a claim for the name "n".
+func (p *process) register(id string) (hints abstractions.Wakeups, leave func()) {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(p.t.Context())
+	hints, err := p.Register(ctx, "n", id)
+	require.NoError(p.t, err)
+	return hints, func() {
+		cancel()
+		synctest.Wait()
+	}
+}
+
+// ask is an acquire that is refused: the claim joins the queue.
+func (p *process) ask(id string) {
+	p.t.Helper()
+	require.Equal(p.t, "channel", p.ChannelOf(id))
+}
+
+func TestOnlyRegisteredClaimsJoin(t *testing.T) {
+	run(t, func(p *process) {
+		require.False(t, p.Waits())
+		require.Empty(t, p.ChannelOf("a"))
+		_, leave := p.register("a")
+		require.True(t, p.Waits())
+		require.Empty(t, p.ChannelOf("b"))
+		p.ask("a")
+		ids, keys := p.Waiting()
+		require.Equal(t, []string{"a"}, ids)
+		require.Equal(t, []string{"n"}, keys)
+		leave()
+		require.False(t, p.Waits())
+		require.Empty(t, p.ChannelOf("a"))
+		ids, _ = p.Waiting()
+		require.Empty(t, ids)
+	})
+}
+
+// A process that can't be woken has no place in a queue: others would wait for it.
+func TestWhereNobodyListensNobodyJoins(t *testing.T) {
+	run(t, func(p *process) {
+		refused := errors.New("no")
+		p.Hints.Connect = func(context.Context) (providerkit.Connection, error) { return nil, refused }
+		_, err := p.Register(p.t.Context(), "n", "a")
+		require.ErrorIs(t, err, refused)
+		require.False(t, p.Waits())
+		require.Empty(t, p.ChannelOf("a"))
+	})
+	run(t, func(p *process) {
+		messages := make(chan string)
+		p.Hints.Connect = func(context.Context) (providerkit.Connection, error) { return connection{messages}, nil }
+		hints, leave := p.register("a")
+		defer leave()
+		p.ask("a")
+		messages <- "a"
+		<-hints.C
+		p.Hints.Connect = func(context.Context) (providerkit.Connection, error) { return nil, io.EOF }
+		close(messages)
+		synctest.Wait()
+		require.True(t, p.Waits())
+		require.Empty(t, p.ChannelOf("a"))
+	})
+}
+
+func TestAClaimThatLeavesIsTakenFromTheQueue(t *testing.T) {
+	run(t, func(p *process) {
+		_, leave := p.register("never asked")
+		leave()
+		require.Empty(t, p.left)
+
+		_, leave = p.register("asked")
+		p.ask("asked")
+		leave()
+		require.Equal(t, []left{{"n", "asked", leaveTimeout}}, p.left)
+
+		_, leave = p.register("served")
+		p.ask("served")
+		p.Served("served")
+		p.Served("another")
+		leave()
+		require.Len(t, p.left, 1, "with the name it left the queue")
+	})
+}
+
+// A claim that is registered again keeps its place, whichever of its registrations ends first.
+func TestARegistrationEndsWithTheLast(t *testing.T) {
+	for name, first := range map[string]int{"the earlier ends first": 0, "the later ends first": 1} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(p *process) {
+				var leave [2]func()
+				_, leave[0] = p.register("a")
+				p.ask("a")
+				_, leave[1] = p.register("a") // and never asks
+				leave[first]()
+				if first == 0 {
+					require.Empty(t, p.left)
+					leave[1]()
+				}
+				require.Equal(t, []left{{"n", "a", leaveTimeout}}, p.left)
+				leave[0]()
+				require.Len(t, p.left, 1)
+			})
+		})
+	}
+}
+
+func TestATurnComesWhenItIsDue(t *testing.T) {
+	run(t, func(p *process) {
+		hints, leave := p.register("a")
+		require.True(t, p.Due("a", 0, nil), "now")
+		for _, after := range []time.Duration{Grace, time.Millisecond} {
+			began := time.Now()
+			require.False(t, p.Due("a", after, nil))
+			<-hints.C
+			require.Equal(t, after, time.Since(began))
+		}
+		p.Due("a", Grace, nil)
+		p.Due("a", 3*Grace, nil) // the latest word counts
+		began := time.Now()
+		<-hints.C
+		require.Equal(t, 3*Grace, time.Since(began))
+
+		p.Due("a", Grace, nil)
+		leave()
+		<-time.After(time.Minute)
+		require.Empty(t, hints.C, "it has left")
+	})
+}
+
+// One that has left hands on the turn that comes to it all the same.
+func TestAClaimThatHasLeftHandsItsTurnOn(t *testing.T) {
+	run(t, func(p *process) {
+		key := "n"
+		require.False(t, p.Due("gone", Grace, &key))
+		require.False(t, p.Due("gone", 0, nil), "where nobody knows the name")
+		synctest.Wait()
+		require.Empty(t, p.left)
+		require.False(t, p.Due("gone", 0, &key))
+		synctest.Wait()
+		require.Equal(t, []left{{"n", "gone", leaveTimeout}}, p.left)
+	})
+}
+
+// Close waits for those that are leaving. After it nobody joins, and nobody is taken from a queue: connections are gone.
+func TestCloseWaitsForThoseThatLeave(t *testing.T) {
+	run(t, func(p *process) {
+		p.gate = make(chan struct{})
+		_, leave := p.register("leaving")
+		_, stay := p.register("staying")
+		p.ask("leaving")
+		p.ask("staying")
+		leave()
+		closed := make(chan struct{})
+		go func() { p.Close(); close(closed) }()
+		synctest.Wait()
+		require.Len(t, p.left, 1)
+		select {
+		case <-closed:
+			t.Fatal("it did not wait")
+		default:
+		}
+		close(p.gate)
+		<-closed
+		stay()
+		key := "n"
+		require.False(t, p.Due("gone", 0, &key))
+		synctest.Wait()
+		require.Len(t, p.left, 1)
+		_, err := p.Register(p.t.Context(), "n", "late")
+		require.ErrorIs(t, err, abstractions.ErrClosed)
+	})
+}
