@@ -147,7 +147,8 @@ ON CONFLICT DO NOTHING RETURNING id`),
 
 var grantedBy = regexp.MustCompile(`\{\{granted (\$\d)\}\}`)
 
-// inStates is the condition of entries in some states. Literals let the planner use a partial index.
+// inStates is the condition of entries in some states. Literals let the planner use a partial index; for
+// one state SQLite asks for the index' own words.
 func inStates(states []sequence.State) (string, error) {
 	var quoted []string
 	for _, state := range states {
@@ -157,6 +158,9 @@ func inStates(states []sequence.State) (string, error) {
 		default:
 			return "", fmt.Errorf("sequence: read: unknown state %q", state)
 		}
+	}
+	if len(quoted) == 1 {
+		return "state = " + quoted[0], nil
 	}
 	return "state IN (" + strings.Join(quoted, ", ") + ")", nil
 }
