@@ -32,8 +32,8 @@ func NewMemory() *Memory {
 
 var _ Store[MemoryTx] = (*Memory)(nil)
 
-// in runs do alone, with the stream and the time.
-func (m *Memory) in(ctx context.Context, stream string, do func(l *ledger, now time.Time) error) error {
+// alone runs do while nobody else does anything.
+func (m *Memory) alone(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -43,17 +43,23 @@ func (m *Memory) in(ctx context.Context, stream string, do func(l *ledger, now t
 		return ctx.Err()
 	}
 	defer func() { <-m.turn }()
-	l := m.streams[stream]
-	if l == nil {
-		return UnknownStream(stream)
-	}
-	return do(l, time.Now())
+	return do()
 }
 
-// closes runs a rule, the caller's write and the change, and wakes those who wait.
-func (m *Memory) closes(ctx context.Context, stream string, write Write[MemoryTx], rule func(l *ledger, now time.Time) (change, error)) (Entry, error) {
-	var result Entry
-	err := m.in(ctx, stream, func(l *ledger, now time.Time) error {
+// in runs do alone, with the stream and the time.
+func (m *Memory) in(ctx context.Context, stream string, do func(l *ledger, now time.Time) error) error {
+	return m.alone(ctx, func() error {
+		l := m.streams[stream]
+		if l == nil {
+			return UnknownStream(stream)
+		}
+		return do(l, time.Now())
+	})
+}
+
+// makes runs a rule, the caller's write and the change.
+func (m *Memory) makes(ctx context.Context, stream string, write Write[MemoryTx], rule func(l *ledger, now time.Time) (change, error)) (result Entry, err error) {
+	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
 		c, err := rule(l, now)
 		if err != nil {
 			return err
@@ -74,6 +80,12 @@ func (m *Memory) closes(ctx context.Context, stream string, write Write[MemoryTx
 		}
 		return nil
 	})
+	return result, err
+}
+
+// closes makes a change, and wakes those who wait.
+func (m *Memory) closes(ctx context.Context, stream string, write Write[MemoryTx], rule func(l *ledger, now time.Time) (change, error)) (Entry, error) {
+	result, err := m.makes(ctx, stream, write, rule)
 	if err == nil {
 		m.hub.Wake(stream)
 	}
@@ -85,30 +97,20 @@ func (m *Memory) CreateStream(ctx context.Context, stream string) error {
 	if err := ValidateText("stream", stream, MaxStreamBytes, false); err != nil {
 		return err
 	}
-	select {
-	case m.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-m.turn }()
-	if m.streams[stream] == nil {
-		m.streams[stream] = newLedger(stream)
-	}
-	return nil
+	return m.alone(ctx, func() error {
+		if m.streams[stream] == nil {
+			m.streams[stream] = newLedger(stream)
+		}
+		return nil
+	})
 }
 
 // Lease issues a number.
-func (m *Memory) Lease(ctx context.Context, req LeaseRequest) (e Entry, err error) {
+func (m *Memory) Lease(ctx context.Context, req LeaseRequest) (Entry, error) {
 	if err := req.Validate(); err != nil {
-		return e, err
+		return Entry{}, err
 	}
-	err = m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
-		c, err := l.lease(now, req)
-		l.apply(c)
-		e = copied(c.result)
-		return err
-	})
-	return e, err
+	return m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.lease(now, req) })
 }
 
 // Renew extends a lease.
@@ -116,11 +118,9 @@ func (m *Memory) Renew(ctx context.Context, req RenewRequest) (granted time.Dura
 	if err := req.Validate(); err != nil {
 		return 0, err
 	}
-	err = m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
-		var c change
+	_, err = m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (c change, err error) {
 		c, granted, err = l.renew(now, req)
-		l.apply(c)
-		return err
+		return c, err
 	})
 	return granted, err
 }
@@ -130,11 +130,8 @@ func (m *Memory) Save(ctx context.Context, req SaveRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
-	return m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
-		c, err := l.save(now, req)
-		l.apply(c)
-		return err
-	})
+	_, err := m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.save(now, req) })
+	return err
 }
 
 // Commit closes a number with its payload.
@@ -156,12 +153,9 @@ func (m *Memory) Claim(ctx context.Context, req ClaimRequest) (e Entry, ok bool,
 	if err := req.Validate(); err != nil {
 		return e, false, err
 	}
-	err = m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
-		var c change
+	e, err = m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (c change, _ error) {
 		c, ok = l.claim(now, req)
-		l.apply(c)
-		e = copied(c.result)
-		return nil
+		return c, nil
 	})
 	return e, ok, err
 }
@@ -171,11 +165,8 @@ func (m *Memory) ExtendClaim(ctx context.Context, req RenewRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
-	return m.in(ctx, req.Stream, func(l *ledger, now time.Time) error {
-		c, err := l.extend(now, req)
-		l.apply(c)
-		return err
-	})
+	_, err := m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.extend(now, req) })
+	return err
 }
 
 // Resolve ends a claim.
@@ -281,19 +272,15 @@ func (m *Memory) Enqueue(ctx context.Context, item ManualItem) error {
 
 // ResolveManual marks an item as decided.
 func (m *Memory) ResolveManual(ctx context.Context, id int64, by string) error {
-	select {
-	case m.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-m.turn }()
-	if id < 1 || id > int64(len(m.manual)) {
-		return ErrNotFound
-	}
-	if item := &m.manual[id-1]; item.ResolvedAt.IsZero() {
-		item.ResolvedAt, item.ResolvedBy = time.Now(), by
-	}
-	return nil
+	return m.alone(ctx, func() error {
+		if id < 1 || id > int64(len(m.manual)) {
+			return ErrNotFound
+		}
+		if item := &m.manual[id-1]; item.ResolvedAt.IsZero() {
+			item.ResolvedAt, item.ResolvedBy = time.Now(), by
+		}
+		return nil
+	})
 }
 
 // Manual returns undecided items.

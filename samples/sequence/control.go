@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,11 +45,11 @@ func control(ctx context.Context, r *runner.Runner) (err error) {
 	if s.folder, err = os.MkdirTemp("", "leasing-journals-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(s.folder)
+	defer func() { err = errors.Join(err, os.RemoveAll(s.folder)) }()
 	if s.store, err = openStore(r.Place, r.Data.DB); err != nil {
 		return err
 	}
-	defer s.store.Close()
+	defer func() { err = errors.Join(err, s.store.Close()) }()
 	if err := s.setUp(ctx); err != nil {
 		return err
 	}
@@ -72,10 +73,7 @@ func control(ctx context.Context, r *runner.Runner) (err error) {
 	}
 	stop()
 	group.Wait()
-	if closeErr := cleaner.Close(context.WithoutCancel(ctx)); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err := errors.Join(err, cleaner.Close(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
 	return s.check(ctx)

@@ -243,12 +243,19 @@ func aSlowRecoveryKeepsItsClaim[Tx any](f *fixture[Tx]) {
 		pass(10 * f.unit)
 		return sequence.Recovery{Outcome: sequence.OutcomeRecovered, Payload: []byte("x")}, ctx.Err()
 	}}}})
-	done := make(chan sequence.Report, 1)
-	go func() { done <- f.sweep(c) }()
+	var report sequence.Report
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		report, err = c.Sweep(f.ctx)
+	}()
 	pass(6 * f.unit)
 	_, ok := f.tryClaim(time.Minute)
+	<-done
+	require.NoError(f, err)
 	require.False(f, ok, "its claim has lapsed")
-	require.Equal(f, 1, (<-done).Recovered)
+	require.Equal(f, 1, report.Recovered)
 }
 
 func theCleanerRunsUntilItIsStopped[Tx any](f *fixture[Tx]) {

@@ -18,10 +18,11 @@ type session interface {
 	query(ctx context.Context, statement string, args []any, each func(scan) error) error
 }
 
-// backend is the way to a database. transact runs do in a transaction, and commits it if
-// do returns nil.
+// backend is the way to a database. change runs one statement that changes something, in a transaction
+// of its own. transact runs do in a transaction, and commits it if do returns nil.
 type backend[Tx any] interface {
 	session
+	change(ctx context.Context, statement string, args []any, each func(scan) error) error
 	transact(ctx context.Context, do func(on session, tx Tx) error) error
 }
 
@@ -54,6 +55,10 @@ func (s sqlSession) query(ctx context.Context, statement string, args []any, eac
 type sqlDatabase struct {
 	sqlSession
 	db *sql.DB
+}
+
+func (d sqlDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return d.query(ctx, statement, args, each)
 }
 
 func (d sqlDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
@@ -116,14 +121,26 @@ func (d sqliteDatabase) query(ctx context.Context, statement string, args []any,
 	return sqliteSession{d, nil}.query(ctx, statement, args, each)
 }
 
+// change needs no BEGIN: a statement that writes takes the file's lock at its beginning, and has committed when its
+// rows have been read.
+func (d sqliteDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return d.inTurn(ctx, func() error { return d.query(ctx, statement, args, each) })
+}
+
 func (d sqliteDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
+	return d.inTurn(ctx, func() error {
+		return transact(ctx, d.db, nil, func(_ session, tx *sql.Tx) error { return do(sqliteSession{d, tx}, tx) })
+	})
+}
+
+func (d sqliteDatabase) inTurn(ctx context.Context, do func() error) error {
 	select {
 	case d.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-d.turn }()
-	return transact(ctx, d.db, nil, func(_ session, tx *sql.Tx) error { return do(sqliteSession{d, tx}, tx) })
+	return do()
 }
 
 // sqliteSession is a transaction, or the database if tx is nil.
@@ -176,6 +193,10 @@ func (s pgxSession) query(ctx context.Context, statement string, args []any, eac
 type pgxDatabase struct {
 	pgxSession
 	pool *pgxpool.Pool
+}
+
+func (d pgxDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	return d.query(ctx, statement, args, each)
 }
 
 func (d pgxDatabase) transact(ctx context.Context, do func(session, pgx.Tx) error) error {

@@ -29,11 +29,12 @@
 //	sequence_entry    a row for each number, with times in microseconds since 1970
 //	sequence_manual   the manual queue
 //	sequence_schema   the version of the tables
+//	sequence_event    the audit, with Options.Audit, which triggers write
 //
 // The partial indexes hold open numbers, gaps, and numbers whose hooks are due. So finding the
 // watermark, claiming and sealing cost the same, however many numbers are closed.
 //
-// Issuing a number is one statement on PostgreSQL: the counter's row is locked for as long as the
+// Issuing a number is one statement: on PostgreSQL the counter's row is locked for as long as the
 // server takes to commit, and not for a round trip. A commit locks its own entry only, and a claim waits
 // for it before it locks the counter. A recovery and a fill hold the counter while the caller's own write
 // runs: keep that short. A process that is stopped within its transaction keeps its number until the

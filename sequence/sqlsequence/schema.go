@@ -155,7 +155,7 @@ func (s *Store[Tx]) check(ctx context.Context) error {
 	}
 	if p, ok := s.on.(preparing); ok && err == nil {
 		q := s.sql
-		err = p.prepare(ctx, []string{q.lock, q.lease, q.count, q.again, q.find, q.get, q.renew, q.save, q.commit, q.commitInOrder, q.release, q.claim, q.through, q.entries, q.status, q.lowest})
+		err = p.prepare(ctx, []string{q.lock, q.lease, q.again, q.find, q.get, q.renew, q.save, q.commit, q.commitInOrder, q.release, q.claim, q.through, q.entries, q.status, q.lowest})
 	}
 	s.checked.Store(err == nil)
 	return s.explain(err)

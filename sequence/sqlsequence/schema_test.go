@@ -3,9 +3,7 @@ package sqlsequence
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -178,43 +176,6 @@ func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.False(t, <-claimed, "a number that was committed was claimed")
-}
-
-// With many closed numbers the statements still go by the indexes.
-func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
-	p := newPostgres(t)
-	store := p.Open(t).(*Store[*sql.Tx])
-	require.NoError(t, store.CreateStream(t.Context(), "s"))
-	execPostgres(t,
-		`INSERT INTO `+p.schema+`.sequence_entry (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us)
-		SELECT 's', n, 'op' || n, '', '', 'committed', 1, 1, 1, 1 FROM generate_series(1, 20000) n`,
-		`UPDATE `+p.schema+`.sequence_stream SET next_seq = 20001`, `ANALYZE `+p.schema+`.sequence_entry`)
-	for name, c := range map[string]struct {
-		statement string
-		args      []any
-	}{
-		"watermark": {store.sql.lowest, []any{"s"}},
-		"through":   {store.sql.through, []any{"s"}},
-		"claim":     {store.sql.claim, []any{"s", "cleaner", int64(1), int64(7)}},
-		"candidate": {store.sql.candidate, []any{"s"}},
-		"commit":    {store.sql.commit, []any{"s", int64(7), int64(1), []byte{}}},
-		"gaps":      {strings.Replace(store.sql.selected, "{{condition}}", "state IN ('gap')", 1), []any{"s", int64(1), 10}},
-		"uncleaned": {strings.Replace(store.sql.selected, "{{condition}}", "uncleaned", 1), []any{"s", int64(1), 10}},
-		"operation": {store.sql.find, []any{"s", "op7"}},
-		"page":      {store.sql.entries, []any{"s", int64(19000), int64(19100), 10}},
-		"seal":      {store.sql.sealGaps, []any{"s", int64(20000)}},
-	} {
-		var plan strings.Builder
-		err := store.on.query(t.Context(), "EXPLAIN "+c.statement, c.args, func(scan scan) error {
-			var line string
-			err := scan(&line)
-			fmt.Fprintln(&plan, line)
-			return err
-		})
-		require.NoError(t, err, name)
-		require.Contains(t, plan.String(), "Index", name)
-		require.NotContains(t, plan.String(), "Seq Scan on sequence_entry", "%s:\n%s", name, plan.String())
-	}
 }
 
 // A file that somebody else has locked is refused for now, and not for good.

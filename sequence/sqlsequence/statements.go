@@ -34,7 +34,7 @@ const (
 
 // statements are those of both dialects, with the tables' names in them.
 type statements struct {
-	lock, lease, count, again, find, get string
+	lock, lease, again, find, get        string
 	renew, save, commit, commitInOrder   string
 	release, claim, candidate, await     string
 	extend                               string
@@ -70,7 +70,6 @@ func newStatements(d dialect, schema, prefix string) *statements {
 	s := &statements{
 		lock:  fill(d.lock),
 		lease: fill(d.lease),
-		count: fill(`UPDATE {{stream}} SET next_seq = next_seq + 1 WHERE stream = $1 RETURNING next_seq`),
 		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + {{granted $3}})
 WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND expires_us > {{now}} RETURNING {{columns}}`),
 		find: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL`),
@@ -148,7 +147,8 @@ ON CONFLICT DO NOTHING RETURNING id`),
 
 var grantedBy = regexp.MustCompile(`\{\{granted (\$\d)\}\}`)
 
-// inStates is the condition of entries in some states. Literals let the planner use a partial index.
+// inStates is the condition of entries in some states. Literals let the planner use a partial index; for
+// one state SQLite asks for the index' own words.
 func inStates(states []sequence.State) (string, error) {
 	var quoted []string
 	for _, state := range states {
@@ -158,6 +158,9 @@ func inStates(states []sequence.State) (string, error) {
 		default:
 			return "", fmt.Errorf("sequence: read: unknown state %q", state)
 		}
+	}
+	if len(quoted) == 1 {
+		return "state = " + quoted[0], nil
 	}
 	return "state IN (" + strings.Join(quoted, ", ") + ")", nil
 }
@@ -198,10 +201,13 @@ var sqliteDialect = dialect{
 	max: "max", min: "min",
 	// A transaction that begins with a write waits for the lock of the file, and not in its middle.
 	lock: `UPDATE {{stream}} SET next_seq = next_seq WHERE stream = $1 RETURNING next_seq, sealed_through, recovery_until_us, {{now}}`,
+	// A trigger counts.
 	lease: `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
 SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + {{granted $3}} FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{columns}}`,
 	exists: `SELECT count(*) > 0 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = $1 COLLATE NOCASE`,
-	create: tablesOf("", "TEXT", "INTEGER", "BLOB", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"),
+	create: append(tablesOf("", "TEXT", "INTEGER", "BLOB", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"),
+		// So a number is issued in one statement, which is its own transaction.
+		`CREATE TRIGGER "{{prefix}}count" AFTER INSERT ON {{entry}} WHEN NEW.state = 'leased' BEGIN UPDATE {{stream}} SET next_seq = NEW.seq + 1 WHERE stream = NEW.stream; END`),
 	audit: []string{
 		eventTable("TEXT", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"), eventIndex,
 		`CREATE TRIGGER "{{prefix}}audit_insert" AFTER INSERT ON {{entry}} BEGIN

@@ -129,10 +129,7 @@ func (s *Store[Tx]) once(ctx context.Context, statement string, args []any, each
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	if s.lite {
-		return s.explain(s.on.transact(ctx, func(on session, _ Tx) error { return on.query(ctx, statement, args, each) }))
-	}
-	return s.explain(s.on.query(ctx, statement, args, each))
+	return s.explain(s.on.change(ctx, statement, args, each))
 }
 
 // read runs one statement that only reads.
@@ -211,6 +208,15 @@ func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / t
 // one runs a statement that returns an entry, or none.
 func one(ctx context.Context, on session, statement string, args ...any) (r row, found bool, err error) {
 	err = on.query(ctx, statement, args, func(scan scan) error {
+		found = true
+		return r.scan(scan)
+	})
+	return r, found, err
+}
+
+// alone is one in a transaction of its own.
+func alone[Tx any](ctx context.Context, on backend[Tx], statement string, args ...any) (r row, found bool, err error) {
+	err = on.change(ctx, statement, args, func(scan scan) error {
 		found = true
 		return r.scan(scan)
 	})

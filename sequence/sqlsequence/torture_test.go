@@ -221,7 +221,7 @@ type server struct {
 // newServer makes a cluster and starts it. scripts/with-servers installs the programs.
 func newServer(t *testing.T) *server {
 	bin := serverPrograms(t)
-	folder, err := os.MkdirTemp("", "sequence-postgres-")
+	folder, err := os.MkdirTemp("", "sequence-postgres-") //nolint:usetesting // another user gets there
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	s := &server{command: func(name string, args ...string) *exec.Cmd {

@@ -13,7 +13,10 @@ func (s *Store[Tx]) Lease(ctx context.Context, req sequence.LeaseRequest) (seque
 		return sequence.Entry{}, err
 	}
 	args := []any{req.Stream, req.Op, micros(req.Duration), req.Kind, req.Owner}
-	r, found, err := s.issue(ctx, args)
+	if err := s.check(ctx); err != nil {
+		return sequence.Entry{}, err
+	}
+	r, found, err := alone(ctx, s.on, s.sql.lease, args...)
 	if found && err == nil || err != nil && !uniqueViolation(err) {
 		return r.Entry, s.explain(err)
 	}
@@ -32,25 +35,6 @@ func (s *Store[Tx]) Lease(ctx context.Context, req sequence.LeaseRequest) (seque
 		return answer(&sequence.EndedError{Entry: r.Bare()})
 	})
 	return r.Entry, err
-}
-
-// issue is one statement on PostgreSQL, and two on SQLite.
-func (s *Store[Tx]) issue(ctx context.Context, args []any) (r row, found bool, err error) {
-	if err := s.check(ctx); err != nil {
-		return r, false, err
-	}
-	if !s.lite {
-		return one(ctx, s.on, s.sql.lease, args...)
-	}
-	err = s.on.transact(ctx, func(on session, _ Tx) error {
-		r, found, err = one(ctx, on, s.sql.lease, args...)
-		if err != nil || !found {
-			return err
-		}
-		_, err = some(ctx, on, s.sql.count, args[0])
-		return err
-	})
-	return r, found, err
 }
 
 // Renew extends a lease.
@@ -117,16 +101,17 @@ func (s *Store[Tx]) Commit(ctx context.Context, req sequence.CommitRequest, writ
 		statement = s.sql.commitInOrder
 	}
 	args := []any{req.Stream, req.Seq, req.Token, blob(req.Payload)}
-	if write == nil && !s.lite { // one round trip, if the guard holds
-		r, found, err := row{}, false, s.check(ctx)
-		if err == nil {
-			r, found, err = one(ctx, s.on, statement, args...)
+	if write == nil { // one round trip, if the guard holds
+		if err := s.check(ctx); err != nil {
+			return sequence.Entry{}, err
 		}
-		if err != nil || found {
-			if err == nil {
-				s.closed(req.Stream)
-			}
-			return r.Entry, s.explain(err)
+		r, found, err := alone(ctx, s.on, statement, args...)
+		if err != nil {
+			return sequence.Entry{}, s.explain(err)
+		}
+		if found {
+			s.closed(req.Stream)
+			return r.Entry, nil
 		}
 	}
 	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
