@@ -7,8 +7,8 @@
 //	fmt.Println(faulty.Report())
 //
 // A [Plan] is Go or JSON. The ready-made ones are [FlakyNetwork],
-// [SlowBackend], [LostReplies], [Partition], [StealLease], [ThrottledAccount]
-// and [TotalOutage] and [GrayFailure]. Over the memory provider, in a testing/synctest bubble, an
+// [SlowBackend], [LostReplies], [Partition], [StealLease], [ThrottledAccount],
+// [TotalOutage] and [GrayFailure]. Over the memory provider, in a testing/synctest bubble, an
 // hour of faults takes a moment: make both inside it. TestMyWorkerSurvives, among
 // this package's examples, is a test to copy.
 //
@@ -38,7 +38,7 @@
 // is refused as such. All injected errors match [ErrInjected].
 //
 // The optional abilities that the wrapped provider has are faulted like the
-// rest, one by one ([leasing.As]). So are the renewals and clean-ups that a
+// rest, one by one (abstractions.As). So are the renewals and clean-ups that a
 // Manager makes by itself: to the wrapper they are requests like others. In a
 // batch of renewals each item meets its own fate.
 //

@@ -39,7 +39,7 @@ type Options struct {
 // to them what a plan says. Make one with Wrap. It is safe for concurrent use.
 //
 // It has the optional abilities that the wrapped provider has, each of them
-// faulted too. Ask with leasing.As: the methods exist always, and without the
+// faulted too. Ask with abstractions.As: the methods exist always, and without the
 // ability return leasing.ErrUnsupported.
 type Provider struct {
 	inner      abstractions.Provider

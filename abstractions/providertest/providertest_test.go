@@ -53,7 +53,7 @@ func TestChecksDetectFlaws(t *testing.T) {
 
 // TestEveryCheckDetectsAFlaw keeps checks out that nothing can fail.
 func TestEveryCheckDetectsAFlaw(t *testing.T) {
-	// It shows a property of leasing.As, with this provider inside.
+	// It shows a property of abstractions.As, with this provider inside.
 	detected := map[string]bool{"Trap_T64_NobodyLooksThroughAWrapper": true}
 	for _, flaw := range allFlaws() {
 		for _, name := range flaw.failing {

@@ -35,7 +35,7 @@
 //
 // # What is checked
 //
-// A check is a method of named, the history of one name, in the file check_NAME.go. It derives all
+// A check looks at the history of one name, and stands in the file check_NAME.go. It derives all
 // it needs from that history and from the options. They are made in this order:
 //
 //	overlap       no two holders trust a name at once. Trust is counted by the checker's own stopwatch: from the call of each

@@ -30,7 +30,7 @@ type Report struct {
 	Disturbances map[string]int
 	Lateness     Distribution  // of the word of a loss, after the end of trust
 	Freed        time.Duration // from the last client's end until the last name was free
-	Undecided    []string
+	Undecided    []string      // orders of a name that were too many to try all
 
 	Violations []Violation
 

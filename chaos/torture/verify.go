@@ -23,8 +23,8 @@ const (
 // Violation is a promise that was broken.
 type Violation struct {
 	Check Check
-	Name  string
-	At    time.Duration
+	Name  string        // of the lease; empty if it is about none
+	At    time.Duration // since the beginning of the run
 	Text  string
 }
 

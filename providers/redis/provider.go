@@ -16,8 +16,8 @@ type shell = providerkit.Provider
 // Provider is a leasing.Provider over Redis. Make one with Open or OpenURL. It
 // is safe for concurrent use.
 //
-// Its optional abilities are leasing.BatchRenewer, leasing.Waiter,
-// leasing.Lister and leasing.Pinger. A listing is by SCAN, and tells a name twice if
+// Its optional abilities (see package abstractions) are BatchRenewer, Waiter,
+// Lister and Pinger. A listing is by SCAN, and tells a name twice if
 // Redis shrinks its table between two pages
 // (redis.io/docs/latest/commands/scan, "Scan guarantees").
 //

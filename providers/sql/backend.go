@@ -77,8 +77,8 @@ type times struct{ now, expires time.Time }
 //
 // Both are the database's: never compare them with this machine's clock. A holder
 // counts the TTL from the instant before it sent the request.
-func Times(leasing abstractions.Grant) (serverTime, expiresAt time.Time, ok bool) {
-	t, ok := leasing.State.(times)
+func Times(g abstractions.Grant) (serverTime, expiresAt time.Time, ok bool) {
+	t, ok := g.State.(times)
 	return t.now, t.expires, ok
 }
 

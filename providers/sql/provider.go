@@ -17,8 +17,8 @@ type shell = providerkit.Provider
 // safe for concurrent use. Without a manager, which renews leases and tells of
 // their loss, each method makes one attempt; see also [Times].
 //
-// Its optional abilities are leasing.BatchRenewer, leasing.Lister, leasing.Pinger and
-// leasing.Waiter; and leasing.HistoryReader if Options.History is set.
+// Its optional abilities (see package abstractions) are BatchRenewer, Lister, Pinger and
+// Waiter; and HistoryReader if Options.History is set.
 // A claim that has run out is lost, even if nobody has taken the name since.
 type Provider struct {
 	*shell
@@ -36,7 +36,7 @@ type driver struct {
 	checked   atomic.Int64    // when the tables were last found to be of our version
 }
 
-// As answers for the optional abilities: see leasing.As.
+// As answers for the optional abilities: see abstractions.As.
 func (d *driver) As(target any) bool {
 	switch ability := target.(type) {
 	case *abstractions.BatchRenewer:
