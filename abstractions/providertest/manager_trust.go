@@ -96,9 +96,8 @@ var managerTrustChecks = []managerCheck{
 		e.Len(m.told(leasing.EventLost), 1)
 	}},
 	// It has a backend that grants half of what it is asked for.
-	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *env, _ *managed) {
+	{"Manager_Trap_T08_LesserTTLIsRenewedInTime", func(_ context.Context, e *env, m *managed) {
 		half := e.short / 2
-		m := e.manage(e.p, leasing.Options{})
 		halved := granted(func(g *abstractions.Grant) { g.TTL = half })
 		m.bend(acquires, halved)
 		m.bend(renews, halved)
@@ -341,11 +340,10 @@ var managerTrustChecks = []managerCheck{
 		}
 		e.Len(m.told(leasing.EventLost), 4, "one event for each loss")
 	}},
-	{"Manager_InfiniteLeaseIsVerified", func(_ context.Context, e *env, _ *managed) {
+	{"Manager_InfiniteLeaseIsVerified", func(_ context.Context, e *env, m *managed) {
 		if !e.caps.Infinite {
 			e.leaveOut("no infinite leases here")
 		}
-		m := e.manage(e.p, leasing.Options{})
 		infinite := &leasing.AcquireOptions{TTL: leasing.Infinite}
 		sent := time.Now()
 		m.bend(renews, lostRequest)
