@@ -21,7 +21,7 @@ type check struct {
 	run   func(e *env)
 }
 
-// checks returns all of them in the order in which they run.
+// checks returns all of them.
 func checks() []check {
 	return slices.Concat(
 		leakChecks, expiryChecks,
@@ -66,8 +66,13 @@ var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
 func (h Harness) runAll(t *testing.T, all []check) (left []string) {
 	var running sync.WaitGroup
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b check) int {
-		order := map[bool]int{true: 0, false: 1}
-		return order[a.waits] - order[b.waits]
+		switch {
+		case a.waits == b.waits:
+			return 0
+		case a.waits:
+			return -1
+		}
+		return 1
 	})
 	for _, c := range all {
 		if c.needs != "" && reflect.ValueOf(h).FieldByName(c.needs).IsZero() {
