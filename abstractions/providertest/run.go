@@ -106,9 +106,9 @@ func (h Harness) unknown(all []check) []string {
 	})
 }
 
-// run runs a check and its clean-up to their end. It returns although FailNow
-// has ended the check, so that the caller's goroutine goes on. A check that waits frees
-// its slot when its clients are open.
+// run runs a check to its end. It returns although FailNow has ended the check, so that
+// the caller's goroutine goes on. A check that waits frees its slot when its clients are
+// open.
 func (h Harness) run(t testing.TB, c check, free func()) {
 	g := newGuard(t)
 	done := make(chan struct{})
