@@ -30,7 +30,8 @@
 // are allowed for clocks that disagree; in virtual time nothing is.
 //
 // Real servers are run with real time and the shortest leases that they
-// support; checks that have to wait do so side by side. A provider without
+// support. Those checks that wait for leases to run out wait together, beside
+// the others, of which a few run at a time. A provider without
 // sockets and files runs in virtual time ([Harness].Virtual), and one whose
 // backend has a clock that can be moved says so ([Harness].Advance). Most checks of the
 // manager need virtual time, in which every moment is exact.

@@ -46,7 +46,7 @@ var holdingFlaws = []flaw{
 		apply: func(f *fake) {
 			f.forget = func(name string) {
 				f.forgetAtServer(name)
-				page, _ := f.server.List(context.Background(), abstractions.ListRequest{HeldOnly: true})
+				page, _ := f.server.List(context.Background(), abstractions.ListRequest{Prefix: "pt/", HeldOnly: true})
 				for _, record := range page.Records {
 					f.server.Break(context.Background(), abstractions.BreakRequest{Name: record.Name, Immediate: true})
 				}

@@ -8,15 +8,13 @@ import (
 )
 
 // guard is the test that a check and its harness see. Its FailNow may be
-// called from any goroutine and ends that one. Its context, the goroutines it
-// started and its clean-up end with the check, and not later with the subtest.
+// called from any goroutine and ends that one. Its context and the goroutines it
+// started end with the check, before the subtest cleans up.
 type guard struct {
 	testing.TB
-	ctx      context.Context
-	cancel   context.CancelFunc
-	helpers  sync.WaitGroup
-	mu       sync.Mutex
-	cleanups []func()
+	ctx     context.Context
+	cancel  context.CancelFunc
+	helpers sync.WaitGroup
 }
 
 func newGuard(t testing.TB) *guard {
@@ -33,44 +31,20 @@ func (g *guard) FailNow() {
 }
 
 func (g *guard) Fatal(args ...any) {
-	g.Helper()
 	g.TB.Error(args...)
 	g.FailNow()
 }
 
 func (g *guard) Fatalf(format string, args ...any) {
-	g.Helper()
 	g.TB.Errorf(format, args...)
 	g.FailNow()
-}
-
-func (g *guard) Cleanup(f func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.cleanups = append(g.cleanups, f)
 }
 
 // Go runs f beside the check, which ends after it.
 func (g *guard) Go(f func()) { g.helpers.Go(f) }
 
-// end cleans up, the last first, and goes on when one of them fails.
+// end ends the context, and waits for the goroutines.
 func (g *guard) end() {
 	g.cancel()
 	g.helpers.Wait()
-	if f := g.pop(); f != nil {
-		defer g.end()
-		f()
-	}
-}
-
-func (g *guard) pop() func() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	last := len(g.cleanups) - 1
-	if last < 0 {
-		return nil
-	}
-	f := g.cleanups[last]
-	g.cleanups = g.cleanups[:last]
-	return f
 }

@@ -10,7 +10,7 @@ import (
 )
 
 var managerReleaseChecks = []managerCheck{
-	{"Manager_Trap_T13_AmbiguousAcquireIsCleanedUp", func(ctx context.Context, e *env, _ *managed) {
+	{"Manager_Trap_T13_AmbiguousAcquireIsCleanedUp", func(ctx context.Context, e *env, m *managed) {
 		for _, lost := range []bend{lostReply, first(1, lostReply)} {
 			m := e.manage(e.p, leasing.Options{})
 			name := e.name()
@@ -25,7 +25,6 @@ var managerReleaseChecks = []managerCheck{
 			e.Less(time.Since(begun), time.Second, "Close, when all was answered")
 		}
 		// It is repeated until it is answered, and then against late copies.
-		m := e.manage(e.p, leasing.Options{})
 		name := e.name()
 		m.bend(acquires, lostReply)
 		m.bend(releases, first(4, lostRequest))
@@ -79,10 +78,9 @@ var managerReleaseChecks = []managerCheck{
 		e.Error(dead.Close(ctx), "nobody has answered the clean-up")
 		e.Less(time.Since(begun), e.short, "Close waits for a dead backend as for a request")
 	}},
-	{"Manager_Trap_T34_ReleaseReachesTheBackend", func(ctx context.Context, e *env, _ *managed) {
+	{"Manager_Trap_T34_ReleaseReachesTheBackend", func(ctx context.Context, e *env, m *managed) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
-		m := e.manage(e.p, leasing.Options{})
 		lease := m.get(e.name(), nil)
 		e.NoError(lease.Release(ended), "with a context that has ended")
 		e.isFree(lease.Name())

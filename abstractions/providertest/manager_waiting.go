@@ -146,10 +146,9 @@ var managerWaitingChecks = []managerCheck{
 			e.ErrorIs(within(e, time.Second, m.acquire(ctx, name, nil), "what can't pass ends a wait").err, err)
 		}
 	}},
-	{"Manager_Trap_T32_HintsMayBeLost", func(_ context.Context, e *env, _ *managed) {
+	{"Manager_Trap_T32_HintsMayBeLost", func(_ context.Context, e *env, m *managed) {
 		ability[abstractions.Waiter](e, e.p)
 		ctx := e.t.Context()
-		m := e.manage(e.p, leasing.Options{})
 		m.bend(waits, func(x *exchange) error {
 			err := x.pass()
 			x.reply.(*abstractions.Wakeups).C = make(chan struct{}, 1)

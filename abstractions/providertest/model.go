@@ -46,6 +46,7 @@ type model struct {
 	// The lease ends between these moments, by env.now, unless it is infinite.
 	earliest, latest time.Time
 	acquired         time.Time     // by the backend's clock, once that was shown
+	acquiring        time.Duration // how long that request took: its servers may differ by as much
 	claims           []*modelClaim // the latest last
 	notes            []abstractions.HistoryEntry
 	story            []string
@@ -215,7 +216,7 @@ func (m *model) acquire(c *modelClaim, ttl time.Duration) {
 	m.prolonged(sent, returned, ttl, !repeated)
 	if !repeated { // the rules have made up a token
 		m.notes[len(m.notes)-1].Token = grant.Token
-		m.acquired = time.Time{}
+		m.acquired, m.acquiring = time.Time{}, returned.Sub(sent)
 	}
 }
 

@@ -97,16 +97,15 @@ func TestRunEndsWithItsChecks(t *testing.T) {
 // TestGuardCleansUpWhateverFails fails in the check and in its clean-up.
 func TestGuardCleansUpWhateverFails(t *testing.T) {
 	var steps []string
-	r := &recorder{TB: t}
 	h := Harness{New: func(testing.TB) abstractions.Provider { return newServer() }}.withDefaults()
-	h.run(r, check{run: func(e *env) {
+	failed, _ := outcome(t, h, check{name: "check", run: func(e *env) {
 		e.t.Cleanup(func() { steps = append(steps, "last") })
 		e.t.Cleanup(func() { e.t.Fatal("clean-up") })
 		e.t.Cleanup(func() { steps = append(steps, "first") })
 		e.Error(e.t.Context().Err(), "the check")
 		steps = append(steps, "not reached")
-	}}, func() {})
-	assert.True(t, r.failed)
+	}})
+	assert.True(t, failed)
 	assert.Equal(t, []string{"first", "last"}, steps)
 }
 

@@ -21,7 +21,7 @@ type check struct {
 	run   func(e *env)
 }
 
-// checks returns all of them in the order in which they run.
+// checks returns all of them.
 func checks() []check {
 	return slices.Concat(
 		leakChecks, expiryChecks,
@@ -66,8 +66,13 @@ var slots = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))
 func (h Harness) runAll(t *testing.T, all []check) (left []string) {
 	var running sync.WaitGroup
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b check) int {
-		order := map[bool]int{true: 0, false: 1}
-		return order[a.waits] - order[b.waits]
+		switch {
+		case a.waits == b.waits:
+			return 0
+		case a.waits:
+			return -1
+		}
+		return 1
 	})
 	for _, c := range all {
 		if c.needs != "" && reflect.ValueOf(h).FieldByName(c.needs).IsZero() {
@@ -101,9 +106,9 @@ func (h Harness) unknown(all []check) []string {
 	})
 }
 
-// run runs a check and its clean-up to their end. It returns although FailNow
-// has ended the check, so that the caller's goroutine goes on. A check that waits frees
-// its slot when its clients are open.
+// run runs a check to its end. It returns although FailNow has ended the check, so that
+// the caller's goroutine goes on. A check that waits frees its slot when its clients are
+// open.
 func (h Harness) run(t testing.TB, c check, free func()) {
 	g := newGuard(t)
 	done := make(chan struct{})

@@ -64,18 +64,12 @@ var waiterChecks = []check{
 		head.leave()
 		next.served().isHeld()
 	}},
-	// It is about Capabilities.Queues. How long a name is reserved is the
-	// provider's affair: what a machine that stalls sees is left out.
+	// How long a name is reserved is the provider's affair: what a machine that stalls
+	// sees is left out.
 	{name: "Wait_QueueIsServedInOrder", run: func(e *env) {
-		if !e.caps.Queues {
-			e.leaveOut("no queue here")
-		}
+		e.queues()
 		const soon = 100 * time.Millisecond
-		holder := e.take(e.name())
-		var line []*waiting
-		for i := range 4 {
-			line = append(line, e.wait(e.either(i), holder.req.Name))
-		}
+		holder, line := e.queue(4)
 		for i, w := range line {
 			released := time.Now()
 			holder.release()

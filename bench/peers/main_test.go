@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 // tiny is so little that the figures mean nothing.
 var tiny = size{
-	Rounds: 1, SlowRounds: 1, Settle: 200 * time.Millisecond, Window: 300 * time.Millisecond, IdleWindow: 300 * time.Millisecond,
+	Rounds: 1, SlowRounds: 1, Settle: 200 * time.Millisecond, Window: time.Second, IdleWindow: 300 * time.Millisecond,
 	HeldWindow: time.Second, Handoffs: 2 * time.Second, Kills: 1, Leases: 100, Processes: 3, TTL: 5 * time.Second, KillTTL: time.Second,
 }
 

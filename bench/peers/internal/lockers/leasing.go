@@ -55,9 +55,9 @@ func openProvider(ctx context.Context, config Config) (leasing.Provider, func() 
 		err = provider.Bootstrap(ctx) // the servers are the benchmark's own
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, closeAll(clients))
+		return nil, nil, errors.Join(err, clients.Close())
 	}
-	return provider, func() error { return errors.Join(provider.Close(), closeAll(clients)) }, nil
+	return provider, func() error { return errors.Join(provider.Close(), clients.Close()) }, nil
 }
 
 type leasingLocker struct {

@@ -36,12 +36,12 @@ func nodes(url string) (nodes []*redis.Options, err error) {
 // clients returns a go-redis client for each server of a URL, with defaults
 // except that contexts are obeyed, and for what tune changes. What they send is
 // counted unless counter is nil.
-func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) ([]*redis.Client, error) {
+func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) (Servers, error) {
 	nodes, err := nodes(url)
 	if err != nil {
 		return nil, err
 	}
-	clients := make([]*redis.Client, len(nodes))
+	clients := make(Servers, len(nodes))
 	for i, options := range nodes {
 		options.ContextTimeoutEnabled = true
 		for _, change := range tune {
@@ -55,29 +55,25 @@ func clients(url string, counter *wire.Counter, tune ...func(*redis.Options)) ([
 	return clients, nil
 }
 
-func closeAll(clients []*redis.Client) (err error) {
-	for _, client := range clients {
+// Servers are those of a URL, for a peer's locks, or for questions that are not part of
+// what is measured.
+type Servers []*redis.Client
+
+// OpenServers connects to the servers of a URL when they are first asked.
+func OpenServers(url string) (Servers, error) { return clients(url, nil) }
+
+// Close closes the connections.
+func (s Servers) Close() (err error) {
+	for _, client := range s {
 		err = errors.Join(err, client.Close())
 	}
 	return err
 }
 
-// oneClient is clients for a URL of one server.
-func oneClient(config Config) (*redis.Client, error) {
-	clients, err := clients(config.URL, config.Counter)
-	if err != nil {
-		return nil, err
-	}
-	if len(clients) != 1 {
-		return nil, fmt.Errorf("one Redis is wanted, not %d", len(clients))
-	}
-	return clients[0], nil
-}
-
-// freeIn returns when a key will have expired on so many of the servers.
-func freeIn(ctx context.Context, servers []*redis.Client, key string, need int) (time.Duration, error) {
+// FreeIn returns when a key will have expired on the majority of the servers.
+func (s Servers) FreeIn(ctx context.Context, key string) (time.Duration, error) {
 	var left []time.Duration
-	for _, server := range servers {
+	for _, server := range s {
 		ttl, err := server.PTTL(ctx, key).Result() // negative: no key, or one without expiry
 		if err != nil {
 			return 0, err
@@ -85,17 +81,8 @@ func freeIn(ctx context.Context, servers []*redis.Client, key string, need int) 
 		left = append(left, max(0, ttl))
 	}
 	slices.Sort(left)
-	return left[need-1], nil
+	return left[len(left)/2], nil
 }
-
-// Servers are those of a URL, for questions that are not part of what is measured.
-type Servers []*redis.Client
-
-// OpenServers connects to the servers of a URL when they are first asked.
-func OpenServers(url string) (Servers, error) { return clients(url, nil) }
-
-// Close closes the connections.
-func (s Servers) Close() error { return closeAll(s) }
 
 // CPU is the user and system time that all servers have used, without their
 // children, which save snapshots.

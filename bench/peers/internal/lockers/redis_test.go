@@ -47,11 +47,11 @@ func TestFreeInTakesTheMajority(t *testing.T) {
 	for i, ttl := range []time.Duration{10 * time.Second, 30 * time.Second} {
 		require.NoError(t, servers[i].Set(t.Context(), name, "x", ttl).Err())
 	}
-	left, err := freeIn(t.Context(), servers, name, 2) // 0, 10 s, 30 s
+	left, err := servers.FreeIn(t.Context(), name) // 0, 10 s, 30 s
 	require.NoError(t, err)
 	assert.InDelta(t, 10, left.Seconds(), 9)
 	assert.Positive(t, left)
-	left, err = freeIn(t.Context(), servers, name, 1)
+	left, err = servers[2:].FreeIn(t.Context(), name)
 	require.NoError(t, err)
 	assert.Zero(t, left)
 }

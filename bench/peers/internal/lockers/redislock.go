@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bsm/redislock"
-	"github.com/redis/go-redis/v9"
 )
 
 // redislockRetry is the pause of the example in redislock's documentation
@@ -14,17 +13,17 @@ import (
 const redislockRetry = 100 * time.Millisecond
 
 func openRedislock(_ context.Context, config Config) (Locker, error) {
-	client, err := oneClient(config)
+	servers, err := clients(config.URL, config.Counter)
 	if err != nil {
 		return nil, err
 	}
-	return &redislockLocker{client: client, locks: redislock.New(client), ttl: config.TTL}, nil
+	return &redislockLocker{Servers: servers, locks: redislock.New(servers[0]), ttl: config.TTL}, nil
 }
 
 type redislockLocker struct {
-	client *redis.Client
-	locks  *redislock.Client
-	ttl    time.Duration
+	Servers
+	locks *redislock.Client
+	ttl   time.Duration
 }
 
 func (l *redislockLocker) Try(ctx context.Context, name string) (Lock, error) {
@@ -52,12 +51,6 @@ func (l *redislockLocker) lock(lock *redislock.Lock, err error) (Lock, error) {
 	}
 	return &redislockLock{lock: lock, ttl: l.ttl}, nil
 }
-
-func (l *redislockLocker) FreeIn(ctx context.Context, name string) (time.Duration, error) {
-	return freeIn(ctx, []*redis.Client{l.client}, name, 1)
-}
-
-func (l *redislockLocker) Close() error { return l.client.Close() }
 
 type redislockLock struct {
 	keeper

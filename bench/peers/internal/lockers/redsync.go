@@ -8,7 +8,6 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	redsyncpool "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	"github.com/redis/go-redis/v9"
 )
 
 func openRedsync(_ context.Context, config Config) (Locker, error) {
@@ -20,13 +19,13 @@ func openRedsync(_ context.Context, config Config) (Locker, error) {
 	for i, client := range clients {
 		pools[i] = goredis.NewPool(client)
 	}
-	return &redsyncLocker{clients: clients, locks: redsync.New(pools...), ttl: config.TTL}, nil
+	return &redsyncLocker{Servers: clients, locks: redsync.New(pools...), ttl: config.TTL}, nil
 }
 
 type redsyncLocker struct {
-	clients []*redis.Client
-	locks   *redsync.Redsync
-	ttl     time.Duration
+	Servers
+	locks *redsync.Redsync
+	ttl   time.Duration
 }
 
 func (l *redsyncLocker) Try(ctx context.Context, name string) (Lock, error) {
@@ -65,12 +64,6 @@ func taken(err error) bool {
 	var one *redsync.ErrNodeTaken
 	return errors.Is(err, redsync.ErrFailed) || errors.As(err, &all) || errors.As(err, &one)
 }
-
-func (l *redsyncLocker) FreeIn(ctx context.Context, name string) (time.Duration, error) {
-	return freeIn(ctx, l.clients, name, len(l.clients)/2+1)
-}
-
-func (l *redsyncLocker) Close() error { return closeAll(l.clients) }
 
 type redsyncLock struct {
 	keeper
