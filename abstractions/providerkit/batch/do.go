@@ -15,9 +15,10 @@ type waiting[T Operation] struct {
 	timer *time.Timer
 }
 
-func newWaiting[T Operation](room int) *waiting[T] {
+func newWaiting[T Operation](ctx context.Context, room int) *waiting[T] {
 	w := &waiting[T]{done: make(chan *Request[T], 1), timer: time.NewTimer(prompt)}
-	w.Ops, w.Done = make([]T, 0, room), w.done
+	by, _ := ctx.Deadline()
+	w.Request = Request[T]{Ops: make([]T, 0, room), Context: ctx, By: by, Done: w.done}
 	return w
 }
 
@@ -57,7 +58,7 @@ func (b *Batcher[T]) Do(ctx context.Context, op T) error {
 	before := op.Err() // it may have been sent then
 	w, _ := b.spare.Get().(*waiting[T])
 	if w == nil {
-		w = newWaiting[T](1)
+		w = newWaiting[T](ctx, 1)
 	}
 	w.Ops, w.Context, w.By = append(w.Ops, op), ctx, by
 	err := b.Start(&w.Request)

@@ -48,9 +48,7 @@ func split[T Operation](ctx context.Context, ops []T, errs []error, of func(op T
 		}
 		p := open[b]
 		if p == nil || len(p.Ops) == MaxOperations {
-			p = &part[T]{waiting: newWaiting[T](min(len(ops)-at, MaxOperations)), batcher: b}
-			p.Context = ctx
-			p.By, _ = ctx.Deadline()
+			p = &part[T]{waiting: newWaiting[T](ctx, min(len(ops)-at, MaxOperations)), batcher: b}
 			parts, open[b] = append(parts, p), p
 		}
 		p.Ops, p.places = append(p.Ops, op), append(p.places, at)
