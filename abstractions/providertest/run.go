@@ -34,8 +34,9 @@ func checks() []check {
 }
 
 // Run checks the provider against the contract, one subtest for each sentence. It looks
-// for leaks first and then calls t.Parallel, so that suites wait side by side. All checks
-// have ended when it returns: what the harness needs may be closed then.
+// for leaks first and then calls t.Parallel, so that suites wait side by side: the test must
+// not have called it before, nor t.Setenv. All checks have ended when it returns: what the
+// harness needs may be closed then.
 func Run(t *testing.T, h Harness) {
 	if h.New == nil {
 		t.Fatal("providertest: Harness.New is nil: it opens the provider")
