@@ -163,7 +163,6 @@ func TestOneFrozenMasterOfAClusterDelaysNoOther(t *testing.T) {
 	defer cancel()
 	results, err := p.RenewBatch(ctx, reqs)
 	require.NoError(t, err)
-	require.Error(t, ctx.Err())
 	for i, r := range results {
 		if master[i] == frozen {
 			redistest.Uncertain(t, r.Err)
