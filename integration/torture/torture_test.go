@@ -146,6 +146,33 @@ func TestTortureOfAServerThatForgets_postgres(t *testing.T) {
 	require.Positive(t, report.Disturbances["all leases lost"])
 }
 
+// The server crashes under everybody and recovers: what it has committed, which is all that it has answered, is
+// there again.
+func TestTortureOfAServerThatCrashes_postgres(t *testing.T) {
+	t.Parallel()
+	server := servertest.NewPostgres(t)
+	during := 14 * time.Second
+	if os.Getenv("LEASING_TEST_SLOW") != "" {
+		during = 2 * time.Minute
+	}
+	report := run(t, torture.Options{
+		For: during,
+		Open: func(ctx context.Context) (leasing.Provider, error) {
+			return sqllease.Open(ctx, sqllease.Options{URL: server.URL, Create: true})
+		},
+		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
+			for wait(ctx, 2*time.Second) {
+				report(torture.Disturbance{Kind: "server crashed", For: time.Second})
+				if err := server.Crash(context.WithoutCancel(ctx)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	require.Positive(t, report.Disturbances["server crashed"])
+}
+
 func TestTorture_postgres(t *testing.T) {
 	t.Parallel()
 	options, _ := onPostgres(t)

@@ -8,15 +8,10 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/user"
-	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -59,19 +54,20 @@ func TestTorture_postgres(t *testing.T) {
 
 // The server crashes under everybody, and comes back.
 func TestTorture_postgres_restarts(t *testing.T) {
-	server := newServer(t)
-	t.Setenv("LEASING_TEST_POSTGRES", server.url)
-	o := options()
+	server := servertest.NewPostgres(t)
+	t.Setenv("LEASING_TEST_POSTGRES", server.URL)
+	o, crashes := options(), 0
 	p := newPool(t)
 	o.Beside = func(ctx context.Context, _ sequencetest.Tell) {
 		ctx, cancel := context.WithTimeout(ctx, o.For-3*time.Second) // afterwards the last cleaner needs it
 		defer cancel()
 		for wait(ctx, 500*time.Millisecond+rand.N(time.Second)) {
-			server.crash(t)
+			assert.NoError(t, server.Crash(context.WithoutCancel(ctx)))
+			crashes++
 		}
 	}
 	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[pgx.Tx](p), o, nil))
-	require.Positive(t, server.crashes)
+	require.Positive(t, crashes)
 }
 
 func checkTorture(t *testing.T, h *sequencetest.History) {
@@ -207,97 +203,4 @@ func killWriter(ctx context.Context, t *testing.T, w writer, tell sequencetest.T
 	<-read
 	_ = output.Close()
 	return told
-}
-
-// server is a PostgreSQL server of the test's own.
-type server struct {
-	url     string
-	command func(name string, args ...string) *exec.Cmd
-	process *servertest.Process
-	port    int
-	crashes int
-}
-
-// newServer makes a cluster and starts it. scripts/with-servers installs the programs.
-func newServer(t *testing.T) *server {
-	bin := serverPrograms(t)
-	folder, err := os.MkdirTemp("", "sequence-postgres-") //nolint:usetesting // another user gets there
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
-	s := &server{command: func(name string, args ...string) *exec.Cmd {
-		cmd := exec.Command(bin+"/"+name, append(args, "-D", folder)...)
-		cmd.Dir = "/"
-		leaveRoot(t, cmd)
-		return cmd
-	}}
-	if user := leaveRoot(t, exec.Command("true")); user != nil {
-		require.NoError(t, os.Chown(folder, int(user.Uid), int(user.Gid)))
-	}
-	out, err := s.command("initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	s.port, err = servertest.FreePort(t.Context())
-	require.NoError(t, err)
-	s.url = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
-	s.start(t)
-	t.Cleanup(func() { s.stop() })
-	return s
-}
-
-// start starts the server, and waits until it answers.
-func (s *server) start(t *testing.T) {
-	cmd := s.command("postgres", "-p", fmt.Sprint(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off")
-	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
-	var err error
-	s.process, err = servertest.StartProcess(cmd)
-	if !assert.NoError(t, err) {
-		return
-	}
-	assert.Eventually(t, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		conn, err := pgx.Connect(ctx, s.url)
-		if err == nil {
-			err = conn.Close(ctx)
-		}
-		return err == nil
-	}, time.Minute, 50*time.Millisecond)
-}
-
-// crash ends the server at once, and starts it again.
-func (s *server) crash(t *testing.T) {
-	s.stop()
-	s.crashes++
-	s.start(t)
-}
-
-// serverPrograms is the folder of the newest server's programs.
-func serverPrograms(t *testing.T) string {
-	out, err := exec.Command("sh", "-c", `for f in "$(command -v initdb)" $(ls -d /usr/lib/postgresql/*/bin/initdb | sort -rV); do [ -x "$f" ] && dirname "$f" && break; done`).Output()
-	require.NoError(t, err, "this test starts a PostgreSQL server of its own: install its programs")
-	return strings.TrimSpace(string(out))
-}
-
-// stop ends the server at once, without a checkpoint: it recovers when it starts again.
-func (s *server) stop() {
-	_ = syscall.Kill(s.process.PID(), syscall.SIGQUIT)
-	<-s.process.Done()
-}
-
-// leaveRoot runs a command as another user if this is root, which PostgreSQL refuses, and returns who that is.
-func leaveRoot(t *testing.T, cmd *exec.Cmd) *syscall.Credential {
-	if os.Getuid() != 0 {
-		return nil
-	}
-	other, err := user.Lookup("postgres")
-	if err != nil {
-		other, err = user.Lookup("nobody")
-	}
-	require.NoError(t, err)
-	uid, err := strconv.ParseUint(other.Uid, 10, 32)
-	require.NoError(t, err)
-	gid, err := strconv.ParseUint(other.Gid, 10, 32)
-	require.NoError(t, err)
-	credential := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
-	return credential
 }

@@ -1,0 +1,125 @@
+//go:build unix
+
+package servertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Postgres is a PostgreSQL server of a test's own, for what can't be done to one that
+// others use, too. Make one with NewPostgres.
+type Postgres struct {
+	Server
+	URL string // of its database "postgres", for a superuser
+}
+
+// NewPostgres makes a cluster in a temporary folder and starts the newest server that is
+// installed on it, as another user if this is root, which PostgreSQL refuses. It does not
+// sync, so that it keeps what it has committed when its processes crash, and not when the
+// machine does. The test fails if there is no server's program.
+func NewPostgres(t testing.TB) *Postgres {
+	t.Helper()
+	bin := postgresPrograms(t)
+	folder, err := os.MkdirTemp("", "servertest-postgres-") //nolint:usetesting // another user gets there
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(folder)) })
+	other := notRoot(t)
+	if other != nil {
+		check(t, os.Chown(folder, int(other.Uid), int(other.Gid)))
+	}
+	data := filepath.Join(folder, "data")
+	program := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, name), append(args, "-D", data)...)
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: other}
+		return cmd
+	}
+	if out, err := program("initdb", "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v: %s", err, out)
+	}
+	p := &Postgres{Server: Server{T: t, Dir: folder}}
+	p.Command = func() (*exec.Cmd, error) {
+		return program("postgres", "-p", strconv.Itoa(p.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+			"-c", "fsync=off", "-c", "max_connections=400", "-c", "lc_messages=C"), nil
+	}
+	p.Answers = func(context.Context) error { // line 8 is where pg_ctl looks, too
+		text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+		if lines := strings.Split(string(text), "\n"); err == nil && (len(lines) < 8 || strings.TrimSpace(lines[7]) != "ready") {
+			err = errors.New("it does not take connections yet")
+		}
+		return err
+	}
+	t.Cleanup(func() { p.end(); p.Close() })
+	check(t, p.Launch(t.Context()))
+	p.URL = fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", p.Addr())
+	return p
+}
+
+// Crash ends all the server's processes at once, without a checkpoint, and starts it again on its
+// port: it recovers from its log. It returns when the server answers.
+func (p *Postgres) Crash(ctx context.Context) error {
+	p.end()
+	return p.LaunchOn(ctx, p.port)
+}
+
+// end is PostgreSQL's immediate shutdown. After a KILL the processes of connections would go on for a moment.
+func (p *Postgres) end() {
+	if p.process != nil {
+		_ = syscall.Kill(p.PID(), syscall.SIGQUIT)
+		<-p.process.Done()
+	}
+}
+
+// postgresPrograms is the folder of the newest server's programs: Debian has it outside of PATH.
+func postgresPrograms(t testing.TB) string {
+	t.Helper()
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path)
+	}
+	const places = "/usr/lib/postgresql/*/bin/initdb"
+	found, err := filepath.Glob(places)
+	check(t, err)
+	if len(found) == 0 {
+		t.Fatalf("no PostgreSQL server is installed: there is no initdb in PATH, nor %s", places)
+	}
+	version := func(path string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+		return n
+	}
+	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }))
+}
+
+// notRoot is who runs the server if this is root, or nil.
+func notRoot(t testing.TB) *syscall.Credential {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	other, err := user.Lookup("postgres")
+	if err != nil {
+		other, err = user.Lookup("nobody")
+	}
+	check(t, err)
+	uid, err := strconv.ParseUint(other.Uid, 10, 32)
+	check(t, err)
+	gid, err := strconv.ParseUint(other.Gid, 10, 32)
+	check(t, err)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
