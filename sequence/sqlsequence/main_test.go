@@ -178,14 +178,17 @@ func (p *pool) Insert(ctx context.Context, tx pgx.Tx, row string) error {
 }
 
 func TestConformance_sqlite(t *testing.T) {
+	t.Parallel()
 	sequencetest.Run(t, sequencetest.Harness[*sql.Tx]{New: func(t testing.TB) sequencetest.Database[*sql.Tx] { return newSqlite(t) }})
 }
 
 func TestConformance_postgres(t *testing.T) {
+	t.Parallel()
 	sequencetest.Run(t, sequencetest.Harness[*sql.Tx]{New: func(t testing.TB) sequencetest.Database[*sql.Tx] { return newPostgres(t) }})
 }
 
 func TestConformance_postgres_pool(t *testing.T) {
+	t.Parallel()
 	sequencetest.Run(t, sequencetest.Harness[pgx.Tx]{New: func(t testing.TB) sequencetest.Database[pgx.Tx] { return newPool(t) }})
 }
 

@@ -77,6 +77,7 @@ func hot[Tx any](s *Store[Tx]) map[string]asked {
 
 // With many closed numbers every statement goes by the indexes.
 func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
+	t.Parallel()
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
@@ -89,6 +90,7 @@ func TestClosedNumbersSlowNothingDown_postgres(t *testing.T) {
 }
 
 func TestClosedNumbersSlowNothingDown_sqlite(t *testing.T) {
+	t.Parallel()
 	s := newSqlite(t)
 	store := s.Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))

@@ -33,6 +33,7 @@ func options() sequencetest.TortureOptions {
 }
 
 func TestTorture_sqlite(t *testing.T) {
+	t.Parallel()
 	s := newSqlite(t)
 	o, killed := options(), 0
 	o.Beside = func(ctx context.Context, tell sequencetest.Tell) {
@@ -43,6 +44,7 @@ func TestTorture_sqlite(t *testing.T) {
 }
 
 func TestTorture_postgres(t *testing.T) {
+	t.Parallel()
 	p := newPool(t)
 	o, killed := options(), 0
 	o.Beside = func(ctx context.Context, tell sequencetest.Tell) {
