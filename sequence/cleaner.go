@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing"
@@ -120,7 +121,7 @@ func (o *CleanerOptions[Tx]) validate() error {
 	return ValidateText("CleanerOptions.Owner", o.Owner, MaxKindBytes*2, true)
 }
 
-// Close gives up claims under way, which lapse. Call it after Run has returned.
+// Close gives up claims under way. Call it after Run has returned.
 func (c *Cleaner[Tx]) Close(ctx context.Context) error { return c.manager.Close(ctx) }
 
 // Run sweeps until ctx ends, and returns its cause. A sweep that fails is logged, and tried
@@ -222,7 +223,8 @@ func (c *Cleaner[Tx]) mode(ctx context.Context, s Status) (recovery bool, err er
 // claimLease is a claim on its way through the engine.
 type claimLease[Tx any] struct {
 	c     *Cleaner[Tx]
-	entry *Entry // nil until there is one
+	entry *Entry      // nil until there is one
+	ended atomic.Bool // by Resolve, or it is another's
 }
 
 // errNothing ends an attempt to claim. It matches leasing.ErrReleased so that nobody waits for more.
@@ -244,8 +246,18 @@ func (l *claimLease[Tx]) renew(ctx context.Context, d time.Duration) (time.Durat
 	return d, l.c.store.ExtendClaim(ctx, RenewRequest{Stream: l.c.stream, Seq: l.entry.Seq, Token: l.entry.Token, Duration: d})
 }
 
-// release sends nothing: Resolve has ended the claim, or it lapses.
-func (l *claimLease[Tx]) release(context.Context) error { return nil }
+// release lets a claim lapse at once that nothing came of: the cleaner was stopped, or the store failed. Others
+// need not wait for it.
+func (l *claimLease[Tx]) release(ctx context.Context) error {
+	if l.entry == nil || l.ended.Load() {
+		return nil
+	}
+	_, err := l.renew(ctx, time.Millisecond)
+	if errors.Is(err, ErrLate) {
+		return nil
+	}
+	return err
+}
 
 // recoverNext claims the next number, and closes it.
 func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool, err error) {
@@ -257,7 +269,7 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 		}
 		return false, err
 	}
-	defer lease.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it sends nothing
+	defer lease.Release(context.WithoutCancel(ctx)) //nolint:errcheck // the claim lapses
 	work, cancel := context.WithCancelCause(lease.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
@@ -277,6 +289,7 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 		req.Outcome, req.Reason = OutcomeFailed, reasonOf(err)
 		closed, err = c.store.Resolve(work, req, nil)
 	}
+	claim.ended.Store(err == nil || errors.Is(err, ErrLate))
 	if errors.Is(err, ErrLate) { // another cleaner has it
 		c.options.Lease.Logger.Warn("sequence: a claim has lapsed", "stream", c.stream, "seq", e.Seq, "error", err)
 		return true, nil

@@ -275,6 +275,27 @@ func theCleanerRunsUntilItIsStopped[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, <-ended, context.Canceled)
 }
 
+// Others need not wait for the end of a claim that nobody works on.
+func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
+	f.expired("half done")
+	ctx, stop := context.WithCancel(f.ctx)
+	defer stop()
+	stopped := f.cleaner(sequence.CleanerOptions[Tx]{ClaimFor: time.Hour, Steps: []sequence.Step{{Name: "slow", Recover: func(work context.Context, _ sequence.Entry) (sequence.Recovery, error) {
+		stop()
+		<-work.Done()
+		return sequence.Recovery{}, work.Err()
+	}}}})
+	_, err := stopped.Sweep(ctx)
+	require.ErrorIs(f, err, context.Canceled)
+	e := f.find("half done")
+	require.Equal(f, sequence.Recovering, e.State)
+	require.Zero(f, e.Attempts, "it has not failed")
+	require.Less(f, e.ClaimUntil.Sub(f.status().Now), time.Minute)
+	pass(5 * time.Millisecond)
+	f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{}))
+	require.Equal(f, sequence.Gap, f.find("half done").State)
+}
+
 func readersSeeOneOrder[Tx any](f *fixture[Tx]) {
 	const numbers = 30
 	ctx, stop := context.WithCancel(f.ctx)

@@ -73,6 +73,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"HooksThatFailRunAgain":                     hooksThatFailRunAgain[Tx],
 		"ACascadeIsHandledOnce":                     aCascadeIsHandledOnce[Tx],
 		"ASlowRecoveryKeepsItsClaim":                aSlowRecoveryKeepsItsClaim[Tx],
+		"AStoppedCleanerGivesItsClaimBack":          aStoppedCleanerGivesItsClaimBack[Tx],
 		"TheCleanerRunsUntilItIsStopped":            theCleanerRunsUntilItIsStopped[Tx],
 		"ReadersSeeOneOrder":                        readersSeeOneOrder[Tx],
 		"TheEndOfALeaseHasACause":                   theEndOfALeaseHasACause[Tx],
