@@ -16,7 +16,7 @@ import (
 // rack is a shelf with a lease of its own for each item.
 type rack struct {
 	*shelf
-	taken  sync.Mutex // a lease is taken before a Put, or after it
+	taken  sync.Mutex // a request sees an item and its lease at one moment
 	leases map[string]native
 	// fail, unless nil, is asked before a lease follows.
 	fail func() error
@@ -39,6 +39,8 @@ func (n native) left() time.Duration {
 }
 
 func (s *rack) Get(ctx context.Context, key string) (Item, error) {
+	s.taken.Lock()
+	defer s.taken.Unlock()
 	item, err := s.shelf.Get(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,6 +63,8 @@ func (s *rack) Put(ctx context.Context, old Item, r *Record, data []byte) (Item,
 }
 
 func (s *rack) List(ctx context.Context, query ListQuery) (items []Item, next string, err error) {
+	s.taken.Lock()
+	defer s.taken.Unlock()
 	items, next, err = s.shelf.List(ctx, query)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,5 +213,20 @@ func TestAReleaseBesideALeaseDoesNotProlongIt(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		require.NoError(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "another"}))
 		require.Equal(t, 30*time.Second, store.leases["k/n"].left())
+	})
+}
+
+// Who meets a lease that has not followed its record, and can't have it follow since somebody else was faster, looks again
+// before anything is concluded from it.
+func TestALeaseThatOthersHaveFollowIsLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := racked()
+		grant := s.mustAcquire(t, "mine", time.Minute)
+		store.fail = func() error { return abstractions.ErrThrottled }
+		require.ErrorIs(t, s.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine", Token: grant.Token, State: grant.State}), abstractions.ErrUnavailable)
+		store.fail = func() error { store.fail = nil; return ErrConflict }
+		result, err := s.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+		require.NoError(t, err)
+		require.False(t, result.WasHeld)
 	})
 }

@@ -221,6 +221,7 @@ var errContended = fmt.Errorf("%w: others changed the record %d times in a row",
 // the client library has sent it twice: an error that follows is Partial.
 func (s *Records) change(ctx context.Context, name string, known *snapshot, rule func(*Record) Change) (after *snapshot, err error) {
 	var begun, created bool // the write before: whether it may have been applied, and was to create the record
+	var behind string       // the version that a lease has not followed
 	for range maxConflicts {
 		found := known
 		if known = nil; found != nil {
@@ -229,13 +230,15 @@ func (s *Records) change(ctx context.Context, name string, known *snapshot, rule
 			return nil, partialIf(begun, err)
 		}
 		if found.behind {
-			if _, err = s.Leases.Follow(ctx, found.item, &found.record); err == nil {
-				continue
-			}
-			if !errors.Is(err, ErrConflict) {
+			_, err = s.Leases.Follow(ctx, found.item, &found.record)
+			if err != nil && !errors.Is(err, ErrConflict) {
 				return nil, partialIf(begun, err)
 			}
-			// It is somebody else's lease, or is over.
+			if err == nil || found.item.Version != behind { // somebody else may have had it follow, and gone on
+				behind = found.item.Version
+				continue
+			}
+			// It is somebody else's lease.
 		}
 		if created && found.item.Version == "" {
 			return nil, errUnreadable
