@@ -40,7 +40,7 @@ func NewPostgres(t testing.TB) *Postgres {
 	}
 	data := filepath.Join(folder, "data")
 	program := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.Command(filepath.Join(bin, name), append(args, "-D", data)...)
+		cmd := exec.CommandContext(context.Background(), filepath.Join(bin, name), append(args, "-D", data)...) // it outlives the call
 		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: other}
 		return cmd
 	}
