@@ -292,8 +292,24 @@ func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 	require.Zero(f, e.Attempts, "it has not failed")
 	require.Less(f, e.ClaimUntil.Sub(f.status().Now), time.Minute)
 	pass(5 * time.Millisecond)
-	f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{}))
+	store := &extending[Tx]{Store: f.store}
+	next, err := sequence.NewCleaner(store, stream, sequence.CleanerOptions[Tx]{})
+	require.NoError(f, err)
+	f.sweep(next)
+	require.NoError(f, next.Close(f.ctx))
 	require.Equal(f, sequence.Gap, f.find("half done").State)
+	require.Zero(f, store.asked.Load(), "a claim that has ended is not given back")
+}
+
+// extending counts requests to extend a claim.
+type extending[Tx any] struct {
+	sequence.Store[Tx]
+	asked atomic.Int64
+}
+
+func (s *extending[Tx]) ExtendClaim(ctx context.Context, req sequence.RenewRequest) error {
+	s.asked.Add(1)
+	return s.Store.ExtendClaim(ctx, req)
 }
 
 func readersSeeOneOrder[Tx any](f *fixture[Tx]) {
