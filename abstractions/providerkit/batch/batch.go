@@ -46,13 +46,13 @@ type Batcher[T Operation] struct {
 	overdue  *time.Timer // armed while requests wait for a call under way to end
 }
 
-// Request is operations that are sent together, in one call. Its owner leaves it alone until it comes back on Done.
+// Request is operations that are sent together, in one call. Its owner leaves it alone until Done is called with it.
 type Request[T Operation] struct {
-	Ops     []T             // 1 to MaxOperations
-	Context context.Context // its values are for what traces calls
-	By      time.Time       // it is not sent after that
-	Tag     int             // the owner's own
-	Done    chan<- *Request[T]
+	Ops     []T               // 1 to MaxOperations
+	Context context.Context   // its values are for what traces calls
+	By      time.Time         // it is not sent after that
+	Tag     int               // the owner's own
+	Done    func(*Request[T]) // on another goroutine, maybe before Start returns; it does not block
 }
 
 // New makes a Batcher. send makes a call, after which each operation has its reply or has failed; it is told of a direct one,
@@ -63,7 +63,7 @@ func New[T Operation](send func(ctx context.Context, ops []T, direct bool), dire
 	return &Batcher[T]{send: send, direct: direct}
 }
 
-// Start queues a request. Once its operations have their replies, or have failed, it comes back on Done, which must have room for it.
+// Start queues a request. Done is called once its operations have their replies, or have failed.
 func (b *Batcher[T]) Start(r *Request[T]) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +112,7 @@ func (r *Request[T]) fail(err error) {
 	for _, op := range r.Ops {
 		op.Fail(err)
 	}
-	r.Done <- r
+	r.Done(r)
 }
 
 // errUnsent is for a request whose time was over before it was its turn.

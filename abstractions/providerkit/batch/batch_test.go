@@ -179,7 +179,7 @@ func TestRequestsAreNotSentAfterTheirTime(t *testing.T) {
 		gate := s.hang(usualCalls)
 		done := make(chan *Request[*number], usualCalls+1)
 		for n := range usualCalls + 1 {
-			r := &Request[*number]{Ops: []*number{{n: n}}, Context: t.Context(), By: time.Now().Add(stuck / 2), Tag: n, Done: done}
+			r := &Request[*number]{Ops: []*number{{n: n}}, Context: t.Context(), By: time.Now().Add(stuck / 2), Tag: n, Done: func(r *Request[*number]) { done <- r }}
 			if n < usualCalls {
 				r.By = time.Now().Add(time.Minute)
 			}

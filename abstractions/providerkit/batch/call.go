@@ -40,7 +40,7 @@ func (b *Batcher[T]) work(epoch int) {
 			cancel()
 		}
 		for _, r := range batch {
-			r.Done <- r
+			r.Done(r)
 		}
 		clear(batch)
 		clear(ops)

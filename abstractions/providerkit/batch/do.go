@@ -18,7 +18,7 @@ type waiting[T Operation] struct {
 func newWaiting[T Operation](ctx context.Context, room int) *waiting[T] {
 	w := &waiting[T]{done: make(chan *Request[T], 1), timer: time.NewTimer(prompt)}
 	by, _ := ctx.Deadline()
-	w.Request = Request[T]{Ops: make([]T, 0, room), Context: ctx, By: by, Done: w.done}
+	w.Request = Request[T]{Ops: make([]T, 0, room), Context: ctx, By: by, Done: func(r *Request[T]) { w.done <- r }}
 	return w
 }
 

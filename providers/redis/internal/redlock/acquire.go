@@ -47,7 +47,7 @@ func (r *Redlock) Acquire(ctx context.Context, req abstractions.AcquireRequest) 
 	defer leave()
 	began := time.Now()
 	a := &attempt{
-		poll: r.newPoll(ctx, r.patience(req.TTL), 1), tally: tally{votes: make([]vote, len(r.nodes)), quorum: r.quorum, try: try},
+		poll: r.newPoll(ctx, r.patience(req.TTL)), tally: tally{votes: make([]vote, len(r.nodes)), quorum: r.quorum, try: try},
 		req: req, keys: keys, claim: script.NewClaim(req), began: began, lapses: began.Add(validity(req.TTL)),
 	}
 	defer a.afterwards()
@@ -98,19 +98,22 @@ func (a *attempt) pursue(ctx context.Context) (token int64, err error) {
 func (a *attempt) callVotes(which func(v *vote) bool) {
 	a.asking, a.grace = time.Now(), time.Time{}
 	a.setTime()
-	floor := a.r.floor()
+	op := a.ballot()
 	for i := range a.votes {
 		if a.asked[i] == 0 && which(&a.votes[i]) {
-			a.callVote(i, floor)
+			a.callVote(i, op)
 		}
 	}
 }
 
-func (a *attempt) callVote(i int, floor int64) {
+// ballot asks any node for its vote.
+func (a *attempt) ballot() script.Operation { return a.keys.Vote(a.claim, a.try, a.r.floor()) }
+
+func (a *attempt) callVote(i int, op script.Operation) {
 	v := &a.votes[i]
-	v.stance, v.sent, v.claim = noAnswer, a.r.micros(), a.claim
-	v.claim.Channel = a.r.nodes[i].Waiters.ChannelOf(a.req.ID)
-	a.put(i, a.keys.Vote(v.claim, a.try, floor))
+	v.stance, v.sent, v.channel = noAnswer, a.r.micros(), a.r.nodes[i].Waiters.ChannelOf(a.req.ID)
+	op.WakeAt(v.channel)
+	a.put(i, op)
 }
 
 // headStart is how long the node that has the queue is waited for before others are
@@ -145,7 +148,7 @@ func (a *attempt) setTime() {
 // put sends an operation to a node that has none under way.
 func (a *attempt) put(i int, op script.Operation) {
 	a.votes[i].silent, a.votes[i].pending = a.r.peers[i].silent.Load(), true
-	if err := a.send(i, 0, &op); err != nil {
+	if err := a.send(i, op); err != nil {
 		op.Fail(err)
 		a.take(i, &op)
 	}
@@ -189,7 +192,7 @@ func (a *attempt) take(i int, op *script.Operation) {
 		v.stance = noAnswer
 	case script.Release: // see relay
 		if !a.ended {
-			a.callVote(i, a.r.floor())
+			a.callVote(i, a.ballot())
 		}
 	}
 	a.settle(i)
@@ -272,18 +275,22 @@ func (a *attempt) settle(i int) {
 	if confirms {
 		a.put(i, a.keys.Confirm(a.claim, a.token, a.try))
 	} else {
-		a.put(i, a.keys.Undo(v.claim, a.try, a.since))
+		claim := a.claim
+		claim.Channel = v.channel
+		a.put(i, a.keys.Undo(claim, a.try, a.since))
 	}
 }
 
 // afterwards hears the nodes that have not answered yet, and those that are told then.
 func (a *attempt) afterwards() {
 	if a.open == 0 {
+		a.leave()
 		return
 	}
 	a.by = a.by.Add(a.r.patience(a.req.TTL))
 	a.r.after.Start(func() {
 		a.hear(context.Background(), func() bool { return a.open > 0 })
+		a.leave()
 	})
 }
 

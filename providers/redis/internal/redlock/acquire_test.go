@@ -105,6 +105,28 @@ func TestRedlockTokenOfAForgottenNameIsNotBeforeTheClock(t *testing.T) {
 	}
 }
 
+// A token may be ahead of a server's clock. The name is kept until it is in the past, so that the clock makes a greater one.
+func TestTrap_T54_RedlockNameIsKeptUntilItsTokenIsPast(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{Naming: script.Naming{Retention: time.Millisecond}})
+	p := r.process()
+	p.Take("other", "x", time.Minute) // it knows the servers now
+	k, server := p.redlock.Naming.Keys("a"), p.redlock.nodes[0]
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for n := range int64(5) {
+		now, err := r.admins[0].Time(ctx).Result()
+		require.NoError(t, err)
+		v, id := vote{}, abstractions.NewID()
+		v.voted(server.Do(ctx, k.Vote(script.Claim{ID: id, TTL: time.Second}, n, now.Add(90*time.Millisecond).UnixMicro())), "a")
+		require.Equal(t, forUs, v.stance)
+		require.NoError(t, server.Do(ctx, k.Release(id)).Done())
+		until, err := r.admins[0].PExpireTime(ctx, k.Name).Result()
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, until.Milliseconds(), v.token/1000)
+	}
+}
+
 func TestTrap_T43_RedlockDeadOrFrozenMinorityDelaysNobody(t *testing.T) {
 	t.Parallel()
 	for what, stop := range map[string]func(r *ring){
@@ -464,7 +486,7 @@ func TestTrap_T01_RedlockMajorityThatIsNoticedTooLateIsNone(t *testing.T) {
 	defer r.Close()
 	for lapses, want := range map[time.Duration]error{-time.Millisecond: errTooLate, time.Minute: nil} {
 		a := &attempt{
-			poll: r.newPoll(t.Context(), time.Minute, 1), req: redistest.Wish("a", "x", time.Minute), lapses: time.Now().Add(lapses),
+			poll: r.newPoll(t.Context(), time.Minute), req: redistest.Wish("a", "x", time.Minute), lapses: time.Now().Add(lapses),
 			tally: tally{votes: []vote{fresh(20), fresh(20), other("y")}, quorum: 2, try: ours},
 		}
 		token, err := a.pursue(t.Context())

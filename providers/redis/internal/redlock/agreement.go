@@ -112,18 +112,20 @@ func (t *tally) contested() bool {
 // excluded says that no majority is left, whatever becomes of our own votes.
 func (t *tally) excluded() bool { return len(t.votes)-t.count((*vote).against) < t.quorum }
 
+var none vote // of a node that has not answered; never changed
+
 // first is the vote of the first node that gives one: waiters queue there, so it
 // alone says whose turn it is. There is none yet while a node before it is waited for.
 func (t *tally) first() *vote {
 	for k := range t.votes {
 		switch v := t.at(k); {
 		case v.awaited():
-			return &vote{}
+			return &none
 		case !v.unseen():
 			return v
 		}
 	}
-	return &vote{}
+	return &none
 }
 
 // have counts the nodes that have the claim under a token.

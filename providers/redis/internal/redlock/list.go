@@ -77,8 +77,8 @@ func (u *union) records(ctx context.Context, at *node.Position, names []string) 
 		}
 		return true
 	}, ops...)
-	for _, replies := range p.replies {
-		for i, reply := range replies {
+	for k := range ops {
+		for i, reply := range p.of(k) {
 			if _, err := reply.Record(""); err != nil && !at.Muted(i) {
 				if err := u.leaveOut(ctx, at, i, err); err != nil {
 					return nil, err
@@ -87,10 +87,10 @@ func (u *union) records(ctx context.Context, at *node.Position, names []string) 
 		}
 	}
 	var records []abstractions.Record
-	for k, replies := range p.replies {
+	for k := range ops {
 		told := at.Muted(at.Server)
 		var known []abstractions.Record
-		for i, reply := range replies {
+		for i, reply := range p.of(k) {
 			if record, err := reply.Record(names[k]); err == nil && !at.Muted(i) {
 				known = append(known, record)
 				told = told || i < at.Server && (record.Held || record.Token > 0)

@@ -73,6 +73,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	p := r.process()
+	require.NoError(t, p.GiveUp(p.Take("free", "x", time.Minute)))
 	g := p.Take("a", "x", time.Minute)
 	r.eventually(func() bool { return r.holders("a", "x") == 3 })
 	p.settle()
@@ -84,7 +85,7 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 	require.NoError(t, r.admins[1].Set(t.Context(), marker, muted, 0).Err())
 
 	k := r.keys("a")
-	before := r.stored(1, "a")
+	before, free := r.stored(1, "a"), r.stored(1, "free")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	same := script.Claim{ID: "x", TTL: time.Hour, Content: script.Content{Owner: "me"}}
@@ -94,11 +95,13 @@ func TestTrap_T43_RedlockNodeInQuarantineSaysNothing(t *testing.T) {
 		"relock":  k.Relock(&abstractions.RenewRequest{ID: "x", Token: g.Token, TTL: time.Hour}, same.Text(), 1<<60),
 		"break":   k.Break(abstractions.BreakRequest{Name: "a", Immediate: true}),
 		"inspect": k.Inspect(),
+		"free":    r.keys("free").Vote(script.Claim{ID: "y", TTL: time.Hour}, 1<<60, time.Now().Add(50*time.Millisecond).UnixMicro()),
 	} {
 		reply := p.redlock.nodes[1].Do(ctx, op)
 		require.NoError(t, reply.Err, what)
 		require.EqualValues(t, script.Quarantined, reply.Read().Status, what)
 		require.Equal(t, before, r.stored(1, "a"), what)
+		require.Equal(t, free, r.stored(1, "free"), what)
 		require.LessOrEqual(t, r.left(1, "a"), time.Minute, what)
 	}
 }

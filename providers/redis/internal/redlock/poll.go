@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -15,26 +16,50 @@ import (
 // errSilent is for a node that has not answered in time.
 var errSilent = fmt.Errorf("%w: no answer in time", abstractions.ErrUnavailable)
 
-// poll is a question to all nodes at the same time.
+// poll is a question to all nodes at the same time. It belongs to one goroutine, but for what mu guards.
 type poll struct {
 	r       *Redlock
 	ctx     context.Context // its values are for what traces calls
 	by      time.Time       // until when nodes are waited for
 	short   bool            // the caller left the nodes less time than is usual
 	timer   *time.Timer
-	done    chan *node.Request // has room for all requests that may be under way
-	asked   []int              // requests under way, by node
-	open    int                // all of them
-	replies [][]script.Reply   // of a poll by ask: of each operation, by node
+	asked   []int          // requests under way, by node
+	open    int            // all of them
+	sent    []sent         // by node
+	replies []script.Reply // of a poll by ask: of each operation, by node
+
+	answer func(*node.Request) // heed
+	bell   chan struct{}       // there are as many answers as were waited for
+	mu     sync.Mutex
+	back   []*node.Request // answers that were not taken yet
+	need   int             // how many of them ring the bell
 }
 
-// newPoll makes one of so many operations for each node at a time.
-func (r *Redlock) newPoll(ctx context.Context, patience time.Duration, operations int) *poll {
-	requests := (operations + batch.MaxOperations - 1) / batch.MaxOperations
-	p := &poll{r: r, ctx: ctx, done: make(chan *node.Request, requests*len(r.nodes)), asked: make([]int, len(r.nodes))}
+// sent is what a node was asked last. Its memory serves the next question.
+type sent struct {
+	ops      []script.Operation
+	list     []*script.Operation
+	requests []node.Request
+}
+
+func (r *Redlock) newPoll(ctx context.Context, patience time.Duration) *poll {
+	p, _ := r.spare.Get().(*poll)
+	if p == nil {
+		n := len(r.nodes)
+		p = &poll{r: r, timer: time.NewTimer(patience), asked: make([]int, n), sent: make([]sent, n), bell: make(chan struct{}, 1)}
+		p.answer = p.heed
+	}
+	p.ctx = ctx
 	p.setTime(patience)
-	p.timer = time.NewTimer(patience)
 	return p
+}
+
+// leave ends the poll. It is used again if nothing is under way.
+func (p *poll) leave() {
+	if p.open == 0 {
+		p.timer.Stop()
+		p.r.spare.Put(p)
+	}
 }
 
 // setTime gives nodes their time from now on, within the caller's.
@@ -52,34 +77,92 @@ func (p *poll) hurry(most time.Duration) {
 	}
 }
 
-// send sends operations to a node, of which the first is the first-th of the poll. It can't after Close.
-func (p *poll) send(i, first int, ops ...*script.Operation) error {
-	q := &node.Request{Ops: ops, Context: p.ctx, By: p.by, Tag: first*len(p.asked) + i, Done: p.done}
-	if err := p.r.nodes[i].Start(q); err != nil {
-		return err
+// send sends operations to a node that has none under way. It can't after Close.
+func (p *poll) send(i int, ops ...script.Operation) error {
+	s := &p.sent[i]
+	s.ops, s.list, s.requests = append(s.ops[:0], ops...), s.list[:0], s.requests[:0]
+	for k := range s.ops {
+		s.list = append(s.list, &s.ops[k])
 	}
-	p.asked[i]++
-	p.open++
+	s.requests = slices.Grow(s.requests, len(ops)/batch.MaxOperations+1)
+	for first := 0; first < len(ops); first += batch.MaxOperations {
+		part := s.list[first:min(first+batch.MaxOperations, len(ops))]
+		s.requests = append(s.requests, node.Request{Ops: part, Context: p.ctx, By: p.by, Tag: first*len(p.asked) + i, Done: p.answer})
+		if err := p.r.nodes[i].Start(&s.requests[len(s.requests)-1]); err != nil {
+			return err
+		}
+		p.asked[i]++
+		p.open++
+	}
 	return nil
 }
+
+// heed notes an answer. Locks mu.
+func (p *poll) heed(q *node.Request) {
+	p.mu.Lock()
+	p.back = append(p.back, q)
+	ring := len(p.back) == p.need
+	p.mu.Unlock()
+	if ring {
+		select {
+		case p.bell <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// pop takes an answer. If there is none, the bell rings with the one that makes a majority, and with each after that:
+// most often nothing is decided by fewer. Locks mu.
+func (p *poll) pop() *node.Request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.back) > 0 {
+		q := p.back[0]
+		p.back = slices.Delete(p.back, 0, 1)
+		return q
+	}
+	p.need = max(p.r.quorum-len(p.asked)+p.open, 1)
+	return nil
+}
+
+// prompt is for how long a poll waits for the bell alone: most answers are there by then. It looks at answers without a majority
+// after that, and whether its caller has left: many contexts make a channel, and a timer, when they are asked for it.
+const prompt = 10 * time.Millisecond
 
 // next returns an answer, and whose it is; or nil, when it is time or ctx has ended.
 func (p *poll) next(ctx context.Context, until time.Time) (q *node.Request, i int) {
 	if p.by.Before(until) {
 		until = p.by
 	}
-	p.timer.Reset(time.Until(until))
-	select {
-	case q = <-p.done:
+	var left <-chan struct{}
+	wait := min(prompt, time.Until(until))
+	for over := false; !over; {
+		if q = p.pop(); q != nil {
+			break
+		}
+		p.timer.Reset(wait)
+		select {
+		case <-p.bell:
+		case <-left:
+			over = true
+		case <-p.timer.C:
+			left, wait = ctx.Done(), time.Until(until)
+			over = wait <= 0
+		}
+	}
+	if q == nil {
+		q = p.pop()
+	}
+	switch {
+	case q != nil:
 		i = q.Tag % len(p.asked)
 		p.asked[i]--
 		p.open--
 		err := q.Ops[0].Reply.Err
 		p.heard(i, err == nil || certainty(err) != nil)
-	case <-ctx.Done():
-	case <-p.timer.C:
+	case p.over():
 		for i, asked := range p.asked {
-			if asked > 0 && p.over() {
+			if asked > 0 {
 				p.heard(i, false)
 			}
 		}
@@ -110,20 +193,15 @@ func (p *poll) waits() bool {
 // ask puts operations to all nodes, and collects the replies until there are enough, the time is over or the caller
 // leaves.
 func (r *Redlock) ask(ctx context.Context, patience time.Duration, enough func(p *poll) bool, ops ...script.Operation) *poll {
-	p := r.newPoll(ctx, patience, len(ops))
-	replies := slices.Repeat([]script.Reply{{Err: errSilent}}, len(ops)*len(r.nodes))
-	p.replies = slices.Collect(slices.Chunk(replies, len(r.nodes)))
+	p := r.newPoll(ctx, patience)
+	p.replies = p.replies[:0]
+	for range len(ops) * len(r.nodes) {
+		p.replies = append(p.replies, script.Reply{Err: errSilent})
+	}
 	for _, i := range slices.Backward(r.servers.all.Load().order) { // the first has the queue: let others know before it wakes somebody
-		list := make([]*script.Operation, len(ops))
-		for k, op := range ops {
-			list[k] = &op
-		}
-		for first := 0; first < len(list); first += batch.MaxOperations {
-			part := list[first:min(first+batch.MaxOperations, len(list))]
-			if err := p.send(i, first, part...); err != nil {
-				for k := range part {
-					p.replies[first+k][i].Err = err
-				}
+		if err := p.send(i, ops...); err != nil {
+			for k := range ops {
+				p.of(k)[i].Err = err
 			}
 		}
 	}
@@ -133,10 +211,16 @@ func (r *Redlock) ask(ctx context.Context, patience time.Duration, enough func(p
 			break
 		}
 		for k, op := range q.Ops {
-			p.replies[q.Tag/len(p.asked)+k][i] = op.Reply
+			p.of(q.Tag/len(p.asked) + k)[i] = op.Reply
 		}
 	}
 	return p
+}
+
+// of are the replies to an operation, by node.
+func (p *poll) of(operation int) []script.Reply {
+	n := len(p.asked)
+	return p.replies[operation*n : (operation+1)*n]
 }
 
 // all is for questions whose answer is better the more nodes have answered: it waits
@@ -146,7 +230,7 @@ func (p *poll) all() bool { return len(p.asked)-p.open >= p.r.quorum && !p.waits
 // read reads the replies to a poll of one operation: what nodes say, and by node why others don't.
 func read[T any](p *poll, as func(script.Reply) (T, error)) (said []T, errs []error) {
 	errs = make([]error, len(p.asked))
-	for i, reply := range p.replies[0] {
+	for i, reply := range p.of(0) {
 		one, err := as(reply)
 		if errs[i] = err; err == nil {
 			said = append(said, one)

@@ -24,6 +24,7 @@ type Redlock struct {
 	began   time.Time
 	servers *servers
 	after   node.Aftermath
+	spare   sync.Pool // of *poll
 }
 
 // Options are validated by Options.

@@ -22,7 +22,7 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 	released := false
 	p := r.ask(ctx, r.patience(r.MaxTTL), func(p *poll) bool {
 		n := 0
-		for i, reply := range p.replies[0] {
+		for i, reply := range p.of(0) {
 			if reply.Done() == nil && r.nodes[i].Quarantine() <= 0 {
 				n++
 			}
@@ -33,6 +33,7 @@ func (r *Redlock) Release(ctx context.Context, req abstractions.ReleaseRequest) 
 		}
 		return released && !p.waits()
 	}, r.Naming.Keys(req.Name).Release(req.ID))
+	defer p.leave()
 	done, errs := read(p, func(reply script.Reply) (bool, error) { return true, reply.Done() })
 	if len(done) >= r.quorum {
 		return nil

@@ -50,12 +50,12 @@ func (r *Redlock) RenewBatch(ctx context.Context, reqs []abstractions.RenewReque
 		undecided[i], shortest = i, min(shortest, req.TTL)
 	}
 	p := r.ask(ctx, r.patience(shortest), func(p *poll) bool {
-		undecided = slices.DeleteFunc(undecided, func(i int) bool { return r.renewal(p.replies[i]).decided(r) })
+		undecided = slices.DeleteFunc(undecided, func(i int) bool { return r.renewal(p.of(i)).decided(r) })
 		return len(undecided) == 0
 	}, ops...)
 	results := make([]abstractions.RenewResult, len(reqs))
 	for i, req := range reqs {
-		err := r.renewal(p.replies[i]).result(ctx, r, p.replies[i])
+		err := r.renewal(p.of(i)).result(ctx, r, p.of(i))
 		if err == nil && time.Since(sent) >= validity(req.TTL) {
 			err = errTooLate
 		}

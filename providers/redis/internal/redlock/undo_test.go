@@ -109,7 +109,7 @@ func TestTrap_T55_RedlockUndoTakesNothingBeforeAllAreAsked(t *testing.T) {
 	p.wires[0].on(script.Vote, func(send func() error) error {
 		err := send()
 		leave()
-		<-time.After(headStart / 2)
+		<-time.After(2 * headStart)
 		return err
 	})
 	_, err = p.Acquire(brief, abstractions.AcquireRequest{Name: "a", ID: "x", Owner: "me", TTL: time.Minute})

@@ -22,10 +22,10 @@ const (
 // vote is a node's latest answer.
 type vote struct {
 	stance  stance
-	pending bool         // it is waited for
-	silent  bool         // it did not answer the last time either
-	sent    int64        // in microseconds since the redlock began
-	claim   script.Claim // as the node is to know it
+	pending bool   // it is waited for
+	silent  bool   // it did not answer the last time either
+	sent    int64  // in microseconds since the redlock began
+	channel string // on which the node is to wake the claim
 
 	token  int64  // forUs: as the node has it
 	made   int64  // the attempt that got the node; 0 if the lease was renewed there
@@ -56,11 +56,12 @@ func (v *vote) isPending() bool { return v.pending }
 
 // voted reads the reply to a vote, and returns the node's clock if it tells.
 func (v *vote) voted(r script.Reply, name string) (clock int64) {
-	l := r.Read()
 	v.stance, v.err, v.held, v.unsure, v.freed = noVote, nil, nil, false, ""
+	if text, ok := r.Value.(string); ok {
+		return v.counted(text)
+	}
+	l := r.Read()
 	switch l.Status {
-	case script.Voted:
-		return v.counted(&l)
 	case script.Seen:
 		if v.held, v.err = l.Refusal(name); v.err == nil {
 			if v.stance = forWaiter; v.held.Holder.Held {
@@ -79,8 +80,8 @@ func (v *vote) voted(r script.Reply, name string) (clock int64) {
 }
 
 // counted reads a vote for us.
-func (v *vote) counted(l *script.List) (clock int64) {
-	text := l.Text()
+func (v *vote) counted(text string) (clock int64) {
+	var l script.List
 	for _, number := range [...]*int64{&v.token, &v.made, &v.before, &clock} {
 		var digits string
 		digits, text, _ = strings.Cut(text, " ")

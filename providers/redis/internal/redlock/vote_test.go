@@ -20,7 +20,7 @@ func TestRedlockVoteThatFailedMayHaveBeenCast(t *testing.T) {
 		"nothing":            {script.Reply{}, true},
 		"a number":           {script.Reply{Value: int64(1)}, true},
 		"an unknown status":  {script.Reply{Value: []any{int64(99)}}, true},
-		"a strange vote":     {script.Reply{Value: []any{int64(script.Voted), "1 x"}}, true},
+		"a strange vote":     {script.Reply{Value: "1 x"}, true},
 		"the script's error": {script.Reply{Value: []any{int64(script.Failed), "OOM no memory"}}, false},
 		"a quarantine":       {script.Reply{Value: []any{int64(script.Quarantined), int64(5), ""}}, false},
 	} {

@@ -162,13 +162,15 @@ func (k Keys) Leave(id, channel string) Operation {
 	return Operation{Script: Leave, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{id, channel}}
 }
 
-// Vote is an acquire at one node of Redlock. The claim's channel is where that node is to wake
-// it, floor the token that the caller proposes.
+// Vote is an acquire at one node of Redlock. floor is the token that the caller proposes.
 func (k Keys) Vote(c Claim, try, floor int64) Operation {
 	op := k.Acquire(c)
 	op.Script, op.Args[4], op.Args[5] = Vote, digits(try), digits(floor)
 	return op
 }
+
+// WakeAt says on which channel the node is to wake the claim if it waits.
+func (op *Operation) WakeAt(channel string) { op.Args[3] = channel }
 
 // Confirm makes a node of Redlock take the token on which an attempt has settled.
 func (k Keys) Confirm(c Claim, token, try int64) Operation {

@@ -21,7 +21,6 @@ const (
 	Broken      = 5 // whether it was held, token, time left
 	Quarantined = 6 // time left
 	Failed      = 7 // Redis' error
-	Voted       = 8 // of scripts/vote.lua: a text
 )
 
 // List is a reply taken apart. Reading beyond its end, or the wrong type, marks it as bad.

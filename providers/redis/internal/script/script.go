@@ -41,7 +41,7 @@ var (
 	Relock  = compose(1, 4, outOfMemoryToo, "ballot", "relock")
 	Confirm = compose(1, 3, outOfMemoryToo, "ballot", "confirm")
 	Acquire = compose(2, 4, "", "waiting", "acquire", "quick_acquire")
-	Vote    = compose(2, 6, "", "waiting", "ballot", "vote")
+	Vote    = compose(2, 6, "", "waiting", "ballot", "vote", "quick_vote")
 	Leave   = compose(2, 2, outOfMemoryToo, "ending", "leave")
 	Inspect = compose(1, 1, "", "inspect")
 )

@@ -10,8 +10,6 @@
 --
 -- The attempts of a claim are numbers, later ones higher.
 
-local VOTED = 8
-
 -- open takes a text apart.
 local function open(text)
   local r = {}

@@ -23,7 +23,7 @@ local function write(key, text, token, span)
   local keep = span or keep
   if keep == '0' then
     call('SET', key, text)
-  elseif token <= now then
+  elseif token <= past then
     call('SET', key, text, 'PX', keep)
   else
     call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))

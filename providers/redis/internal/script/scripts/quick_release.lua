@@ -2,7 +2,7 @@
   -- The holder releases a name for which nobody waits. This writes what release.lua would.
   local key, id = KEYS[k + 1], ARGV[a + 2]
   local text = redis.pcall('GET', key) or EMPTY
-  if not text.err and byte(text) == 50 and byte(text, 2) == 45 and byte(text, 17) == 72 and sub(text, 18, 33) <= now -- "2", "-", "H"
+  if not text.err and byte(text) == 50 and byte(text, 2) == 45 and byte(text, 17) == 72 and sub(text, 18, 33) <= past -- "2", "-", "H"
     and keep ~= '0' and find(text, id, 35, true) == 35 and byte(text, 35 + #id) == 10 then
     local from = find(text, '\n', 36 + #id, true) + 1
     local to = math.min(find(text, '\n', from, true) - 1, from + 104)

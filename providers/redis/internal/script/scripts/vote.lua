@@ -3,13 +3,11 @@
 -- An acquire at one node. floor is the token that the caller proposes, the latest clock of all
 -- nodes as far as it knows: a node whose clock shows about the same makes it the token, so
 -- that most often all nodes make the same one and need not be told which counts. Replies,
--- if the claim holds this node, with VOTED and a text: token made before clock, and the
+-- if the claim holds this node, with a text: token made before clock, and the
 -- digest of the ID that was released here last. A node in quarantine tells that too.
 
-local NEAR = 100000 -- microseconds by which a token may be off this node's clock
-
 local function voted(token, made, before, freed)
-  return {VOTED, token .. ' ' .. made .. ' ' .. before .. ' ' .. now .. ' ' .. freed}
+  return token .. ' ' .. made .. ' ' .. before .. ' ' .. now .. ' ' .. freed
 end
 
 local function lastReleased(ended) return byte(ended) == 32 and sub(ended, 2, 15) or '' end

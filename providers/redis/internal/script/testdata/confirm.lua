@@ -43,12 +43,14 @@
 -- list of a status and what belongs to it.
 
 local call, byte, sub, find = redis.call, string.byte, string.sub, string.find
+local NEAR = 100000 -- microseconds by which a token that the caller of a vote proposes may be off the clock
 local EMPTY = '2w0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
 local now = t[1] .. (#t[2] == 6 and t[2] or sub('00000' .. t[2], -6)) -- microseconds
 local nowMillis, ttl, keep = sub(now, 1, 13), ARGV[3], ARGV[4]
+local past = now -- the latest token that is in the past when a key has expired that is kept from now on
 if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
 
 -- A server of Redlock that has lost its data, or some of it, may have held leases that
@@ -57,6 +59,8 @@ if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time befo
 local mute, firstKey = 0, 0
 if ARGV[2] ~= '' then
   firstKey = 1
+  past = nowMillis + NEAR / 1000 .. ''
+  if keep ~= '0' then keep = keep + NEAR / 1000 .. '' end -- tokens may be ahead of this server's clock
   local marker = call('GET', KEYS[1])
   if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
   local till, rest = string.match(marker, '^(%d+)(.*)$')
@@ -91,7 +95,7 @@ local function write(key, text, token, span)
   local keep = span or keep
   if keep == '0' then
     call('SET', key, text)
-  elseif token <= now then
+  elseif token <= past then
     call('SET', key, text, 'PX', keep)
   else
     call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))
@@ -134,8 +138,6 @@ end
 --   token    the claim's, which may be below the name's latest.
 --
 -- The attempts of a claim are numbers, later ones higher.
-
-local VOTED = 8
 
 -- open takes a text apart.
 local function open(text)

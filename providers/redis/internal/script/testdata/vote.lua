@@ -42,12 +42,14 @@
 -- list of a status and what belongs to it.
 
 local call, byte, sub, find = redis.call, string.byte, string.sub, string.find
+local NEAR = 100000 -- microseconds by which a token that the caller of a vote proposes may be off the clock
 local EMPTY = '2w0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
 
 local t = redis.pcall('TIME')
 if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
 local now = t[1] .. (#t[2] == 6 and t[2] or sub('00000' .. t[2], -6)) -- microseconds
 local nowMillis, ttl, keep = sub(now, 1, 13), ARGV[3], ARGV[4]
+local past = now -- the latest token that is in the past when a key has expired that is kept from now on
 if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
 
 -- A server of Redlock that has lost its data, or some of it, may have held leases that
@@ -56,6 +58,8 @@ if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time befo
 local mute, firstKey = 0, 0
 if ARGV[2] ~= '' then
   firstKey = 1
+  past = nowMillis + NEAR / 1000 .. ''
+  if keep ~= '0' then keep = keep + NEAR / 1000 .. '' end -- tokens may be ahead of this server's clock
   local marker = call('GET', KEYS[1])
   if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
   local till, rest = string.match(marker, '^(%d+)(.*)$')
@@ -65,6 +69,11 @@ if ARGV[2] ~= '' then
     redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
   end
 end
+-- The commonest case of this script is in the loop at its end, a quick_*.lua. The rest is made
+-- when it is needed first: a function, and a variable that it has from outside, is an allocation.
+local whole
+local function complete(k, a)
+if whole then return whole(k, a) end
 -- How a name is read and written.
 
 local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
@@ -90,7 +99,7 @@ local function write(key, text, token, span)
   local keep = span or keep
   if keep == '0' then
     call('SET', key, text)
-  elseif token <= now then
+  elseif token <= past then
     call('SET', key, text, 'PX', keep)
   else
     call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))
@@ -177,8 +186,6 @@ end
 --
 -- The attempts of a claim are numbers, later ones higher.
 
-local VOTED = 8
-
 -- open takes a text apart.
 local function open(text)
   local r = {}
@@ -203,13 +210,11 @@ end
 -- An acquire at one node. floor is the token that the caller proposes, the latest clock of all
 -- nodes as far as it knows: a node whose clock shows about the same makes it the token, so
 -- that most often all nodes make the same one and need not be told which counts. Replies,
--- if the claim holds this node, with VOTED and a text: token made before clock, and the
+-- if the claim holds this node, with a text: token made before clock, and the
 -- digest of the ID that was released here last. A node in quarantine tells that too.
 
-local NEAR = 100000 -- microseconds by which a token may be off this node's clock
-
 local function voted(token, made, before, freed)
-  return {VOTED, token .. ' ' .. made .. ' ' .. before .. ' ' .. now .. ' ' .. freed}
+  return token .. ' ' .. made .. ' ' .. before .. ' ' .. now .. ' ' .. freed
 end
 
 local function lastReleased(ended) return byte(ended) == 32 and sub(ended, 2, 15) or '' end
@@ -272,11 +277,29 @@ local function complete(k, a)
   end
   return {FAILED, reason}
 end
+whole = complete
+return complete(k, a)
+end
 -- The end of every script but admit.lua. An operation's keys and arguments follow the k-th key
 -- and the a-th argument, 2 and 6 of them.
 local replies, n, k, a, last, head, line = {}, 0, firstKey, 4, #ARGV
 while a < last do
   local reply
+
+  -- A claim that does not wait asks a node that is free, which knows the name, takes the token that is proposed, and has nothing
+  -- in it that looks like its ID. This does what vote.lua would.
+  local key, id, try, token = KEYS[k + 1], ARGV[a + 2], ARGV[a + 5], ARGV[a + 6]
+  local text = redis.pcall('GET', key) or EMPTY
+  if not text.err and byte(text) == 50 and byte(text, 17) == 70 and byte(text, 18) ~= 48 and byte(text, 34) == 32 -- "2", "F", not "0", " "
+    and keep ~= '0' and mute == 0 and ARGV[a + 4] == '' and math.abs(token - now) <= NEAR and not find(text, ARGV[a + 1], 37, true) then
+    local last = sub(text, 18, 33)
+    if last < token then
+      head, line = head or nowMillis + ttl + 1 .. ' H', line or '\n' .. ttl .. ' ' .. now .. ' '
+      local done = redis.pcall('SET', key, '2' .. sub(text, 2, 2) .. head .. token .. ' ' .. id .. line .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token
+        .. '\n' .. sub(text, 37) .. ARGV[a + 3], 'PX', keep)
+      if not done.err then reply = token .. ' ' .. try .. ' ' .. last .. ' ' .. now .. ' ' .. (byte(text, 37) == 32 and sub(text, 38, 51) or '') end
+    end
+  end
   n = n + 1
   replies[n] = reply or complete(k, a)
   k, a = k + 2, a + 6
