@@ -64,17 +64,8 @@ var workloads = []workload{
 	{name: "cycles-8", on: "sqlite", run: cycles(8), rows: []row{
 		{title: "cycles/s, 8 goroutines", metric: "rate"},
 	}},
-	{name: "cycles-64", run: cycles(64), rows: []row{
-		{title: "cycles/s, 64 goroutines", metric: "rate"},
-		{title: "  client CPU, us per cycle", metric: "clientCPU", less: true},
-		{title: "  server CPU, us per cycle", metric: "serverCPU", less: true},
-		{title: "  allocations per cycle", metric: "allocs", less: true},
-		{title: "  commands per cycle", metric: "commands", less: true},
-		{title: "  failed, worst", metric: "failed", less: true, worst: true},
-	}},
-	{name: "redlock-64", redlock: true, on: "redis", run: cycles(64), rows: []row{
-		{title: "cycles/s, Redlock of 3, 64 goroutines", metric: "rate"},
-	}},
+	{name: "cycles-64", run: cycles(64), rows: perCycle("cycles/s, 64 goroutines")},
+	{name: "redlock-64", redlock: true, on: "redis", run: cycles(64), rows: perCycle("cycles/s, Redlock of 3, 64 goroutines")},
 	{name: "handoff-1", waits: true, run: handoff(1, false), rows: []row{
 		{title: "hand-off p50, ms: 1 waiter", metric: "p50", less: true},
 	}},
@@ -115,6 +106,18 @@ var workloads = []workload{
 		{title: "  worst", metric: "worst", less: true, worst: true},
 		{title: "  stuck, worst", metric: "stuck", less: true, worst: true},
 	}},
+}
+
+// perCycle are the rows of cycles, with what each costs.
+func perCycle(title string) []row {
+	return []row{
+		{title: title, metric: "rate"},
+		{title: "  client CPU, us per cycle", metric: "clientCPU", less: true},
+		{title: "  server CPU, us per cycle", metric: "serverCPU", less: true},
+		{title: "  allocations per cycle", metric: "allocs", less: true},
+		{title: "  commands per cycle", metric: "commands", less: true},
+		{title: "  failed, worst", metric: "failed", less: true, worst: true},
+	}
 }
 
 func (w workload) String() string { return w.name }
