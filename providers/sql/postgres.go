@@ -27,18 +27,6 @@ type postgres struct {
 	acquires, releases *batch.Batcher[*quick]
 }
 
-var postgresCapabilities = abstractions.Capabilities{
-	Provider:       "postgres",
-	MaxTTL:         maxTTL,
-	MinTTL:         100 * time.Millisecond,
-	Granularity:    time.Microsecond,
-	Infinite:       true,
-	Clock:          "the PostgreSQL server's clock",
-	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
-	RemainingKnown: true,
-	Queues:         true,
-}
-
 func (p *postgres) class(err error) providerkit.Class { return sqlStateClass(err) }
 
 // query runs a statement that may wait for renewals, who go first.

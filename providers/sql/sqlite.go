@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -32,21 +31,6 @@ type sqliteChange struct {
 	left  atomic.Bool // the caller has left
 	done  applied
 	freed lineUp // who waits for a name that is free now
-}
-
-// maxTTL keeps deadlines within what both databases and Go can count.
-const maxTTL = 100 * 365 * 24 * time.Hour
-
-var sqliteCapabilities = abstractions.Capabilities{
-	Provider:       "sqlite",
-	MinTTL:         100 * time.Millisecond,
-	MaxTTL:         maxTTL,
-	Granularity:    time.Microsecond,
-	Infinite:       true,
-	Clock:          "the host's clock",
-	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
-	RemainingKnown: true,
-	Queues:         true,
 }
 
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }

@@ -9,12 +9,10 @@ import (
 
 // sqliteWriter is a connection that one goroutine writes with at a time. What runs within a
 // transaction takes microseconds, and an interrupt in the middle would only cost the work
-// done: begin and commit heed their context, and nothing else does.
+// done: what begins and ends it heeds its context, and nothing else does.
 type sqliteWriter interface {
 	statements
-	begin(ctx context.Context) error // takes the write lock
-	commit(ctx context.Context) error
-	rollback() error
+	exec(ctx context.Context, statement string) error
 	close(healthy bool)
 }
 
@@ -24,10 +22,6 @@ type sqliteSession struct {
 	conn     *sqlite3.Conn
 	prepared map[string]*sqlite3.Stmt
 }
-
-func (s *sqliteSession) begin(ctx context.Context) error  { return s.exec(ctx, "BEGIN IMMEDIATE") }
-func (s *sqliteSession) commit(ctx context.Context) error { return s.exec(ctx, "COMMIT") }
-func (s *sqliteSession) rollback() error                  { return s.exec(context.Background(), "ROLLBACK") }
 
 func (s *sqliteSession) exec(ctx context.Context, statement string) error {
 	prepared, err := s.prepare(statement)
