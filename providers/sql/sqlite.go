@@ -91,7 +91,8 @@ func (s *sqlite) change(ctx context.Context, on statements, c *sqliteChange, now
 	if err != nil {
 		return err
 	}
-	done := applied{Change: c.rule(found, now), after: found.Record}
+	done := applied{Change: c.rule(found, now)}
+	done.after = found.Record
 	if c.done = done; !done.Write {
 		return nil
 	}
