@@ -57,7 +57,7 @@ var areas = []area{
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
 	{"providers/file/", "file", [3]tests{own("providers/file"), overFiles}},
 	{"providers/sql/postgres/", "postgres", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance(WithoutHistory)?$/^postgres$"}}},
-	{"providers/sql/sqlite", "sqlite", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance$/^sqlite$"}}},
+	{"providers/sql/", "sqlite", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance$/^sqlite$"}}},
 	{"providers/redis/internal/redlock/", "redis", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/prelude.lua", "redis", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/vote.lua", "redis", [3]tests{own("providers/redis/internal/redlock"), redlocks}},

@@ -51,6 +51,23 @@ type backend interface {
 	close() error
 }
 
+// maxTTL keeps deadlines within what both databases and Go can count.
+const maxTTL = 100 * 365 * 24 * time.Hour
+
+func capabilities(dialect Dialect, clock string) abstractions.Capabilities {
+	return abstractions.Capabilities{
+		Provider:       string(dialect),
+		MinTTL:         100 * time.Millisecond,
+		MaxTTL:         maxTTL,
+		Granularity:    time.Microsecond,
+		Infinite:       true,
+		Clock:          clock,
+		Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
+		RemainingKnown: true,
+		Queues:         true,
+	}
+}
+
 // op is one change to one name.
 type op struct {
 	name, id string

@@ -11,14 +11,15 @@ import (
 // row is a record together with what the table alone knows.
 type row struct {
 	providerkit.Record
-	version int64 // rises with every change; 0 if there is no row
+	version int64  // rises with every change; 0 if there is no row
+	ended   []byte // of which Record.Ended is what matters to the request: see ended.go
 }
 
 // settle makes a record of columns that both dialects have in the same form.
 // id is that of the request.
-func (r *row) settle(ttl, acquired *int64, metadata string, ended []byte, id string) {
+func (r *row) settle(ttl, acquired *int64, metadata, id string) {
 	r.TTL = fromMicros(ttl)
-	r.Metadata, r.Ended = decodeMetadata(metadata), decodeEnded(ended, r.ID, id)
+	r.Metadata, r.Ended = decodeMetadata(metadata), decodeEnded(r.ended, r.ID, id)
 	if acquired != nil {
 		r.AcquiredAt = time.UnixMicro(*acquired).UTC()
 	}

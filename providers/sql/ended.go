@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
@@ -18,6 +19,8 @@ const (
 	endedSecond  = endedMark + 1 // where the second is
 	endedBytes   = endedSecond + 4
 	brokenByMark = 1
+	// So many are dropped at a time, once all of them are too old: the memory of a name that was busy shrinks by one then.
+	endedDropped = 2
 )
 
 // hashOf stands for an ID in the memory of ended ones.
@@ -29,56 +32,60 @@ func appendHash(to []byte, id string) []byte {
 	return append(to, sum[:hashBytes]...)
 }
 
-// unknownID is how an ID that nobody asks for reads: its hash and a byte that no ID has.
-func unknownID(id string) (hash []byte, ok bool) {
-	if len(id) == endedSecond && id[endedMark] <= brokenByMark {
-		return []byte(id[:hashBytes]), true
+// endedEntry is the entry of a hash in the memory of a row, or nil.
+func endedEntry(stored, hash []byte) []byte {
+	for at := 0; at+endedBytes <= len(stored); at += endedBytes {
+		if bytes.Equal(hash, stored[at:at+hashBytes]) {
+			return stored[at : at+endedBytes]
+		}
 	}
-	return nil, false
+	return nil
 }
 
-// decodeEnded reads the memory of a row. The given IDs, those of the holder and of the
-// request, are told from the others.
-func decodeEnded(stored []byte, ids ...string) providerkit.Ended {
-	if len(stored) < endedBytes {
+// decodeEnded returns what the memory of a row says of the holder and of a request's ID. The rules ask for no other.
+func decodeEnded(stored []byte, holder, id string) (ended providerkit.Ended) {
+	if len(stored) == 0 {
 		return nil
 	}
-	hashes := make([][]byte, len(ids))
-	for i, id := range ids {
-		hashes[i] = hashOf(id)
-	}
-	text := string(stored)
-	ended := make(providerkit.Ended, 0, len(text)/endedBytes+1)
-	for at := len(text)/endedBytes*endedBytes - endedBytes; at >= 0; at -= endedBytes {
-		entry := providerkit.EndedID{
-			ID: text[at : at+endedSecond], Broken: text[at+endedMark] == brokenByMark,
-			At: int64(binary.BigEndian.Uint32(stored[at+endedSecond:])),
+	var hash [hashBytes]byte
+	for _, id := range [...]string{holder, id} {
+		if known, _ := ended.Find(id); known || id == "" {
+			continue
 		}
-		for i, hash := range hashes {
-			if bytes.Equal(hash, stored[at:at+hashBytes]) {
-				entry.ID = ids[i]
-			}
+		if entry := endedEntry(stored, appendHash(hash[:0], id)); entry != nil {
+			at := int64(binary.BigEndian.Uint32(entry[endedSecond:]))
+			ended = append(ended, providerkit.EndedID{ID: id, Broken: entry[endedMark] == brokenByMark, At: at})
 		}
-		ended = append(ended, entry)
 	}
 	return ended
 }
 
-// encodeEnded returns a memory in its stored form, never nil.
-func encodeEnded(ended providerkit.Ended) []byte {
-	stored := make([]byte, 0, len(ended)*endedBytes)
-	for i := len(ended) - 1; i >= 0; i-- {
-		hash, ok := unknownID(ended[i].ID)
-		if !ok {
-			hash = hashOf(ended[i].ID)
+// encodeEnded adds to the memory of a row what a rule has added to what decodeEnded has returned, within the bounds of
+// providerkit.Ended. It is never nil.
+func encodeEnded(ended providerkit.Ended, stored []byte) []byte {
+	for i := range ended {
+		hash := hashOf(ended[i].ID)
+		if endedEntry(stored, hash) != nil {
+			continue
 		}
-		stored = append(stored, hash...)
+		n := len(stored) / endedBytes
+		keep := min(n, providerkit.EndedMost-1)
+		if n >= providerkit.EndedLeast {
+			last := int64(binary.BigEndian.Uint32(stored[(n-endedDropped)*endedBytes+endedSecond:]))
+			if ended[i].At-last > int64(providerkit.EndedFor/time.Second) {
+				keep = max(providerkit.EndedLeast-1, n-endedDropped)
+			}
+		}
+		broken := byte(0)
 		if ended[i].Broken {
-			stored = append(stored, brokenByMark)
-		} else {
-			stored = append(stored, 0)
+			broken = brokenByMark
 		}
-		stored = binary.BigEndian.AppendUint32(stored, uint32(ended[i].At))
+		next := append(make([]byte, 0, (keep+1)*endedBytes), hash...)
+		next = binary.BigEndian.AppendUint32(append(next, broken), uint32(ended[i].At))
+		stored = append(next, stored[:keep*endedBytes]...)
+	}
+	if stored == nil {
+		return []byte{}
 	}
 	return stored
 }

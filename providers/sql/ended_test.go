@@ -3,11 +3,21 @@ package sqllease
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/stretchr/testify/require"
 )
+
+// remembered is a memory in its stored form, to which IDs were added one after the other.
+func remembered(ended providerkit.Ended) []byte {
+	stored := encodeEnded(nil, nil)
+	for i := range ended {
+		stored = encodeEnded(ended[i:i+1], stored)
+	}
+	return stored
+}
 
 func TestEndedIDsAreFoundAgain(t *testing.T) {
 	var ended providerkit.Ended
@@ -18,19 +28,35 @@ func TestEndedIDsAreFoundAgain(t *testing.T) {
 		}
 		ended = append(ended, providerkit.EndedID{ID: id, Broken: i%3 == 0, At: 1 << 31})
 	}
-	stored := encodeEnded(ended)
+	stored := remembered(ended)
 	require.Len(t, stored, len(ended)*endedBytes)
 	for i, entry := range ended {
-		read := decodeEnded(stored, "holder", entry.ID)
-		require.Len(t, read, len(ended))
-		require.Equal(t, entry, read[i])
-		known, broken := read.Find(entry.ID)
-		require.True(t, known)
-		require.Equal(t, entry.Broken, broken)
-		known, _ = read.Find("holder")
-		require.False(t, known)
-		require.Equal(t, stored, encodeEnded(read), "what nobody asked for stays as it is")
+		require.Equal(t, ended[i:i+1], decodeEnded(stored, "holder", entry.ID))
+		require.Equal(t, ended[i:i+1], decodeEnded(stored, entry.ID, entry.ID))
+		require.Equal(t, stored, encodeEnded(ended[i:i+1], stored), "it is there")
 	}
-	require.NotNil(t, encodeEnded(nil), "the column is NOT NULL")
-	require.Nil(t, decodeEnded(nil, "holder"))
+	require.Nil(t, decodeEnded(stored, "holder", ""))
+	require.NotNil(t, encodeEnded(nil, nil), "the column is NOT NULL")
+	require.Nil(t, decodeEnded(nil, "holder", "id"))
+}
+
+// What is remembered is what the rule remembers, and sometimes more: what is too old is dropped by and by.
+func TestEndedIDsAreDroppedByAndBy(t *testing.T) {
+	const long = int64(providerkit.EndedFor/time.Second) + 1
+	var rule providerkit.Ended
+	var stored []byte
+	for i := range int64(300) {
+		at := i / 7
+		if i >= 200 { // a quiet time at first
+			at += long + (i-200)*long/20
+		}
+		entry := providerkit.EndedID{ID: fmt.Sprint(i), At: at}
+		rule = rule.Add(entry.ID, false, time.Unix(at, 0))
+		stored = encodeEnded(providerkit.Ended{entry}, stored)
+		for _, entry := range rule {
+			require.Equal(t, providerkit.Ended{entry}, decodeEnded(stored, "", entry.ID))
+		}
+		require.LessOrEqual(t, len(stored), providerkit.EndedMost*endedBytes)
+	}
+	require.Less(t, len(stored), 30*endedBytes, "those of the busy time are gone")
 }

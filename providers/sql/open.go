@@ -47,7 +47,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.caps = sqliteCapabilities
+		d.caps = capabilities(SQLite, "the host's clock")
 		s := &sqlite{db: db, tables: &d.tables, record: record, clock: providerkit.HostClock}
 		s.sql, d.tables = newSqliteSQL(o.Table)
 		s.wakeups = newWakeups(s, s.listen)
@@ -58,7 +58,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.caps = postgresCapabilities
+		d.caps = capabilities(Postgres, "the PostgreSQL server's clock")
 		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
 		p := &postgres{db: db, tables: &d.tables, record: record, limit: poolLimit(db.size)}
 		if o.NoWakeups {

@@ -27,18 +27,6 @@ type postgres struct {
 	acquires, releases *batch.Batcher[*quick]
 }
 
-var postgresCapabilities = abstractions.Capabilities{
-	Provider:       "postgres",
-	MaxTTL:         maxTTL,
-	MinTTL:         100 * time.Millisecond,
-	Granularity:    time.Microsecond,
-	Infinite:       true,
-	Clock:          "the PostgreSQL server's clock",
-	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
-	RemainingKnown: true,
-	Queues:         true,
-}
-
 func (p *postgres) class(err error) providerkit.Class { return sqlStateClass(err) }
 
 // query runs a statement that may wait for renewals, who go first.
@@ -107,7 +95,7 @@ func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bo
 	}
 	args := []any{
 		to.Name, before.version, to.Token != before.Token, to.ID, to.Owner, ttlColumn(to), encodeMetadata(to.Metadata),
-		done.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, encodeEnded(to.Ended),
+		done.Deadline, lasts, to.Breaking, to.BrokenBy, to.BreakReason, encodeEnded(to.Ended, before.ended),
 		p.record.changes && done.Expired.Kind != "", string(note.Kind), note.ID, note.Owner, note.Actor, note.Reason, done.Wake, hashOf(to.ID),
 	}
 	var now, woken int64
@@ -207,7 +195,6 @@ type pgRow struct {
 	now                    int64
 	ttl, acquired, expires *int64
 	metadata               string
-	ended                  []byte
 }
 
 // columns are the clock and those of the fragment "row", in order.
@@ -220,7 +207,7 @@ func (r *pgRow) columns() []any {
 // complete makes it a row. id is that of the request.
 func (r *pgRow) complete(name, id string) row {
 	r.Name, r.Now = name, time.UnixMicro(r.now).UTC()
-	r.settle(r.ttl, r.acquired, r.metadata, r.ended, id)
+	r.settle(r.ttl, r.acquired, r.metadata, id)
 	if r.ID != "" {
 		r.SetLeft(leftUntil(r.now, r.expires))
 	}

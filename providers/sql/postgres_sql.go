@@ -38,6 +38,7 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 		"ended_most":    strconv.Itoa(providerkit.EndedMost),
 		"ended_for":     strconv.Itoa(int(providerkit.EndedFor / time.Second)),
 		"ended_bytes":   strconv.Itoa(endedBytes),
+		"ended_dropped": strconv.Itoa(endedDropped),
 		"most":          strconv.Itoa(batch.MaxOperations - 1),
 		"lock":          "FOR UPDATE OF l",
 		"if_history":    "",
@@ -124,11 +125,10 @@ var fragments = map[string]string{
 	"queued":  `(pg_catalog."position"(l.waiters, ?) % {{waiter_bytes}} = 1)`,
 	"without": `pg_catalog.substr(l.waiters, 1, pg_catalog."position"(l.waiters, ?) - 1) || pg_catalog.substr(l.waiters, pg_catalog."position"(l.waiters, ?) + {{waiter_bytes}})`,
 	// The queue when a claim takes the name: without it, or without the first, who has let its turn pass.
-	"served": `CASE WHEN l.waiters = '' THEN l.waiters WHEN l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) <> ? THEN (
-			SELECT CASE WHEN {{queued:?}} THEN {{without:?}} ELSE l.waiters END FROM (SELECT pg_catalog.substr(l.waiters, {{waiter_bytes}} + 1) AS waiters) AS l
-		) WHEN {{queued:?}} THEN {{without:?}} ELSE l.waiters END`,
+	"served": `CASE WHEN l.waiters = '' THEN l.waiters ELSE
+		pg_catalog.substr(CASE WHEN {{queued:?}} THEN {{without:?}} ELSE l.waiters END, CASE WHEN l.id = '' AND pg_catalog.substr(l.waiters, 1, 8) <> ? THEN {{waiter_bytes}} + 1 ELSE 1 END) END`,
 	// Until when a name that becomes free is kept for the first of those who wait.
-	"reserved": "CASE WHEN l.waiters <> '' THEN ?.now + {{grace}} END",
+	"reserved": "CASE WHEN l.waiters <> '' THEN ? + {{grace}} END",
 	// Wakes the first, for its effect, and prepares others, the last among them, for when all before them hang, in the form
 	// of wakeups.message.
 	// A waiter that nobody can wake has no channel.
@@ -144,16 +144,13 @@ var fragments = map[string]string{
 	"request": `request AS MATERIALIZED (
 	SELECT r.* FROM pg_catalog.jsonb_to_recordset($1::text::jsonb) AS r(n int, name text COLLATE "C", ?) WHERE r.n BETWEEN 0 AND {{most}}
 )`,
-	// A reading of the clock: the time, in microseconds, and in seconds.
-	"instant": `(SELECT t.*, t.us / 1000000 AS second FROM (SELECT s.now, {{micros:s.now}} AS us FROM (SELECT {{now}} AS now ? OFFSET 0) AS s OFFSET 0) AS t)`,
+	// A reading of the clock: the time, and in microseconds.
+	"instant": `(SELECT s.now, {{micros:s.now}} AS us FROM (SELECT {{now}} AS now ? OFFSET 0) AS s OFFSET 0)`,
 	// One that is made when the rows are locked.
 	"clock": "c AS MATERIALIZED (SELECT * FROM {{instant:FROM (SELECT pg_catalog.count(*) FROM locked) AS l}} AS c)",
-	// The memory of ended IDs with one more, by providerkit.Ended.Add. Mostly nothing in it is too old.
-	"ended": `? || pg_catalog.substr(pg_catalog.int8send(c.second), 4) || pg_catalog.substr(l.ended, 1, {{ended_bytes}} * CASE
-		WHEN pg_catalog.length(l.ended) < {{ended_least}} * {{ended_bytes}} OR pg_catalog.substr(l.ended, pg_catalog.length(l.ended) - 3) >= {{too_old}} THEN {{ended_most}} - 1
-		ELSE (
-			SELECT pg_catalog.max(e.n) FROM pg_catalog.generate_series(1, least({{ended_most}} - 1, pg_catalog.length(l.ended) / {{ended_bytes}})) AS e(n)
-			WHERE e.n < {{ended_least}} OR pg_catalog.substr(l.ended, e.n * {{ended_bytes}} - 3, 4) >= {{too_old}}
-		) END)`,
-	"too_old": "pg_catalog.substr(pg_catalog.int8send(c.second - {{ended_for}}), 5)",
+	// What follows the hash of one more ID in the memory of ended ones, as encodeEnded does it: the second, and the others.
+	"ended": `pg_catalog.substr(pg_catalog.int8send(?), 4) || pg_catalog.substr(l.ended, 1, {{ended_bytes}} * CASE
+		WHEN pg_catalog.length(l.ended) < {{ended_least}} * {{ended_bytes}}
+			OR pg_catalog.substr(l.ended, pg_catalog.length(l.ended) - {{ended_dropped}} * {{ended_bytes}} + 10, 4) >= pg_catalog.substr(pg_catalog.int8send(? - {{ended_for}}), 5) THEN {{ended_most}} - 1
+		ELSE greatest({{ended_least}} - 1, pg_catalog.length(l.ended) / {{ended_bytes}} - {{ended_dropped}}) END)`,
 }

@@ -122,7 +122,7 @@ func TestRenewalKeepsWhatHappenedWhileItWaited(t *testing.T) {
 	claim, err := store.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
 
-	unlock := lockRow(t, p, "n", "UPDATE {lease} SET ended = '"+fmt.Sprintf(`\x%x`, encodeEnded(providerkit.Ended{{ID: "somebody", At: 1}}))+"', version = version + 1 WHERE name = $1")
+	unlock := lockRow(t, p, "n", "UPDATE {lease} SET ended = '"+fmt.Sprintf(`\x%x`, encodeEnded(providerkit.Ended{{ID: "somebody", At: 1}}, nil))+"', version = version + 1 WHERE name = $1")
 	var done sync.WaitGroup
 	done.Go(func() { _, err = store.Renew(ctx, renewalOf(claim)) })
 	waitBlocked(t, p, 1)

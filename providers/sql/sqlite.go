@@ -1,11 +1,9 @@
 package sqllease
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
@@ -33,21 +31,6 @@ type sqliteChange struct {
 	left  atomic.Bool // the caller has left
 	done  applied
 	freed lineUp // who waits for a name that is free now
-}
-
-// maxTTL keeps deadlines within what both databases and Go can count.
-const maxTTL = 100 * 365 * 24 * time.Hour
-
-var sqliteCapabilities = abstractions.Capabilities{
-	Provider:       "sqlite",
-	MinTTL:         100 * time.Millisecond,
-	MaxTTL:         maxTTL,
-	Granularity:    time.Microsecond,
-	Infinite:       true,
-	Clock:          "the host's clock",
-	Lateness:       abstractions.Lateness{Fixed: time.Millisecond},
-	RemainingKnown: true,
-	Queues:         true,
 }
 
 func (s *sqlite) class(err error) providerkit.Class { return sqliteClass(err) }
@@ -108,7 +91,8 @@ func (s *sqlite) change(ctx context.Context, on statements, c *sqliteChange, now
 	if err != nil {
 		return err
 	}
-	done := applied{Change: c.rule(&found, now), after: found.Record}
+	done := applied{Change: c.rule(found, now)}
+	done.after = found.Record
 	if c.done = done; !done.Write {
 		return nil
 	}
@@ -119,9 +103,9 @@ func (s *sqlite) change(ctx context.Context, on statements, c *sqliteChange, now
 		}
 	}
 	if done.Wake {
-		c.freed = s.wake(&found, now)
+		c.freed = s.wake(found, now)
 	}
-	return cmp.Or(s.put(ctx, on, &found, now), s.note(ctx, on, c.name, done.Expired), s.note(ctx, on, c.name, done.Note))
+	return cmp.Or(s.put(ctx, on, found, now), s.note(ctx, on, c.name, done.Expired), s.note(ctx, on, c.name, done.Note))
 }
 
 // put writes a row.
@@ -131,7 +115,12 @@ func (s *sqlite) put(ctx context.Context, on statements, r *sqliteRow, now provi
 		write = s.sql.insert
 	}
 	r.version = max(r.version+1, now.Wall.UnixMicro())
-	return run(ctx, on, write, r.values()...)
+	r.ttl, r.metadata, r.ended, r.acquired = ttlColumn(&r.Record), encodeMetadata(r.Metadata), encodeEnded(r.Ended, r.ended), nil
+	if !r.AcquiredAt.IsZero() {
+		us := r.AcquiredAt.UnixMicro()
+		r.acquired = &us
+	}
+	return run(ctx, on, write, r.named()...)
 }
 
 // renew always waits: the write lock is that of the whole file. Those before it are few, since changes share transactions.
@@ -156,15 +145,14 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 	return results, nil
 }
 
-func (s *sqlite) find(ctx context.Context, on statements, name, id string, now providerkit.HostTime) (sqliteRow, error) {
-	var r sqliteRow
-	r.Name = name
-	err := on.query(ctx, s.sql.read, []any{name}, func(scan scan) error {
+func (s *sqlite) find(ctx context.Context, on statements, name, id string, now providerkit.HostTime) (*sqliteRow, error) {
+	r := &sqliteRow{waiters: lineUp{}}
+	r.Name, r.Now = name, now.Wall.UTC()
+	err := on.query(ctx, s.sql.read, []any{&r.Name}, func(scan scan) error {
 		err := scan(r.columns()...)
 		r.settle(now, id)
 		return err
 	})
-	r.Now = now.Wall.UTC()
 	return r, err
 }
 
@@ -198,38 +186,26 @@ type sqliteRow struct {
 	ends          providerkit.HostDeadline
 	ttl, acquired *int64
 	metadata      string
-	ended         []byte
 	waiters       lineUp
 }
 
-// columns are those of sqliteColumns, in order.
-func (r *sqliteRow) columns() []any {
+// columns are those of sqliteColumns, in order: where to scan them, and the parameters of statements.
+func (r *sqliteRow) columns() []any { return r.named()[1:] }
+
+// named are the columns, the name first.
+func (r *sqliteRow) named() []any {
 	return []any{
-		&r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.ends.Wall, &r.ends.Boot, &r.ends.SinceBoot,
+		&r.Name, &r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.ends.Wall, &r.ends.Boot, &r.ends.SinceBoot,
 		&r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended, (*[]byte)(&r.waiters),
 	}
 }
 
 // settle completes the record with what depends on the clocks.
 func (r *sqliteRow) settle(now providerkit.HostTime, id string) {
-	r.waiters = bytes.Clone(r.waiters)
-	r.row.settle(r.ttl, r.acquired, r.metadata, r.ended, id)
+	r.row.settle(r.ttl, r.acquired, r.metadata, id)
 	r.Now = now.Wall.UTC()
 	if r.ID != "" {
 		r.Unsettled = r.ends.OtherBoot(now)
 		r.SetLeft(r.ends.Left(now))
-	}
-}
-
-// values are the parameters of sqliteSQL.insert and update.
-func (r *sqliteRow) values() []any {
-	var acquired *int64
-	if !r.AcquiredAt.IsZero() {
-		us := r.AcquiredAt.UnixMicro()
-		acquired = &us
-	}
-	return []any{
-		r.Name, r.version, r.Token, r.ID, r.Owner, ttlColumn(&r.Record), encodeMetadata(r.Metadata), acquired, r.ends.Wall, r.ends.Boot, r.ends.SinceBoot,
-		r.Breaking, r.BrokenBy, r.BreakReason, encodeEnded(r.Ended), append([]byte{}, r.waiters...),
 	}
 }

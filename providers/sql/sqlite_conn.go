@@ -99,7 +99,8 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) e
 	}
 	healthy := false
 	defer func() { d.leave(w, healthy) }()
-	if err := w.begin(ctx); err != nil {
+	if err := w.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		_ = w.exec(context.Background(), "ROLLBACK") // drivers may report an interrupt though it has begun
 		healthy = sqliteClass(err) == providerkit.Refused || ctx.Err() != nil
 		return err
 	}
@@ -107,13 +108,13 @@ func (d *sqliteDatabase) write(ctx context.Context, do func(statements) error) e
 		err = do(w)
 	}
 	if err == nil {
-		err = w.commit(ctx)
+		err = w.exec(ctx, "COMMIT")
 	}
 	if err == nil {
 		healthy = true
 		return nil
 	}
-	healthy = w.rollback() == nil
+	healthy = w.exec(context.Background(), "ROLLBACK") == nil
 	return err
 }
 
@@ -149,23 +150,8 @@ func (d *sqliteDatabase) leave(w sqliteWriter, healthy bool) {
 // sqliteLoan is a connection of the user's pool.
 type sqliteLoan struct{ *sql.Conn }
 
-// begin leaves no transaction behind if it fails: drivers may report an interrupt though it
-// has begun.
-func (l sqliteLoan) begin(ctx context.Context) error {
-	_, err := l.ExecContext(ctx, "BEGIN IMMEDIATE")
-	if err != nil {
-		_ = l.rollback()
-	}
-	return err
-}
-
-func (l sqliteLoan) commit(ctx context.Context) error {
-	_, err := l.ExecContext(ctx, "COMMIT")
-	return err
-}
-
-func (l sqliteLoan) rollback() error {
-	_, err := l.ExecContext(context.Background(), "ROLLBACK")
+func (l sqliteLoan) exec(ctx context.Context, statement string) error {
+	_, err := l.ExecContext(ctx, statement)
 	return err
 }
 

@@ -25,7 +25,7 @@ func (s *sqlite) list(ctx context.Context, req abstractions.ListRequest, limit i
 
 // sqliteNamed scans a row that begins with the name.
 func sqliteNamed(scan scan, now providerkit.HostTime) (r sqliteRow, err error) {
-	err = scan(append([]any{&r.Name}, r.columns()...)...)
+	err = scan(r.named()...)
 	r.settle(now, "")
 	return r, err
 }

@@ -3,19 +3,16 @@ package sqllease
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/ncruces/go-sqlite3"
 )
 
 // sqliteWriter is a connection that one goroutine writes with at a time. What runs within a
 // transaction takes microseconds, and an interrupt in the middle would only cost the work
-// done: begin and commit heed their context, and nothing else does.
+// done: what begins and ends it heeds its context, and nothing else does.
 type sqliteWriter interface {
 	statements
-	begin(ctx context.Context) error // takes the write lock
-	commit(ctx context.Context) error
-	rollback() error
+	exec(ctx context.Context, statement string) error
 	close(healthy bool)
 }
 
@@ -24,12 +21,7 @@ type sqliteWriter interface {
 type sqliteSession struct {
 	conn     *sqlite3.Conn
 	prepared map[string]*sqlite3.Stmt
-	columns  []any // of the row that is read
 }
-
-func (s *sqliteSession) begin(ctx context.Context) error  { return s.exec(ctx, "BEGIN IMMEDIATE") }
-func (s *sqliteSession) commit(ctx context.Context) error { return s.exec(ctx, "COMMIT") }
-func (s *sqliteSession) rollback() error                  { return s.exec(context.Background(), "ROLLBACK") }
 
 func (s *sqliteSession) exec(ctx context.Context, statement string) error {
 	prepared, err := s.prepare(statement)
@@ -62,13 +54,8 @@ func (s *sqliteSession) query(_ context.Context, statement string, args []any, e
 			return err
 		}
 	}
-	s.columns = slices.Grow(s.columns[:0], prepared.ColumnCount())[:prepared.ColumnCount()]
 	for prepared.Step() {
-		err := prepared.ColumnsRaw(s.columns...)
-		if err == nil {
-			err = each(s.scan)
-		}
-		if err != nil {
+		if err := each(func(dest ...any) error { return scanRow(prepared, dest) }); err != nil {
 			_ = prepared.Reset()
 			return err
 		}
@@ -82,64 +69,50 @@ func bind(to *sqlite3.Stmt, at int, arg any) error {
 	case string:
 		return to.BindText(at, arg)
 	case *string:
-		if arg != nil {
-			return to.BindText(at, *arg)
-		}
-		return to.BindNull(at)
+		return to.BindText(at, *arg)
 	case int64:
 		return to.BindInt64(at, arg)
 	case *int64:
-		if arg != nil {
-			return to.BindInt64(at, *arg)
+		return to.BindInt64(at, *arg)
+	case **int64:
+		if *arg == nil {
+			return to.BindNull(at)
 		}
-		return to.BindNull(at)
+		return to.BindInt64(at, **arg)
 	case int:
 		return to.BindInt(at, arg)
-	case bool:
-		return to.BindBool(at, arg)
-	case []byte:
-		return to.BindBlob(at, arg)
+	case *bool:
+		return to.BindBool(at, *arg)
+	case *[]byte:
+		return to.BindBlob(at, *arg)
 	}
 	return fmt.Errorf("sqllease: no parameter can be a %T", arg)
 }
 
-// scan takes the columns of the row that is read. A []byte is SQLite's, until the next step.
-func (s *sqliteSession) scan(dest ...any) error {
+// scanRow takes the columns of the row that is read. Tables are strict, so that each is of its type.
+func scanRow(from *sqlite3.Stmt, dest []any) error {
 	for i, to := range dest {
-		if !set(to, s.columns[i]) {
-			return fmt.Errorf("sqllease: column %d is a %T", i+1, s.columns[i])
+		switch to := to.(type) {
+		case *string:
+			*to = from.ColumnText(i)
+		case *[]byte:
+			*to = from.ColumnBlob(i, []byte{})
+		case *int64:
+			*to = from.ColumnInt64(i)
+		case *int:
+			*to = from.ColumnInt(i)
+		case *bool:
+			*to = from.ColumnInt64(i) != 0
+		case **int64:
+			if *to = nil; from.ColumnType(i) != sqlite3.NULL {
+				n := from.ColumnInt64(i)
+				*to = &n
+			}
+		default:
+			return fmt.Errorf("sqllease: no column is a %T", to)
 		}
 	}
-	return nil
-}
-
-// set puts a value where our rows have one, and reports whether it fits.
-func set(to, value any) (ok bool) {
-	switch to := to.(type) {
-	case *string:
-		var text []byte
-		text, ok = value.([]byte)
-		*to = string(text)
-	case *[]byte:
-		*to, ok = value.([]byte)
-	case *int64:
-		*to, ok = value.(int64)
-	case *int:
-		var n int64
-		n, ok = value.(int64)
-		*to = int(n)
-	case *bool:
-		var n int64
-		n, ok = value.(int64)
-		*to = n != 0
-	case **int64:
-		*to = nil
-		if n, is := value.(int64); is {
-			*to = &n
-		}
-		ok = *to != nil || value == nil
-	}
-	return ok
+	return from.Err()
 }
 
 func (s *sqliteSession) close(bool) {

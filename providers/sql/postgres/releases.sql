@@ -7,8 +7,8 @@ WITH {{request:id text, hash text}}, locked AS MATERIALIZED (
 	) AS l
 ), {{clock}}, updated AS (
 	UPDATE {{lease}} AS l SET
-		id = '', owner = '', ttl_us = NULL, metadata = '{}', acquired_at = NULL, expires_at = {{reserved:c}},
-		ended = {{ended:pg_catalog.decode(old.hash, 'base64')}}, version = greatest(l.version + 1, c.us)
+		id = '', owner = '', ttl_us = NULL, metadata = '{}', acquired_at = NULL, expires_at = {{reserved:c.now}},
+		ended = pg_catalog.decode(old.hash, 'base64') || {{ended:c.us / 1000000}}, version = greatest(l.version + 1, c.us)
 	FROM locked AS old, c WHERE l.name = old.name
 	RETURNING l.name, l.token, {{notified}} AS notified
 ){{if_history:, noted AS (

@@ -16,7 +16,7 @@ WITH locked AS MATERIALIZED (
 		ttl_us = $6::bigint,
 		metadata = $7::text::jsonb,
 		acquired_at = CASE WHEN $3::boolean THEN old.now WHEN $4::text <> '' THEN old.acquired_at END,
-		expires_at = CASE WHEN NOT $8::boolean THEN old.expires_at WHEN $4::text <> '' THEN old.now + {{span:$9::bigint}} ELSE {{reserved:old}} END,
+		expires_at = CASE WHEN NOT $8::boolean THEN old.expires_at WHEN $4::text <> '' THEN old.now + {{span:$9::bigint}} ELSE {{reserved:old.now}} END,
 		breaking = $10::boolean,
 		broken_by = $11::text,
 		break_reason = $12::text,
