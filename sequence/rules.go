@@ -100,13 +100,13 @@ func (l *ledger) lease(now time.Time, req LeaseRequest) (change, error) {
 	}
 	e := Entry{
 		Stream: l.name, Seq: l.next, Op: req.Op, Kind: req.Kind, Owner: req.Owner,
-		State: Leased, Token: firstToken, LeasedAt: now, ExpiresAt: now.Add(granted),
+		State: Leased, Token: FirstToken, LeasedAt: now, ExpiresAt: now.Add(granted),
 	}
 	return change{put: []Entry{e}, next: l.next + 1, result: e}, nil
 }
 
-// firstToken is a number's token until its first claim.
-const firstToken = 1
+// FirstToken is a number's token until its first claim.
+const FirstToken = 1
 
 // held reports whether a lease lasts.
 func held(e *Entry, now time.Time) bool { return e.State == Leased && e.ExpiresAt.After(now) }
@@ -241,7 +241,7 @@ func (l *ledger) resolve(now time.Time, req ResolveRequest) (change, error) {
 	}
 	e.State, e.ClosedAt, e.ReplacedBy, e.Uncleaned, e.Work = Recovered, now, l.next, req.Uncleaned, Work{}
 	by := Entry{
-		Stream: l.name, Seq: l.next, Op: e.Op, Kind: e.Kind, Owner: req.Owner, State: Committed, Token: firstToken,
+		Stream: l.name, Seq: l.next, Op: e.Op, Kind: e.Kind, Owner: req.Owner, State: Committed, Token: FirstToken,
 		LeasedAt: now, ExpiresAt: now, ClosedAt: now, Origin: e.Seq, Payload: bytes.Clone(req.Payload),
 	}
 	return change{put: []Entry{e, by}, next: l.next + 1, result: by}, nil

@@ -95,7 +95,7 @@ func about(stream, kind string) metric.MeasurementOption {
 func (t *telemetry) claimed(ctx context.Context, e *Entry, claimFor time.Duration) {
 	of := about(e.Stream, e.Kind)
 	t.claims.Add(ctx, 1, of)
-	if e.Token == firstToken+1 {
+	if e.Token == FirstToken+1 {
 		overrun := e.ClaimUntil.Add(-claimFor).Sub(e.ExpiresAt)
 		t.overrun.Record(ctx, max(0, overrun).Seconds(), of)
 	}

@@ -214,15 +214,6 @@ func one(ctx context.Context, on session, statement string, args ...any) (r row,
 	return r, found, err
 }
 
-// alone is one in a transaction of its own.
-func alone[Tx any](ctx context.Context, on backend[Tx], statement string, args ...any) (r row, found bool, err error) {
-	err = on.change(ctx, statement, args, func(scan scan) error {
-		found = true
-		return r.scan(scan)
-	})
-	return r, found, err
-}
-
 // some runs a statement, and reports whether it returned a row.
 func some(ctx context.Context, on session, statement string, args ...any) (found bool, err error) {
 	err = on.query(ctx, statement, args, func(scan) error {

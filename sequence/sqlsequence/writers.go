@@ -12,14 +12,21 @@ func (s *Store[Tx]) Lease(ctx context.Context, req sequence.LeaseRequest) (seque
 	if err := req.Validate(); err != nil {
 		return sequence.Entry{}, err
 	}
-	args := []any{req.Stream, req.Op, micros(req.Duration), req.Kind, req.Owner}
 	if err := s.check(ctx); err != nil {
 		return sequence.Entry{}, err
 	}
-	r, found, err := alone(ctx, s.on, s.sql.lease, args...)
+	args := []any{req.Stream, req.Op, micros(req.Duration), req.Kind, req.Owner}
+	e, found := sequence.Entry{Stream: req.Stream, Op: req.Op, Kind: req.Kind, Owner: req.Owner, State: sequence.Leased, Token: sequence.FirstToken}, false
+	err := s.on.change(ctx, s.sql.lease, args, func(scan scan) error {
+		var leased, expires int64
+		err := scan(&e.Seq, &leased, &expires)
+		e.LeasedAt, e.ExpiresAt, found = moment(leased), moment(expires), true
+		return err
+	})
 	if found && err == nil || err != nil && !uniqueViolation(err) {
-		return r.Entry, s.explain(err)
+		return e, s.explain(err)
 	}
+	var r row
 	// The operation has a number, or the stream is unknown.
 	err = s.within(ctx, func(on session, _ Tx) error {
 		var err error
@@ -101,25 +108,31 @@ func (s *Store[Tx]) Commit(ctx context.Context, req sequence.CommitRequest, writ
 		statement = s.sql.commitInOrder
 	}
 	args := []any{req.Stream, req.Seq, req.Token, blob(req.Payload)}
+	var done row
+	made := false
+	each := func(scan scan) error {
+		var leased, expires, closed int64
+		err := scan(&done.Op, &done.Kind, &done.Owner, &leased, &expires, &closed, &done.Renewals)
+		done.Stream, done.Seq, done.Token, done.State, done.Payload = req.Stream, req.Seq, req.Token, sequence.Committed, blob(req.Payload)
+		done.LeasedAt, done.ExpiresAt, done.ClosedAt, made = moment(leased), moment(expires), moment(closed), true
+		return err
+	}
 	if write == nil { // one round trip, if the guard holds
-		if err := s.check(ctx); err != nil {
+		if err := s.once(ctx, statement, args, each); err != nil {
 			return sequence.Entry{}, err
 		}
-		r, found, err := alone(ctx, s.on, statement, args...)
-		if err != nil {
-			return sequence.Entry{}, s.explain(err)
-		}
-		if found {
+		if made {
 			s.closed(req.Stream)
-			return r.Entry, nil
+			return done.Entry, nil
 		}
 	}
 	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
-		r, found, err := one(ctx, on, statement, args...)
-		if err != nil || found {
-			return r, found, err
+		made = false
+		if err := on.query(ctx, statement, args, each); err != nil || made {
+			return done, made, err
 		}
-		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
+		r, err := s.entry(ctx, on, req.Stream, req.Seq)
+		if err != nil {
 			return r, false, err
 		}
 		refusal := sequence.Late("commit", r.Entry, r.now)
