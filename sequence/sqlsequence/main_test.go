@@ -3,10 +3,12 @@ package sqlsequence
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/ncruces/go-sqlite3/driver"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -207,6 +210,59 @@ func TestAPoolOfOneConnection_sqlite(t *testing.T) {
 	_, err = store.Commit(ctx, sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, s.insertOp)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, s.Rows(t))
+}
+
+// Those who wait for their turn go along with the writer whose turn it is, and his failure is not theirs.
+func TestStatementsGoAlong_sqlite(t *testing.T) {
+	for _, own := range []error{nil, errors.New("the caller's own")} {
+		s := newSqlite(t)
+		opened, err := OpenSQLite(s.open(t), Options{})
+		store := migrated(t, opened, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, store.CreateStream(ctx, "s"))
+		lease := func(ctx context.Context, op string) (sequence.Entry, error) {
+			return store.Lease(ctx, sequence.LeaseRequest{Stream: "s", Op: op, Duration: time.Minute})
+		}
+		first, err := lease(ctx, "first")
+		require.NoError(t, err)
+		const others = 8
+		db := store.on.(*sqliteDatabase)
+		waiting := func() int {
+			db.mu.Lock()
+			defer db.mu.Unlock()
+			return len(db.waiting)
+		}
+		var group sync.WaitGroup
+		leaving, leave := context.WithCancel(ctx)
+		_, err = store.Commit(ctx, sequence.CommitRequest{Stream: "s", Seq: first.Seq, Token: first.Token}, func(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
+			for i := range others {
+				group.Go(func() {
+					_, err := lease(ctx, fmt.Sprint("other", i))
+					assert.NoError(t, err)
+				})
+			}
+			left := make(chan error, 1)
+			go func() { _, err := lease(leaving, "leaves"); left <- err }()
+			assert.Eventually(t, func() bool { return waiting() == others+1 }, time.Minute, time.Millisecond)
+			leave()
+			assert.ErrorIs(t, <-left, context.Canceled)
+			return errors.Join(s.insertOp(ctx, tx, e), own)
+		})
+		require.ErrorIs(t, err, own)
+		if own == nil {
+			require.Zero(t, waiting(), "they went along")
+		}
+		group.Wait()
+		status, err := store.Status(ctx, "s")
+		require.NoError(t, err)
+		require.Equal(t, int64(1+others), status.Last, "who has left took no number")
+		rows := 1
+		if own != nil {
+			rows = 0
+		}
+		require.Len(t, s.Rows(t), rows)
+	}
 }
 
 // insertOp writes the operation's ID.

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"regexp"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -103,7 +102,7 @@ func OpenSQLite(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	if db == nil {
 		return nil, &leasing.InvalidError{Field: "db", Value: nil, Want: "a *sql.DB"}
 	}
-	return newStore[*sql.Tx](sqliteDatabase{db, make(chan struct{}, 1), &sync.Map{}}, sqliteDialect, options, true)
+	return newStore[*sql.Tx](&sqliteDatabase{db: db, turn: make(chan struct{}, 1)}, sqliteDialect, options, true)
 }
 
 // preparing is a backend whose statements are worth preparing.
