@@ -92,7 +92,8 @@ func NewCleaner[Tx any](store Store[Tx], stream string, o CleanerOptions[Tx]) (*
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	manager, err := leasing.NewManager(leaser{}, o.Lease)
+	giveBack := func(ctx context.Context, id string) error { return store.ReleaseClaim(ctx, stream, id) }
+	manager, err := leasing.NewManager(leaser{giveBack}, o.Lease)
 	if err != nil {
 		return nil, err
 	}
@@ -230,8 +231,8 @@ type claimLease[Tx any] struct {
 // errNothing ends an attempt to claim. It matches leasing.ErrReleased so that nobody waits for more.
 var errNothing = fmt.Errorf("sequence: nothing to claim: %w", leasing.ErrReleased)
 
-func (l *claimLease[Tx]) take(ctx context.Context, d time.Duration) (int64, time.Duration, error) {
-	e, ok, err := l.c.store.Claim(ctx, ClaimRequest{Stream: l.c.stream, Owner: l.c.options.Owner, Duration: d})
+func (l *claimLease[Tx]) take(ctx context.Context, id string, d time.Duration) (int64, time.Duration, error) {
+	e, ok, err := l.c.store.Claim(ctx, ClaimRequest{Stream: l.c.stream, Owner: l.c.options.Owner, ID: id, Duration: d})
 	if err == nil && !ok {
 		err = errNothing
 	}
@@ -246,17 +247,12 @@ func (l *claimLease[Tx]) renew(ctx context.Context, d time.Duration) (time.Durat
 	return d, l.c.store.ExtendClaim(ctx, RenewRequest{Stream: l.c.stream, Seq: l.entry.Seq, Token: l.entry.Token, Duration: d})
 }
 
-// release lets a claim lapse at once that nothing came of: the cleaner was stopped, or the store failed. Others
-// need not wait for it.
+// release gives a claim back that nothing came of: the cleaner was stopped, or the store failed. Others need not wait for it.
 func (l *claimLease[Tx]) release(ctx context.Context) error {
 	if l.entry == nil || l.ended.Load() {
 		return nil
 	}
-	_, err := l.renew(ctx, time.Millisecond)
-	if errors.Is(err, ErrLate) {
-		return nil
-	}
-	return err
+	return l.c.store.ReleaseClaim(ctx, l.c.stream, l.entry.ClaimID)
 }
 
 // recoverNext claims the next number, and closes it.

@@ -160,6 +160,12 @@ func (m *Memory) Claim(ctx context.Context, req ClaimRequest) (e Entry, ok bool,
 	return e, ok, err
 }
 
+// ReleaseClaim lets a claim lapse.
+func (m *Memory) ReleaseClaim(ctx context.Context, stream, id string) error {
+	_, err := m.makes(ctx, stream, nil, func(l *ledger, now time.Time) (change, error) { return l.releaseClaim(now, id), nil })
+	return err
+}
+
 // ExtendClaim extends a claim.
 func (m *Memory) ExtendClaim(ctx context.Context, req RenewRequest) error {
 	if err := req.Validate(); err != nil {

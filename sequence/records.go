@@ -45,6 +45,7 @@ type Entry struct {
 	FilledAt  time.Time
 	Renewals  int
 
+	ClaimID    string
 	ClaimOwner string
 	ClaimUntil time.Time
 	Attempts   int       // failed recoveries

@@ -192,7 +192,7 @@ func (l *ledger) claim(now time.Time, req ClaimRequest) (change, bool) {
 			continue
 		}
 		e.State, e.Token = Recovering, e.Token+1
-		e.ClaimOwner, e.ClaimUntil = req.Owner, now.Add(req.Duration)
+		e.ClaimID, e.ClaimOwner, e.ClaimUntil = req.ID, req.Owner, now.Add(req.Duration)
 		return change{put: []Entry{e}, result: e}, true
 	}
 	return change{}, false
@@ -215,6 +215,16 @@ func (l *ledger) extend(now time.Time, req RenewRequest) (change, error) {
 	}
 	e.ClaimUntil = now.Add(req.Duration)
 	return change{put: []Entry{e}}, nil
+}
+
+func (l *ledger) releaseClaim(now time.Time, id string) change {
+	for _, seq := range l.opened() {
+		if e := l.entries[seq]; claimed(&e, now) && e.ClaimID == id {
+			e.ClaimUntil = now
+			return change{put: []Entry{e}}
+		}
+	}
+	return change{again: true}
 }
 
 func (l *ledger) resolve(now time.Time, req ResolveRequest) (change, error) {

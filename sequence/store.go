@@ -51,6 +51,8 @@ type Store[Tx any] interface {
 	// and raises its token; false if there is none to claim. Guard: nothing lower has a
 	// live claim, and not_before has passed.
 	Claim(ctx context.Context, req ClaimRequest) (Entry, bool, error)
+	// ReleaseClaim lets a claim lapse at once, by its ID. It is no error if there is no such claim.
+	ReleaseClaim(ctx context.Context, stream, id string) error
 	// ExtendClaim extends a claim by the duration from now. Guard: recovering, the token,
 	// the claim not lapsed.
 	ExtendClaim(ctx context.Context, req RenewRequest) error
@@ -150,6 +152,7 @@ type ReleaseRequest struct {
 // ClaimRequest asks for the lowest number to recover.
 type ClaimRequest struct {
 	Stream, Owner string
+	ID            string // for ReleaseClaim; unique, or ""
 	Duration      time.Duration
 }
 
@@ -274,7 +277,7 @@ func (r *RenewRequest) Validate() error { return validateDuration(r.Duration) }
 
 // Validate checks a request.
 func (r *ClaimRequest) Validate() error {
-	return firstError(ValidateText("Owner", r.Owner, MaxKindBytes*2, true), validateDuration(r.Duration))
+	return firstError(ValidateText("Owner", r.Owner, MaxKindBytes*2, true), ValidateText("ID", r.ID, MaxKindBytes, true), validateDuration(r.Duration))
 }
 
 // Validate checks a request.

@@ -74,6 +74,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"ACascadeIsHandledOnce":                     aCascadeIsHandledOnce[Tx],
 		"ASlowRecoveryKeepsItsClaim":                aSlowRecoveryKeepsItsClaim[Tx],
 		"AStoppedCleanerGivesItsClaimBack":          aStoppedCleanerGivesItsClaimBack[Tx],
+		"AClaimThatWasCutOffIsGivenBack":            aClaimThatWasCutOffIsGivenBack[Tx],
 		"TheCleanerRunsUntilItIsStopped":            theCleanerRunsUntilItIsStopped[Tx],
 		"ReadersSeeOneOrder":                        readersSeeOneOrder[Tx],
 		"TheEndOfALeaseHasACause":                   theEndOfALeaseHasACause[Tx],

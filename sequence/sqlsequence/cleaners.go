@@ -35,7 +35,7 @@ func (s *Store[Tx]) Claim(ctx context.Context, req sequence.ClaimRequest) (seque
 		var found bool
 		err := s.within(ctx, func(on session, _ Tx) (err error) {
 			if _, err = s.lock(ctx, on, req.Stream); err == nil {
-				r, found, err = one(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration), candidate)
+				r, found, err = one(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration), candidate, req.ID)
 			}
 			return err
 		})
@@ -44,6 +44,11 @@ func (s *Store[Tx]) Claim(ctx context.Context, req sequence.ClaimRequest) (seque
 		}
 	}
 	return sequence.Entry{}, false, s.explain(errTooManyRounds)
+}
+
+// ReleaseClaim lets a claim lapse.
+func (s *Store[Tx]) ReleaseClaim(ctx context.Context, stream, id string) error {
+	return s.once(ctx, s.sql.releaseClaim, []any{stream, id}, func(scan) error { return nil })
 }
 
 // ExtendClaim extends a claim.

@@ -167,7 +167,7 @@ func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	_, err = store.Commit(t.Context(), sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, func(context.Context, *sql.Tx, sequence.Entry) error {
 		<-time.After(1500 * time.Millisecond)
 		go func() {
-			_, found, err := one(context.Background(), store.on, store.sql.claim, "s", "cleaner", int64(1), e.Seq)
+			_, found, err := one(context.Background(), store.on, store.sql.claim, "s", "cleaner", int64(1), e.Seq, "")
 			assert.NoError(t, err)
 			claimed <- found
 		}()

@@ -24,7 +24,7 @@ type dialect struct {
 
 const (
 	open      = `state IN ('leased', 'recovering')`
-	columns   = `stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, filled_us, renewals, claim_owner, claim_until_us, attempts, not_before_us, last_error, coalesce(origin_seq, 0), replaced_by, reason, payload, work_phase, work_data, uncleaned, {{now}}`
+	columns   = `stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, filled_us, renewals, claim_id, claim_owner, claim_until_us, attempts, not_before_us, last_error, coalesce(origin_seq, 0), replaced_by, reason, payload, work_phase, work_data, uncleaned, {{now}}`
 	issued    = `seq, leased_us, expires_us`                                     // what a number that is issued doesn't share with its request
 	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // what one that is committed in time doesn't: no cleaner has ever claimed it
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
@@ -39,7 +39,7 @@ type statements struct {
 	lock, lease, again, find, get        string
 	renew, save, commit, commitInOrder   string
 	release, claim, candidate, await     string
-	extend                               string
+	extend, releaseClaim                 string
 	gap, failed, failedAtLast            string
 	recovered, allocate                  string
 	insert, fill, sealGaps, seal, forget string
@@ -87,7 +87,7 @@ WHERE {{holds}} AND expires_us > {{now}} AND NOT EXISTS (SELECT 1 FROM {{entry}}
 		release: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = 'released' WHERE {{holds}} RETURNING seq`),
 		// The predicate is repeated outside of the sub-select: PostgreSQL looks at it alone when it has
 		// waited for the row.
-		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3
+		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3, claim_id = $5
 WHERE stream = $1 AND seq = $4 AND seq = (SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `) AND {{claimable}}
 	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < {{entry}}.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})
 RETURNING {{columns}}`),
@@ -96,6 +96,8 @@ RETURNING {{columns}}`),
 FROM {{stream}} WHERE stream = $1`),
 		await:  fill(`SELECT 1 FROM {{entry}} WHERE stream = $1 AND seq = $2 FOR UPDATE`),
 		extend: fill(`UPDATE {{entry}} SET claim_until_us = {{now}} + $4 WHERE {{claims}} RETURNING seq`),
+		releaseClaim: fill(`UPDATE {{entry}} SET claim_until_us = {{now}}
+WHERE stream = $1 AND {{open}} AND state = 'recovering' AND claim_id = $2 AND claim_until_us > {{now}} RETURNING seq`),
 		gap: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = $4, uncleaned = $5
 WHERE {{claims}} RETURNING {{columns}}`),
 		failed: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5
@@ -266,6 +268,7 @@ func tablesOf(schema, text, number, blob, flag, id, options string) []string {
 	closed_us      NUMBER NOT NULL DEFAULT 0,
 	filled_us      NUMBER NOT NULL DEFAULT 0,
 	renewals       NUMBER NOT NULL DEFAULT 0,
+	claim_id       TEXT NOT NULL DEFAULT '',
 	claim_owner    TEXT NOT NULL DEFAULT '',
 	claim_until_us NUMBER NOT NULL DEFAULT 0,
 	attempts       NUMBER NOT NULL DEFAULT 0,

@@ -187,7 +187,7 @@ func (r *row) scan(scan scan) error {
 	var leased, expires, closed, filled, claim, notBefore, now int64
 	var state, phase string
 	err := scan(&r.Stream, &r.Seq, &r.Op, &r.Kind, &r.Owner, &state, &r.Token, &leased, &expires, &closed, &filled, &r.Renewals,
-		&r.ClaimOwner, &claim, &r.Attempts, &notBefore, &r.LastError, &r.Origin, &r.ReplacedBy, &r.Reason, &r.Payload, &phase, &r.Work.Data, &r.Uncleaned, &now)
+		&r.ClaimID, &r.ClaimOwner, &claim, &r.Attempts, &notBefore, &r.LastError, &r.Origin, &r.ReplacedBy, &r.Reason, &r.Payload, &phase, &r.Work.Data, &r.Uncleaned, &now)
 	r.State, r.Work.Phase = sequence.State(state), sequence.Phase(phase)
 	r.LeasedAt, r.ExpiresAt, r.ClosedAt, r.FilledAt = moment(leased), moment(expires), moment(closed), moment(filled)
 	r.ClaimUntil, r.NotBefore, r.now = moment(claim), moment(notBefore), moment(now)
