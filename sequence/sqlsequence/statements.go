@@ -117,8 +117,11 @@ WHERE stream = $1 AND seq = $2 AND op_id = $3 AND state = 'gap' AND seq > $4 RET
 		seal:     fill(`UPDATE {{stream}} SET sealed_through = $2 WHERE stream = $1 RETURNING next_seq`),
 		forget: fill(`DELETE FROM {{entry}} WHERE stream = $1 AND seq IN (
 	SELECT e.seq FROM {{entry}} e, {{stream}} s WHERE s.stream = $1 AND e.stream = $1 AND e.seq <= $2 AND e.seq <= s.sealed_through AND NOT e.uncleaned ORDER BY e.seq LIMIT $3) RETURNING seq`),
-		through:  fill(`SELECT sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, next_seq - 1) FROM {{stream}} WHERE stream = $1`),
-		entries:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4`),
+		through: fill(`SELECT sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, next_seq - 1) FROM {{stream}} WHERE stream = $1`),
+		// Sub-selects hide the numbers from PostgreSQL's planner: where it sees that they are few of a million, it
+		// makes a plan for every page, which takes longer than to read one.
+		entries: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= (SELECT CAST($2 AS BIGINT)) AND seq <= (SELECT CAST($3 AS BIGINT))
+ORDER BY seq LIMIT (SELECT CAST($4 AS BIGINT))`),
 		selected: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= $2 AND {{condition}} ORDER BY seq LIMIT $3`),
 		status: fill(`SELECT {{now}}, next_seq - 1, sealed_through, recovery_until_us,
 	(SELECT count(*) FROM {{entry}} o WHERE o.stream = $1 AND o.{{open}}),
