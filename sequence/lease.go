@@ -9,6 +9,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // The lease of a number, and the claim of a cleaner, are leases of package leasing:
@@ -35,7 +36,7 @@ type asking struct{}
 const shortestLease = 20 * time.Millisecond
 
 func (leaser) Capabilities() leasing.Capabilities {
-	return leasing.Capabilities{Provider: "sequence", MinTTL: shortestLease, MaxTTL: maxDuration, Granularity: time.Microsecond, Clock: "the store's clock"}
+	return leasing.Capabilities{Provider: "sequence", MinTTL: shortestLease, MaxTTL: seqstore.MaxDuration, Granularity: time.Microsecond, Clock: "the store's clock"}
 }
 
 // errNotOurs is a bug of this package.
@@ -104,11 +105,11 @@ func leaseName(stream, what string) string { return "sequence/" + url.PathEscape
 // numberLease is a number on its way through the engine.
 type numberLease struct {
 	store interface {
-		Lease(ctx context.Context, req LeaseRequest) (Entry, error)
-		Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
-		Release(ctx context.Context, req ReleaseRequest) error
+		Lease(ctx context.Context, req seqstore.LeaseRequest) (Entry, error)
+		Renew(ctx context.Context, req seqstore.RenewRequest) (time.Duration, error)
+		Release(ctx context.Context, req seqstore.ReleaseRequest) error
 	}
-	req   LeaseRequest
+	req   seqstore.LeaseRequest
 	entry atomic.Pointer[Entry]
 	// closed is set when the number has its result: then there is nothing to renew or release.
 	// givenUp is set when its holder wants a gap; without it a lease that ends runs out.
@@ -133,7 +134,7 @@ func (n *numberLease) renew(ctx context.Context, d time.Duration) (time.Duration
 		return d, nil
 	}
 	e := n.entry.Load()
-	granted, err := n.store.Renew(ctx, RenewRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Duration: d})
+	granted, err := n.store.Renew(ctx, seqstore.RenewRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Duration: d})
 	late := (*LateCommitError)(nil)
 	if errors.As(err, &late) && late.Entry.State == Committed && late.Entry.Token == e.Token {
 		return d, nil // our own commit, whose reply is still on its way
@@ -146,5 +147,5 @@ func (n *numberLease) release(ctx context.Context) error {
 		return nil
 	}
 	e := n.entry.Load()
-	return n.store.Release(ctx, ReleaseRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token})
+	return n.store.Release(ctx, seqstore.ReleaseRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token})
 }

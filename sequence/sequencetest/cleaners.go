@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -30,7 +31,7 @@ func (f *fixture[Tx]) sweep(c *sequence.Cleaner[Tx]) sequence.Report {
 
 func (f *fixture[Tx]) save(e sequence.Entry, phase sequence.Phase, data string) {
 	f.Helper()
-	require.NoError(f, f.store.Save(f.ctx, sequence.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: phase, Data: []byte(data)}}))
+	require.NoError(f, f.store.Save(f.ctx, seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: phase, Data: []byte(data)}}))
 }
 
 // insertPayload is the application's own write of any entry.
@@ -335,7 +336,7 @@ type cutOff[Tx any] struct {
 	leave func()
 }
 
-func (s *cutOff[Tx]) Claim(ctx context.Context, req sequence.ClaimRequest) (sequence.Entry, bool, error) {
+func (s *cutOff[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (sequence.Entry, bool, error) {
 	_, _, err := s.Store.Claim(ctx, req)
 	s.leave()
 	<-ctx.Done()

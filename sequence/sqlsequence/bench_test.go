@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
@@ -76,9 +77,9 @@ func beside[Tx any](b *testing.B, store sequence.Store[Tx], insert func(context.
 				for len(shares) == 0 || len(shares)*round < b.N {
 					took := timed(b, workers, round, func(ctx context.Context) error {
 						op := fmt.Sprint(operations.Add(1), time.Now().UnixNano())
-						e, err := store.Lease(ctx, sequence.LeaseRequest{Stream: "bench", Op: op, Duration: time.Minute})
+						e, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "bench", Op: op, Duration: time.Minute})
 						if err == nil {
-							_, err = store.Commit(ctx, sequence.CommitRequest{Stream: "bench", Seq: e.Seq, Token: e.Token, Payload: []byte("payload")}, c.write)
+							_, err = store.Commit(ctx, seqstore.CommitRequest{Stream: "bench", Seq: e.Seq, Token: e.Token, Payload: []byte("payload")}, c.write)
 						}
 						return err
 					})

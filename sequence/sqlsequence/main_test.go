@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/distributedleasing/leasing/sequence/sequencetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -205,9 +206,9 @@ func TestAPoolOfOneConnection_sqlite(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, store.CreateStream(ctx, "s"))
-	e, err := store.Lease(ctx, sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+	e, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
 	require.NoError(t, err)
-	_, err = store.Commit(ctx, sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, s.insertOp)
+	_, err = store.Commit(ctx, seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, s.insertOp)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, s.Rows(t))
 }
@@ -222,7 +223,7 @@ func TestStatementsGoAlong_sqlite(t *testing.T) {
 		defer cancel()
 		require.NoError(t, store.CreateStream(ctx, "s"))
 		lease := func(ctx context.Context, op string) (sequence.Entry, error) {
-			return store.Lease(ctx, sequence.LeaseRequest{Stream: "s", Op: op, Duration: time.Minute})
+			return store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: op, Duration: time.Minute})
 		}
 		first, err := lease(ctx, "first")
 		require.NoError(t, err)
@@ -235,7 +236,7 @@ func TestStatementsGoAlong_sqlite(t *testing.T) {
 		}
 		var group sync.WaitGroup
 		leaving, leave := context.WithCancel(ctx)
-		_, err = store.Commit(ctx, sequence.CommitRequest{Stream: "s", Seq: first.Seq, Token: first.Token}, func(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
+		_, err = store.Commit(ctx, seqstore.CommitRequest{Stream: "s", Seq: first.Seq, Token: first.Token}, func(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
 			for i := range others {
 				group.Go(func() {
 					_, err := lease(ctx, fmt.Sprint("other", i))

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // schemaVersion is the version of the tables that this code reads and writes.
@@ -28,7 +28,7 @@ const (
 	issued    = `seq, leased_us, expires_us`                                     // what a number that is issued doesn't share with its request
 	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // what one that is committed in time doesn't: no cleaner has ever claimed it
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
-	// granted is the duration of a lease that is asked for with a parameter: see sequence.Granted.
+	// granted is the duration of a lease that is asked for with a parameter: see seqstore.Granted.
 	granted = `(SELECT CASE WHEN s.recovery_until_us > {{now}} THEN {{max}}(CAST(%[1]s AS BIGINT), {{min}}(2 * CAST(%[1]s AS BIGINT), {{cap}})) ELSE CAST(%[1]s AS BIGINT) END FROM {{stream}} s WHERE s.stream = $1)`
 	holds   = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
 	claims  = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
@@ -60,7 +60,7 @@ func newStatements(d dialect, schema, prefix string) *statements {
 		return quoted
 	}
 	names := strings.NewReplacer(
-		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(sequence.MaxRecoveryDuration.Microseconds()),
+		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(seqstore.MaxRecoveryDuration.Microseconds()),
 		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{event}}", table("event"), "{{audit}}", table("audit"), "{{schema}}", table("schema"),
 		"{{infra}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
 	)
@@ -156,11 +156,11 @@ var grantedBy = regexp.MustCompile(`\{\{granted (\$\d)\}\}`)
 
 // inStates is the condition of entries in some states. Literals let the planner use a partial index; for
 // one state SQLite asks for the index' own words.
-func inStates(states []sequence.State) (string, error) {
+func inStates(states []seqstore.State) (string, error) {
 	var quoted []string
 	for _, state := range states {
 		switch state {
-		case sequence.Leased, sequence.Recovering, sequence.Committed, sequence.Recovered, sequence.Gap, sequence.Filled, sequence.Sealed:
+		case seqstore.Leased, seqstore.Recovering, seqstore.Committed, seqstore.Recovered, seqstore.Gap, seqstore.Filled, seqstore.Sealed:
 			quoted = append(quoted, "'"+string(state)+"'")
 		default:
 			return "", fmt.Errorf("sequence: read: unknown state %q", state)

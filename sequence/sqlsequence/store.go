@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/sequence"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -30,7 +30,7 @@ type Options struct {
 	NoWakeups bool
 }
 
-// Store is a sequence.Store in tables. It is safe for concurrent use.
+// Store is a seqstore.Store in tables. It is safe for concurrent use.
 type Store[Tx any] struct {
 	on      backend[Tx]
 	sql     *statements
@@ -44,8 +44,8 @@ type Store[Tx any] struct {
 }
 
 var (
-	_ sequence.Store[*sql.Tx] = (*Store[*sql.Tx])(nil)
-	_ sequence.Store[pgx.Tx]  = (*Store[pgx.Tx])(nil)
+	_ seqstore.Store[*sql.Tx] = (*Store[*sql.Tx])(nil)
+	_ seqstore.Store[pgx.Tx]  = (*Store[pgx.Tx])(nil)
 )
 
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
@@ -179,7 +179,7 @@ func (s *Store[Tx]) closed(stream string) {
 
 // row is an entry as it is stored, and the database's time.
 type row struct {
-	sequence.Entry
+	seqstore.Entry
 	now time.Time
 }
 
@@ -188,7 +188,7 @@ func (r *row) scan(scan scan) error {
 	var state, phase string
 	err := scan(&r.Stream, &r.Seq, &r.Op, &r.Kind, &r.Owner, &state, &r.Token, &leased, &expires, &closed, &filled, &r.Renewals,
 		&r.ClaimID, &r.ClaimOwner, &claim, &r.Attempts, &notBefore, &r.LastError, &r.Origin, &r.ReplacedBy, &r.Reason, &r.Payload, &phase, &r.Work.Data, &r.Uncleaned, &now)
-	r.State, r.Work.Phase = sequence.State(state), sequence.Phase(phase)
+	r.State, r.Work.Phase = seqstore.State(state), seqstore.Phase(phase)
 	r.LeasedAt, r.ExpiresAt, r.ClosedAt, r.FilledAt = moment(leased), moment(expires), moment(closed), moment(filled)
 	r.ClaimUntil, r.NotBefore, r.now = moment(claim), moment(notBefore), moment(now)
 	return err
@@ -240,7 +240,7 @@ func (s *Store[Tx]) lock(ctx context.Context, on session, stream string) (r stre
 		return err
 	})
 	if err == nil && !found {
-		err = answer(sequence.UnknownStream(stream))
+		err = answer(seqstore.UnknownStream(stream))
 	}
 	return r, err
 }
@@ -250,16 +250,16 @@ func (s *Store[Tx]) entry(ctx context.Context, on session, stream string, seq in
 	r, found, err := one(ctx, on, s.sql.get, stream, seq)
 	if err == nil && !found {
 		if known, err := some(ctx, on, s.sql.through, stream); err != nil || !known {
-			return r, errors.Join(err, answer(sequence.UnknownStream(stream)))
+			return r, errors.Join(err, answer(seqstore.UnknownStream(stream)))
 		}
-		err = answer(sequence.ErrNotFound)
+		err = answer(seqstore.ErrNotFound)
 	}
 	return r, err
 }
 
 // CreateStream makes a stream.
 func (s *Store[Tx]) CreateStream(ctx context.Context, stream string) error {
-	if err := sequence.ValidateText("stream", stream, sequence.MaxStreamBytes, false); err != nil {
+	if err := seqstore.ValidateText("stream", stream, seqstore.MaxStreamBytes, false); err != nil {
 		return err
 	}
 	return s.once(ctx, s.sql.createStream, []any{stream}, func(scan) error { return nil })

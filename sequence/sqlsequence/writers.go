@@ -4,19 +4,19 @@ import (
 	"context"
 	"time"
 
-	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Lease issues a number.
-func (s *Store[Tx]) Lease(ctx context.Context, req sequence.LeaseRequest) (sequence.Entry, error) {
+func (s *Store[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	if err := s.check(ctx); err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	args := []any{req.Stream, req.Op, micros(req.Duration), req.Kind, req.Owner}
-	e, found := sequence.Entry{Stream: req.Stream, Op: req.Op, Kind: req.Kind, Owner: req.Owner, State: sequence.Leased, Token: sequence.FirstToken}, false
+	e, found := seqstore.Entry{Stream: req.Stream, Op: req.Op, Kind: req.Kind, Owner: req.Owner, State: seqstore.Leased, Token: seqstore.FirstToken}, false
 	err := s.on.change(ctx, s.sql.lease, args, func(scan scan) error {
 		var leased, expires int64
 		err := scan(&e.Seq, &leased, &expires)
@@ -37,22 +37,22 @@ func (s *Store[Tx]) Lease(ctx context.Context, req sequence.LeaseRequest) (seque
 			return err
 		}
 		if !found {
-			return answer(sequence.UnknownStream(req.Stream))
+			return answer(seqstore.UnknownStream(req.Stream))
 		}
-		return answer(&sequence.EndedError{Entry: r.Bare()})
+		return answer(&seqstore.EndedError{Entry: r.Bare()})
 	})
 	return r.Entry, err
 }
 
 // Renew extends a lease.
-func (s *Store[Tx]) Renew(ctx context.Context, req sequence.RenewRequest) (granted time.Duration, err error) {
+func (s *Store[Tx]) Renew(ctx context.Context, req seqstore.RenewRequest) (granted time.Duration, err error) {
 	if err := req.Validate(); err != nil {
 		return 0, err
 	}
 	err = s.guarded(ctx, "renew", req.Stream, req.Seq, s.sql.renew, []any{req.Stream, req.Seq, req.Token, micros(req.Duration)}, func(scan scan) error {
 		var recovery bool
 		err := scan(&recovery)
-		granted = sequence.Granted(req.Duration, recovery)
+		granted = seqstore.Granted(req.Duration, recovery)
 		return err
 	}, nil)
 	return granted, err
@@ -60,7 +60,7 @@ func (s *Store[Tx]) Renew(ctx context.Context, req sequence.RenewRequest) (grant
 
 // guarded runs one statement that returns a row if its guard holds. Else it reads the entry, and asks
 // repeated whether the request was made before.
-func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(sequence.Entry) bool) error {
+func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(seqstore.Entry) bool) error {
 	found := false
 	err := s.once(ctx, statement, args, func(scan scan) error {
 		found = true
@@ -77,17 +77,17 @@ func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, s
 		if err != nil || repeated != nil && repeated(r.Entry) {
 			return err
 		}
-		return answer(sequence.Late(op, r.Entry, r.now))
+		return answer(seqstore.Late(op, r.Entry, r.now))
 	})
 }
 
 // Save keeps work.
-func (s *Store[Tx]) Save(ctx context.Context, req sequence.SaveRequest) error {
+func (s *Store[Tx]) Save(ctx context.Context, req seqstore.SaveRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
 	args := []any{req.Stream, req.Seq, req.Token, string(req.Work.Phase), blob(req.Work.Data)}
-	return s.guarded(ctx, "save work of", req.Stream, req.Seq, s.sql.save, args, nil, func(e sequence.Entry) bool { return sequence.SavedBy(e, req) })
+	return s.guarded(ctx, "save work of", req.Stream, req.Seq, s.sql.save, args, nil, func(e seqstore.Entry) bool { return seqstore.SavedBy(e, req) })
 }
 
 // blob is data as a parameter: none is empty, and not NULL.
@@ -99,9 +99,9 @@ func blob(data []byte) []byte {
 }
 
 // Commit closes a number with its payload.
-func (s *Store[Tx]) Commit(ctx context.Context, req sequence.CommitRequest, write sequence.Write[Tx]) (sequence.Entry, error) {
+func (s *Store[Tx]) Commit(ctx context.Context, req seqstore.CommitRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	statement := s.sql.commit
 	if req.InOrder {
@@ -113,13 +113,13 @@ func (s *Store[Tx]) Commit(ctx context.Context, req sequence.CommitRequest, writ
 	each := func(scan scan) error {
 		var leased, expires, closed int64
 		err := scan(&done.Op, &done.Kind, &done.Owner, &leased, &expires, &closed, &done.Renewals)
-		done.Stream, done.Seq, done.Token, done.State, done.Payload = req.Stream, req.Seq, req.Token, sequence.Committed, blob(req.Payload)
+		done.Stream, done.Seq, done.Token, done.State, done.Payload = req.Stream, req.Seq, req.Token, seqstore.Committed, blob(req.Payload)
 		done.LeasedAt, done.ExpiresAt, done.ClosedAt, made = moment(leased), moment(expires), moment(closed), true
 		return err
 	}
 	if write == nil { // one round trip, if the guard holds
 		if err := s.once(ctx, statement, args, each); err != nil {
-			return sequence.Entry{}, err
+			return seqstore.Entry{}, err
 		}
 		if made {
 			s.closed(req.Stream)
@@ -135,20 +135,20 @@ func (s *Store[Tx]) Commit(ctx context.Context, req sequence.CommitRequest, writ
 		if err != nil {
 			return r, false, err
 		}
-		refusal := sequence.Late("commit", r.Entry, r.now)
-		if req.InOrder && r.State == sequence.Leased && r.Token == req.Token && r.ExpiresAt.After(r.now) {
-			open := &sequence.OpenError{Stream: req.Stream}
+		refusal := seqstore.Late("commit", r.Entry, r.now)
+		if req.InOrder && r.State == seqstore.Leased && r.Token == req.Token && r.ExpiresAt.After(r.now) {
+			open := &seqstore.OpenError{Stream: req.Stream}
 			if err := on.query(ctx, s.sql.lowest, []any{req.Stream}, func(scan scan) error { return scan(&open.Lowest) }); err != nil {
 				return r, false, err
 			}
 			refusal = open
 		}
-		return r, false, answer(sequence.Repeated(r.Entry, req.Payload, sequence.CommittedBy(r.Entry, req.Token), refusal))
+		return r, false, answer(seqstore.Repeated(r.Entry, req.Payload, seqstore.CommittedBy(r.Entry, req.Token), refusal))
 	})
 }
 
 // close runs a change that closes a number, and the caller's write if it was made, in one transaction.
-func (s *Store[Tx]) close(ctx context.Context, stream string, write sequence.Write[Tx], change func(on session) (row, bool, error)) (sequence.Entry, error) {
+func (s *Store[Tx]) close(ctx context.Context, stream string, write seqstore.Write[Tx], change func(on session) (row, bool, error)) (seqstore.Entry, error) {
 	var r row
 	err := s.within(ctx, func(on session, tx Tx) error {
 		var made bool
@@ -159,14 +159,14 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, write sequence.Wri
 		return answer(write(ctx, tx, r.Entry))
 	})
 	if err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	s.closed(stream)
 	return r.Entry, nil
 }
 
 // Release makes a gap of a number.
-func (s *Store[Tx]) Release(ctx context.Context, req sequence.ReleaseRequest) error {
+func (s *Store[Tx]) Release(ctx context.Context, req seqstore.ReleaseRequest) error {
 	err := s.once(ctx, s.sql.release, []any{req.Stream, req.Seq, req.Token}, func(scan) error { return nil })
 	if err == nil {
 		s.closed(req.Stream)
@@ -175,9 +175,9 @@ func (s *Store[Tx]) Release(ctx context.Context, req sequence.ReleaseRequest) er
 }
 
 // Fill gives a gap its result.
-func (s *Store[Tx]) Fill(ctx context.Context, req sequence.FillRequest, write sequence.Write[Tx]) (sequence.Entry, error) {
+func (s *Store[Tx]) Fill(ctx context.Context, req seqstore.FillRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
 		locked, err := s.lock(ctx, on, req.Stream)
@@ -191,7 +191,7 @@ func (s *Store[Tx]) Fill(ctx context.Context, req sequence.FillRequest, write se
 		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
 			return r, false, err
 		}
-		return r, false, answer(sequence.Repeated(r.Entry, req.Payload, sequence.FilledBy(r.Entry, req), sequence.Late("fill", r.Entry, r.now)))
+		return r, false, answer(seqstore.Repeated(r.Entry, req.Payload, seqstore.FilledBy(r.Entry, req), seqstore.Late("fill", r.Entry, r.now)))
 	})
 }
 
@@ -214,10 +214,10 @@ func (s *Store[Tx]) Seal(ctx context.Context, stream string, upTo int64) (throug
 			}
 		}
 		if lowest != 0 && lowest <= through {
-			return answer(&sequence.OpenError{Stream: stream, Lowest: lowest})
+			return answer(&seqstore.OpenError{Stream: stream, Lowest: lowest})
 		}
 		if through >= locked.next {
-			return answer(sequence.NotIssued(through))
+			return answer(seqstore.NotIssued(through))
 		}
 		if through = max(through, locked.sealed); through == locked.sealed {
 			return nil
@@ -269,7 +269,7 @@ func (s *Store[Tx]) Cleaned(ctx context.Context, stream string, seq int64) error
 }
 
 // Enqueue puts work into the manual queue.
-func (s *Store[Tx]) Enqueue(ctx context.Context, item sequence.ManualItem) error {
+func (s *Store[Tx]) Enqueue(ctx context.Context, item seqstore.ManualItem) error {
 	if err := item.Validate(); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (s *Store[Tx]) ResolveManual(ctx context.Context, id int64, by string) erro
 	found := false
 	err := s.once(ctx, s.sql.resolveManual, []any{id, by}, func(scan) error { found = true; return nil })
 	if err == nil && !found {
-		err = sequence.ErrNotFound
+		err = seqstore.ErrNotFound
 	}
 	return err
 }

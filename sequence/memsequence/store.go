@@ -1,4 +1,6 @@
-package sequence
+// Package memsequence keeps the streams of package sequence in this process's memory, for tests. It goes by
+// time.Now, so it runs in the virtual time of testing/synctest.
+package memsequence
 
 import (
 	"bytes"
@@ -7,33 +9,33 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
-// Memory is a Store in this process's memory, for tests. It goes by time.Now, so it runs in the
-// virtual time of testing/synctest. NewMemory makes one.
-type Memory struct {
+// Store is a sequence.Store in memory. It is safe for concurrent use. New makes one.
+type Store struct {
 	turn    chan struct{} // one transaction at a time; a channel, so that virtual time goes on
 	streams map[string]*ledger
-	manual  []ManualItem
+	manual  []seqstore.ManualItem
 	hub     watch.Hub
 }
 
-// MemoryTx is the transaction that Memory passes to a Write.
-type MemoryTx struct{ commits *[]func() }
+// Tx is the transaction that a Write gets.
+type Tx struct{ commits *[]func() }
 
 // OnCommit has f called when the change is made, after the Write has returned nil and
 // before anybody else sees it.
-func (tx MemoryTx) OnCommit(f func()) { *tx.commits = append(*tx.commits, f) }
+func (tx Tx) OnCommit(f func()) { *tx.commits = append(*tx.commits, f) }
 
-// NewMemory makes an empty store.
-func NewMemory() *Memory {
-	return &Memory{turn: make(chan struct{}, 1), streams: map[string]*ledger{}}
+// New makes an empty store.
+func New() *Store {
+	return &Store{turn: make(chan struct{}, 1), streams: map[string]*ledger{}}
 }
 
-var _ Store[MemoryTx] = (*Memory)(nil)
+var _ seqstore.Store[Tx] = (*Store)(nil)
 
 // alone runs do while nobody else does anything.
-func (m *Memory) alone(ctx context.Context, do func() error) error {
+func (m *Store) alone(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -47,30 +49,30 @@ func (m *Memory) alone(ctx context.Context, do func() error) error {
 }
 
 // in runs do alone, with the stream and the time.
-func (m *Memory) in(ctx context.Context, stream string, do func(l *ledger, now time.Time) error) error {
+func (m *Store) in(ctx context.Context, stream string, do func(l *ledger, now time.Time) error) error {
 	return m.alone(ctx, func() error {
 		l := m.streams[stream]
 		if l == nil {
-			return UnknownStream(stream)
+			return seqstore.UnknownStream(stream)
 		}
 		return do(l, time.Now())
 	})
 }
 
 // makes runs a rule, the caller's write and the change.
-func (m *Memory) makes(ctx context.Context, stream string, write Write[MemoryTx], rule func(l *ledger, now time.Time) (change, error)) (result Entry, err error) {
+func (m *Store) makes(ctx context.Context, stream string, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (result seqstore.Entry, err error) {
 	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
 		c, err := rule(l, now)
 		if err != nil {
 			return err
 		}
-		result = copied(c.result)
+		result = c.result.Clone()
 		if c.again {
 			return nil
 		}
 		var commits []func()
 		if write != nil {
-			if err := write(ctx, MemoryTx{&commits}, result); err != nil {
+			if err := write(ctx, Tx{&commits}, result); err != nil {
 				return err
 			}
 		}
@@ -84,7 +86,7 @@ func (m *Memory) makes(ctx context.Context, stream string, write Write[MemoryTx]
 }
 
 // closes makes a change, and wakes those who wait.
-func (m *Memory) closes(ctx context.Context, stream string, write Write[MemoryTx], rule func(l *ledger, now time.Time) (change, error)) (Entry, error) {
+func (m *Store) closes(ctx context.Context, stream string, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (seqstore.Entry, error) {
 	result, err := m.makes(ctx, stream, write, rule)
 	if err == nil {
 		m.hub.Wake(stream)
@@ -93,8 +95,8 @@ func (m *Memory) closes(ctx context.Context, stream string, write Write[MemoryTx
 }
 
 // CreateStream makes a stream.
-func (m *Memory) CreateStream(ctx context.Context, stream string) error {
-	if err := ValidateText("stream", stream, MaxStreamBytes, false); err != nil {
+func (m *Store) CreateStream(ctx context.Context, stream string) error {
+	if err := seqstore.ValidateText("stream", stream, seqstore.MaxStreamBytes, false); err != nil {
 		return err
 	}
 	return m.alone(ctx, func() error {
@@ -106,15 +108,15 @@ func (m *Memory) CreateStream(ctx context.Context, stream string) error {
 }
 
 // Lease issues a number.
-func (m *Memory) Lease(ctx context.Context, req LeaseRequest) (Entry, error) {
+func (m *Store) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	return m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.lease(now, req) })
 }
 
 // Renew extends a lease.
-func (m *Memory) Renew(ctx context.Context, req RenewRequest) (granted time.Duration, err error) {
+func (m *Store) Renew(ctx context.Context, req seqstore.RenewRequest) (granted time.Duration, err error) {
 	if err := req.Validate(); err != nil {
 		return 0, err
 	}
@@ -126,7 +128,7 @@ func (m *Memory) Renew(ctx context.Context, req RenewRequest) (granted time.Dura
 }
 
 // Save keeps work.
-func (m *Memory) Save(ctx context.Context, req SaveRequest) error {
+func (m *Store) Save(ctx context.Context, req seqstore.SaveRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
@@ -135,21 +137,21 @@ func (m *Memory) Save(ctx context.Context, req SaveRequest) error {
 }
 
 // Commit closes a number with its payload.
-func (m *Memory) Commit(ctx context.Context, req CommitRequest, write Write[MemoryTx]) (Entry, error) {
+func (m *Store) Commit(ctx context.Context, req seqstore.CommitRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	return m.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) { return l.commit(now, req) })
 }
 
 // Release makes a gap of a number.
-func (m *Memory) Release(ctx context.Context, req ReleaseRequest) error {
+func (m *Store) Release(ctx context.Context, req seqstore.ReleaseRequest) error {
 	_, err := m.closes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.release(now, req), nil })
 	return err
 }
 
 // Claim gives a cleaner the next number to recover.
-func (m *Memory) Claim(ctx context.Context, req ClaimRequest) (e Entry, ok bool, err error) {
+func (m *Store) Claim(ctx context.Context, req seqstore.ClaimRequest) (e seqstore.Entry, ok bool, err error) {
 	if err := req.Validate(); err != nil {
 		return e, false, err
 	}
@@ -161,13 +163,13 @@ func (m *Memory) Claim(ctx context.Context, req ClaimRequest) (e Entry, ok bool,
 }
 
 // ReleaseClaim lets a claim lapse.
-func (m *Memory) ReleaseClaim(ctx context.Context, stream, id string) error {
+func (m *Store) ReleaseClaim(ctx context.Context, stream, id string) error {
 	_, err := m.makes(ctx, stream, nil, func(l *ledger, now time.Time) (change, error) { return l.releaseClaim(now, id), nil })
 	return err
 }
 
 // ExtendClaim extends a claim.
-func (m *Memory) ExtendClaim(ctx context.Context, req RenewRequest) error {
+func (m *Store) ExtendClaim(ctx context.Context, req seqstore.RenewRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
@@ -176,26 +178,26 @@ func (m *Memory) ExtendClaim(ctx context.Context, req RenewRequest) error {
 }
 
 // Resolve ends a claim.
-func (m *Memory) Resolve(ctx context.Context, req ResolveRequest, write Write[MemoryTx]) (Entry, error) {
+func (m *Store) Resolve(ctx context.Context, req seqstore.ResolveRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return Entry{}, err
+		return seqstore.Entry{}, err
 	}
-	if req.Outcome != OutcomeRecovered {
+	if req.Outcome != seqstore.OutcomeRecovered {
 		write = nil
 	}
 	return m.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) { return l.resolve(now, req) })
 }
 
 // Fill gives a gap its result.
-func (m *Memory) Fill(ctx context.Context, req FillRequest, write Write[MemoryTx]) (Entry, error) {
+func (m *Store) Fill(ctx context.Context, req seqstore.FillRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	return m.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) { return l.fill(now, req) })
 }
 
 // Seal makes gaps final.
-func (m *Memory) Seal(ctx context.Context, stream string, upTo int64) (through int64, err error) {
+func (m *Store) Seal(ctx context.Context, stream string, upTo int64) (through int64, err error) {
 	_, err = m.closes(ctx, stream, nil, func(l *ledger, _ time.Time) (change, error) {
 		var c change
 		through, c, err = l.seal(upTo)
@@ -208,7 +210,7 @@ func (m *Memory) Seal(ctx context.Context, stream string, upTo int64) (through i
 }
 
 // Forget deletes sealed entries.
-func (m *Memory) Forget(ctx context.Context, stream string, upTo int64, limit int) (n int, err error) {
+func (m *Store) Forget(ctx context.Context, stream string, upTo int64, limit int) (n int, err error) {
 	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
 		for seq := int64(1); seq <= min(upTo, l.sealed) && n < limit; seq++ {
 			e, kept := l.entries[seq]
@@ -228,7 +230,7 @@ func (m *Memory) Forget(ctx context.Context, stream string, upTo int64, limit in
 }
 
 // EnterRecovery begins recovery mode.
-func (m *Memory) EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (entered bool, err error) {
+func (m *Store) EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (entered bool, err error) {
 	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
 		entered = !l.inRecovery(now)
 		l.recoveryUntil = latest(l.recoveryUntil, now.Add(lasts))
@@ -238,7 +240,7 @@ func (m *Memory) EnterRecovery(ctx context.Context, stream string, lasts time.Du
 }
 
 // LeaveRecovery ends recovery mode.
-func (m *Memory) LeaveRecovery(ctx context.Context, stream string) (left bool, err error) {
+func (m *Store) LeaveRecovery(ctx context.Context, stream string) (left bool, err error) {
 	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
 		left = l.inRecovery(now)
 		l.recoveryUntil = time.Time{}
@@ -248,7 +250,7 @@ func (m *Memory) LeaveRecovery(ctx context.Context, stream string) (left bool, e
 }
 
 // Cleaned records that the hooks of a number have succeeded.
-func (m *Memory) Cleaned(ctx context.Context, stream string, seq int64) error {
+func (m *Store) Cleaned(ctx context.Context, stream string, seq int64) error {
 	return m.in(ctx, stream, func(l *ledger, _ time.Time) error {
 		if e, ok := l.entries[seq]; ok && e.Uncleaned {
 			e.Uncleaned = false
@@ -259,7 +261,7 @@ func (m *Memory) Cleaned(ctx context.Context, stream string, seq int64) error {
 }
 
 // Enqueue puts work into the manual queue.
-func (m *Memory) Enqueue(ctx context.Context, item ManualItem) error {
+func (m *Store) Enqueue(ctx context.Context, item seqstore.ManualItem) error {
 	if err := item.Validate(); err != nil {
 		return err
 	}
@@ -277,10 +279,10 @@ func (m *Memory) Enqueue(ctx context.Context, item ManualItem) error {
 }
 
 // ResolveManual marks an item as decided.
-func (m *Memory) ResolveManual(ctx context.Context, id int64, by string) error {
+func (m *Store) ResolveManual(ctx context.Context, id int64, by string) error {
 	return m.alone(ctx, func() error {
 		if id < 1 || id > int64(len(m.manual)) {
-			return ErrNotFound
+			return seqstore.ErrNotFound
 		}
 		if item := &m.manual[id-1]; item.ResolvedAt.IsZero() {
 			item.ResolvedAt, item.ResolvedBy = time.Now(), by
@@ -290,7 +292,7 @@ func (m *Memory) ResolveManual(ctx context.Context, id int64, by string) error {
 }
 
 // Manual returns undecided items.
-func (m *Memory) Manual(ctx context.Context, stream string, limit int) (items []ManualItem, err error) {
+func (m *Store) Manual(ctx context.Context, stream string, limit int) (items []seqstore.ManualItem, err error) {
 	err = m.in(ctx, stream, func(*ledger, time.Time) error {
 		for _, item := range m.manual {
 			if item.Stream == stream && item.ResolvedAt.IsZero() && len(items) < limit {
@@ -304,7 +306,7 @@ func (m *Memory) Manual(ctx context.Context, stream string, limit int) (items []
 }
 
 // Read returns entries.
-func (m *Memory) Read(ctx context.Context, req ReadRequest) (page Page, err error) {
+func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (page seqstore.Page, err error) {
 	err = m.in(ctx, req.Stream, func(l *ledger, _ time.Time) error {
 		page.Through = l.watermark()
 		if req.Sealed {
@@ -319,7 +321,7 @@ func (m *Memory) Read(ctx context.Context, req ReadRequest) (page Page, err erro
 				wanted = slices.Contains(req.States, e.State)
 			}
 			if kept && wanted {
-				page.Entries = append(page.Entries, copied(e))
+				page.Entries = append(page.Entries, e.Clone())
 			}
 		}
 		return nil
@@ -328,20 +330,20 @@ func (m *Memory) Read(ctx context.Context, req ReadRequest) (page Page, err erro
 }
 
 // Find returns the entry of an operation.
-func (m *Memory) Find(ctx context.Context, stream, op string) (e Entry, err error) {
+func (m *Store) Find(ctx context.Context, stream, op string) (e seqstore.Entry, err error) {
 	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
 		found, ok := l.entries[l.ops[op]]
 		if !ok {
-			return ErrNotFound
+			return seqstore.ErrNotFound
 		}
-		e = copied(found)
+		e = found.Clone()
 		return nil
 	})
 	return e, err
 }
 
 // Events returns the audit of some numbers.
-func (m *Memory) Events(ctx context.Context, stream string, from, to int64) (all []Event, err error) {
+func (m *Store) Events(ctx context.Context, stream string, from, to int64) (all []seqstore.Event, err error) {
 	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
 		for seq := max(from, 1); seq <= to && seq < l.next; seq++ {
 			all = append(all, l.events[seq]...)
@@ -352,7 +354,7 @@ func (m *Memory) Events(ctx context.Context, stream string, from, to int64) (all
 }
 
 // Status sums a stream up.
-func (m *Memory) Status(ctx context.Context, stream string) (s Status, err error) {
+func (m *Store) Status(ctx context.Context, stream string) (s seqstore.Status, err error) {
 	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
 		s = l.status(now)
 		return nil
@@ -361,7 +363,7 @@ func (m *Memory) Status(ctx context.Context, stream string) (s Status, err error
 }
 
 // LowestOpen is the lowest open number.
-func (m *Memory) LowestOpen(ctx context.Context, stream string) (lowest int64, err error) {
+func (m *Store) LowestOpen(ctx context.Context, stream string) (lowest int64, err error) {
 	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
 		lowest = l.lowestOpen()
 		return nil
@@ -370,11 +372,6 @@ func (m *Memory) LowestOpen(ctx context.Context, stream string) (lowest int64, e
 }
 
 // Watch returns hints.
-func (m *Memory) Watch(ctx context.Context, stream string) (<-chan struct{}, error) {
+func (m *Store) Watch(ctx context.Context, stream string) (<-chan struct{}, error) {
 	return m.hub.Add(ctx, stream), ctx.Err()
-}
-
-func copied(e Entry) Entry {
-	e.Payload, e.Work.Data = bytes.Clone(e.Payload), bytes.Clone(e.Work.Data)
-	return e
 }

@@ -1,4 +1,6 @@
-package sequence
+// Package seqstore is what a store of package sequence implements, and what it needs for that: the interface, requests,
+// records, errors, and the answers to requests that come again or too late. Package sequencetest checks a store.
+package seqstore
 
 import (
 	"context"
@@ -225,8 +227,8 @@ func Granted(d time.Duration, recovery bool) time.Duration {
 	return max(d, min(2*d, MaxRecoveryDuration))
 }
 
-// maxDuration keeps times within what every store can count.
-const maxDuration = 10 * 365 * 24 * time.Hour
+// MaxDuration keeps times within what every store can count.
+const MaxDuration = 10 * 365 * 24 * time.Hour
 
 // ValidateText reports whether a name, ID or label can be stored: UTF-8 without control
 // characters, of bounded length.
@@ -242,8 +244,8 @@ func ValidateText(field, text string, limit int, empty bool) error {
 }
 
 func validateDuration(d time.Duration) error {
-	if d < time.Millisecond || d > maxDuration {
-		return invalid("Duration", d, fmt.Sprintf("1ms to %v", maxDuration))
+	if d < time.Millisecond || d > MaxDuration {
+		return invalid("Duration", d, fmt.Sprintf("1ms to %v", MaxDuration))
 	}
 	return nil
 }
@@ -303,8 +305,8 @@ func (r *ResolveRequest) Validate() error {
 	default:
 		return invalid("Outcome", string(r.Outcome), "recovered, gap or failed")
 	}
-	if r.RetryAfter < 0 || r.RetryAfter > maxDuration {
-		return invalid("RetryAfter", r.RetryAfter, fmt.Sprintf("0 to %v", maxDuration))
+	if r.RetryAfter < 0 || r.RetryAfter > MaxDuration {
+		return invalid("RetryAfter", r.RetryAfter, fmt.Sprintf("0 to %v", MaxDuration))
 	}
 	return validatePayload("Payload", r.Payload)
 }
