@@ -27,7 +27,7 @@ func (b *Broken) Commit(ctx context.Context, req seqstore.CommitRequest, write s
 	if b.Flaw != CommitsLate {
 		return b.Store.Commit(ctx, req, write)
 	}
-	return b.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) {
+	return b.closes(ctx, req.Stream, nil, write, func(l *ledger, now time.Time) (change, error) {
 		e := l.entries[req.Seq]
 		e.State, e.Payload, e.ClosedAt = seqstore.Committed, req.Payload, now
 		return change{put: []seqstore.Entry{e}, result: e}, nil

@@ -59,8 +59,16 @@ func (m *Store) in(ctx context.Context, stream string, do func(l *ledger, now ti
 	})
 }
 
-// makes runs a rule, the caller's write and the change.
-func (m *Store) makes(ctx context.Context, stream string, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (result seqstore.Entry, err error) {
+// request is a request that can be checked.
+type request interface{ Validate() error }
+
+// makes checks a request unless it is nil, and runs a rule, the caller's write and the change.
+func (m *Store) makes(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (result seqstore.Entry, err error) {
+	if req != nil {
+		if err := req.Validate(); err != nil {
+			return result, err
+		}
+	}
 	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
 		c, err := rule(l, now)
 		if err != nil {
@@ -86,8 +94,8 @@ func (m *Store) makes(ctx context.Context, stream string, write seqstore.Write[T
 }
 
 // closes makes a change, and wakes those who wait.
-func (m *Store) closes(ctx context.Context, stream string, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (seqstore.Entry, error) {
-	result, err := m.makes(ctx, stream, write, rule)
+func (m *Store) closes(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (seqstore.Entry, error) {
+	result, err := m.makes(ctx, stream, req, write, rule)
 	if err == nil {
 		m.hub.Wake(stream)
 	}
@@ -109,18 +117,12 @@ func (m *Store) CreateStream(ctx context.Context, stream string) error {
 
 // Lease issues a number.
 func (m *Store) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqstore.Entry, error) {
-	if err := req.Validate(); err != nil {
-		return seqstore.Entry{}, err
-	}
-	return m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.lease(now, req) })
+	return m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.lease(now, req) })
 }
 
 // Renew extends a lease.
 func (m *Store) Renew(ctx context.Context, req seqstore.RenewRequest) (granted time.Duration, err error) {
-	if err := req.Validate(); err != nil {
-		return 0, err
-	}
-	_, err = m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (c change, err error) {
+	_, err = m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (c change, err error) {
 		c, granted, err = l.renew(now, req)
 		return c, err
 	})
@@ -129,33 +131,24 @@ func (m *Store) Renew(ctx context.Context, req seqstore.RenewRequest) (granted t
 
 // Save keeps work.
 func (m *Store) Save(ctx context.Context, req seqstore.SaveRequest) error {
-	if err := req.Validate(); err != nil {
-		return err
-	}
-	_, err := m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.save(now, req) })
+	_, err := m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.save(now, req) })
 	return err
 }
 
 // Commit closes a number with its payload.
 func (m *Store) Commit(ctx context.Context, req seqstore.CommitRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
-	if err := req.Validate(); err != nil {
-		return seqstore.Entry{}, err
-	}
-	return m.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) { return l.commit(now, req) })
+	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.commit(now, req) })
 }
 
 // Release makes a gap of a number.
 func (m *Store) Release(ctx context.Context, req seqstore.ReleaseRequest) error {
-	_, err := m.closes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.release(now, req), nil })
+	_, err := m.closes(ctx, req.Stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.release(now, req), nil })
 	return err
 }
 
 // Claim gives a cleaner the next number to recover.
 func (m *Store) Claim(ctx context.Context, req seqstore.ClaimRequest) (e seqstore.Entry, ok bool, err error) {
-	if err := req.Validate(); err != nil {
-		return e, false, err
-	}
-	e, err = m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (c change, _ error) {
+	e, err = m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (c change, _ error) {
 		c, ok = l.claim(now, req)
 		return c, nil
 	})
@@ -164,41 +157,32 @@ func (m *Store) Claim(ctx context.Context, req seqstore.ClaimRequest) (e seqstor
 
 // ReleaseClaim lets a claim lapse.
 func (m *Store) ReleaseClaim(ctx context.Context, stream, id string) error {
-	_, err := m.makes(ctx, stream, nil, func(l *ledger, now time.Time) (change, error) { return l.releaseClaim(now, id), nil })
+	_, err := m.makes(ctx, stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.releaseClaim(now, id), nil })
 	return err
 }
 
 // ExtendClaim extends a claim.
 func (m *Store) ExtendClaim(ctx context.Context, req seqstore.RenewRequest) error {
-	if err := req.Validate(); err != nil {
-		return err
-	}
-	_, err := m.makes(ctx, req.Stream, nil, func(l *ledger, now time.Time) (change, error) { return l.extend(now, req) })
+	_, err := m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.extend(now, req) })
 	return err
 }
 
 // Resolve ends a claim.
 func (m *Store) Resolve(ctx context.Context, req seqstore.ResolveRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
-	if err := req.Validate(); err != nil {
-		return seqstore.Entry{}, err
-	}
 	if req.Outcome != seqstore.OutcomeRecovered {
 		write = nil
 	}
-	return m.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) { return l.resolve(now, req) })
+	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.resolve(now, req) })
 }
 
 // Fill gives a gap its result.
 func (m *Store) Fill(ctx context.Context, req seqstore.FillRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
-	if err := req.Validate(); err != nil {
-		return seqstore.Entry{}, err
-	}
-	return m.closes(ctx, req.Stream, write, func(l *ledger, now time.Time) (change, error) { return l.fill(now, req) })
+	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.fill(now, req) })
 }
 
 // Seal makes gaps final.
 func (m *Store) Seal(ctx context.Context, stream string, upTo int64) (through int64, err error) {
-	_, err = m.closes(ctx, stream, nil, func(l *ledger, _ time.Time) (change, error) {
+	_, err = m.closes(ctx, stream, nil, nil, func(l *ledger, _ time.Time) (change, error) {
 		var c change
 		through, c, err = l.seal(upTo)
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
@@ -95,7 +96,8 @@ func (s *Store[Tx]) resolve(ctx context.Context, on session, req seqstore.Resolv
 	case seqstore.OutcomeGap:
 		return one(ctx, on, s.sql.gap, append(claim, cmp.Or(req.Reason, seqstore.ReasonExpired), req.Uncleaned)...)
 	case seqstore.OutcomeFailed:
-		return s.fail(ctx, on, req, claim)
+		most := cmp.Or(req.MaxAttempts, math.MaxInt32)
+		return one(ctx, on, s.sql.failed, append(claim, req.Reason, micros(req.RetryAfter), most, req.Uncleaned)...)
 	}
 	locked, err := s.lock(ctx, on, req.Stream)
 	if err != nil {
@@ -109,12 +111,4 @@ func (s *Store[Tx]) resolve(ctx context.Context, on session, req seqstore.Resolv
 		return r, false, err
 	}
 	return one(ctx, on, s.sql.insert, req.Stream, locked.next, old.Op, old.Kind, req.Owner, req.Seq, blob(req.Payload))
-}
-
-// fail keeps the number for another attempt, or makes a gap of it after the last.
-func (s *Store[Tx]) fail(ctx context.Context, on session, req seqstore.ResolveRequest, claim []any) (r row, found bool, err error) {
-	if req.MaxAttempts == 0 {
-		return one(ctx, on, s.sql.failed, append(claim, req.Reason, micros(req.RetryAfter))...)
-	}
-	return one(ctx, on, s.sql.failedAtLast, append(claim, req.Reason, micros(req.RetryAfter), req.MaxAttempts, req.Uncleaned)...)
 }

@@ -40,6 +40,9 @@
 // runs: keep that short. A process that is stopped within its transaction keeps its number until the
 // server ends the connection: see idle_in_transaction_session_timeout.
 //
+// On SQLite the writers of a process take turns. Single statements that wait for theirs, like those of a lease, join the transaction of
+// the writer whose turn it is, after its last statement, and share its outcome.
+//
 // On PostgreSQL through pgx every closing notifies, on a channel of the tables, after it was
 // committed. Closings that come at the same time share a notification. One connection per store listens
 // once somebody waits. SQLite has hints within a process; others poll, once a second at the slowest.

@@ -17,7 +17,7 @@ type dialect struct {
 	max, min string // of two values
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
 	lease    string // issues a number
-	exists   string // whether there is a table
+	tables   string // names of tables after a prefix
 	create   []string
 	audit    []string
 }
@@ -40,14 +40,14 @@ type statements struct {
 	renew, save, commit, commitInOrder   string
 	release, claim, candidate, await     string
 	extend, releaseClaim                 string
-	gap, failed, failedAtLast            string
+	gap, failed                          string
 	recovered, allocate                  string
 	insert, fill, sealGaps, seal, forget string
 	through, entries, selected           string
 	status, lowest, cleaned              string
 	createStream, recovery               string
 	enqueue, manual, resolveManual       string
-	version, exists, events              string
+	version, tables, events              string
 	create, audit                        []string
 }
 
@@ -100,9 +100,7 @@ FROM {{stream}} WHERE stream = $1`),
 WHERE stream = $1 AND {{open}} AND state = 'recovering' AND claim_id = $2 AND claim_until_us > {{now}} RETURNING seq`),
 		gap: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = $4, uncleaned = $5
 WHERE {{claims}} RETURNING {{columns}}`),
-		failed: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5
-WHERE {{claims}} RETURNING {{columns}}`),
-		failedAtLast: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5,
+		failed: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5,
 	state = CASE WHEN attempts + 1 >= $6 THEN 'gap' ELSE state END, closed_us = CASE WHEN attempts + 1 >= $6 THEN {{now}} ELSE 0 END,
 	reason = CASE WHEN attempts + 1 >= $6 THEN 'recovery_failed' ELSE '' END, uncleaned = (attempts + 1 >= $6 AND $7)
 WHERE {{claims}} RETURNING {{columns}}`),
@@ -141,7 +139,7 @@ ON CONFLICT DO NOTHING RETURNING id`),
 	resolved_us = CASE WHEN resolved_us = 0 THEN {{now}} ELSE resolved_us END WHERE id = $1 RETURNING id`),
 		events:  fill(`SELECT at_us, seq, event, who, token FROM {{event}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq, id`),
 		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
-		exists:  d.exists,
+		tables:  d.tables,
 	}
 	for _, text := range d.create {
 		s.create = append(s.create, fill(text))
@@ -183,9 +181,8 @@ INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us,
 SELECT CAST($1 AS TEXT), s.seq, CAST($2 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), 'leased', 1, t.now, t.now +
 	CASE WHEN s.recovery_until_us > t.now THEN greatest(CAST($3 AS BIGINT), least(2 * CAST($3 AS BIGINT), {{cap}})) ELSE CAST($3 AS BIGINT) END
 FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}}`,
-	exists: `SELECT EXISTS (
-	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-	WHERE c.relname = CAST($1 AS TEXT) AND n.nspname = CAST($2 AS TEXT))`,
+	tables: `SELECT substr(c.relname, CAST($2 AS INTEGER) + 1) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE starts_with(c.relname, CAST($1 AS TEXT)) AND n.nspname = CAST($3 AS TEXT)`,
 	create: tablesOf("CREATE SCHEMA {{infra}}", `TEXT COLLATE "C"`, "BIGINT", "BYTEA", "BOOLEAN", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""),
 	audit: []string{
 		eventTable(`TEXT COLLATE "C"`, "BIGINT", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""), eventIndex,
@@ -212,7 +209,7 @@ var sqliteDialect = dialect{
 	lease: `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
 SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + CASE WHEN s.recovery_until_us > {{now}} THEN max($3, min(2 * $3, {{cap}})) ELSE $3 END
 FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{issued}}`,
-	exists: `SELECT count(*) > 0 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = $1 COLLATE NOCASE`,
+	tables: `SELECT lower(substr(name, $2 + 1)) FROM sqlite_schema WHERE type IN ('table', 'view') AND lower(substr(name, 1, $2)) = $1`,
 	create: append(tablesOf("", "TEXT", "INTEGER", "BLOB", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"),
 		// So a number is issued in one statement, which is its own transaction.
 		`CREATE TRIGGER "{{prefix}}count" AFTER INSERT ON {{entry}} WHEN NEW.state = 'leased' BEGIN UPDATE {{stream}} SET next_seq = NEW.seq + 1 WHERE stream = NEW.stream; END`),
