@@ -213,6 +213,51 @@ func TestAPoolOfOneConnection_sqlite(t *testing.T) {
 	require.Equal(t, []string{"a"}, s.Rows(t))
 }
 
+// Numbers that are issued together are whole: each operation has one, and one that had a number already keeps it.
+func TestLeasesShareAStatement_postgres(t *testing.T) {
+	p := newPool(t)
+	store := p.Open(t).(*Store[pgx.Tx])
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, store.CreateStream(ctx, "s"))
+	ops := func(ids ...string) (all []*lease) {
+		for _, id := range ids {
+			all = append(all, &lease{Op: id, Kind: "kind of " + id, For: micros(time.Minute), stream: "s"})
+		}
+		return all
+	}
+	numbers := func(all []*lease) (seqs []int64) {
+		store.issueAll(ctx, all, false)
+		for _, l := range all {
+			require.NoError(t, l.Err())
+			seqs = append(seqs, l.entry.Seq)
+		}
+		return seqs
+	}
+	require.Equal(t, []int64{1, 2, 3}, numbers(ops("a", `b"\\é`, "c")))
+	require.Equal(t, []int64{4, 0, 5}, numbers(ops("d", "a", "e")), "one stands in its own way, and not in the others'")
+	unknown := ops("f", "g")
+	for _, l := range unknown {
+		l.stream = "unknown"
+	}
+	require.Equal(t, []int64{0, 0}, numbers(unknown))
+	_, err := store.EnterRecovery(ctx, "s", time.Minute)
+	require.NoError(t, err)
+	together := ops("h", "i")
+	require.Equal(t, []int64{6, 7}, numbers(together))
+	for _, l := range together {
+		require.Equal(t, 2*time.Minute, l.entry.ExpiresAt.Sub(l.entry.LeasedAt), "recovery mode doubles")
+		e, err := store.Find(ctx, "s", l.Op)
+		require.NoError(t, err)
+		require.Equal(t, l.entry.Seq, e.Seq)
+		require.Equal(t, l.Kind, e.Kind)
+		require.Equal(t, l.entry.ExpiresAt, e.ExpiresAt)
+	}
+	status, err := store.Status(ctx, "s")
+	require.NoError(t, err)
+	require.Equal(t, int64(7), status.Last, "no hole")
+}
+
 // Those who wait for their turn go along with the writer whose turn it is, and his failure is not theirs.
 func TestStatementsGoAlong_sqlite(t *testing.T) {
 	for _, own := range []error{nil, errors.New("the caller's own")} {

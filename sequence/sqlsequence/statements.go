@@ -17,6 +17,7 @@ type dialect struct {
 	max, min string // of two values
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
 	lease    string // issues a number
+	leases   string // issues many in one statement; "" where single statements share a transaction
 	tables   string // names of tables after a prefix
 	create   []string
 	audit    []string
@@ -36,7 +37,8 @@ const (
 
 // statements are those of both dialects, with the tables' names in them.
 type statements struct {
-	lock, lease, again, find, get        string
+	lock, lease, leases                  string
+	again, find, get                     string
 	renew, save, commit, commitInOrder   string
 	release, claim, candidate, await     string
 	extend, releaseClaim                 string
@@ -71,7 +73,7 @@ func newStatements(d dialect, schema, prefix string) *statements {
 	}
 	s := &statements{
 		lock:  fill(d.lock),
-		lease: fill(d.lease),
+		lease: fill(d.lease), leases: fill(d.leases),
 		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + {{granted $3}})
 WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND expires_us > {{now}} RETURNING {{columns}}`),
 		find: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL`),
@@ -181,6 +183,12 @@ INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us,
 SELECT CAST($1 AS TEXT), s.seq, CAST($2 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), 'leased', 1, t.now, t.now +
 	CASE WHEN s.recovery_until_us > t.now THEN greatest(CAST($3 AS BIGINT), least(2 * CAST($3 AS BIGINT), {{cap}})) ELSE CAST($3 AS BIGINT) END
 FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}}`,
+	leases: `WITH s AS (UPDATE {{stream}} SET next_seq = next_seq + CAST($3 AS BIGINT) WHERE stream = $1 RETURNING next_seq - CAST($3 AS BIGINT) AS first, recovery_until_us)
+INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
+SELECT CAST($1 AS TEXT), s.first + o.n, o.op, o.kind, o.owner, 'leased', 1, t.now, t.now +
+	CASE WHEN s.recovery_until_us > t.now THEN greatest(o.us, least(2 * o.us, {{cap}})) ELSE o.us END
+FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.first AS now) t
+CROSS JOIN pg_catalog.json_to_recordset(CAST($2 AS JSON)) AS o(n BIGINT, op TEXT, kind TEXT, owner TEXT, us BIGINT) RETURNING {{issued}}`,
 	tables: `SELECT substr(c.relname, CAST($2 AS INTEGER) + 1) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE starts_with(c.relname, CAST($1 AS TEXT)) AND n.nspname = CAST($3 AS TEXT)`,
 	create: tablesOf("CREATE SCHEMA {{infra}}", `TEXT COLLATE "C"`, "BIGINT", "BYTEA", "BOOLEAN", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
@@ -41,6 +42,7 @@ type Store[Tx any] struct {
 	hub     watch.Hub
 	wake    *wakeups // nil without LISTEN and NOTIFY
 	checked atomic.Bool
+	leases  *batch.Batcher[*lease] // nil where single statements share a transaction
 }
 
 var (
@@ -66,7 +68,11 @@ func newStore[Tx any](on backend[Tx], d dialect, o Options, lite bool) (*Store[T
 	if !identifier.MatchString(o.Prefix) {
 		return nil, &leasing.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
 	}
-	return &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: lite, audit: o.Audit}, nil
+	s := &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: lite, audit: o.Audit}
+	if d.leases != "" {
+		s.leases = batch.New(s.issueAll, batch.UntilItLeaves)
+	}
+	return s, nil
 }
 
 // OpenPostgres makes a store on PostgreSQL over the application's database. It makes no request.
@@ -111,9 +117,12 @@ type preparing interface {
 	close()
 }
 
-// Close ends what the store does beside requests: listening and notifying, and its prepared statements. The
-// database stays open.
+// Close ends what the store does beside requests: listening and notifying, and its prepared statements. It leases no
+// more. The database stays open.
 func (s *Store[Tx]) Close() error {
+	if s.leases != nil {
+		s.leases.Close()
+	}
 	if p, ok := s.on.(preparing); ok {
 		p.close()
 	}

@@ -15,20 +15,19 @@ func (s *Store[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqst
 	if err := s.check(ctx); err != nil {
 		return seqstore.Entry{}, err
 	}
-	args := []any{req.Stream, req.Op, micros(req.Duration), req.Kind, req.Owner}
-	e, found := seqstore.Entry{Stream: req.Stream, Op: req.Op, Kind: req.Kind, Owner: req.Owner, State: seqstore.Leased, Token: seqstore.FirstToken}, false
-	err := s.on.change(ctx, s.sql.lease, args, func(scan scan) error {
-		var leased, expires int64
-		err := scan(&e.Seq, &leased, &expires)
-		e.LeasedAt, e.ExpiresAt, found = moment(leased), moment(expires), true
-		return err
-	})
-	if found && err == nil || err != nil && !uniqueViolation(err) {
-		return e, s.explain(err)
+	l := &lease{Op: req.Op, Kind: req.Kind, Owner: req.Owner, For: micros(req.Duration), stream: req.Stream}
+	if err := s.issue(ctx, l); err != nil {
+		return seqstore.Entry{}, err
 	}
+	if e := l.entry; e.Seq != 0 {
+		e.Stream, e.Op, e.Kind, e.Owner, e.State, e.Token = req.Stream, req.Op, req.Kind, req.Owner, seqstore.Leased, seqstore.FirstToken
+		return e, nil
+	}
+	args := l.args()
 	var r row
+	found := false
 	// The operation has a number, or the stream is unknown.
-	err = s.within(ctx, func(on session, _ Tx) error {
+	err := s.within(ctx, func(on session, _ Tx) error {
 		var err error
 		if r, found, err = one(ctx, on, s.sql.again, args[:3]...); err != nil || found {
 			return err
