@@ -141,7 +141,7 @@ func (s *Stream[Tx]) Do(ctx context.Context, op Operation, work func(ctx context
 	return n.finish(ctx, err)
 }
 
-// ErrNotCommitted: a function in Do returned nil without Commit or Release.
+// ErrNotCommitted is what Do returns if its function returned nil without Commit or Release.
 var ErrNotCommitted = errors.New("the function has neither committed nor released its number")
 
 // settleTimeout bounds the settling of a Do whose lease has ended.

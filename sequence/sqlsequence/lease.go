@@ -33,8 +33,8 @@ func (l *lease) issued(scan scan) error {
 	return err
 }
 
-// longestLease bounds a request whose context doesn't.
-const longestLease = time.Minute
+// longestWait bounds a request whose context has no earlier deadline.
+const longestWait = time.Minute
 
 // issue issues a number.
 func (s *Store[Tx]) issue(ctx context.Context, l *lease) error {
@@ -42,7 +42,7 @@ func (s *Store[Tx]) issue(ctx context.Context, l *lease) error {
 		s.issueAll(ctx, []*lease{l}, true)
 		return l.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, longestLease)
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
 	if err := s.leases.Do(ctx, l); err != nil {
 		return err
