@@ -12,6 +12,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // CleanerOptions configure a Cleaner. The zero value is good: it makes gaps of what has run out,
@@ -77,7 +78,7 @@ func NewCleaner[Tx any](store Store[Tx], stream string, o CleanerOptions[Tx]) (*
 	if store == nil {
 		return nil, invalid("store", nil, "a Store")
 	}
-	if err := ValidateText("stream", stream, MaxStreamBytes, false); err != nil {
+	if err := seqstore.ValidateText("stream", stream, seqstore.MaxStreamBytes, false); err != nil {
 		return nil, err
 	}
 	o.ClaimFor, o.Interval = cmp.Or(o.ClaimFor, 30*time.Second), cmp.Or(o.Interval, time.Second)
@@ -92,7 +93,8 @@ func NewCleaner[Tx any](store Store[Tx], stream string, o CleanerOptions[Tx]) (*
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	manager, err := leasing.NewManager(leaser{}, o.Lease)
+	giveBack := func(ctx context.Context, id string) error { return store.ReleaseClaim(ctx, stream, id) }
+	manager, err := leasing.NewManager(leaser{giveBack}, o.Lease)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +120,7 @@ func (o *CleanerOptions[Tx]) validate() error {
 	if o.ClaimFor < shortestLease || o.ClaimFor > 24*time.Hour {
 		return invalid("CleanerOptions.ClaimFor", o.ClaimFor, shortestLease.String()+" to 24h")
 	}
-	return ValidateText("CleanerOptions.Owner", o.Owner, MaxKindBytes*2, true)
+	return seqstore.ValidateText("CleanerOptions.Owner", o.Owner, seqstore.MaxKindBytes*2, true)
 }
 
 // Close gives up claims under way. Call it after Run has returned.
@@ -230,8 +232,8 @@ type claimLease[Tx any] struct {
 // errNothing ends an attempt to claim. It matches leasing.ErrReleased so that nobody waits for more.
 var errNothing = fmt.Errorf("sequence: nothing to claim: %w", leasing.ErrReleased)
 
-func (l *claimLease[Tx]) take(ctx context.Context, d time.Duration) (int64, time.Duration, error) {
-	e, ok, err := l.c.store.Claim(ctx, ClaimRequest{Stream: l.c.stream, Owner: l.c.options.Owner, Duration: d})
+func (l *claimLease[Tx]) take(ctx context.Context, id string, d time.Duration) (int64, time.Duration, error) {
+	e, ok, err := l.c.store.Claim(ctx, seqstore.ClaimRequest{Stream: l.c.stream, Owner: l.c.options.Owner, ID: id, Duration: d})
 	if err == nil && !ok {
 		err = errNothing
 	}
@@ -243,20 +245,15 @@ func (l *claimLease[Tx]) take(ctx context.Context, d time.Duration) (int64, time
 }
 
 func (l *claimLease[Tx]) renew(ctx context.Context, d time.Duration) (time.Duration, error) {
-	return d, l.c.store.ExtendClaim(ctx, RenewRequest{Stream: l.c.stream, Seq: l.entry.Seq, Token: l.entry.Token, Duration: d})
+	return d, l.c.store.ExtendClaim(ctx, seqstore.RenewRequest{Stream: l.c.stream, Seq: l.entry.Seq, Token: l.entry.Token, Duration: d})
 }
 
-// release lets a claim lapse at once that nothing came of: the cleaner was stopped, or the store failed. Others
-// need not wait for it.
+// release gives a claim back that nothing came of: the cleaner was stopped, or the store failed. Others need not wait for it.
 func (l *claimLease[Tx]) release(ctx context.Context) error {
 	if l.entry == nil || l.ended.Load() {
 		return nil
 	}
-	_, err := l.renew(ctx, time.Millisecond)
-	if errors.Is(err, ErrLate) {
-		return nil
-	}
-	return err
+	return l.c.store.ReleaseClaim(ctx, l.c.stream, l.entry.ClaimID)
 }
 
 // recoverNext claims the next number, and closes it.
@@ -286,7 +283,7 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 	})
 	if err != nil && req.Outcome == OutcomeRecovered && work.Err() == nil && !errors.Is(err, ErrLate) {
 		// The caller's write, or its row, stands in the way: the number is tried again later.
-		req.Outcome, req.Reason = OutcomeFailed, reasonOf(err)
+		req.Outcome, req.Reason = seqstore.OutcomeFailed, reasonOf(err)
 		closed, err = c.store.Resolve(work, req, nil)
 	}
 	claim.ended.Store(err == nil || errors.Is(err, ErrLate))
@@ -302,13 +299,13 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 }
 
 // count tells of a claim that has ended.
-func (c *Cleaner[Tx]) count(ctx context.Context, r *Report, e, closed Entry, req ResolveRequest, step string) {
+func (c *Cleaner[Tx]) count(ctx context.Context, r *Report, e, closed Entry, req seqstore.ResolveRequest, step string) {
 	outcome := req.Outcome
 	if closed.State == Gap {
 		outcome = OutcomeGap
 	}
 	switch outcome {
-	case OutcomeFailed:
+	case seqstore.OutcomeFailed:
 		r.Failed++
 	case OutcomeGap:
 		r.Gaps++
@@ -317,9 +314,9 @@ func (c *Cleaner[Tx]) count(ctx context.Context, r *Report, e, closed Entry, req
 		r.Recovered++
 		r.Closed++
 	}
-	c.telemetry.resolved(ctx, &e, outcome, step, req.Outcome == OutcomeFailed)
+	c.telemetry.resolved(ctx, &e, outcome, step, req.Outcome == seqstore.OutcomeFailed)
 	level := slog.LevelInfo
-	if req.Outcome == OutcomeFailed {
+	if req.Outcome == seqstore.OutcomeFailed {
 		level = slog.LevelWarn
 	}
 	c.options.Lease.Logger.Log(ctx, level, "sequence: an expired number", "stream", c.stream, "seq", e.Seq, "op", e.Op, "kind", e.Kind,
@@ -340,7 +337,7 @@ func (c *Cleaner[Tx]) runHooks(ctx context.Context) error {
 	if len(c.options.Hooks) == 0 {
 		return nil
 	}
-	page, err := c.store.Read(ctx, ReadRequest{Stream: c.stream, Limit: hookPage, Uncleaned: true})
+	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, Limit: hookPage, Uncleaned: true})
 	if err != nil {
 		return err
 	}
@@ -357,7 +354,7 @@ func (c *Cleaner[Tx]) hook(ctx context.Context, seq int64) error {
 	if len(c.options.Hooks) == 0 {
 		return nil
 	}
-	page, err := c.store.Read(ctx, ReadRequest{Stream: c.stream, From: seq, Limit: 1, Uncleaned: true})
+	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, From: seq, Limit: 1, Uncleaned: true})
 	if err != nil || len(page.Entries) == 0 || page.Entries[0].Seq != seq {
 		return err
 	}

@@ -76,6 +76,11 @@
 // is still open, or saves the payload as completed work for the recovery that is under
 // way, or puts it in the manual queue. Nothing that was finished is lost without a word.
 //
+// # Stores
+//
+// Package sqlsequence keeps streams in PostgreSQL or SQLite, and package memsequence in memory, for tests. Package seqstore has what
+// another store implements, and package sequencetest what it must pass.
+//
 // # Time
 //
 // A lease's duration is the caller's, or adapts to how long operations of its kind took:

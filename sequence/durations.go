@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"sync"
 	"time"
+
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Durations choose how long a lease is asked for: twice the mean of what the latest operations of
@@ -28,7 +30,7 @@ func (d Durations) validate() error {
 	switch {
 	case d.Floor < shortestLease:
 		return invalid("Durations.Floor", d.Floor, "at least "+shortestLease.String())
-	case d.Cap < d.Floor || d.Cap > maxDuration:
+	case d.Cap < d.Floor || d.Cap > seqstore.MaxDuration:
 		return invalid("Durations.Cap", d.Cap, "at least Floor, "+d.Floor.String())
 	case d.Default < d.Floor || d.Default > d.Cap:
 		return invalid("Durations.Default", d.Default, "from Floor to Cap, "+d.Floor.String()+" to "+d.Cap.String())

@@ -8,41 +8,43 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/memsequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Three operations: one commits, one dies with its work saved, one gives up. A cleaner recovers, and a
 // reader sees an entry for every number.
 func Example() {
-	ctx, store := context.Background(), sequence.NewMemory() // in earnest: sqlsequence.OpenPostgres, OpenPool, OpenSQLite
+	ctx, store := context.Background(), memsequence.New() // in earnest: sqlsequence.OpenPostgres, OpenPool, OpenSQLite
 	if err := store.CreateStream(ctx, "ledger"); err != nil {
 		log.Fatal(err)
 	}
-	ledger, err := sequence.NewStream(store, "ledger", sequence.Options[sequence.MemoryTx]{})
+	ledger, err := sequence.NewStream(store, "ledger", sequence.Options[memsequence.Tx]{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer func() { _ = ledger.Close(ctx) }()
 
 	// The first operation's process dies: nobody renews its lease.
-	dead, err := store.Lease(ctx, sequence.LeaseRequest{Stream: "ledger", Op: "transfer-1", Duration: time.Millisecond})
+	dead, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "ledger", Op: "transfer-1", Duration: time.Millisecond})
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = store.Save(ctx, sequence.SaveRequest{Stream: "ledger", Seq: dead.Seq, Token: dead.Token, Work: sequence.Work{Phase: sequence.Completed, Data: []byte("10 to Ann")}})
+	err = store.Save(ctx, seqstore.SaveRequest{Stream: "ledger", Seq: dead.Seq, Token: dead.Token, Work: sequence.Work{Phase: sequence.Completed, Data: []byte("10 to Ann")}})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	err = ledger.Do(ctx, sequence.Operation{ID: "transfer-2"}, func(ctx context.Context, n *sequence.Number[sequence.MemoryTx]) error {
+	err = ledger.Do(ctx, sequence.Operation{ID: "transfer-2"}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
 		return n.Commit(ctx, []byte("20 to Bob"), nil) // with a store in a database: and the caller's own write
 	})
 	fmt.Println("transfer-2:", err)
-	err = ledger.Do(ctx, sequence.Operation{ID: "transfer-3"}, func(context.Context, *sequence.Number[sequence.MemoryTx]) error {
+	err = ledger.Do(ctx, sequence.Operation{ID: "transfer-3"}, func(context.Context, *sequence.Number[memsequence.Tx]) error {
 		return errors.New("not enough money")
 	})
 	fmt.Println("transfer-3:", err)
 
-	cleaner, err := sequence.NewCleaner(store, "ledger", sequence.CleanerOptions[sequence.MemoryTx]{})
+	cleaner, err := sequence.NewCleaner(store, "ledger", sequence.CleanerOptions[memsequence.Tx]{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/memsequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/require"
 )
 
 // cutOff runs a Do that finishes while the store can't be reached, and whose lease ends meanwhile.
-func cutOff(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx], id string) *sequence.LateCommitError {
+func cutOff(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx], id string) *sequence.LateCommitError {
 	t.Helper()
-	err := s.Do(t.Context(), sequence.Operation{ID: id, Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[sequence.MemoryTx]) error {
+	err := s.Do(t.Context(), sequence.Operation{ID: id, Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
 		store.cut.Store(true)
 		<-ctx.Done()
 		return n.Commit(t.Context(), []byte("result of "+id), nil)
@@ -32,13 +34,13 @@ func cutOff(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx], 
 func TestTheJournalBringsBackWhatWasCutOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
-		store := &faulty{Memory: sequence.NewMemory()}
+		store := &faulty{Store: memsequence.New()}
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
 		var rows []string
-		open := func() (*sequence.Stream[sequence.MemoryTx], *sequence.Journal) {
+		open := func() (*sequence.Stream[memsequence.Tx], *sequence.Journal) {
 			journal, err := sequence.OpenJournal(path)
 			require.NoError(t, err)
-			s, err := sequence.NewStream(store, "s", sequence.Options[sequence.MemoryTx]{Journal: journal, Write: func(_ context.Context, tx sequence.MemoryTx, e sequence.Entry) error {
+			s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{Journal: journal, Write: func(_ context.Context, tx memsequence.Tx, e sequence.Entry) error {
 				tx.OnCommit(func() { rows = append(rows, string(e.Payload)) })
 				return nil
 			}})
@@ -62,12 +64,12 @@ func TestTheJournalBringsBackWhatWasCutOff(t *testing.T) {
 		store.cut.Store(false)
 		time.Sleep(time.Minute)
 		for _, op := range []string{"queued", "filled", "saved"} {
-			claim, ok, err := store.Claim(t.Context(), sequence.ClaimRequest{Stream: "s", Owner: "cleaner", Duration: time.Minute})
+			claim, ok, err := store.Claim(t.Context(), seqstore.ClaimRequest{Stream: "s", Owner: "cleaner", Duration: time.Minute})
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.Equal(t, op, claim.Op)
 			if op != "saved" {
-				_, err = store.Resolve(t.Context(), sequence.ResolveRequest{Stream: "s", Seq: claim.Seq, Token: claim.Token, Outcome: sequence.OutcomeGap}, nil)
+				_, err = store.Resolve(t.Context(), seqstore.ResolveRequest{Stream: "s", Seq: claim.Seq, Token: claim.Token, Outcome: sequence.OutcomeGap}, nil)
 				require.NoError(t, err)
 			}
 		}
@@ -100,11 +102,11 @@ func TestTheJournalBringsBackWhatWasCutOff(t *testing.T) {
 func journaled(t *testing.T) (path string, text []byte) {
 	path = filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
-		store := &faulty{Memory: sequence.NewMemory()}
+		store := &faulty{Store: memsequence.New()}
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
 		journal, err := sequence.OpenJournal(path)
 		require.NoError(t, err)
-		s, err := sequence.NewStream(store, "s", sequence.Options[sequence.MemoryTx]{Journal: journal})
+		s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{Journal: journal})
 		require.NoError(t, err)
 		for _, id := range []string{"one", "two"} {
 			store.cut.Store(false)
@@ -146,9 +148,9 @@ func TestADamagedRecordIsReported(t *testing.T) {
 	pending := journal.Pending("s")
 	require.Len(t, pending, 1, "the others are still good")
 	require.Equal(t, "result of two", string(pending[0].Payload))
-	store := sequence.NewMemory()
+	store := memsequence.New()
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
-	s, err := sequence.NewStream(store, "s", sequence.Options[sequence.MemoryTx]{Journal: journal})
+	s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{Journal: journal})
 	require.NoError(t, err)
 	done, err := s.Sync(t.Context())
 	require.ErrorAs(t, err, &damaged)
@@ -161,7 +163,7 @@ func TestADamagedRecordIsReported(t *testing.T) {
 	require.NotZero(t, info.Size(), "the damaged line is kept")
 	_, err = sequence.OpenJournal(t.TempDir())
 	require.Error(t, err)
-	bare, err := sequence.NewStream(store, "s", sequence.Options[sequence.MemoryTx]{})
+	bare, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{})
 	require.NoError(t, err)
 	_, err = bare.Sync(t.Context())
 	require.ErrorContains(t, err, "OpenJournal")

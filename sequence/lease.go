@@ -9,17 +9,21 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // The lease of a number, and the claim of a cleaner, are leases of package leasing:
 // its engine renews them, counts trust in them on both clocks, and tells of them. leaser is the
 // Provider below that engine. It makes one request to the store for one of the engine's.
-type leaser struct{}
+type leaser struct {
+	// giveBack, unless nil, releases by its ID a claim whose grant nobody has seen.
+	giveBack func(ctx context.Context, id string) error
+}
 
 // leasable is one number as the engine's requests see it.
 type leasable interface {
 	// take asks the store, and returns the token and the duration that was granted.
-	take(ctx context.Context, d time.Duration) (token int64, granted time.Duration, err error)
+	take(ctx context.Context, id string, d time.Duration) (token int64, granted time.Duration, err error)
 	renew(ctx context.Context, d time.Duration) (granted time.Duration, err error)
 	release(ctx context.Context) error
 }
@@ -32,7 +36,7 @@ type asking struct{}
 const shortestLease = 20 * time.Millisecond
 
 func (leaser) Capabilities() leasing.Capabilities {
-	return leasing.Capabilities{Provider: "sequence", MinTTL: shortestLease, MaxTTL: maxDuration, Granularity: time.Microsecond, Clock: "the store's clock"}
+	return leasing.Capabilities{Provider: "sequence", MinTTL: shortestLease, MaxTTL: seqstore.MaxDuration, Granularity: time.Microsecond, Clock: "the store's clock"}
 }
 
 // errNotOurs is a bug of this package.
@@ -43,7 +47,7 @@ func (leaser) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abs
 	if !ok {
 		return abstractions.Grant{}, errNotOurs
 	}
-	token, granted, err := what.take(ctx, req.TTL)
+	token, granted, err := what.take(ctx, req.ID, req.TTL)
 	if err != nil {
 		return abstractions.Grant{}, err
 	}
@@ -71,13 +75,17 @@ func (leaser) Renew(ctx context.Context, req abstractions.RenewRequest) (abstrac
 	return abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: granted, State: what}, nil
 }
 
-// Release of a claim whose grant nobody has seen does nothing: the same operation may have been
-// asked for again, and have got the same number. It runs out, and a cleaner claims it.
-func (leaser) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+// Release gives back a cleaner's claim also if its request was cut off: the engine repeats that until none can land any more. A number
+// whose grant nobody has seen is not released: the same operation may have been asked for again, and have got the same
+// number. It runs out, and a cleaner claims it.
+func (l leaser) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
 	if what, ok := req.State.(leasable); ok {
 		return what.release(ctx)
 	}
-	return nil
+	if l.giveBack == nil {
+		return nil
+	}
+	return l.giveBack(ctx, req.ID)
 }
 
 func (leaser) Break(context.Context, abstractions.BreakRequest) (abstractions.BreakResult, error) {
@@ -97,11 +105,11 @@ func leaseName(stream, what string) string { return "sequence/" + url.PathEscape
 // numberLease is a number on its way through the engine.
 type numberLease struct {
 	store interface {
-		Lease(ctx context.Context, req LeaseRequest) (Entry, error)
-		Renew(ctx context.Context, req RenewRequest) (time.Duration, error)
-		Release(ctx context.Context, req ReleaseRequest) error
+		Lease(ctx context.Context, req seqstore.LeaseRequest) (Entry, error)
+		Renew(ctx context.Context, req seqstore.RenewRequest) (time.Duration, error)
+		Release(ctx context.Context, req seqstore.ReleaseRequest) error
 	}
-	req   LeaseRequest
+	req   seqstore.LeaseRequest
 	entry atomic.Pointer[Entry]
 	// closed is set when the number has its result: then there is nothing to renew or release.
 	// givenUp is set when its holder wants a gap; without it a lease that ends runs out.
@@ -110,7 +118,7 @@ type numberLease struct {
 
 // take trusts in what was asked for: recovery mode may grant more, and the entry of an operation that
 // asks again may last longer by an older request.
-func (n *numberLease) take(ctx context.Context, d time.Duration) (int64, time.Duration, error) {
+func (n *numberLease) take(ctx context.Context, _ string, d time.Duration) (int64, time.Duration, error) {
 	req := n.req
 	req.Duration = d
 	e, err := n.store.Lease(ctx, req)
@@ -126,7 +134,7 @@ func (n *numberLease) renew(ctx context.Context, d time.Duration) (time.Duration
 		return d, nil
 	}
 	e := n.entry.Load()
-	granted, err := n.store.Renew(ctx, RenewRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Duration: d})
+	granted, err := n.store.Renew(ctx, seqstore.RenewRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Duration: d})
 	late := (*LateCommitError)(nil)
 	if errors.As(err, &late) && late.Entry.State == Committed && late.Entry.Token == e.Token {
 		return d, nil // our own commit, whose reply is still on its way
@@ -139,5 +147,5 @@ func (n *numberLease) release(ctx context.Context) error {
 		return nil
 	}
 	e := n.entry.Load()
-	return n.store.Release(ctx, ReleaseRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token})
+	return n.store.Release(ctx, seqstore.ReleaseRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token})
 }

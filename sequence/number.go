@@ -8,6 +8,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Number is a number on lease. It is safe for concurrent use.
@@ -35,7 +36,7 @@ func (n *Number[Tx]) Op() string { return n.op.ID }
 
 // Work is what an earlier lease of the operation has saved, if the operation has come back to
 // its number.
-func (n *Number[Tx]) Work() Work { return copied(*n.held.entry.Load()).Work }
+func (n *Number[Tx]) Work() Work { return n.held.entry.Load().Clone().Work }
 
 // Context ends before a cleaner can claim the number, or when the number is committed or released.
 // Its cause is Err. It keeps the values of the context of Lease, and not its cancellation.
@@ -66,7 +67,7 @@ func (n *Number[Tx]) Wait(ctx context.Context) error {
 // Save keeps work in the store, for a recovery. Partial work may be saved again and again, by the
 // holder alone. Completed work, whose payload a recovery may commit as it is, is final.
 func (n *Number[Tx]) Save(ctx context.Context, phase Phase, data []byte) error {
-	req := SaveRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Work: Work{phase, data}}
+	req := seqstore.SaveRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Work: Work{Phase: phase, Data: data}}
 	return n.stream.store.Save(ctx, req)
 }
 
@@ -84,7 +85,7 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	if write == nil {
 		write = n.stream.options.Write
 	}
-	req := CommitRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Payload: payload, InOrder: n.stream.options.InOrder}
+	req := seqstore.CommitRequest{Stream: n.stream.name, Seq: n.Seq(), Token: n.Token(), Payload: payload, InOrder: n.stream.options.InOrder}
 	if err := req.Validate(); err != nil {
 		return err
 	}

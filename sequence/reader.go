@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Reader reads a stream in order, with an entry for every number: results, and for the others
@@ -70,12 +72,12 @@ func (r Reader) iterate(ctx context.Context, from int64, follow bool) iter.Seq2[
 	}
 }
 
-func (r Reader) page(ctx context.Context, from int64, limit int) (Page, error) {
-	return r.Records.Read(ctx, ReadRequest{Stream: r.Stream, From: from, Limit: limit, Sealed: r.Sealed})
+func (r Reader) page(ctx context.Context, from int64, limit int) (seqstore.Page, error) {
+	return r.Records.Read(ctx, seqstore.ReadRequest{Stream: r.Stream, From: from, Limit: limit, Sealed: r.Sealed})
 }
 
 // Gaps returns up to limit gaps from a number on that may still be filled.
 func (r Reader) Gaps(ctx context.Context, from int64, limit int) ([]Entry, error) {
-	page, err := r.Records.Read(ctx, ReadRequest{Stream: r.Stream, From: from, Limit: limit, States: []State{Gap}})
+	page, err := r.Records.Read(ctx, seqstore.ReadRequest{Stream: r.Stream, From: from, Limit: limit, States: []State{Gap}})
 	return page.Entries, err
 }

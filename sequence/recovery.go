@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"unicode"
+
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Step is one way to close a number that has run out.
@@ -88,8 +90,8 @@ func ByLoad(load func(context.Context) Load, expensive ...string) func(context.C
 }
 
 // chain asks the steps in turn, and says how the claim is to end, and by which step.
-func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req ResolveRequest, step string) {
-	req = ResolveRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Outcome: OutcomeGap, Reason: ReasonExpired}
+func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req seqstore.ResolveRequest, step string) {
+	req = seqstore.ResolveRequest{Stream: e.Stream, Seq: e.Seq, Token: e.Token, Outcome: OutcomeGap, Reason: ReasonExpired}
 	steps := c.options.Steps
 	if c.options.Select != nil {
 		steps = c.options.Select(ctx, e, steps)
@@ -97,12 +99,12 @@ func (c *Cleaner[Tx]) chain(ctx context.Context, e Entry) (req ResolveRequest, s
 	for _, s := range steps {
 		var recovery Recovery
 		err := guarded(func() (err error) {
-			recovery, err = s.Recover(ctx, copied(e))
+			recovery, err = s.Recover(ctx, e.Clone())
 			return err
 		})
 		switch {
 		case err != nil:
-			req.Outcome, req.Reason = OutcomeFailed, reasonOf(fmt.Errorf("%s: %w", s.Name, err))
+			req.Outcome, req.Reason = seqstore.OutcomeFailed, reasonOf(fmt.Errorf("%s: %w", s.Name, err))
 			return req, s.Name
 		case recovery.Outcome == OutcomeRecovered:
 			req.Outcome, req.Payload, req.Reason = OutcomeRecovered, recovery.Payload, ""

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Unsettled is a finished result whose commit came too late, or got no answer.
@@ -13,9 +15,6 @@ type Unsettled struct {
 	Token   int64  `json:"token"`
 	Payload []byte `json:"payload"`
 }
-
-// Settlement says what became of an Unsettled.
-type Settlement string
 
 // The settlements.
 const (
@@ -71,7 +70,7 @@ func (s *Stream[Tx]) Settle(ctx context.Context, late Unsettled, write Write[Tx]
 				return s.enqueue(ctx, late, e, "other completed work is saved")
 			}
 			if e.State == Leased && e.Token == late.Token { // its lease may last still
-				req := CommitRequest{Stream: s.name, Seq: e.Seq, Token: late.Token, Payload: late.Payload, InOrder: s.options.InOrder}
+				req := seqstore.CommitRequest{Stream: s.name, Seq: e.Seq, Token: late.Token, Payload: late.Payload, InOrder: s.options.InOrder}
 				committed, err := s.store.Commit(ctx, req, write)
 				if err == nil {
 					return SettledCommitted, committed, nil
@@ -81,7 +80,7 @@ func (s *Stream[Tx]) Settle(ctx context.Context, late Unsettled, write Write[Tx]
 				}
 			}
 			settled = SettledSaved
-			err = s.store.Save(ctx, SaveRequest{Stream: s.name, Seq: e.Seq, Token: late.Token, Work: Work{Completed, late.Payload}})
+			err = s.store.Save(ctx, seqstore.SaveRequest{Stream: s.name, Seq: e.Seq, Token: late.Token, Work: Work{Phase: Completed, Data: late.Payload}})
 		}
 		if !errors.Is(err, ErrLate) {
 			return settled, e, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Options configure a Stream. The zero value is good.
@@ -46,7 +47,7 @@ func NewStream[Tx any](store Store[Tx], name string, options Options[Tx]) (*Stre
 	if store == nil {
 		return nil, invalid("store", nil, "a Store")
 	}
-	if err := ValidateText("name", name, MaxStreamBytes, false); err != nil {
+	if err := seqstore.ValidateText("name", name, seqstore.MaxStreamBytes, false); err != nil {
 		return nil, err
 	}
 	options.Durations = options.Durations.withDefaults()
@@ -94,7 +95,7 @@ func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], erro
 	if d == 0 {
 		d = s.history.next(s.options.Durations, op.Kind, op.Size)
 	}
-	req := LeaseRequest{Stream: s.name, Op: op.ID, Kind: op.Kind, Owner: s.options.Lease.Owner, Duration: d}
+	req := seqstore.LeaseRequest{Stream: s.name, Op: op.ID, Kind: op.Kind, Owner: s.options.Lease.Owner, Duration: d}
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
@@ -139,6 +140,9 @@ func (s *Stream[Tx]) Do(ctx context.Context, op Operation, work func(ctx context
 	returned = true
 	return n.finish(ctx, err)
 }
+
+// ErrNotCommitted is what Do returns if its function returned nil without Commit or Release.
+var ErrNotCommitted = errors.New("the function has neither committed nor released its number")
 
 // settleTimeout bounds the settling of a Do whose lease has ended.
 func (s *Stream[Tx]) settleTimeout() time.Duration {

@@ -10,12 +10,15 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/memsequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 // faulty is a store behind a bad network.
 type faulty struct {
-	*sequence.Memory
+	*memsequence.Store
 	cut     atomic.Bool  // nothing gets through
 	losing  atomic.Int32 // so many replies are lost
 	leases  atomic.Int32
@@ -31,37 +34,37 @@ func (f *faulty) reply(err error) error {
 	return err
 }
 
-func (f *faulty) Lease(ctx context.Context, req sequence.LeaseRequest) (sequence.Entry, error) {
+func (f *faulty) Lease(ctx context.Context, req seqstore.LeaseRequest) (sequence.Entry, error) {
 	f.leases.Add(1)
 	if f.cut.Load() {
 		return sequence.Entry{}, errNetwork
 	}
-	e, err := f.Memory.Lease(ctx, req)
+	e, err := f.Store.Lease(ctx, req)
 	return e, f.reply(err)
 }
 
-func (f *faulty) Renew(ctx context.Context, req sequence.RenewRequest) (time.Duration, error) {
+func (f *faulty) Renew(ctx context.Context, req seqstore.RenewRequest) (time.Duration, error) {
 	if f.cut.Load() {
 		return 0, errNetwork
 	}
-	return f.Memory.Renew(ctx, req)
+	return f.Store.Renew(ctx, req)
 }
 
-func (f *faulty) Commit(ctx context.Context, req sequence.CommitRequest, write sequence.Write[sequence.MemoryTx]) (sequence.Entry, error) {
+func (f *faulty) Commit(ctx context.Context, req seqstore.CommitRequest, write sequence.Write[memsequence.Tx]) (sequence.Entry, error) {
 	f.commits.Add(1)
 	if f.cut.Load() {
 		return sequence.Entry{}, errNetwork
 	}
-	e, err := f.Memory.Commit(ctx, req, write)
+	e, err := f.Store.Commit(ctx, req, write)
 	return e, f.reply(err)
 }
 
 // inBubble runs a test in virtual time, with a stream called "s" on a faulty store.
-func inBubble(t *testing.T, test func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx])) {
+func inBubble(t *testing.T, test func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx])) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &faulty{Memory: sequence.NewMemory()}
+		store := &faulty{Store: memsequence.New()}
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
-		s, err := sequence.NewStream(store, "s", sequence.Options[sequence.MemoryTx]{})
+		s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{})
 		require.NoError(t, err)
 		test(t, store, s)
 		require.NoError(t, s.Close(context.Background()))
@@ -70,7 +73,7 @@ func inBubble(t *testing.T, test func(t *testing.T, store *faulty, s *sequence.S
 
 // A reply that is lost costs neither a number nor a second write.
 func TestLostRepliesAreAskedForAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		store.losing.Store(2)
 		n, err := s.Lease(t.Context(), sequence.Operation{ID: "a"})
 		require.NoError(t, err)
@@ -78,7 +81,7 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 		require.Equal(t, int32(3), store.leases.Load())
 		store.losing.Store(2)
 		writes := 0
-		require.NoError(t, n.Commit(t.Context(), []byte("x"), func(context.Context, sequence.MemoryTx, sequence.Entry) error {
+		require.NoError(t, n.Commit(t.Context(), []byte("x"), func(context.Context, memsequence.Tx, sequence.Entry) error {
 			writes++
 			return nil
 		}))
@@ -94,9 +97,9 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 // A writer that is cut off loses its context before the number can be claimed, extends
 // nothing, and what it has finished is settled when it is back.
 func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		began := time.Now()
-		err := s.Do(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[sequence.MemoryTx]) error {
+		err := s.Do(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
 			store.cut.Store(true)
 			<-ctx.Done()
 			require.Less(t, time.Since(began), time.Minute)
@@ -119,7 +122,7 @@ func TestTrap_S12_AWriterThatIsCutOffExtendsNothing(t *testing.T) {
 
 // A lease that lasts is renewed for as long as the work goes on, and its events are told.
 func TestALeaseIsRenewedWhileTheWorkGoesOn(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		var renewed, released atomic.Int32
 		defer s.Subscribe(func(e leasing.Event) {
 			switch e.Kind {
@@ -130,7 +133,7 @@ func TestALeaseIsRenewedWhileTheWorkGoesOn(t *testing.T) {
 			}
 			require.Equal(t, "sequence/s/a", e.Name)
 		})()
-		require.NoError(t, s.Do(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[sequence.MemoryTx]) error {
+		require.NoError(t, s.Do(t.Context(), sequence.Operation{ID: "a", Duration: time.Minute}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
 			time.Sleep(10 * time.Minute)
 			require.NoError(t, ctx.Err())
 			return n.Commit(ctx, nil, nil)
@@ -143,10 +146,10 @@ func TestALeaseIsRenewedWhileTheWorkGoesOn(t *testing.T) {
 
 // Closing the stream ends the work, whose number becomes a gap.
 func TestCloseEndsTheWork(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		started, done := make(chan struct{}), make(chan error, 1)
 		go func() {
-			done <- s.Do(context.Background(), sequence.Operation{ID: "a"}, func(ctx context.Context, _ *sequence.Number[sequence.MemoryTx]) error {
+			done <- s.Do(context.Background(), sequence.Operation{ID: "a"}, func(ctx context.Context, _ *sequence.Number[memsequence.Tx]) error {
 				close(started)
 				<-ctx.Done()
 				return context.Cause(ctx)
@@ -184,10 +187,10 @@ func TestTrap_S08_WithoutHistoryADurationIsTheDefault(t *testing.T) {
 }
 
 func TestDurationsFollowTheOperationsOfTheirKind(t *testing.T) {
-	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[sequence.MemoryTx]) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
 		took := func(id string, size float64) time.Duration {
 			var lasts time.Duration
-			require.NoError(t, s.Do(t.Context(), sequence.Operation{ID: id, Kind: "slow", Size: size}, func(ctx context.Context, n *sequence.Number[sequence.MemoryTx]) error {
+			require.NoError(t, s.Do(t.Context(), sequence.Operation{ID: id, Kind: "slow", Size: size}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
 				e, err := store.Find(ctx, "s", id)
 				lasts = e.ExpiresAt.Sub(e.LeasedAt)
 				time.Sleep(time.Minute)
@@ -241,8 +244,8 @@ func TestTrap_S05_WaitingRegistersBeforeItLooks(t *testing.T) {
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
-	store := sequence.NewMemory()
-	for _, o := range []sequence.Options[sequence.MemoryTx]{
+	store := memsequence.New()
+	for _, o := range []sequence.Options[memsequence.Tx]{
 		{Durations: sequence.Durations{Default: time.Second}},
 		{Durations: sequence.Durations{Cap: time.Second}},
 		{Durations: sequence.Durations{Floor: time.Millisecond}},
@@ -252,14 +255,16 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		_, err := sequence.NewStream(store, "s", o)
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 	}
-	_, err := sequence.NewStream(store, "", sequence.Options[sequence.MemoryTx]{})
+	_, err := sequence.NewStream(store, "", sequence.Options[memsequence.Tx]{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
-	_, err = sequence.NewStream[sequence.MemoryTx](nil, "s", sequence.Options[sequence.MemoryTx]{})
+	_, err = sequence.NewStream[memsequence.Tx](nil, "s", sequence.Options[memsequence.Tx]{})
 	require.ErrorIs(t, err, leasing.ErrInvalid)
-	s, err := sequence.NewStream(store, "nobody has created it", sequence.Options[sequence.MemoryTx]{})
+	s, err := sequence.NewStream(store, "nobody has created it", sequence.Options[memsequence.Tx]{})
 	require.NoError(t, err)
 	_, err = s.Lease(t.Context(), sequence.Operation{ID: "a"})
 	require.ErrorIs(t, err, sequence.ErrUnknownStream)
 	require.ErrorIs(t, s.Do(t.Context(), sequence.Operation{ID: "a"}, nil), leasing.ErrInvalid)
 	require.NoError(t, s.Close(t.Context()))
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

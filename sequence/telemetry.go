@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -95,7 +96,7 @@ func about(stream, kind string) metric.MeasurementOption {
 func (t *telemetry) claimed(ctx context.Context, e *Entry, claimFor time.Duration) {
 	of := about(e.Stream, e.Kind)
 	t.claims.Add(ctx, 1, of)
-	if e.Token == firstToken+1 {
+	if e.Token == seqstore.FirstToken+1 {
 		overrun := e.ClaimUntil.Add(-claimFor).Sub(e.ExpiresAt)
 		t.overrun.Record(ctx, max(0, overrun).Seconds(), of)
 	}
@@ -109,7 +110,7 @@ func (t *telemetry) resolved(ctx context.Context, e *Entry, outcome Outcome, ste
 	} else if outcome == OutcomeRecovered {
 		t.success.Add(ctx, 1, of)
 	}
-	if outcome != OutcomeFailed {
+	if outcome != seqstore.OutcomeFailed {
 		t.expired.Add(ctx, 1, metric.WithAttributes(streamKey.String(e.Stream), kindKey.String(e.Kind), outcomeKey.String(string(outcome))))
 	}
 }

@@ -14,14 +14,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/memsequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/prometheus/otlptranslator"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-
-	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/sequence"
 )
 
 // One number of every fate shows in every instrument of package sequence, once.
@@ -55,26 +56,26 @@ func sequenceMetrics(t *testing.T) (all []metricdata.Metrics) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := sdkmetric.NewManualReader()
 		lease := leasing.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))}
-		store := sequence.NewMemory()
+		store := memsequence.New()
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
-		s, err := sequence.NewStream(store, "s", sequence.Options[sequence.MemoryTx]{Lease: lease})
+		s, err := sequence.NewStream(store, "s", sequence.Options[memsequence.Tx]{Lease: lease})
 		require.NoError(t, err)
-		begin := func(op string, d time.Duration) *sequence.Number[sequence.MemoryTx] {
+		begin := func(op string, d time.Duration) *sequence.Number[memsequence.Tx] {
 			n, err := s.Lease(t.Context(), sequence.Operation{ID: op, Kind: "k", Duration: d})
 			require.NoError(t, err)
 			return n
 		}
 		lost := func(op string) sequence.Entry {
-			e, err := store.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: op, Kind: "k", Duration: time.Second})
+			e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: op, Kind: "k", Duration: time.Second})
 			require.NoError(t, err)
 			return e
 		}
 		failing, done := lost("fails"), lost("done")
-		require.NoError(t, store.Save(t.Context(), sequence.SaveRequest{Stream: "s", Seq: done.Seq, Token: done.Token, Work: sequence.Work{Phase: sequence.Completed}}))
+		require.NoError(t, store.Save(t.Context(), seqstore.SaveRequest{Stream: "s", Seq: done.Seq, Token: done.Token, Work: sequence.Work{Phase: sequence.Completed}}))
 		lost("gap")
 		n, hooked := begin("waits", time.Minute), false
 		time.Sleep(6 * time.Second) // each has run out 5 s ago
-		c, err := sequence.NewCleaner(store, "s", sequence.CleanerOptions[sequence.MemoryTx]{
+		c, err := sequence.NewCleaner(store, "s", sequence.CleanerOptions[memsequence.Tx]{
 			Lease: lease, RetryAfter: time.Second,
 			Steps: []sequence.Step{{Name: "moody", Recover: func(_ context.Context, e sequence.Entry) (sequence.Recovery, error) {
 				if e.Seq == failing.Seq && e.Attempts == 0 {
@@ -107,7 +108,7 @@ func sequenceMetrics(t *testing.T) (all []metricdata.Metrics) {
 		_, err = store.Fill(t.Context(), sequence.FillRequest{Stream: "s", Seq: failing.Seq, Op: failing.Op}, nil)
 		require.NoError(t, err)
 		sweep()
-		require.NoError(t, store.Release(t.Context(), sequence.ReleaseRequest{Stream: "s", Seq: open.Seq(), Token: open.Token()}))
+		require.NoError(t, store.Release(t.Context(), seqstore.ReleaseRequest{Stream: "s", Seq: open.Seq(), Token: open.Token()}))
 		require.ErrorIs(t, open.Commit(t.Context(), nil, nil), sequence.ErrLate)
 		var collected metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(t.Context(), &collected))

@@ -14,6 +14,7 @@ import (
 	"github.com/distributedleasing/leasing/samples/internal/place"
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/distributedleasing/leasing/sequence/sqlsequence"
 )
 
@@ -193,14 +194,14 @@ func (l *line) state() error {
 	return nil
 }
 
-func (l *line) Renew(ctx context.Context, req sequence.RenewRequest) (time.Duration, error) {
+func (l *line) Renew(ctx context.Context, req seqstore.RenewRequest) (time.Duration, error) {
 	if err := l.state(); err != nil {
 		return 0, err
 	}
 	return l.Store.Renew(ctx, req)
 }
 
-func (l *line) Commit(ctx context.Context, req sequence.CommitRequest, write sequence.Write[*sql.Tx]) (sequence.Entry, error) {
+func (l *line) Commit(ctx context.Context, req seqstore.CommitRequest, write sequence.Write[*sql.Tx]) (sequence.Entry, error) {
 	if err := l.state(); err != nil {
 		return sequence.Entry{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Check returns what is wrong with a history, at most a few of each kind.
@@ -126,8 +127,8 @@ func (h *History) claimOrder(report func(string, ...any)) {
 var follows = map[string][]sequence.State{
 	"":                          {sequence.Leased, sequence.Committed}, // a number for recovered work begins committed
 	string(sequence.Leased):     {sequence.Recovering, sequence.Committed, sequence.Gap},
-	string(sequence.Recovering): {sequence.Recovering, sequence.Recovered, sequence.Gap, sequence.EventFailed},
-	sequence.EventFailed:        {sequence.Recovering},
+	string(sequence.Recovering): {sequence.Recovering, sequence.Recovered, sequence.Gap, seqstore.EventFailed},
+	seqstore.EventFailed:        {sequence.Recovering},
 	string(sequence.Gap):        {sequence.Filled, sequence.Sealed},
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -30,7 +31,7 @@ func (f *fixture[Tx]) sweep(c *sequence.Cleaner[Tx]) sequence.Report {
 
 func (f *fixture[Tx]) save(e sequence.Entry, phase sequence.Phase, data string) {
 	f.Helper()
-	require.NoError(f, f.store.Save(f.ctx, sequence.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: phase, Data: []byte(data)}}))
+	require.NoError(f, f.store.Save(f.ctx, seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: phase, Data: []byte(data)}}))
 }
 
 // insertPayload is the application's own write of any entry.
@@ -292,24 +293,54 @@ func aStoppedCleanerGivesItsClaimBack[Tx any](f *fixture[Tx]) {
 	require.Zero(f, e.Attempts, "it has not failed")
 	require.Less(f, e.ClaimUntil.Sub(f.status().Now), time.Minute)
 	pass(5 * time.Millisecond)
-	store := &extending[Tx]{Store: f.store}
+	store := &counting[Tx]{Store: f.store}
 	next, err := sequence.NewCleaner(store, stream, sequence.CleanerOptions[Tx]{})
 	require.NoError(f, err)
 	f.sweep(next)
 	require.NoError(f, next.Close(f.ctx))
 	require.Equal(f, sequence.Gap, f.find("half done").State)
-	require.Zero(f, store.asked.Load(), "a claim that has ended is not given back")
+	require.Zero(f, store.givenBack.Load(), "a claim that has ended is not given back")
 }
 
-// extending counts requests to extend a claim.
-type extending[Tx any] struct {
+// counting counts claims that are given back.
+type counting[Tx any] struct {
 	sequence.Store[Tx]
-	asked atomic.Int64
+	givenBack atomic.Int64
 }
 
-func (s *extending[Tx]) ExtendClaim(ctx context.Context, req sequence.RenewRequest) error {
-	s.asked.Add(1)
-	return s.Store.ExtendClaim(ctx, req)
+func (s *counting[Tx]) ReleaseClaim(ctx context.Context, stream, id string) error {
+	s.givenBack.Add(1)
+	return s.Store.ReleaseClaim(ctx, stream, id)
+}
+
+// A cleaner that is stopped while a claim is on its way doesn't know whether it has one.
+func aClaimThatWasCutOffIsGivenBack[Tx any](f *fixture[Tx]) {
+	f.expired("op")
+	ctx, stop := context.WithCancel(f.ctx)
+	defer stop()
+	c, err := sequence.NewCleaner[Tx](&cutOff[Tx]{f.store, stop}, stream, sequence.CleanerOptions[Tx]{ClaimFor: time.Hour})
+	require.NoError(f, err)
+	_, err = c.Sweep(ctx)
+	require.ErrorIs(f, err, context.Canceled)
+	require.Equal(f, sequence.Recovering, f.find("op").State)
+	f.until(func() bool { return !f.find("op").ClaimUntil.After(f.status().Now) })
+	require.Zero(f, f.find("op").Attempts)
+	require.NoError(f, c.Close(f.ctx))
+	f.sweep(f.cleaner(sequence.CleanerOptions[Tx]{}))
+	require.Equal(f, sequence.Gap, f.find("op").State)
+}
+
+// cutOff is a store whose answer to a claim is lost, because the caller has left.
+type cutOff[Tx any] struct {
+	sequence.Store[Tx]
+	leave func()
+}
+
+func (s *cutOff[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (sequence.Entry, bool, error) {
+	_, _, err := s.Store.Claim(ctx, req)
+	s.leave()
+	<-ctx.Done()
+	return sequence.Entry{}, false, errors.Join(ctx.Err(), err)
 }
 
 func readersSeeOneOrder[Tx any](f *fixture[Tx]) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +22,7 @@ func numbersHaveOneOrder[Tx any](f *fixture[Tx]) {
 	require.Equal(f, int64(1), first.Token)
 	require.Equal(f, time.Minute, first.ExpiresAt.Sub(first.LeasedAt).Round(time.Second))
 	require.NoError(f, f.store.CreateStream(f.ctx, "other"))
-	e, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: "other", Op: "a", Duration: time.Minute})
+	e, err := f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: "other", Op: "a", Duration: time.Minute})
 	require.NoError(f, err)
 	require.Equal(f, int64(1), e.Seq, "streams count by themselves")
 	require.NoError(f, f.store.CreateStream(f.ctx, stream), "creating a stream again does nothing")
@@ -39,9 +40,9 @@ func parallelWritersLeaveNoHole[Tx any](f *fixture[Tx]) {
 		group.Go(func() {
 			for i := range each {
 				op := fmt.Sprintf("%d-%d", w, i)
-				e, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: op, Duration: time.Minute})
+				e, err := f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: stream, Op: op, Duration: time.Minute})
 				if assert.NoError(f, err) && i%5 == 4 {
-					assert.NoError(f, f.store.Release(f.ctx, sequence.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token}))
+					assert.NoError(f, f.store.Release(f.ctx, seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token}))
 				} else {
 					_, err = f.store.Commit(f.ctx, commitOf(e, op), f.insert(op))
 					assert.NoError(f, err)
@@ -75,13 +76,13 @@ func anOperationHasOneNumber[Tx any](f *fixture[Tx]) {
 	require.Equal(f, int64(2), f.lease("other", time.Minute).Seq, "a repeated request takes no number")
 
 	f.commit(first, "x")
-	_, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: "op", Duration: time.Minute})
+	_, err := f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: stream, Op: "op", Duration: time.Minute})
 	ended := (*sequence.EndedError)(nil)
 	require.ErrorAs(f, err, &ended)
 	require.ErrorIs(f, err, sequence.ErrEnded)
 	require.Equal(f, sequence.Committed, ended.Entry.State)
 	f.expired("gone")
-	_, err = f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: "gone", Duration: time.Minute})
+	_, err = f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: stream, Op: "gone", Duration: time.Minute})
 	require.ErrorIs(f, err, sequence.ErrEnded, "what has run out is not revived")
 	_, err = f.store.Find(f.ctx, stream, "never")
 	require.ErrorIs(f, err, sequence.ErrNotFound)
@@ -157,7 +158,7 @@ func aLateCommitChangesNothing[Tx any](f *fixture[Tx]) {
 
 func aRenewalExtendsALease[Tx any](f *fixture[Tx]) {
 	e := f.lease("op", f.unit)
-	renew := sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute}
+	renew := seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute}
 	granted, err := f.store.Renew(f.ctx, renew)
 	require.NoError(f, err)
 	require.Equal(f, time.Minute, granted)
@@ -197,7 +198,7 @@ func aReleaseMakesAGap[Tx any](f *fixture[Tx]) {
 func workIsKept[Tx any](f *fixture[Tx]) {
 	e := f.lease("op", 3*f.unit)
 	save := func(token int64, phase sequence.Phase, data string) error {
-		return f.store.Save(f.ctx, sequence.SaveRequest{Stream: stream, Seq: e.Seq, Token: token, Work: sequence.Work{Phase: phase, Data: []byte(data)}})
+		return f.store.Save(f.ctx, seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: token, Work: sequence.Work{Phase: phase, Data: []byte(data)}})
 	}
 	require.NoError(f, save(e.Token, sequence.Partial, "1"))
 	require.NoError(f, save(e.Token, sequence.Partial, "2"))
@@ -256,12 +257,12 @@ func aReaderStopsAtTheWatermarkAndAtTheSeal[Tx any](f *fixture[Tx]) {
 			f.commit(e, fmt.Sprint(i))
 		}
 	}
-	page, err := f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, From: 1, Limit: 100})
+	page, err := f.store.Read(f.ctx, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 100})
 	require.NoError(f, err)
 	require.Equal(f, int64(3), page.Through, "4 is open")
 	require.Equal(f, []int64{1, 2, 3}, seqs(page.Entries))
 	require.Equal(f, sequence.Gap, page.Entries[1].State, "gaps are told, too")
-	page, err = f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, From: 2, Limit: 1})
+	page, err = f.store.Read(f.ctx, seqstore.ReadRequest{Stream: stream, From: 2, Limit: 1})
 	require.NoError(f, err)
 	require.Equal(f, []int64{2}, seqs(page.Entries))
 	require.Empty(f, f.read(true))
@@ -270,7 +271,7 @@ func aReaderStopsAtTheWatermarkAndAtTheSeal[Tx any](f *fixture[Tx]) {
 	require.Equal(f, int64(2), through)
 	require.Equal(f, []int64{1, 2}, seqs(f.read(true)))
 	require.Equal(f, sequence.Sealed, f.read(true)[1].State)
-	page, err = f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, From: 1, Limit: 9, States: []sequence.State{sequence.Leased, sequence.Sealed}})
+	page, err = f.store.Read(f.ctx, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 9, States: []sequence.State{sequence.Leased, sequence.Sealed}})
 	require.NoError(f, err)
 	require.Equal(f, []int64{2, 4}, seqs(page.Entries))
 	lowest, err := f.store.LowestOpen(f.ctx, stream)
@@ -318,14 +319,14 @@ func theManualQueueKeepsWork[Tx any](f *fixture[Tx]) {
 }
 
 func badInputIsRefused[Tx any](f *fixture[Tx]) {
-	_, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: "unknown", Op: "op", Duration: time.Minute})
+	_, err := f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: "unknown", Op: "op", Duration: time.Minute})
 	require.ErrorIs(f, err, sequence.ErrUnknownStream)
 	require.ErrorContains(f, err, "CreateStream")
 	_, err = f.store.Status(f.ctx, "unknown")
 	require.ErrorIs(f, err, sequence.ErrUnknownStream)
-	_, err = f.store.Read(f.ctx, sequence.ReadRequest{Stream: "unknown", Limit: 1})
+	_, err = f.store.Read(f.ctx, seqstore.ReadRequest{Stream: "unknown", Limit: 1})
 	require.ErrorIs(f, err, sequence.ErrUnknownStream)
-	_, _, err = f.store.Claim(f.ctx, sequence.ClaimRequest{Stream: "unknown", Duration: time.Minute})
+	_, _, err = f.store.Claim(f.ctx, seqstore.ClaimRequest{Stream: "unknown", Duration: time.Minute})
 	require.ErrorIs(f, err, sequence.ErrUnknownStream)
 	_, err = f.store.Seal(f.ctx, "unknown", 0)
 	require.ErrorIs(f, err, sequence.ErrUnknownStream)
@@ -333,20 +334,20 @@ func badInputIsRefused[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, err, sequence.ErrUnknownStream)
 
 	large := make([]byte, sequence.MaxPayloadBytes+1)
-	_, err = f.store.Commit(f.ctx, sequence.CommitRequest{Stream: stream, Seq: 1, Token: 1, Payload: large}, nil)
+	_, err = f.store.Commit(f.ctx, seqstore.CommitRequest{Stream: stream, Seq: 1, Token: 1, Payload: large}, nil)
 	require.ErrorIs(f, err, leasing.ErrInvalid)
 	require.ErrorContains(f, err, "commit a reference")
-	_, err = f.store.Commit(f.ctx, sequence.CommitRequest{Stream: stream, Seq: 1}, nil)
+	_, err = f.store.Commit(f.ctx, seqstore.CommitRequest{Stream: stream, Seq: 1}, nil)
 	require.ErrorIs(f, err, leasing.ErrInvalid)
 	require.ErrorContains(f, err, "lease the number first")
-	_, err = f.store.Commit(f.ctx, sequence.CommitRequest{Stream: stream, Seq: 1, Token: 1}, nil)
+	_, err = f.store.Commit(f.ctx, seqstore.CommitRequest{Stream: stream, Seq: 1, Token: 1}, nil)
 	require.ErrorIs(f, err, sequence.ErrNotFound, "the number was never issued")
 	for _, op := range []string{"", "a\x00b", string(make([]byte, 300))} {
-		_, err = f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: op, Duration: time.Minute})
+		_, err = f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: stream, Op: op, Duration: time.Minute})
 		require.ErrorIs(f, err, leasing.ErrInvalid)
 	}
 	for _, d := range []time.Duration{0, -time.Second, 1 << 62} {
-		_, err = f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: "op", Duration: d})
+		_, err = f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: stream, Op: "op", Duration: d})
 		require.ErrorIs(f, err, leasing.ErrInvalid)
 	}
 	f.lease("op", time.Minute)
@@ -359,7 +360,7 @@ func badInputIsRefused[Tx any](f *fixture[Tx]) {
 	require.ErrorIs(f, err, leasing.ErrInvalid, "2 was never issued")
 	ended, cancel := context.WithCancel(f.ctx)
 	cancel()
-	_, err = f.store.Lease(ended, sequence.LeaseRequest{Stream: stream, Op: "late", Duration: time.Minute})
+	_, err = f.store.Lease(ended, seqstore.LeaseRequest{Stream: stream, Op: "late", Duration: time.Minute})
 	require.Error(f, err)
 }
 
@@ -374,7 +375,7 @@ func hooksAreRemembered[Tx any](f *fixture[Tx]) {
 	_, err = f.store.Seal(f.ctx, stream, 0)
 	require.NoError(f, err)
 	uncleaned := func() []int64 {
-		page, err := f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, Limit: 10, Uncleaned: true})
+		page, err := f.store.Read(f.ctx, seqstore.ReadRequest{Stream: stream, Limit: 10, Uncleaned: true})
 		require.NoError(f, err)
 		return seqs(page.Entries)
 	}
@@ -398,7 +399,7 @@ func everyChangeIsAudited[Tx any](f *fixture[Tx]) {
 	_, err := f.store.Commit(f.ctx, commitOf(committed, "x"), func(context.Context, Tx, sequence.Entry) error { return errors.New("undone") })
 	require.Error(f, err)
 	f.commit(committed, "x")
-	failed := resolution(f.claim(time.Minute), sequence.OutcomeFailed, "bad luck")
+	failed := resolution(f.claim(time.Minute), seqstore.OutcomeFailed, "bad luck")
 	_, err = f.store.Resolve(f.ctx, failed, nil)
 	require.NoError(f, err)
 	f.until(func() bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,6 +75,7 @@ func Run[Tx any](t *testing.T, h Harness[Tx]) {
 		"ACascadeIsHandledOnce":                     aCascadeIsHandledOnce[Tx],
 		"ASlowRecoveryKeepsItsClaim":                aSlowRecoveryKeepsItsClaim[Tx],
 		"AStoppedCleanerGivesItsClaimBack":          aStoppedCleanerGivesItsClaimBack[Tx],
+		"AClaimThatWasCutOffIsGivenBack":            aClaimThatWasCutOffIsGivenBack[Tx],
 		"TheCleanerRunsUntilItIsStopped":            theCleanerRunsUntilItIsStopped[Tx],
 		"ReadersSeeOneOrder":                        readersSeeOneOrder[Tx],
 		"TheEndOfALeaseHasACause":                   theEndOfALeaseHasACause[Tx],
@@ -126,7 +128,7 @@ func pass(d time.Duration) { <-time.After(d) }
 
 func (f *fixture[Tx]) lease(op string, d time.Duration) sequence.Entry {
 	f.Helper()
-	e, err := f.store.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: op, Kind: "kind", Owner: "tester", Duration: d})
+	e, err := f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: stream, Op: op, Kind: "kind", Owner: "tester", Duration: d})
 	require.NoError(f, err)
 	return e
 }
@@ -139,8 +141,8 @@ func (f *fixture[Tx]) expired(op string) sequence.Entry {
 	return e
 }
 
-func commitOf(e sequence.Entry, payload string) sequence.CommitRequest {
-	return sequence.CommitRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Payload: []byte(payload)}
+func commitOf(e sequence.Entry, payload string) seqstore.CommitRequest {
+	return seqstore.CommitRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Payload: []byte(payload)}
 }
 
 func (f *fixture[Tx]) commit(e sequence.Entry, payload string) {
@@ -163,13 +165,13 @@ func (f *fixture[Tx]) claim(d time.Duration) sequence.Entry {
 
 func (f *fixture[Tx]) tryClaim(d time.Duration) (sequence.Entry, bool) {
 	f.Helper()
-	e, ok, err := f.store.Claim(f.ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: d})
+	e, ok, err := f.store.Claim(f.ctx, seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: d})
 	require.NoError(f, err)
 	return e, ok
 }
 
-func resolution(e sequence.Entry, outcome sequence.Outcome, text string) sequence.ResolveRequest {
-	return sequence.ResolveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Outcome: outcome, Payload: []byte(text), Reason: text, Owner: "cleaner"}
+func resolution(e sequence.Entry, outcome sequence.Outcome, text string) seqstore.ResolveRequest {
+	return seqstore.ResolveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Outcome: outcome, Payload: []byte(text), Reason: text, Owner: "cleaner"}
 }
 
 func (f *fixture[Tx]) resolve(e sequence.Entry, outcome sequence.Outcome, text string) sequence.Entry {
@@ -185,7 +187,7 @@ func (f *fixture[Tx]) resolve(e sequence.Entry, outcome sequence.Outcome, text s
 
 func (f *fixture[Tx]) release(e sequence.Entry) {
 	f.Helper()
-	require.NoError(f, f.store.Release(f.ctx, sequence.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token}))
+	require.NoError(f, f.store.Release(f.ctx, seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token}))
 }
 
 func (f *fixture[Tx]) find(op string) sequence.Entry {
@@ -204,7 +206,7 @@ func (f *fixture[Tx]) status() sequence.Status {
 
 func (f *fixture[Tx]) read(sealed bool) []sequence.Entry {
 	f.Helper()
-	page, err := f.store.Read(f.ctx, sequence.ReadRequest{Stream: stream, From: 1, Limit: 10_000, Sealed: sealed})
+	page, err := f.store.Read(f.ctx, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 10_000, Sealed: sealed})
 	require.NoError(f, err)
 	return page.Entries
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/require"
 )
 
@@ -130,7 +131,7 @@ func Torture[Tx any](t testing.TB, db Database[Tx], o TortureOptions, open func(
 	stopReaders()
 	reading.Wait()
 	h.Readers = seen
-	page, err := x.store.Read(setup, sequence.ReadRequest{Stream: stream, From: 1, Limit: 1 << 30, States: []sequence.State{
+	page, err := x.store.Read(setup, seqstore.ReadRequest{Stream: stream, From: 1, Limit: 1 << 30, States: []sequence.State{
 		sequence.Leased, sequence.Recovering, sequence.Committed, sequence.Recovered, sequence.Gap, sequence.Filled, sequence.Sealed,
 	}})
 	require.NoError(t, err)
@@ -203,22 +204,22 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 			x.do(ctx, s, op, random)
 			continue
 		}
-		e, err := x.store.Lease(ctx, sequence.LeaseRequest{Stream: stream, Op: op, Kind: "torture", Duration: x.o.Lease})
+		e, err := x.store.Lease(ctx, seqstore.LeaseRequest{Stream: stream, Op: op, Kind: "torture", Duration: x.o.Lease})
 		if err != nil {
 			pass(10 * time.Millisecond)
 			continue
 		}
 		x.leases.Add(1)
 		began := time.Now()
-		req := sequence.CommitRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Payload: []byte(op)}
+		req := seqstore.CommitRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Payload: []byte(op)}
 		switch random.IntN(10) {
 		case 0: // crashes
 			continue
 		case 1: // crashes with work done
-			_ = x.store.Save(ctx, sequence.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: sequence.Completed, Data: []byte(op)}})
+			_ = x.store.Save(ctx, seqstore.SaveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Work: sequence.Work{Phase: sequence.Completed, Data: []byte(op)}})
 			continue
 		case 2: // gives up
-			_ = x.store.Release(ctx, sequence.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token})
+			_ = x.store.Release(ctx, seqstore.ReleaseRequest{Stream: stream, Seq: e.Seq, Token: e.Token})
 			continue
 		case 3, 4: // is paused, far past its lease
 			pass(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
@@ -267,7 +268,7 @@ func (x *torture[Tx]) do(ctx context.Context, s *sequence.Stream[Tx], op string,
 func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		pass(time.Duration(random.Int64N(int64(x.o.Lease / 4))))
-		e, ok, err := x.store.Claim(ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: x.o.Lease})
+		e, ok, err := x.store.Claim(ctx, seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: x.o.Lease})
 		if err != nil || !ok {
 			continue
 		}
@@ -277,10 +278,10 @@ func (x *torture[Tx]) clean(ctx context.Context, random *rand.Rand) {
 		if random.IntN(8) == 0 {
 			pass(x.o.Lease + time.Duration(random.Int64N(int64(x.o.Lease))))
 		}
-		req := sequence.ResolveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Owner: "cleaner", Outcome: sequence.OutcomeGap, RetryAfter: time.Millisecond, MaxAttempts: 5}
+		req := seqstore.ResolveRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Owner: "cleaner", Outcome: sequence.OutcomeGap, RetryAfter: time.Millisecond, MaxAttempts: 5}
 		switch {
 		case random.IntN(6) == 0:
-			req.Outcome, req.Reason = sequence.OutcomeFailed, "bad luck"
+			req.Outcome, req.Reason = seqstore.OutcomeFailed, "bad luck"
 		case e.Work.Phase == sequence.Completed:
 			req.Outcome, req.Payload = sequence.OutcomeRecovered, e.Work.Data
 		case random.IntN(2) == 0: // its own way to recover

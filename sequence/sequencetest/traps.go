@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -25,7 +26,7 @@ func commitAgainstClaim[Tx any](f *fixture[Tx], other sequence.Store[Tx]) {
 	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), func(ctx context.Context, tx Tx, _ sequence.Entry) error {
 		pass(2 * f.unit)
 		go func() {
-			_, ok, err := other.Claim(f.ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
+			_, ok, err := other.Claim(f.ctx, seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
 			assert.NoError(f, err)
 			claimed <- ok
 		}()
@@ -47,7 +48,7 @@ func trapS2[Tx any](f *fixture[Tx]) {
 		pass(2 * f.unit)
 		go func() {
 			defer close(got)
-			e, ok, err := f.store.Claim(f.ctx, sequence.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
+			e, ok, err := f.store.Claim(f.ctx, seqstore.ClaimRequest{Stream: stream, Owner: "cleaner", Duration: time.Minute})
 			if assert.NoError(f, err) && ok {
 				got <- e
 			}
@@ -85,7 +86,7 @@ func trapS3[Tx any](f *fixture[Tx]) {
 	_, err = f.store.Resolve(f.ctx, resolution(stale, sequence.OutcomeRecovered, "stale"), f.insert("stale"))
 	f.refused(err, sequence.Recovering)
 	f.resolve(fresh, sequence.OutcomeRecovered, "fresh")
-	for _, outcome := range []sequence.Outcome{sequence.OutcomeRecovered, sequence.OutcomeGap, sequence.OutcomeFailed} {
+	for _, outcome := range []sequence.Outcome{sequence.OutcomeRecovered, sequence.OutcomeGap, seqstore.OutcomeFailed} {
 		_, err = f.store.Resolve(f.ctx, resolution(stale, outcome, "stale"), nil)
 		require.Equal(f, int64(2), f.late(err, sequence.Recovered).Entry.ReplacedBy)
 	}
@@ -103,7 +104,7 @@ func trapS4[Tx any](f *fixture[Tx]) {
 			return ok
 		})
 		require.Equal(f, attempt, claim.Attempts)
-		req := resolution(claim, sequence.OutcomeFailed, "no luck")
+		req := resolution(claim, seqstore.OutcomeFailed, "no luck")
 		req.RetryAfter, req.MaxAttempts = time.Millisecond, 3
 		_, err := f.store.Resolve(f.ctx, req, nil)
 		require.NoError(f, err)
@@ -114,7 +115,7 @@ func trapS4[Tx any](f *fixture[Tx]) {
 	}
 	f.expired("later")
 	claim := f.claim(time.Minute)
-	req := resolution(claim, sequence.OutcomeFailed, "no luck")
+	req := resolution(claim, seqstore.OutcomeFailed, "no luck")
 	req.RetryAfter = time.Hour
 	_, err := f.store.Resolve(f.ctx, req, nil)
 	require.NoError(f, err)
@@ -209,9 +210,9 @@ func trapS7[Tx any](f *fixture[Tx]) {
 	require.Equal(f, 1, firsts, "one enters, the others find it so")
 	e := f.lease("op", time.Minute)
 	require.Equal(f, 2*time.Minute, e.ExpiresAt.Sub(e.LeasedAt).Round(time.Second))
-	granted, err := f.store.Renew(f.ctx, sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: 8 * time.Minute})
+	granted, err := f.store.Renew(f.ctx, seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: 8 * time.Minute})
 	require.NoError(f, err)
-	require.Equal(f, sequence.MaxRecoveryDuration, granted)
+	require.Equal(f, seqstore.MaxRecoveryDuration, granted)
 	require.False(f, f.status().RecoveryUntil.IsZero())
 	pass(6 * f.unit)
 	require.True(f, f.status().RecoveryUntil.IsZero(), "it ends by itself")
@@ -231,7 +232,7 @@ func trapS7[Tx any](f *fixture[Tx]) {
 func trapS10[Tx any](f *fixture[Tx]) {
 	f.expired("op")
 	claim := f.claim(f.unit)
-	extend := sequence.RenewRequest{Stream: stream, Seq: claim.Seq, Token: claim.Token, Duration: 3 * f.unit}
+	extend := seqstore.RenewRequest{Stream: stream, Seq: claim.Seq, Token: claim.Token, Duration: 3 * f.unit}
 	require.NoError(f, f.store.ExtendClaim(f.ctx, extend))
 	pass(f.unit + f.unit/2)
 	_, ok := f.tryClaim(time.Minute)
@@ -240,7 +241,7 @@ func trapS10[Tx any](f *fixture[Tx]) {
 	f.refused(f.store.ExtendClaim(f.ctx, extend), sequence.Recovering)
 	next := f.claim(time.Minute)
 	require.Equal(f, claim.Token+1, next.Token)
-	for _, outcome := range []sequence.Outcome{sequence.OutcomeGap, sequence.OutcomeFailed, sequence.OutcomeRecovered} {
+	for _, outcome := range []sequence.Outcome{sequence.OutcomeGap, seqstore.OutcomeFailed, sequence.OutcomeRecovered} {
 		_, err := f.store.Resolve(f.ctx, resolution(claim, outcome, "stale"), nil)
 		f.refused(err, sequence.Recovering)
 	}
@@ -276,11 +277,11 @@ func trapS11[Tx any](f *fixture[Tx]) {
 
 func trapS12[Tx any](f *fixture[Tx]) {
 	e := f.expired("op")
-	_, err := f.store.Renew(f.ctx, sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute})
+	_, err := f.store.Renew(f.ctx, seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token, Duration: time.Minute})
 	require.True(f, f.late(err, sequence.Leased).Expired)
 	require.Equal(f, 1, f.status().Expired)
 	require.Equal(f, e.Seq, f.claim(time.Minute).Seq)
-	_, err = f.store.Renew(f.ctx, sequence.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token + 1, Duration: time.Minute})
+	_, err = f.store.Renew(f.ctx, seqstore.RenewRequest{Stream: stream, Seq: e.Seq, Token: e.Token + 1, Duration: time.Minute})
 	f.refused(err, sequence.Recovering)
 }
 
@@ -289,7 +290,7 @@ func trapS13[Tx any](f *fixture[Tx]) {
 	f.lease("b", time.Minute)
 	later := f.db.Open(f.T)
 	require.NoError(f, later.CreateStream(f.ctx, stream))
-	e, err := later.Lease(f.ctx, sequence.LeaseRequest{Stream: stream, Op: "c", Duration: time.Minute})
+	e, err := later.Lease(f.ctx, seqstore.LeaseRequest{Stream: stream, Op: "c", Duration: time.Minute})
 	require.NoError(f, err)
 	require.Equal(f, int64(3), e.Seq)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -65,7 +66,12 @@ func (d sqlDatabase) transact(ctx context.Context, do func(session, *sql.Tx) err
 	return transact(ctx, d.db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, do)
 }
 
-func transact(ctx context.Context, db *sql.DB, options *sql.TxOptions, do func(session, *sql.Tx) error) error {
+// beginner is a *sql.DB or *sql.Conn.
+type beginner interface {
+	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
+}
+
+func transact(ctx context.Context, db beginner, options *sql.TxOptions, do func(session, *sql.Tx) error) error {
 	tx, err := db.BeginTx(ctx, options)
 	if err != nil {
 		return err
@@ -77,13 +83,15 @@ func transact(ctx context.Context, db *sql.DB, options *sql.TxOptions, do func(s
 	return tx.Commit()
 }
 
-// sqliteDatabase lets the writers of this process queue here, in the order in which they come, and
-// not at the lock of the file, which can only be polled.
+// sqliteDatabase lets the writers of this process queue here, and not at the lock of the file, which can only be polled. Single
+// statements that wait go along in the transaction of the writer whose turn it is.
 type sqliteDatabase struct {
-	db   *sql.DB
-	turn chan struct{} // of one place
-	// prepared statements: SQLite takes longer to read ours than to run them.
-	prepared *sync.Map // from a statement to *sql.Stmt
+	db       *sql.DB
+	turn     chan struct{} // of one place
+	prepared sync.Map      // from a statement to *sql.Stmt: SQLite takes longer to read ours than to run them
+
+	mu      sync.Mutex
+	waiting []*passenger
 }
 
 var parameter = regexp.MustCompile(`\$(\d)`)
@@ -92,7 +100,7 @@ var parameter = regexp.MustCompile(`\$(\d)`)
 func sqliteParameters(statement string) string { return parameter.ReplaceAllString(statement, "?$1") }
 
 // prepare prepares statements. It is called outside of transactions, since it may take a connection.
-func (d sqliteDatabase) prepare(ctx context.Context, statements []string) error {
+func (d *sqliteDatabase) prepare(ctx context.Context, statements []string) error {
 	for _, statement := range statements {
 		if _, ok := d.prepared.Load(statement); ok {
 			continue
@@ -108,7 +116,7 @@ func (d sqliteDatabase) prepare(ctx context.Context, statements []string) error 
 	return nil
 }
 
-func (d sqliteDatabase) close() {
+func (d *sqliteDatabase) close() {
 	d.prepared.Range(func(statement, prepared any) bool {
 		d.prepared.Delete(statement)
 		_ = prepared.(*sql.Stmt).Close()
@@ -117,35 +125,107 @@ func (d sqliteDatabase) close() {
 }
 
 // query runs a statement that reads. In WAL mode it waits for nobody.
-func (d sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+func (d *sqliteDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
 	return sqliteSession{d, nil}.query(ctx, statement, args, each)
 }
 
-// change needs no BEGIN: a statement that writes takes the file's lock at its beginning, and has committed when its
-// rows have been read.
-func (d sqliteDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
-	return d.inTurn(ctx, func() error { return d.query(ctx, statement, args, each) })
+// passenger is a statement that waits for its turn. Whoever has taken it from the queue sets err and closes done.
+type passenger struct {
+	statement string
+	args      []any
+	each      func(scan) error
+	err       error
+	done      chan struct{}
 }
 
-func (d sqliteDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
-	return d.inTurn(ctx, func() error {
-		return transact(ctx, d.db, nil, func(_ session, tx *sql.Tx) error { return do(sqliteSession{d, tx}, tx) })
-	})
+// change needs no BEGIN if nobody else waits: a statement that writes takes the file's lock at its beginning, and has
+// committed when its rows have been read.
+func (d *sqliteDatabase) change(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	p := &passenger{statement: statement, args: args, each: each, done: make(chan struct{})}
+	d.mu.Lock()
+	d.waiting = append(d.waiting, p)
+	d.mu.Unlock()
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-p.done:
+	case <-ctx.Done():
+	}
+	waited, others := d.leave(p)
+	switch {
+	case !waited:
+		<-p.done // soon: the file is locked already
+		return p.err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !others:
+		return d.query(ctx, statement, args, each)
+	}
+	return d.drive(ctx, func(s session, _ *sql.Tx) error { return s.query(ctx, statement, args, each) })
 }
 
-func (d sqliteDatabase) inTurn(ctx context.Context, do func() error) error {
+func (d *sqliteDatabase) transact(ctx context.Context, do func(session, *sql.Tx) error) error {
 	select {
 	case d.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-d.turn }()
-	return do()
+	return d.drive(ctx, do)
+}
+
+// leave takes a passenger from the queue. It reports whether he was there, and not taken along, and whether others are.
+func (d *sqliteDatabase) leave(p *passenger) (waited, others bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(d.waiting, p); i >= 0 {
+		d.waiting, waited = slices.Delete(d.waiting, i, i+1), true
+	}
+	return waited, len(d.waiting) > 0
+}
+
+// drive runs a transaction, and takes along what waits once do has succeeded: then the file is locked, and nobody waits any more.
+// They share the outcome. The context of the driver ends his own part only.
+func (d *sqliteDatabase) drive(ctx context.Context, do func(session, *sql.Tx) error) (err error) {
+	var along []*passenger
+	defer func() {
+		for _, p := range along {
+			p.err = err
+			close(p.done)
+		}
+	}()
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return transact(context.WithoutCancel(ctx), conn, nil, func(_ session, tx *sql.Tx) error {
+		s := sqliteSession{d, tx}
+		err := ctx.Err()
+		if err == nil {
+			err = do(s, tx)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		d.mu.Lock()
+		along, d.waiting = d.waiting, nil
+		d.mu.Unlock()
+		for _, p := range along {
+			if err := s.query(context.WithoutCancel(ctx), p.statement, p.args, p.each); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // sqliteSession is a transaction, or the database if tx is nil.
 type sqliteSession struct {
-	d  sqliteDatabase
+	d  *sqliteDatabase
 	tx *sql.Tx
 }
 

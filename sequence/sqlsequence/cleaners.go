@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 
-	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // claimRounds bounds how often a claim looks again because the number it had found was closed
@@ -15,27 +16,27 @@ const claimRounds = 100
 var errTooManyRounds = errors.New("claim: the numbers changed again and again")
 
 // Claim gives a cleaner the next number to recover.
-func (s *Store[Tx]) Claim(ctx context.Context, req sequence.ClaimRequest) (sequence.Entry, bool, error) {
+func (s *Store[Tx]) Claim(ctx context.Context, req seqstore.ClaimRequest) (seqstore.Entry, bool, error) {
 	if err := req.Validate(); err != nil {
-		return sequence.Entry{}, false, err
+		return seqstore.Entry{}, false, err
 	}
 	for range claimRounds {
 		var candidate int64
 		if err := s.known(ctx, req.Stream, s.sql.candidate, &candidate); err != nil || candidate == 0 {
-			return sequence.Entry{}, false, err
+			return seqstore.Entry{}, false, err
 		}
 		if !s.lite {
 			// A commit may have the row locked, for as long as its caller's write takes. Waiting for it comes before the
 			// stream's row is locked, or nobody could lease a number meanwhile.
 			if err := s.read(ctx, s.sql.await, []any{req.Stream, candidate}, func(scan) error { return nil }); err != nil {
-				return sequence.Entry{}, false, err
+				return seqstore.Entry{}, false, err
 			}
 		}
 		var r row
 		var found bool
 		err := s.within(ctx, func(on session, _ Tx) (err error) {
 			if _, err = s.lock(ctx, on, req.Stream); err == nil {
-				r, found, err = one(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration), candidate)
+				r, found, err = one(ctx, on, s.sql.claim, req.Stream, req.Owner, micros(req.Duration), candidate, req.ID)
 			}
 			return err
 		})
@@ -43,11 +44,16 @@ func (s *Store[Tx]) Claim(ctx context.Context, req sequence.ClaimRequest) (seque
 			return r.Entry, err == nil, err
 		}
 	}
-	return sequence.Entry{}, false, s.explain(errTooManyRounds)
+	return seqstore.Entry{}, false, s.explain(errTooManyRounds)
+}
+
+// ReleaseClaim lets a claim lapse.
+func (s *Store[Tx]) ReleaseClaim(ctx context.Context, stream, id string) error {
+	return s.once(ctx, s.sql.releaseClaim, []any{stream, id}, func(scan) error { return nil })
 }
 
 // ExtendClaim extends a claim.
-func (s *Store[Tx]) ExtendClaim(ctx context.Context, req sequence.RenewRequest) error {
+func (s *Store[Tx]) ExtendClaim(ctx context.Context, req seqstore.RenewRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
@@ -56,11 +62,11 @@ func (s *Store[Tx]) ExtendClaim(ctx context.Context, req sequence.RenewRequest) 
 }
 
 // Resolve ends a claim.
-func (s *Store[Tx]) Resolve(ctx context.Context, req sequence.ResolveRequest, write sequence.Write[Tx]) (sequence.Entry, error) {
+func (s *Store[Tx]) Resolve(ctx context.Context, req seqstore.ResolveRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
-	if req.Outcome != sequence.OutcomeRecovered {
+	if req.Outcome != seqstore.OutcomeRecovered {
 		write = nil
 	}
 	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
@@ -71,26 +77,27 @@ func (s *Store[Tx]) Resolve(ctx context.Context, req sequence.ResolveRequest, wr
 		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
 			return r, false, err
 		}
-		refusal := answer(sequence.Late("resolve", r.Entry, r.now))
-		if !sequence.RecoveredBy(r.Entry, req) {
+		refusal := answer(seqstore.Late("resolve", r.Entry, r.now))
+		if !seqstore.RecoveredBy(r.Entry, req) {
 			return r, false, refusal
 		}
 		by, err := s.entry(ctx, on, req.Stream, r.ReplacedBy)
 		if err != nil {
 			return by, false, err
 		}
-		return by, false, answer(sequence.Repeated(by.Entry, req.Payload, true, refusal))
+		return by, false, answer(seqstore.Repeated(by.Entry, req.Payload, true, refusal))
 	})
 }
 
 // resolve applies the guard first: a cleaner whose claim has lapsed takes no number.
-func (s *Store[Tx]) resolve(ctx context.Context, on session, req sequence.ResolveRequest) (r row, found bool, err error) {
+func (s *Store[Tx]) resolve(ctx context.Context, on session, req seqstore.ResolveRequest) (r row, found bool, err error) {
 	claim := []any{req.Stream, req.Seq, req.Token}
 	switch req.Outcome {
-	case sequence.OutcomeGap:
-		return one(ctx, on, s.sql.gap, append(claim, cmp.Or(req.Reason, sequence.ReasonExpired), req.Uncleaned)...)
-	case sequence.OutcomeFailed:
-		return s.fail(ctx, on, req, claim)
+	case seqstore.OutcomeGap:
+		return one(ctx, on, s.sql.gap, append(claim, cmp.Or(req.Reason, seqstore.ReasonExpired), req.Uncleaned)...)
+	case seqstore.OutcomeFailed:
+		most := cmp.Or(req.MaxAttempts, math.MaxInt32)
+		return one(ctx, on, s.sql.failed, append(claim, req.Reason, micros(req.RetryAfter), most, req.Uncleaned)...)
 	}
 	locked, err := s.lock(ctx, on, req.Stream)
 	if err != nil {
@@ -104,12 +111,4 @@ func (s *Store[Tx]) resolve(ctx context.Context, on session, req sequence.Resolv
 		return r, false, err
 	}
 	return one(ctx, on, s.sql.insert, req.Stream, locked.next, old.Op, old.Kind, req.Owner, req.Seq, blob(req.Payload))
-}
-
-// fail keeps the number for another attempt, or makes a gap of it after the last.
-func (s *Store[Tx]) fail(ctx context.Context, on session, req sequence.ResolveRequest, claim []any) (r row, found bool, err error) {
-	if req.MaxAttempts == 0 {
-		return one(ctx, on, s.sql.failed, append(claim, req.Reason, micros(req.RetryAfter))...)
-	}
-	return one(ctx, on, s.sql.failedAtLast, append(claim, req.Reason, micros(req.RetryAfter), req.MaxAttempts, req.Uncleaned)...)
 }

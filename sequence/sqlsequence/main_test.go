@@ -3,20 +3,24 @@ package sqlsequence
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/distributedleasing/leasing/sequence/sequencetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/ncruces/go-sqlite3/driver"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -202,11 +206,109 @@ func TestAPoolOfOneConnection_sqlite(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, store.CreateStream(ctx, "s"))
-	e, err := store.Lease(ctx, sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+	e, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
 	require.NoError(t, err)
-	_, err = store.Commit(ctx, sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, s.insertOp)
+	_, err = store.Commit(ctx, seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, s.insertOp)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, s.Rows(t))
+}
+
+// Numbers that are issued together are whole: each operation has one, and one that had a number already keeps it.
+func TestLeasesShareAStatement_postgres(t *testing.T) {
+	p := newPool(t)
+	store := p.Open(t).(*Store[pgx.Tx])
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, store.CreateStream(ctx, "s"))
+	ops := func(ids ...string) (all []*lease) {
+		for _, id := range ids {
+			all = append(all, &lease{Op: id, Kind: "kind of " + id, For: micros(time.Minute), stream: "s"})
+		}
+		return all
+	}
+	numbers := func(all []*lease) (seqs []int64) {
+		store.issueAll(ctx, all, false)
+		for _, l := range all {
+			require.NoError(t, l.Err())
+			seqs = append(seqs, l.entry.Seq)
+		}
+		return seqs
+	}
+	require.Equal(t, []int64{1, 2, 3}, numbers(ops("a", `b"\\é`, "c")))
+	require.Equal(t, []int64{4, 0, 5}, numbers(ops("d", "a", "e")), "one stands in its own way, and not in the others'")
+	unknown := ops("f", "g")
+	for _, l := range unknown {
+		l.stream = "unknown"
+	}
+	require.Equal(t, []int64{0, 0}, numbers(unknown))
+	_, err := store.EnterRecovery(ctx, "s", time.Minute)
+	require.NoError(t, err)
+	together := ops("h", "i")
+	require.Equal(t, []int64{6, 7}, numbers(together))
+	for _, l := range together {
+		require.Equal(t, 2*time.Minute, l.entry.ExpiresAt.Sub(l.entry.LeasedAt), "recovery mode doubles")
+		e, err := store.Find(ctx, "s", l.Op)
+		require.NoError(t, err)
+		require.Equal(t, l.entry.Seq, e.Seq)
+		require.Equal(t, l.Kind, e.Kind)
+		require.Equal(t, l.entry.ExpiresAt, e.ExpiresAt)
+	}
+	status, err := store.Status(ctx, "s")
+	require.NoError(t, err)
+	require.Equal(t, int64(7), status.Last, "no hole")
+}
+
+// Those who wait for their turn go along with the writer whose turn it is, and his failure is not theirs.
+func TestStatementsGoAlong_sqlite(t *testing.T) {
+	for _, own := range []error{nil, errors.New("the caller's own")} {
+		s := newSqlite(t)
+		opened, err := OpenSQLite(s.open(t), Options{})
+		store := migrated(t, opened, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, store.CreateStream(ctx, "s"))
+		lease := func(ctx context.Context, op string) (sequence.Entry, error) {
+			return store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: op, Duration: time.Minute})
+		}
+		first, err := lease(ctx, "first")
+		require.NoError(t, err)
+		const others = 8
+		db := store.on.(*sqliteDatabase)
+		waiting := func() int {
+			db.mu.Lock()
+			defer db.mu.Unlock()
+			return len(db.waiting)
+		}
+		var group sync.WaitGroup
+		leaving, leave := context.WithCancel(ctx)
+		_, err = store.Commit(ctx, seqstore.CommitRequest{Stream: "s", Seq: first.Seq, Token: first.Token}, func(ctx context.Context, tx *sql.Tx, e sequence.Entry) error {
+			for i := range others {
+				group.Go(func() {
+					_, err := lease(ctx, fmt.Sprint("other", i))
+					assert.NoError(t, err)
+				})
+			}
+			left := make(chan error, 1)
+			go func() { _, err := lease(leaving, "leaves"); left <- err }()
+			assert.Eventually(t, func() bool { return waiting() == others+1 }, time.Minute, time.Millisecond)
+			leave()
+			assert.ErrorIs(t, <-left, context.Canceled)
+			return errors.Join(s.insertOp(ctx, tx, e), own)
+		})
+		require.ErrorIs(t, err, own)
+		if own == nil {
+			require.Zero(t, waiting(), "they went along")
+		}
+		group.Wait()
+		status, err := store.Status(ctx, "s")
+		require.NoError(t, err)
+		require.Equal(t, int64(1+others), status.Last, "who has left took no number")
+		rows := 1
+		if own != nil {
+			rows = 0
+		}
+		require.Len(t, s.Rows(t), rows)
+	}
 }
 
 // insertOp writes the operation's ID.

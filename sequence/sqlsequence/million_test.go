@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
@@ -58,7 +59,8 @@ func hot[Tx any](s *Store[Tx]) map[string]asked {
 		"commit in order": {q.commitInOrder, []any{"s", int64(7), int64(1), []byte{}}, "entry_open"},
 		"release":         {q.release, []any{"s", int64(7), int64(1)}, ""},
 		"candidate":       {q.candidate, []any{"s"}, "entry_open"},
-		"claim":           {q.claim, []any{"s", "cleaner", lasts, int64(7)}, "entry_open"},
+		"claim":           {q.claim, []any{"s", "cleaner", lasts, int64(7), "id"}, "entry_open"},
+		"release claim":   {q.releaseClaim, []any{"s", "id"}, "entry_open"},
 		"extend":          {q.extend, []any{"s", int64(7), int64(1), lasts}, ""},
 		"gap":             {q.gap, []any{"s", int64(7), int64(1), "reason", false}, ""},
 		"recovered":       {q.recovered, []any{"s", int64(7), int64(1), int64(8), false}, ""},
@@ -100,7 +102,7 @@ func TestClosedNumbersSlowNothingDown_sqlite(t *testing.T) {
 		require.Contains(t, plan, c.index, name)
 		for line := range strings.Lines(plan) {
 			alone := strings.TrimSpace(line)
-			require.False(t, strings.HasPrefix(alone, "SCAN ") && !strings.Contains(alone, "SCAN sequence_stream") && !strings.Contains(alone, "SCAN sequence_manual") && alone != "SCAN s", "%s:\n%s", name, plan)
+			require.False(t, strings.HasPrefix(alone, "SCAN ") && !strings.Contains(alone, "SCAN sequence_stream") && !strings.Contains(alone, "SCAN sequence_manual") && alone != "SCAN s" && alone != "SCAN CONSTANT ROW", "%s:\n%s", name, plan)
 		}
 	}
 }
@@ -155,19 +157,19 @@ func besideFew[Tx any](b *testing.B, few, million sequence.Store[Tx]) {
 		do   request
 	}{
 		{"commit", func(ctx context.Context, s sequence.Store[Tx]) error {
-			e, err := s.Lease(ctx, sequence.LeaseRequest{Stream: "s", Op: fmt.Sprint("op", operations.Add(1)), Duration: time.Minute})
+			e, err := s.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: fmt.Sprint("op", operations.Add(1)), Duration: time.Minute})
 			if err == nil {
-				_, err = s.Commit(ctx, sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, nil)
+				_, err = s.Commit(ctx, seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, nil)
 			}
 			return err
 		}},
 		{"gap", func(ctx context.Context, s sequence.Store[Tx]) error {
-			e, err := s.Lease(ctx, sequence.LeaseRequest{Stream: "s", Op: fmt.Sprint("op", operations.Add(1)), Duration: time.Millisecond})
+			e, err := s.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: fmt.Sprint("op", operations.Add(1)), Duration: time.Millisecond})
 			for found := false; err == nil && !found; {
-				e, found, err = s.Claim(ctx, sequence.ClaimRequest{Stream: "s", Duration: time.Minute})
+				e, found, err = s.Claim(ctx, seqstore.ClaimRequest{Stream: "s", Duration: time.Minute})
 			}
 			if err == nil {
-				_, err = s.Resolve(ctx, sequence.ResolveRequest{Stream: "s", Seq: e.Seq, Token: e.Token, Outcome: sequence.OutcomeGap}, nil)
+				_, err = s.Resolve(ctx, seqstore.ResolveRequest{Stream: "s", Seq: e.Seq, Token: e.Token, Outcome: sequence.OutcomeGap}, nil)
 			}
 			return err
 		}},
@@ -176,7 +178,7 @@ func besideFew[Tx any](b *testing.B, few, million sequence.Store[Tx]) {
 		{"page", func(ctx context.Context, s sequence.Store[Tx]) error {
 			status, err := s.Status(ctx, "s")
 			if err == nil {
-				_, err = s.Read(ctx, sequence.ReadRequest{Stream: "s", From: status.Last - 20, Limit: 20})
+				_, err = s.Read(ctx, seqstore.ReadRequest{Stream: "s", From: status.Last - 20, Limit: 20})
 			}
 			return err
 		}},

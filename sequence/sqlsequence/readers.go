@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Read returns entries. The bound is read first: what is closed stays closed.
-func (s *Store[Tx]) Read(ctx context.Context, req sequence.ReadRequest) (page sequence.Page, err error) {
+func (s *Store[Tx]) Read(ctx context.Context, req seqstore.ReadRequest) (page seqstore.Page, err error) {
 	var sealed, watermark int64
 	if err := s.known(ctx, req.Stream, s.sql.through, &sealed, &watermark); err != nil {
 		return page, err
@@ -48,13 +48,13 @@ func (s *Store[Tx]) known(ctx context.Context, stream, statement string, dest ..
 		return scan(dest...)
 	})
 	if err == nil && !found {
-		err = sequence.UnknownStream(stream)
+		err = seqstore.UnknownStream(stream)
 	}
 	return err
 }
 
 // Find returns the entry of an operation.
-func (s *Store[Tx]) Find(ctx context.Context, stream, op string) (sequence.Entry, error) {
+func (s *Store[Tx]) Find(ctx context.Context, stream, op string) (seqstore.Entry, error) {
 	var r row
 	found := false
 	err := s.read(ctx, s.sql.find, []any{stream, op}, func(scan scan) error {
@@ -62,18 +62,18 @@ func (s *Store[Tx]) Find(ctx context.Context, stream, op string) (sequence.Entry
 		return r.scan(scan)
 	})
 	if err == nil && !found {
-		err = sequence.ErrNotFound
+		err = seqstore.ErrNotFound
 	}
 	return r.Entry, err
 }
 
 // Events returns the audit of some numbers. Without Options.Audit it is a leasing.ErrUnsupported.
-func (s *Store[Tx]) Events(ctx context.Context, stream string, from, to int64) (all []sequence.Event, err error) {
+func (s *Store[Tx]) Events(ctx context.Context, stream string, from, to int64) (all []seqstore.Event, err error) {
 	if !s.audit {
 		return nil, fmt.Errorf("sequence: events: %w without an audit: set Options.Audit, and call Migrate", leasing.ErrUnsupported)
 	}
 	err = s.read(ctx, s.sql.events, []any{stream, from, to}, func(scan scan) error {
-		var e sequence.Event
+		var e seqstore.Event
 		var at int64
 		err := scan(&at, &e.Seq, &e.Event, &e.Who, &e.Token)
 		e.At = moment(at)
@@ -84,8 +84,8 @@ func (s *Store[Tx]) Events(ctx context.Context, stream string, from, to int64) (
 }
 
 // Status sums a stream up.
-func (s *Store[Tx]) Status(ctx context.Context, stream string) (sequence.Status, error) {
-	status := sequence.Status{Stream: stream}
+func (s *Store[Tx]) Status(ctx context.Context, stream string) (seqstore.Status, error) {
+	status := seqstore.Status{Stream: stream}
 	var now, recovery int64
 	err := s.known(ctx, stream, s.sql.status, &now, &status.Last, &status.Sealed, &recovery, &status.Open, &status.Expired, &status.Claimable, &status.Gaps, &status.Watermark)
 	status.Now = moment(now)
@@ -102,9 +102,9 @@ func (s *Store[Tx]) LowestOpen(ctx context.Context, stream string) (lowest int64
 }
 
 // Manual returns undecided items.
-func (s *Store[Tx]) Manual(ctx context.Context, stream string, limit int) (items []sequence.ManualItem, err error) {
+func (s *Store[Tx]) Manual(ctx context.Context, stream string, limit int) (items []seqstore.ManualItem, err error) {
 	err = s.read(ctx, s.sql.manual, []any{stream, limit}, func(scan scan) error {
-		var item sequence.ManualItem
+		var item seqstore.ManualItem
 		var created int64
 		err := scan(&item.ID, &item.Stream, &item.Seq, &item.Op, &item.Payload, &item.Reason, &created)
 		item.CreatedAt = moment(created)

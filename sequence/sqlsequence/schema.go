@@ -101,13 +101,24 @@ func (s *Store[Tx]) lockMigrations(ctx context.Context, on session) error {
 // missing returns the statements that make what is not there. Tables that are there are of the version that
 // this code knows.
 func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []string, err error) {
+	// In one statement: another process may just be committing them.
+	there := map[string]bool{}
+	args := []any{s.prefix, len(s.prefix)}
+	if !s.lite {
+		args = append(args, s.schema)
+	}
+	err = on.query(ctx, s.sql.tables, args, func(scan scan) error {
+		var name string
+		err := scan(&name)
+		there[name] = true
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	found := 0
 	for _, name := range tableNames {
-		there, err := s.has(ctx, on, name)
-		if err != nil {
-			return nil, err
-		}
-		if there {
+		if there[name] {
 			found++
 		}
 	}
@@ -125,23 +136,10 @@ func (s *Store[Tx]) missing(ctx context.Context, on session) (statements []strin
 	if version != schemaVersion {
 		return nil, answer(fmt.Errorf("sequence: %w: the tables are of version %d, and this code knows version %d: use another release of sequence, or set another Options.Prefix", leasing.ErrNotSetUp, version, schemaVersion))
 	}
-	if !s.audit {
+	if !s.audit || there[eventTableName] {
 		return nil, nil
 	}
-	there, err := s.has(ctx, on, eventTableName)
-	if there {
-		return nil, err
-	}
-	return s.sql.audit, err
-}
-
-func (s *Store[Tx]) has(ctx context.Context, on session, name string) (there bool, err error) {
-	args := []any{s.prefix + name}
-	if !s.lite {
-		args = append(args, s.schema)
-	}
-	err = on.query(ctx, s.sql.exists, args, func(scan scan) error { return scan(&there) })
-	return there, err
+	return s.sql.audit, nil
 }
 
 // check makes sure once that the tables are there and of our version.

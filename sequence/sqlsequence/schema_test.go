@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
@@ -88,7 +89,7 @@ func TestTheAuditIsAddedToTablesThatAreThere(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, with.CreateStream(t.Context(), "s"), leasing.ErrNotSetUp, name)
 		with = migrated(t, with, nil)
-		_, err = without.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+		_, err = without.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
 		require.NoError(t, err, name)
 		events, err := with.Events(t.Context(), "s", 1, 1)
 		require.NoError(t, err, name)
@@ -118,9 +119,9 @@ func TestLeastRights_postgres(t *testing.T) {
 	execPostgres(t, setup.Statements...)
 	require.NoError(t, store.Migrate(t.Context()))
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
-	e, err := store.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
 	require.NoError(t, err)
-	_, err = store.Commit(t.Context(), sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, nil)
+	_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, nil)
 	require.NoError(t, err)
 	require.NoError(t, store.Enqueue(t.Context(), sequence.ManualItem{Stream: "s", Seq: 1, Op: "a"}))
 	_, err = store.Seal(t.Context(), "s", 0)
@@ -135,20 +136,20 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t)
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
-	slow, err := store.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "slow", Duration: time.Second})
+	slow, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "slow", Duration: time.Second})
 	require.NoError(t, err)
 	claimed := make(chan bool, 1)
-	_, err = store.Commit(t.Context(), sequence.CommitRequest{Stream: "s", Seq: slow.Seq, Token: slow.Token}, func(ctx context.Context, _ *sql.Tx, _ sequence.Entry) error {
+	_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: slow.Seq, Token: slow.Token}, func(ctx context.Context, _ *sql.Tx, _ sequence.Entry) error {
 		<-time.After(1500 * time.Millisecond)
 		go func() {
-			_, ok, err := store.Claim(context.Background(), sequence.ClaimRequest{Stream: "s", Duration: time.Minute})
+			_, ok, err := store.Claim(context.Background(), seqstore.ClaimRequest{Stream: "s", Duration: time.Minute})
 			assert.NoError(t, err)
 			claimed <- ok
 		}()
 		<-time.After(500 * time.Millisecond) // the cleaner waits by now
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		_, err := store.Lease(ctx, sequence.LeaseRequest{Stream: "s", Op: "other", Duration: time.Minute})
+		_, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: "other", Duration: time.Minute})
 		return err
 	})
 	require.NoError(t, err)
@@ -161,13 +162,13 @@ func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {
 	p := newPostgres(t)
 	store := p.Open(t).(*Store[*sql.Tx])
 	require.NoError(t, store.CreateStream(t.Context(), "s"))
-	e, err := store.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Second})
+	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Second})
 	require.NoError(t, err)
 	claimed := make(chan bool, 1)
-	_, err = store.Commit(t.Context(), sequence.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, func(context.Context, *sql.Tx, sequence.Entry) error {
+	_, err = store.Commit(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, func(context.Context, *sql.Tx, sequence.Entry) error {
 		<-time.After(1500 * time.Millisecond)
 		go func() {
-			_, found, err := one(context.Background(), store.on, store.sql.claim, "s", "cleaner", int64(1), e.Seq)
+			_, found, err := one(context.Background(), store.on, store.sql.claim, "s", "cleaner", int64(1), e.Seq, "")
 			assert.NoError(t, err)
 			claimed <- found
 		}()
@@ -194,6 +195,6 @@ func TestALockedFileIsThrottled_sqlite(t *testing.T) {
 	defer tx.Rollback()
 	_, err = tx.ExecContext(t.Context(), "INSERT INTO own VALUES ('x')")
 	require.NoError(t, err)
-	_, err = hasty.Lease(t.Context(), sequence.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
+	_, err = hasty.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "a", Duration: time.Minute})
 	require.ErrorIs(t, err, leasing.ErrThrottled)
 }

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // schemaVersion is the version of the tables that this code reads and writes.
@@ -17,16 +17,19 @@ type dialect struct {
 	max, min string // of two values
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
 	lease    string // issues a number
-	exists   string // whether there is a table
+	leases   string // issues many in one statement; "" where single statements share a transaction
+	tables   string // names of tables after a prefix
 	create   []string
 	audit    []string
 }
 
 const (
 	open      = `state IN ('leased', 'recovering')`
-	columns   = `stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, filled_us, renewals, claim_owner, claim_until_us, attempts, not_before_us, last_error, coalesce(origin_seq, 0), replaced_by, reason, payload, work_phase, work_data, uncleaned, {{now}}`
+	columns   = `stream, seq, op_id, kind, owner, state, token, leased_us, expires_us, closed_us, filled_us, renewals, claim_id, claim_owner, claim_until_us, attempts, not_before_us, last_error, coalesce(origin_seq, 0), replaced_by, reason, payload, work_phase, work_data, uncleaned, {{now}}`
+	issued    = `seq, leased_us, expires_us`                                     // what a number that is issued doesn't share with its request
+	committed = `op_id, kind, owner, leased_us, expires_us, closed_us, renewals` // what one that is committed in time doesn't: no cleaner has ever claimed it
 	claimable = `state IN ('leased', 'recovering') AND not_before_us <= {{now}} AND (state = 'leased' AND expires_us <= {{now}} OR state = 'recovering' AND claim_until_us <= {{now}})`
-	// granted is the duration of a lease that is asked for with a parameter: see sequence.Granted.
+	// granted is the duration of a lease that is asked for with a parameter: see seqstore.Granted.
 	granted = `(SELECT CASE WHEN s.recovery_until_us > {{now}} THEN {{max}}(CAST(%[1]s AS BIGINT), {{min}}(2 * CAST(%[1]s AS BIGINT), {{cap}})) ELSE CAST(%[1]s AS BIGINT) END FROM {{stream}} s WHERE s.stream = $1)`
 	holds   = `stream = $1 AND seq = $2 AND token = $3 AND state = 'leased'`
 	claims  = `stream = $1 AND seq = $2 AND token = $3 AND state = 'recovering' AND claim_until_us > {{now}}`
@@ -34,18 +37,19 @@ const (
 
 // statements are those of both dialects, with the tables' names in them.
 type statements struct {
-	lock, lease, again, find, get        string
+	lock, lease, leases                  string
+	again, find, get                     string
 	renew, save, commit, commitInOrder   string
 	release, claim, candidate, await     string
-	extend                               string
-	gap, failed, failedAtLast            string
+	extend, releaseClaim                 string
+	gap, failed                          string
 	recovered, allocate                  string
 	insert, fill, sealGaps, seal, forget string
 	through, entries, selected           string
 	status, lowest, cleaned              string
 	createStream, recovery               string
 	enqueue, manual, resolveManual       string
-	version, exists, events              string
+	version, tables, events              string
 	create, audit                        []string
 }
 
@@ -58,18 +62,18 @@ func newStatements(d dialect, schema, prefix string) *statements {
 		return quoted
 	}
 	names := strings.NewReplacer(
-		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(sequence.MaxRecoveryDuration.Microseconds()),
+		"{{now}}", d.now, "{{max}}", d.max, "{{min}}", d.min, "{{cap}}", fmt.Sprint(seqstore.MaxRecoveryDuration.Microseconds()),
 		"{{stream}}", table("stream"), "{{entry}}", table("entry"), "{{manual}}", table("manual"), "{{event}}", table("event"), "{{audit}}", table("audit"), "{{schema}}", table("schema"),
 		"{{infra}}", `"`+schema+`"`, "{{prefix}}", prefix, "{{version}}", fmt.Sprint(schemaVersion),
 	)
 	fill := func(text string) string {
-		text = strings.NewReplacer("{{columns}}", columns, "{{open}}", open, "{{claimable}}", claimable, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
+		text = strings.NewReplacer("{{columns}}", columns, "{{issued}}", issued, "{{committed}}", committed, "{{open}}", open, "{{claimable}}", claimable, "{{holds}}", holds, "{{claims}}", claims).Replace(text)
 		text = grantedBy.ReplaceAllStringFunc(text, func(s string) string { return fmt.Sprintf(granted, grantedBy.FindStringSubmatch(s)[1]) })
 		return names.Replace(text)
 	}
 	s := &statements{
 		lock:  fill(d.lock),
-		lease: fill(d.lease),
+		lease: fill(d.lease), leases: fill(d.leases),
 		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + {{granted $3}})
 WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND expires_us > {{now}} RETURNING {{columns}}`),
 		find: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL`),
@@ -79,13 +83,13 @@ WHERE {{holds}} AND expires_us > {{now}} RETURNING (SELECT s.recovery_until_us >
 		save: fill(`UPDATE {{entry}} SET work_phase = $4, work_data = $5
 WHERE stream = $1 AND seq = $2 AND {{open}} AND work_phase <> 'completed' AND token >= $3 AND ($4 = 'completed' OR state = 'leased' AND token = $3) RETURNING seq`),
 		commit: fill(`UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
-WHERE {{holds}} AND expires_us > {{now}} RETURNING {{columns}}`),
+WHERE {{holds}} AND expires_us > {{now}} RETURNING {{committed}}`),
 		commitInOrder: fill(`UPDATE {{entry}} SET state = 'committed', closed_us = {{now}}, payload = $4, work_phase = '', work_data = NULL
-WHERE {{holds}} AND expires_us > {{now}} AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}}) RETURNING {{columns}}`),
+WHERE {{holds}} AND expires_us > {{now}} AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < $2 AND l.{{open}}) RETURNING {{committed}}`),
 		release: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = 'released' WHERE {{holds}} RETURNING seq`),
 		// The predicate is repeated outside of the sub-select: PostgreSQL looks at it alone when it has
 		// waited for the row.
-		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3
+		claim: fill(`UPDATE {{entry}} SET state = 'recovering', token = token + 1, claim_owner = $2, claim_until_us = {{now}} + $3, claim_id = $5
 WHERE stream = $1 AND seq = $4 AND seq = (SELECT min(c.seq) FROM {{entry}} c WHERE c.stream = $1 AND c.` + claimable + `) AND {{claimable}}
 	AND NOT EXISTS (SELECT 1 FROM {{entry}} l WHERE l.stream = $1 AND l.seq < {{entry}}.seq AND l.{{open}} AND l.state = 'recovering' AND l.claim_until_us > {{now}})
 RETURNING {{columns}}`),
@@ -94,11 +98,11 @@ RETURNING {{columns}}`),
 FROM {{stream}} WHERE stream = $1`),
 		await:  fill(`SELECT 1 FROM {{entry}} WHERE stream = $1 AND seq = $2 FOR UPDATE`),
 		extend: fill(`UPDATE {{entry}} SET claim_until_us = {{now}} + $4 WHERE {{claims}} RETURNING seq`),
+		releaseClaim: fill(`UPDATE {{entry}} SET claim_until_us = {{now}}
+WHERE stream = $1 AND {{open}} AND state = 'recovering' AND claim_id = $2 AND claim_until_us > {{now}} RETURNING seq`),
 		gap: fill(`UPDATE {{entry}} SET state = 'gap', closed_us = {{now}}, reason = $4, uncleaned = $5
 WHERE {{claims}} RETURNING {{columns}}`),
-		failed: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5
-WHERE {{claims}} RETURNING {{columns}}`),
-		failedAtLast: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5,
+		failed: fill(`UPDATE {{entry}} SET attempts = attempts + 1, last_error = $4, claim_until_us = {{now}}, not_before_us = {{now}} + $5,
 	state = CASE WHEN attempts + 1 >= $6 THEN 'gap' ELSE state END, closed_us = CASE WHEN attempts + 1 >= $6 THEN {{now}} ELSE 0 END,
 	reason = CASE WHEN attempts + 1 >= $6 THEN 'recovery_failed' ELSE '' END, uncleaned = (attempts + 1 >= $6 AND $7)
 WHERE {{claims}} RETURNING {{columns}}`),
@@ -113,8 +117,11 @@ WHERE stream = $1 AND seq = $2 AND op_id = $3 AND state = 'gap' AND seq > $4 RET
 		seal:     fill(`UPDATE {{stream}} SET sealed_through = $2 WHERE stream = $1 RETURNING next_seq`),
 		forget: fill(`DELETE FROM {{entry}} WHERE stream = $1 AND seq IN (
 	SELECT e.seq FROM {{entry}} e, {{stream}} s WHERE s.stream = $1 AND e.stream = $1 AND e.seq <= $2 AND e.seq <= s.sealed_through AND NOT e.uncleaned ORDER BY e.seq LIMIT $3) RETURNING seq`),
-		through:  fill(`SELECT sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, next_seq - 1) FROM {{stream}} WHERE stream = $1`),
-		entries:  fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4`),
+		through: fill(`SELECT sealed_through, coalesce((SELECT min(l.seq) FROM {{entry}} l WHERE l.stream = $1 AND l.{{open}}) - 1, next_seq - 1) FROM {{stream}} WHERE stream = $1`),
+		// Sub-selects hide the numbers from PostgreSQL's planner: where it sees that they are few of a million, it
+		// makes a plan for every page, which takes longer than to read one.
+		entries: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= (SELECT CAST($2 AS BIGINT)) AND seq <= (SELECT CAST($3 AS BIGINT))
+ORDER BY seq LIMIT (SELECT CAST($4 AS BIGINT))`),
 		selected: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND seq >= $2 AND {{condition}} ORDER BY seq LIMIT $3`),
 		status: fill(`SELECT {{now}}, next_seq - 1, sealed_through, recovery_until_us,
 	(SELECT count(*) FROM {{entry}} o WHERE o.stream = $1 AND o.{{open}}),
@@ -134,7 +141,7 @@ ON CONFLICT DO NOTHING RETURNING id`),
 	resolved_us = CASE WHEN resolved_us = 0 THEN {{now}} ELSE resolved_us END WHERE id = $1 RETURNING id`),
 		events:  fill(`SELECT at_us, seq, event, who, token FROM {{event}} WHERE stream = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq, id`),
 		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
-		exists:  d.exists,
+		tables:  d.tables,
 	}
 	for _, text := range d.create {
 		s.create = append(s.create, fill(text))
@@ -149,11 +156,11 @@ var grantedBy = regexp.MustCompile(`\{\{granted (\$\d)\}\}`)
 
 // inStates is the condition of entries in some states. Literals let the planner use a partial index; for
 // one state SQLite asks for the index' own words.
-func inStates(states []sequence.State) (string, error) {
+func inStates(states []seqstore.State) (string, error) {
 	var quoted []string
 	for _, state := range states {
 		switch state {
-		case sequence.Leased, sequence.Recovering, sequence.Committed, sequence.Recovered, sequence.Gap, sequence.Filled, sequence.Sealed:
+		case seqstore.Leased, seqstore.Recovering, seqstore.Committed, seqstore.Recovered, seqstore.Gap, seqstore.Filled, seqstore.Sealed:
 			quoted = append(quoted, "'"+string(state)+"'")
 		default:
 			return "", fmt.Errorf("sequence: read: unknown state %q", state)
@@ -175,10 +182,15 @@ var postgresDialect = dialect{
 INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
 SELECT CAST($1 AS TEXT), s.seq, CAST($2 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), 'leased', 1, t.now, t.now +
 	CASE WHEN s.recovery_until_us > t.now THEN greatest(CAST($3 AS BIGINT), least(2 * CAST($3 AS BIGINT), {{cap}})) ELSE CAST($3 AS BIGINT) END
-FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{columns}}`,
-	exists: `SELECT EXISTS (
-	SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-	WHERE c.relname = CAST($1 AS TEXT) AND n.nspname = CAST($2 AS TEXT))`,
+FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}}`,
+	leases: `WITH s AS (UPDATE {{stream}} SET next_seq = next_seq + CAST($3 AS BIGINT) WHERE stream = $1 RETURNING next_seq - CAST($3 AS BIGINT) AS first, recovery_until_us)
+INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
+SELECT CAST($1 AS TEXT), s.first + o.n, o.op, o.kind, o.owner, 'leased', 1, t.now, t.now +
+	CASE WHEN s.recovery_until_us > t.now THEN greatest(o.us, least(2 * o.us, {{cap}})) ELSE o.us END
+FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.first AS now) t
+CROSS JOIN pg_catalog.json_to_recordset(CAST($2 AS JSON)) AS o(n BIGINT, op TEXT, kind TEXT, owner TEXT, us BIGINT) RETURNING {{issued}}`,
+	tables: `SELECT substr(c.relname, CAST($2 AS INTEGER) + 1) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE starts_with(c.relname, CAST($1 AS TEXT)) AND n.nspname = CAST($3 AS TEXT)`,
 	create: tablesOf("CREATE SCHEMA {{infra}}", `TEXT COLLATE "C"`, "BIGINT", "BYTEA", "BOOLEAN", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""),
 	audit: []string{
 		eventTable(`TEXT COLLATE "C"`, "BIGINT", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", ""), eventIndex,
@@ -203,8 +215,9 @@ var sqliteDialect = dialect{
 	lock: `UPDATE {{stream}} SET next_seq = next_seq WHERE stream = $1 RETURNING next_seq, sealed_through, recovery_until_us, {{now}}`,
 	// A trigger counts.
 	lease: `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
-SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + {{granted $3}} FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{columns}}`,
-	exists: `SELECT count(*) > 0 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = $1 COLLATE NOCASE`,
+SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + CASE WHEN s.recovery_until_us > {{now}} THEN max($3, min(2 * $3, {{cap}})) ELSE $3 END
+FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{issued}}`,
+	tables: `SELECT lower(substr(name, $2 + 1)) FROM sqlite_schema WHERE type IN ('table', 'view') AND lower(substr(name, 1, $2)) = $1`,
 	create: append(tablesOf("", "TEXT", "INTEGER", "BLOB", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"),
 		// So a number is issued in one statement, which is its own transaction.
 		`CREATE TRIGGER "{{prefix}}count" AFTER INSERT ON {{entry}} WHEN NEW.state = 'leased' BEGIN UPDATE {{stream}} SET next_seq = NEW.seq + 1 WHERE stream = NEW.stream; END`),
@@ -263,6 +276,7 @@ func tablesOf(schema, text, number, blob, flag, id, options string) []string {
 	closed_us      NUMBER NOT NULL DEFAULT 0,
 	filled_us      NUMBER NOT NULL DEFAULT 0,
 	renewals       NUMBER NOT NULL DEFAULT 0,
+	claim_id       TEXT NOT NULL DEFAULT '',
 	claim_owner    TEXT NOT NULL DEFAULT '',
 	claim_until_us NUMBER NOT NULL DEFAULT 0,
 	attempts       NUMBER NOT NULL DEFAULT 0,

@@ -7,13 +7,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"regexp"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -31,7 +31,7 @@ type Options struct {
 	NoWakeups bool
 }
 
-// Store is a sequence.Store in tables. It is safe for concurrent use.
+// Store is a seqstore.Store in tables. It is safe for concurrent use.
 type Store[Tx any] struct {
 	on      backend[Tx]
 	sql     *statements
@@ -42,11 +42,12 @@ type Store[Tx any] struct {
 	hub     watch.Hub
 	wake    *wakeups // nil without LISTEN and NOTIFY
 	checked atomic.Bool
+	leases  *batch.Batcher[*lease] // nil where single statements share a transaction
 }
 
 var (
-	_ sequence.Store[*sql.Tx] = (*Store[*sql.Tx])(nil)
-	_ sequence.Store[pgx.Tx]  = (*Store[pgx.Tx])(nil)
+	_ seqstore.Store[*sql.Tx] = (*Store[*sql.Tx])(nil)
+	_ seqstore.Store[pgx.Tx]  = (*Store[pgx.Tx])(nil)
 )
 
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
@@ -67,7 +68,11 @@ func newStore[Tx any](on backend[Tx], d dialect, o Options, lite bool) (*Store[T
 	if !identifier.MatchString(o.Prefix) {
 		return nil, &leasing.InvalidError{Field: "Options.Prefix", Value: o.Prefix, Want: "1 to 40 characters a-z, 0-9 and _, and no digit first"}
 	}
-	return &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: lite, audit: o.Audit}, nil
+	s := &Store[Tx]{on: on, sql: newStatements(d, o.Schema, o.Prefix), schema: o.Schema, prefix: o.Prefix, lite: lite, audit: o.Audit}
+	if d.leases != "" {
+		s.leases = batch.New(s.issueAll, batch.UntilItLeaves)
+	}
+	return s, nil
 }
 
 // OpenPostgres makes a store on PostgreSQL over the application's database. It makes no request.
@@ -103,7 +108,7 @@ func OpenSQLite(db *sql.DB, options Options) (*Store[*sql.Tx], error) {
 	if db == nil {
 		return nil, &leasing.InvalidError{Field: "db", Value: nil, Want: "a *sql.DB"}
 	}
-	return newStore[*sql.Tx](sqliteDatabase{db, make(chan struct{}, 1), &sync.Map{}}, sqliteDialect, options, true)
+	return newStore[*sql.Tx](&sqliteDatabase{db: db, turn: make(chan struct{}, 1)}, sqliteDialect, options, true)
 }
 
 // preparing is a backend whose statements are worth preparing.
@@ -112,9 +117,12 @@ type preparing interface {
 	close()
 }
 
-// Close ends what the store does beside requests: listening and notifying, and its prepared statements. The
-// database stays open.
+// Close ends what the store does beside requests: listening and notifying, and its prepared statements. It leases no
+// more. The database stays open.
 func (s *Store[Tx]) Close() error {
+	if s.leases != nil {
+		s.leases.Close()
+	}
 	if p, ok := s.on.(preparing); ok {
 		p.close()
 	}
@@ -180,7 +188,7 @@ func (s *Store[Tx]) closed(stream string) {
 
 // row is an entry as it is stored, and the database's time.
 type row struct {
-	sequence.Entry
+	seqstore.Entry
 	now time.Time
 }
 
@@ -188,8 +196,8 @@ func (r *row) scan(scan scan) error {
 	var leased, expires, closed, filled, claim, notBefore, now int64
 	var state, phase string
 	err := scan(&r.Stream, &r.Seq, &r.Op, &r.Kind, &r.Owner, &state, &r.Token, &leased, &expires, &closed, &filled, &r.Renewals,
-		&r.ClaimOwner, &claim, &r.Attempts, &notBefore, &r.LastError, &r.Origin, &r.ReplacedBy, &r.Reason, &r.Payload, &phase, &r.Work.Data, &r.Uncleaned, &now)
-	r.State, r.Work.Phase = sequence.State(state), sequence.Phase(phase)
+		&r.ClaimID, &r.ClaimOwner, &claim, &r.Attempts, &notBefore, &r.LastError, &r.Origin, &r.ReplacedBy, &r.Reason, &r.Payload, &phase, &r.Work.Data, &r.Uncleaned, &now)
+	r.State, r.Work.Phase = seqstore.State(state), seqstore.Phase(phase)
 	r.LeasedAt, r.ExpiresAt, r.ClosedAt, r.FilledAt = moment(leased), moment(expires), moment(closed), moment(filled)
 	r.ClaimUntil, r.NotBefore, r.now = moment(claim), moment(notBefore), moment(now)
 	return err
@@ -208,15 +216,6 @@ func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / t
 // one runs a statement that returns an entry, or none.
 func one(ctx context.Context, on session, statement string, args ...any) (r row, found bool, err error) {
 	err = on.query(ctx, statement, args, func(scan scan) error {
-		found = true
-		return r.scan(scan)
-	})
-	return r, found, err
-}
-
-// alone is one in a transaction of its own.
-func alone[Tx any](ctx context.Context, on backend[Tx], statement string, args ...any) (r row, found bool, err error) {
-	err = on.change(ctx, statement, args, func(scan scan) error {
 		found = true
 		return r.scan(scan)
 	})
@@ -250,7 +249,7 @@ func (s *Store[Tx]) lock(ctx context.Context, on session, stream string) (r stre
 		return err
 	})
 	if err == nil && !found {
-		err = answer(sequence.UnknownStream(stream))
+		err = answer(seqstore.UnknownStream(stream))
 	}
 	return r, err
 }
@@ -260,16 +259,16 @@ func (s *Store[Tx]) entry(ctx context.Context, on session, stream string, seq in
 	r, found, err := one(ctx, on, s.sql.get, stream, seq)
 	if err == nil && !found {
 		if known, err := some(ctx, on, s.sql.through, stream); err != nil || !known {
-			return r, errors.Join(err, answer(sequence.UnknownStream(stream)))
+			return r, errors.Join(err, answer(seqstore.UnknownStream(stream)))
 		}
-		err = answer(sequence.ErrNotFound)
+		err = answer(seqstore.ErrNotFound)
 	}
 	return r, err
 }
 
 // CreateStream makes a stream.
 func (s *Store[Tx]) CreateStream(ctx context.Context, stream string) error {
-	if err := sequence.ValidateText("stream", stream, sequence.MaxStreamBytes, false); err != nil {
+	if err := seqstore.ValidateText("stream", stream, seqstore.MaxStreamBytes, false); err != nil {
 		return err
 	}
 	return s.once(ctx, s.sql.createStream, []any{stream}, func(scan) error { return nil })

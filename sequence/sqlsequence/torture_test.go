@@ -40,7 +40,7 @@ func TestTorture_sqlite(t *testing.T) {
 		killed = killWriters(ctx, t, writer{Path: s.path}, tell)
 	}
 	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[*sql.Tx](s), o, nil))
-	require.Greater(t, killed, 4)
+	require.Positive(t, killed, "no writer was killed")
 }
 
 func TestTorture_postgres(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTorture_postgres(t *testing.T) {
 		killed = killWriters(ctx, t, writer{URL: postgresURL(t), Schema: p.schema}, tell)
 	}
 	checkTorture(t, sequencetest.Torture(t, sequencetest.Database[pgx.Tx](p), o, nil))
-	require.Greater(t, killed, 4)
+	require.Positive(t, killed, "no writer was killed")
 }
 
 // The server crashes under everybody, and comes back.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/sequence/internal/watch"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,6 +22,8 @@ type wakeups struct {
 	channel string
 	connect func(context.Context) (*pgx.Conn, error) // nil if the driver can't listen
 
+	listener providerkit.Wakeups
+
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -29,19 +32,19 @@ type wakeups struct {
 	closed    bool
 	notifying bool
 	dirty     map[string]struct{} // streams to tell of
-	ready     chan struct{}       // closed once listening was tried; nil before the first waiter
 }
 
 const (
 	notifyTimeout = 5 * time.Second
 	notifyPause   = 5 * time.Millisecond // closings meanwhile share the next hint, which waits for no sync
-	silence       = 15 * time.Second     // after which the connection is pinged
-	reconnect     = time.Second
 )
 
 func newWakeups(hub *watch.Hub, on session, schema, prefix string, connect func(context.Context) (*pgx.Conn, error)) *wakeups {
 	w := &wakeups{hub: hub, on: on, channel: "sequence_" + digest(fmt.Appendf(nil, "%q %q", schema, prefix))[:16], connect: connect, dirty: map[string]struct{}{}}
 	w.ctx, w.stop = context.WithCancel(context.Background())
+	if connect != nil {
+		w.listener.Connect = w.open
+	}
 	return w
 }
 
@@ -50,6 +53,7 @@ func (w *wakeups) close() {
 	w.closed = true
 	w.mu.Unlock()
 	w.stop()
+	w.listener.Close()
 	w.running.Wait()
 }
 
@@ -93,82 +97,42 @@ func (w *wakeups) send() {
 	}
 }
 
-// listen begins to listen, unless that was begun, and waits until it works or has failed.
-func (w *wakeups) listen(ctx context.Context) {
-	if w.connect == nil {
-		return
-	}
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return
-	}
-	if w.ready == nil {
-		w.ready = make(chan struct{})
-		w.running.Go(w.run)
-	}
-	ready := w.ready
-	w.mu.Unlock()
-	select {
-	case <-ready:
-	case <-ctx.Done():
-	}
+// listen has the connection listen for as long as somebody waits. If that fails, waiters poll.
+func (w *wakeups) listen(ctx context.Context) { _, _ = w.listener.Wait(ctx, "") }
+
+// connection hints to all waiters of a stream, and tells the listener no more than that it lives.
+type connection struct {
+	*pgx.Conn
+	hub *watch.Hub
 }
 
-func (w *wakeups) run() {
-	tried := sync.OnceFunc(func() { close(w.ready) })
-	defer tried()
-	for w.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(w.ctx, notifyTimeout)
-		conn, err := w.connect(ctx)
-		if err == nil {
-			_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.channel}.Sanitize())
-			if err != nil {
-				hangUp(conn)
-			}
-		}
-		cancel()
-		if err == nil {
-			tried()
-			w.hub.WakeAll() // what was closed before nobody has told
-			w.receive(conn)
-			hangUp(conn)
-		}
-		tried()
-		select {
-		case <-time.After(reconnect):
-		case <-w.ctx.Done():
-		}
+func (w *wakeups) open(ctx context.Context) (providerkit.Connection, error) {
+	conn, err := w.connect(ctx)
+	if err != nil {
+		return nil, err
 	}
+	c := connection{conn, w.hub}
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.channel}.Sanitize()); err != nil {
+		c.Close()
+		return nil, err
+	}
+	w.hub.WakeAll() // what was closed before nobody has told
+	return c, nil
 }
 
-// receive returns when the connection fails, or the store is closed.
-func (w *wakeups) receive(conn *pgx.Conn) {
-	for {
-		ctx, cancel := context.WithTimeout(w.ctx, silence)
-		notification, err := conn.WaitForNotification(ctx)
-		quiet := ctx.Err() != nil && w.ctx.Err() == nil
-		cancel()
-		switch {
-		case err == nil:
-			w.hub.Wake(notification.Payload)
-		case quiet:
-			ctx, cancel := context.WithTimeout(w.ctx, notifyTimeout)
-			err := conn.Ping(ctx)
-			cancel()
-			if err != nil {
-				return
-			}
-		default:
-			return
-		}
+func (c connection) Receive(ctx context.Context) (string, error) {
+	notification, err := c.WaitForNotification(ctx)
+	if err != nil {
+		return "", err
 	}
+	c.hub.Wake(notification.Payload)
+	return notification.Payload, nil
 }
 
-func hangUp(conn *pgx.Conn) {
+func (c connection) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	conn.Close(ctx)
+	_ = c.Conn.Close(ctx)
 }
 
 // connectAs connects as a pool does, hooks included, and takes up no place in it.

@@ -4,24 +4,30 @@ import (
 	"context"
 	"time"
 
-	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 )
 
 // Lease issues a number.
-func (s *Store[Tx]) Lease(ctx context.Context, req sequence.LeaseRequest) (sequence.Entry, error) {
+func (s *Store[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
-	args := []any{req.Stream, req.Op, micros(req.Duration), req.Kind, req.Owner}
 	if err := s.check(ctx); err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
-	r, found, err := alone(ctx, s.on, s.sql.lease, args...)
-	if found && err == nil || err != nil && !uniqueViolation(err) {
-		return r.Entry, s.explain(err)
+	l := &lease{Op: req.Op, Kind: req.Kind, Owner: req.Owner, For: micros(req.Duration), stream: req.Stream}
+	if err := s.issue(ctx, l); err != nil {
+		return seqstore.Entry{}, err
 	}
+	if e := l.entry; e.Seq != 0 {
+		e.Stream, e.Op, e.Kind, e.Owner, e.State, e.Token = req.Stream, req.Op, req.Kind, req.Owner, seqstore.Leased, seqstore.FirstToken
+		return e, nil
+	}
+	args := l.args()
+	var r row
+	found := false
 	// The operation has a number, or the stream is unknown.
-	err = s.within(ctx, func(on session, _ Tx) error {
+	err := s.within(ctx, func(on session, _ Tx) error {
 		var err error
 		if r, found, err = one(ctx, on, s.sql.again, args[:3]...); err != nil || found {
 			return err
@@ -30,22 +36,22 @@ func (s *Store[Tx]) Lease(ctx context.Context, req sequence.LeaseRequest) (seque
 			return err
 		}
 		if !found {
-			return answer(sequence.UnknownStream(req.Stream))
+			return answer(seqstore.UnknownStream(req.Stream))
 		}
-		return answer(&sequence.EndedError{Entry: r.Bare()})
+		return answer(&seqstore.EndedError{Entry: r.Bare()})
 	})
 	return r.Entry, err
 }
 
 // Renew extends a lease.
-func (s *Store[Tx]) Renew(ctx context.Context, req sequence.RenewRequest) (granted time.Duration, err error) {
+func (s *Store[Tx]) Renew(ctx context.Context, req seqstore.RenewRequest) (granted time.Duration, err error) {
 	if err := req.Validate(); err != nil {
 		return 0, err
 	}
 	err = s.guarded(ctx, "renew", req.Stream, req.Seq, s.sql.renew, []any{req.Stream, req.Seq, req.Token, micros(req.Duration)}, func(scan scan) error {
 		var recovery bool
 		err := scan(&recovery)
-		granted = sequence.Granted(req.Duration, recovery)
+		granted = seqstore.Granted(req.Duration, recovery)
 		return err
 	}, nil)
 	return granted, err
@@ -53,7 +59,7 @@ func (s *Store[Tx]) Renew(ctx context.Context, req sequence.RenewRequest) (grant
 
 // guarded runs one statement that returns a row if its guard holds. Else it reads the entry, and asks
 // repeated whether the request was made before.
-func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(sequence.Entry) bool) error {
+func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, statement string, args []any, each func(scan) error, repeated func(seqstore.Entry) bool) error {
 	found := false
 	err := s.once(ctx, statement, args, func(scan scan) error {
 		found = true
@@ -70,17 +76,17 @@ func (s *Store[Tx]) guarded(ctx context.Context, op, stream string, seq int64, s
 		if err != nil || repeated != nil && repeated(r.Entry) {
 			return err
 		}
-		return answer(sequence.Late(op, r.Entry, r.now))
+		return answer(seqstore.Late(op, r.Entry, r.now))
 	})
 }
 
 // Save keeps work.
-func (s *Store[Tx]) Save(ctx context.Context, req sequence.SaveRequest) error {
+func (s *Store[Tx]) Save(ctx context.Context, req seqstore.SaveRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
 	args := []any{req.Stream, req.Seq, req.Token, string(req.Work.Phase), blob(req.Work.Data)}
-	return s.guarded(ctx, "save work of", req.Stream, req.Seq, s.sql.save, args, nil, func(e sequence.Entry) bool { return sequence.SavedBy(e, req) })
+	return s.guarded(ctx, "save work of", req.Stream, req.Seq, s.sql.save, args, nil, func(e seqstore.Entry) bool { return seqstore.SavedBy(e, req) })
 }
 
 // blob is data as a parameter: none is empty, and not NULL.
@@ -92,50 +98,56 @@ func blob(data []byte) []byte {
 }
 
 // Commit closes a number with its payload.
-func (s *Store[Tx]) Commit(ctx context.Context, req sequence.CommitRequest, write sequence.Write[Tx]) (sequence.Entry, error) {
+func (s *Store[Tx]) Commit(ctx context.Context, req seqstore.CommitRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	statement := s.sql.commit
 	if req.InOrder {
 		statement = s.sql.commitInOrder
 	}
 	args := []any{req.Stream, req.Seq, req.Token, blob(req.Payload)}
+	var done row
+	made := false
+	each := func(scan scan) error {
+		var leased, expires, closed int64
+		err := scan(&done.Op, &done.Kind, &done.Owner, &leased, &expires, &closed, &done.Renewals)
+		done.Stream, done.Seq, done.Token, done.State, done.Payload = req.Stream, req.Seq, req.Token, seqstore.Committed, blob(req.Payload)
+		done.LeasedAt, done.ExpiresAt, done.ClosedAt, made = moment(leased), moment(expires), moment(closed), true
+		return err
+	}
 	if write == nil { // one round trip, if the guard holds
-		if err := s.check(ctx); err != nil {
-			return sequence.Entry{}, err
+		if err := s.once(ctx, statement, args, each); err != nil {
+			return seqstore.Entry{}, err
 		}
-		r, found, err := alone(ctx, s.on, statement, args...)
-		if err != nil {
-			return sequence.Entry{}, s.explain(err)
-		}
-		if found {
+		if made {
 			s.closed(req.Stream)
-			return r.Entry, nil
+			return done.Entry, nil
 		}
 	}
 	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
-		r, found, err := one(ctx, on, statement, args...)
-		if err != nil || found {
-			return r, found, err
+		made = false
+		if err := on.query(ctx, statement, args, each); err != nil || made {
+			return done, made, err
 		}
-		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
+		r, err := s.entry(ctx, on, req.Stream, req.Seq)
+		if err != nil {
 			return r, false, err
 		}
-		refusal := sequence.Late("commit", r.Entry, r.now)
-		if req.InOrder && r.State == sequence.Leased && r.Token == req.Token && r.ExpiresAt.After(r.now) {
-			open := &sequence.OpenError{Stream: req.Stream}
+		refusal := seqstore.Late("commit", r.Entry, r.now)
+		if req.InOrder && r.State == seqstore.Leased && r.Token == req.Token && r.ExpiresAt.After(r.now) {
+			open := &seqstore.OpenError{Stream: req.Stream}
 			if err := on.query(ctx, s.sql.lowest, []any{req.Stream}, func(scan scan) error { return scan(&open.Lowest) }); err != nil {
 				return r, false, err
 			}
 			refusal = open
 		}
-		return r, false, answer(sequence.Repeated(r.Entry, req.Payload, sequence.CommittedBy(r.Entry, req.Token), refusal))
+		return r, false, answer(seqstore.Repeated(r.Entry, req.Payload, seqstore.CommittedBy(r.Entry, req.Token), refusal))
 	})
 }
 
 // close runs a change that closes a number, and the caller's write if it was made, in one transaction.
-func (s *Store[Tx]) close(ctx context.Context, stream string, write sequence.Write[Tx], change func(on session) (row, bool, error)) (sequence.Entry, error) {
+func (s *Store[Tx]) close(ctx context.Context, stream string, write seqstore.Write[Tx], change func(on session) (row, bool, error)) (seqstore.Entry, error) {
 	var r row
 	err := s.within(ctx, func(on session, tx Tx) error {
 		var made bool
@@ -146,14 +158,14 @@ func (s *Store[Tx]) close(ctx context.Context, stream string, write sequence.Wri
 		return answer(write(ctx, tx, r.Entry))
 	})
 	if err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	s.closed(stream)
 	return r.Entry, nil
 }
 
 // Release makes a gap of a number.
-func (s *Store[Tx]) Release(ctx context.Context, req sequence.ReleaseRequest) error {
+func (s *Store[Tx]) Release(ctx context.Context, req seqstore.ReleaseRequest) error {
 	err := s.once(ctx, s.sql.release, []any{req.Stream, req.Seq, req.Token}, func(scan) error { return nil })
 	if err == nil {
 		s.closed(req.Stream)
@@ -162,9 +174,9 @@ func (s *Store[Tx]) Release(ctx context.Context, req sequence.ReleaseRequest) er
 }
 
 // Fill gives a gap its result.
-func (s *Store[Tx]) Fill(ctx context.Context, req sequence.FillRequest, write sequence.Write[Tx]) (sequence.Entry, error) {
+func (s *Store[Tx]) Fill(ctx context.Context, req seqstore.FillRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	if err := req.Validate(); err != nil {
-		return sequence.Entry{}, err
+		return seqstore.Entry{}, err
 	}
 	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
 		locked, err := s.lock(ctx, on, req.Stream)
@@ -178,7 +190,7 @@ func (s *Store[Tx]) Fill(ctx context.Context, req sequence.FillRequest, write se
 		if r, err = s.entry(ctx, on, req.Stream, req.Seq); err != nil {
 			return r, false, err
 		}
-		return r, false, answer(sequence.Repeated(r.Entry, req.Payload, sequence.FilledBy(r.Entry, req), sequence.Late("fill", r.Entry, r.now)))
+		return r, false, answer(seqstore.Repeated(r.Entry, req.Payload, seqstore.FilledBy(r.Entry, req), seqstore.Late("fill", r.Entry, r.now)))
 	})
 }
 
@@ -201,10 +213,10 @@ func (s *Store[Tx]) Seal(ctx context.Context, stream string, upTo int64) (throug
 			}
 		}
 		if lowest != 0 && lowest <= through {
-			return answer(&sequence.OpenError{Stream: stream, Lowest: lowest})
+			return answer(&seqstore.OpenError{Stream: stream, Lowest: lowest})
 		}
 		if through >= locked.next {
-			return answer(sequence.NotIssued(through))
+			return answer(seqstore.NotIssued(through))
 		}
 		if through = max(through, locked.sealed); through == locked.sealed {
 			return nil
@@ -256,7 +268,7 @@ func (s *Store[Tx]) Cleaned(ctx context.Context, stream string, seq int64) error
 }
 
 // Enqueue puts work into the manual queue.
-func (s *Store[Tx]) Enqueue(ctx context.Context, item sequence.ManualItem) error {
+func (s *Store[Tx]) Enqueue(ctx context.Context, item seqstore.ManualItem) error {
 	if err := item.Validate(); err != nil {
 		return err
 	}
@@ -269,7 +281,7 @@ func (s *Store[Tx]) ResolveManual(ctx context.Context, id int64, by string) erro
 	found := false
 	err := s.once(ctx, s.sql.resolveManual, []any{id, by}, func(scan) error { found = true; return nil })
 	if err == nil && !found {
-		err = sequence.ErrNotFound
+		err = seqstore.ErrNotFound
 	}
 	return err
 }

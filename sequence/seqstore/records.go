@@ -1,6 +1,7 @@
-package sequence
+package seqstore
 
 import (
+	"bytes"
 	"time"
 )
 
@@ -17,6 +18,9 @@ const (
 	Filled     State = "filled"     // it was a gap and got its result afterwards
 	Sealed     State = "sealed"     // it is a gap for good
 )
+
+// FirstToken is a number's token until its first claim.
+const FirstToken = 1
 
 // Open reports whether a number in this state still holds the watermark back.
 func (s State) Open() bool { return s == Leased || s == Recovering }
@@ -45,6 +49,7 @@ type Entry struct {
 	FilledAt  time.Time
 	Renewals  int
 
+	ClaimID    string
 	ClaimOwner string
 	ClaimUntil time.Time
 	Attempts   int       // failed recoveries
@@ -128,3 +133,15 @@ const (
 // MaxRecoveryDuration caps leases that recovery mode has doubled: 10 minutes. A lease that
 // was asked for with more gets what was asked for.
 const MaxRecoveryDuration = 10 * time.Minute
+
+// Clone returns a copy that shares no bytes with e.
+func (e Entry) Clone() Entry {
+	e.Payload, e.Work.Data = bytes.Clone(e.Payload), bytes.Clone(e.Work.Data)
+	return e
+}
+
+// Bare returns e without payload and work, as errors carry it.
+func (e Entry) Bare() Entry {
+	e.Payload, e.Work.Data = nil, nil
+	return e
+}

@@ -1,4 +1,4 @@
-package sequence_test
+package memsequence_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/memsequence"
 	"github.com/distributedleasing/leasing/sequence/sequencetest"
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +16,7 @@ import (
 func TestTorture_memory(t *testing.T) {
 	for seed := range uint64(2) {
 		synctest.Test(t, func(t *testing.T) {
-			h := sequencetest.Torture(t, sequencetest.Database[sequence.MemoryTx](&memory{store: sequence.NewMemory()}), sequencetest.TortureOptions{
+			h := sequencetest.Torture(t, sequencetest.Database[memsequence.Tx](&memory{store: memsequence.New()}), sequencetest.TortureOptions{
 				For: 10 * time.Second, Writers: 16, Cleaners: 6, Readers: 3, Lease: 200 * time.Millisecond, Seed: seed,
 			}, nil)
 			t.Log(h)
@@ -29,12 +30,12 @@ func TestTorture_memory(t *testing.T) {
 // The checker finds what stores like these do.
 func TestTortureCatchesBrokenStores_memory(t *testing.T) {
 	for flaw, want := range map[string]string{
-		sequence.CommitsLate:       "outcome: ",
-		sequence.ClaimsTheHighest:  "claim: ",
-		sequence.RemovesFailures:   "hole: ",
-		sequence.FillsBehindSeals:  "reader ",
-		sequence.LetsStaleCleaners: "orphan: ",
-		sequence.ForgetsOrigins:    "orphan: ",
+		memsequence.CommitsLate:       "outcome: ",
+		memsequence.ClaimsTheHighest:  "claim: ",
+		memsequence.RemovesFailures:   "hole: ",
+		memsequence.FillsBehindSeals:  "reader ",
+		memsequence.LetsStaleCleaners: "orphan: ",
+		memsequence.ForgetsOrigins:    "orphan: ",
 	} {
 		t.Run(flaw, func(t *testing.T) {
 			var found string
@@ -49,10 +50,10 @@ func TestTortureCatchesBrokenStores_memory(t *testing.T) {
 // tortured is what the checker finds in a run on a broken store.
 func tortured(t *testing.T, flaw string, seed uint64) (found string) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &sequence.Broken{Memory: sequence.NewMemory(), Flaw: flaw}
-		h := sequencetest.Torture(t, sequencetest.Database[sequence.MemoryTx](&memory{store: store.Memory}), sequencetest.TortureOptions{
+		store := &memsequence.Broken{Store: memsequence.New(), Flaw: flaw}
+		h := sequencetest.Torture(t, sequencetest.Database[memsequence.Tx](&memory{store: store.Store}), sequencetest.TortureOptions{
 			For: 10 * time.Second, Writers: 16, Cleaners: 6, Readers: 3, Lease: 200 * time.Millisecond, Seed: seed,
-		}, func() sequence.Store[sequence.MemoryTx] { return store })
+		}, func() sequence.Store[memsequence.Tx] { return store })
 		found = strings.Join(h.Check(), "\n")
 	})
 	return found

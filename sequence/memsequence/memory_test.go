@@ -1,4 +1,4 @@
-package sequence_test
+package memsequence_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/memsequence"
 	"github.com/distributedleasing/leasing/sequence/sequencetest"
 	"go.uber.org/goleak"
 )
@@ -13,23 +14,23 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance_memory(t *testing.T) {
-	sequencetest.Run(t, sequencetest.Harness[sequence.MemoryTx]{
-		New:     func(testing.TB) sequencetest.Database[sequence.MemoryTx] { return &memory{store: sequence.NewMemory()} },
+	sequencetest.Run(t, sequencetest.Harness[memsequence.Tx]{
+		New:     func(testing.TB) sequencetest.Database[memsequence.Tx] { return &memory{store: memsequence.New()} },
 		Virtual: true,
 	})
 }
 
 // memory is a database in memory, with a table of the application's own.
 type memory struct {
-	store *sequence.Memory
+	store *memsequence.Store
 	mu    sync.Mutex
 	rows  []string
 }
 
-func (m *memory) Open(testing.TB) sequence.Store[sequence.MemoryTx] { return m.store }
-func (m *memory) HintsOtherProcesses() bool                         { return true }
+func (m *memory) Open(testing.TB) sequence.Store[memsequence.Tx] { return m.store }
+func (m *memory) HintsOtherProcesses() bool                      { return true }
 
-func (m *memory) Insert(_ context.Context, tx sequence.MemoryTx, row string) error {
+func (m *memory) Insert(_ context.Context, tx memsequence.Tx, row string) error {
 	tx.OnCommit(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()

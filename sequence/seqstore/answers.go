@@ -1,4 +1,4 @@
-package sequence
+package seqstore
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 // Late is the error of a request that came too late.
 func Late(op string, e Entry, now time.Time) error {
-	return &LateCommitError{Op: op, Entry: e.Bare(), Expired: e.State == Leased && !held(&e, now)}
+	return &LateCommitError{Op: op, Entry: e.Bare(), Expired: e.State == Leased && !e.ExpiresAt.After(now)}
 }
 
 // Repeated tells a request that comes again, for which it returns nil, from one that is refused
@@ -48,10 +48,3 @@ func SavedBy(e Entry, req SaveRequest) bool {
 
 // NotIssued is the error of a seal above the last number.
 func NotIssued(upTo int64) error { return invalid("upTo", upTo, "a number that was issued") }
-
-// Bare is the entry without payload and work, as errors carry it.
-func (e *Entry) Bare() Entry {
-	b := *e
-	b.Payload, b.Work.Data = nil, nil
-	return b
-}

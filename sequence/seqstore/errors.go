@@ -1,4 +1,4 @@
-package sequence
+package seqstore
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// The errors that those of this package and of every store match with errors.Is. A store that
+// The errors of every store match these with errors.Is. A store that
 // can't be reached, or refuses, uses those of package leasing: leasing.ErrUnavailable,
 // ErrThrottled, ErrDenied, ErrNotSetUp, ErrInvalid.
 var (
@@ -25,9 +25,10 @@ var (
 	ErrOpen = errors.New("a number is still open")
 	// ErrNotFound: there is no such number, operation or item.
 	ErrNotFound = errors.New("not found")
-	// ErrNotCommitted: a function in Do returned nil without Commit or Release.
-	ErrNotCommitted = errors.New("the function has neither committed nor released its number")
 )
+
+// Settlement says what became of a result that came too late: see package sequence.
+type Settlement string
 
 // LateCommitError says that a lease or a claim has ended before the request, what became of
 // the number, and that the request changed nothing. It matches ErrLate.

@@ -1,4 +1,6 @@
-package sequence
+// Package seqstore is what a store of package sequence implements, and what it needs for that: the interface, requests,
+// records, errors, and the answers to requests that come again or too late. Package sequencetest checks a store.
+package seqstore
 
 import (
 	"context"
@@ -51,6 +53,8 @@ type Store[Tx any] interface {
 	// and raises its token; false if there is none to claim. Guard: nothing lower has a
 	// live claim, and not_before has passed.
 	Claim(ctx context.Context, req ClaimRequest) (Entry, bool, error)
+	// ReleaseClaim lets a claim lapse at once, by its ID. It is no error if there is no such claim.
+	ReleaseClaim(ctx context.Context, stream, id string) error
 	// ExtendClaim extends a claim by the duration from now. Guard: recovering, the token,
 	// the claim not lapsed.
 	ExtendClaim(ctx context.Context, req RenewRequest) error
@@ -150,6 +154,7 @@ type ReleaseRequest struct {
 // ClaimRequest asks for the lowest number to recover.
 type ClaimRequest struct {
 	Stream, Owner string
+	ID            string // for ReleaseClaim; unique, or ""
 	Duration      time.Duration
 }
 
@@ -222,8 +227,8 @@ func Granted(d time.Duration, recovery bool) time.Duration {
 	return max(d, min(2*d, MaxRecoveryDuration))
 }
 
-// maxDuration keeps times within what every store can count.
-const maxDuration = 10 * 365 * 24 * time.Hour
+// MaxDuration keeps times within what every store can count.
+const MaxDuration = 10 * 365 * 24 * time.Hour
 
 // ValidateText reports whether a name, ID or label can be stored: UTF-8 without control
 // characters, of bounded length.
@@ -239,8 +244,8 @@ func ValidateText(field, text string, limit int, empty bool) error {
 }
 
 func validateDuration(d time.Duration) error {
-	if d < time.Millisecond || d > maxDuration {
-		return invalid("Duration", d, fmt.Sprintf("1ms to %v", maxDuration))
+	if d < time.Millisecond || d > MaxDuration {
+		return invalid("Duration", d, fmt.Sprintf("1ms to %v", MaxDuration))
 	}
 	return nil
 }
@@ -274,7 +279,7 @@ func (r *RenewRequest) Validate() error { return validateDuration(r.Duration) }
 
 // Validate checks a request.
 func (r *ClaimRequest) Validate() error {
-	return firstError(ValidateText("Owner", r.Owner, MaxKindBytes*2, true), validateDuration(r.Duration))
+	return firstError(ValidateText("Owner", r.Owner, MaxKindBytes*2, true), ValidateText("ID", r.ID, MaxKindBytes, true), validateDuration(r.Duration))
 }
 
 // Validate checks a request.
@@ -300,8 +305,8 @@ func (r *ResolveRequest) Validate() error {
 	default:
 		return invalid("Outcome", string(r.Outcome), "recovered, gap or failed")
 	}
-	if r.RetryAfter < 0 || r.RetryAfter > maxDuration {
-		return invalid("RetryAfter", r.RetryAfter, fmt.Sprintf("0 to %v", maxDuration))
+	if r.RetryAfter < 0 || r.RetryAfter > MaxDuration {
+		return invalid("RetryAfter", r.RetryAfter, fmt.Sprintf("0 to %v", MaxDuration))
 	}
 	return validatePayload("Payload", r.Payload)
 }

@@ -1,0 +1,320 @@
+package memsequence
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence/seqstore"
+)
+
+// ledger is a stream, and its methods are the rules: pure functions of its state, the store's
+// time and a request. They return a change and alter nothing. Store applies it; the SQL stores
+// state the same rules in their statements, and package sequencetest compares.
+type ledger struct {
+	name          string
+	next          int64 // the number that is issued next
+	sealed        int64
+	recoveryUntil time.Time
+	entries       map[int64]seqstore.Entry
+	open          map[int64]struct{}
+	ops           map[string]int64 // an operation's own number
+	events        map[int64][]seqstore.Event
+}
+
+// change is what a transaction does to a ledger.
+type change struct {
+	put    []seqstore.Entry // the first is the request's own
+	next   int64            // unless 0
+	again  bool             // it was made before: nothing is to be done, and write is not called
+	result seqstore.Entry
+}
+
+func newLedger(name string) *ledger {
+	return &ledger{name: name, next: 1, entries: map[int64]seqstore.Entry{}, open: map[int64]struct{}{}, ops: map[string]int64{}, events: map[int64][]seqstore.Event{}}
+}
+
+func (l *ledger) apply(c change) {
+	for _, e := range c.put {
+		before := l.entries[e.Seq]
+		if event := eventOf(&before, &e); event.Event != "" {
+			event.At = time.Now()
+			l.events[e.Seq] = append(l.events[e.Seq], event)
+		}
+		l.entries[e.Seq] = e
+		delete(l.open, e.Seq)
+		if e.State.Open() {
+			l.open[e.Seq] = struct{}{}
+		}
+		if e.Origin == 0 {
+			l.ops[e.Op] = e.Seq
+		}
+	}
+	l.next = cmp.Or(c.next, l.next)
+}
+
+// eventOf is what a change means to the audit: nothing if Event is "".
+func eventOf(before, after *seqstore.Entry) seqstore.Event {
+	event := seqstore.Event{Seq: after.Seq, Who: after.Owner, Token: after.Token}
+	switch {
+	case after.State != before.State || after.Token != before.Token:
+		event.Event = string(after.State)
+	case after.Attempts != before.Attempts:
+		event.Event = seqstore.EventFailed
+	}
+	if after.State == seqstore.Sealed {
+		event.Who = ""
+	} else if before.State == seqstore.Recovering || after.State == seqstore.Recovering {
+		event.Who = after.ClaimOwner
+	}
+	return event
+}
+
+// lowestOpen is 0 if nothing is open.
+func (l *ledger) lowestOpen() (lowest int64) {
+	for seq := range l.open {
+		if lowest == 0 || seq < lowest {
+			lowest = seq
+		}
+	}
+	return lowest
+}
+
+func (l *ledger) watermark() int64 {
+	if lowest := l.lowestOpen(); lowest != 0 {
+		return lowest - 1
+	}
+	return l.next - 1
+}
+
+func (l *ledger) inRecovery(now time.Time) bool { return l.recoveryUntil.After(now) }
+
+func (l *ledger) lease(now time.Time, req seqstore.LeaseRequest) (change, error) {
+	granted := seqstore.Granted(req.Duration, l.inRecovery(now))
+	if seq := l.ops[req.Op]; seq != 0 {
+		e := l.entries[seq]
+		if !held(&e, now) {
+			return change{}, &seqstore.EndedError{Entry: e.Bare()}
+		}
+		e.ExpiresAt = latest(e.ExpiresAt, now.Add(granted))
+		return change{put: []seqstore.Entry{e}, result: e}, nil
+	}
+	e := seqstore.Entry{
+		Stream: l.name, Seq: l.next, Op: req.Op, Kind: req.Kind, Owner: req.Owner,
+		State: seqstore.Leased, Token: seqstore.FirstToken, LeasedAt: now, ExpiresAt: now.Add(granted),
+	}
+	return change{put: []seqstore.Entry{e}, next: l.next + 1, result: e}, nil
+}
+
+// held reports whether a lease lasts.
+func held(e *seqstore.Entry, now time.Time) bool {
+	return e.State == seqstore.Leased && e.ExpiresAt.After(now)
+}
+
+// claimed reports whether a claim lasts.
+func claimed(e *seqstore.Entry, now time.Time) bool {
+	return e.State == seqstore.Recovering && e.ClaimUntil.After(now)
+}
+
+// claimable reports whether an open number has run out, or its claim has lapsed, and the pause after a
+// failure has passed.
+func claimable(e *seqstore.Entry, now time.Time) bool {
+	return !held(e, now) && !claimed(e, now) && !e.NotBefore.After(now)
+}
+
+func (l *ledger) renew(now time.Time, req seqstore.RenewRequest) (change, time.Duration, error) {
+	e, err := l.guard("renew", now, req.Seq, req.Token, held)
+	if err != nil {
+		return change{}, 0, err
+	}
+	granted := seqstore.Granted(req.Duration, l.inRecovery(now))
+	e.ExpiresAt, e.Renewals = now.Add(granted), e.Renewals+1
+	return change{put: []seqstore.Entry{e}}, granted, nil
+}
+
+// guard returns an entry that has the token and is as it must be, or says what it is instead.
+func (l *ledger) guard(op string, now time.Time, seq, token int64, must func(*seqstore.Entry, time.Time) bool) (seqstore.Entry, error) {
+	e, ok := l.entries[seq]
+	switch {
+	case !ok:
+		return e, seqstore.ErrNotFound
+	case e.Token != token || !must(&e, now):
+		return e, seqstore.Late(op, e, now)
+	}
+	return e, nil
+}
+
+func (l *ledger) save(now time.Time, req seqstore.SaveRequest) (change, error) {
+	e, ok := l.entries[req.Seq]
+	switch {
+	case !ok:
+		return change{}, seqstore.ErrNotFound
+	case seqstore.SavedBy(e, req):
+		return change{again: true}, nil
+	case e.Work.Phase == seqstore.Completed, !e.State.Open(),
+		req.Work.Phase == seqstore.Partial && (e.State != seqstore.Leased || e.Token != req.Token),
+		req.Token > e.Token:
+		return change{}, seqstore.Late("save work of", e, now)
+	}
+	e.Work = seqstore.Work{Phase: req.Work.Phase, Data: bytes.Clone(req.Work.Data)}
+	return change{put: []seqstore.Entry{e}}, nil
+}
+
+func (l *ledger) commit(now time.Time, req seqstore.CommitRequest) (change, error) {
+	e, err := l.guard("commit", now, req.Seq, req.Token, held)
+	if err != nil {
+		return made(e, seqstore.Repeated(e, req.Payload, seqstore.CommittedBy(e, req.Token), err))
+	}
+	if lowest := l.lowestOpen(); req.InOrder && lowest < req.Seq {
+		return change{}, &seqstore.OpenError{Stream: l.name, Lowest: lowest}
+	}
+	e.State, e.ClosedAt, e.Payload, e.Work = seqstore.Committed, now, bytes.Clone(req.Payload), seqstore.Work{}
+	return change{put: []seqstore.Entry{e}, result: e}, nil
+}
+
+// made is the change of a request that was made before, or refused.
+func made(e seqstore.Entry, err error) (change, error) { return change{again: true, result: e}, err }
+
+func (l *ledger) release(now time.Time, req seqstore.ReleaseRequest) change {
+	e, ok := l.entries[req.Seq]
+	if !ok || e.State != seqstore.Leased || req.Token != e.Token {
+		return change{again: true}
+	}
+	e.State, e.ClosedAt, e.Reason = seqstore.Gap, now, seqstore.ReasonReleased
+	return change{put: []seqstore.Entry{e}}
+}
+
+func (l *ledger) claim(now time.Time, req seqstore.ClaimRequest) (change, bool) {
+	for _, seq := range l.opened() {
+		e := l.entries[seq]
+		switch {
+		case claimed(&e, now):
+			return change{}, false // in order: nobody passes a live claim
+		case !claimable(&e, now):
+			continue
+		}
+		e.State, e.Token = seqstore.Recovering, e.Token+1
+		e.ClaimID, e.ClaimOwner, e.ClaimUntil = req.ID, req.Owner, now.Add(req.Duration)
+		return change{put: []seqstore.Entry{e}, result: e}, true
+	}
+	return change{}, false
+}
+
+// opened lists what is open, in order.
+func (l *ledger) opened() []int64 {
+	all := make([]int64, 0, len(l.open))
+	for seq := range l.open {
+		all = append(all, seq)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (l *ledger) extend(now time.Time, req seqstore.RenewRequest) (change, error) {
+	e, err := l.guard("extend the claim of", now, req.Seq, req.Token, claimed)
+	if err != nil {
+		return change{}, err
+	}
+	e.ClaimUntil = now.Add(req.Duration)
+	return change{put: []seqstore.Entry{e}}, nil
+}
+
+func (l *ledger) releaseClaim(now time.Time, id string) change {
+	for _, seq := range l.opened() {
+		if e := l.entries[seq]; claimed(&e, now) && e.ClaimID == id {
+			e.ClaimUntil = now
+			return change{put: []seqstore.Entry{e}}
+		}
+	}
+	return change{again: true}
+}
+
+func (l *ledger) resolve(now time.Time, req seqstore.ResolveRequest) (change, error) {
+	e, err := l.guard("resolve", now, req.Seq, req.Token, claimed)
+	if err != nil {
+		by := l.entries[e.ReplacedBy]
+		return made(by, seqstore.Repeated(by, req.Payload, seqstore.RecoveredBy(e, req), err))
+	}
+	outcome, reason := req.Outcome, req.Reason
+	if outcome == seqstore.OutcomeFailed {
+		e.Attempts++
+		e.LastError = req.Reason
+		if req.MaxAttempts != 0 && e.Attempts >= req.MaxAttempts {
+			outcome, reason = seqstore.OutcomeGap, seqstore.ReasonRecoveryFailed
+		}
+	}
+	switch outcome {
+	case seqstore.OutcomeFailed:
+		e.ClaimUntil, e.NotBefore = now, now.Add(req.RetryAfter)
+		return change{put: []seqstore.Entry{e}, result: e}, nil
+	case seqstore.OutcomeGap:
+		e.State, e.ClosedAt, e.Reason, e.Uncleaned = seqstore.Gap, now, cmp.Or(reason, seqstore.ReasonExpired), req.Uncleaned
+		return change{put: []seqstore.Entry{e}, result: e}, nil
+	}
+	e.State, e.ClosedAt, e.ReplacedBy, e.Uncleaned, e.Work = seqstore.Recovered, now, l.next, req.Uncleaned, seqstore.Work{}
+	by := seqstore.Entry{
+		Stream: l.name, Seq: l.next, Op: e.Op, Kind: e.Kind, Owner: req.Owner, State: seqstore.Committed, Token: seqstore.FirstToken,
+		LeasedAt: now, ExpiresAt: now, ClosedAt: now, Origin: e.Seq, Payload: bytes.Clone(req.Payload),
+	}
+	return change{put: []seqstore.Entry{e, by}, next: l.next + 1, result: by}, nil
+}
+
+func (l *ledger) fill(now time.Time, req seqstore.FillRequest) (change, error) {
+	e, ok := l.entries[req.Seq]
+	switch {
+	case !ok:
+		return change{}, seqstore.ErrNotFound
+	case e.State != seqstore.Gap || e.Op != req.Op || req.Seq <= l.sealed:
+		return made(e, seqstore.Repeated(e, req.Payload, seqstore.FilledBy(e, req), seqstore.Late("fill", e, now)))
+	}
+	e.State, e.FilledAt, e.Payload, e.Work = seqstore.Filled, now, bytes.Clone(req.Payload), seqstore.Work{}
+	return change{put: []seqstore.Entry{e}, result: e}, nil
+}
+
+// seal returns the new seal, and the gaps that it makes final.
+func (l *ledger) seal(upTo int64) (int64, change, error) {
+	if upTo == 0 {
+		upTo = l.watermark()
+	}
+	if lowest := l.lowestOpen(); lowest != 0 && lowest <= upTo {
+		return 0, change{}, &seqstore.OpenError{Stream: l.name, Lowest: lowest}
+	}
+	if upTo >= l.next {
+		return 0, change{}, seqstore.NotIssued(upTo)
+	}
+	var c change
+	for seq := l.sealed + 1; seq <= upTo; seq++ {
+		if e := l.entries[seq]; e.State == seqstore.Gap {
+			e.State = seqstore.Sealed
+			c.put = append(c.put, e)
+		}
+	}
+	return max(l.sealed, upTo), c, nil
+}
+
+func (l *ledger) status(now time.Time) seqstore.Status {
+	s := seqstore.Status{Stream: l.name, Now: now, Last: l.next - 1, Watermark: l.watermark(), Sealed: l.sealed, Open: len(l.open)}
+	for _, e := range l.entries {
+		if e.State == seqstore.Gap {
+			s.Gaps++
+		}
+		if e.State == seqstore.Leased && !held(&e, now) {
+			s.Expired++
+		}
+		if e.State.Open() && claimable(&e, now) {
+			s.Claimable++
+		}
+	}
+	if l.inRecovery(now) {
+		s.RecoveryUntil = l.recoveryUntil
+	}
+	return s
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,361 @@
+// Package memsequence keeps the streams of package sequence in this process's memory, for tests. It goes by
+// time.Now, so it runs in the virtual time of testing/synctest.
+package memsequence
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing/sequence/internal/watch"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
+)
+
+// Store is a sequence.Store in memory. It is safe for concurrent use. New makes one.
+type Store struct {
+	turn    chan struct{} // one transaction at a time; a channel, so that virtual time goes on
+	streams map[string]*ledger
+	manual  []seqstore.ManualItem
+	hub     watch.Hub
+}
+
+// Tx is the transaction that a Write gets.
+type Tx struct{ commits *[]func() }
+
+// OnCommit has f called when the change is made, after the Write has returned nil and
+// before anybody else sees it.
+func (tx Tx) OnCommit(f func()) { *tx.commits = append(*tx.commits, f) }
+
+// New makes an empty store.
+func New() *Store {
+	return &Store{turn: make(chan struct{}, 1), streams: map[string]*ledger{}}
+}
+
+var _ seqstore.Store[Tx] = (*Store)(nil)
+
+// alone runs do while nobody else does anything.
+func (m *Store) alone(ctx context.Context, do func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-m.turn }()
+	return do()
+}
+
+// in runs do alone, with the stream and the time.
+func (m *Store) in(ctx context.Context, stream string, do func(l *ledger, now time.Time) error) error {
+	return m.alone(ctx, func() error {
+		l := m.streams[stream]
+		if l == nil {
+			return seqstore.UnknownStream(stream)
+		}
+		return do(l, time.Now())
+	})
+}
+
+// request is a request that can be checked.
+type request interface{ Validate() error }
+
+// makes checks a request unless it is nil, and runs a rule, the caller's write and the change.
+func (m *Store) makes(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (result seqstore.Entry, err error) {
+	if req != nil {
+		if err := req.Validate(); err != nil {
+			return result, err
+		}
+	}
+	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+		c, err := rule(l, now)
+		if err != nil {
+			return err
+		}
+		result = c.result.Clone()
+		if c.again {
+			return nil
+		}
+		var commits []func()
+		if write != nil {
+			if err := write(ctx, Tx{&commits}, result); err != nil {
+				return err
+			}
+		}
+		l.apply(c)
+		for _, f := range commits {
+			f()
+		}
+		return nil
+	})
+	return result, err
+}
+
+// closes makes a change, and wakes those who wait.
+func (m *Store) closes(ctx context.Context, stream string, req request, write seqstore.Write[Tx], rule func(l *ledger, now time.Time) (change, error)) (seqstore.Entry, error) {
+	result, err := m.makes(ctx, stream, req, write, rule)
+	if err == nil {
+		m.hub.Wake(stream)
+	}
+	return result, err
+}
+
+// CreateStream makes a stream.
+func (m *Store) CreateStream(ctx context.Context, stream string) error {
+	if err := seqstore.ValidateText("stream", stream, seqstore.MaxStreamBytes, false); err != nil {
+		return err
+	}
+	return m.alone(ctx, func() error {
+		if m.streams[stream] == nil {
+			m.streams[stream] = newLedger(stream)
+		}
+		return nil
+	})
+}
+
+// Lease issues a number.
+func (m *Store) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqstore.Entry, error) {
+	return m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.lease(now, req) })
+}
+
+// Renew extends a lease.
+func (m *Store) Renew(ctx context.Context, req seqstore.RenewRequest) (granted time.Duration, err error) {
+	_, err = m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (c change, err error) {
+		c, granted, err = l.renew(now, req)
+		return c, err
+	})
+	return granted, err
+}
+
+// Save keeps work.
+func (m *Store) Save(ctx context.Context, req seqstore.SaveRequest) error {
+	_, err := m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.save(now, req) })
+	return err
+}
+
+// Commit closes a number with its payload.
+func (m *Store) Commit(ctx context.Context, req seqstore.CommitRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
+	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.commit(now, req) })
+}
+
+// Release makes a gap of a number.
+func (m *Store) Release(ctx context.Context, req seqstore.ReleaseRequest) error {
+	_, err := m.closes(ctx, req.Stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.release(now, req), nil })
+	return err
+}
+
+// Claim gives a cleaner the next number to recover.
+func (m *Store) Claim(ctx context.Context, req seqstore.ClaimRequest) (e seqstore.Entry, ok bool, err error) {
+	e, err = m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (c change, _ error) {
+		c, ok = l.claim(now, req)
+		return c, nil
+	})
+	return e, ok, err
+}
+
+// ReleaseClaim lets a claim lapse.
+func (m *Store) ReleaseClaim(ctx context.Context, stream, id string) error {
+	_, err := m.makes(ctx, stream, nil, nil, func(l *ledger, now time.Time) (change, error) { return l.releaseClaim(now, id), nil })
+	return err
+}
+
+// ExtendClaim extends a claim.
+func (m *Store) ExtendClaim(ctx context.Context, req seqstore.RenewRequest) error {
+	_, err := m.makes(ctx, req.Stream, &req, nil, func(l *ledger, now time.Time) (change, error) { return l.extend(now, req) })
+	return err
+}
+
+// Resolve ends a claim.
+func (m *Store) Resolve(ctx context.Context, req seqstore.ResolveRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
+	if req.Outcome != seqstore.OutcomeRecovered {
+		write = nil
+	}
+	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.resolve(now, req) })
+}
+
+// Fill gives a gap its result.
+func (m *Store) Fill(ctx context.Context, req seqstore.FillRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
+	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.fill(now, req) })
+}
+
+// Seal makes gaps final.
+func (m *Store) Seal(ctx context.Context, stream string, upTo int64) (through int64, err error) {
+	_, err = m.closes(ctx, stream, nil, nil, func(l *ledger, _ time.Time) (change, error) {
+		var c change
+		through, c, err = l.seal(upTo)
+		if err == nil {
+			l.sealed = through
+		}
+		return c, err
+	})
+	return through, err
+}
+
+// Forget deletes sealed entries.
+func (m *Store) Forget(ctx context.Context, stream string, upTo int64, limit int) (n int, err error) {
+	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		for seq := int64(1); seq <= min(upTo, l.sealed) && n < limit; seq++ {
+			e, kept := l.entries[seq]
+			if !kept || e.Uncleaned {
+				continue
+			}
+			delete(l.entries, seq)
+			delete(l.events, seq)
+			if l.ops[e.Op] == seq {
+				delete(l.ops, e.Op)
+			}
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+// EnterRecovery begins recovery mode.
+func (m *Store) EnterRecovery(ctx context.Context, stream string, lasts time.Duration) (entered bool, err error) {
+	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+		entered = !l.inRecovery(now)
+		l.recoveryUntil = latest(l.recoveryUntil, now.Add(lasts))
+		return nil
+	})
+	return entered, err
+}
+
+// LeaveRecovery ends recovery mode.
+func (m *Store) LeaveRecovery(ctx context.Context, stream string) (left bool, err error) {
+	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+		left = l.inRecovery(now)
+		l.recoveryUntil = time.Time{}
+		return nil
+	})
+	return left, err
+}
+
+// Cleaned records that the hooks of a number have succeeded.
+func (m *Store) Cleaned(ctx context.Context, stream string, seq int64) error {
+	return m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		if e, ok := l.entries[seq]; ok && e.Uncleaned {
+			e.Uncleaned = false
+			l.entries[seq] = e
+		}
+		return nil
+	})
+}
+
+// Enqueue puts work into the manual queue.
+func (m *Store) Enqueue(ctx context.Context, item seqstore.ManualItem) error {
+	if err := item.Validate(); err != nil {
+		return err
+	}
+	return m.in(ctx, item.Stream, func(_ *ledger, now time.Time) error {
+		for _, other := range m.manual {
+			if other.Stream == item.Stream && other.Seq == item.Seq && other.Op == item.Op && bytes.Equal(other.Payload, item.Payload) {
+				return nil
+			}
+		}
+		item.ID, item.CreatedAt, item.ResolvedAt, item.ResolvedBy = int64(len(m.manual)+1), now, time.Time{}, ""
+		item.Payload = bytes.Clone(item.Payload)
+		m.manual = append(m.manual, item)
+		return nil
+	})
+}
+
+// ResolveManual marks an item as decided.
+func (m *Store) ResolveManual(ctx context.Context, id int64, by string) error {
+	return m.alone(ctx, func() error {
+		if id < 1 || id > int64(len(m.manual)) {
+			return seqstore.ErrNotFound
+		}
+		if item := &m.manual[id-1]; item.ResolvedAt.IsZero() {
+			item.ResolvedAt, item.ResolvedBy = time.Now(), by
+		}
+		return nil
+	})
+}
+
+// Manual returns undecided items.
+func (m *Store) Manual(ctx context.Context, stream string, limit int) (items []seqstore.ManualItem, err error) {
+	err = m.in(ctx, stream, func(*ledger, time.Time) error {
+		for _, item := range m.manual {
+			if item.Stream == stream && item.ResolvedAt.IsZero() && len(items) < limit {
+				item.Payload = bytes.Clone(item.Payload)
+				items = append(items, item)
+			}
+		}
+		return nil
+	})
+	return items, err
+}
+
+// Read returns entries.
+func (m *Store) Read(ctx context.Context, req seqstore.ReadRequest) (page seqstore.Page, err error) {
+	err = m.in(ctx, req.Stream, func(l *ledger, _ time.Time) error {
+		page.Through = l.watermark()
+		if req.Sealed {
+			page.Through = l.sealed
+		}
+		for seq := max(req.From, 1); seq < l.next && len(page.Entries) < req.Limit; seq++ {
+			e, kept := l.entries[seq]
+			wanted := seq <= page.Through
+			if req.Uncleaned {
+				wanted = e.Uncleaned
+			} else if len(req.States) > 0 {
+				wanted = slices.Contains(req.States, e.State)
+			}
+			if kept && wanted {
+				page.Entries = append(page.Entries, e.Clone())
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// Find returns the entry of an operation.
+func (m *Store) Find(ctx context.Context, stream, op string) (e seqstore.Entry, err error) {
+	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		found, ok := l.entries[l.ops[op]]
+		if !ok {
+			return seqstore.ErrNotFound
+		}
+		e = found.Clone()
+		return nil
+	})
+	return e, err
+}
+
+// Events returns the audit of some numbers.
+func (m *Store) Events(ctx context.Context, stream string, from, to int64) (all []seqstore.Event, err error) {
+	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		for seq := max(from, 1); seq <= to && seq < l.next; seq++ {
+			all = append(all, l.events[seq]...)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// Status sums a stream up.
+func (m *Store) Status(ctx context.Context, stream string) (s seqstore.Status, err error) {
+	err = m.in(ctx, stream, func(l *ledger, now time.Time) error {
+		s = l.status(now)
+		return nil
+	})
+	return s, err
+}
+
+// LowestOpen is the lowest open number.
+func (m *Store) LowestOpen(ctx context.Context, stream string) (lowest int64, err error) {
+	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
+		lowest = l.lowestOpen()
+		return nil
+	})
+	return lowest, err
+}
+
+// Watch returns hints.
+func (m *Store) Watch(ctx context.Context, stream string) (<-chan struct{}, error) {
+	return m.hub.Add(ctx, stream), ctx.Err()
+}

@@ -1,0 +1,103 @@
+package sqlsequence
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
+)
+
+// lease is a request for a number. Those that come at the same time share a statement where the store has a Batcher: the
+// counter is locked once for all of them, and the server syncs once.
+type lease struct {
+	N     int    `json:"n"` // its place in the statement, from 0
+	Op    string `json:"op"`
+	Kind  string `json:"kind"`
+	Owner string `json:"owner"`
+	For   int64  `json:"us"`
+
+	batch.Outcome
+	stream string
+	entry  seqstore.Entry // its number and times; 0 if the operation has a number already, or there is no such stream
+}
+
+func (l *lease) args() []any { return []any{l.stream, l.Op, l.For, l.Kind, l.Owner} }
+
+// issued scans a number and its times.
+func (l *lease) issued(scan scan) error {
+	var leased, expires int64
+	err := scan(&l.entry.Seq, &leased, &expires)
+	l.entry.LeasedAt, l.entry.ExpiresAt = moment(leased), moment(expires)
+	return err
+}
+
+// longestWait bounds a request whose context has no earlier deadline.
+const longestWait = time.Minute
+
+// issue issues a number.
+func (s *Store[Tx]) issue(ctx context.Context, l *lease) error {
+	if s.leases == nil {
+		s.issueAll(ctx, []*lease{l}, true)
+		return l.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
+	if err := s.leases.Do(ctx, l); err != nil {
+		return err
+	}
+	return l.Err()
+}
+
+// issueAll issues numbers. If one has a number already, each goes on by itself.
+func (s *Store[Tx]) issueAll(ctx context.Context, all []*lease, _ bool) {
+	streams := map[string][]*lease{}
+	for _, l := range all {
+		streams[l.stream] = append(streams[l.stream], l)
+	}
+	for stream, all := range streams {
+		if len(all) > 1 {
+			if err := s.issueMany(ctx, stream, all); !uniqueViolation(err) {
+				for _, l := range all {
+					l.Fail(s.explain(err))
+				}
+				continue
+			}
+		}
+		for _, l := range all {
+			err := s.on.change(ctx, s.sql.lease, l.args(), l.issued)
+			if uniqueViolation(err) {
+				l.entry, err = seqstore.Entry{}, nil
+			}
+			l.Fail(s.explain(err))
+		}
+	}
+}
+
+func (s *Store[Tx]) issueMany(ctx context.Context, stream string, all []*lease) error {
+	for n, l := range all {
+		l.N = n
+	}
+	list, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	var rows []lease // in any order
+	err = s.on.change(ctx, s.sql.leases, []any{stream, string(list), len(all)}, func(scan scan) error {
+		rows = append(rows, lease{})
+		return rows[len(rows)-1].issued(scan)
+	})
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	first := rows[0].entry.Seq
+	for _, r := range rows {
+		first = min(first, r.entry.Seq)
+	}
+	for _, r := range rows {
+		l := all[r.entry.Seq-first]
+		l.entry.Seq, l.entry.LeasedAt, l.entry.ExpiresAt = r.entry.Seq, r.entry.LeasedAt, r.entry.ExpiresAt
+	}
+	return nil
+}
