@@ -31,7 +31,7 @@ func TestURLWithAnotherSchemeSaysWhatThereIsAndShowsNoPassword(t *testing.T) {
 		require.ErrorIs(t, err, leasing.ErrInvalid, url)
 		require.ErrorContains(t, err, "want one that begins with memory:// or file://", url)
 		require.NotContains(t, err.Error(), "geheim", url)
-		require.True(t, provider == nil, url)
+		requireNone(t, provider)
 	}
 	_, err := open.URL(t.Context(), "mysql://host")
 	require.ErrorContains(t, err, `"mysql"`)
@@ -44,9 +44,17 @@ func TestURLReturnsNoProviderBesideAnError(t *testing.T) {
 	var provider abstractions.Provider
 	provider, err := open.URL(t.Context(), "theirs://x", theirs)
 	require.Same(t, down, err)
-	require.True(t, provider == nil)
+	requireNone(t, provider)
 	_, err = open.URL(t.Context(), "memory://", theirs, memlease.Opener())
 	require.Same(t, down, err, "the first that has the scheme")
+}
+
+// requireNone is not require.Nil, which takes a nil pointer in an interface for nil.
+func requireNone(t *testing.T, provider abstractions.Provider) {
+	t.Helper()
+	if provider != nil {
+		t.Fatalf("a provider beside the error: %T", provider)
+	}
 }
 
 func TestSchemes(t *testing.T) {
