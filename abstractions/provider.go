@@ -225,6 +225,9 @@ type Capabilities struct {
 	// goroutines of its callers; otherwise in others, which it can leave behind
 	// when a call hangs, at the price of a microsecond or two for each.
 	HeedsContext bool
+	// ReadsMayLag says that Inspect and List may show an earlier state than the latest
+	// acknowledged one.
+	ReadsMayLag bool
 	// MaxNameBytes is the longest name; 0 means MaxNameBytes (512).
 	MaxNameBytes int
 }

@@ -77,6 +77,8 @@ var areas = []area{
 	{"recipes/election/", "", [3]tests{own("recipes/election")}},
 	{"recipes/multilease/", "", [3]tests{own("recipes/multilease")}},
 	{"recipes/semaphore/", "", [3]tests{own("recipes/semaphore")}},
+	{"recipes/filelease/", "", [3]tests{own("recipes/filelease")}},
+	{"recipes/deadlock/", "", [3]tests{own("recipes/deadlock")}},
 	{"recipes/schedule/", "", [3]tests{own("recipes/schedule")}},
 	{"", "", [3]tests{own("."), overMemory, underTorture}},
 }

@@ -88,7 +88,7 @@ var (
 
 // readURL puts what the URL says into the other fields.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, "azblob", "azblob+http")
+	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/auth"
 )
@@ -35,6 +36,11 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
+
+// Opener opens this provider by URLs that begin with azblob:// or azblob+http://: see package open.
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
+
+var urlSchemes = []string{"azblob", "azblob+http"}
 
 // maxBlobName is the longest name of a blob, without the prefix. The service's limit
 // is 1024 characters.

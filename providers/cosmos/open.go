@@ -61,12 +61,17 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
+// Opener opens this provider by URLs that begin with cosmos:// or cosmos+http://: see package open.
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
+
+var urlSchemes = []string{"cosmos", "cosmos+http"}
+
 // schemes are what a URL may begin with, and what its endpoint then does.
 var schemes = map[string]string{"cosmos": "https", "cosmos+http": "http"}
 
 // readURL takes over what the URL says.
 func (o *Options) readURL() error {
-	u, err := providerkit.ParseURL(o.URL, "cosmos", "cosmos+http")
+	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
 	if err == nil {
 		err = providerkit.SetAll(o, u.Query)
 	}

@@ -73,6 +73,7 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 		Clock:          "Cosmos DB's clocks, _ts and Date",
 		Lateness:       d.Expiry.Lateness(),
 		RemainingKnown: true,
+		ReadsMayLag:    true,
 	}
 }
 

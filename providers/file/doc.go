@@ -1,7 +1,7 @@
-// Package filelease is the provider of one host without a server: leases are
+// Package folderlease is the provider of one host without a server: leases are
 // files in a folder that the host's processes share.
 //
-//	provider, err := filelease.Open(ctx, filelease.Options{Folder: "/var/lib/myapp/leases", Create: true})
+//	provider, err := folderlease.Open(ctx, folderlease.Options{Folder: "/var/lib/myapp/leases", Create: true})
 //
 // # What it promises
 //
@@ -45,4 +45,4 @@
 // Some releases forget a few names that have been idle for Options.Retention, and
 // [Provider.Sweep] forgets all. A call ends with its context, though the disk may hang.
 // Linux, macOS and FreeBSD can do all that; elsewhere Open fails.
-package filelease
+package folderlease

@@ -1,4 +1,4 @@
-package filelease
+package folderlease
 
 import (
 	"bufio"
@@ -104,10 +104,9 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	folder := t.TempDir()
 	opened(t, folder)
-	var stat syscall.Statfs_t
-	require.NoError(t, syscall.Statfs(folder, &stat))
-	network[uint32(stat.Type)] = "this one"
-	defer delete(network, uint32(stat.Type))
+	before := check
+	check = func(string) error { return fmt.Errorf("this one is: %w", providerkit.ErrNetworkDisk) }
+	defer func() { check = before }()
 	_, err := Open(t.Context(), Options{Folder: folder})
 	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
 	require.ErrorContains(t, err, "this one")

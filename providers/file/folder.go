@@ -1,4 +1,4 @@
-package filelease
+package folderlease
 
 import (
 	"context"

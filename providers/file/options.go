@@ -1,4 +1,4 @@
-package filelease
+package folderlease
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func (o Options) complete() (Options, error) {
 // "file:///var/lib/myapp/leases?create=true&retention=10m".
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	var options Options
-	u, err := providerkit.ParseURL(rawURL, "file")
+	u, err := providerkit.ParseURL(rawURL, urlSchemes...)
 	if err != nil {
 		return nil, err
 	}
@@ -55,3 +55,8 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	options.Folder = folder
 	return Open(ctx, options)
 }
+
+// Opener opens this provider by URLs that begin with file://: see package open.
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
+
+var urlSchemes = []string{"file"}

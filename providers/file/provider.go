@@ -1,4 +1,4 @@
-package filelease
+package folderlease
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 		return providerkit.Meaning{Class: providerkit.Denied, Advice: "the process needs the right to write in " + d.folder.path}
 	case errors.Is(err, fs.ErrNotExist):
 		return providerkit.Meaning{Class: providerkit.NotSetUp, Advice: "create the folder, or set Options.Create"}
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, errNetwork), errors.Is(err, errNoLocks):
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, providerkit.ErrNetworkDisk), errors.Is(err, errNoLocks):
 		return providerkit.Meaning{Class: providerkit.NotSetUp}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return providerkit.Meaning{Class: providerkit.Refused}
@@ -80,7 +80,4 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 	return providerkit.Meaning{}
 }
 
-var (
-	errNetwork = errors.New("leases need a local disk, and this is a network file system or one in user space")
-	errNoLocks = errors.New("this system has no flock(2)")
-)
+var errNoLocks = errors.New("this system has no flock(2)")

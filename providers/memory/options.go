@@ -63,7 +63,7 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 // share leases, share the provider.
 func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	var options Options
-	u, err := providerkit.ParseURL(rawURL, "memory")
+	u, err := providerkit.ParseURL(rawURL, urlSchemes...)
 	switch {
 	case err != nil:
 		return nil, err
@@ -75,3 +75,8 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	}
 	return Open(ctx, options)
 }
+
+// Opener opens this provider by URLs that begin with memory://: see package open.
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
+
+var urlSchemes = []string{"memory"}

@@ -39,6 +39,11 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
+// Opener opens this provider by URLs that begin with redis://, rediss:// or unix://: see package open.
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
+
+var urlSchemes = []string{"redis", "rediss", "unix"}
+
 func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 	d := &driver{topology: topologyOf(o, clients), caps: capabilitiesOf(o.Mode, o.MaxTTL), owned: owned}
 	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), d.topology}

@@ -25,7 +25,7 @@ type location struct {
 
 // locate takes the URL apart, and sets the fields that its query names.
 func (o *Options) locate() (location, error) {
-	u, err := providerkit.ParseURL(o.URL, "redis", "rediss", "unix")
+	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
 	if err != nil {
 		return location{}, err
 	}

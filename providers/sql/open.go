@@ -39,6 +39,11 @@ func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
 	return Open(ctx, Options{URL: rawURL})
 }
 
+// Opener opens this provider by URLs that begin with postgres://, postgresql:// or sqlite://: see package open.
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
+
+var urlSchemes = []string{"postgres", "postgresql", "sqlite"}
+
 func open(o Options, field, where string) (*Provider, error) {
 	record := recording{changes: o.History, renewals: o.HistoryRenewals, retention: finite(o.HistoryRetention)}
 	d := &driver{record: record, retention: finite(o.Retention), random: rand.IntN}

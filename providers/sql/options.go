@@ -126,7 +126,7 @@ func (o *Options) complete() (field, where string, err error) {
 // readURL sets the fields that the URL's query names. What is left of the URL is for
 // the driver: a postgres URL, or the path of an SQLite file.
 func (o *Options) readURL() (dialect Dialect, where string, err error) {
-	u, err := providerkit.ParseURL(o.URL, "postgres", "postgresql", "sqlite")
+	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
 	if err != nil {
 		return "", "", err
 	}

@@ -30,7 +30,7 @@ func setUp(ctx context.Context, provider string) (*backend, error) {
 	case provider == "memory":
 		return &backend{torture.Options{Open: torture.Share(memlease.New(memlease.Options{}))}, func() error { return nil }}, nil
 	case provider != "sqlite" && !strings.Contains(provider, "://"):
-		return nil, fmt.Errorf("-provider is memory, sqlite, or a URL that begins with one of %s", place.Schemes)
+		return nil, fmt.Errorf("-provider is memory, sqlite, or a URL that begins with %s", place.Schemes())
 	}
 	return atURL(ctx, provider)
 }

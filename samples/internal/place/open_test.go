@@ -52,5 +52,5 @@ func TestOpenRefusesWhatItDoesNotKnowWithoutItsPassword(t *testing.T) {
 		require.NotContains(t, err.Error(), "geheim", url)
 	}
 	_, err := place.Open(t.Context(), "mysql://host")
-	require.ErrorContains(t, err, `"mysql"; there are azblob`)
+	require.ErrorContains(t, err, `"mysql": want one that begins with postgres://`)
 }

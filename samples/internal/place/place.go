@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/open"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
@@ -54,7 +54,7 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 		p.Leases = "sqlite://" + (&url.URL{Path: filepath.ToSlash(filepath.Join(folder, "leases.db"))}).EscapedPath() + "?" + query
 	}
 	remove := func() error { return os.RemoveAll(folder) }
-	switch scheme(rawURL) {
+	switch open.Scheme(rawURL) {
 	case "redis", "rediss": // which forgets names a minute after their end
 		p.Leases = withParameter(withParameter(rawURL, "prefix", p.Scope), "retention", "1m")
 	case "postgres", "postgresql":
@@ -126,18 +126,6 @@ func (p Place) Connect(ctx context.Context, options leasing.Options) (leasing.Ma
 // Lease returns the name of a lease of this run. Backends without a scope of the
 // run's own keep names for a while.
 func (p Place) Lease(name string) string { return name + "/" + p.Scope }
-
-// isScheme is a URL's scheme (RFC 3986, section 3.1).
-var isScheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*$`)
-
-// scheme returns what stands before ://.
-func scheme(rawURL string) string {
-	scheme, _, found := strings.Cut(rawURL, "://")
-	if !found || !isScheme.MatchString(scheme) {
-		return "" // not what may be a password
-	}
-	return scheme
-}
 
 // withParameter adds a parameter to a URL that a provider has accepted.
 func withParameter(rawURL, key, value string) string {

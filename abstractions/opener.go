@@ -1,0 +1,21 @@
+package abstractions
+
+import "context"
+
+// Opener opens a provider by its URL. The package of each provider has a function of that
+// name, which applications hand to open.URL.
+type Opener struct {
+	Schemes []string // of the URLs: "redis", in lower case and without ://
+	Open    func(ctx context.Context, rawURL string) (Provider, error)
+}
+
+// NewOpener makes an Opener of a provider's own OpenURL.
+func NewOpener[P Provider](openURL func(ctx context.Context, rawURL string) (P, error), schemes ...string) Opener {
+	return Opener{schemes, func(ctx context.Context, rawURL string) (Provider, error) {
+		provider, err := openURL(ctx, rawURL)
+		if err != nil {
+			return nil, err // not an interface around a nil pointer
+		}
+		return provider, nil
+	}}
+}

@@ -1,0 +1,171 @@
+// Package deadlock_test has actors wait for each other in random graphs on real servers, and
+// compares what recipes/deadlock finds with the graph.
+package deadlock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/open"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/distributedleasing/leasing/recipes/deadlock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	processes, names = 50, 200
+	providers        = 5 // which the processes share: a pool of connections each
+	after, every     = 300 * time.Millisecond, time.Second
+	atMost           = 2 * time.Minute // on a very slow machine
+)
+
+func TestEveryCircleIsFoundAndNoOther_sqlite(t *testing.T) {
+	t.Parallel()
+	graphs(t, "sqlite://"+filepath.Join(t.TempDir(), "leases.db")+"?create=true")
+}
+
+func TestEveryCircleIsFoundAndNoOther_postgres(t *testing.T) {
+	t.Parallel()
+	server := named(t, "LEASING_TEST_POSTGRES")
+	schema := fmt.Sprintf("deadlock_%x", rand.Uint64())
+	conn, err := pgx.Connect(t.Context(), server)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := conn.Exec(context.Background(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+		require.NoError(t, err)
+		require.NoError(t, conn.Close(context.Background()))
+	})
+	graphs(t, with(server, "create=true&schema="+schema))
+}
+
+func TestEveryCircleIsFoundAndNoOther_redis(t *testing.T) {
+	t.Parallel()
+	graphs(t, with(named(t, "LEASING_TEST_REDIS"), fmt.Sprintf("prefix=deadlock_%x&retention=1m", rand.Uint64())))
+}
+
+func named(t *testing.T, variable string) string {
+	t.Helper()
+	url := os.Getenv(variable)
+	if url == "" {
+		require.FailNow(t, "a server is required: run make test, or set "+variable)
+	}
+	return url
+}
+
+func with(url, query string) string {
+	if slices.Contains([]byte(url), '?') {
+		return url + "&" + query
+	}
+	return url + "?" + query
+}
+
+// graphs arranges a random graph of who holds what and who waits for what, and compares.
+func graphs(t *testing.T, url string) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	holder, wants := make([]int, names), make([]int, processes)
+	var held []int
+	for n := range holder {
+		if holder[n] = random.IntN(processes+processes/4) - processes/4; holder[n] >= 0 {
+			held = append(held, n)
+		}
+	}
+	for p := range wants {
+		if wants[p] = -1; random.IntN(10) > 1 {
+			wants[p] = held[random.IntN(len(held))]
+		}
+	}
+
+	var opened [providers]leasing.Provider
+	for i := range opened {
+		provider, err := open.URL(t.Context(), url, sqllease.Opener(), redislease.Opener())
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, provider.Close()) })
+		opened[i] = provider
+	}
+	found := make(chan *deadlock.Error, processes*processes)
+	actors := make([]*deadlock.Actor, processes)
+	for p := range actors {
+		m, err := leasing.NewManager(opened[p%providers], leasing.Options{Owner: fmt.Sprint("process ", p), TTL: time.Minute})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, m.Close(context.Background())) })
+		actors[p], err = deadlock.New(m, deadlock.Options{After: after, Every: every, Policy: deadlock.Report, Observer: func(e *deadlock.Error) { found <- e }})
+		require.NoError(t, err)
+	}
+	for _, n := range held {
+		l, err := actors[holder[n]].TryAcquire(t.Context(), fmt.Sprint("name ", n), nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, l.Release(context.Background())) })
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	for p, n := range wants {
+		if n >= 0 {
+			all.Go(func() {
+				if _, err := actors[p].Acquire(ctx, fmt.Sprint("name ", n), nil); ctx.Err() == nil {
+					t.Errorf("process %d: %v", p, err)
+				}
+			})
+		}
+	}
+
+	expected := map[string]string{} // by who finds it
+	for p := range wants {
+		if way := circleOf(holder, wants, p); way != "" {
+			expected[fmt.Sprint("process ", p)] = way
+		}
+	}
+	began := time.Now()
+	timeout := time.After(atMost)
+	for told := map[string]bool{}; len(told) < len(expected); {
+		select {
+		case e := <-found:
+			finder := e.Waits[0].Owner
+			require.Equal(t, expected[finder], e.Error())
+			require.False(t, told[finder], "once")
+			told[finder] = true
+		case <-timeout:
+			require.FailNow(t, "circles were not found", "%d of %d told", len(told), len(expected))
+		}
+	}
+	t.Logf("%d processes in circles knew after %v", len(expected), time.Since(began).Round(time.Millisecond))
+	select {
+	case e := <-found:
+		require.Fail(t, "and no other", "%v", e)
+	case <-time.After(2 * every):
+	}
+}
+
+// circleOf is the text of the circle that a process is in, itself first; "" if it is in none.
+func circleOf(holder, wants []int, process int) string {
+	waits := []deadlock.Wait{{Owner: fmt.Sprint("process ", process)}}
+	seen := map[int]bool{}
+	for at := process; wants[at] >= 0 && !seen[at]; {
+		seen[at] = true
+		name := fmt.Sprint("name ", wants[at])
+		waits[len(waits)-1].For = name
+		if at = holder[wants[at]]; at == process {
+			waits[0].Holds = name
+			return (&deadlock.Error{Waits: waits}).Error()
+		}
+		waits = append(waits, deadlock.Wait{Owner: fmt.Sprint("process ", at), Holds: name})
+	}
+	return ""
+}

@@ -1,0 +1,233 @@
+package deadlock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// takeBackBound is how long the end of a wait takes at most to say so. What has not
+// been written by then goes along with the next renewals.
+const takeBackBound = 2 * time.Second
+
+// errLimit ends a wait that has lasted for its WaitLimit.
+var errLimit = errors.New("deadlock: wait limit")
+
+// Actor is one line of work that holds leases, and waits for one name at a time: see the
+// package. It is safe for concurrent use, but an Acquire beside another one is refused.
+type Actor struct {
+	manager leasing.Manager
+	options Options
+	found   metric.Int64Counter
+	turn    sync.Mutex
+
+	mu   sync.Mutex
+	held map[string]leasing.Lease // by ID
+}
+
+// New makes an actor. It starts nothing, and needs no Close.
+func New(manager leasing.Manager, options Options) (*Actor, error) {
+	if manager == nil {
+		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
+	}
+	options, err := options.complete()
+	if err != nil {
+		return nil, err
+	}
+	found, err := options.MeterProvider.Meter("github.com/distributedleasing/leasing/recipes/deadlock").Int64Counter("leasing.deadlock.count",
+		metric.WithUnit("{circle}"), metric.WithDescription("Circles of waits that an actor was in."))
+	if err != nil {
+		return nil, err
+	}
+	return &Actor{manager: manager, options: options, found: found, held: map[string]leasing.Lease{}}, nil
+}
+
+// Add counts a lease among those that the actor holds, until it ends: one that was acquired
+// in another way, or is of a multilease.Set.
+func (a *Actor) Add(lease leasing.Lease) {
+	a.mu.Lock()
+	a.held[lease.ID()] = lease
+	a.mu.Unlock()
+	context.AfterFunc(lease.Context(), func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.held, lease.ID())
+	})
+}
+
+// leases returns those that the actor holds.
+func (a *Actor) leases() map[string]leasing.Lease {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.held)
+}
+
+// TryAcquire is that of the manager. It does not wait, so it is in no circle.
+func (a *Actor) TryAcquire(ctx context.Context, name string, options *leasing.AcquireOptions) (leasing.Lease, error) {
+	lease, err := a.manager.TryAcquire(ctx, name, options)
+	if err == nil {
+		a.Add(lease)
+	}
+	return lease, err
+}
+
+// Acquire is that of the manager, and looks for circles while it waits. With the
+// policy Refuse its error matches an *Error, by errors.As, if the actor had to give
+// way. Meanwhile it sets the metadata of the leases that the actor holds: don't change
+// them. When ctx ends, or options.WaitLimit has passed, it first takes back what the
+// metadata say, for 2 s at most.
+func (a *Actor) Acquire(ctx context.Context, name string, options *leasing.AcquireOptions) (leasing.Lease, error) {
+	if !a.turn.TryLock() {
+		return nil, &leasing.InvalidError{Field: "name", Value: name, Want: "one wait of an actor at a time: make another actor for what goes on beside it"}
+	}
+	defer a.turn.Unlock()
+	var each leasing.AcquireOptions
+	if options != nil {
+		each = *options
+	}
+	if each.WaitLimit < 0 || ctx.Err() != nil {
+		return a.manager.Acquire(ctx, name, &each) // which says what is wrong
+	}
+	w := &wait{actor: a, limit: each.WaitLimit, edge: edge{Name: name, Since: time.Now().UTC().Truncate(time.Microsecond), Wait: abstractions.NewID()}, told: map[string]bool{}}
+	each.WaitLimit = 0
+	waiting, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer giveUp(nil)
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if err := w.watch(ctx, watching); err != nil {
+			giveUp(err)
+		}
+	})
+	lease, err := a.manager.Acquire(waiting, name, &each)
+	stop()
+	watch.Wait()
+	if errors.Is(context.Cause(waiting), errLimit) && err != nil {
+		return a.TryAcquire(ctx, name, &each) // it is asked for at least once, and says who holds it
+	}
+	if err == nil {
+		a.Add(lease)
+	}
+	return lease, err
+}
+
+// wait is one wait of an actor.
+type wait struct {
+	actor *Actor
+	limit time.Duration // 0: none
+	edge  edge
+	said  []leasing.Lease // whose metadata have the edge
+	told  map[string]bool // the circles that were reported
+}
+
+// watch looks for circles until watching ends. It returns why the wait has to end, once
+// nobody can see it any more; nil if it has ended.
+func (w *wait) watch(ctx, watching context.Context) error {
+	defer w.takeBack(ctx)
+	var limit <-chan time.Time
+	if w.limit > 0 {
+		limit = time.After(w.limit)
+	}
+	for next := time.After(w.actor.options.After); ; next = time.After(w.actor.options.Every) {
+		select {
+		case <-limit:
+			return errLimit
+		case <-watching.Done():
+			return context.Cause(ctx) // nil, unless it is ctx that has ended
+		case <-next:
+			if err := w.look(watching); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// look says what the actor waits for, and looks for a circle. It returns an *Error if
+// the actor has to give way.
+func (w *wait) look(ctx context.Context) error {
+	own := w.actor.leases()
+	if len(own) == 0 {
+		return nil
+	}
+	w.say(ctx, own)
+	way := circle(ctx, w.actor.manager, w.edge, own)
+	if way == nil || !slices.Equal(way, circle(ctx, w.actor.manager, w.edge, own)) {
+		return nil
+	}
+	found := &Error{way}
+	if key := found.key(); !w.told[key] {
+		w.told[key] = true
+		w.tell(ctx, found)
+	}
+	if w.actor.options.Policy == Refuse && found.Newest() == way[0] {
+		return found
+	}
+	return nil
+}
+
+// tell reports a circle, once, and breaks a lease if that is the policy.
+func (w *wait) tell(ctx context.Context, found *Error) {
+	o := &w.actor.options
+	w.actor.found.Add(ctx, 1)
+	o.Logger.LogAttrs(ctx, slog.LevelWarn, "leasing: "+found.Error(), slog.String("policy", string(o.Policy)), slog.String("newest", found.Newest().Owner))
+	o.Observer(found)
+	if o.Policy != Break || found.oldest() != found.Waits[0] {
+		return
+	}
+	newest := found.Newest()
+	reason := found.Error()
+	reason = strings.ToValidUTF8(reason[:min(len(reason), abstractions.MaxReasonBytes)], "")
+	_, err := w.actor.manager.Break(ctx, newest.Holds, &leasing.BreakOptions{IfToken: newest.Token, Reason: reason})
+	if err != nil && !errors.Is(err, leasing.ErrStale) {
+		delete(w.told, found.key()) // once more, the next time
+	}
+}
+
+// say has the metadata of the actor's leases say what it waits for. What can't be written
+// now is tried again when it looks the next time.
+func (w *wait) say(ctx context.Context, own map[string]leasing.Lease) {
+	text := w.edge.text()
+	w.said = w.said[:0]
+	for _, lease := range own {
+		w.said = append(w.said, lease)
+		if metadata := lease.Metadata(); metadata[Key] != text {
+			_ = lease.SetMetadata(ctx, with(metadata, text))
+		}
+	}
+}
+
+// takeBack has the metadata say nothing any more.
+func (w *wait) takeBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBackBound)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, lease := range w.said {
+		all.Go(func() {
+			if lease.Err() == nil {
+				_ = lease.SetMetadata(ctx, with(lease.Metadata(), ""))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// with is metadata that say something, or nothing, of what the actor waits for.
+func with(metadata map[string]string, text string) map[string]string {
+	changed := map[string]string{}
+	maps.Copy(changed, metadata)
+	if changed[Key] = text; text == "" {
+		delete(changed, Key)
+	}
+	return changed
+}

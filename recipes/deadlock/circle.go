@@ -1,0 +1,112 @@
+package deadlock
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// Key is the key of the metadata in which the leases of an actor say what it waits for: a
+// JSON object with the wanted name ("name"), since when by the actor's clock ("since", RFC
+// 3339) and an ID of this wait ("wait").
+const Key = "leasing.waits-for"
+
+// Wait is an actor in a circle.
+type Wait struct {
+	Owner string // of the actor's manager
+	Holds string // the name that the actor before it waits for
+	ID    string // of the claim to that name
+	Token int64  // of that claim
+	For   string // the name that it waits for, which the next one holds
+	Since time.Time
+
+	wait string // the ID of the wait: another one for the same name is another wait
+}
+
+// Error is a circle: each actor waits for what the next one holds, and the last one
+// for what the first one holds. The first is the actor whose Acquire returned the error,
+// or whose Observer is told.
+type Error struct{ Waits []Wait }
+
+func (e *Error) Error() string {
+	parts := make([]string, len(e.Waits))
+	for i, w := range e.Waits {
+		parts[i] = fmt.Sprintf("%q holds %q and waits for %q", w.Owner, w.Holds, w.For)
+	}
+	return "deadlock: " + strings.Join(parts, "; ")
+}
+
+// Newest is the actor that has waited the least by its own clock: the one that gives way.
+// All actors of a circle agree on it.
+func (e *Error) Newest() Wait { return slices.MaxFunc(e.Waits, byAge) }
+
+// oldest is the actor that acts where another's lease is to be broken.
+func (e *Error) oldest() Wait { return slices.MinFunc(e.Waits, byAge) }
+
+func byAge(a, b Wait) int {
+	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.wait, b.wait))
+}
+
+// key tells a circle from others, whoever looks at it.
+func (e *Error) key() string {
+	ids := make([]string, len(e.Waits))
+	for i, w := range e.Waits {
+		ids[i] = w.wait
+	}
+	slices.Sort(ids)
+	return strings.Join(ids, " ")
+}
+
+// edge is what the metadata of a lease say.
+type edge struct {
+	Name  string    `json:"name"`
+	Since time.Time `json:"since"`
+	Wait  string    `json:"wait"`
+}
+
+func (e edge) text() string {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return "" // a year beyond 9999: nobody waits for it
+	}
+	return string(text)
+}
+
+// edgeOf is what the holder of a record waits for, if it says so.
+func edgeOf(r leasing.Record) (edge, bool) {
+	var e edge
+	text, found := r.Metadata[Key]
+	return e, found && json.Unmarshal([]byte(text), &e) == nil && leasing.ValidateName(e.Name) == nil && e.Wait != ""
+}
+
+// circle walks from a wait along those of the holders, and returns the way if it comes back to
+// one of the leases in own, by their IDs; nil if it does not, or if that is not known.
+func circle(ctx context.Context, manager leasing.Manager, from edge, own map[string]leasing.Lease) []Wait {
+	way := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
+	seen := map[string]bool{}
+	for name := from.Name; !seen[name]; {
+		seen[name] = true
+		r, err := manager.Inspect(ctx, name)
+		if err != nil || !r.Held || r.Unconfirmed {
+			return nil
+		}
+		if own[r.ID] != nil {
+			first := &way[0]
+			first.Owner, first.Holds, first.ID, first.Token = r.Owner, name, r.ID, r.Token
+			return way
+		}
+		next, waits := edgeOf(r)
+		if !waits {
+			return nil
+		}
+		way = append(way, Wait{Owner: r.Owner, Holds: name, ID: r.ID, Token: r.Token, For: next.Name, Since: next.Since, wait: next.Wait})
+		name = next.Name
+	}
+	return nil // a circle of others
+}

@@ -1,0 +1,171 @@
+package deadlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// world is who holds what and who waits for what, as the test has arranged it.
+type world struct {
+	holder []int // of each name; -1: nobody
+	wants  []int // of each actor, a name; -1: none
+}
+
+// drawWorld draws up to 50 actors, 200 names, and for most actors a held name that they
+// wait for. An actor may hold several names, or none.
+func drawWorld(t *rapid.T, actors, names int) world {
+	w := world{holder: make([]int, names), wants: make([]int, actors)}
+	var held []int
+	for n := range names {
+		if w.holder[n] = rapid.IntRange(-1, actors-1).Draw(t, "holder"); w.holder[n] >= 0 {
+			held = append(held, n)
+		}
+	}
+	for a := range actors {
+		w.wants[a] = -1
+		if len(held) > 0 && rapid.IntRange(0, 9).Draw(t, "waits") > 1 {
+			w.wants[a] = rapid.SampledFrom(held).Draw(t, "wants")
+		}
+	}
+	return w
+}
+
+// circleOf returns the actors of the circle that an actor is in, itself first; nil if
+// it is in none.
+func (w world) circleOf(actor int) []int {
+	way := []int{actor}
+	for at := actor; w.wants[at] >= 0; way = append(way, at) {
+		if at = w.holder[w.wants[at]]; at == actor {
+			return way
+		}
+		if slices.Contains(way, at) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (w world) circles() (n int) {
+	for a := range w.wants {
+		if way := w.circleOf(a); way != nil && slices.Min(way) == a {
+			n++
+		}
+	}
+	return n
+}
+
+// arrange has actors hold and want what the world says, one after the other.
+func arrange(t *testing.T, s *stage, w world, options Options) ([]*player, []<-chan acquired, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(s.Context())
+	players := make([]*player, len(w.wants))
+	results := make([]<-chan acquired, len(w.wants))
+	for a := range players {
+		players[a] = s.player(fmt.Sprint("actor ", a), options)
+	}
+	for n, a := range w.holder {
+		if a >= 0 {
+			players[a].has(fmt.Sprint("name ", n), nil)
+		}
+	}
+	for a, n := range w.wants {
+		if n >= 0 {
+			results[a] = players[a].wants(ctx, fmt.Sprint("name ", n), nil)
+			time.Sleep(time.Duration(a%7) * 10 * time.Millisecond)
+		}
+	}
+	_ = t
+	return players, results, cancel
+}
+
+// Every circle is found by all that are in it, within After and a look, and nobody else finds one.
+func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := drawWorld(r, rapid.IntRange(1, 50).Draw(r, "actors"), rapid.IntRange(1, 200).Draw(r, "names"))
+		onStage(t, func(t *testing.T, s *stage) {
+			players, results, cancel := arrange(t, s, w, Options{Policy: Report})
+			time.Sleep(after + every)
+			for a, p := range players {
+				way := w.circleOf(a)
+				if way == nil {
+					require.Empty(t, p.circles(), "actor %d", a)
+					continue
+				}
+				require.Len(t, p.circles(), 1, "actor %d", a)
+				var owners, expected []string
+				for _, wait := range p.circles()[0].Waits {
+					owners = append(owners, wait.Owner)
+				}
+				for _, member := range way {
+					expected = append(expected, fmt.Sprint("actor ", member))
+				}
+				require.Equal(t, expected, owners)
+			}
+			cancel()
+			for _, result := range results {
+				if result != nil {
+					<-result
+				}
+			}
+		})
+	})
+}
+
+// If those that give way release what they hold, as they should, all others get on: one actor gives
+// way for each circle, and none without one.
+func TestOneGivesWayForEachCircle(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := drawWorld(r, rapid.IntRange(1, 20).Draw(r, "actors"), rapid.IntRange(1, 40).Draw(r, "names"))
+		onStage(t, func(t *testing.T, s *stage) {
+			players, results, cancel := arrange(t, s, w, Options{})
+			defer cancel()
+			refused := 0
+			for a, result := range results {
+				if result == nil { // it waits for nobody, and ends at once
+					players[a].letGo()
+				}
+			}
+			done := make(chan int)
+			for a, result := range results {
+				if result != nil {
+					go func() {
+						got := <-result
+						_, is := errors.AsType[*Error](got.err)
+						if got.err != nil && !is {
+							t.Errorf("actor %d: %v", a, got.err)
+						}
+						players[a].letGo()
+						if is {
+							done <- 1
+						} else {
+							done <- 0
+						}
+					}()
+				}
+			}
+			for _, result := range results {
+				if result != nil {
+					refused += <-done
+				}
+			}
+			require.Equal(t, w.circles(), refused)
+		})
+	})
+}
+
+// letGo releases all that an actor holds.
+func (p *player) letGo() {
+	for _, lease := range p.leases() {
+		if err := lease.Release(context.Background()); err != nil && !errors.Is(err, leasing.ErrReleased) {
+			p.s.Errorf("%s: %v", p.name, err)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package filelease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
+	"github.com/distributedleasing/leasing/recipes/multilease"
+)
+
+// passing is the key of the metadata of a lease that covers nothing: its holder waits for its turn
+// after whoever has the folder or the file, and lets go at once.
+const passing = "leasing.passing"
+
+// cleanUpBound is how long a failed acquire takes at most to release what it had.
+const cleanUpBound = 5 * time.Second
+
+// attempt is one way to acquire targets.
+//
+// All waits of one that holds leases go up in the order of names: for the next target, or for
+// what is below a folder, whose names are greater than the folder's. A folder above is
+// smaller, so what is held is given up before it is waited for. So filelease's own waits make no circle.
+type attempt struct {
+	*Tree
+	options leasing.AcquireOptions
+	once    bool
+	through string // a folder above that this process is passing through; "": none
+
+	held []leasing.Lease
+	wait context.Context // ends with the caller's, or with one of the leases
+}
+
+// blockedError says that somebody has a folder above a target.
+type blockedError struct {
+	leasing.HeldError
+	folder string
+}
+
+func (e *blockedError) Error() string {
+	return fmt.Sprintf("the folder %q: %v", e.folder, &e.HeldError)
+}
+func (e *blockedError) Unwrap() error { return &e.HeldError }
+
+// acquire acquires targets. Where a folder above is somebody's it waits until that is
+// free, and tries while nobody can take it.
+func (a attempt) acquire(ctx context.Context, wanted []target) (*multilease.Set, error) {
+	for {
+		set, err := a.all(ctx, wanted)
+		blocked, is := errors.AsType[*blockedError](err)
+		if !is || a.once {
+			return set, err
+		}
+		turn, err := a.manager.Acquire(ctx, blocked.folder, pass(a.options))
+		if err != nil {
+			return nil, err
+		}
+		inside := a
+		inside.once, inside.through = true, blocked.folder
+		set, err = inside.all(ctx, wanted)
+		released := turn.Release(ctx)
+		switch {
+		case err == nil && released == nil:
+			return set, nil
+		case err == nil:
+			return nil, recipe.Join(released, set.Release(ctx))
+		case !errors.Is(err, leasing.ErrHeld):
+			return nil, err
+		}
+	}
+}
+
+// pass are the options of a lease that covers nothing.
+func pass(options leasing.AcquireOptions) *leasing.AcquireOptions {
+	options.Metadata = maps.Clone(options.Metadata)
+	if options.Metadata == nil {
+		options.Metadata = map[string]string{}
+	}
+	options.Metadata[passing] = "true"
+	return &options
+}
+
+// all acquires the targets in their order, or nothing.
+func (a attempt) all(ctx context.Context, wanted []target) (*multilease.Set, error) {
+	wait, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a.wait = wait
+	for _, one := range wanted {
+		lease, err := a.ask(one.name, &a.options)
+		if err == nil {
+			a.held = append(a.held, lease)
+			defer context.AfterFunc(lease.Context(), func() { cancel(lease.Err()) })()
+			err = a.look(one)
+		}
+		if err != nil {
+			return nil, recipe.Join(append([]error{err}, a.letGo(ctx)...)...)
+		}
+	}
+	set := multilease.Of(ctx, a.held...)
+	if err := set.Err(); err != nil {
+		return nil, recipe.Join(append([]error{err}, a.letGo(ctx)...)...)
+	}
+	return set, nil
+}
+
+// ask acquires one name.
+func (a *attempt) ask(name string, options *leasing.AcquireOptions) (leasing.Lease, error) {
+	if a.once {
+		return a.manager.TryAcquire(a.wait, name, options)
+	}
+	return a.manager.Acquire(a.wait, name, options)
+}
+
+// letGo releases what is held, the last first.
+func (a *attempt) letGo(ctx context.Context) (errs []error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpBound)
+	defer cancel()
+	for _, lease := range slices.Backward(a.held) {
+		errs = append(errs, lease.Release(ctx))
+	}
+	return errs
+}
+
+// look makes sure, once a target is held, that nobody has a folder above it, nor anything below.
+func (a *attempt) look(one target) error {
+	if !a.covers {
+		return nil
+	}
+	for _, folder := range one.above() {
+		if folder == a.through {
+			continue
+		}
+		r, err := a.manager.Inspect(a.wait, folder)
+		if err != nil {
+			return err
+		}
+		if covers(r) {
+			return &blockedError{leasing.HeldError{Holder: r}, folder}
+		}
+	}
+	for one.folder {
+		below, err := a.below(one.name)
+		if err != nil || below == nil {
+			return err
+		}
+		if a.once {
+			return &leasing.HeldError{Holder: *below}
+		}
+		turn, err := a.ask(below.Name, pass(a.options))
+		if err != nil {
+			return err
+		}
+		if err := turn.Release(a.wait); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// covers reports whether a record is of a lease that is somebody's, and not of one who passes.
+func covers(r leasing.Record) bool {
+	return r.Held && (r.Unconfirmed || r.Metadata[passing] == "")
+}
+
+// below returns a lease that somebody has below a folder; nil if there is none.
+func (a *attempt) below(folder string) (*leasing.Record, error) {
+	for r, err := range a.manager.List(a.wait, &leasing.ListOptions{Prefix: folder + "/", HeldOnly: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if covers(r) {
+			return &r, nil
+		}
+	}
+	return nil, nil
+}

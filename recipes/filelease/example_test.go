@@ -1,0 +1,43 @@
+package filelease_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/distributedleasing/leasing"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+	"github.com/distributedleasing/leasing/recipes/filelease"
+	"github.com/distributedleasing/leasing/recipes/multilease"
+)
+
+// An edit of two files, of which one does not exist yet.
+func ExampleTree_Do() {
+	root, err := os.MkdirTemp("", "tree-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(root)
+	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{})
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	defer func() { _ = manager.Close(ctx) }()
+
+	tree, err := filelease.New(manager, filelease.Options{Root: root, Name: "app"})
+	if err != nil {
+		panic(err)
+	}
+	err = tree.Do(ctx, []string{"./go.mod", "store/new.go"}, nil, func(ctx context.Context, set *multilease.Set) error {
+		for _, lease := range set.Leases() {
+			fmt.Println(lease.Name())
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// app:/go.mod
+	// app:/store/new.go
+	// <nil>
+}

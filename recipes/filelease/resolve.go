@@ -1,0 +1,142 @@
+package filelease
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxLinks is how many symbolic links a path may have, as on Linux (path_resolution(7)).
+const maxLinks = 40
+
+// resolve follows the symbolic links and dots of an absolute path as the system does, also
+// of one whose end does not exist. It returns the path that is left, and what is there; nil
+// if nothing is. A ".." behind what does not exist is refused: what it will mean is not known.
+func resolve(path string) (string, fs.FileInfo, error) {
+	const separator = string(filepath.Separator)
+	at, todo, links := filepath.VolumeName(path)+separator, split(path[len(filepath.VolumeName(path)):]), 0
+	missing, folder := false, asFolder(path)
+	for len(todo) > 0 {
+		part := todo[0]
+		todo = todo[1:]
+		switch {
+		case part == "..":
+			if missing {
+				return "", nil, &os.PathError{Op: "resolve", Path: path, Err: fmt.Errorf("%s does not exist, so what .. means there is not known", at)}
+			}
+			at = filepath.Dir(at)
+			continue
+		case missing:
+			at = filepath.Join(at, part)
+			continue
+		}
+		next := filepath.Join(at, part)
+		found, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			at, missing = next, true
+		case err != nil:
+			return "", nil, err
+		case found.Mode()&fs.ModeSymlink == 0:
+			if len(todo) > 0 && !found.IsDir() {
+				return "", nil, &os.PathError{Op: "resolve", Path: path, Err: fmt.Errorf("%s is not a folder", next)}
+			}
+			at = next
+		default:
+			if links++; links > maxLinks {
+				return "", nil, &os.PathError{Op: "resolve", Path: path, Err: errors.New("too many symbolic links")}
+			}
+			target, err := os.Readlink(next)
+			if err != nil {
+				return "", nil, err
+			}
+			folder = folder || len(todo) == 0 && asFolder(target)
+			if filepath.IsAbs(target) {
+				at = filepath.VolumeName(target) + separator
+				target = target[len(filepath.VolumeName(target)):]
+			}
+			todo = append(split(target), todo...)
+		}
+	}
+	if missing {
+		return at, nil, nil
+	}
+	info, err := os.Lstat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // now
+		return at, nil, nil
+	case err != nil:
+		return "", nil, err
+	case !info.IsDir() && folder:
+		return "", nil, &os.PathError{Op: "resolve", Path: path, Err: errors.New("it is not a folder, though the path ends as one's")}
+	}
+	return at, info, nil
+}
+
+// asFolder reports whether a path says by its end that it leads to a folder.
+func asFolder(path string) bool {
+	path = filepath.ToSlash(path)
+	return strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") || strings.HasSuffix(path, "/..")
+}
+
+// split returns the parts of a path that mean something.
+func split(path string) (parts []string) {
+	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
+		if part != "" && part != "." {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// foldsCase reports whether the file system of a folder takes upper and lower case for one,
+// as far as the folder's own path shows it.
+func foldsCase(folder string) bool {
+	swapped := strings.Map(func(r rune) rune {
+		if unicode.IsUpper(r) {
+			return unicode.ToLower(r)
+		}
+		return unicode.ToUpper(r)
+	}, filepath.Base(folder))
+	if swapped == filepath.Base(folder) {
+		return false
+	}
+	info, err := os.Stat(folder)
+	other, err2 := os.Stat(filepath.Join(filepath.Dir(folder), swapped))
+	return err == nil && err2 == nil && os.SameFile(info, other)
+}
+
+// fold returns one spelling for all that differ in case alone.
+func fold(text string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			least = min(least, next)
+		}
+		return least
+	}, text)
+}
+
+// escape makes a path a part of a lease's name: control characters, bytes that are no UTF-8, and % are
+// written as %XX, so different paths stay different.
+func escape(path string) string {
+	var b strings.Builder
+	for i := 0; i < len(path); {
+		r, width := utf8.DecodeRuneInString(path[i:])
+		part := path[i : i+width]
+		i += width
+		if r == '%' || r < 0x20 || r >= 0x7f && r < 0xa0 || r == utf8.RuneError && width == 1 {
+			for _, c := range []byte(part) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+			continue
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}

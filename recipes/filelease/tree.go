@@ -1,0 +1,225 @@
+package filelease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
+	"github.com/distributedleasing/leasing/recipes/multilease"
+)
+
+// Options describe a tree.
+type Options struct {
+	// Root is the folder that has the files. It must exist. Required.
+	Root string
+	// Name is the tree's, the same on every machine: leases are named after it and the
+	// path below Root. It has no colon. Required.
+	Name string
+	// FoldCase takes upper and lower case for one also where Root does not look like it:
+	// set it everywhere if one machine's file system does.
+	FoldCase bool
+	// HardLinks has a file that has several names be leased by its inode, too. That is for
+	// the processes of one machine: inodes of others mean other files.
+	HardLinks bool
+}
+
+// Tree leases the files and folders below a root. It is safe for concurrent use.
+type Tree struct {
+	manager leasing.Manager
+	options Options
+	root    string // resolved
+	covers  bool   // whether folders can be leased
+}
+
+// New makes a tree. It sends nothing.
+func New(manager leasing.Manager, options Options) (*Tree, error) {
+	if manager == nil {
+		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
+	}
+	if err := leasing.ValidateName(options.Name); err != nil || strings.Contains(options.Name, ":") {
+		return nil, &leasing.InvalidError{Field: "Options.Name", Value: options.Name, Want: "a name of a lease, without a colon"}
+	}
+	root, err := filepath.Abs(options.Root)
+	var info fs.FileInfo
+	if err == nil {
+		root, info, err = resolve(root)
+	}
+	if err != nil || info == nil || !info.IsDir() || options.Root == "" {
+		return nil, &leasing.InvalidError{Field: "Options.Root", Value: options.Root, Want: "a folder that exists"}
+	}
+	options.FoldCase = options.FoldCase || foldsCase(root)
+	c := manager.Capabilities()
+	return &Tree{manager: manager, options: options, root: root, covers: !c.ReadsMayLag}, nil
+}
+
+// LeaseName returns the name of a path's lease: of a set, multilease.Set.Lease has it,
+// unless another path of the set covers it.
+func (t *Tree) LeaseName(path string) (string, error) {
+	found, err := t.target(path)
+	return found.name, err
+}
+
+// Acquire waits for the leases of paths as Manager.Acquire does for one, with the same
+// options for each. options.WaitLimit and NoAutoRenew are refused; bound the wait by ctx. A path
+// that ends in a slash, or leads to a folder, is a folder's.
+//
+// If it fails it holds nothing, except leases whose release got no answer.
+func (t *Tree) Acquire(ctx context.Context, paths []string, options *leasing.AcquireOptions) (*multilease.Set, error) {
+	return t.acquire(ctx, paths, options, false)
+}
+
+// TryAcquire is Acquire that does not wait. The error matches leasing.ErrHeld if somebody has one
+// of the files, a folder above it, or something in a folder.
+func (t *Tree) TryAcquire(ctx context.Context, paths []string, options *leasing.AcquireOptions) (*multilease.Set, error) {
+	return t.acquire(ctx, paths, options, true)
+}
+
+// Do acquires paths, runs fn with a context that ends when a lease is lost or ctx ends, and
+// releases them when fn has returned, or has panicked. It returns fn's error, joined with those of lost
+// leases and of releases.
+func (t *Tree) Do(ctx context.Context, paths []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *multilease.Set) error) error {
+	if fn == nil {
+		return &leasing.InvalidError{Field: "fn", Value: nil, Want: "a function"}
+	}
+	set, err := t.Acquire(ctx, paths, options)
+	if err != nil {
+		return err
+	}
+	work := func(ctx context.Context) error { return fn(ctx, set) }
+	return recipe.Do(ctx, set.Context(), work, func() []error { return []error{set.Release(ctx)} })
+}
+
+// target is what a path leads to.
+type target struct {
+	name   string
+	folder bool // it may have something below it
+}
+
+// above returns the names of the folders above a target, from the root down.
+func (t target) above() (names []string) {
+	for i, c := range t.name {
+		if c == '/' {
+			names = append(names, t.name[:i])
+		}
+	}
+	return names
+}
+
+// target resolves a path.
+func (t *Tree) target(path string) (target, error) {
+	invalid := func(want string) error { return &leasing.InvalidError{Field: "path", Value: path, Want: want} }
+	if path == "" || strings.ContainsRune(path, 0) {
+		return target{}, invalid("a path without NUL")
+	}
+	at := path
+	if !filepath.IsAbs(at) {
+		at = t.root + string(filepath.Separator) + at // Join would take .. away before links are followed
+	}
+	at, info, err := resolve(at)
+	if err != nil {
+		return target{}, fmt.Errorf("%w: %w", invalid("a path that can be followed"), err)
+	}
+	below, is := strings.CutPrefix(at, strings.TrimSuffix(t.root, string(filepath.Separator)))
+	below = filepath.ToSlash(below)
+	if !is || below != "" && below[0] != '/' {
+		return target{}, invalid("one in " + t.root + "; it leads to " + at)
+	}
+	below = strings.TrimSuffix(below, "/")
+	if t.options.FoldCase {
+		below = fold(below)
+	}
+	found := target{name: t.options.Name + ":" + escape(below), folder: t.covers && (info == nil || info.IsDir())}
+	if err := t.manager.Capabilities().ValidateName(found.name); err != nil {
+		return target{}, fmt.Errorf("%w: %w", invalid("a shorter one"), err)
+	}
+	if !t.covers && (asFolder(path) || info != nil && info.IsDir()) {
+		return target{}, fmt.Errorf("%w: leases of folders, on %s", leasing.ErrUnsupported, t.manager.Capabilities().Provider)
+	}
+	return found, nil
+}
+
+// targets are what paths lead to, in the order of their names, without what another one
+// covers.
+func (t *Tree) targets(paths []string) ([]target, error) {
+	if len(paths) == 0 {
+		return nil, &leasing.InvalidError{Field: "paths", Value: paths, Want: "at least one"}
+	}
+	byName := map[string]target{}
+	for _, path := range paths {
+		found, err := t.target(path)
+		if err != nil {
+			return nil, err
+		}
+		byName[found.name] = found
+		if t.options.HardLinks {
+			if inode := t.inode(path); inode != "" {
+				byName[inode] = target{name: inode}
+			}
+		}
+	}
+	var all []target
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		one := byName[name]
+		if !slices.ContainsFunc(one.above(), func(folder string) bool { _, has := byName[folder]; return has }) {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// inode names what a path leads to if it has several names; "" if it has one.
+func (t *Tree) inode(path string) string {
+	if !filepath.IsAbs(path) {
+		path = t.root + string(filepath.Separator) + path
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return ""
+	}
+	device, number, links := identity(info)
+	if links < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%s:#%x.%x", t.options.Name, device, number)
+}
+
+func (t *Tree) acquire(ctx context.Context, paths []string, options *leasing.AcquireOptions, once bool) (*multilease.Set, error) {
+	a := attempt{Tree: t, once: once}
+	if options != nil {
+		a.options = *options
+	}
+	switch {
+	case a.options.WaitLimit != 0:
+		return nil, &leasing.InvalidError{Field: "AcquireOptions.WaitLimit", Value: a.options.WaitLimit, Want: "0: bound the wait by the context"}
+	case a.options.NoAutoRenew:
+		return nil, &leasing.InvalidError{Field: "AcquireOptions.NoAutoRenew", Value: true, Want: "false: leases are renewed while others are waited for"}
+	}
+	for {
+		wanted, err := t.targets(paths)
+		if err != nil {
+			return nil, err
+		}
+		set, err := a.acquire(ctx, wanted)
+		if err != nil {
+			return nil, err
+		}
+		again, err := t.targets(paths)
+		if err == nil && slices.Equal(again, wanted) {
+			return set, nil
+		}
+		if err2 := set.Release(ctx); err != nil || err2 != nil {
+			return nil, recipe.Join(err, err2)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, errors.Join(context.Cause(ctx))
+		}
+	}
+}

@@ -1,0 +1,374 @@
+package filelease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+	"github.com/distributedleasing/leasing/recipes/multilease"
+)
+
+// One file has one lease, however it is written.
+func TestSpellingsOfOneFileAreOneLease(t *testing.T) {
+	inCheckout(t, []string{"src/a.go", "docs/"}, func(t *testing.T, c *checkout) {
+		require.NoError(t, os.Symlink("src", filepath.Join(c.root, "link")))
+		require.NoError(t, os.Symlink(filepath.Join(c.root, "src/a.go"), filepath.Join(c.root, "docs/absolute")))
+		require.NoError(t, os.Symlink("../src/later", filepath.Join(c.root, "docs/dangling")))
+		outside := folderWith(t)
+		require.NoError(t, os.Symlink(c.root, filepath.Join(outside, "way")))
+		tree := c.agent("a", Options{})
+		for path, name := range map[string]string{
+			"src/a.go": "app:/src/a.go", "./src//a.go": "app:/src/a.go", "link/a.go": "app:/src/a.go", "docs/absolute": "app:/src/a.go",
+			"link/../src/a.go": "app:/src/a.go", "docs/../link/a.go": "app:/src/a.go", c.root + "/src/a.go": "app:/src/a.go",
+			outside + "/way/src/a.go": "app:/src/a.go", "src": "app:/src", "src/": "app:/src", "link": "app:/src", "link/": "app:/src", ".": "app:", "/" + c.root: "app:",
+			"src/..": "app:", "docs/dangling": "app:/src/later", "link/new/file": "app:/src/new/file", "new/": "app:/new", "src/A.go": "app:/src/A.go",
+		} {
+			found, err := tree.LeaseName(path)
+			require.NoError(t, err, path)
+			require.Equal(t, name, found, path)
+		}
+		// The system takes the link first, and then its parent; a lexical .. would be another file.
+		require.NoError(t, os.Symlink(filepath.Join(c.root, "src"), filepath.Join(outside, "far")))
+		found, err := tree.LeaseName(outside + "/far/../docs")
+		require.NoError(t, err)
+		require.Equal(t, "app:/docs", found)
+
+		set := c.takes(tree, "link/a.go")
+		c.refused(c.agent("b", Options{}), "docs/absolute")
+		require.NoError(t, set.Release(t.Context()))
+	})
+}
+
+func TestCheckoutsAtOtherPlacesMeanTheSameFile(t *testing.T) {
+	inCheckout(t, []string{"a"}, func(t *testing.T, c *checkout) {
+		other := c.agent("other machine", Options{Root: folderWith(t, "a")})
+		set := c.takes(c.agent("here", Options{}), "a")
+		c.refused(other, "a")
+		require.NoError(t, set.Release(t.Context()))
+		c.takes(other, "a")
+	})
+}
+
+func TestPathsThatCanNotBeLeasedAreRefused(t *testing.T) {
+	inCheckout(t, []string{"file", "folder/"}, func(t *testing.T, c *checkout) {
+		require.NoError(t, os.Symlink("loop", filepath.Join(c.root, "loop")))
+		require.NoError(t, os.Symlink("/", filepath.Join(c.root, "out")))
+		tree := c.agent("a", Options{})
+		for _, path := range []string{
+			"", "..", "/etc/passwd", "../" + filepath.Base(c.root) + "x", "out/etc", "loop", "file/below", "file/", "missing/../file", "a\x00b",
+			c.root + "x", strings.Repeat("long/", 110),
+		} {
+			_, err := tree.LeaseName(path)
+			require.ErrorIs(t, err, leasing.ErrInvalid, path)
+			_, err = tree.TryAcquire(t.Context(), []string{"folder", path}, nil)
+			require.ErrorIs(t, err, leasing.ErrInvalid, path)
+		}
+		for _, options := range []*leasing.AcquireOptions{{WaitLimit: time.Second}, {NoAutoRenew: true}} {
+			_, err := tree.Acquire(t.Context(), []string{"file"}, options)
+			require.ErrorIs(t, err, leasing.ErrInvalid)
+		}
+		_, err := tree.Acquire(t.Context(), nil, nil)
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		require.ErrorIs(t, tree.Do(t.Context(), []string{"file"}, nil, nil), leasing.ErrInvalid)
+		for _, options := range []Options{{Name: "x"}, {Root: c.root}, {Root: c.root, Name: "a:b"}, {Root: c.root + "/file", Name: "x"}, {Root: c.root + "/none", Name: "x"}} {
+			_, err := New(tree.manager, options)
+			require.ErrorIs(t, err, leasing.ErrInvalid, "%+v", options)
+		}
+		_, err = New(nil, Options{Root: c.root, Name: "x"})
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		require.Zero(t, c.provider.Count(leasingtest.Acquire), "nothing is sent")
+	})
+}
+
+func TestAFolderCoversWhatIsBelowIt(t *testing.T) {
+	inCheckout(t, []string{"src/a", "src/sub/b", "srcx"}, func(t *testing.T, c *checkout) {
+		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
+		set := c.takes(ann, "src/")
+		for _, path := range []string{"src", "src/a", "src/new", "src/sub/", "src/sub/b", "src/sub/deep/new", "."} {
+			c.refused(bob, path)
+		}
+		_, err := bob.TryAcquire(t.Context(), []string{"src/a"}, nil)
+		require.ErrorContains(t, err, `the folder "app:/src": held by another: "ann"`)
+		var held *leasing.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, "ann", held.Holder.Owner)
+		c.takes(bob, "srcx")
+		require.NoError(t, set.Release(t.Context()))
+
+		file := c.takes(bob, "src/sub/b")
+		for _, path := range []string{"src", ".", "src/sub"} {
+			c.refused(ann, path)
+		}
+		c.takes(ann, "src/a")
+		require.NoError(t, file.Err())
+	})
+}
+
+// Whoever comes second waits for the first, in both directions.
+func TestFoldersAndFilesWaitForEachOther(t *testing.T) {
+	inCheckout(t, []string{"src/a", "src/b"}, func(t *testing.T, c *checkout) {
+		ann, bob, eve := c.agent("ann", Options{}), c.agent("bob", Options{}), c.agent("eve", Options{})
+		a, b := c.takes(ann, "src/a"), c.takes(eve, "src/b")
+		folder := c.waits(bob, "src/")
+		require.NoError(t, a.Release(t.Context()))
+		time.Sleep(time.Minute)
+		require.Empty(t, folder)
+		again := c.waits(ann, "src/a")
+		time.Sleep(time.Minute)
+		require.Empty(t, again, "the folder's lease is there already")
+		require.NoError(t, b.Release(t.Context()))
+		set := <-folder
+		require.Equal(t, []string{"app:/src"}, names(set))
+		time.Sleep(time.Minute)
+		require.Empty(t, again)
+		require.NoError(t, set.Release(t.Context()))
+		require.Equal(t, []string{"app:/src/a"}, names(<-again))
+	})
+}
+
+// Several who wait behind a folder do not wait for each other.
+func TestThoseWhoWaitBehindAFolderGetOn(t *testing.T) {
+	inCheckout(t, []string{"src/"}, func(t *testing.T, c *checkout) {
+		ann := c.agent("ann", Options{})
+		busy := c.takes(c.agent("eve", Options{}), "src/busy")
+		set := func() *multilease.Set { // it passes by what is held below
+			l, err := ann.manager.TryAcquire(t.Context(), "app:/src", nil)
+			require.NoError(t, err)
+			return multilease.Of(t.Context(), l)
+		}()
+		held := c.waits(c.agent("b", Options{}), "src/busy")
+		var free []<-chan *multilease.Set
+		for i := range 20 {
+			free = append(free, c.waits(c.agent(fmt.Sprint(i), Options{}), fmt.Sprint("src/", i)))
+		}
+		require.NoError(t, set.Release(t.Context()))
+		for _, one := range free {
+			require.NotNil(t, <-one)
+		}
+		require.Empty(t, held)
+		require.NoError(t, busy.Release(t.Context()))
+		require.NotNil(t, <-held)
+	})
+}
+
+// A lease that only passes covers nothing, above or below.
+func TestThoseWhoPassAreInNobodysWay(t *testing.T) {
+	inCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
+		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
+		for _, name := range []string{"app:/src", "app:"} {
+			l, err := ann.manager.TryAcquire(t.Context(), name, pass(leasing.AcquireOptions{}))
+			require.NoError(t, err)
+			require.NoError(t, c.takes(bob, "src/a").Release(t.Context()))
+			require.NoError(t, l.Release(t.Context()))
+		}
+		l, err := ann.manager.TryAcquire(t.Context(), "app:/src/a", pass(leasing.AcquireOptions{}))
+		require.NoError(t, err)
+		c.takes(bob, "src")
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+// A file is not passed over for good where several take turns with its folder.
+func TestAFileGetsItsTurnAmongThoseWhoShareItsFolder(t *testing.T) {
+	inCheckout(t, []string{"src/a"}, func(t *testing.T, c *checkout) {
+		c.provider.Use(func(_ context.Context, _ leasingtest.Call, apply func() error) error {
+			time.Sleep(time.Millisecond)
+			return apply()
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var rounds atomic.Int64
+		var all sync.WaitGroup
+		for i := range 3 {
+			tree := c.agent(fmt.Sprint(i), Options{})
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if set, err := tree.Acquire(ctx, []string{"src"}, nil); err == nil {
+						rounds.Add(1)
+						time.Sleep(100 * time.Millisecond)
+						_ = set.Release(t.Context())
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		before := rounds.Load()
+		limited, giveUp := context.WithTimeout(t.Context(), time.Minute)
+		defer giveUp()
+		set, err := c.agent("file", Options{}).Acquire(limited, []string{"src/a"}, nil)
+		require.NoError(t, err)
+		require.LessOrEqual(t, rounds.Load()-before, int64(6))
+		require.NoError(t, set.Release(t.Context()))
+		cancel()
+		all.Wait()
+	})
+}
+
+func TestSeveralPathsAreAcquiredInOrderAllOrNone(t *testing.T) {
+	inCheckout(t, []string{"a", "b", "c/d", "c/e"}, func(t *testing.T, c *checkout) {
+		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
+		set := c.takes(ann, "c/d", "b", "c", "a", "b")
+		require.Equal(t, []string{"app:/a", "app:/b", "app:/c"}, names(set), "and what is covered is left out")
+		name, err := ann.LeaseName("a")
+		require.NoError(t, err)
+		require.Equal(t, "ann", set.Lease(name).Owner())
+		require.NoError(t, set.Release(t.Context()))
+
+		theirs := c.takes(bob, "c/e")
+		c.refused(ann, "a", "b", "c")
+		for _, name := range []string{"app:/a", "app:/b", "app:/c"} {
+			r, err := bob.manager.Inspect(t.Context(), name)
+			require.NoError(t, err)
+			require.False(t, r.Held, name)
+		}
+		require.NoError(t, theirs.Err())
+	})
+}
+
+func TestCaseIsFoldedWhereTheOptionsSaySo(t *testing.T) {
+	inCheckout(t, []string{"README", "straße"}, func(t *testing.T, c *checkout) {
+		folding := c.agent("a", Options{FoldCase: true})
+		for _, pair := range [][2]string{{"README", "readme"}, {"new/ÄÖÜ", "NEW/äöü"}, {"k", "\u212a"}} { // the Kelvin sign
+			one, err := folding.LeaseName(pair[0])
+			require.NoError(t, err)
+			other, err := folding.LeaseName(pair[1])
+			require.NoError(t, err)
+			require.Equal(t, one, other)
+		}
+		require.False(t, foldsCase(c.root), "this file system tells them apart")
+	})
+}
+
+func TestHardLinksExcludeEachOtherIfTheOptionsSaySo(t *testing.T) {
+	inCheckout(t, []string{"a/one", "single"}, func(t *testing.T, c *checkout) {
+		require.NoError(t, os.Link(filepath.Join(c.root, "a/one"), filepath.Join(c.root, "two")))
+		ann, bob := c.agent("ann", Options{HardLinks: true}), c.agent("bob", Options{HardLinks: true})
+		set := c.takes(ann, "a/one")
+		require.Len(t, set.Leases(), 2)
+		c.refused(bob, "two")
+		c.refused(bob, filepath.Join(c.root, "two"))
+		require.Equal(t, []string{"app:/single"}, names(c.takes(bob, "single")))
+		c.takes(c.agent("eve", Options{}), "two")
+		require.NoError(t, set.Err())
+	})
+}
+
+// A link that is turned while its lease is waited for leads to another file.
+func TestAPathThatChangesIsResolvedAgain(t *testing.T) {
+	inCheckout(t, []string{"v1", "v2"}, func(t *testing.T, c *checkout) {
+		link := filepath.Join(c.root, "current")
+		require.NoError(t, os.Symlink("v1", link))
+		first := c.takes(c.agent("ann", Options{}), "current")
+		waiting := c.waits(c.agent("bob", Options{}), "current")
+		require.NoError(t, os.Remove(link))
+		require.NoError(t, os.Symlink("v2", link))
+		require.NoError(t, first.Release(t.Context()))
+		require.Equal(t, []string{"app:/v2"}, names(<-waiting))
+		c.takes(c.agent("eve", Options{}), "v1")
+	})
+}
+
+func TestDoReleasesAndTellsOfALoss(t *testing.T) {
+	inCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
+		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
+		failed := errors.New("full disk")
+		err := ann.Do(t.Context(), []string{"a"}, nil, func(context.Context, *multilease.Set) error {
+			c.refused(bob, "a")
+			return failed
+		})
+		require.ErrorIs(t, err, failed)
+		err = bob.Do(t.Context(), []string{"a"}, nil, func(ctx context.Context, set *multilease.Set) error {
+			_, err := ann.manager.Break(t.Context(), "app:/a", &leasing.BreakOptions{Immediate: true})
+			require.NoError(t, err)
+			<-ctx.Done()
+			return nil
+		})
+		require.ErrorIs(t, err, leasing.ErrLost)
+	})
+}
+
+// An early lease that is lost while a later one is waited for ends the wait.
+func TestALossWhileWaitingEndsTheWait(t *testing.T) {
+	inCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
+		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
+		c.takes(bob, "b")
+		result := make(chan error, 1)
+		go func() {
+			_, err := ann.Acquire(c.Context(), []string{"a", "b"}, nil)
+			result <- err
+		}()
+		time.Sleep(time.Second)
+		_, err := bob.manager.Break(t.Context(), "app:/a", &leasing.BreakOptions{Immediate: true})
+		require.NoError(t, err)
+		require.ErrorIs(t, <-result, leasing.ErrLost)
+	})
+}
+
+func TestACancelledAcquireKeepsNothing(t *testing.T) {
+	inCheckout(t, []string{"a", "src/b"}, func(t *testing.T, c *checkout) {
+		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
+		for _, theirs := range []string{"src/b", "src/"} {
+			set := c.takes(bob, theirs)
+			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+			_, err := ann.Acquire(ctx, []string{"a", "src/b"}, nil)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			cancel()
+			c.takes(c.agent("eve "+theirs, Options{}), "a")
+			require.NoError(t, set.Release(t.Context()))
+			for r, err := range bob.manager.List(t.Context(), &leasing.ListOptions{HeldOnly: true}) {
+				require.NoError(t, err)
+				require.Contains(t, r.Owner, "eve")
+				_, err = bob.manager.Break(t.Context(), r.Name, &leasing.BreakOptions{Immediate: true})
+				require.NoError(t, err)
+			}
+		}
+	})
+}
+
+// lagging is a backend whose reads may lag.
+type lagging struct{ abstractions.Provider }
+
+func (l lagging) Capabilities() abstractions.Capabilities {
+	c := l.Provider.Capabilities()
+	c.ReadsMayLag = true
+	return c
+}
+
+func TestABackendWhoseReadsLagLeasesFilesAlone(t *testing.T) {
+	m := leasingtest.NewManagerOn(t, lagging{memlease.New(memlease.Options{})}, leasing.Options{})
+	tree, err := New(m, Options{Root: folderWith(t, "src/a"), Name: "app"})
+	require.NoError(t, err)
+	for _, path := range []string{"src", "new/", "."} {
+		_, err = tree.TryAcquire(t.Context(), []string{path}, nil)
+		require.ErrorIs(t, err, leasing.ErrUnsupported, path)
+	}
+	set, err := tree.TryAcquire(t.Context(), []string{"src/a", "src/new"}, nil)
+	require.NoError(t, err)
+	require.NoError(t, set.Release(t.Context()))
+}
+
+func TestStateFolder(t *testing.T) {
+	root := folderWith(t)
+	for range 2 {
+		folder, err := StateFolder(root)
+		require.NoError(t, err)
+		require.Equal(t, filepath.Join(root, ".leasing"), folder)
+		text, err := os.ReadFile(filepath.Join(folder, ".gitignore"))
+		require.NoError(t, err)
+		require.Equal(t, "*\n", string(text))
+	}
+	_, err := StateFolder(filepath.Join(root, "none"))
+	require.ErrorIs(t, err, leasing.ErrNotSetUp)
+}
