@@ -37,7 +37,7 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	if err != nil {
 		return nil, m.wrap(op, l.name, err)
 	}
-	l.m, l.scope, l.ctx, l.metadata = m, m.telemetry.scope(l.name), ctx, l.settings.metadata
+	l.m, l.scope, l.ctx = m, m.telemetry.scope(l.name), ctx
 	if caller := trace.SpanContextFromContext(ctx); caller.IsValid() {
 		valid := caller // on the heap only here
 		l.caller = &valid
@@ -97,10 +97,10 @@ func (m *manager) ask(ctx context.Context, l *lease) error {
 	var grant abstractions.Grant
 	var err error
 	if l.adopted {
-		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Metadata: l.metadata}
+		req := abstractions.RenewRequest{Name: l.name, ID: l.id, Token: l.token, TTL: ttl, Metadata: l.settings.metadata}
 		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Renew, req, nil)
 	} else {
-		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.options.Owner, TTL: ttl, Metadata: l.metadata}
+		req := abstractions.AcquireRequest{Name: l.name, ID: l.id, Owner: m.options.Owner, TTL: ttl, Metadata: l.settings.metadata}
 		grant, err = request(reqCtx, m, &l.acquires, m.provider, Provider.Acquire, req, l)
 	}
 	m.outage.note(ctx, m.clock, err)
@@ -148,7 +148,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 		return err
 	}
 	l.Self = l
-	l.ctx, l.cancel = context.WithCancelCause(work)
+	l.ctx = work
 	if l.settings.observer != nil {
 		l.observer = m.observers.forLease(l.settings.observer)
 	}
@@ -156,7 +156,7 @@ func (l *lease) take(ctx context.Context, grant abstractions.Grant, sent instant
 	l.granted, l.state, l.sent, l.until = grant.TTL, grant.State, sent, until
 	l.planRenewal(random)
 	if l.settings.ttl == Infinite && grant.TTL != Infinite {
-		l.nextRenew = sent // an infinite lease is made by its first renewal
+		l.renewIn = 0 // an infinite lease is made by its first renewal
 	}
 	e := l.event(EventAcquired, now.mono)
 	e.Remaining = until.left(now)

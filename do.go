@@ -52,7 +52,7 @@ func do(ctx context.Context, m Manager, name string, fn func(ctx context.Context
 		return err
 	}
 	l := sealed.Self(acquired).(*lease) // also of a wrapper that embeds one
-	work, cancel := context.WithCancelCause(l.ctx)
+	work, cancel := context.WithCancelCause(l.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {

@@ -105,16 +105,16 @@ func (e *engine) renewBatch(leases []*lease, part time.Duration) {
 	case errors.Is(err, ErrLost): // which of them, it does not say
 		err = fmt.Errorf("%w: %v", errNoAnswer, err)
 	}
-	now, renewals := e.m.clock.now(), map[*scope]int64{}
+	now, measured := e.m.clock.now(), map[*scope]renewed{}
 	for i, l := range live {
 		result := abstractions.RenewResult{Err: err}
 		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
 			result = results[i]
 		}
-		_ = l.finishRenewal(sent, now, result.Grant, result.Err, renewals) // the lease has noted it
+		_ = l.finishRenewal(sent, now, result.Grant, result.Err, measured) // the lease has noted it
 	}
-	for s, n := range renewals {
-		e.m.telemetry.renewals(s, now.mono-sent.mono, n)
+	for s, r := range measured {
+		e.m.telemetry.renewals(s, now.mono-sent.mono, r)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 // refused, and what is confirmed goes along with every renewal until no unanswered
 // request is left that could undo it.
 type metadataChange struct {
+	confirmed map[string]string // by the backend; is replaced, never changed
+
 	wanted  map[string]string // nil if there is nothing to change
 	version int               // of wanted: counts the calls of SetMetadata
 
@@ -55,7 +57,7 @@ func (l *lease) wantMetadata(metadata map[string]string) (version int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.change == nil {
-		l.change = new(metadataChange)
+		l.change = &metadataChange{confirmed: l.settings.metadata}
 	}
 	l.change.version++
 	l.change.wanted = maps.Clone(metadata)
@@ -63,6 +65,14 @@ func (l *lease) wantMetadata(metadata map[string]string) (version int) {
 		l.change.wanted = map[string]string{}
 	}
 	return l.change.version
+}
+
+// confirmedMetadata is what the backend has, as far as it has answered. Caller holds mu.
+func (l *lease) confirmedMetadata() map[string]string {
+	if l.change != nil {
+		return l.change.confirmed
+	}
+	return l.settings.metadata
 }
 
 // carryMetadata returns what a renewal carries. Caller holds mu.
@@ -76,7 +86,7 @@ func (l *lease) carryMetadata() map[string]string {
 	case c.wanted != nil:
 		c.carried, c.carriedAs, c.sent = c.wanted, c.version, c.version
 	case c.doubt != instant{}:
-		c.carried, c.carriedAs = maps.Clone(l.metadata), c.granted
+		c.carried, c.carriedAs = maps.Clone(c.confirmed), c.granted
 		if c.carried == nil {
 			c.carried = map[string]string{}
 		}
@@ -91,7 +101,7 @@ func (l *lease) metadataRenewed(sent instant) {
 	if c == nil || c.carried == nil {
 		return
 	}
-	l.metadata, c.granted = c.carried, c.carriedAs
+	c.confirmed, c.granted = c.carried, c.carriedAs
 	if c.carriedAs == c.version {
 		c.wanted = nil
 	}

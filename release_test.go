@@ -3,6 +3,7 @@ package leasing_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,5 +261,35 @@ func TestTrap_T89_HungRenewalsDoNotBlockTheRelease(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 		require.Zero(t, time.Since(began))
 		require.Equal(t, 1, p.Count(leasingtest.Release))
+	})
+}
+
+// A lease's context is made when it is first asked for, which may be after its end.
+func TestTheContextIsOneWheneverItIsAskedFor(t *testing.T) {
+	type key struct{}
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider) {
+		l, err := m.Acquire(context.WithValue(t.Context(), key{}, "of the acquire"), name, nil)
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		contexts := make([]context.Context, 8)
+		all.Go(func() { _ = l.Release(t.Context()) })
+		for i := range contexts {
+			all.Go(func() { contexts[i] = l.Context() })
+		}
+		all.Wait()
+		for _, ctx := range contexts {
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), leasing.ErrReleased)
+			require.Equal(t, "of the acquire", ctx.Value(key{}))
+			require.Equal(t, l.Done(), ctx.Done())
+		}
+	})
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		p.Use(leasingtest.Hang(leasingtest.Renew, leasingtest.Always))
+		l := acquire(t, m, nil)
+		time.Sleep(time.Hour)
+		require.ErrorIs(t, context.Cause(l.Context()), leasing.ErrLost)
+		<-l.Done()
+		require.Equal(t, l.Err(), context.Cause(l.Context()))
 	})
 }

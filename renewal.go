@@ -80,9 +80,9 @@ func judge(err error) verdict {
 
 // finishRenewal is where every renewal ends, the engine's and the
 // application's, alone or in a batch: it moves the trust, ends the lease, or
-// plans the retry. It returns what Renew returns. A batch counts its renewals in
-// renewals, and measures them together.
-func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, renewals map[*scope]int64) error {
+// plans the retry. It returns what Renew returns. A batch adds its renewals up in
+// measured, and measures them together.
+func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err error, measured map[*scope]renewed) error {
 	m := l.m
 	if err == nil {
 		err = l.checkGrant(grant)
@@ -117,13 +117,10 @@ func (l *lease) finishRenewal(sent, now instant, grant abstractions.Grant, err e
 	case late:
 		return l.endedError("renew")
 	case err == nil:
-		if margin != forever {
-			record(m.telemetry.renewalMargin, margin, &l.scope.base)
-		}
-		if renewals == nil {
-			m.telemetry.renewals(l.scope, took, 1)
+		if one := (renewed{1, margin}); measured == nil {
+			m.telemetry.renewals(l.scope, took, one)
 		} else {
-			renewals[l.scope]++
+			measured[l.scope] = measured[l.scope].and(one)
 		}
 		return nil
 	}
@@ -176,11 +173,11 @@ func (l *lease) renewalFailed(now instant, err error, v verdict, random float64)
 		if v.throttled != nil {
 			pause = min(max(pause, v.throttled.RetryAfter), max(left/3, minRetry), max(l.settings.cadence, minRetry))
 		}
-		l.nextRenew = now.add(pause)
+		l.renewIn = now.mono - l.lastSent.mono + pause
 	}
 	e := l.event(EventRenewalFailed, now.mono)
 	e.Remaining, e.Attempt, e.Err = max(left, 0), int(l.failures), err
-	e.WillRetry = l.settings.cadence != forever && l.nextRenew.left(now) < left
+	e.WillRetry = l.settings.cadence != forever && l.nextRenew().left(now) < left
 	l.m.observers.publish(l.observer, &e)
 	if left <= 0 {
 		return l.lose(now, &LostError{Reason: LostExpired, Err: err})
@@ -198,18 +195,21 @@ func (l *lease) recovered() {
 	l.failures, l.failure, l.unknown = 0, nil, false
 }
 
+// nextRenew is when the next renewal is to be sent. Caller holds mu.
+func (l *lease) nextRenew() instant { return l.lastSent.add(l.renewIn) }
+
 // planRenewal sets the next renewal, counted from when the last was sent. Caller
 // holds mu.
 func (l *lease) planRenewal(random float64) {
 	cadence := l.settings.cadence
 	if l.usedUp() || cadence == forever {
-		l.nextRenew = instant{forever, forever}
+		l.renewIn = forever
 		return
 	}
 	if l.granted < l.settings.ttl && l.settings.ttl != Infinite { // less than was asked for
 		cadence = min(cadence, time.Duration(defaultFraction*float64(l.granted)))
 	}
-	l.nextRenew = l.sent.add(cadence - time.Duration(float64(cadence)*renewJitter*random))
+	l.renewIn = cadence - time.Duration(float64(cadence)*renewJitter*random)
 }
 
 // settleRenewal lets those go on who wait for the renewal under way: what they

@@ -39,7 +39,7 @@ type slot struct {
 	item  scheduled
 }
 
-const fan = 4
+const fan = 8
 
 func newSchedule() *schedule {
 	return &schedule{wake: make(chan struct{}, 1), wakeAt: forever}

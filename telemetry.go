@@ -78,7 +78,7 @@ func newTelemetry(o Options, provider string) *telemetry {
 		renewalDuration: histogram(meter, "leasing.renewal.duration", "Time of one attempt to renew a lease.", requests),
 		renewalSuccess:  counter(meter, "leasing.renewal.success", "Renewals."),
 		renewalFailure:  counter(meter, "leasing.renewal.failure", "Attempts to renew that failed."),
-		renewalMargin:   histogram(meter, "leasing.renewal.margin", "Trust that was left in a lease when a renewal came back.", requests),
+		renewalMargin:   histogram(meter, "leasing.renewal.margin", "Trust that was left in a lease when a renewal came back; the least of those that shared a request.", requests),
 		lostCount:       counter(meter, "leasing.lost", "Leases that ended without a release."),
 		brokenCount:     counter(meter, "leasing.broken", "Leases of anybody that this manager broke."),
 		releaseDuration: histogram(meter, "leasing.release.duration", "Time from beginning a release to its end at the backend.", requests),
@@ -215,10 +215,26 @@ func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
 	record(t.acquireDuration, took, s.and(resultKey, errorType(err)))
 }
 
-// renewals measures n renewals that took one request.
-func (t *telemetry) renewals(s *scope, took time.Duration, n int64) {
+// renewed are renewals that took one request.
+type renewed struct {
+	count  int64
+	margin time.Duration // the least
+}
+
+func (r renewed) and(more renewed) renewed {
+	if r.count > 0 {
+		more.margin = min(more.margin, r.margin)
+	}
+	more.count += r.count
+	return more
+}
+
+func (t *telemetry) renewals(s *scope, took time.Duration, r renewed) {
 	record(t.renewalDuration, took, &s.ok)
-	add(t.renewalSuccess, n, &s.base)
+	if r.margin != forever {
+		record(t.renewalMargin, r.margin, &s.base)
+	}
+	add(t.renewalSuccess, r.count, &s.base)
 }
 
 func (t *telemetry) renewalFailed(s *scope, took time.Duration, err error) {

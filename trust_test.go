@@ -47,7 +47,7 @@ func TestTrap_T10_JitterIsProportional(t *testing.T) {
 	renewAfter := func(cadence time.Duration, random float64) time.Duration {
 		l := lease{settings: &settings{cadence: cadence}}
 		l.planRenewal(random)
-		return l.nextRenew.mono
+		return l.nextRenew().mono
 	}
 	for _, cadence := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
 		require.Equal(t, cadence, renewAfter(cadence, 0))
