@@ -48,7 +48,8 @@ func split[T Operation](ctx context.Context, ops []T, errs []error, of func(op T
 		}
 		p := open[b]
 		if p == nil || len(p.Ops) == MaxOperations {
-			p = &part[T]{waiting: newWaiting[T](ctx, min(len(ops)-at, MaxOperations)), batcher: b}
+			room := min(len(ops)-at, MaxOperations)
+			p = &part[T]{waiting: newWaiting[T](ctx, room), batcher: b, places: make([]int, 0, room)}
 			parts, open[b] = append(parts, p), p
 		}
 		p.Ops, p.places = append(p.Ops, op), append(p.places, at)

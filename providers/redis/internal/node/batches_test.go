@@ -217,7 +217,7 @@ func TestTrap_T66_OfABatchOnlyWhatHasNoReplyIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &puppet{answer: func(_ context.Context, _ int, replies []any) ([]any, error) { return replies[:3], nil }}
 		d := puppetNode(t, p)
-		replies := d.DoAll(within(t, time.Second), numberedUpTo(5))
+		replies := doAll(within(t, time.Second), d, numberedUpTo(5))
 		for n, r := range replies {
 			value, err := r.Number()
 			if n < 3 {
@@ -249,6 +249,12 @@ func TestTrap_T66_AFailedCallIsEveryItemsFailure(t *testing.T) {
 	})
 }
 
+func doAll(ctx context.Context, d *Node, ops []script.Operation) []script.Reply {
+	replies := make([]script.Reply, len(ops))
+	d.DoAll(ctx, len(ops), func(i int) script.Operation { return ops[i] }, func(i int, r script.Reply) { replies[i] = r })
+	return replies
+}
+
 func numberedUpTo(n int) []script.Operation {
 	ops := make([]script.Operation, n)
 	for i := range ops {
@@ -278,7 +284,7 @@ func TestCallsOnAClusterAreGroupedByMaster(t *testing.T) {
 			require.Same(t, batchers[addr], b)
 		}
 	}
-	for _, r := range d.DoAll(ctx, ops) {
+	for _, r := range doAll(ctx, d.Node, ops) {
 		_, err := r.Record("n")
 		require.NoError(t, err)
 	}

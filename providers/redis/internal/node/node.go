@@ -35,6 +35,7 @@ type Node struct {
 	repeats bool                 // the client may send a command more than once
 	Waiters *waitqueue.Queue
 	after   Aftermath // requests that are none of the scripts'
+	spare   sync.Pool // of *several
 
 	known    atomic.Bool // the client knows its Cluster
 	mu       sync.Mutex
@@ -96,20 +97,46 @@ func (d *Node) Do(ctx context.Context, op script.Operation) script.Reply {
 	return op.Reply
 }
 
-// DoAll runs operations in as few calls as possible, one beside the other, and
-// returns their replies. Those that are not there when ctx ends are errors.
-func (d *Node) DoAll(ctx context.Context, ops []script.Operation) []script.Reply {
-	list, replies := make([]*script.Operation, len(ops)), make([]script.Reply, len(ops))
-	for i := range ops {
-		list[i] = &ops[i]
+// several are operations that are made together.
+type several struct {
+	ops  []script.Operation
+	list []*script.Operation // to each of them
+}
+
+// DoAll runs n operations in as few calls as possible, one beside the other. op returns the
+// i-th, and take gets its reply; one that is not there when ctx ends is an error.
+func (d *Node) DoAll(ctx context.Context, n int, op func(i int) script.Operation, take func(i int, r script.Reply)) {
+	s := d.several(n)
+	for i := range s.ops {
+		s.ops[i] = op(i)
 	}
-	of := func(op *script.Operation) (*batcher, error) { return d.batcherOf(ctx, op) }
-	for i, err := range batch.DoAll(ctx, list, of) {
-		if replies[i].Err = err; err == nil {
-			replies[i] = ops[i].Reply
+	of := func(one *script.Operation) (*batcher, error) { return d.batcherOf(ctx, one) }
+	done := true
+	for i, err := range batch.DoAll(ctx, s.list, of) {
+		if done = done && err == nil; err != nil {
+			take(i, script.Reply{Err: err})
+		} else {
+			take(i, s.ops[i].Reply)
 		}
 	}
-	return replies
+	if done { // or else a call may have some of them still
+		clear(s.ops)
+		d.spare.Put(s)
+	}
+}
+
+// several returns n operations, of an earlier call if they can be had: those of 256 renewals are
+// 50 KB, a third of all that was left to the garbage collector.
+func (d *Node) several(n int) *several {
+	s, _ := d.spare.Get().(*several)
+	if s == nil || cap(s.ops) < n {
+		s = &several{make([]script.Operation, n), make([]*script.Operation, n)}
+		for i := range s.ops {
+			s.list[i] = &s.ops[i]
+		}
+	}
+	s.ops, s.list = s.ops[:n], s.list[:n]
+	return s
 }
 
 // Start begins a request, whose operations are all of one master.

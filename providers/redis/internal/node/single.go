@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -34,17 +35,15 @@ func (s *Single) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 
 // RenewBatch renews in as few calls as possible.
 func (s *Single) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
-	ops := make([]script.Operation, len(reqs))
-	for i := range reqs {
-		ops[i] = s.Naming.Keys(reqs[i].Name).Renew(&reqs[i])
-	}
 	results := make([]abstractions.RenewResult, len(reqs))
-	for i, reply := range s.DoAll(ctx, ops) {
+	s.DoAll(ctx, len(reqs), func(i int) script.Operation {
+		return s.Naming.Keys(reqs[i].Name).Renew(&reqs[i])
+	}, func(i int, reply script.Reply) {
 		if results[i].Err = reply.Renewed(); results[i].Err == nil {
 			req := &reqs[i]
 			results[i].Grant = abstractions.Grant{Name: req.Name, ID: req.ID, Token: req.Token, TTL: req.TTL}
 		}
-	}
+	})
 	return results, nil
 }
 
@@ -84,15 +83,16 @@ func (s *Single) List(ctx context.Context, req abstractions.ListRequest) (abstra
 
 // records asks for all of the names in as few calls as possible.
 func (s *Single) records(ctx context.Context, _ *Position, names []string) ([]abstractions.Record, error) {
-	ops, records := make([]script.Operation, len(names)), make([]abstractions.Record, len(names))
-	for i, name := range names {
-		ops[i] = s.Naming.Keys(name).Inspect()
-	}
-	for i, reply := range s.DoAll(ctx, ops) {
-		var err error
-		if records[i], err = reply.Record(names[i]); err != nil {
-			return nil, err
-		}
+	records := make([]abstractions.Record, len(names))
+	var failed error
+	s.DoAll(ctx, len(names), func(i int) script.Operation {
+		return s.Naming.Keys(names[i]).Inspect()
+	}, func(i int, reply script.Reply) {
+		record, err := reply.Record(names[i])
+		records[i], failed = record, cmp.Or(failed, err)
+	})
+	if failed != nil {
+		return nil, failed
 	}
 	return records, nil
 }

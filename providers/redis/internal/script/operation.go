@@ -136,7 +136,10 @@ func (k Keys) Acquire(c Claim) Operation {
 // Renew extends a lease.
 func (k Keys) Renew(r *abstractions.RenewRequest) Operation {
 	s := k.span(r.TTL)
-	return Operation{Script: Renew, Keys: [2]string{k.Name}, Args: [6]string{head(r.ID, r.Token) + digits(s.TTL) + "\n", EncodeMetadata(r.Metadata)}, Span: s}
+	var text [128]byte // most, without an allocation
+	head := strconv.AppendInt(appendHead(text[:0], r.ID, r.Token), s.TTL, 10)
+	head = append(append(head, '\n'), EncodeMetadata(r.Metadata)...)
+	return Operation{Script: Renew, Keys: [2]string{k.Name}, Args: [6]string{string(head)}, Span: s}
 }
 
 // Release gives a claim up.
@@ -187,18 +190,24 @@ func (k Keys) Undo(c Claim, try, since int64) Operation {
 // got it, a node that has lost the lease takes it again.
 func (k Keys) Relock(r *abstractions.RenewRequest, content string, try int64) Operation {
 	return Operation{Script: Relock, Keys: [2]string{k.Name}, Args: [6]string{
-		head(r.ID, r.Token), content, digits(try), EncodeMetadata(r.Metadata),
+		string(appendHead(nil, r.ID, r.Token)), content, digits(try), EncodeMetadata(r.Metadata),
 	}, Span: k.span(r.TTL)}
 }
 
-// head is how the text of a name goes on at its state if a claim holds it.
-func head(id string, token int64) string { return "H" + tokenText(token) + " " + id + "\n" }
+// appendHead adds how the text of a name goes on at its state if a claim holds it.
+func appendHead(to []byte, id string, token int64) []byte {
+	to = append(appendToken(append(to, 'H'), token), ' ')
+	return append(append(to, id...), '\n')
+}
 
 // tokenText is a token as it is stored: texts of 16 digits compare as numbers do. One below 0 is
 // nobody's, as 0 is.
-func tokenText(token int64) string {
-	text := digits(max(token, 0))
-	return "0000000000000000"[min(len(text), 16):] + text
+func tokenText(token int64) string { return string(appendToken(nil, token)) }
+
+func appendToken(to []byte, token int64) []byte {
+	var text [20]byte
+	digits := strconv.AppendInt(text[:0], max(token, 0), 10)
+	return append(append(to, "0000000000000000"[min(len(digits), 16):]...), digits...)
 }
 
 func digits(n int64) string { return strconv.FormatInt(n, 10) }

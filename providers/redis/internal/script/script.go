@@ -37,7 +37,7 @@ var (
 	Undo    = compose(2, 4, outOfMemoryToo, "waiting", "ending", "ballot", "undo")
 	Release = compose(2, 2, outOfMemoryToo, "ending", "release", "quick_release")
 	Break   = compose(2, 4, outOfMemoryToo, "ending", "ballot", "break")
-	Renew   = compose(1, 2, outOfMemoryToo, "renew", "quick_renew")
+	Renew   = compose(1, 1, outOfMemoryToo, "renew", "quick_renew")
 	Relock  = compose(1, 4, outOfMemoryToo, "ballot", "relock")
 	Confirm = compose(1, 3, outOfMemoryToo, "ballot", "confirm")
 	Acquire = compose(2, 4, "", "waiting", "acquire", "quick_acquire")

@@ -1,7 +1,7 @@
--- renew: name; head metadata.
+-- renew: name; head.
 --
 -- head is how the name's text goes on at its state if the claim holds it and its TTL
--- stays the same. The metadata, unless empty, replace what is stored. Replies 0.
+-- stays the same. Metadata, which may follow, replace what is stored. Replies 0.
 
 -- lost is why a claim can't be renewed; and of a broken lease who broke it and why, a
 -- line each.
@@ -15,9 +15,9 @@ local function lost(text, token, id)
 end
 
 local function run(k, a)
-  local key, metadata = KEYS[k + 1], ARGV[a + 2]
+  local key = KEYS[k + 1]
   local text, state = read(key)
-  local token, id = match(ARGV[a + 1], '^H(%S+) ([^\n]*)')
+  local token, id, metadata = match(ARGV[a + 1], '^H(%S+) ([^\n]*)\n[^\n]*\n(.*)$')
   local last, holder, details, content, stored = match(text, '^(%d+) ([^\n]*)\n%d+([^\n]*\n[^\n]*\n)([^\n]*\n)(.*)$', 18)
   if state ~= 'H' or last ~= token or holder ~= id or sub(text, 3, 15) <= nowMillis then return {LOST, lost(text, token, id)} end
   write(key, sub(text, 1, 2) .. deadline() .. sub(text, 16, 34) .. id .. '\n' .. ttl .. details .. content .. (metadata == '' and stored or metadata), token)

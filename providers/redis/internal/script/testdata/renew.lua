@@ -132,10 +132,10 @@ local function withBroken(ended, id)
   local digest = digestOf(id)
   return hasEnded(ended, digest) and ended or remember(ended, '!', digest)
 end
--- renew: name; head metadata.
+-- renew: name; head.
 --
 -- head is how the name's text goes on at its state if the claim holds it and its TTL
--- stays the same. The metadata, unless empty, replace what is stored. Replies 0.
+-- stays the same. Metadata, which may follow, replace what is stored. Replies 0.
 
 -- lost is why a claim can't be renewed; and of a broken lease who broke it and why, a
 -- line each.
@@ -149,9 +149,9 @@ local function lost(text, token, id)
 end
 
 local function run(k, a)
-  local key, metadata = KEYS[k + 1], ARGV[a + 2]
+  local key = KEYS[k + 1]
   local text, state = read(key)
-  local token, id = match(ARGV[a + 1], '^H(%S+) ([^\n]*)')
+  local token, id, metadata = match(ARGV[a + 1], '^H(%S+) ([^\n]*)\n[^\n]*\n(.*)$')
   local last, holder, details, content, stored = match(text, '^(%d+) ([^\n]*)\n%d+([^\n]*\n[^\n]*\n)([^\n]*\n)(.*)$', 18)
   if state ~= 'H' or last ~= token or holder ~= id or sub(text, 3, 15) <= nowMillis then return {LOST, lost(text, token, id)} end
   write(key, sub(text, 1, 2) .. deadline() .. sub(text, 16, 34) .. id .. '\n' .. ttl .. details .. content .. (metadata == '' and stored or metadata), token)
@@ -175,7 +175,7 @@ whole = complete
 return complete(k, a)
 end
 -- The end of every script but admit.lua. An operation's keys and arguments follow the k-th key
--- and the a-th argument, 1 and 2 of them.
+-- and the a-th argument, 1 and 1 of them.
 local replies, n, k, a, last, head, line = {}, 0, firstKey, 4, #ARGV
 while a < last do
   local reply
@@ -184,13 +184,13 @@ while a < last do
   local key, same = KEYS[k + 1], ARGV[a + 1]
   local text = redis.pcall('GET', key) or EMPTY
   if not text.err and byte(text) == 50 and find(text, same, 17, true) == 17 and sub(text, 3, 15) > nowMillis and sub(text, 18, 33) <= past -- "2"
-    and keep ~= '0' and ARGV[a + 2] == '' then
+    and keep ~= '0' then
     head = head or nowMillis + ttl + 1 .. ''
     local done = redis.pcall('SET', key, sub(text, 1, 2) .. head .. sub(text, 16), 'PX', keep)
     if not done.err then reply = 0 end
   end
   n = n + 1
   replies[n] = reply or complete(k, a)
-  k, a = k + 1, a + 2
+  k, a = k + 1, a + 1
 end
 return replies
