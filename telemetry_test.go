@@ -27,10 +27,13 @@ import (
 type recorder struct {
 	mu    sync.Mutex
 	sums  map[string]float64
+	least map[string]float64 // values of histograms, by name
 	spans []*span
 }
 
-func newRecorder() *recorder { return &recorder{sums: map[string]float64{}} }
+func newRecorder() *recorder {
+	return &recorder{sums: map[string]float64{}, least: map[string]float64{}}
+}
 
 func (r *recorder) add(name string, value float64, set attribute.Set) {
 	r.mu.Lock()
@@ -76,8 +79,13 @@ type histogram struct {
 }
 
 func (h histogram) Enabled(context.Context) bool { return true }
-func (h histogram) Record(_ context.Context, _ float64, options ...metric.RecordOption) {
+func (h histogram) Record(_ context.Context, value float64, options ...metric.RecordOption) {
 	h.r.add(h.name, 1, metric.NewRecordConfig(options).Attributes())
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	if least, ok := h.r.least[h.name]; !ok || value < least {
+		h.r.least[h.name] = value
+	}
 }
 
 func (m *meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
@@ -261,6 +269,26 @@ func TestMetrics(t *testing.T) {
 		} {
 			require.EqualValues(t, want, r.sums[sum], sum)
 		}
+	})
+}
+
+// Renewals that share a request are counted one by one, and measured once for each scope.
+func TestABatchRecordsTheLeastMargin(t *testing.T) {
+	exactly := func() float64 { return 0 }
+	measured(t, leasing.Options{TTL: 30 * time.Second, Random: exactly}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
+		for _, name := range []string{"jobs/report/1", "jobs/report/2", "jobs/report/3", "jobs/other/1"} {
+			l, err := m.Acquire(t.Context(), name, nil)
+			require.NoError(t, err)
+			defer func() { _ = l.Release(context.Background()) }()
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(20 * time.Second)
+		require.EqualValues(t, 4, r.sum("leasing.renewal.success", ""))
+		for _, histogram := range []string{"leasing.renewal.margin", "leasing.renewal.duration"} {
+			require.EqualValues(t, 1, r.sum(histogram, "leasing.scope=jobs/report"), histogram)
+			require.EqualValues(t, 1, r.sum(histogram, "leasing.scope=jobs/other"), histogram)
+		}
+		require.InDelta(t, (leasing.Window(30*time.Second) - 18*time.Second).Seconds(), r.least["leasing.renewal.margin"], 1e-9)
 	})
 }
 
