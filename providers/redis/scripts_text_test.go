@@ -94,10 +94,11 @@ func TestTheQuickPathsWriteWhatTheOthersDo(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
 	now := time.UnixMicro(b.clock())
-	k := script.Naming{Prefix: "leasing", Retention: time.Hour}.Keys("n")
+	naming := script.Naming{Prefix: "leasing", Retention: time.Hour}
+	k := naming.Keys("n")
 	claim := script.Claim{ID: "01JDAX3K1Z4GQ8W9T6V2M5N7PB", TTL: time.Minute, Content: script.Content{Owner: "me", Metadata: `{"k":"v"}`}}
 	renewal := func(id string, token int64, ttl time.Duration) script.Operation {
-		return k.Renew(&abstractions.RenewRequest{ID: id, Token: token, TTL: ttl})
+		return naming.Renew(new(strings.Builder), &abstractions.RenewRequest{Name: "n", ID: id, Token: token, TTL: ttl})
 	}
 	const token = 1795347159570123
 	operations := map[string]script.Operation{

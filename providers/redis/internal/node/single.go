@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
@@ -36,8 +37,10 @@ func (s *Single) Acquire(ctx context.Context, req abstractions.AcquireRequest) (
 // RenewBatch renews in as few calls as possible.
 func (s *Single) RenewBatch(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	results := make([]abstractions.RenewResult, len(reqs))
+	var texts strings.Builder
+	texts.Grow(128 * len(reqs))
 	s.DoAll(ctx, len(reqs), func(i int) script.Operation {
-		return s.Naming.Keys(reqs[i].Name).Renew(&reqs[i])
+		return s.Naming.Renew(&texts, &reqs[i])
 	}, func(i int, reply script.Reply) {
 		if results[i].Err = reply.Renewed(); results[i].Err == nil {
 			req := &reqs[i]

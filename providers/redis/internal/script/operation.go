@@ -33,11 +33,15 @@ type Keys struct {
 }
 
 func (n Naming) Keys(name string) Keys {
-	if strings.ContainsAny(name, "%{}") {
-		name = escaper.Replace(name)
-	}
-	queue := n.Prefix + ":{" + name + "}" + queueSuffix
+	queue := n.Prefix + ":{" + escaped(name) + "}" + queueSuffix
 	return Keys{Name: queue[:len(queue)-len(queueSuffix)], Queue: queue, retention: n.Retention}
+}
+
+func escaped(name string) string {
+	if strings.ContainsAny(name, "%{}") {
+		return escaper.Replace(name)
+	}
+	return name
 }
 
 // KeysAt are those of the name whose text has this key.
@@ -133,13 +137,20 @@ func (k Keys) Acquire(c Claim) Operation {
 	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(c.ID), c.ID, c.Text(), c.Channel}, Span: k.span(c.TTL)}
 }
 
-// Renew extends a lease.
-func (k Keys) Renew(r *abstractions.RenewRequest) Operation {
-	s := k.span(r.TTL)
-	var text [128]byte // most, without an allocation
-	head := strconv.AppendInt(appendHead(text[:0], r.ID, r.Token), s.TTL, 10)
-	head = append(append(head, '\n'), EncodeMetadata(r.Metadata)...)
-	return Operation{Script: Renew, Keys: [2]string{k.Name}, Args: [6]string{string(head)}, Span: s}
+// Renew extends a lease. Its texts are added to those of the batch, which has one allocation
+// for all.
+func (n Naming) Renew(texts *strings.Builder, r *abstractions.RenewRequest) Operation {
+	s := Keys{retention: n.Retention}.span(r.TTL)
+	from := texts.Len()
+	for _, part := range [...]string{n.Prefix, ":{", escaped(r.Name), "}"} {
+		texts.WriteString(part)
+	}
+	key := texts.Len()
+	var head [128]byte // most
+	texts.Write(append(strconv.AppendInt(appendHead(head[:0], r.ID, r.Token), s.TTL, 10), '\n'))
+	texts.WriteString(EncodeMetadata(r.Metadata))
+	text := texts.String()
+	return Operation{Script: Renew, Keys: [2]string{text[from:key]}, Args: [6]string{text[key:]}, Span: s}
 }
 
 // Release gives a claim up.
