@@ -271,13 +271,14 @@ func TestTheContextIsOneWheneverItIsAskedFor(t *testing.T) {
 		l, err := m.Acquire(context.WithValue(t.Context(), key{}, "of the acquire"), name, nil)
 		require.NoError(t, err)
 		var all sync.WaitGroup
-		contexts := make([]context.Context, 8)
+		contexts := make(chan context.Context, 8)
 		all.Go(func() { _ = l.Release(t.Context()) })
-		for i := range contexts {
-			all.Go(func() { contexts[i] = l.Context() })
+		for range cap(contexts) {
+			all.Go(func() { contexts <- l.Context() })
 		}
 		all.Wait()
-		for _, ctx := range contexts {
+		close(contexts)
+		for ctx := range contexts {
 			<-ctx.Done()
 			require.ErrorIs(t, context.Cause(ctx), leasing.ErrReleased)
 			require.Equal(t, "of the acquire", ctx.Value(key{}))
