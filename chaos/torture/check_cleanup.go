@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/distributedleasing/leasing"
 )
 
 // cleanups finds claims that nobody uses any more, or that nobody was told to have, and that a
@@ -18,7 +16,6 @@ func (n *named) cleanups() {
 		given[t.Claim] = t.Ending == endingGivenUp && t.Reason == ""
 	}
 	for id, c := range n.claims {
-		n.repeats(id, c)
 		n.needless(id, c)
 		last, over := c.lasts()
 		if last == nil || over || n.ended(last) {
@@ -72,34 +69,6 @@ func (n *named) ended(since *operation) bool {
 	return broken || slices.ContainsFunc(n.h.Holds, func(t hold) bool {
 		return t.Worker == since.Worker && (t.Ending == endingAbandoned || t.Ending == endingKilled) && t.End >= since.Call-n.reach
 	}) || slices.Contains(n.h.Killed, since.Worker)
-}
-
-// repeats finds acquires of unknown outcome after which the claim was not released again when a
-// TTL had passed: what was delayed may have arrived since the first release.
-func (n *named) repeats(id string, c *claim) {
-	var lost *operation // the latest of them
-	for _, o := range c.asked {
-		switch {
-		case o.granted():
-			return
-		case o.Verb == "acquire" && o.Result == resultUnknown:
-			lost = o
-		}
-	}
-	if lost == nil || n.heedless || lost.TTL == leasing.Infinite {
-		return
-	}
-	until := lost.Call + lost.TTL
-	repeated := slices.ContainsFunc(c.asked, func(o *operation) bool {
-		by := o.Return // that of one that was answered comes with the end of the TTL, of another within a second
-		if o.Result == resultUnknown {
-			by += time.Second
-		}
-		return o.Verb == "release" && max(o.Call, by)+n.Patience >= until
-	})
-	if !repeated && until+n.Patience < n.h.FaultsEnd && !n.ended(lost) && n.h.closing(lost.Worker, lost.Call, until) == nil {
-		n.violated(until, "claim %s of worker %d, whose acquire was not answered, was not released again by then", id, lost.Worker)
-	}
 }
 
 // needless finds releases of claims that were certainly never granted.

@@ -34,22 +34,6 @@ func (n *named) liveness() {
 		}
 	}
 	n.starving(faults)
-	if n.pushes { // else managers that poll leave a name to others now and then
-		n.overtaking(faults)
-	}
-}
-
-// overtaking finds waiters of a manager who were served before one that came first, with no
-// fault since that one began to wait.
-func (n *named) overtaking(faults []time.Duration) {
-	for _, a := range n.waits {
-		for _, b := range n.waits {
-			behind := a.Worker == b.Worker && !a.Try && !b.Try && a.From+n.Patience < b.From && (a.To == 0 || a.To > b.From)
-			if behind && b.Got && b.To+n.Patience < min(cmp.Or(a.To, never), cmp.Or(a.Bound, never)) && between(faults, a.From-n.reach, b.To) == 0 {
-				n.violated(b.To, "worker %d has waited for the name since %s, and got it for who waits since %s", a.Worker, seconds(a.From), seconds(b.From))
-			}
-		}
-	}
 }
 
 // idleBound is for how long a name may be free while a worker wants it: as long as a hand-over

@@ -51,10 +51,10 @@
 //	loss          each holder is told of its loss. How late is reported as a distribution
 //	release       the backend is told after the lease's context has ended, and after Do's function has returned; of a lease that
 //	              was lost, or whose manager was closed under it, not while somebody may still use it
-//	cleanup       a claim that nobody uses or has heard of is released, until that is answered, and again when its TTL has passed
+//	cleanup       a claim that nobody uses or has heard of is released, until that is answered
 //	liveness      a name that is free and wanted is granted: at once if nothing has gone wrong and the backend wakes waiters,
 //	              else within the polls: nothing wakes it where a lease runs out that it was not told of. No waiter is
-//	              overtaken again and again, and those of one manager are served in their order
+//	              overtaken again and again
 //	word          what Renew, Release, Do and the context's cause tell the holder is what has become of the lease, and comes in time
 //	events        the lease's observer and the manager's are told once that it began, and then once how it ended
 //	metadata      the lease and the backend's record show what the holder has set, and the holder
