@@ -32,14 +32,14 @@ func TestEndedRemembersTheLatest(t *testing.T) {
 }
 
 // T56: a late copy of an acquire is refused although many others have come and gone
-// on a busy name since its release.
+// on a busy name since its release. The numbers are those of the documentation.
 func TestTrap_T56_LateCopyOnABusyName(t *testing.T) {
 	r := Record{Name: "n", Now: noon}
 	late := acquire("late", time.Minute)
 	require.NoError(t, r.Acquire(late).Err)
 	r.Release(abstractions.ReleaseRequest{Name: "n", ID: "late"})
-	for i := range EndedMost - 1 {
-		r.Now = r.Now.Add(EndedFor / EndedMost)
+	for i := range 63 {
+		r.Now = r.Now.Add(time.Minute / 64)
 		r.Left = r.TTL
 		id := fmt.Sprint("other-", i)
 		require.NoError(t, r.Acquire(acquire(id, time.Minute)).Err)

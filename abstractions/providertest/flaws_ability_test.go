@@ -287,6 +287,17 @@ var abilityFlaws = []flaw{
 		},
 		failing: []string{"History_IsReadInPages"},
 	},
+	{
+		name: "a full history takes no more",
+		apply: func(f *fake) {
+			f.onHistory(func(page *abstractions.HistoryResult) {
+				if page.Next == "" && len(page.Entries) > 0 {
+					page.Entries = page.Entries[:len(page.Entries)-1]
+				}
+			})
+		},
+		failing: []string{"History_HasTheLatest"},
+	},
 }
 
 func (f *fake) onBatch(change func(results []abstractions.RenewResult) []abstractions.RenewResult) {

@@ -30,6 +30,17 @@ var historyChecks = []check{
 			e.Equal(all, e.history(reader, name, limit), "limit %d", limit)
 		}
 	}},
+	{name: "History_HasTheLatest", run: func(e *env) {
+		reader := ability[abstractions.HistoryReader](e, e.p)
+		name := e.name()
+		for range 60 { // which may be more than it keeps
+			e.take(name).release()
+		}
+		last := e.take(name)
+		entries := e.history(reader, name, 0)
+		e.Equal(last.token(), entries[len(entries)-1].Token)
+		e.Equal(abstractions.HistoryAcquired, entries[len(entries)-1].Kind)
+	}},
 }
 
 // history reads all pages, leaving out renewals, which are optional.

@@ -3,6 +3,7 @@ package providertest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,18 @@ var managerTrustChecks = []managerCheck{
 		direct.bend(acquires, slowRequest(e.short))
 		e.Error(direct.try(e.t.Context(), name))
 		e.pause(e.short / 20)
+		e.isFree(name)
+
+		// Also of one that arrives when the name has long forgotten its release.
+		name = e.name()
+		m.bend(acquires, first(1, slowRequest(time.Hour)))
+		begun := time.Now()
+		e.Error(m.try(e.t.Context(), name))
+		for range 10 {
+			e.pause(2 * time.Minute)
+			e.NoError(m.get(name, nil).Release(e.t.Context()))
+		}
+		e.pause(time.Until(begun.Add(time.Hour + e.short/4)))
 		e.isFree(name)
 	}},
 	// It has a renewal that never comes back.
@@ -261,8 +274,16 @@ var managerTrustChecks = []managerCheck{
 			for range 8 {
 				good = append(good, m.get(e.name(), nil))
 			}
-			e.pause(3 * e.short)
+			e.pause(e.short / 4)
+			last, begun := m.get(e.name(), nil).Name(), time.Now() // due when the hung ones are tried again
+			e.pause(11 * e.short / 4)
+			i := slices.IndexFunc(m.sendings(renews), func(s sent) bool { return s.req.(abstractions.RenewRequest).Name == last })
+			e.GreaterOrEqual(i, 0)
+			waited := m.sendings(renews)[i].at.Sub(begun)
 			m.bend(renews, nil)
+			if bad < 500 {
+				e.LessOrEqual(waited, e.short*61/100, "a renewal that is due while others hang")
+			}
 			e.False(tooMany.Load(), "more than 600 requests at a time to a backend that does not answer")
 			for _, lease := range good {
 				if bad < 500 {

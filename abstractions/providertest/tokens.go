@@ -31,9 +31,17 @@ var tokenChecks = []check{
 		}
 		holder := e.take(e.name())
 		holder.renew(ttl)
-		idle := e.take(e.name())
-		idle.release()
-		e.h.Forget(e.t, e.p, idle.req.Name)
+		var idle []*claim
+		for range 24 {
+			idle = append(idle, e.take(e.name()))
+			idle[len(idle)-1].release()
+		}
+		for _, c := range idle {
+			if e.inspect(c.req.Name).Token != 0 { // it may have been forgotten with another
+				e.h.Forget(e.t, e.p, c.req.Name)
+			}
+			e.Zero(e.inspect(c.req.Name).Token)
+		}
 		holder.isHeld()
 		holder.renew(e.long)
 		holder.release()

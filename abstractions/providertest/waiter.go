@@ -55,7 +55,13 @@ var waiterChecks = []check{
 		head := e.wait(e.peer, holder.req.Name)
 		next := e.wait(e.peer, holder.req.Name)
 		head.leave()
+		if e.h.Virtual { // then that is known when time has passed
+			e.soon()
+		}
 		holder.release()
+		if e.h.Virtual {
+			next.hinted()
+		}
 		next.served().release()
 
 		again := e.take(e.name())

@@ -16,6 +16,7 @@ func (n *named) cleanups() {
 		given[t.Claim] = t.Ending == endingGivenUp && t.Reason == ""
 	}
 	for id, c := range n.claims {
+		n.needless(id, c)
 		last, over := c.lasts()
 		if last == nil || over || n.ended(last) {
 			continue
@@ -68,4 +69,15 @@ func (n *named) ended(since *operation) bool {
 	return broken || slices.ContainsFunc(n.h.Holds, func(t hold) bool {
 		return t.Worker == since.Worker && (t.Ending == endingAbandoned || t.Ending == endingKilled) && t.End >= since.Call-n.reach
 	}) || slices.Contains(n.h.Killed, since.Worker)
+}
+
+// needless finds releases of claims that were certainly never granted.
+func (n *named) needless(id string, c *claim) {
+	released := slices.IndexFunc(c.asked, func(o *operation) bool { return o.Verb == "release" })
+	if released >= 0 && !n.heedless && !slices.ContainsFunc(c.asked, func(o *operation) bool {
+		return o.Verb != "release" && (o.Result == resultUnknown || o.Result == resultDone)
+	}) {
+		o := c.asked[released]
+		n.violated(o.Call, "claim %s of worker %d, which was refused, was released", id, o.Worker)
+	}
 }

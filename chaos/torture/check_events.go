@@ -13,9 +13,16 @@ func (n *named) events() {
 		if len(n.h.Notices) == 0 || slices.Contains(n.h.Killed, t.Worker) {
 			continue
 		}
+		c := n.claim(t.Claim)
 		told := map[bool][]leasing.EventKind{} // the lease's own observer, or the manager's
-		for _, e := range n.claim(t.Claim).notices {
+		for _, e := range c.notices {
 			told[e.Own] = append(told[e.Own], e.Kind)
+		}
+		for _, o := range c.asked {
+			heard := map[result]bool{resultDone: t.Renewed, resultUnknown: t.RenewalFailed}
+			if known, is := heard[o.Result]; is && !known && o.Verb == "renew" && o.Overrun == 0 && o.Return > 0 && o.Return+n.Patience < t.trusted() {
+				n.violated(o.Return, "the observer of worker %d was told of no renewal of claim %s that was like the one then: %s", t.Worker, t.Claim, o.Result)
+			}
 		}
 		for own, observer := range map[bool]string{true: "lease's", false: "manager's"} {
 			kinds := told[own]

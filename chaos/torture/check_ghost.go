@@ -1,16 +1,14 @@
 package torture
 
-import "slices"
-
-// ghosts finds claims that were granted after they had been released. A provider
-// need remember only the last claim that was given up of each name, so there must
-// be no other that may have been given up since.
+// ghosts finds claims that were granted after they had been released. A provider need
+// remember only the last eight claims of a name that were given up, and several servers
+// that vote each have eight of their own: there, no other may have been given up since.
 func (n *named) ghosts() {
 	for _, c := range n.claims {
 		for layer, seen := range map[layer][]*operation{layerClient: c.asked, layerBackend: c.answered} {
 			for _, o := range seen {
-				if r := latestRelease(seen, o); o.granted() && r != nil && !mayBeForgotten(seenBy(n.operations, layer), r, o) {
-					n.violated(o.Return, "claim %s was granted (token %d) after its release at %s, the last of the name", o.Claim, o.Token, seconds(r.Return))
+				if r := latestRelease(seen, o); o.granted() && r != nil && !n.mayForget(seenBy(n.operations, layer), r, o) {
+					n.violated(o.Return, "claim %s was granted (token %d) after its release at %s, one of the last of the name", o.Claim, o.Token, seconds(r.Return))
 				}
 			}
 		}
@@ -28,12 +26,24 @@ func latestRelease(claim []*operation, acquire *operation) (release *operation) 
 	return release
 }
 
-// mayBeForgotten says whether another claim may have been given up between a release
-// and an acquire. A break names no claim.
-func mayBeForgotten(operations []operation, release, acquire *operation) bool {
-	return slices.ContainsFunc(operations, func(o operation) bool {
-		ends := o.Verb == "break" || o.Verb == "release" && o.Claim != release.Claim
-		over := o.Result != resultUnknown && o.Return < release.Call
-		return ends && !over && o.Call <= acquire.Return
-	})
+// mayForget says whether so many other claims may have been given up between a release
+// and an acquire that the release need not be remembered. A break names no claim.
+func (n *named) mayForget(operations []operation, release, acquire *operation) bool {
+	others, breaks := map[string]bool{}, 0
+	for _, o := range operations {
+		if over := o.Result != resultUnknown && o.Return < release.Call; over || o.Call > acquire.Return {
+			continue
+		}
+		switch {
+		case o.Verb == "break":
+			breaks++
+		case o.Verb == "release" && o.Claim != release.Claim:
+			others[o.Claim] = true
+		}
+	}
+	since := len(others) + breaks
+	return since >= remembered || n.Votes && since > 0
 }
+
+// remembered is how many ended claims a name refuses at least: see Provider.Acquire.
+const remembered = 8

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -23,7 +24,13 @@ func (n *named) hangs() {
 	}
 	faults := n.faults()
 	for _, w := range n.waits {
-		bound := w.Bound
+		bound, closing := w.Bound, n.h.closing(w.Worker, w.From, cmp.Or(w.To, never))
+		switch {
+		case closing != nil && !w.Try && w.To > closing.Return+n.Patience:
+			n.violated(w.To, "an acquire of worker %d came back %s after the end of its manager", w.Worker, seconds(w.To-closing.Return))
+		case closing == nil && !w.Try && !w.Got && w.Result == resultUnknown && w.To > 0 && w.To < min(w.Bound, n.h.FaultsEnd)-n.Patience:
+			n.violated(w.To, "an acquire of worker %d gave up %s before the end of its wait limit", w.Worker, seconds(w.Bound-w.To))
+		}
 		if i, _ := slices.BinarySearch(faults, w.From-n.reach); i < len(faults) && faults[i] <= w.To {
 			bound += grace
 		}

@@ -154,11 +154,6 @@ func (n *named) starving(faults []time.Duration) {
 		}
 	}
 	slices.Sort(grants)
-	between := func(at []time.Duration, from, to time.Duration) int {
-		i, _ := slices.BinarySearch(at, from)
-		j, _ := slices.BinarySearch(at, to)
-		return j - i
-	}
 	for _, w := range n.waits {
 		from, to := w.From, cmp.Or(w.To, n.end)
 		if n.yields(w.Worker, from, to) {
@@ -169,4 +164,11 @@ func (n *named) starving(faults []time.Duration) {
 			n.violated(to, "worker %d waited for %s, while others got the name %d times", w.Worker, seconds(to-w.From), times)
 		}
 	}
+}
+
+// between is how many of some times in order are in a span.
+func between(at []time.Duration, from, to time.Duration) int {
+	i, _ := slices.BinarySearch(at, from)
+	j, _ := slices.BinarySearch(at, to)
+	return j - i
 }

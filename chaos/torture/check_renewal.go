@@ -14,7 +14,13 @@ func (n *named) renewals() {
 	if n.heedless || n.Manager.RenewCadence != 0 || n.Manager.NoAutoRenew { // requests that don't return may keep others from being sent
 		return
 	}
+	byHand := func(claim string) bool {
+		return slices.ContainsFunc(n.words, func(w word) bool { return w.Claim == claim && (w.Verb == "renew" || w.Verb == "set") })
+	}
 	for _, t := range n.holds {
+		if !t.Renews {
+			n.unasked(t)
+		}
 		if !t.Renews || n.h.stopped(t.Worker, t.From, t.trusted()) {
 			continue
 		}
@@ -23,13 +29,22 @@ func (n *named) renewals() {
 			again := func(by time.Duration) bool {
 				return slices.ContainsFunc(c.asked[i+1:], func(next *operation) bool { return next.Verb == "renew" && next.Call <= by })
 			}
+			if until, _ := trust(c.terms, o.Call); o.Verb == "renew" && o.Deadline > o.Call+(until-o.Call)/3+n.Patience && until > o.Call {
+				n.violated(o.Call, "a renewal of claim %s by worker %d may take until %s, and its trust ends at %s", t.Claim, t.Worker, seconds(o.Deadline), seconds(until))
+			}
+			if o.Pause > 0 && o.Verb == "renew" && i+1 < len(c.asked) && !byHand(t.Claim) {
+				until, _ := trust(c.terms, o.Return)
+				if next := c.asked[i+1]; next.Verb == "renew" && next.Call < o.Return+min(o.Pause, (until-o.Return)/3)-n.Patience {
+					n.violated(next.Call, "claim %s of worker %d was asked for %s after the backend had asked for a pause of %s", t.Claim, t.Worker, seconds(next.Call-o.Return), seconds(o.Pause))
+				}
+			}
 			switch {
 			case !tardy && o.extends() && o.Overrun == 0 && o.TTL != leasing.Infinite:
 				due := o.Call + time.Duration(cmp.Or(n.Manager.RenewFraction, 0.6)*float64(o.TTL)) + n.Patience // the documented default
 				if tardy = due < cmp.Or(t.End, t.Until) && due > o.Return && !again(due); tardy {
 					n.violated(due, "claim %s of worker %d was not renewed by then, %s after its latest grant", t.Claim, t.Worker, seconds(due-o.Call))
 				}
-			case o.Verb == "renew" && o.Result == resultUnknown && o.Return > 0: // it has failed, and is tried again while there is trust
+			case o.Verb == "renew" && (o.Result == resultUnknown || o.Result == resultRefused) && o.Return > 0: // it has failed, and is tried again while there is trust
 				until, _ := trust(c.terms, o.Return)
 				left := until - o.Return
 				by := o.Return + left/2 + n.Patience
@@ -38,5 +53,24 @@ func (n *named) renewals() {
 				}
 			}
 		}
+	}
+}
+
+// unasked finds renewals of a lease that its manager was not to renew, or not that often.
+func (n *named) unasked(t hold) {
+	c, succeeded, failed := n.claim(t.Claim), 0, 0
+	for _, o := range c.asked {
+		switch {
+		case o.Verb == "renew" && o.Result == resultDone && o.Overrun == 0:
+			succeeded++
+		case o.Verb == "renew":
+			failed++
+		}
+	}
+	switch {
+	case succeeded > t.Most:
+		n.violated(t.From, "claim %s of worker %d was renewed %d times, and should have been no more than %d", t.Claim, t.Worker, succeeded, t.Most)
+	case t.Reason == leasing.LostExpired && t.Most > 0 && succeeded == t.Most && failed == 0:
+		n.violated(t.End, "claim %s of worker %d had no renewals left, and was lost as %s", t.Claim, t.Worker, t.Reason)
 	}
 }

@@ -21,7 +21,7 @@
 // A worker is a goroutine or, with Options.Process, a process; some of these are stopped past
 // their TTL and some killed. Each has a client of its own:
 //
-//	worker       acquires, waits, holds, renews, sets metadata, writes, releases, crashes   wait, hold, write, sight
+//	worker       acquires, waits, holds, renews, sets metadata, writes, releases, crashes   wait, hold, write, sight, word
 //	manager      package leasing, with two observers                                         notice
 //	recorder     what the manager asks, and is told                                          operation (client)
 //	chaos        the faults of Options.Plan                                                  fault
@@ -46,25 +46,29 @@
 //	rules         where the order at the backend is certain, the rules that all providers share (providerkit.Record) give each answer
 //	tokens        each grant has a higher token than all that were over before it was asked for, and no two claims share one
 //	fence         the resource accepted no write with a smaller token than it had seen, and refused none of a good lease
-//	renewal       each lease is renewed within the documented part of its TTL, and tried again while trust lasts
+//	renewal       each lease is renewed within the documented part of its TTL, and tried again while trust lasts; an attempt may
+//	              take a third of that; no lease is renewed that should not be
 //	loss          each holder is told of its loss. How late is reported as a distribution
-//	release       the backend is told after the lease's context has ended, and after Do's function has returned
+//	release       the backend is told after the lease's context has ended, and after Do's function has returned; of a lease that
+//	              was lost, or whose manager was closed under it, not while somebody may still use it
 //	cleanup       a claim that nobody uses or has heard of is released, until that is answered
 //	liveness      a name that is free and wanted is granted: at once if nothing has gone wrong and the backend wakes waiters,
 //	              else within the polls: nothing wakes it where a lease runs out that it was not told of. No waiter is
 //	              overtaken again and again
+//	word          what Renew, Release, Do and the context's cause tell the holder is what has become of the lease, and comes in time
 //	events        the lease's observer and the manager's are told once that it began, and then once how it ended
 //	metadata      the lease and the backend's record show what the holder has set, and the holder
-//	ghost         no claim is granted after its release, as long as it is the last of the name that was given up
+//	ghost         no claim is granted after its release, as long as it is one of the last eight of the name that were given up
 //	refusal       no claim is refused as given up that nobody has released or broken
-//	answer        each grant is for the name and the claim that asked
-//	hang          each request returns soon after its context has ended, and each acquire after its wait limit
+//	answer        each grant is for the name and the claim that asked, each item of a batch is answered, and a refusal names the holder
+//	hang          each request returns soon after its context has ended, and each acquire at its wait limit
 //	leak          nobody is refused because of a lease that must have run out. When all is closed each name is free within the
 //	              TTL, the margin, what the provider states, and Options.Patience
+//	close         a manager that is closed tells the holders, waits for them, and then does nothing more
 //	growth        the number of goroutines is bounded, and a manager keeps no lease that has ended
 //	goroutine     none is left of those that the run has started, or a worker process
 //
-// The last two are made during the run, all others of its history.
+// The last three are made during the run, all others of its history.
 //
 // # What is not
 //

@@ -54,6 +54,7 @@ const (
 	CheckGhost        Check = "ghost"
 	CheckRefusal      Check = "refusal"
 	CheckAnswer       Check = "answer"
+	CheckWord         Check = "word"
 	CheckHang         Check = "hang"
 	CheckLeak         Check = "leak"
 	CheckGrowth       Check = "growth"
@@ -79,6 +80,7 @@ type (
 	Wait   = wait
 	Sight  = sight
 	Notice = notice
+	Word   = word
 )
 
 // Shrink is for runs that fail as a test says.

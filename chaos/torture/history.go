@@ -19,6 +19,7 @@ type history struct {
 	Writes     []write // in the order in which the resource took them
 	Waits      []wait
 	Sights     []sight
+	Words      []word
 	Notices    []notice // each observer's in the order in which it had them
 	Faults     []fault
 	Stops      []stop
@@ -76,6 +77,8 @@ type operation struct {
 	Call time.Duration
 	// Return is 0 if the call never returned: its process was killed, say.
 	Return time.Duration
+	// Deadline is its context's; 0 if it has none.
+	Deadline time.Duration
 	// Overrun is for how long the call went on after its context had ended.
 	Overrun time.Duration
 	Result  result
@@ -83,6 +86,10 @@ type operation struct {
 	// Stray and StrayClaim are what a grant was for, if not for what was asked.
 	Stray      string
 	StrayClaim string
+	// Pause is how long a refusal asks to be left alone.
+	Pause time.Duration
+	// Unanswered says of an item of a batch that has an answer that it has none itself.
+	Unanswered bool
 	// Holder is the claim that a refusal names; "" if it names none for certain.
 	Holder string
 	// Early says of a release that it was sent while the lease's context lived, or while
@@ -114,8 +121,11 @@ type hold struct {
 	// given the lease up before.
 	Told     time.Duration
 	Renewals int
-	// Renews says that the manager was to renew it.
+	// Renewed and RenewalFailed say that the lease's observer was told of such an event.
+	Renewed, RenewalFailed bool
+	// Renews says that the manager was to renew it. If not, there are Most renewals.
 	Renews bool
+	Most   int
 }
 
 // ending says how a hold ended.
@@ -181,8 +191,12 @@ type wait struct {
 	To             time.Duration // 0 if it has not returned
 	// Bound is when it has to return at the latest; 0 if only the end of the run says so.
 	Bound time.Duration
-	// Got says that it came back with a lease.
-	Got bool
+	// Got says that it came back with a lease, else Result why not, Holder because of which
+	// claim, if that is known, and Own that it is said to be one of the same manager.
+	Got    bool
+	Result result
+	Holder string
+	Own    bool
 }
 
 // sight is what a holder sees of its own lease: what the backend shows, and the lease itself.
@@ -197,6 +211,24 @@ type sight struct {
 	// Metadata is what the holder has set, Shown what the backend shows, Has what the
 	// lease says itself.
 	Metadata, Shown, Has string
+}
+
+// word is what a lease has told its holder.
+type word struct {
+	Worker      int
+	Name, Claim string
+	// Verb is renew, set (metadata), release, do (from its function's return on), end (the cause of the lease's
+	// context), leave (the caller of a Do does, and is told nothing), or close (of the manager at
+	// work, and of no claim).
+	Verb         string
+	Call, Return time.Duration
+	// Bound is when the context's time ends; 0 if it has none. Cut says that it had ended when
+	// the word came.
+	Bound  time.Duration
+	Cut    bool
+	Result result
+	// Unclear says that the error is none of those of package leasing.
+	Unclear bool
 }
 
 // notice is an event that an observer was told.
@@ -225,6 +257,15 @@ type stop struct {
 	Worker int
 	From   time.Duration
 	To     time.Duration
+}
+
+// closing is when a worker closed a manager at work in some time; nil if it did not.
+func (h *history) closing(worker int, from, to time.Duration) *word {
+	i := slices.IndexFunc(h.Words, func(w word) bool { return w.Verb == "close" && w.Worker == worker && w.Call >= from && w.Call <= to })
+	if i < 0 {
+		return nil
+	}
+	return &h.Words[i]
 }
 
 // stopped says whether a worker's process stood still for some of a time.
@@ -295,6 +336,7 @@ func (h *history) sort() {
 	inOrder(h.Holds, func(t *hold) place { return place{t.From, t.Worker, "", t.Claim, 0} })
 	inOrder(h.Waits, func(w *wait) place { return place{w.From, w.Worker, w.Name, "", w.Number} })
 	inOrder(h.Sights, func(s *sight) place { return place{s.Call, s.Worker, "", s.Claim, 0} })
+	inOrder(h.Words, func(w *word) place { return place{w.Call, w.Worker, w.Verb, w.Claim, 0} })
 	inOrder(h.Notices, func(e *notice) place {
 		p := place{worker: e.Worker, claim: e.Claim}
 		if e.Own {

@@ -1,8 +1,6 @@
 package torture
 
 import (
-	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,7 +8,7 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// journal takes what a run records: an operation, hold, write, wait, sight, notice, fault, stop,
+// journal takes what a run records: an operation, hold, write, wait, sight, word, notice, fault, stop,
 // killed or Violation. Operations, holds and waits are entered when they begin and again as
 // they go on, so that those of a process that is killed are not lost. It is safe for
 // concurrent use.
@@ -79,6 +77,8 @@ func (b *recording) collect() *history {
 			h.Writes = append(h.Writes, e)
 		case sight:
 			h.Sights = append(h.Sights, e)
+		case word:
+			h.Words = append(h.Words, e)
 		case notice:
 			h.Notices = append(h.Notices, e)
 		case fault:
@@ -127,9 +127,9 @@ type holdRecorder struct {
 	journal journal
 	working atomic.Bool // Do's function is under way
 
-	mu   sync.Mutex
-	hold hold
-	ctx  context.Context // the lease's, once there is one
+	mu    sync.Mutex
+	hold  hold
+	lease leasing.Lease // once there is one
 }
 
 // observe is the lease's observer.
@@ -137,11 +137,18 @@ func (h *holdRecorder) observe(e leasing.Event) {
 	tell(h.journal, h.clock, h.hold.Worker, e, true)
 	h.change(func(t *hold) {
 		t.Renewals = max(t.Renewals, e.Renewals)
+		t.Renewed, t.RenewalFailed = t.Renewed || e.Kind == leasing.EventRenewed, t.RenewalFailed || e.Kind == leasing.EventRenewalFailed
 		if e.Kind == leasing.EventLost {
 			t.Reason = e.Reason
 			t.endAt(h.clock.at(e.Time))
 		}
 	})
+	h.mu.Lock()
+	l := h.lease
+	h.mu.Unlock()
+	if l != nil {
+		l.Remaining() // an observer may call its lease
+	}
 }
 
 // tell enters what an observer is told of the beginning and the end of a lease.
@@ -156,16 +163,15 @@ func tell(to journal, clock *clock, worker int, e leasing.Event, own bool) {
 func (h *holdRecorder) begin(l leasing.Lease) {
 	h.change(func(t *hold) {
 		t.From, t.Claim, t.Token = h.clock.now(), l.ID(), l.Token()
-		h.ctx = l.Context()
+		h.lease = l
 	})
 }
 
-// inUse says that the lease's context lives, or that Do's function is under way in a lease
-// that was not lost.
+// inUse says that the lease's context lives, or that Do's function is under way.
 func (h *holdRecorder) inUse() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ctx.Err() == nil || h.working.Load() && !errors.Is(context.Cause(h.ctx), leasing.ErrLost)
+	return h.lease.Context().Err() == nil || h.working.Load()
 }
 
 // end is when the holder stops, for the reason given.

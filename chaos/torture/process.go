@@ -28,7 +28,7 @@ type job struct {
 }
 
 func init() { // what is sent as an interface
-	for _, one := range []any{operation{}, hold{}, write{}, wait{}, sight{}, notice{}, fault{}, Violation{}} {
+	for _, one := range []any{operation{}, hold{}, write{}, wait{}, sight{}, word{}, notice{}, fault{}, Violation{}} {
 		gob.Register(one)
 	}
 }

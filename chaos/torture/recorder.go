@@ -29,6 +29,7 @@ type recorder struct {
 // call is an operation under way.
 type call struct {
 	r         *recorder
+	ctx       context.Context
 	operation operation
 	ended     atomic.Int64 // when its context did, if it has
 	stop      func() bool  // watching for that
@@ -38,7 +39,10 @@ type call struct {
 // anything.
 func (r *recorder) begin(ctx context.Context, o operation) *call {
 	o.Worker, o.Number, o.Layer, o.Call, o.Result = r.worker, int(r.number.Add(1)), r.layer, r.clock.now(), resultUnknown
-	c := &call{r: r, operation: o}
+	if deadline, ok := ctx.Deadline(); ok {
+		o.Deadline = r.clock.at(deadline)
+	}
+	c := &call{r: r, ctx: ctx, operation: o}
 	r.journal.enter(o)
 	c.stop = context.AfterFunc(ctx, func() { c.ended.Store(int64(r.clock.now())) })
 	return c
@@ -53,6 +57,9 @@ func (c *call) end(grant abstractions.Grant, err error) {
 		}
 	}
 	o.Result, o.Token = resultOf(err), cmp.Or(grant.Token, o.Token)
+	if c.ctx.Err() != nil && errors.Is(err, context.Cause(c.ctx)) { // which is that of a manager that is closed, say
+		o.Result = resultUnknown
+	}
 	if err == nil && grant.TTL > 0 {
 		o.TTL = grant.TTL
 	}
@@ -61,6 +68,9 @@ func (c *call) end(grant abstractions.Grant, err error) {
 	}
 	if held, is := errors.AsType[*leasing.HeldError](err); is && held.Holder.Held && !held.Holder.Unconfirmed {
 		o.Holder = held.Holder.ID
+	}
+	if throttled, is := errors.AsType[*leasing.ThrottledError](err); is {
+		o.Pause = throttled.RetryAfter
 	}
 	c.r.journal.enter(*o)
 }
@@ -164,6 +174,7 @@ func (b batchRecorder) RenewBatch(ctx context.Context, reqs []abstractions.Renew
 		if i < len(results) && (results[i].Err != nil || results[i].Grant.ID != "") {
 			c.end(results[i].Grant, results[i].Err)
 		} else {
+			c.operation.Unanswered = err == nil
 			c.end(abstractions.Grant{}, errUnanswered)
 		}
 	}

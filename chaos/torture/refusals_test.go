@@ -1,6 +1,7 @@
 package torture_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,15 +39,22 @@ func TestGhost(t *testing.T) {
 		"refused, as it must be":                 {ok: true, operations: []torture.Operation{release, op("acquire", "a", 80*ms, 90*ms, torture.ResultReleased, 0)}},
 	} {
 		h := torture.History{TTL: ttl, Operations: c.operations}
+		votes := options
+		votes.Votes = true
 		if c.ok {
-			require.NotContains(t, checks(h, options), torture.CheckGhost, name)
+			require.NotContains(t, checks(h, votes), torture.CheckGhost, name)
 		} else {
-			require.Contains(t, checks(h, options), torture.CheckGhost, name)
+			require.Contains(t, checks(h, votes), torture.CheckGhost, name)
 		}
-		loose := options
-		loose.AssumptionsBroken = true
-		require.NotContains(t, checks(h, loose), torture.CheckGhost, name)
+		votes.AssumptionsBroken = true
+		require.NotContains(t, checks(h, votes), torture.CheckGhost, name)
 	}
+	since := []torture.Operation{release}
+	for n := range 8 {
+		require.Contains(t, checks(torture.History{TTL: ttl, Operations: append(since, ghost)}, options), torture.CheckGhost, "%d others were given up since", n)
+		since = append(since, op("release", fmt.Sprint("b", n), 40*ms, 50*ms, torture.ResultDone, 0))
+	}
+	require.NotContains(t, checks(torture.History{TTL: ttl, Operations: append(since, ghost)}, options), torture.CheckGhost, "eight are to be remembered")
 }
 
 func TestGrantOfSomethingElse(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // savedFormat is the first thing in a saved history.
-const savedFormat = "leasing torture history 2"
+const savedFormat = "leasing torture history 3"
 
 // saved is a history with all that its check depends on.
 type saved struct {

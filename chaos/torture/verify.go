@@ -16,6 +16,7 @@ type Check string
 const (
 	checkHang      Check = "hang"
 	checkLeak      Check = "leak"
+	checkClose     Check = "close"
 	checkGrowth    Check = "growth"
 	checkGoroutine Check = "goroutine"
 )
@@ -68,6 +69,7 @@ var checks = []struct {
 	{"release", (*named).releases, false},
 	{"cleanup", (*named).cleanups, true},
 	{"liveness", (*named).liveness, true},
+	{"word", (*named).tells, false},
 	{"events", (*named).events, false},
 	{"metadata", (*named).metadata, false},
 	{"ghost", (*named).ghosts, true},
@@ -107,12 +109,13 @@ func (v *verification) byName() (all []*named) {
 	operations, holds := grouped(v.h.Operations, func(o operation) string { return o.Name }), grouped(v.h.Holds, func(t hold) string { return t.Name })
 	writes, waits := grouped(v.h.Writes, func(w write) string { return w.Name }), grouped(v.h.Waits, func(w wait) string { return w.Name })
 	sights, notices := grouped(v.h.Sights, func(s sight) string { return s.Name }), grouped(v.h.Notices, func(e notice) string { return e.Name })
+	words := grouped(v.h.Words, func(w word) string { return w.Name })
 	for _, name := range v.h.names() {
 		// Votes of a minority may be lost all the same.
 		seen := slices.DeleteFunc(operations[name], func(o operation) bool { return o.Vain && !v.Votes })
 		n := &named{
 			verification: v, name: name, operations: seen, holds: holds[name], writes: writes[name], waits: waits[name],
-			sights: sights[name], notices: notices[name], breaks: map[int64][]operation{}, claims: map[string]*claim{},
+			sights: sights[name], words: words[name], notices: notices[name], breaks: map[int64][]operation{}, claims: map[string]*claim{},
 		}
 		for i := range n.operations {
 			n.add(&n.operations[i])
@@ -145,6 +148,7 @@ type named struct {
 	writes     []write
 	waits      []wait
 	sights     []sight
+	words      []word
 	notices    []notice
 	breaks     map[int64][]operation // that have, or may have, ended a lease at once, by its token; 0 if that is not known
 	claims     map[string]*claim

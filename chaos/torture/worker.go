@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type worker struct {
 	resource resource
 	random   *rand.Rand
 	waits    atomic.Int64
+	closed   *atomic.Bool                 // the present manager is
 	endless  bool                         // there was a lease without an end
 	mu       sync.Mutex                   // guards past
 	past     []weak.Pointer[holdRecorder] // of the present manager's leases
@@ -76,7 +78,14 @@ func (w *worker) useManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manager.Subscribe(func(e leasing.Event) { tell(w.journal, w.clock, w.index, e, false) })
+	w.closed = new(atomic.Bool)
+	closed := w.closed
+	manager.Subscribe(func(e leasing.Event) {
+		if closed.Load() {
+			w.journal.enter(Violation{Check: checkClose, At: w.clock.now(), Text: fmt.Sprintf("an observer of worker %d was called after the end of the manager", w.index)})
+		}
+		tell(w.journal, w.clock, w.index, e, false)
+	})
 	w.past = nil
 	for ctx.Err() == nil {
 		if crashed := w.compete(ctx, manager); crashed {
@@ -89,7 +98,7 @@ func (w *worker) useManager(ctx context.Context) error {
 	w.checkMemory()
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
 	defer cancel()
-	_ = manager.Close(bound) // what it could not release runs out: see leaks
+	w.checkClosed(w.close(bound, manager)) // what it could not release runs out: see leaks
 	return nil
 }
 
@@ -103,6 +112,9 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 		several := w.random.Perm(len(w.names))[:min(3, len(w.names))] // they are renewed in batches
 		w.together(ctx, manager, several, w.between(0.9, 1.6))
 		return false
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable:
+		w.closeAtWork(ctx, manager)
+		return true
 	case w.random.Float64() < 0.03 && !w.options.Repeatable:
 		one := w.random.IntN(len(w.names)) // two wait in the manager
 		w.together(ctx, manager, []int{one, one, one}, w.brief(4*time.Millisecond, 100*time.Millisecond))
@@ -111,26 +123,37 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 	return w.attempt(ctx, manager, w.names[w.random.IntN(len(w.names))], w.usage())
 }
 
+// queueing is the time from one waiter of a manager to the next, so that it is known who came first.
+const queueing = 20 * time.Millisecond
+
 // together wants some names at once, for a while.
 func (w *worker) together(ctx context.Context, manager leasing.Manager, names []int, hold time.Duration) {
 	var all sync.WaitGroup
-	for _, i := range names {
-		all.Go(func() { w.attempt(ctx, manager, w.names[i], usage{hold: hold, ttl: w.options.TTL}) })
+	for n, i := range names {
+		all.Go(func() {
+			if n > 0 && names[n-1] == i { // one after the other waits for it
+				pause(ctx, time.Duration(n)*queueing)
+			}
+			w.attempt(ctx, manager, w.names[i], usage{hold: hold, ttl: w.options.TTL})
+		})
 	}
 	all.Wait()
 }
 
 // attempt is one to get a name and use it.
 func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name string, usage usage) (crashed bool) {
-	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: hold{Worker: w.index, Name: name, Renews: !usage.forgetful}}
-	options := &leasing.AcquireOptions{TTL: usage.ttl, Observer: h.observe, NoAutoRenew: usage.forgetful, Metadata: usage.metadata.values()}
+	h := &holdRecorder{clock: w.clock, journal: w.journal, hold: hold{Worker: w.index, Name: name, Renews: !usage.forgetful && usage.most == 0, Most: usage.most}}
+	options := &leasing.AcquireOptions{
+		TTL: usage.ttl, Observer: h.observe, NoAutoRenew: usage.forgetful, MaxRenewals: usage.most, Metadata: usage.metadata.values(),
+	}
 	if !usage.try {
 		options.WaitLimit = w.waitLimit()
 	}
 	back := w.waiting(name, usage.try, options.WaitLimit)
 	var l leasing.Lease
+	var failed error
 	work := func(work context.Context, lease leasing.Lease) error {
-		back(true)
+		back(true, nil)
 		l = lease
 		h.begin(l)
 		w.held.Store(l.ID(), h)
@@ -146,29 +169,46 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 		return nil
 	}
 	if usage.do {
-		_ = leasing.DoWith(ctx, manager, name, options, work)
+		caller, leave := context.WithCancel(ctx)
+		defer leave()
+		usage.leave = leave
+		var returned time.Duration
+		err := leasing.DoWith(caller, manager, name, options, func(ctx context.Context, lease leasing.Lease) error {
+			err := work(ctx, lease)
+			returned = w.clock.now()
+			return err
+		})
+		if failed = err; l != nil {
+			w.heard(caller, word{Verb: "do", Call: returned}, l, err)
+		}
 	} else {
 		acquire := manager.Acquire
 		if usage.try {
 			acquire = manager.TryAcquire
 		}
-		if lease, err := acquire(ctx, name, options); err == nil {
+		wait, leave := context.WithCancel(ctx)
+		defer leave()
+		lease, err := acquire(wait, name, options)
+		if !w.options.Repeatable { // whom its hint goes to in that instant is chance
+			leave() // which ends no lease
+		}
+		if failed = err; err == nil {
 			_ = work(lease.Context(), lease)
 		}
 	}
 	switch {
 	case l == nil:
-		back(false)
+		back(false, failed)
 		return false
 	case !crashed && !usage.do:
-		w.release(ctx, l)
+		w.release(ctx, l, usage)
 	}
 	w.held.Delete(l.ID())
 	return crashed
 }
 
 // waiting enters a wait, and returns what enters its end.
-func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(got bool)) {
+func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(got bool, err error)) {
 	one := wait{Worker: w.index, Number: int(w.waits.Add(1)), Name: name, Try: try, From: w.clock.now()}
 	switch {
 	case try:
@@ -177,8 +217,11 @@ func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(
 		one.Bound = one.From + limit
 	}
 	w.journal.enter(one)
-	return func(got bool) {
-		one.To, one.Got = w.clock.now(), got
+	return func(got bool, err error) {
+		one.To, one.Got, one.Result = w.clock.now(), got, resultOf(err)
+		if held, is := errors.AsType[*leasing.HeldError](err); is {
+			one.Holder, one.Own = held.Holder.ID, held.ByThisManager
+		}
 		w.journal.enter(one)
 	}
 }
@@ -202,20 +245,31 @@ type usage struct {
 	forgetful bool // does not renew
 	manual    bool // renews by hand, too
 	crash     bool
+	most      int                // renewals; 0: any number
+	leaves    bool               // the caller of Do does, in the middle of the work
+	leave     context.CancelFunc // for which it calls this
+	lingers   time.Duration      // the work ends so long after it was told to, in a Do
+	hasty     bool               // the context of the release has ended before it
+	twice     bool               // releases twice at once
 	hold      time.Duration
 	ttl       time.Duration
 	metadata  metadata
 }
 
-// metadata is what a holder has set, as a text; "" for none, or if that is not known.
+// metadata is what a holder has set, as a text; "" if that is not known.
 type metadata string
 
+const noMetadata metadata = "none"
+
 func (m metadata) values() map[string]string {
-	if m == "" {
+	if m == "" || m == noMetadata {
 		return nil
 	}
 	return map[string]string{"is": string(m)}
 }
+
+// read is the text of some metadata.
+func read(values map[string]string) string { return cmp.Or(values["is"], string(noMetadata)) }
 
 func (w *worker) usage() usage {
 	kind, length := w.random.Float64(), w.random.Float64()
@@ -225,6 +279,7 @@ func (w *worker) usage() usage {
 		manual:    w.random.Float64() < 0.3,
 		crash:     w.random.Float64() < w.rarely(0.02) && !w.options.Repeatable,
 		ttl:       w.ttl(),
+		metadata:  noMetadata,
 	}
 	s.do = s.do && !s.crash // DoWith would release
 	w.endless = w.endless || s.ttl == leasing.Infinite
@@ -232,6 +287,19 @@ func (w *worker) usage() usage {
 	s.forgetful = s.forgetful && s.ttl != leasing.Infinite
 	if w.random.Float64() < 0.3 {
 		s.metadata = metadata(fmt.Sprint(w.random.IntN(1e6)))
+	}
+	releases := w.random.Float64()
+	s.hasty, s.twice = releases < 0.1, releases > 0.9 && !w.options.Repeatable
+	if s.ttl != leasing.Infinite && w.random.Float64() < w.rarely(0.1) {
+		s.most = 1 + w.random.IntN(2)
+	}
+	if s.forgetful || s.most > 0 { // only the manager renews
+		s.manual, s.metadata = false, ""
+	}
+	if s.do {
+		if s.leaves = w.random.Float64() < 0.2; !s.leaves && w.random.Float64() < w.rarely(0.2) {
+			s.lingers = w.between(0.2, 1.2)
+		}
 	}
 	switch long := w.rarely(0.18); { // of TTLs: mostly short, sometimes through renewals
 	case s.forgetful:
@@ -276,22 +344,60 @@ func (w *worker) brief(low, high time.Duration) time.Duration {
 }
 
 // release is on a context of its own, like that of a worker that shuts down.
-func (w *worker) release(ctx context.Context, l leasing.Lease) {
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.TTL)
+func (w *worker) release(ctx context.Context, l leasing.Lease, usage usage) {
+	limit := w.options.TTL
+	if usage.hasty {
+		limit = 0
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	_ = l.Release(bound) // the manager goes on in the background
+	var all sync.WaitGroup
+	for range map[bool]int{false: 1, true: 2}[usage.twice] {
+		all.Go(func() {
+			called := w.clock.now()
+			w.heard(bound, word{Verb: "release", Call: called}, l, l.Release(bound)) // the manager goes on in the background
+		})
+	}
+	all.Wait()
+}
+
+// renew is by hand, and not for long: the engine goes on either way.
+func (w *worker) renew(ctx context.Context, l leasing.Lease) {
+	bound, cancel := context.WithTimeout(ctx, w.between(0.05, 0.5))
+	defer cancel()
+	called := w.clock.now()
+	w.heard(bound, word{Verb: "renew", Call: called}, l, l.Renew(bound))
+}
+
+// heard enters what a lease has told its holder.
+func (w *worker) heard(ctx context.Context, one word, l leasing.Lease, err error) {
+	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), l.ID(), w.clock.now(), resultOf(err)
+	one.Cut = errors.Is(ctx.Err(), context.Canceled)
+	if deadline, ok := ctx.Deadline(); ok {
+		one.Bound = w.clock.at(deadline)
+		one.Cut = one.Cut || one.Return >= one.Bound
+	}
+	one.Unclear = one.Result == resultUnknown && !one.Cut && !errors.Is(err, leasing.ErrUnavailable)
+	w.journal.enter(one)
 }
 
 // hold works under a lease until it has had enough, run ends, or the lease does.
 func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leasing.Lease, h *holdRecorder, usage usage) (crashed bool) {
 	enough := time.NewTimer(usage.hold)
 	defer enough.Stop()
+	if usage.leaves {
+		leaving := time.AfterFunc(usage.hold/2, func() {
+			usage.leave()
+			w.journal.enter(word{Worker: w.index, Name: l.Name(), Claim: l.ID(), Verb: "leave", Call: w.clock.now()})
+		})
+		defer leaving.Stop()
+	}
 	for {
 		w.write(l)
 		if usage.manual && w.random.Float64() < 0.4 {
-			_ = l.Renew(work) // the engine goes on either way
+			w.renew(work, l)
 		}
-		if usage.metadata != "" && w.random.Float64() < 0.4 {
+		if rarer := usage.metadata == noMetadata; usage.metadata != "" && w.random.Float64() < map[bool]float64{false: 0.4, true: 0.05}[rarer] {
 			w.change(work, l, &usage.metadata)
 		}
 		tick := time.NewTimer(w.brief(20*time.Millisecond, 200*time.Millisecond))
@@ -312,6 +418,13 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 			w.afterLoss(run, l, h)
 			return false
 		case work.Err() != nil || run.Err() != nil || usage.hold == 0:
+			if l.Context().Err() != nil {
+				w.heard(run, word{Verb: "end", Call: w.clock.now()}, l, context.Cause(l.Context()))
+			}
+			if usage.lingers > 0 {
+				_ = l.Release(work) // which ends the work only
+				pause(context.WithoutCancel(run), usage.lingers)
+			}
 			h.end(endingGivenUp)
 			return false
 		}
@@ -325,12 +438,15 @@ func lost(l leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
 func (w *worker) afterLoss(run context.Context, l leasing.Lease, h *holdRecorder) {
 	select {
 	case <-l.Done():
-		h.told(w.clock.now())
+		at := w.clock.now()
+		h.told(at)
+		w.heard(run, word{Verb: "end", Call: at}, l, context.Cause(l.Context()))
 	case <-time.After(w.options.Patience + w.options.TTL):
 		return // never told
 	}
 	pause(run, w.between(0, 0.3))
 	w.write(l)
+	w.renew(context.WithoutCancel(run), l)
 }
 
 // crash leaves without a word: the lease is not released, and runs out.
@@ -338,7 +454,7 @@ func (w *worker) crash(run context.Context, manager leasing.Manager, h *holdReco
 	h.end(endingAbandoned)
 	gone, cancel := context.WithCancel(context.WithoutCancel(run))
 	cancel()
-	_ = manager.Close(gone)
+	_ = w.close(gone, manager)
 	return true
 }
 
@@ -360,7 +476,10 @@ func (w *worker) write(l leasing.Lease) {
 func (w *worker) change(ctx context.Context, l leasing.Lease, m *metadata) {
 	if w.random.Float64() < 0.7 {
 		next := metadata(fmt.Sprint(w.random.IntN(1e6)))
-		if l.SetMetadata(ctx, next.values()) != nil {
+		called := w.clock.now()
+		err := l.SetMetadata(ctx, next.values())
+		w.heard(ctx, word{Verb: "set", Call: called}, l, err)
+		if err != nil {
 			*m = "" // the one or the other
 			return
 		}
@@ -371,13 +490,14 @@ func (w *worker) change(ctx context.Context, l leasing.Lease, m *metadata) {
 	defer cancel()
 	one := sight{
 		Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil,
-		Metadata: string(*m), Has: l.Metadata()["is"],
+		Metadata: string(*m), Has: read(l.Metadata()),
 	}
 	record, err := w.below.Inspect(bound, abstractions.InspectRequest{Name: l.Name()})
 	if err != nil || record.Unconfirmed {
 		return
 	}
-	one.Holder, one.HolderToken, one.Shown = record.ID, record.Token, record.Metadata["is"]
+	one.Holder, one.HolderToken, one.Shown = record.ID, record.Token, read(record.Metadata)
+	clear(record.Metadata) // which is a copy too
 	one.Trusted, one.Return = l.Err() == nil && one.Trusted, w.clock.now()
 	w.journal.enter(one)
 }
