@@ -96,17 +96,17 @@ func TestViolation_memory(t *testing.T) {
 
 func TestCommandLinesThatCannotWork(t *testing.T) {
 	for want, args := range map[string][]string{
-		"no-such-plan":              {"-plan", "no-such-plan"},
-		`"more"`:                    {"more"},
-		"not defined":               {"-nonsense"},
-		"no provider for URLs":      {"-provider", "mysql://me:geheim@host/db"},
-		"memory, sqlite, or":        {"-provider", "nonsense"},
-		`begin with ""`:             {"-provider", "DefaultEndpointsProtocol=http;AccountKey=geheim;BlobEndpoint=http://127.0.0.1:1/x"},
-		"before anything has gone":  {"-provider", "redis://127.0.0.1:1/0", "-ttl", "100ms"},
-		"Options.TTL":               {"-provider", "memory", "-ttl", "1ms"},
-		"can't be reached":          {"-provider", "memory", "-processes"},
-		"Options.Workers -1":        {"-provider", "memory", "-workers", "-1"},
-		"run.html: no such file or": {"-provider", "memory", "-for", "1h", "-html", filepath.Join(t.TempDir(), "missing", "run.html")},
+		"no-such-plan":               {"-plan", "no-such-plan"},
+		`"more"`:                     {"more"},
+		"not defined":                {"-nonsense"},
+		`invalid URL scheme "mysql"`: {"-provider", "mysql://me:geheim@host/db"},
+		"memory, sqlite, or":         {"-provider", "nonsense"},
+		`URL scheme ""`:              {"-provider", "DefaultEndpointsProtocol=http;AccountKey=geheim;BlobEndpoint=http://127.0.0.1:1/x"},
+		"before anything has gone":   {"-provider", "redis://127.0.0.1:1/0", "-ttl", "100ms"},
+		"Options.TTL":                {"-provider", "memory", "-ttl", "1ms"},
+		"can't be reached":           {"-provider", "memory", "-processes"},
+		"Options.Workers -1":         {"-provider", "memory", "-workers", "-1"},
+		"run.html: no such file or":  {"-provider", "memory", "-for", "1h", "-html", filepath.Join(t.TempDir(), "missing", "run.html")},
 	} {
 		code, _, complaints := play(t, setUp, args...)
 		require.Equal(t, 2, code, want)

@@ -59,7 +59,7 @@ func runOn(t *testing.T, s runner.Scenario, backend string) {
 
 func TestCommandLinesThatCannotWork(t *testing.T) {
 	for want, args := range map[string][]string{
-		"help requested": nil, `no scenario "monthly"`: {"monthly"}, `no provider for URLs that begin with "mysql"`: {"daily", "-url", "mysql://me:geheim@h/d"},
+		"help requested": nil, `no scenario "monthly"`: {"monthly"}, `invalid URL scheme "mysql"`: {"daily", "-url", "mysql://me:geheim@h/d"},
 	} {
 		var out strings.Builder
 		err := run(t.Context(), args, &out)
