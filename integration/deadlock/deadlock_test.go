@@ -1,5 +1,5 @@
-// Package deadlock_test has actors wait for each other in random graphs on real servers, and
-// compares what recipes/deadlock finds with the graph.
+// Package deadlock_test has actors wait for each other in random graphs on real
+// servers, and compares what recipes/deadlock finds with the graph.
 package deadlock_test
 
 import (
@@ -73,7 +73,8 @@ func with(url, query string) string {
 	return url + "?" + query
 }
 
-// graphs arranges a random graph of who holds what and who waits for what, and compares.
+// graphs arranges a random graph of who holds what and who waits for what, and
+// compares.
 func graphs(t *testing.T, url string) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -153,7 +154,8 @@ func graphs(t *testing.T, url string) {
 	}
 }
 
-// circleOf is the text of the circle that a process is in, itself first; "" if it is in none.
+// circleOf is the text of the circle that a process is in, itself first; "" if it is
+// in none.
 func circleOf(holder, wants []int, process int) string {
 	waits := []deadlock.Wait{{Owner: fmt.Sprint("process ", process)}}
 	seen := map[int]bool{}

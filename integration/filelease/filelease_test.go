@@ -1,4 +1,5 @@
-// Package filelease_test has agents lease files and folders of one tree on real servers.
+// Package filelease_test has agents lease files and folders of one tree on real
+// servers.
 package filelease_test
 
 import (
@@ -96,7 +97,8 @@ func onEach(t *testing.T, files []string, test func(t *testing.T, root string, a
 	}
 }
 
-// Agents that spell one file in their own ways, and some its folder, never hold it at once.
+// Agents that spell one file in their own ways, and some its folder, never hold it at
+// once.
 func TestSpellingsOfOneFileExcludeEachOther(t *testing.T) {
 	onEach(t, []string{"src/a.go", "docs/x"}, func(t *testing.T, root string, agent func(t *testing.T, root string) *filelease.Tree) {
 		require.NoError(t, os.Symlink("src", filepath.Join(root, "link")))

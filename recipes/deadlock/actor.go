@@ -23,8 +23,9 @@ const takeBackBound = 2 * time.Second
 // errLimit ends a wait that has lasted for its WaitLimit.
 var errLimit = errors.New("deadlock: wait limit")
 
-// Actor is one line of work that holds leases, and waits for one name at a time: see the
-// package. It is safe for concurrent use, but an Acquire beside another one is refused.
+// Actor is one line of work that holds leases, and waits for one name at a time: see
+// the package. It is safe for concurrent use, but an Acquire beside another one is
+// refused.
 type Actor struct {
 	manager leasing.Manager
 	options Options
@@ -52,8 +53,8 @@ func New(manager leasing.Manager, options Options) (*Actor, error) {
 	return &Actor{manager: manager, options: options, found: found, held: map[string]leasing.Lease{}}, nil
 }
 
-// Add counts a lease among those that the actor holds, until it ends: one that was acquired
-// in another way, or is of a multilease.Set.
+// Add counts a lease among those that the actor holds, until it ends: one that was
+// acquired in another way, or is of a multilease.Set.
 func (a *Actor) Add(lease leasing.Lease) {
 	a.mu.Lock()
 	a.held[lease.ID()] = lease
@@ -131,8 +132,8 @@ type wait struct {
 	told  map[string]bool // the circles that were reported
 }
 
-// watch looks for circles until watching ends. It returns why the wait has to end, once
-// nobody can see it any more; nil if it has ended.
+// watch looks for circles until watching ends. It returns why the wait has to end,
+// once nobody can see it any more; nil if it has ended.
 func (w *wait) watch(ctx, watching context.Context) error {
 	defer w.takeBack(ctx)
 	var limit <-chan time.Time
@@ -194,8 +195,8 @@ func (w *wait) tell(ctx context.Context, found *Error) {
 	}
 }
 
-// say has the metadata of the actor's leases say what it waits for. What can't be written
-// now is tried again when it looks the next time.
+// say has the metadata of the actor's leases say what it waits for. What can't be
+// written now is tried again when it looks the next time.
 func (w *wait) say(ctx context.Context, own map[string]leasing.Lease) {
 	text := w.edge.text()
 	w.said = w.said[:0]

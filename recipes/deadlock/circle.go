@@ -12,9 +12,9 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// Key is the key of the metadata in which the leases of an actor say what it waits for: a
-// JSON object with the wanted name ("name"), since when by the actor's clock ("since", RFC
-// 3339) and an ID of this wait ("wait").
+// Key is the key of the metadata in which the leases of an actor say what it waits
+// for: a JSON object with the wanted name ("name"), since when by the actor's clock
+// ("since", RFC 3339) and an ID of this wait ("wait").
 const Key = "leasing.waits-for"
 
 // Wait is an actor in a circle.
@@ -30,8 +30,8 @@ type Wait struct {
 }
 
 // Error is a circle: each actor waits for what the next one holds, and the last one
-// for what the first one holds. The first is the actor whose Acquire returned the error,
-// or whose Observer is told.
+// for what the first one holds. The first is the actor whose Acquire returned the
+// error, or whose Observer is told.
 type Error struct{ Waits []Wait }
 
 func (e *Error) Error() string {
@@ -42,8 +42,8 @@ func (e *Error) Error() string {
 	return "deadlock: " + strings.Join(parts, "; ")
 }
 
-// Newest is the actor that has waited the least by its own clock: the one that gives way.
-// All actors of a circle agree on it.
+// Newest is the actor that has waited the least by its own clock: the one that gives
+// way. All actors of a circle agree on it.
 func (e *Error) Newest() Wait { return slices.MaxFunc(e.Waits, byAge) }
 
 // oldest is the actor that acts where another's lease is to be broken.
@@ -85,8 +85,9 @@ func edgeOf(r leasing.Record) (edge, bool) {
 	return e, found && json.Unmarshal([]byte(text), &e) == nil && leasing.ValidateName(e.Name) == nil && e.Wait != ""
 }
 
-// circle walks from a wait along those of the holders, and returns the way if it comes back to
-// one of the leases in own, by their IDs; nil if it does not, or if that is not known.
+// circle walks from a wait along those of the holders, and returns the way if it comes
+// back to one of the leases in own, by their IDs; nil if it does not, or if that is
+// not known.
 func circle(ctx context.Context, manager leasing.Manager, from edge, own map[string]leasing.Lease) []Wait {
 	way := []Wait{{For: from.Name, Since: from.Since, wait: from.Wait}}
 	seen := map[string]bool{}

@@ -11,7 +11,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-// Policy is what happens to a circle. All actors that share names should have the same.
+// Policy is what happens to a circle. All actors that share names should have the
+// same.
 type Policy string
 
 // The policies.
@@ -22,23 +23,24 @@ const (
 	// Report tells Options.Observer, and leaves the circle alone.
 	Report Policy = "report"
 	// Break has the actor that has waited the longest break the lease of the one that
-	// has waited the least: see leasing.Manager's Break. It is no longer renewed,
-	// and its holder loses it when it has run out. It is for
-	// holders that do not look at errors.
+	// has waited the least: see leasing.Manager's Break. It is no longer renewed, and
+	// its holder loses it when it has run out. It is for holders that do not look at
+	// errors.
 	Break Policy = "break"
 )
 
 // Options configure an actor. The zero value is good.
 type Options struct {
-	// After is how long a wait lasts before the actor says what it waits for, and looks
-	// for circles. Default 1 s.
+	// After is how long a wait lasts before the actor says what it waits for, and
+	// looks for circles. Default 1 s.
 	After time.Duration `option:"default=1s,min=1ms"`
 	// Every is how often it looks then. Default 2 s.
 	Every time.Duration `option:"default=2s,min=1ms"`
 	// Policy is Refuse, which is the default, Report or Break.
 	Policy Policy
 	// Observer, unless nil, is told of each circle that the actor is in, once, before
-	// anything is done about it. It is called while the actor waits, and should return soon.
+	// anything is done about it. It is called while the actor waits, and should return
+	// soon.
 	Observer func(*Error)
 	// Logger gets a warning for each circle. Default: silent.
 	Logger *slog.Logger

@@ -20,8 +20,8 @@ type world struct {
 	wants  []int // of each actor, a name; -1: none
 }
 
-// drawWorld draws up to 50 actors, 200 names, and for most actors a held name that they
-// wait for. An actor may hold several names, or none.
+// drawWorld draws up to 50 actors, 200 names, and for most actors a held name that
+// they wait for. An actor may hold several names, or none.
 func drawWorld(t *rapid.T, actors, names int) world {
 	w := world{holder: make([]int, names), wants: make([]int, actors)}
 	var held []int
@@ -86,7 +86,8 @@ func arrange(t *testing.T, s *stage, w world, options Options) ([]*player, []<-c
 	return players, results, cancel
 }
 
-// Every circle is found by all that are in it, within After and a look, and nobody else finds one.
+// Every circle is found by all that are in it, within After and a look, and nobody
+// else finds one.
 func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 50).Draw(r, "actors"), rapid.IntRange(1, 200).Draw(r, "names"))
@@ -119,8 +120,8 @@ func TestEveryRealCircleIsFoundAndNoOther(t *testing.T) {
 	})
 }
 
-// If those that give way release what they hold, as they should, all others get on: one actor gives
-// way for each circle, and none without one.
+// If those that give way release what they hold, as they should, all others get on:
+// one actor gives way for each circle, and none without one.
 func TestOneGivesWayForEachCircle(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawWorld(r, rapid.IntRange(1, 20).Draw(r, "actors"), rapid.IntRange(1, 40).Draw(r, "names"))

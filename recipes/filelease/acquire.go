@@ -13,8 +13,8 @@ import (
 	"github.com/distributedleasing/leasing/recipes/multilease"
 )
 
-// passing is the key of the metadata of a lease that covers nothing: its holder waits for its turn
-// after whoever has the folder or the file, and lets go at once.
+// passing is the key of the metadata of a lease that covers nothing: its holder waits
+// for its turn after whoever has the folder or the file, and lets go at once.
 const passing = "leasing.passing"
 
 // cleanUpBound is how long a failed acquire takes at most to release what it had.
@@ -22,9 +22,10 @@ const cleanUpBound = 5 * time.Second
 
 // attempt is one way to acquire targets.
 //
-// All waits of one that holds leases go up in the order of names: for the next target, or for
-// what is below a folder, whose names are greater than the folder's. A folder above is
-// smaller, so what is held is given up before it is waited for. So filelease's own waits make no circle.
+// All waits of one that holds leases go up in the order of names: for the next target,
+// or for what is below a folder, whose names are greater than the folder's. A folder
+// above is smaller, so what is held is given up before it is waited for. So
+// filelease's own waits make no circle.
 type attempt struct {
 	*Tree
 	options leasing.AcquireOptions
@@ -125,7 +126,8 @@ func (a *attempt) letGo(ctx context.Context) (errs []error) {
 	return errs
 }
 
-// look makes sure, once a target is held, that nobody has a folder above it, nor anything below.
+// look makes sure, once a target is held, that nobody has a folder above it, nor
+// anything below.
 func (a *attempt) look(one target) error {
 	if !a.covers {
 		return nil
@@ -161,7 +163,8 @@ func (a *attempt) look(one target) error {
 	return nil
 }
 
-// covers reports whether a record is of a lease that is somebody's, and not of one who passes.
+// covers reports whether a record is of a lease that is somebody's, and not of one who
+// passes.
 func covers(r leasing.Record) bool {
 	return r.Held && (r.Unconfirmed || r.Metadata[passing] == "")
 }

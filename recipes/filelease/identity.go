@@ -5,8 +5,9 @@ import (
 	"reflect"
 )
 
-// identity is what tells a file from others of the machine, and how many names it has: fields of
-// syscall.Stat_t, whose types differ between systems; zeros where there is none.
+// identity is what tells a file from others of the machine, and how many names it has:
+// fields of syscall.Stat_t, whose types differ between systems; zeros where there is
+// none.
 func identity(info fs.FileInfo) (device, inode, links uint64) {
 	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
 	field := func(name string) uint64 {

@@ -25,8 +25,8 @@ type checkout struct {
 	provider *leasingtest.Provider
 }
 
-// inCheckout runs a test in virtual time, in a folder with these files; a name that ends in a
-// slash is a folder.
+// inCheckout runs a test in virtual time, in a folder with these files; a name that
+// ends in a slash is a folder.
 func inCheckout(t *testing.T, files []string, test func(t *testing.T, c *checkout)) {
 	t.Helper()
 	root := folderWith(t, files...)

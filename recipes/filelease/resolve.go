@@ -11,12 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxLinks is how many symbolic links a path may have, as on Linux (path_resolution(7)).
+// maxLinks is how many symbolic links a path may have, as on Linux
+// (path_resolution(7)).
 const maxLinks = 40
 
-// resolve follows the symbolic links and dots of an absolute path as the system does, also
-// of one whose end does not exist. It returns the path that is left, and what is there; nil
-// if nothing is. A ".." behind what does not exist is refused: what it will mean is not known.
+// resolve follows the symbolic links and dots of an absolute path as the system does,
+// also of one whose end does not exist. It returns the path that is left, and what is
+// there; nil if nothing is. A ".." behind what does not exist is refused: what it will
+// mean is not known.
 func resolve(path string) (string, fs.FileInfo, error) {
 	const separator = string(filepath.Separator)
 	at, todo, links := filepath.VolumeName(path)+separator, split(path[len(filepath.VolumeName(path)):]), 0
@@ -94,8 +96,8 @@ func split(path string) (parts []string) {
 	return parts
 }
 
-// foldsCase reports whether the file system of a folder takes upper and lower case for one,
-// as far as the folder's own path shows it.
+// foldsCase reports whether the file system of a folder takes upper and lower case for
+// one, as far as the folder's own path shows it.
 func foldsCase(folder string) bool {
 	swapped := strings.Map(func(r rune) rune {
 		if unicode.IsUpper(r) {
@@ -122,8 +124,8 @@ func fold(text string) string {
 	}, text)
 }
 
-// escape makes a path a part of a lease's name: control characters, bytes that are no UTF-8, and % are
-// written as %XX, so different paths stay different.
+// escape makes a path a part of a lease's name: control characters, bytes that are no
+// UTF-8, and % are written as %XX, so different paths stay different.
 func escape(path string) string {
 	var b strings.Builder
 	for i := 0; i < len(path); {

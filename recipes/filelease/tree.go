@@ -23,11 +23,11 @@ type Options struct {
 	// Name is the tree's, the same on every machine: leases are named after it and the
 	// path below Root. It has no colon. Required.
 	Name string
-	// FoldCase takes upper and lower case for one also where Root does not look like it:
-	// set it everywhere if one machine's file system does.
+	// FoldCase takes upper and lower case for one also where Root does not look like
+	// it: set it everywhere if one machine's file system does.
 	FoldCase bool
-	// HardLinks has a file that has several names be leased by its inode, too. That is for
-	// the processes of one machine: inodes of others mean other files.
+	// HardLinks has a file that has several names be leased by its inode, too. That is
+	// for the processes of one machine: inodes of others mean other files.
 	HardLinks bool
 }
 
@@ -68,23 +68,23 @@ func (t *Tree) LeaseName(path string) (string, error) {
 }
 
 // Acquire waits for the leases of paths as Manager.Acquire does for one, with the same
-// options for each. options.WaitLimit and NoAutoRenew are refused; bound the wait by ctx. A path
-// that ends in a slash, or leads to a folder, is a folder's.
+// options for each. options.WaitLimit and NoAutoRenew are refused; bound the wait by
+// ctx. A path that ends in a slash, or leads to a folder, is a folder's.
 //
 // If it fails it holds nothing, except leases whose release got no answer.
 func (t *Tree) Acquire(ctx context.Context, paths []string, options *leasing.AcquireOptions) (*multilease.Set, error) {
 	return t.acquire(ctx, paths, options, false)
 }
 
-// TryAcquire is Acquire that does not wait. The error matches leasing.ErrHeld if somebody has one
-// of the files, a folder above it, or something in a folder.
+// TryAcquire is Acquire that does not wait. The error matches leasing.ErrHeld if
+// somebody has one of the files, a folder above it, or something in a folder.
 func (t *Tree) TryAcquire(ctx context.Context, paths []string, options *leasing.AcquireOptions) (*multilease.Set, error) {
 	return t.acquire(ctx, paths, options, true)
 }
 
-// Do acquires paths, runs fn with a context that ends when a lease is lost or ctx ends, and
-// releases them when fn has returned, or has panicked. It returns fn's error, joined with those of lost
-// leases and of releases.
+// Do acquires paths, runs fn with a context that ends when a lease is lost or ctx
+// ends, and releases them when fn has returned, or has panicked. It returns fn's
+// error, joined with those of lost leases and of releases.
 func (t *Tree) Do(ctx context.Context, paths []string, options *leasing.AcquireOptions, fn func(ctx context.Context, set *multilease.Set) error) error {
 	if fn == nil {
 		return &leasing.InvalidError{Field: "fn", Value: nil, Want: "a function"}
@@ -146,8 +146,8 @@ func (t *Tree) target(path string) (target, error) {
 	return found, nil
 }
 
-// targets are what paths lead to, in the order of their names, without what another one
-// covers.
+// targets are what paths lead to, in the order of their names, without what another
+// one covers.
 func (t *Tree) targets(paths []string) ([]target, error) {
 	if len(paths) == 0 {
 		return nil, &leasing.InvalidError{Field: "paths", Value: paths, Want: "at least one"}

@@ -40,7 +40,8 @@ func TestSpellingsOfOneFileAreOneLease(t *testing.T) {
 			require.NoError(t, err, path)
 			require.Equal(t, name, found, path)
 		}
-		// The system takes the link first, and then its parent; a lexical .. would be another file.
+		// The system takes the link first, and then its parent; a lexical .. would be
+		// another file.
 		require.NoError(t, os.Symlink(filepath.Join(c.root, "src"), filepath.Join(outside, "far")))
 		found, err := tree.LeaseName(outside + "/far/../docs")
 		require.NoError(t, err)
