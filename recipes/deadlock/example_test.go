@@ -34,5 +34,6 @@ func ExampleActor_Acquire() {
 	if circle, is := errors.AsType[*deadlock.Error](err); is {
 		fmt.Println(circle)
 	}
-	// Output: deadlock: "worker 7" holds "accounts/7" and waits for "accounts/7"
+	// Output:
+	// deadlock: "worker 7" holds "accounts/7" and waits for "accounts/7"
 }

@@ -36,5 +36,8 @@ func ExampleTree_Do() {
 		return nil
 	})
 	fmt.Println(err)
-	// Output: app:/go.mod app:/store/new.go <nil>
+	// Output:
+	// app:/go.mod
+	// app:/store/new.go
+	// <nil>
 }
