@@ -65,7 +65,7 @@ var areas = []area{
 	{"providers/redis/internal/script/scripts/confirm.lua", "redis", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/relock.lua", "redis", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/undo.lua", "redis", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
-	{"providers/redis/internal/script/scripts/admit.lua", "redis", [3]tests{own("providers/redis"), redlocks}},
+	{"providers/redis/internal/script/scripts/admit.lua", "redis", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/", "redis", [3]tests{own("providers/redis"), {folder: "providers/redis", run: "^TestConformanceRedis$"}}},
 	{"providers/blob/", "azurite", [3]tests{own("providers/blob"), {folder: "providers/blob", run: "^TestConformanceBlob$"}}},
 	{"providers/cosmos/", "cosmos", [3]tests{own("providers/cosmos"), overCosmos}},

@@ -101,6 +101,22 @@ func TestTrap_T87_FoldersThatCannotBeUsed(t *testing.T) {
 	}
 }
 
+// A sweep deletes what it has listed, and nothing newer.
+func TestWhatHasChangedSinceItWasListedIsNotDeleted(t *testing.T) {
+	dir := t.TempDir()
+	p := opened(t, dir)
+	p.mustAcquire(t, "n", "mine")
+	f := &folder{path: dir}
+	listed, _, err := f.List(t.Context(), providerkit.ListQuery{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
+	require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: "n", ID: "mine"}))
+	require.ErrorIs(t, f.Delete(t.Context(), listed[0]), providerkit.ErrConflict)
+	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+	require.NoError(t, err)
+	require.Positive(t, record.Token, "it is still remembered")
+}
+
 func TestNetworkFileSystemsAreRefused(t *testing.T) {
 	folder := t.TempDir()
 	opened(t, folder)
