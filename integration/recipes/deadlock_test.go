@@ -1,81 +1,34 @@
-// Package deadlock_test has actors wait for each other in random graphs on real
-// servers, and compares what recipes/deadlock finds with the graph.
-package deadlock_test
+package recipes_test
 
 import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing"
-	"github.com/distributedleasing/leasing/open"
-	redislease "github.com/distributedleasing/leasing/providers/redis"
-	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/recipes/deadlock"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	processes, names = 50, 200
 	providers        = 5 // which the processes share: a pool of connections each
 	after, every     = 300 * time.Millisecond, time.Second
-	atMost           = 2 * time.Minute // on a very slow machine
 )
 
-func TestEveryCircleIsFoundAndNoOther_sqlite(t *testing.T) {
-	t.Parallel()
-	graphs(t, "sqlite://"+filepath.Join(t.TempDir(), "leases.db")+"?create=true")
-}
-
-func TestEveryCircleIsFoundAndNoOther_postgres(t *testing.T) {
-	t.Parallel()
-	server := named(t, "LEASING_TEST_POSTGRES")
-	schema := fmt.Sprintf("deadlock_%x", rand.Uint64())
-	conn, err := pgx.Connect(t.Context(), server)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := conn.Exec(context.Background(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
-		require.NoError(t, err)
-		require.NoError(t, conn.Close(context.Background()))
-	})
-	graphs(t, with(server, "create=true&schema="+schema))
-}
-
-func TestEveryCircleIsFoundAndNoOther_redis(t *testing.T) {
-	t.Parallel()
-	graphs(t, with(named(t, "LEASING_TEST_REDIS"), fmt.Sprintf("prefix=deadlock_%x&retention=1m", rand.Uint64())))
-}
-
-func named(t *testing.T, variable string) string {
-	t.Helper()
-	url := os.Getenv(variable)
-	if url == "" {
-		require.FailNow(t, "a server is required: run make test, or set "+variable)
-	}
-	return url
-}
-
-func with(url, query string) string {
-	if slices.Contains([]byte(url), '?') {
-		return url + "&" + query
-	}
-	return url + "?" + query
+// Random graphs of who holds what and who waits for what: all circles are found, by all that
+// are in one, and no others.
+func TestEveryCircleIsFoundAndNoOther(t *testing.T) {
+	onEach(t, func(t *testing.T, at, _ string) { graphs(t, at) })
 }
 
 // graphs arranges a random graph of who holds what and who waits for what, and
 // compares.
-func graphs(t *testing.T, url string) {
+func graphs(t *testing.T, at string) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -94,17 +47,13 @@ func graphs(t *testing.T, url string) {
 
 	var opened [providers]leasing.Provider
 	for i := range opened {
-		provider, err := open.URL(t.Context(), url, sqllease.Opener(), redislease.Opener())
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, provider.Close()) })
-		opened[i] = provider
+		opened[i] = provider(t, at)
 	}
 	found := make(chan *deadlock.Error, processes*processes)
 	actors := make([]*deadlock.Actor, processes)
 	for p := range actors {
-		m, err := leasing.NewManager(opened[p%providers], leasing.Options{Owner: fmt.Sprint("process ", p), TTL: time.Minute})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, m.Close(context.Background())) })
+		m := manager(t, opened[p%providers], leasing.Options{Owner: fmt.Sprint("process ", p), TTL: time.Minute})
+		var err error
 		actors[p], err = deadlock.New(m, deadlock.Options{After: after, Every: every, Policy: deadlock.Report, Observer: func(e *deadlock.Error) { found <- e }})
 		require.NoError(t, err)
 	}
