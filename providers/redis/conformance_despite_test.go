@@ -136,9 +136,11 @@ func conformDespite(t *testing.T, n int, frozen bool, spoil func(servers []*redi
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
 	bootstrapped(t, servers)
 	well := spoil(servers)
-	limits := "&node_timeout=1s"
+	limits := "&max_ttl=10m" // the quarantine of an emptied server, which is to outlast the suite
 	if frozen {
-		limits = "&node_timeout=600ms&dial_timeout=2s&read_timeout=2s"
+		limits += "&node_timeout=600ms&dial_timeout=2s&read_timeout=2s"
+	} else {
+		limits += "&node_timeout=1s"
 	}
 	h := harness(redlockURL(servers)+limits, nil, redlockOf(silent(t), silent(t), silent(t)))
 	h.Forget = forgetOn(well)
