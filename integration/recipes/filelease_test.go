@@ -18,7 +18,7 @@ import (
 // inTree runs a test on each backend, with a tree of these files, and what makes agents that
 // work in it.
 func inTree(t *testing.T, files []string, test func(t *testing.T, root string, agent func(t *testing.T, root string) *filelease.Tree)) {
-	onEach(t, func(t *testing.T, at, root string) {
+	onEach(t, backends, func(t *testing.T, at, root string) {
 		for _, file := range files {
 			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(root, file), nil, 0o644))

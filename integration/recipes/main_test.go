@@ -16,6 +16,8 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/open"
+	bloblease "github.com/distributedleasing/leasing/providers/blob"
+	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/recipes/filelease"
@@ -25,10 +27,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const atMost = 2 * time.Minute // on a very slow machine
 
-// onEach runs a test on each backend, beside the others. at is the URL of leases of the
-// test's own, and root a folder.
-func onEach(t *testing.T, test func(t *testing.T, at, root string)) {
-	for name, url := range map[string]func(t *testing.T, root string) string{"sqlite": sqlite, "redis": redis, "postgres": postgres} {
+// backend is where a test may keep its leases: it returns their URL, which may be in a folder of
+// the test's own.
+type backend func(t *testing.T, root string) string
+
+// backends are those on which every recipe runs, and others those of which the leases
+// have longer bounds, or whose reads may lag.
+var (
+	backends = map[string]backend{"sqlite": sqlite, "redis": redis, "postgres": postgres}
+	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos}
+)
+
+// onEach runs a test on backends, beside each other.
+func onEach(t *testing.T, backends map[string]backend, test func(t *testing.T, at, root string)) {
+	for name, url := range backends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
@@ -45,6 +57,20 @@ func sqlite(t *testing.T, root string) string {
 
 func redis(t *testing.T, _ string) string {
 	return with(named(t, "LEASING_TEST_REDIS"), fmt.Sprintf("prefix=recipes_%x&retention=1m", rand.Uint64()))
+}
+
+func redlock(t *testing.T, _ string) string {
+	return with(named(t, "LEASING_TEST_REDLOCK"), "prefix=recipes&retention=1m")
+}
+
+func azurite(t *testing.T, _ string) string {
+	const variable = "LEASING_TEST_AZURITE"
+	named(t, variable)
+	return "azblob:///recipes?create=true&connection_string_env=" + variable
+}
+
+func cosmos(t *testing.T, _ string) string {
+	return with(named(t, "LEASING_TEST_COSMOS"), "create=true")
 }
 
 func postgres(t *testing.T, _ string) string {
@@ -77,8 +103,11 @@ func with(url, query string) string {
 
 func provider(t *testing.T, at string) leasing.Provider {
 	t.Helper()
-	p, err := open.URL(t.Context(), at, sqllease.Opener(), redislease.Opener())
+	p, err := open.URL(t.Context(), at, sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener())
 	require.NoError(t, err)
+	if servers, is := p.(*redislease.Provider); is && p.Capabilities().Provider == "redlock" { // which are new to the prefix
+		require.NoError(t, servers.Bootstrap(t.Context()))
+	}
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }

@@ -153,6 +153,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, 10*time.Second, o.Timeout)
 	require.Equal(t, 2*time.Second, o.ClockSkew)
 	require.Equal(t, 6*time.Second, openTest(t, good()).Capabilities().Lateness.Fixed)
+	require.True(t, openTest(t, good()).Capabilities().ReadsMayLag)
 }
 
 // Names become IDs under the prefix, as is documented.

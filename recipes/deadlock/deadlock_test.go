@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing"
@@ -153,6 +155,43 @@ func TestAnActorThatWaitsForItselfIsACircleOfOne(t *testing.T) {
 		circle, is := errors.AsType[*Error](r.err)
 		require.True(t, is, "%v", r.err)
 		require.EqualError(t, circle, `deadlock: "ann" holds "a" and waits for "a"`)
+	})
+}
+
+// meters, meter and counter add up the one counter that there is.
+type (
+	meters struct {
+		metricnoop.MeterProvider
+		c *counter
+	}
+	meter struct {
+		metricnoop.Meter
+		c *counter
+	}
+	counter struct {
+		metricnoop.Int64Counter
+		name string
+		sum  atomic.Int64
+	}
+)
+
+func (m meters) Meter(string, ...metric.MeterOption) metric.Meter { return meter{c: m.c} }
+
+func (m meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	m.c.name = name
+	return m.c, nil
+}
+
+func (c *counter) Add(_ context.Context, n int64, _ ...metric.AddOption) { c.sum.Add(n) }
+
+func TestCirclesAreCounted(t *testing.T) {
+	onStage(t, func(t *testing.T, s *stage) {
+		var c counter
+		ann := s.player("ann", Options{MeterProvider: meters{c: &c}})
+		ann.has("a", nil)
+		require.Error(t, (<-ann.wants(s.Context(), "a", nil)).err)
+		require.Equal(t, "leasing.deadlock.count", c.name)
+		require.EqualValues(t, 1, c.sum.Load())
 	})
 }
 

@@ -2,7 +2,6 @@ package filelease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -93,8 +92,7 @@ func (t *Tree) Do(ctx context.Context, paths []string, options *leasing.AcquireO
 	if err != nil {
 		return err
 	}
-	work := func(ctx context.Context) error { return fn(ctx, set) }
-	return recipe.Do(ctx, set.Context(), work, func() []error { return []error{set.Release(ctx)} })
+	return multilease.Under(ctx, set, fn)
 }
 
 // target is what a path leads to.
@@ -196,7 +194,10 @@ func (t *Tree) acquire(ctx context.Context, paths []string, options *leasing.Acq
 	if options != nil {
 		a.options = *options
 	}
+	_, passes := a.options.Metadata[passing]
 	switch {
+	case passes:
+		return nil, &leasing.InvalidError{Field: "AcquireOptions.Metadata", Value: passing, Want: "other keys: a lease with this one covers nothing"}
 	case a.options.WaitLimit != 0:
 		return nil, &leasing.InvalidError{Field: "AcquireOptions.WaitLimit", Value: a.options.WaitLimit, Want: "0: bound the wait by the context"}
 	case a.options.NoAutoRenew:
@@ -219,7 +220,7 @@ func (t *Tree) acquire(ctx context.Context, paths []string, options *leasing.Acq
 			return nil, recipe.Join(err, err2)
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, errors.Join(context.Cause(ctx))
+			return nil, context.Cause(ctx)
 		}
 	}
 }

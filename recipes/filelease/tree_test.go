@@ -77,7 +77,7 @@ func TestPathsThatCanNotBeLeasedAreRefused(t *testing.T) {
 			_, err = tree.TryAcquire(t.Context(), []string{"folder", path}, nil)
 			require.ErrorIs(t, err, leasing.ErrInvalid, path)
 		}
-		for _, options := range []*leasing.AcquireOptions{{WaitLimit: time.Second}, {NoAutoRenew: true}} {
+		for _, options := range []*leasing.AcquireOptions{{WaitLimit: time.Second}, {NoAutoRenew: true}, pass(leasing.AcquireOptions{})} {
 			_, err := tree.Acquire(t.Context(), []string{"file"}, options)
 			require.ErrorIs(t, err, leasing.ErrInvalid)
 		}
@@ -285,8 +285,10 @@ func TestDoReleasesAndTellsOfALoss(t *testing.T) {
 	inCheckout(t, []string{"a", "b"}, func(t *testing.T, c *checkout) {
 		ann, bob := c.agent("ann", Options{}), c.agent("bob", Options{})
 		failed := errors.New("full disk")
-		err := ann.Do(t.Context(), []string{"a"}, nil, func(context.Context, *multilease.Set) error {
-			c.refused(bob, "a")
+		err := ann.Do(t.Context(), []string{"a"}, nil, func(ctx context.Context, set *multilease.Set) error {
+			require.NoError(t, set.Release(ctx))
+			require.ErrorIs(t, ctx.Err(), context.Canceled)
+			c.refused(bob, "a") // until the work is over
 			return failed
 		})
 		require.ErrorIs(t, err, failed)

@@ -83,6 +83,11 @@ func do(ctx context.Context, fn func(ctx context.Context, set *Set) error, acqui
 	if err != nil {
 		return err
 	}
+	return Under(ctx, set, fn)
+}
+
+// Under runs fn under a set that is held already, and does the rest that Do does.
+func Under(ctx context.Context, set *Set, fn func(ctx context.Context, set *Set) error) error {
 	inside := *set
 	inside.inDo = true
 	work := func(ctx context.Context) error { return fn(ctx, &inside) }
