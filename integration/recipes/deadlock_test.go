@@ -34,9 +34,10 @@ func graphs(t *testing.T, at string) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
 	var holder, wants []int
-	expected := map[string]string{} // by who finds it
+	var expected map[string]string // by who finds it
 	for len(expected) < 3 {
 		holder, wants = draw(random)
+		expected = map[string]string{}
 		for p := range wants {
 			if way := circleOf(holder, wants, p); way != "" {
 				expected[fmt.Sprint("process ", p)] = way
