@@ -31,8 +31,12 @@ func (m *manager) obtain(ctx context.Context, spanName string, get func(context.
 	}
 	l.settings = m.settings
 	err := m.caps.ValidateName(l.name)
-	if err == nil && options != nil {
-		l.settings, err = m.options.settings("AcquireOptions", *options, m.caps)
+	if err == nil && (options != nil || m.options.TTLPolicy != nil) {
+		about := l.name
+		if l.adopted { // it runs, with the TTL that it has
+			about = ""
+		}
+		l.settings, err = m.options.settings("AcquireOptions", orZero(options), m.caps, about)
 	}
 	if err != nil {
 		return nil, m.wrap(op, l.name, err)

@@ -25,6 +25,14 @@ type Options struct {
 
 	// TTL is how long a lease lasts without renewal. Default 30 s.
 	TTL time.Duration
+	// TTLPolicy, unless nil, chooses the TTL of each lease when it is asked for, once
+	// for an Acquire that waits: see TTLRequest. It has the last word, and what it
+	// returns is raised or cut to what the backend grants and the renewals need; 0 or
+	// less leaves the TTL as it was. Not asked about infinite leases, nor by Adopt. A
+	// lease keeps its TTL for as long as it is held, so none that runs is shortened. It
+	// is called on the caller's goroutine, under no lock, from several at a time.
+	// Package recipes/ttlpolicy has two.
+	TTLPolicy func(TTLRequest) time.Duration
 	// RenewFraction is the part of the TTL after which a lease is renewed,
 	// counted from when its last renewal was sent; up to a tenth of that is
 	// taken off at random. Default 0.6, which leaves time for several retries.
@@ -84,6 +92,12 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 }
 
+// TTLRequest is what a TTLPolicy is asked.
+type TTLRequest struct {
+	Name string        // of the lease
+	TTL  time.Duration // that it has without the policy: of AcquireOptions, else of Options
+}
+
 const (
 	defaultTTL      = 30 * time.Second
 	defaultFraction = 0.6
@@ -115,7 +129,7 @@ func (o Options) withDefaults(c Capabilities) (Options, *settings, error) {
 	if err := o.validate(); err != nil {
 		return o, nil, err
 	}
-	p, err := o.settings("Options", AcquireOptions{}, c)
+	p, err := o.settings("Options", AcquireOptions{}, c, "")
 	if err == nil && o.TTL == 0 {
 		o.TTL = p.ttl
 	}
@@ -184,8 +198,9 @@ func orZero[T any](options *T) (zero T) {
 }
 
 // settings resolves the options of an acquire. Its errors name fields as the
-// caller wrote them: of, "Options" or "AcquireOptions", is where it set them.
-func (o *Options) settings(of string, a AcquireOptions, c Capabilities) (*settings, error) {
+// caller wrote them: of, "Options" or "AcquireOptions", is where it set them. The
+// policy is asked about the name, unless that is "".
+func (o *Options) settings(of string, a AcquireOptions, c Capabilities, name string) (*settings, error) {
 	p := &settings{maxRenewals: a.MaxRenewals, waitLimit: a.WaitLimit, metadata: maps.Clone(a.Metadata), observer: a.Observer}
 	if a.MaxRenewals < 0 {
 		return nil, &InvalidError{Field: "AcquireOptions.MaxRenewals", Value: a.MaxRenewals, Want: "0 for no limit, or more"}
@@ -204,6 +219,11 @@ func (o *Options) settings(of string, a AcquireOptions, c Capabilities) (*settin
 	var err error
 	if p.firstTTL, err = o.fitTTL(field, ttl, fallback, manual, c); err != nil {
 		return nil, err
+	}
+	if o.TTLPolicy != nil && name != "" && a.TTL != Infinite {
+		if chosen := o.TTLPolicy(TTLRequest{Name: name, TTL: p.firstTTL}); chosen > 0 {
+			p.firstTTL = o.nearestTTL(chosen, c)
+		}
 	}
 	if p.ttl = p.firstTTL; a.TTL == Infinite {
 		if a.MaxRenewals > 0 {
@@ -237,9 +257,7 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 	if o.RaiseToMinTTL && ttl > 0 {
 		ttl = max(ttl, c.MinTTL)
 	}
-	if unit := c.Granularity; unit > 0 && ttl%unit != 0 && ttl > 0 {
-		ttl += unit - ttl%unit
-	}
+	ttl = whole(ttl, c)
 	if err := c.ValidateTTL(field, ttl); err != nil {
 		invalid := (*InvalidError)(nil)
 		switch {
@@ -255,6 +273,24 @@ func (o *Options) fitTTL(field string, ttl, fallback time.Duration, manual bool,
 		return 0, &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("more than %v, the margin of Options.DriftFactor and DriftFloor", ttl-window)}
 	}
 	return ttl, nil
+}
+
+// nearestTTL is the TTL nearest to one of a policy that the backend grants, and that leaves
+// time for renewals at the default fraction.
+func (o *Options) nearestTTL(ttl time.Duration, c Capabilities) time.Duration {
+	most := forever / 2
+	if c.MaxTTL > 0 {
+		most = c.MaxTTL
+	}
+	return whole(min(max(ttl, c.MinTTL, o.leastTTL()), most), c)
+}
+
+// whole rounds a TTL up to the unit in which the backend counts.
+func whole(ttl time.Duration, c Capabilities) time.Duration {
+	if unit := c.Granularity; unit > 0 && ttl%unit != 0 && ttl > 0 {
+		ttl += unit - ttl%unit
+	}
+	return ttl
 }
 
 // cadence is the time from one renewal to the next.
@@ -306,20 +342,32 @@ func (o *Options) cadence(of string, a AcquireOptions, p *settings) (time.Durati
 // tooShort is the error of a TTL that leaves no time for a renewal at the default
 // fraction either, so that RenewFraction and RenewCadence are not to blame.
 func (o *Options) tooShort(of string, a AcquireOptions, ttl time.Duration) error {
-	room := 1 - o.DriftFactor - defaultFraction // the part of the TTL that both leave, for DriftFloor at least
-	if room <= 0 {
+	if o.room() <= 0 {
 		return &InvalidError{Field: "Options.DriftFactor", Value: o.DriftFactor, Want: fmt.Sprintf("under %.3g, to leave time for renewals", 1-defaultFraction)}
 	}
-	least := max(time.Duration(float64(o.DriftFloor)/room), 2*minCadence)
-	if ttl > least {
+	least := o.leastTTL()
+	if ttl >= least {
 		return nil
 	}
 	field := "Options.TTL"
 	if a.TTL != 0 && a.TTL != Infinite {
 		field = of + ".TTL"
 	}
-	least = (least + 100*time.Microsecond).Truncate(100 * time.Microsecond)
 	return &InvalidError{Field: field, Value: ttl, Want: fmt.Sprintf("at least %v, to leave time for renewals beside the margin of Options.DriftFactor and DriftFloor", least)}
+}
+
+// room is the part of the TTL that DriftFactor and the default fraction leave, for
+// DriftFloor at least.
+func (o *Options) room() float64 { return 1 - o.DriftFactor - defaultFraction }
+
+// leastTTL is the shortest TTL that leaves time for a renewal at the default fraction,
+// if there is room at all.
+func (o *Options) leastTTL() time.Duration {
+	least := 2 * minCadence
+	if room := o.room(); room > 0 {
+		least = max(least, time.Duration(float64(o.DriftFloor)/room))
+	}
+	return (least + 100*time.Microsecond).Truncate(100 * time.Microsecond)
 }
 
 // minCadence is the shortest time from one renewal to the next.

@@ -14,17 +14,6 @@ import (
 // abilityFlaws are about the optional interfaces.
 var abilityFlaws = []flaw{
 	{
-		name: "there is no queue where one is claimed",
-		apply: func(f *fake) {
-			f.capabilities = func() abstractions.Capabilities {
-				caps := f.server.Capabilities()
-				caps.Queues = true
-				return caps
-			}
-		},
-		failing: []string{"Wait_QueueIsServedInOrder"},
-	},
-	{
 		name: "a batch stops at the first failure",
 		apply: func(f *fake) {
 			f.renewBatch = func(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {

@@ -70,40 +70,6 @@ var waiterChecks = []check{
 		head.leave()
 		next.served().isHeld()
 	}},
-	// How long a name is reserved is the provider's affair: what a machine that stalls
-	// sees is left out.
-	{name: "Wait_QueueIsServedInOrder", run: func(e *env) {
-		e.queues()
-		const soon = 100 * time.Millisecond
-		holder, line := e.queue(4)
-		for i, w := range line {
-			released := time.Now()
-			holder.release()
-			for hinted := false; !hinted && time.Since(released) < e.h.Slack; {
-				select {
-				case <-w.hints:
-					hinted = true
-				case <-time.After(time.Millisecond):
-				}
-				for _, later := range line[i+1:] {
-					select {
-					case <-later.hints:
-						e.True(hinted || time.Since(released) > soon, "hinted before its turn")
-					default:
-					}
-				}
-			}
-			newcomer, err := e.try(e.p, e.request(holder.req.Name))
-			if time.Since(released) < soon {
-				e.held(err, "the name is reserved for the first who waits")
-			}
-			if err == nil { // the machine has stalled
-				newcomer.release()
-			}
-			holder = w.served()
-		}
-		holder.release()
-	}},
 	// It has the first waiter hear of the release, and do nothing.
 	{name: "Trap_T78_HungWaiterBlocksNobody", run: func(e *env) {
 		holder := e.take(e.name())

@@ -1,0 +1,112 @@
+package ttlpolicy
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// UnderLoad returns a policy that gives a lease at most ttl while load returns more than
+// threshold, and leaves the TTL as it is otherwise. load is called for each acquire, on
+// the caller's goroutine, from several at a time: the length of a queue, the load of
+// the machine, the rate of requests, as the application knows it.
+func UnderLoad(load func() float64, threshold float64, ttl time.Duration) func(leasing.TTLRequest) time.Duration {
+	return func(r leasing.TTLRequest) time.Duration {
+		if load() > threshold {
+			return min(r.TTL, ttl)
+		}
+		return r.TTL
+	}
+}
+
+// PastOptions configure a Past.
+type PastOptions struct {
+	// Scope says which names are of one kind. Default: each name is its own.
+	Scope func(name string) string
+	// Factor times the mean of the past is the TTL. Default 2.
+	Factor float64
+	// Floor and Cap bound it. Defaults 1 s, and none.
+	Floor, Cap time.Duration
+	// Samples is how many of a kind's latest leases are remembered. Default 32.
+	Samples int
+}
+
+// maxScopes bounds the kinds that are remembered; a lease of another kind keeps its TTL.
+const maxScopes = 1000
+
+// Past chooses TTLs by how long leases were held in this process: its TTL is the
+// policy, and its Observe the observer that it learns from.
+//
+//	past := ttlpolicy.NewPast(ttlpolicy.PastOptions{})
+//	manager, err := leasing.NewManager(provider, leasing.Options{TTLPolicy: past.TTL})
+//	...
+//	defer manager.Subscribe(past.Observe)()
+//
+// It is safe for concurrent use, also by several managers.
+type Past struct {
+	options PastOptions
+
+	mu      sync.Mutex
+	running map[string]time.Time       // when the claims that are held were acquired, by ID
+	scopes  map[string][]time.Duration // how long earlier ones were held
+}
+
+// NewPast makes a Past that knows nothing yet.
+func NewPast(options PastOptions) *Past {
+	options.Factor = cmp.Or(options.Factor, 2)
+	options.Floor = cmp.Or(options.Floor, time.Second)
+	options.Cap = cmp.Or(options.Cap, leasing.Infinite)
+	options.Samples = max(cmp.Or(options.Samples, 32), 1)
+	if options.Scope == nil {
+		options.Scope = func(name string) string { return name }
+	}
+	return &Past{options: options, running: map[string]time.Time{}, scopes: map[string][]time.Duration{}}
+}
+
+// Observe learns from events: from leases that were released. How long one would have
+// been held that was lost or handed over, nobody knows.
+func (p *Past) Observe(e leasing.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e.Kind {
+	case leasing.EventAcquired:
+		p.running[e.ID] = e.Time
+	case leasing.EventLost, leasing.EventHandedOver:
+		delete(p.running, e.ID)
+	case leasing.EventDropped: // ends of leases may be among them
+		clear(p.running)
+	case leasing.EventReleased:
+		acquired, known := p.running[e.ID]
+		delete(p.running, e.ID)
+		scope := p.options.Scope(e.Name)
+		samples, old := p.scopes[scope]
+		if !known || !old && len(p.scopes) >= maxScopes {
+			return
+		}
+		samples = append(samples, e.Time.Sub(acquired))
+		p.scopes[scope] = samples[max(0, len(samples)-p.options.Samples):]
+	}
+}
+
+// TTL is a policy: Factor times the mean time for which leases of the name's kind were
+// held, or the TTL as it is, where none is known.
+func (p *Past) TTL(r leasing.TTLRequest) time.Duration {
+	scope := p.options.Scope(r.Name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	samples := p.scopes[scope]
+	if len(samples) == 0 {
+		return r.TTL
+	}
+	var sum float64
+	for _, s := range samples {
+		sum += float64(s)
+	}
+	mean := p.options.Factor * sum / float64(len(samples))
+	return time.Duration(min(max(mean, float64(p.options.Floor)), float64(min(p.options.Cap, longest))))
+}
+
+// longest is some hundred years: a power of two, which a float64 tells exactly.
+const longest time.Duration = 1 << 62
