@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +35,30 @@ func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 	r.servers[0].Kill()
 	g := holder.Take("a", "x", time.Minute)
 	one, two := first.waits("a", "y"), second.waits("a", "z")
+	require.NoError(t, holder.GiveUp(g))
+	redistest.Hinted(t, one)
+	_, err := holder.Try("a", "w", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld, "it is the waiter's turn")
+	g = first.Obtain("a", "y", time.Minute)
+	require.NoError(t, first.GiveUp(g))
+	redistest.Hinted(t, two)
+	second.Obtain("a", "z", time.Minute)
+}
+
+// A server in quarantine casts no vote, so it keeps no name for a waiter.
+func TestRedlockWaitersDoNotQueueAtANodeThatCastsNoVote(t *testing.T) {
+	t.Parallel()
+	r := newRing(t, 3, Options{})
+	marker := r.options.Naming.Marker()
+	words := strings.Fields(r.admins[0].Get(t.Context(), marker).Val())
+	require.Len(t, words, 3)
+	words[0] = fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())
+	require.NoError(t, r.admins[0].Set(t.Context(), marker, strings.Join(words, " "), 0).Err())
+	holder, first, second := r.process(), r.process(), r.process()
+	g := holder.Take("a", "x", time.Minute)
+	one, two := first.waits("a", "y"), second.waits("a", "z")
+	require.Zero(t, r.admins[0].ZCard(t.Context(), r.keys("a").Queue).Val())
+	require.EqualValues(t, 2, r.admins[1].ZCard(t.Context(), r.keys("a").Queue).Val())
 	require.NoError(t, holder.GiveUp(g))
 	redistest.Hinted(t, one)
 	_, err := holder.Try("a", "w", time.Minute)
