@@ -13,17 +13,17 @@ import (
 var errGrantTooLate = fmt.Errorf("%w: the grant came after its own trust had run out", ErrUnavailable)
 
 func (m *manager) TryAcquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	return m.obtain(ctx, "lease.acquire", m.once, &lease{name: name, id: abstractions.NewID()}, options)
+	return m.obtain(ctx, "leasing.acquire", m.once, &lease{name: name, id: abstractions.NewID()}, options)
 }
 
 func (m *manager) Acquire(ctx context.Context, name string, options *AcquireOptions) (Lease, error) {
-	return m.obtain(ctx, "lease.acquire", m.queues.wait, &lease{name: name, id: abstractions.NewID()}, options)
+	return m.obtain(ctx, "leasing.acquire", m.queues.wait, &lease{name: name, id: abstractions.NewID()}, options)
 }
 
 // obtain is what every way to a lease shares: get is how this one goes, and spanName its span.
 func (m *manager) obtain(ctx context.Context, spanName string, get func(context.Context, *lease) error, l *lease, options *AcquireOptions) (Lease, error) {
 	ctx = orBackground(ctx)
-	op := strings.TrimPrefix(spanName, "lease.")
+	op := strings.TrimPrefix(spanName, "leasing.")
 	m.calls.Add(1)
 	defer m.leave()
 	if m.isClosing() {

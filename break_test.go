@@ -57,9 +57,9 @@ func TestBreakSaysWhoAndWhy(t *testing.T) {
 		require.Contains(t, out.String(), `level=WARN msg="leasing: lease broken" provider=memory name=jobs/report/daily`)
 		require.Contains(t, out.String(), `level=WARN msg="leasing: lease lost"`)
 		require.Contains(t, out.String(), `broken_by=alice break_reason="node 7 is gone"`)
-		require.Equal(t, "alice", r.named("lease.break")[0].attributes["lease.break.actor"].AsString())
-		require.Equal(t, "node 7 is gone", r.named("lease.break")[0].attributes["lease.break.reason"].AsString())
-		require.EqualValues(t, 2, r.sum("leasing.broken", "leasing.scope=jobs/report"))
+		require.Equal(t, "alice", r.named("leasing.break")[0].attributes["leasing.break.actor"].AsString())
+		require.Equal(t, "node 7 is gone", r.named("leasing.break")[0].attributes["leasing.break.reason"].AsString())
+		require.EqualValues(t, 2, r.sum("leasing.broken", "leasing.scope=jobs"))
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for series := range r.sums {

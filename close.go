@@ -44,6 +44,7 @@ func (m *manager) Close(ctx context.Context) error {
 // close runs once.
 func (m *manager) close(ctx context.Context, bounded bool, idle <-chan struct{}) error {
 	defer close(m.done)
+	defer m.telemetry.close()
 	leases := m.snapshot()
 	for _, l := range leases {
 		l.mu.Lock()

@@ -197,7 +197,11 @@ func (m hookMeter) Int64Counter(name string, _ ...metric.Int64CounterOption) (me
 
 func (c hookCounter) Enabled(context.Context) bool { return true }
 
-func (c hookCounter) Add(context.Context, int64, ...metric.AddOption) { c.hook() }
+func (c hookCounter) Add(_ context.Context, n int64, _ ...metric.AddOption) {
+	if n > 0 {
+		c.hook()
+	}
+}
 
 func TestCloseDoesNotReleaseWhatIsInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -111,9 +111,9 @@
 //
 // # Names
 //
-// Names are UTF-8 of up to 512 bytes without control characters. Metrics carry
-// the first two parts of component/purpose[/key] alone, so names of that form
-// make good dashboards.
+// Names are UTF-8 of up to 512 bytes without control characters. Metrics carry what is
+// before the first slash alone, so component/purpose[/key] is a good form;
+// Options.Scope has another choice.
 //
 // # Observing
 //
@@ -122,10 +122,14 @@
 // .attempt.failure (requests of waiters that the backend did not answer);
 // leasing.renewal.duration, .success, .failure and .margin (trust left when a
 // renewal came back: alert on it); leasing.lost; leasing.broken;
-// leasing.release.duration; leasing.active.count; leasing.waiters;
-// leasing.held.duration; leasing.observer.panics. Spans: lease.acquire, lease.adopt,
-// lease.renew, lease.release, lease.break. The log has losses, breaks and failures
-// as warnings; a failure that repeats is logged at once and then with a count.
+// leasing.release.duration; leasing.active.count; leasing.waiters and
+// leasing.waiters.oldest (an age); leasing.held.duration; leasing.backend.up (1, or 0
+// since a request was not answered); leasing.cleanups (claims that are still to be
+// given up); leasing.observer.panics. Their attributes are leasing.provider,
+// leasing.scope, and error.type or leasing.lost.reason. Spans: leasing.acquire,
+// leasing.adopt, leasing.renew, leasing.release, leasing.break. The log has losses,
+// breaks and failures as warnings; a failure that repeats is logged at once and then
+// with a count.
 // Manager.Subscribe tells events; [HealthHandler] serves a report.
 //
 // # Writing a provider

@@ -81,6 +81,6 @@ func Window(ttl time.Duration) time.Duration {
 	return (&Options{DriftFactor: 0.01, DriftFloor: 2 * time.Millisecond}).window(ttl)
 }
 
-var ScopeOf = scopeOf
+var FirstPart = firstPart
 
 const MaxScopes = maxScopes

@@ -57,7 +57,7 @@ func (m *manager) Adopt(ctx context.Context, h Handover, options *AcquireOptions
 	if err := m.checkHandover(h); err != nil {
 		return nil, m.wrap("adopt", h.Name, err)
 	}
-	return m.obtain(ctx, "lease.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, options)
+	return m.obtain(ctx, "leasing.adopt", m.once, &lease{name: h.Name, id: h.ID, token: h.Token, adopted: true}, options)
 }
 
 func (m *manager) checkHandover(h Handover) error {

@@ -92,6 +92,14 @@ func (o *outage) note(ctx context.Context, c *clock, err error) {
 	}
 }
 
+// up is 1 unless the latest request that tells was not answered.
+func (o *outage) up() int64 {
+	if o.since.Load() != 0 {
+		return 0
+	}
+	return 1
+}
+
 // lost takes the loss of a lease. One that was to end is no failure.
 func (o *outage) lost(c *clock, reason LostReason) {
 	o.losses.Add(1)

@@ -96,7 +96,7 @@ func newManager(provider Provider, options Options, newClock func() *clock) (*ma
 	m.queued = m.waiter != nil && m.caps.Queues
 	m.running, m.stop = context.WithCancel(context.Background())
 	m.accepting, m.refuse = context.WithCancel(context.Background())
-	m.telemetry = newTelemetry(options, caps.Provider)
+	m.telemetry = newTelemetry(m)
 	m.engine = newEngine(m)
 	m.queues.init(m)
 	m.observers.init(m)
@@ -124,7 +124,7 @@ func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (
 	case req.Grace == 0 && !req.Immediate:
 		req.Grace = 2 * max(defaultTTL, min(m.options.TTL, forever/2))
 	}
-	ctx, span := m.telemetry.tracer.Start(orBackground(ctx), "lease.break")
+	ctx, span := m.telemetry.tracer.Start(orBackground(ctx), "leasing.break")
 	defer span.End()
 	result, err := call(ctx, m, "break", name, invalid, m.provider, Provider.Break, req)
 	m.telemetry.describe(span, name, "", result.Token, 0, err)

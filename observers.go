@@ -220,7 +220,7 @@ func (s *subscription) close() {
 
 func (o *observers) panicked(r any, e Event) {
 	o.panics.Add(1)
-	o.m.telemetry.observerPanics.Add(background, 1)
+	add(o.m.telemetry.observerPanics, 1, &o.m.telemetry.base)
 	o.m.log(slog.LevelError, "leasing: an observer panicked", "panic", r, "event", e.Kind, "lease", e.Name)
 }
 

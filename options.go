@@ -87,6 +87,12 @@ type Options struct {
 	// Logger gets what an operator should know (a lost lease, a failed
 	// renewal or release, a panicking observer). Default: silent.
 	Logger *slog.Logger
+	// Scope says under which value of the attribute leasing.scope a name is counted in
+	// metrics. There should be few, since each makes about a hundred time series; after
+	// the first 64 of a manager all others are "_other". It is called on the goroutine
+	// of each acquire, from several at a time. Default: what is before the name's first
+	// slash, and "_none" for names that have no slash.
+	Scope func(name string) string
 	// MeterProvider and TracerProvider default to OpenTelemetry's global ones.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
@@ -125,6 +131,9 @@ func (o Options) withDefaults(c Capabilities) (Options, *settings, error) {
 	o.TracerProvider = cmp.Or(o.TracerProvider, otel.GetTracerProvider())
 	if o.Random == nil {
 		o.Random = mathrand.Float64
+	}
+	if o.Scope == nil {
+		o.Scope = firstPart
 	}
 	if err := o.validate(); err != nil {
 		return o, nil, err

@@ -64,7 +64,7 @@ func (l *lease) releaseNow(ctx context.Context, now instant) (err error) {
 		err = l.released(now.mono, err)
 	}()
 	l.m.queues.ending(l)
-	ctx, span := l.m.telemetry.startLinked(ctx, "lease.release", l)
+	ctx, span := l.m.telemetry.startLinked(ctx, "leasing.release", l)
 	defer span.End()
 	err = l.releaseWithin(ctx, bound)
 	l.m.telemetry.describe(span, l.name, l.id, l.token, 0, err)

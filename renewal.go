@@ -43,7 +43,7 @@ func (l *lease) renewAlone(ctx context.Context, part time.Duration) error {
 	}
 	b := bounded(ctx, bound/part)
 	defer b.cancel()
-	ctx, span := l.m.telemetry.startLinked(b, "lease.renew", l)
+	ctx, span := l.m.telemetry.startLinked(b, "leasing.renew", l)
 	defer span.End()
 	grant, err := request(ctx, l.m, &l.overdue, l.m.provider, Provider.Renew, req, l)
 	if err != nil && cutOff(ctx, err) {

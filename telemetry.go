@@ -3,6 +3,7 @@ package leasing
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -20,28 +21,29 @@ import (
 // instrumentationScope is the module's path, as OpenTelemetry advises.
 const instrumentationScope = "github.com/distributedleasing/leasing"
 
-// Bucket bounds in seconds: of requests, and of how long leases are held.
+// Bucket bounds in seconds: of requests, of the trust that is left, and of how long
+// leases are held. They are few, since each is a time series for each scope.
 var (
-	requestBounds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-	heldBounds    = []float64{.01, .1, 1, 10, 60, 300, 1800, 3600, 21600, 86400}
+	requestBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .5, 1, 5, 30}
+	marginBounds  = []float64{.1, .5, 1, 2.5, 5, 10, 30}
+	heldBounds    = []float64{.1, 1, 10, 60, 600, 3600, 86400}
 )
 
-// maxScopes bounds the values of the leasing.scope attribute; names whose
-// scopes come after are counted under otherScope. A user who puts a message ID
-// in second place would otherwise make a time series for each message.
+// The values of the attribute leasing.scope that are no scopes: of names without a
+// slash, which would each be one of their own, and of those that come after the first
+// maxScopes.
 const (
-	maxScopes  = 256
+	noScope    = "_none"
 	otherScope = "_other"
+	maxScopes  = 64
 )
-
-// resultOK is the value of leasing.result beside those of errorTypes.
-const resultOK = "ok"
 
 // telemetry is OpenTelemetry for one manager. Instruments of a meter that is
 // off cost a check; attribute sets are made once for each scope.
 type telemetry struct {
 	tracer   trace.Tracer
-	provider string
+	provider attribute.KeyValue
+	scopeOf  func(name string) string
 
 	acquireDuration metric.Float64Histogram
 	acquireSuccess  metric.Int64Counter
@@ -56,38 +58,96 @@ type telemetry struct {
 	releaseDuration metric.Float64Histogram
 	activeCount     metric.Int64UpDownCounter
 	waiterCount     metric.Int64UpDownCounter
+	cleanupCount    metric.Int64UpDownCounter
 	heldDuration    metric.Float64Histogram
 	observerPanics  metric.Int64Counter
+
+	base   attrs // without a scope
+	gauges metric.Registration
 
 	mu     sync.RWMutex
 	scopes map[string]*scope
 }
 
-func newTelemetry(o Options, provider string) *telemetry {
-	meter := o.MeterProvider.Meter(instrumentationScope)
-	requests, heldFor := metric.WithExplicitBucketBoundaries(requestBounds...), metric.WithExplicitBucketBoundaries(heldBounds...)
-	return &telemetry{
-		tracer:   o.TracerProvider.Tracer(instrumentationScope),
+func newTelemetry(m *manager) *telemetry {
+	version := moduleVersion()
+	meter := m.options.MeterProvider.Meter(instrumentationScope, metric.WithInstrumentationVersion(version))
+	requests, margins, heldFor := metric.WithExplicitBucketBoundaries(requestBounds...), metric.WithExplicitBucketBoundaries(marginBounds...), metric.WithExplicitBucketBoundaries(heldBounds...)
+	provider := attribute.String("leasing.provider", m.caps.Provider)
+	t := &telemetry{
+		tracer:   m.options.TracerProvider.Tracer(instrumentationScope, trace.WithInstrumentationVersion(version)),
 		provider: provider,
+		scopeOf:  m.options.Scope,
+		base:     newAttrs(provider),
 		scopes:   map[string]*scope{},
 
 		acquireDuration: histogram(meter, "leasing.acquire.duration", "Time from asking for a lease to having it or giving up, waiting included.", requests),
-		acquireSuccess:  counter(meter, "leasing.acquire.success", "Leases acquired."),
-		acquireFailure:  counter(meter, "leasing.acquire.failure", "Acquires that ended without a lease."),
-		attemptFailure:  counter(meter, "leasing.acquire.attempt.failure", "Requests of waiting acquires that the backend did not answer."),
+		acquireSuccess:  counter(meter, "leasing.acquire.success", "{lease}", "Leases acquired."),
+		acquireFailure:  counter(meter, "leasing.acquire.failure", "{acquire}", "Acquires that ended without a lease."),
+		attemptFailure:  counter(meter, "leasing.acquire.attempt.failure", "{request}", "Requests of waiting acquires that the backend did not answer."),
 		renewalDuration: histogram(meter, "leasing.renewal.duration", "Time of one attempt to renew a lease.", requests),
-		renewalSuccess:  counter(meter, "leasing.renewal.success", "Renewals."),
-		renewalFailure:  counter(meter, "leasing.renewal.failure", "Attempts to renew that failed."),
-		renewalMargin:   histogram(meter, "leasing.renewal.margin", "Trust that was left in a lease when a renewal came back; the least of those that shared a request.", requests),
-		lostCount:       counter(meter, "leasing.lost", "Leases that ended without a release."),
-		brokenCount:     counter(meter, "leasing.broken", "Leases of anybody that this manager broke."),
+		renewalSuccess:  counter(meter, "leasing.renewal.success", "{renewal}", "Renewals."),
+		renewalFailure:  counter(meter, "leasing.renewal.failure", "{attempt}", "Attempts to renew that failed."),
+		renewalMargin:   histogram(meter, "leasing.renewal.margin", "Trust that was left in a lease when a renewal came back; the least of those that shared a request.", margins),
+		lostCount:       counter(meter, "leasing.lost", "{lease}", "Leases that ended without a release."),
+		brokenCount:     counter(meter, "leasing.broken", "{lease}", "Leases of anybody that this manager broke."),
 		releaseDuration: histogram(meter, "leasing.release.duration", "Time from beginning a release to its end at the backend.", requests),
-		activeCount:     upDown(meter, "leasing.active.count", "Leases held."),
-		waiterCount:     upDown(meter, "leasing.waiters", "Acquires that wait."),
+		activeCount:     upDown(meter, "leasing.active.count", "{lease}", "Leases held."),
+		waiterCount:     upDown(meter, "leasing.waiters", "{acquire}", "Acquires that wait."),
+		cleanupCount:    upDown(meter, "leasing.cleanups", "{claim}", "Claims that nobody holds and that are still to be given up at the backend."),
 		heldDuration:    histogram(meter, "leasing.held.duration", "Time for which a lease was held.", heldFor),
-		observerPanics:  counter(meter, "leasing.observer.panics", "Panics of observers."),
+		observerPanics:  counter(meter, "leasing.observer.panics", "{panic}", "Panics of observers."),
+	}
+	add(t.cleanupCount, 0, &t.base)
+	add(t.observerPanics, 0, &t.base)
+	t.gauge(meter, m)
+	return t
+}
+
+// gauge has what is looked at when metrics are collected tell of a manager, until
+// close. Of several managers of one kind of provider the last one counts.
+func (t *telemetry) gauge(meter metric.Meter, m *manager) {
+	up, err := meter.Int64ObservableGauge("leasing.backend.up", metric.WithUnit("{backend}"),
+		metric.WithDescription("1 while the backend answers requests, 0 since one was not answered."))
+	oldest, more := meter.Float64ObservableGauge("leasing.waiters.oldest", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest acquire that waits; 0 if none does."))
+	if err = errors.Join(err, more); err == nil {
+		of := metric.WithAttributes(t.provider)
+		t.gauges, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+			_, age := m.queues.waiters()
+			o.ObserveFloat64(oldest, age.Seconds(), of)
+			o.ObserveInt64(up, m.outage.up(), of)
+			return nil
+		}, up, oldest)
+	}
+	if err != nil {
+		otel.Handle(err)
 	}
 }
+
+// close ends what tells of the manager by itself.
+func (t *telemetry) close() {
+	if t.gauges == nil {
+		return
+	}
+	if err := t.gauges.Unregister(); err != nil {
+		otel.Handle(err)
+	}
+}
+
+// moduleVersion is that of this module in the running program; "" if that does not tell.
+var moduleVersion = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, module := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if module.Path == instrumentationScope {
+			return module.Version
+		}
+	}
+	return ""
+})
 
 // made returns an instrument, or a stand-in that does nothing: telemetry that
 // can't be set up is reported to OpenTelemetry's error handler and harms no lease.
@@ -104,21 +164,20 @@ func histogram(m metric.Meter, name, about string, bounds metric.HistogramOption
 	return made[metric.Float64Histogram](h, err, noop.Float64Histogram{})
 }
 
-func counter(m metric.Meter, name, about string) metric.Int64Counter {
-	c, err := m.Int64Counter(name, metric.WithDescription(about))
+func counter(m metric.Meter, name, unit, about string) metric.Int64Counter {
+	c, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(about))
 	return made[metric.Int64Counter](c, err, noop.Int64Counter{})
 }
 
-func upDown(m metric.Meter, name, about string) metric.Int64UpDownCounter {
-	c, err := m.Int64UpDownCounter(name, metric.WithDescription(about))
+func upDown(m metric.Meter, name, unit, about string) metric.Int64UpDownCounter {
+	c, err := m.Int64UpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(about))
 	return made[metric.Int64UpDownCounter](c, err, noop.Int64UpDownCounter{})
 }
 
-// scope is the attributes of one component/purpose, alone, with the result "ok", and
-// with each value of a second attribute.
+// scope is the attributes of one scope of names, alone and with each value of another
+// attribute.
 type scope struct {
 	base attrs
-	ok   attrs
 	set  []attribute.KeyValue
 	with sync.Map // from attribute.KeyValue to *attrs
 }
@@ -136,7 +195,7 @@ func newAttrs(set ...attribute.KeyValue) attrs {
 
 // scope returns the attributes of the lease called name.
 func (t *telemetry) scope(name string) *scope {
-	key := scopeOf(name)
+	key := t.scopeOf(name)
 	t.mu.RLock()
 	s := t.scopes[key]
 	t.mu.RUnlock()
@@ -155,17 +214,23 @@ func (t *telemetry) scope(name string) *scope {
 		}
 	}
 	key = strings.Clone(key) // don't keep a long name alive for its beginning
-	set := []attribute.KeyValue{attribute.String("leasing.provider", t.provider), attribute.String("leasing.scope", key)}
-	s = &scope{base: newAttrs(set...), ok: newAttrs(append(set, resultKey.String(resultOK))...), set: set}
+	set := []attribute.KeyValue{t.provider, attribute.String("leasing.scope", key)}
+	s = &scope{base: newAttrs(set...), set: set}
 	t.scopes[key] = s
+	// A counter that appears with its first event has not risen, for those who look.
+	for _, reason := range []LostReason{LostExpired, LostTaken, LostBroken, LostGone, LostRenewalLimit, LostClosed} {
+		add(t.lostCount, 0, s.and(reasonKey, string(reason)))
+	}
+	add(t.renewalFailure, 0, s.failed(ErrUnavailable))
 	return s
 }
 
-// scopeOf returns component/purpose of component/purpose/key.
-func scopeOf(name string) string {
-	component, rest, _ := strings.Cut(name, "/")
-	purpose, _, _ := strings.Cut(rest, "/")
-	return name[:min(len(name), len(component)+1+len(purpose))]
+// firstPart is the scope of a name unless Options.Scope says otherwise.
+func firstPart(name string) string {
+	if part, _, more := strings.Cut(name, "/"); more {
+		return part
+	}
+	return noScope
 }
 
 // and returns the scope's attributes with one more, of few possible values.
@@ -179,8 +244,17 @@ func (s *scope) and(key attribute.Key, value string) *attrs {
 	return a.(*attrs)
 }
 
+// outcome returns the scope's attributes, with the kind of an error if there is one.
+func (s *scope) outcome(err error) *attrs {
+	if err == nil {
+		return &s.base
+	}
+	return s.failed(err)
+}
+
+func (s *scope) failed(err error) *attrs { return s.and(errorKey, errorType(err)) }
+
 const (
-	resultKey = attribute.Key("leasing.result")
 	errorKey  = attribute.Key("error.type")
 	reasonKey = attribute.Key("leasing.lost.reason")
 )
@@ -206,13 +280,12 @@ func record(h metric.Float64Histogram, d time.Duration, a *attrs) {
 }
 
 func (t *telemetry) acquired(s *scope, took time.Duration, err error) {
+	record(t.acquireDuration, took, s.outcome(err))
 	if err == nil {
 		add(t.acquireSuccess, 1, &s.base)
-		record(t.acquireDuration, took, &s.ok)
-		return
+	} else {
+		add(t.acquireFailure, 1, s.failed(err))
 	}
-	add(t.acquireFailure, 1, s.and(errorKey, errorType(err)))
-	record(t.acquireDuration, took, s.and(resultKey, errorType(err)))
 }
 
 // renewed are renewals that took one request.
@@ -230,7 +303,7 @@ func (r renewed) and(more renewed) renewed {
 }
 
 func (t *telemetry) renewals(s *scope, took time.Duration, r renewed) {
-	record(t.renewalDuration, took, &s.ok)
+	record(t.renewalDuration, took, &s.base)
 	if r.margin != forever {
 		record(t.renewalMargin, r.margin, &s.base)
 	}
@@ -238,8 +311,8 @@ func (t *telemetry) renewals(s *scope, took time.Duration, r renewed) {
 }
 
 func (t *telemetry) renewalFailed(s *scope, took time.Duration, err error) {
-	record(t.renewalDuration, took, s.and(resultKey, errorType(err)))
-	add(t.renewalFailure, 1, s.and(errorKey, errorType(err)))
+	record(t.renewalDuration, took, s.failed(err))
+	add(t.renewalFailure, 1, s.failed(err))
 }
 
 // broke describes a break and counts it. Who and why are for people: in the span, not
@@ -249,17 +322,13 @@ func (t *telemetry) broke(span trace.Span, req abstractions.BreakRequest, wasHel
 		add(t.brokenCount, 1, &t.scope(req.Name).base)
 	}
 	if span.IsRecording() {
-		span.SetAttributes(attribute.String("lease.break.actor", req.Actor), attribute.String("lease.break.reason", req.Reason),
-			attribute.Bool("lease.break.immediate", req.Immediate))
+		span.SetAttributes(attribute.String("leasing.break.actor", req.Actor), attribute.String("leasing.break.reason", req.Reason),
+			attribute.Bool("leasing.break.immediate", req.Immediate))
 	}
 }
 
 func (t *telemetry) released(s *scope, took time.Duration, err error) {
-	result := &s.ok
-	if err != nil {
-		result = s.and(resultKey, errorType(err))
-	}
-	record(t.releaseDuration, took, result)
+	record(t.releaseDuration, took, s.outcome(err))
 }
 
 // errorTypes names errors for metrics. The first match counts.
@@ -283,9 +352,6 @@ var errorTypes = []struct {
 }
 
 func errorType(err error) string {
-	if err == nil {
-		return resultOK
-	}
 	for _, t := range errorTypes {
 		if errors.Is(err, t.is) {
 			return t.name
@@ -313,9 +379,9 @@ func (t *telemetry) startBatch(ctx context.Context, leases []*lease) (context.Co
 			links = append(links, trace.Link{SpanContext: *l.caller})
 		}
 	}
-	ctx, span := t.tracer.Start(ctx, "lease.renew", trace.WithLinks(links...))
+	ctx, span := t.tracer.Start(ctx, "leasing.renew", trace.WithLinks(links...))
 	if span.IsRecording() {
-		span.SetAttributes(attribute.String("leasing.provider", t.provider), attribute.Int("lease.count", len(leases)))
+		span.SetAttributes(t.provider, attribute.Int("leasing.count", len(leases)))
 	}
 	return ctx, span
 }
@@ -325,19 +391,18 @@ func (t *telemetry) describe(span trace.Span, name, id string, token int64, ttl 
 	if !span.IsRecording() {
 		return
 	}
-	span.SetAttributes(
-		attribute.String("leasing.provider", t.provider), attribute.String("lease.name", name),
-		attribute.String("leasing.result", errorType(err)))
+	span.SetAttributes(t.provider, attribute.String("leasing.name", name))
 	if id != "" {
-		span.SetAttributes(attribute.String("lease.id", id))
+		span.SetAttributes(attribute.String("leasing.id", id))
 	}
 	if token != 0 {
-		span.SetAttributes(attribute.Int64("lease.token", token))
+		span.SetAttributes(attribute.Int64("leasing.token", token))
 	}
 	if ttl != 0 && ttl != Infinite {
-		span.SetAttributes(attribute.Float64("lease.duration", ttl.Seconds()))
+		span.SetAttributes(attribute.Float64("leasing.ttl", ttl.Seconds()))
 	}
 	if err != nil {
+		span.SetAttributes(errorKey.String(errorType(err)))
 		span.RecordError(err)
 		span.SetStatus(codes.Error, errorType(err))
 	}

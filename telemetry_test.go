@@ -217,7 +217,7 @@ func TestTrap_T37_ActiveCountReturnsToZero(t *testing.T) {
 		require.EqualValues(t, 3, r.sum("leasing.lost", ""))
 		require.EqualValues(t, 1, r.sum("leasing.lost", "leasing.lost.reason=expired"))
 		require.EqualValues(t, 3, r.sum("leasing.release.duration", ""))
-		require.EqualValues(t, 1, r.sum("leasing.release.duration", "leasing.result=unavailable"))
+		require.EqualValues(t, 1, r.sum("leasing.release.duration", "error.type=unavailable"))
 
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -245,7 +245,7 @@ func TestMetrics(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		require.EqualValues(t, 3, r.sum("leasing.waiters", "leasing.scope=jobs/report"))
+		require.EqualValues(t, 3, r.sum("leasing.waiters", "leasing.scope=jobs"))
 		cancel()
 		for range 3 {
 			require.Error(t, <-waiting)
@@ -253,19 +253,19 @@ func TestMetrics(t *testing.T) {
 		require.Zero(t, r.sum("leasing.waiters", ""))
 		require.NoError(t, l.Release(t.Context()))
 
-		const scope = "leasing.provider=memory,leasing.scope=jobs/report"
+		const scope = "leasing.provider=memory,leasing.scope=jobs"
 		for sum, want := range map[string]float64{
-			"leasing.acquire.duration{leasing.provider=memory,leasing.result=ok,leasing.scope=jobs/report}":          1,
-			"leasing.acquire.duration{leasing.provider=memory,leasing.result=held,leasing.scope=jobs/report}":        2,
-			"leasing.acquire.success{" + scope + "}":                                                                 1,
-			"leasing.acquire.failure{error.type=held," + scope + "}":                                                 2, // one of them the head of the queue
-			"leasing.acquire.failure{error.type=canceled," + scope + "}":                                             2,
-			"leasing.renewal.failure{error.type=unavailable," + scope + "}":                                          2,
-			"leasing.renewal.success{" + scope + "}":                                                                 1,
-			"leasing.renewal.margin{" + scope + "}":                                                                  1,
-			"leasing.renewal.duration{leasing.provider=memory,leasing.result=unavailable,leasing.scope=jobs/report}": 2,
-			"leasing.release.duration{leasing.provider=memory,leasing.result=ok,leasing.scope=jobs/report}":          1,
-			"leasing.held.duration{" + scope + "}":                                                                   1,
+			"leasing.acquire.duration{leasing.provider=memory,leasing.scope=jobs}":                        1,
+			"leasing.acquire.duration{error.type=held,leasing.provider=memory,leasing.scope=jobs}":        2,
+			"leasing.acquire.success{" + scope + "}":                                                      1,
+			"leasing.acquire.failure{error.type=held," + scope + "}":                                      2, // one of them the head of the queue
+			"leasing.acquire.failure{error.type=canceled," + scope + "}":                                  2,
+			"leasing.renewal.failure{error.type=unavailable," + scope + "}":                               2,
+			"leasing.renewal.success{" + scope + "}":                                                      1,
+			"leasing.renewal.margin{" + scope + "}":                                                       1,
+			"leasing.renewal.duration{error.type=unavailable,leasing.provider=memory,leasing.scope=jobs}": 2,
+			"leasing.release.duration{leasing.provider=memory,leasing.scope=jobs}":                        1,
+			"leasing.held.duration{" + scope + "}":                                                        1,
 		} {
 			require.EqualValues(t, want, r.sums[sum], sum)
 		}
@@ -276,7 +276,7 @@ func TestMetrics(t *testing.T) {
 func TestABatchRecordsTheLeastMargin(t *testing.T) {
 	exactly := func() float64 { return 0 }
 	measured(t, leasing.Options{TTL: 30 * time.Second, Random: exactly}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
-		for _, name := range []string{"jobs/report/1", "jobs/report/2", "jobs/report/3", "jobs/other/1"} {
+		for _, name := range []string{"reports/1", "reports/2", "reports/3", "others/1"} {
 			l, err := m.Acquire(t.Context(), name, nil)
 			require.NoError(t, err)
 			defer func() { _ = l.Release(context.Background()) }()
@@ -285,25 +285,61 @@ func TestABatchRecordsTheLeastMargin(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		require.EqualValues(t, 4, r.sum("leasing.renewal.success", ""))
 		for _, histogram := range []string{"leasing.renewal.margin", "leasing.renewal.duration"} {
-			require.EqualValues(t, 1, r.sum(histogram, "leasing.scope=jobs/report"), histogram)
-			require.EqualValues(t, 1, r.sum(histogram, "leasing.scope=jobs/other"), histogram)
+			require.EqualValues(t, 1, r.sum(histogram, "leasing.scope=reports"), histogram)
+			require.EqualValues(t, 1, r.sum(histogram, "leasing.scope=others"), histogram)
 		}
 		require.InDelta(t, (leasing.Window(30*time.Second) - 18*time.Second).Seconds(), r.least["leasing.renewal.margin"], 1e-9)
 	})
 }
 
 func TestScopesAreBounded(t *testing.T) {
-	require.Equal(t, "a", leasing.ScopeOf("a"))
-	require.Equal(t, "a/b", leasing.ScopeOf("a/b"))
-	require.Equal(t, "a/b", leasing.ScopeOf("a/b/c/d"))
-	require.Equal(t, "/", leasing.ScopeOf("//"))
-	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
+	require.Equal(t, "_none", leasing.FirstPart("a"))
+	require.Equal(t, "a", leasing.FirstPart("a/b"))
+	require.Equal(t, "a", leasing.FirstPart("a/b/c/d"))
+	require.Equal(t, "", leasing.FirstPart("//"))
+	whole := func(name string) string { return name }
+	measured(t, leasing.Options{Scope: whole}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
 		for i := range leasing.MaxScopes + 100 {
 			l, err := m.TryAcquire(t.Context(), fmt.Sprintf("reply/%d", i), nil)
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
 		}
+		require.EqualValues(t, 1, r.sum("leasing.acquire.success", "leasing.scope=reply/0}"))
 		require.EqualValues(t, 100, r.sum("leasing.acquire.success", "leasing.scope=_other"))
+	})
+}
+
+// Who looks at a rise has to have seen 0.
+func TestCountersAreThereBeforeTheirFirstEvent(t *testing.T) {
+	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
+		l := acquire(t, m, nil)
+		const scope = "leasing.provider=memory,leasing.scope=jobs}"
+		for _, key := range []string{
+			"leasing.cleanups{leasing.provider=memory}",
+			"leasing.observer.panics{leasing.provider=memory}",
+			"leasing.renewal.failure{error.type=unavailable," + scope,
+			"leasing.lost{leasing.lost.reason=expired," + scope,
+			"leasing.lost{leasing.lost.reason=taken," + scope,
+			"leasing.lost{leasing.lost.reason=broken," + scope,
+		} {
+			n, there := r.sums[key]
+			require.True(t, there, key)
+			require.Zero(t, n, key)
+		}
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+// What is owed to the backend is counted until it is settled.
+func TestCleanUpsAreCounted(t *testing.T) {
+	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
+		stop := p.Use(leasingtest.LoseReply(leasingtest.Acquire, 1, errNetwork))
+		_, err := m.TryAcquire(t.Context(), name, nil)
+		require.Error(t, err)
+		stop()
+		require.EqualValues(t, 1, r.sum("leasing.cleanups", ""))
+		time.Sleep(time.Minute)
+		require.Zero(t, r.sum("leasing.cleanups", ""))
 	})
 }
 
@@ -318,23 +354,23 @@ func TestSpans(t *testing.T) {
 		require.ErrorIs(t, err, leasing.ErrStale)
 		require.NoError(t, l.Release(t.Context()))
 
-		acquired := r.named("lease.acquire")
+		acquired := r.named("leasing.acquire")
 		require.Len(t, acquired, 1)
 		require.Equal(t, caller.SpanContext(), acquired[0].parent)
-		require.Equal(t, name, acquired[0].attributes["lease.name"].AsString())
-		require.Equal(t, l.ID(), acquired[0].attributes["lease.id"].AsString())
-		require.Equal(t, l.Token(), acquired[0].attributes["lease.token"].AsInt64())
-		require.InDelta(t, 30, acquired[0].attributes["lease.duration"].AsFloat64(), 0)
-		renewed := r.named("lease.renew")
+		require.Equal(t, name, acquired[0].attributes["leasing.name"].AsString())
+		require.Equal(t, l.ID(), acquired[0].attributes["leasing.id"].AsString())
+		require.Equal(t, l.Token(), acquired[0].attributes["leasing.token"].AsInt64())
+		require.InDelta(t, 30, acquired[0].attributes["leasing.ttl"].AsFloat64(), 0)
+		renewed := r.named("leasing.renew")
 		require.Len(t, renewed, 2)
 		require.Equal(t, codes.Error, renewed[0].status)
 		require.ErrorIs(t, renewed[0].err, leasing.ErrUnavailable)
 		require.Equal(t, codes.Unset, renewed[1].status)
-		for _, s := range append(renewed, r.named("lease.release")...) {
+		for _, s := range append(renewed, r.named("leasing.release")...) {
 			require.Len(t, s.links, 1, s.name)
 			require.Equal(t, caller.SpanContext(), s.links[0].SpanContext, s.name)
 		}
-		require.Len(t, r.named("lease.break"), 1)
+		require.Len(t, r.named("leasing.break"), 1)
 	})
 }
 
@@ -347,10 +383,10 @@ func TestSpanOfABatch(t *testing.T) {
 			defer func() { require.NoError(t, l.Release(t.Context())) }()
 		}
 		time.Sleep(10*time.Second + 1)
-		for _, s := range r.named("lease.renew") {
+		for _, s := range r.named("leasing.renew") {
 			require.NotEmpty(t, s.links)
 			require.Equal(t, caller.SpanContext(), s.links[0].SpanContext)
-			if count := s.attributes["lease.count"].AsInt64(); count > 1 {
+			if count := s.attributes["leasing.count"].AsInt64(); count > 1 {
 				return
 			}
 		}

@@ -24,7 +24,7 @@ const (
 
 // ValidateName reports whether a lease may be called name: UTF-8, 1 to
 // MaxNameBytes bytes, no control characters. The advice, which dashboards rely
-// on, is component/purpose[/key]: metrics carry component/purpose.
+// on, is component/purpose[/key]: metrics carry component.
 func ValidateName(name string) error {
 	return ValidateText("Name", name, MaxNameBytes)
 }

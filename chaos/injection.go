@@ -55,7 +55,7 @@ func (i Injection) describe(ctx context.Context, logger *slog.Logger) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.AddEvent("chaos.injected", trace.WithAttributes(
 			attribute.String("chaos.rule", i.Rule), attribute.String("chaos.kind", string(i.Kind)),
-			attribute.String("chaos.op", string(i.Op)), attribute.String("lease.name", i.Name),
+			attribute.String("chaos.op", string(i.Op)), attribute.String("leasing.name", i.Name),
 			attribute.Float64("chaos.delay", i.Delay.Seconds()), attribute.Bool("chaos.after", i.After),
 		))
 	}

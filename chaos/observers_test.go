@@ -102,7 +102,7 @@ func TestObserversAreToldWhatHappened(t *testing.T) {
 		assert.Equal(t, []string{"chaos.injected"}, s.events)
 		assert.ElementsMatch(t, []attribute.KeyValue{
 			attribute.String("chaos.rule", "r"), attribute.String("chaos.kind", "reply_lost"), attribute.String("chaos.op", "acquire"),
-			attribute.String("lease.name", "jobs/daily"), attribute.Float64("chaos.delay", 1), attribute.Bool("chaos.after", true),
+			attribute.String("leasing.name", "jobs/daily"), attribute.Float64("chaos.delay", 1), attribute.Bool("chaos.after", true),
 		}, s.attrs)
 		var line map[string]any
 		require.NoError(t, json.Unmarshal(log.Bytes(), &line), log.String())

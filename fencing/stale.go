@@ -1,9 +1,14 @@
 package fencing
 
 import (
+	"context"
 	"fmt"
+	"sync"
 
 	"github.com/distributedleasing/leasing"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 )
 
 // StaleError says that a resource refused a token. It matches leasing.ErrStale.
@@ -27,7 +32,8 @@ func (e *StaleError) Is(target error) bool { return target == leasing.ErrStale }
 // Check is the rule itself: it returns nil if token is at least the highest
 // token that the resource has seen (0 for none), and a *StaleError otherwise. A
 // number that no lease has, such as 0, is an error that matches
-// leasing.ErrInvalid: comparing it would admit a caller without a lease.
+// leasing.ErrInvalid: comparing it would admit a caller without a lease. Refusals are
+// counted in leasing.fence.refused, of OpenTelemetry's global meter provider.
 func Check(resource string, token, seen int64) error {
 	if token < 1 || token > leasing.MaxToken {
 		return &leasing.InvalidError{Field: "token", Value: token, Want: wantToken}
@@ -36,7 +42,19 @@ func Check(resource string, token, seen int64) error {
 		return &leasing.InvalidError{Field: "seen", Value: seen, Want: "0 for none, or " + wantToken}
 	}
 	if token < seen {
+		refused().Add(context.Background(), 1)
 		return &StaleError{Resource: resource, Token: token, Seen: seen}
 	}
 	return nil
 }
+
+// refused counts the work of former holders that was stopped.
+var refused = sync.OnceValue(func() metric.Int64Counter {
+	c, err := otel.Meter("github.com/distributedleasing/leasing/fencing").Int64Counter("leasing.fence.refused",
+		metric.WithUnit("{token}"), metric.WithDescription("Tokens that were refused since the resource has seen a larger one."))
+	if err != nil {
+		otel.Handle(err)
+		return noop.Int64Counter{}
+	}
+	return c
+})

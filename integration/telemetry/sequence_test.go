@@ -136,6 +136,10 @@ func pointsOf(t *testing.T, data metricdata.Aggregation) map[string]string {
 		for _, p := range data.DataPoints {
 			points[valuesOf(p.Attributes.ToSlice())] = fmt.Sprint(p.Value)
 		}
+	case metricdata.Gauge[float64]:
+		for _, p := range data.DataPoints {
+			points[valuesOf(p.Attributes.ToSlice())] = fmt.Sprint(p.Value)
+		}
 	case metricdata.Histogram[float64]:
 		for _, p := range data.DataPoints {
 			points[valuesOf(p.Attributes.ToSlice())] = fmt.Sprintf("%d of %.0f", p.Count, p.Sum)

@@ -3,11 +3,14 @@ package telemetry
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -16,7 +19,11 @@ import (
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+	"github.com/distributedleasing/leasing/fencing"
 )
+
+// ofTheManager are instruments without a scope.
+var ofTheManager = []string{"leasing.observer.panics", "leasing.cleanups", "leasing.backend.up", "leasing.waiters.oldest"}
 
 // One lease that is contended, renewed, fails a renewal, and is lost, and one
 // that is released, show in every instrument.
@@ -52,33 +59,42 @@ func TestTheSDKSeesEveryInstrument(t *testing.T) {
 			units[instrument.Name] = instrument.Unit
 			for _, set := range attributes(t, instrument.Data) {
 				scope, ok := set.Value("leasing.scope")
-				require.True(t, ok || instrument.Name == "leasing.observer.panics", instrument.Name)
-				require.Contains(t, []string{"jobs/report", ""}, scope.AsString(), "keys stay out of metrics")
+				require.True(t, ok || slices.Contains(ofTheManager, instrument.Name), instrument.Name)
+				require.Contains(t, []string{"jobs", ""}, scope.AsString(), "keys stay out of metrics")
 			}
 		}
 		require.Equal(t, map[string]string{
-			"leasing.acquire.duration": "s", "leasing.acquire.success": "", "leasing.acquire.failure": "",
-			"leasing.renewal.duration": "s", "leasing.renewal.success": "", "leasing.renewal.failure": "", "leasing.renewal.margin": "s",
-			"leasing.lost": "", "leasing.release.duration": "s", "leasing.active.count": "", "leasing.waiters": "",
-			"leasing.held.duration": "s", "leasing.observer.panics": "",
+			"leasing.acquire.duration": "s", "leasing.acquire.success": "{lease}", "leasing.acquire.failure": "{acquire}",
+			"leasing.renewal.duration": "s", "leasing.renewal.success": "{renewal}", "leasing.renewal.failure": "{attempt}", "leasing.renewal.margin": "s",
+			"leasing.lost": "{lease}", "leasing.release.duration": "s", "leasing.active.count": "{lease}", "leasing.waiters": "{acquire}",
+			"leasing.held.duration": "s", "leasing.observer.panics": "{panic}", "leasing.cleanups": "{claim}",
+			"leasing.backend.up": "{backend}", "leasing.waiters.oldest": "s",
 		}, units)
 
 		names := map[string]int{}
 		for _, span := range spans.Ended() {
 			names[span.Name()]++
-			if span.Name() == "lease.renew" && len(span.Links()) > 0 {
+			if span.Name() == "leasing.renew" && len(span.Links()) > 0 {
 				require.Equal(t, caller.SpanContext().SpanID(), span.Links()[0].SpanContext.SpanID())
 			}
 		}
-		require.Equal(t, 3, names["lease.acquire"])
-		require.Equal(t, 1, names["lease.release"])
-		require.GreaterOrEqual(t, names["lease.renew"], 4)
+		require.Equal(t, 3, names["leasing.acquire"])
+		require.Equal(t, 1, names["leasing.release"])
+		require.GreaterOrEqual(t, names["leasing.renew"], 4)
 	})
 }
 
 func attributes(t *testing.T, data metricdata.Aggregation) (sets []attribute.Set) {
 	switch data := data.(type) {
 	case metricdata.Sum[int64]:
+		for _, point := range data.DataPoints {
+			sets = append(sets, point.Attributes)
+		}
+	case metricdata.Gauge[int64]:
+		for _, point := range data.DataPoints {
+			sets = append(sets, point.Attributes)
+		}
+	case metricdata.Gauge[float64]:
 		for _, point := range data.DataPoints {
 			sets = append(sets, point.Attributes)
 		}
@@ -90,4 +106,94 @@ func attributes(t *testing.T, data metricdata.Aggregation) (sets []attribute.Set
 		require.Failf(t, "unexpected", "%T", data)
 	}
 	return sets
+}
+
+// collected is what an SDK has at present: the values of one instrument by their attributes.
+func collected(t *testing.T, reader *sdkmetric.ManualReader, instrument string) map[string]string {
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name == instrument {
+				return pointsOf(t, m.Data)
+			}
+		}
+	}
+	return nil
+}
+
+// What is looked at only when metrics are collected.
+func TestGaugesTellOfAManagerUntilItIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := sdkmetric.NewManualReader()
+		m, p := leasingtest.NewManager(t, leasing.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+		up := func() string { return collected(t, reader, "leasing.backend.up")["memory"] }
+		oldest := func() string { return collected(t, reader, "leasing.waiters.oldest")["memory"] }
+		require.Equal(t, "1", up())
+		lease, err := m.TryAcquire(t.Context(), "jobs/1", nil)
+		require.NoError(t, err)
+		mended := p.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, errors.New("reset")))
+		require.Error(t, lease.Renew(t.Context()))
+		require.Equal(t, "0", up())
+		mended()
+		require.NoError(t, lease.Renew(t.Context()))
+		require.Equal(t, "1", up())
+
+		require.Equal(t, "0", oldest())
+		waited := make(chan leasing.Lease)
+		go func() {
+			lease, _ := m.Acquire(t.Context(), "jobs/1", nil)
+			waited <- lease
+		}()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, "60", oldest())
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, (<-waited).Release(t.Context()))
+		require.Equal(t, "0", oldest())
+		require.NoError(t, m.Close(t.Context()))
+		require.Empty(t, up()+oldest())
+	})
+}
+
+// As Prometheus has them: a histogram is a series for each bucket, and one more for the
+// infinite one, the sum and the count.
+func TestManyNamesOfOneComponentAreFewSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := sdkmetric.NewManualReader()
+		m, p := leasingtest.NewManager(t, leasing.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
+		p.Use(leasingtest.Fail(leasingtest.Renew, 3, errors.New("reset")))
+		var leases []leasing.Lease
+		for i := range 10_000 {
+			lease, err := m.Acquire(t.Context(), fmt.Sprintf("orders/%d", i), nil)
+			require.NoError(t, err)
+			leases = append(leases, lease)
+		}
+		time.Sleep(time.Minute)
+		for _, lease := range leases {
+			require.NoError(t, lease.Release(t.Context()))
+		}
+		var all metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(t.Context(), &all))
+		series := 0
+		for _, m := range all.ScopeMetrics[0].Metrics {
+			for range attributes(t, m.Data) {
+				series++
+				if h, is := m.Data.(metricdata.Histogram[float64]); is {
+					series += len(h.DataPoints[0].Bounds) + 2
+				}
+			}
+		}
+		t.Logf("%d series", series)
+		require.Less(t, series, 100)
+	})
+}
+
+func TestRefusalsByAFenceAreCounted(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	require.NoError(t, fencing.Check("r", 2, 2))
+	require.Error(t, fencing.Check("r", 1, 2))
+	require.Error(t, fencing.Check("r", 1, 2))
+	require.Equal(t, map[string]string{"": "2"}, collected(t, reader, "leasing.fence.refused"))
 }
