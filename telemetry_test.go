@@ -296,7 +296,7 @@ func TestScopesAreBounded(t *testing.T) {
 	require.Equal(t, "_none", leasing.FirstPart("a"))
 	require.Equal(t, "a", leasing.FirstPart("a/b"))
 	require.Equal(t, "a", leasing.FirstPart("a/b/c/d"))
-	require.Equal(t, "", leasing.FirstPart("//"))
+	require.Empty(t, leasing.FirstPart("//"))
 	whole := func(name string) string { return name }
 	measured(t, leasing.Options{Scope: whole}, func(t *testing.T, m leasing.Manager, _ *leasingtest.Provider, r *recorder) {
 		for i := range leasing.MaxScopes + 100 {

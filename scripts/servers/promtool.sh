@@ -1,5 +1,5 @@
-# promtool, which tests sequence/alerts.yml: a program and no server, of Debian's package prometheus. Built from
-# its Go module it would take minutes, for the sake of every cloud that Prometheus knows.
+# promtool and prometheus, of Debian's package, which test rules and dashboard: programs, and no server that is shared.
+# Built from its Go module it would take minutes, for the sake of every cloud that Prometheus knows.
 # Sourced by scripts/with-servers; see there for what a file like this defines.
 # shellcheck shell=bash disable=SC2034
 

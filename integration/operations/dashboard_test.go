@@ -1,0 +1,130 @@
+package operations
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write operations/dashboard.json")
+
+// panel is a picture of one or more queries.
+type panel struct {
+	title, unit, about string
+	queries            []query
+}
+
+type query struct{ legend, expr string }
+
+// of is the choice of series that the dashboard's variables make, of those with a scope and
+// of those without.
+const (
+	of     = `leasing_provider=~"$provider", leasing_scope=~"$scope"`
+	ofAll  = `leasing_provider=~"$provider"`
+	window = `[$__rate_interval]`
+)
+
+// rate is events per second of a counter, by a label.
+func rate(by, counter, selected string) string {
+	return `sum by (` + by + `) (rate(` + counter + `{` + selected + `}` + window + `))`
+}
+
+// quantile is that of a histogram, for each scope.
+func quantile(q, histogram string) string {
+	return `histogram_quantile(` + q + `, sum by (le, leasing_scope) (rate(` + histogram + `_bucket{` + of + `}` + window + `)))`
+}
+
+// panels are in the order of a look at an ill fleet: is there a backend, who holds and waits, and
+// why not.
+var panels = []panel{
+	{"Backend answers", "none", "1 while requests are answered, 0 since one was not, for each process.",
+		[]query{{"{{instance}} {{leasing_provider}}", `leasing_backend_up{` + ofAll + `}`}}},
+	{"Leases held", "short", "By the processes that are measured.",
+		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (leasing_active_count{` + of + `})`}}},
+	{"Acquires that wait", "short", "Candidates of an election wait for as long as they are no leaders.",
+		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (leasing_waiters{` + of + `})`}}},
+	{"Oldest wait", "s", "The age of the oldest acquire that waits.",
+		[]query{{"{{instance}}", `leasing_waiters_oldest_seconds{` + ofAll + `}`}}},
+	{"Leases lost", "short", "Leases that ended without a release, by reason, within the window.",
+		[]query{{"{{leasing_scope}} {{leasing_lost_reason}}", `sum by (leasing_scope, leasing_lost_reason) (increase(leasing_lost_total{` + of + `}` + window + `))`}}},
+	{"Trust left by renewals", "s", "What was left when a renewal came back: the twentieth and the median. At 0 a lease is lost.",
+		[]query{{"{{leasing_scope}} 5 %", quantile("0.05", "leasing_renewal_margin_seconds")}, {"{{leasing_scope}} 50 %", quantile("0.5", "leasing_renewal_margin_seconds")}}},
+	{"Renewals", "ops", "Those that succeeded, and attempts that failed.",
+		[]query{{"{{leasing_scope}}", rate("leasing_scope", "leasing_renewal_success_total", of)},
+			{"{{leasing_scope}} {{error_type}}", rate("leasing_scope, error_type", "leasing_renewal_failure_total", of)}}},
+	{"Time of a renewal", "s", "One attempt: the median and the 99th of a hundred.",
+		[]query{{"{{leasing_scope}} 50 %", quantile("0.5", "leasing_renewal_duration_seconds")}, {"{{leasing_scope}} 99 %", quantile("0.99", "leasing_renewal_duration_seconds")}}},
+	{"Acquires", "ops", "Leases acquired, and acquires that ended without one: held is somebody else's.",
+		[]query{{"{{leasing_scope}}", rate("leasing_scope", "leasing_acquire_success_total", of)},
+			{"{{leasing_scope}} {{error_type}}", rate("leasing_scope, error_type", "leasing_acquire_failure_total", of)},
+			{"{{leasing_scope}} attempts {{error_type}}", rate("leasing_scope, error_type", "leasing_acquire_attempt_failure_total", of)}}},
+	{"Time to a lease", "s", "From asking to having it or giving up, waiting included.",
+		[]query{{"{{leasing_scope}} 50 %", quantile("0.5", "leasing_acquire_duration_seconds")}, {"{{leasing_scope}} 99 %", quantile("0.99", "leasing_acquire_duration_seconds")}}},
+	{"Time of a release", "s", "Until the backend has it.",
+		[]query{{"{{leasing_scope}} 99 %", quantile("0.99", "leasing_release_duration_seconds")}}},
+	{"Time for which leases were held", "s", "Of those that have ended.",
+		[]query{{"{{leasing_scope}} 50 %", quantile("0.5", "leasing_held_duration_seconds")}, {"{{leasing_scope}} 99 %", quantile("0.99", "leasing_held_duration_seconds")}}},
+	{"Broken by force", "short", "Leases that an operator, or another process, has ended, within the window.",
+		[]query{{"{{leasing_scope}}", `sum by (leasing_scope) (increase(leasing_broken_total{` + of + `}` + window + `))`}}},
+	{"Owed to the backend", "short", "Claims that nobody holds and that are still to be given up.",
+		[]query{{"{{instance}}", `leasing_cleanups{` + ofAll + `}`}}},
+	{"Refused by fences, and panics of observers", "short", "Within the window.",
+		[]query{{"{{instance}} refused", `sum by (instance) (increase(leasing_fence_refused_total` + window + `))`},
+			{"{{instance}} panics", `sum by (instance) (increase(leasing_observer_panics_total{` + ofAll + `}` + window + `))`}}},
+}
+
+// dashboard is what Grafana reads: dashboard schema 39, that of Grafana 11.
+func dashboard() map[string]any {
+	type object = map[string]any
+	source := object{"type": "prometheus", "uid": "${datasource}"}
+	chosen := func(name, label string) object {
+		values := "label_values(" + label + ")"
+		return object{
+			"name": name, "label": name, "type": "query", "datasource": source, "definition": values,
+			"query": object{"query": values, "refId": name}, "refresh": 2, "sort": 1,
+			"multi": true, "includeAll": true, "allValue": ".*", "current": object{"text": "All", "value": "$__all"},
+		}
+	}
+	var all []object
+	for i, p := range panels {
+		var targets []object
+		for j, q := range p.queries {
+			targets = append(targets, object{"refId": string(rune('A' + j)), "datasource": source, "expr": q.expr, "legendFormat": q.legend})
+		}
+		all = append(all, object{
+			"id": i + 1, "type": "timeseries", "title": p.title, "description": p.about, "datasource": source, "targets": targets,
+			"gridPos":     object{"x": 8 * (i % 3), "y": 8 * (i / 3), "w": 8, "h": 8},
+			"fieldConfig": object{"defaults": object{"unit": p.unit, "min": 0}, "overrides": []any{}},
+			"options":     object{"tooltip": object{"mode": "multi"}, "legend": object{"displayMode": "list", "placement": "bottom"}},
+		})
+	}
+	return object{
+		"uid": "leasing", "title": "Leases", "tags": []string{"leasing"}, "schemaVersion": 39, "editable": true,
+		"time": object{"from": "now-1h", "to": "now"}, "refresh": "30s", "panels": all,
+		"templating": object{"list": []object{
+			{"name": "datasource", "type": "datasource", "query": "prometheus"},
+			chosen("provider", "leasing_backend_up, leasing_provider"), chosen("scope", "leasing_active_count, leasing_scope"),
+		}},
+	}
+}
+
+// The dashboard in the repository is this one. It names no data source, so it can be
+// imported anywhere.
+func TestTheDashboardIsUpToDate(t *testing.T) {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	require.NoError(t, encoder.Encode(dashboard()))
+	const file = "../../operations/dashboard.json"
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
+	}
+	stored, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, text.String(), string(stored), "go test -C integration ./operations -run Dashboard -update")
+}

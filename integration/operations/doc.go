@@ -1,0 +1,3 @@
+// Package operations checks what operators get: Prometheus rules and a Grafana dashboard,
+// on a fleet that is measured by a real Prometheus.
+package operations
