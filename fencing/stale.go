@@ -3,12 +3,10 @@ package fencing
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/distributedleasing/leasing"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 )
 
 // StaleError says that a resource refused a token. It matches leasing.ErrStale.
@@ -42,19 +40,20 @@ func Check(resource string, token, seen int64) error {
 		return &leasing.InvalidError{Field: "seen", Value: seen, Want: "0 for none, or " + wantToken}
 	}
 	if token < seen {
-		refused().Add(context.Background(), 1)
+		countRefusal()
 		return &StaleError{Resource: resource, Token: token, Seen: seen}
 	}
 	return nil
 }
 
-// refused counts the work of former holders that was stopped.
-var refused = sync.OnceValue(func() metric.Int64Counter {
+// countRefusal counts the work of a former holder that was stopped. That is rare enough to look
+// for the instrument each time, at whatever is the global provider by then.
+func countRefusal() {
 	c, err := otel.Meter("github.com/distributedleasing/leasing/fencing").Int64Counter("leasing.fence.refused",
 		metric.WithUnit("{token}"), metric.WithDescription("Tokens that were refused since the resource has seen a larger one."))
 	if err != nil {
 		otel.Handle(err)
-		return noop.Int64Counter{}
+		return
 	}
-	return c
-})
+	c.Add(context.Background(), 1)
+}
