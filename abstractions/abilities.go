@@ -94,15 +94,24 @@ type HistoryResult struct {
 	Next    string
 }
 
-// HistoryEntry is one change to a name, by the backend's clock.
+// HistoryEntry is one change to a name, by the backend's clock. In JSON its fields have
+// the names in their tags.
 type HistoryEntry struct {
-	Time  time.Time
-	Kind  HistoryKind
-	ID    string
-	Owner string
-	Token int64
-	// Actor and Reason are those of the BreakRequest (HistoryBroken).
-	Actor, Reason string
+	Time  time.Time   `json:"time"`
+	Kind  HistoryKind `json:"kind"`
+	ID    string      `json:"id,omitempty"`
+	Owner string      `json:"owner,omitempty"`
+	Token int64       `json:"token"`
+	// Actor and Reason are those of the BreakRequest (HistoryBroken), and of the loss
+	// (HistoryLost).
+	Actor  string `json:"actor,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// NamedEntry is a HistoryEntry that says which name it is about.
+type NamedEntry struct {
+	Name string `json:"name"`
+	HistoryEntry
 }
 
 // HistoryKind says what happened.
@@ -116,6 +125,9 @@ const (
 	HistoryExpired  HistoryKind = "expired"
 	HistoryReleased HistoryKind = "released"
 	HistoryBroken   HistoryKind = "broken"
+	// HistoryLost: the holder stopped trusting its lease, by its own account. Package
+	// history writes it, and no provider does.
+	HistoryLost HistoryKind = "lost"
 )
 
 // As returns the provider's ability T, one of the interfaces above.

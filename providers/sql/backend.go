@@ -37,6 +37,8 @@ type backend interface {
 	// forgotten after they were idle for so long. It begins after a name, or where the latest sweep without one
 	// ended, of whichever process. The last name is "" at the end of the table.
 	sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error)
+	// writeHistory appends entries, all or none.
+	writeHistory(ctx context.Context, entries []abstractions.NamedEntry) error
 	// sweepHistory deletes up to limit of the oldest entries, if they are too old.
 	sweepHistory(ctx context.Context, limit int) (deleted int, err error)
 

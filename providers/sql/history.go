@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 // recording says what goes into the history table, and for how long.
@@ -40,4 +41,24 @@ func (d *driver) History(ctx context.Context, req abstractions.HistoryRequest) (
 		return err
 	})
 	return page, err
+}
+
+// WriteHistory appends entries that somebody else tells of to the history: see package
+// leasing/history. It is for a provider whose own history is on (Options.History), and
+// which no manager uses: entries of one name are in the order in which they were written.
+func (p *Provider) WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
+	if !p.driver.record.changes {
+		return invalid("History", false, "true: this provider keeps no history")
+	}
+	entries = append([]abstractions.NamedEntry{}, entries...) // the request may outlive its caller
+	return providerkit.Call(ctx, p.shell, "write history", "", func(ctx context.Context) error {
+		if err := p.driver.check(ctx); err != nil {
+			return err
+		}
+		err := p.driver.backend.writeHistory(ctx, entries)
+		if err == nil {
+			p.driver.trimSome(ctx, len(entries))
+		}
+		return err
+	})
 }

@@ -123,3 +123,32 @@ func TestHistoryIsInOrder(t *testing.T) {
 		}
 	})
 }
+
+// Entries that somebody else tells of are read as if the provider had written them.
+func TestHistoryOfOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(...string) *Provider) {
+		ctx, p := bounded(t), open("history", "true")
+		at := time.Now().UTC().Truncate(time.Microsecond)
+		var want []abstractions.HistoryEntry
+		var all []abstractions.NamedEntry
+		for i := range 20 {
+			e := abstractions.HistoryEntry{Time: at.Add(-time.Duration(i) * time.Second), Kind: abstractions.HistoryAcquired, ID: "id", Owner: "o'\"\\ü", Token: int64(i)}
+			if i%2 == 1 {
+				e = abstractions.HistoryEntry{Time: at, Kind: abstractions.HistoryBroken, Token: abstractions.MaxToken, Actor: "ada", Reason: "stuck\n$1"}
+			}
+			want = append(want, e)
+			all = append(all, abstractions.NamedEntry{Name: "n", HistoryEntry: e}, abstractions.NamedEntry{Name: "other", HistoryEntry: e})
+		}
+		require.NoError(t, p.WriteHistory(ctx, all))
+		require.NoError(t, p.WriteHistory(ctx, nil))
+		page, err := p.History(ctx, abstractions.HistoryRequest{Name: "n"})
+		require.NoError(t, err)
+		require.Equal(t, want, page.Entries)
+
+		require.ErrorIs(t, open().WriteHistory(ctx, all), abstractions.ErrInvalid, "it keeps no history")
+		execute(ctx, t, p.driver.backend, "DROP TABLE {history}")
+		require.Error(t, p.WriteHistory(ctx, all))
+		require.NoError(t, p.Close())
+		require.ErrorIs(t, p.WriteHistory(ctx, all), abstractions.ErrClosed)
+	})
+}

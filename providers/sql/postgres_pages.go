@@ -55,6 +55,14 @@ func (p *postgres) sweep(ctx context.Context, after *string, limit int, idle tim
 	return deleted, last, err
 }
 
+func (p *postgres) writeHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
+	text, err := json.Marshal(entries)
+	if err != nil {
+		return err
+	}
+	return p.query(ctx, p.sql["write_history"], []any{string(text)}, func(scan) error { return nil })
+}
+
 func (p *postgres) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
 	err = p.query(ctx, p.sql["sweep_history"], []any{limit}, func(scan scan) error { return scan(&deleted) })
 	return deleted, err

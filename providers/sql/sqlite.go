@@ -161,7 +161,22 @@ func (s *sqlite) note(ctx context.Context, on statements, name string, e abstrac
 	if e.Kind == "" || !s.record.changes || e.Kind == abstractions.HistoryRenewed && !s.record.renewals {
 		return nil
 	}
+	return s.append(ctx, on, name, e)
+}
+
+func (s *sqlite) append(ctx context.Context, on statements, name string, e abstractions.HistoryEntry) error {
 	return run(ctx, on, s.sql.note, name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason)
+}
+
+func (s *sqlite) writeHistory(ctx context.Context, entries []abstractions.NamedEntry) error {
+	return s.db.write(ctx, func(on statements) error {
+		for _, e := range entries {
+			if err := s.append(ctx, on, e.Name, e.HistoryEntry); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (s *sqlite) read(ctx context.Context, name string) (providerkit.Record, error) {

@@ -1,0 +1,41 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// JSONLines returns a Writer that writes each entry as a line of JSON, an
+// abstractions.NamedEntry, in one Write for those that come together. Of a file that is
+// open for appending (os.O_APPEND) several processes may write lines, on a local file
+// system. If a Write stops in the midst of a line, that line is left unfinished, and
+// what failed is written once more from the next line on.
+func JSONLines(w io.Writer) Writer { return &lines{w: w} }
+
+type lines struct {
+	w    io.Writer
+	torn bool // the last Write may have stopped within a line
+}
+
+func (l *lines) WriteHistory(_ context.Context, entries []abstractions.NamedEntry) error {
+	var text bytes.Buffer
+	if l.torn {
+		text.WriteByte('\n')
+	}
+	encoder := json.NewEncoder(&text)
+	for _, entry := range entries {
+		if err := encoder.Encode(entry); err != nil {
+			return &abstractions.InvalidError{Field: "entries", Value: entry.Time, Want: "a year that JSON can have: " + err.Error()}
+		}
+	}
+	n, err := l.w.Write(text.Bytes())
+	l.torn = n > 0 && n < text.Len() || l.torn && n == 0
+	if err == nil && n < text.Len() {
+		err = io.ErrShortWrite
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+const (
+	batchSize    = 500                    // entries written at a time, at most
+	writeTimeout = 5 * time.Second        // bounds one try
+	firstPause   = 100 * time.Millisecond // after a try that failed; twice as long each time
+	lastPause    = 5 * time.Second
+	closeTimeout = 5 * time.Second // of a Close whose context has no deadline
+)
+
+// Writer takes entries. WriteHistory is called by one goroutine at a time, and writes
+// all of them or returns an error. One that matches leasing.ErrInvalid is final; after any other
+// the same entries are tried again. *sqllease.Provider is a Writer.
+type Writer interface {
+	WriteHistory(ctx context.Context, entries []abstractions.NamedEntry) error
+}
+
+// Options configure a recorder. The zero value is good.
+type Options struct {
+	// Renewals records renewals too. While they are many, one entry may stand for several.
+	Renewals bool
+	// Buffer is how many entries wait for the writer at most. Default 10,000.
+	Buffer int `option:"default=10000,min=1"`
+	// Logger gets a warning when the writer begins to fail, and when entries were
+	// dropped. Default: silent.
+	Logger *slog.Logger
+}
+
+// Recorder writes down the events of managers. It is safe for concurrent use.
+type Recorder struct {
+	writer  Writer
+	options Options
+	more    chan struct{} // something is pending, or closing has begun
+	done    chan struct{} // closed when nothing is written any more
+	writing context.Context
+	giveUp  context.CancelFunc
+
+	mu      sync.Mutex
+	pending []abstractions.NamedEntry
+	dropped int64
+	logged  int64 // of those dropped
+	closing bool
+}
+
+// New makes a recorder, and starts its goroutine, which Close ends.
+func New(writer Writer, options Options) (*Recorder, error) {
+	if writer == nil {
+		return nil, &leasing.InvalidError{Field: "writer", Value: nil, Want: "a history.Writer"}
+	}
+	if err := providerkit.Complete(&options); err != nil {
+		return nil, err
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Recorder{writer: writer, options: options, more: make(chan struct{}, 1), done: make(chan struct{})}
+	r.writing, r.giveUp = context.WithCancel(context.Background())
+	go r.work()
+	return r, nil
+}
+
+// Observe is for leasing.Manager.Subscribe, of as many managers as you like. It never
+// blocks.
+func (r *Recorder) Observe(e leasing.Event) {
+	entry, is := entryOf(e)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case e.Kind == leasing.EventDropped:
+		r.dropped += int64(e.Coalesced)
+	case !is || entry.Kind == abstractions.HistoryRenewed && !r.options.Renewals:
+	case r.closing || len(r.pending) >= r.options.Buffer:
+		r.dropped++
+	default:
+		r.pending = append(r.pending, entry)
+		r.wake()
+	}
+}
+
+// Dropped returns how many entries were not written, and will not be.
+func (r *Recorder) Dropped() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dropped
+}
+
+// Close writes what is pending, and returns when that is done or ctx ends, or after 5 s
+// where ctx has no deadline. Its error says how many entries were given up. A Writer that
+// heeds no context may still be busy then. Close managers first: they tell their last
+// events then.
+func (r *Recorder) Close(ctx context.Context) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, closeTimeout)
+		defer cancel()
+	}
+	r.mu.Lock()
+	r.closing = true
+	r.wake()
+	r.mu.Unlock()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
+	r.giveUp()
+	r.mu.Lock()
+	left := len(r.pending)
+	r.dropped += int64(left)
+	r.pending = nil
+	r.mu.Unlock()
+	r.logDropped()
+	if left > 0 {
+		return fmt.Errorf("history: %d entries were not written: %w", left, context.Cause(ctx))
+	}
+	return nil
+}
+
+// wake has the goroutine look. Caller holds mu.
+func (r *Recorder) wake() {
+	select {
+	case r.more <- struct{}{}:
+	default:
+	}
+}
+
+// work writes until all is written and closing has begun, or Close has given up.
+func (r *Recorder) work() {
+	defer close(r.done)
+	for {
+		r.mu.Lock()
+		batch, closing := r.pending[:min(len(r.pending), batchSize)], r.closing
+		r.mu.Unlock()
+		switch {
+		case r.writing.Err() != nil || len(batch) == 0 && closing:
+			return
+		case len(batch) == 0:
+			<-r.more
+		default:
+			r.write(batch)
+		}
+	}
+}
+
+// write writes a batch, and takes it off what is pending.
+func (r *Recorder) write(batch []abstractions.NamedEntry) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := r.try(batch)
+		if err == nil || errors.Is(err, leasing.ErrInvalid) {
+			r.wrote(len(batch), err)
+			return
+		}
+		if pause == firstPause {
+			r.options.Logger.LogAttrs(r.writing, slog.LevelWarn, "leasing: history can't be written, and is tried again", slog.String("error", err.Error()))
+		}
+		select {
+		case <-r.writing.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// try writes a batch once. A panic of the writer's is an error.
+func (r *Recorder) try(batch []abstractions.NamedEntry) (err error) {
+	ctx, cancel := context.WithTimeout(r.writing, writeTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("history: the writer panicked: %v", p)
+		}
+	}()
+	return r.writer.WriteHistory(ctx, batch)
+}
+
+// wrote takes entries off what is pending that were written, or refused for good.
+func (r *Recorder) wrote(n int, refused error) {
+	r.mu.Lock()
+	if len(r.pending) > 0 { // otherwise Close has given up
+		r.pending = r.pending[n:]
+		if refused != nil {
+			r.dropped += int64(n)
+		}
+	}
+	r.mu.Unlock()
+	if refused != nil {
+		r.options.Logger.LogAttrs(r.writing, slog.LevelWarn, "leasing: history was refused", slog.String("error", refused.Error()))
+	}
+	r.logDropped()
+}
+
+// logDropped logs what was dropped since the last time.
+func (r *Recorder) logDropped() {
+	r.mu.Lock()
+	dropped := r.dropped - r.logged
+	r.logged = r.dropped
+	r.mu.Unlock()
+	if dropped > 0 {
+		r.options.Logger.LogAttrs(context.Background(), slog.LevelWarn, "leasing: history has gaps", slog.Int64("dropped", dropped))
+	}
+}
