@@ -52,6 +52,10 @@ samples: toolchain ## The five examples, one after the other; URL=redis://... fo
 sequence: toolchain ## A ledger whose writers are killed, paused and cut off; BACKEND=postgres
 	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./sequence -url "$$(url_of $(BACKEND))"'
 
+.PHONY: agents
+agents: toolchain ## Six processes edit one tree: two deadlock, one is killed, one is forced out; BACKEND=postgres or redis
+	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./agents -url "$$(url_of $(BACKEND))"'
+
 .PHONY: test
 test: toolchain ## Every module's tests with -race against real servers, the models, then the release check
 	@scripts/with-servers $(SERVERS) -- scripts/test

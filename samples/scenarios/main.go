@@ -18,25 +18,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/distributedleasing/leasing/samples/internal/runner"
 )
 
 var scenarios = []runner.Scenario{daily, fanout, migrate, reply, throttle}
 
-func main() {
-	runner.WorkerMain(append(scenarios, election)...)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "scenarios:", err)
-		os.Exit(1)
-	}
-}
+func main() { runner.Main("scenarios", run, append(scenarios, election)...) }
 
 // run runs what the command line names.
 func run(ctx context.Context, args []string, out io.Writer) error {

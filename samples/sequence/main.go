@@ -24,12 +24,7 @@ package main
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/distributedleasing/leasing/samples/internal/runner"
@@ -43,25 +38,12 @@ var scenario = runner.Scenario{
 	TTL: leaseFor, Control: control, Work: work,
 }
 
-func main() {
-	runner.WorkerMain(scenario)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "sequence:", err)
-		os.Exit(1)
-	}
-}
+func main() { runner.Main("sequence", run, scenario) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("sequence", flag.ContinueOnError)
-	url := flags.String("url", "", "where the ledger is: postgres://... or sqlite:///path (default: a temporary SQLite file)")
-	if err := flags.Parse(args); err != nil {
+	url, err := runner.URL("sequence", args, "where the ledger is: postgres://... or sqlite:///path (default: a temporary SQLite file)")
+	if err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("there is no argument %q", flags.Arg(0))
-	}
-	return runner.Run(ctx, scenario, *url, out)
+	return runner.Run(ctx, scenario, url, out)
 }

@@ -27,7 +27,7 @@ type Place struct {
 
 // SetUp makes the place of a run of the named sample, and returns what removes
 // it. Without a URL, or with the word sqlite, the leases are in a temporary SQLite file;
-// where the URL names such a file they are in one beside it.
+// where the URL names such a file they are in one beside it. Providers that keep a history do.
 func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, error) {
 	if rawURL == "sqlite" {
 		rawURL = ""
@@ -51,14 +51,14 @@ func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, err
 	data := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(folder, "data.db"), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
 	p := Place{Leases: rawURL, Driver: "sqlite3", Data: data.String(), Scope: "sample_" + sample + "_" + strings.ToLower(rand.Text()[:8])}
 	if onSQLite || rawURL == "" {
-		p.Leases = "sqlite://" + (&url.URL{Path: filepath.ToSlash(filepath.Join(folder, "leases.db"))}).EscapedPath() + "?" + query
+		p.Leases = "sqlite://" + (&url.URL{Path: filepath.ToSlash(filepath.Join(folder, "leases.db"))}).EscapedPath() + "?history=true&" + query
 	}
 	remove := func() error { return os.RemoveAll(folder) }
 	switch open.Scheme(rawURL) {
 	case "redis", "rediss": // which forgets names a minute after their end
 		p.Leases = withParameter(withParameter(rawURL, "prefix", p.Scope), "retention", "1m")
 	case "postgres", "postgresql":
-		p.Leases = withParameter(rawURL, "schema", p.Scope)
+		p.Leases = withParameter(withParameter(rawURL, "schema", p.Scope), "history", "true")
 		p.Driver, p.Data = "pgx", withParameter(rawURL, "search_path", p.Scope)
 		remove = func() error {
 			return errors.Join(os.RemoveAll(folder), p.dropSchema(context.WithoutCancel(ctx)))

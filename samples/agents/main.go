@@ -1,0 +1,60 @@
+// Command agents shows processes that edit the files of one tree under leases, and what becomes of
+// the files when they get into each other's way.
+//
+//	go run ./agents                           # leases in the tree's own SQLite file
+//	go run ./agents -url redis://127.0.0.1    # or postgres://..., sqlite:///path
+//
+// Six agents edit overlapping sets of files, some by other spellings of their paths, one of them
+// by the folder. Trouble befalls four of them:
+//
+//   - two wait for each other, are told, and one gives way;
+//   - one is killed in the midst of an edit, and a seventh does its work;
+//   - one dawdles over its files, and an operator forces it out.
+//
+// Look at the table in the end: what the history tells of the leases that trouble befell. On SQLite
+// and PostgreSQL the provider writes it, elsewhere package history does. Look at work.go for what an
+// application would have.
+//
+// The exit code is 0 only if no edit is torn or lost, and the history agrees.
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/distributedleasing/leasing/recipes/filelease"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
+)
+
+// scenario has short leases, so that one need not wait long for those of the dead.
+var scenario = runner.Scenario{
+	Name: "agents", About: "processes that edit one tree, cross each other, die and are forced out",
+	TTL: 2 * time.Second, Work: work,
+}
+
+func main() { runner.Main("agents", run, scenario) }
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	url, err := runner.URL("agents", args, "where the leases are: redis://..., postgres://... or sqlite:///path (default: an SQLite file in the tree)")
+	if err != nil {
+		return err
+	}
+	root, err := makeTree()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(root)) }()
+	if url == "" || url == "sqlite" {
+		folder, err := filelease.StateFolder(root)
+		if err != nil {
+			return err
+		}
+		url = "sqlite://" + folder + "/leases.db"
+	}
+	here := scenario
+	here.Control = func(ctx context.Context, r *runner.Runner) error { return control(ctx, r, root) }
+	return runner.Run(ctx, here, url, out)
+}

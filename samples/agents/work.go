@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/history"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/distributedleasing/leasing/recipes/deadlock"
+	"github.com/distributedleasing/leasing/recipes/filelease"
+	"github.com/distributedleasing/leasing/recipes/multilease"
+	"github.com/distributedleasing/leasing/samples/internal/place"
+	"github.com/distributedleasing/leasing/samples/internal/runner"
+)
+
+// What agents report.
+const (
+	did      = "did"      // an edit: Text is its ID and its paths
+	troubled = "troubled" // holds what it needs for its trouble
+	told     = "told"     // of a deadlock; it gives way
+)
+
+// edits is how many each agent makes.
+const edits = 6
+
+// The files of those in trouble. Nobody else wants both of those that are crossed, and they have the
+// greatest names: so no other holder of one waits for more.
+var crossed, dying, dawdled = files[4:], []string{files[0], files[2]}, []string{files[1], files[3]}
+
+// agent is a worker.
+type agent struct {
+	*runner.Worker
+	tree *filelease.Tree
+}
+
+// work edits. The worker's argument is where the tree is; its trouble goes by its name.
+func work(ctx context.Context, w *runner.Worker) (err error) {
+	audit, err := openAudit(ctx, w.Place, w.Data, w.Manager)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, audit.finish(ctx, w.Manager), audit.Close()) }()
+	tree, err := filelease.New(w.Manager, filelease.Options{Root: w.Arg, Name: "tree-" + w.Place.Scope})
+	if err != nil {
+		return err
+	}
+	a := &agent{w, tree}
+	for i := 1; i <= edits && err == nil; i++ {
+		id := fmt.Sprintf("%s/%d", w.Name, i)
+		switch {
+		case w.Name == "a1" && i == 1:
+			err = a.cross(ctx, id, crossed[0], crossed[1])
+		case w.Name == "a2" && i == 1:
+			err = a.cross(ctx, id, crossed[1], crossed[0])
+		case w.Name == "a3" && i == 2:
+			err = a.edit(ctx, id, dying, func(context.Context) { a.SayAndWait(troubled, 0, "is in the midst of an edit of %v", dying) })
+		case w.Name == "a4" && i == 2:
+			err = a.dawdle(ctx, id)
+		case w.Name == "a7":
+			return a.edit(ctx, id, dying, nil)
+		default:
+			err = a.edit(ctx, id, wish(), nil)
+		}
+	}
+	return err
+}
+
+// wish are the paths of an edit.
+func wish() []string {
+	paths := []string{files[rand.IntN(4)], filepath.Join(link, filepath.Base(crossed[rand.IntN(2)]))}
+	return paths[:1+rand.IntN(2)]
+}
+
+// edit edits under leases: a6 under those of folders.
+func (a *agent) edit(ctx context.Context, id string, paths []string, meet func(context.Context)) error {
+	leased := paths
+	if a.Name == "a6" {
+		leased = append([]string{filepath.Dir(paths[0])}, paths[1:]...)
+	}
+	return a.tree.Do(ctx, leased, nil, func(ctx context.Context, _ *multilease.Set) error { return a.under(ctx, id, paths, meet) })
+}
+
+// under edits under leases that are held.
+func (a *agent) under(ctx context.Context, id string, paths []string, meet func(context.Context)) error {
+	err := edit(ctx, a.Arg, id, paths, meet)
+	if err == nil {
+		a.Report(runner.Report{Kind: did, Text: id + " " + strings.Join(paths, " ")})
+	}
+	return err
+}
+
+// dawdle keeps its files until it is forced out. Then it throws its edit away, and begins again.
+func (a *agent) dawdle(ctx context.Context, id string) error {
+	err := a.edit(ctx, id, dawdled, func(ctx context.Context) {
+		a.Say(troubled, 0, "has %v, and dawdles", dawdled)
+		<-ctx.Done()
+	})
+	if lost, is := errors.AsType[*leasing.LostError](err); !is || lost.Reason != leasing.LostBroken {
+		return fmt.Errorf("was not forced out: %w", err)
+	}
+	a.Say("", 0, "is forced out: %v", err)
+	return a.edit(ctx, id, dawdled, nil)
+}
+
+// cross wants a second file while it holds a first: what no agent should do that knows of both. It
+// waits as an actor, so it is told if the other one waits for it. The lease that it waits for is of
+// the file alone, which does where nobody leases its folder.
+func (a *agent) cross(ctx context.Context, id, first, second string) error {
+	set, err := a.tree.Acquire(ctx, []string{first}, nil)
+	if err != nil {
+		return err
+	}
+	actor, err := deadlock.New(a.Manager, deadlock.Options{After: 200 * time.Millisecond, Every: 400 * time.Millisecond})
+	name, err2 := a.tree.LeaseName(second)
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	actor.Add(set.Leases()[0])
+	a.SayAndWait(troubled, 0, "has %s, and wants %s too", first, second)
+	lease, err := actor.Acquire(ctx, name, nil)
+	if circle, is := errors.AsType[*deadlock.Error](err); is {
+		a.Say(told, 0, "is told: %d agents wait for each other. It gives way, and begins again", len(circle.Waits))
+		return errors.Join(set.Release(ctx), a.edit(ctx, id, crossed, nil))
+	}
+	if err != nil {
+		return err
+	}
+	return multilease.Under(ctx, multilease.Of(ctx, append(set.Leases(), lease)...), func(ctx context.Context, _ *multilease.Set) error {
+		return a.under(ctx, id, crossed, nil)
+	})
+}
+
+// audit is the history of the leases.
+type audit struct {
+	leasing.Provider // that has it
+	abstractions.HistoryReader
+	recorder *history.Recorder // nil where the provider of the leases keeps a history
+}
+
+// openAudit opens the history: that of the provider, or a table beside the data, into which it writes
+// what the manager tells.
+func openAudit(ctx context.Context, p place.Place, data *place.Data, m leasing.Manager) (*audit, error) {
+	provider, err := p.Provider(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if reader, keeps := abstractions.As[abstractions.HistoryReader](provider); keeps {
+		return &audit{provider, reader, nil}, nil
+	}
+	_, err = data.ExecContext(ctx, "PRAGMA journal_mode = wal")
+	if err := errors.Join(err, provider.Close()); err != nil {
+		return nil, err
+	}
+	table, err := sqllease.Open(ctx, sqllease.Options{DB: data.DB, Dialect: sqllease.SQLite, Table: "audit", Create: true, History: true})
+	if err != nil {
+		return nil, err
+	}
+	recorder, err := history.New(table, history.Options{})
+	if err == nil {
+		m.Subscribe(recorder.Observe)
+	}
+	reader, _ := abstractions.As[abstractions.HistoryReader](table)
+	return &audit{table, reader, recorder}, err
+}
+
+// finish closes the manager, so that all that it did is in the history.
+func (a *audit) finish(ctx context.Context, m leasing.Manager) error {
+	err := m.Close(context.WithoutCancel(ctx))
+	if a.recorder != nil {
+		err = errors.Join(err, a.recorder.Close(ctx))
+	}
+	return err
+}
