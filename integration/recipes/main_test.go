@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/open"
@@ -22,8 +21,6 @@ import (
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/recipes/filelease"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const atMost = 2 * time.Minute // on a very slow machine
 
@@ -101,9 +98,13 @@ func with(url, query string) string {
 	return url + "?" + query
 }
 
+func openURL(ctx context.Context, at string) (leasing.Provider, error) {
+	return open.URL(ctx, at, sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener())
+}
+
 func provider(t *testing.T, at string) leasing.Provider {
 	t.Helper()
-	p, err := open.URL(t.Context(), at, sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener())
+	p, err := openURL(t.Context(), at)
 	require.NoError(t, err)
 	if servers, is := p.(*redislease.Provider); is && p.Capabilities().Provider == "redlock" { // which are new to the prefix
 		require.NoError(t, servers.Bootstrap(t.Context()))

@@ -52,6 +52,9 @@
 // file system takes for one name, such as composed and decomposed letters on macOS, or
 // short names on Windows, are different names here. Hard links, bind mounts and mounts
 // of one tree at two places are told apart by their paths, but for Options.HardLinks.
+// That processes which spell one file differently exclude each other is tested on Linux.
+// On macOS and Windows the same code resolves paths, and no test has run there; nor has
+// one on a file system that folds case.
 //
 // # What it costs
 //

@@ -1,0 +1,48 @@
+package recipes_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+)
+
+// jobs are what processes that a test starts may do, by the name of the job. Its
+// description is JSON.
+var jobs = map[string]func(description []byte) error{"edit": edit}
+
+// jobVariable has the job in the environment of a process that has one.
+const jobVariable = "LEASING_TEST_JOB"
+
+// TestMain is also that of the processes that tests start.
+func TestMain(m *testing.M) {
+	if name, description, has := strings.Cut(os.Getenv(jobVariable), " "); has {
+		if err := jobs[name]([]byte(description)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// start starts this program once more, in a folder, for a job.
+func start(t *testing.T, folder, name string, description any) *servertest.Process {
+	text, err := json.Marshal(description)
+	require.NoError(t, err)
+	program, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(program)
+	cmd.Env, cmd.Dir, cmd.Stderr = append(os.Environ(), jobVariable+"="+name+" "+string(text)), folder, os.Stderr
+	process, err := servertest.StartProcess(cmd)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = process.Close() })
+	return process
+}
