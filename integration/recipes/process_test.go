@@ -16,7 +16,7 @@ import (
 
 // jobs are what processes that a test starts may do, by the name of the job. Its
 // description is JSON.
-var jobs = map[string]func(description []byte) error{"edit": edit}
+var jobs = map[string]func(description []byte) error{"edit": edit, "operate": operate}
 
 // jobVariable has the job in the environment of a process that has one.
 const jobVariable = "LEASING_TEST_JOB"
