@@ -1,0 +1,337 @@
+package torture
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	"github.com/distributedleasing/leasing/history"
+	redislease "github.com/distributedleasing/leasing/providers/redis"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+)
+
+func TestHistoryAgreesWithEvents_sqlite(t *testing.T) {
+	t.Parallel()
+	agrees(t, sqllease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")), Create: true})
+}
+
+func TestHistoryAgreesWithEvents_postgres(t *testing.T) {
+	t.Parallel()
+	options, _ := onPostgres(t)
+	agrees(t, options)
+}
+
+// agrees tortures a database that keeps a history, and compares that with the events of the
+// workers' managers, which their logs tell, lease by lease:
+//
+//   - each Acquired has its entry, under the same ID, and there is one for each token;
+//   - each Released that the backend was told of, and each Lost, has an entry that the lease is
+//     released, expired or broken; a Lost for a break has one that it is broken;
+//   - each of these entries has an Acquired, and a Released or Lost.
+//
+// Excepted are claims whose manager never learned that they were granted, since a reply was lost or
+// nobody waited for it any more: they have no event, and have ended. That a lease ran out is in the
+// history once its name changes again. Breaks are the plan's, of which no manager tells: see
+// TestHistoryAgreesWithBreaks.
+func agrees(t *testing.T, options sqllease.Options) {
+	options.History = true
+	open := func(ctx context.Context) (leasing.Provider, error) { return sqllease.Open(ctx, options) }
+	told := &events{leases: map[claim]*lease{}}
+	run(t, torture.Options{Open: open, TTL: time.Second, Intensity: 4, Manager: leasing.Options{Logger: slog.New(told)}})
+
+	p, err := open(t.Context())
+	require.NoError(t, err)
+	defer p.Close()
+	unheard, broken := 0, 0
+	for name, entries := range histories(t, p) {
+		for token, l := range byToken(entries) {
+			require.Len(t, l.kinds(abstractions.HistoryAcquired), 1, "entries of %s, token %d: %v", name, token, l)
+			require.NotEmpty(t, l.ends(), "%s, token %d: %v", name, token, l)
+			if len(l.kinds(abstractions.HistoryBroken)) > 0 {
+				broken++
+			}
+			heard := told.leases[claim{name, token}]
+			if heard == nil {
+				unheard++
+				continue
+			}
+			for _, e := range l {
+				require.Equal(t, heard.id, e.ID, "%s, token %d: %v", name, token, l)
+			}
+			require.Len(t, heard.kinds, 2, "events of %s, token %d", name, token)
+			require.Equal(t, leasing.EventAcquired, heard.kinds[0])
+			if heard.reason == leasing.LostBroken {
+				require.NotEmpty(t, l.kinds(abstractions.HistoryBroken), "%s, token %d: %v", name, token, l)
+			}
+			if len(l.kinds(abstractions.HistoryReleased)) == 1 { // or cleaned up, after it was lost
+				require.Contains(t, []leasing.EventKind{leasing.EventReleased, leasing.EventLost}, heard.kinds[1])
+			}
+			heard.found = true
+		}
+	}
+	for claim, heard := range told.leases {
+		require.True(t, heard.found, "%v is not in the history: %v", claim, heard)
+	}
+	t.Logf("%d leases agree; %d leases were broken; of %d claims no manager learned that they were granted", len(told.leases), broken, unheard)
+	require.Greater(t, len(told.leases), 20)
+	require.Less(t, unheard, len(told.leases)/2)
+}
+
+// claim is how a lease is told from all others.
+type claim struct {
+	name  string
+	token int64
+}
+
+// lease is what the events say of one.
+type lease struct {
+	id     string
+	kinds  []leasing.EventKind
+	reason leasing.LostReason
+	found  bool
+}
+
+// events are those of the workers' managers. It is the handler of their log, which is told each event
+// once, in order for each lease.
+type events struct {
+	mu     sync.Mutex
+	leases map[claim]*lease
+}
+
+func (e *events) Enabled(context.Context, slog.Level) bool { return true }
+func (e *events) WithAttrs([]slog.Attr) slog.Handler       { return e }
+func (e *events) WithGroup(string) slog.Handler            { return e }
+
+func (e *events) Handle(_ context.Context, r slog.Record) error {
+	kind := leasing.EventKind(strings.TrimPrefix(r.Message, "leasing: lease "))
+	if kind != leasing.EventAcquired && kind != leasing.EventReleased && kind != leasing.EventLost {
+		return nil
+	}
+	attrs := map[string]slog.Value{}
+	r.Attrs(func(a slog.Attr) bool {
+		attrs[a.Key] = a.Value
+		return true
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	which := claim{attrs["name"].String(), attrs["token"].Int64()}
+	l := e.leases[which]
+	if l == nil {
+		l = &lease{id: attrs["id"].String()}
+		e.leases[which] = l
+	}
+	l.kinds = append(l.kinds, kind)
+	if kind == leasing.EventLost {
+		l.reason = leasing.LostReason(attrs["reason"].String())
+	}
+	return nil
+}
+
+// entries are those of a name, or of one of its tokens.
+type entries []abstractions.HistoryEntry
+
+func (e entries) kinds(kinds ...abstractions.HistoryKind) entries {
+	return slices.DeleteFunc(slices.Clone(e), func(one abstractions.HistoryEntry) bool { return !slices.Contains(kinds, one.Kind) })
+}
+
+func (e entries) ends() entries {
+	return e.kinds(abstractions.HistoryReleased, abstractions.HistoryExpired, abstractions.HistoryBroken)
+}
+
+func byToken(all entries) map[int64]entries {
+	tokens := map[int64]entries{}
+	for _, e := range all {
+		tokens[e.Token] = append(tokens[e.Token], e)
+	}
+	return tokens
+}
+
+// histories are those of all names, after one more change of each.
+func histories(t *testing.T, p leasing.Provider) map[string]entries {
+	lister, _ := abstractions.As[abstractions.Lister](p)
+	page, err := lister.List(t.Context(), abstractions.ListRequest{Limit: 1000})
+	require.NoError(t, err)
+	require.Empty(t, page.Next)
+	reader, _ := abstractions.As[abstractions.HistoryReader](p)
+	all := map[string]entries{}
+	for _, r := range page.Records {
+		var grant abstractions.Grant
+		servertest.Eventually(t, "the name is free", func(ctx context.Context) (err error) {
+			grant, err = p.Acquire(ctx, abstractions.AcquireRequest{Name: r.Name, ID: abstractions.NewID(), Owner: "reader", TTL: time.Minute})
+			return err
+		})
+		req := abstractions.HistoryRequest{Name: r.Name, Limit: 1000}
+		for more := true; more; more = req.After != "" {
+			page, err := reader.History(t.Context(), req)
+			require.NoError(t, err)
+			all[r.Name] = append(all[r.Name], page.Entries...)
+			req.After = page.Next
+		}
+		all[r.Name] = slices.DeleteFunc(all[r.Name], func(e abstractions.HistoryEntry) bool { return e.Token == grant.Token })
+	}
+	return all
+}
+
+// Without faults events and history are the same, also those of breaks, where a provider keeps the history and
+// where package history writes it. Only two things differ with providers: a lease that is broken while it
+// runs out after a break has one entry, and a release that came too late has one that the lease expired.
+func TestHistoryAgreesWithBreaks_sqlite(t *testing.T) {
+	t.Parallel()
+	options := sqllease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")), Create: true, History: true}
+	p, err := sqllease.Open(t.Context(), options)
+	require.NoError(t, err)
+	defer p.Close()
+	agreesWithBreaks(t, p)
+}
+
+func TestHistoryAgreesWithBreaks_postgres(t *testing.T) {
+	t.Parallel()
+	options, _ := onPostgres(t)
+	options.History = true
+	p, err := sqllease.Open(t.Context(), options)
+	require.NoError(t, err)
+	defer p.Close()
+	agreesWithBreaks(t, p)
+}
+
+func agreesWithBreaks(t *testing.T, p leasing.Provider) {
+	want := map[claim]entries{}
+	for _, e := range quarrel(t, p, func(leasing.Event) {}) {
+		which := claim{e.Name, e.Token}
+		want[which] = append(want[which], e.HistoryEntry)
+	}
+	found := 0
+	for name, all := range histories(t, p) {
+		for token, got := range byToken(all) {
+			told, heard := want[claim{name, token}]
+			if !heard { // on a slow machine: its trust had ended when the grant came
+				require.NotEmpty(t, got.ends(), "%s, token %d: %v", name, token, got)
+				continue
+			}
+			found++
+			require.Len(t, told.kinds(abstractions.HistoryAcquired), 1, "%s, token %d", name, token)
+			require.Len(t, got.kinds(abstractions.HistoryAcquired), 1, "%s, token %d", name, token)
+			breaks, broken := told.kinds(abstractions.HistoryBroken), got.kinds(abstractions.HistoryBroken)
+			require.Equal(t, len(breaks) > 0, len(broken) > 0, "%s, token %d: events %v, entries %v", name, token, told, got)
+			require.LessOrEqual(t, len(broken), len(breaks), "%s, token %d: events %v, entries %v", name, token, told, got)
+			for _, e := range broken {
+				require.Equal(t, "ada: in the way", e.Actor+": "+e.Reason)
+			}
+			if len(broken) > 0 {
+				continue // it has ended with that, whatever its holder did
+			}
+			released := len(told.kinds(abstractions.HistoryReleased)) == 1
+			require.NotEqual(t, released, len(told.kinds(abstractions.HistoryLost)) == 1, "%s, token %d: %v", name, token, told)
+			if len(got.kinds(abstractions.HistoryReleased)) == 0 {
+				require.Len(t, got.kinds(abstractions.HistoryExpired), 1, "%s, token %d: %v", name, token, got)
+			} else {
+				require.True(t, released, "%s, token %d: events %v, entries %v", name, token, told, got)
+			}
+		}
+	}
+	require.Len(t, want, found, "leases with events that are in the history")
+	require.Greater(t, found, 20)
+}
+
+func TestHistoryOfOthersAgreesWithEvents_redis(t *testing.T) {
+	t.Parallel()
+	table, err := sqllease.Open(t.Context(), sqllease.Options{URL: "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "audit.db")), Create: true, History: true})
+	require.NoError(t, err)
+	defer table.Close()
+	recorder, err := history.New(table, history.Options{})
+	require.NoError(t, err)
+	p, err := redislease.Open(t.Context(), redislease.Options{URL: variable(t, "LEASING_TEST_REDIS"), Prefix: unique()})
+	require.NoError(t, err)
+	defer p.Close()
+	want := map[string]entries{}
+	for _, e := range quarrel(t, p, recorder.Observe) {
+		want[e.Name] = append(want[e.Name], e.HistoryEntry)
+	}
+	require.NoError(t, recorder.Close(t.Context()))
+	require.Zero(t, recorder.Dropped())
+	reader, _ := abstractions.As[abstractions.HistoryReader](table)
+	for name, told := range want {
+		page, err := reader.History(t.Context(), abstractions.HistoryRequest{Name: name, Limit: 1000})
+		require.NoError(t, err)
+		require.Empty(t, page.Next)
+		require.ElementsMatch(t, told, page.Entries, name)
+	}
+}
+
+// quarrel has workers compete for names, of whom some are late and some are broken, and returns what
+// events there were, as entries. No event is dropped or merged: nobody renews.
+func quarrel(t *testing.T, p leasing.Provider, observer leasing.Observer) (told []abstractions.NamedEntry) {
+	var mu sync.Mutex
+	kinds := map[leasing.EventKind]abstractions.HistoryKind{
+		leasing.EventAcquired: abstractions.HistoryAcquired, leasing.EventReleased: abstractions.HistoryReleased,
+		leasing.EventLost: abstractions.HistoryLost, leasing.EventBroken: abstractions.HistoryBroken,
+	}
+	observe := func(e leasing.Event) {
+		observer(e)
+		kind, is := kinds[e.Kind]
+		if !is {
+			return
+		}
+		entry := abstractions.HistoryEntry{Time: e.Time.UTC().Truncate(time.Microsecond), Kind: kind, ID: e.ID, Owner: e.Owner, Token: e.Token, Actor: e.BrokenBy, Reason: e.BreakReason}
+		if e.Kind == leasing.EventLost {
+			if entry.Reason = string(e.Reason); e.BreakReason != "" {
+				entry.Reason += ": " + e.BreakReason
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, abstractions.NamedEntry{Name: e.Name, HistoryEntry: entry})
+	}
+	manage := func(owner string) leasing.Manager {
+		m, err := leasing.NewManager(p, leasing.Options{Owner: owner, TTL: 500 * time.Millisecond})
+		require.NoError(t, err)
+		m.Subscribe(observe)
+		return m
+	}
+	quarreling, stop := context.WithTimeout(t.Context(), length/2)
+	defer stop()
+	ctx := t.Context() // no request is cut short
+	var workers sync.WaitGroup
+	var managers []leasing.Manager
+	for range 4 {
+		m := manage("worker")
+		managers = append(managers, m)
+		workers.Go(func() {
+			for n := 0; quarreling.Err() == nil; n++ {
+				l, err := m.Acquire(ctx, []string{"a", "b", "c"}[n%3], &leasing.AcquireOptions{NoAutoRenew: true})
+				switch {
+				case err != nil:
+				case n%4 == 0:
+					<-l.Done() // it runs out, or is broken
+				default:
+					wait(ctx, time.Duration(n%7)*10*time.Millisecond)
+					_ = l.Release(ctx)
+				}
+			}
+		})
+	}
+	operator := manage("ada")
+	managers = append(managers, operator)
+	for n := 0; wait(quarreling, 50*time.Millisecond); n++ {
+		records, err := leasing.HeldBy(ctx, operator, "worker", "")
+		if err == nil {
+			_, _ = leasing.ForceRelease(ctx, operator, records, &leasing.BreakOptions{Immediate: n%2 == 0, Reason: "in the way"})
+		}
+	}
+	workers.Wait()
+	for _, m := range managers {
+		require.NoError(t, m.Close(ctx))
+	}
+	return told
+}
