@@ -102,8 +102,8 @@ type HistoryEntry struct {
 	ID    string      `json:"id,omitempty"`
 	Owner string      `json:"owner,omitempty"`
 	Token int64       `json:"token"`
-	// Actor and Reason are those of the BreakRequest (HistoryBroken), and of the loss
-	// (HistoryLost).
+	// Actor and Reason are those of the BreakRequest (HistoryBroken). Where package history
+	// writes, also those of a loss, and why a release could not be told.
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }

@@ -27,7 +27,7 @@ type Place struct {
 
 // SetUp makes the place of a run of the named sample, and returns what removes
 // it. Without a URL, or with the word sqlite, the leases are in a temporary SQLite file;
-// where the URL names such a file they are in one beside it. Providers that keep a history do.
+// where the URL names such a file they are in one beside it. Those in SQL have a history.
 func SetUp(ctx context.Context, sample, rawURL string) (Place, func() error, error) {
 	if rawURL == "sqlite" {
 		rawURL = ""
