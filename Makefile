@@ -26,7 +26,7 @@ COVER_MIN ?= 90
 
 # What the tests need: files of scripts/servers/. Tests that kill Redis servers,
 # or need a cluster or sentinels, start theirs themselves.
-SERVERS := postgres redis redlock azurite cosmos cosmosnpm promtool
+SERVERS := postgres redis redlock azurite cosmos cosmosnpm promtool chromium
 
 # The servers of a backend: blob runs on azurite.
 servers = $(patsubst blob,azurite,$(filter-out sqlite memory,$(BACKEND)))
@@ -66,11 +66,11 @@ model: toolchain ## The models of folder model, in every state, and their traps;
 
 .PHONY: mutants
 mutants: toolchain ## Damages the code on purpose, one change at a time, and says which layer of tests notices; MUTANTS='-run trust'
-	@scripts/with-servers $(filter-out cosmosnpm,$(SERVERS)) -- go run -C integration ./mutants $(MUTANTS)
+	@scripts/with-servers $(filter-out cosmosnpm chromium,$(SERVERS)) -- go run -C integration ./mutants $(MUTANTS)
 
 .PHONY: torture
 torture: toolchain ## Every provider for 2 minutes under the ready-made plans, worker processes, the slow suites; FOR=10m, REQUESTS=1000000, PROVIDERS='redis cosmos', FOLDER=timelines
-	@scripts/with-servers $(filter-out cosmosnpm,$(SERVERS)) -- scripts/torture $(FOR) $(FOLDER) $(PROVIDERS)
+	@scripts/with-servers $(filter-out cosmosnpm chromium,$(SERVERS)) -- scripts/torture $(FOR) $(FOLDER) $(PROVIDERS)
 
 .PHONY: bench
 bench: toolchain ## Benchmarks; BENCH=regexp, COUNT=n, BACKEND=name to have that server

@@ -5,11 +5,14 @@ go 1.26.0
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.24.0
 	github.com/Azure/azure-sdk-for-go/sdk/storage/azblob v1.8.1
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
 	github.com/distributedleasing/leasing v0.1.0
 	github.com/distributedleasing/leasing/auth v0.1.0
 	github.com/distributedleasing/leasing/auth/redisauth v0.1.0
 	github.com/distributedleasing/leasing/chaos v0.1.0
 	github.com/distributedleasing/leasing/chaos/torture v0.1.0
+	github.com/distributedleasing/leasing/console v0.1.0
 	github.com/distributedleasing/leasing/providers/blob v0.1.0
 	github.com/distributedleasing/leasing/providers/cosmos v0.1.0
 	github.com/distributedleasing/leasing/providers/redis v0.1.0
@@ -44,6 +47,7 @@ require (
 	github.com/AzureAD/microsoft-authentication-library-for-go v1.10.1 // indirect
 	github.com/apache/arrow-go/v18 v18.7.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/goccy/go-json v0.10.6 // indirect

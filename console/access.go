@@ -1,0 +1,149 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Access says who sent a request, or refuses it. The user is shown, and is the actor of
+// what a request breaks; it may not be "". A refusal may set headers of the answer: with
+// WWW-Authenticate the answer is 401, otherwise 403. It is called for every request, by
+// several goroutines.
+type Access func(w http.ResponseWriter, r *http.Request) (user string, ok bool)
+
+// minToken is the least length of a token, in bytes.
+const minToken = 16
+
+// Token lets in whoever knows a secret of at least 16 bytes. Browsers ask for it (HTTP
+// Basic): it is the password, and the user is whatever name they give. It travels with
+// each request, so let no network come between without TLS.
+func Token(secret string) (Access, error) {
+	if len(secret) < minToken {
+		return nil, &leasing.InvalidError{Field: "secret", Value: "redacted", Want: "at least 16 bytes"}
+	}
+	want := sha256.Sum256([]byte(secret))
+	return func(w http.ResponseWriter, r *http.Request) (string, bool) {
+		user, password, _ := r.BasicAuth()
+		got := sha256.Sum256([]byte(password))
+		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 && isUser(user) {
+			return user, true
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="leases: your name, and the token as password", charset="UTF-8"`)
+		return "", false
+	}, nil
+}
+
+// ProxyUser trusts the user that a proxy in front names in a header, which it has to
+// remove from what it gets itself. Requests that don't come from the proxies'
+// addresses are refused.
+func ProxyUser(header string, proxies ...netip.Prefix) (Access, error) {
+	if header == "" || len(proxies) == 0 {
+		return nil, &leasing.InvalidError{Field: "ProxyUser", Value: header, Want: "a header, and the addresses of the proxies"}
+	}
+	for _, p := range proxies {
+		if !p.IsValid() {
+			return nil, &leasing.InvalidError{Field: "proxies", Value: p, Want: "addresses like 10.0.0.0/8"}
+		}
+	}
+	return func(_ http.ResponseWriter, r *http.Request) (string, bool) {
+		peer := peerOf(r)
+		users := r.Header.Values(header)
+		if len(users) != 1 || !isUser(users[0]) || !slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer) }) {
+			return "", false
+		}
+		return users[0], true
+	}, nil
+}
+
+// isUser reports whether a user can be the actor of a break.
+func isUser(user string) bool {
+	return abstractions.ValidateText("user", user, leasing.MaxOwnerBytes) == nil
+}
+
+// peerOf is the address that a request comes from; the zero one if there is none.
+func peerOf(r *http.Request) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return peer.Addr().Unmap()
+}
+
+// thisMachine is the Access of the zero Options. A proxy on this machine would let in
+// everybody: those that say so are refused.
+func thisMachine(_ http.ResponseWriter, r *http.Request) (string, bool) {
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if r.Header.Get(header) != "" {
+			return "", false
+		}
+	}
+	return "", peerOf(r).IsLoopback()
+}
+
+// userKey is the key of a request's user in its context.
+type userKey struct{}
+
+func userOf(r *http.Request) string {
+	user, _ := r.Context().Value(userKey{}).(string)
+	return user
+}
+
+// guard passes on the requests that name a host of ours and come from a user.
+func (c *Console) guard(next http.Handler) http.Handler {
+	access := c.options.Access
+	if access == nil {
+		access = thisMachine
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !c.isHost(r.Host) {
+			fail(w, http.StatusMisdirectedRequest, "The console does not answer under this host name. List it in Options.Hosts.")
+			return
+		}
+		user, ok := access(w, r)
+		switch {
+		case ok:
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
+		case w.Header().Get("WWW-Authenticate") != "":
+			fail(w, http.StatusUnauthorized, "Sign in with your name, and the token as password.")
+		case c.options.Access == nil:
+			fail(w, http.StatusForbidden, "Only this machine may look. Set Options.Access to let others in.")
+		default:
+			fail(w, http.StatusForbidden, "You may not look here.")
+		}
+	})
+}
+
+// isHost reports whether the host of a request is one of ours. An attacker's page can
+// make any name mean this machine, but not an address.
+func (c *Console) isHost(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	host = strings.TrimSuffix(host, ".")
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	return strings.EqualFold(host, "localhost") || slices.ContainsFunc(c.options.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// breaking passes on the requests of those who may end leases.
+func (c *Console) breaking(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !c.options.AllowBreak:
+			fail(w, http.StatusForbidden, "This console is read-only. Nothing was done.")
+			return
+		case userOf(r) == "":
+			fail(w, http.StatusForbidden, "Nobody may end a lease without a name. Nothing was done.")
+			return
+		}
+		next(w, r)
+	}
+}

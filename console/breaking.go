@@ -1,0 +1,86 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// breakPage asks whether a lease is meant to end, and shows why it was not ended.
+type breakPage struct {
+	page
+	Name          string
+	Lease         lease // the one that is meant; its Record is nil if there is none
+	Typed, Reason string
+	Immediate     bool
+	Problem       string // why nothing was done
+}
+
+func (c *Console) serveBreak(w http.ResponseWriter, r *http.Request) {
+	if name, ok := c.nameOf(w, r); ok {
+		c.confirm(w, r, http.StatusOK, &breakPage{Name: name})
+	}
+}
+
+// confirm shows the page with the lease that is there now: what is then sent means that
+// lease alone.
+func (c *Console) confirm(w http.ResponseWriter, r *http.Request, status int, p *breakPage) {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	p.page = c.page(r, "End the lease of "+p.Name)
+	read := time.Now()
+	record, err := c.manager.Inspect(ctx, p.Name)
+	if p.Error = err; err == nil && record.Held {
+		p.Lease = lease{&record, read}
+	}
+	render(w, status, "break.html", p)
+}
+
+// doBreak ends a lease, if the user has said which, and why.
+func (c *Console) doBreak(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	name, ok := c.nameOf(w, r)
+	if !ok {
+		return
+	}
+	p := &breakPage{Name: name, Typed: r.PostFormValue("typed"), Reason: strings.TrimSpace(r.PostFormValue("reason")), Immediate: r.PostFormValue("immediate") != ""}
+	token, err := strconv.ParseInt(r.PostFormValue("token"), 10, 64)
+	switch {
+	case err != nil || token <= 0:
+		p.Problem = "The request did not say which token it meant."
+	case p.Typed != name && p.Typed != inert(name):
+		p.Problem = "The name that you typed is another one."
+	case p.Reason == "":
+		p.Problem = "Give a reason: the holder and the history will show it."
+	}
+	if p.Problem != "" {
+		c.confirm(w, r, http.StatusBadRequest, p)
+		return
+	}
+	_, err = c.manager.Break(r.Context(), name, &leasing.BreakOptions{
+		IfToken: token, Immediate: p.Immediate, Actor: userOf(r), Reason: p.Reason,
+	})
+	switch {
+	case err == nil:
+		// http.Redirect would lose the path that the console is mounted under.
+		w.Header().Set("Location", "lease?name="+url.QueryEscape(name))
+		w.WriteHeader(http.StatusSeeOther)
+	case errors.Is(err, leasing.ErrStale):
+		p.Typed = ""
+		p.Problem = "The lease with token " + strconv.FormatInt(token, 10) + " has ended meanwhile, so nothing was done. This is the one that is there now."
+		c.confirm(w, r, http.StatusConflict, p)
+	case abstractions.NotApplied(err):
+		p.Problem = "The backend refused: " + err.Error()
+		c.confirm(w, r, http.StatusBadRequest, p)
+	default:
+		p.Problem = "The backend did not answer, so the lease may have been ended or not: " + err.Error()
+		c.confirm(w, r, http.StatusBadGateway, p)
+	}
+}

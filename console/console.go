@@ -1,0 +1,127 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// MaxNames bounds the list: of more names that are held it shows the first ones that
+// the backend lists, and says so. Any name can be looked at by itself.
+const MaxNames = 50_000
+
+// maxStreams bounds how many pages are kept up to date at a time. More are shown, and
+// try again.
+const maxStreams = 200
+
+// Options configure a Console. The zero value is read-only, for this machine alone.
+type Options struct {
+	// Provider has the history of the names: that of the manager, or one that package
+	// history writes into. Without it, or where it keeps none, there is no history.
+	Provider leasing.Provider
+	// Prefix, unless "", hides names that don't begin with it.
+	Prefix string
+	// Hosts are the names, without a port, under which browsers reach the console.
+	// IP addresses and localhost need not be listed.
+	Hosts []string
+	// Access says who a user is, and refuses others. Default: requests from this
+	// machine are answered, and nobody is known by name.
+	Access Access
+	// AllowBreak lets users end leases. It needs Access.
+	AllowBreak bool
+	// Refresh is the least time from one look at the backend to the next. Default 2 s,
+	// at least 100 ms.
+	Refresh time.Duration
+}
+
+// Console is an http.Handler that serves the pages. It is safe for concurrent use.
+type Console struct {
+	manager leasing.Manager
+	history abstractions.HistoryReader // nil without
+	options Options
+	list    *shared
+	streams chan struct{} // has an element for each page that is kept up to date
+	handler http.Handler
+	// running ends with Close, and the streams with it.
+	running context.Context
+	stop    context.CancelFunc
+}
+
+// New returns a console of the leases that a manager sees. It starts no goroutine and
+// sends nothing. Mount it below a path that ends in a slash, with [http.StripPrefix];
+// its links are relative.
+//
+// It returns an *leasing.InvalidError that names the option which can't work.
+func New(manager leasing.Manager, options Options) (*Console, error) {
+	if options.Refresh == 0 {
+		options.Refresh = 2 * time.Second
+	}
+	switch {
+	case manager == nil:
+		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a manager"}
+	case options.Refresh < 100*time.Millisecond:
+		return nil, &leasing.InvalidError{Field: "Options.Refresh", Value: options.Refresh, Want: "at least 100ms"}
+	case options.AllowBreak && options.Access == nil:
+		return nil, &leasing.InvalidError{Field: "Options.AllowBreak", Value: true, Want: "Options.Access, to know who breaks a lease"}
+	}
+	c := &Console{manager: manager, options: options, streams: make(chan struct{}, maxStreams)}
+	if options.Provider != nil {
+		c.history, _ = abstractions.As[abstractions.HistoryReader](options.Provider)
+	}
+	c.running, c.stop = context.WithCancel(context.Background())
+	c.list = newShared(c.running, options.Refresh, c.listHeld)
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", c.serveLeases)
+	mux.HandleFunc("GET /lease", c.serveLease)
+	mux.HandleFunc("GET /live/leases", c.streamLeases)
+	mux.HandleFunc("GET /live/lease", c.streamLease)
+	mux.HandleFunc("GET /break", c.breaking(c.serveBreak))
+	mux.HandleFunc("POST /break", c.breaking(c.doBreak))
+	for name := range assets {
+		mux.HandleFunc("GET /"+name, serveAsset)
+	}
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, http.StatusNotFound, "There is no such page.")
+	})
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fail(w, http.StatusForbidden, "This request came from a page of another origin. Nothing was done.")
+	}))
+	c.handler = protection.Handler(c.guard(mux))
+	return c, nil
+}
+
+// Close ends the streams of all pages and refuses new ones: give it to
+// [http.Server.RegisterOnShutdown], since a server that shuts down waits for them.
+// It may be called again.
+func (c *Console) Close() {
+	c.stop()
+	c.list.wait()
+}
+
+// policy allows what the pages have: a script, a style sheet and images of their own.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// ServeHTTP answers a request.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	// With no-referrer browsers would hide the origin of a form that is sent.
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	c.handler.ServeHTTP(w, r)
+}
+
+// visible reports whether Options show a name.
+func (c *Console) visible(name string) bool {
+	return leasing.ValidateName(name) == nil && strings.HasPrefix(name, c.options.Prefix)
+}

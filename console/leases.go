@@ -1,0 +1,169 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// pageSize is how many leases a page shows.
+const pageSize = 100
+
+// listing is the leases that are held, by name.
+type listing struct {
+	leases []lease
+	cut    bool // there are more than MaxNames
+}
+
+func (c *Console) listHeld(ctx context.Context) (l listing, err error) {
+	for record, err := range c.manager.List(ctx, &leasing.ListOptions{Prefix: c.options.Prefix, HeldOnly: true}) {
+		if err != nil {
+			return listing{}, err
+		}
+		if l.cut = len(l.leases) == MaxNames; l.cut {
+			break
+		}
+		l.leases = append(l.leases, lease{&record, time.Now()})
+	}
+	slices.SortFunc(l.leases, func(a, b lease) int { return cmp.Compare(a.Name, b.Name) })
+	return l, nil
+}
+
+// The filters by state, and the orders. The zero value is the first of each.
+const (
+	showAll, showLow, showBreaking         = "", "low", "breaking"
+	byName, byOwner, byTimeLeft, byLongest = "", "owner", "left", "held"
+)
+
+// query is what a user wants to see of the list.
+type query struct {
+	Text  string // part of the name or the owner
+	Show  string
+	Order string
+	Page  int // from 1
+}
+
+func queryOf(r *http.Request) query {
+	q := query{Text: r.FormValue("q"), Show: r.FormValue("show"), Order: r.FormValue("sort")}
+	q.Page, _ = strconv.Atoi(r.FormValue("page"))
+	q.Page = max(1, q.Page)
+	return q
+}
+
+// with returns the query of a link, and goes to the first page.
+func (q query) with(change func(*query)) template.URL {
+	q.Page = 1
+	change(&q)
+	values := url.Values{}
+	for key, value := range map[string]string{"q": q.Text, "show": q.Show, "sort": q.Order} {
+		if value != "" {
+			values.Set(key, value)
+		}
+	}
+	if q.Page > 1 {
+		values.Set("page", strconv.Itoa(q.Page))
+	}
+	return template.URL("?" + values.Encode()) //nolint:gosec // encoded
+}
+
+func (q query) Same() template.URL { return q.with(func(to *query) { to.Page = q.Page }) }
+func (q query) ByText(text string) template.URL {
+	return q.with(func(to *query) { to.Text = text })
+}
+func (q query) ByShow(show string) template.URL {
+	return q.with(func(to *query) { to.Show = show })
+}
+func (q query) ByOrder(order string) template.URL {
+	return q.with(func(to *query) { to.Order = order })
+}
+func (q query) ByPage(page int) template.URL { return q.with(func(to *query) { to.Page = page }) }
+
+// leasesPage is what the templates show of the list.
+type leasesPage struct {
+	page
+	query
+	Rows                 []lease
+	All, Low, Breaking   int // of those that the text fits
+	Matching             int // of those, which the state fits too
+	First, Last, Pages   int // on this page, from 1; and how many pages there are
+	Cut                  bool
+	Unsupported, Nothing bool // the backend lists nothing; nothing is known yet
+}
+
+// leasesPage picks what a query wants to see of a reading. The error is why there is no
+// newer one.
+func (c *Console) leasesPage(r *http.Request, from *reading, err error) *leasesPage {
+	p := &leasesPage{page: c.page(r, "Leases"), query: queryOf(r)}
+	if from == nil {
+		from = &reading{}
+	}
+	p.Nothing, p.Live = from.at.IsZero(), true
+	if err == nil {
+		err = from.err
+	}
+	p.Cut, p.AsOf = from.cut, from.at
+	if p.Unsupported = errors.Is(err, leasing.ErrUnsupported); !p.Unsupported {
+		p.Error = err
+	}
+	text := strings.ToLower(p.Text)
+	var matching []lease
+	for _, l := range from.leases {
+		if text != "" && !strings.Contains(strings.ToLower(l.Name), text) && !strings.Contains(strings.ToLower(l.Owner), text) {
+			continue
+		}
+		state := l.State()
+		p.All++
+		switch state {
+		case stateLow:
+			p.Low++
+		case stateBreaking:
+			p.Breaking++
+		}
+		if p.Show == showAll || p.Show == state {
+			matching = append(matching, l)
+		}
+	}
+	sortLeases(matching, p.Order)
+	p.Matching = len(matching)
+	p.Pages = max(1, (p.Matching+pageSize-1)/pageSize)
+	p.query.Page = min(p.query.Page, p.Pages)
+	p.First, p.Last = (p.query.Page-1)*pageSize+1, min(p.query.Page*pageSize, p.Matching)
+	p.Rows = matching[p.First-1 : p.Last]
+	return p
+}
+
+// sortLeases orders leases, those that compare equal by name, as they are.
+func sortLeases(leases []lease, order string) {
+	switch order {
+	case byOwner:
+		slices.SortStableFunc(leases, func(a, b lease) int { return cmp.Compare(a.Owner, b.Owner) })
+	case byTimeLeft:
+		slices.SortStableFunc(leases, func(a, b lease) int { return cmp.Compare(a.left(), b.left()) })
+	case byLongest:
+		slices.SortStableFunc(leases, func(a, b lease) int { return a.AcquiredAt.Compare(b.AcquiredAt) })
+	}
+}
+
+func (c *Console) serveLeases(w http.ResponseWriter, r *http.Request) {
+	reading, err := c.list.get(r.Context())
+	render(w, http.StatusOK, "leases.html", c.leasesPage(r, reading, err))
+}
+
+func (c *Console) streamLeases(w http.ResponseWriter, r *http.Request) {
+	c.stream(w, r, "leases-live", func(ctx context.Context) (any, time.Time) {
+		reading, err := c.list.get(ctx)
+		if reading == nil {
+			return c.leasesPage(r, nil, err), time.Now().Add(c.options.Refresh)
+		}
+		return c.leasesPage(r, reading, err), reading.next
+	})
+}

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+//go:embed templates assets
+var files embed.FS
+
+// assets are the files of folder assets, and their types.
+var assets = map[string]string{"console.js": "text/javascript", "style.css": "text/css", "icon.svg": "image/svg+xml"}
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"inert":    inert,
+	"duration": duration,
+	"count":    count,
+	"add":      func(a, b int) int { return a + b },
+	"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
+	"instant":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"machine":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+}).ParseFS(files, "templates/*.html"))
+
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	w.Header().Set("Content-Type", assets[name]+"; charset=utf-8")
+	w.Header().Set("Cache-Control", "private, max-age=60")
+	http.ServeFileFS(w, r, files, "assets/"+name)
+}
+
+// page is what all pages show.
+type page struct {
+	Title    string
+	User     string
+	Provider string
+	Clock    string
+	ReadOnly bool
+	Live     bool      // the page is kept up to date
+	AsOf     time.Time // zero while nothing is known
+	Error    error     // why what is shown is not the latest; nil if it is
+}
+
+func (c *Console) page(r *http.Request, title string) page {
+	capabilities := c.manager.Capabilities()
+	return page{Title: title, User: userOf(r), Provider: capabilities.Provider, Clock: capabilities.Clock, ReadOnly: !c.options.AllowBreak}
+}
+
+func render(w http.ResponseWriter, status int, name string, data any) {
+	var html bytes.Buffer
+	if err := pages.ExecuteTemplate(&html, name, data); err != nil {
+		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(html.Bytes()) // the browser has gone: nobody to tell
+}
+
+// fail answers a request with an error.
+func fail(w http.ResponseWriter, status int, message string) {
+	render(w, status, "error.html", struct {
+		Title, Message string
+		Status         int
+	}{http.StatusText(status), message, status})
+}
+
+// inert returns a text of a stranger with what can't be seen, or changes how the rest
+// looks, spelled out: a name with U+202E would read backwards.
+func inert(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) {
+			b.WriteRune(r)
+		} else {
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+	}
+	return b.String()
+}
+
+// duration is a time for people, of at most two units.
+func duration(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
+}
+
+// count is a number for people.
+func count(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,51 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// Serve serves a console on a listener until ctx ends, and then returns nil. It closes
+// the listener, also if it fails. Without Options.Access the listener must be on a
+// loopback address; otherwise an *leasing.InvalidError says so. For TLS pass a listener
+// of [crypto/tls.NewListener].
+func Serve(ctx context.Context, listener net.Listener, manager leasing.Manager, options Options) error {
+	defer func() { _ = listener.Close() }() // the server has closed it too
+	address, _ := listener.Addr().(*net.TCPAddr)
+	if options.Access == nil && (address == nil || !address.IP.IsLoopback()) {
+		return &leasing.InvalidError{Field: "listener", Value: listener.Addr(), Want: "a loopback address, as nobody has to sign in: set Options.Access for any other"}
+	}
+	c, err := New(manager, options)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	server := &http.Server{
+		Handler:           c,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+	server.RegisterOnShutdown(c.Close)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if server.Shutdown(limited) != nil {
+		_ = server.Close() // whoever is still there has had the time
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

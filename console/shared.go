@@ -1,0 +1,107 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// readTime bounds one list of the backend, and patience is for how long a page waits for
+// an answer at least.
+const (
+	readTime = time.Minute
+	patience = 5 * time.Second
+)
+
+// shared is the list, which is read once for all who look at it.
+type shared struct {
+	read  func(context.Context) (listing, error)
+	every time.Duration   // from one read to the next, at least
+	end   context.Context // ends a read that is under way
+
+	mu       sync.Mutex
+	latest   *reading      // nil before the first
+	underWay chan struct{} // closed at the end of the read under way; nil without one
+}
+
+// reading is an answer of the backend. It is not changed any more.
+type reading struct {
+	listing
+	at   time.Time     // just before the list was asked for; zero before the first
+	took time.Duration // for the list
+	err  error         // of the latest attempt; the list is then that of an earlier one
+	next time.Time     // of the next attempt, at the earliest
+}
+
+func newShared(end context.Context, every time.Duration, read func(context.Context) (listing, error)) *shared {
+	return &shared{read: read, every: every, end: end}
+}
+
+// get returns the latest reading, and waits for a new one if it is time for that, but
+// not for long: the error then says so, and the reading is an older one, or nil.
+func (s *shared) get(ctx context.Context) (*reading, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := patience
+	if s.latest != nil {
+		if time.Now().Before(s.latest.next) {
+			return s.latest, nil
+		}
+		limit = max(limit, 2*s.latest.took)
+	}
+	if err := s.end.Err(); err != nil {
+		return s.latest, err
+	}
+	if s.underWay == nil {
+		s.underWay = make(chan struct{})
+		go s.fetch()
+	}
+	underWay := s.underWay
+	s.mu.Unlock()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-underWay:
+	case <-timer.C:
+		err = fmt.Errorf("no answer for %v", limit)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	s.mu.Lock()
+	return s.latest, err
+}
+
+// fetch reads, also when whoever wanted it has left: others may wait for it.
+func (s *shared) fetch() {
+	ctx, cancel := context.WithTimeout(s.end, readTime)
+	defer cancel()
+	begun := time.Now()
+	list, err := s.read(ctx)
+	took := time.Since(begun)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	latest := reading{listing: list, at: begun, took: took, next: time.Now().Add(max(s.every, 9*took))}
+	if err != nil {
+		latest = reading{err: err, next: time.Now().Add(s.every)}
+		if s.latest != nil {
+			latest.listing, latest.at, latest.took = s.latest.listing, s.latest.at, s.latest.took
+		}
+	}
+	s.latest = &latest
+	close(s.underWay)
+	s.underWay = nil
+}
+
+// wait waits for the end of the read under way. Call it when s.end has ended: then none
+// begins any more.
+func (s *shared) wait() {
+	s.mu.Lock()
+	underWay := s.underWay
+	s.mu.Unlock()
+	if underWay != nil {
+		<-underWay
+	}
+}
