@@ -15,6 +15,11 @@ var providers = map[string][3]string{
 	"providers-redis":  {"redislease", "LEASING_TEST_REDIS", "redis://127.0.0.1:6379"},
 }
 
+// commands are the modules that are programs themselves, and arguments that use each.
+var commands = map[string][]string{
+	"cmd-leasing": {"run", "--url", "sqlite://leases.db?create=true", "hello", "--", "true"},
+}
+
 // writeConsumer writes the small program that uses a module.
 func writeConsumer(release string, m released, to string) error {
 	of, replaced := m.slug, strings.NewReplacer()

@@ -138,8 +138,10 @@ func (s *sandbox) checkModule(ctx context.Context, m released, update bool) erro
 		return err
 	}
 	release := filepath.Join(s.root, "integration", "release")
-	if err := writeConsumer(release, m, filepath.Join(dir, "main.go")); err != nil {
-		return fmt.Errorf("every released module needs a small program that uses it: %w", err)
+	if commands[m.slug] == nil {
+		if err := writeConsumer(release, m, filepath.Join(dir, "main.go")); err != nil {
+			return fmt.Errorf("every released module needs a small program that uses it: %w", err)
+		}
 	}
 	if _, err := s.run(ctx, dir, "go", "mod", "init", consumer); err != nil {
 		return err
@@ -149,14 +151,18 @@ func (s *sandbox) checkModule(ctx context.Context, m released, update bool) erro
 	if err := copyFile(filepath.Join(m.abs, "go.sum"), filepath.Join(dir, "go.sum")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	for _, command := range [][]string{{"go", "get", m.String()}, {"go", "build", "-o", "program", "."}} {
+	program, use := ".", []string{"./program"}
+	if command, ok := commands[m.slug]; ok {
+		program, use = m.Path, append(use, command...)
+	}
+	for _, command := range [][]string{{"go", "get", m.String()}, {"go", "build", "-o", "program", program}} {
 		if _, err := s.run(ctx, dir, command...); err != nil {
 			return err
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, programTime)
 	defer cancel()
-	if _, err := s.run(limited, dir, "./program"); err != nil {
+	if _, err := s.run(limited, dir, use...); err != nil {
 		return err
 	}
 	found, err := s.footprint(ctx, m, dir)

@@ -1,0 +1,404 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/ncruces/go-sqlite3/driver"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+)
+
+// journalName is the first argument of the test binary as a command to run: it writes a line to a
+// file every millisecond, as does a child of its own, and ends with journalCode.
+const (
+	journalName = "journal"
+	journalCode = 7
+)
+
+// journalMain is "journal FILE LASTS [stubborn]". A line is the token, the process, its group, and the run. All
+// append to one file, so the order of the lines is that of the writes.
+func journalMain(args []string) {
+	lasts, err := time.ParseDuration(args[1])
+	if err != nil {
+		panic(err)
+	}
+	stubborn := len(args) > 2
+	if stubborn {
+		signal.Ignore(unix.SIGTERM)
+	}
+	file, err := os.OpenFile(args[0], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		panic(err)
+	}
+	if os.Getenv("LEASING_TEST_LEAF") == "" {
+		leaf := exec.Command("/proc/self/exe", append([]string{journalName, args[0], "1h"}, args[2:]...)...)
+		leaf.Env = append(os.Environ(), "LEASING_TEST_LEAF=1")
+		if err := leaf.Start(); err != nil {
+			panic(err)
+		}
+	}
+	line := fmt.Appendf(nil, "%s %d %d %s\n", os.Getenv("LEASING_TOKEN"), os.Getpid(), unix.Getpgrp(), os.Getenv("LEASING_TEST_RUN"))
+	end := time.After(lasts)
+	for {
+		if _, err := file.Write(line); err != nil {
+			panic(err)
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-end:
+			os.Exit(journalCode)
+		}
+	}
+}
+
+// written is a line of the journal.
+type written struct {
+	token      int64
+	pid, group int
+	run        string
+}
+
+func readJournal(t *testing.T, path string) (lines []written) {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var w written
+		_, err := fmt.Sscanf(line, "%d %d %d %s", &w.token, &w.pid, &w.group, &w.run)
+		require.NoError(t, err, line)
+		lines = append(lines, w)
+	}
+	return lines
+}
+
+// asCommand is the test binary as leasing, with arguments.
+func asCommand(ctx context.Context, env []string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
+	cmd.Args[0] = "leasing"
+	cmd.Env = append(append(os.Environ(), "LEASING_TEST_AS_COMMAND=1"), env...)
+	return cmd
+}
+
+// attack is what is done to one run.
+type attack struct {
+	name string
+	// do is told leasing's process and how to find the command's, and lasts.
+	do func(a *arena, leasing int, of func() written)
+	// codes that may follow, beside those of a run that is over before, or that a server's
+	// fault ends.
+	codes []int
+}
+
+var attacks = []attack{
+	{"nothing", func(*arena, int, func() written) {}, nil},
+	{"leasing is killed", func(_ *arena, leasing int, _ func() written) { _ = unix.Kill(leasing, unix.SIGKILL) }, []int{-1}},
+	{"leasing is stopped", func(a *arena, leasing int, _ func() written) {
+		a.stop(leasing, time.Duration(500+rand.IntN(2500))*time.Millisecond)
+	}, nil},
+	{"leasing is stopped and killed", func(a *arena, leasing int, _ func() written) {
+		_ = unix.Kill(leasing, unix.SIGSTOP)
+		a.sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
+		_ = unix.Kill(leasing, unix.SIGKILL)
+	}, []int{-1}},
+	{"leasing gets TERM", func(_ *arena, leasing int, _ func() written) { _ = unix.Kill(leasing, unix.SIGTERM) }, []int{128 + 15}},
+	{"leasing gets TSTP", func(a *arena, leasing int, _ func() written) {
+		_ = unix.Kill(leasing, unix.SIGTSTP)
+		a.sleep(time.Duration(rand.IntN(2500)) * time.Millisecond)
+		_ = unix.Kill(leasing, unix.SIGCONT)
+	}, nil},
+	{"the command is killed", func(_ *arena, _ int, of func() written) { kill(of().pid, unix.SIGKILL) }, []int{128 + 9}},
+	{"the command is stopped", func(a *arena, _ int, of func() written) {
+		if pid := of().pid; pid > 0 {
+			a.stop(pid, time.Duration(500+rand.IntN(2500))*time.Millisecond)
+		}
+	}, nil},
+	{"the guard is killed", func(_ *arena, _ int, of func() written) { kill(of().group, unix.SIGKILL) }, []int{128 + 9}},
+	{"the guard is stopped", func(a *arena, _ int, of func() written) {
+		if group := of().group; group > 0 {
+			a.stop(group, time.Duration(500+rand.IntN(2500))*time.Millisecond)
+		}
+	}, nil},
+	{"the group is stopped", func(a *arena, _ int, of func() written) {
+		if group := of().group; group > 0 {
+			a.stop(-group, time.Duration(500+rand.IntN(2500))*time.Millisecond)
+		}
+	}, nil},
+}
+
+func kill(pid int, sig unix.Signal) {
+	if pid > 0 {
+		_ = unix.Kill(pid, sig)
+	}
+}
+
+// arena is a backend, one name, and the journal of all who had it.
+type arena struct {
+	t       *testing.T
+	url     string
+	journal string
+	fault   func(during time.Duration) // of the server
+}
+
+func (a *arena) sleep(d time.Duration) { <-time.After(d) }
+
+func (a *arena) stop(pid int, during time.Duration) {
+	_ = unix.Kill(pid, unix.SIGSTOP)
+	a.sleep(during)
+	_ = unix.Kill(pid, unix.SIGCONT)
+}
+
+// fight makes so many runs, each attacked once, by four contenders, while the server has faults.
+func (a *arena) fight(runs int) {
+	t := a.t
+	jobs := make(chan int)
+	var contenders, chaos sync.WaitGroup
+	codes := sync.Map{}
+	for range 4 {
+		contenders.Go(func() {
+			for job := range jobs {
+				at := attacks[job%len(attacks)]
+				code := a.run(strconv.Itoa(job), at, job)
+				codes.Store(job, code)
+				allowed := append([]int{journalCode, exitBusy, exitLost, exitFailed}, at.codes...)
+				if !contains(allowed, code) {
+					t.Errorf("run %d, %s: exit code %d", job, at.name, code)
+				}
+			}
+		})
+	}
+	over := make(chan struct{})
+	chaos.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(time.Duration(2+rand.IntN(4)) * time.Second):
+				a.fault(time.Duration(500+rand.IntN(1500)) * time.Millisecond)
+			}
+		}
+	})
+	for job := range runs {
+		jobs <- job
+	}
+	close(jobs)
+	contenders.Wait()
+	close(over)
+	chaos.Wait()
+
+	lines := readJournal(t, a.journal)
+	var latest written
+	groups, tokens, started := map[int]bool{}, map[int64]string{}, map[string]bool{}
+	for i, w := range lines {
+		if w.token < latest.token {
+			t.Fatalf("line %d of %d: run %s works under token %d, after run %s under token %d", i, len(lines), w.run, w.token, latest.run, latest.token)
+		}
+		if run, seen := tokens[w.token]; seen && run != w.run {
+			t.Fatalf("line %d: runs %s and %s have one token", i, w.run, run)
+		}
+		latest, groups[w.group], tokens[w.token], started[w.run] = w, true, w.run, true
+	}
+	for group := range groups {
+		eventually(t, func() bool { return unix.Kill(-group, 0) == unix.ESRCH }, fmt.Sprintf("the end of group %d", group))
+	}
+	counts := map[int]int{}
+	codes.Range(func(_, code any) bool { counts[code.(int)]++; return true })
+	t.Logf("%d runs, %d of them had the lease, %d lines; exit codes: %v", runs, len(started), len(lines), counts)
+	require.GreaterOrEqual(t, len(started), runs/3, "on a very slow machine, too")
+}
+
+func contains(all []int, one int) bool {
+	for _, n := range all {
+		if n == one {
+			return true
+		}
+	}
+	return false
+}
+
+// run makes one run, attacks it some time after it has begun to work, and returns its exit code: -1 if it was
+// killed.
+func (a *arena) run(id string, at attack, job int) int {
+	lasts := time.Duration(500+rand.IntN(2500)) * time.Millisecond
+	args := []string{
+		"run", "--url", a.url, "--timeout", "2s", "--ttl", "1s", "--grace", "100ms", "--wait", "1m", "fight", "--",
+		"/proc/self/exe", journalName, a.journal, lasts.String(),
+	}
+	if job%3 == 0 {
+		args = append(args, "stubborn")
+	}
+	var out bytes.Buffer
+	cmd := asCommand(context.Background(), []string{"LEASING_TEST_RUN=" + id}, args...)
+	cmd.Stderr = &out
+	cmd.WaitDelay = 20 * time.Second
+	// Its command must not outlive it, and inherits standard error: Wait returns when that is closed.
+	require.NoError(a.t, cmd.Start())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	var mine written
+	for mine.pid == 0 {
+		select {
+		case <-ended:
+			return cmd.ProcessState.ExitCode()
+		case <-time.After(5 * time.Millisecond):
+			mine = a.find(id)
+		}
+	}
+	a.sleep(time.Duration(rand.IntN(int(lasts))))
+	at.do(a, cmd.Process.Pid, func() written { return mine })
+	<-ended
+	if code := cmd.ProcessState.ExitCode(); code == exitFailed || cmd.ProcessState.Exited() {
+		if code == exitFailed && !strings.Contains(out.String(), "unavailable") {
+			a.t.Errorf("run %s, %s: %s", id, at.name, &out)
+		}
+		return code
+	}
+	return -1
+}
+
+// find looks for the first line of a run at the journal's end.
+func (a *arena) find(id string) written {
+	file, err := os.Open(a.journal)
+	if err != nil {
+		return written{}
+	}
+	defer file.Close()
+	var end [4096]byte
+	info, err := file.Stat()
+	if err != nil {
+		return written{}
+	}
+	n, _ := file.ReadAt(end[:], max(0, info.Size()-int64(len(end))))
+	for line := range strings.Lines(string(end[:n])) {
+		var w written
+		if n, _ := fmt.Sscanf(line, "%d %d %d %s", &w.token, &w.pid, &w.group, &w.run); n == 4 && w.run == id && strings.HasSuffix(line, "\n") && w.group > 1 {
+			if strings.Contains(childrenOf(w.group), strconv.Itoa(w.pid)) {
+				return w
+			}
+		}
+	}
+	return written{}
+}
+
+// childrenOf are the children of a process: the command is the guard's.
+func childrenOf(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	return string(text)
+}
+
+// attackedRuns is how many runs there are for each backend.
+func attackedRuns() int {
+	if os.Getenv("LEASING_TEST_SLOW") != "" {
+		return 77
+	}
+	return len(attacks)
+}
+
+func TestRunUnderAttack_sqlite(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "leases.db")
+	db, err := sql.Open("sqlite3", "file:"+path)
+	require.NoError(t, err)
+	defer db.Close()
+	a := &arena{t: t, url: "sqlite://" + path + "?create=true", journal: filepath.Join(t.TempDir(), "journal")}
+	a.fault = func(during time.Duration) { // another process has the file
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if _, err := conn.ExecContext(t.Context(), "PRAGMA busy_timeout=5000; BEGIN IMMEDIATE"); err == nil {
+			a.sleep(during)
+			_, _ = conn.ExecContext(t.Context(), "ROLLBACK")
+		}
+	}
+	a.fight(attackedRuns())
+}
+
+func TestRunUnderAttack_redis(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := &servertest.Server{T: t, Dir: dir}
+	server.Command = func() (*exec.Cmd, error) {
+		return exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(server.Port()), "--dir", dir, "--save", "",
+			"--appendonly", "yes", "--appendfsync", "always"), nil
+	}
+	server.Answers = func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server.Addr())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		_, _ = conn.Write([]byte("PING\r\n"))
+		var answer [5]byte
+		if _, err := conn.Read(answer[:]); err != nil || string(answer[:]) != "+PONG" {
+			return fmt.Errorf("%q %w", answer, err)
+		}
+		return nil
+	}
+	require.NoError(t, server.Launch(t.Context()))
+	t.Cleanup(server.Close)
+	a := &arena{t: t, url: "redis://" + server.Addr() + "/0", journal: filepath.Join(t.TempDir(), "journal")}
+	a.fault = func(during time.Duration) {
+		if rand.IntN(2) == 0 {
+			server.Pause()
+			a.sleep(during)
+			server.Resume()
+			return
+		}
+		server.Kill()
+		a.sleep(during)
+		server.Restart()
+	}
+	a.fight(attackedRuns())
+}
+
+func openPostgres(t *testing.T, url string) *sql.DB {
+	db, err := sql.Open("pgx", url)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func TestRunUnderAttack_postgres(t *testing.T) {
+	t.Parallel()
+	server := servertest.NewPostgres(t)
+	db := openPostgres(t, server.URL)
+	a := &arena{t: t, url: server.URL + "&create=true", journal: filepath.Join(t.TempDir(), "journal")}
+	a.fault = func(during time.Duration) {
+		if rand.IntN(2) == 0 {
+			require.NoError(t, server.Crash(t.Context()))
+			return
+		}
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			return
+		}
+		defer func() { _ = tx.Rollback() }()
+		if _, err := tx.ExecContext(t.Context(), "LOCK TABLE infra.lease IN ACCESS EXCLUSIVE MODE"); err == nil {
+			a.sleep(during)
+		}
+	}
+	a.fight(attackedRuns())
+}

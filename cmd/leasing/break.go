@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing"
+)
+
+func (a *app) breakCommand() *cobra.Command {
+	options := leasing.BreakOptions{}
+	yes := false
+	cmd := &cobra.Command{
+		Use:   "break NAME",
+		Short: "End somebody's lease",
+		Long: `Break shows the lease and asks. Then it ends the very lease that it has shown: its holder can't renew it
+any more, and hears of it at its next renewal. The name is free when the lease has run out.
+
+With --immediate the name is free at once, while its holder may still be at work: use it only if you know
+the holder to be dead. It exits with 1 if nobody holds the name, or somebody else by now.`,
+		Example: `  leasing break --yes --reason 'host web-3 has burnt' deploy/web`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error {
+				return a.breakLease(ctx, b, args[0], options, yes)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.Int64Var(&options.IfToken, "if-token", 0, "only the lease with this fencing `token` (default the one that is shown)")
+	flags.BoolVar(&options.Immediate, "immediate", false, "free the name at once")
+	flags.StringVar(&options.Reason, "reason", "", "why, for the holder and the history")
+	flags.StringVar(&options.Actor, "actor", "", "who does it (default this user and host)")
+	flags.BoolVarP(&yes, "yes", "y", false, "don't ask")
+	return cmd
+}
+
+func (a *app) breakLease(ctx context.Context, b *backend, name string, options leasing.BreakOptions, yes bool) error {
+	r, err := b.Inspect(ctx, name)
+	if err != nil {
+		return err
+	}
+	if !r.Held {
+		return &exitError{exitNo, fmt.Errorf("%s: nobody holds it", name)}
+	}
+	if options.IfToken == 0 {
+		options.IfToken = r.Token
+	}
+	if options.Actor == "" {
+		options.Actor = thisUser()
+	}
+	if !yes {
+		if err := a.confirm(show(r), options); err != nil {
+			return err
+		}
+	}
+	result, err := b.Break(ctx, name, &options)
+	switch {
+	case errors.Is(err, leasing.ErrStale), err == nil && !result.WasHeld:
+		return &exitError{exitNo, fmt.Errorf("%s: the lease with token %d is over", name, options.IfToken)}
+	case err != nil:
+		return err
+	case a.output == "json":
+		return a.json(map[string]any{"name": name, "token": result.Token, "free_in_s": result.Remaining.Seconds()})
+	case result.Remaining == 0:
+		_, err = fmt.Fprintf(a.out, "%s is free\n", inert(name))
+	default:
+		_, err = fmt.Fprintf(a.out, "%s is free in %s, unless its holder gives it up sooner\n", inert(name), rounded(result.Remaining))
+	}
+	return err
+}
+
+// confirm shows what would end, and has the name typed.
+func (a *app) confirm(s shown, options leasing.BreakOptions) error {
+	if file, ok := a.in.(*os.File); ok && !isTerminal(file) {
+		return errors.New("nobody to ask: standard input is no terminal; add --yes")
+	}
+	plain := &app{streams: streams{out: a.err}, output: "table"}
+	if err := plain.detail(s); err != nil {
+		return err
+	}
+	how := "its holder can't renew it any more"
+	if options.Immediate {
+		how = "others may have the name AT ONCE, beside its holder"
+	}
+	fmt.Fprintf(a.err, "\nEnd this lease (%s)? Type its name: ", how)
+	answer, _ := bufio.NewReader(a.in).ReadString('\n') // one that is cut off is not the name
+	if strings.TrimRight(answer, "\r\n") != s.Name {
+		return &exitError{exitNo, errors.New("not ended: that is not the name")}
+	}
+	return nil
+}
+
+// thisUser is who asks, for people to read.
+func thisUser() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/open"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the backend: reach, rights, clock, latency",
+		Long: `Doctor takes, renews, breaks and gives up a lease of its own, named leasing/doctor/ and something random, and says
+what works, and what is wrong and what to do. It exits with 1 if something is wrong.`,
+		Example: "  leasing doctor",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d := &doctor{app: a}
+			d.examine(cmd.Context())
+			return d.verdict()
+		},
+	}
+}
+
+// doctor collects findings.
+type doctor struct {
+	app      *app
+	findings []finding
+}
+
+// finding is one line. Its Verdict is "ok", "note" or "wrong".
+type finding struct {
+	Verdict string `json:"verdict"`
+	Check   string `json:"check"`
+	Text    string `json:"text"`
+}
+
+func (d *doctor) ok(check, format string, args ...any) { d.add("ok", check, format, args...) }
+
+func (d *doctor) note(check, format string, args ...any) { d.add("note", check, format, args...) }
+
+func (d *doctor) add(verdict, check, format string, args ...any) {
+	d.findings = append(d.findings, finding{verdict, check, fmt.Sprintf(format, args...)})
+}
+
+const wrong = "wrong"
+
+// wrong adds an error, and what to do about it.
+func (d *doctor) wrong(check string, err error) {
+	d.add(wrong, check, "%s. %s", oneLine(err), advice(err))
+}
+
+// advice is what to do about an error.
+func advice(err error) string {
+	switch {
+	case errors.Is(err, leasing.ErrInvalid):
+		return "Correct the URL, the config file or the flags."
+	case errors.Is(err, leasing.ErrDenied):
+		return "Check the user and password in the URL, and give it the rights that the backend's page in docs/providers lists."
+	case errors.Is(err, leasing.ErrNotSetUp):
+		return `Create what is missing, or let leasing do it with create=true in the URL.`
+	case errors.Is(err, leasing.ErrThrottled):
+		return "The backend is overloaded, or out of space or connections: it refuses for now."
+	case errors.Is(err, leasing.ErrUnavailable):
+		return "Check that the server runs and that host, port and TLS in the URL are right, and that no firewall is between."
+	case errors.Is(err, leasing.ErrLost), errors.Is(err, leasing.ErrHeld):
+		return "Something else uses this name, or the backend forgets: an eviction policy, a replica, another application."
+	}
+	return "See docs/cli.md."
+}
+
+// slow is a request that is long beside the usual TTL of 30 s.
+const (
+	slow     = 500 * time.Millisecond
+	muchSkew = time.Second
+	probes   = 10
+)
+
+func (d *doctor) examine(ctx context.Context) {
+	where, from, err := d.app.where()
+	if err != nil {
+		d.wrong("url", err)
+		return
+	}
+	b, err := d.app.open(ctx, leasing.Options{})
+	if err != nil {
+		d.wrong("url", err)
+		return
+	}
+	defer func() {
+		if err := b.close(); err != nil {
+			d.wrong("close", err)
+		}
+	}()
+	d.ok("url", "%s://..., from %s", open.Scheme(where), from)
+	caps := b.Capabilities()
+	d.ok("backend", "%s; %s decides when a lease is over", caps.Provider, caps.Clock)
+	if !d.latency(ctx, b) {
+		return
+	}
+	name := "leasing/doctor/" + rand.Text()[:8]
+	d.rights(ctx, b, name)
+	d.abilities(ctx, b, name)
+}
+
+// latency pings, and reports whether that works.
+func (d *doctor) latency(ctx context.Context, b *backend) bool {
+	var times []time.Duration
+	for range probes {
+		h := b.Health(ctx)
+		if h.Status == leasing.Unhealthy {
+			err := fmt.Errorf("%w: %s", leasing.ErrUnavailable, h.Error)
+			if _, asked := b.Inspect(ctx, "leasing/doctor"); asked != nil {
+				err = asked // it has a class
+			}
+			d.wrong("reach", err)
+			return false
+		}
+		times = append(times, h.Ping)
+	}
+	slices.Sort(times)
+	middle, most := times[len(times)/2], times[len(times)-1]
+	if text := fmt.Sprintf("%d pings: %s in the middle, %s at most", probes, rounded(middle), rounded(most)); most > slow {
+		d.note("latency", "%s. That is long: use TTLs of %v or more", text, (60 * most).Round(time.Second))
+	} else {
+		d.ok("latency", "%s", text)
+	}
+	return true
+}
+
+// rights goes through the life of a lease.
+func (d *doctor) rights(ctx context.Context, b *backend, name string) {
+	lease, err := b.TryAcquire(ctx, name, nil)
+	if err != nil {
+		d.wrong("acquire", err)
+		return
+	}
+	before := time.Now()
+	if err := lease.Renew(ctx); err != nil {
+		d.wrong("renew", err)
+	}
+	r, err := b.Inspect(ctx, name)
+	switch {
+	case err != nil:
+		d.wrong("inspect", err)
+	case r.ID != lease.ID() && !b.Capabilities().ReadsMayLag:
+		d.wrong("inspect", fmt.Errorf("%w: the backend shows %q as the holder of a lease just taken", leasing.ErrLost, r.ID))
+	default:
+		d.clock(r.Now, before, time.Now())
+	}
+	if _, err := b.Break(ctx, name, &leasing.BreakOptions{IfToken: lease.Token(), Immediate: true, Reason: "leasing doctor"}); err != nil {
+		d.wrong("break", err)
+	}
+	if err := lease.Release(ctx); err != nil && !errors.Is(err, leasing.ErrLost) {
+		d.wrong("release", err)
+	}
+	again, err := b.TryAcquire(ctx, name, nil)
+	switch {
+	case err != nil:
+		d.wrong("acquire again", err)
+	case again.Token() <= lease.Token():
+		d.wrong("fence", fmt.Errorf("%w: token %d follows %d", leasing.ErrStale, again.Token(), lease.Token()))
+	default:
+		d.ok("rights", "acquire, renew, inspect, break and release work, and tokens rise")
+	}
+	if again != nil {
+		if err := again.Release(ctx); err != nil {
+			d.wrong("release", err)
+		}
+	}
+}
+
+// clock compares the backend's with this machine's.
+func (d *doctor) clock(theirs, before, after time.Time) {
+	if theirs.IsZero() {
+		d.note("clock", "the backend does not tell the time")
+		return
+	}
+	skew := time.Duration(0)
+	if theirs.Before(before) {
+		skew = theirs.Sub(before)
+	} else if theirs.After(after) {
+		skew = theirs.Sub(after)
+	}
+	if skew.Abs() > muchSkew {
+		d.note("clock", "the backend's is %s off this machine's. Leases don't mind; logs, timetables and what you compare by time do: check NTP", rounded(skew))
+		return
+	}
+	d.ok("clock", "the backend's and this machine's agree within %s", rounded(max(skew.Abs(), after.Sub(before))))
+}
+
+// abilities says what the backend can do.
+func (d *doctor) abilities(ctx context.Context, b *backend, name string) {
+	caps := b.Capabilities()
+	longest := "any"
+	if caps.MaxTTL > 0 && caps.MaxTTL < 365*24*time.Hour {
+		longest = caps.MaxTTL.String()
+	}
+	d.ok("ttl", "from %v to %s; a dead holder's lease is free at most %v after its TTL of 30 s", caps.MinTTL, longest, caps.Lateness.After(30*time.Second))
+	if _, err := d.app.list(ctx, b, name, true); errors.Is(err, leasing.ErrUnsupported) {
+		d.note("list", "not possible here: leasing ls and watch don't work")
+	} else if err != nil {
+		d.wrong("list", err)
+	}
+	if _, ok := abstractions.As[abstractions.Waiter](b.provider); !ok {
+		d.note("waiting", "nothing wakes those who wait: they ask again and again")
+	}
+	if _, ok := abstractions.As[abstractions.HistoryReader](b.provider); !ok {
+		d.note("history", "none is kept; an SQL backend does with history=true in the URL")
+	}
+}
+
+// verdict prints the findings.
+func (d *doctor) verdict() error {
+	err := all(d.app, []string{"VERDICT", "CHECK", "FINDING"}, d.findings, func(f finding) []string {
+		return []string{f.Verdict, f.Check, f.Text}
+	})
+	if err == nil && slices.ContainsFunc(d.findings, func(f finding) bool { return f.Verdict == wrong }) {
+		return &exitError{code: exitNo}
+	}
+	return err
+}

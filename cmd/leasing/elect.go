@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing"
+)
+
+func (a *app) electCommand() *cobra.Command {
+	f := &runFlags{wait: "forever"}
+	var onLost string
+	pause := time.Second
+	cmd := &cobra.Command{
+		Use:   "elect [flags] NAME -- COMMAND [ARGUMENT...]",
+		Short: "Run a command whenever this process is the leader",
+		Long: `Elect waits for the lease NAME, runs the command as "leasing run" does, and waits again, until TERM, INT, HUP or
+QUIT: these are passed on to the command, and end elect once that has ended. A leader whose command ends by itself
+steps down, and stands again after a pause; with 125, 126 and 127, which mean that the command can't run, it gives up.
+
+The command of --on-lost runs each time the leadership is over, with /bin/sh and the same environment, and $LEASING_EXIT,
+which is the exit code of the term: 124 if the lease was lost. The next leader may be at work then. It does not run if leasing
+is killed.`,
+		Example: `  leasing elect --terms 1 --on-lost 'echo stepped down' scheduler -- echo leading`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return fmt.Errorf(`want NAME -- COMMAND; see "%s --help"`, cmd.CommandPath())
+			}
+			return nil
+		},
+	}
+	terms := 0
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.elect(cmd.Context(), f, args[0], command(args[1:]), onLost, pause, terms)
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&onLost, "on-lost", "", "shell `command` for the end of a term")
+	flags.DurationVar(&pause, "pause", pause, "from the end of a term to the next candidacy, so that others have their turn")
+	flags.IntVar(&terms, "terms", 0, "end after so many terms (default: no end)")
+	return cmd
+}
+
+func (a *app) elect(ctx context.Context, f *runFlags, name string, argv []string, onLost string, pause time.Duration, terms int) error {
+	w, err := a.newWork(ctx, f, argv)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	for term := 1; ; term++ {
+		lease, err := w.acquire(ctx, name, -1)
+		if err != nil {
+			return err
+		}
+		code, problem := w.under(lease)
+		w.release(lease)
+		if problem != nil {
+			a.warn("%s", oneLine(problem))
+		}
+		w.stepDown(lease, onLost, code)
+		switch {
+		case w.ended != nil:
+		case code == exitNotExecutable, code == exitNotFound, code == exitFailed, w.kept, term == terms:
+			if code == 0 {
+				return nil
+			}
+			return &exitError{code: code}
+		}
+		if w.pause(pause, nil); w.ended != nil {
+			return &exitError{code: exitSignal + int(w.ended.(syscall.Signal))}
+		}
+	}
+}
+
+// hookTime is how long the command of --on-lost may take.
+const hookTime = time.Minute
+
+// stepDown runs the command of --on-lost.
+func (w *work) stepDown(lease leasing.Lease, command string, code int) {
+	if strings.TrimSpace(command) == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
+	defer cancel()
+	hook := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	hook.Env = append(w.environ(lease), fmt.Sprintf("LEASING_EXIT=%d", code))
+	hook.Stdout, hook.Stderr = os.Stdout, os.Stderr
+	if err := hook.Run(); err != nil {
+		w.app.warn("--on-lost: %v", err)
+	}
+}

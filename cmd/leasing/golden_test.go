@@ -1,0 +1,231 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func atoi(t *testing.T, text string) int {
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
+// steady replaces what differs from run to run.
+var steady = []struct {
+	what *regexp.Regexp
+	by   string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "TIME"},
+	{regexp.MustCompile(`(_s":)[0-9.e-]+`), "${1}SECONDS"},
+	{regexp.MustCompile(`\b\d{16}\b`), "TOKEN"},
+	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "ID"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "DURATION"},
+	{regexp.MustCompile(`(cycles":|per_s":)[0-9.]+`), "${1}NUMBER"},
+	{regexp.MustCompile(`(?m)^(one name .*?  +\d+) .*$`), "$1 NUMBERS"},
+	{regexp.MustCompile(`(leasing/(bench|doctor))/[0-9A-Z]{8}`), "$1/RANDOM"},
+	{regexp.MustCompile(` +\n`), "\n"},
+	{regexp.MustCompile(`  +`), "  "},
+}
+
+func settle(text, folder string) string {
+	text = strings.ReplaceAll(text, folder, "FOLDER")
+	for _, s := range steady {
+		text = s.what.ReplaceAllString(text, s.by)
+	}
+	return text
+}
+
+// compare compares with, or writes, a golden file.
+func compare(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text, "go test -update writes the golden files")
+}
+
+// transcript is a command line, its exit code and what it has printed.
+func (p *place) transcript(args ...string) string {
+	code, out, problems := p.run(args...)
+	return settle(fmt.Sprintf("$ leasing %s\n%s%s[%d]\n", strings.Join(args, " "), out, problems, code), p.folder)
+}
+
+func commands(c *cobra.Command) (all []*cobra.Command) {
+	for _, sub := range c.Commands() {
+		if sub.Name() != "help" && sub.Name() != "completion" {
+			all = append(append(all, sub), commands(sub)...)
+		}
+	}
+	return all
+}
+
+func TestGoldenHelp(t *testing.T) {
+	var out bytes.Buffer
+	for _, c := range append([]*cobra.Command{(&app{}).root()}, commands((&app{}).root())...) {
+		fmt.Fprintf(&out, "$ %s --help\n", c.CommandPath())
+		require.Zero(t, execute(append(strings.Fields(c.CommandPath())[1:], "--help"), streams{nil, &out, &out}))
+		out.WriteString("\n")
+	}
+	compare(t, "help", out.String())
+}
+
+func TestGoldenOnSQLite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder := p.start("run", "--owner", "holder", "jobs/a", "--", "sh", "-c", "echo ready; sleep 1000")
+	holder.printed("ready")
+	text := ""
+	for _, args := range [][]string{
+		{"run", "--owner", "me", "jobs/a", "--", "true"},
+		{"run", "--owner", "me", "jobs/b", "--", "echo", "hello"},
+		{"ls"},
+		{"ls", "--all", "jobs/"},
+		{"ls", "-o", "json", "--all"},
+		{"ls", "nothing/"},
+		{"inspect", "jobs/a"},
+		{"inspect", "-o", "json", "jobs/a"},
+		{"inspect", "jobs/b"},
+		{"inspect", "never"},
+		{"watch", "--for", "100ms"},
+		{"watch", "--for", "100ms", "-o", "json", "jobs/"},
+		{"wait", "--for", "50ms", "jobs/a"},
+		{"wait", "jobs/b"},
+		{"break", "jobs/a"},
+		{"break", "--yes", "--if-token", "7", "jobs/a"},
+		{"break", "--yes", "--actor", "op", "--reason", "because", "jobs/a"},
+		{"break", "--yes", "--immediate", "--actor", "op", "jobs/a"},
+		{"break", "--yes", "jobs/b"},
+		{"history", "jobs/b"},
+		{"history", "-o", "json", "jobs/b"},
+		{"elect", "--owner", "me", "--terms", "1", "--on-lost", "echo over $LEASING_EXIT", "jobs/c", "--", "sh", "-c", "echo leads; exit 4"},
+		{"doctor"},
+		{"doctor", "-o", "json"},
+		{"bench", "--for", "300ms", "--clients", "2"},
+		{"bench", "--for", "300ms", "--clients", "2", "-o", "json"},
+		{"sql", "schema"},
+		{"man", "."},
+	} {
+		one := p.transcript(args...)
+		require.NotContains(t, one, "\n[125]\n")
+		text += one + "\n"
+	}
+	compare(t, "sqlite", text)
+	require.FileExists(t, filepath.Join(p.folder, "leasing-run.1"))
+}
+
+// What is wrong is said in one line, with a code of its own.
+func TestGoldenErrors(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for name, text := range map[string]string{"broken.json": "{", "strange.json": `{"uri": "x"}`, "dead.json": `{"url": "redis://127.0.0.1:1"}`} {
+		require.NoError(t, os.WriteFile(filepath.Join(p.folder, name), []byte(text), 0o644))
+	}
+	text := ""
+	for _, args := range [][]string{
+		{"nonsense"},
+		{"ls", "--nonsense"},
+		{"ls", "-o", "yaml"},
+		{"ls", "a", "b"},
+		{"run", "name"},
+		{"run", "--ttl", "soon", "name", "--", "true"},
+		{"run", "--ttl", "-1s", "name", "--", "true"},
+		{"run", "--ttl", "4s", "--grace", "3s", "name", "--", "true"},
+		{"run", "--wait", "long", "name", "--", "true"},
+		{"run", "--on-loss", "shrug", "name", "--", "true"},
+		{"run", "", "--", "true"},
+		{"ls", "--url", "mysql://me:secret@host/db"},
+		{"ls", "--url", "not a URL, but a secret"},
+		{"ls", "--url", "postgres://127.0.0.1:1/db?sslmode=disable"},
+		{"ls", "--url", "redis://127.0.0.1:1"},
+		{"ls", "--url", "sqlite:///no/such/folder/leases.db"},
+		{"run", "--url", "redis://127.0.0.1:1", "name", "--", "true"},
+		{"run", "--url", "redis://127.0.0.1:1", "--wait", "200ms", "name", "--", "true"},
+		{"doctor", "--url", "redis://127.0.0.1:1"},
+		{"bench", "--url", "redis://127.0.0.1:1", "--timeout", "100ms", "--for", "100ms"},
+		{"history", "--url", "sqlite://" + p.folder + "/other.db?create=true", "name"},
+		{"ls", "--url", "sqlite://" + p.folder + "/empty.db"},
+		{"ls", "--config", "none.json"},
+		{"ls", "--config", "broken.json"},
+		{"ls", "--config", "strange.json"},
+		{"ls", "--config", "dead.json"},
+		{"sql", "schema", "--url", "redis://host"},
+		{"torture", "--plan", "mild"},
+		{"man", "/no/such/folder"},
+	} {
+		one := p.transcript(args...)
+		require.Regexp(t, `\n\[(1|125)\]\n$`, one)
+		if args[0] != "doctor" {
+			require.Equal(t, 3, strings.Count(one, "\n"), one)
+		}
+		require.NotContains(t, strings.SplitN(one, "\n", 2)[1], "secret")
+		text += one + "\n"
+	}
+	compare(t, "errors", text)
+}
+
+func TestGoldenMissingRights_postgres(t *testing.T) {
+	t.Parallel()
+	server := servertest.NewPostgres(t)
+	db := openPostgres(t, server.URL)
+	_, err := db.Exec("CREATE ROLE weak LOGIN")
+	require.NoError(t, err)
+	weak := strings.Replace(server.URL, "postgres@", "weak@", 1)
+	p := newPlace(t)
+	text := p.transcript("ls", "--url", weak) + p.transcript("ls", "--url", weak+"&create=true")
+	code, _, problems := p.run("ls", "--url", server.URL+"&create=true")
+	require.Equal(t, 0, code, problems)
+	text += p.transcript("ls", "--url", weak) + p.transcript("run", "--url", weak, "name", "--", "true") + p.transcript("doctor", "--url", weak)
+	compare(t, "rights", strings.ReplaceAll(text, server.Addr(), "SERVER"))
+}
+
+// The examples in the help work.
+func TestExamplesOnSQLite(t *testing.T) {
+	t.Parallel()
+	for _, c := range append(commands((&app{}).root()), (&app{}).root()) {
+		if c.Example == "" {
+			require.True(t, c.HasSubCommands(), "%s has no example", c.CommandPath())
+			continue
+		}
+		t.Run(strings.ReplaceAll(c.CommandPath(), " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			require.NoError(t, os.Mkdir(filepath.Join(p.folder, "bin"), 0o755))
+			require.NoError(t, os.Symlink("/proc/"+itoa(os.Getpid())+"/exe", filepath.Join(p.folder, "bin", "leasing")))
+			if c.Name() != "run" && c.Name() != "wait" {
+				holder := p.start("run", "deploy/web", "--", "sh", "-c", "echo ready; sleep 1000")
+				holder.printed("ready")
+			}
+			script := exec.Command("sh", "-e", "-c", c.Example)
+			script.Dir, script.Env = p.folder, append(append(os.Environ(), "LEASING_TEST_AS_COMMAND=1"), p.env()...)
+			script.WaitDelay = time.Second
+			out, err := script.CombinedOutput()
+			require.NoError(t, err, string(out))
+		})
+	}
+}

@@ -1,0 +1,37 @@
+//go:build unix && !linux
+
+package main
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
+
+// diesWithGuard: only Linux and FreeBSD have that, and here nobody has tried it.
+func diesWithGuard() *syscall.SysProcAttr { return nil }
+
+// bootTime is a clock that all processes of the machine share. On macOS it runs on while
+// the machine sleeps.
+func bootTime() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
+	return time.Duration(now.Nano())
+}
+
+// alarm is poll's own timeout, and a look at the clock now and then.
+type alarm struct{}
+
+func (alarm) set(_ *unix.PollFd, at time.Duration) int {
+	return int(min(at-bootTime(), 250*time.Millisecond)/time.Millisecond) + 1
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+func (a *app) historyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "history NAME",
+		Short: "Show what happened to a name",
+		Long: `History shows who had a name, oldest first, and who broke its leases and why. Only SQL backends keep one,
+if the URL says history=true, as the default one does.`,
+		Example: `  leasing history deploy/web
+  leasing history -o json deploy/web`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error { return a.history(ctx, b, args[0]) })
+		},
+	}
+}
+
+func (a *app) history(ctx context.Context, b *backend, name string) error {
+	reader, ok := abstractions.As[abstractions.HistoryReader](b.provider)
+	if !ok {
+		return fmt.Errorf("%w: no history is kept here; an SQL backend does with history=true in the URL", leasing.ErrUnsupported)
+	}
+	entries := []entry{}
+	for req := (abstractions.HistoryRequest{Name: name}); ; {
+		page, err := reader.History(ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entries {
+			entries = append(entries, entry{e.Time, string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason})
+		}
+		if req.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	return all(a, []string{"TIME", "WHAT", "OWNER", "TOKEN", "BY", "REASON"}, entries, func(e entry) []string {
+		return []string{e.Time.Format(time.RFC3339), e.What, e.Owner, strconv.FormatInt(e.Token, 10), e.Actor, e.Reason}
+	})
+}
+
+// entry is a HistoryEntry as JSON.
+type entry struct {
+	Time   time.Time `json:"time"`
+	What   string    `json:"what"`
+	ID     string    `json:"id"`
+	Owner  string    `json:"owner"`
+	Token  int64     `json:"token"`
+	Actor  string    `json:"actor,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}

@@ -1,0 +1,25 @@
+// Command leasing works with leases from a shell.
+//
+//	leasing run nightly-report -- ./report.sh   # at most one at a time, on any machine
+//	leasing ls                                  # who holds what
+//	leasing help
+//
+// docs/cli.md has the exit codes, the environment, and what it promises.
+package main
+
+import (
+	"os"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/distributedleasing/leasing/chaos/torture"
+)
+
+func main() {
+	if isGuard() {
+		guard()
+	}
+	logging.Disable() // each failed attempt to connect is a line otherwise
+	torture.WorkerMain(openForWorker)
+	os.Exit(execute(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+}

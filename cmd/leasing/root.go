@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// Exit codes. A command that `leasing run` started passes its own on.
+const (
+	exitNo            = 1   // the answer is no: see each command
+	exitBusy          = 75  // EX_TEMPFAIL of sysexits.h: somebody else has the name
+	exitLost          = 124 // as timeout(1): the lease was lost, and the command stopped
+	exitFailed        = 125 // as env(1): leasing itself failed
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitSignal        = 128 // and the signal's number
+)
+
+// exitError ends the program with a code. Without Err nothing is printed.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// streams are the standard ones, or those of a test.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// app is what all commands share: the global flags and the streams.
+type app struct {
+	streams
+	url, config, owner, output string
+	timeout                    time.Duration
+
+	warning sync.Mutex // over warned
+	warned  string
+}
+
+// execute runs a command line and returns the exit code.
+func execute(args []string, s streams) int {
+	a := &app{streams: s}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return 0
+	}
+	if text := oneLine(err); text != "" {
+		a.warn("%s", text)
+	}
+	if exit := (*exitError)(nil); errors.As(err, &exit) {
+		return exit.code
+	}
+	return exitFailed
+}
+
+// oneLine is an error for a person. What a database wants to be run is elsewhere.
+func oneLine(err error) string {
+	text := err.Error()
+	if errors.Is(err, leasing.ErrNotSetUp) {
+		for _, forPrograms := range []string{"; run this as", ": call Migrate", "; check the URL"} {
+			text, _, _ = strings.Cut(text, forPrograms)
+		}
+		text += `; see "leasing sql schema", or add create=true to the URL`
+	}
+	return strings.TrimPrefix(strings.Join(strings.Fields(text), " "), "leasing: ")
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "leasing",
+		Short: "Distributed leases for shells, cron and operators",
+		Long: `Leasing runs commands under a lease, of which a name has at most one at a time, on any number
+of machines, and shows and ends leases.
+
+The leases are where --url says, else $LEASING_URL, else "url" in the config file (JSON, by default
+leasing/config.json in $XDG_CONFIG_HOME or ~/.config), else in an SQLite file of this user on this
+machine, in leasing/ in $XDG_STATE_HOME or ~/.local/state. A URL begins with
+` + schemes() + `.
+
+Exit codes: 0 done; 1 no; 75 somebody else has the name; 124 the lease was lost and the command
+stopped; 125 leasing failed; 126 the command can't be run; 127 it was not found; 128+n it was
+ended by signal n; any other: the command's own.`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf(`%w; see "%s --help"`, err, cmd.CommandPath())
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.url, "url", "", "where the leases are (default $LEASING_URL)")
+	flags.StringVar(&a.config, "config", "", "config `file` (default $LEASING_CONFIG)")
+	flags.StringVar(&a.owner, "owner", "", "who holds the leases, for people to read (default host/pid/random)")
+	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
+	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "for one request to the backend")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if a.output != "table" && a.output != "json" {
+			return fmt.Errorf("--output %q: want table or json", a.output)
+		}
+		if a.timeout <= 0 {
+			return fmt.Errorf("--timeout %v: want more than 0", a.timeout)
+		}
+		return nil
+	}
+	root.AddCommand(a.runCommand(), a.lsCommand(), a.inspectCommand(), a.watchCommand(), a.breakCommand(), a.historyCommand(),
+		a.waitCommand(), a.electCommand(), a.doctorCommand(), a.tortureCommand(), a.benchCommand(), a.sqlCommand(), a.manCommand())
+	for _, c := range root.Commands() {
+		c.DisableFlagsInUseLine = true
+	}
+	return root
+}
+
+// version is the module's, as go install has noted it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// warn tells the person who watches, but not the same twice in a row.
+func (a *app) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	a.warning.Lock()
+	defer a.warning.Unlock()
+	if text != a.warned {
+		fmt.Fprintln(a.err, "leasing:", inert(text))
+	}
+	a.warned = text
+}

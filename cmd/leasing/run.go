@@ -1,0 +1,318 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// runFlags are those of run and elect.
+type runFlags struct {
+	ttl, grace, atLeast time.Duration
+	wait                string
+	busyCode            int
+	onLoss              onLoss
+}
+
+// onLoss is what becomes of the command when the lease ends under it.
+type onLoss string
+
+const (
+	lossTerm   onLoss = "term"   // TERM, and KILL once the grace is over
+	lossKill   onLoss = "kill"   // KILL at once
+	lossIgnore onLoss = "ignore" // a word on standard error
+)
+
+func (o *onLoss) String() string { return string(*o) }
+func (o *onLoss) Type() string   { return "term|kill|ignore" }
+
+func (o *onLoss) Set(text string) error {
+	switch *o = onLoss(text); *o {
+	case lossTerm, lossKill, lossIgnore:
+		return nil
+	}
+	return errors.New("want term, kill or ignore")
+}
+
+func (f *runFlags) add(cmd *cobra.Command) {
+	f.onLoss = lossTerm
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.DurationVar(&f.ttl, "ttl", 30*time.Second, "how long the name stays taken when this machine dies")
+	flags.Var(&f.onLoss, "on-loss", "what becomes of the command when the lease is lost")
+	flags.DurationVar(&f.grace, "grace", 0, "from TERM to KILL; both are sent before the lease has run out (default 5s, at most a sixth of the TTL)")
+}
+
+func (a *app) runCommand() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run [flags] NAME -- COMMAND [ARGUMENT...]",
+		Short: "Run a command while holding a lease",
+		Long: `Run takes the lease NAME, runs the command while it holds it, and gives it up when the command
+has ended. If somebody else has the lease, it exits with 75 (see --wait).
+
+The command is in a process group of its own. If the lease can't be renewed, the group gets TERM
+while the lease is still good, and KILL before anybody else can have it. The group also gets KILL
+if leasing itself is killed or stopped, and when the command has ended.
+
+TERM, INT, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT are passed on to the group. The exit code is
+the command's. $LEASING_NAME, $LEASING_TOKEN (the fencing token), $LEASING_ID and $LEASING_OWNER
+are in its environment.`,
+		Example: `  leasing run nightly-report -- echo 'the only one'
+  leasing run --wait 1m --ttl 10s deploy/web -- sh -c 'echo "token $LEASING_TOKEN"'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return fmt.Errorf(`want NAME -- COMMAND; see "%s --help"`, cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.run(cmd.Context(), f, args[0], command(args[1:]))
+		},
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.wait, "wait", "0s", "for how long to wait if somebody else has the lease, or forever")
+	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the lease at least this long, so that a slower clock elsewhere finds it taken")
+	flags.IntVarP(&f.busyCode, "busy-code", "E", exitBusy, "exit code if somebody else has the lease")
+	return cmd
+}
+
+// command is what follows NAME. A flag before NAME ends at the first argument, and the
+// "--" behind it is ours.
+func command(args []string) []string {
+	if len(args) > 1 && args[0] == "--" {
+		return args[1:]
+	}
+	return args
+}
+
+// run runs one command under one lease.
+func (a *app) run(ctx context.Context, f *runFlags, name string, argv []string) error {
+	limit, err := f.waitLimit()
+	if err != nil {
+		return err
+	}
+	w, err := a.newWork(ctx, f, argv)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	lease, err := w.acquire(ctx, name, limit)
+	if errors.Is(err, leasing.ErrHeld) {
+		return &exitError{f.busyCode, err}
+	}
+	if err != nil {
+		return err
+	}
+	code, err := w.under(lease)
+	if err == nil {
+		w.linger(lease, f.atLeast)
+	}
+	w.release(lease)
+	if code == 0 && err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}
+
+// waitLimit is 0 for a single question, and negative for no limit.
+func (f *runFlags) waitLimit() (time.Duration, error) {
+	if f.wait == "forever" {
+		return -1, nil
+	}
+	limit, err := time.ParseDuration(f.wait)
+	if err != nil || limit < 0 {
+		return 0, fmt.Errorf(`--wait %q: want a time such as 30s, or forever`, f.wait)
+	}
+	return limit, nil
+}
+
+// work runs commands under leases of one manager.
+type work struct {
+	*backend
+	app      *app
+	argv     []string // its first is a path
+	onLoss   onLoss
+	grace    time.Duration
+	fraction float64 // of the TTL, to a renewal; 0 for the default
+	signals  chan os.Signal
+	renewed  chan struct{} // one is enough: what counts is the lease's state
+	kept     bool          // processes of the command are left: their lease runs out
+	ended    os.Signal     // the last one that was passed on and ends leasing, too
+}
+
+// newWork checks all that can be checked before a lease is taken.
+func (a *app) newWork(ctx context.Context, f *runFlags, argv []string) (*work, error) {
+	path, err := lookPath(argv[0])
+	if err != nil {
+		return nil, err
+	}
+	if f.ttl <= 0 || f.grace < 0 || f.atLeast < 0 {
+		return nil, errors.New("--ttl, --grace and --at-least: want more than 0")
+	}
+	w := &work{app: a, argv: append([]string{path}, argv[1:]...), onLoss: f.onLoss, renewed: make(chan struct{}, 1)}
+	if w.backend, err = a.open(ctx, leasing.Options{TTL: f.ttl, Logger: slog.New(plainHandler{a})}); err != nil {
+		return nil, err
+	}
+	if err := w.fit(f); err != nil {
+		return nil, errors.Join(err, w.backend.close())
+	}
+	w.signals = make(chan os.Signal, 16)
+	for _, s := range forwarded {
+		if !signal.Ignored(s) { // nohup stays in force
+			signal.Notify(w.signals, s)
+		}
+	}
+	return w, nil
+}
+
+// fit makes room in the TTL for the grace: TERM is sent so long before trust ends, and renewals have
+// to come before that.
+func (w *work) fit(f *runFlags) error {
+	if w.onLoss != lossTerm {
+		return nil
+	}
+	ttl := f.ttl
+	if most := w.Capabilities().MaxTTL; most > 0 {
+		ttl = min(ttl, most)
+	}
+	w.grace = cmp.Or(f.grace, min(5*time.Second, ttl/6))
+	if w.grace > ttl/2 {
+		return fmt.Errorf("--grace %v: want at most half of the TTL, which is %v: the command gets TERM so long before the lease runs out", w.grace, ttl)
+	}
+	const byDefault = 0.6 // of the time to the end
+	w.fraction = byDefault * (1 - float64(w.grace)/float64(ttl))
+	return nil
+}
+
+// lookPath finds a command as env(1) does.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", &exitError{exitNotFound, err}
+	}
+	return "", &exitError{exitNotExecutable, err}
+}
+
+// acquire takes the lease, or ends as a signal or the limit says.
+func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (leasing.Lease, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over := make(chan struct{})
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		for {
+			select {
+			case s := <-w.signals:
+				if ends(s) {
+					cancel(&exitError{code: exitSignal + int(s.(syscall.Signal))})
+					return
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	options := &leasing.AcquireOptions{
+		WaitLimit:     max(limit, 0),
+		RenewFraction: w.fraction,
+		Metadata:      map[string]string{"command": filepath.Base(w.argv[0])},
+		Observer: func(e leasing.Event) {
+			if e.Kind == leasing.EventRenewed {
+				select {
+				case w.renewed <- struct{}{}:
+				default:
+				}
+			}
+		},
+	}
+	ask := w.Acquire
+	if limit == 0 {
+		ask = w.TryAcquire
+	}
+	lease, err := ask(ctx, name, options)
+	close(over)
+	<-heard
+	if by := (*exitError)(nil); errors.As(context.Cause(ctx), &by) {
+		if err == nil {
+			w.release(lease)
+		}
+		return nil, by
+	}
+	return lease, err
+}
+
+// environ is the command's environment.
+func (w *work) environ(lease leasing.Lease) []string {
+	return append(os.Environ(),
+		"LEASING_NAME="+lease.Name(),
+		"LEASING_TOKEN="+strconv.FormatInt(lease.Token(), 10),
+		"LEASING_ID="+lease.ID(),
+		"LEASING_OWNER="+lease.Owner())
+}
+
+// linger keeps the lease until it was held for so long.
+func (w *work) linger(lease leasing.Lease, atLeast time.Duration) {
+	if left := atLeast - time.Since(lease.AcquiredAt()); left > 0 {
+		w.pause(left, lease.Done())
+	}
+}
+
+// pause lasts so long, until done is closed, or until a signal that ends leasing.
+func (w *work) pause(d time.Duration, done <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for w.ended == nil {
+		select {
+		case <-timer.C:
+			return
+		case <-done:
+			return
+		case s := <-w.signals:
+			if ends(s) {
+				w.ended = s
+			}
+		}
+	}
+}
+
+// release gives the lease up, unless processes of the command are left.
+func (w *work) release(lease leasing.Lease) {
+	if w.kept {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := lease.Release(ctx); err != nil && !errors.Is(err, leasing.ErrLost) {
+		w.app.warn("%s: the lease could not be given up and runs out: %s", lease.Name(), oneLine(err))
+	}
+}
+
+// close ends all. Signals stay caught: what is left to do is bounded.
+func (w *work) close() {
+	if w.kept {
+		return // it would wait for a holder that does not return
+	}
+	if err := w.backend.close(); err != nil {
+		w.app.warn("%s", oneLine(err))
+	}
+}

@@ -1,0 +1,297 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds what should take moments, on a very slow machine.
+const patience = time.Minute
+
+// place is a state folder of a test's own: the default backend on SQLite is in it.
+type place struct {
+	t      *testing.T
+	folder string
+}
+
+func newPlace(t *testing.T) *place { return &place{t, t.TempDir()} }
+
+func (p *place) env() []string {
+	return []string{
+		"XDG_STATE_HOME=" + p.folder, "XDG_CONFIG_HOME=" + p.folder, "LEASING_URL=", "LEASING_CONFIG=",
+		"PATH=" + filepath.Join(p.folder, "bin") + string(os.PathListSeparator) + os.Getenv("PATH"),
+	}
+}
+
+// running is a leasing that runs.
+type running struct {
+	*exec.Cmd
+	t        *testing.T
+	out, err *os.File
+}
+
+// start starts leasing.
+func (p *place) start(args ...string) *running {
+	p.t.Helper()
+	r := &running{Cmd: asCommand(context.Background(), p.env(), args...), t: p.t}
+	var err error
+	r.out, err = os.CreateTemp(p.folder, "out")
+	require.NoError(p.t, err)
+	r.err, err = os.CreateTemp(p.folder, "err")
+	require.NoError(p.t, err)
+	r.Stdout, r.Stderr, r.Dir = r.out, r.err, p.folder
+	require.NoError(p.t, r.Start())
+	p.t.Cleanup(func() { _ = r.Process.Kill() })
+	return r
+}
+
+func (r *running) text(of *os.File) string {
+	text, err := os.ReadFile(of.Name())
+	require.NoError(r.t, err)
+	return string(text)
+}
+
+// printed waits until the command has printed a text.
+func (r *running) printed(text string) {
+	r.t.Helper()
+	eventually(r.t, func() bool { return strings.Contains(r.text(r.out), text) }, "it prints "+text)
+}
+
+// eventually waits for a condition, in this goroutine.
+func eventually(t *testing.T, condition func() bool, what string) {
+	t.Helper()
+	for end := time.Now().Add(patience); !condition(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not in time: " + what)
+		}
+	}
+}
+
+func (r *running) signal(sig unix.Signal) { require.NoError(r.t, r.Process.Signal(sig)) }
+
+// code waits for the end, and returns the exit code.
+func (r *running) code() int {
+	r.t.Helper()
+	timer := time.AfterFunc(patience, func() { _ = r.Process.Kill() })
+	defer timer.Stop()
+	_ = r.Wait()
+	return r.ProcessState.ExitCode()
+}
+
+// run runs leasing to its end.
+func (p *place) run(args ...string) (code int, out, problems string) {
+	p.t.Helper()
+	r := p.start(args...)
+	code = r.code()
+	return code, r.text(r.out), r.text(r.err)
+}
+
+func TestRunOnSQLitePassesTheExitCodeOn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	script := filepath.Join(p.folder, "no-interpreter")
+	require.NoError(t, os.WriteFile(script, []byte("#!/nosuch\n"), 0o755))
+	for _, c := range []struct {
+		code    int
+		command []string
+	}{
+		{0, []string{"true"}},
+		{3, []string{"sh", "-c", "exit 3"}},
+		{128 + 9, []string{"sh", "-c", "kill -KILL $$"}},
+		{128 + 15, []string{"sh", "-c", "kill -TERM $$"}},
+		{exitNotFound, []string{"no-such-command"}},
+		{exitNotExecutable, []string{"/etc/passwd"}},
+		{exitNotExecutable, []string{"/"}},
+		{exitNotFound, []string{script}},
+	} {
+		code, out, problems := p.run(append([]string{"run", "name", "--"}, c.command...)...)
+		require.Equal(t, c.code, code, "%v: %s%s", c.command, out, problems)
+		require.LessOrEqual(t, strings.Count(problems, "\n"), 1, problems)
+	}
+	code, out, _ := p.run("run", "name", "echo", "--", "-x") // the first -- may be left out
+	require.Equal(t, 0, code)
+	require.Equal(t, "-- -x\n", out)
+}
+
+func TestRunOnSQLiteTellsTheCommandItsLease(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	code, out, _ := p.run("run", "--owner", "me", "name", "--", "sh", "-c", `echo "$LEASING_NAME $LEASING_OWNER $LEASING_TOKEN $LEASING_ID"`)
+	require.Equal(t, 0, code)
+	require.Regexp(t, `^name me \d{16} \S+\n$`, out)
+}
+
+func TestRunOnSQLiteIsBusy(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 60")
+	holder.printed("ready")
+	code, _, problems := p.run("run", "name", "--", "true")
+	require.Equal(t, exitBusy, code, problems)
+	code, _, _ = p.run("run", "-E", "0", "--wait", "50ms", "name", "--", "true")
+	require.Equal(t, 0, code)
+	waiter := p.start("run", "--wait", "forever", "name", "--", "echo", "got it")
+	for pause, code := 100*time.Millisecond, -1; code == -1; pause *= 2 { // until the signal no longer comes before it waits
+		ended := p.start("run", "--wait", "forever", "name", "--", "true")
+		<-time.After(pause)
+		ended.signal(unix.SIGHUP)
+		code = ended.code()
+		require.Contains(t, []int{-1, 128 + 1}, code, "a signal ends the wait")
+	}
+	holder.signal(unix.SIGTERM)
+	require.Equal(t, 128+15, holder.code())
+	require.Equal(t, 0, waiter.code())
+	waiter.printed("got it")
+}
+
+func TestRunOnSQLiteForwardsSignals(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.start("run", "name", "--", "sh", "-c", `for s in HUP INT QUIT USR1 USR2 TERM; do trap "echo $s" $s; done; echo ready; while true; do sleep 0.02; done`)
+	r.printed("ready")
+	for name, sig := range map[string]unix.Signal{"USR1": unix.SIGUSR1, "HUP": unix.SIGHUP, "INT": unix.SIGINT, "TERM": unix.SIGTERM} {
+		r.signal(sig)
+		r.printed(name)
+	}
+	r.signal(unix.SIGKILL)
+	r.code()
+}
+
+// The whole group ends with the command, and nobody gets the lease before that.
+func TestRunOnSQLiteLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	code, out, _ := p.run("run", "name", "--", "sh", "-c", "sleep 1000 & echo $!")
+	require.Equal(t, 0, code)
+	require.Equal(t, unix.ESRCH, unix.Kill(-atoi(t, strings.TrimSpace(out)), 0))
+	require.NoFileExists(t, "/proc/"+strings.TrimSpace(out))
+}
+
+func TestRunOnSQLiteWhenTheLeaseIsBroken(t *testing.T) {
+	t.Parallel()
+	for onLoss, want := range map[string]struct {
+		code int
+		out  string
+	}{
+		"term":   {exitLost, "ready\nTERM\n"},
+		"kill":   {exitLost, "ready\n"},
+		"ignore": {5, "ready\nend\n"},
+	} {
+		t.Run(onLoss, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			r := p.start("run", "--ttl", "3s", "--on-loss", onLoss, "--grace", "1s", "name", "--",
+				"sh", "-c", `trap 'echo TERM; exit 0' TERM; echo ready; for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done; echo end; exit 5`)
+			r.printed("ready")
+			code, _, problems := p.run("break", "--yes", "--actor", "op", "--reason", "a test", "name")
+			require.Equal(t, 0, code, problems)
+			require.Equal(t, want.code, r.code(), r.text(r.err))
+			require.Equal(t, want.out, r.text(r.out))
+			require.Contains(t, r.text(r.err), `broken by "op" (a test)`)
+		})
+	}
+}
+
+// A command that ignores TERM gets KILL, in time: the next one has not begun.
+func TestRunOnSQLiteWhenTheBackendIsGone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.start("run", "--ttl", "2s", "--grace", "500ms", "name", "--", "sh", "-c", `trap 'echo TERM' TERM; echo ready; while true; do sleep 0.1; done`)
+	r.printed("ready")
+	begin := time.Now()
+	require.NoError(t, os.RemoveAll(filepath.Join(p.folder, "leasing")))
+	require.Equal(t, exitLost, r.code(), r.text(r.err))
+	require.Contains(t, r.text(r.out), "TERM")
+	require.Less(t, time.Since(begin), 30*time.Second)
+}
+
+// While leasing is stopped its command dies before anybody else has the lease, and when it goes on it says so.
+func TestRunOnSQLiteWhenLeasingIsStopped(t *testing.T) {
+	t.Parallel()
+	for _, ended := range []unix.Signal{unix.SIGCONT, unix.SIGKILL} {
+		t.Run(unix.SignalName(ended), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			r := p.start("run", "--ttl", "2s", "name", "--", "sh", "-c", "trap '' TERM; sleep 1000 & echo $$ $!.; while true; do sleep 0.1; done")
+			r.printed(".\n")
+			var command, child int
+			_, err := fmt.Sscanf(r.text(r.out), "%d %d", &command, &child)
+			require.NoError(t, err)
+			r.signal(unix.SIGSTOP)
+			alive := fmt.Sprintf(`grep -l '^State:.[^Z]' /proc/%d/status /proc/%d/status`, command, child)
+			next := p.start("run", "--wait", "forever", "name", "--", "sh", "-c", alive)
+			require.NotZero(t, next.code(), "grep finds nothing")
+			require.Empty(t, next.text(next.out))
+			r.signal(ended)
+			require.Equal(t, map[unix.Signal]int{unix.SIGCONT: exitLost, unix.SIGKILL: -1}[ended], r.code(), r.text(r.err))
+		})
+	}
+}
+
+// Whoever kills leasing and its guard at once still ends the command: the kernel does.
+func TestRunOnSQLiteWhenLeasingAndGuardAreKilled(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.start("run", "name", "--", "sh", "-c", "echo $$ $PPID.; exec sleep 1000")
+	r.printed(".\n")
+	var command, guard int
+	_, err := fmt.Sscanf(r.text(r.out), "%d %d", &command, &guard)
+	require.NoError(t, err)
+	r.signal(unix.SIGSTOP)
+	require.NoError(t, unix.Kill(guard, unix.SIGKILL))
+	r.signal(unix.SIGKILL)
+	require.Equal(t, -1, r.code())
+	eventually(t, func() bool { return unix.Kill(command, 0) == unix.ESRCH }, "the end of the command")
+}
+
+func TestRunOnSQLiteKeepsTheLeaseAtLeast(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	begin := time.Now()
+	code, _, problems := p.run("run", "--at-least", "700ms", "name", "--", "true")
+	require.Equal(t, 0, code, problems)
+	require.GreaterOrEqual(t, time.Since(begin), 700*time.Millisecond)
+}
+
+// With nohup the command does not get HUP either.
+func TestRunOnSQLiteRespectsNohup(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.start("run", "name", "--", "true")
+	require.Equal(t, 0, r.code())
+	cmd := asCommand(context.Background(), p.env())
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `trap '' HUP; exec "$0" run name -- sh -c 'kill -HUP $$; echo alive'`, "/proc/" + itoa(os.Getpid()) + "/exe"}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Equal(t, "alive\n", string(out))
+}
+
+func TestElectOnSQLite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	work := []string{"--ttl", "3s", "--pause", "10s", "--on-lost", `echo "over $LEASING_EXIT"`, "name", "--", "sh", "-c", "echo leads; sleep 1000"}
+	leader := p.start(append([]string{"elect"}, work...)...)
+	leader.printed("leads")
+	follower := p.start(append([]string{"elect"}, work...)...)
+	code, _, problems := p.run("break", "--yes", "name")
+	require.Equal(t, 0, code, problems)
+	leader.printed("over 124")
+	follower.printed("leads")
+	follower.signal(unix.SIGTERM)
+	require.Equal(t, 128+15, follower.code(), follower.text(follower.err))
+	require.Contains(t, follower.text(follower.out), "over 143")
+	eventually(t, func() bool { return strings.Count(leader.text(leader.out), "leads") == 2 }, "it stands again")
+	leader.signal(unix.SIGTERM)
+	require.Equal(t, 128+15, leader.code())
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) waitCommand() *cobra.Command {
+	limit := time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "wait NAME",
+		Short: "Wait until nobody holds a name",
+		Long: `Wait ends when nobody holds the name, and takes nothing: somebody may have it a moment later. To have it, use
+"leasing run --wait". It exits with 75 if the time is over first.`,
+		Example: `  leasing wait deploy/web
+  leasing wait --for 10m deploy/web && echo free`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.using(cmd.Context(), func(ctx context.Context, b *backend) error { return a.wait(ctx, b, args[0], after(limit)) })
+		},
+	}
+	cmd.Flags().DurationVar(&limit, "for", 0, "for how long (default for ever)")
+	return cmd
+}
+
+// longestLook is the longest pause between two looks: a release is seen that late.
+const longestLook = 500 * time.Millisecond
+
+func (a *app) wait(ctx context.Context, b *backend, name string, over <-chan time.Time) error {
+	for {
+		r, err := b.Inspect(ctx, name)
+		if err != nil || !r.Held {
+			return err
+		}
+		pause := longestLook
+		if left, known := r.Remaining(); known {
+			pause = min(pause, left+time.Millisecond)
+		}
+		select {
+		case <-time.After(pause):
+		case <-over:
+			return &exitError{exitBusy, fmt.Errorf("%s: somebody still holds it", name)}
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) watchCommand() *cobra.Command {
+	every, duration := time.Second, time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "watch [PREFIX]",
+		Short: "Show leases as they change hands",
+		Long: `Watch shows a table of the leases that are held, over and over. Where standard output is no
+terminal, and with -o json, it prints a line for each change: a lease that is taken or ended.
+What begins and ends between two looks is not seen. It ends with Ctrl-C.`,
+		Example: `  leasing watch --for 100ms
+  leasing watch -o json --for 100ms deploy/`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if every <= 0 {
+				return fmt.Errorf("--every %v: want more than 0", every)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return a.using(ctx, func(ctx context.Context, b *backend) error {
+				return a.watch(ctx, b, first(args), every, after(duration))
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&every, "every", every, "how often to look")
+	cmd.Flags().DurationVar(&duration, "for", 0, "for how long (default for ever)")
+	return cmd
+}
+
+// change is what watch prints.
+type change struct {
+	Time   time.Time `json:"time"` // of this machine
+	Change string    `json:"change"`
+	shown
+}
+
+// after is when so much time has passed; 0 is never.
+func after(d time.Duration) <-chan time.Time {
+	if d == 0 {
+		return nil
+	}
+	return time.After(d)
+}
+
+func (a *app) watch(ctx context.Context, b *backend, prefix string, every time.Duration, over <-chan time.Time) error {
+	live := a.output == "table" && isTerminal(a.out)
+	var held map[string]shown // by ID, since the first look
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		records, err := a.list(ctx, b, prefix, false)
+		switch {
+		case ctx.Err() != nil:
+			return nil // that is how it ends
+		case err != nil && held == nil:
+			return err
+		case err != nil:
+			a.warn("%s", oneLine(err))
+		case live:
+			fmt.Fprintf(a.out, "\x1b[H\x1b[2J%s  %d held\n\n", time.Now().Format(time.TimeOnly), len(records))
+			held, err = map[string]shown{}, a.print(records)
+		default:
+			held, err = a.changes(held, records)
+		}
+		if err != nil && errors.Is(err, syscall.EPIPE) {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// changes prints what has changed since the look before, and returns what is held now.
+func (a *app) changes(before map[string]shown, records []shown) (map[string]shown, error) {
+	now := map[string]shown{}
+	var all []change
+	for _, s := range records {
+		now[s.ID] = s
+		if old, known := before[s.ID]; !known {
+			all = append(all, change{time.Now().UTC(), "taken", s})
+		} else if s.Breaking && !old.Breaking {
+			all = append(all, change{time.Now().UTC(), "broken", s})
+		}
+	}
+	for id, s := range before {
+		if _, still := now[id]; !still {
+			all = append(all, change{time.Now().UTC(), "ended", s})
+		}
+	}
+	for _, c := range all {
+		var err error
+		if a.output == "json" {
+			err = a.json(c)
+		} else {
+			_, err = fmt.Fprintln(a.out, inert(c.Time.Format(time.RFC3339)+" "+c.Change+" "+strconv.Quote(c.Name)+" by "+c.holder()+", token "+strconv.FormatInt(c.Token, 10)))
+		}
+		if err != nil {
+			return now, err
+		}
+	}
+	return now, nil
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
