@@ -1,0 +1,90 @@
+// Package deploy checks the files for Kubernetes and systemd: what can be checked without
+// either.
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const folder = "../../deploy/"
+
+// decode reads a manifest. A field that the API does not have is an error.
+func decode(t *testing.T, file string, into any) {
+	text, err := os.ReadFile(folder + "kubernetes/" + file)
+	require.NoError(t, err)
+	require.NoError(t, yaml.UnmarshalStrict(text, into))
+}
+
+// commands are those of the files that begin with leasing.
+func commands(t *testing.T) map[string][]string {
+	var elect appsv1.Deployment
+	decode(t, "elect.yaml", &elect)
+	require.Equal(t, elect.Spec.Selector.MatchLabels, elect.Spec.Template.Labels)
+	var once batchv1.CronJob
+	decode(t, "cronjob.yaml", &once)
+	all := map[string][]string{
+		"elect.yaml":   wrapped(t, elect.Spec.Template.Spec),
+		"cronjob.yaml": wrapped(t, once.Spec.JobTemplate.Spec.Template.Spec),
+	}
+	unit, err := os.ReadFile(folder + "systemd/report.service")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(unit)) {
+		if command, is := strings.CutPrefix(line, "ExecStart="); is {
+			all["report.service"] = strings.Fields(command)
+		}
+	}
+	return all
+}
+
+// wrapped is the command of a pod's only container, whose binary an init container has copied.
+func wrapped(t *testing.T, pod corev1.PodSpec) []string {
+	require.Len(t, pod.InitContainers, 1)
+	require.Len(t, pod.Containers, 1)
+	copies, uses := pod.InitContainers[0], pod.Containers[0]
+	require.Equal(t, uses.Command[0], copies.Command[len(copies.Command)-1])
+	for _, c := range []corev1.Container{copies, uses} {
+		require.Equal(t, pod.Volumes[0].Name, c.VolumeMounts[0].Name)
+		require.Equal(t, filepath.Dir(uses.Command[0]), c.VolumeMounts[0].MountPath)
+	}
+	return uses.Command
+}
+
+// Each of them works as it stands, with another command at its end, and for one term of a leader.
+func TestTheCommandsWork(t *testing.T) {
+	leasing := filepath.Join(t.TempDir(), "leasing")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", leasing, "github.com/distributedleasing/leasing/cmd/leasing")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	all := commands(t)
+	require.Len(t, all, 3)
+	for file, command := range all {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, "leasing", filepath.Base(command[0]))
+			end := slices.Index(command, "--")
+			require.Positive(t, end)
+			args := append(slices.Clone(command[1:end]), "--", "true")
+			if args[0] == "elect" {
+				args = slices.Insert(args, 1, "--terms", "1")
+			}
+			if at := slices.Index(args, "--at-least"); at > 0 {
+				args[at+1] = "1ms"
+			}
+			run := exec.CommandContext(t.Context(), leasing, args...)
+			run.Env = append(os.Environ(), "LEASING_URL=sqlite://"+filepath.Join(t.TempDir(), "leases.db")+"?create=true")
+			out, err := run.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+		})
+	}
+}
