@@ -27,6 +27,15 @@ func (p *process) waits(name, id string) <-chan struct{} {
 	return w.C
 }
 
+// queued registers a claim as a waiter, at the node that has the queue by then.
+func (p *process) queued(ctx context.Context, name, id string) abstractions.Wakeups {
+	p.t.Helper()
+	p.prepared()
+	w, err := p.Wait(ctx, abstractions.WaitRequest{Name: name, ID: id})
+	require.NoError(p.t, err)
+	return w
+}
+
 // The queue is at the first node that can be reached.
 func TestRedlockWaitersQueueAtTheFirstNodeThatWorks(t *testing.T) {
 	t.Parallel()
@@ -206,14 +215,12 @@ func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := waiter.queued(ctx, "a", "y")
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
 	holder.settle()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	waiter.prepared()
-	w, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "y"})
-	require.NoError(t, err)
 	released := sync.OnceFunc(func() {
 		<-time.After(10 * headStart)
 		assert.NoError(t, holder.GiveUp(g))
@@ -222,7 +229,7 @@ func TestTrap_T81_RedlockReleaseBeforeTheQueueInQuarantineIsNotMissed(t *testing
 		released()
 		return send()
 	})
-	if _, err = waiter.Try("a", "y", time.Minute); err != nil {
+	if _, err := waiter.Try("a", "y", time.Minute); err != nil {
 		redistest.UntilServed(t, w.C, func() error { return second(waiter.Try("a", "y", time.Minute)) })
 	}
 }
@@ -233,10 +240,11 @@ func TestTrap_T81_RedlockWaiterThatAQuarantinedNodeWakesEarlyGetsTheName(t *test
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
+	hints := waiter.queued(t.Context(), "a", "y").C
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
-	waiter.prepared()
-	hints := waiter.waits("a", "y")
+	_, err := waiter.Try("a", "y", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	gate, open := newGate(t)
 	holder.wires[1].on(script.Release, delayed(gate))
 	holder.wires[2].on(script.Release, delayed(gate))
@@ -256,10 +264,11 @@ func TestTrap_T81_RedlockReleaseThatIsPassedOnSlowlyIsNotMissed(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 3, Options{})
 	holder, waiter := r.process(), r.process()
+	hints := waiter.queued(t.Context(), "a", "y").C
 	losses["flushed"](r, 0)
 	g := holder.Take("a", "x", time.Minute)
-	waiter.prepared()
-	hints := waiter.waits("a", "y")
+	_, err := waiter.Try("a", "y", time.Minute)
+	require.ErrorIs(t, err, abstractions.ErrHeld)
 	holder.wires[1].on(script.Release, lostRequest)
 	holder.wires[2].on(script.Release, lostRequest)
 	waiter.wires[1].on(script.Release, func(send func() error) error {
