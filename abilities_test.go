@@ -3,6 +3,7 @@ package leasing_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,4 +115,46 @@ func TestTrap_T66_MissingItemOfABatchIsNeitherSuccessNorLoss(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWaiters(t *testing.T) {
+	virtual(t, leasing.Options{Owner: "holder"}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		ctx, cancel := context.WithCancel(t.Context())
+		held := acquire(t, m, nil)
+		var all sync.WaitGroup
+		for _, owner := range []string{"first", "second"} {
+			other := leasingtest.NewManagerOn(t, p, leasing.Options{Owner: owner})
+			for range 3 { // of whom one stands for all
+				all.Go(func() {
+					_, err := other.Acquire(ctx, name, nil)
+					require.ErrorIs(t, err, context.Canceled)
+				})
+			}
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		waiters, err := m.Waiters(t.Context(), name)
+		require.NoError(t, err)
+		require.Len(t, waiters, 2)
+		require.Equal(t, []string{"first", "second"}, []string{waiters[0].Owner, waiters[1].Owner})
+		require.Equal(t, time.Second, waiters[1].Since.Sub(waiters[0].Since))
+		require.Equal(t, time.Second, waiters[1].Now.Sub(waiters[1].Since))
+		require.NotEqual(t, waiters[0].ID, waiters[1].ID)
+		cancel()
+		all.Wait()
+		synctest.Wait()
+		waiters, err = m.Waiters(t.Context(), name)
+		require.NoError(t, err)
+		require.Empty(t, waiters)
+		require.NoError(t, held.Release(t.Context()))
+
+		_, err = m.Waiters(t.Context(), "")
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		hidden := leasingtest.NewManagerOn(t, counting{p, false}, leasing.Options{})
+		_, err = hidden.Waiters(t.Context(), name)
+		require.ErrorIs(t, err, leasing.ErrUnsupported)
+		require.NoError(t, m.Close(t.Context()))
+		_, err = m.Waiters(t.Context(), name)
+		require.ErrorIs(t, err, leasing.ErrClosed)
+	})
 }

@@ -12,6 +12,7 @@ import "github.com/distributedleasing/leasing/abstractions"
 //	TryAcquire(ctx, name, options)  asks once
 //	Adopt(ctx, handover, options)   goes on with a lease of another process
 //	Inspect(ctx, name)              shows who holds a name
+//	Waiters(ctx, name)              shows who waits for it
 //	List(ctx, options)              iterates over records
 //	Break(ctx, name, options)       ends somebody's lease
 //	Subscribe(observer)             tells events
@@ -76,6 +77,9 @@ type (
 	// backend's: compare them with each other, and not with this process's clock. On a
 	// free name only Name, Token and Now are promised.
 	Record = abstractions.Record
+	// Waiting is a claim that waits for a name: its ID, its owner, since when, and the
+	// backend's clock at the read. Its times are the backend's, too.
+	Waiting = abstractions.Waiting
 	// Health is a report on a manager and its backend. It reads and writes as JSON.
 	Health = abstractions.Health
 	// HealthStatus sums a report up: Healthy, Degraded or Unhealthy.

@@ -164,6 +164,34 @@ func ExampleManager_acquire_waiting() {
 	// Output: <nil> true
 }
 
+// Who stands in line for a name, and since when.
+func ExampleManager_waiters() {
+	ctx := context.Background()
+	provider := memlease.New(memlease.Options{})
+	holder, _ := leasing.NewManager(provider, leasing.Options{Owner: "worker 1"})
+	defer holder.Close(ctx)
+	other, _ := leasing.NewManager(provider, leasing.Options{Owner: "worker 2"})
+	defer other.Close(ctx)
+	lease, _ := holder.Acquire(ctx, "jobs/report", nil)
+
+	done := make(chan error)
+	go func() {
+		done <- leasing.Do(ctx, other, "jobs/report", func(context.Context, leasing.Lease) error { return nil })
+	}()
+	waiters, err := holder.Waiters(ctx, "jobs/report")
+	for err == nil && len(waiters) == 0 { // until the goroutine waits
+		time.Sleep(time.Millisecond)
+		waiters, err = holder.Waiters(ctx, "jobs/report")
+	}
+	for place, w := range waiters {
+		fmt.Printf("%d. %s, for less than a minute: %v\n", place+1, w.Owner, w.Now.Sub(w.Since) < time.Minute)
+	}
+	fmt.Println(err, lease.Release(ctx), <-done)
+	// Output:
+	// 1. worker 2, for less than a minute: true
+	// <nil> <nil> <nil>
+}
+
 // Ending somebody's lease, as an operator: this very one, and no later one.
 func ExampleManager_break() {
 	ctx, manager := context.Background(), open()

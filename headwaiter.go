@@ -153,7 +153,7 @@ func (h *headWaiter) subscribe(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(min(h.m.options.RequestTimeout, h.m.options.MaxPoll), cancel)
-	req := abstractions.WaitRequest{Name: h.l.name, ID: h.l.id}
+	req := abstractions.WaitRequest{Name: h.l.name, ID: h.l.id, Owner: h.m.options.Owner}
 	wakeups, err := request(ctx, h.m, &h.l.acquires, h.m.waiter, abstractions.Waiter.Wait, req, nil)
 	if !timer.Stop() || err != nil {
 		cancel()

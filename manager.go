@@ -111,6 +111,15 @@ func (m *manager) Inspect(ctx context.Context, name string) (Record, error) {
 	return call(ctx, m, "inspect", name, req.Validate(m.caps), m.provider, Provider.Inspect, req)
 }
 
+func (m *manager) Waiters(ctx context.Context, name string) ([]Waiting, error) {
+	req := abstractions.WaitersRequest{Name: name}
+	lister, ok := abstractions.As[abstractions.WaiterLister](m.provider)
+	if !ok {
+		return nil, m.wrap("waiters", name, ErrUnsupported)
+	}
+	return call(ctx, m, "waiters", name, req.Validate(m.caps), lister, abstractions.WaiterLister.Waiters, req)
+}
+
 func (m *manager) Break(ctx context.Context, name string, given *BreakOptions) (BreakResult, error) {
 	options := orZero(given)
 	req := abstractions.BreakRequest{

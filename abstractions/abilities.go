@@ -37,8 +37,9 @@ type Waiter interface {
 
 // WaitRequest registers a waiter.
 type WaitRequest struct {
-	Name string
-	ID   string // of the claim that will be acquired
+	Name  string
+	ID    string // of the claim that will be acquired
+	Owner string // of that claim, for people to read; decides nothing
 }
 
 // Wakeups is a registration. Hints may be lost, late, doubled or wrong: after
@@ -46,6 +47,35 @@ type WaitRequest struct {
 type Wakeups struct {
 	// C has a buffer of one and is never closed while ctx lives.
 	C <-chan struct{}
+}
+
+// WaiterLister tells who waits for a name. Without it Manager.Waiters returns
+// ErrUnsupported.
+type WaiterLister interface {
+	// Waiters returns the claims that wait for req.Name, in the order in which they
+	// are served, at most the first MaxWaiters, and disturbs nobody. A claim that has
+	// registered (see Waiter) is listed from its next refusal on, or earlier, until it
+	// has the name or its registration ends. In a queue (see Capabilities.Queues) one
+	// that lets its turn pass, since its process hangs or is gone, is not listed after
+	// that, unless it asks again.
+	Waiters(ctx context.Context, req WaitersRequest) ([]Waiting, error)
+}
+
+// MaxWaiters bounds the answer of a WaiterLister.
+const MaxWaiters = 1000
+
+// WaitersRequest asks who waits for a name.
+type WaitersRequest struct {
+	Name string
+}
+
+// Waiting is a claim that waits for a name. Its times are the backend's, comparable
+// with each other and not with the reader's clock.
+type Waiting struct {
+	ID    string // of the claim: Lease.ID once it has the name
+	Owner string
+	Since time.Time // when it joined those who wait
+	Now   time.Time // the backend's clock at the read
 }
 
 // Lister lists records by prefix. Without it Manager.List returns ErrUnsupported.

@@ -8,8 +8,8 @@
 // checks it. Package providerkit has what providers share:
 // validation, bounds, errors, configuration, the rules of a record.
 //
-// Optional abilities ([BatchRenewer], [Waiter], [Lister], [Pinger],
-// [HistoryReader]) are interfaces of one method. Ask for them with [As].
+// Optional abilities ([BatchRenewer], [Waiter], [WaiterLister], [Lister],
+// [Pinger], [HistoryReader]) are interfaces of one method. Ask for them with [As].
 //
 // [Manager] and [Lease] are what package leasing makes of a provider. They are
 // defined here, beside the requests that they turn into, and closed: only

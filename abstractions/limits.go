@@ -73,9 +73,18 @@ func (r InspectRequest) Validate(c Capabilities) error {
 	return c.ValidateName(r.Name)
 }
 
-// Validate checks a registration of a waiter.
+// Validate checks a registration of a waiter. It may leave out the owner.
 func (r WaitRequest) Validate(c Capabilities) error {
-	return validateClaim(r.Name, r.ID, c)
+	err := validateClaim(r.Name, r.ID, c)
+	if err == nil && r.Owner != "" {
+		err = ValidateText("Owner", r.Owner, MaxOwnerBytes)
+	}
+	return err
+}
+
+// Validate checks a question for the waiters of a name.
+func (r WaitersRequest) Validate(c Capabilities) error {
+	return c.ValidateName(r.Name)
 }
 
 // PageLimit returns Limit with its default and bound applied.

@@ -54,6 +54,13 @@ type Manager interface {
 	// Inspect returns the backend's record of a name without disturbing it.
 	Inspect(ctx context.Context, name string) (Record, error)
 
+	// Waiters returns who waits for a name, in the order in which they are served, as
+	// the backend's own queue has it. A manager stands in that queue once for each
+	// name, with the claim that is next of its own; those behind it queue in its
+	// process, and so do those who wait for a lease of their own manager, for as long
+	// as Options.MaxPoll. ErrUnsupported if the provider is no WaiterLister.
+	Waiters(ctx context.Context, name string) ([]Waiting, error)
+
 	// Break ends somebody's lease: see BreakRequest. Only an operator who
 	// knows the holder to be gone should do it with Immediate.
 	Break(ctx context.Context, name string, options *BreakOptions) (BreakResult, error)

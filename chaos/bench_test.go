@@ -43,6 +43,10 @@ func (free) Wait(context.Context, abstractions.WaitRequest) (abstractions.Wakeup
 	return abstractions.Wakeups{}, nil
 }
 
+func (free) Waiters(context.Context, abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+	return nil, nil
+}
+
 func (free) List(context.Context, abstractions.ListRequest) (abstractions.ListResult, error) {
 	return abstractions.ListResult{}, nil
 }
@@ -57,6 +61,7 @@ type client interface {
 	leasing.Provider
 	abstractions.BatchRenewer
 	abstractions.Waiter
+	abstractions.WaiterLister
 	abstractions.Lister
 	abstractions.Pinger
 	abstractions.HistoryReader
@@ -81,6 +86,7 @@ var calls = []struct {
 	{"RenewBatch", func(ctx context.Context, p client) { _, _ = p.RenewBatch(ctx, nil) }},
 	{"Wait", func(ctx context.Context, p client) { _, _ = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "id"}) }},
 	{"List", func(ctx context.Context, p client) { _, _ = p.List(ctx, abstractions.ListRequest{}) }},
+	{"Waiters", func(ctx context.Context, p client) { _, _ = p.Waiters(ctx, abstractions.WaitersRequest{Name: "n"}) }},
 	{"Ping", func(ctx context.Context, p client) { _ = p.Ping(ctx) }},
 	{"History", func(ctx context.Context, p client) { _, _ = p.History(ctx, abstractions.HistoryRequest{Name: "n"}) }},
 }

@@ -91,7 +91,7 @@ func TestEachFaultOfEachOperation(t *testing.T) {
 		}
 	}
 	assert.Len(t, tried, 12, "every kind")
-	assert.Len(t, tried[chaos.FaultDelay], 10, "every operation")
+	assert.Len(t, tried[chaos.FaultDelay], 11, "every operation")
 }
 
 func (promise promise) check(t *testing.T, verb verb, rule chaos.Rule) {

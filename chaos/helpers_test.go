@@ -51,6 +51,8 @@ func (b *backend) As(target any) bool {
 		*ability = b
 	case *abstractions.Waiter:
 		*ability = b
+	case *abstractions.WaiterLister:
+		*ability = b
 	case *abstractions.Lister:
 		*ability = b
 	case *abstractions.Pinger:
@@ -114,6 +116,11 @@ func (b *backend) History(ctx context.Context, req abstractions.HistoryRequest) 
 func (b *backend) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	b.note(chaos.OpWait, req)
 	return b.Provider.Wait(ctx, req)
+}
+
+func (b *backend) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+	b.note(chaos.OpWaiters, req)
+	return b.Provider.Waiters(ctx, req)
 }
 
 // wrapped puts a plan of the rules around a backend of its own, until the test ends.
@@ -185,6 +192,10 @@ var verbs = []verb{
 	}},
 	{"history", chaos.OpHistory, func(ctx context.Context, p *chaos.Provider, b *backend) error {
 		_, err := p.History(ctx, abstractions.HistoryRequest{Name: "n"})
+		return err
+	}},
+	{"waiters", chaos.OpWaiters, func(ctx context.Context, p *chaos.Provider, b *backend) error {
+		_, err := p.Waiters(ctx, abstractions.WaitersRequest{Name: "n"})
 		return err
 	}},
 	{"ping", chaos.OpPing, func(ctx context.Context, p *chaos.Provider, b *backend) error { return p.Ping(ctx) }},

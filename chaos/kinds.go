@@ -78,14 +78,15 @@ const (
 	OpPing       Op = "ping"
 	OpHistory    Op = "history"
 	OpWait       Op = "wait"
+	OpWaiters    Op = "waiters"
 	OpRenewBatch Op = "renew_batch"
 )
 
 var (
-	allOps  = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpList, OpPing, OpHistory, OpWait, OpRenewBatch}
+	allOps  = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpList, OpPing, OpHistory, OpWait, OpWaiters, OpRenewBatch}
 	changes = []Op{OpAcquire, OpRenew, OpRelease, OpBreak}
-	named   = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpHistory, OpWait}
-	reads   = []Op{OpInspect, OpList, OpHistory}
+	named   = []Op{OpAcquire, OpRenew, OpRelease, OpBreak, OpInspect, OpHistory, OpWait, OpWaiters}
+	reads   = []Op{OpInspect, OpList, OpHistory, OpWaiters}
 )
 
 // trait is what a kind of fault uses and does.

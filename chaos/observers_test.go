@@ -134,7 +134,7 @@ func TestTheCounterKnowsEachRuleAndOperation(t *testing.T) {
 	_, err = p.RenewBatch(t.Context(), []abstractions.RenewRequest{b.renewal("n", "id")})
 	require.ErrorIs(t, err, chaos.ErrInjected)
 	want := map[string]int64{"leasing.chaos.op=renew_batch,leasing.chaos.rule=batch": 1}
-	for _, op := range []chaos.Op{chaos.OpAcquire, chaos.OpRelease, chaos.OpBreak, chaos.OpInspect, chaos.OpList, chaos.OpPing, chaos.OpHistory, chaos.OpWait} {
+	for _, op := range []chaos.Op{chaos.OpAcquire, chaos.OpRelease, chaos.OpBreak, chaos.OpInspect, chaos.OpList, chaos.OpPing, chaos.OpHistory, chaos.OpWait, chaos.OpWaiters} {
 		want["leasing.chaos.op="+string(op)+",leasing.chaos.rule=all"] = 1
 	}
 	want["leasing.chaos.op=renew,leasing.chaos.rule=all"] = 3 // one by itself, and two batches of one

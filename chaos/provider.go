@@ -45,6 +45,7 @@ type Provider struct {
 	inner      abstractions.Provider
 	batcher    abstractions.BatchRenewer
 	waiter     abstractions.Waiter
+	queue      abstractions.WaiterLister
 	lister     abstractions.Lister
 	pinger     abstractions.Pinger
 	historian  abstractions.HistoryReader
@@ -76,6 +77,7 @@ var (
 	_ abstractions.Provider      = (*Provider)(nil)
 	_ abstractions.BatchRenewer  = (*Provider)(nil)
 	_ abstractions.Waiter        = (*Provider)(nil)
+	_ abstractions.WaiterLister  = (*Provider)(nil)
 	_ abstractions.Lister        = (*Provider)(nil)
 	_ abstractions.Pinger        = (*Provider)(nil)
 	_ abstractions.HistoryReader = (*Provider)(nil)
@@ -105,6 +107,7 @@ func Wrap(provider abstractions.Provider, plan Plan, options Options) (*Provider
 	}
 	p.batcher, _ = abstractions.As[abstractions.BatchRenewer](provider)
 	p.waiter, _ = abstractions.As[abstractions.Waiter](provider)
+	p.queue, _ = abstractions.As[abstractions.WaiterLister](provider)
 	p.lister, _ = abstractions.As[abstractions.Lister](provider)
 	p.pinger, _ = abstractions.As[abstractions.Pinger](provider)
 	p.historian, _ = abstractions.As[abstractions.HistoryReader](provider)
@@ -149,6 +152,8 @@ func (p *Provider) As(target any) bool {
 		return answerWith(ability, abstractions.BatchRenewer(p), p.batcher != nil)
 	case *abstractions.Waiter:
 		return answerWith(ability, abstractions.Waiter(p), p.waiter != nil)
+	case *abstractions.WaiterLister:
+		return answerWith(ability, abstractions.WaiterLister(p), p.queue != nil)
 	case *abstractions.Lister:
 		return answerWith(ability, abstractions.Lister(p), p.lister != nil)
 	case *abstractions.Pinger:

@@ -35,10 +35,10 @@ func has[T any](p leasing.Provider) bool {
 	return ok
 }
 
-func abilities(p leasing.Provider) [6]bool {
+func abilities(p leasing.Provider) [7]bool {
 	return [...]bool{
 		has[abstractions.BatchRenewer](p), has[abstractions.Waiter](p), has[abstractions.Lister](p), has[abstractions.Pinger](p), has[abstractions.HistoryReader](p),
-		has[extra](p),
+		has[extra](p), has[abstractions.WaiterLister](p),
 	}
 }
 
@@ -48,16 +48,17 @@ func TestTrap_T53_AbilitiesAreThoseOfTheWrapped(t *testing.T) {
 	only := func(as func(target any) bool) leasing.Provider { return bare{memory, as} }
 	for _, test := range []struct {
 		inner leasing.Provider
-		want  [6]bool
+		want  [7]bool
 	}{
-		{memory, [...]bool{true, true, true, true, true, false}},
-		{memlease.New(memlease.Options{}), [...]bool{true, true, true, true, false, false}},
-		{bare{memory, nil}, [6]bool{}},
-		{only(func(target any) bool { a, ok := target.(*abstractions.BatchRenewer); return set(a, ok, memory) }), [6]bool{0: true}},
-		{only(func(target any) bool { a, ok := target.(*abstractions.Waiter); return set(a, ok, memory) }), [6]bool{1: true}},
-		{only(func(target any) bool { a, ok := target.(*abstractions.Lister); return set(a, ok, memory) }), [6]bool{2: true}},
-		{only(func(target any) bool { a, ok := target.(*abstractions.Pinger); return set(a, ok, memory) }), [6]bool{3: true}},
-		{only(func(target any) bool { a, ok := target.(*abstractions.HistoryReader); return set(a, ok, memory) }), [6]bool{4: true}},
+		{memory, [...]bool{true, true, true, true, true, false, true}},
+		{memlease.New(memlease.Options{}), [...]bool{true, true, true, true, false, false, true}},
+		{bare{memory, nil}, [7]bool{}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.BatchRenewer); return set(a, ok, memory) }), [7]bool{0: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.Waiter); return set(a, ok, memory) }), [7]bool{1: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.Lister); return set(a, ok, memory) }), [7]bool{2: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.Pinger); return set(a, ok, memory) }), [7]bool{3: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.HistoryReader); return set(a, ok, memory) }), [7]bool{4: true}},
+		{only(func(target any) bool { a, ok := target.(*abstractions.WaiterLister); return set(a, ok, memory) }), [7]bool{6: true}},
 	} {
 		p, err := chaos.Wrap(test.inner, chaos.Plan{}, chaos.Options{KeepOpen: true})
 		require.NoError(t, err)
@@ -82,7 +83,8 @@ func TestTrap_T64_NothingReachesTheBackendPastTheWrapper(t *testing.T) {
 	lister, _ := abstractions.As[abstractions.Lister](p)
 	pinger, _ := abstractions.As[abstractions.Pinger](p)
 	historian, _ := abstractions.As[abstractions.HistoryReader](p)
-	for _, ability := range []any{batcher, waiter, lister, pinger, historian} {
+	waiters, _ := abstractions.As[abstractions.WaiterLister](p)
+	for _, ability := range []any{batcher, waiter, waiters, lister, pinger, historian} {
 		assert.Same(t, p, ability)
 	}
 	for _, verb := range verbs {
@@ -106,7 +108,7 @@ func TestWithoutTheAbilityItIsUnsupported(t *testing.T) {
 	for _, verb := range verbs {
 		err := verb.call(t.Context(), p, newBackend())
 		switch verb.name {
-		case "item of a batch", "batch", "list", "history", "ping", "wait":
+		case "item of a batch", "batch", "list", "history", "ping", "wait", "waiters":
 			assert.ErrorIs(t, err, leasing.ErrUnsupported, verb.name)
 		default:
 			assert.NotErrorIs(t, err, leasing.ErrUnsupported, verb.name)

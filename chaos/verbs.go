@@ -58,6 +58,11 @@ func (p *Provider) Inspect(ctx context.Context, req abstractions.InspectRequest)
 	return call(ctx, p, p.inner, operation{op: OpInspect, name: req.Name}, req, abstractions.Provider.Inspect)
 }
 
+// Waiters is the wrapped provider's, with the plan's faults.
+func (p *Provider) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+	return call(ctx, p, p.queue, operation{op: OpWaiters, name: req.Name}, req, abstractions.WaiterLister.Waiters)
+}
+
 // List is the wrapped provider's, with the plan's faults.
 func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	return call(ctx, p, p.lister, operation{op: OpList}, req, abstractions.Lister.List)
@@ -140,6 +145,8 @@ func own[T any](t T) T {
 			v.Records[i] = own(v.Records[i])
 		}
 		copied = v
+	case []abstractions.Waiting:
+		copied = slices.Clone(v)
 	case abstractions.HistoryResult:
 		v.Entries = slices.Clone(v.Entries)
 		copied = v

@@ -21,6 +21,7 @@ const (
 	Break   Op = "break"
 	Inspect Op = "inspect"
 	Wait    Op = "wait"
+	Waiters Op = "waiters"
 	List    Op = "list"
 	Ping    Op = "ping"
 )
@@ -29,7 +30,7 @@ const (
 type Call struct {
 	Op   Op
 	Name string // "" for List and Ping
-	ID   string // "" for Break, Inspect, List and Ping
+	ID   string // "" for Break, Inspect, Waiters, List and Ping
 	TTL  time.Duration
 	At   time.Time // when it came in
 	N    int       // which call of this Op it is, from 1
@@ -171,6 +172,10 @@ func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (abst
 	return pass(ctx, p, Call{Op: Wait, Name: req.Name, ID: req.ID}, req, func(_ context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 		return p.backend.Wait(ctx, req) // the registration ends with its context
 	})
+}
+
+func (p *Provider) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+	return pass(ctx, p, Call{Op: Waiters, Name: req.Name}, req, p.backend.Waiters)
 }
 
 func (p *Provider) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {

@@ -98,6 +98,10 @@ func (f *ableFake) Wait(ctx context.Context, req abstractions.WaitRequest) (abst
 	return f.wakeups.Wait(ctx, req.Name)
 }
 
+func (f *ableFake) Waiters(ctx context.Context, _ abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+	return nil, f.call(ctx)
+}
+
 func newClaim() abstractions.AcquireRequest {
 	return abstractions.AcquireRequest{Name: "a", ID: abstractions.NewID(), Owner: "test", TTL: time.Minute}
 }
@@ -136,6 +140,10 @@ func verbs(p *Provider) map[string]func(ctx context.Context) error {
 		},
 		"wait": func(ctx context.Context) error {
 			_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "a", ID: "x"})
+			return err
+		},
+		"waiters": func(ctx context.Context) error {
+			_, err := p.Waiters(ctx, abstractions.WaitersRequest{Name: "a"})
 			return err
 		},
 		"sweep": func(ctx context.Context) error {

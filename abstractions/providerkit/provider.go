@@ -20,8 +20,8 @@ import (
 // client library's own. One that is of package abstractions already, such as a
 // *HeldError, is passed on as it is.
 //
-// A driver may implement abstractions.BatchRenewer, Lister, Waiter, Pinger and
-// HistoryReader too, under the same rules; the items of a batch are valid, and
+// A driver may implement abstractions.BatchRenewer, Lister, Waiter, WaiterLister,
+// Pinger and HistoryReader too, under the same rules; the items of a batch are valid, and
 // there is at least one. Waiter's context is the caller's own: it may have no
 // deadline, since the registration lasts until it ends. A driver that has an
 // ability only sometimes answers for it with a method As, as wrappers do: see
@@ -83,6 +83,8 @@ func (p *Provider) As(target any) bool {
 	case *abstractions.Lister:
 		return answer(p, ability)
 	case *abstractions.Waiter:
+		return answer(p, ability)
+	case *abstractions.WaiterLister:
 		return answer(p, ability)
 	case *abstractions.Pinger:
 		return answer(p, ability)
@@ -174,6 +176,13 @@ func (p *Provider) Wait(ctx context.Context, req abstractions.WaitRequest) (wake
 		err = p.explain(ctx, ctx, err)
 	}
 	return wakeups, p.wrap("wait", req.Name, err)
+}
+
+// Waiters tells who waits for a name: see abstractions.WaiterLister.
+func (p *Provider) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+	return able(ctx, p, "waiters", req.Name, req.Validate(p.caps), func(ctx context.Context, d abstractions.WaiterLister) ([]abstractions.Waiting, error) {
+		return d.Waiters(ctx, req)
+	})
 }
 
 func validText(field, text string) error {

@@ -411,16 +411,19 @@ func TestAbilitiesAreTheDrivers(t *testing.T) {
 		_, c := abstractions.As[abstractions.Waiter](p)
 		_, d := abstractions.As[abstractions.Pinger](p)
 		_, e := abstractions.As[abstractions.HistoryReader](p)
-		return []bool{a, b, c, d, e}
+		_, f := abstractions.As[abstractions.WaiterLister](p)
+		return []bool{a, b, c, d, e, f}
 	}
-	require.Equal(t, []bool{true, true, true, true, true}, has(full))
-	require.Equal(t, make([]bool, 5), has(bare))
-	require.Equal(t, []bool{false, false, false, true, false}, has(open(t, sometimes{&ableFake{fake: &fake{}}}, false)))
+	require.Equal(t, []bool{true, true, true, true, true, true}, has(full))
+	require.Equal(t, make([]bool, 6), has(bare))
+	require.Equal(t, []bool{false, false, false, true, false, false}, has(open(t, sometimes{&ableFake{fake: &fake{}}}, false)))
 	_, err := bare.List(t.Context(), abstractions.ListRequest{})
 	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 	_, err = bare.RenewBatch(t.Context(), nil)
 	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 	_, err = bare.Wait(t.Context(), abstractions.WaitRequest{Name: "a", ID: "x"})
+	require.ErrorIs(t, err, abstractions.ErrUnsupported)
+	_, err = bare.Waiters(t.Context(), abstractions.WaitersRequest{Name: "a"})
 	require.ErrorIs(t, err, abstractions.ErrUnsupported)
 }
 

@@ -51,6 +51,7 @@ var capabilityChecks = []check{
 			return map[string]bool{
 				"BatchRenewer":  answered[abstractions.BatchRenewer](e),
 				"Waiter":        answered[abstractions.Waiter](e),
+				"WaiterLister":  answered[abstractions.WaiterLister](e),
 				"Lister":        answered[abstractions.Lister](e),
 				"Pinger":        answered[abstractions.Pinger](e),
 				"HistoryReader": answered[abstractions.HistoryReader](e),
@@ -73,9 +74,10 @@ var capabilityChecks = []check{
 		for _, p := range []abstractions.Provider{plain{e.p}, veiled{plain{e.p}}} {
 			_, batcher := abstractions.As[abstractions.BatchRenewer](p)
 			_, waiter := abstractions.As[abstractions.Waiter](p)
+			_, waiterLister := abstractions.As[abstractions.WaiterLister](p)
 			_, lister := abstractions.As[abstractions.Lister](p)
 			_, historian := abstractions.As[abstractions.HistoryReader](p)
-			e.False(batcher || waiter || lister || historian, "an ability of the wrapped provider shows")
+			e.False(batcher || waiter || waiterLister || lister || historian, "an ability of the wrapped provider shows")
 		}
 		_, ok := abstractions.As[abstractions.Pinger](plain{e.p})
 		e.False(ok)

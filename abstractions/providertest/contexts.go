@@ -132,6 +132,9 @@ func (e *env) calls(p abstractions.Provider, fresh string, holder *claim) []call
 	if waiter, ok := abstractions.As[abstractions.Waiter](p); ok {
 		calls = append(calls, call{"Wait", sending(waiter.Wait, abstractions.WaitRequest{Name: name, ID: abstractions.NewID()})})
 	}
+	if lister, ok := abstractions.As[abstractions.WaiterLister](p); ok {
+		calls = append(calls, call{"Waiters", sending(lister.Waiters, abstractions.WaitersRequest{Name: name})})
+	}
 	if lister, ok := abstractions.As[abstractions.Lister](p); ok {
 		calls = append(calls, call{"List", sending(lister.List, abstractions.ListRequest{Prefix: name})})
 	}

@@ -26,6 +26,7 @@ type fake struct {
 	inspect      func(context.Context, abstractions.InspectRequest) (abstractions.Record, error)
 	renewBatch   func(context.Context, []abstractions.RenewRequest) ([]abstractions.RenewResult, error)
 	wait         func(context.Context, abstractions.WaitRequest) (abstractions.Wakeups, error)
+	waiters      func(context.Context, abstractions.WaitersRequest) ([]abstractions.Waiting, error)
 	list         func(context.Context, abstractions.ListRequest) (abstractions.ListResult, error)
 	ping         func(context.Context) error
 	history      func(context.Context, abstractions.HistoryRequest) (abstractions.HistoryResult, error)
@@ -46,7 +47,7 @@ func newServer() *memlease.Provider {
 func newFake(server *memlease.Provider) *fake {
 	f := &fake{server: server}
 	f.acquire, f.renew, f.release, f.breaks, f.inspect = server.Acquire, server.Renew, server.Release, server.Break, server.Inspect
-	f.renewBatch, f.wait, f.list, f.ping, f.history = server.RenewBatch, server.Wait, server.List, server.Ping, server.History
+	f.renewBatch, f.wait, f.waiters, f.list, f.ping, f.history = server.RenewBatch, server.Wait, server.Waiters, server.List, server.Ping, server.History
 	f.capabilities = server.Capabilities
 	f.as = f.answer
 	f.close = func() error { f.closed.Store(true); return nil }
@@ -72,6 +73,8 @@ func (f *fake) answer(target any) bool {
 	case *abstractions.BatchRenewer:
 		*ability = f
 	case *abstractions.Waiter:
+		*ability = f
+	case *abstractions.WaiterLister:
 		*ability = f
 	case *abstractions.Lister:
 		*ability = f
@@ -141,6 +144,13 @@ func (f *fake) Wait(ctx context.Context, req abstractions.WaitRequest) (abstract
 	return f.wait(ctx, req)
 }
 
+func (f *fake) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+	if err := f.isClosed(); err != nil {
+		return nil, err
+	}
+	return f.waiters(ctx, req)
+}
+
 func (f *fake) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
 	if err := f.isClosed(); err != nil {
 		return abstractions.ListResult{}, err
@@ -203,6 +213,9 @@ func unreachable(flaw func(f *fake)) abstractions.Provider {
 		return abstractions.Record{}, silence(ctx)
 	}
 	f.renewBatch = func(ctx context.Context, _ []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+		return nil, silence(ctx)
+	}
+	f.waiters = func(ctx context.Context, _ abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
 		return nil, silence(ctx)
 	}
 	f.list = func(ctx context.Context, _ abstractions.ListRequest) (abstractions.ListResult, error) {

@@ -129,6 +129,74 @@ var abilityFlaws = []flaw{
 		failing: []string{"Queue_WhoComesIsServedInOrder"},
 	},
 	{
+		name:    "who waits is listed the wrong way round",
+		apply:   func(f *fake) { f.onWaiters(func(_ string, list *[]abstractions.Waiting) { slices.Reverse(*list) }) },
+		failing: []string{"Waiters_AreListedInOrder"},
+	},
+	{
+		name: "who waits is listed without its owner",
+		apply: func(f *fake) {
+			f.onWaiters(func(_ string, list *[]abstractions.Waiting) {
+				for i := range *list {
+					(*list)[i].Owner = "somebody"
+				}
+			})
+		},
+		failing: []string{"Waiters_AreListedInOrder"},
+	},
+	{
+		name: "who waits has waited since it was asked about",
+		apply: func(f *fake) {
+			f.onWaiters(func(_ string, list *[]abstractions.Waiting) {
+				for i := range *list {
+					(*list)[i].Since = (*list)[i].Now
+				}
+			})
+		},
+		failing: []string{"Waiters_AreListedInOrder"},
+	},
+	{
+		name: "who leaves or is served is still listed",
+		apply: func(f *fake) {
+			known, _ := shared.LoadOrStore(f.server, new(sync.Map))
+			f.onWaiters(func(name string, list *[]abstractions.Waiting) {
+				before, _ := known.(*sync.Map).LoadOrStore(name, *list)
+				if before := before.([]abstractions.Waiting); len(before) > len(*list) {
+					*list = before
+				}
+			})
+		},
+		failing: []string{"Waiters_OneThatLeavesIsNotListed"},
+	},
+	{
+		name: "the holder is listed while its registration lasts",
+		apply: func(f *fake) {
+			f.onWaiters(func(name string, list *[]abstractions.Waiting) {
+				if r, _ := f.server.Inspect(context.Background(), abstractions.InspectRequest{Name: name}); r.Held {
+					*list = append([]abstractions.Waiting{{ID: r.ID, Owner: r.Owner}}, *list...)
+				}
+			})
+		},
+		failing: []string{"Waiters_OneThatIsServedIsNotListed", "Waiters_NobodyWaits"},
+	},
+	{
+		name: "whose turn it is, is not listed",
+		apply: func(f *fake) {
+			f.queues()
+			f.onWaiters(func(name string, list *[]abstractions.Waiting) {
+				if r, _ := f.server.Inspect(context.Background(), abstractions.InspectRequest{Name: name}); !r.Held && len(*list) > 0 {
+					*list = (*list)[1:]
+				}
+			})
+		},
+		failing: []string{"Waiters_OneWhoseTurnItIsIsListed"},
+	},
+	{
+		name:    "who has let its turn pass is listed for ever",
+		apply:   func(f *fake) { f.queues() },
+		failing: []string{"Waiters_AHungOneIsDroppedAfterItsTurn"},
+	},
+	{
 		name: "a hint closes the channel",
 		apply: func(f *fake) {
 			f.wait = func(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
@@ -331,6 +399,15 @@ func like(text, pattern string) bool {
 		return false
 	default:
 		return text != "" && (pattern[0] == '_' || pattern[0] == text[0]) && like(text[1:], pattern[1:])
+	}
+}
+
+// onWaiters changes the answer to who waits for a name.
+func (f *fake) onWaiters(change func(name string, list *[]abstractions.Waiting)) {
+	f.waiters = func(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+		list, err := f.server.Waiters(ctx, req)
+		change(req.Name, &list)
+		return list, err
 	}
 }
 

@@ -27,7 +27,7 @@ func checks() []check {
 		leakChecks, expiryChecks,
 		acquireChecks, holderChecks, breakChecks,
 		tokenChecks, nameChecks, limitChecks, contextChecks, closeChecks,
-		capabilityChecks, batchChecks, waiterChecks, listerChecks, historyChecks,
+		capabilityChecks, batchChecks, waiterChecks, waitersChecks, listerChecks, historyChecks,
 		concurrencyChecks, modelChecks,
 		managing(managerTrustChecks, managerReleaseChecks, managerWaitingChecks, managerEventChecks), managerChecks,
 	)

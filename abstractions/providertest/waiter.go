@@ -194,19 +194,24 @@ type waiting struct {
 
 // wait registers a new claim as a waiter for a name that is held, and asks for it.
 func (e *env) wait(p abstractions.Provider, name string) *waiting {
-	w := e.register(p, name)
+	return e.waitFor(p, e.request(name))
+}
+
+// waitFor is wait for a claim that is given.
+func (e *env) waitFor(p abstractions.Provider, req abstractions.AcquireRequest) *waiting {
+	w := e.register(p, req)
 	_, err := e.try(p, w.req)
 	e.held(err)
 	return w
 }
 
-// register registers a new claim as a waiter.
-func (e *env) register(p abstractions.Provider, name string) *waiting {
+// register registers a claim as a waiter.
+func (e *env) register(p abstractions.Provider, req abstractions.AcquireRequest) *waiting {
 	waiter := ability[abstractions.Waiter](e, p)
 	ctx, cancel := context.WithCancel(e.t.Context())
 	e.t.Cleanup(cancel)
-	w := &waiting{e: e, p: p, req: e.request(name), leave: cancel}
-	wakeups, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: name, ID: w.req.ID})
+	w := &waiting{e: e, p: p, req: req, leave: cancel}
+	wakeups, err := waiter.Wait(ctx, abstractions.WaitRequest{Name: req.Name, ID: req.ID, Owner: req.Owner})
 	e.NoError(err)
 	e.NotNil(wakeups.C)
 	e.Equal(1, cap(wakeups.C), "Wakeups.C has a buffer of one")
@@ -217,7 +222,7 @@ func (e *env) register(p abstractions.Provider, name string) *waiting {
 // registered registers a waiter and says when that is done, or has failed.
 func (e *env) registered(name string, done chan<- struct{}) *waiting {
 	defer close(done)
-	return e.register(e.peer, name)
+	return e.register(e.peer, e.request(name))
 }
 
 // hinted waits for a hint.

@@ -26,7 +26,8 @@
 // Whoever may write in the folder can end every lease: deleting a file ends its lease,
 // and deleting a lock during a write lets two in. Waiters poll. A process that is
 // stopped in the middle of a write (SIGSTOP, a debugger) holds up one name in 256:
-// calls for them time out until it goes on or is killed.
+// calls for them time out until it goes on or is killed. Who waits is written
+// nowhere: Manager.Waiters is leasing.ErrUnsupported.
 //
 // # How it works
 //

@@ -32,7 +32,7 @@
 // pause.
 // A provider that is not used keeps what it has.
 //
-// There are no goroutines but a short-lived one for each wait that ends, and
+// There are no goroutines but short-lived ones for each wait that ends, and
 // nothing blocks but a mutex for a moment, so a provider made inside a
 // testing/synctest bubble runs in virtual time.
 package memlease

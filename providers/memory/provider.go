@@ -49,6 +49,7 @@ func newProvider(options Options) *Provider {
 	m := &memory{options: options, start: start, base: start.Round(0), seed: maphash.MakeSeed()}
 	for i := range m.shards {
 		m.shards[i].records = make(map[string]*record)
+		m.shards[i].waiting = make(map[string][]*abstractions.Waiting)
 	}
 	var d providerkit.Driver = m
 	if options.History > 0 {
@@ -72,6 +73,7 @@ type memory struct {
 var (
 	_ abstractions.BatchRenewer  = (*memory)(nil)
 	_ abstractions.Waiter        = (*memory)(nil)
+	_ abstractions.WaiterLister  = (*memory)(nil)
 	_ abstractions.Lister        = (*memory)(nil)
 	_ abstractions.Pinger        = (*memory)(nil)
 	_ abstractions.HistoryReader = historian{}
@@ -87,12 +89,6 @@ func (m *memory) Ping(context.Context) error { return nil }
 func (m *memory) Close() error {
 	m.wakeups.Close()
 	return nil
-}
-
-// Wait registers a waiter. A release or a break hints to the one that has waited
-// longest; an expiry hints to nobody, since a waiter was told the remaining time.
-func (m *memory) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return m.wakeups.Wait(ctx, req.Name)
 }
 
 func (m *memory) shardOf(name string) *shard {

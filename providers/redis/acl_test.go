@@ -119,6 +119,10 @@ func suffice(t *testing.T, url string, servers ...*redistest.Server) {
 	p, err := OpenURL(t.Context(), url)
 	require.NoError(t, err)
 	require.NoError(t, exercise(t, p))
+	if lister, ok := abstractions.As[abstractions.WaiterLister](p); ok {
+		_, err = lister.Waiters(t.Context(), abstractions.WaitersRequest{Name: "name"})
+		require.NoError(t, err)
+	}
 	require.NoError(t, p.Close())
 	for _, server := range servers {
 		require.Empty(t, refusals(t, server))
@@ -132,6 +136,13 @@ func TestRightsSuffice(t *testing.T) {
 
 	server = redistest.Start(t, userWith(strings.ReplaceAll(ACLRules, "leasing", "locks"), NameACLRules))
 	suffice(t, asUser(server)+"?prefix=locks&client_name=me", server)
+}
+
+func TestWhoWaitsIsForThoseWhoMayLook(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, userWith(strings.Replace(ACLRules, "+zrange ", "", 1)))
+	_, err := openTest(t, Options{URL: asUser(server)}).Waiters(t.Context(), abstractions.WaitersRequest{Name: "name"})
+	require.ErrorIs(t, err, abstractions.ErrDenied)
 }
 
 func TestRightsSufficeOnRedlock(t *testing.T) {

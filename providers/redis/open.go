@@ -46,7 +46,11 @@ var urlSchemes = []string{"redis", "rediss", "unix"}
 
 func open(o Options, clients, owned []redis.UniversalClient) *Provider {
 	d := &driver{topology: topologyOf(o, clients), caps: capabilitiesOf(o.Mode, o.MaxTTL), owned: owned}
-	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout}), d.topology}
+	config := providerkit.Config{Timeout: o.Timeout}
+	if single, ok := d.topology.(*node.Single); ok {
+		return &Provider{providerkit.New(queue{d, single}, config), single}
+	}
+	return &Provider{providerkit.New(d, config), d.topology}
 }
 
 func topologyOf(o Options, clients []redis.UniversalClient) topology {

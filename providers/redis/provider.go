@@ -7,6 +7,7 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/failure"
+	"github.com/distributedleasing/leasing/providers/redis/internal/node"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redlock"
 	"github.com/redis/go-redis/v9"
 )
@@ -17,7 +18,7 @@ type shell = providerkit.Provider
 // is safe for concurrent use.
 //
 // Its optional abilities (see package abstractions) are BatchRenewer, Waiter,
-// Lister and Pinger. A listing is by SCAN, and tells a name twice if
+// WaiterLister (but not with Redlock), Lister and Pinger. A listing is by SCAN, and tells a name twice if
 // Redis shrinks its table between two pages
 // (redis.io/docs/latest/commands/scan, "Scan guarantees").
 //
@@ -72,6 +73,16 @@ func (d *driver) Renew(ctx context.Context, req abstractions.RenewRequest) (abst
 		return abstractions.Grant{}, err
 	}
 	return results[0].Grant, results[0].Err
+}
+
+// queue is the driver of a topology in which one node knows all who wait for a name.
+type queue struct {
+	*driver
+	node *node.Single
+}
+
+func (q queue) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+	return q.node.Waiting(ctx, req.Name)
 }
 
 // Classify says what an error of the client library means, where a node has not.

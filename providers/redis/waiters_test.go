@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -270,6 +271,29 @@ func TestDeadProcessesAreSkippedAtOnce(t *testing.T) {
 	require.False(t, b.exists(b.keys("n").Queue))
 }
 
+// Those of a process that has died are not among those who wait, as soon as Redis knows.
+func TestTheDeadAreNotListed(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, redistest.Options{})
+	b.Take("n", "holder", time.Minute)
+	dead, _ := b.process()
+	b.join(dead, "n", "dead1")
+	b.join(b.Provider, "n", "alive")
+	b.join(dead, "n", "dead2")
+	listed := func() (ids []string) {
+		all, err := b.Provider.Waiters(t.Context(), abstractions.WaitersRequest{Name: "n"})
+		require.NoError(t, err)
+		for _, w := range all {
+			ids = append(ids, w.ID)
+		}
+		return ids
+	}
+	require.Equal(t, []string{"dead1", "alive", "dead2"}, listed())
+	deaf(t, dead)
+	b.eventually(func() bool { return slices.Equal(listed(), []string{"alive"}) })
+	require.Len(t, b.queued("n"), 3, "the question takes nobody's place")
+}
+
 func TestAFrozenProcessCostsOneGrace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, redistest.Options{})
@@ -317,7 +341,7 @@ func TestTheTurnOfWhoLeftDuringItsRequestIsPassedOn(t *testing.T) {
 	late.leave()
 	b.eventually(func() bool { return !b.exists(b.keys("n").Queue) })
 	c := script.NewClaim(redistest.Wish("n", "late", time.Minute))
-	c.Channel = b.channel()
+	c.Place = script.Place(b.channel(), "late")
 	op := b.keys("n").Acquire(c)
 	d := node.New(b.admin, true, script.Naming{})
 	defer d.Close()

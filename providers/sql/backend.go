@@ -30,6 +30,8 @@ type backend interface {
 	// query runs a statement that only reads.
 	query(ctx context.Context, statement string, args []any, each func(scan) error) error
 
+	// waiting tells who waits for a name.
+	waiting(ctx context.Context, name string) ([]abstractions.Waiting, error)
 	// wait registers a waiter.
 	wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error)
 

@@ -71,7 +71,8 @@
 // has the same in its types (times in microseconds), and boot and boot_us for
 // the BOOTTIME deadline. Beside the table "lease" are "lease_history" and
 // "lease_schema", which says the version and where sweeping goes on; on PostgreSQL
-// they are in the schema "infra". Both names are options.
+// they are in the schema "infra", with "lease_waiters", where those who wait say who
+// they are. Both names are options.
 //
 // On PostgreSQL the acquire of a name that is free, and the release by its holder, take
 // one statement, of one row or of all that came at the same time. Whatever that leaves

@@ -166,7 +166,7 @@ func pathOf(t testing.TB, p *Provider) (path string) {
 }
 
 // execute runs a statement behind the provider's back, with the names of its
-// tables for {lease}, {history} and {schema}.
+// tables for {lease}, {history}, {waiters} and {schema}.
 func execute(ctx context.Context, t testing.TB, b backend, statement string, args ...any) {
 	t.Helper()
 	var err error
@@ -180,7 +180,7 @@ func execute(ctx context.Context, t testing.TB, b backend, statement string, arg
 }
 
 func inTables(lease, statement string) string {
-	return strings.NewReplacer("{lease}", lease, "{history}", lease+historySuffix, "{schema}", lease+schemaSuffix).Replace(statement)
+	return strings.NewReplacer("{lease}", lease, "{history}", lease+historySuffix, "{schema}", lease+schemaSuffix, "{waiters}", lease+waitersSuffix).Replace(statement)
 }
 
 // stdlibDB is an application's own *sql.DB through pgx.

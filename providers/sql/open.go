@@ -65,7 +65,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		}
 		d.caps = capabilities(Postgres, "the PostgreSQL server's clock")
 		d.caps.HeedsContext = o.DB == nil && o.Pool == nil // whose hooks may not
-		p := &postgres{db: db, tables: &d.tables, record: record, limit: poolLimit(db.size)}
+		p := &postgres{db: db, tables: &d.tables, record: record, limit: poolLimit(db.size), random: rand.IntN}
 		if o.NoWakeups {
 			p.db.listen = nil
 		}

@@ -22,7 +22,8 @@ type postgres struct {
 	tables *tables
 	record recording
 	*wakeups
-	limit semaphore
+	limit  semaphore
+	random func(n int) int // from 0 to n-1
 	// Those of the process that come at the same time share a statement and its commit.
 	acquires, releases *batch.Batcher[*quick]
 }
@@ -45,7 +46,7 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 	done, err := p.quickly(ctx, op)
 	for err == nil && done.after.Name == "" {
 		var found pgRow
-		if found, err = p.find(ctx, op.name, op.id, op.acquire != nil); err != nil {
+		if found, err = p.find(ctx, op.name, op.id, op.acquire); err != nil {
 			break
 		}
 		next := applied{after: found.Record}
@@ -69,18 +70,24 @@ func (p *postgres) apply(ctx context.Context, op op) (applied, error) {
 }
 
 // find reads the row for a request of an ID. An acquire that waits joins the queue if it is in vain.
-func (p *postgres) find(ctx context.Context, name, id string, acquire bool) (pgRow, error) {
+func (p *postgres) find(ctx context.Context, name, id string, acquire *abstractions.AcquireRequest) (pgRow, error) {
 	var r pgRow
 	statement, args := p.sql["read"], []any{name, hashOf(id)}
-	if acquire {
+	if acquire != nil {
 		if channel := p.channelOf(id); channel != nil {
-			statement, args = p.sql["wait"], append(args, channel)
+			statement, args = p.sql["wait"], append(args, channel, id, acquire.Owner)
 		}
 	}
 	err := p.query(ctx, statement, args, func(scan scan) error { return scan(append(r.columns(), &r.kept)...) })
 	r.complete(name, id)
+	if len(args) > 2 && err == nil && p.random(tidyEvery) == 0 {
+		_ = run(ctx, p, p.sql["tidy"], name)
+	}
 	return r, err
 }
+
+// tidyEvery is after how many requests of waiters, on average, those who have waited for a name are forgotten.
+const tidyEvery = 64
 
 // write makes the change. It reports false if the row has changed since it was read.
 func (p *postgres) write(ctx context.Context, done *applied, before *row) (ok bool, err error) {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -196,7 +198,9 @@ func (d *pgDatabase) wake(ctx context.Context, w *wakeups) (providerkit.Connecti
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Exec(ctx, "LISTEN leasing_"+w.Channel); err != nil {
+	// The lock says that somebody listens, for as long as the connection lives: see waiters.sql.
+	lock := int64(binary.BigEndian.Uint64(w.channel))
+	if _, err := conn.Exec(ctx, fmt.Sprintf("LISTEN leasing_%s; SELECT pg_catalog.pg_try_advisory_lock_shared(%d)", w.Channel, lock)); err != nil {
 		hangUp(conn)
 		return nil, err
 	}

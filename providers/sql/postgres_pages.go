@@ -11,7 +11,7 @@ import (
 )
 
 func (p *postgres) read(ctx context.Context, name string) (providerkit.Record, error) {
-	found, err := p.find(ctx, name, "", false)
+	found, err := p.find(ctx, name, "", nil)
 	return found.Record, err
 }
 
@@ -27,6 +27,18 @@ func (p *postgres) turns(ctx context.Context, all []turn) (ids []string, err err
 		return err
 	})
 	return ids, err
+}
+
+func (p *postgres) waiting(ctx context.Context, name string) (list []abstractions.Waiting, err error) {
+	err = p.query(ctx, p.sql["waiters"], []any{name, abstractions.MaxWaiters}, func(scan scan) error {
+		var w abstractions.Waiting
+		var now, since int64
+		err := scan(&now, &w.ID, &w.Owner, &since)
+		w.Now, w.Since = time.UnixMicro(now).UTC(), time.UnixMicro(since).UTC()
+		list = append(list, w)
+		return err
+	})
+	return list, err
 }
 
 func (p *postgres) dequeue(ctx context.Context, name, id string) error {

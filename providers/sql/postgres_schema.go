@@ -77,7 +77,7 @@ func (p *postgres) grants(role string) []string {
 	table := func(suffix string) string { return pgx.Identifier{p.tables.schema, p.tables.table + suffix}.Sanitize() }
 	return []string{
 		"GRANT USAGE ON SCHEMA " + schema + " TO " + to,
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + table("") + ", " + table(historySuffix) + " TO " + to,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON " + table("") + ", " + table(historySuffix) + ", " + table(waitersSuffix) + " TO " + to,
 		"GRANT SELECT, UPDATE (swept) ON " + table(schemaSuffix) + " TO " + to,
 	}
 }

@@ -28,6 +28,7 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 	holes := map[string]string{
 		"lease":         pgx.Identifier{o.Schema, o.Table}.Sanitize(),
 		"history":       pgx.Identifier{o.Schema, o.Table + historySuffix}.Sanitize(),
+		"waiters":       pgx.Identifier{o.Schema, o.Table + waitersSuffix}.Sanitize(),
 		"history_index": pgx.Identifier{o.Table + historySuffix + "_by_name"}.Sanitize(),
 		"namespace":     pgx.Identifier{o.Schema}.Sanitize(),
 		"schema":        versions,
@@ -64,7 +65,7 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 		delete(s, "release")
 	}
 	t := tables{
-		schema: o.Schema, table: o.Table, exists: tableExists,
+		schema: o.Schema, table: o.Table, others: []string{historySuffix, waitersSuffix}, exists: tableExists,
 		version: "SELECT coalesce(pg_catalog.max(version), 0) FROM " + versions,
 		history: s["history"],
 		create:  strings.Split(s["schema"], ";\n"),

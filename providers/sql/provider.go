@@ -17,8 +17,8 @@ type shell = providerkit.Provider
 // safe for concurrent use. Without a manager, which renews leases and tells of
 // their loss, each method makes one attempt; see also [Times].
 //
-// Its optional abilities (see package abstractions) are BatchRenewer, Lister, Pinger and
-// Waiter; and HistoryReader if Options.History is set.
+// Its optional abilities (see package abstractions) are BatchRenewer, Lister, Pinger,
+// Waiter and WaiterLister; and HistoryReader if Options.History is set.
 // A claim that has run out is lost, even if nobody has taken the name since.
 type Provider struct {
 	*shell
@@ -46,6 +46,8 @@ func (d *driver) As(target any) bool {
 	case *abstractions.Pinger:
 		*ability = d
 	case *abstractions.Waiter:
+		*ability = d
+	case *abstractions.WaiterLister:
 		*ability = d
 	case *abstractions.HistoryReader:
 		if !d.record.changes {
@@ -162,6 +164,14 @@ func (d *driver) Ping(ctx context.Context) error {
 // present; the waiter polls then, and has no place in the queue.
 func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
 	return d.backend.wait(ctx, req)
+}
+
+// Waiters tells who waits for a name.
+func (d *driver) Waiters(ctx context.Context, req abstractions.WaitersRequest) ([]abstractions.Waiting, error) {
+	if err := d.check(ctx); err != nil {
+		return nil, err
+	}
+	return d.backend.waiting(ctx, req.Name)
 }
 
 // Close closes what Open opened; what the user brought along stays open.

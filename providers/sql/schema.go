@@ -14,7 +14,7 @@ import (
 
 // schemaVersion is the version of the tables that this code reads and writes.
 // No earlier one was released, so nothing migrates from it.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // checkAgain is for how long tables that were found to be of our version are taken
 // to be so still: a newer release may have migrated them meanwhile.
@@ -23,12 +23,14 @@ const checkAgain = 10 * time.Second
 // Beside the table of leases, "lease", stand these.
 const (
 	historySuffix = "_history"
-	schemaSuffix  = "_schema" // one row for the version that was installed
+	waitersSuffix = "_waiters" // on PostgreSQL
+	schemaSuffix  = "_schema"  // one row for the version that was installed
 )
 
 // tables say where the tables are, and what both dialects do with them.
 type tables struct {
 	schema, table string   // schema is "" on SQLite
+	others        []string // the suffixes of those beside the table, but for the versions
 	create        []string // the statements that make them
 	// Statements: whether there is a table, which version ours have, and a page of a
 	// name's history.
@@ -60,7 +62,7 @@ func (t *tables) install(ctx context.Context, on statements, statements []string
 	if err != nil || found != 0 {
 		return errors.Join(err, checkVersion(found))
 	}
-	for _, suffix := range []string{"", historySuffix} {
+	for _, suffix := range append([]string{""}, t.others...) {
 		if there, err := t.there(ctx, on, suffix); err != nil || there {
 			return errors.Join(err, errForeign(strings.TrimPrefix(t.schema+"."+t.table+suffix, ".")))
 		}

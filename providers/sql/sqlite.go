@@ -64,7 +64,7 @@ func (s *sqlite) applyMany(ctx context.Context, all []*sqliteChange, _ bool) {
 	err := s.db.write(ctx, func(on statements) error {
 		now := s.clock()
 		for _, c := range all {
-			if c.freed = nil; c.left.Load() {
+			if c.freed = ""; c.left.Load() {
 				continue
 			}
 			if err := s.change(ctx, on, c, now); err != nil {
@@ -146,7 +146,7 @@ func (s *sqlite) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ 
 }
 
 func (s *sqlite) find(ctx context.Context, on statements, name, id string, now providerkit.HostTime) (*sqliteRow, error) {
-	r := &sqliteRow{waiters: lineUp{}}
+	r := &sqliteRow{}
 	r.Name, r.Now = name, now.Wall.UTC()
 	err := on.query(ctx, s.sql.read, []any{&r.Name}, func(scan scan) error {
 		err := scan(r.columns()...)
@@ -211,7 +211,7 @@ func (r *sqliteRow) columns() []any { return r.named()[1:] }
 func (r *sqliteRow) named() []any {
 	return []any{
 		&r.Name, &r.version, &r.Token, &r.ID, &r.Owner, &r.ttl, &r.metadata, &r.acquired, &r.ends.Wall, &r.ends.Boot, &r.ends.SinceBoot,
-		&r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended, (*[]byte)(&r.waiters),
+		&r.Breaking, &r.BrokenBy, &r.BreakReason, &r.ended, (*string)(&r.waiters),
 	}
 }
 

@@ -25,7 +25,7 @@ type pipe struct {
 const pipeAge = time.Minute
 
 // makePipe makes a pipe, whose rights are those of the database.
-func makePipe(database string, channel []byte, message func(string) string) (*pipe, error) {
+func makePipe(database, channel string, message func(string) string) (*pipe, error) {
 	removePipes(database)
 	info, err := os.Stat(database)
 	if err != nil {
@@ -46,7 +46,7 @@ func makePipe(database string, channel []byte, message func(string) string) (*pi
 
 // removePipes removes those of processes that have died.
 func removePipes(database string) {
-	folder, prefix := filepath.Split(pipePath(database, nil))
+	folder, prefix := filepath.Split(pipePath(database, ""))
 	found, _ := os.ReadDir(folder)
 	for _, entry := range found {
 		if entry.Type() != os.ModeNamedPipe || !strings.HasPrefix(entry.Name(), prefix) {

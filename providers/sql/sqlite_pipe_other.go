@@ -10,7 +10,7 @@ import (
 
 // makePipe is for Linux only: elsewhere a pipe can't be waited for (golang.org/issue/24164), or there are
 // none with a name.
-func makePipe(string, []byte, func(string) string) (providerkit.Connection, error) {
+func makePipe(string, string, func(string) string) (providerkit.Connection, error) {
 	return nil, errors.ErrUnsupported
 }
 

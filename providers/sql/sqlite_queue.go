@@ -1,12 +1,13 @@
 package sqllease
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -14,31 +15,34 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 )
 
-// lineUp is a queue as a row has it, see wakeups.go.
-type lineUp []byte
+// lineUp is a queue as a row has it: a line for each waiter, of what it is called here, the channel on which its process is
+// woken, since when it waits, its ID and its owner.
+type lineUp string
 
 // head is the first who waits.
-func (q lineUp) head() (hash, channel []byte) {
-	return q[:hashBytes], q[hashBytes:waiterBytes]
+func (q lineUp) head() (waiter, channel string) {
+	waiter, rest, _ := strings.Cut(string(q), " ")
+	channel, _, _ = strings.Cut(rest, " ")
+	return waiter, channel
 }
 
-// find returns the place of a claim, or -1.
-func (q lineUp) find(hash []byte) int {
-	for at := 0; at < len(q); at += waiterBytes {
-		if bytes.Equal(q[at:at+hashBytes], hash) {
-			return at
+// rest are those behind the first.
+func (q lineUp) rest() lineUp {
+	_, rest, _ := strings.Cut(string(q), "\n")
+	return lineUp(rest)
+}
+
+// without returns the queue without a waiter, and whether it was there.
+func (q lineUp) without(waiter string) (left lineUp, was bool) {
+	for at := q; at != ""; at = at.rest() {
+		if strings.HasPrefix(string(at), waiter) {
+			return q[:len(q)-len(at)] + at.rest(), true
 		}
 	}
-	return -1
+	return q, false
 }
 
-// without returns the queue without a claim.
-func (q lineUp) without(hash []byte) lineUp {
-	if at := q.find(hash); at >= 0 {
-		return slices.Delete(q, at, at+waiterBytes)
-	}
-	return q
-}
+func (q lineUp) len() int { return strings.Count(string(q), "\n") }
 
 // longestTurn is more than any reservation lasts: one that seems to was written before a clock was
 // set back.
@@ -59,21 +63,26 @@ func (r *sqliteRow) kept(now providerkit.HostTime) (left time.Duration, ok bool)
 func (s *sqlite) acquire(r *sqliteRow, op *op, now providerkit.HostTime) providerkit.Change {
 	left, kept := r.kept(now)
 	free, before := r.ID == "", r.Record
-	hash := hashOf(op.id)
+	waiter := waiterOf(op.id)
+	head, _ := r.waiters.head()
 	c := op.rule(&r.Record)
-	if c.Write && kept && !bytes.Equal(r.waiters[:hashBytes], hash) {
+	if c.Write && kept && head != waiter {
 		r.Record = before
 		c = providerkit.Change{Err: &abstractions.HeldError{Holder: r.Show(), RetryAfter: left}}
 	}
 	switch {
 	case c.Err == nil && c.Write && len(r.waiters) > 0 && r.Token != before.Token:
-		if free && !bytes.Equal(r.waiters[:hashBytes], hash) {
-			r.waiters = r.waiters[waiterBytes:]
+		if free && head != waiter {
+			r.waiters = r.waiters.rest()
 		}
-		r.waiters = r.waiters.without(hash)
-	case errors.Is(c.Err, abstractions.ErrHeld) && len(r.waiters) < mostWaiters*waiterBytes && r.waiters.find(hash) < 0:
-		if channel := s.channelOf(op.id); channel != nil {
-			r.waiters = append(append(r.waiters, hash...), channel...)
+		r.waiters, _ = r.waiters.without(waiter)
+	case errors.Is(c.Err, abstractions.ErrHeld):
+		channel := s.channelOf(op.id)
+		if channel == nil {
+			break
+		}
+		if _, was := r.waiters.without(waiter); !was && r.waiters.len() < mostWaiters {
+			r.waiters += lineUp(fmt.Sprintf("%s %x %d %s %s\n", waiter, channel, now.Wall.UnixMicro(), op.id, op.acquire.Owner))
 			c.Write = true
 		}
 	}
@@ -85,40 +94,66 @@ func (s *sqlite) acquire(r *sqliteRow, op *op, now providerkit.HostTime) provide
 func (s *sqlite) wake(r *sqliteRow, now providerkit.HostTime) (waiting lineUp) {
 	for len(r.waiters) > 0 {
 		_, channel := r.waiters.head()
-		if bytes.Equal(channel, unheard[:]) || writePipe(s.pipe(channel), "") {
+		if s.lives(channel) {
 			break
 		}
-		r.waiters = r.waiters[waiterBytes:]
+		r.waiters = r.waiters.rest()
 	}
 	if len(r.waiters) > 0 && r.ID == "" {
 		r.ends = now.Deadline(waitqueue.Grace)
 	}
-	return slices.Clone(r.waiters)
+	return r.waiters
+}
+
+// lives says whether the process behind a channel may be alive. Of one that polls that is not known.
+func (s *sqlite) lives(channel string) bool {
+	return channel == polled || writePipe(s.pipe(channel), "")
+}
+
+// polled is the channel of those who poll, as it is stored.
+var polled = hex.EncodeToString(unheard[:])
+
+// waiting tells who waits, but for one that has let its turn pass, and for those whose process is gone.
+func (s *sqlite) waiting(ctx context.Context, name string) (list []abstractions.Waiting, err error) {
+	now := s.clock()
+	r, err := s.find(ctx, s.db, name, "", now)
+	if _, kept := r.kept(now); r.ID == "" && r.ends.Wall != 0 && !kept {
+		r.waiters = r.waiters.rest()
+	}
+	for q := r.waiters; q != "" && len(list) < abstractions.MaxWaiters; q = q.rest() {
+		line, _, _ := strings.Cut(string(q), "\n")
+		words := strings.SplitN(line, " ", 5)
+		if len(words) == 5 && s.lives(words[1]) {
+			since, _ := strconv.ParseInt(words[2], 10, 64)
+			list = append(list, abstractions.Waiting{ID: words[3], Owner: words[4], Since: time.UnixMicro(since).UTC(), Now: r.Now})
+		}
+	}
+	return list, err
 }
 
 // tell wakes the first of a queue, and prepares others for when all before them hang: a reservation
 // each. A release stays cheap, so it tells a few.
 func (s *sqlite) tell(q lineUp) {
-	last := len(q)/waiterBytes - 1
-	for _, rank := range []int{0, 1, 2, 3, 5, 9, 17, 33, last} {
-		if rank > last {
+	last := q.len() - 1
+	for rank := 0; q != ""; rank, q = rank+1, q.rest() {
+		if rank != last && !slices.Contains([]int{0, 1, 2, 3, 5, 9, 17, 33}, rank) {
 			continue
 		}
-		if hash, channel := q[rank*waiterBytes:].head(); !bytes.Equal(channel, unheard[:]) {
-			writePipe(s.pipe(channel), fmt.Sprintf("%x %d\n", hash, waitqueue.Grace.Milliseconds()*int64(rank)))
+		if waiter, channel := q.head(); channel != polled {
+			writePipe(s.pipe(channel), fmt.Sprintf("%s %d\n", waiter, waitqueue.Grace.Milliseconds()*int64(rank)))
 		}
 	}
 }
 
 // dequeue takes a claim out of a name's queue. If it was its turn, it is the next one's then.
 func (s *sqlite) dequeue(ctx context.Context, name, waiter string) error {
-	hash, _ := hex.DecodeString(waiter)
-	_, err := s.make(ctx, &sqliteChange{name: name, rule: func(r *sqliteRow, now providerkit.HostTime) providerkit.Change {
-		at := r.waiters.find(hash)
+	_, err := s.make(ctx, &sqliteChange{name: name, rule: func(r *sqliteRow, now providerkit.HostTime) (c providerkit.Change) {
+		head, _ := r.waiters.head()
 		_, kept := r.kept(now)
-		r.waiters = r.waiters.without(hash)
-		turn := kept && at == 0
-		return providerkit.Change{Write: at >= 0, Deadline: turn, Wake: turn}
+		turn := kept && head == waiter
+		r.waiters, c.Write = r.waiters.without(waiter)
+		c.Deadline, c.Wake = turn, turn
+		return c
 	}})
 	return err
 }
@@ -132,7 +167,7 @@ func (s *sqlite) turns(ctx context.Context, all []turn) (waiters []string, err e
 			return nil, err
 		}
 		_, kept := r.kept(now)
-		if !r.Held() && (!kept || hex.EncodeToString(r.waiters[:hashBytes]) == w.ID) {
+		if head, _ := r.waiters.head(); !r.Held() && (!kept || head == w.ID) {
 			waiters = append(waiters, w.ID)
 		}
 	}
@@ -147,7 +182,7 @@ func (s *sqlite) listen(ctx context.Context, w *wakeups) (providerkit.Connection
 	if s.db.opened.Load() == nil {
 		return nil, errPolls
 	}
-	pipe, err := makePipe(s.db.opened.Load().path, w.channel, w.message)
+	pipe, err := makePipe(s.db.opened.Load().path, w.Channel, w.message)
 	if err != nil {
 		return nil, errPolls
 	}
@@ -155,13 +190,11 @@ func (s *sqlite) listen(ctx context.Context, w *wakeups) (providerkit.Connection
 }
 
 // pipe is where the process behind a channel is woken.
-func (s *sqlite) pipe(channel []byte) string {
+func (s *sqlite) pipe(channel string) string {
 	if file := s.db.opened.Load(); file != nil {
 		return pipePath(file.path, channel)
 	}
 	return ""
 }
 
-func pipePath(database string, channel []byte) string {
-	return database + "-wake-" + hex.EncodeToString(channel)
-}
+func pipePath(database, channel string) string { return database + "-wake-" + channel }

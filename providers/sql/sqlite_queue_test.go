@@ -2,7 +2,6 @@ package sqllease
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -109,7 +108,7 @@ func TestSqliteLoopsOfProcessesShareAName(t *testing.T) {
 
 // pipeOf is where a provider's waiters are woken.
 func pipeOf(p *Provider, database string) string {
-	return pipePath(database, p.driver.backend.(*sqlite).channel)
+	return pipePath(database, p.driver.backend.(*sqlite).Channel)
 }
 
 // A waiter whose process was killed costs the others nothing, and its pipe is removed.
@@ -122,15 +121,16 @@ func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	p := openTest(t, "sqlite://"+path, nil)
 	holder, err := p.Acquire(ctx, claimOf("n", time.Minute))
 	require.NoError(t, err)
-	queue := func() (waiters []byte) {
+	queue := func() lineUp {
+		var waiters string
 		require.NoError(t, p.driver.backend.(*sqlite).db.QueryRow("SELECT waiters FROM lease").Scan(&waiters))
-		return waiters
+		return lineUp(waiters)
 	}
 	dead := startLooping(t, "sqlite://"+path)
 	_, err = io.WriteString(dead.start, "go\n")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(queue()) == waiterBytes }, 20*time.Second, time.Millisecond)
-	_, channel := lineUp(queue()).head()
+	require.Eventually(t, func() bool { return queue().len() == 1 }, 20*time.Second, time.Millisecond)
+	_, channel := queue().head()
 	pipe := pipePath(path, channel)
 	require.FileExists(t, pipe)
 	require.NoError(t, dead.cmd.Process.Kill())
@@ -141,10 +141,10 @@ func TestSqliteWaiterOfADeadProcessLosesItsPlace(t *testing.T) {
 	require.NoError(t, err)
 	_, err = p.Acquire(ctx, next)
 	require.ErrorIs(t, err, abstractions.ErrHeld)
-	require.Len(t, queue(), 2*waiterBytes)
+	require.Equal(t, 2, queue().len())
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
 	require.NoFileExists(t, pipe)
-	require.Len(t, queue(), waiterBytes)
+	require.Equal(t, 1, queue().len())
 	hinted(t, wakeups)
 	_, err = p.Acquire(ctx, next)
 	require.NoError(t, err, "the name is reserved for it")
@@ -173,9 +173,9 @@ func TestSqliteLeavingWaitersHandTheirTurnOn(t *testing.T) {
 		}
 	}
 	queued := func() int {
-		var length int
-		require.NoError(t, p.driver.backend.(*sqlite).db.QueryRow("SELECT length(waiters) FROM lease").Scan(&length))
-		return length / waiterBytes
+		var waiters string
+		require.NoError(t, p.driver.backend.(*sqlite).db.QueryRow("SELECT waiters FROM lease").Scan(&waiters))
+		return lineUp(waiters).len()
 	}
 	require.Equal(t, waiters, queued())
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
@@ -229,9 +229,9 @@ func TestSqlitePipesOfDeadProcessesAreRemoved(t *testing.T) {
 	_, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "alive"})
 	require.NoError(t, err)
 	live := pipeOf(p, path)
-	dead, young := pipePath(path, []byte{1}), pipePath(path, []byte{2})
+	dead, young := pipePath(path, "01"), pipePath(path, "02")
 	for _, left := range []string{dead, young} {
-		pipe, err := makePipe(path, []byte{9}, nil)
+		pipe, err := makePipe(path, "09", nil)
 		require.NoError(t, err)
 		require.NoError(t, os.Rename(pipe.path, left))
 		require.NoError(t, pipe.file.Close())
@@ -269,10 +269,10 @@ func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 	}
 	hints := wait(polling, first)
 	require.True(t, polling.driver.backend.(*sqlite).polls.Load())
-	var queue []byte
+	var queue string
 	require.NoError(t, p.driver.backend.(*sqlite).db.QueryRow("SELECT waiters FROM lease").Scan(&queue))
 	_, channel := lineUp(queue).head()
-	require.Equal(t, unheard[:], channel, "nobody can wake it")
+	require.Equal(t, polled, channel, "nobody can wake it")
 	wait(p, second)
 	require.NoError(t, p.Release(ctx, releaseOf(holder)))
 	hinted(t, hints)
@@ -282,16 +282,21 @@ func TestSqliteWaitersWithoutAPipeHaveTheirTurns(t *testing.T) {
 }
 
 func TestLineUp(t *testing.T) {
-	place := func(n byte) []byte {
-		return append(bytes.Repeat([]byte{n}, hashBytes), bytes.Repeat([]byte{n + 1}, 8)...)
-	}
-	q := lineUp(bytes.Join([][]byte{place(1), place(2), place(3)}, nil))
-	hash, channel := q.head()
-	require.Equal(t, place(1)[:hashBytes], hash)
-	require.Equal(t, bytes.Repeat([]byte{2}, 8), channel)
-	require.Equal(t, waiterBytes, q.find(place(2)[:hashBytes]))
-	require.Equal(t, -1, q.find(bytes.Repeat([]byte{4}, hashBytes)), "what is the name of a pipe is no waiter")
-	q = q.without(place(2)[:hashBytes])
-	require.Equal(t, lineUp(append(place(1), place(3)...)), q)
-	require.Equal(t, q, q.without(place(2)[:hashBytes]))
+	q := lineUp("aa c1 1 id-1 worker 1\nbb c2 2 id-2 aa\ncc c3 3 id-3 worker 3\n")
+	waiter, channel := q.head()
+	require.Equal(t, []string{"aa", "c1"}, []string{waiter, channel})
+	require.Equal(t, 3, q.len())
+	left, was := q.without("bb")
+	require.True(t, was)
+	require.Equal(t, lineUp("aa c1 1 id-1 worker 1\ncc c3 3 id-3 worker 3\n"), left)
+	again, was := left.without("bb")
+	require.False(t, was)
+	require.Equal(t, left, again)
+	left, _ = left.without("aa")
+	left, _ = left.without("c3")
+	require.Equal(t, lineUp("cc c3 3 id-3 worker 3\n"), left, "what is the name of a pipe is no waiter")
+	require.Empty(t, left.rest())
+	require.Empty(t, lineUp("no queue of ours").rest())
+	waiter, channel = lineUp("").head()
+	require.Empty(t, waiter+channel)
 }

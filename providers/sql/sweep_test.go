@@ -199,7 +199,7 @@ SELECT 'reply/' || n, 1, '', '', '{}', false, '', '', '', 1 FROM generate_series
 		if first.Capabilities().Provider == "sqlite" {
 			statement = `WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series LIMIT ` + strconv.Itoa(names) + `)
 INSERT INTO {lease} (name, token, id, owner, metadata, breaking, broken_by, break_reason, ended, waiters, version, expires_us, boot, boot_us)
-SELECT 'reply/' || n, 1, '', '', '{}', 0, '', '', x'', x'', 1, 0, '', 0 FROM series`
+SELECT 'reply/' || n, 1, '', '', '{}', 0, '', '', x'', '', 1, 0, '', 0 FROM series`
 		}
 		execute(ctx, t, first.driver.backend, statement)
 		// As many names come first that are kept, as their tokens are ahead of the clock.

@@ -16,8 +16,9 @@ import (
 )
 
 // Who waits for a name stands in its row, in the order of arrival: the hash of the claim, and the channel on which its
-// process listens, 8 bytes each. So joining, leaving, reserving and waking touch no other row and no index. A thousand wait at
-// most; others poll.
+// process listens, 8 bytes each. So leaving, reserving and waking touch no other row and no index. A thousand wait at
+// most; others poll. Who they are stands in the row too on SQLite (lineUp), and on PostgreSQL in a table of its own, which
+// nobody needs to be served.
 const (
 	waiterBytes  = 2 * hashBytes
 	mostWaiters  = 1024
@@ -76,12 +77,17 @@ func waiterOf(id string) string { return hex.EncodeToString(hashOf(id)) }
 // channelOf is where to wake a claim; nil unless it waits.
 func (w *wakeups) channelOf(id string) []byte {
 	switch {
-	case !w.Waits() || w.ChannelOf(waiterOf(id)) == "":
+	case !w.Waits() || !w.joins(waiterOf(id)):
 		return nil
 	case w.polls.Load():
 		return unheard[:]
 	}
 	return w.channel
+}
+
+func (w *wakeups) joins(waiter string) bool {
+	_, ok := w.Join(waiter)
+	return ok
 }
 
 // served notes that a claim has got its name.

@@ -20,7 +20,8 @@
 // If a wait has lasted for Options.After, and the actor holds anything, then the
 // metadata of each of its leases say what it waits for, until the wait is over: see
 // [Key]. So everybody sees it with Manager.Inspect, on every provider, and no other
-// record is kept. The wait goes from the holder of the wanted name to what that one
+// record is kept. (Manager.Waiters says who waits, but not what those hold, and not
+// every provider has it.) The wait goes from the holder of the wanted name to what that one
 // waits for, and so on, one Inspect for each, right after that and again every
 // Options.Every. If it comes back to a lease of the actor's own that is a circle.
 // (Chandy, Misra and Haas, "Distributed deadlock detection", 1983, has this walk along

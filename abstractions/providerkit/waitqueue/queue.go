@@ -39,7 +39,7 @@ type Queue[K any] struct {
 // waiter is a registration.
 type waiter[K any] struct {
 	key    K
-	queued bool        // an acquire has named the channel, so it may be in the queue, and has not got the name
+	queued bool        // an acquire has joined, so it may be in the queue, and has not got the name
 	later  *time.Timer // hints when the reservation for the one before it ends
 }
 
@@ -69,19 +69,19 @@ func (q *Queue[K]) Register(ctx context.Context, key K, id string) (abstractions
 // Waits says whether any claim is registered.
 func (q *Queue[K]) Waits() bool { return q.some.Load() }
 
-// ChannelOf returns the channel on which to wake a claim, if it is registered and this process listens.
-func (q *Queue[K]) ChannelOf(id string) string {
+// Join returns what a claim waits for, if it is registered and this process listens: its acquire may put it into the queue.
+func (q *Queue[K]) Join(id string) (key K, ok bool) {
 	if !q.Waits() || !q.Hints.Listening() {
-		return ""
+		return key, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := q.byID[id]
 	if w == nil {
-		return ""
+		return key, false
 	}
 	w.queued = true
-	return q.Channel
+	return w.key, true
 }
 
 // Served notes that a claim has got its name.

@@ -32,6 +32,16 @@ CREATE TABLE {{history}} (
 	reason text NOT NULL DEFAULT ''
 );
 CREATE INDEX {{history_index}} ON {{history}} (name, seq);
+-- Who they are that stand among the waiters of a name, or did lately: written when one joins, and read for people.
+CREATE TABLE {{waiters}} (
+	name    text COLLATE "C" NOT NULL,
+	hash    bytea NOT NULL,
+	channel bytea NOT NULL,
+	id      text NOT NULL,
+	owner   text NOT NULL,
+	since   timestamptz NOT NULL,
+	PRIMARY KEY (name, hash)
+);
 CREATE TABLE {{schema}} (
 	version    int PRIMARY KEY,
 	swept      text COLLATE "C" NOT NULL DEFAULT '',

@@ -20,5 +20,7 @@ WITH hand AS MATERIALIZED (
 	ORDER BY l.name FOR UPDATE OF l SKIP LOCKED
 ), gone AS (
 	DELETE FROM {{lease}} AS l USING idle WHERE l.name = idle.name RETURNING 1
+), strangers AS (
+	DELETE FROM {{waiters}} AS w USING idle WHERE w.name = idle.name
 )
 SELECT last.name, (SELECT pg_catalog.count(*) FROM gone) FROM last

@@ -63,8 +63,8 @@ func New(client redis.UniversalClient, timely bool, n script.Naming) *Node {
 	}
 	d.batcher = batch.New(d.send, d.direct)
 	channel := n.Channel(abstractions.NewID())
-	d.Waiters = waitqueue.New(client, channel, func(ctx context.Context, k script.Keys, id string) {
-		d.Do(ctx, k.Leave(id, channel))
+	d.Waiters = waitqueue.New(client, channel, func(ctx context.Context, k script.Keys, id, at string) {
+		d.Do(ctx, k.Leave(id, at))
 	})
 	return d
 }

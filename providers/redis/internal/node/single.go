@@ -25,7 +25,7 @@ func NewSingle(client redis.UniversalClient, timely bool, n script.Naming) *Sing
 // Acquire makes one attempt.
 func (s *Single) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
 	c := script.NewClaim(req)
-	c.Channel = s.Waiters.ChannelOf(req.ID)
+	c.Place = s.Waiters.PlaceOf(req.ID)
 	token, err := s.Do(ctx, s.Naming.Keys(req.Name).Acquire(c)).Acquired(req.Name)
 	if err != nil {
 		return abstractions.Grant{}, err
@@ -67,7 +67,12 @@ func (s *Single) Inspect(ctx context.Context, req abstractions.InspectRequest) (
 
 // Wait registers a waiter, whose claim joins the queue with its next acquire.
 func (s *Single) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
-	return s.Waiters.Register(ctx, s.Naming.Keys(req.Name), req.ID)
+	return s.Waiters.Register(ctx, s.Naming.Keys(req.Name), req)
+}
+
+// Waiting tells who waits for a name.
+func (s *Single) Waiting(ctx context.Context, name string) ([]abstractions.Waiting, error) {
+	return s.Do(ctx, s.Naming.Keys(name).Waiting()).Waiting()
 }
 
 // List lists records by SCAN.

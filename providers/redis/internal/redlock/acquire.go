@@ -111,8 +111,8 @@ func (a *attempt) ballot() script.Operation { return a.keys.Vote(a.claim, a.try,
 
 func (a *attempt) callVote(i int, op script.Operation) {
 	v := &a.votes[i]
-	v.stance, v.sent, v.channel = noAnswer, a.r.micros(), a.r.nodes[i].Waiters.ChannelOf(a.req.ID)
-	op.WakeAt(v.channel)
+	v.stance, v.sent, v.place = noAnswer, a.r.micros(), a.r.nodes[i].Waiters.PlaceOf(a.req.ID)
+	op.WaitAt(v.place)
 	a.put(i, op)
 }
 
@@ -124,7 +124,7 @@ const headStart = 10 * time.Millisecond
 // askQueue asks the node where the claim is a waiter, if it is one, before the others.
 func (a *attempt) askQueue(ctx context.Context) error {
 	for i, d := range a.r.nodes {
-		if d.Waiters.ChannelOf(a.req.ID) == "" || a.r.peers[i].silent.Load() {
+		if d.Waiters.PlaceOf(a.req.ID) == "" || a.r.peers[i].silent.Load() {
 			continue
 		}
 		a.callVotes(func(v *vote) bool { return v == &a.votes[i] })
@@ -276,7 +276,7 @@ func (a *attempt) settle(i int) {
 		a.put(i, a.keys.Confirm(a.claim, a.token, a.try))
 	} else {
 		claim := a.claim
-		claim.Channel = v.channel
+		claim.Place = v.place
 		a.put(i, a.keys.Undo(claim, a.try, a.since))
 	}
 }

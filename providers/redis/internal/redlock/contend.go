@@ -52,7 +52,7 @@ func (a *attempt) holders() []abstractions.Record {
 // has not answered yet: that may have been released just before it was asked, so
 // that nobody will wake the claim.
 func (a *attempt) queueAsked() bool {
-	return a.count(func(v *vote) bool { return v.pending && v.channel != "" }) > 0
+	return a.count(func(v *vote) bool { return v.pending && v.place != "" }) > 0
 }
 
 // relay passes on the release of claims, whose holders have given them up, to nodes that have not

@@ -147,7 +147,7 @@ func TestTrap_T55_RedlockUndoTakesBackItsOwnVotesOnly(t *testing.T) {
 			if all {
 				since = 1
 			}
-			op := k.Undo(script.Claim{ID: "x", Channel: "channel"}, try, since) // for the queue there is no room: that is no reason not to do it
+			op := k.Undo(script.Claim{ID: "x", Place: "channel"}, try, since) // for the queue there is no room: that is no reason not to do it
 			require.NoError(t, p.redlock.nodes[0].Do(ctx, op).Done(), c.what)
 			gone := c.one
 			if all {

@@ -25,7 +25,7 @@ type vote struct {
 	pending bool   // it is waited for
 	silent  bool   // it did not answer the last time either
 	sent    int64  // in microseconds since the redlock began
-	channel string // on which the node is to wake the claim
+	place   string // of the claim in the queue of the node, which is to wake it
 
 	token  int64  // forUs: as the node has it
 	made   int64  // the attempt that got the node; 0 if the lease was renewed there

@@ -30,7 +30,7 @@ func (r *Redlock) Wait(ctx context.Context, req abstractions.WaitRequest) (abstr
 		}
 		switch {
 		case err == nil || waiters.Listening():
-			return waiters.Register(ctx, k, req.ID)
+			return waiters.Register(ctx, k, req)
 		case ctx.Err() != nil:
 			return abstractions.Wakeups{}, failure.Of(ctx.Err())
 		case errors.Is(err, abstractions.ErrClosed):

@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the scripts to testdata")
 // part shows in all that have it. `go test ./internal/script -update` writes them.
 func TestComposedScripts(t *testing.T) {
 	scripts := map[string]*Program{
-		"acquire": Acquire, "renew": Renew, "release": Release, "break": Break, "inspect": Inspect, "leave": Leave,
+		"acquire": Acquire, "renew": Renew, "release": Release, "break": Break, "inspect": Inspect, "who": Waiting, "leave": Leave,
 		"vote": Vote, "confirm": Confirm, "undo": Undo, "relock": Relock,
 	}
 	for name, p := range scripts {

@@ -107,9 +107,12 @@ type Claim struct {
 	ID  string
 	TTL time.Duration
 	Content
-	// Channel is where to wake it if it waits; or empty.
-	Channel string
+	// Place is that of a waiter; or empty.
+	Place string
 }
+
+// Place is with what a waiter stands in the queue, beside its ID.
+func Place(channel, owner string) string { return channel + "\n" + owner }
 
 // Content is what people read of a lease, as it is stored.
 type Content struct{ Owner, Metadata string }
@@ -134,7 +137,7 @@ func Digest(id string) string {
 
 // Acquire asks for the name.
 func (k Keys) Acquire(c Claim) Operation {
-	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(c.ID), c.ID, c.Text(), c.Channel}, Span: k.span(c.TTL)}
+	return Operation{Script: Acquire, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{Digest(c.ID), c.ID, c.Text(), c.Place}, Span: k.span(c.TTL)}
 }
 
 // Renew extends a lease. Its texts are added to those of the batch, which has one allocation
@@ -171,9 +174,14 @@ func (k Keys) Break(r abstractions.BreakRequest) Operation {
 // Inspect reads what is known of the name.
 func (k Keys) Inspect() Operation { return Operation{Script: Inspect, Keys: [2]string{k.Name}} }
 
-// Leave takes a waiter from the queue.
-func (k Keys) Leave(id, channel string) Operation {
-	return Operation{Script: Leave, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{id, channel}}
+// Waiting reads who waits for the name.
+func (k Keys) Waiting() Operation {
+	return Operation{Script: Waiting, Keys: [2]string{k.Name, k.Queue}}
+}
+
+// Leave takes a waiter from its place in the queue.
+func (k Keys) Leave(id, place string) Operation {
+	return Operation{Script: Leave, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{id, place}}
 }
 
 // Vote is an acquire at one node of Redlock. floor is the token that the caller proposes.
@@ -183,8 +191,8 @@ func (k Keys) Vote(c Claim, try, floor int64) Operation {
 	return op
 }
 
-// WakeAt says on which channel the node is to wake the claim if it waits.
-func (op *Operation) WakeAt(channel string) { op.Args[3] = channel }
+// WaitAt gives the claim a place in the node's queue, unless that is empty.
+func (op *Operation) WaitAt(place string) { op.Args[3] = place }
 
 // Confirm makes a node of Redlock take the token on which an attempt has settled.
 func (k Keys) Confirm(c Claim, token, try int64) Operation {
@@ -192,9 +200,9 @@ func (k Keys) Confirm(c Claim, token, try int64) Operation {
 }
 
 // Undo takes back what the attempts from since to try have got. It puts the claim back into the
-// queue that its channel belongs to.
+// queue in which it has its place.
 func (k Keys) Undo(c Claim, try, since int64) Operation {
-	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{c.ID, digits(try), digits(since), c.Channel}}
+	return Operation{Script: Undo, Keys: [2]string{k.Name, k.Queue}, Args: [6]string{c.ID, digits(try), digits(since), c.Place}}
 }
 
 // Relock is a renewal at one node of Redlock. With content, the lease's, and the attempt that
@@ -236,7 +244,7 @@ func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecon
 
 // Repeatable says that doing it twice is the same as doing it once.
 func (op *Operation) Repeatable() bool {
-	return op.Script == Acquire || op.Script == Renew || op.Script == Release || op.Script == Inspect
+	return op.Script == Acquire || op.Script == Renew || op.Script == Release || op.Script == Inspect || op.Script == Waiting
 }
 
 // Err is why it has no reply.

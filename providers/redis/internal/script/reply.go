@@ -172,6 +172,23 @@ func (r Reply) Record(name string) (record abstractions.Record, err error) {
 	return record, err
 }
 
+// Waiting reads the reply to the question who waits.
+func (r Reply) Waiting() (list []abstractions.Waiting, err error) {
+	l := r.Read()
+	if l.Status != Seen {
+		return nil, l.Unexpected()
+	}
+	now := time.UnixMicro(l.Parse(l.Text()))
+	for len(l.Rest) > 0 {
+		w := abstractions.Waiting{ID: l.Text(), Since: time.UnixMicro(l.Parse(l.Text())), Owner: l.Text(), Now: now}
+		list = append(list, w)
+	}
+	if l.Bad {
+		return nil, ErrForm
+	}
+	return list, nil
+}
+
 // Unexpected is the error for a reply that none of the cases before it was for.
 func (l *List) Unexpected() error {
 	switch {

@@ -44,6 +44,7 @@ var (
 	Vote    = compose(2, 6, "", "waiting", "ballot", "vote", "quick_vote")
 	Leave   = compose(2, 2, outOfMemoryToo, "ending", "leave")
 	Inspect = compose(1, 1, "", "inspect")
+	Waiting = compose(2, 1, "", "waiting", "who")
 )
 
 // outOfMemoryToo begins the scripts that work where the server's memory is full: a lease

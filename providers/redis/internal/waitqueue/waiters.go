@@ -18,17 +18,25 @@ import (
 // Queue are this process' claims that wait at a node. Each process listens on one channel for
 // all of its waiters.
 type Queue struct {
-	*waitqueue.Queue[script.Keys]
+	*waitqueue.Queue[place]
 	client redis.UniversalClient
+}
+
+// place is what a claim waits for, and who waits.
+type place struct {
+	script.Keys
+	owner string
 }
 
 // heartbeat is how long the connection may be silent before it is asked whether it lives.
 const heartbeat = 10 * time.Second
 
 // New makes a queue for the claims of this process. dequeue has a claim leave the queue
-// that Redis has.
-func New(client redis.UniversalClient, channel string, dequeue func(ctx context.Context, k script.Keys, id string)) *Queue {
-	q := &Queue{waitqueue.New(channel, dequeue), client}
+// that Redis has, where it stands with what PlaceOf has returned.
+func New(client redis.UniversalClient, channel string, dequeue func(ctx context.Context, k script.Keys, id, at string)) *Queue {
+	q := &Queue{waitqueue.New(channel, func(ctx context.Context, p place, id string) {
+		dequeue(ctx, p.Keys, id, script.Place(channel, p.owner))
+	}), client}
 	q.Hints.Connect, q.Hints.Silence = q.connect, heartbeat
 	return q
 }
@@ -46,26 +54,35 @@ func (q *Queue) Listen(ctx context.Context) error {
 
 // Register returns the hints for a claim once this process listens. The claim
 // joins the queue with its next acquire.
-func (q *Queue) Register(ctx context.Context, k script.Keys, id string) (abstractions.Wakeups, error) {
-	hints, err := q.Queue.Register(ctx, k, id)
+func (q *Queue) Register(ctx context.Context, k script.Keys, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	hints, err := q.Queue.Register(ctx, place{k, req.Owner}, req.ID)
 	return hints, failure.Of(err)
 }
 
-// message takes "id delay key": ask after so many milliseconds. It returns the claim if that
-// is now.
+// PlaceOf is with what a claim stands in the queue that Redis has, if it waits: where to wake it,
+// and its owner. Else it is empty.
+func (q *Queue) PlaceOf(id string) string {
+	p, ok := q.Join(id)
+	if !ok {
+		return ""
+	}
+	return script.Place(q.Channel, p.owner)
+}
+
+// message takes "id delay key", and the owner in a line of its own: ask after so many
+// milliseconds. It returns the claim if that is now.
 func (q *Queue) message(text string) (now string) {
 	id, rest, _ := strings.Cut(text, " ")
-	delay, key, _ := strings.Cut(rest, " ")
+	delay, rest, _ := strings.Cut(rest, " ")
 	after, err := strconv.Atoi(delay)
 	if err != nil {
 		return "" // not ours
 	}
-	var keys *script.Keys
-	if strings.HasSuffix(key, "}") {
-		k := script.KeysAt(key)
-		keys = &k
+	var at *place
+	if key, owner, _ := strings.Cut(rest, "\n"); strings.HasSuffix(key, "}") {
+		at = &place{script.KeysAt(key), owner}
 	}
-	if !q.Due(id, time.Duration(after)*time.Millisecond, keys) {
+	if !q.Due(id, time.Duration(after)*time.Millisecond, at) {
 		return ""
 	}
 	return id

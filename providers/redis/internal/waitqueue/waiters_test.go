@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/providers/redis/internal/redistest"
 	"github.com/distributedleasing/leasing/providers/redis/internal/script"
@@ -23,7 +24,7 @@ func TestAHintForLaterComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := listening(t, new([]string))
 		ctx, cancel := context.WithCancel(t.Context())
-		wakeups, err := q.Register(ctx, script.Keys{}, "w")
+		wakeups, err := q.Register(ctx, script.Keys{}, abstractions.WaitRequest{ID: "w", Owner: "owner"})
 		require.NoError(t, err)
 		for _, after := range []time.Duration{200 * time.Millisecond, time.Millisecond} {
 			began := time.Now()
@@ -48,7 +49,7 @@ func (silent) Close()                                      {}
 
 // listening is a queue that nothing is told, and notes who leaves.
 func listening(t *testing.T, left *[]string) *Queue {
-	q := New(nil, "channel", func(_ context.Context, _ script.Keys, id string) { *left = append(*left, id) })
+	q := New(nil, "channel", func(_ context.Context, _ script.Keys, id, at string) { *left = append(*left, id+" "+at) })
 	q.Hints.Connect = func(context.Context) (providerkit.Connection, error) { return silent{}, nil }
 	t.Cleanup(q.Close)
 	return q
@@ -62,7 +63,7 @@ func TestARegistrationEndsWithTheLast(t *testing.T) {
 		q := listening(t, &left)
 		register := func(id string) (leave func()) {
 			ctx, cancel := context.WithCancel(t.Context())
-			_, err := q.Register(ctx, script.Keys{}, id)
+			_, err := q.Register(ctx, script.Keys{}, abstractions.WaitRequest{ID: id, Owner: "owner"})
 			require.NoError(t, err)
 			return func() {
 				cancel()
@@ -70,18 +71,18 @@ func TestARegistrationEndsWithTheLast(t *testing.T) {
 			}
 		}
 		first := register("asked")
-		require.Equal(t, "channel", q.ChannelOf("asked"))
+		require.Equal(t, "channel\nowner", q.PlaceOf("asked"))
 		second := register("asked") // and never asks
 		first()
 		require.Empty(t, left)
 		second()
-		require.Equal(t, []string{"asked"}, left)
+		require.Equal(t, []string{"asked channel\nowner"}, left)
 
 		register("never asked")()
 		require.Len(t, left, 1)
 
 		leave := register("served")
-		q.ChannelOf("served")
+		q.PlaceOf("served")
 		q.Served("served")
 		leave()
 		require.Len(t, left, 1)
@@ -98,12 +99,12 @@ func TestWaitingForASubscriptionIsBounded(t *testing.T) {
 	q := New(client, "channel", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err = q.Register(ctx, script.Keys{}, "a")
+	_, err = q.Register(ctx, script.Keys{}, abstractions.WaitRequest{ID: "a", Owner: "owner"})
 	redistest.Uncertain(t, err)
 
 	unbounded := make(chan error, 1)
 	register := func() {
-		_, err := q.Register(context.Background(), script.Keys{}, "a")
+		_, err := q.Register(context.Background(), script.Keys{}, abstractions.WaitRequest{ID: "a", Owner: "owner"})
 		unbounded <- err
 	}
 	go register()
@@ -152,7 +153,7 @@ func TestASilentConnectionIsAskedWhetherItLives(t *testing.T) {
 	q := New(client, "channel", nil)
 	q.Hints.Silence = 10 * time.Millisecond
 	defer q.Close()
-	wakeups, err := q.Register(t.Context(), script.Keys{}, "w")
+	wakeups, err := q.Register(t.Context(), script.Keys{}, abstractions.WaitRequest{ID: "w", Owner: "owner"})
 	require.NoError(t, err)
 	select {
 	case <-wakeups.C:

@@ -1,6 +1,6 @@
--- acquire: name queue; digest id content channel.
+-- acquire: name queue; digest id content place.
 --
--- content is owner and metadata, a line break before each. The channel, if not empty,
+-- content is owner and metadata, a line break before each. The place, if not empty,
 -- makes the claim a waiter where it is refused. Replies with the token.
 
 -- again: the reply to the first was lost. The lease is prolonged and never shortened,
@@ -16,7 +16,7 @@ local function again(key, text, a)
 end
 
 local function run(k, a)
-  local key, digest, id, channel = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
+  local key, digest, id, place = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
   local text, state = read(key)
   local token, line, ended = now, ttl
   if state == 'F' then
@@ -41,6 +41,6 @@ local function run(k, a)
     token, line = tokenText(last + 1), ttl .. ' ' .. now
   end
   write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n' .. line .. '\n' .. ended .. ARGV[a + 3], token)
-  if channel ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. channel) end
+  if place ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. place) end
   return token
 end

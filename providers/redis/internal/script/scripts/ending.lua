@@ -2,13 +2,13 @@
 
 local GRACE = 200 -- ms for which a name is reserved for the waiter who was woken
 
--- tell tells a waiter when to ask (ms from now). It returns the waiter's ID, or nil
+-- tell tells a waiter when to ask (ms from now). It returns the waiter's ID and owner, or nil
 -- if nobody listens on its channel: then its process is gone. What fails here, for
 -- want of rights say, must not fail the release: pcall.
 local function tell(waiter, after, key)
-  local id, channel = match(waiter, '^(%S+) (.*)$')
-  local heard = redis.pcall('PUBLISH', channel, id .. ' ' .. after .. ' ' .. key)
-  if type(heard) == 'number' and (heard > 0 or ARGV[1] == '1') then return id end
+  local id, channel, owner = match(waiter, '^(%S+) ([^\n]*)\n?(.*)$')
+  local heard = redis.pcall('PUBLISH', channel, id .. ' ' .. after .. ' ' .. key .. '\n' .. owner)
+  if type(heard) == 'number' and (heard > 0 or ARGV[1] == '1') then return id, owner end
 end
 
 -- prepare tells waiters when it will be their turn if all before them hang: a
@@ -34,16 +34,16 @@ end
 -- prepared in case it hangs.
 local function vacant(k, flag, token, ended)
   local key, queue = KEYS[k + 1], KEYS[k + 2]
-  local id
+  local id, owner, since
   while flag ~= '-' and not id do
     local popped = redis.pcall('ZPOPMIN', queue)
     if popped.err then break end -- others may have the right
     if popped[1] then
-      id = tell(popped[1], 0, key)
+      since, id, owner = popped[2], tell(popped[1], 0, key)
     else
       flag = '-'
     end
   end
   if not id then return '2' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
-  return '2' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended
+  return '2' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
 end

@@ -1,4 +1,4 @@
--- leave: name queue; id channel. A waiter leaves the queue; if it was its turn, it is the
+-- leave: name queue; id place. A waiter leaves the queue; if it was its turn, it is the
 -- next one's. Replies 0.
 
 local function run(k, a)
@@ -6,7 +6,7 @@ local function run(k, a)
   call('ZREM', KEYS[k + 2], id .. ' ' .. ARGV[a + 2])
   local text = read(key)
   if sub(text, 17, 17) == 'R' and sub(text, 35, 35 + #id) == id .. '\n' then
-    call('SET', key, vacant(k, sub(text, 2, 2), sub(text, 18, 33), sub(text, 37 + #id)), 'KEEPTTL')
+    call('SET', key, vacant(k, sub(text, 2, 2), sub(text, 18, 33), match(text, '^[^\n]*', 37 + #id)), 'KEEPTTL')
   end
   return 0
 end

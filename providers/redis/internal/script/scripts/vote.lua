@@ -1,4 +1,4 @@
--- vote (Redlock): name queue; digest id content channel try floor.
+-- vote (Redlock): name queue; digest id content place try floor.
 --
 -- An acquire at one node. floor is the token that the caller proposes, the latest clock of all
 -- nodes as far as it knows: a node whose clock shows about the same makes it the token, so
@@ -27,7 +27,7 @@ local function again(key, r, a)
 end
 
 local function run(k, a)
-  local key, digest, id, channel, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6]
+  local key, digest, id, place, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6]
   local text, ended = read(key)
   local state, last = sub(text, 17, 17), sub(text, 18, 33)
   if state == 'F' then
@@ -53,6 +53,6 @@ local function run(k, a)
   end
   write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n'
     .. ttl .. ' ' .. now .. ' ' .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token .. '\n' .. ended .. ARGV[a + 3], token)
-  if channel ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. channel) end
+  if place ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. place) end
   return voted(token, try, last, lastReleased(ended))
 end

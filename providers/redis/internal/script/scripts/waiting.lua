@@ -1,12 +1,13 @@
 -- Where an acquire that is refused waits. The arguments of those who ask begin with
--- digest id content channel; their keys are the name and the queue.
+-- digest id content place; their keys are the name and the queue. The place is the channel and
+-- the owner, a line each.
 
 local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
 
 -- enqueue has a claim wait, in the place that it has or else as the last, and says so in
 -- the name. Without memory it gets no place, and asks again from time to time.
-local function enqueue(k, text, id, channel)
-  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. channel)
+local function enqueue(k, text, id, place)
+  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. place)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
     if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '2w' .. sub(text, 3), 'KEEPTTL') end

@@ -24,8 +24,9 @@
 -- the name is held while the expiry is ahead of the clock; an ID stays after that.
 -- The key itself expires once nothing in it matters any more.
 --
--- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
--- time of arrival.
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel" and, in a
+-- second line, the owner, by time of arrival. The one for whom the name is reserved is no more in
+-- it: that time and the owner follow the IDs that ended.
 --
 -- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
 -- compare as numbers do.
@@ -132,14 +133,15 @@ local function withBroken(ended, id)
   return hasEnded(ended, digest) and ended or remember(ended, '!', digest)
 end
 -- Where an acquire that is refused waits. The arguments of those who ask begin with
--- digest id content channel; their keys are the name and the queue.
+-- digest id content place; their keys are the name and the queue. The place is the channel and
+-- the owner, a line each.
 
 local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
 
 -- enqueue has a claim wait, in the place that it has or else as the last, and says so in
 -- the name. Without memory it gets no place, and asks again from time to time.
-local function enqueue(k, text, id, channel)
-  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. channel)
+local function enqueue(k, text, id, place)
+  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. place)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
     if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '2w' .. sub(text, 3), 'KEEPTTL') end
@@ -174,9 +176,9 @@ local function reserved(text, id)
   local left = sub(text, 3, 15) - nowMillis
   return left > 0 and left <= 60000
 end
--- acquire: name queue; digest id content channel.
+-- acquire: name queue; digest id content place.
 --
--- content is owner and metadata, a line break before each. The channel, if not empty,
+-- content is owner and metadata, a line break before each. The place, if not empty,
 -- makes the claim a waiter where it is refused. Replies with the token.
 
 -- again: the reply to the first was lost. The lease is prolonged and never shortened,
@@ -192,7 +194,7 @@ local function again(key, text, a)
 end
 
 local function run(k, a)
-  local key, digest, id, channel = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
+  local key, digest, id, place = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
   local text, state = read(key)
   local token, line, ended = now, ttl
   if state == 'F' then
@@ -217,7 +219,7 @@ local function run(k, a)
     token, line = tokenText(last + 1), ttl .. ' ' .. now
   end
   write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n' .. line .. '\n' .. ended .. ARGV[a + 3], token)
-  if channel ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. channel) end
+  if place ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. place) end
   return token
 end
 -- complete runs an operation. One that fails does not end the others.

@@ -25,8 +25,9 @@
 -- the name is held while the expiry is ahead of the clock; an ID stays after that.
 -- The key itself expires once nothing in it matters any more.
 --
--- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
--- time of arrival.
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel" and, in a
+-- second line, the owner, by time of arrival. The one for whom the name is reserved is no more in
+-- it: that time and the owner follow the IDs that ended.
 --
 -- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
 -- compare as numbers do.
@@ -131,13 +132,13 @@ end
 
 local GRACE = 200 -- ms for which a name is reserved for the waiter who was woken
 
--- tell tells a waiter when to ask (ms from now). It returns the waiter's ID, or nil
+-- tell tells a waiter when to ask (ms from now). It returns the waiter's ID and owner, or nil
 -- if nobody listens on its channel: then its process is gone. What fails here, for
 -- want of rights say, must not fail the release: pcall.
 local function tell(waiter, after, key)
-  local id, channel = match(waiter, '^(%S+) (.*)$')
-  local heard = redis.pcall('PUBLISH', channel, id .. ' ' .. after .. ' ' .. key)
-  if type(heard) == 'number' and (heard > 0 or ARGV[1] == '1') then return id end
+  local id, channel, owner = match(waiter, '^(%S+) ([^\n]*)\n?(.*)$')
+  local heard = redis.pcall('PUBLISH', channel, id .. ' ' .. after .. ' ' .. key .. '\n' .. owner)
+  if type(heard) == 'number' and (heard > 0 or ARGV[1] == '1') then return id, owner end
 end
 
 -- prepare tells waiters when it will be their turn if all before them hang: a
@@ -163,20 +164,20 @@ end
 -- prepared in case it hangs.
 local function vacant(k, flag, token, ended)
   local key, queue = KEYS[k + 1], KEYS[k + 2]
-  local id
+  local id, owner, since
   while flag ~= '-' and not id do
     local popped = redis.pcall('ZPOPMIN', queue)
     if popped.err then break end -- others may have the right
     if popped[1] then
-      id = tell(popped[1], 0, key)
+      since, id, owner = popped[2], tell(popped[1], 0, key)
     else
       flag = '-'
     end
   end
   if not id then return '2' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
-  return '2' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended
+  return '2' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
 end
--- leave: name queue; id channel. A waiter leaves the queue; if it was its turn, it is the
+-- leave: name queue; id place. A waiter leaves the queue; if it was its turn, it is the
 -- next one's. Replies 0.
 
 local function run(k, a)
@@ -184,7 +185,7 @@ local function run(k, a)
   call('ZREM', KEYS[k + 2], id .. ' ' .. ARGV[a + 2])
   local text = read(key)
   if sub(text, 17, 17) == 'R' and sub(text, 35, 35 + #id) == id .. '\n' then
-    call('SET', key, vacant(k, sub(text, 2, 2), sub(text, 18, 33), sub(text, 37 + #id)), 'KEEPTTL')
+    call('SET', key, vacant(k, sub(text, 2, 2), sub(text, 18, 33), match(text, '^[^\n]*', 37 + #id)), 'KEEPTTL')
   end
   return 0
 end

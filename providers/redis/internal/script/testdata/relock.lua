@@ -25,8 +25,9 @@
 -- the name is held while the expiry is ahead of the clock; an ID stays after that.
 -- The key itself expires once nothing in it matters any more.
 --
--- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
--- time of arrival.
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel" and, in a
+-- second line, the owner, by time of arrival. The one for whom the name is reserved is no more in
+-- it: that time and the owner follow the IDs that ended.
 --
 -- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
 -- compare as numbers do.

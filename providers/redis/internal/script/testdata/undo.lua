@@ -25,8 +25,9 @@
 -- the name is held while the expiry is ahead of the clock; an ID stays after that.
 -- The key itself expires once nothing in it matters any more.
 --
--- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
--- time of arrival.
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel" and, in a
+-- second line, the owner, by time of arrival. The one for whom the name is reserved is no more in
+-- it: that time and the owner follow the IDs that ended.
 --
 -- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
 -- compare as numbers do.
@@ -128,14 +129,15 @@ local function withBroken(ended, id)
   return hasEnded(ended, digest) and ended or remember(ended, '!', digest)
 end
 -- Where an acquire that is refused waits. The arguments of those who ask begin with
--- digest id content channel; their keys are the name and the queue.
+-- digest id content place; their keys are the name and the queue. The place is the channel and
+-- the owner, a line each.
 
 local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
 
 -- enqueue has a claim wait, in the place that it has or else as the last, and says so in
 -- the name. Without memory it gets no place, and asks again from time to time.
-local function enqueue(k, text, id, channel)
-  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. channel)
+local function enqueue(k, text, id, place)
+  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. place)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
     if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '2w' .. sub(text, 3), 'KEEPTTL') end
@@ -174,13 +176,13 @@ end
 
 local GRACE = 200 -- ms for which a name is reserved for the waiter who was woken
 
--- tell tells a waiter when to ask (ms from now). It returns the waiter's ID, or nil
+-- tell tells a waiter when to ask (ms from now). It returns the waiter's ID and owner, or nil
 -- if nobody listens on its channel: then its process is gone. What fails here, for
 -- want of rights say, must not fail the release: pcall.
 local function tell(waiter, after, key)
-  local id, channel = match(waiter, '^(%S+) (.*)$')
-  local heard = redis.pcall('PUBLISH', channel, id .. ' ' .. after .. ' ' .. key)
-  if type(heard) == 'number' and (heard > 0 or ARGV[1] == '1') then return id end
+  local id, channel, owner = match(waiter, '^(%S+) ([^\n]*)\n?(.*)$')
+  local heard = redis.pcall('PUBLISH', channel, id .. ' ' .. after .. ' ' .. key .. '\n' .. owner)
+  if type(heard) == 'number' and (heard > 0 or ARGV[1] == '1') then return id, owner end
 end
 
 -- prepare tells waiters when it will be their turn if all before them hang: a
@@ -206,18 +208,18 @@ end
 -- prepared in case it hangs.
 local function vacant(k, flag, token, ended)
   local key, queue = KEYS[k + 1], KEYS[k + 2]
-  local id
+  local id, owner, since
   while flag ~= '-' and not id do
     local popped = redis.pcall('ZPOPMIN', queue)
     if popped.err then break end -- others may have the right
     if popped[1] then
-      id = tell(popped[1], 0, key)
+      since, id, owner = popped[2], tell(popped[1], 0, key)
     else
       flag = '-'
     end
   end
   if not id then return '2' .. flag .. NEVER .. ' F' .. token .. ' \n\n' .. ended end
-  return '2' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended
+  return '2' .. prepare(key, queue) .. nowMillis + GRACE .. ' R' .. token .. ' ' .. id .. '\n\n' .. ended .. '\n' .. since .. ' ' .. owner
 end
 -- A name's text in parts; and how a node of Redlock keeps a claim's votes. Included where
 -- needed.
@@ -250,18 +252,18 @@ local function seal(r)
   end
   return '2' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. r.content
 end
--- undo (Redlock): name queue; id try since channel.
+-- undo (Redlock): name queue; id try since place.
 --
 -- Frees the node if one of the claim's attempts from since to try has got it, unless a later one
--- has asked here or the lease was renewed here. The channel, if not empty, puts the claim back
+-- has asked here or the lease was renewed here. The place, if not empty, puts the claim back
 -- into the queue, which it had left. Replies 0.
 
 local function run(k, a)
-  local key, id, try, since, channel = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 4]
+  local key, id, try, since, place = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 4]
   local text = read(key)
   local r = open(text)
   if not r.held or r.id ~= id or r.promise ~= try or tonumber(r.made) < since then return 0 end
-  if channel ~= '' and not hasEnded(r.ended, digestOf(id)) and pcall(enqueue, k, text, id, channel) and r.flag == '-' then r.flag = 'w' end
+  if place ~= '' and not hasEnded(r.ended, digestOf(id)) and pcall(enqueue, k, text, id, place) and r.flag == '-' then r.flag = 'w' end
   local free = '2' .. r.flag .. NEVER .. ' F' .. r.last .. ' \n\n' .. r.ended
   if r.flag == 'm' then free = vacant(k, r.flag, r.last, r.ended) end
   call('SET', key, free, 'KEEPTTL')

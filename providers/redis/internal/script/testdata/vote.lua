@@ -24,8 +24,9 @@
 -- the name is held while the expiry is ahead of the clock; an ID stays after that.
 -- The key itself expires once nothing in it matters any more.
 --
--- Who waits is in a second key, under the same hash tag: a sorted set of "id channel", by
--- time of arrival.
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel" and, in a
+-- second line, the owner, by time of arrival. The one for whom the name is reserved is no more in
+-- it: that time and the owner follow the IDs that ended.
 --
 -- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
 -- compare as numbers do.
@@ -132,14 +133,15 @@ local function withBroken(ended, id)
   return hasEnded(ended, digest) and ended or remember(ended, '!', digest)
 end
 -- Where an acquire that is refused waits. The arguments of those who ask begin with
--- digest id content channel; their keys are the name and the queue.
+-- digest id content place; their keys are the name and the queue. The place is the channel and
+-- the owner, a line each.
 
 local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
 
 -- enqueue has a claim wait, in the place that it has or else as the last, and says so in
 -- the name. Without memory it gets no place, and asks again from time to time.
-local function enqueue(k, text, id, channel)
-  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. channel)
+local function enqueue(k, text, id, place)
+  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. place)
   if type(done) == 'number' then
     call('PEXPIRE', KEYS[k + 2], QUEUED)
     if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '2w' .. sub(text, 3), 'KEEPTTL') end
@@ -205,7 +207,7 @@ local function seal(r)
   end
   return '2' .. r.flag .. r.till .. ' ' .. r.state .. r.last .. ' ' .. r.id .. '\n' .. line .. '\n' .. r.ended .. r.content
 end
--- vote (Redlock): name queue; digest id content channel try floor.
+-- vote (Redlock): name queue; digest id content place try floor.
 --
 -- An acquire at one node. floor is the token that the caller proposes, the latest clock of all
 -- nodes as far as it knows: a node whose clock shows about the same makes it the token, so
@@ -234,7 +236,7 @@ local function again(key, r, a)
 end
 
 local function run(k, a)
-  local key, digest, id, channel, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6]
+  local key, digest, id, place, try, floor = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6]
   local text, ended = read(key)
   local state, last = sub(text, 17, 17), sub(text, 18, 33)
   if state == 'F' then
@@ -260,7 +262,7 @@ local function run(k, a)
   end
   write(key, '2' .. sub(text, 2, 2) .. deadline() .. ' H' .. token .. ' ' .. id .. '\n'
     .. ttl .. ' ' .. now .. ' ' .. try .. ' ' .. try .. ' ' .. last .. ' ' .. token .. '\n' .. ended .. ARGV[a + 3], token)
-  if channel ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. channel) end
+  if place ~= '' then redis.pcall('ZREM', KEYS[k + 2], id .. ' ' .. place) end
   return voted(token, try, last, lastReleased(ended))
 end
 -- complete runs an operation. One that fails does not end the others.

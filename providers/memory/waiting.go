@@ -1,0 +1,49 @@
+package memlease
+
+import (
+	"context"
+	"slices"
+
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// Wait registers a waiter. A release or a break hints to the one that has waited
+// longest; an expiry hints to nobody, since a waiter was told the remaining time.
+func (m *memory) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	s := m.shardOf(req.Name)
+	s.Lock()
+	defer s.Unlock()
+	wakeups, err := m.wakeups.Wait(ctx, req.Name)
+	if err != nil {
+		return wakeups, err
+	}
+	me := &abstractions.Waiting{ID: req.ID, Owner: req.Owner, Since: m.base.Add(m.now())}
+	s.waiting[req.Name] = append(s.waiting[req.Name], me)
+	context.AfterFunc(ctx, func() { s.leave(req.Name, me) })
+	return wakeups, nil
+}
+
+// leave ends a registration.
+func (s *shard) leave(name string, who *abstractions.Waiting) {
+	s.Lock()
+	defer s.Unlock()
+	left := slices.DeleteFunc(s.waiting[name], func(w *abstractions.Waiting) bool { return w == who })
+	if s.waiting[name] = left; len(left) == 0 {
+		delete(s.waiting, name)
+	}
+}
+
+// Waiters tells who waits for a name. A registration that lasts while its claim has
+// the name, or has ended, is left out.
+func (m *memory) Waiters(_ context.Context, req abstractions.WaitersRequest) (list []abstractions.Waiting, err error) {
+	s := m.shardOf(req.Name)
+	s.Lock()
+	defer s.Unlock()
+	r, _ := m.find(s, req.Name, m.now())
+	for _, w := range s.waiting[req.Name] {
+		if ended, _ := r.Ended.Find(w.ID); !ended && w.ID != r.ID && len(list) < abstractions.MaxWaiters {
+			list = append(list, abstractions.Waiting{ID: w.ID, Owner: w.Owner, Since: w.Since, Now: r.Now})
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,227 @@
+-- The beginning of every script but admit.lua.
+--
+-- A call carries one operation or several, of any names, so that requests which happen
+-- at the same time can share a round trip (group commit). All of its operations are of
+-- one script, one TTL and one time to keep names. One that fails does not keep the others from
+-- being done. A server is one thread, and commands, functions and strings are what it spends its
+-- time on: of each string that Lua makes it hashes every byte.
+--
+-- A name is one key, and a text of lines:
+--
+--   1  version, flag, expiry, space, state, latest token, space, ID
+--   2  of a name that somebody holds or held the last: TTL (ms, 0 if infinite); when acquired
+--      (microseconds), if that is not what the token says; of Redlock four numbers more, see
+--      ballot.lua
+--   3  IDs that have ended, the latest first, in 15 characters each: " " released or "!" broken,
+--      and 14 digits of SHA-1. One claim in 10^16 meets the digits of another.
+--   4  and 5, where there is a line 2: owner; metadata, JSON or nothing
+--   6  and 7, of a broken lease: by whom, and why
+--
+-- Line 1 has fixed places. The version is 2. The flag is "-", or "w" if somebody may
+-- wait in the queue, or "m" (Redlock) if a wake-up was missed. The expiry is the server's clock
+-- in ms, 13 digits, or FOREVER; the token has 16. The state is "H" held, "B" broken
+-- and running out, "R" reserved until the expiry for the waiter ID, "F" free. With H and B
+-- the name is held while the expiry is ahead of the clock; an ID stays after that.
+-- The key itself expires once nothing in it matters any more.
+--
+-- Who waits is in a second key, under the same hash tag: a sorted set of "id channel" and, in a
+-- second line, the owner, by time of arrival. The one for whom the name is reserved is no more in
+-- it: that time and the owner follow the IDs that ended.
+--
+-- Numbers: a token is below 2^53, so Lua's doubles hold it. Texts of as many digits
+-- compare as numbers do.
+--
+-- Time is the server's, and stands still while a script runs
+-- (redis.io/docs/latest/develop/programmability/eval-intro).
+--
+-- ARGV[1] is "1" on a Cluster, where PUBLISH can't tell whether somebody listens.
+-- ARGV[2] is for how long (ms) a server of Redlock, whose marker is KEYS[1], casts no
+-- vote by the caller's count; else it is empty. ARGV[3] and ARGV[4] are what all operations of
+-- a call have in common: their TTL (ms, 0 if infinite), and for how long to keep the key (ms, 0 for ever).
+--
+-- The reply has an element for each operation: an integer if all went well, else a
+-- list of a status and what belongs to it.
+
+local call, byte, sub, find = redis.call, string.byte, string.sub, string.find
+local NEAR = 100000 -- microseconds by which a token that the caller of a vote proposes may be off the clock
+local EMPTY = '2w0000000000000 F0000000000000000 \n\n' -- a name that is not known; there may be a queue
+
+local t = redis.pcall('TIME')
+if t.err then return redis.error_reply('NOPERM no right to time') end -- it can't fail otherwise
+local now = t[1] .. (#t[2] == 6 and t[2] or sub('00000' .. t[2], -6)) -- microseconds
+local nowMillis, ttl, keep = sub(now, 1, 13), ARGV[3], ARGV[4]
+local past = now -- the latest token that is in the past when a key has expired that is kept from now on
+if #now ~= 16 then return redis.error_reply('NOCLOCK the clock shows a time before September 2001') end
+
+-- A server of Redlock that has lost its data, or some of it, may have held leases that
+-- it knows no more of, so its answer must not count until the longest has run out: the
+-- quarantine, which admit.lua begins.
+local mute, firstKey = 0, 0
+if ARGV[2] ~= '' then
+  firstKey = 1
+  past = nowMillis + NEAR / 1000 .. ''
+  if keep ~= '0' then keep = keep + NEAR / 1000 .. '' end -- tokens may be ahead of this server's clock
+  local marker = call('GET', KEYS[1])
+  if not marker then return redis.error_reply('UNMARKED the server has lost its data') end
+  local till, rest = string.match(marker, '^(%d+)(.*)$')
+  mute = math.max(0, till - nowMillis)
+  if mute < tonumber(ARGV[2]) and till ~= '0' then -- this server's clock was set forward
+    mute = tonumber(ARGV[2])
+    redis.pcall('SET', KEYS[1], nowMillis + mute .. rest)
+  end
+end
+-- How a name is read and written.
+
+local SEEN, ENDED, LOST, STALE, BROKEN, QUARANTINED, FAILED = 1, 2, 3, 4, 5, 6, 7
+local NEVER, FOREVER, NONE = '0000000000000', '9999999999999', '0000000000000000'
+local call, byte, sub, find, match = redis.call, string.byte, string.sub, string.find, string.match
+
+-- read is the text of a name, and its state. Of the text it looks at the version, and at two
+-- places that have a space.
+local function read(key)
+  local text = call('GET', key) or EMPTY
+  if byte(text) ~= 50 or byte(text, 16) ~= 32 or byte(text, 34) ~= 32 then
+    error({err = 'OTHERVERSION the key ' .. key .. ' is of another version of this library, or of somebody else'})
+  end
+  return text, sub(text, 17, 17)
+end
+
+-- tokenText is a number as a token is stored.
+local function tokenText(token) return string.format('%016.0f', token) end
+
+-- write stores a text for some time (ms): until its latest token is in the past too, so
+-- that the clock alone then makes the next token greater.
+local function write(key, text, token, span)
+  local keep = span or keep
+  if keep == '0' then
+    call('SET', key, text)
+  elseif token <= past then
+    call('SET', key, text, 'PX', keep)
+  else
+    call('SET', key, text, 'PX', string.format('%.0f', keep + math.ceil((token - now) / 1000)))
+  end
+end
+
+-- deadline is the expiry of a lease that begins now. It has the started millisecond too.
+local till = ttl == '0' and FOREVER
+local function deadline()
+  till = till or nowMillis + ttl + 1 .. ''
+  return till
+end
+
+-- digest stands for an ID among those that ended.
+local function digestOf(id) return sub(redis.sha1hex(id), 1, 14) end
+
+-- remember puts an ID that ended, " " or "!" and its digest, before the others, of which there is
+-- room for 7.
+local function remember(ended, how, digest) return how .. digest .. sub(ended, 1, 105) end
+
+-- hasEnded says whether an ID is among those that ended, and whether it was broken.
+local function hasEnded(ended, digest)
+  local at = find(ended, digest, 1, true)
+  return at ~= nil, at and byte(ended, at - 1) == 33
+end
+
+-- withBroken adds an ID whose lease was broken.
+local function withBroken(ended, id)
+  local digest = digestOf(id)
+  return hasEnded(ended, digest) and ended or remember(ended, '!', digest)
+end
+-- Where an acquire that is refused waits. The arguments of those who ask begin with
+-- digest id content place; their keys are the name and the queue. The place is the channel and
+-- the owner, a line each.
+
+local QUEUED = 3600000 -- ms after which a queue that nobody touches is forgotten
+
+-- enqueue has a claim wait, in the place that it has or else as the last, and says so in
+-- the name. Without memory it gets no place, and asks again from time to time.
+local function enqueue(k, text, id, place)
+  local done = redis.pcall('ZADD', KEYS[k + 2], 'NX', now, id .. ' ' .. place)
+  if type(done) == 'number' then
+    call('PEXPIRE', KEYS[k + 2], QUEUED)
+    if sub(text, 2, 2) == '-' then redis.pcall('SET', KEYS[k + 1], '2w' .. sub(text, 3), 'KEEPTTL') end
+  elseif sub(done.err, 1, 4) ~= 'OOM ' then
+    error(done)
+  end
+end
+
+-- settled is the text of a name that is held. An expiry further away than the lease's TTL
+-- was written before the clock was set back: its holder, who asked before now, trusts it
+-- for one TTL from now at most.
+local function settled(k, text)
+  local ttl = match(text, '^[^\n]*\n(%d+)', 35)
+  if not ttl or ttl == '0' then return text end
+  local till = nowMillis + ttl + 1 .. ''
+  if sub(text, 3, 15) <= till then return text end
+  text = sub(text, 1, 2) .. till .. sub(text, 16)
+  redis.pcall('SET', KEYS[k + 1], text, 'KEEPTTL')
+  return text
+end
+
+-- refuse has the claim join the queue.
+local function refuse(k, a, text, reply)
+  if ARGV[a + 4] ~= '' then enqueue(k, text, ARGV[a + 2], ARGV[a + 4]) end
+  return reply
+end
+
+-- reserved says whether a name that nobody holds is another claim's; not if the clock
+-- was set back since.
+local function reserved(text, id)
+  if sub(text, 17, 17) ~= 'R' or sub(text, 35, 35 + #id) == id .. '\n' then return false end
+  local left = sub(text, 3, 15) - nowMillis
+  return left > 0 and left <= 60000
+end
+-- who: name queue; no arguments but one that is empty. Changes nothing. Replies with the clock,
+-- and of those who wait, in order, the ID, since when, and the owner.
+
+local MOST = 1000
+
+-- hears says whether somebody listens on a channel: an empty message tells nothing. On a Cluster
+-- that is not known.
+local heard = {}
+local function hears(channel)
+  if heard[channel] == nil then heard[channel] = ARGV[1] == '1' or redis.pcall('PUBLISH', channel, '') ~= 0 end
+  return heard[channel]
+end
+
+local function run(k)
+  local text, state = read(KEYS[k + 1])
+  local reply = {SEEN, now}
+  if state == 'R' and reserved(text, '') then
+    local id, since, owner = match(text, '^([^\n]*)\n\n[^\n]*\n(%d+) (.*)$', 35)
+    for _, part in ipairs({id, since, owner}) do reply[#reply + 1] = part end
+  end
+  local found = redis.pcall('ZRANGE', KEYS[k + 2], 0, MOST - 1, 'WITHSCORES')
+  if found.err then error(sub(found.err, 1, 4) == 'ERR ' and {err = 'NOPERM no right to zrange'} or found) end
+  for i = 1, #found, 2 do
+    local id, channel, owner = match(found[i], '^(%S+) ([^\n]*)\n?(.*)$')
+    if #reply < 2 + 3 * MOST and hears(channel) then
+      for _, part in ipairs({id, found[i + 1], owner}) do reply[#reply + 1] = part end
+    end
+  end
+  return reply
+end
+-- complete runs an operation. One that fails does not end the others.
+local function complete(k, a)
+  local ok, reply = pcall(run, k, a)
+  if ok then return reply end
+  -- The error of an operation begins with its code. Of a right that is missing in a
+  -- script Redis 7.0 says no more than ERR, so that is asked for.
+  local reason = type(reply) == 'table' and reply.err or tostring(reply)
+  for _, command in ipairs(sub(reason, 1, 4) == 'ERR ' and redis.acl_check_cmd and {'get', 'set', 'zadd', 'pexpire', 'zrem'} or {}) do
+    for i = k + 1, k + 2 do
+      if not redis.acl_check_cmd(command, KEYS[i]) then reason = 'NOPERM no right to ' .. command end
+    end
+  end
+  return {FAILED, reason}
+end
+-- The end of every script but admit.lua. An operation's keys and arguments follow the k-th key
+-- and the a-th argument, 2 and 1 of them.
+local replies, n, k, a, last, head, line = {}, 0, firstKey, 4, #ARGV
+while a < last do
+  local reply
+  n = n + 1
+  replies[n] = reply or complete(k, a)
+  k, a = k + 2, a + 1
+end
+return replies
