@@ -55,7 +55,15 @@ func (c *counting) As(target any) bool {
 		*history, found = abstractions.As[abstractions.HistoryReader](c.Provider)
 		return found
 	}
-	return false
+	switch target := target.(type) {
+	case *abstractions.Waiter:
+		*target, _ = abstractions.As[abstractions.Waiter](c.Provider)
+	case *abstractions.WaiterLister:
+		*target, _ = abstractions.As[abstractions.WaiterLister](c.Provider)
+	default:
+		return false
+	}
+	return true
 }
 
 func (c *counting) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {

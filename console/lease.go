@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"slices"
@@ -100,10 +101,18 @@ type leasePage struct {
 	page
 	Name       string
 	Lease      lease // its Record is nil while nothing is known
+	Waiters    []waiter
+	Queue      bool // the backend tells who waits
 	History    []abstractions.HistoryEntry
 	HasHistory bool
 	Cut        bool // there are newer entries
 	AllowBreak bool
+}
+
+// waiter is a claim that waits for a name.
+type waiter struct {
+	ID, Owner string
+	Waited    time.Duration
 }
 
 // look reads what is known of a name. What was read of its history before is used
@@ -123,6 +132,7 @@ func (c *Console) look(r *http.Request, name string, before *leasePage) *leasePa
 		return p
 	}
 	p.AsOf, p.Lease = asked, lease{&record, asked}
+	p.Waiters, p.Queue, p.Error = waitersOf(ctx, c.manager, name)
 	if c.history == nil {
 		return p
 	}
@@ -130,7 +140,9 @@ func (c *Console) look(r *http.Request, name string, before *leasePage) *leasePa
 		p.History, p.Cut = before.History, before.Cut
 		return p
 	}
-	p.History, p.Cut, p.Error = c.readHistory(ctx, name)
+	var historyErr error
+	p.History, p.Cut, historyErr = c.readHistory(ctx, name)
+	p.Error = errors.Join(p.Error, historyErr)
 	return p
 }
 
