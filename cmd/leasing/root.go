@@ -128,7 +128,7 @@ ended by signal n; any other: the command's own.`,
 		return nil
 	}
 	root.AddCommand(a.runCommand(), a.lsCommand(), a.inspectCommand(), a.watchCommand(), a.breakCommand(), a.historyCommand(),
-		a.waitCommand(), a.electCommand(), a.doctorCommand(), a.tortureCommand(), a.benchCommand(), a.sqlCommand(), a.manCommand())
+		a.waitCommand(), a.electCommand(), a.doctorCommand(), a.tortureCommand(), a.benchCommand(), a.consoleCommand(), a.sqlCommand(), a.manCommand())
 	for _, c := range root.Commands() {
 		c.DisableFlagsInUseLine = true
 	}

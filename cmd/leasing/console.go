@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing/console"
+)
+
+// consoleFlags say where the console is, and who may use it.
+type consoleFlags struct {
+	listen, prefix, tokenFile, userHeader string
+	proxies, hosts                        []string
+	allowBreak                            bool
+	length                                time.Duration
+}
+
+func (a *app) consoleCommand() *cobra.Command {
+	f := &consoleFlags{}
+	cmd := &cobra.Command{
+		Use:   "console",
+		Short: "Serve a web page of leases, live",
+		Long: `Console serves a page of who holds what, for this machine alone and to read only. With --token-file
+those may look who know the token in that file; with --user-header, those whom a proxy at one of the addresses of --proxy names
+in that header. --allow-break lets them end leases. It ends with Ctrl-C. There is no TLS: put a proxy in front of any other
+address than a loopback one.`,
+		Example: "  leasing console --listen 127.0.0.1:0 --for 100ms",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return a.using(ctx, func(ctx context.Context, b *backend) error { return a.console(ctx, b, f) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8378", "`address`")
+	flags.StringVar(&f.prefix, "prefix", "", "show the names that begin so")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that users have to know, of 16 bytes at least")
+	flags.StringVar(&f.userHeader, "user-header", "", "`header` in which a proxy names the user")
+	flags.StringSliceVar(&f.proxies, "proxy", nil, "addresses of such proxies, as 10.0.0.0/8")
+	flags.StringSliceVar(&f.hosts, "host", nil, "host names of the console, beside localhost and addresses")
+	flags.BoolVar(&f.allowBreak, "allow-break", false, "let users end leases")
+	flags.DurationVar(&f.length, "for", 0, "for how long (default for ever)")
+	cmd.MarkFlagsMutuallyExclusive("token-file", "user-header")
+	cmd.MarkFlagsRequiredTogether("user-header", "proxy")
+	return cmd
+}
+
+func (a *app) console(ctx context.Context, b *backend, f *consoleFlags) error {
+	access, err := f.access()
+	if err != nil {
+		return err
+	}
+	if f.allowBreak && access == nil {
+		return errors.New("--allow-break: want --token-file, or --user-header with --proxy, to know who ends a lease")
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return err
+	}
+	if f.length > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.length)
+		defer cancel()
+	}
+	fmt.Fprintf(a.out, "http://%s/\n", listener.Addr())
+	return console.Serve(ctx, listener, b, console.Options{
+		Provider: b.provider, Prefix: f.prefix, Hosts: f.hosts, Access: access, AllowBreak: f.allowBreak,
+	})
+}
+
+// access is who may look; nil for this machine alone.
+func (f *consoleFlags) access() (console.Access, error) {
+	switch {
+	case f.tokenFile != "":
+		secret, err := os.ReadFile(f.tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		return console.Token(strings.TrimSpace(string(secret)))
+	case f.userHeader != "":
+		proxies := make([]netip.Prefix, len(f.proxies))
+		for i, text := range f.proxies {
+			var err error
+			if proxies[i], err = netip.ParsePrefix(text); err != nil {
+				return nil, fmt.Errorf("--proxy: %w", err)
+			}
+		}
+		return console.ProxyUser(f.userHeader, proxies...)
+	}
+	return nil, nil //nolint:nilnil // nil is an Access: see console.Options
+}
