@@ -12,6 +12,24 @@ var expiryChecks = []check{
 		holder := e.takeShort()
 		holder.runsOutTo(e.request(holder.req.Name)).isHeld()
 	}},
+	// It looks at times that are all of the backend's clock. What several servers may differ by is
+	// what the request has taken.
+	{name: "Expiry_TheBackendCountsAllOfTheTTL", run: func(e *env) {
+		holder := &claim{e: e, p: e.p, req: e.request(e.name())}
+		for round := range 20 {
+			before := e.inspect(holder.req.Name)
+			if round == 0 {
+				holder = e.acquire(e.p, holder.req)
+			} else {
+				holder.renew(grantable(e.long/time.Duration(1+round%2), e.caps))
+			}
+			after := e.inspect(holder.req.Name)
+			if before.Now.IsZero() || after.ExpiresAt.IsZero() {
+				e.leaveOut("this backend does not tell its time, or when a lease ends")
+			}
+			e.GreaterOrEqual(after.ExpiresAt.Sub(before.Now), holder.ttl-holder.returned.Sub(holder.sent), "the lease ends so long after the request was sent for it")
+		}
+	}},
 	{name: "Expiry_OneOfManyTakesOver", waits: true, run: func(e *env) {
 		holder := e.expired()
 		winner := e.race(holder.req.Name)

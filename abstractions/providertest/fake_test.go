@@ -17,6 +17,7 @@ import (
 // replace.
 type fake struct {
 	server *memlease.Provider
+	ahead  *atomic.Int64 // by which the server's clock is
 	closed atomic.Bool
 
 	acquire      func(context.Context, abstractions.AcquireRequest) (abstractions.Grant, error)
@@ -40,8 +41,11 @@ type fake struct {
 
 const retention = 24 * time.Hour
 
-func newServer() *memlease.Provider {
-	return memlease.New(memlease.Options{History: 100, Retention: retention})
+func newServer() *memlease.Provider { return newServerAhead(new(atomic.Int64)) }
+
+func newServerAhead(by *atomic.Int64) *memlease.Provider {
+	now := func() time.Time { return time.Now().Add(time.Duration(by.Load())) }
+	return memlease.New(memlease.Options{History: 100, Retention: retention, Now: now})
 }
 
 func newFake(server *memlease.Provider) *fake {
@@ -178,14 +182,20 @@ func (f *fake) Close() error                            { return f.close() }
 
 // harness makes clients that all have the flaw. Each check gets a server.
 func harness(flaw func(f *fake)) Harness {
-	client := func(server *memlease.Provider) abstractions.Provider {
+	client := func(server *memlease.Provider, ahead *atomic.Int64) abstractions.Provider {
 		f := newFake(server)
+		f.ahead = ahead
 		flaw(f)
 		return f
 	}
 	return Harness{
-		New:         func(testing.TB) abstractions.Provider { return client(newServer()) },
-		Peer:        func(_ testing.TB, p abstractions.Provider) abstractions.Provider { return client(p.(*fake).server) },
+		New: func(testing.TB) abstractions.Provider {
+			ahead := new(atomic.Int64)
+			return client(newServerAhead(ahead), ahead)
+		},
+		Peer: func(_ testing.TB, p abstractions.Provider) abstractions.Provider {
+			return client(p.(*fake).server, p.(*fake).ahead)
+		},
 		Forget:      func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).forget(name) },
 		Unreachable: func(testing.TB) abstractions.Provider { return unreachable(flaw) },
 		Virtual:     true,

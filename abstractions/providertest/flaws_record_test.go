@@ -14,6 +14,17 @@ import (
 // recordFlaws are about names, tokens and what Inspect shows.
 var recordFlaws = []flaw{
 	{
+		name: "a lease ends before its TTL is over",
+		apply: func(f *fake) {
+			f.inspect = func(ctx context.Context, req abstractions.InspectRequest) (abstractions.Record, error) {
+				record, err := f.server.Inspect(ctx, req)
+				record.ExpiresAt = record.ExpiresAt.Add(-2 * time.Millisecond)
+				return record, err
+			}
+		},
+		failing: []string{"Expiry_TheBackendCountsAllOfTheTTL"},
+	},
+	{
 		name: "a renewal forgets the metadata that it brings",
 		apply: func(f *fake) {
 			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {

@@ -42,6 +42,16 @@ var holdingFlaws = []flaw{
 		failing: []string{"Trap_T84_RenewalIsTheHolders"},
 	},
 	{
+		name: "the token is the clock",
+		apply: func(f *fake) {
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				_, _ = f.server.Acquire(ctx, req) // which has no token left in the year 2255
+				return abstractions.Grant{Name: req.Name, ID: req.ID, TTL: req.TTL, Token: time.Now().UnixMicro() + f.ahead.Load()/1000}, nil
+			}
+		},
+		failing: []string{"Trap_T54_TokenRisesAlthoughTheClockWentBack", "Trap_T65_NoTokenFollowsTheLast"},
+	},
+	{
 		name: "to forget a name takes others from their holders",
 		apply: func(f *fake) {
 			f.forget = func(name string) {

@@ -38,8 +38,8 @@ type Harness struct {
 	// that need exact times are left out.
 	Virtual bool
 
-	// Advance moves the clock of p's backend forward. New must give each
-	// provider a backend of its own then.
+	// Advance moves the clock of p's backend forward, or back if d is negative and
+	// the backend's clock can be. New must give each provider a backend of its own then.
 	Advance func(p abstractions.Provider, d time.Duration)
 
 	// Slack is how long what should happen soon may take on a slow machine,

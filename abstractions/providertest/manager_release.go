@@ -283,6 +283,20 @@ var managerReleaseChecks = []managerCheck{
 		e.ErrorIs(lease.Err(), abstractions.ErrReleased)
 		e.isTaken(lease.Name(), "the lease goes on")
 
+		// Not even one that was sent when the lease began, in the same instant.
+		fresh, begun, underWay := giver.get(e.name(), nil), time.Now(), make(chan struct{})
+		giver.bend(renews, first(1, func(x *exchange) error {
+			close(underWay)
+			return slowReply(time.Second)(x)
+		}))
+		renewed = begin(e, func() error { return fresh.Renew(ctx) })
+		<-underWay
+		_, err = fresh.HandOver(ctx)
+		e.NoError(err)
+		e.Equal(time.Second, time.Since(begun), "a renewal is under way")
+		<-renewed
+		giver.bend(renews, nil)
+
 		// An adoption that fails takes nothing from whoever has the lease.
 		receiver.bend(renews, lostRequest)
 		_, err = receiver.Adopt(ctx, handover, nil)

@@ -27,6 +27,20 @@ var managerTrustChecks = []managerCheck{
 		e.LessOrEqual(lease.Remaining(), window(e.short)-e.short/8, "Remaining")
 		m.isLostBy(lease, sent, e.short, abstractions.LostExpired)
 	}},
+	// It asks in the very instant in which trust ends: nothing need have come before.
+	{"Manager_Trap_T05_ErrTellsOfTheLossByItself", func(_ context.Context, e *env, m *managed) {
+		var told []<-chan error
+		for range 32 {
+			lease := m.get(e.name(), manual)
+			told = append(told, begin(e, func() error {
+				time.Sleep(lease.Remaining())
+				return lease.Err()
+			}))
+		}
+		for _, err := range told {
+			e.ErrorIs(within(e, e.short, err, "the end of trust"), abstractions.ErrLost)
+		}
+	}},
 	// It has the acquire arrive when its caller no longer trusts it.
 	{"Manager_Trap_T01_LateGrantIsGivenBack", func(_ context.Context, e *env, _ *managed) {
 		m := e.manage(e.p, leasing.Options{RequestTimeout: 10 * e.short}, heedless)

@@ -54,6 +54,32 @@ var tokenChecks = []check{
 			holder.release()
 		})
 	}},
+	// It sets the backend's clock back behind the token of a name that is forgotten, if it can be.
+	{name: "Trap_T54_TokenRisesAlthoughTheClockWentBack", needs: "Advance", run: func(e *env) {
+		holder := e.take(e.name())
+		holder.release()
+		if e.h.Forget != nil {
+			e.h.Forget(e.t, e.p, holder.req.Name)
+		}
+		taken := time.UnixMicro(holder.token())
+		e.h.Advance(e.p, taken.Sub(e.inspect(holder.req.Name).Now)-time.Second)
+		if !e.inspect(holder.req.Name).Now.Before(taken) {
+			e.leaveOut("this backend's clock does not go back")
+		}
+		e.Greater(e.take(holder.req.Name).token(), holder.token())
+	}},
+	// It has the backend's clock show the year 2255.
+	{name: "Trap_T65_NoTokenFollowsTheLast", needs: "Advance", run: func(e *env) {
+		name := e.name()
+		e.h.Advance(e.p, time.UnixMicro(abstractions.MaxToken).Sub(e.inspect(name).Now)+time.Hour)
+		c, err := e.try(e.p, e.request(name))
+		if err == nil {
+			c.isGranted(c.grant)
+			return
+		}
+		e.True(abstractions.NotApplied(err), "%v", err)
+		e.False(e.inspect(name).Held)
+	}},
 	{name: "Trap_T65_TokenIsTheSameEverywhere", run: func(e *env) {
 		name := e.name()
 		for range 3 {

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -69,6 +70,25 @@ var waiterChecks = []check{
 		again.release() // hints to the head, which leaves without having asked
 		head.leave()
 		next.served().isHeld()
+	}},
+	// Who is hinted takes the name, gives it back, and waits again, behind the others.
+	{name: "Wait_NobodyIsPassedOverForEver", needs: "Virtual", run: func(e *env) {
+		last := e.take(e.name())
+		first := e.wait(e.peer, last.req.Name)
+		others := []*waiting{e.wait(e.p, last.req.Name), e.wait(e.peer, last.req.Name)}
+		for range 64 { // also of those who are drawn by lot
+			last.release()
+			e.soon()
+			if len(first.hints) > 0 {
+				first.served().isHeld()
+				return
+			}
+			i := slices.IndexFunc(others, func(w *waiting) bool { return len(w.hints) > 0 })
+			e.GreaterOrEqual(i, 0, "a release is hinted to nobody")
+			last = others[i].served()
+			others[i] = e.wait(e.either(i), last.req.Name)
+		}
+		e.Fail("others who came later are hinted again and again")
 	}},
 	// It has the first waiter hear of the release, and do nothing.
 	{name: "Trap_T78_HungWaiterBlocksNobody", run: func(e *env) {

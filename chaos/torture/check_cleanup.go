@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/distributedleasing/leasing"
 )
 
 // cleanups finds claims that nobody uses any more, or that nobody was told to have, and that a
@@ -17,6 +19,7 @@ func (n *named) cleanups() {
 	}
 	for id, c := range n.claims {
 		n.needless(id, c)
+		n.dropped(id, c)
 		last, over := c.lasts()
 		if last == nil || over || n.ended(last) {
 			continue
@@ -46,6 +49,37 @@ func (n *named) cleanups() {
 		if until < n.h.FaultsEnd && tried < until-n.Manager.RequestTimeout-2*time.Second {
 			n.violated(until, "claim %s of worker %d was left to run out at the backend, and its last release was sent at %s", id, last.Worker, seconds(tried))
 		}
+	}
+}
+
+// dropped finds a release that was not answered and that is not tried again by half of the time
+// after which the backend frees the name by itself, unless the worker's other requests hang, or its
+// manager is closed.
+func (n *named) dropped(id string, c *claim) {
+	var sent, tried *operation
+	for _, o := range c.asked {
+		switch {
+		case o.Verb == "release" && (o.Result == resultUnknown || o.Pause > 0) && o.Return > 0:
+			tried = o
+		case o.Verb != "release" && (o.Result == resultDone || o.Result == resultUnknown):
+			sent = o
+		default: // it has ended, or was never had
+			return
+		}
+	}
+	if tried == nil || sent == nil || sent.TTL == leasing.Infinite || n.ended(sent) || n.heedless {
+		return
+	}
+	left := sent.Call + sent.TTL - tried.Return
+	by := tried.Return + max(left/2, tried.Pause) + n.Patience
+	hangs := slices.ContainsFunc(n.h.Operations, func(o operation) bool {
+		return o.Worker == tried.Worker && o.Layer == layerClient && o.Call < by && o.Return > tried.Return && o.Return-o.Call > left/8
+	})
+	closed := slices.ContainsFunc(n.h.Words, func(w word) bool {
+		return w.Verb == "closed" && w.Worker == tried.Worker && w.Return >= sent.Call && w.Call < by
+	})
+	if left > 500*time.Millisecond && !hangs && !closed {
+		n.violated(by, "the release of claim %s by worker %d that was not answered at %s was not tried again", id, tried.Worker, seconds(tried.Return))
 	}
 }
 

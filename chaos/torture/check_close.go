@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/distributedleasing/leasing"
 )
@@ -15,11 +17,12 @@ func (w *worker) closeAtWork(ctx context.Context, manager leasing.Manager) {
 	if use.do {
 		use.lingers = w.between(0.1, 1)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.attempt(ctx, manager, name, use)
-	}()
+	var all sync.WaitGroup
+	all.Go(func() { w.attempt(ctx, manager, name, use) })
+	all.Go(func() { // waits for it
+		pause(ctx, queueing)
+		w.attempt(ctx, manager, name, usage{ttl: w.options.TTL})
+	})
 	pause(ctx, w.between(0.1, 1.5))
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
 	defer cancel()
@@ -30,13 +33,66 @@ func (w *worker) closeAtWork(ctx context.Context, manager leasing.Manager) {
 	if _, err := manager.TryAcquire(bound, name, nil); !errors.Is(err, leasing.ErrClosed) {
 		w.journal.enter(Violation{Check: checkClose, At: w.clock.now(), Text: fmt.Sprintf("a manager of worker %d that is closed was asked for a lease, and said: %v", w.index, err)})
 	}
-	<-ended
+	all.Wait()
 }
 
 // close closes the present manager. All that there is to tell has been told then.
 func (w *worker) close(ctx context.Context, manager leasing.Manager) error {
 	defer w.closed.Store(true)
-	return manager.Close(ctx)
+	one := word{Worker: w.index, Verb: "closed", Call: w.clock.now()}
+	err := manager.Close(ctx)
+	one.Return, one.Result = w.clock.now(), resultOf(err)
+	w.journal.enter(one)
+	return err
+}
+
+// closePatiently closes the present manager, a lease of which nobody releases, without a bound:
+// it ends when all has run out.
+func (w *worker) closePatiently(manager leasing.Manager) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	bound := w.options.TTL + 4*w.options.Manager.RequestTimeout + grace + w.options.Patience
+	defer time.AfterFunc(bound, func() {
+		w.journal.enter(Violation{Check: checkClose, At: w.clock.now(), Text: fmt.Sprintf("worker %d closed its manager, which waits for longer than %s", w.index, seconds(bound))})
+		cancel()
+	}).Stop()
+	_ = w.close(ctx, manager)
+}
+
+// unanswered finds a claim of which a manager did not hear that it was released, and whose Close
+// says nothing of it.
+func (n *named) unanswered() {
+	since := map[int]time.Duration{} // the end of a worker's manager before
+	for _, w := range n.h.Words {
+		if w.Verb != "closed" {
+			continue
+		}
+		for id, c := range n.claims {
+			if w.Result != resultDone || len(c.asked) == 0 || c.asked[0].Worker != w.Worker || c.asked[0].Call < since[w.Worker] || c.asked[0].Call > w.Call {
+				continue
+			}
+			if until, unheard := c.unheard(); unheard && until > w.Return+n.Patience {
+				n.violated(w.Return, "worker %d closed its manager, which says nothing of claim %s, whose release was not answered", w.Worker, id)
+			}
+		}
+		since[w.Worker] = w.Return
+	}
+}
+
+// unheard says that a claim was to be released and that this was never answered, and when it has
+// run out at the latest.
+func (c *claim) unheard() (until time.Duration, unheard bool) {
+	for _, o := range c.asked {
+		switch {
+		case o.Verb != "release" && (o.Result == resultDone || o.Result == resultUnknown):
+			until, unheard = after(o.Call, o.TTL, 0), false
+		case o.Verb == "release" && (o.Result == resultUnknown || o.Pause > 0):
+			unheard = true
+		default: // it has ended, or was never had
+			return 0, false
+		}
+	}
+	return until, unheard
 }
 
 // checkClosed finds that a manager did not wait for the holders of its leases, or did not tell them.

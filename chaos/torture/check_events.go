@@ -6,9 +6,31 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
+// silent finds waits that went on after a request which had failed, and of which the manager's
+// observer was not told.
+func (n *named) silent() {
+	for id, c := range n.claims {
+		failed, told := 0, 0
+		for i, o := range c.asked[:max(0, len(c.asked)-1)] {
+			if o.Verb == "acquire" && c.asked[i+1].Verb == "acquire" && o.Return > 0 && (o.Result == resultUnknown || o.Result == resultRefused) {
+				failed++
+			}
+		}
+		for _, e := range c.notices {
+			if e.Kind == leasing.EventAcquireFailed {
+				told += e.Times
+			}
+		}
+		if failed > told && !slices.Contains(n.h.Killed, c.asked[0].Worker) {
+			n.violated(c.asked[0].Call, "claim %s of worker %d was asked for again after %d requests that had failed, and the observer was told of %d", id, c.asked[0].Worker, failed, told)
+		}
+	}
+}
+
 // events finds leases of which an observer was not told exactly that they began, and then,
 // once, how they ended. Both the lease's and the manager's observers have to be.
 func (n *named) events() {
+	n.silent()
 	for _, t := range n.holds {
 		if len(n.h.Notices) == 0 || slices.Contains(n.h.Killed, t.Worker) {
 			continue
@@ -16,7 +38,9 @@ func (n *named) events() {
 		c := n.claim(t.Claim)
 		told := map[bool][]leasing.EventKind{} // the lease's own observer, or the manager's
 		for _, e := range c.notices {
-			told[e.Own] = append(told[e.Own], e.Kind)
+			if e.Kind != leasing.EventAcquireFailed {
+				told[e.Own] = append(told[e.Own], e.Kind)
+			}
 		}
 		for _, o := range c.asked {
 			heard := map[result]bool{resultDone: t.Renewed, resultUnknown: t.RenewalFailed}

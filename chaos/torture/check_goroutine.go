@@ -11,22 +11,25 @@ import (
 	"time"
 )
 
-// goroutineLabel marks the goroutines of a run, and those they start.
-const goroutineLabel = "leasing.torture"
+// The labels mark the goroutines of a run, and of one manager, and those they start.
+const (
+	goroutineLabel = "leasing.torture"
+	managerLabel   = "leasing.torture.manager"
+)
 
 // labelled runs fn so that every goroutine which it starts, and those start, can be
 // told from others.
-func labelled(ctx context.Context, label string, fn func(context.Context) error) (err error) {
-	pprof.Do(ctx, pprof.Labels(goroutineLabel, label), func(ctx context.Context) { err = fn(ctx) })
+func labelled(ctx context.Context, key, label string, fn func(context.Context) error) (err error) {
+	pprof.Do(ctx, pprof.Labels(key, label), func(ctx context.Context) { err = fn(ctx) })
 	return err
 }
 
 // leftGoroutines waits for the run's goroutines to end, and enters those that don't.
 func leftGoroutines(label string, patience time.Duration, clock *clock, journal journal) {
-	left, _ := goroutines(label)
+	left, _ := goroutines(goroutineLabel, label)
 	for wait := time.Millisecond; len(left) > 0 && wait <= 2*patience; wait *= 2 {
 		<-time.After(wait)
-		left, _ = goroutines(label)
+		left, _ = goroutines(goroutineLabel, label)
 	}
 	for _, stack := range left {
 		journal.enter(Violation{Check: checkGoroutine, At: clock.now(), Text: "left behind: " + stack})
@@ -35,12 +38,12 @@ func leftGoroutines(label string, patience time.Duration, clock *clock, journal 
 
 // goroutines returns the stacks of those with the label, and how many there are: groups of
 // equal ones, as the profile in its text form lists them.
-func goroutines(label string) (stacks []string, n int) {
+func goroutines(key, label string) (stacks []string, n int) {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
 		return nil, 0
 	}
-	mark := fmt.Sprintf("%q:%q", goroutineLabel, label)
+	mark := fmt.Sprintf("%q:%q", key, label)
 	_, groups, _ := strings.Cut(profile.String(), "\n") // behind the total
 	for _, group := range strings.Split(groups, "\n\n") {
 		if strings.Contains(group, mark) {

@@ -1,8 +1,11 @@
 package torture
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"strings"
+	"time"
 )
 
 // checkMemory finds leases that a manager still keeps after their end. It is asked before
@@ -23,13 +26,36 @@ func (w *worker) checkMemory() {
 	}
 }
 
+// checkManager finds goroutines that a manager keeps although it has no lease any more, and all that
+// it had to clean up has run out. It is asked before the manager is closed, in virtual time, of
+// every second worker: the others are closed while there is something left to clean up.
+func (w *worker) checkManager() {
+	if w.index%2 == 0 || len(w.past) < 30 || !inBubble() {
+		return
+	}
+	pause(context.Background(), settling(w.options))
+	most := 4 // its own, and this one
+	if !w.lender.Capabilities().HeedsContext {
+		most += 20 // some stay for the next request
+	}
+	if stacks, n := goroutines(managerLabel, w.label()); n > most {
+		w.journal.enter(Violation{Check: checkGrowth, At: w.clock.now(), Text: fmt.Sprintf("a manager without a lease has %d goroutines: %s", n, strings.Join(stacks, "; "))})
+	}
+}
+
+// settling is how long clean-ups may take.
+func settling(o Options) time.Duration { return 2 * (o.TTL + o.Manager.RequestTimeout) }
+
+// label is that of the worker's goroutines.
+func (w *worker) label() string { return fmt.Sprintf("%p", w) }
+
 // perWorker is how many goroutines a worker may have, whatever it does: those of its
 // manager, of requests, clean-ups and observers, and of faults.
 const perWorker = 100
 
 // checkGoroutines finds that there are more than the work can need.
 func (r *run) checkGoroutines() {
-	_, n := goroutines(r.label)
+	_, n := goroutines(goroutineLabel, r.label)
 	if most := perWorker * (r.options.Workers + 1); n > most {
 		r.recording.enter(Violation{Check: checkGrowth, At: r.now(), Text: fmt.Sprintf("there are %d goroutines, and no more than %d are needed", n, most)})
 	}

@@ -10,6 +10,7 @@ import (
 type span struct {
 	from, to time.Duration
 	ranOut   string // the claim whose lease ended at from without a release; "" if none did
+	token    int64  // of the claim that has the name
 }
 
 // liveness finds times for which a name was free and wanted, and nobody got it; and waiters
@@ -23,7 +24,7 @@ func (n *named) liveness() {
 			continue
 		}
 		for i, _ := slices.BinarySearchFunc(free, w.From, func(s span, at time.Duration) int { return cmp.Compare(s.to, at) }); i < len(free) && free[i].from < to; i++ {
-			idle := span{max(free[i].from, w.From), min(free[i].to, to), free[i].ranOut}
+			idle := span{from: max(free[i].from, w.From), to: min(free[i].to, to), ranOut: free[i].ranOut}
 			if idle.to-idle.from <= n.Patience {
 				continue
 			}
@@ -39,14 +40,15 @@ func (n *named) liveness() {
 // idleBound is for how long a name may be free while a worker wants it: as long as a hand-over
 // takes if nothing has gone wrong since the first of those who wait began to, else until
 // somebody asks by himself and is answered. Nothing wakes a waiter when a lease runs out: it
-// knows the end of the one that it was refused because of, and of others hears within ten polls.
+// knows the end of the one that it was refused because of, and of others hears within ten polls, as of
+// a release whose hint went to one who was leaving.
 func (n *named) idleBound(faults []time.Duration, worker int, idle span) time.Duration {
 	poll := n.poll()
 	if i, _ := slices.BinarySearch(faults, n.queued(idle.from)-n.reach); i == len(faults) || faults[i] > idle.to {
 		switch {
 		case !n.pushes:
 			return 2*poll + n.Patience
-		case idle.ranOut != "" && !n.knew(worker, idle):
+		case idle.ranOut != "" && !n.knew(worker, idle), n.left(idle.from):
 			return 10*poll + n.Patience
 		case n.yields(worker, idle.from, idle.to):
 			return poll + n.Patience
@@ -74,6 +76,11 @@ func (n *named) knew(worker int, idle span) bool {
 		}
 	}
 	return false
+}
+
+// left says that a waiter left at a time: with it goes the hint that it may just have had.
+func (n *named) left(at time.Duration) bool {
+	return slices.ContainsFunc(n.waits, func(w wait) bool { return !w.Try && !w.Got && w.To >= at-n.Patience && w.To <= at+n.Patience })
 }
 
 // yields says that a manager has just had the name: it may leave it to others for a moment,
@@ -119,11 +126,16 @@ func (n *named) free() (free []span) {
 			case o.Verb == "acquire" && o.Result == resultUnknown:
 				s.from, s.to = min(s.from, o.Call), never
 			case o.extends():
-				s.from, s.to = min(s.from, o.Call), max(s.to, n.over(o))
+				s.from, s.to, s.token = min(s.from, o.Call), max(s.to, n.over(o)), o.Token
 			}
 		}
 		for _, o := range c.answered {
 			if o.Verb == "release" && o.Result == resultDone && o.Call >= s.from && o.Return < s.to {
+				s.to, s.ranOut = o.Return, ""
+			}
+		}
+		for _, o := range n.operations {
+			if o.Verb == "break" && o.Immediate && o.Result == resultDone && o.Token != 0 && o.Token == s.token && o.Return < s.to {
 				s.to, s.ranOut = o.Return, ""
 			}
 		}
@@ -135,7 +147,7 @@ func (n *named) free() (free []span) {
 	var last span // to end
 	for _, s := range append(taken, span{from: n.h.FaultsEnd}) {
 		if s.from > last.to {
-			free = append(free, span{last.to, s.from, last.ranOut})
+			free = append(free, span{from: last.to, to: s.from, ranOut: last.ranOut})
 		}
 		if s.to > last.to {
 			last = s

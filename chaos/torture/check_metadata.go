@@ -11,6 +11,8 @@ func (n *named) metadata() {
 		})
 		mine := s.Holder == s.Claim && s.HolderToken == s.Token
 		switch {
+		case mine && s.Other != "":
+			n.violated(s.Return, "the backend shows owner %q to worker %d, the holder of claim %s", s.Other, s.Worker, s.Claim)
 		case s.Metadata != "" && s.Has != s.Metadata:
 			n.violated(s.Return, "claim %s has metadata %q by its lease, and has set %q", s.Claim, s.Has, s.Metadata)
 		case !s.Trusted || n.AssumptionsBroken:

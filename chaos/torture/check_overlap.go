@@ -12,8 +12,8 @@ func (n *named) overlaps() {
 	var before hold // whose trust lasts longest
 	var until time.Duration
 	for _, t := range holds {
-		end, broken := n.exclusive(t)
-		if broken && end <= t.From { // before its holder had heard of the grant
+		end := n.exclusive(t)
+		if end <= t.From { // it was given up, or broken, before its holder had heard of the grant
 			continue
 		}
 		if t.From < until {
@@ -30,17 +30,17 @@ func (n *named) overlaps() {
 // exclusive is the end of a hold's trust, or of the exclusion that goes with it if an
 // operator has broken the lease. A break says which one that was by its token; if its
 // outcome is unknown it may have been any.
-func (n *named) exclusive(t hold) (end time.Duration, broken bool) {
+func (n *named) exclusive(t hold) (end time.Duration) {
 	end = t.trusted()
 	for _, b := range n.breaks[0] {
 		if b.Call < end && (b.Return == 0 || b.Return >= t.From) {
-			end, broken = max(b.Call, t.From), true
+			end = max(b.Call, t.From)
 		}
 	}
 	for _, b := range n.breaks[t.Token] {
 		if t.Token != 0 {
-			end, broken = min(end, b.Call), true
+			end = min(end, b.Call)
 		}
 	}
-	return end, broken
+	return end
 }

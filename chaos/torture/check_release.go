@@ -14,7 +14,7 @@ func (n *named) releases() {
 			n.violated(o.Call, "claim %s of worker %d was released while its holder was at work", o.Claim, o.Worker)
 		}
 		if o.Verb == "release" && o.Layer == layerClient && slices.ContainsFunc(n.holds, func(t hold) bool {
-			return t.Claim == o.Claim && t.Ending == endingAbandoned && t.End <= o.Call
+			return t.Claim == o.Claim && t.Reason == leasing.LostClosed && t.End <= o.Call
 		}) {
 			n.violated(o.Call, "claim %s of worker %d was released, whose manager was closed while it was in use", o.Claim, o.Worker)
 		}

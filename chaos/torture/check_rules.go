@@ -17,7 +17,7 @@ func (n *named) rules() {
 	seen := slices.DeleteFunc(seenBy(n.operations, layerBackend), func(o operation) bool { return o.Begun == 0 })
 	slices.SortFunc(seen, func(a, b operation) int { return a.Begun - b.Begun })
 	var r *replay
-	ended := 0 // of those before
+	ended, before := 0, map[string]bool{} // of those before: their end, and the claims that may have been granted
 	for i := range seen {
 		o := &seen[i]
 		alone := o.Begun > ended && (i+1 == len(seen) || seen[i+1].Begun > o.Ended) && o.Ended > 0 && o.Result != resultUnknown
@@ -25,7 +25,7 @@ func (n *named) rules() {
 		switch {
 		case !alone:
 			r = nil
-		case r == nil && o.granted():
+		case r == nil && o.granted() && !before[o.Claim]: // else it may last for longer
 			r = &replay{n: n, began: o.Begun, record: providerkit.Record{Name: n.name, Token: o.Token, ID: o.Claim, TTL: o.TTL}}
 			r.extend(o)
 		case r == nil || o.Result == resultRefused || o.Result == resultHeld && o.Holder == "": // a backend may reserve a free name for who waits
@@ -40,6 +40,7 @@ func (n *named) rules() {
 			}
 			r.after(o, next[0])
 		}
+		before[o.Claim] = before[o.Claim] || o.Verb == "acquire" && (o.Result == resultDone || o.Result == resultUnknown)
 	}
 }
 
@@ -92,8 +93,12 @@ func (r *replay) follow(o *operation) (all []providerkit.Record) {
 
 // after goes on from the record that an operation has left.
 func (r *replay) after(o *operation, record providerkit.Record) {
+	soonest, latest, again := r.soonest, r.latest, o.Verb == "acquire" && record.Token == r.record.Token
 	r.record = record
 	switch {
+	case o.extends() && again: // which never shortens
+		r.extend(o)
+		r.soonest, r.latest = max(r.soonest, soonest), max(r.latest, latest)
 	case o.extends():
 		r.extend(o)
 	case o.Verb == "break" && !o.Immediate && r.latest == leasing.Infinite:

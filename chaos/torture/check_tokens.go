@@ -3,10 +3,12 @@ package torture
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // tokens finds grants whose token is not higher than that of every grant that
-// was over before they were asked for, and tokens of two claims.
+// was over before they were asked for, tokens of two claims, and tokens that do not follow the
+// backend's clock.
 func (n *named) tokens() {
 	for _, layer := range layers {
 		n.tokensOf(slices.DeleteFunc(seenBy(n.operations, layer), func(o operation) bool { return !o.granted() }))
@@ -32,5 +34,8 @@ func (n *named) tokensOf(grants []operation) {
 			n.violated(o.Return, "token %d was granted to claim %s and to claim %s", o.Token, other, o.Claim)
 		}
 		claims[o.Token] = o.Claim
+		if o.Token < n.h.Backend-time.Minute.Microseconds() {
+			n.violated(o.Return, "claim %s was granted token %d, and the backend's clock is beyond %d", o.Claim, o.Token, n.h.Backend)
+		}
 	}
 }

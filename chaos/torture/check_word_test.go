@@ -109,8 +109,12 @@ func TestAReleaseComesNeitherTooEarlyNorAfterTheProcess(t *testing.T) {
 		"given up":            {true, torture.EndingGivenUp, 600 * ms},
 		"of a closed manager": {false, torture.EndingAbandoned, 600 * ms},
 	} {
+		held := hold("a", 10*ms, 900*ms, 500*ms, c.ending)
+		if !c.ok {
+			held.Reason = leasing.LostClosed
+		}
 		h := torture.History{
-			TTL: ttl, Holds: []torture.Hold{hold("a", 10*ms, 900*ms, 500*ms, c.ending)},
+			TTL: ttl, Holds: []torture.Hold{held},
 			Operations: []torture.Operation{acquired, op("release", "a", c.at, c.at+10*ms, torture.ResultDone, 5)},
 		}
 		if c.ok {

@@ -25,8 +25,10 @@ func (c *clock) at(t time.Time) time.Duration { return t.Sub(c.start) }
 // that, and what the backend answers below these.
 type client struct {
 	*recorder
+	lender *lender // what the worker's managers ask; it asks the recorder
 	faults *chaos.Provider
-	below  leasing.Provider // the faults, and their record
+	wire   *recorder        // below the faults
+	below  leasing.Provider // and below their record
 }
 
 // open opens a client of the backend.
@@ -55,7 +57,10 @@ func openClient(ctx context.Context, o Options, worker int, clock *clock, journa
 	}
 	seen := *backend
 	seen.Provider, seen.layer, seen.held = faults, layerClient, new(sync.Map)
-	return &client{&seen, faults, provider}, nil
+	lends := &lender{
+		Provider: &seen, stingy: worker%4 == 1, worker: worker, clock: clock, journal: journal, patience: o.Patience, latest: map[string]numbered{},
+	}
+	return &client{&seen, lends, faults, backend, provider}, nil
 }
 
 // endFaults ends the faults. Those under way go on.

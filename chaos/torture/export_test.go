@@ -57,6 +57,10 @@ const (
 	CheckWord         Check = "word"
 	CheckHang         Check = "hang"
 	CheckLeak         Check = "leak"
+	CheckWaiting      Check = "waiting"
+	CheckListing      Check = "listing"
+	CheckBreak        Check = "break"
+	CheckClose        Check = "close"
 	CheckGrowth       Check = "growth"
 	CheckGoroutine    Check = "goroutine"
 )

@@ -13,7 +13,10 @@ import (
 // history is what a run has recorded. Times are counted from its start, on the
 // machine's monotonic clock.
 type history struct {
-	TTL        time.Duration
+	TTL time.Duration
+	// Backend is what its clock has shown before the run, in microseconds since 1970; 0 if it does not
+	// tell. Tokens follow that clock.
+	Backend    int64
 	Operations []operation
 	Holds      []hold
 	Writes     []write // in the order in which the resource took them
@@ -69,9 +72,16 @@ type operation struct {
 	Name         string
 	// Claim is a label for the claim's ID: worker and number, "3.17".
 	Claim string
-	TTL   time.Duration
-	// Immediate is a break's.
+	// Wait is the number of the wait that an acquire is of; 0 for none.
+	Wait int
+	TTL  time.Duration
+	// Immediate and IfToken are a break's.
 	Immediate bool
+	IfToken   int64
+	// By says who breaks a lease and why: of a break, and of a renewal that is told of one. Why is
+	// the reason that a renewal is told.
+	By  string
+	Why leasing.LostReason
 	// Vain says of a break that nobody held the name.
 	Vain bool
 	Call time.Duration
@@ -190,7 +200,9 @@ type wait struct {
 	From           time.Duration
 	To             time.Duration // 0 if it has not returned
 	// Bound is when it has to return at the latest; 0 if only the end of the run says so.
-	Bound time.Duration
+	// Leaves says that its context ends then, and not its limit.
+	Bound  time.Duration
+	Leaves bool
 	// Got says that it came back with a lease, else Result why not, Holder because of which
 	// claim, if that is known, and Own that it is said to be one of the same manager.
 	Got    bool
@@ -208,6 +220,13 @@ type sight struct {
 	Trusted      bool // the lease was good before and after
 	Holder       string
 	HolderToken  int64
+	// Other is the owner that the backend shows, if it is another.
+	Other string
+	// Listed says that the backend was asked for names, too: how often it lists the lease's among
+	// those that are held, and by itself, and which it lists twice or was not asked for.
+	Listed         bool
+	AsHeld, AsName int
+	Strange        string
 	// Metadata is what the holder has set, Shown what the backend shows, Has what the
 	// lease says itself.
 	Metadata, Shown, Has string
@@ -218,8 +237,8 @@ type word struct {
 	Worker      int
 	Name, Claim string
 	// Verb is renew, set (metadata), release, do (from its function's return on), end (the cause of the lease's
-	// context), leave (the caller of a Do does, and is told nothing), or close (of the manager at
-	// work, and of no claim).
+	// context), leave (the caller of a Do does, and is told nothing), close (of the manager at
+	// work, and of no claim), or closed (the same of any manager).
 	Verb         string
 	Call, Return time.Duration
 	// Bound is when the context's time ends; 0 if it has none. Cut says that it had ended when
@@ -239,6 +258,7 @@ type notice struct {
 	Reason      leasing.LostReason
 	At          time.Duration
 	Own         bool // told to the lease's observer, and not to its manager's
+	Times       int  // it stands for so many
 }
 
 // fault is one fault that was injected, or one that befell a process or server.

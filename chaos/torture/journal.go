@@ -1,6 +1,8 @@
 package torture
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,6 +129,8 @@ type holdRecorder struct {
 	journal journal
 	working atomic.Bool // Do's function is under way
 
+	failures int // of renewals in a row, as the observer was told
+
 	mu    sync.Mutex
 	hold  hold
 	lease leasing.Lease // once there is one
@@ -135,6 +139,7 @@ type holdRecorder struct {
 // observe is the lease's observer.
 func (h *holdRecorder) observe(e leasing.Event) {
 	tell(h.journal, h.clock, h.hold.Worker, e, true)
+	h.failed(e)
 	h.change(func(t *hold) {
 		t.Renewals = max(t.Renewals, e.Renewals)
 		t.Renewed, t.RenewalFailed = t.Renewed || e.Kind == leasing.EventRenewed, t.RenewalFailed || e.Kind == leasing.EventRenewalFailed
@@ -154,8 +159,27 @@ func (h *holdRecorder) observe(e leasing.Event) {
 // tell enters what an observer is told of the beginning and the end of a lease.
 func tell(to journal, clock *clock, worker int, e leasing.Event, own bool) {
 	switch e.Kind {
-	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver:
-		to.enter(notice{Worker: worker, Name: e.Name, Claim: e.ID, Kind: e.Kind, Reason: e.Reason, At: clock.at(e.Time), Own: own})
+	case leasing.EventAcquired, leasing.EventLost, leasing.EventReleased, leasing.EventHandedOver, leasing.EventAcquireFailed:
+		to.enter(notice{Worker: worker, Name: e.Name, Claim: e.ID, Kind: e.Kind, Reason: e.Reason, At: clock.at(e.Time), Own: own, Times: e.Coalesced})
+	}
+}
+
+// failed finds events of renewals that are not counted as they failed, or whose error says nothing.
+func (h *holdRecorder) failed(e leasing.Event) {
+	text := ""
+	switch e.Kind {
+	case leasing.EventRenewed:
+		h.failures = 0
+	case leasing.EventRenewalFailed:
+		if h.failures += e.Coalesced; e.Attempt != h.failures {
+			text = fmt.Sprintf("as the %dth", e.Attempt)
+		}
+		if resultOf(e.Err) == resultUnknown && !errors.Is(e.Err, leasing.ErrUnavailable) {
+			text = fmt.Sprintf("with the error %q", e.Err)
+		}
+	}
+	if text != "" {
+		h.journal.enter(Violation{Check: checkEvents, Name: e.Name, At: h.clock.at(e.Time), Text: fmt.Sprintf("the observer of worker %d was told of the %dth renewal in a row that has failed %s", h.hold.Worker, h.failures, text)})
 	}
 }
 

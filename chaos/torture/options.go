@@ -106,6 +106,9 @@ type Progress struct {
 	Operations   int
 }
 
+// inBubble says that time is that of a bubble of testing/synctest, where every moment is exact.
+func inBubble() bool { return time.Now().Year() == 2000 }
+
 // names are those that the workers compete for: others than those of other runs on the
 // same backend, unless the run is to be repeated.
 func (o Options) names() (names []string) {
@@ -126,7 +129,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Intensity, o.MaxSearchSteps = cmp.Or(o.Intensity, 1), cmp.Or(o.MaxSearchSteps, 2_000_000)
 	if o.Patience == 0 {
 		o.Patience = 5 * time.Second
-		if time.Now().Year() == 2000 { // in a bubble of testing/synctest
+		if inBubble() {
 			o.Patience = 10 * time.Millisecond
 		}
 	}

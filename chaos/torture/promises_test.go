@@ -315,7 +315,7 @@ func TestCleanup(t *testing.T) {
 	granted := []torture.Operation{op("acquire", "a", 0, 0, torture.ResultDone, 1), below(op("acquire", "a", 0, 0, torture.ResultDone, 1))}
 	ghost := []torture.Operation{unheard(op("acquire", "a", 0, 0, unknown, 0)), below(op("acquire", "a", 0, 0, torture.ResultDone, 1))}
 	orphan := append(granted[:2:2], unheard(op("renew", "a", 500*ms, 600*ms, unknown, 1)), below(op("renew", "a", 500*ms, 500*ms, torture.ResultDone, 1)))
-	release := op("release", "a", 200*ms, 300*ms, unknown, 0)
+	once, release := op("release", "a", 200*ms, 300*ms, unknown, 0), op("release", "a", 700*ms, 800*ms, unknown, 0)
 	late := []torture.Operation{ghost[0], below(op("acquire", "a", 5000*ms, 5000*ms, torture.ResultDone, 1))}
 	for name, c := range map[string]struct {
 		bad        bool
@@ -327,7 +327,8 @@ func TestCleanup(t *testing.T) {
 		"its end was lost":               {holds: []torture.Hold{lost}, operations: granted},
 		"a renewal that nobody heard of": {bad: true, holds: []torture.Hold{lost}, operations: orphan},
 		"a grant that nobody heard of":   {bad: true, operations: ghost},
-		"which was released in vain":     {operations: append(ghost[:2:2], release)},
+		"which was released in vain":     {operations: append(ghost[:2:2], once, release)},
+		"and not again":                  {bad: true, operations: append(ghost[:2:2], once)},
 		"delivered after that":           {operations: append(late[:2:2], release)},
 		"delivered late, never released": {bad: true, operations: late},
 		"its manager is gone":            {holds: []torture.Hold{left}, operations: granted},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,11 +70,17 @@ func (c *call) end(grant abstractions.Grant, err error) {
 	if held, is := errors.AsType[*leasing.HeldError](err); is && held.Holder.Held && !held.Holder.Unconfirmed {
 		o.Holder = held.Holder.ID
 	}
+	if lost, is := errors.AsType[*leasing.LostError](err); is {
+		o.Why, o.By = lost.Reason, by(lost.BrokenBy, lost.BreakReason)
+	}
 	if throttled, is := errors.AsType[*leasing.ThrottledError](err); is {
 		o.Pause = throttled.RetryAfter
 	}
 	c.r.journal.enter(*o)
 }
+
+// by says who has broken a lease, and why.
+func by(actor, reason string) string { return strings.TrimSpace(actor + " " + reason) }
 
 // resultOf sorts errors as the provider's contract does.
 func resultOf(err error) result {
@@ -92,8 +99,12 @@ func resultOf(err error) result {
 	return resultUnknown
 }
 
+// waitKey is for the number of a wait, in its context.
+type waitKey struct{}
+
 func (r *recorder) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
-	c := r.begin(ctx, operation{Verb: "acquire", Name: req.Name, Claim: req.ID, TTL: req.TTL})
+	number, _ := ctx.Value(waitKey{}).(int)
+	c := r.begin(ctx, operation{Verb: "acquire", Name: req.Name, Claim: req.ID, Wait: number, TTL: req.TTL})
 	grant, err := r.Provider.Acquire(ctx, req)
 	c.end(grant, err)
 	return grant, err
@@ -124,7 +135,7 @@ func (r *recorder) Release(ctx context.Context, req abstractions.ReleaseRequest)
 }
 
 func (r *recorder) Break(ctx context.Context, req abstractions.BreakRequest) (leasing.BreakResult, error) {
-	c := r.begin(ctx, operation{Verb: "break", Name: req.Name, Immediate: req.Immediate})
+	c := r.begin(ctx, operation{Verb: "break", Name: req.Name, Immediate: req.Immediate, IfToken: req.IfToken, By: by(req.Actor, req.Reason)})
 	result, err := r.Provider.Break(ctx, req)
 	c.operation.Vain = err == nil && !result.WasHeld
 	c.end(abstractions.Grant{Token: result.Token}, err)

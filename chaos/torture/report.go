@@ -56,7 +56,7 @@ func (r *Report) Err() error {
 func (r *run) report() *Report {
 	r.progress("checking")
 	h := r.recording.collect()
-	h.TTL, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.free, r.faultsEnd, r.closed
+	h.TTL, h.Backend, h.Free, h.FaultsEnd, h.Closed = r.options.TTL, r.backend, r.free, r.faultsEnd, r.closed
 	return check(h, r.caps.Provider, r.options, r.caps.Lateness, r.pushes)
 }
 

@@ -23,7 +23,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	r := &run{options: options, names: options.names(), clock: new(clock), recording: new(recording), resource: fenced(options.Fence)}
 	r.label = fmt.Sprintf("%p", r)
-	if err := labelled(ctx, r.label, r.play); err != nil {
+	if err := labelled(ctx, goroutineLabel, r.label, r.play); err != nil {
 		return nil, err
 	}
 	leftGoroutines(r.label, r.options.Patience, r.clock, r.recording)
@@ -60,6 +60,7 @@ type run struct {
 	caps      leasing.Capabilities
 	pushes    bool   // the backend wakes waiters
 	label     string // of the run's goroutines
+	backend   int64  // see history
 
 	faultsEnd, closed time.Duration
 	free              []freeAt
@@ -201,6 +202,9 @@ func (r *run) checkBackend(ctx context.Context) (err error) {
 	if err := r.take(ctx, provider, r.names[0], abstractions.NewID()); err != nil {
 		return fmt.Errorf("before anything has gone wrong: %w", err)
 	}
+	if record, err := provider.Inspect(ctx, abstractions.InspectRequest{Name: r.names[0]}); err == nil && !record.Now.IsZero() {
+		r.backend = record.Now.UnixMicro()
+	}
 	return nil
 }
 
@@ -219,7 +223,7 @@ func (m *slot) start(ctx context.Context) {
 // of the provider's, or nobody can tell.
 func (r *run) awaitWorkers() error {
 	var errs []error
-	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.closeTimeout()+r.options.Patience)
+	bound, cancel := context.WithTimeout(context.Background(), 2*r.options.closeTimeout()+settling(r.options)+r.options.Patience)
 	defer cancel()
 	for _, m := range r.slots {
 		select {

@@ -18,6 +18,9 @@ const (
 	checkLeak      Check = "leak"
 	checkClose     Check = "close"
 	checkGrowth    Check = "growth"
+	checkEvents    Check = "events"
+	checkTrust     Check = "trust"
+	checkRenewal   Check = "renewal"
 	checkGoroutine Check = "goroutine"
 )
 
@@ -59,23 +62,27 @@ var checks = []struct {
 	strict bool
 }{
 	{"overlap", (*named).overlaps, true},
-	{"trust", (*named).trusts, false},
+	{checkTrust, (*named).trusts, false},
 	{"linearizable", (*named).orders, true},
 	{"rules", (*named).rules, true},
 	{"tokens", (*named).tokens, false},
 	{"fence", (*named).fence, false},
-	{"renewal", (*named).renewals, false},
+	{checkRenewal, (*named).renewals, false},
 	{"loss", (*named).losses, false},
 	{"release", (*named).releases, false},
 	{"cleanup", (*named).cleanups, true},
 	{"liveness", (*named).liveness, true},
 	{"word", (*named).tells, false},
-	{"events", (*named).events, false},
+	{"waiting", (*named).waiting, false},
+	{checkEvents, (*named).events, false},
 	{"metadata", (*named).metadata, false},
+	{"listing", (*named).listing, true},
 	{"ghost", (*named).ghosts, true},
+	{"break", (*named).broken, true},
 	{"refusal", (*named).refusals, true},
 	{"answer", (*named).answers, false},
 	{checkHang, (*named).hangs, false},
+	{checkClose, (*named).unanswered, false},
 	{checkLeak, (*named).overdue, false},
 }
 

@@ -63,7 +63,7 @@ func owner(index int) string { return fmt.Sprint("worker-", index) }
 // for the client. What fails on the way is in the history, not an error.
 func (w *worker) run(ctx context.Context) (err error) {
 	for ctx.Err() == nil && err == nil {
-		err = w.useManager(ctx)
+		err = labelled(ctx, managerLabel, w.label(), w.useManager)
 	}
 	return err
 }
@@ -74,12 +74,20 @@ func (w *worker) useManager(ctx context.Context) error {
 	options := w.options.Manager
 	options.Owner = owner(w.index)
 	options.Random = w.jitter
-	manager, err := leasing.NewManager(w.recorder, options)
+	manager, err := leasing.NewManager(w.lender, options)
 	if err != nil {
 		return err
 	}
 	w.closed = new(atomic.Bool)
 	closed := w.closed
+	manager.Subscribe(func(leasing.Event) {
+		w.journal.enter(Violation{Check: checkEvents, At: w.clock.now(), Text: fmt.Sprintf("an observer of worker %d was called after it had unsubscribed", w.index)})
+	})()
+	manager.Subscribe(func(e leasing.Event) {
+		if w.index == 1 && e.Kind == leasing.EventAcquired {
+			panic("an observer, which harms nobody")
+		}
+	})
 	manager.Subscribe(func(e leasing.Event) {
 		if closed.Load() {
 			w.journal.enter(Violation{Check: checkClose, At: w.clock.now(), Text: fmt.Sprintf("an observer of worker %d was called after the end of the manager", w.index)})
@@ -96,6 +104,7 @@ func (w *worker) useManager(ctx context.Context) error {
 		pause(context.WithoutCancel(ctx), 2*w.options.TTL)
 	}
 	w.checkMemory()
+	w.checkManager()
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.options.closeTimeout())
 	defer cancel()
 	w.checkClosed(w.close(bound, manager)) // what it could not release runs out: see leaks
@@ -115,6 +124,9 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable:
 		w.closeAtWork(ctx, manager)
 		return true
+	case w.random.Float64() < 0.1 && w.index == 0 && !w.options.Repeatable:
+		w.operate(w.names[0])
+		return false
 	case w.random.Float64() < 0.03 && !w.options.Repeatable:
 		one := w.random.IntN(len(w.names)) // two wait in the manager
 		w.together(ctx, manager, []int{one, one, one}, w.brief(4*time.Millisecond, 100*time.Millisecond))
@@ -149,7 +161,11 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 	if !usage.try {
 		options.WaitLimit = w.waitLimit()
 	}
-	back := w.waiting(name, usage.try, options.WaitLimit)
+	leaves := time.Duration(0)
+	if !usage.try && !usage.do && !w.options.Repeatable && w.random.Float64() < 0.2 {
+		leaves = min(w.between(0.01, 0.5), options.WaitLimit/2)
+	}
+	ctx, back := w.waiting(ctx, name, usage.try, options.WaitLimit, leaves)
 	var l leasing.Lease
 	var failed error
 	work := func(work context.Context, lease leasing.Lease) error {
@@ -188,6 +204,9 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 		}
 		wait, leave := context.WithCancel(ctx)
 		defer leave()
+		if leaves > 0 {
+			defer time.AfterFunc(leaves, leave).Stop()
+		}
 		lease, err := acquire(wait, name, options)
 		if !w.options.Repeatable { // whom its hint goes to in that instant is chance
 			leave() // which ends no lease
@@ -207,8 +226,8 @@ func (w *worker) attempt(ctx context.Context, manager leasing.Manager, name stri
 	return crashed
 }
 
-// waiting enters a wait, and returns what enters its end.
-func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(got bool, err error)) {
+// waiting enters a wait, and returns its context and what enters its end.
+func (w *worker) waiting(ctx context.Context, name string, try bool, limit, leaves time.Duration) (waits context.Context, back func(got bool, err error)) {
 	one := wait{Worker: w.index, Number: int(w.waits.Add(1)), Name: name, Try: try, From: w.clock.now()}
 	switch {
 	case try:
@@ -216,8 +235,11 @@ func (w *worker) waiting(name string, try bool, limit time.Duration) (back func(
 	case limit > 0:
 		one.Bound = one.From + limit
 	}
+	if leaves > 0 {
+		one.Bound, one.Leaves = one.From+leaves, true
+	}
 	w.journal.enter(one)
-	return func(got bool, err error) {
+	return context.WithValue(ctx, waitKey{}, one.Number), func(got bool, err error) {
 		one.To, one.Got, one.Result = w.clock.now(), got, resultOf(err)
 		if held, is := errors.AsType[*leasing.HeldError](err); is {
 			one.Holder, one.Own = held.Holder.ID, held.ByThisManager
@@ -359,6 +381,18 @@ func (w *worker) release(ctx context.Context, l leasing.Lease, usage usage) {
 		})
 	}
 	all.Wait()
+	if !w.options.Repeatable && inBubble() && w.random.Float64() < 0.1 && l.Release(bound) == nil { // which was answered
+		w.copyAcquire(l, false)
+	}
+}
+
+// askAgain tries to get a name of which the worker has a lease.
+func (w *worker) askAgain(ctx context.Context, manager leasing.Manager, l leasing.Lease) {
+	ctx, back := w.waiting(ctx, l.Name(), true, 0, 0)
+	second, err := manager.TryAcquire(ctx, l.Name(), nil)
+	if back(err == nil, err); err == nil { // the first one was broken
+		_ = second.Release(context.WithoutCancel(ctx))
+	}
 }
 
 // renew is by hand, and not for long: the engine goes on either way.
@@ -392,8 +426,24 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 		})
 		defer leaving.Stop()
 	}
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	if usage.forgetful {
+		atTheEnd := time.AfterFunc(l.Remaining(), func() {
+			if l.Remaining() == 0 && l.Err() == nil {
+				w.journal.enter(Violation{Check: checkTrust, Name: l.Name(), At: w.clock.now(), Text: fmt.Sprintf("a lease of worker %d has no time left, and is said to be held", w.index)})
+			}
+		})
+		defer atTheEnd.Stop()
+	}
 	for {
 		w.write(l)
+		if !w.options.Repeatable && w.random.Float64() < 0.05 && l.TTL() != leasing.Infinite {
+			w.copyAcquire(l, true)
+		}
+		if !w.options.Repeatable && w.random.Float64() < 0.02 {
+			asking.Go(func() { w.askAgain(work, manager, l) })
+		}
 		if usage.manual && w.random.Float64() < 0.4 {
 			w.renew(work, l)
 		}
@@ -416,6 +466,9 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 		switch {
 		case lost(l):
 			w.afterLoss(run, l, h)
+			if !w.options.Repeatable {
+				w.copyRenewal(l)
+			}
 			return false
 		case work.Err() != nil || run.Err() != nil || usage.hold == 0:
 			if l.Context().Err() != nil {
@@ -451,6 +504,11 @@ func (w *worker) afterLoss(run context.Context, l leasing.Lease, h *holdRecorder
 
 // crash leaves without a word: the lease is not released, and runs out.
 func (w *worker) crash(run context.Context, manager leasing.Manager, h *holdRecorder) (crashed bool) {
+	if w.random.Float64() < 0.3 {
+		w.closePatiently(manager)
+		h.end(endingAbandoned)
+		return true
+	}
 	h.end(endingAbandoned)
 	gone, cancel := context.WithCancel(context.WithoutCancel(run))
 	cancel()
@@ -497,6 +555,12 @@ func (w *worker) change(ctx context.Context, l leasing.Lease, m *metadata) {
 		return
 	}
 	one.Holder, one.HolderToken, one.Shown = record.ID, record.Token, read(record.Metadata)
+	if record.Owner != owner(w.index) {
+		one.Other = record.Owner
+	}
+	if w.random.Float64() < 0.2 {
+		w.list(bound, &one)
+	}
 	clear(record.Metadata) // which is a copy too
 	one.Trusted, one.Return = l.Err() == nil && one.Trusted, w.clock.now()
 	w.journal.enter(one)

@@ -32,10 +32,10 @@ type area struct {
 // underTorture is this package's: over memory, in virtual time.
 var underTorture = tests{folder: "integration/mutants", run: "^TestTorture_memory$"}
 
-// The suite over memory in virtual time is what a change of the core or of the kit's rules
-// has to get past, that over files what a change of the kit's records has.
+// The suite over memory in virtual time, and with a clock that can be moved, is what a change of
+// the core or of the kit's rules has to get past, that over files what a change of the kit's records has.
 var (
-	overMemory = tests{folder: "providers/memory", run: "^TestConformanceInVirtualTime$"}
+	overMemory = tests{folder: "providers/memory", run: "^TestConformance(InVirtualTime|OnAClockOfItsOwn)$"}
 	overFiles  = tests{folder: "providers/file", run: "^TestConformance$"}
 	overCosmos = tests{folder: "providers/cosmos", run: "^TestConformanceFake$"}
 )
@@ -80,6 +80,7 @@ var areas = []area{
 	{"recipes/filelease/", "", [3]tests{own("recipes/filelease")}},
 	{"recipes/deadlock/", "", [3]tests{own("recipes/deadlock")}},
 	{"recipes/schedule/", "", [3]tests{own("recipes/schedule")}},
+	{"handover.go", "", [3]tests{own("."), overMemory}}, // torture hands no lease over
 	{"", "", [3]tests{own("."), overMemory, underTorture}},
 }
 
@@ -114,6 +115,7 @@ func (r *runner) runTests(ctx context.Context, t tests, overlay, folder string) 
 		return result{}, fmt.Errorf("it does not build: %w\n%s", err, text)
 	}
 	defer func() { _ = os.Remove(program) }()
+	interrupted := ctx
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, "-test.v", "-test.failfast", "-test.timeout=0", "-test.run="+t.run, "-test.skip="+cmp.Or(t.skip, "^$"))
@@ -145,6 +147,9 @@ func (r *runner) runTests(ctx context.Context, t tests, overlay, folder string) 
 		}
 	}
 	late := ctx.Err() != nil
+	if interrupted.Err() != nil {
+		return result{}, interrupted.Err()
+	}
 	if by != "" {
 		cancel() // the rest of the tests would add nothing
 	}

@@ -1,0 +1,78 @@
+package torture
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// waiting finds waits that ended without a request, or without the word of who stood in the way;
+// waiters who were served after one that came later; and requests in a pause that the backend
+// had asked for.
+func (n *named) waiting() {
+	asked := map[int]map[int][]*operation{} // by worker and wait
+	for i := range n.operations {
+		if o := &n.operations[i]; o.Wait > 0 && o.Layer == layerClient {
+			if asked[o.Worker] == nil {
+				asked[o.Worker] = map[int][]*operation{}
+			}
+			asked[o.Worker][o.Wait] = append(asked[o.Worker][o.Wait], o)
+		}
+	}
+	faults := n.faults()
+	for i, w := range n.waits {
+		if len(asked) == 0 || w.To == 0 || w.To >= n.h.FaultsEnd || n.h.stopped(w.Worker, w.From, w.To) {
+			continue
+		}
+		requests := asked[w.Worker][w.Number]
+		if closing := n.h.closing(w.Worker, w.From, w.To); closing != nil {
+			by := closing.Call + n.Patience
+			if len(faults) > 0 {
+				by += grace
+			}
+			if first := len(requests) == 0 || requests[0].Return < closing.Call; first && !w.Try && w.To > by { // its first request is not cut short
+				n.violated(w.To, "an acquire of worker %d came back %s after its manager had begun to close", w.Worker, seconds(w.To-closing.Call))
+			}
+			continue
+		}
+		n.overtaken(w, n.waits[i+1:])
+		if len(requests) == 0 {
+			if !w.Try && !w.Leaves && w.Result != resultDone && w.To >= w.Bound {
+				n.violated(w.To, "an acquire of worker %d has not asked for the name", w.Worker)
+			}
+			continue
+		}
+		last := requests[len(requests)-1]
+		if last.Result == resultHeld && last.Holder != "" && last.Overrun == 0 && last.Return <= w.To && w.Holder != last.Holder && !n.heedless { // else it may not have been asked again, for one that has not returned
+			n.violated(w.To, "an acquire of worker %d was told %q, %q, and the backend has said that claim %s has the name", w.Worker, w.Result, w.Holder, last.Holder)
+		}
+		if !n.pushes {
+			n.hasty(requests)
+		}
+	}
+}
+
+// overtaken finds a waiter of the same manager who came later and had its turn sooner. One whose
+// limit has passed may ask out of turn.
+func (n *named) overtaken(w wait, later []wait) {
+	i := slices.IndexFunc(later, func(other wait) bool {
+		return other.From > w.To || other.Worker == w.Worker && !w.Try && !other.Try && other.Got &&
+			other.From > w.From+n.Patience && other.To < min(w.To, other.Bound)-n.Patience
+	})
+	if i >= 0 && later[i].From <= w.To {
+		n.violated(later[i].To, "worker %d waited since %s, and one of the same manager who came at %s was served first", w.Worker, seconds(w.From), seconds(later[i].From))
+	}
+}
+
+// hasty finds a request in a pause that the backend had asked for, unless a lease of the same
+// manager has ended meanwhile.
+func (n *named) hasty(requests []*operation) {
+	for i, o := range requests[:len(requests)-1] {
+		next := requests[i+1]
+		if next.Call < o.Return+min(o.Pause, time.Minute)-n.Patience && !slices.ContainsFunc(n.holds, func(t hold) bool {
+			return t.Worker == o.Worker && t.From <= next.Call && cmp.Or(t.End, never) >= o.Return
+		}) {
+			n.violated(next.Call, "claim %s of worker %d was asked for %s after the backend had asked for a pause of %s", o.Claim, o.Worker, seconds(next.Call-o.Return), seconds(o.Pause))
+		}
+	}
+}
