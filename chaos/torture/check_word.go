@@ -32,7 +32,7 @@ func (n *named) tells() {
 			n.violated(w.Return, "%s of claim %s of worker %d came back %s late", w.Verb, w.Claim, w.Worker, seconds(w.Return-most))
 		case w.Result == resultUnknown && w.Return < least:
 			n.violated(w.Return, "%s of claim %s of worker %d gave up %s early", w.Verb, w.Claim, w.Worker, seconds(least-w.Return))
-		case w.Verb == "renew" && c.misquoted(w) && !n.heedless: // else a request that does not return may keep it from being asked
+		case w.Verb == "renew" && c.misquoted(w, n.Patience) && !n.heedless: // else a request that does not return may keep it from being asked
 			n.violated(w.Return, "renew of claim %s of worker %d says %q, and the backend has said otherwise", w.Claim, w.Worker, w.Result)
 		case (w.Verb == "release" || w.Verb == "do") && w.Result == resultDone && !slices.ContainsFunc(c.asked, func(o *operation) bool {
 			return o.Verb == "release" && o.Result == resultDone && o.Return <= w.Return
@@ -65,10 +65,14 @@ func (n *named) bounds(c *claim, w word) (least, most time.Duration) {
 	return least - n.Patience, most + grace - time.Second + n.Patience
 }
 
-// misquoted says that a renewal by hand has told a success that there was not, or hidden one.
-func (c *claim) misquoted(w word) bool {
-	succeeded, failed := 0, 0
+// misquoted says that a renewal by hand has told a success that there was not, or hidden one. It
+// may have joined one that was answered just before, and that its manager had not heard of.
+func (c *claim) misquoted(w word, patience time.Duration) bool {
+	joined, succeeded, failed := 0, 0, 0
 	for _, o := range c.asked {
+		if o.Verb == "renew" && o.Result == resultDone && o.Return < w.Call && o.Return >= w.Call-patience {
+			joined++
+		}
 		if o.Verb == "renew" && o.Return >= w.Call && (o.Return <= w.Return || o.Return == 0) {
 			if o.Result == resultDone && o.Overrun == 0 {
 				succeeded++
@@ -80,7 +84,7 @@ func (c *claim) misquoted(w word) bool {
 			}
 		}
 	}
-	return w.Result == resultDone && succeeded == 0 || w.Result == resultUnknown && !w.Cut && succeeded > 0 && failed == 0
+	return w.Result == resultDone && joined+succeeded == 0 || w.Result == resultUnknown && !w.Cut && succeeded > 0 && failed == 0
 }
 
 // lost is when its holder's observer was told of the loss of a claim.
