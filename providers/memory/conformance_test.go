@@ -86,6 +86,6 @@ func TestConformanceOnAClockOfItsOwn(t *testing.T) {
 			p.(*clocked).ahead.Add(int64(providerkit.DefaultRetention))
 			sweepUntilForgotten(t, p, name)
 		},
-		TTL:     time.Hour,
+		TTL: time.Hour,
 	})
 }
