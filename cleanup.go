@@ -48,9 +48,9 @@ func (m *manager) cleanUp(c *cleanup, settled func()) {
 	m.cleanups++
 	m.unanswered.Add(1)
 	m.mu.Unlock()
-	add(m.telemetry.cleanupCount, +1, &m.telemetry.base)
 	now := m.clock.now()
 	c.plan(now, max(0, c.from.left(now)))
+	add(m.telemetry.cleanupCount, +1, &m.telemetry.base)
 }
 
 // plan sets the next try.
@@ -135,7 +135,7 @@ func (c *cleanup) finish(now instant) {
 	c.done = true
 	m.schedule.remove(c)
 	c.mu.Unlock()
-	add(m.telemetry.cleanupCount, -1, &m.telemetry.base)
+	defer add(m.telemetry.cleanupCount, -1, &m.telemetry.base) // last: telemetry may panic
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cleanups--

@@ -202,27 +202,31 @@ func (t *telemetry) scope(name string) *scope {
 	if s != nil {
 		return s
 	}
+	s, made := t.makeScope(key)
+	if made { // a counter that appears with its first event has not risen, for those who look
+		for _, reason := range []LostReason{LostExpired, LostTaken, LostBroken, LostGone, LostRenewalLimit, LostClosed} {
+			add(t.lostCount, 0, s.and(reasonKey, string(reason)))
+		}
+		add(t.renewalFailure, 0, s.failed(ErrUnavailable))
+	}
+	return s
+}
+
+// makeScope returns the scope with a key, and whether it has made it. Locks mu.
+func (t *telemetry) makeScope(key string) (s *scope, made bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.scopes[key]; s != nil {
-		return s
-	}
-	if len(t.scopes) >= maxScopes {
+	if t.scopes[key] == nil && len(t.scopes) >= maxScopes {
 		key = otherScope
-		if s := t.scopes[key]; s != nil {
-			return s
-		}
+	}
+	if s := t.scopes[key]; s != nil {
+		return s, false
 	}
 	key = strings.Clone(key) // don't keep a long name alive for its beginning
 	set := []attribute.KeyValue{t.provider, attribute.String("leasing.scope", key)}
 	s = &scope{base: newAttrs(set...), set: set}
 	t.scopes[key] = s
-	// A counter that appears with its first event has not risen, for those who look.
-	for _, reason := range []LostReason{LostExpired, LostTaken, LostBroken, LostGone, LostRenewalLimit, LostClosed} {
-		add(t.lostCount, 0, s.and(reasonKey, string(reason)))
-	}
-	add(t.renewalFailure, 0, s.failed(ErrUnavailable))
-	return s
+	return s, true
 }
 
 // firstPart is the scope of a name unless Options.Scope says otherwise.

@@ -330,6 +330,27 @@ func TestCountersAreThereBeforeTheirFirstEvent(t *testing.T) {
 	})
 }
 
+// An instrument may acquire a lease, whose scope is new.
+func TestTrap_T67_InstrumentsMayAcquire(t *testing.T) {
+	var m leasing.Manager
+	nested := 0
+	meters := hooked{hook: func(instrument string) {
+		if m == nil || instrument != "leasing.lost" || nested > 0 {
+			return
+		}
+		nested++
+		l, err := m.TryAcquire(context.Background(), "others/1", nil)
+		require.NoError(t, err)
+		require.NoError(t, l.Release(context.Background()))
+	}}
+	virtual(t, leasing.Options{MeterProvider: meters}, func(t *testing.T, of leasing.Manager, _ *leasingtest.Provider) {
+		m = of
+		l := acquire(t, m, nil)
+		require.Equal(t, 1, nested)
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
 // What is owed to the backend is counted until it is settled.
 func TestCleanUpsAreCounted(t *testing.T) {
 	measured(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider, r *recorder) {
