@@ -15,6 +15,7 @@ type workload struct {
 	redlock bool   // on three independent servers
 	on      string // how the names of its backends begin
 	waits   bool   // for names that others have
+	expires bool   // those whose locks end with their connection are left out
 	slow    bool   // measured in fewer rounds
 	local   bool   // a lock in memory is measured beside the libraries
 	run     func(context.Context, *bench) (metrics, error)
@@ -101,7 +102,7 @@ var workloads = []workload{
 		{title: "100 idle waiting processes: CPU, % of a core", metric: "idle", less: true},
 		{title: "  while one is busy with other names", metric: "busy", less: true},
 	}},
-	{name: "takeover", slow: true, on: "redis", run: takeover, rows: []row{
+	{name: "takeover", slow: true, waits: true, expires: true, run: takeover, rows: []row{
 		{title: "take-over after a kill, beyond the TTL, ms: median", metric: "p50", less: true},
 		{title: "  worst", metric: "worst", less: true, worst: true},
 		{title: "  stuck, worst", metric: "stuck", less: true, worst: true},
@@ -125,7 +126,7 @@ func (w workload) String() string { return w.name }
 // peers returns those of the given that the workload measures.
 func (w workload) peers(given []lockers.Peer) (peers []lockers.Peer) {
 	for _, peer := range given {
-		if w.waits && peer.TryOnly || !w.waits && peer.WaitOnly {
+		if w.waits && peer.TryOnly || (!w.waits || w.expires) && peer.WaitOnly {
 			continue
 		}
 		if peer.Local && w.local || !peer.Local && (peer.Redlock || !w.redlock) {

@@ -57,7 +57,7 @@ type Peer struct {
 	Redlock  bool // it also runs on several independent servers
 	Local    bool // it is no library, but a lock in memory
 	TryOnly  bool // it can't wait for a name
-	WaitOnly bool // it writes nothing down, so that its cycles are something else
+	WaitOnly bool // it writes nothing down: its cycles are something else, and its locks end with their connection
 	Open     func(context.Context, Config) (Locker, error)
 }
 
