@@ -39,7 +39,8 @@ type Provider interface {
 	// refused with ErrReleased, even if it never held the name (a delayed
 	// request must not land after its own clean-up). A provider remembers at
 	// least the last eight such IDs of each name, and better those of the last
-	// minute: see providerkit.Ended.
+	// minute: see providerkit.Ended. One that is released again may keep its
+	// place among them.
 	//
 	// If somebody else holds the name it returns a *HeldError with what the
 	// backend knows of the holder. A new holder's token is greater than every

@@ -7,7 +7,7 @@ func (n *named) ghosts() {
 	for _, c := range n.claims {
 		for layer, seen := range map[layer][]*operation{layerClient: c.asked, layerBackend: c.answered} {
 			for _, o := range seen {
-				if r := latestRelease(seen, o); o.granted() && r != nil && !n.mayForget(seenBy(n.operations, layer), r, o) {
+				if r := firstRelease(seen, o); o.granted() && r != nil && !n.mayForget(seenBy(n.operations, layer), r, o) {
 					n.violated(o.Return, "claim %s was granted (token %d) after its release at %s, one of the last of the name", o.Claim, o.Token, seconds(r.Return))
 				}
 			}
@@ -15,13 +15,21 @@ func (n *named) ghosts() {
 	}
 }
 
-// latestRelease is the latest release of a claim that was over before an acquire of it: if another
-// claim may have been given up since, that holds for those before, too.
-func latestRelease(claim []*operation, acquire *operation) (release *operation) {
+// firstRelease is the first of a claim, if one of them was over before an acquire of it. A claim that is given
+// up again may keep its place among those that were given up.
+func firstRelease(claim []*operation, acquire *operation) (release *operation) {
+	over := false
 	for _, o := range claim {
-		if o.Verb == "release" && o.Result == resultDone && o.Return < acquire.Call && (release == nil || o.Call > release.Call) {
+		if o.Verb != "release" || o.Result != resultDone && o.Result != resultUnknown {
+			continue
+		}
+		over = over || o.Result == resultDone && o.Return < acquire.Call
+		if release == nil || o.Call < release.Call {
 			release = o
 		}
+	}
+	if !over {
+		return nil
 	}
 	return release
 }

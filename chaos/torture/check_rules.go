@@ -109,19 +109,22 @@ func (r *replay) after(o *operation, record providerkit.Record) {
 // excuses says that a provider need not answer as the rules do: it may renew an expired lease
 // of a name that nobody has taken since, and it may have forgotten all but the last of the IDs
 // that have ended, or know some that were before. One that was given up before and is again
-// stays where it was among them.
+// may keep its place among them, or take another's.
 func (r *replay) excuses(o *operation, err error) bool {
-	last := r.record.Ended[max(0, len(r.record.Ended)-providerkit.EndedLeast):]
-	known, _ := last.Find(o.Claim)
 	switch {
 	case o.Verb == "renew" && o.Result == resultDone:
 		return r.record.ID == o.Claim && r.record.Token == o.Token && !r.record.Breaking
 	case o.Result == resultReleased:
 		return true
 	case resultOf(err) == resultReleased:
-		return !known || slices.ContainsFunc(r.n.operations, func(before operation) bool {
-			return before.Layer == layerBackend && before.Begun < r.began && (before.Verb == "break" || before.Verb == "release" && before.Claim == o.Claim)
-		})
+		seen := seenBy(r.n.operations, layerBackend)
+		first := firstRelease(r.n.claims[o.Claim].answered, o)
+		for i, before := range seen {
+			if before.Verb == "break" && (first == nil || before.Call < first.Call) {
+				first = &seen[i]
+			}
+		}
+		return first != nil && r.n.mayForget(seen, first, o)
 	}
 	return false
 }

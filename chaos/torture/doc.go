@@ -65,7 +65,8 @@
 //	              failed, counted, and of each request of a wait; and nobody is who has unsubscribed, or because another panics
 //	metadata      the lease and the backend's record show what the holder has set, and the holder
 //	listing       the name of a lease is listed once, among those that are held too, and no other that was not asked for
-//	ghost         no claim is granted after its release, as long as it is one of the last eight of the name that were given up
+//	ghost         no claim is granted after its release, as long as it is one of the last eight of the name that were given up; one
+//	              that is given up again may keep its place among them
 //	break         a break ends the lease that it was meant for, which never comes back, and whose holder hears of the first one
 //	refusal       no claim is refused as given up that nobody has released or broken
 //	answer        each grant is for the name and the claim that asked, each item of a batch is answered, and a refusal names the holder

@@ -1,6 +1,7 @@
 package torture_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -248,7 +249,12 @@ func TestRules(t *testing.T) {
 	grant, free := op("acquire", "a", 0, 0, done, 5), op("release", "a", 100*ms, 100*ms, done, 0)
 	refused := heldBy("a", "b", 50*ms, 50*ms)
 	wrong := heldBy("c", "b", 50*ms, 50*ms)
-	again := op("release", "x", 110*ms, 110*ms, done, 0)
+	again, past := op("release", "x", 110*ms, 110*ms, done, 0), op("release", "x", 0, 0, done, 0)
+	others := []torture.Operation{past, grant, free}
+	for i := range 7 {
+		others = append(others, op("release", fmt.Sprint("b", i), 105*ms, 105*ms, done, 0))
+	}
+	ghost := op("acquire", "x", 120*ms, 120*ms, done, 6)
 	for name, c := range map[string]struct {
 		bad        bool
 		operations []torture.Operation
@@ -269,8 +275,10 @@ func TestRules(t *testing.T) {
 		"broken to run out, and taken":   {bad: true, operations: []torture.Operation{grant, brokenAt(false, 50*ms, 50*ms), op("acquire", "b", 60*ms, 60*ms, done, 6)}},
 		"broken as it may have run out":  {operations: []torture.Operation{grant, brokenAt(true, 1000*ms, 1000*ms), op("acquire", "a", 1001*ms, 1001*ms, done, 6)}},
 		"broken before it ran out":       {bad: true, operations: []torture.Operation{grant, brokenAt(true, 900*ms, 900*ms), op("acquire", "a", 901*ms, 901*ms, done, 6)}},
-		"given up, and granted":          {bad: true, operations: []torture.Operation{grant, free, again, op("acquire", "x", 120*ms, 120*ms, done, 6)}},
-		"given up before, and granted":   {operations: []torture.Operation{again, grant, free, again, op("acquire", "x", 120*ms, 120*ms, done, 6)}},
+		"given up, and granted":          {bad: true, operations: []torture.Operation{grant, free, again, ghost}},
+		"given up before, and granted":   {bad: true, operations: []torture.Operation{past, grant, free, again, ghost}},
+		"with seven others since":        {bad: true, operations: append(others[:9:9], again, ghost)},
+		"with eight others since":        {operations: append(others[:10:10], again, ghost)},
 		"a refusal changes nothing":      {operations: []torture.Operation{grant, free, op("acquire", "b", 110*ms, 110*ms, released, 0), op("acquire", "c", 120*ms, 120*ms, done, 6)}},
 		"broken, and renewed":            {bad: true, operations: []torture.Operation{grant, brokenAt(false, 50*ms, 50*ms), op("renew", "a", 60*ms, 60*ms, done, 5)}},
 	} {
