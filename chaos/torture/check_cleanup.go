@@ -109,7 +109,7 @@ func (n *named) ended(since *operation) bool {
 func (n *named) needless(id string, c *claim) {
 	released := slices.IndexFunc(c.asked, func(o *operation) bool { return o.Verb == "release" })
 	if released >= 0 && !n.heedless && !slices.ContainsFunc(c.asked, func(o *operation) bool {
-		return o.Verb != "release" && (o.Result == resultUnknown || o.Result == resultDone)
+		return o.Verb != "release" && (o.Result == resultUnknown || o.Result == resultDone || o.Overrun > 0) // for a late answer nobody waits
 	}) {
 		o := c.asked[released]
 		n.violated(o.Call, "claim %s of worker %d, which was refused, was released", id, o.Worker)

@@ -32,8 +32,11 @@ func TestWaiting(t *testing.T) {
 		pushes     bool
 		operations []torture.Operation
 	}{
-		"as it should be":       {operations: asked},
-		"without a request":     {bad: true, operations: []torture.Operation{{Name: "n", Wait: 2, Layer: torture.LayerClient, Verb: "acquire", Claim: "b", Result: held}}},
+		"as it should be":   {operations: asked},
+		"without a request": {bad: true, operations: []torture.Operation{{Name: "n", Wait: 2, Layer: torture.LayerClient, Verb: "acquire", Claim: "b", Result: held}}},
+		"and it was over when it would have": {operations: []torture.Operation{{Name: "n", Wait: 2, Layer: torture.LayerClient, Verb: "acquire", Claim: "b", Result: held}}, change: func(h *torture.History) {
+			h.Waits[0].To += 1000 * ms
+		}},
 		"not told who":          {bad: true, operations: asked, change: func(h *torture.History) { h.Waits[0].Holder = "" }},
 		"it left before it did": {operations: []torture.Operation{refusal("b", 0)}, change: func(h *torture.History) { h.Waits[0].Leaves, h.Operations[0].Wait = true, 2 }},
 		"in a pause":            {bad: true, operations: []torture.Operation{throttled, refusal("a", 2500*ms)}, change: ofWaitOne},

@@ -86,7 +86,10 @@ func TestCleanUpIsForWhatMayHaveBeenGranted(t *testing.T) {
 	}
 	lost := op("acquire", "a", 0, 100*ms, torture.ResultUnknown, 0)
 	require.Empty(t, checks(history(lost, 1000*ms), options))
-	require.Contains(t, checks(history(heldBy("b", "a", 0, 100*ms), 1000*ms), options), torture.CheckCleanup, "it was refused")
+	refused := heldBy("b", "a", 0, 100*ms)
+	require.Contains(t, checks(history(refused, 1000*ms), options), torture.CheckCleanup, "it was refused")
+	refused.Overrun = ms
+	require.NotContains(t, checks(history(refused, 1000*ms), options), torture.CheckCleanup, "when its manager had left")
 }
 
 func TestAWaitGoesOnUntilItHasToEnd(t *testing.T) {

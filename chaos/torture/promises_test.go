@@ -30,6 +30,8 @@ func TestTrust(t *testing.T) {
 	late, stray := renewal, renewal
 	late.Overrun = ms
 	stray.Stray = "another"
+	endless := renewal
+	endless.TTL = leasing.Infinite
 	look := func(at, remaining time.Duration) torture.Write {
 		return torture.Write{Name: "n", Claim: "a", Token: 1, Call: at, Return: at, Trusted: true, Remaining: remaining, Accepted: true}
 	}
@@ -48,6 +50,8 @@ func TestTrust(t *testing.T) {
 		"a renewal that came late may not": {operations: []torture.Operation{grant, late}, write: look(500*ms, 490*ms)},
 		"or may count":                     {operations: []torture.Operation{grant, late}, write: look(500*ms, 790*ms)},
 		"another's renewal does not":       {bad: true, operations: []torture.Operation{grant, stray}, write: look(500*ms, 790*ms)},
+		"just heard that it has no end":    {operations: []torture.Operation{grant, endless}, write: look(900*ms, 490*ms)},
+		"heard it long before":             {bad: true, operations: []torture.Operation{grant, endless}, write: look(901*ms, 490*ms)},
 		"no longer":                        {operations: []torture.Operation{grant}, write: torture.Write{Name: "n", Claim: "a", Token: 1, Call: 2000 * ms, Return: 2000 * ms, Accepted: true}},
 		"for ever":                         {bad: true, operations: []torture.Operation{grant}, write: look(200*ms, math.MaxInt64)},
 	} {
