@@ -111,11 +111,12 @@ type HistoryReader interface {
 	History(ctx context.Context, req HistoryRequest) (HistoryResult, error)
 }
 
-// HistoryRequest asks for a page, oldest entry first.
+// HistoryRequest asks for a page, oldest entry first unless NewestFirst is set.
 type HistoryRequest struct {
-	Name  string
-	Limit int    // as in ListRequest
-	After string // HistoryResult.Next of the page before
+	Name        string
+	NewestFirst bool
+	Limit       int    // as in ListRequest
+	After       string // HistoryResult.Next of the page before, in the same order
 }
 
 // HistoryResult is a page of history.

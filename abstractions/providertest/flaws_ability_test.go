@@ -345,6 +345,16 @@ var abilityFlaws = []flaw{
 		failing: []string{"History_IsReadInPages"},
 	},
 	{
+		name: "history is told from its beginning only",
+		apply: func(f *fake) {
+			f.history = func(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+				req.NewestFirst = false
+				return f.server.History(ctx, req)
+			}
+		},
+		failing: []string{"History_IsReadInPages"},
+	},
+	{
 		name: "a full history takes no more",
 		apply: func(f *fake) {
 			f.onHistory(func(page *abstractions.HistoryResult) {

@@ -11,7 +11,7 @@ var historyChecks = []check{
 		reader := ability[abstractions.HistoryReader](e, e.p)
 		holder := e.expired()
 		e.take(holder.req.Name)
-		entries := e.history(reader, holder.req.Name, 0)
+		entries := e.history(reader, abstractions.HistoryRequest{Name: holder.req.Name})
 		e.Len(entries, 3)
 		e.Equal(abstractions.HistoryExpired, entries[1].Kind)
 		lasted := entries[1].Time.Sub(entries[0].Time)
@@ -24,10 +24,13 @@ var historyChecks = []check{
 		for range 5 {
 			e.take(name).release()
 		}
-		all := e.history(reader, name, 0)
+		all := e.history(reader, abstractions.HistoryRequest{Name: name})
 		e.Len(all, 10)
+		back := slices.Clone(all)
+		slices.Reverse(back)
 		for _, limit := range []int{1, 3, 10, 11} {
-			e.Equal(all, e.history(reader, name, limit), "limit %d", limit)
+			e.Equal(all, e.history(reader, abstractions.HistoryRequest{Name: name, Limit: limit}), "limit %d", limit)
+			e.Equal(back, e.history(reader, abstractions.HistoryRequest{Name: name, Limit: limit, NewestFirst: true}), "limit %d, newest first", limit)
 		}
 	}},
 	{name: "History_HasTheLatest", run: func(e *env) {
@@ -37,15 +40,14 @@ var historyChecks = []check{
 			e.take(name).release()
 		}
 		last := e.take(name)
-		entries := e.history(reader, name, 0)
+		entries := e.history(reader, abstractions.HistoryRequest{Name: name})
 		e.Equal(last.token(), entries[len(entries)-1].Token)
 		e.Equal(abstractions.HistoryAcquired, entries[len(entries)-1].Kind)
 	}},
 }
 
 // history reads all pages, leaving out renewals, which are optional.
-func (e *env) history(reader abstractions.HistoryReader, name string, limit int) []abstractions.HistoryEntry {
-	req := abstractions.HistoryRequest{Name: name, Limit: limit}
+func (e *env) history(reader abstractions.HistoryReader, req abstractions.HistoryRequest) []abstractions.HistoryEntry {
 	entries := pages(e, req.PageLimit(), func(after string) ([]abstractions.HistoryEntry, string, error) {
 		req.After = after
 		page, err := send(e, reader.History, req)

@@ -102,7 +102,7 @@ func (m *model) compareHistory() {
 	if !ok {
 		return
 	}
-	entries := m.e.history(reader, m.name, 7)
+	entries := m.e.history(reader, abstractions.HistoryRequest{Name: m.name, Limit: 7})
 	m.e.Len(entries, len(m.notes), m.whole())
 	for i, want := range m.notes {
 		want.Time = entries[i].Time

@@ -3,6 +3,7 @@ package memlease
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,6 +93,9 @@ type historian struct{ *memory }
 // History returns a page of what happened to a name.
 func (m historian) History(_ context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
 	after := 0
+	if req.NewestFirst {
+		after = math.MaxInt
+	}
 	if req.After != "" {
 		var err error
 		if after, err = strconv.Atoi(req.After); err != nil {
@@ -105,15 +109,34 @@ func (m historian) History(_ context.Context, req abstractions.HistoryRequest) (
 	if r == nil || r.history == nil {
 		return abstractions.HistoryResult{}, nil
 	}
+	if req.NewestFirst {
+		return r.history.newest(after, req.PageLimit()), nil
+	}
 	return r.history.page(after, req.PageLimit()), nil
 }
 
+// page returns the entries from number after on.
 func (h *history) page(after, limit int) abstractions.HistoryResult {
-	from := min(max(after-h.dropped, 0), len(h.entries))
+	from := h.index(after)
 	to := min(from+limit, len(h.entries))
-	page := abstractions.HistoryResult{Entries: append([]abstractions.HistoryEntry(nil), h.entries[from:to]...)}
+	page := abstractions.HistoryResult{Entries: slices.Clone(h.entries[from:to])}
 	if to < len(h.entries) {
 		page.Next = strconv.Itoa(h.dropped + to)
 	}
 	return page
 }
+
+// newest returns those before number after, the latest first.
+func (h *history) newest(after, limit int) abstractions.HistoryResult {
+	to := h.index(after)
+	from := max(to-limit, 0)
+	page := abstractions.HistoryResult{Entries: slices.Clone(h.entries[from:to])}
+	slices.Reverse(page.Entries)
+	if from > 0 {
+		page.Next = strconv.Itoa(h.dropped + from)
+	}
+	return page
+}
+
+// index is that of the entry with a number, or of the nearest that is there.
+func (h *history) index(number int) int { return min(max(number-h.dropped, 0), len(h.entries)) }

@@ -44,6 +44,14 @@ func TestHistoryIsBounded(t *testing.T) {
 	require.Empty(t, rest.Next)
 	require.Greater(t, rest.Entries[1].Token, rest.Entries[0].Token)
 
+	newest, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "a", NewestFirst: true, Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, rest.Entries[1:], newest.Entries)
+	older, err := p.History(t.Context(), abstractions.HistoryRequest{Name: "a", NewestFirst: true, After: newest.Next})
+	require.NoError(t, err)
+	require.Equal(t, []abstractions.HistoryEntry{rest.Entries[0], page.Entries[1]}, older.Entries)
+	require.Empty(t, older.Next)
+
 	_, err = p.History(t.Context(), abstractions.HistoryRequest{Name: "a", After: "x"})
 	require.ErrorIs(t, err, abstractions.ErrInvalid)
 	_, err = p.History(t.Context(), abstractions.HistoryRequest{})

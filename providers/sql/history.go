@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -18,7 +19,10 @@ type recording struct {
 // History returns a page of what happened to a name. The history of a name outlives
 // its row.
 func (d *driver) History(ctx context.Context, req abstractions.HistoryRequest) (page abstractions.HistoryResult, err error) {
-	var after, last int64
+	statement, after, last := d.tables.history, int64(0), int64(0)
+	if req.NewestFirst {
+		statement, after = d.tables.newest, math.MaxInt64
+	}
 	if req.After != "" {
 		if after, err = strconv.ParseInt(req.After, 10, 64); err != nil {
 			return page, &abstractions.InvalidError{Field: "After", Value: req.After, Want: "Next of the page before"}
@@ -28,7 +32,7 @@ func (d *driver) History(ctx context.Context, req abstractions.HistoryRequest) (
 		return page, err
 	}
 	limit := req.PageLimit()
-	err = d.backend.query(ctx, d.tables.history, []any{req.Name, after, limit + 1}, func(scan scan) error {
+	err = d.backend.query(ctx, statement, []any{req.Name, after, limit + 1}, func(scan scan) error {
 		if len(page.Entries) == limit { // there is one more
 			page.Next = strconv.FormatInt(last, 10)
 			return nil

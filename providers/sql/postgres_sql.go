@@ -67,8 +67,8 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 	t := tables{
 		schema: o.Schema, table: o.Table, others: []string{historySuffix, waitersSuffix}, exists: tableExists,
 		version: "SELECT coalesce(pg_catalog.max(version), 0) FROM " + versions,
-		history: s["history"],
-		create:  strings.Split(s["schema"], ";\n"),
+		history: s["history"], newest: s["newest"],
+		create: strings.Split(s["schema"], ";\n"),
 	}
 	holes["lock"] = "FOR UPDATE OF l SKIP LOCKED"
 	s["renew_now"] = postgresText("renew", holes)

@@ -33,8 +33,8 @@ type tables struct {
 	others        []string // the suffixes of those beside the table, but for the versions
 	create        []string // the statements that make them
 	// Statements: whether there is a table, which version ours have, and a page of a
-	// name's history.
-	exists, version, history string
+	// name's history, from its beginning and from its end.
+	exists, version, history, newest string
 }
 
 // installed is the version of our tables: 0 if there are none.

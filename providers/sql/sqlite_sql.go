@@ -46,6 +46,7 @@ RETURNING 1`),
 		exists:  `SELECT count(*) > 0 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1 COLLATE NOCASE`,
 		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
 		history: fill(`SELECT seq, at_us, kind, id, owner, token, actor, reason FROM {{history}} WHERE name = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3`),
+		newest:  fill(`SELECT seq, at_us, kind, id, owner, token, actor, reason FROM {{history}} WHERE name = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3`),
 		others:  []string{historySuffix},
 		create:  strings.Split(fill(sqliteSchema), ";\n"),
 	}

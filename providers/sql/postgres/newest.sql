@@ -1,0 +1,2 @@
+SELECT seq, {{micros:at}}, kind, id, owner, token, actor, reason FROM {{history}}
+WHERE name = $1::text AND seq < $2::bigint ORDER BY seq DESC LIMIT $3::int
