@@ -78,8 +78,10 @@ func New(manager leasing.Manager, options Options) (*Console, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.serveLeases)
 	mux.HandleFunc("GET /lease", c.serveLease)
+	mux.HandleFunc("GET /health", c.serveHealth)
 	mux.HandleFunc("GET /live/leases", c.streamLeases)
 	mux.HandleFunc("GET /live/lease", c.streamLease)
+	mux.HandleFunc("GET /live/health", c.streamHealth)
 	mux.HandleFunc("GET /break", c.breaking(c.serveBreak))
 	mux.HandleFunc("POST /break", c.breaking(c.doBreak))
 	for name := range assets {

@@ -3,9 +3,11 @@ package console_test
 import (
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,20 +180,84 @@ func TestOneName(t *testing.T) {
 	}
 }
 
-func TestALongHistoryShowsItsEnd(t *testing.T) {
+// A page of a history has its newest entries, and leads to the older ones.
+func TestALongHistoryIsPaged(t *testing.T) {
 	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
+	var tokens []int64
 	for range 40 {
-		require.NoError(t, w.hold("busy", nil).Release(t.Context()))
+		lease := w.hold("busy", nil)
+		tokens = append(tokens, lease.Token())
+		require.NoError(t, lease.Release(t.Context()))
+	}
+	entries := func(page string) (found []string) {
+		for _, entry := range regexp.MustCompile(`(?s)kind (\w+)".*?end number">(\d+)<`).FindAllStringSubmatch(page, -1) {
+			found = append(found, entry[1]+" "+entry[2])
+		}
+		return found
+	}
+	var want []string // newest first
+	for _, token := range slices.Backward(tokens) {
+		want = append(want, fmt.Sprint("released ", token), fmt.Sprint("acquired ", token))
 	}
 	page := w.page("lease?name=busy")
-	require.Equal(t, 50, strings.Count(page, `class="kind`))
-	require.Less(t, strings.Index(page, "kind released"), strings.Index(page, "kind acquired"))
+	require.Equal(t, want[:50], entries(page))
+	require.NotContains(t, page, ">Newest</a>")
+	older := regexp.MustCompile(`href="(lease\?name=busy&amp;before=\d+)" rel="next"`).FindStringSubmatch(page)
+	require.NotNil(t, older)
+	path := strings.ReplaceAll(older[1], "&amp;", "&")
+	page = w.page(path)
+	require.Equal(t, want[50:], entries(page))
+	require.NotContains(t, page, `rel="next"`)
+	require.Contains(t, page, `data-src="live/`+older[1]+`"`)
+	require.Contains(t, page, `href="lease?name=busy">Newest</a>`)
+	require.Contains(t, w.page("lease?name=busy&before=x"), "The backend refuses.")
+
+	earlier, _ := w.events(path)
+	require.Equal(t, want[50:], entries(earlier()))
 	next, _ := w.events("lease?name=busy")
 	require.Contains(t, next(), "pill free")
 	last := w.hold("busy", nil)
 	event := until(next, func(event string) bool { return strings.Contains(event, "pill held") })
 	require.Contains(t, event, last.ID())
-	require.Regexp(t, fmt.Sprintf(`kind acquired(.|\n)*?%d(.|\n)*?kind released`, last.Token()), event)
+	require.Equal(t, fmt.Sprint("acquired ", last.Token()), entries(event)[0])
+	event = until(earlier, func(event string) bool { return strings.Contains(event, "pill held") })
+	require.Equal(t, want[50:], entries(event), "what is looked at stays")
+}
+
+// A history that was not read is no empty one.
+func TestAHistoryThatFails(t *testing.T) {
+	w := newWorld(t, console.Options{})
+	require.NoError(t, w.hold("jobs/report", nil).Release(t.Context()))
+	w.provider.fail.Store(&leasing.ErrDenied)
+	page := w.page("lease?name=jobs%2Freport")
+	require.Contains(t, page, "The backend refuses.")
+	require.NotContains(t, page, "Nothing is known to have happened")
+}
+
+// What an operator asks first at night: does the backend answer, and since when not.
+func TestHealth(t *testing.T) {
+	w := newWorld(t, console.Options{Prefix: "jobs/", Refresh: 100 * time.Millisecond, Access: token(t), AllowBreak: true, Hosts: []string{"ops.example.com"}})
+	w.hold("jobs/report", nil)
+	require.Contains(t, w.page("", signedIn), `href="health"`)
+	page := w.page("health", signedIn)
+	for _, want := range []string{
+		`pill healthy`, `memory answered a ping in`, "<dd>1</dd>", "worker-1", "is kept", "<code><bdi>jobs/</bdi></code>", "as ops.example.com", "look, and end leases", "100ms",
+		template.HTMLEscapeString(w.manager.Capabilities().Clock),
+	} {
+		require.Contains(t, page, want)
+	}
+	require.NotContains(t, page, secret)
+	next, _ := w.events("health", signedIn)
+	require.Contains(t, next(), "pill healthy")
+	failure := fmt.Errorf("%w: <b>no route</b>", leasing.ErrUnavailable)
+	w.provider.fail.Store(&failure)
+	event := until(next, func(event string) bool { return strings.Contains(event, "pill unhealthy") })
+	require.Contains(t, event, "&lt;b&gt;no route")
+	require.Contains(t, event, "failed a ping after")
+	w.provider.fail.Store(nil)
+	until(next, func(event string) bool { return strings.Contains(event, "pill healthy") })
+	status, _ := w.get("health")
+	require.Equal(t, http.StatusUnauthorized, status)
 }
 
 func TestOnlyNamesWithThePrefix(t *testing.T) {
@@ -243,7 +309,7 @@ func ignoring(err, ignored error) error {
 
 func TestHeaders(t *testing.T) {
 	w := newWorld(t, console.Options{})
-	for _, path := range []string{"", "lease?name=a", "style.css", "console.js", "nothing"} {
+	for _, path := range []string{"", "lease?name=a", "health", "style.css", "console.js", "nothing"} {
 		reply, body := w.do(http.MethodGet, path, nil)
 		require.Contains(t, reply.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';", path)
 		require.Contains(t, reply.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'", path)

@@ -1,7 +1,7 @@
 // Package console serves a web page of leases: who holds which name, for how much
-// longer, under which token, since when, and what happened to it before. The pages are
-// made on the server and kept up to date by server-sent events; they can be read
-// without JavaScript, and load nothing from elsewhere.
+// longer, under which token, since when, and what happened to it before; and whether the
+// backend answers. The pages are made on the server and kept up to date by server-sent
+// events; they can be read without JavaScript, and load nothing from elsewhere.
 //
 //	page, err := console.New(manager, console.Options{Provider: provider, Hosts: []string{"ops.example.com"}, Access: access})
 //	...
@@ -32,8 +32,10 @@
 //
 // While somebody looks at the list, the names that are held are listed once for
 // everybody, at most every Options.Refresh, and in at most a tenth of the time. While
-// somebody looks at one name, it is inspected every Options.Refresh. While nobody looks,
-// nothing is sent. Browsers tell when a page is hidden, and it stops looking.
+// somebody looks at one name, the name, its waiters and a page of its history are read
+// every Options.Refresh; while somebody looks at the health, the backend is pinged. While
+// nobody looks, nothing is sent. Browsers tell when a page is hidden, and it stops
+// looking.
 //
 // The list ends after [MaxNames] names. One page has a hundred; filter and order are
 // the server's work.

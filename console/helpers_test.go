@@ -29,7 +29,7 @@ const secret = "a-token-of-enough-bytes"
 
 // world is a console over memory, and a browser without JavaScript.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	provider *counting
 	manager  leasing.Manager
 	console  *console.Console
@@ -46,16 +46,13 @@ type counting struct {
 }
 
 func (c *counting) As(target any) bool {
-	if lister, ok := target.(*abstractions.Lister); ok {
-		*lister = c
-		return true
-	}
-	if history, ok := target.(*abstractions.HistoryReader); ok {
-		var found bool
-		*history, found = abstractions.As[abstractions.HistoryReader](c.Provider)
-		return found
-	}
 	switch target := target.(type) {
+	case *abstractions.Lister:
+		*target = c
+	case *abstractions.Pinger:
+		*target = c
+	case *abstractions.HistoryReader:
+		*target = c
 	case *abstractions.Waiter:
 		*target, _ = abstractions.As[abstractions.Waiter](c.Provider)
 	case *abstractions.WaiterLister:
@@ -64,6 +61,21 @@ func (c *counting) As(target any) bool {
 		return false
 	}
 	return true
+}
+
+func (c *counting) Ping(context.Context) error {
+	if err := c.fail.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (c *counting) History(ctx context.Context, req abstractions.HistoryRequest) (abstractions.HistoryResult, error) {
+	if err := c.fail.Load(); err != nil {
+		return abstractions.HistoryResult{}, *err
+	}
+	reader, _ := abstractions.As[abstractions.HistoryReader](c.Provider)
+	return reader.History(ctx, req)
 }
 
 func (c *counting) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
@@ -82,7 +94,7 @@ func (c *counting) List(ctx context.Context, req abstractions.ListRequest) (abst
 	return lister.List(ctx, req)
 }
 
-func newWorld(t *testing.T, options console.Options) *world {
+func newWorld(t testing.TB, options console.Options) *world {
 	t.Helper()
 	w := &world{t: t, provider: &counting{Provider: memlease.New(memlease.Options{History: 100})}}
 	var err error

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/distributedleasing/leasing"
@@ -89,84 +88,49 @@ func (l lease) HeldFor() string {
 	return duration(max(0, l.Now.Sub(l.AcquiredAt)+time.Since(l.read)))
 }
 
-// historyShown is how many entries of a name's history a page shows, out of the first
-// historyRead that the backend has.
-const (
-	historyShown = 50
-	historyRead  = 10_000
-)
+// historyPage is how many entries of a name's history a page shows.
+const historyPage = 50
 
 // leasePage is what the templates show of one name.
 type leasePage struct {
 	page
 	Name       string
 	Lease      lease // its Record is nil while nothing is known
-	Waiters    []waiter
+	Waiters    []leasing.Waiting
 	Queue      bool // the backend tells who waits
-	History    []abstractions.HistoryEntry
 	HasHistory bool
-	Cut        bool // there are newer entries
+	History    []abstractions.HistoryEntry // newest first
+	Before     string                      // where the page begins; "" at the newest entry
+	Older      string                      // where the next page begins; "" after the oldest
 	AllowBreak bool
 }
 
-// waiter is a claim that waits for a name.
-type waiter struct {
-	ID, Owner string
-	Waited    time.Duration
-}
-
-// look reads what is known of a name. What was read of its history before is used
-// again while the lease is the same.
-func (c *Console) look(r *http.Request, name string, before *leasePage) *leasePage {
+// look reads what is known of a name. Where the backend does not answer, it returns what
+// was known the last time.
+func (c *Console) look(r *http.Request, name string, last *leasePage) *leasePage {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	p := &leasePage{page: c.page(r, name), Name: name, AllowBreak: c.options.AllowBreak, HasHistory: c.history != nil}
+	p := &leasePage{page: c.page(r, name), Name: name, AllowBreak: c.options.AllowBreak, HasHistory: c.history != nil, Before: r.FormValue("before")}
 	p.Live = true
 	asked := time.Now()
 	record, err := c.manager.Inspect(ctx, name)
 	if err != nil {
-		if before != nil {
-			p = before
+		if last != nil {
+			p = last
 		}
 		p.Error = err
 		return p
 	}
 	p.AsOf, p.Lease = asked, lease{&record, asked}
-	p.Waiters, p.Queue, p.Error = waitersOf(ctx, c.manager, name)
-	if c.history == nil {
-		return p
+	p.Waiters, err = c.manager.Waiters(ctx, name)
+	if p.Queue = !errors.Is(err, leasing.ErrUnsupported); p.Queue {
+		p.Error = err
 	}
-	if before != nil && before.Error == nil && !changed(before.Lease.Record, &record) {
-		p.History, p.Cut = before.History, before.Cut
-		return p
+	if c.history != nil {
+		read, err := c.history.History(ctx, abstractions.HistoryRequest{Name: name, NewestFirst: true, Limit: historyPage, After: p.Before})
+		p.History, p.Older, p.Error = read.Entries, read.Next, errors.Join(p.Error, err)
 	}
-	var historyErr error
-	p.History, p.Cut, historyErr = c.readHistory(ctx, name)
-	p.Error = errors.Join(p.Error, historyErr)
 	return p
-}
-
-// changed reports whether a name has more history than before.
-func changed(before, now *leasing.Record) bool {
-	return before.Token != now.Token || before.Held != now.Held || before.Breaking != now.Breaking || before.ID != now.ID
-}
-
-// readHistory returns the latest entries, newest first.
-func (c *Console) readHistory(ctx context.Context, name string) (entries []abstractions.HistoryEntry, cut bool, err error) {
-	req := abstractions.HistoryRequest{Name: name, Limit: 1000}
-	for read := 0; read < historyRead; read += req.Limit {
-		page, err := c.history.History(ctx, req)
-		if err != nil {
-			return nil, false, err
-		}
-		entries = append(entries, page.Entries...)
-		entries = slices.Clone(entries[max(0, len(entries)-historyShown):])
-		if req.After = page.Next; req.After == "" {
-			break
-		}
-	}
-	slices.Reverse(entries)
-	return entries, req.After != "", nil
 }
 
 // nameOf returns the name that a request is about, or answers that there is none.
@@ -190,9 +154,9 @@ func (c *Console) streamLease(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var before *leasePage
+	var last *leasePage
 	c.stream(w, r, "lease-live", func(context.Context) (any, time.Time) {
-		before = c.look(r, name, before)
-		return before, time.Now().Add(c.options.Refresh)
+		last = c.look(r, name, last)
+		return last, time.Now().Add(c.options.Refresh)
 	})
 }

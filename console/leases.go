@@ -59,10 +59,8 @@ func queryOf(r *http.Request) query {
 	return q
 }
 
-// with returns the query of a link, and goes to the first page.
-func (q query) with(change func(*query)) template.URL {
-	q.Page = 1
-	change(&q)
+// Link is that of the query, and the others of one that differs in a field.
+func (q query) Link() template.URL {
 	values := url.Values{}
 	for key, value := range map[string]string{"q": q.Text, "show": q.Show, "sort": q.Order} {
 		if value != "" {
@@ -75,17 +73,10 @@ func (q query) with(change func(*query)) template.URL {
 	return template.URL("?" + values.Encode()) //nolint:gosec // encoded
 }
 
-func (q query) Same() template.URL { return q.with(func(to *query) { to.Page = q.Page }) }
-func (q query) ByText(text string) template.URL {
-	return q.with(func(to *query) { to.Text = text })
-}
-func (q query) ByShow(show string) template.URL {
-	return q.with(func(to *query) { to.Show = show })
-}
-func (q query) ByOrder(order string) template.URL {
-	return q.with(func(to *query) { to.Order = order })
-}
-func (q query) ByPage(page int) template.URL { return q.with(func(to *query) { to.Page = page }) }
+func (q query) ByText(text string) template.URL   { return query{text, q.Show, q.Order, 1}.Link() }
+func (q query) ByShow(show string) template.URL   { return query{q.Text, show, q.Order, 1}.Link() }
+func (q query) ByOrder(order string) template.URL { return query{q.Text, q.Show, order, 1}.Link() }
+func (q query) ByPage(page int) template.URL      { return query{q.Text, q.Show, q.Order, page}.Link() }
 
 // leasesPage is what the templates show of the list.
 type leasesPage struct {

@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 //go:embed templates assets
@@ -21,6 +25,7 @@ var assets = map[string]string{"console.js": "text/javascript", "style.css": "te
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"inert":    inert,
 	"duration": duration,
+	"exact":    func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() },
 	"count":    count,
 	"add":      func(a, b int) int { return a + b },
 	"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
@@ -45,6 +50,11 @@ type page struct {
 	Live     bool      // the page is kept up to date
 	AsOf     time.Time // zero while nothing is known
 	Error    error     // why what is shown is not the latest; nil if it is
+}
+
+// Refused reports whether the backend answered, and did not do what it was asked for.
+func (p page) Refused() bool {
+	return abstractions.NotApplied(p.Error) && !errors.Is(p.Error, leasing.ErrUnavailable)
 }
 
 func (c *Console) page(r *http.Request, title string) page {

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,19 +16,19 @@ import (
 func TestOneNameShowsWhoWaits(t *testing.T) {
 	w := newWorld(t, console.Options{Refresh: 100 * time.Millisecond})
 	w.hold("jobs/report", nil)
-	other, err := leasing.NewManager(w.provider, leasing.Options{Owner: "worker-2"})
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = other.Acquire(ctx, "jobs/report", nil)
-	}()
 	next, _ := w.events("lease?name=jobs%2Freport")
-	event := until(next, func(event string) bool { return strings.Contains(event, "worker-2") })
-	require.Contains(t, event, "<h2>Waiters <b>1</b></h2>")
+	ctx, stop := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for _, owner := range []string{"worker-3", "worker-2"} {
+		other, err := leasing.NewManager(w.provider, leasing.Options{Owner: owner})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, other.Close(t.Context())) }()
+		waiting.Go(func() { _, _ = other.Acquire(ctx, "jobs/report", nil) })
+		until(next, func(event string) bool { return strings.Contains(event, owner) })
+	}
+	event := until(next, func(event string) bool { return strings.Contains(event, "<h2>Waiters <b>2</b></h2>") })
+	require.Regexp(t, `(?s)<td>1</td><td><bdi>worker-3<.*<td>2</td><td><bdi>worker-2<`, event)
 	stop()
-	<-done
+	waiting.Wait()
 	until(next, func(event string) bool { return strings.Contains(event, "Nobody waits for this name.") })
-	require.NoError(t, other.Close(t.Context()))
 }

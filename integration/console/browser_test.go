@@ -203,6 +203,10 @@ func (p overdue) As(target any) bool {
 		*target = p
 	case *abstractions.HistoryReader:
 		*target, _ = abstractions.As[abstractions.HistoryReader](p.Provider)
+	case *abstractions.Waiter:
+		*target, _ = abstractions.As[abstractions.Waiter](p.Provider)
+	case *abstractions.WaiterLister:
+		*target, _ = abstractions.As[abstractions.WaiterLister](p.Provider)
 	default:
 		return false
 	}

@@ -191,6 +191,21 @@ func pagesThroughMany(t *testing.T, browser context.Context) {
 	p.says("jobs/09990")
 	w.hold(manager, "zz/09990999", nil)
 	p.says("1–12 of 12") // live with the filter
+
+	for range 30 {
+		require.NoError(t, w.hold(manager, "busy", nil).Release(t.Context()))
+	}
+	entries := `document.querySelectorAll(".history tbody tr").length`
+	require.Equal(t, http.StatusOK, p.open(w.url+"lease?name=busy"))
+	require.Equal(t, 50, evaluate[int](p, entries))
+	p.do(chromedp.Click(chromedp.CSS("a[rel=next]")))
+	p.wait(entries + " === 10")
+	p.wait(`document.getElementById("state").textContent === "live"`)
+	lease := w.hold(manager, "busy", nil)
+	p.says(lease.ID()) // the lease is live
+	require.Equal(t, 10, evaluate[int](p, entries), "and what is looked at of its history stays")
+	p.do(chromedp.Click(chromedp.CSS(".pages a")))
+	p.wait(entries + " === 50")
 }
 
 func canBeReadWithoutScripts(t *testing.T, browser context.Context) {

@@ -35,16 +35,29 @@ func looksWell(t *testing.T, browser context.Context) {
 	_, err = fleet[0].Break(t.Context(), "orders/export", &leasing.BreakOptions{Actor: "alice", Reason: "stuck on file 41 since noon; the pod is gone"})
 	require.NoError(t, err)
 
+	waiting, stop := context.WithCancel(t.Context())
+	defer stop()
+	for _, manager := range []leasing.Manager{fleet[0], w.manager("cron-2")} {
+		go func() { _, _ = manager.Acquire(waiting, "cluster/leader", nil) }()
+	}
+	require.True(t, eventually(func() bool { all, _ := fleet[0].Waiters(t.Context(), "cluster/leader"); return len(all) == 2 }))
+
+	ill := newWorld(t, console.Options{})
+	require.NoError(t, ill.provider.Close())
+
 	p := newTab(t, browser)
 	p.signIn("alice", secret)
-	for name, path := range map[string]string{"leases": "", "lease": "lease?name=orders/export", "held": "lease?name=cluster/leader", "break": "break?name=billing/dunning", "nothing": "?q=nobody+has+this", "refused": "nothing"} {
+	for name, url := range map[string]string{
+		"leases": w.url, "lease": w.url + "lease?name=orders/export", "held": w.url + "lease?name=cluster/leader", "break": w.url + "break?name=billing/dunning",
+		"health": w.url + "health", "ill": ill.url + "health", "nothing": w.url + "?q=nobody+has+this", "refused": w.url + "nothing",
+	} {
 		for window, size := range map[string][2]int64{"desk": {1280, 800}, "phone": {390, 844}} {
 			for _, scheme := range []string{"light", "dark"} {
 				p.look(size[0], size[1], scheme)
-				status := p.open(w.url + path)
+				status := p.open(url)
 				require.Equal(t, name == "refused", status == http.StatusNotFound)
 				where := fmt.Sprintf("%s-%s-%s", name, window, scheme)
-				if !strings.HasPrefix(path, "break") && name != "refused" {
+				if name != "break" && name != "refused" {
 					p.wait(`document.getElementById("state").textContent === "live"`)
 				}
 				p.shoot(where)
