@@ -84,6 +84,17 @@ func TestPagesOfProviders(t *testing.T) {
 	}
 }
 
+// How docs/operations.md says that metrics reach Prometheus is how this program does it.
+func TestTheMetricsOfThePage(t *testing.T) {
+	code := page(t, "metrics.go") + page(t, "main.go")
+	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(page(t, filepath.Join(docs, "operations.md")))
+	require.NotNil(t, block)
+	for line := range strings.Lines(block[1]) {
+		statement, _, _ := strings.Cut(strings.TrimSpace(line), " //")
+		require.Contains(t, code, statement+"\n")
+	}
+}
+
 func TestLinksOfPages(t *testing.T) {
 	for file, text := range pages(t) {
 		for _, l := range link.FindAllStringSubmatch(text, -1) {

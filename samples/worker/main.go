@@ -12,7 +12,8 @@
 // holder with Ctrl-C, and it gives the lease up: another takes over at once. Kill
 // it, and another takes over when the lease has run out.
 //
-// With -measure it prints how long requests take from here.
+// With -measure it prints how long requests take from here. With -metrics Prometheus can
+// read its metrics.
 package main
 
 import (
@@ -51,6 +52,7 @@ type settings struct {
 	url     string // of the provider, if no file says it
 	pace    time.Duration
 	measure int
+	metrics string // address; "" for none
 	// bootstrap lets the servers of a Redlock vote.
 	bootstrap bool
 }
@@ -64,6 +66,7 @@ func parse(args []string, env lookup) (s settings, err error) {
 	flags.DurationVar((*time.Duration)(&s.TTL), "ttl", 0, "how long the lease lasts without renewal (default: the file's, or 30s)")
 	flags.DurationVar(&s.pace, "pace", time.Second, "how long an item takes, and how often those who wait look")
 	flags.IntVar(&s.measure, "measure", 0, "acquire, renew and release so many times, and print how long that takes")
+	flags.StringVar(&s.metrics, "metrics", "", "address at which Prometheus finds this process's metrics, such as 127.0.0.1:9464")
 	flags.BoolVar(&s.bootstrap, "bootstrap", false, "let the new servers of a Redlock vote: once, when no lease can be alive on them")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -106,9 +109,16 @@ func run(ctx context.Context, args []string, env lookup, out io.Writer) (err err
 	}
 	// RaiseToMinTTL lets one TTL do for every backend: those with only longer
 	// leases get their shortest.
-	manager, err := leasing.NewManager(provider, leasing.Options{
-		Owner: s.Owner, TTL: time.Duration(s.TTL), RaiseToMinTTL: true, NoAutoRenew: s.measure > 0,
-	})
+	options := leasing.Options{Owner: s.Owner, TTL: time.Duration(s.TTL), RaiseToMinTTL: true, NoAutoRenew: s.measure > 0}
+	if s.metrics != "" {
+		meters, stop, err := serveMetrics(s.metrics, out)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		options.MeterProvider = meters
+	}
+	manager, err := leasing.NewManager(provider, options)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -147,6 +149,22 @@ func TestWorkerThatWaitsStopsInOrderOnSQLite(t *testing.T) {
 	w2 := start(t, env, "-owner", "w2", "-pace", "100ms")
 	w2.await(`waits: w1`)
 	w2.stop()
+}
+
+func TestWorkerIsMeasuredOnSQLite(t *testing.T) {
+	t.Parallel()
+	url := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) + "?create=true"
+	w := start(t, vars(urlVariable, url), "-metrics", "127.0.0.1:0")
+	at := w.await(`metrics at (http://\S+)`)
+	w.await(`did item 1`)
+	answer, err := http.Get(at)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	http.DefaultClient.CloseIdleConnections()
+	require.Regexp(t, `(?m)^leasing_backend_up{.*leasing_provider="sqlite".*} 1$`, string(text))
+	require.Regexp(t, `(?m)^leasing_active_count{.*leasing_scope="sample".*} 1$`, string(text))
 }
 
 func TestMeasureOnSQLite(t *testing.T) {
