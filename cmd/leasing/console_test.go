@@ -5,6 +5,7 @@ package main
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,35 +14,98 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// openConsole serves a page on a port of its own, and returns where.
+func (p *place) openConsole(flags ...string) (page *running, at string) {
+	p.t.Helper()
+	page = p.start(append([]string{"console", "--listen", "127.0.0.1:0"}, flags...)...)
+	page.printed("/\n")
+	return page, strings.TrimSpace(page.text(page.out))
+}
+
+// ask sends a request, with a form unless it is nil, and returns the answer's status and text.
+func ask(t *testing.T, at string, form url.Values, change func(*http.Request)) (status int, text string) {
+	t.Helper()
+	method := http.MethodGet
+	if form != nil {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(form.Encode()))
+	require.NoError(t, err)
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	change(req)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(req)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(body)
+}
+
+// tokenFile is a file with the token "0123456789abcdef".
+func (p *place) tokenFile() string {
+	file := filepath.Join(p.folder, "token")
+	require.NoError(p.t, os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600))
+	return file
+}
+
 // A page of the leases that are there, for those who know the token, until it is ended.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	holder := p.start("run", "jobs/a", "--", "sh", "-c", "echo ready; sleep 1000")
 	holder.printed("ready")
-	token := filepath.Join(p.folder, "token")
-	require.NoError(t, os.WriteFile(token, []byte("0123456789abcdef\n"), 0o600))
-	page := p.start("console", "--listen", "127.0.0.1:0", "--token-file", token)
-	page.printed("/\n")
-	at := strings.TrimSpace(page.text(page.out))
-	get := func(password string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
-		require.NoError(t, err)
-		req.SetBasicAuth("ada", password)
-		answer, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		return answer.StatusCode, string(text)
-	}
-	code, text := get("0123456789abcdef")
-	require.Equal(t, http.StatusOK, code)
+	page, at := p.openConsole("--token-file", p.tokenFile())
+	status, text := ask(t, at, nil, func(r *http.Request) { r.SetBasicAuth("ada", "0123456789abcdef") })
+	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, "jobs/a")
-	code, _ = get("another one")
-	require.Equal(t, http.StatusUnauthorized, code)
+	status, _ = ask(t, at, nil, func(r *http.Request) { r.SetBasicAuth("ada", "another one") })
+	require.Equal(t, http.StatusUnauthorized, status)
 	require.NoError(t, page.Process.Signal(os.Interrupt))
 	require.NoError(t, page.Wait())
+}
+
+// A lease is ended only where a flag allows it, and only by somebody: one who knows the
+// token, or whom a proxy names.
+func TestConsoleEndsLeasesForThoseWhoMay(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder := p.start("run", "jobs/a", "--", "sh", "-c", "echo is $LEASING_TOKEN; sleep 1000")
+	holder.printed("\n")
+	form := url.Values{"name": {"jobs/a"}, "typed": {"jobs/a"}, "reason": {"it hangs"}, "token": {strings.TrimSpace(strings.TrimPrefix(holder.text(holder.out), "is "))}}
+	nobody := func(*http.Request) {}
+	ada := func(r *http.Request) { r.SetBasicAuth("ada", "0123456789abcdef") }
+	header := func(key, value string) func(*http.Request) { return func(r *http.Request) { r.Header.Set(key, value) } }
+	secret := []string{"--token-file", p.tokenFile()}
+	proxied := []string{"--allow-break", "--user-header", "X-User", "--proxy"}
+	for _, c := range []struct {
+		flags  []string
+		change func(*http.Request)
+		want   int
+	}{
+		{nil, nobody, http.StatusForbidden},
+		{secret, ada, http.StatusForbidden},
+		{append(secret, "--allow-break"), nobody, http.StatusUnauthorized},
+		{append(secret, "--allow-break"), func(r *http.Request) { r.SetBasicAuth("ada", "0123456789abcdeF") }, http.StatusUnauthorized},
+		{append(secret, "--allow-break"), func(r *http.Request) { ada(r); r.Header.Set("Origin", "http://evil.example") }, http.StatusForbidden},
+		{append(secret, "--allow-break"), func(r *http.Request) { ada(r); r.Host = "evil.example" }, http.StatusMisdirectedRequest},
+		{append(proxied, "127.0.0.0/8"), nobody, http.StatusForbidden},
+		{append(proxied, "10.0.0.0/8"), header("X-User", "ada"), http.StatusForbidden},
+		{append(proxied, "127.0.0.0/8"), header("X-User", "ada"), http.StatusSeeOther},
+	} {
+		code, out, _ := p.run("inspect", "jobs/a", "-o", "json")
+		require.Zero(t, code)
+		require.NotContains(t, out, `"breaking":true`, "nothing has ended it so far")
+		page, at := p.openConsole(c.flags...)
+		status, text := ask(t, at+"break", form, c.change)
+		require.Equal(t, c.want, status, "%v: %s", c.flags, text)
+		require.NoError(t, page.Process.Signal(os.Interrupt))
+		require.NoError(t, page.Wait())
+	}
+	_, out, _ := p.run("history", "jobs/a")
+	require.Regexp(t, `broken .* ada +it hangs`, out)
 }
 
 func TestConsoleRefusesWhatLetsAnybodyIn(t *testing.T) {
