@@ -1,0 +1,213 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+)
+
+// release is on a context of its own, like that of a worker that shuts down.
+func (w *worker) release(ctx context.Context, l leasing.Lease, usage usage) {
+	limit := w.options.TTL
+	if usage.hasty {
+		limit = 0
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	var all sync.WaitGroup
+	for range map[bool]int{false: 1, true: 2}[usage.twice] {
+		all.Go(func() {
+			called := w.clock.now()
+			w.heard(bound, word{Verb: "release", Call: called}, l, l.Release(bound)) // the manager goes on in the background
+		})
+	}
+	all.Wait()
+	if !w.options.Repeatable && inBubble() && w.random.Float64() < 0.1 && l.Release(bound) == nil { // which was answered
+		w.copyAcquire(l, false)
+	}
+}
+
+// askAgain tries to get a name of which the worker has a lease.
+func (w *worker) askAgain(ctx context.Context, manager leasing.Manager, l leasing.Lease) {
+	ctx, back := w.waiting(ctx, l.Name(), true, 0, 0)
+	second, err := manager.TryAcquire(ctx, l.Name(), nil)
+	if back(err == nil, err); err == nil { // the first one was broken
+		_ = second.Release(context.WithoutCancel(ctx))
+	}
+}
+
+// renew is by hand, and not for long: the engine goes on either way.
+func (w *worker) renew(ctx context.Context, l leasing.Lease) {
+	bound, cancel := context.WithTimeout(ctx, w.between(0.05, 0.5))
+	defer cancel()
+	called := w.clock.now()
+	w.heard(bound, word{Verb: "renew", Call: called}, l, l.Renew(bound))
+}
+
+// heard enters what a lease has told its holder.
+func (w *worker) heard(ctx context.Context, one word, l leasing.Lease, err error) {
+	one.Worker, one.Name, one.Claim, one.Return, one.Result = w.index, l.Name(), l.ID(), w.clock.now(), resultOf(err)
+	one.Cut = errors.Is(ctx.Err(), context.Canceled)
+	if deadline, ok := ctx.Deadline(); ok {
+		one.Bound = w.clock.at(deadline)
+		one.Cut = one.Cut || one.Return >= one.Bound
+	}
+	one.Unclear = one.Result == resultUnknown && !one.Cut && !errors.Is(err, leasing.ErrUnavailable)
+	w.journal.enter(one)
+}
+
+// hold works under a lease until it has had enough, run ends, or the lease does.
+func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leasing.Lease, h *holdRecorder, usage usage) (crashed bool) {
+	enough := time.NewTimer(usage.hold)
+	defer enough.Stop()
+	if usage.leaves {
+		leaving := time.AfterFunc(usage.hold/2, func() {
+			usage.leave()
+			w.journal.enter(word{Worker: w.index, Name: l.Name(), Claim: l.ID(), Verb: "leave", Call: w.clock.now()})
+		})
+		defer leaving.Stop()
+	}
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	if usage.forgetful {
+		atTheEnd := time.AfterFunc(l.Remaining(), func() {
+			if l.Remaining() == 0 && l.Err() == nil {
+				w.journal.enter(Violation{Check: checkTrust, Name: l.Name(), At: w.clock.now(), Text: fmt.Sprintf("a lease of worker %d has no time left, and is said to be held", w.index)})
+			}
+		})
+		defer atTheEnd.Stop()
+	}
+	for {
+		w.write(l)
+		if !w.options.Repeatable && w.random.Float64() < 0.05 && l.TTL() != leasing.Infinite {
+			w.copyAcquire(l, true)
+		}
+		if !w.options.Repeatable && w.random.Float64() < 0.02 {
+			asking.Go(func() { w.askAgain(work, manager, l) })
+		}
+		if usage.manual && w.random.Float64() < 0.4 {
+			w.renew(work, l)
+		}
+		if rarer := usage.metadata == noMetadata; usage.metadata != "" && w.random.Float64() < map[bool]float64{false: 0.4, true: 0.05}[rarer] {
+			w.change(work, l, &usage.metadata)
+		}
+		tick := time.NewTimer(w.brief(20*time.Millisecond, 200*time.Millisecond))
+		select {
+		case <-tick.C:
+		case <-work.Done():
+		case <-run.Done():
+		case <-enough.C:
+			if usage.crash {
+				tick.Stop()
+				return w.crash(run, manager, h)
+			}
+			usage.hold = 0
+		}
+		tick.Stop()
+		switch {
+		case lost(l):
+			w.afterLoss(run, l, h)
+			if !w.options.Repeatable {
+				w.copyRenewal(l)
+			}
+			return false
+		case work.Err() != nil || run.Err() != nil || usage.hold == 0:
+			if l.Context().Err() != nil {
+				w.heard(run, word{Verb: "end", Call: w.clock.now()}, l, context.Cause(l.Context()))
+			}
+			if usage.lingers > 0 {
+				_ = l.Release(work) // which ends the work only
+				pause(context.WithoutCancel(run), usage.lingers)
+			}
+			h.end(endingGivenUp)
+			return false
+		}
+	}
+}
+
+func lost(l leasing.Lease) bool { return errors.Is(l.Err(), leasing.ErrLost) }
+
+// afterLoss waits for the word that the lease is lost, and then writes once more as a
+// process does that was stopped between its check and its write.
+func (w *worker) afterLoss(run context.Context, l leasing.Lease, h *holdRecorder) {
+	select {
+	case <-l.Done():
+		at := w.clock.now()
+		h.told(at)
+		w.heard(run, word{Verb: "end", Call: at}, l, context.Cause(l.Context()))
+	case <-time.After(w.options.Patience + w.options.TTL):
+		return // never told
+	}
+	pause(run, w.between(0, 0.3))
+	w.write(l)
+	w.renew(context.WithoutCancel(run), l)
+}
+
+// crash leaves without a word: the lease is not released, and runs out.
+func (w *worker) crash(run context.Context, manager leasing.Manager, h *holdRecorder) (crashed bool) {
+	if w.random.Float64() < 0.3 {
+		w.closePatiently(manager)
+		h.end(endingAbandoned)
+		return true
+	}
+	h.end(endingAbandoned)
+	gone, cancel := context.WithCancel(context.WithoutCancel(run))
+	cancel()
+	_ = w.close(gone, manager)
+	return true
+}
+
+// write writes to the resource once, with the lease's token.
+func (w *worker) write(l leasing.Lease) {
+	bound, cancel := context.WithTimeout(context.Background(), w.options.Patience)
+	defer cancel()
+	one := write{Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil}
+	if w.resource(bound, &one) != nil {
+		return
+	}
+	one.Remaining = l.Remaining()
+	one.Trusted, one.Return = l.Err() == nil && one.Trusted, w.clock.now()
+	w.journal.enter(one)
+}
+
+// change looks at the lease, and mostly gives it other metadata first. The backend is asked
+// below the faults: what they hide from a manager is no lie of the backend's.
+func (w *worker) change(ctx context.Context, l leasing.Lease, m *metadata) {
+	if w.random.Float64() < 0.7 {
+		next := metadata(fmt.Sprint(w.random.IntN(1e6)))
+		called := w.clock.now()
+		err := l.SetMetadata(ctx, next.values())
+		w.heard(ctx, word{Verb: "set", Call: called}, l, err)
+		if err != nil {
+			*m = "" // the one or the other
+			return
+		}
+		*m = next
+	}
+	clear(l.Metadata()) // which is the holder's own copy
+	bound, cancel := context.WithTimeout(ctx, w.options.Patience+time.Second)
+	defer cancel()
+	one := sight{
+		Worker: w.index, Name: l.Name(), Claim: l.ID(), Token: l.Token(), Call: w.clock.now(), Trusted: l.Err() == nil,
+		Metadata: string(*m), Has: read(l.Metadata()),
+	}
+	record, err := w.below.Inspect(bound, abstractions.InspectRequest{Name: l.Name()})
+	if err != nil || record.Unconfirmed {
+		return
+	}
+	one.Holder, one.HolderToken, one.Shown = record.ID, record.Token, read(record.Metadata)
+	if record.Owner != owner(w.index) {
+		one.Other = record.Owner
+	}
+	if w.random.Float64() < 0.2 {
+		w.list(bound, &one)
+	}
+	clear(record.Metadata) // which is a copy too
+	one.Trusted, one.Return = l.Err() == nil && one.Trusted, w.clock.now()
+	w.journal.enter(one)
+}
