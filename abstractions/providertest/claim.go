@@ -51,6 +51,16 @@ func (e *env) take(name string) *claim {
 	return e.acquire(e.p, e.request(name))
 }
 
+// settledTake is take once the backend has time for it.
+func (e *env) settledTake(p abstractions.Provider, name string) (c *claim) {
+	req := e.request(name)
+	e.NoError(e.settled(func(context.Context) (err error) {
+		c, err = e.try(p, req)
+		return err
+	}), "acquire %q", name)
+	return c
+}
+
 // isGranted holds a grant against what every grant of the claim must say.
 func (c *claim) isGranted(grant abstractions.Grant) {
 	c.e.Equal(c.req.Name, grant.Name, "Grant.Name")

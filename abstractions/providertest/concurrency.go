@@ -23,6 +23,27 @@ var concurrencyChecks = []check{
 			e.isFree(s.name)
 		}
 	}},
+	// It sends requests at once that may share a call to the backend, and some of which are refused.
+	{name: "Trap_T66_EachOfManyAtOnceIsDecidedByItself", run: func(e *env) {
+		holder, gone := e.take(e.name()), e.take(e.name())
+		e.breaks(abstractions.BreakRequest{Name: gone.req.Name, Immediate: true})
+		for range 4 {
+			sideBySide(24, func(i int) {
+				switch i % 4 {
+				case 0:
+					e.held(e.settled(sending(e.p.Acquire, e.request(holder.req.Name))))
+				case 1:
+					e.lost(e.settled(sending(e.p.Renew, gone.renewRequest(e.long))))
+				case 2:
+					e.NoError(e.settled(sending(e.p.Renew, holder.renewRequest(e.long))))
+				default:
+					own := e.settledTake(e.p, e.name())
+					e.NoError(e.settled(sending(releasing(own.p), own.releaseRequest())))
+				}
+			})
+		}
+		holder.isHeld()
+	}},
 	// It calls all methods on few names from many goroutines, for
 	// the race detector; and no answer is out of the contract.
 	{name: "Concurrent_EverythingAtOnce", run: func(e *env) {

@@ -35,6 +35,7 @@ type fake struct {
 	as           func(target any) bool
 	close        func() error
 	forget       func(name string)
+	lose         func(name string)
 
 	mu sync.Mutex // for what flaws keep in mind
 }
@@ -56,6 +57,7 @@ func newFake(server *memlease.Provider) *fake {
 	f.as = f.answer
 	f.close = func() error { f.closed.Store(true); return nil }
 	f.forget = f.forgetAtServer
+	f.lose = func(string) {}
 	return f
 }
 
@@ -180,6 +182,15 @@ func (f *fake) Capabilities() abstractions.Capabilities { return f.capabilities(
 func (f *fake) As(target any) bool                      { return f.as(target) }
 func (f *fake) Close() error                            { return f.close() }
 
+// goAhead uses a name while the server's clock is ahead.
+func (f *fake) goAhead(ctx context.Context, name string) {
+	f.ahead.Add(int64(time.Hour))
+	defer f.ahead.Add(-int64(time.Hour))
+	id := abstractions.NewID()
+	_, _ = f.server.Acquire(ctx, abstractions.AcquireRequest{Name: name, ID: id, Owner: "test", TTL: time.Second})
+	_ = f.server.Release(ctx, abstractions.ReleaseRequest{Name: name, ID: id})
+}
+
 // harness makes clients that all have the flaw. Each check gets a server.
 func harness(flaw func(f *fake)) Harness {
 	client := func(server *memlease.Provider, ahead *atomic.Int64) abstractions.Provider {
@@ -197,6 +208,8 @@ func harness(flaw func(f *fake)) Harness {
 			return client(p.(*fake).server, p.(*fake).ahead)
 		},
 		Forget:      func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).forget(name) },
+		Lose:        func(_ testing.TB, p abstractions.Provider, name string) { p.(*fake).lose(name) },
+		Ahead:       func(t testing.TB, p abstractions.Provider, name string) { p.(*fake).goAhead(t.Context(), name) },
 		Unreachable: func(testing.TB) abstractions.Provider { return unreachable(flaw) },
 		Virtual:     true,
 	}.withDefaults()

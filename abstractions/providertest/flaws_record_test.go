@@ -55,19 +55,6 @@ var recordFlaws = []flaw{
 		failing: []string{"Model_RandomRequestsMeetTheRules"},
 	},
 	{
-		name: "a renewal does not ask for the token",
-		apply: func(f *fake) {
-			f.renew = func(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
-				record, _ := f.server.Inspect(ctx, abstractions.InspectRequest{Name: req.Name})
-				if record.ID == req.ID {
-					req.Token = record.Token
-				}
-				return f.server.Renew(ctx, req)
-			}
-		},
-		failing: []string{"Model_RandomRequestsMeetTheRules"},
-	},
-	{
 		name:    "tokens count from 1 after each release",
 		apply:   func(f *fake) { f.countTokens(true) },
 		failing: []string{"Trap_T21_ReleaseKeepsTheToken", "Model_RandomRequestsMeetTheRules"},

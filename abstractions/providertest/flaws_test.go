@@ -39,7 +39,7 @@ var holdingFlaws = []flaw{
 				return f.server.Renew(ctx, req)
 			}
 		},
-		failing: []string{"Trap_T84_RenewalIsTheHolders"},
+		failing: []string{"Trap_T84_RenewalIsTheHolders", "Model_RandomRequestsMeetTheRules"},
 	},
 	{
 		name: "the token is the clock",
@@ -49,7 +49,35 @@ var holdingFlaws = []flaw{
 				return abstractions.Grant{Name: req.Name, ID: req.ID, TTL: req.TTL, Token: time.Now().UnixMicro() + f.ahead.Load()/1000}, nil
 			}
 		},
-		failing: []string{"Trap_T54_TokenRisesAlthoughTheClockWentBack", "Trap_T65_NoTokenFollowsTheLast"},
+		failing: []string{"Trap_T54_TokenRisesAlthoughTheClockWentBack", "Trap_T54_TokenRisesAlthoughItIsAheadOfTheClock", "Trap_T65_NoTokenFollowsTheLast"},
+	},
+	{
+		name: "what a server loses frees the name",
+		apply: func(f *fake) {
+			f.lose = func(name string) {
+				f.server.Break(context.Background(), abstractions.BreakRequest{Name: name, Immediate: true})
+			}
+		},
+		failing: []string{"Lose_TakesNoLease"},
+	},
+	{
+		name: "whoever asks together with one that is refused is refused",
+		apply: func(f *fake) {
+			var refused time.Time
+			f.acquire = func(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if refused.Equal(time.Now()) {
+					return abstractions.Grant{}, &abstractions.HeldError{}
+				}
+				grant, err := f.server.Acquire(ctx, req)
+				if errors.Is(err, abstractions.ErrHeld) {
+					refused = time.Now()
+				}
+				return grant, err
+			}
+		},
+		failing: []string{"Trap_T66_EachOfManyAtOnceIsDecidedByItself"},
 	},
 	{
 		name: "to forget a name takes others from their holders",

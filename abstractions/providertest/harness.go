@@ -25,6 +25,14 @@ type Harness struct {
 	// name has been idle for its retention.
 	Forget func(t testing.TB, p abstractions.Provider, name string)
 
+	// Ahead raises the token of a free name by an hour, as if the backend's clock had
+	// been ahead when it was held, and was set right since.
+	Ahead func(t testing.TB, p abstractions.Provider, name string)
+
+	// Lose has the backend lose what it may lose of a name that is held, by what the
+	// provider's documentation says: what one of several servers knows.
+	Lose func(t testing.TB, p abstractions.Provider, name string)
+
 	// Unreachable opens a client whose backend does not answer: best one that
 	// takes requests and stays silent, else one that is not there.
 	Unreachable func(t testing.TB) abstractions.Provider

@@ -68,6 +68,33 @@ var tokenChecks = []check{
 		}
 		e.Greater(e.take(holder.req.Name).token(), holder.token())
 	}},
+	// It asks for several names at once, which may share a statement. What is ahead of the clock can't be forgotten.
+	{name: "Trap_T54_TokenRisesAlthoughItIsAheadOfTheClock", needs: "Ahead", run: func(e *env) {
+		names, last := make([]string, 8), make([]int64, 8)
+		for i := range names {
+			holder := e.take(e.name())
+			names[i] = holder.req.Name
+			holder.release()
+			e.h.Ahead(e.t, e.p, names[i])
+			last[i] = e.inspect(names[i]).Token
+			e.Greater(last[i], holder.token()+time.Minute.Microseconds(), "Harness.Ahead raises the token")
+		}
+		if e.h.Forget != nil {
+			idle := e.take(e.name())
+			idle.release()
+			e.h.Forget(e.t, e.p, idle.req.Name)
+		}
+		for range 3 {
+			sideBySide(len(names), func(i int) {
+				holder := e.settledTake(e.either(i), names[i])
+				e.Greater(holder.token(), last[i])
+				last[i] = holder.token()
+				e.Equal(last[i], e.inspect(names[i]).Token)
+				e.NoError(holder.settledRenew())
+				e.NoError(e.settled(sending(releasing(holder.p), holder.releaseRequest())))
+			})
+		}
+	}},
 	// It has the backend's clock show the year 2255.
 	{name: "Trap_T65_NoTokenFollowsTheLast", needs: "Advance", run: func(e *env) {
 		name := e.name()

@@ -82,6 +82,13 @@ func TestConformanceOnAClockOfItsOwn(t *testing.T) {
 			return c
 		},
 		Advance: func(p abstractions.Provider, d time.Duration) { p.(*clocked).ahead.Add(int64(d)) },
+		Ahead: func(t testing.TB, p abstractions.Provider, name string) {
+			p.(*clocked).ahead.Add(int64(time.Hour))
+			defer p.(*clocked).ahead.Add(-int64(time.Hour))
+			grant, err := p.Acquire(t.Context(), abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "test", TTL: time.Second})
+			require.NoError(t, err)
+			require.NoError(t, p.Release(t.Context(), abstractions.ReleaseRequest{Name: name, ID: grant.ID, Token: grant.Token}))
+		},
 		Forget: func(t testing.TB, p abstractions.Provider, name string) {
 			p.(*clocked).ahead.Add(int64(providerkit.DefaultRetention))
 			sweepUntilForgotten(t, p, name)

@@ -18,7 +18,7 @@ func conformRedlock(t *testing.T, n int) {
 	servers := redistest.StartMany(t, n, redistest.Options{Password: "secret"})
 	bootstrapped(t, servers)
 	h := harness(redlockURL(servers)+"&node_timeout=1s", nil, redlockOf(silent(t), silent(t), silent(t)))
-	h.Forget = forgetOn(servers)
+	h.Forget, h.Ahead = forgetOn(servers), aheadOn(servers)
 	h.TTL = 2 * time.Second // a server has half of it to answer, on a busy machine
 	providertest.Run(t, h)
 }

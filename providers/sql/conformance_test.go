@@ -75,6 +75,9 @@ func harnessOn(database func(testing.TB) func(...string) *Provider, unreachable 
 			_, _, err := p.(*Provider).driver.backend.sweep(bounded(t), new(string), 1000, time.Microsecond)
 			require.NoError(t, err)
 		},
+		Ahead: func(t testing.TB, p abstractions.Provider, name string) {
+			execute(bounded(t), t, p.(*Provider).driver.backend, "UPDATE {lease} SET token = token + 3600000000, version = version + 1 WHERE name = '"+name+"'")
+		},
 		Unreachable: unreachable,
 	}
 }
