@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -122,6 +123,28 @@ func TestGateRunsNothingOnceItsContextHasEnded(t *testing.T) {
 		require.Equal(t, gone, gate.Do(ctx, 1, func(context.Context) error { t.Error("ran"); return nil }))
 	}
 	require.Zero(t, gate.Seen())
+}
+
+// A call that waits for its turn waits no longer than its context lasts.
+func TestGateEndsTheWaitWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gate fencing.Gate
+		leave, first := make(chan struct{}), make(chan error)
+		go func() {
+			first <- gate.Do(context.Background(), 1, func(context.Context) error {
+				<-leave
+				return nil
+			})
+		}()
+		synctest.Wait()
+		gone := errors.New("gone")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, gone)
+		defer cancel()
+		require.Equal(t, gone, gate.Do(ctx, 2, func(context.Context) error { t.Error("ran"); return nil }))
+		close(leave)
+		require.NoError(t, <-first)
+		require.EqualValues(t, 1, gate.Seen())
+	})
 }
 
 // Whatever the order in which holders arrive, the tokens admitted never fall,

@@ -3,6 +3,7 @@ package sequence_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -265,6 +266,35 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, sequence.ErrUnknownStream)
 	require.ErrorIs(t, s.Do(t.Context(), sequence.Operation{ID: "a"}, nil), leasing.ErrInvalid)
 	require.NoError(t, s.Close(t.Context()))
+}
+
+// holey is a store that has lost an entry.
+type holey struct{ *memsequence.Store }
+
+func (h holey) Read(ctx context.Context, req seqstore.ReadRequest) (seqstore.Page, error) {
+	page, err := h.Store.Read(ctx, req)
+	page.Entries = slices.DeleteFunc(page.Entries, func(e sequence.Entry) bool { return e.Seq == 2 })
+	return page, err
+}
+
+// A reader passes over no number without a word.
+func TestAReaderTellsOfANumberThatIsMissing(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+		for _, op := range []string{"a", "b", "c"} {
+			n, err := s.Lease(t.Context(), sequence.Operation{ID: op})
+			require.NoError(t, err)
+			require.NoError(t, n.Commit(t.Context(), nil, nil))
+		}
+		var seen []int64
+		var failed error
+		for e, err := range (sequence.Reader{Records: holey{store.Store}, Stream: "s"}).Read(t.Context(), 1) {
+			if failed = err; err == nil {
+				seen = append(seen, e.Seq)
+			}
+		}
+		require.Equal(t, []int64{1}, seen)
+		require.ErrorIs(t, failed, sequence.ErrNotFound)
+	})
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
 )
 
@@ -47,6 +49,27 @@ func TestCurrentReportsWhatItCannotTell(t *testing.T) {
 		require.ErrorIs(t, err, leasing.ErrInvalid)
 		_, err = Current(t.Context(), nil, name)
 		require.ErrorIs(t, err, leasing.ErrInvalid)
+	})
+}
+
+// guess is a backend that is not certain of the holder that it shows.
+type guess struct{ *leasingtest.Provider }
+
+func (g guess) Inspect(ctx context.Context, req abstractions.InspectRequest) (leasing.Record, error) {
+	r, err := g.Provider.Inspect(ctx, req)
+	r.Unconfirmed = true
+	return r, err
+}
+
+func TestAGuessIsNoLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := leasingtest.NewManagerOn(t, guess{leasingtest.NewProvider()}, leasing.Options{})
+		lease, err := m.TryAcquire(t.Context(), name, nil)
+		require.NoError(t, err)
+		leader, err := Current(t.Context(), m, name)
+		require.NoError(t, err)
+		require.Equal(t, Leader{}, leader)
+		require.NoError(t, lease.Release(t.Context()))
 	})
 }
 
