@@ -31,6 +31,7 @@ type edit struct {
 // classes are those of mutants.txt, in the order of the table.
 var classes = []string{
 	"trust", "renewal", "loss", "release", "clean-up", "waiting", "tokens", "records", "batches", "votes", "quarantine", "sweep", "fence", "events",
+	"history", "sequence", "recipes", "command", "console", "auth", "chaos",
 }
 
 // parse reads the list. Each line says by its beginning what it is.

@@ -92,11 +92,12 @@ each change still applies.
 
 - **own tests**: those of the package that is changed.
 - **conformance**: ` + "`abstractions/providertest`" + `, which anybody's provider can run, on the provider concerned. For the core and the
-  kit's rules it runs over memory in virtual time.
+  kit's rules it runs over memory in virtual time. For the stores of sequences it is ` + "`sequence/sequencetest`" + `.
 - **torture**: ` + "`chaos/torture`" + ` over memory in virtual time, two minutes of each ready-made plan. It is asked about the core, the
   kit's rules and memory only.
 
-A layer counts the mutants that it has tests for and that it was run on: ` + "`MUTANTS=-resume`" + ` runs it on the others.
+A layer counts the mutants that it has tests for and that it was run on: ` + "`MUTANTS=-resume`" + ` runs it on the others. Its tests pass on the code as
+it is, which is tried first. A real server, or a time limit, can fail a test on a busy machine: what notices a mutant beside one has done so twice.
 
 | class | mutants | own tests | conformance | torture |
 |---|---|---|---|---|
