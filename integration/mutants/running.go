@@ -36,7 +36,7 @@ type program struct {
 // build builds tests; with an overlay unless that is "".
 func (r *runner) build(ctx context.Context, t tests, overlay, into string) (program, error) {
 	p := program{t, filepath.Join(into, "test"), filepath.Join(r.root, t.folder)}
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", p.file, "./"+t.folder)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", p.file, "./"+t.folder)
 	build.Dir = r.root
 	if text, err := build.CombinedOutput(); err != nil {
 		return p, fmt.Errorf("it does not build: %w\n%s", err, text)
