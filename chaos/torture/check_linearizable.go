@@ -9,10 +9,22 @@ import (
 	"time"
 )
 
-// orders looks for an order at each layer.
+// orders looks for an order at each layer. A break has the claim that it met: clients may not have seen that one.
 func (n *named) orders() {
+	met := map[int64]string{} // by token, which a minority of votes may have made up
+	for _, o := range n.operations {
+		if o.Layer == layerBackend && o.granted() && !n.Votes {
+			met[o.Token] = o.Claim
+		}
+	}
 	for _, layer := range layers {
-		n.linearizable(layer, seenBy(n.operations, layer))
+		seen := seenBy(n.operations, layer)
+		for i := range seen {
+			if o := &seen[i]; o.Verb == "break" {
+				o.Claim = met[o.Token]
+			}
+		}
+		n.linearizable(layer, seen)
 	}
 }
 

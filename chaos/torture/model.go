@@ -125,7 +125,7 @@ func (l lease) release(o *move) (bool, lease) {
 }
 
 func (l lease) broken(o *move) (bool, lease) {
-	if l.claim == "" {
+	if l.claim == "" || o.Claim != "" && (o.Claim != l.claim || l.token != 0 && o.Token != l.token) {
 		return l.deferred(o)
 	}
 	l.breaking = true

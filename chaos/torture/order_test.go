@@ -9,6 +9,8 @@ import (
 )
 
 func TestOrder(t *testing.T) {
+	met := brokenAt(false, 1200*ms, 1200*ms)
+	met.Token = 7
 	const (
 		done, lost, unknown = torture.ResultDone, torture.ResultLost, torture.ResultUnknown
 		yes, no             = true, false
@@ -67,6 +69,11 @@ func TestOrder(t *testing.T) {
 			heldBy("a", "b", 600*ms, 610*ms), op("acquire", "b", 1200*ms, 1210*ms, done, 2), op("release", "b", 1220*ms, 1230*ms, done, 0),
 			heldBy("a", "c", 1300*ms, 1310*ms), op("acquire", "c", 2400*ms, 2410*ms, done, 4), op("release", "c", 2420*ms, 2430*ms, done, 0),
 			heldBy("a", "b", 2500*ms, 2510*ms),
+		}},
+		// The claim that the break meets is one of which the clients know nothing but that they asked.
+		"a break that met another": {yes, []torture.Operation{
+			op("acquire", "a", 0, 10*ms, unknown, 0), heldBy("a", "c", 20*ms, 30*ms), op("acquire", "b", 1100*ms, 1110*ms, unknown, 0),
+			below(op("acquire", "b", 1105*ms, 1105*ms, done, 7)), met, op("release", "b", 1210*ms, 1220*ms, done, 0), op("acquire", "a", 1300*ms, 1310*ms, done, 8),
 		}},
 		"a late attempt comes after the release": {yes, []torture.Operation{
 			op("acquire", "a", 0, 10*ms, unknown, 0), op("acquire", "a", 20*ms, 30*ms, done, 1), op("release", "a", 100*ms, 110*ms, done, 0),
