@@ -53,7 +53,7 @@ func (w *worker) usage() usage {
 	}
 	s.do = s.do && !s.crash // DoWith would release
 	w.endless = w.endless || s.ttl == leasing.Infinite
-	s.crash = s.crash && !w.endless // nobody would free the name, whose clean-up may go on for long
+	s.crash = s.crash && !w.endless // as in compete
 	s.forgetful = s.forgetful && s.ttl != leasing.Infinite
 	if w.random.Float64() < 0.3 {
 		s.metadata = metadata(fmt.Sprint(w.random.IntN(1e6)))

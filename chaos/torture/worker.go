@@ -119,7 +119,7 @@ func (w *worker) compete(ctx context.Context, manager leasing.Manager) (crashed 
 		several := w.random.Perm(len(w.names))[:min(3, len(w.names))] // they are renewed in batches
 		w.together(ctx, manager, several, w.between(0.9, 1.6))
 		return false
-	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable:
+	case w.random.Float64() < w.rarely(0.015) && !w.options.Repeatable && !w.endless: // nobody would free a name whose release was cut off
 		w.closeAtWork(ctx, manager)
 		return true
 	case w.random.Float64() < 0.1 && w.index == 0 && !w.options.Repeatable:
