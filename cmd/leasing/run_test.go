@@ -130,6 +130,8 @@ func TestRunOnSQLiteTellsTheCommandItsLease(t *testing.T) {
 	code, out, _ := p.run("run", "--owner", "me", "name", "--", "sh", "-c", `echo "$LEASING_NAME $LEASING_OWNER $LEASING_TOKEN $LEASING_ID"`)
 	require.Equal(t, 0, code)
 	require.Regexp(t, `^name me \d{16} \S+\n$`, out)
+	_, record, _ := p.run("inspect", "name")
+	require.Contains(t, record, strings.Fields(out)[2], "the token that the backend has given out")
 }
 
 func TestRunOnSQLiteIsBusy(t *testing.T) {
