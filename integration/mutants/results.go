@@ -97,7 +97,7 @@ each change still applies.
   kit's rules and memory only.
 
 A layer counts the mutants that it has tests for and that it was run on: ` + "`MUTANTS=-resume`" + ` runs it on the others. Its tests pass on the code as
-it is, which is tried first. A real server, or a time limit, can fail a test on a busy machine: what notices a mutant beside one has done so twice.
+it is, which is tried first. A real server, or a time limit, can fail a test on a busy machine: what notices a mutant beside one has to do so twice.
 
 | class | mutants | own tests | conformance | torture |
 |---|---|---|---|---|
