@@ -234,7 +234,7 @@ func (a *arena) fight(runs int) {
 func (a *arena) run(id string, at attack, job int) int {
 	lasts := time.Duration(300+rand.IntN(2000)) * time.Millisecond
 	args := []string{
-		"run", "--url", a.url, "--timeout", "2s", "--ttl", "1s", "--grace", "100ms", "--wait", "1m", "fight", "--",
+		"run", "--url", a.url, "--timeout", "2s", "--ttl", "1s", "--grace", "100ms", "--wait", "10m", "fight", "--",
 		"/proc/self/exe", journalName, a.journal, lasts.String(),
 	}
 	if job%3 == 0 {

@@ -90,7 +90,7 @@ are in its environment.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.wait, "wait", "0s", "for how long to wait if somebody else has the lease or the backend can't be reached, or forever")
 	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the lease at least this long, so that a slower clock elsewhere finds it taken")
-	flags.IntVarP(&f.busyCode, "busy-code", "E", exitBusy, "exit code if somebody else has the lease")
+	flags.IntVarP(&f.busyCode, "busy-code", "E", exitBusy, "exit code if somebody else has the lease; 0 is silent, too")
 	return cmd
 }
 
@@ -119,7 +119,10 @@ func (a *app) run(ctx context.Context, f *runFlags, name string, argv []string) 
 		limit = max(limit-time.Since(begin), time.Millisecond)
 	}
 	lease, err := w.acquire(ctx, name, limit)
-	if errors.Is(err, leasing.ErrHeld) {
+	switch {
+	case errors.Is(err, leasing.ErrHeld) && f.busyCode == 0: // cron sends mail for a word
+		return nil
+	case errors.Is(err, leasing.ErrHeld):
 		return &exitError{f.busyCode, err}
 	}
 	if err != nil {

@@ -144,8 +144,9 @@ func TestRunOnSQLiteIsBusy(t *testing.T) {
 	holder.printed("ready")
 	code, _, problems := p.run("run", "name", "--", "true")
 	require.Equal(t, exitBusy, code, problems)
-	code, _, _ = p.run("run", "-E", "0", "--wait", "50ms", "name", "--", "true")
+	code, _, problems = p.run("run", "-E", "0", "--wait", "50ms", "name", "--", "true")
 	require.Equal(t, 0, code)
+	require.Empty(t, problems)
 	waiter := p.start("run", "--wait", "forever", "name", "--", "echo", "got it")
 	for pause, code := 100*time.Millisecond, -1; code == -1; pause *= 2 { // until the signal no longer comes before it waits
 		ended := p.start("run", "--wait", "forever", "name", "--", "true")
