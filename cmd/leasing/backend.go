@@ -153,19 +153,18 @@ const openPause = time.Second
 // openWithin is open, which it repeats within a limit while the backend can't be reached: where tables are to be
 // created, or servers looked at, opening takes a server. 0 is a single attempt, a negative limit none.
 func (a *app) openWithin(ctx context.Context, limit time.Duration, options leasing.Options) (*backend, error) {
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	for {
+	for begin := time.Now(); ; {
 		b, err := a.open(ctx, options)
-		if err == nil || limit == 0 || !passes(err) {
+		pause := openPause
+		if limit >= 0 {
+			pause = min(pause, limit-time.Since(begin))
+		}
+		if err == nil || !passes(err) || pause <= 0 {
 			return b, err
 		}
 		a.warn("%s", oneLine(err))
 		select {
-		case <-time.After(openPause):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, err
 		}

@@ -287,8 +287,10 @@ func (p *place) refused(url string) (text string) {
 	for _, name := range []string{"run", "elect", "break", "bench", "torture", "doctor"} {
 		line := append([]string{name, "--url", url}, everyCommand[name]...)
 		one := p.transcript(line...)
-		require.Regexp(p.t, `\n\[(1|125)\]\n$`, one)
-		require.Contains(p.t, one, "access denied")
+		require.Regexp(p.t, `access denied.*\n(.*\n)*\[(1|125)\]\n$`, one)
+		if name == "elect" { // which waits: on a busy machine it says first that it could not ask
+			continue
+		}
 		if name != "doctor" {
 			require.Equal(p.t, 3, strings.Count(one, "\n"), one)
 		}

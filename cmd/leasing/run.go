@@ -115,9 +115,7 @@ func (a *app) run(ctx context.Context, f *runFlags, name string, argv []string) 
 		return err
 	}
 	defer w.close()
-	if limit > 0 {
-		limit = max(limit-time.Since(begin), time.Millisecond)
-	}
+	limit = max(limit-time.Since(begin), min(limit, time.Second)) // which leaves some of it for the lease
 	lease, err := w.acquire(ctx, name, limit)
 	switch {
 	case errors.Is(err, leasing.ErrHeld) && f.busyCode == 0: // cron sends mail for a word

@@ -327,7 +327,7 @@ func TestRunWaitsForTheServer_postgres(t *testing.T) {
 	require.Zero(t, candidate.code(), candidate.text(candidate.err))
 	candidate.printed("leads")
 	server.Pause()
-	waiter = p.start("run", "--url", url, "--timeout", "500ms", "--wait", "1m", "name", "--", "true")
+	waiter = p.start("run", "--url", url, "--timeout", "2s", "--wait", "1m", "name", "--", "true")
 	eventually(t, func() bool { return strings.Contains(waiter.text(waiter.err), "no answer in time") }, "it says why it waits")
 	server.Resume()
 	require.Zero(t, waiter.code(), waiter.text(waiter.err))
