@@ -52,6 +52,7 @@ var steady = []struct {
 	{regexp.MustCompile(`(?m)^(requests|leases|writes|faults|word of a loss|all free) .*$`), "$1 NUMBERS"},
 	{regexp.MustCompile(`(?m)^leasing: \S+: +\S+ of .* requests\n`), ""}, // progress
 	{regexp.MustCompile(`torture/[0-9a-f]{6}`), "torture/RANDOM"},
+	{regexp.MustCompile(`backend unavailable: begun, and not finished: access denied`), "access denied"}, // Redis', on a busy machine
 	{regexp.MustCompile(`http://127\.0\.0\.1:\d+/`), "http://ADDRESS/"},
 	{regexp.MustCompile(` +\n`), "\n"},
 	{regexp.MustCompile(`  +`), "  "},
