@@ -57,9 +57,6 @@ func (c *call) end(grant abstractions.Grant, err error) {
 			o.Overrun = o.Return - ended
 		}
 	}
-	if c.ctx.Err() != nil {
-		o.Overrun = max(o.Overrun, 1) // what watches for that may not have come round to it
-	}
 	o.Result, o.Token = resultOf(err), cmp.Or(grant.Token, o.Token)
 	if c.ctx.Err() != nil && errors.Is(err, context.Cause(c.ctx)) { // which is that of a manager that is closed, say
 		o.Result = resultUnknown
