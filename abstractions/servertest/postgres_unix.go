@@ -65,6 +65,35 @@ func NewPostgres(t testing.TB) *Postgres {
 	return p
 }
 
+// Pause freezes all the server's processes (SIGSTOP), those of its connections too: the connections stay open
+// and nothing answers. It needs Linux.
+func (p *Postgres) Pause() {
+	p.T.Helper()
+	p.Server.Pause() // from here on it starts no process
+	p.signalOthers(syscall.SIGSTOP)
+}
+
+// Resume lets the processes of a paused server go on (SIGCONT).
+func (p *Postgres) Resume() {
+	p.T.Helper()
+	p.signalOthers(syscall.SIGCONT)
+	p.Server.Resume()
+}
+
+// signalOthers signals the processes that the server has started. Each has a group of its own.
+func (p *Postgres) signalOthers(sig syscall.Signal) {
+	p.T.Helper()
+	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.PID()))
+	check(p.T, err)
+	for _, text := range strings.Fields(string(list)) {
+		pid, err := strconv.Atoi(text)
+		check(p.T, err)
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) { // it has just ended
+			check(p.T, err)
+		}
+	}
+}
+
 // Crash ends all the server's processes at once, without a checkpoint, and starts it again on its
 // port: it recovers from its log. It returns when the server answers.
 func (p *Postgres) Crash(ctx context.Context) error {
@@ -76,6 +105,7 @@ func (p *Postgres) Crash(ctx context.Context) error {
 func (p *Postgres) end() {
 	if p.process != nil {
 		_ = syscall.Kill(p.PID(), syscall.SIGQUIT)
+		_ = syscall.Kill(p.PID(), syscall.SIGCONT) // if it is paused
 		<-p.process.Done()
 	}
 }

@@ -3,16 +3,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func journalMain(args []string) {
 	}
 	if os.Getenv("LEASING_TEST_LEAF") == "" {
 		leaf := exec.Command("/proc/self/exe", append([]string{journalName, args[0], "1h"}, args[2:]...)...)
-		leaf.Env = append(os.Environ(), "LEASING_TEST_LEAF=1")
+		leaf.Env, leaf.Stderr = append(os.Environ(), "LEASING_TEST_LEAF=1"), os.Stderr
 		if err := leaf.Start(); err != nil {
 			panic(err)
 		}
@@ -102,8 +103,8 @@ type attack struct {
 	name string
 	// do is told leasing's process and how to find the command's, and lasts.
 	do func(a *arena, leasing int, of func() written)
-	// codes that may follow, beside those of a run that is over before, or that a server's
-	// fault ends.
+	// codes that may follow, beside those of a run that is over before, or whose lease is lost by a
+	// server's fault.
 	codes []int
 }
 
@@ -154,7 +155,13 @@ type arena struct {
 	t       *testing.T
 	url     string
 	journal string
-	fault   func(during time.Duration) // of the server
+	faults  []fault // of the server, in turn
+}
+
+// fault is something that goes wrong with a server for a while.
+type fault struct {
+	name string
+	do   func(during time.Duration)
 }
 
 func (a *arena) sleep(d time.Duration) { <-time.After(d) }
@@ -174,24 +181,21 @@ func (a *arena) fight(runs int) {
 	for range 4 {
 		contenders.Go(func() {
 			for job := range jobs {
-				at := attacks[job%len(attacks)]
-				code := a.run(strconv.Itoa(job), at, job)
-				codes.Store(job, code)
-				allowed := append([]int{journalCode, exitBusy, exitLost, exitFailed}, at.codes...)
-				if !contains(allowed, code) {
-					t.Errorf("run %d, %s: exit code %d", job, at.name, code)
-				}
+				codes.Store(job, a.run(strconv.Itoa(job), attacks[job%len(attacks)], job))
 			}
 		})
 	}
 	over := make(chan struct{})
+	happened := map[string]int{}
 	chaos.Go(func() {
-		for {
+		for i := 0; ; i++ {
 			select {
 			case <-over:
 				return
-			case <-time.After(time.Duration(2+rand.IntN(4)) * time.Second):
-				a.fault(time.Duration(500+rand.IntN(1500)) * time.Millisecond)
+			case <-time.After(time.Duration(2000+rand.IntN(3000)) * time.Millisecond):
+				f := a.faults[i%len(a.faults)]
+				f.do(time.Duration(500+rand.IntN(1500)) * time.Millisecond)
+				happened[f.name]++
 			}
 		}
 	})
@@ -220,60 +224,71 @@ func (a *arena) fight(runs int) {
 	}
 	counts := map[int]int{}
 	codes.Range(func(_, code any) bool { counts[code.(int)]++; return true })
-	t.Logf("%d runs, %d of them had the lease, %d lines; exit codes: %v", runs, len(started), len(lines), counts)
+	t.Logf("%d runs, %d of them had the lease, %d lines; exit codes: %v; faults: %v", runs, len(started), len(lines), counts, happened)
 	require.GreaterOrEqual(t, len(started), runs/3, "on a very slow machine, too")
-}
-
-func contains(all []int, one int) bool {
-	for _, n := range all {
-		if n == one {
-			return true
-		}
-	}
-	return false
+	require.Len(t, happened, len(a.faults))
 }
 
 // run makes one run, attacks it some time after it has begun to work, and returns its exit code: -1 if it was
 // killed.
 func (a *arena) run(id string, at attack, job int) int {
-	lasts := time.Duration(500+rand.IntN(2500)) * time.Millisecond
+	lasts := time.Duration(300+rand.IntN(2000)) * time.Millisecond
 	args := []string{
-		"run", "--url", a.url, "--timeout", "2s", "--ttl", "1s", "--grace", "100ms", "--wait", "1m", "fight", "--",
+		"run", "--url", a.url, "--timeout", "2s", "--ttl", "1s", "--grace", "100ms", "--wait", "10m", "fight", "--",
 		"/proc/self/exe", journalName, a.journal, lasts.String(),
 	}
 	if job%3 == 0 {
 		args = append(args, "stubborn")
 	}
-	var out bytes.Buffer
 	cmd := asCommand(context.Background(), []string{"LEASING_TEST_RUN=" + id}, args...)
-	cmd.Stderr = &out
-	cmd.WaitDelay = 20 * time.Second
-	// Its command must not outlive it, and inherits standard error: Wait returns when that is closed.
+	// Its command and that one's child inherit standard error, and must not outlive it.
+	printed, theirs, err := os.Pipe()
+	require.NoError(a.t, err)
+	cmd.Stderr = theirs
 	require.NoError(a.t, cmd.Start())
+	require.NoError(a.t, theirs.Close())
+	text := make(chan string, 1)
+	go func() {
+		all, _ := io.ReadAll(printed)
+		_ = printed.Close()
+		text <- string(all)
+	}()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = cmd.Wait()
 	}()
+	allowed := []int{journalCode, exitLost}
+	if a.attack(id, at, cmd.Process.Pid, lasts, ended) {
+		allowed = append(allowed, at.codes...)
+	}
+	code := cmd.ProcessState.ExitCode() // -1 if it was killed
+	select {
+	case out := <-text:
+		if !slices.Contains(allowed, code) || code == exitLost && !strings.Contains(out, "lease lost") {
+			a.t.Errorf("run %s, %s: exit code %d: %s", id, at.name, code, out)
+		}
+	case <-time.After(patience):
+		a.t.Errorf("run %s, %s: its command lives on", id, at.name)
+	}
+	return code
+}
+
+// attack attacks a run as soon as its command is at work, unless it ends before, and waits for its end.
+func (a *arena) attack(id string, at attack, leasing int, lasts time.Duration, ended <-chan struct{}) bool {
 	var mine written
 	for mine.pid == 0 {
 		select {
 		case <-ended:
-			return cmd.ProcessState.ExitCode()
+			return false
 		case <-time.After(5 * time.Millisecond):
 			mine = a.find(id)
 		}
 	}
 	a.sleep(time.Duration(rand.IntN(int(lasts))))
-	at.do(a, cmd.Process.Pid, func() written { return mine })
+	at.do(a, leasing, func() written { return mine })
 	<-ended
-	if code := cmd.ProcessState.ExitCode(); code == exitFailed || cmd.ProcessState.Exited() {
-		if code == exitFailed && !strings.Contains(out.String(), "unavailable") {
-			a.t.Errorf("run %s, %s: %s", id, at.name, &out)
-		}
-		return code
-	}
-	return -1
+	return true
 }
 
 // find looks for the first line of a run at the journal's end.
@@ -321,7 +336,7 @@ func TestRunUnderAttack_sqlite(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	a := &arena{t: t, url: "sqlite://" + path + "?create=true", journal: filepath.Join(t.TempDir(), "journal")}
-	a.fault = func(during time.Duration) { // another process has the file
+	a.faults = []fault{{"locked", func(during time.Duration) { // by another process
 		conn, err := db.Conn(t.Context())
 		if err != nil {
 			return
@@ -331,17 +346,37 @@ func TestRunUnderAttack_sqlite(t *testing.T) {
 			a.sleep(during)
 			_, _ = conn.ExecContext(t.Context(), "ROLLBACK")
 		}
-	}
+	}}}
 	a.fight(attackedRuns())
 }
 
 func TestRunUnderAttack_redis(t *testing.T) {
 	t.Parallel()
+	server := newRedis(t)
+	a := &arena{t: t, url: "redis://" + server.Addr() + "/0", journal: filepath.Join(t.TempDir(), "journal")}
+	a.faults = []fault{
+		{"stopped", func(during time.Duration) {
+			server.Pause()
+			a.sleep(during)
+			server.Resume()
+		}},
+		{"killed", func(during time.Duration) {
+			server.Kill()
+			a.sleep(during)
+			server.Restart()
+		}},
+	}
+	a.fight(attackedRuns())
+}
+
+// newRedis starts a server of the test's own, which loses nothing when it is killed.
+func newRedis(t *testing.T, options ...string) *servertest.Server {
 	dir := t.TempDir()
 	server := &servertest.Server{T: t, Dir: dir}
 	server.Command = func() (*exec.Cmd, error) {
-		return exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(server.Port()), "--dir", dir, "--save", "",
-			"--appendonly", "yes", "--appendfsync", "always"), nil
+		return exec.Command("redis-server", append([]string{
+			"--bind", "127.0.0.1", "--port", strconv.Itoa(server.Port()), "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always",
+		}, options...)...), nil
 	}
 	server.Answers = func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server.Addr())
@@ -359,19 +394,7 @@ func TestRunUnderAttack_redis(t *testing.T) {
 	}
 	require.NoError(t, server.Launch(t.Context()))
 	t.Cleanup(server.Close)
-	a := &arena{t: t, url: "redis://" + server.Addr() + "/0", journal: filepath.Join(t.TempDir(), "journal")}
-	a.fault = func(during time.Duration) {
-		if rand.IntN(2) == 0 {
-			server.Pause()
-			a.sleep(during)
-			server.Resume()
-			return
-		}
-		server.Kill()
-		a.sleep(during)
-		server.Restart()
-	}
-	a.fight(attackedRuns())
+	return server
 }
 
 func openPostgres(t *testing.T, url string) *sql.DB {
@@ -386,19 +409,27 @@ func TestRunUnderAttack_postgres(t *testing.T) {
 	server := servertest.NewPostgres(t)
 	db := openPostgres(t, server.URL)
 	a := &arena{t: t, url: server.URL + "&create=true", journal: filepath.Join(t.TempDir(), "journal")}
-	a.fault = func(during time.Duration) {
-		if rand.IntN(2) == 0 {
-			require.NoError(t, server.Crash(t.Context()))
-			return
-		}
-		tx, err := db.BeginTx(t.Context(), nil)
-		if err != nil {
-			return
-		}
-		defer func() { _ = tx.Rollback() }()
-		if _, err := tx.ExecContext(t.Context(), "LOCK TABLE infra.lease IN ACCESS EXCLUSIVE MODE"); err == nil {
-			a.sleep(during)
-		}
+	a.faults = []fault{
+		{"stopped", func(during time.Duration) {
+			eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, "a connection")
+			server.Pause()
+			ctx, cancel := context.WithTimeout(t.Context(), during)
+			defer cancel()
+			require.Error(t, db.PingContext(ctx), "its process stands still, too")
+			<-ctx.Done()
+			server.Resume()
+		}},
+		{"crashed", func(time.Duration) { require.NoError(t, server.Crash(t.Context())) }},
+		{"locked", func(during time.Duration) {
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				return
+			}
+			defer func() { _ = tx.Rollback() }()
+			if _, err := tx.ExecContext(t.Context(), "LOCK TABLE infra.lease IN ACCESS EXCLUSIVE MODE"); err == nil {
+				a.sleep(during)
+			}
+		}},
 	}
 	a.fight(attackedRuns())
 }

@@ -30,8 +30,6 @@ var openers = []abstractions.Opener{
 	sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), folderlease.Opener(),
 }
 
-func schemes() string { return open.Schemes(openers...) }
-
 // settings is the config file.
 type settings struct {
 	URL   string `json:"url"`
@@ -114,7 +112,11 @@ func (a *app) provider(ctx context.Context) (leasing.Provider, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	return open.URL(ctx, where, openers...)
+	provider, err := open.URL(ctx, where, openers...)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: no answer in time: %w", leasing.ErrUnavailable, err)
+	}
+	return provider, err
 }
 
 // openForWorker is for the worker processes of a torture run.
@@ -143,6 +145,35 @@ func (a *app) open(ctx context.Context, options leasing.Options) (*backend, erro
 		return nil, errors.Join(err, provider.Close())
 	}
 	return &backend{manager, provider}, nil
+}
+
+// openPause is from an attempt to open the backend to the next.
+const openPause = time.Second
+
+// openWithin is open, which it repeats within a limit while the backend can't be reached: where tables are to be
+// created, or servers looked at, opening takes a server. 0 is a single attempt, a negative limit none.
+func (a *app) openWithin(ctx context.Context, limit time.Duration, options leasing.Options) (*backend, error) {
+	for begin := time.Now(); ; {
+		b, err := a.open(ctx, options)
+		pause := openPause
+		if limit >= 0 {
+			pause = min(pause, limit-time.Since(begin))
+		}
+		if err == nil || !passes(err) || pause <= 0 {
+			return b, err
+		}
+		a.warn("%s", oneLine(err))
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// passes reports whether an error may be another one, or none, in a while.
+func passes(err error) bool {
+	return errors.Is(err, leasing.ErrUnavailable) || errors.Is(err, leasing.ErrThrottled)
 }
 
 func (b *backend) close() error {

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) electCommand() *cobra.Command {
-	f := &runFlags{wait: "forever"}
+	f := &runFlags{}
 	var onLost string
 	pause := time.Second
 	cmd := &cobra.Command{
@@ -29,12 +29,6 @@ The command of --on-lost runs each time the leadership is over, with /bin/sh and
 which is the exit code of the term: 124 if the lease was lost. The next leader may be at work then. It does not run if leasing
 is killed.`,
 		Example: `  leasing elect --terms 1 --on-lost 'echo stepped down' scheduler -- echo leading`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return fmt.Errorf(`want NAME -- COMMAND; see "%s --help"`, cmd.CommandPath())
-			}
-			return nil
-		},
 	}
 	terms := 0
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -49,7 +43,7 @@ is killed.`,
 }
 
 func (a *app) elect(ctx context.Context, f *runFlags, name string, argv []string, onLost string, pause time.Duration, terms int) error {
-	w, err := a.newWork(ctx, f, argv)
+	w, err := a.newWork(ctx, f, argv, -1)
 	if err != nil {
 		return err
 	}

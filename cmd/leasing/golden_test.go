@@ -10,13 +10,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
@@ -36,6 +39,8 @@ var steady = []struct {
 	what *regexp.Regexp
 	by   string
 }{
+	{regexp.MustCompile(`(?m)^(ok|note) +latency .*$`), "ok  latency  PINGS"}, // a note on a busy machine
+	{regexp.MustCompile(`"(ok|note)","check":"latency","text":".*"`), `"ok","check":"latency","text":"PINGS"`},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "TIME"},
 	{regexp.MustCompile(`(_s":)[0-9.e-]+`), "${1}SECONDS"},
 	{regexp.MustCompile(`\b\d{16}\b`), "TOKEN"},
@@ -44,6 +49,11 @@ var steady = []struct {
 	{regexp.MustCompile(`(cycles":|per_s":)[0-9.]+`), "${1}NUMBER"},
 	{regexp.MustCompile(`(?m)^(one name .*?  +\d+) .*$`), "$1 NUMBERS"},
 	{regexp.MustCompile(`(leasing/(bench|doctor))/[0-9A-Z]{8}`), "$1/RANDOM"},
+	{regexp.MustCompile(`(?m)^(requests|leases|writes|faults|word of a loss|all free) .*$`), "$1 NUMBERS"},
+	{regexp.MustCompile(`(?m)^leasing: \S+: +\S+ of .* requests\n`), ""}, // progress
+	{regexp.MustCompile(`torture/[0-9a-f]{6}`), "torture/RANDOM"},
+	{regexp.MustCompile(`backend unavailable: begun, and not finished: access denied`), "access denied"}, // Redis', on a busy machine
+	{regexp.MustCompile(`http://127\.0\.0\.1:\d+/`), "http://ADDRESS/"},
 	{regexp.MustCompile(` +\n`), "\n"},
 	{regexp.MustCompile(`  +`), "  "},
 }
@@ -130,13 +140,46 @@ func TestGoldenOnSQLite(t *testing.T) {
 		{"bench", "--for", "300ms", "--clients", "2", "-o", "json"},
 		{"sql", "schema"},
 		{"man", "."},
+		{"console", "--listen", "127.0.0.1:0", "--for", "50ms"},
+		{"torture", "--plan", "none", "--for", "1s", "--seed", "7", "--workers", "2", "--names", "1", "--patience", "30s"},
+		{"__complete", "in"}, // what the scripts of completion ask
 	} {
 		one := p.transcript(args...)
 		require.NotContains(t, one, "\n[125]\n")
 		text += one + "\n"
 	}
+	first := p.start("run", "--owner", "first", "jobs/d", "--", "sh", "-c", "echo ready; sleep 1000")
+	first.printed("ready")
+	second := p.start("run", "--owner", "second", "--wait", "forever", "jobs/d", "--", "true")
+	p.waits("second", "jobs/d")
+	text += p.transcript("inspect", "jobs/d") + "\n" + p.transcript("inspect", "-o", "json", "jobs/d")
+	first.signal(unix.SIGTERM)
+	require.Zero(t, second.code())
 	compare(t, "sqlite", text)
 	require.FileExists(t, filepath.Join(p.folder, "leasing-run.1"))
+}
+
+// waits waits until somebody waits for a name.
+func (p *place) waits(owner, name string) {
+	eventually(p.t, func() bool {
+		_, out, _ := p.run("inspect", "-o", "json", name)
+		return strings.Contains(out, `"waiters":[{"owner":"`+owner)
+	}, owner+" waits for "+name)
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		code, out, problems := p.run("completion", shell)
+		require.Zero(t, code, problems)
+		require.Contains(t, out, "leasing")
+		if shell == "bash" {
+			script := exec.Command("bash", "-ec", out+"\ncomplete -p leasing")
+			printed, err := script.CombinedOutput()
+			require.NoError(t, err, string(printed))
+		}
+	}
 }
 
 // What is wrong is said in one line, with a code of its own.
@@ -176,6 +219,12 @@ func TestGoldenErrors(t *testing.T) {
 		{"ls", "--config", "dead.json"},
 		{"sql", "schema", "--url", "redis://host"},
 		{"torture", "--plan", "mild"},
+		{"torture", "--plan", "strange.json"},
+		{"torture", "--workers", "-1"},
+		{"torture", "--ttl", "1ms"},
+		{"torture", "--for", "1h", "--html", "/no/such/folder/run.html"},
+		{"torture", "--verify", "none.json"},
+		{"torture", "--verify", "strange.json"},
 		{"man", "/no/such/folder"},
 	} {
 		one := p.transcript(args...)
@@ -189,19 +238,113 @@ func TestGoldenErrors(t *testing.T) {
 	compare(t, "errors", text)
 }
 
+// What each command is called with, beside flags that go wrong.
+var everyCommand = map[string][]string{
+	"run": {"name", "--", "true"}, "ls": {}, "inspect": {"name"}, "watch": {"--for", "1ms"}, "break": {"--yes", "name"}, "history": {"name"},
+	"wait": {"name"}, "elect": {"--terms", "1", "name", "--", "true"}, "doctor": {}, "torture": {"--for", "1s"}, "bench": {"--for", "100ms"},
+	"console": {"--for", "1ms"}, "sql schema": {}, "man": {"."},
+}
+
+// Every command says in one line what is wrong with its flags, its URL, or a server that is down.
+func TestEveryCommandFailsInOneLine(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const badFlag, badURL = "--nonsense", "--url=mysql://me:secret@host/db"
+	dead := []string{"--url=redis://127.0.0.1:1", "--url=postgres://127.0.0.1:1/db?sslmode=disable&create=true"}
+	for _, c := range commands((&app{}).root()) {
+		if !c.Runnable() {
+			continue
+		}
+		name := strings.TrimPrefix(c.CommandPath(), "leasing ")
+		args, known := everyCommand[name]
+		require.True(t, known, name)
+		flags := []string{badFlag}
+		if name != "man" {
+			flags = append(flags, badURL)
+		}
+		// The console and elect go on until the server is there.
+		if !slices.Contains([]string{"man", "sql schema", "console", "elect"}, name) {
+			flags = append(flags, dead...)
+		}
+		for _, flag := range flags {
+			line := slices.Concat(strings.Fields(name), []string{flag, "--timeout", "200ms"}, args)
+			code, out, problems := p.run(line...)
+			if name == "doctor" && flag != badFlag { // its findings are its output
+				require.Equal(t, exitNo, code, line)
+				require.Contains(t, out, "wrong")
+				continue
+			}
+			require.Equal(t, exitFailed, code, line)
+			require.Empty(t, out, line)
+			require.Regexp(t, `\Aleasing: .+\n\z`, problems, line)
+			require.NotContains(t, problems, "secret")
+		}
+	}
+}
+
+// refused is what those commands print that may not write, each in one line.
+func (p *place) refused(url string) (text string) {
+	p.t.Helper()
+	for _, name := range []string{"run", "elect", "break", "bench", "torture", "doctor"} {
+		line := append([]string{name, "--url", url}, everyCommand[name]...)
+		one := p.transcript(line...)
+		require.Regexp(p.t, `access denied.*\n(.*\n)*\[(1|125)\]\n$`, one)
+		if name == "elect" { // which waits: on a busy machine it says first that it could not ask
+			continue
+		}
+		if name != "doctor" {
+			require.Equal(p.t, 3, strings.Count(one, "\n"), one)
+		}
+		text += one
+	}
+	return text
+}
+
+// holds has a lease of the name that refused uses.
+func (p *place) holds(url string) {
+	holder := p.start("run", "--url", url, "name", "--", "sh", "-c", "echo ready; sleep 1000")
+	holder.printed("ready")
+}
+
 func TestGoldenMissingRights_postgres(t *testing.T) {
 	t.Parallel()
 	server := servertest.NewPostgres(t)
 	db := openPostgres(t, server.URL)
-	_, err := db.Exec("CREATE ROLE weak LOGIN")
+	_, err := db.Exec("CREATE ROLE weak LOGIN; CREATE ROLE reader LOGIN")
 	require.NoError(t, err)
-	weak := strings.Replace(server.URL, "postgres@", "weak@", 1)
+	weak, reader := strings.Replace(server.URL, "postgres@", "weak@", 1), strings.Replace(server.URL, "postgres@", "reader@", 1)
 	p := newPlace(t)
 	text := p.transcript("ls", "--url", weak) + p.transcript("ls", "--url", weak+"&create=true")
-	code, _, problems := p.run("ls", "--url", server.URL+"&create=true")
-	require.Equal(t, 0, code, problems)
-	text += p.transcript("ls", "--url", weak) + p.transcript("run", "--url", weak, "name", "--", "true") + p.transcript("doctor", "--url", weak)
-	compare(t, "rights", strings.ReplaceAll(text, server.Addr(), "SERVER"))
+	p.holds(server.URL + "&create=true")
+	_, err = db.Exec("GRANT USAGE ON SCHEMA infra TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA infra TO reader")
+	require.NoError(t, err)
+	text += p.transcript("ls", "--url", weak) + p.transcript("doctor", "--url", weak) + p.refused(reader)
+	compare(t, "rights-postgres", strings.ReplaceAll(text, server.Addr(), "SERVER"))
+}
+
+func TestGoldenMissingRights_redis(t *testing.T) {
+	t.Parallel()
+	server := newRedis(t, "--user", "reader", "on", ">secret", "~*", "&*", "+@read", "+@connection", "+time", "--user", "default", "on", "nopass", "~*", "&*", "+@all")
+	p := newPlace(t)
+	p.holds("redis://" + server.Addr())
+	text := p.transcript("ls", "--url", "redis://reader:wrong@"+server.Addr()) + p.refused("redis://reader:secret@"+server.Addr())
+	compare(t, "rights-redis", strings.ReplaceAll(text, server.Addr(), "SERVER"))
+}
+
+// A file that its reader may not write, as another user where this one is root.
+func TestGoldenMissingRights_sqlite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for folder := p.folder; folder != os.TempDir() && folder != "/"; folder = filepath.Dir(folder) {
+		require.NoError(t, os.Chmod(folder, 0o755))
+	}
+	url := "sqlite://" + p.folder + "/leases.db"
+	p.holds(url + "?create=true")
+	require.NoError(t, os.Chmod(p.folder+"/leases.db", 0o444))
+	if os.Getuid() == 0 {
+		p.as = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
+	compare(t, "rights-sqlite", p.refused(url))
 }
 
 // The examples in the help work.

@@ -2,17 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/distributedleasing/leasing"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect NAME",
-		Short: "Show who holds a name",
-		Long:  "Inspect shows what the backend knows of a name. It exits with 1 if nobody holds it.",
+		Short: "Show who holds a name, and who waits for it",
+		Long: `Inspect shows what the backend knows of a name: its holder, and where the backend keeps a queue those who wait,
+the next one first. It exits with 1 if nobody holds the name.`,
 		Example: `  leasing inspect deploy/web
   leasing inspect -o json deploy/web`,
 		Args: cobra.ExactArgs(1),
@@ -22,7 +26,9 @@ func (a *app) inspectCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := a.detail(show(r)); err != nil {
+				s := show(r)
+				s.Waiters, err = waiters(ctx, b, args[0])
+				if err := errors.Join(a.detail(s), err); err != nil {
 					return err
 				}
 				if !r.Held {
@@ -32,6 +38,18 @@ func (a *app) inspectCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+// waiters are those of a name, in the order in which they are served, where the backend tells.
+func waiters(ctx context.Context, b *backend, name string) (queue []waiter, err error) {
+	waiting, err := b.Waiters(ctx, name)
+	if errors.Is(err, leasing.ErrUnsupported) {
+		return nil, nil
+	}
+	for _, w := range waiting {
+		queue = append(queue, waiter{w.Owner, w.ID, w.Since, w.Now.Sub(w.Since).Seconds()})
+	}
+	return queue, err
 }
 
 // detail prints all of one record.
@@ -55,6 +73,9 @@ func (a *app) detail(s shown) error {
 		add("broken by", s.BrokenBy)
 		add("reason", s.BreakReason)
 		add("metadata", s.metadata())
+	}
+	for i, w := range s.Waiters {
+		add("waiter "+strconv.Itoa(i+1), w.Owner+", for "+rounded(time.Duration(w.Waited*float64(time.Second))))
 	}
 	return a.table(rows)
 }

@@ -71,6 +71,15 @@ type shown struct {
 	BreakReason string            `json:"break_reason,omitempty"`
 	Unconfirmed bool              `json:"unconfirmed,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
+	Waiters     []waiter          `json:"waiters,omitempty"` // inspect asks for them
+}
+
+// waiter is a Waiting as JSON.
+type waiter struct {
+	Owner  string    `json:"owner"`
+	ID     string    `json:"id"`
+	Since  time.Time `json:"since"`
+	Waited float64   `json:"waited_s"`
 }
 
 func show(r leasing.Record) shown {

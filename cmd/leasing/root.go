@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/open"
 )
 
 // Exit codes. A command that `leasing run` started passes its own on.
@@ -100,7 +101,7 @@ of machines, and shows and ends leases.
 The leases are where --url says, else $LEASING_URL, else "url" in the config file (JSON, by default
 leasing/config.json in $XDG_CONFIG_HOME or ~/.config), else in an SQLite file of this user on this
 machine, in leasing/ in $XDG_STATE_HOME or ~/.local/state. A URL begins with
-` + schemes() + `.
+` + open.Schemes(openers...) + `.
 
 Exit codes: 0 done; 1 no; 75 somebody else has the name; 124 the lease was lost and the command
 stopped; 125 leasing failed; 126 the command can't be run; 127 it was not found; 128+n it was

@@ -48,7 +48,14 @@ func (o *onLoss) Set(text string) error {
 	return errors.New("want term, kill or ignore")
 }
 
+// add adds the flags to a command, which wants a name and another command.
 func (f *runFlags) add(cmd *cobra.Command) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) < 2 {
+			return fmt.Errorf(`want NAME -- COMMAND; see "%s --help"`, cmd.CommandPath())
+		}
+		return nil
+	}
 	f.onLoss = lossTerm
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
@@ -63,7 +70,8 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run [flags] NAME -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while holding a lease",
 		Long: `Run takes the lease NAME, runs the command while it holds it, and gives it up when the command
-has ended. If somebody else has the lease, it exits with 75 (see --wait).
+has ended. If somebody else has the lease, it exits with 75 (see --wait). With --wait it also waits
+for a backend that can't be reached, and exits with 125 if that does not come back in time.
 
 The command is in a process group of its own. If the lease can't be renewed, the group gets TERM
 while the lease is still good, and KILL before anybody else can have it. The group also gets KILL
@@ -74,21 +82,15 @@ the command's. $LEASING_NAME, $LEASING_TOKEN (the fencing token), $LEASING_ID an
 are in its environment.`,
 		Example: `  leasing run nightly-report -- echo 'the only one'
   leasing run --wait 1m --ttl 10s deploy/web -- sh -c 'echo "token $LEASING_TOKEN"'`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return fmt.Errorf(`want NAME -- COMMAND; see "%s --help"`, cmd.CommandPath())
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.run(cmd.Context(), f, args[0], command(args[1:]))
 		},
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.wait, "wait", "0s", "for how long to wait if somebody else has the lease, or forever")
+	flags.StringVar(&f.wait, "wait", "0s", "for how long to wait if somebody else has the lease or the backend can't be reached, or forever")
 	flags.DurationVar(&f.atLeast, "at-least", 0, "keep the lease at least this long, so that a slower clock elsewhere finds it taken")
-	flags.IntVarP(&f.busyCode, "busy-code", "E", exitBusy, "exit code if somebody else has the lease")
+	flags.IntVarP(&f.busyCode, "busy-code", "E", exitBusy, "exit code if somebody else has the lease; 0 is silent, too")
 	return cmd
 }
 
@@ -107,13 +109,18 @@ func (a *app) run(ctx context.Context, f *runFlags, name string, argv []string) 
 	if err != nil {
 		return err
 	}
-	w, err := a.newWork(ctx, f, argv)
+	begin := time.Now()
+	w, err := a.newWork(ctx, f, argv, limit)
 	if err != nil {
 		return err
 	}
 	defer w.close()
+	limit = max(limit-time.Since(begin), min(limit, time.Second)) // which leaves some of it for the lease
 	lease, err := w.acquire(ctx, name, limit)
-	if errors.Is(err, leasing.ErrHeld) {
+	switch {
+	case errors.Is(err, leasing.ErrHeld) && f.busyCode == 0: // cron sends mail for a word
+		return nil
+	case errors.Is(err, leasing.ErrHeld):
 		return &exitError{f.busyCode, err}
 	}
 	if err != nil {
@@ -156,8 +163,9 @@ type work struct {
 	ended    os.Signal     // the last one that was passed on and ends leasing, too
 }
 
-// newWork checks all that can be checked before a lease is taken.
-func (a *app) newWork(ctx context.Context, f *runFlags, argv []string) (*work, error) {
+// newWork checks all that can be checked before a lease is taken. It waits for the backend as long as for
+// the lease: see runFlags.waitLimit.
+func (a *app) newWork(ctx context.Context, f *runFlags, argv []string, limit time.Duration) (*work, error) {
 	path, err := lookPath(argv[0])
 	if err != nil {
 		return nil, err
@@ -165,20 +173,52 @@ func (a *app) newWork(ctx context.Context, f *runFlags, argv []string) (*work, e
 	if f.ttl <= 0 || f.grace < 0 || f.atLeast < 0 {
 		return nil, errors.New("--ttl, --grace and --at-least: want more than 0")
 	}
-	w := &work{app: a, argv: append([]string{path}, argv[1:]...), onLoss: f.onLoss, renewed: make(chan struct{}, 1)}
-	if w.backend, err = a.open(ctx, leasing.Options{TTL: f.ttl, Logger: slog.New(plainHandler{a})}); err != nil {
-		return nil, err
-	}
-	if err := w.fit(f); err != nil {
-		return nil, errors.Join(err, w.backend.close())
-	}
-	w.signals = make(chan os.Signal, 16)
+	w := &work{app: a, argv: append([]string{path}, argv[1:]...), onLoss: f.onLoss, signals: make(chan os.Signal, 16), renewed: make(chan struct{}, 1)}
 	for _, s := range forwarded {
 		if !signal.Ignored(s) { // nohup stays in force
 			signal.Notify(w.signals, s)
 		}
 	}
-	return w, nil
+	err = w.heeding(ctx, func(ctx context.Context) (err error) {
+		w.backend, err = a.openWithin(ctx, limit, leasing.Options{TTL: f.ttl, Logger: slog.New(plainHandler{a})})
+		return err
+	})
+	if err == nil {
+		err = w.fit(f)
+	}
+	if err != nil && w.backend != nil {
+		err = errors.Join(err, w.backend.close())
+	}
+	return w, err
+}
+
+// heeding calls a function whose context is canceled by a signal that ends leasing. The signal is the error
+// then, whatever the function returns.
+func (w *work) heeding(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over, heard := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(heard)
+		for {
+			select {
+			case s := <-w.signals:
+				if ends(s) {
+					cancel(&exitError{code: exitSignal + int(s.(syscall.Signal))})
+					return
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	err := do(ctx)
+	close(over)
+	<-heard
+	if by := (*exitError)(nil); errors.As(context.Cause(ctx), &by) {
+		return by
+	}
+	return err
 }
 
 // fit makes room in the TTL for the grace: TERM is sent so long before trust ends, and renewals have
@@ -213,25 +253,7 @@ func lookPath(name string) (string, error) {
 }
 
 // acquire takes the lease, or ends as a signal or the limit says.
-func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (leasing.Lease, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	over := make(chan struct{})
-	heard := make(chan struct{})
-	go func() {
-		defer close(heard)
-		for {
-			select {
-			case s := <-w.signals:
-				if ends(s) {
-					cancel(&exitError{code: exitSignal + int(s.(syscall.Signal))})
-					return
-				}
-			case <-over:
-				return
-			}
-		}
-	}()
+func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (lease leasing.Lease, err error) {
 	options := &leasing.AcquireOptions{
 		WaitLimit:     max(limit, 0),
 		RenewFraction: w.fraction,
@@ -249,14 +271,12 @@ func (w *work) acquire(ctx context.Context, name string, limit time.Duration) (l
 	if limit == 0 {
 		ask = w.TryAcquire
 	}
-	lease, err := ask(ctx, name, options)
-	close(over)
-	<-heard
-	if by := (*exitError)(nil); errors.As(context.Cause(ctx), &by) {
-		if err == nil {
-			w.release(lease)
-		}
-		return nil, by
+	err = w.heeding(ctx, func(ctx context.Context) (err error) {
+		lease, err = ask(ctx, name, options)
+		return err
+	})
+	if err != nil && lease != nil {
+		w.release(lease)
 	}
 	return lease, err
 }

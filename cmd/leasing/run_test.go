@@ -9,11 +9,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/distributedleasing/leasing/abstractions/servertest"
 )
 
 // patience bounds what should take moments, on a very slow machine.
@@ -23,9 +26,10 @@ const patience = time.Minute
 type place struct {
 	t      *testing.T
 	folder string
+	as     *syscall.Credential // who runs leasing; nil for this user
 }
 
-func newPlace(t *testing.T) *place { return &place{t, t.TempDir()} }
+func newPlace(t *testing.T) *place { return &place{t: t, folder: t.TempDir()} }
 
 func (p *place) env() []string {
 	return []string{
@@ -51,6 +55,7 @@ func (p *place) start(args ...string) *running {
 	r.err, err = os.CreateTemp(p.folder, "err")
 	require.NoError(p.t, err)
 	r.Stdout, r.Stderr, r.Dir = r.out, r.err, p.folder
+	r.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
 	require.NoError(p.t, r.Start())
 	p.t.Cleanup(func() { _ = r.Process.Kill() })
 	return r
@@ -141,8 +146,9 @@ func TestRunOnSQLiteIsBusy(t *testing.T) {
 	holder.printed("ready")
 	code, _, problems := p.run("run", "name", "--", "true")
 	require.Equal(t, exitBusy, code, problems)
-	code, _, _ = p.run("run", "-E", "0", "--wait", "50ms", "name", "--", "true")
+	code, _, problems = p.run("run", "-E", "0", "--wait", "50ms", "name", "--", "true")
 	require.Equal(t, 0, code)
+	require.Empty(t, problems)
 	waiter := p.start("run", "--wait", "forever", "name", "--", "echo", "got it")
 	for pause, code := 100*time.Millisecond, -1; code == -1; pause *= 2 { // until the signal no longer comes before it waits
 		ended := p.start("run", "--wait", "forever", "name", "--", "true")
@@ -296,4 +302,35 @@ func TestElectOnSQLite(t *testing.T) {
 	eventually(t, func() bool { return strings.Count(leader.text(leader.out), "leads") == 2 }, "it stands again")
 	leader.signal(unix.SIGTERM)
 	require.Equal(t, 128+15, leader.code())
+}
+
+// Who waits for a lease waits for its server, too, also where tables are still to be made.
+func TestRunWaitsForTheServer_postgres(t *testing.T) {
+	t.Parallel()
+	server, p := servertest.NewPostgres(t), newPlace(t)
+	pid := server.PID()
+	require.NoError(t, unix.Kill(pid, unix.SIGQUIT))
+	eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, "the server's end")
+	url := server.URL + "&create=true"
+	code, _, problems := p.run("run", "--url", url, "--wait", "300ms", "name", "--", "true")
+	require.Equal(t, exitFailed, code)
+	require.Regexp(t, `\Aleasing: .*backend unavailable.*\n\z`, problems)
+	waiter := p.start("run", "--url", url, "--wait", "1m", "name", "--", "echo", "got it")
+	candidate := p.start("elect", "--url", url, "--terms", "1", "name", "--", "echo", "leads")
+	impatient := p.start("run", "--url", url, "--wait", "forever", "name", "--", "true")
+	for _, r := range []*running{waiter, candidate, impatient} {
+		eventually(t, func() bool { return strings.Contains(r.text(r.err), "backend unavailable") }, "it says why it waits")
+	}
+	impatient.signal(unix.SIGQUIT)
+	require.Equal(t, 128+3, impatient.code())
+	require.NoError(t, server.LaunchOn(t.Context(), server.Port()))
+	require.Zero(t, waiter.code(), waiter.text(waiter.err))
+	waiter.printed("got it")
+	require.Zero(t, candidate.code(), candidate.text(candidate.err))
+	candidate.printed("leads")
+	server.Pause()
+	waiter = p.start("run", "--url", url, "--timeout", "2s", "--wait", "1m", "name", "--", "true")
+	eventually(t, func() bool { return strings.Contains(waiter.text(waiter.err), "no answer in time") }, "it says why it waits")
+	server.Resume()
+	require.Zero(t, waiter.code(), waiter.text(waiter.err))
 }

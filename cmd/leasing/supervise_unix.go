@@ -20,9 +20,10 @@ import (
 	"github.com/distributedleasing/leasing"
 )
 
-// forwarded are the signals that are passed on to the command.
+// forwarded are the signals that are passed on to the command. TSTP is, too, but not before
+// there is one: until then it stops leasing, as it would stop any program.
 var forwarded = []os.Signal{
-	unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT,
+	unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGCONT,
 }
 
 // ends reports whether a signal ends leasing while it waits for a lease.
@@ -58,6 +59,10 @@ type supervisor struct {
 // under runs the command, and returns when no process of its group is left: the exit
 // code, and why it is not the command's.
 func (w *work) under(lease leasing.Lease) (code int, err error) {
+	if !signal.Ignored(unix.SIGTSTP) {
+		signal.Notify(w.signals, unix.SIGTSTP)
+		defer signal.Reset(unix.SIGTSTP)
+	}
 	s := &supervisor{work: w, lease: lease}
 	s.until = s.trusted()
 	reports, err := s.start()

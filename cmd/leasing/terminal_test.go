@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,10 +69,15 @@ func (x *terminal) types(keys string) {
 
 // start starts leasing as a login shell would be.
 func (x *terminal) start(p *place, args ...string) *running {
+	return x.startAs(p, asCommand(context.Background(), p.env(), args...))
+}
+
+// startAs starts a command so.
+func (x *terminal) startAs(p *place, cmd *exec.Cmd) *running {
 	file, err := os.OpenFile(x.name, os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(x.t, err)
 	defer file.Close()
-	r := &running{Cmd: asCommand(context.Background(), p.env(), args...), t: x.t}
+	r := &running{Cmd: cmd, t: x.t}
 	r.Stdin, r.Stdout, r.Stderr, r.Dir = file, file, file, p.folder
 	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(x.t, r.Start())
@@ -107,6 +113,25 @@ func TestRunOnSQLiteOnATerminal(t *testing.T) {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// A shell gets its turn on Ctrl-Z while leasing waits for its lease, too, and goes on with fg.
+func TestRunOnSQLiteWaitsOnATerminal(t *testing.T) {
+	t.Parallel()
+	x, p := newTerminal(t), newPlace(t)
+	holder := p.start("run", "name", "--", "sh", "-c", "echo ready; sleep 1000")
+	holder.printed("ready")
+	shell := asCommand(context.Background(), p.env())
+	shell.Path, shell.Args = "/bin/sh", []string{
+		"sh", "-mc", `"$0" run --owner waiter --wait forever name -- echo 'got it'; echo "stopped: $?"; fg`, "/proc/" + itoa(os.Getpid()) + "/exe",
+	}
+	r := x.startAs(p, shell)
+	p.waits("waiter", "name")
+	x.types("\x1a")
+	x.prints("stopped: " + itoa(128+int(unix.SIGTSTP)))
+	holder.signal(unix.SIGTERM)
+	x.prints("got it")
+	require.Zero(t, r.code())
 }
 
 // Nobody is asked whether to end a lease where nobody can answer, and the name has to be typed.

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -26,9 +29,12 @@ const workerVariable = "LEASING_TORTURE_URL"
 // tortureFlags are those of torture.
 type tortureFlags struct {
 	torture.Options
-	plan, html, history string
-	processes           bool
+	plan, html, history, verify string
+	processes                   bool
 }
+
+// everyPlan stands for all that are ready-made.
+const everyPlan = "all"
 
 func (a *app) tortureCommand() *cobra.Command {
 	f := &tortureFlags{}
@@ -39,22 +45,32 @@ func (a *app) tortureCommand() *cobra.Command {
 all that they asked and were told: that no two held a name at once, that tokens rose, that every loss was told in time.
 It exits with 1 if a promise was broken. What it leaves is swept like any name that nobody uses.
 
-Plans: ` + strings.Join(chaos.Names(), ", ") + `; or a file with one in JSON.`,
-		Example: `  leasing torture --for 2s --plan lost-replies
+Plans: ` + strings.Join(chaos.Names(), ", ") + `.
+--plan is one of them, a file with one in JSON, or all, which then share the time.`,
+		Example: `  leasing torture --for 2s --plan lost-replies --history run.json && leasing torture --verify run.json
   leasing torture --for 1s --processes --html timeline.html`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.torture(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.verify != "" {
+				return a.verify(f.verify)
+			}
+			return a.torture(cmd.Context(), f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.plan, "plan", "flaky-network", "what goes wrong")
-	flags.DurationVar(&f.For, "for", 10*time.Second, "for how long")
+	flags.DurationVar(&f.For, "for", 10*time.Second, "for how long, in all")
 	flags.Uint64Var(&f.Seed, "seed", 0, "decides what is left to chance, but not in which order things happen (default random)")
 	flags.IntVar(&f.Workers, "workers", 8, "how many compete")
 	flags.IntVar(&f.Names, "names", 4, "for how many names")
 	flags.DurationVar(&f.TTL, "ttl", 0, "of the leases (default 2s, or the backend's least)")
+	flags.Float64Var(&f.Intensity, "intensity", 1, "how busy the workers are")
+	flags.IntVar(&f.Operations, "operations", 0, "end after so many requests, in all, if that is sooner (default no such end)")
+	flags.DurationVar(&f.Patience, "patience", 5*time.Second, "how late may come what should come at once: more on a machine that is busy")
 	flags.BoolVar(&f.processes, "processes", false, "make each worker a process; some are stopped, some killed")
-	flags.StringVar(&f.html, "html", "", "`file` for the timeline")
-	flags.StringVar(&f.history, "history", "", "`file` for all that was recorded, as JSON")
+	flags.StringVar(&f.html, "html", "", "`file` for the timeline; with all plans one for each")
+	flags.StringVar(&f.history, "history", "", "`file` for all that was recorded, as JSON; with all plans one for each")
+	flags.StringVar(&f.verify, "verify", "", "check what was recorded in a `file`, and do nothing else")
 	return cmd
 }
 
@@ -63,24 +79,15 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.Seed == 0 {
-		f.Seed = uint64(rand.Uint32()) + 1
-	}
-	if f.Plan, err = plan(f.plan, f.Seed); err != nil {
+	f.Seed = cmp.Or(f.Seed, uint64(rand.Uint32())+1)
+	plans, err := readPlans(f.plan, f.Seed)
+	if err != nil {
 		return err
-	}
-	for _, path := range []string{f.html, f.history} { // not only after the run
-		if path != "" {
-			if err := os.WriteFile(path, nil, 0o644); err != nil {
-				return err
-			}
-		}
 	}
 	f.Open = func(ctx context.Context) (leasing.Provider, error) { return open.URL(ctx, where, openers...) }
 	f.Votes = strings.Contains(where, "mode=redlock")
-	f.Command = fmt.Sprintf("leasing torture --plan %s --for %v --seed %d --workers %d --names %d", f.plan, f.For, f.Seed, f.Workers, f.Names)
+	f.For, f.Operations = f.For/time.Duration(len(plans)), (f.Operations+len(plans)-1)/len(plans)
 	if f.processes {
-		f.Command += " --processes"
 		program, err := os.Executable()
 		if err != nil {
 			return err
@@ -91,52 +98,120 @@ func (a *app) torture(ctx context.Context, f *tortureFlags) error {
 			return cmd
 		}
 	}
+	for _, plan := range plans { // not only after the run
+		nothing := func(io.Writer) error { return nil }
+		if err := f.write(plan, nothing, nothing); err != nil {
+			return err
+		}
+	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	report, err := torture.Run(ctx, f.Options)
-	if err != nil {
-		return err
+	var failed error
+	for _, plan := range plans {
+		f.Plan, f.Progress = plan, a.progress(plan.Name)
+		f.Command = f.again()
+		report, err := torture.Run(ctx, f.Options)
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		failed = errors.Join(failed, a.verdict(report), f.write(plan, report.WriteHTML, report.WriteHistory))
 	}
-	if _, err := fmt.Fprintln(a.out, report); err != nil {
-		return err
+	return failed
+}
+
+// readPlans returns a ready-made plan, all of them, or one in a file.
+func readPlans(name string, seed uint64) (list []chaos.Plan, err error) {
+	names := []string{name}
+	if name == everyPlan {
+		names = chaos.Names()
 	}
-	if err := writeTo(f.html, report.WriteHTML); err != nil {
-		return err
+	for _, name := range names {
+		plan, err := chaos.Named(name, seed)
+		if err != nil {
+			text, noFile := os.ReadFile(name)
+			if noFile != nil {
+				return nil, fmt.Errorf("--plan: %w, or a file: %w", err, noFile)
+			}
+			if plan, err = chaos.ParsePlan(text); err != nil {
+				return nil, fmt.Errorf("--plan %s: %w", name, err)
+			}
+		}
+		list = append(list, plan)
 	}
-	if err := writeTo(f.history, report.WriteHistory); err != nil {
-		return err
+	return list, nil
+}
+
+// again is what a person types for the same plan's run, who knows the URL.
+func (f *tortureFlags) again() string {
+	plan := f.plan
+	if plan == everyPlan {
+		plan = f.Plan.Name
 	}
-	if !report.OK() {
+	return fmt.Sprintf("leasing torture --plan %s --for %v --seed %d --workers %d --names %d --ttl %v --intensity %v --operations %d --processes=%v",
+		plan, f.For, f.Seed, f.Workers, f.Names, f.TTL, f.Intensity, f.Operations, f.processes)
+}
+
+// progress shows now and then how a run goes.
+func (a *app) progress(plan string) func(torture.Progress) {
+	var next time.Duration
+	return func(p torture.Progress) {
+		if p.Phase == "running" && p.Elapsed >= next {
+			next = p.Elapsed + max(time.Second, p.For/10)
+			a.warn("%s: %3.0fs of %.0fs, %d leases, %d lost, %d faults, %d requests", plan, p.Elapsed.Seconds(), p.For.Seconds(), p.Grants, p.Losses, p.Faults, p.Operations)
+		}
+	}
+}
+
+// verdict prints a report, and is an error if a promise was broken.
+func (a *app) verdict(r *torture.Report) (err error) {
+	if a.output == "json" {
+		err = a.json(map[string]any{
+			"provider": r.Provider, "plan": r.Plan.Name, "seed": r.Seed, "requests": r.Requests, "grants": r.Grants,
+			"verdict": r.Verdict(), "violations": r.Violations, "undecided": r.Undecided, "again": r.Command,
+		})
+	} else {
+		_, err = fmt.Fprintln(a.out, r)
+	}
+	if err == nil && !r.OK() {
 		return &exitError{code: exitNo}
 	}
-	return nil
+	return err
 }
 
-// plan is a ready-made one, or one in a file.
-func plan(name string, seed uint64) (chaos.Plan, error) {
-	ready, err := chaos.Named(name, seed)
-	if err == nil {
-		return ready, nil
-	}
-	text, noFile := os.ReadFile(name)
-	if noFile != nil {
-		return ready, fmt.Errorf("--plan: %w, or a file: %w", err, noFile)
-	}
-	return chaos.ParsePlan(text)
-}
-
-// writeTo writes a file, unless it has no name.
-func writeTo(path string, write func(io.Writer) error) error {
-	if path == "" {
-		return nil
-	}
-	file, err := os.Create(path)
+// verify checks a history that was saved.
+func (a *app) verify(path string) error {
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	if err := write(file); err != nil {
-		_ = file.Close()
+	defer func() { _ = file.Close() }() // it was only read
+	report, err := torture.Verify(file)
+	if err != nil {
 		return err
 	}
-	return file.Close()
+	return a.verdict(report)
+}
+
+// write writes the files of one plan's run that are asked for.
+func (f *tortureFlags) write(plan chaos.Plan, html, history func(io.Writer) error) error {
+	for _, w := range []struct {
+		path string
+		text func(io.Writer) error
+	}{{f.html, html}, {f.history, history}} {
+		if w.path == "" {
+			continue
+		}
+		if f.plan == everyPlan {
+			extension := filepath.Ext(w.path)
+			w.path = strings.TrimSuffix(w.path, extension) + "-" + plan.Name + extension
+		}
+		file, err := os.Create(w.path)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(w.text(file), file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -29,20 +29,26 @@ func (a *app) waitCommand() *cobra.Command {
 // longestLook is the longest pause between two looks: a release is seen that late.
 const longestLook = 500 * time.Millisecond
 
+// wait looks again and again. Once the backend has answered, an outage of it does not end the wait.
 func (a *app) wait(ctx context.Context, b *backend, name string, over <-chan time.Time) error {
-	for {
+	for answered := false; ; answered = true {
 		r, err := b.Inspect(ctx, name)
-		if err != nil || !r.Held {
+		if err == nil && !r.Held || err != nil && !(answered && passes(err)) {
 			return err
 		}
 		pause := longestLook
-		if left, known := r.Remaining(); known {
+		if err != nil {
+			a.warn("%s", oneLine(err))
+		} else if left, known := r.Remaining(); known {
 			pause = min(pause, left+time.Millisecond)
 		}
 		select {
 		case <-time.After(pause):
 		case <-over:
-			return &exitError{exitBusy, fmt.Errorf("%s: somebody still holds it", name)}
+			if err == nil {
+				err = &exitError{exitBusy, fmt.Errorf("%s: somebody still holds it", name)}
+			}
+			return err
 		}
 	}
 }

@@ -60,13 +60,37 @@ func wrapped(t *testing.T, pod corev1.PodSpec) []string {
 	return uses.Command
 }
 
-// Each of them works as it stands, with another command at its end, and for one term of a leader.
-func TestTheCommandsWork(t *testing.T) {
+// built is the command.
+func built(t *testing.T) string {
 	leasing := filepath.Join(t.TempDir(), "leasing")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", leasing, "github.com/distributedleasing/leasing/cmd/leasing")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	all := commands(t)
+	return leasing
+}
+
+// systemd takes the units, where it is there to ask: an unknown key or a bad value is an error.
+func TestSystemdTakesTheUnits(t *testing.T) {
+	verify, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd is not installed")
+	}
+	units, leasing := t.TempDir(), built(t)
+	for _, name := range []string{"report.service", "report.timer"} {
+		text, err := os.ReadFile(folder + "systemd/" + name)
+		require.NoError(t, err)
+		// It asks whether the command is there.
+		unit := strings.ReplaceAll(string(text), "ExecStart=/usr/local/bin/leasing", "ExecStart="+leasing)
+		require.NoError(t, os.WriteFile(filepath.Join(units, name), []byte(unit), 0o644))
+	}
+	out, err := exec.CommandContext(t.Context(), verify, "verify", "--man=no", filepath.Join(units, "report.timer"), filepath.Join(units, "report.service")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Empty(t, string(out))
+}
+
+// Each of them works as it stands, with another command at its end, and for one term of a leader.
+func TestTheCommandsWork(t *testing.T) {
+	leasing, all := built(t), commands(t)
 	require.Len(t, all, 3)
 	for file, command := range all {
 		t.Run(file, func(t *testing.T) {

@@ -19,6 +19,3 @@ var openers = []abstractions.Opener{sqllease.Opener(), redislease.Opener(), blob
 func Open(ctx context.Context, rawURL string) (leasing.Provider, error) {
 	return open.URL(ctx, rawURL, openers...)
 }
-
-// Schemes is how the URLs that Open knows begin.
-func Schemes() string { return open.Schemes(openers...) }

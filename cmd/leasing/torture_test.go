@@ -1,0 +1,83 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/distributedleasing/leasing/chaos"
+	"github.com/distributedleasing/leasing/chaos/broken"
+	"github.com/distributedleasing/leasing/chaos/torture"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+// Each plan has a report, a page, and a history that is found to be as it was. What the verdict is, on a machine
+// that may be very busy, is for the tests of package torture.
+func TestTortureUnderEveryPlanOnSQLite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	code, out, problems := p.run("torture", "--plan", "all", "--for", "3s", "--workers", "4", "--names", "2", "--ttl", "500ms", "--operations", "5000", "--patience", "30s",
+		"--html", "run.html", "--history", "run.json")
+	require.Equal(t, strings.Contains(out, "FAILED"), code == exitNo, out+problems)
+	require.Contains(t, []int{0, exitNo}, code, problems)
+	for _, plan := range chaos.Names() {
+		page, err := os.ReadFile(filepath.Join(p.folder, "run-"+plan+".html"))
+		require.NoError(t, err)
+		require.Contains(t, string(page), "sqlite under "+plan)
+		_, again, problems := p.run("torture", "--verify", "run-"+plan+".json")
+		require.Contains(t, again, "verdict", problems)
+		require.Contains(t, out, again)
+	}
+}
+
+func TestTortureUnderAPlanInAFileOnSQLite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	plan, err := json.Marshal(chaos.LostReplies(chaos.LostRepliesOptions{Probability: 0.5}))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "mine.json"), plan, 0o600))
+	code, out, problems := p.run("torture", "-o", "json", "--plan", "mine.json", "--for", "1s", "--seed", "7", "--patience", "30s")
+	var verdict map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &verdict), problems)
+	require.Equal(t, map[bool]int{true: 0, false: exitNo}[verdict["verdict"] == "no violation"], code, out+problems)
+	require.Contains(t, verdict["again"], "leasing torture --plan mine.json --for 1s --seed 7 ")
+}
+
+// A promise that was broken is exit code 1, with what to type to see it again.
+func TestTortureFindsTwoHolders(t *testing.T) {
+	history := filepath.Join(t.TempDir(), "run.json")
+	synctest.Test(t, func(t *testing.T) {
+		at := slices.IndexFunc(broken.All(), func(d broken.Defect) bool { return d.Trap == "T18" })
+		f := &tortureFlags{plan: "none", history: history}
+		f.For, f.Seed, f.Names = 10*time.Second, 7, 1
+		f.Open, f.Command = torture.Share(broken.All()[at].Wrap(memlease.New(memlease.Options{}))), f.again()
+		report, err := torture.Run(t.Context(), f.Options)
+		require.NoError(t, err)
+		require.NoError(t, f.write(f.Plan, report.WriteHTML, report.WriteHistory))
+	})
+	code, out, problems := newPlace(t).run("torture", "--verify", history)
+	require.Equal(t, exitNo, code, problems)
+	require.Contains(t, out, "overlap")
+	require.Contains(t, out, "again: leasing torture --plan none --for 10s --seed 7 ")
+	require.Empty(t, problems)
+}
+
+// A run that was interrupted has no verdict.
+func TestTortureInterruptedOnSQLite(t *testing.T) {
+	t.Parallel()
+	r := newPlace(t).start("torture", "--for", "1h")
+	eventually(t, func() bool { return strings.Contains(r.text(r.err), "requests\n") }, "it tells how it goes")
+	r.signal(unix.SIGINT)
+	require.Equal(t, exitFailed, r.code())
+	require.Empty(t, r.text(r.out))
+}
