@@ -28,7 +28,7 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range leases {
 				all.Go(func() {
-					time.Sleep(time.Duration(i) * time.Second / leases) // all parts of the store's second
+					<-time.After(time.Duration(i) * time.Second / leases) // all parts of the store's second
 					req := wish(abstractions.NewID(), ttl)
 					req.Name = fmt.Sprint(prefix, i)
 					g, err := holder.Acquire(t.Context(), req)
@@ -42,9 +42,9 @@ func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
 						return
 					}
 					if i%2 == 0 {
-						time.Sleep(late)
+						<-time.After(late)
 					}
-					for req.ID = abstractions.NewID(); ; time.Sleep(50 * time.Millisecond) {
+					for req.ID = abstractions.NewID(); ; <-time.After(50 * time.Millisecond) {
 						if _, err = waiter.Acquire(t.Context(), req); err == nil {
 							break
 						}
