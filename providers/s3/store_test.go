@@ -187,6 +187,12 @@ func TestConflictsAreLookedAt(t *testing.T) {
 	s := p.store
 	_, err = s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode("n"))})
 	require.NoError(t, err)
+	*w = func(req *http.Request, send sender) (*http.Response, error) {
+		if req.Method == http.MethodPut && req.Header.Get("If-Match") != "" {
+			return answer(req, http.StatusNotFound, "NoSuchKey"), nil
+		}
+		return send(req)
+	}
 	_, err = p.Renew(t.Context(), renewal(g))
 	var lost *abstractions.LostError
 	require.ErrorAs(t, err, &lost)
