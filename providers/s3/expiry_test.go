@@ -17,7 +17,6 @@ import (
 // and no later than Capabilities.Lateness says, to waiters who have watched it and to those
 // who come at the end.
 func TestLeasesEndNeitherEarlyNorLate(t *testing.T) {
-	t.Parallel()
 	const leases, ttl, late, slack = 128, 5 * time.Second, 4 * time.Second, 5 * time.Second
 	for name, variable := range servers {
 		t.Run(name, func(t *testing.T) {
