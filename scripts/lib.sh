@@ -49,6 +49,7 @@ url_of() {
 	redlock) printf '%s' "$LEASING_TEST_REDLOCK" ;;
 	azurite | blob) printf 'azblob:///samples?connection_string_env=LEASING_TEST_AZURITE&create=true' ;;
 	cosmos) printf '%s?create=true' "$LEASING_TEST_COSMOS" ;;
+	s3) printf '%s' "$LEASING_TEST_S3" ;;
 	*) printf '%s' "$1" ;;
 	esac
 }
@@ -57,11 +58,12 @@ url_of() {
 # command takes them.
 patterns() { go list -m -f '{{.Dir}}/...'; }
 
-# tool prints the path of a program that integration/tools/go.mod pins, after
-# building it where the build cache lacks it. Its module stays out of the
-# workspace, since its many dependencies would raise the versions we test with.
+# tool NAME [FOLDER] prints the path of a program that integration/tools/go.mod pins, or
+# that of a folder in there, after building it where the build cache lacks it. The modules
+# stay out of the workspace, since their many dependencies would raise the versions we
+# test with.
 tool() (
-	cd integration/tools || exit
+	cd "integration/tools/${2:-}" || exit
 	export GOWORK=off GOFLAGS=''
 	go tool -n "$1" 2> >(grep -v '^go: downloading ' >&2)
 )

@@ -1,10 +1,13 @@
 package providerkit
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
 )
 
 // NewTransport makes a transport for a service that leases are renewed at. Go's own
@@ -42,4 +45,14 @@ func RetryAfter(header http.Header) time.Duration {
 		return 0
 	}
 	return max(0, at.Sub(now))
+}
+
+// Date is the service's time of the reply with a header: see Item.Now. Without one there
+// is nothing to be said of a lease.
+func Date(header http.Header) (time.Time, error) {
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w: a reply without a Date", abstractions.ErrUnavailable)
+	}
+	return date.UTC(), nil
 }

@@ -22,12 +22,13 @@ import (
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	folderlease "github.com/distributedleasing/leasing/providers/file"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
+	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
 // openers are of all backends that processes share.
 var openers = []abstractions.Opener{
-	sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), folderlease.Opener(),
+	sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), folderlease.Opener(),
 }
 
 // settings is the config file.

@@ -24,6 +24,7 @@ import (
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
+	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
@@ -52,6 +53,7 @@ var backends = []backend{
 	{name: "redlock", url: named("LEASING_TEST_REDLOCK"), open: openRedis, ttl: 3 * time.Second},
 	{name: "blob", url: azurite, open: openBlob, slow: true},
 	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},
+	{name: "s3", url: named("LEASING_TEST_S3"), open: openS3},
 }
 
 func openSQL(t testing.TB, url string) (leasing.Provider, error) {
@@ -72,6 +74,10 @@ func openBlob(t testing.TB, url string) (leasing.Provider, error) {
 
 func openCosmos(t testing.TB, url string) (leasing.Provider, error) {
 	return cosmoslease.OpenURL(t.Context(), url)
+}
+
+func openS3(t testing.TB, url string) (leasing.Provider, error) {
+	return s3lease.OpenURL(t.Context(), url)
 }
 
 // TestConformanceWithoutFaults: with an empty plan nobody can tell that the

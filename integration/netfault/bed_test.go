@@ -19,6 +19,7 @@ import (
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
+	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
@@ -67,6 +68,12 @@ var backends = []backend{
 		name: "cosmos", variable: "LEASING_TEST_COSMOS",
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
 			return cosmoslease.Open(ctx, cosmoslease.Options{URL: address})
+		},
+	},
+	{
+		name: "s3", variable: "LEASING_TEST_S3",
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			return s3lease.Open(ctx, s3lease.Options{URL: address, Prefix: unique})
 		},
 	},
 }

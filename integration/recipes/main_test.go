@@ -18,6 +18,7 @@ import (
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
+	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 	"github.com/distributedleasing/leasing/recipes/filelease"
 )
@@ -32,7 +33,7 @@ type backend func(t *testing.T, root string) string
 // have longer bounds, or whose reads may lag.
 var (
 	backends = map[string]backend{"sqlite": sqlite, "redis": redis, "postgres": postgres}
-	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos}
+	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos, "s3": s3}
 )
 
 // onEach runs a test on backends, beside each other.
@@ -70,6 +71,8 @@ func cosmos(t *testing.T, _ string) string {
 	return with(named(t, "LEASING_TEST_COSMOS"), "create=true")
 }
 
+func s3(t *testing.T, _ string) string { return named(t, "LEASING_TEST_S3") }
+
 func postgres(t *testing.T, _ string) string {
 	server, schema := named(t, "LEASING_TEST_POSTGRES"), fmt.Sprintf("recipes_%x", rand.Uint64())
 	conn, err := pgx.Connect(t.Context(), server)
@@ -99,7 +102,7 @@ func with(url, query string) string {
 }
 
 func openURL(ctx context.Context, at string) (leasing.Provider, error) {
-	return open.URL(ctx, at, sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener())
+	return open.URL(ctx, at, sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener())
 }
 
 func provider(t *testing.T, at string) leasing.Provider {

@@ -61,6 +61,7 @@ module         backend   packages  passed  failed  skipped
 (root)         memory    1         1       0       0
 (root)         redis     1         1       0       0
 (root)         redlock   1         1       0       0
+(root)         s3        1         1       0       0
 (root)         sentinel  1         1       0       0
 providers/sql  postgres  1         1       0       1
 providers/sql  sqlite    1         1       0       0
@@ -69,7 +70,7 @@ step  result  seconds
 lint  ok      12
 
 skipped: ex.org/lease/providers/sql TestPostgres_Old
-11 passed, 0 failed, 1 skipped
+12 passed, 0 failed, 1 skipped
 `, text)
 }
 

@@ -32,6 +32,7 @@ import (
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
+	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
@@ -337,4 +338,10 @@ func TestTorture_cosmos(t *testing.T) {
 	t.Parallel()
 	options := cosmoslease.Options{URL: variable(t, "LEASING_TEST_COSMOS")}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return cosmoslease.Open(ctx, options) }})
+}
+
+func TestTorture_s3(t *testing.T) {
+	t.Parallel()
+	options := s3lease.Options{URL: variable(t, "LEASING_TEST_S3"), Prefix: unique()}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return s3lease.Open(ctx, options) }})
 }

@@ -146,10 +146,10 @@ func TestTrap_T65_NoTokenIsLeft(t *testing.T) {
 // Without the service's time nothing can be said of a lease.
 func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
 	for _, header := range []http.Header{nil, {}, {"Date": {"yesterday"}}} {
-		_, err := dateOf(header)
+		_, err := providerkit.Date(header)
 		requireUnknown(t, err)
 	}
-	now, err := dateOf(http.Header{"Date": {"Tue, 14 Nov 2023 22:13:20 GMT"}})
+	now, err := providerkit.Date(http.Header{"Date": {"Tue, 14 Nov 2023 22:13:20 GMT"}})
 	require.NoError(t, err)
 	require.Equal(t, time.Unix(1_700_000_000, 0).UTC(), now)
 }

@@ -46,7 +46,7 @@ func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
 	if err != nil && (classOf(err) != missing || errors.Is(err, abstractions.ErrNotSetUp)) {
 		return providerkit.Item{}, readError{err}
 	}
-	now, dateless := dateOf(header)
+	now, dateless := providerkit.Date(header)
 	if err != nil || dateless != nil {
 		return providerkit.Item{Key: key, Now: now}, dateless
 	}
@@ -191,7 +191,7 @@ func (s *store) query(ctx context.Context, prefix string, before int64, continua
 	if err != nil {
 		return nil, "", err
 	}
-	now, err := dateOf(header)
+	now, err := providerkit.Date(header)
 	for _, body := range response.Items {
 		if item, odd := itemOf(body, now); odd == nil {
 			items = append(items, item)
@@ -253,21 +253,11 @@ func (s *store) observe(response azcosmos.Response, err error) (http.Header, err
 		header = response.RawResponse.Header
 	}
 	s.sessions.keep(header.Get("x-ms-session-token"))
-	if date, none := dateOf(header); none == nil {
+	if date, none := providerkit.Date(header); none == nil {
 		s.date.Store(date.Unix())
 	}
 	if status.code == http.StatusNotFound && status.sub != 0 {
 		s.sessions.drop()
 	}
 	return header, brief(err)
-}
-
-// dateOf is the service's time of a reply, without which there is nothing to be said
-// of a lease.
-func dateOf(header http.Header) (time.Time, error) {
-	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%w: a reply without a Date", abstractions.ErrUnavailable)
-	}
-	return date.UTC(), nil
 }

@@ -26,6 +26,7 @@ var urls = map[string]string{
 	"redis":    "$LEASING_TEST_REDIS",
 	"redlock":  "$LEASING_TEST_REDLOCK",
 	"cosmos":   "$LEASING_TEST_COSMOS?create=true",
+	"s3":       "$LEASING_TEST_S3",
 	"blob":     "azblob:///samples?create=true&connection_string_env=LEASING_TEST_AZURITE",
 }
 
@@ -39,6 +40,7 @@ func TestElectionOnRedis(t *testing.T)    { runOn(t, election, "redis") }
 func TestElectionOnRedlock(t *testing.T)  { runOn(t, election, "redlock") }
 func TestElectionOnCosmos(t *testing.T)   { runOn(t, election, "cosmos") }
 func TestElectionOnBlob(t *testing.T)     { runOn(t, election, "blob") }
+func TestElectionOnS3(t *testing.T)       { runOn(t, election, "s3") }
 
 func runAll(t *testing.T, backend string) {
 	for _, s := range scenarios {

@@ -16,6 +16,7 @@ import (
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
+	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
@@ -44,6 +45,7 @@ var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provid
 	"redlock":  fromJSON(redislease.Open),
 	"blob":     fromJSON(bloblease.Open),
 	"cosmos":   fromJSON(cosmoslease.Open),
+	"s3":       fromJSON(s3lease.Open),
 }
 
 // fromJSON reads a provider's options from their JSON and opens it.

@@ -33,6 +33,7 @@ func TestWorkersOnRedis(t *testing.T)    { onBackend(t, "redis", "LEASING_TEST_R
 func TestWorkersOnRedlock(t *testing.T)  { onBackend(t, "redlock", "LEASING_TEST_REDLOCK") }
 func TestWorkersOnBlob(t *testing.T)     { onBackend(t, "blob", "LEASING_TEST_AZURITE") }
 func TestWorkersOnCosmos(t *testing.T)   { onBackend(t, "cosmos", "LEASING_TEST_COSMOS") }
+func TestWorkersOnS3(t *testing.T)       { onBackend(t, "s3", "LEASING_TEST_S3") }
 
 func onBackend(t *testing.T, name, server string) {
 	t.Parallel()

@@ -27,6 +27,8 @@ func TestOpenOnCosmos(t *testing.T) {
 	opens(t, "cosmos", server(t, "LEASING_TEST_COSMOS")+"?create=true")
 }
 
+func TestOpenOnS3(t *testing.T) { opens(t, "s3", server(t, "LEASING_TEST_S3")) }
+
 func TestOpenOnBlob(t *testing.T) {
 	server(t, "LEASING_TEST_AZURITE")
 	opens(t, "blob", "azblob:///place-test?create=true&connection_string_env=LEASING_TEST_AZURITE")

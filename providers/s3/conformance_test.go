@@ -1,0 +1,32 @@
+package s3lease
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+)
+
+// One after the other: the stacks of the SDK's requests are too deep for goleak, which
+// looks at all goroutines.
+func TestConformance(t *testing.T) { providertest.Run(t, harness(named(t, "LEASING_TEST_S3"))) }
+func TestConformanceGofakes3(t *testing.T) {
+	providertest.Run(t, harness(named(t, "LEASING_TEST_GOFAKES3")))
+}
+
+func harness(url string) providertest.Harness {
+	return providertest.Harness{
+		New:  func(t testing.TB) abstractions.Provider { return open(t, url) },
+		Peer: func(t testing.TB, _ abstractions.Provider) abstractions.Provider { return open(t, url) },
+		Forget: func(t testing.TB, p abstractions.Provider, name string) { // as a lifecycle rule does
+			s := p.(*Provider).store
+			_, err := s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode(name))})
+			require.NoError(t, err)
+		},
+		Unreachable: func(t testing.TB) abstractions.Provider { return silent(t) },
+	}
+}

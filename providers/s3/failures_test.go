@@ -1,0 +1,77 @@
+package s3lease
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+func TestWhatAnswersMean(t *testing.T) {
+	p, w := tapped(t)
+	for _, c := range []struct {
+		status int
+		code   string
+		want   error
+		undone bool // it was not applied, and that is certain
+	}{
+		{301, "PermanentRedirect", abstractions.ErrNotSetUp, true},
+		{400, "AuthorizationHeaderMalformed", abstractions.ErrNotSetUp, true},
+		{400, "ExpiredToken", abstractions.ErrDenied, true},
+		{400, "RequestTimeout", abstractions.ErrUnavailable, false},
+		{403, "AccessDenied", abstractions.ErrDenied, true},
+		{403, "RequestTimeTooSkewed", abstractions.ErrDenied, true},
+		{404, "NoSuchBucket", abstractions.ErrNotSetUp, true},
+		{405, "MethodNotAllowed", abstractions.ErrNotSetUp, true},
+		{429, "TooManyRequests", abstractions.ErrThrottled, true},
+		{500, "InternalError", abstractions.ErrUnavailable, false},
+		{501, "NotImplemented", abstractions.ErrNotSetUp, true},
+		{503, "SlowDown", abstractions.ErrThrottled, true},
+		{503, "ServiceUnavailable", abstractions.ErrUnavailable, false},
+	} {
+		*w = func(req *http.Request, _ sender) (*http.Response, error) { return answer(req, c.status, c.code), nil }
+		_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+		require.ErrorIs(t, err, c.want, c.code)
+		require.Equal(t, c.undone, abstractions.NotApplied(err), c.code)
+	}
+}
+
+// T71: a dial that has failed has sent nothing.
+func TestTrap_T71_WhatWasNotSentIsDefinite(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	p := unprobed(t, Options{Bucket: "b", Endpoint: "http://" + address, AccessKey: "k", SecretKey: providerkit.NewSecret("s")})
+	_, err = p.Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.True(t, abstractions.NotApplied(err))
+
+	q, w := tapped(t)
+	*w = func(*http.Request, sender) (*http.Response, error) {
+		return nil, errors.New("connection reset by peer")
+	}
+	_, err = q.Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+	require.False(t, abstractions.NotApplied(err))
+}
+
+// Without the store's time nothing can be said of a lease.
+func TestAReplyWithoutADateIsNoAnswer(t *testing.T) {
+	p, w := tapped(t)
+	*w = func(req *http.Request, send sender) (*http.Response, error) {
+		response, err := send(req)
+		if err == nil {
+			response.Header.Del("Date")
+		}
+		return response, err
+	}
+	_, err := p.Acquire(t.Context(), wish("a", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+}

@@ -1,0 +1,125 @@
+package s3lease
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// Options configure a provider. Bucket is required, here or in the URL.
+//
+// In JSON, and as the query of a URL, the fields have the names in their tags. Printing
+// options, logging them, and writing them as JSON shows no secret.
+type Options struct {
+	// URL is one of
+	//
+	//	s3://bucket/prefix?region=eu-central-1
+	//	s3://access-key:secret-key@bucket/prefix?endpoint=https://host&path_style=true
+	//
+	// In a secret key / is written as %2F, + as %2B. The query may set the fields below
+	// that have a tag, but for secrets.
+	URL string `json:"url" option:"secret"`
+
+	Bucket string `json:"bucket"`
+	// Prefix begins the keys of all objects, before a slash. Processes that exclude each
+	// other use the same. Default "leases".
+	Prefix string `json:"prefix" option:"default=leases,maxlen=500"`
+
+	// Client is a client of your own, in place of the six fields that follow. Its retries
+	// and checksums are not used. No cache may stand before the store.
+	Client *s3.Client `json:"-"`
+	// Region is the bucket's. Default: what the SDK finds, or us-east-1 with an Endpoint.
+	Region string `json:"region"`
+	// Endpoint is the address of a store that is not S3, such as https://host:9000.
+	Endpoint string `json:"endpoint"`
+	// PathStyle has the bucket in the path of requests, and not in the host's name.
+	PathStyle bool `json:"path_style"`
+	// AccessKey and SecretKey, and a SessionToken with temporary ones, are how to get in.
+	// Default: what the SDK finds, in the environment, in files, or from the machine's role.
+	AccessKey    string             `json:"access_key"`
+	SecretKey    providerkit.Secret `json:"secret_key"`
+	SessionToken providerkit.Secret `json:"session_token"`
+
+	// ClockSkew is by how much the store's clocks may disagree. A lease that is not renewed
+	// blocks its name for that much longer. Default 2 s, at most a minute.
+	ClockSkew time.Duration `json:"clock_skew" option:"default=2s,min=1ms,max=1m"`
+	// Timeout bounds a call whose context has no deadline. Default 10 s.
+	Timeout time.Duration `json:"timeout" option:"timeout"`
+}
+
+// Format shows no secret.
+func (o Options) Format(f fmt.State, _ rune) { providerkit.Format(f, o) }
+
+// MarshalJSON shows no secret: options are not for writing down.
+func (o Options) MarshalJSON() ([]byte, error) { return providerkit.MarshalJSON(o) }
+
+// UnmarshalJSON reads options.
+func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.UnmarshalJSON(data, o) }
+
+// readURL takes over what the URL says.
+func (o *Options) readURL() error {
+	u, err := providerkit.ParseURL(o.URL, urlSchemes...)
+	if err == nil {
+		err = providerkit.SetAll(o, u.Query)
+	}
+	if err != nil {
+		return err
+	}
+	prefix, err := url.PathUnescape(strings.TrimPrefix(u.Path, "/"))
+	keys := u.User != "" || !u.Password.IsZero()
+	if err != nil || u.Host == "" || o.Bucket != "" || prefix != "" && o.Prefix != "" || keys && o.AccessKey != "" {
+		return providerkit.BadURL("s3://access-key:secret-key@bucket/prefix, and none of them in Options")
+	}
+	if keys {
+		o.AccessKey, o.SecretKey = u.User, u.Password
+	}
+	o.URL, o.Bucket, o.Prefix = "", u.Host, o.Prefix+prefix
+	return nil
+}
+
+// complete fills in the defaults and checks the options.
+func (o *Options) complete() error {
+	if o.URL != "" {
+		if err := o.readURL(); err != nil {
+			return err
+		}
+	}
+	if err := providerkit.Complete(o); err != nil {
+		return err
+	}
+	endpoint, err := url.Parse(o.Endpoint)
+	switch {
+	case o.Bucket == "" || abstractions.ValidateName(o.Bucket) != nil || strings.Contains(o.Bucket, "/"):
+		return invalid("Bucket", o.Bucket, "the name of a bucket")
+	case abstractions.ValidateName(o.Prefix) != nil || path.Clean("/"+o.Prefix) != "/"+o.Prefix:
+		return invalid("Prefix", o.Prefix, "names separated by slashes")
+	case o.Endpoint != "" && (err != nil || endpoint.Scheme != "https" && endpoint.Scheme != "http" || endpoint.Host == "" || endpoint.User != nil):
+		return invalid("Endpoint", providerkit.NotShown, "https://host or http://host:port, without user or password")
+	case (o.AccessKey == "") != o.SecretKey.IsZero(), o.AccessKey == "" && !o.SessionToken.IsZero():
+		return invalid("SecretKey", providerkit.NotShown, "AccessKey beside it, and both with a SessionToken")
+	case o.Client != nil && (o.Region != "" || o.Endpoint != "" || o.PathStyle || o.AccessKey != ""):
+		return invalid("Client", "with others", "no Region, Endpoint, PathStyle, AccessKey, SecretKey and SessionToken beside it")
+	}
+	return nil
+}
+
+func invalid(field string, value any, want string) error {
+	return &abstractions.InvalidError{Field: "Options." + field, Value: value, Want: want}
+}
+
+// OpenURL is Open with Options.URL.
+func OpenURL(ctx context.Context, rawURL string) (*Provider, error) {
+	return Open(ctx, Options{URL: rawURL})
+}
+
+// Opener opens this provider by URLs that begin with s3://: see package open.
+func Opener() abstractions.Opener { return abstractions.NewOpener(OpenURL, urlSchemes...) }
+
+var urlSchemes = []string{"s3"}

@@ -1,0 +1,81 @@
+package s3lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+const (
+	probe     = "This object shows whether the store honours the conditions of writes. It holds no lease.\n"
+	wrongETag = `"00000000000000000000000000000000"`
+	racers    = 4
+)
+
+// probed is the key of the object that a probe writes: no name's.
+func (s *store) probed() string { return s.naming.Prefix + "~~probe" }
+
+var errIgnored = fmt.Errorf("%w: the store takes writes whose conditions don't hold (If-None-Match, If-Match): two clients could hold a name", abstractions.ErrNotSetUp)
+
+// probe finds out whether the store refuses and takes what it has to. It always writes
+// the same, so that probes don't disturb each other where the ETag is of the content.
+func (s *store) probe(ctx context.Context) error {
+	item, err := s.Get(ctx, s.probed())
+	if err == nil && item.Version == "" {
+		if err = s.race(ctx); err == nil {
+			item, err = s.Get(ctx, s.probed())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	write := func(version string) error {
+		_, err := s.Put(ctx, providerkit.Item{Key: item.Key, Version: version}, nil, []byte(probe))
+		return err
+	}
+	for _, version := range []string{"", wrongETag} {
+		switch err = write(version); {
+		case err == nil:
+			return errIgnored
+		case !errors.Is(err, providerkit.ErrConflict):
+			return err
+		}
+	}
+	if err = write(item.Version); errors.Is(err, providerkit.ErrConflict) {
+		s.unquoted = true
+		err = write(item.Version)
+	}
+	if errors.Is(err, providerkit.ErrConflict) {
+		return fmt.Errorf("%w: the store does not replace an object under its ETag, or another process has replaced it", abstractions.ErrUnavailable)
+	}
+	return err
+}
+
+// race has several writers create the object at once. One of them may.
+func (s *store) race(ctx context.Context) (err error) {
+	answers, created := make(chan error, racers), 0
+	for range racers {
+		go func() {
+			_, err := s.Put(ctx, providerkit.Item{Key: s.probed()}, nil, []byte(probe))
+			answers <- err
+		}()
+	}
+	for range racers {
+		switch answer := <-answers; {
+		case answer == nil:
+			created++
+		case !errors.Is(answer, providerkit.ErrConflict):
+			err = answer
+		}
+	}
+	switch {
+	case created > 1:
+		return errIgnored
+	case created == 1: // and it is nothing that another was throttled
+		return nil
+	}
+	return err
+}

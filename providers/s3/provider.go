@@ -1,0 +1,125 @@
+package s3lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+type shell = providerkit.Provider
+
+// Provider is a leasing.Provider over S3, for leasing.NewManager. Make one with Open or
+// OpenURL. It is safe for concurrent use.
+//
+// Its optional abilities are abstractions.Lister and abstractions.Pinger.
+type Provider struct {
+	*shell
+	store *store
+}
+
+// Open opens a bucket, and finds out whether the store honours the conditions of
+// writes, by four requests or a few more. It reports options that can't work as
+// leasing.ErrInvalid, and a store or bucket that can't as leasing.ErrNotSetUp.
+func Open(ctx context.Context, options Options) (*Provider, error) {
+	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
+		return nil, err
+	}
+	client, transport, err := options.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := newProvider(options, client, transport)
+	if err = providerkit.Call(ctx, p.shell, "open", "", p.store.probe); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func newProvider(o Options, client *s3.Client, transport *http.Transport) *Provider {
+	s := &store{
+		client: client, bucket: o.Bucket, naming: providerkit.Naming{Prefix: o.Prefix + "/", Max: longestKey},
+		torn: client.Options().BaseEndpoint != nil, // it is not S3
+	}
+	d := &driver{transport: transport, store: s}
+	d.Records = providerkit.Records{
+		Store: s, Key: s.naming.Encode, Classify: d.Classify, ManualSweep: true,
+		Expiry: &providerkit.Expiry{Resolution: resolution, Skew: o.ClockSkew},
+	}
+	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), s}
+}
+
+// client makes a client, with a transport that the provider closes; nil if it is the
+// user's. It sends nothing.
+func (o *Options) client(ctx context.Context) (*s3.Client, *http.Transport, error) {
+	if o.Client != nil {
+		return o.Client, nil, nil
+	}
+	var keys aws.CredentialsProvider
+	if o.AccessKey != "" {
+		keys = credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey.Reveal(), o.SessionToken.Reveal())
+	}
+	c, err := config.LoadDefaultConfig(ctx, config.WithRegion(o.Region), config.WithBaseEndpoint(o.Endpoint), config.WithCredentialsProvider(keys))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: the SDK's configuration: %w", abstractions.ErrInvalid, err)
+	}
+	if o.Endpoint != "" {
+		c.Region = cmp.Or(c.Region, "us-east-1")
+	}
+	if c.Region == "" {
+		return nil, nil, invalid("Region", "", "the bucket's region, here or in AWS_REGION")
+	}
+	transport := providerkit.NewTransport()
+	c.HTTPClient = &http.Client{Transport: transport}
+	return s3.NewFromConfig(c, func(client *s3.Options) { client.UsePathStyle = o.PathStyle }), transport, nil
+}
+
+const (
+	// resolution is that of the store's times, Last-Modified and Date.
+	resolution = time.Second
+	// longestKey is less than that of a file's name, 255 bytes, since some stores keep
+	// objects as files, and add to their names. S3 has 1024 with the prefix.
+	longestKey = 200
+)
+
+// driver is what of the provider knows the service. The rules are Records'.
+type driver struct {
+	providerkit.Records
+	store     *store
+	transport *http.Transport // of our making; nil if the client is the user's
+}
+
+// Capabilities returns what is documented at the package.
+func (d *driver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{
+		Provider:       "s3",
+		MinTTL:         5 * time.Second, // a few times what whole seconds and the skew may hide
+		MaxTTL:         12 * time.Hour,  // less than a lifecycle rule's day
+		Granularity:    time.Millisecond,
+		Clock:          "S3's clocks, Last-Modified and Date",
+		Lateness:       d.Expiry.Lateness(),
+		RemainingKnown: true,
+	}
+}
+
+// Ping reads the object that Open has probed with.
+func (d *driver) Ping(ctx context.Context) error {
+	_, err := d.store.Get(ctx, d.store.probed())
+	return err
+}
+
+func (d *driver) Close() error {
+	if d.transport != nil {
+		d.transport.CloseIdleConnections()
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package s3lease
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// store is a bucket as a providerkit.Store. The version of an object is its ETag.
+type store struct {
+	client   *s3.Client
+	bucket   string
+	naming   providerkit.Naming
+	torn     bool // replies may be put together from several looks
+	unquoted bool // the store wants ETags without quotes; set by open alone
+}
+
+// once has the SDK make one attempt, without checksums, which some stores don't know.
+func once(o *s3.Options) {
+	o.Retryer = aws.NopRetryer{}
+	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+}
+
+// longestRecord is more than a record has: what is longer is none.
+const longestRecord = 1 << 20
+
+// Get reads an object.
+func (s *store) Get(ctx context.Context, key string) (providerkit.Item, error) {
+	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}, once)
+	if classOf(err) == missing {
+		_, _, header := answerOf(err)
+		now, err := providerkit.Date(header)
+		return providerkit.Item{Key: key, Now: now}, err
+	}
+	if err != nil {
+		return providerkit.Item{}, err
+	}
+	defer func() { _ = out.Body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(out.Body, longestRecord))
+	item := providerkit.Item{Key: key, Data: data, Version: aws.ToString(out.ETag), Written: aws.ToTime(out.LastModified)}
+	if err == nil {
+		response := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response)
+		item.Now, err = providerkit.Date(response.Header)
+	}
+	return item, err
+}
+
+// Put creates an object, or replaces what a second read shows as the first has.
+func (s *store) Put(ctx context.Context, old providerkit.Item, _ *providerkit.Record, data []byte) (providerkit.Item, error) {
+	if s.torn && old.Version != "" && !old.Now.IsZero() {
+		again, err := s.Get(ctx, old.Key)
+		if err != nil {
+			return providerkit.Item{}, err
+		}
+		if again.Version != old.Version || !again.Written.Equal(old.Written) || !bytes.Equal(again.Data, old.Data) {
+			return providerkit.Item{}, providerkit.ErrConflict
+		}
+	}
+	in := &s3.PutObjectInput{Bucket: &s.bucket, Key: &old.Key, Body: bytes.NewReader(data), ContentType: aws.String("application/json")}
+	switch {
+	case old.Version == "":
+		in.IfNoneMatch = aws.String("*")
+	case s.unquoted:
+		in.IfMatch = aws.String(strings.Trim(old.Version, `"`))
+	default:
+		in.IfMatch = &old.Version
+	}
+	out, err := s.client.PutObject(ctx, in, once)
+	switch class := classOf(err); {
+	case class == conflict, class == missing:
+		return providerkit.Item{}, providerkit.ErrConflict
+	case err != nil:
+		return providerkit.Item{}, err
+	}
+	return providerkit.Item{Key: old.Key, Data: data, Version: aws.ToString(out.ETag)}, nil
+}
+
+// Delete does nothing: see the package's documentation.
+func (s *store) Delete(context.Context, providerkit.Item) error { return abstractions.ErrUnsupported }
+
+const (
+	longestPage = 100 // objects, each of which a list reads
+	readers     = 8   // that read them at a time
+)
+
+// List lists the keys that follow one, and reads their objects.
+func (s *store) List(ctx context.Context, q providerkit.ListQuery) (items []providerkit.Item, next string, err error) {
+	in := &s3.ListObjectsV2Input{
+		Bucket: &s.bucket, Prefix: aws.String(s.naming.EncodePrefix(q.Prefix)), MaxKeys: aws.Int32(int32(min(q.Limit, longestPage))),
+	}
+	if q.After != "" {
+		in.StartAfter = &q.After
+	}
+	page, err := s.client.ListObjectsV2(ctx, in, once)
+	if err != nil {
+		return nil, "", err
+	}
+	items = make([]providerkit.Item, len(page.Contents))
+	failed := make([]error, len(items))
+	var reading sync.WaitGroup
+	for first := range min(readers, len(items)) {
+		reading.Go(func() {
+			for i := first; i < len(items); i += readers {
+				items[i], failed[i] = s.Get(ctx, aws.ToString(page.Contents[i].Key))
+			}
+		})
+	}
+	reading.Wait()
+	if len(items) > 0 && aws.ToBool(page.IsTruncated) {
+		next = items[len(items)-1].Key
+	}
+	return items, next, errors.Join(failed...)
+}

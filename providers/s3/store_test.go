@@ -1,0 +1,256 @@
+package s3lease
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// answer is one of a store.
+func answer(req *http.Request, status int, code string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/xml"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}},
+		Body:   io.NopCloser(strings.NewReader("<Error><Code>" + code + "</Code><Message>told</Message></Error>")),
+	}
+}
+
+// tapped is a provider that has probed its store, and whose wire can be changed.
+func tapped(t testing.TB) (*Provider, *wire) {
+	t.Helper()
+	w := wire(straight)
+	o := through(t, func(req *http.Request, send sender) (*http.Response, error) { return w(req, send) })
+	p, err := Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p, &w
+}
+
+// peer is another process's client of the same records.
+func peer(t testing.TB, p *Provider) (*Provider, *wire) {
+	t.Helper()
+	w := wire(straight)
+	o := through(t, func(req *http.Request, send sender) (*http.Response, error) { return w(req, send) })
+	o.Prefix = strings.TrimSuffix(p.store.naming.Prefix, "/")
+	other, err := Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, other.Close()) })
+	return other, &w
+}
+
+// T13, T14, T15: a reply that is lost changes nothing.
+func TestTrap_T13_RepliesThatAreLost(t *testing.T) {
+	p, w := tapped(t)
+	lose := func() {
+		lost := false
+		*w = func(req *http.Request, send sender) (*http.Response, error) {
+			response, err := send(req)
+			if err == nil && req.Method == http.MethodPut && !lost {
+				lost = true
+				require.Less(t, response.StatusCode, 300)
+				_ = response.Body.Close()
+				return nil, errors.New("connection reset by peer")
+			}
+			return response, err
+		}
+	}
+	lose()
+	g := acquire(t, p, "a")
+	lose()
+	g, err := p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+	g, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err, "T15: with what the read showed")
+	lose()
+	require.NoError(t, p.Release(t.Context(), giveUp(g)))
+	acquire(t, p, "b")
+}
+
+// A write that was sent twice meets itself.
+func TestTrap_T14_WritesThatAreSentTwice(t *testing.T) {
+	p, w := tapped(t)
+	twice := func() {
+		done := false
+		*w = func(req *http.Request, send sender) (*http.Response, error) {
+			if req.Method == http.MethodPut && !done {
+				done = true
+				body, err := io.ReadAll(req.Body)
+				require.NoError(t, err)
+				req.Body = io.NopCloser(bytes.NewReader(body))
+				first, err := send(req)
+				require.NoError(t, err)
+				require.Less(t, first.StatusCode, 300)
+				_ = first.Body.Close()
+				req.Body = io.NopCloser(bytes.NewReader(body))
+			}
+			return send(req)
+		}
+	}
+	twice()
+	g := acquire(t, p, "a")
+	twice()
+	g, err := p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+	twice()
+	require.NoError(t, p.Release(t.Context(), giveUp(g)))
+	acquire(t, p, "b")
+}
+
+// The ETag is of the content, so each renewal changes that: otherwise somebody who has
+// read the lease before could replace it.
+func TestARenewalChangesTheETag(t *testing.T) {
+	for name, variable := range servers {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, named(t, variable))
+			req := wish(abstractions.NewID(), time.Minute)
+			req.Name = "etag/" + req.ID
+			g, err := p.Acquire(t.Context(), req)
+			require.NoError(t, err)
+			key := p.store.naming.Encode(req.Name)
+			before, err := p.store.Get(t.Context(), key)
+			require.NoError(t, err)
+			_, err = p.Renew(t.Context(), renewal(g))
+			require.NoError(t, err)
+			after, err := p.store.Get(t.Context(), key)
+			require.NoError(t, err)
+			require.NotEqual(t, before.Version, after.Version)
+			_, err = p.store.Put(t.Context(), providerkit.Item{Key: key, Version: before.Version}, nil, before.Data)
+			require.ErrorIs(t, err, providerkit.ErrConflict)
+		})
+	}
+}
+
+// A gateway may put a reply together from several looks, between which somebody writes:
+// versitygw 1.8.0 looks for Last-Modified first, then for the ETag, and then for the
+// content. The lease in it is held, and looks as if it were over.
+func TestARepliesPartsMayBeOfSeveralVersions(t *testing.T) {
+	holder, _ := tapped(t)
+	contender, w := peer(t, holder)
+	free := acquire(t, holder, "first")
+	require.NoError(t, holder.Release(t.Context(), giveUp(free)))
+	released, err := holder.store.Get(t.Context(), holder.store.naming.Encode("n"))
+	require.NoError(t, err)
+	g := acquire(t, holder, "a")
+	for name, tear := range map[string]func(*http.Response){
+		"an old Last-Modified": func(r *http.Response) {
+			r.Header.Set("Last-Modified", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+		},
+		"an old content": func(r *http.Response) {
+			_ = r.Body.Close()
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(string(released.Data))), int64(len(released.Data))
+			r.Header.Del("Content-Length")
+		},
+	} {
+		torn := false
+		*w = func(req *http.Request, send sender) (*http.Response, error) {
+			response, err := send(req)
+			if err == nil && req.Method == http.MethodGet && !torn {
+				torn = true
+				tear(response)
+			}
+			return response, err
+		}
+		_, err := contender.Acquire(t.Context(), wish("b", time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrHeld, name)
+		require.True(t, torn)
+	}
+	_, err = holder.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+}
+
+// S3 answers 409 where another request for the key is under way, and 404 where the
+// object is missing that was to be replaced.
+func TestConflictsAreLookedAt(t *testing.T) {
+	p, w := tapped(t)
+	g, refused := acquire(t, p, "a"), 0
+	*w = func(req *http.Request, send sender) (*http.Response, error) {
+		if req.Method == http.MethodPut && refused < 2 {
+			refused++
+			return answer(req, http.StatusConflict, "ConditionalRequestConflict"), nil
+		}
+		return send(req)
+	}
+	g, err := p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+	require.Equal(t, 2, refused)
+	s := p.store
+	_, err = s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.bucket, Key: aws.String(s.naming.Encode("n"))})
+	require.NoError(t, err)
+	*w = func(req *http.Request, send sender) (*http.Response, error) {
+		if req.Method == http.MethodPut && req.Header.Get("If-Match") != "" {
+			return answer(req, http.StatusNotFound, "NoSuchKey"), nil
+		}
+		return send(req)
+	}
+	_, err = p.Renew(t.Context(), renewal(g))
+	var lost *abstractions.LostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, abstractions.LostGone, lost.Reason)
+	again := acquire(t, p, "b")
+	require.Greater(t, again.Token, g.Token, "T21: the token rises through a deletion")
+}
+
+// A method makes one attempt: the SDK's retries are off, also those of a client of the user's.
+func TestNothingIsRetried(t *testing.T) {
+	p, w := tapped(t)
+	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		requests := 0
+		*w = func(req *http.Request, _ sender) (*http.Response, error) {
+			requests++
+			return answer(req, status, "Failed"), nil
+		}
+		_, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "n"})
+		require.Error(t, err)
+		require.Equal(t, 1, requests, status)
+	}
+}
+
+// What stands at a key and is no record is left alone.
+func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
+	p, _ := tapped(t)
+	for _, text := range []string{"somebody's notes", strings.Repeat("x", longestRecord+1)} {
+		_, err := p.store.client.PutObject(t.Context(), &s3.PutObjectInput{
+			Bucket: &p.store.bucket, Key: aws.String(p.store.naming.Encode("n")), Body: strings.NewReader(text),
+		})
+		require.NoError(t, err)
+		_, err = p.Acquire(t.Context(), wish("a", time.Minute))
+		require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+		page, err := p.List(t.Context(), abstractions.ListRequest{})
+		require.NoError(t, err)
+		require.Empty(t, page.Records)
+	}
+}
+
+// Nothing is deleted, whoever asks.
+func TestNothingIsDeleted(t *testing.T) {
+	p, w := tapped(t)
+	*w = func(req *http.Request, send sender) (*http.Response, error) {
+		require.NotEqual(t, http.MethodDelete, req.Method)
+		return send(req)
+	}
+	for _, id := range []string{"a", "b"} {
+		require.NoError(t, p.Release(t.Context(), giveUp(acquire(t, p, id))))
+	}
+	require.ErrorIs(t, p.store.Delete(t.Context(), providerkit.Item{Key: "leases/n", Version: "v"}), abstractions.ErrUnsupported)
+}
+
+// A lease is shorter than the day that a lifecycle rule counts in.
+func TestNoLeaseOutlivesALifecycleRule(t *testing.T) {
+	p, _ := tapped(t)
+	require.False(t, p.Capabilities().Infinite)
+	for _, ttl := range []time.Duration{13 * time.Hour, abstractions.Infinite} {
+		_, err := p.Acquire(t.Context(), wish("a", ttl))
+		require.ErrorIs(t, err, abstractions.ErrInvalid)
+	}
+}
