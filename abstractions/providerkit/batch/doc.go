@@ -6,12 +6,12 @@
 // at once: that saves two changes of goroutine, which take about as long as a round trip to a server nearby.
 //
 // It promises, whatever the connection does:
-//   - Do and DoAll return as soon as their context ends, but that they don't look at it in the first [prompt] if the server is
+//   - Do and DoAll return as soon as their context ends, but that they don't look at it in the first 10 ms if the server is
 //     fast. An operation that is sent on the caller's goroutine may delay that for the time that New was given.
 //   - A request that was withdrawn, refused or too late to be sent is marked as not applied. One that was sent, and not
 //     answered in time, is not: its outcome is unknown.
 //   - A call has at most [MaxOperations] operations, and takes requests in the order in which they came.
-//   - A call that hangs holds up others for at most [stuck]: then one more is sent beside it. At most [MaxCalls] are under way.
+//   - A call that hangs holds up others for at most 250 ms: then one more is sent beside it. At most [MaxCalls] are under way.
 //   - A call ends at the latest deadline of its senders. None that leaves earlier takes the others' time.
 //   - Close fails requests that wait, and returns once the calls under way have ended. They end at their deadlines, if the
 //     function that sends them heeds these.
