@@ -40,17 +40,22 @@ func BenchmarkCommit_postgres(b *testing.B) {
 	beside[pgx.Tx](b, store, p.Insert, floor)
 }
 
-func BenchmarkCommit_sqlite(b *testing.B) {
+func BenchmarkCommit_sqlite(b *testing.B)        { benchmarkSqlite(b, "normal") }
+func BenchmarkCommit_sqlite_synced(b *testing.B) { benchmarkSqlite(b, "full") }
+
+func benchmarkSqlite(b *testing.B, sync string) {
 	s := newSqlite(b)
+	s.sync = sync
+	s.db = s.open(b)
 	opened, err := OpenSQLite(s.open(b), Options{})
 	store := migrated(b, opened, err)
 	require.NoError(b, store.CreateStream(b.Context(), "bench"))
 	_, err = s.db.Exec("CREATE TABLE counter (n INTEGER); INSERT INTO counter VALUES (0); CREATE TABLE floor (n INTEGER PRIMARY KEY, payload BLOB)")
 	require.NoError(b, err)
-	var turn sync.Mutex // as the store has it
+	turn := make(chan struct{}, 1) // as the store has it
 	floor := func(ctx context.Context, write func(*sql.Tx) error) error {
-		turn.Lock()
-		defer turn.Unlock()
+		turn <- struct{}{}
+		defer func() { <-turn }()
 		return transact(ctx, s.db, nil, func(_ session, tx *sql.Tx) error {
 			var n int64
 			if err := tx.QueryRowContext(ctx, "UPDATE counter SET n = n + 1 RETURNING n").Scan(&n); err != nil {

@@ -201,10 +201,8 @@ func leasesAlong(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
 func TestACommitThatSyncsLeases_sqlite(t *testing.T) {
 	for level, want := range map[string]int64{"normal": 0, "full": 2} {
 		s := newSqlite(t)
-		_, err := s.db.Exec("PRAGMA synchronous = " + level)
-		require.NoError(t, err)
-		s.db.SetMaxOpenConns(1)
-		opened, err := OpenSQLite(s.db, Options{})
+		s.sync = level
+		opened, err := OpenSQLite(s.open(t), Options{})
 		store := migrated(t, opened, err)
 		require.NoError(t, store.CreateStream(t.Context(), "s"))
 		require.Equal(t, want, leasesAlong(t, store).Seq, level)
