@@ -136,8 +136,8 @@ func (s *Stream[Tx]) Do(ctx context.Context, op Operation, work func(ctx context
 }
 
 // DoAll runs Do for operations, one after the other, until one fails, and returns how many have succeeded. The transaction that
-// commits a number also leases the next operation's. So a writer that has a page of operations makes one transaction for each, where Do
-// makes two.
+// commits a number also leases the next operation's, where the store gains by it. So a writer that has a page of operations makes one
+// transaction for each, where Do makes two.
 //
 // Work should return soon after its Commit, since the next number is on lease from then on. If work fails after it, or ctx ends
 // just then, the next number becomes a gap.

@@ -44,6 +44,7 @@ type Store[Tx any] struct {
 	hub      watch.Hub
 	wake     *wakeups // nil without LISTEN and NOTIFY
 	checked  atomic.Bool
+	leasing  atomic.Int32           // requests for a number that are under way
 	leases   *batch.Batcher[*lease] // nil where single statements share a transaction
 }
 
