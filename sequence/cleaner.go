@@ -183,7 +183,7 @@ func (c *Cleaner[Tx]) Sweep(ctx context.Context) (r Report, err error) {
 			claimed, err = c.recoverNext(ctx, &r)
 		}
 		if err != nil || !claimed {
-			return r, errors.Join(err, c.runHooks(ctx))
+			return r, errors.Join(err, c.runHooks(ctx, 1, hookPage))
 		}
 		if r.Recovery && n%c.options.Batch == 0 {
 			if !sleep(ctx, c.options.BatchPause) {
@@ -295,7 +295,7 @@ func (c *Cleaner[Tx]) recoverNext(ctx context.Context, r *Report) (claimed bool,
 		return true, err
 	}
 	c.count(ctx, r, e, closed, req, step)
-	return true, c.hook(ctx, e.Seq)
+	return true, c.runHooks(ctx, e.Seq, 1)
 }
 
 // count tells of a claim that has ended.
@@ -332,12 +332,12 @@ func (c *Cleaner[Tx]) backOff(failures int) time.Duration {
 // hookPage is how many numbers' hooks a sweep runs at most.
 const hookPage = 100
 
-// runHooks runs the hooks that are due.
-func (c *Cleaner[Tx]) runHooks(ctx context.Context) error {
+// runHooks runs the hooks that are due, of up to limit numbers from one on.
+func (c *Cleaner[Tx]) runHooks(ctx context.Context, from int64, limit int) error {
 	if len(c.options.Hooks) == 0 {
 		return nil
 	}
-	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, Limit: hookPage, Uncleaned: true})
+	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, From: from, Limit: limit, Uncleaned: true})
 	if err != nil {
 		return err
 	}
@@ -347,18 +347,6 @@ func (c *Cleaner[Tx]) runHooks(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// hook runs the hooks of one number that was just closed.
-func (c *Cleaner[Tx]) hook(ctx context.Context, seq int64) error {
-	if len(c.options.Hooks) == 0 {
-		return nil
-	}
-	page, err := c.store.Read(ctx, seqstore.ReadRequest{Stream: c.stream, From: seq, Limit: 1, Uncleaned: true})
-	if err != nil || len(page.Entries) == 0 || page.Entries[0].Seq != seq {
-		return err
-	}
-	return c.hookEntry(ctx, page.Entries[0])
 }
 
 func (c *Cleaner[Tx]) hookEntry(ctx context.Context, e Entry) error {

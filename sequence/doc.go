@@ -69,6 +69,9 @@
 // ID gives the same number, so a lost reply costs nothing. An ID whose number is closed is
 // refused with an [EndedError].
 //
+// A lease and its commit are two transactions. A writer that has a page of operations gives them to [Stream.DoAll], where
+// the transaction that commits a number leases the next one.
+//
 // # Late work
 //
 // [Number.Save] keeps partial or completed work in the store, under the operation. A commit that

@@ -3,6 +3,7 @@ package sequence
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"sync/atomic"
 	"time"
@@ -110,6 +111,7 @@ type numberLease struct {
 		Release(ctx context.Context, req seqstore.ReleaseRequest) error
 	}
 	req   seqstore.LeaseRequest
+	along *along // unless nil, the commit of another number asks for this one
 	entry atomic.Pointer[Entry]
 	// closed is set when the number has its result: then there is nothing to renew or release.
 	// givenUp is set when its holder wants a gap; without it a lease that ends runs out.
@@ -121,12 +123,36 @@ type numberLease struct {
 func (n *numberLease) take(ctx context.Context, _ string, d time.Duration) (int64, time.Duration, error) {
 	req := n.req
 	req.Duration = d
-	e, err := n.store.Lease(ctx, req)
+	e, err := n.ask(ctx, req)
 	if err != nil {
 		return 0, 0, err
 	}
 	n.entry.Store(&e)
 	return e.Token, d, nil
+}
+
+// errNotIssued says that no number came along with a commit. It matches leasing.ErrReleased so that the engine does not ask again.
+var errNotIssued = fmt.Errorf("sequence: the number was not issued: %w", leasing.ErrReleased)
+
+// ask asks the store, or the commit of the number before.
+func (n *numberLease) ask(ctx context.Context, req seqstore.LeaseRequest) (Entry, error) {
+	if n.along == nil {
+		return n.store.Lease(ctx, req)
+	}
+	select {
+	case n.along.asked <- req:
+	case <-ctx.Done():
+		return Entry{}, ctx.Err()
+	}
+	select {
+	case e, ok := <-n.along.issued:
+		if !ok {
+			return e, errNotIssued
+		}
+		return e, nil
+	case <-ctx.Done():
+		return Entry{}, ctx.Err()
+	}
 }
 
 func (n *numberLease) renew(ctx context.Context, d time.Duration) (time.Duration, error) {

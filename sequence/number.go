@@ -23,6 +23,9 @@ type Number[Tx any] struct {
 	closed bool       // committed or released
 	tried  *Unsettled // the latest Commit, unless it has succeeded
 	write  Write[Tx]  // of it
+	next   *Number[Tx]
+
+	leaseNext func(*along) (*Number[Tx], error) // as part of the first Commit, unless nil
 }
 
 // Seq is the number.
@@ -93,9 +96,17 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	if !n.closed {
 		n.tried, n.write = &Unsettled{Seq: req.Seq, Op: n.op.ID, Token: req.Token, Payload: payload}, write
 	}
+	leaseNext := n.leaseNext
+	n.leaseNext = nil
 	n.mu.Unlock()
-	err := repeat(ctx, n.lease, write, func(write Write[Tx]) error {
-		_, err := n.stream.store.Commit(ctx, req, write)
+	var next *Number[Tx]
+	err := repeat(ctx, n.lease, write, func(write Write[Tx]) (err error) {
+		if leaseNext != nil {
+			next, err = n.commitAndLease(ctx, req, leaseNext, write)
+			leaseNext = nil // a number that was leased without a word is found by its operation
+			return err
+		}
+		_, err = n.stream.store.Commit(ctx, req, write)
 		return err
 	})
 	if errors.Is(err, ErrLate) {
@@ -107,6 +118,9 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	n.mu.Lock()
 	first := !n.closed
 	n.closed, n.tried, n.write = true, nil, nil
+	if next != nil {
+		n.next = next
+	}
 	n.mu.Unlock()
 	n.held.closed.Store(true)
 	if first {
@@ -115,6 +129,48 @@ func (n *Number[Tx]) Commit(ctx context.Context, payload []byte, write Write[Tx]
 	}
 	n.abandon(ctx)
 	return nil
+}
+
+// along joins the lease of a number to the commit of another. The engine reads its clocks, and then asks for the number, and
+// the commit passes on what the store has issued. issued is closed if that is nothing.
+type along struct {
+	asked  chan seqstore.LeaseRequest
+	issued chan Entry
+}
+
+// commitAndLease commits, and leases the next number in the same transaction: nil if that is to be asked for again.
+func (n *Number[Tx]) commitAndLease(ctx context.Context, req seqstore.CommitRequest, leaseNext func(*along) (*Number[Tx], error), write Write[Tx]) (*Number[Tx], error) {
+	a, leased := &along{make(chan seqstore.LeaseRequest), make(chan Entry, 1)}, make(chan *Number[Tx], 1)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer close(a.issued)
+	group.Go(func() {
+		next, _ := leaseNext(a)
+		leased <- next
+	})
+	select {
+	case next := <-a.asked:
+		_, e, err := n.stream.store.CommitAndLease(ctx, req, next, write)
+		if err != nil || e.Seq == 0 {
+			return nil, err
+		}
+		a.issued <- e
+		return <-leased, nil
+	case <-leased: // nobody has asked: the stream is being closed, say
+		_, err := n.stream.store.Commit(ctx, req, write)
+		return nil, err
+	}
+}
+
+// following is the number that was leased by n's commit, once; nil without one, or without n.
+func (n *Number[Tx]) following() (next *Number[Tx]) {
+	if n == nil {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	next, n.next = n.next, nil
+	return next
 }
 
 // repeat makes a request again for as long as its outcome is unknown and the lease lasts. An error of

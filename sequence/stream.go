@@ -91,6 +91,11 @@ type Operation struct {
 // another Lease of the same operation while its lease lasts, in this process as soon
 // as the first holder is done. Of one that is closed it reports an *EndedError.
 func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], error) {
+	return s.lease(ctx, op, nil, s.manager.Acquire)
+}
+
+// lease makes a lease of a number that the store is asked for, or of the one that comes with another's commit.
+func (s *Stream[Tx]) lease(ctx context.Context, op Operation, along *along, acquire func(context.Context, string, *leasing.AcquireOptions) (leasing.Lease, error)) (*Number[Tx], error) {
 	d := op.Duration
 	if d == 0 {
 		d = s.history.next(s.options.Durations, op.Kind, op.Size)
@@ -99,8 +104,8 @@ func (s *Stream[Tx]) Lease(ctx context.Context, op Operation) (*Number[Tx], erro
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	began, held := time.Now(), &numberLease{store: s.store, req: req}
-	lease, err := s.manager.Acquire(context.WithValue(ctx, asking{}, leasable(held)), leaseName(s.name, op.ID), &leasing.AcquireOptions{TTL: d})
+	began, held := time.Now(), &numberLease{store: s.store, req: req, along: along}
+	lease, err := acquire(context.WithValue(ctx, asking{}, leasable(held)), leaseName(s.name, op.ID), &leasing.AcquireOptions{TTL: d})
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +132,46 @@ func (s *Stream[Tx]) Do(ctx context.Context, op Operation, work func(ctx context
 	if err != nil {
 		return err
 	}
+	return n.do(ctx, work)
+}
+
+// DoAll runs Do for operations, one after the other, until one fails, and returns how many have succeeded. The transaction that
+// commits a number also leases the next operation's, where the store gains by it. So a writer that has a page of operations makes one
+// transaction for each, where Do makes two.
+//
+// Work should return soon after its Commit, since the next number is on lease from then on. If work fails after it, or ctx ends
+// just then, the next number becomes a gap.
+func (s *Stream[Tx]) DoAll(ctx context.Context, ops []Operation, work func(ctx context.Context, n *Number[Tx]) error) (done int, err error) {
+	if work == nil {
+		return 0, invalid("work", nil, "a function")
+	}
+	var n *Number[Tx]
+	defer func() {
+		if next := n.following(); next != nil {
+			_ = next.Release(ctx)
+		}
+	}()
+	for i := range ops {
+		if ctx.Err() != nil {
+			return i, context.Cause(ctx)
+		}
+		if n = n.following(); n == nil {
+			if n, err = s.Lease(ctx, ops[i]); err != nil {
+				return i, err
+			}
+		}
+		if i+1 < len(ops) {
+			n.leaseNext = func(along *along) (*Number[Tx], error) { return s.lease(ctx, ops[i+1], along, s.manager.TryAcquire) }
+		}
+		if err = n.do(ctx, work); err != nil {
+			return i, err
+		}
+	}
+	return len(ops), nil
+}
+
+// do runs the function of a Do, and closes the number.
+func (n *Number[Tx]) do(ctx context.Context, work func(ctx context.Context, n *Number[Tx]) error) (err error) {
 	inner, cancel := context.WithCancelCause(n.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()

@@ -20,8 +20,9 @@ import (
 // faulty is a store behind a bad network.
 type faulty struct {
 	*memsequence.Store
-	cut     atomic.Bool  // nothing gets through
-	losing  atomic.Int32 // so many replies are lost
+	cut     atomic.Bool   // nothing gets through
+	losing  atomic.Int32  // so many replies are lost
+	slow    time.Duration // is how long the reply to a CommitAndLease takes
 	leases  atomic.Int32
 	commits atomic.Int32
 }
@@ -60,6 +61,19 @@ func (f *faulty) Commit(ctx context.Context, req seqstore.CommitRequest, write s
 	return e, f.reply(err)
 }
 
+func (f *faulty) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, next seqstore.LeaseRequest, write sequence.Write[memsequence.Tx]) (done, leased sequence.Entry, err error) {
+	f.commits.Add(1)
+	if f.cut.Load() {
+		return done, leased, errNetwork
+	}
+	done, leased, err = f.Store.CommitAndLease(ctx, req, next, write)
+	time.Sleep(f.slow)
+	if err = f.reply(err); err != nil {
+		return sequence.Entry{}, sequence.Entry{}, err
+	}
+	return done, leased, nil
+}
+
 // inBubble runs a test in virtual time, with a stream called "s" on a faulty store.
 func inBubble(t *testing.T, test func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx])) {
 	synctest.Test(t, func(t *testing.T) {
@@ -92,6 +106,47 @@ func TestLostRepliesAreAskedForAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(1), status.Last)
 		require.Equal(t, int64(1), status.Watermark)
+	})
+}
+
+// A number that came with a commit is trusted from before that was sent, and one whose reply was lost is found again.
+func TestANumberThatCameWithACommit(t *testing.T) {
+	inBubble(t, func(t *testing.T, store *faulty, s *sequence.Stream[memsequence.Tx]) {
+		ops := []sequence.Operation{{ID: "a", Duration: time.Minute}, {ID: "b", Duration: time.Minute}, {ID: "c", Duration: time.Minute}}
+		store.slow = 8 * time.Second
+		writes := 0
+		done, err := s.DoAll(t.Context(), ops, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
+			e, err := store.Find(ctx, "s", n.Op())
+			require.NoError(t, err)
+			require.LessOrEqual(t, n.Remaining(), time.Until(e.ExpiresAt), "it may be claimed while it is trusted")
+			require.Greater(t, n.Remaining(), 40*time.Second)
+			if n.Op() == "b" {
+				store.losing.Store(1)
+			}
+			return n.Commit(ctx, []byte(n.Op()), func(context.Context, memsequence.Tx, sequence.Entry) error {
+				writes++
+				return nil
+			})
+		})
+		require.NoError(t, err)
+		require.Equal(t, 3, done)
+		require.Equal(t, 3, writes)
+		require.Equal(t, int32(2), store.leases.Load(), "of the first, and of the one whose reply was lost")
+		status, err := store.Status(t.Context(), "s")
+		require.NoError(t, err)
+		require.Equal(t, int64(3), status.Last)
+		require.Equal(t, int64(3), status.Watermark)
+
+		// A reply that takes longer than a request of the engine may is one that was lost.
+		store.slow = 30 * time.Second
+		done, err = s.DoAll(t.Context(), []sequence.Operation{{ID: "d", Duration: time.Minute}, {ID: "e", Duration: time.Minute}}, func(ctx context.Context, n *sequence.Number[memsequence.Tx]) error {
+			return n.Commit(ctx, []byte(n.Op()), nil)
+		})
+		require.NoError(t, err)
+		require.Equal(t, 2, done)
+		status, err = store.Status(t.Context(), "s")
+		require.NoError(t, err)
+		require.Equal(t, int64(5), status.Watermark)
 	})
 }
 

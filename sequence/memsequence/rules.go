@@ -3,6 +3,7 @@ package memsequence
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -138,18 +139,22 @@ func (l *ledger) guard(op string, now time.Time, seq, token int64, must func(*se
 	e, ok := l.entries[seq]
 	switch {
 	case !ok:
-		return e, seqstore.ErrNotFound
+		return e, l.notFound(seq)
 	case e.Token != token || !must(&e, now):
 		return e, seqstore.Late(op, e, now)
 	}
 	return e, nil
 }
 
+func (l *ledger) notFound(seq int64) error {
+	return seqstore.NotFound(l.name, fmt.Sprint("number ", seq))
+}
+
 func (l *ledger) save(now time.Time, req seqstore.SaveRequest) (change, error) {
 	e, ok := l.entries[req.Seq]
 	switch {
 	case !ok:
-		return change{}, seqstore.ErrNotFound
+		return change{}, l.notFound(req.Seq)
 	case seqstore.SavedBy(e, req):
 		return change{again: true}, nil
 	case e.Work.Phase == seqstore.Completed, !e.State.Open(),
@@ -171,6 +176,16 @@ func (l *ledger) commit(now time.Time, req seqstore.CommitRequest) (change, erro
 	}
 	e.State, e.ClosedAt, e.Payload, e.Work = seqstore.Committed, now, bytes.Clone(req.Payload), seqstore.Work{}
 	return change{put: []seqstore.Entry{e}, result: e}, nil
+}
+
+func (l *ledger) commitAndLease(now time.Time, req seqstore.CommitRequest, next seqstore.LeaseRequest) (c change, leased seqstore.Entry, err error) {
+	c, err = l.commit(now, req)
+	if err != nil || c.again || l.ops[next.Op] != 0 {
+		return c, leased, err
+	}
+	also, err := l.lease(now, next)
+	c.put, c.next = append(c.put, also.put...), also.next
+	return c, also.result, err
 }
 
 // made is the change of a request that was made before, or refused.
@@ -264,7 +279,7 @@ func (l *ledger) fill(now time.Time, req seqstore.FillRequest) (change, error) {
 	e, ok := l.entries[req.Seq]
 	switch {
 	case !ok:
-		return change{}, seqstore.ErrNotFound
+		return change{}, l.notFound(req.Seq)
 	case e.State != seqstore.Gap || e.Op != req.Op || req.Seq <= l.sealed:
 		return made(e, seqstore.Repeated(e, req.Payload, seqstore.FilledBy(e, req), seqstore.Late("fill", e, now)))
 	}

@@ -5,6 +5,7 @@ package memsequence
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -138,6 +139,21 @@ func (m *Store) Save(ctx context.Context, req seqstore.SaveRequest) error {
 // Commit closes a number with its payload.
 func (m *Store) Commit(ctx context.Context, req seqstore.CommitRequest, write seqstore.Write[Tx]) (seqstore.Entry, error) {
 	return m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (change, error) { return l.commit(now, req) })
+}
+
+// CommitAndLease closes a number, and issues the next one.
+func (m *Store) CommitAndLease(ctx context.Context, req seqstore.CommitRequest, next seqstore.LeaseRequest, write seqstore.Write[Tx]) (done, leased seqstore.Entry, err error) {
+	if err := next.Validate(); err != nil {
+		return done, leased, err
+	}
+	done, err = m.closes(ctx, req.Stream, &req, write, func(l *ledger, now time.Time) (c change, err error) {
+		c, leased, err = l.commitAndLease(now, req, next)
+		return c, err
+	})
+	if err != nil {
+		leased = seqstore.Entry{}
+	}
+	return done, leased, err
 }
 
 // Release makes a gap of a number.
@@ -318,7 +334,7 @@ func (m *Store) Find(ctx context.Context, stream, op string) (e seqstore.Entry, 
 	err = m.in(ctx, stream, func(l *ledger, _ time.Time) error {
 		found, ok := l.entries[l.ops[op]]
 		if !ok {
-			return seqstore.ErrNotFound
+			return seqstore.NotFound(stream, fmt.Sprintf("operation %q", op))
 		}
 		e = found.Clone()
 		return nil

@@ -46,5 +46,10 @@ func SavedBy(e Entry, req SaveRequest) bool {
 	return req.Work.Phase == Completed && e.Work.Phase == Completed && bytes.Equal(e.Work.Data, req.Work.Data)
 }
 
+// NotFound is the error of a request about a number, or an operation's, that is not there.
+func NotFound(stream, what string) error {
+	return fmt.Errorf("sequence: %s of %q: %w: it was never leased, or is forgotten; lease a number first", what, stream, ErrNotFound)
+}
+
 // NotIssued is the error of a seal above the last number.
 func NotIssued(upTo int64) error { return invalid("upTo", upTo, "a number that was issued") }

@@ -45,6 +45,12 @@ type Store[Tx any] interface {
 	// with the same token and payload is success, without write; with another payload
 	// it is ErrOtherPayload.
 	Commit(ctx context.Context, req CommitRequest, write Write[Tx]) (Entry, error)
+	// CommitAndLease commits a number and leases the next one, for another operation of the same stream, in one
+	// transaction. The guard is that of Commit. Nothing is leased, and the second entry is zero, if the commit
+	// was made before, if the operation has a number already, if the counter is locked (a transaction that
+	// has an entry locked never waits for the counter), or if one transaction costs the store no less than two. Then a
+	// Lease asks again.
+	CommitAndLease(ctx context.Context, req CommitRequest, next LeaseRequest, write Write[Tx]) (done, leased Entry, err error)
 	// Release makes a gap of a number. Guard: leased and the token. It is no error if
 	// that fails: the number is no longer the caller's.
 	Release(ctx context.Context, req ReleaseRequest) error

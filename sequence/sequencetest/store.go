@@ -139,6 +139,73 @@ func aCommitInOrderWaitsForLowerNumbers[Tx any](f *fixture[Tx]) {
 	require.NoError(f, err)
 }
 
+// The commit and the lease of the next number are made both, or the commit alone, or neither.
+func aCommitLeasesTheNextNumber[Tx any](f *fixture[Tx]) {
+	var rows []string
+	own := errors.New("the caller's own")
+	for _, writes := range []bool{false, true} {
+		commit := func(e sequence.Entry, op string, inOrder bool) (done, leased sequence.Entry, err error) {
+			req, write := commitOf(e, "of "+e.Op), sequence.Write[Tx](nil)
+			if req.InOrder = inOrder; writes {
+				write = f.insert(e.Op)
+			}
+			return f.store.CommitAndLease(f.ctx, req, seqstore.LeaseRequest{Stream: stream, Op: op, Kind: "kind", Owner: "tester", Duration: time.Minute}, write)
+		}
+		id := func(op string) string { return fmt.Sprint(op, " ", writes) }
+		first := f.lease(id("first"), time.Minute)
+		done, second, err := commit(first, id("second"), false)
+		require.NoError(f, err)
+		require.Equal(f, f.find(first.Op).Payload, done.Payload)
+		require.Equal(f, sequence.Committed, f.find(first.Op).State)
+		if !writes && second.Seq == 0 { // where it saves nothing
+			second = f.lease(id("second"), time.Minute)
+		}
+		require.Equal(f, first.Seq+1, second.Seq)
+		require.Equal(f, sequence.Leased, second.State)
+		found := f.find(second.Op)
+		found.Payload, found.Work.Data = nil, nil
+		require.Equal(f, found, second)
+		require.Equal(f, time.Minute, second.ExpiresAt.Sub(second.LeasedAt).Round(time.Second))
+
+		_, again, err := commit(first, id("other"), false)
+		require.NoError(f, err, "the reply may have been lost")
+		require.Zero(f, again, "it was made before")
+		_, has, err := commit(second, first.Op, true)
+		require.NoError(f, err)
+		require.Zero(f, has, "the operation has a number")
+		require.Equal(f, sequence.Committed, f.find(second.Op).State)
+		if writes {
+			rows = append(rows, first.Op, second.Op)
+		}
+
+		expired, lower, held := f.expired(id("expired")), f.lease(id("lower"), time.Minute), f.lease(id("held"), time.Minute)
+		_, none, err := commit(expired, id("other"), false)
+		f.refused(err, sequence.Leased)
+		require.Zero(f, none)
+		_, none, err = commit(held, id("other"), true)
+		require.ErrorIs(f, err, sequence.ErrOpen)
+		require.Zero(f, none)
+		_, none, err = f.store.CommitAndLease(f.ctx, commitOf(held, "x"), seqstore.LeaseRequest{Stream: stream, Op: id("other"), Duration: time.Minute},
+			func(context.Context, Tx, sequence.Entry) error { return own })
+		require.ErrorIs(f, err, own)
+		require.Zero(f, none)
+		_, _, err = f.store.CommitAndLease(f.ctx, commitOf(held, "x"), seqstore.LeaseRequest{Stream: stream, Duration: time.Minute}, nil)
+		require.ErrorIs(f, err, leasing.ErrInvalid)
+		require.Equal(f, sequence.Leased, f.find(held.Op).State)
+		require.Equal(f, held.Seq, f.status().Last, "a refused commit took a number")
+		f.resolve(f.claim(time.Minute), sequence.OutcomeGap, "")
+		f.release(lower)
+		f.release(held)
+	}
+	require.ElementsMatch(f, rows, f.db.Rows(f.T))
+	_, err := f.store.EnterRecovery(f.ctx, stream, time.Minute)
+	require.NoError(f, err)
+	_, leased, err := f.store.CommitAndLease(f.ctx, commitOf(f.lease("before", time.Minute), "x"), seqstore.LeaseRequest{Stream: stream, Op: "doubled", Duration: time.Minute},
+		func(context.Context, Tx, sequence.Entry) error { return nil })
+	require.NoError(f, err)
+	require.Equal(f, 2*time.Minute, leased.ExpiresAt.Sub(leased.LeasedAt).Round(time.Second))
+}
+
 func aLateCommitChangesNothing[Tx any](f *fixture[Tx]) {
 	e := f.expired("op")
 	_, err := f.store.Commit(f.ctx, commitOf(e, "x"), f.insert("x"))
@@ -342,6 +409,7 @@ func badInputIsRefused[Tx any](f *fixture[Tx]) {
 	require.ErrorContains(f, err, "lease the number first")
 	_, err = f.store.Commit(f.ctx, seqstore.CommitRequest{Stream: stream, Seq: 1, Token: 1}, nil)
 	require.ErrorIs(f, err, sequence.ErrNotFound, "the number was never issued")
+	require.ErrorContains(f, err, "lease a number first")
 	for _, op := range []string{"", "a\x00b", string(make([]byte, 300))} {
 		_, err = f.store.Lease(f.ctx, seqstore.LeaseRequest{Stream: stream, Op: op, Duration: time.Minute})
 		require.ErrorIs(f, err, leasing.ErrInvalid)

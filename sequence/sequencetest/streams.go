@@ -3,10 +3,12 @@ package sequencetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/sequence"
+	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,6 +41,78 @@ func aDoClosesItsNumber[Tx any](f *fixture[Tx]) {
 		"good": sequence.Committed, "bad": sequence.Gap, "forgetful": sequence.Gap, "released": sequence.Gap, "panic": sequence.Gap, "write": sequence.Gap,
 	}, states)
 	require.Equal(f, []string{"good"}, f.db.Rows(f.T))
+}
+
+// requests counts leases.
+type requests[Tx any] struct {
+	sequence.Store[Tx]
+	leases int
+}
+
+func (r *requests[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (sequence.Entry, error) {
+	r.leases++
+	return r.Store.Lease(ctx, req)
+}
+
+// A DoAll leases a number by itself only where no commit came before. What it has leased is used, or given up.
+func aDoOfManyLeasesAsItCommits[Tx any](f *fixture[Tx]) {
+	store := &requests[Tx]{Store: f.store}
+	s, err := sequence.NewStream[Tx](store, stream, sequence.Options[Tx]{})
+	require.NoError(f, err)
+	ops := func(ids ...string) (all []sequence.Operation) {
+		for _, id := range ids {
+			all = append(all, sequence.Operation{ID: id, Duration: time.Minute})
+		}
+		return all
+	}
+	own := errors.New("the work's own")
+	var order []string
+	work := func(ctx context.Context, n *sequence.Number[Tx]) error {
+		order = append(order, fmt.Sprint(n.Seq(), n.Op()))
+		switch n.Op() {
+		case "released":
+			return n.Release(ctx)
+		case "bad":
+			return own
+		}
+		err := n.Commit(ctx, []byte(n.Op()), f.insert(n.Op()))
+		require.ErrorIs(f, n.Err(), leasing.ErrReleased)
+		switch n.Op() {
+		case "bad afterwards":
+			return own
+		case "panic afterwards":
+			panic("x")
+		}
+		return err
+	}
+	done, err := s.DoAll(f.ctx, ops("a", "b", "released", "c", "d", "bad", "never"), work)
+	require.ErrorIs(f, err, own)
+	require.Equal(f, 5, done)
+	require.Equal(f, 2, store.leases, "of the first, and of the one after a release")
+	done, err = s.DoAll(f.ctx, ops("bad afterwards", "not begun"), work)
+	require.ErrorIs(f, err, own)
+	require.Zero(f, done)
+	require.Panics(f, func() { _, _ = s.DoAll(f.ctx, ops("panic afterwards", "not begun either"), work) })
+	done, err = s.DoAll(f.ctx, ops("e", "a", "f"), work)
+	require.ErrorIs(f, err, sequence.ErrEnded, "an operation that has a number is no reason to commit less")
+	require.Equal(f, 1, done)
+	ctx, cancel := context.WithCancel(f.ctx)
+	done, err = s.DoAll(ctx, ops("g", "h"), func(ctx context.Context, n *sequence.Number[Tx]) error {
+		defer cancel()
+		return work(ctx, n)
+	})
+	require.ErrorIs(f, err, context.Canceled)
+	require.Equal(f, 1, done)
+	_, err = s.DoAll(f.ctx, ops("x"), nil)
+	require.ErrorIs(f, err, leasing.ErrInvalid)
+	require.NoError(f, s.Close(f.ctx))
+
+	require.Equal(f, []string{"1a", "2b", "3released", "4c", "5d", "6bad", "7bad afterwards", "9panic afterwards", "11e", "12g"}, order)
+	gaps, err := (sequence.Reader{Records: f.store, Stream: stream}).Gaps(f.ctx, 1, 100)
+	require.NoError(f, err)
+	require.Equal(f, []int64{3, 6, 8, 10, 13}, seqs(gaps), "nothing is left open")
+	require.Equal(f, int64(13), f.status().Watermark)
+	require.ElementsMatch(f, []string{"a", "b", "c", "d", "bad afterwards", "panic afterwards", "e", "g"}, f.db.Rows(f.T))
 }
 
 // A writer that nobody lets renew comes too late, and its result is kept all the same.

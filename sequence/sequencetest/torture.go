@@ -200,8 +200,12 @@ func (x *torture[Tx]) write(ctx context.Context, random *rand.Rand) {
 			owed = owed[1:]
 		}
 		op := fmt.Sprintf("%s-%d", x.name, x.started.Add(1))
-		if random.IntN(3) == 0 {
+		switch random.IntN(6) {
+		case 0:
 			x.do(ctx, s, op, random)
+			continue
+		case 1:
+			x.doAll(ctx, s, op, random)
 			continue
 		}
 		e, err := x.store.Lease(ctx, seqstore.LeaseRequest{Stream: stream, Op: op, Kind: "torture", Duration: x.o.Lease})
@@ -252,16 +256,39 @@ func (x *torture[Tx]) settle(s *sequence.Stream[Tx], late sequence.Unsettled) {
 func (x *torture[Tx]) do(ctx context.Context, s *sequence.Stream[Tx], op string, random *rand.Rand) {
 	var seq int64
 	err := s.Do(ctx, sequence.Operation{ID: op, Kind: "torture", Duration: x.o.Lease}, func(ctx context.Context, n *sequence.Number[Tx]) error {
-		x.leases.Add(1)
 		seq = n.Seq()
-		if random.IntN(2) == 0 {
-			waiting, cancel := context.WithTimeout(ctx, x.o.Lease)
-			defer cancel()
-			_ = n.Wait(waiting)
-		}
-		return n.Commit(ctx, []byte(op), nil)
+		return x.work(ctx, n, random)
 	})
 	x.tell(op, seq, err)
+}
+
+// doAll is a page of operations, some of which fail.
+func (x *torture[Tx]) doAll(ctx context.Context, s *sequence.Stream[Tx], op string, random *rand.Rand) {
+	var ops []sequence.Operation
+	for i := range 2 + random.IntN(6) {
+		ops = append(ops, sequence.Operation{ID: fmt.Sprintf("%s.%d", op, i), Kind: "torture", Duration: x.o.Lease})
+	}
+	seqs := map[string]int64{}
+	done, _ := s.DoAll(ctx, ops, func(ctx context.Context, n *sequence.Number[Tx]) error {
+		seqs[n.Op()] = n.Seq()
+		if random.IntN(12) == 0 {
+			return errors.New("bad luck")
+		}
+		return x.work(ctx, n, random)
+	})
+	for _, op := range ops[:done] {
+		x.noted(op.ID, seqs[op.ID])
+	}
+}
+
+func (x *torture[Tx]) work(ctx context.Context, n *sequence.Number[Tx], random *rand.Rand) error {
+	x.leases.Add(1)
+	if random.IntN(2) == 0 {
+		waiting, cancel := context.WithTimeout(ctx, x.o.Lease)
+		defer cancel()
+		_ = n.Wait(waiting)
+	}
+	return n.Commit(ctx, []byte(n.Op()), nil)
 }
 
 // clean is a cleaner's life: it takes its time, and stalls past its claim.

@@ -69,7 +69,7 @@ func (s *Store[Tx]) Resolve(ctx context.Context, req seqstore.ResolveRequest, wr
 	if req.Outcome != seqstore.OutcomeRecovered {
 		write = nil
 	}
-	return s.close(ctx, req.Stream, write, func(on session) (row, bool, error) {
+	return s.close(ctx, req.Stream, write, nil, func(on session) (row, bool, error) {
 		r, found, err := s.resolve(ctx, on, req)
 		if err != nil || found {
 			return r, found, err

@@ -35,10 +35,11 @@
 // watermark, claiming and sealing cost the same, however many numbers are closed.
 //
 // Issuing a number is one statement: on PostgreSQL the counter's row is locked for as long as the
-// server takes to commit, and not for a round trip. Leases that a process asks for at the same time share a statement. A commit locks its own entry only, and a claim waits
-// for it before it locks the counter. A recovery and a fill hold the counter while the caller's own write
-// runs: keep that short. A process that is stopped within its transaction keeps its number until the
-// server ends the connection: see idle_in_transaction_session_timeout.
+// server takes to commit, and not for a round trip. Leases that a process asks for at the same time share
+// a statement. A commit locks its own entry only, and a claim waits for it before it locks the counter. A
+// commit that leases the next number takes the counter last, and only if it is free. A recovery and a fill hold
+// the counter while the caller's own write runs: keep that short. A process that is stopped within its
+// transaction keeps its number until the server ends the connection: see idle_in_transaction_session_timeout.
 //
 // On SQLite the writers of a process take turns. Single statements that wait for theirs, like those of a lease, join the transaction of
 // the writer whose turn it is, after its last statement, and share its outcome.

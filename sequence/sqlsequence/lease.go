@@ -19,8 +19,22 @@ type lease struct {
 	For   int64  `json:"us"`
 
 	batch.Outcome
-	stream string
-	entry  seqstore.Entry // its number and times; 0 if the operation has a number already, or there is no such stream
+	stream  string
+	entry   seqstore.Entry // its number and times; 0 if the operation has a number already, or there is no such stream
+	refused bool           // a transaction was undone because the operation has a number already
+}
+
+func newLease(req seqstore.LeaseRequest) *lease {
+	return &lease{Op: req.Op, Kind: req.Kind, Owner: req.Owner, For: micros(req.Duration), stream: req.Stream}
+}
+
+// result is the entry that was issued, or zero.
+func (l *lease) result() seqstore.Entry {
+	e := l.entry
+	if e.Seq != 0 {
+		e.Stream, e.Op, e.Kind, e.Owner, e.State, e.Token = l.stream, l.Op, l.Kind, l.Owner, seqstore.Leased, seqstore.FirstToken
+	}
+	return e
 }
 
 func (l *lease) args() []any { return []any{l.stream, l.Op, l.For, l.Kind, l.Owner} }

@@ -1,6 +1,7 @@
 package sqlsequence
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -77,6 +78,7 @@ func migrated[Tx any](t testing.TB, s *Store[Tx], err error) *Store[Tx] {
 // as another process would.
 type sqlite struct {
 	path string
+	sync string // PRAGMA synchronous; default normal
 	db   *sql.DB
 }
 
@@ -89,7 +91,7 @@ func newSqlite(t testing.TB) *sqlite {
 }
 
 func (s *sqlite) connect() (*sql.DB, error) {
-	name := (&url.URL{Scheme: "file", OmitHost: true, Path: s.path, RawQuery: "_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)"}).String()
+	name := (&url.URL{Scheme: "file", OmitHost: true, Path: s.path, RawQuery: "_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)&_pragma=synchronous(" + cmp.Or(s.sync, "normal") + ")"}).String()
 	return driver.Open(name)
 }
 

@@ -62,7 +62,7 @@ func (s *Store[Tx]) Find(ctx context.Context, stream, op string) (seqstore.Entry
 		return r.scan(scan)
 	})
 	if err == nil && !found {
-		err = seqstore.ErrNotFound
+		err = seqstore.NotFound(stream, fmt.Sprintf("operation %q", op))
 	}
 	return r.Entry, err
 }

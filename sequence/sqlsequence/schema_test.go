@@ -156,6 +156,59 @@ func TestASlowCommitHoldsNobodyUp_postgres(t *testing.T) {
 	require.False(t, <-claimed)
 }
 
+// A commit whose transaction has its entry locked doesn't wait for the counter, which a cleaner may hold while it waits for a row of the
+// caller's own.
+func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
+	p := newPostgres(t)
+	store := p.Open(t).(*Store[*sql.Tx])
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for op, write := range map[string]sequence.Write[*sql.Tx]{
+		"bare": nil, "own": func(ctx context.Context, tx *sql.Tx, e sequence.Entry) error { return p.Insert(ctx, tx, e.Op) },
+	} {
+		e, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: op, Duration: time.Minute})
+		require.NoError(t, err)
+		require.NoError(t, store.within(ctx, func(on session, _ *sql.Tx) error {
+			_, err := store.lock(ctx, on, "s")
+			require.NoError(t, err)
+			_, leased, err := store.CommitAndLease(ctx, seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, seqstore.LeaseRequest{Stream: "s", Op: op + " next", Duration: time.Minute}, write)
+			require.NoError(t, err)
+			require.Zero(t, leased, op)
+			return nil
+		}))
+		found, err := store.Find(ctx, "s", op)
+		require.NoError(t, err)
+		require.Equal(t, sequence.Committed, found.State)
+	}
+	require.Equal(t, []string{"own"}, p.Rows(t))
+	status, err := store.Status(ctx, "s")
+	require.NoError(t, err)
+	require.Equal(t, int64(2), status.Watermark, "no hole")
+	require.Equal(t, int64(4), leasesAlong(t, store).Seq)
+}
+
+// leasesAlong makes a commit without a write of the caller's own, and returns what it has leased.
+func leasesAlong(t *testing.T, store *Store[*sql.Tx]) sequence.Entry {
+	e, err := store.Lease(t.Context(), seqstore.LeaseRequest{Stream: "s", Op: "last", Duration: time.Minute})
+	require.NoError(t, err)
+	_, leased, err := store.CommitAndLease(t.Context(), seqstore.CommitRequest{Stream: "s", Seq: e.Seq, Token: e.Token}, seqstore.LeaseRequest{Stream: "s", Op: "along", Duration: time.Minute}, nil)
+	require.NoError(t, err)
+	return leased
+}
+
+// One transaction for a commit and a lease is what a commit that waits for a sync wants, and no other.
+func TestACommitThatSyncsLeases_sqlite(t *testing.T) {
+	for level, want := range map[string]int64{"normal": 0, "full": 2} {
+		s := newSqlite(t)
+		s.sync = level
+		opened, err := OpenSQLite(s.open(t), Options{})
+		store := migrated(t, opened, err)
+		require.NoError(t, store.CreateStream(t.Context(), "s"))
+		require.Equal(t, want, leasesAlong(t, store).Seq, level)
+	}
+}
+
 // The statement that claims looks at the number again when it has waited for its row: what it found before the
 // wait may have been committed.
 func TestTrap_S01_TheClaimLooksAgain_postgres(t *testing.T) {

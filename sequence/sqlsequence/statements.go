@@ -17,6 +17,10 @@ type dialect struct {
 	max, min string // of two values
 	lock     string // locks a stream's row; returns next_seq, sealed_through, recovery_until_us, now
 	lease    string // issues a number
+	// leaseIfFree does it unless the counter is locked: a transaction that has an entry locked must not wait for the counter.
+	leaseIfFree string
+	// andLease makes one statement of a commit and leaseIfFree; nil where that takes two.
+	andLease func(commit string) string
 	leases   string // issues many in one statement; "" where single statements share a transaction
 	tables   string // names of tables after a prefix
 	create   []string
@@ -37,9 +41,11 @@ const (
 
 // statements are those of both dialects, with the tables' names in them.
 type statements struct {
-	lock, lease, leases                  string
+	lock, lease, leaseIfFree, leases     string
 	again, find, get                     string
 	renew, save, commit, commitInOrder   string
+	commitAndLease                       string // "" where that takes two statements
+	commitInOrderAndLease                string
 	release, claim, candidate, await     string
 	extend, releaseClaim                 string
 	gap, failed                          string
@@ -73,7 +79,7 @@ func newStatements(d dialect, schema, prefix string) *statements {
 	}
 	s := &statements{
 		lock:  fill(d.lock),
-		lease: fill(d.lease), leases: fill(d.leases),
+		lease: fill(d.lease), leaseIfFree: fill(d.leaseIfFree), leases: fill(d.leases),
 		again: fill(`UPDATE {{entry}} SET expires_us = {{max}}(expires_us, {{now}} + {{granted $3}})
 WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL AND state = 'leased' AND expires_us > {{now}} RETURNING {{columns}}`),
 		find: fill(`SELECT {{columns}} FROM {{entry}} WHERE stream = $1 AND op_id = $2 AND origin_seq IS NULL`),
@@ -143,6 +149,9 @@ ON CONFLICT DO NOTHING RETURNING id`),
 		version: fill(`SELECT coalesce(max(version), 0) FROM {{schema}}`),
 		tables:  d.tables,
 	}
+	if d.andLease != nil {
+		s.commitAndLease, s.commitInOrderAndLease = fill(d.andLease(s.commit)), fill(d.andLease(s.commitInOrder))
+	}
 	for _, text := range d.create {
 		s.create = append(s.create, fill(text))
 	}
@@ -175,14 +184,13 @@ func inStates(states []seqstore.State) (string, error) {
 var postgresDialect = dialect{
 	now: `CAST(extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000 AS BIGINT)`,
 	max: "greatest", min: "least",
-	lock: `SELECT next_seq, sealed_through, recovery_until_us, {{now}} FROM {{stream}} WHERE stream = $1 FOR UPDATE`,
-	// One statement: the counter's row is locked until the server has committed, and not for a round trip.
-	// The clock is read when the lock is held, since t depends on s.
-	lease: `WITH s AS (UPDATE {{stream}} SET next_seq = next_seq + 1 WHERE stream = $1 RETURNING next_seq - 1 AS seq, recovery_until_us)
-INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
-SELECT CAST($1 AS TEXT), s.seq, CAST($2 AS TEXT), CAST($4 AS TEXT), CAST($5 AS TEXT), 'leased', 1, t.now, t.now +
-	CASE WHEN s.recovery_until_us > t.now THEN greatest(CAST($3 AS BIGINT), least(2 * CAST($3 AS BIGINT), {{cap}})) ELSE CAST($3 AS BIGINT) END
-FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}}`,
+	lock:        `SELECT next_seq, sealed_through, recovery_until_us, {{now}} FROM {{stream}} WHERE stream = $1 FOR UPDATE`,
+	lease:       "WITH " + postgresLease("", 2) + " SELECT {{issued}} FROM leased",
+	leaseIfFree: "WITH " + postgresLease(fmt.Sprintf(postgresFree, ""), 2) + " SELECT {{issued}} FROM leased",
+	andLease: func(commit string) string {
+		return "WITH done AS (" + commit + "), " + postgresLease(fmt.Sprintf(postgresFree, " AND EXISTS (SELECT 1 FROM done)"), 5) +
+			" SELECT done.*, coalesce(l.seq, 0), coalesce(l.leased_us, 0), coalesce(l.expires_us, 0) FROM done LEFT JOIN leased l ON true"
+	},
 	leases: `WITH s AS (UPDATE {{stream}} SET next_seq = next_seq + CAST($3 AS BIGINT) WHERE stream = $1 RETURNING next_seq - CAST($3 AS BIGINT) AS first, recovery_until_us)
 INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
 SELECT CAST($1 AS TEXT), s.first + o.n, o.op, o.kind, o.owner, 'leased', 1, t.now, t.now +
@@ -208,15 +216,30 @@ END $$`,
 	},
 }
 
+const postgresFree = ` AND EXISTS (SELECT 1 FROM {{stream}} WHERE stream = $1%s FOR UPDATE SKIP LOCKED)`
+
+// postgresLease issues a number, if a condition holds, in one statement: the counter's row is locked until the server has committed, and
+// not for a round trip. The clock is read when the lock is held, since t depends on s. The operation is parameter n; duration, kind and
+// owner follow.
+func postgresLease(condition string, n int) string {
+	return fmt.Sprintf(`s AS (UPDATE {{stream}} SET next_seq = next_seq + 1 WHERE stream = $1%s RETURNING next_seq - 1 AS seq, recovery_until_us),
+leased AS (INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
+SELECT CAST($1 AS TEXT), s.seq, CAST($%d AS TEXT), CAST($%[4]d AS TEXT), CAST($%[5]d AS TEXT), 'leased', 1, t.now, t.now +
+	CASE WHEN s.recovery_until_us > t.now THEN greatest(CAST($%[3]d AS BIGINT), least(2 * CAST($%[3]d AS BIGINT), {{cap}})) ELSE CAST($%[3]d AS BIGINT) END
+FROM s CROSS JOIN LATERAL (SELECT {{now}} + 0 * s.seq AS now) t RETURNING {{issued}})`, condition, n, n+1, n+2, n+3)
+}
+
+// sqliteLease issues a number. A trigger counts.
+const sqliteLease = `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
+SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + CASE WHEN s.recovery_until_us > {{now}} THEN max($3, min(2 * $3, {{cap}})) ELSE $3 END
+FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{issued}}`
+
 var sqliteDialect = dialect{
 	now: `(CAST(round(unixepoch('subsec') * 1000) AS INTEGER) * 1000)`,
 	max: "max", min: "min",
 	// A transaction that begins with a write waits for the lock of the file, and not in its middle.
-	lock: `UPDATE {{stream}} SET next_seq = next_seq WHERE stream = $1 RETURNING next_seq, sealed_through, recovery_until_us, {{now}}`,
-	// A trigger counts.
-	lease: `INSERT INTO {{entry}} (stream, seq, op_id, kind, owner, state, token, leased_us, expires_us)
-SELECT $1, s.next_seq, $2, $4, $5, 'leased', 1, {{now}}, {{now}} + CASE WHEN s.recovery_until_us > {{now}} THEN max($3, min(2 * $3, {{cap}})) ELSE $3 END
-FROM {{stream}} s WHERE s.stream = $1 ON CONFLICT DO NOTHING RETURNING {{issued}}`,
+	lock:  `UPDATE {{stream}} SET next_seq = next_seq WHERE stream = $1 RETURNING next_seq, sealed_through, recovery_until_us, {{now}}`,
+	lease: sqliteLease, leaseIfFree: sqliteLease,
 	tables: `SELECT lower(substr(name, $2 + 1)) FROM sqlite_schema WHERE type IN ('table', 'view') AND lower(substr(name, 1, $2)) = $1`,
 	create: append(tablesOf("", "TEXT", "INTEGER", "BLOB", "INTEGER", "INTEGER PRIMARY KEY AUTOINCREMENT", " STRICT"),
 		// So a number is issued in one statement, which is its own transaction.

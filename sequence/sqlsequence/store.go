@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"regexp"
 	"sync/atomic"
 	"time"
@@ -33,16 +34,18 @@ type Options struct {
 
 // Store is a seqstore.Store in tables. It is safe for concurrent use.
 type Store[Tx any] struct {
-	on      backend[Tx]
-	sql     *statements
-	schema  string
-	prefix  string
-	lite    bool
-	audit   bool
-	hub     watch.Hub
-	wake    *wakeups // nil without LISTEN and NOTIFY
-	checked atomic.Bool
-	leases  *batch.Batcher[*lease] // nil where single statements share a transaction
+	on       backend[Tx]
+	sql      *statements
+	schema   string
+	prefix   string
+	lite     bool
+	unsynced atomic.Bool // SQLite: its commits wait for no sync
+	audit    bool
+	hub      watch.Hub
+	wake     *wakeups // nil without LISTEN and NOTIFY
+	checked  atomic.Bool
+	leasing  atomic.Int32           // requests for a number that are under way
+	leases   *batch.Batcher[*lease] // nil where single statements share a transaction
 }
 
 var (
@@ -261,7 +264,7 @@ func (s *Store[Tx]) entry(ctx context.Context, on session, stream string, seq in
 		if known, err := some(ctx, on, s.sql.through, stream); err != nil || !known {
 			return r, errors.Join(err, answer(seqstore.UnknownStream(stream)))
 		}
-		err = answer(seqstore.ErrNotFound)
+		err = answer(seqstore.NotFound(stream, fmt.Sprint("number ", seq)))
 	}
 	return r, err
 }

@@ -59,6 +59,7 @@ func TestTorture_postgres_restarts(t *testing.T) {
 	server := servertest.NewPostgres(t)
 	t.Setenv("LEASING_TEST_POSTGRES", server.URL)
 	o, crashes := options(), 0
+	o.Writers = 16 // elsewhere four of them are processes
 	p := newPool(t)
 	o.Beside = func(ctx context.Context, _ sequencetest.Tell) {
 		ctx, cancel := context.WithTimeout(ctx, o.For-3*time.Second) // afterwards the last cleaner needs it
