@@ -13,6 +13,7 @@ import (
 	"github.com/distributedleasing/leasing"
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
 func TestRelease(t *testing.T) {
@@ -75,6 +76,25 @@ func TestReleaseIsRetried(t *testing.T) {
 		l := acquire(t, m, nil)
 		require.NoError(t, l.Release(t.Context()))
 		require.Equal(t, 4, p.Count(leasingtest.Release))
+	})
+}
+
+// A request that a stall has kept until its context had ended is refused by the provider, and not by the backend.
+func TestReleaseThatWasNotSentInTimeIsRetried(t *testing.T) {
+	virtual(t, leasing.Options{}, func(t *testing.T, m leasing.Manager, p *leasingtest.Provider) {
+		p.Use(func(ctx context.Context, call leasingtest.Call, apply func() error) error {
+			if call.Op == leasingtest.Release && p.Count(leasingtest.Release) == 1 {
+				<-ctx.Done()
+				return providerkit.MarkNotApplied(ctx.Err())
+			}
+			return apply()
+		})
+		l := acquire(t, m, &leasing.AcquireOptions{TTL: leasing.Infinite})
+		require.NoError(t, l.Release(t.Context()))
+		require.Equal(t, 2, p.Count(leasingtest.Release))
+		record, err := m.Inspect(t.Context(), name)
+		require.NoError(t, err)
+		require.False(t, record.Held)
 	})
 }
 

@@ -159,6 +159,9 @@ func (m *manager) giveUp(ctx context.Context, pending *overdue, bound time.Durat
 	_, err := request(b, m, pending, m.provider, func(p Provider, ctx context.Context, req abstractions.ReleaseRequest) (none struct{}, err error) {
 		return none, p.Release(ctx, req)
 	}, req, nil)
+	if err != nil && cutOff(b, err) { // that it was not applied is no answer of the backend's
+		return fmt.Errorf("%w: %v", ErrUnavailable, err)
+	}
 	return err
 }
 
