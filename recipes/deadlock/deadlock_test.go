@@ -200,9 +200,20 @@ func TestOneOfThoseWhoFindACircleAtOnceGivesWay(t *testing.T) {
 	onStage(t, func(t *testing.T, s *stage) {
 		ann, bob := s.player("ann", Options{}), s.player("bob", Options{})
 		a, b := ann.has("a", nil), bob.has("b", nil)
-		s.provider.Use(leasingtest.Delay(leasingtest.Renew, leasingtest.Always, 100*time.Millisecond))
+		var said atomic.Int32
+		s.provider.Use(func(_ context.Context, call leasingtest.Call, apply func() error) error {
+			switch {
+			case call.Op != leasingtest.Renew:
+			case said.Add(1) <= 2: // neither looks before both have said what they want
+				defer time.Sleep(100 * time.Millisecond)
+			default: // nor is that taken back before both have looked
+				time.Sleep(100 * time.Millisecond)
+			}
+			return apply()
+		})
 		anns, bobs := ann.wants(s.Context(), "b", nil), bob.wants(s.Context(), "a", nil)
 		time.Sleep(after + every)
+		synctest.Wait()
 		require.Len(t, ann.circles(), 1)
 		require.Len(t, bob.circles(), 1)
 		loser, lease, winner := anns, a, bobs
