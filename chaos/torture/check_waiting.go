@@ -37,7 +37,7 @@ func (n *named) waiting() {
 		}
 		n.overtaken(w, n.waits[i+1:])
 		if len(requests) == 0 {
-			if stalled := w.To >= w.Bound+time.Second; !w.Try && !w.Leaves && !stalled && w.Result != resultDone && w.To >= w.Bound { // there is a second for the request
+			if late := w.To - w.Bound; !w.Try && !w.Leaves && w.Result != resultDone && late >= 0 && late < time.Second { // by then the request's time is over, too
 				n.violated(w.To, "an acquire of worker %d has not asked for the name", w.Worker)
 			}
 			continue
