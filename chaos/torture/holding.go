@@ -41,6 +41,14 @@ func (w *worker) askAgain(ctx context.Context, manager leasing.Manager, l leasin
 	}
 }
 
+// settle makes a repeatable run leave this instant: whether the manager's loop has seen what
+// was planned in it, before it is planned anew, is chance.
+func (w *worker) settle() {
+	if w.options.Repeatable {
+		time.Sleep(1)
+	}
+}
+
 // renew is by hand, and not for long: the engine goes on either way.
 func (w *worker) renew(ctx context.Context, l leasing.Lease) {
 	bound, cancel := context.WithTimeout(ctx, w.between(0.05, 0.5))
@@ -91,9 +99,11 @@ func (w *worker) hold(work, run context.Context, manager leasing.Manager, l leas
 			asking.Go(func() { w.askAgain(work, manager, l) })
 		}
 		if usage.manual && w.random.Float64() < 0.4 {
+			w.settle()
 			w.renew(work, l)
 		}
 		if rarer := usage.metadata == noMetadata; usage.metadata != "" && w.random.Float64() < map[bool]float64{false: 0.4, true: 0.05}[rarer] {
+			w.settle()
 			w.change(work, l, &usage.metadata)
 		}
 		tick := time.NewTimer(w.brief(20*time.Millisecond, 200*time.Millisecond))

@@ -69,7 +69,7 @@ type Options struct {
 	Votes bool
 
 	// Repeatable makes names the same in each run. With a seed, in virtual time, the
-	// history is the same, too. It is for a backend that is new in each run.
+	// history is the same, too, until the workers are stopped. It is for a backend that is new in each run.
 	Repeatable bool
 
 	// Patience is how long what should happen at once may take on this machine
