@@ -45,7 +45,7 @@ func (w *worker) askAgain(ctx context.Context, manager leasing.Manager, l leasin
 // was planned in it, before it is planned anew, is chance.
 func (w *worker) settle() {
 	if w.options.Repeatable {
-		time.Sleep(1)
+		pause(context.Background(), 1)
 	}
 }
 

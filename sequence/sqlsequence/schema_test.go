@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/providerkit/batch"
 	"github.com/distributedleasing/leasing/sequence"
 	"github.com/distributedleasing/leasing/sequence/seqstore"
 	"github.com/jackc/pgx/v5"
@@ -186,6 +187,31 @@ func TestACommitWaitsForNoCounter_postgres(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(2), status.Watermark, "no hole")
 	require.Equal(t, int64(4), leasesAlong(t, store).Seq)
+}
+
+// A caller that has left while its lease is under way with others' reads none of what comes back.
+func TestACallerLeavesALeaseUnderWay_sqlite(t *testing.T) {
+	store := newSqlite(t).Open(t).(*Store[*sql.Tx])
+	require.NoError(t, store.CreateStream(t.Context(), "s"))
+	ctx, cancel := context.WithCancel(t.Context())
+	left, done := make(chan struct{}), make(chan struct{})
+	store.leases = batch.New(func(_ context.Context, all []*lease, _ bool) {
+		defer close(done)
+		cancel()
+		for {
+			select {
+			case <-left:
+				return
+			default:
+				all[0].entry.Seq++ // as an answer that comes while the caller leaves
+			}
+		}
+	}, 0)
+	e, err := store.Lease(ctx, seqstore.LeaseRequest{Stream: "s", Op: "left", Duration: time.Minute})
+	close(left)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, e)
+	<-done
 }
 
 // leasesAlong makes a commit without a write of the caller's own, and returns what it has leased.

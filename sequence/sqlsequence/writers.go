@@ -18,8 +18,11 @@ func (s *Store[Tx]) Lease(ctx context.Context, req seqstore.LeaseRequest) (seqst
 	s.leasing.Add(1)
 	defer s.leasing.Add(-1)
 	l := newLease(req)
-	if err := s.issue(ctx, l); err != nil || l.entry.Seq != 0 {
-		return l.result(), err
+	if err := s.issue(ctx, l); err != nil { // the request may still be under way, and then l is not ours
+		return seqstore.Entry{}, err
+	}
+	if l.entry.Seq != 0 {
+		return l.result(), nil
 	}
 	args := l.args()
 	var r row
