@@ -1,0 +1,131 @@
+package etcdlease
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// keeper prolongs leases, over one stream for all of them: with a password etcd checks it
+// for each new stream, by bcrypt. The client's own KeepAliveOnce makes a stream for each
+// call, and repeats it without a pause where that fails.
+type keeper struct {
+	client  *clientv3.Client
+	ctx     context.Context // of all streams
+	stop    context.CancelFunc
+	reading sync.WaitGroup
+
+	mu     sync.Mutex
+	stream *stream // nil at first
+}
+
+// stream is answered in the order of its requests. Its fields are guarded by keeper.mu.
+type stream struct {
+	pb.Lease_LeaseKeepAliveClient
+	cancel  context.CancelFunc
+	waiting []chan error // for the answer to each request
+	heard   time.Time    // when the latest came
+	err     error        // why it has ended
+}
+
+func newKeeper(client *clientv3.Client) *keeper {
+	k := &keeper{client: client}
+	k.ctx, k.stop = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
+	return k
+}
+
+// alive prolongs a lease by its TTL, from when the request arrives on. It returns
+// ErrConflict if there is no such lease. A stream that was silent for a second when a call
+// ended is given up, for another member may answer.
+func (k *keeper) alive(ctx context.Context, lease clientv3.LeaseID) error {
+	answer := make(chan error, 1)
+	sent := time.Now()
+	s, err := k.send(ctx, lease, answer)
+	if err != nil {
+		return err
+	}
+	select {
+	case err = <-answer:
+		return err
+	case <-ctx.Done():
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if time.Since(sent) >= patience && s.heard.Before(sent) {
+			s.cancel()
+		}
+		return ctx.Err()
+	}
+}
+
+func (k *keeper) send(ctx context.Context, lease clientv3.LeaseID, answer chan error) (*stream, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stream == nil || k.stream.err != nil {
+		if err := k.open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s := k.stream
+	limit := time.AfterFunc(patience, s.cancel) // a member that hangs may block it
+	err := s.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)})
+	limit.Stop()
+	if err != nil { // the reader learns why
+		s.cancel()
+		s.err = err
+		return nil, err
+	}
+	s.waiting = append(s.waiting, answer)
+	return s, nil
+}
+
+// open opens a stream. Caller holds mu.
+func (k *keeper) open(ctx context.Context) error {
+	own, cancel := context.WithCancel(k.ctx)
+	stop := context.AfterFunc(ctx, cancel)
+	opened, err := pb.NewLeaseClient(k.client.ActiveConnection()).LeaseKeepAlive(own)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		return err
+	}
+	s := &stream{Lease_LeaseKeepAliveClient: opened, cancel: cancel}
+	k.stream = s
+	k.reading.Go(func() { k.read(s) })
+	return nil
+}
+
+// read hands out answers until the stream ends.
+func (k *keeper) read(s *stream) {
+	defer s.cancel()
+	for {
+		answer, err := s.Recv()
+		k.mu.Lock()
+		if err != nil {
+			s.err = err
+			for _, waiter := range s.waiting {
+				waiter <- err
+			}
+			k.mu.Unlock()
+			return
+		}
+		waiter := s.waiting[0]
+		s.waiting, s.heard = s.waiting[1:], time.Now()
+		k.mu.Unlock()
+		if answer.TTL <= 0 {
+			waiter <- providerkit.ErrConflict
+		} else {
+			waiter <- nil
+		}
+	}
+}
+
+func (k *keeper) close() {
+	k.stop()
+	k.reading.Wait()
+}
