@@ -2,6 +2,7 @@ package etcdlease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -106,16 +107,29 @@ func (c *cluster) status(ctx context.Context, addr string) (*clientv3.StatusResp
 	return c.client.Status(ctx, addr)
 }
 
-// move has the leader give its office to another member.
+// move has the leader give its office to another member that answers.
 func (c *cluster) move() {
-	old := c.leader()
-	to, err := c.status(c.t.Context(), c.addrs[(old+1)%len(c.addrs)])
-	require.NoError(c.t, err)
-	alone, err := clientv3.New(clientv3.Config{Endpoints: c.addrs[old : old+1], Logger: zap.NewNop()})
-	require.NoError(c.t, err)
-	defer alone.Close()
-	_, err = alone.MoveLeader(c.t.Context(), to.Header.MemberId)
-	require.NoError(c.t, err)
+	servertest.Eventually(c.t, "another member leads", func(ctx context.Context) (err error) {
+		old := c.leader()
+		alone, err := clientv3.New(clientv3.Config{Endpoints: c.addrs[old : old+1], Logger: zap.NewNop()})
+		if err != nil {
+			return err
+		}
+		defer alone.Close()
+		err = errors.New("nobody answers")
+		for i := range len(c.addrs) - 1 {
+			to, failed := c.status(ctx, c.addrs[(old+1+i)%len(c.addrs)])
+			if failed != nil {
+				continue
+			}
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			if _, err = alone.MoveLeader(ctx, to.Header.MemberId); err == nil {
+				return nil
+			}
+		}
+		return err
+	})
 }
 
 // open is a provider that knows some of the members, all by default.

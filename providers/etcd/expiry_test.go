@@ -25,11 +25,17 @@ func ends(t *testing.T, holder, waiter *Provider, leases int, ttl time.Duration)
 			<-time.After(time.Duration(i) * time.Second / time.Duration(leases)) // all parts of etcd's half second
 			req := wish(fmt.Sprint(prefix, i), abstractions.NewID(), ttl)
 			g, err := holder.Acquire(t.Context(), req)
+			for errors.Is(err, abstractions.ErrUnavailable) { // for want of a leader
+				g, err = holder.Acquire(t.Context(), req)
+			}
 			sent := time.Now()
 			if err == nil {
 				_, err = holder.Renew(t.Context(), renewal(g))
 			}
-			for req.ID = abstractions.NewID(); err == nil || errors.Is(err, abstractions.ErrHeld); <-time.After(50 * time.Millisecond) {
+			again := func() bool {
+				return errors.Is(err, abstractions.ErrHeld) || errors.Is(err, abstractions.ErrUnavailable)
+			}
+			for req.ID = abstractions.NewID(); err == nil || again(); <-time.After(50 * time.Millisecond) {
 				if _, err = waiter.Acquire(t.Context(), req); err == nil {
 					lock.Lock()
 					defer lock.Unlock()

@@ -135,8 +135,9 @@ func (o *Options) complete() error {
 func (o *Options) client(ctx context.Context) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(),
-		// A member that hangs takes no calls any more after 13 s.
-		DialTimeout: o.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second, PermitWithoutStream: true,
+		// A member that hangs takes no calls any more after 13 s. Servers refuse pings that come
+		// more often than each 5 s, or while there is no call.
+		DialTimeout: o.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 		MaxUnaryRetries: 2, // once more with a new token
 		Logger:          zap.NewNop(),
 	}

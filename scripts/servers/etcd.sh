@@ -1,6 +1,5 @@
 # One member of etcd, built from source, at the version that integration/tools/etcd pins.
 # Sourced by scripts/with-servers; see there for what a file like this defines.
-# LEASING_TEST_ETCD_SERVER is set to the program, of which tests make clusters.
 # shellcheck shell=bash disable=SC2034,SC2154
 
 etcd_variable=LEASING_TEST_ETCD
@@ -24,7 +23,7 @@ etcd_start() {
 			--listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
 			--initial-cluster "default=http://127.0.0.1:$peer"
 		if wait_until 60 "$server_pid" answers "$port"; then
-			export LEASING_TEST_ETCD="etcd://127.0.0.1:$port" LEASING_TEST_ETCD_SERVER="$program"
+			export LEASING_TEST_ETCD="etcd://127.0.0.1:$port"
 			say "etcd listens on 127.0.0.1:$port"
 			return 0
 		fi
