@@ -49,8 +49,8 @@ func silent(t testing.TB) *Provider {
 	t.Cleanup(func() { listener.Close() })
 	o := Options{Endpoints: []string{listener.Addr().String()}}
 	require.NoError(t, o.complete())
-	p, err := newProvider(t.Context(), o)
-	require.NoError(t, err)
+	p := newProvider(o)
+	require.NoError(t, p.driver.connect())
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }

@@ -25,14 +25,10 @@
 // # What it does not promise
 //
 // etcd frees the name of a dead holder up to 2 s after the TTL (Capabilities.Lateness).
-// There are exceptions, all late. A new leader gives every lease its whole TTL anew. At
-// most 1,000 leases are revoked a second. Members with an election timeout of more than
-// 1.3 s have a minimum of their own, 1.5 times that.
+// There are exceptions, all late: a new leader gives every lease its whole TTL anew, at most
+// 1,000 leases are revoked a second, and 1.5 times the election timeout is the least.
 //
-// A release while etcd has no space left (the NOSPACE alarm) fails, and the name is free
-// at its TTL. Leases that are held are prolonged all the same.
-//
-// Hints come in no order, and who waits is written nowhere. No history is kept.
+// Hints come in no order, who waits is written nowhere, and no history is kept.
 //
 // Whoever may write under the prefix can end every lease. One whose keys somebody has
 // deleted is lost, and its holder learns it at the next renewal.

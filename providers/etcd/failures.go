@@ -12,16 +12,15 @@ import (
 // classOf goes by the codes of gRPC, and by etcd's own errors where one code says several
 // things (go.etcd.io/etcd/api/v3/v3rpc/rpctypes).
 func classOf(err error) providerkit.Class {
-	var known rpctypes.EtcdError
-	code := status.Code(err)
-	if errors.As(err, &known) {
-		code = known.Code()
-	}
-	switch {
-	case errors.Is(rpctypes.Error(err), rpctypes.ErrAuthFailed), errors.Is(rpctypes.Error(err), rpctypes.ErrUserEmpty):
+	switch known := rpctypes.Error(err); {
+	case errors.Is(known, rpctypes.ErrAuthFailed), errors.Is(known, rpctypes.ErrUserEmpty):
 		return providerkit.Denied
-	case errors.Is(rpctypes.Error(err), rpctypes.ErrAuthOldRevision): // somebody has changed users
+	case errors.Is(known, rpctypes.ErrAuthOldRevision): // somebody has changed users
 		return providerkit.Unknown
+	}
+	code := status.Code(err)
+	if known := (rpctypes.EtcdError{}); errors.As(err, &known) {
+		code = known.Code()
 	}
 	switch code {
 	case codes.Unauthenticated, codes.PermissionDenied:

@@ -42,8 +42,7 @@ func newKeeper(client *clientv3.Client) *keeper {
 // ErrConflict if there is no such lease. A stream that was silent for a second when a call
 // ended is given up, for another member may answer.
 func (k *keeper) alive(ctx context.Context, lease clientv3.LeaseID) error {
-	answer := make(chan error, 1)
-	sent := time.Now()
+	answer, sent := make(chan error, 1), time.Now()
 	s, err := k.send(ctx, lease, answer)
 	if err != nil {
 		return err
@@ -61,29 +60,27 @@ func (k *keeper) alive(ctx context.Context, lease clientv3.LeaseID) error {
 	}
 }
 
-func (k *keeper) send(ctx context.Context, lease clientv3.LeaseID, answer chan error) (*stream, error) {
+func (k *keeper) send(ctx context.Context, lease clientv3.LeaseID, answer chan error) (s *stream, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.stream == nil || k.stream.err != nil {
-		if err := k.open(ctx); err != nil {
+	if s = k.stream; s == nil || s.err != nil {
+		if s, err = k.open(ctx); err != nil {
 			return nil, err
 		}
+		k.stream = s
+		k.reading.Go(func() { k.read(s) })
 	}
-	s := k.stream
 	limit := time.AfterFunc(patience, s.cancel) // a member that hangs may block it
-	err := s.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)})
-	limit.Stop()
-	if err != nil { // the reader learns why
+	defer limit.Stop()
+	if s.err = s.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)}); s.err != nil {
 		s.cancel()
-		s.err = err
-		return nil, err
+		return nil, s.err
 	}
 	s.waiting = append(s.waiting, answer)
 	return s, nil
 }
 
-// open opens a stream. Caller holds mu.
-func (k *keeper) open(ctx context.Context) error {
+func (k *keeper) open(ctx context.Context) (*stream, error) {
 	own, cancel := context.WithCancel(k.ctx)
 	stop := context.AfterFunc(ctx, cancel)
 	opened, err := pb.NewLeaseClient(k.client.ActiveConnection()).LeaseKeepAlive(own)
@@ -92,12 +89,9 @@ func (k *keeper) open(ctx context.Context) error {
 	}
 	if err != nil {
 		cancel()
-		return err
+		return nil, err
 	}
-	s := &stream{Lease_LeaseKeepAliveClient: opened, cancel: cancel}
-	k.stream = s
-	k.reading.Go(func() { k.read(s) })
-	return nil
+	return &stream{Lease_LeaseKeepAliveClient: opened, cancel: cancel}, nil
 }
 
 // read hands out answers until the stream ends.
@@ -106,26 +100,21 @@ func (k *keeper) read(s *stream) {
 	for {
 		answer, err := s.Recv()
 		k.mu.Lock()
-		if err != nil {
+		waiting := s.waiting
+		switch s.heard = time.Now(); {
+		case err != nil:
 			s.err = err
-			for _, waiter := range s.waiting {
-				waiter <- err
-			}
-			k.mu.Unlock()
+		case answer.TTL <= 0:
+			waiting, s.waiting, err = waiting[:1], waiting[1:], providerkit.ErrConflict
+		default:
+			waiting, s.waiting = waiting[:1], waiting[1:]
+		}
+		k.mu.Unlock()
+		for _, waiter := range waiting {
+			waiter <- err
+		}
+		if answer == nil {
 			return
 		}
-		waiter := s.waiting[0]
-		s.waiting, s.heard = s.waiting[1:], time.Now()
-		k.mu.Unlock()
-		if answer.TTL <= 0 {
-			waiter <- providerkit.ErrConflict
-		} else {
-			waiter <- nil
-		}
 	}
-}
-
-func (k *keeper) close() {
-	k.stop()
-	k.reading.Wait()
 }

@@ -2,18 +2,17 @@ package etcdlease
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -35,7 +34,7 @@ type Options struct {
 	// other use the same. Default "leases".
 	Prefix string `json:"prefix" option:"default=leases,maxlen=500"`
 
-	// Client is a client of your own, in place of the eight fields that follow. Close leaves
+	// Client is a client of your own, in place of the seven fields that follow. Close leaves
 	// it open. Its KV may be one of package namespace, and its Watcher too then.
 	Client *clientv3.Client `json:"-"`
 	// Endpoints are addresses of members, as host:port, of which the port may be left out.
@@ -50,8 +49,6 @@ type Options struct {
 	// CertFile and KeyFile are a certificate of the client's own, in PEM.
 	CertFile string `json:"cert_file"`
 	KeyFile  string `json:"key_file"`
-	// TLSConfig is used in place of the files.
-	TLSConfig *tls.Config `json:"-"`
 
 	// Retention is how long a name is remembered after its last use, by the clocks of the
 	// processes. Its token is remembered for ever. Default an hour; or abstractions.Infinite.
@@ -108,15 +105,15 @@ func (o *Options) complete() error {
 		return invalid("Prefix", o.Prefix, "names separated by slashes")
 	case (o.Username == "") != o.Password.IsZero():
 		return invalid("Password", providerkit.NotShown, "Username beside it")
-	case (o.CertFile == "") != (o.KeyFile == ""), files && o.TLSConfig != nil:
-		return invalid("CertFile", o.CertFile, "KeyFile beside it, and no TLSConfig")
-	case o.Client != nil && (len(o.Endpoints) > 0 || o.Username != "" || o.TLS || files || o.TLSConfig != nil):
-		return invalid("Client", "with others", "no Endpoints, Username, Password, TLS, files and TLSConfig beside it")
+	case (o.CertFile == "") != (o.KeyFile == ""):
+		return invalid("CertFile", o.CertFile, "KeyFile beside it")
+	case o.Client != nil && (len(o.Endpoints) > 0 || o.Username != "" || o.TLS || files):
+		return invalid("Client", "with others", "no Endpoints, Username, Password, TLS and files beside it")
 	case o.Client == nil && len(o.Endpoints) == 0:
 		return invalid("Endpoints", "", "host:port of each member")
 	}
-	o.TLS = o.TLS || files || o.TLSConfig != nil
-	endpoints := make([]string, len(o.Endpoints))
+	o.TLS = o.TLS || files
+	o.Endpoints = slices.Clone(o.Endpoints)
 	for i, endpoint := range o.Endpoints {
 		host, port, err := net.SplitHostPort(endpoint)
 		if err != nil {
@@ -125,14 +122,13 @@ func (o *Options) complete() error {
 		if host == "" || strings.ContainsAny(host, "/@ ") {
 			return invalid("Endpoints", providerkit.NotShown, "host:port of each member")
 		}
-		endpoints[i] = net.JoinHostPort(host, port)
+		o.Endpoints[i] = net.JoinHostPort(host, port)
 	}
-	o.Endpoints = endpoints
 	return nil
 }
 
 // client makes a client. With a user it asks for a token, and otherwise it sends nothing.
-func (o *Options) client(ctx context.Context) (*clientv3.Client, error) {
+func (o *Options) client() (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints: o.Endpoints, Username: o.Username, Password: o.Password.Reveal(),
 		// A member that hangs takes no calls any more after 13 s. Servers refuse pings that come
@@ -143,33 +139,11 @@ func (o *Options) client(ctx context.Context) (*clientv3.Client, error) {
 	}
 	if o.TLS {
 		var err error
-		if config.TLS, err = o.tlsConfig(); err != nil {
-			return nil, err
+		if config.TLS, err = (transport.TLSInfo{TrustedCAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}).ClientConfig(); err != nil {
+			return nil, fmt.Errorf("%w: CAFile, CertFile or KeyFile: %w", abstractions.ErrInvalid, err)
 		}
 	}
 	return clientv3.New(config)
-}
-
-func (o *Options) tlsConfig() (*tls.Config, error) {
-	if o.TLSConfig != nil {
-		return o.TLSConfig.Clone(), nil
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
-		config.RootCAs = x509.NewCertPool()
-		if err != nil || !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, invalid("CAFile", o.CAFile, "a file of certificates in PEM")
-		}
-	}
-	if o.CertFile != "" {
-		certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
-		if err != nil {
-			return nil, invalid("CertFile", o.CertFile, "with KeyFile, a certificate and its key in PEM")
-		}
-		config.Certificates = []tls.Certificate{certificate}
-	}
-	return config, nil
 }
 
 func invalid(field string, value any, want string) error {

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 type shell = providerkit.Provider
@@ -32,43 +29,18 @@ func Open(ctx context.Context, options Options) (*Provider, error) {
 	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
 		return nil, err
 	}
-	p, err := newProvider(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	if err = providerkit.Call(ctx, p.shell, "open", "", p.driver.check); err != nil {
+	p := newProvider(options)
+	if err := providerkit.Call(ctx, p.shell, "open", "", p.driver.open); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
-func newProvider(ctx context.Context, o Options) (*Provider, error) {
-	client, err := o.Client, error(nil)
-	d := &driver{}
-	if client == nil {
-		if client, err = o.client(ctx); err != nil {
-			return nil, opening(err)
-		}
-		d.owned = client
-	}
-	d.store = &store{client: client, keep: newKeeper(client), prefix: o.Prefix + "/"}
-	d.wakeups.Connect = d.store.connect
-	d.Records = providerkit.Records{
-		Store: d.store, Key: d.store.key, Leases: d.store, Classify: d.Classify, Retention: o.Retention,
-	}
-	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}, nil
-}
-
-// opening is the error of a client that could not be made, mostly since a password is wrong.
-func opening(err error) error {
-	if errors.Is(err, abstractions.ErrInvalid) {
-		return err
-	}
-	class, is := classOf(err), abstractions.ErrUnavailable
-	if class == providerkit.Denied {
-		is = abstractions.ErrDenied
-	}
-	return &abstractions.Error{Op: "open", Provider: "etcd", Err: fmt.Errorf("%w: %w", is, err)}
+func newProvider(o Options) *Provider {
+	s := &store{prefix: o.Prefix + "/"}
+	d := &driver{store: s, options: o, wakeups: providerkit.Wakeups{Connect: s.connect}}
+	d.Records = providerkit.Records{Store: s, Key: s.key, Leases: s, Classify: d.Classify, Retention: o.Retention}
+	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
 }
 
 // Sweep forgets all names that have been idle for Options.Retention, and returns how many.
@@ -81,8 +53,8 @@ func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
 type driver struct {
 	providerkit.Records
 	store   *store
+	options Options
 	wakeups providerkit.Wakeups
-	owned   *clientv3.Client // of our making; nil if it is the user's
 }
 
 // Capabilities returns what is documented at the package.
@@ -98,35 +70,39 @@ func (d *driver) Capabilities() abstractions.Capabilities {
 	}
 }
 
-// Before these versions a member that took itself for the leader revoked leases that were
-// alive (etcd's changelog, etcd-io/etcd#16822).
-const firstSafe = "3.5.13"
-
-// check asks for the version of a member, and whether the prefix may be read.
-func (d *driver) check(ctx context.Context) error {
+// open connects, sees whether the prefix may be read, and asks a member for its version.
+// Before 3.5.13 one that took itself for the leader revoked leases that were alive
+// (etcd's changelog, etcd-io/etcd#16822).
+func (d *driver) open(ctx context.Context) error {
+	if err := d.connect(); err != nil {
+		return err
+	}
 	if err := d.Ping(ctx); err != nil {
 		return err
 	}
+	var major, minor, patch int
 	status, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
-	if err == nil && older(status.Version, firstSafe) {
-		err = fmt.Errorf("%w: etcd %s may end leases early; %s or later is needed", abstractions.ErrNotSetUp, status.Version, firstSafe)
-	} else if classOf(err) == providerkit.Denied { // its users may be kept from asking
-		err = nil
+	switch {
+	case classOf(err) == providerkit.Denied: // its users may be kept from asking
+		return nil
+	case err != nil:
+		return err
 	}
-	return err
+	if _, err = fmt.Sscanf(status.Version, "%d.%d.%d", &major, &minor, &patch); err != nil || 1e6*major+1e3*minor+patch < 3_005_013 {
+		return fmt.Errorf("%w: etcd %s may end leases early; 3.5.13 or later is needed", abstractions.ErrNotSetUp, status.Version)
+	}
+	return nil
 }
 
-// older compares versions of three numbers.
-func older(version, than string) bool {
-	a, b := strings.Split(version, "."), strings.Split(than, ".")
-	for i := range min(len(a), len(b)) {
-		x, _ := strconv.Atoi(a[i])
-		y, _ := strconv.Atoi(b[i])
-		if x != y {
-			return x < y
-		}
+func (d *driver) connect() (err error) {
+	d.store.client = d.options.Client
+	if d.store.client == nil {
+		d.store.client, err = d.options.client()
 	}
-	return false
+	if err == nil {
+		d.store.keep = newKeeper(d.store.client)
+	}
+	return err
 }
 
 // Wait registers a waiter: see abstractions.Waiter.
@@ -136,17 +112,21 @@ func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstra
 
 // Ping reads what lies under the prefix, which is linearizable: a majority answers.
 func (d *driver) Ping(ctx context.Context) error {
-	_, err := d.store.client.Get(ctx, d.store.prefix+floors, clientv3.WithKeysOnly())
+	_, err := d.store.client.Get(ctx, d.store.prefix+floors)
 	return err
 }
 
 func (d *driver) Close() error {
 	d.wakeups.Close()
-	d.store.keep.close()
-	if d.owned == nil {
+	if d.store.keep == nil { // it has not been opened
 		return nil
 	}
-	if err := d.owned.Close(); !errors.Is(err, context.Canceled) {
+	d.store.keep.stop()
+	d.store.keep.reading.Wait()
+	if d.options.Client != nil {
+		return nil
+	}
+	if err := d.store.client.Close(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil

@@ -1,10 +1,10 @@
 package etcdlease
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 	"strings"
 	"time"
@@ -40,11 +40,7 @@ func (s *store) claimKey(key string) string {
 // floorKey is that of the highest token which was forgotten. There are 256, so that a
 // sweep is seldom in the way of a new name.
 func (s *store) floorKey(key string) string {
-	sum := byte(0)
-	for i := range len(key) {
-		sum = sum*31 + key[i]
-	}
-	return fmt.Sprintf("%s%s%02x", s.prefix, floors, sum)
+	return fmt.Sprintf("%s%s%02x", s.prefix, floors, byte(crc32.ChecksumIEEE([]byte(key))))
 }
 
 // view is what a read shows beside the record.
@@ -113,7 +109,7 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 		conditions = append(conditions, unchanged(s.floorKey(old.Key), v.floorRev))
 	}
 	writes := []clientv3.Op{clientv3.OpPut(old.Key, string(data))}
-	before, moved := v.lease, false
+	before := v.lease
 	v.fresh = false
 	switch held := r.ID != "" && r.Left > 0; {
 	case held && v.holder != claimOf(r):
@@ -122,10 +118,10 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 			return providerkit.Item{}, err
 		}
 		writes = append(writes, clientv3.OpPut(claim, claimOf(r), clientv3.WithLease(lease)))
-		v.holder, v.lease, v.ours, v.fresh, moved = claimOf(r), lease, true, true, true
+		v.holder, v.lease, v.ours, v.fresh = claimOf(r), lease, true, true
 	case !held && v.ours:
 		writes = append(writes, clientv3.OpDelete(claim))
-		v.claim, v.holder, v.lease, v.ours, moved = 0, "", 0, false, true
+		v.claim, v.holder, v.lease, v.ours = 0, "", 0, false
 	}
 	answer, err := s.client.Txn(ctx).If(conditions...).Then(writes...).Commit()
 	switch {
@@ -140,22 +136,17 @@ func (s *store) Put(ctx context.Context, old providerkit.Item, r *providerkit.Re
 	if v.fresh {
 		v.claim = answer.Header.Revision
 	}
-	if moved {
+	if before != v.lease {
 		s.revoke(ctx, before)
 	}
 	return providerkit.Item{Key: old.Key, Data: data, Version: version(answer.Header.Revision), Now: old.Now, State: &v}, nil
 }
 
-// forgotten is what of a record outlives it.
-type forgotten struct {
-	Token int64 `json:"token"`
-}
-
 // Delete deletes a record without a claim. The write of the floor refuses every request
 // that has read before that there is no record.
 func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
-	var f forgotten
-	if err := json.NewDecoder(bytes.NewReader(item.Data)).Decode(&f); err != nil {
+	var forgotten struct{ Token int64 }
+	if err := json.Unmarshal(item.Data, &forgotten); err != nil {
 		return err
 	}
 	now, err := s.Get(ctx, item.Key)
@@ -170,7 +161,7 @@ func (s *store) Delete(ctx context.Context, item providerkit.Item) error {
 	answer, err := s.client.Txn(ctx).If(
 		unchanged(item.Key, revision(item.Version)), unchanged(s.claimKey(item.Key), 0), unchanged(floor, v.floorRev),
 	).Then(
-		clientv3.OpDelete(item.Key), clientv3.OpPut(floor, strconv.FormatInt(max(v.floor, f.Token), 10)),
+		clientv3.OpDelete(item.Key), clientv3.OpPut(floor, strconv.FormatInt(max(v.floor, forgotten.Token), 10)),
 	).Commit()
 	if err == nil && !answer.Succeeded {
 		err = providerkit.ErrConflict
