@@ -119,7 +119,7 @@ func (o *Options) complete() error {
 		if err != nil {
 			host, port = strings.Trim(endpoint, "[]"), defaultPort
 		}
-		if host == "" || strings.ContainsAny(host, "/@ ") {
+		if host == "" || strings.ContainsAny(endpoint, "/@ ") {
 			return invalid("Endpoints", providerkit.NotShown, "host:port of each member")
 		}
 		o.Endpoints[i] = net.JoinHostPort(host, port)
