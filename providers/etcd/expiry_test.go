@@ -103,7 +103,7 @@ func TestLossIsToldBeforeTheNameIsFree(t *testing.T) {
 			c := newCluster(t, 3)
 			holders, err := leasing.NewManager(c.open(0), leasing.Options{TTL: ttl})
 			require.NoError(t, err)
-			defer holders.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // it can't release what is lost
+			defer holders.Close(context.WithoutCancel(t.Context()))
 			next := c.open(1, 2)
 			lost, held := make([]chan time.Time, leases), make([]leasing.Lease, leases)
 			for i := range leases {

@@ -3,8 +3,10 @@ package etcdlease
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -269,4 +271,25 @@ func TestTLS(t *testing.T) {
 	defer cancel()
 	_, err = OpenURL(ctx, url+"?tls=true") // the system does not trust it
 	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+}
+
+// T01: each renewal is told what became of its own lease.
+func TestTrap_T01_AnAnswerIsThatToItsOwnRequest(t *testing.T) {
+	p, s := fresh(t)
+	acquire(t, p, "n", "a", time.Minute)
+	_, v := s.look(t, "n")
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			if err := s.keep.alive(t.Context(), v.lease); err != nil {
+				t.Errorf("a lease that is there: %v", err)
+			}
+		})
+		all.Go(func() {
+			if err := s.keep.alive(t.Context(), v.lease+1); !errors.Is(err, providerkit.ErrConflict) {
+				t.Errorf("a lease that is not there: %v", err)
+			}
+		})
+	}
+	all.Wait()
 }
