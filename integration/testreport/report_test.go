@@ -71,7 +71,7 @@ step  result  seconds
 lint  ok      12
 
 skipped: ex.org/lease/providers/sql TestPostgres_Old
-12 passed, 0 failed, 1 skipped
+13 passed, 0 failed, 1 skipped
 `, text)
 }
 
