@@ -2,6 +2,7 @@ package etcdlease
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -27,10 +28,17 @@ type keeper struct {
 type stream struct {
 	pb.Lease_LeaseKeepAliveClient
 	cancel  context.CancelFunc
-	waiting []chan error // for the answer to each request
-	heard   time.Time    // when the latest came
-	err     error        // why it has ended
+	waiting []request // for its answer, each
+	heard   time.Time // when the latest came
+	err     error     // why it has ended
 }
+
+type request struct {
+	lease  clientv3.LeaseID
+	answer chan error
+}
+
+var errMixedUp = errors.New("renewals are answered in another order than that of the requests")
 
 func newKeeper(client *clientv3.Client) *keeper {
 	k := &keeper{client: client}
@@ -76,7 +84,7 @@ func (k *keeper) send(ctx context.Context, lease clientv3.LeaseID, answer chan e
 		s.cancel()
 		return nil, s.err
 	}
-	s.waiting = append(s.waiting, answer)
+	s.waiting = append(s.waiting, request{lease, answer})
 	return s, nil
 }
 
@@ -104,6 +112,8 @@ func (k *keeper) read(s *stream) {
 		switch s.heard = time.Now(); {
 		case err != nil:
 			s.err = err
+		case len(waiting) == 0 || answer.ID != int64(waiting[0].lease):
+			answer, err, s.err = nil, errMixedUp, errMixedUp
 		case answer.TTL <= 0:
 			waiting, s.waiting, err = waiting[:1], waiting[1:], providerkit.ErrConflict
 		default:
@@ -111,7 +121,7 @@ func (k *keeper) read(s *stream) {
 		}
 		k.mu.Unlock()
 		for _, waiter := range waiting {
-			waiter <- err
+			waiter.answer <- err
 		}
 		if answer == nil {
 			return
