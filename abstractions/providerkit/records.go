@@ -220,8 +220,9 @@ var errContended = fmt.Errorf("%w: others changed the record %d times in a row",
 // version; it saves the first read. A conflict may be with this call's own write, if
 // the client library has sent it twice: an error that follows is Partial.
 func (s *Records) change(ctx context.Context, name string, known *snapshot, rule func(*Record) Change) (after *snapshot, err error) {
-	var begun, created bool // the write before: whether it may have been applied, and was to create the record
-	var behind string       // the version that a lease has not followed
+	var begun bool    // the write before may have been applied
+	var creations int // how often a write was to create the record
+	var behind string // the version that a lease has not followed
 	for range maxConflicts {
 		found := known
 		if known = nil; found != nil {
@@ -240,10 +241,11 @@ func (s *Records) change(ctx context.Context, name string, known *snapshot, rule
 			}
 			// It is somebody else's lease.
 		}
-		if created && found.item.Version == "" {
-			return nil, errUnreadable
+		if found.item.Version == "" {
+			if creations++; creations > maxCreations {
+				return nil, errUnreadable
+			}
 		}
-		created = found.item.Version == ""
 		c := rule(&found.record)
 		if !c.Write {
 			return found, c.Err
@@ -259,6 +261,10 @@ func (s *Records) change(ctx context.Context, name string, known *snapshot, rule
 	}
 	return nil, errContended
 }
+
+// maxCreations bounds how often a call creates a record that it has not seen. Others may
+// have forgotten one meanwhile.
+const maxCreations = 3
 
 // errUnreadable ends what would not end by itself: some stores hide an item that has
 // expired and not been deleted yet.

@@ -20,6 +20,7 @@ import (
 	"github.com/distributedleasing/leasing/open"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	folderlease "github.com/distributedleasing/leasing/providers/file"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
@@ -28,7 +29,7 @@ import (
 
 // openers are of all backends that processes share.
 var openers = []abstractions.Opener{
-	sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), folderlease.Opener(),
+	sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(), folderlease.Opener(),
 }
 
 // settings is the config file.

@@ -23,6 +23,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
@@ -54,6 +55,7 @@ var backends = []backend{
 	{name: "blob", url: azurite, open: openBlob, slow: true},
 	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},
 	{name: "s3", url: named("LEASING_TEST_S3"), open: openS3},
+	{name: "etcd", url: named("LEASING_TEST_ETCD"), open: openEtcd},
 }
 
 func openSQL(t testing.TB, url string) (leasing.Provider, error) {
@@ -78,6 +80,10 @@ func openCosmos(t testing.TB, url string) (leasing.Provider, error) {
 
 func openS3(t testing.TB, url string) (leasing.Provider, error) {
 	return s3lease.OpenURL(t.Context(), url)
+}
+
+func openEtcd(t testing.TB, url string) (leasing.Provider, error) {
+	return etcdlease.OpenURL(t.Context(), url)
 }
 
 // TestConformanceWithoutFaults: with an empty plan nobody can tell that the

@@ -18,6 +18,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/netfault"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
@@ -74,6 +75,12 @@ var backends = []backend{
 		name: "s3", variable: "LEASING_TEST_S3",
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
 			return s3lease.Open(ctx, s3lease.Options{URL: address, Prefix: unique})
+		},
+	},
+	{
+		name: "etcd", variable: "LEASING_TEST_ETCD",
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			return etcdlease.Open(ctx, etcdlease.Options{URL: address, Prefix: unique})
 		},
 	},
 }

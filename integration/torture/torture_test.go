@@ -30,6 +30,7 @@ import (
 	"github.com/distributedleasing/leasing/chaos/torture"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	memlease "github.com/distributedleasing/leasing/providers/memory"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
@@ -344,4 +345,10 @@ func TestTorture_s3(t *testing.T) {
 	t.Parallel()
 	options := s3lease.Options{URL: variable(t, "LEASING_TEST_S3"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return s3lease.Open(ctx, options) }})
+}
+
+func TestTorture_etcd(t *testing.T) {
+	t.Parallel()
+	options := etcdlease.Options{URL: variable(t, "LEASING_TEST_ETCD"), Prefix: unique()}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return etcdlease.Open(ctx, options) }})
 }

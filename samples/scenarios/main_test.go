@@ -27,6 +27,7 @@ var urls = map[string]string{
 	"redlock":  "$LEASING_TEST_REDLOCK",
 	"cosmos":   "$LEASING_TEST_COSMOS?create=true",
 	"s3":       "$LEASING_TEST_S3",
+	"etcd":     "$LEASING_TEST_ETCD",
 	"blob":     "azblob:///samples?create=true&connection_string_env=LEASING_TEST_AZURITE",
 }
 
@@ -41,6 +42,7 @@ func TestElectionOnRedlock(t *testing.T)  { runOn(t, election, "redlock") }
 func TestElectionOnCosmos(t *testing.T)   { runOn(t, election, "cosmos") }
 func TestElectionOnBlob(t *testing.T)     { runOn(t, election, "blob") }
 func TestElectionOnS3(t *testing.T)       { runOn(t, election, "s3") }
+func TestElectionOnEtcd(t *testing.T)     { runOn(t, election, "etcd") }
 
 func runAll(t *testing.T, backend string) {
 	for _, s := range scenarios {

@@ -15,6 +15,7 @@ import (
 	"github.com/distributedleasing/leasing"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
@@ -46,6 +47,7 @@ var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provid
 	"blob":     fromJSON(bloblease.Open),
 	"cosmos":   fromJSON(cosmoslease.Open),
 	"s3":       fromJSON(s3lease.Open),
+	"etcd":     fromJSON(etcdlease.Open),
 }
 
 // fromJSON reads a provider's options from their JSON and opens it.

@@ -34,6 +34,7 @@ func TestWorkersOnRedlock(t *testing.T)  { onBackend(t, "redlock", "LEASING_TEST
 func TestWorkersOnBlob(t *testing.T)     { onBackend(t, "blob", "LEASING_TEST_AZURITE") }
 func TestWorkersOnCosmos(t *testing.T)   { onBackend(t, "cosmos", "LEASING_TEST_COSMOS") }
 func TestWorkersOnS3(t *testing.T)       { onBackend(t, "s3", "LEASING_TEST_S3") }
+func TestWorkersOnEtcd(t *testing.T)     { onBackend(t, "etcd", "LEASING_TEST_ETCD") }
 
 func onBackend(t *testing.T, name, server string) {
 	t.Parallel()

@@ -8,13 +8,16 @@ import (
 	"github.com/distributedleasing/leasing/open"
 	bloblease "github.com/distributedleasing/leasing/providers/blob"
 	cosmoslease "github.com/distributedleasing/leasing/providers/cosmos"
+	etcdlease "github.com/distributedleasing/leasing/providers/etcd"
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
 )
 
 // openers are of all providers whose leases other processes reach by a URL.
-var openers = []abstractions.Opener{sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener()}
+var openers = []abstractions.Opener{
+	sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(),
+}
 
 // Open opens the provider whose URL it is.
 func Open(ctx context.Context, rawURL string) (leasing.Provider, error) {

@@ -29,6 +29,8 @@ func TestOpenOnCosmos(t *testing.T) {
 
 func TestOpenOnS3(t *testing.T) { opens(t, "s3", server(t, "LEASING_TEST_S3")) }
 
+func TestOpenOnEtcd(t *testing.T) { opens(t, "etcd", server(t, "LEASING_TEST_ETCD")) }
+
 func TestOpenOnBlob(t *testing.T) {
 	server(t, "LEASING_TEST_AZURITE")
 	opens(t, "blob", "azblob:///place-test?create=true&connection_string_env=LEASING_TEST_AZURITE")

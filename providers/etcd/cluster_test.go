@@ -1,0 +1,181 @@
+package etcdlease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+)
+
+// program is etcd itself, built at the version that integration/tools/etcd pins.
+var program = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("go", "tool", "-n", "server")
+	cmd.Dir = filepath.Join("..", "..", "integration", "tools", "etcd")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	path, err := cmd.Output()
+	return strings.TrimSpace(string(path)), err
+})
+
+// cluster are members that a test kills and pauses.
+type cluster struct {
+	t       testing.TB
+	members []*servertest.Process
+	start   []func() *servertest.Process
+	addrs   []string
+	client  *clientv3.Client
+}
+
+func newCluster(t testing.TB, size int, flags ...string) *cluster {
+	t.Helper()
+	path, err := program()
+	require.NoError(t, err, "go tool -n server, in integration/tools/etcd")
+	c := &cluster{t: t, members: make([]*servertest.Process, size)}
+	var peers, initial []string
+	for i := range size {
+		for _, list := range []*[]string{&c.addrs, &peers} {
+			port, err := servertest.FreePort(t.Context())
+			require.NoError(t, err)
+			*list = append(*list, fmt.Sprintf("127.0.0.1:%d", port))
+		}
+		initial = append(initial, fmt.Sprintf("m%d=http://%s", i, peers[i]))
+	}
+	for i := range size {
+		folder := t.TempDir()
+		c.start = append(c.start, func() *servertest.Process {
+			cmd := exec.Command(path, append([]string{
+				"--name", fmt.Sprint("m", i), "--data-dir", filepath.Join(folder, "data"), "--unsafe-no-fsync", "--log-level", "error",
+				"--listen-client-urls", "http://" + c.addrs[i], "--advertise-client-urls", "http://" + c.addrs[i],
+				"--listen-peer-urls", "http://" + peers[i], "--initial-advertise-peer-urls", "http://" + peers[i],
+				"--initial-cluster", strings.Join(initial, ","),
+			}, flags...)...)
+			p, err := servertest.StartProcess(cmd)
+			require.NoError(t, err)
+			return p
+		})
+		c.members[i] = c.start[i]()
+	}
+	t.Cleanup(func() {
+		for _, m := range c.members {
+			m.Kill()
+		}
+	})
+	c.client, err = clientv3.New(clientv3.Config{Endpoints: c.addrs, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: time.Second, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.client.Close() })
+	servertest.Eventually(t, "the cluster answers", c.answers)
+	return c
+}
+
+func (c *cluster) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err := c.client.Get(ctx, "x")
+	return err
+}
+
+// leader is the number of the leader.
+func (c *cluster) leader() (leader int) {
+	servertest.Eventually(c.t, "there is a leader", func(ctx context.Context) error {
+		for i, addr := range c.addrs {
+			if status, err := c.status(ctx, addr); err == nil && status.Leader == status.Header.MemberId {
+				leader = i
+				return nil
+			}
+		}
+		return context.DeadlineExceeded
+	})
+	return leader
+}
+
+func (c *cluster) status(ctx context.Context, addr string) (*clientv3.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return c.client.Status(ctx, addr)
+}
+
+// move has the leader give its office to another member that answers.
+func (c *cluster) move() {
+	servertest.Eventually(c.t, "another member leads", func(ctx context.Context) (err error) {
+		old := c.leader()
+		alone, err := clientv3.New(clientv3.Config{Endpoints: c.addrs[old : old+1], Logger: zap.NewNop()})
+		if err != nil {
+			return err
+		}
+		defer alone.Close()
+		err = errors.New("nobody answers")
+		for i := range len(c.addrs) - 1 {
+			to, failed := c.status(ctx, c.addrs[(old+1+i)%len(c.addrs)])
+			if failed != nil {
+				continue
+			}
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			if _, err = alone.MoveLeader(ctx, to.Header.MemberId); err == nil {
+				return nil
+			}
+		}
+		return err
+	})
+}
+
+// open is a provider that knows some of the members, all by default.
+func (c *cluster) open(members ...int) *Provider {
+	o := Options{Prefix: "p", Timeout: 5 * time.Second}
+	for _, i := range members {
+		o.Endpoints = append(o.Endpoints, c.addrs[i])
+	}
+	if len(members) == 0 {
+		o.Endpoints = c.addrs
+	}
+	return open(c.t, o)
+}
+
+func (c *cluster) raise(alarm pb.AlarmType) {
+	_, err := pb.NewMaintenanceClient(c.client.ActiveConnection()).Alarm(c.t.Context(), &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: alarm})
+	require.NoError(c.t, err)
+}
+
+func wish(name, id string, ttl time.Duration) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: id, Owner: "test", TTL: ttl}
+}
+
+func renewal(g abstractions.Grant) abstractions.RenewRequest {
+	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL, State: g.State}
+}
+
+func giveUp(g abstractions.Grant) abstractions.ReleaseRequest {
+	return abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token, State: g.State}
+}
+
+func acquire(t testing.TB, p *Provider, name, id string, ttl time.Duration) abstractions.Grant {
+	t.Helper()
+	g, err := p.Acquire(t.Context(), wish(name, id, ttl))
+	require.NoError(t, err)
+	return g
+}
+
+// obtain asks until the name is free.
+func obtain(t testing.TB, p *Provider, name, id string, ttl time.Duration) (g abstractions.Grant) {
+	t.Helper()
+	servertest.Eventually(t, "the name is free", func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		g, err = p.Acquire(ctx, wish(name, id, ttl))
+		return err
+	})
+	return g
+}

@@ -1,0 +1,133 @@
+package etcdlease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+type shell = providerkit.Provider
+
+// Provider is a leasing.Provider over etcd, for leasing.NewManager. Make one with Open or
+// OpenURL. It is safe for concurrent use.
+//
+// Its optional abilities are abstractions.Lister, abstractions.Waiter and
+// abstractions.Pinger.
+type Provider struct {
+	*shell
+	driver *driver
+}
+
+// Open connects to a cluster, and asks for its version. It reports options that can't work
+// as leasing.ErrInvalid, and a member before 3.5.13 as leasing.ErrNotSetUp.
+func Open(ctx context.Context, options Options) (*Provider, error) {
+	if err := errors.Join(ctx.Err(), options.complete()); err != nil {
+		return nil, err
+	}
+	p := newProvider(options)
+	if err := providerkit.Call(ctx, p.shell, "open", "", p.driver.open); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func newProvider(o Options) *Provider {
+	s := &store{prefix: o.Prefix + "/"}
+	d := &driver{store: s, options: o, wakeups: providerkit.Wakeups{Connect: s.connect}}
+	d.Records = providerkit.Records{Store: s, Key: s.key, Leases: s, Classify: d.Classify, Retention: o.Retention}
+	return &Provider{providerkit.New(d, providerkit.Config{Timeout: o.Timeout, Detach: true}), d}
+}
+
+// Sweep forgets all names that have been idle for Options.Retention, and returns how many.
+// Releases sweep a little anyway.
+func (p *Provider) Sweep(ctx context.Context) (forgotten int, err error) {
+	return providerkit.Sweep(ctx, p.shell, p.driver.SweepPage)
+}
+
+// driver is what of the provider knows etcd. The rules are Records'.
+type driver struct {
+	providerkit.Records
+	store   *store
+	options Options
+	wakeups providerkit.Wakeups
+}
+
+// Capabilities returns what is documented at the package.
+func (d *driver) Capabilities() abstractions.Capabilities {
+	return abstractions.Capabilities{
+		Provider:    "etcd",
+		MinTTL:      2 * time.Second,             // of members with the default election timeout
+		MaxTTL:      9_000_000_000 * time.Second, // lease.MaxLeaseTTL of etcd's module server
+		Granularity: time.Second,
+		Infinite:    true,
+		Clock:       "the monotonic clock of etcd's leader",
+		Lateness:    abstractions.Lateness{Fixed: 2 * time.Second},
+	}
+}
+
+// open connects, sees whether the prefix may be read, and asks a member for its version.
+// Before 3.5.13 one that took itself for the leader revoked leases that were alive
+// (etcd's changelog, etcd-io/etcd#16822).
+func (d *driver) open(ctx context.Context) error {
+	if err := d.connect(); err != nil {
+		return err
+	}
+	if err := d.Ping(ctx); err != nil {
+		return err
+	}
+	var major, minor, patch int
+	status, err := pb.NewMaintenanceClient(d.store.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	switch {
+	case classOf(err) == providerkit.Denied: // its users may be kept from asking
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, err = fmt.Sscanf(status.Version, "%d.%d.%d", &major, &minor, &patch); err != nil || 1e6*major+1e3*minor+patch < 3_005_013 {
+		return fmt.Errorf("%w: etcd %s may end leases early; 3.5.13 or later is needed", abstractions.ErrNotSetUp, status.Version)
+	}
+	return nil
+}
+
+func (d *driver) connect() (err error) {
+	d.store.client = d.options.Client
+	if d.store.client == nil {
+		d.store.client, err = d.options.client()
+	}
+	if err == nil {
+		d.store.keep = newKeeper(d.store.client)
+	}
+	return err
+}
+
+// Wait registers a waiter: see abstractions.Waiter.
+func (d *driver) Wait(ctx context.Context, req abstractions.WaitRequest) (abstractions.Wakeups, error) {
+	return d.wakeups.Wait(ctx, req.Name)
+}
+
+// Ping reads what lies under the prefix, which is linearizable: a majority answers.
+func (d *driver) Ping(ctx context.Context) error {
+	_, err := d.store.client.Get(ctx, d.store.prefix+floors)
+	return err
+}
+
+func (d *driver) Close() error {
+	d.wakeups.Close()
+	if d.store.keep == nil { // it has not been opened
+		return nil
+	}
+	d.store.keep.stop()
+	d.store.keep.reading.Wait()
+	if d.options.Client != nil {
+		return nil
+	}
+	if err := d.store.client.Close(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,295 @@
+package etcdlease
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+)
+
+// fresh is a provider on the test's server, under a prefix of its own.
+func fresh(t testing.TB) (*Provider, *store) {
+	t.Helper()
+	p := open(t, Options{URL: named(t), Prefix: abstractions.NewID()})
+	return p, p.driver.store
+}
+
+func (s *store) look(t testing.TB, name string) (providerkit.Item, *view) {
+	t.Helper()
+	item, err := s.Get(t.Context(), s.key(name))
+	require.NoError(t, err)
+	return item, item.State.(*view)
+}
+
+func lostFor(t testing.TB, err error) abstractions.LostReason {
+	t.Helper()
+	var lost *abstractions.LostError
+	require.ErrorAs(t, err, &lost)
+	return lost.Reason
+}
+
+// What somebody has deleted or changed by hand is lost, although etcd goes on to prolong its
+// lease. As long as there is a claim nobody else gets the name.
+func TestKeysThatWereDeletedByHand(t *testing.T) {
+	p, s := fresh(t)
+	g := acquire(t, p, "claim", "a", time.Minute)
+	_, err := s.client.Delete(t.Context(), s.claimKey(s.key("claim")))
+	require.NoError(t, err)
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.Equal(t, abstractions.LostExpired, lostFor(t, err))
+	require.Greater(t, acquire(t, p, "claim", "b", time.Minute).Token, g.Token)
+
+	g = acquire(t, p, "record", "a", 2*time.Second)
+	_, err = s.client.Delete(t.Context(), s.key("record"))
+	require.NoError(t, err)
+	_, err = p.Acquire(t.Context(), wish("record", "b", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrHeld)
+	record, err := p.Inspect(t.Context(), abstractions.InspectRequest{Name: "record"})
+	require.NoError(t, err)
+	require.True(t, record.Unconfirmed)
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.Equal(t, abstractions.LostGone, lostFor(t, err))
+	require.Greater(t, obtain(t, p, "record", "b", time.Minute).Token, g.Token)
+}
+
+// T14: no copy of an earlier request that was delayed prolongs or ends what followed.
+func TestTrap_T14_DelayedRequestsMeetALeaseOfBefore(t *testing.T) {
+	p, s := fresh(t)
+	g := acquire(t, p, "n", "a", time.Minute)
+	_, before := s.look(t, "n")
+	for _, ttl := range []time.Duration{2 * time.Minute, time.Minute} {
+		req := renewal(g)
+		req.TTL = ttl
+		var err error
+		g, err = p.Renew(t.Context(), req)
+		require.NoError(t, err)
+	}
+	_, after := s.look(t, "n")
+	require.NotEqual(t, before.lease, after.lease)
+	s.revoke(t.Context(), before.lease)
+	_, err := p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+
+	_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	require.ErrorIs(t, s.keep.alive(t.Context(), after.lease), providerkit.ErrConflict)
+	_, broken := s.look(t, "n")
+	require.NotEqual(t, after.lease, broken.lease)
+	left, err := s.client.TimeToLive(t.Context(), broken.lease)
+	require.NoError(t, err)
+	require.LessOrEqual(t, left.GrantedTTL, int64(61), "it has no more time than it had")
+}
+
+// T28: a request that has seen no record is refused once one was forgotten, however late.
+func TestTrap_T28_ForgettingRefusesWhoHasSeenNothing(t *testing.T) {
+	p, s := fresh(t)
+	unseen, _ := s.look(t, "n")
+	g := acquire(t, p, "n", "a", time.Minute)
+	require.NoError(t, p.Release(t.Context(), giveUp(g)))
+	item, _ := s.look(t, "n")
+	require.NoError(t, s.Delete(t.Context(), item))
+	_, err := s.Put(t.Context(), unseen, &providerkit.Record{Name: "n"}, []byte("{}"))
+	require.ErrorIs(t, err, providerkit.ErrConflict)
+	_, v := s.look(t, "n")
+	require.Equal(t, g.Token, v.floor)
+	require.Greater(t, acquire(t, p, "n", "b", time.Minute).Token, g.Token)
+	held, _ := s.look(t, "n")
+	require.ErrorIs(t, s.Delete(t.Context(), held), providerkit.ErrConflict, "somebody holds it")
+}
+
+// T54: new members without data begin again; tokens don't, for they follow the clock.
+func TestTrap_T54_AClusterWithoutItsData(t *testing.T) {
+	t.Parallel()
+	before := acquire(t, newCluster(t, 1).open(), "n", "a", time.Minute)
+	after := acquire(t, newCluster(t, 1).open(), "n", "b", time.Minute)
+	require.Greater(t, after.Token, before.Token)
+}
+
+// A member that hangs or is gone, and the leader too, costs some calls and no lease.
+func TestLeasesOutliveAMember(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	p := c.open()
+	g := acquire(t, p, "n", "a", 30*time.Second)
+	renewed := func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		_, err = p.Renew(ctx, renewal(g))
+		require.NotErrorIs(t, err, abstractions.ErrLost)
+		return err
+	}
+	first := c.leader()
+	require.NoError(t, c.members[first].Pause())
+	servertest.Eventually(t, "renewed without the leader", renewed)
+	require.NoError(t, c.members[first].Resume())
+	c.members[first].Kill()
+	servertest.Eventually(t, "renewed without a member", renewed)
+	c.members[first] = c.start[first]()
+	servertest.Eventually(t, "renewed with the member back", renewed)
+	c.move()
+	servertest.Eventually(t, "renewed at another leader", renewed)
+}
+
+// Waiters hear of a release and of an expiry, also after a compaction and a new leader.
+func TestHintsAfterACompactionAndANewLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	p := c.open()
+	for i, end := range []func(g abstractions.Grant){
+		func(g abstractions.Grant) { require.NoError(t, p.Release(t.Context(), giveUp(g))) },
+		func(abstractions.Grant) {}, // it runs out
+	} {
+		g := acquire(t, p, "n", string(rune('a'+i)), 2*time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		w, err := p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
+		require.NoError(t, err)
+		now, err := c.client.Get(t.Context(), "x")
+		require.NoError(t, err)
+		_, err = c.client.Compact(t.Context(), now.Header.Revision)
+		require.NoError(t, err)
+		c.move()
+		servertest.Eventually(t, "the new leader answers", c.answers)
+		end(g)
+		select {
+		case <-w.C:
+		case <-time.After(servertest.Patience):
+			t.Fatal("no hint")
+		}
+		cancel()
+		obtain(t, p, "n", string(rune('c'+i)), time.Minute)
+		_, err = p.Break(t.Context(), abstractions.BreakRequest{Name: "n", Immediate: true})
+		require.NoError(t, err)
+	}
+}
+
+// Without space nobody gets a name, and who has one keeps it.
+func TestNoSpace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	p := c.open()
+	g := acquire(t, p, "n", "a", 5*time.Second)
+	c.raise(pb.AlarmType_NOSPACE)
+	_, err := p.Acquire(t.Context(), wish("other", "b", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
+	require.ErrorContains(t, err, "alarm disarm")
+	_, err = p.Renew(t.Context(), renewal(g))
+	require.NoError(t, err)
+	require.ErrorIs(t, p.Release(t.Context(), giveUp(g)), abstractions.ErrThrottled)
+	_, err = c.client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
+	require.NoError(t, err)
+	obtain(t, p, "n", "c", time.Minute)
+}
+
+// A role with readwrite on the prefix is enough, and needed.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	ctx := t.Context()
+	_, err := c.client.RoleAdd(ctx, "leases")
+	require.NoError(t, err)
+	_, err = c.client.RoleGrantPermission(ctx, "leases", "p/", clientv3.GetPrefixRangeEnd("p/"), clientv3.PermissionType(clientv3.PermReadWrite))
+	require.NoError(t, err)
+	for user, role := range map[string]string{"root": "root", "app": "leases"} {
+		_, err = c.client.UserAdd(ctx, user, "secret/@"+user)
+		require.NoError(t, err)
+		_, err = c.client.UserGrantRole(ctx, user, role)
+		require.NoError(t, err)
+	}
+	_, err = c.client.AuthEnable(ctx)
+	require.NoError(t, err)
+
+	at := "etcd://app:secret%2F%40app@" + c.addrs[0]
+	p := open(t, Options{URL: at + "/p"})
+	g := acquire(t, p, "n", "a", 2*time.Second)
+	g, err = p.Renew(ctx, renewal(g))
+	require.NoError(t, err)
+	_, err = p.Wait(ctx, abstractions.WaitRequest{Name: "n", ID: "w"})
+	require.NoError(t, err)
+	_, err = p.List(ctx, abstractions.ListRequest{})
+	require.NoError(t, err)
+	_, err = p.Break(ctx, abstractions.BreakRequest{Name: "n"})
+	require.NoError(t, err)
+	require.NoError(t, p.Release(ctx, giveUp(g)))
+	_, err = p.Sweep(ctx)
+	require.NoError(t, err)
+
+	for _, url := range []string{at + "/other", "etcd://app:wrong@" + c.addrs[0] + "/p", "etcd://" + c.addrs[0] + "/p"} {
+		_, err = OpenURL(ctx, url)
+		require.ErrorIs(t, err, abstractions.ErrDenied, url)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+// Certificates are those of files.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certificate, err := servertest.NewCertificate(dir)
+	require.NoError(t, err)
+	pair, err := tls.LoadX509KeyPair(certificate.Cert, certificate.Key)
+	require.NoError(t, err)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, NextProtos: []string{"h2"},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	var o Options
+	o.URL = named(t)
+	require.NoError(t, o.complete())
+	go func() {
+		for {
+			outer, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			inner, err := net.Dial("tcp", o.Endpoints[0])
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(inner, outer); inner.Close() }()
+			go func() { _, _ = io.Copy(outer, inner); outer.Close() }()
+		}
+	}()
+	url := "etcd://" + listener.Addr().String() + "/" + abstractions.NewID()
+	p, err := OpenURL(t.Context(), url+"?ca_file="+certificate.Cert+"&cert_file="+certificate.Cert+"&key_file="+certificate.Key)
+	require.NoError(t, err)
+	acquire(t, p, "n", "a", time.Minute)
+	require.NoError(t, p.Close())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err = OpenURL(ctx, url+"?tls=true") // the system does not trust it
+	require.ErrorIs(t, err, abstractions.ErrUnavailable)
+}
+
+// T01: each renewal is told what became of its own lease.
+func TestTrap_T01_AnAnswerIsThatToItsOwnRequest(t *testing.T) {
+	p, s := fresh(t)
+	acquire(t, p, "n", "a", time.Minute)
+	_, v := s.look(t, "n")
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			if err := s.keep.alive(t.Context(), v.lease); err != nil {
+				t.Errorf("a lease that is there: %v", err)
+			}
+		})
+		all.Go(func() {
+			if err := s.keep.alive(t.Context(), v.lease+1); !errors.Is(err, providerkit.ErrConflict) {
+				t.Errorf("a lease that is not there: %v", err)
+			}
+		})
+	}
+	all.Wait()
+}
