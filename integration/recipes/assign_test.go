@@ -32,6 +32,7 @@ type assigned struct {
 type assignment struct {
 	Partition    string
 	Token        int64
+	At           time.Time
 	Ended, Moved bool
 }
 
@@ -54,6 +55,7 @@ func share(description []byte) error {
 	tell := func(note assignment) {
 		mu.Lock()
 		defer mu.Unlock()
+		note.At = time.Now()
 		_ = json.NewEncoder(os.Stdout).Encode(note)
 	}
 	worker, err := assign.New(m, assign.Options{
@@ -80,18 +82,22 @@ type workers struct {
 	processes  map[string]*servertest.Process
 	notes      chan func()
 
-	by     map[string]map[string]int64 // tokens, by worker and partition
-	latest map[string]int64            // token, by partition
-	begun  int
-	moved  int
+	by    map[string]map[string]bool // partitions, by worker that lives
+	works map[string]map[int64]*span // by partition and token
+	begun int
+	moved int // because another worker gets them
+	lost  int // for any other reason, by workers that live
 }
+
+// span is when a worker worked on a partition, as far as it has told.
+type span struct{ from, until time.Time }
 
 func (w *workers) start(id string) {
 	out, in, err := os.Pipe()
 	require.NoError(w.t, err)
 	w.processes[id] = run(w.t, &exec.Cmd{Stdout: in}, "share", assigned{At: w.at, Worker: id, TTL: w.ttl, Partitions: w.partitions})
 	require.NoError(w.t, in.Close())
-	w.by[id] = map[string]int64{}
+	w.by[id] = map[string]bool{}
 	go func() {
 		defer out.Close()
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -104,22 +110,39 @@ func (w *workers) start(id string) {
 	}()
 }
 
-// note checks that a partition has one worker that lives, by the order of its tokens: a later one has it when the
-// one before has said that it works no more, or is dead, or its lease has run out.
 func (w *workers) note(id string, note assignment) {
 	of, lives := w.by[id]
+	if w.works[note.Partition] == nil {
+		w.works[note.Partition] = map[int64]*span{}
+	}
+	if !note.Ended {
+		w.works[note.Partition][note.Token] = &span{note.At, note.At}
+	} else {
+		w.works[note.Partition][note.Token].until = note.At
+	}
 	switch {
 	case !lives:
-	case note.Ended:
+	case !note.Ended:
+		of[note.Partition] = true
+		w.begun++
+	default:
 		delete(of, note.Partition)
 		if note.Moved {
 			w.moved++
+		} else {
+			w.lost++
 		}
-	default:
-		require.Greater(w.t, note.Token, w.latest[note.Partition], "the token of %s", note.Partition)
-		w.latest[note.Partition] = note.Token
-		of[note.Partition] = note.Token
-		w.begun++
+	}
+}
+
+// check checks that no partition had two workers at a time.
+func (w *workers) check() {
+	for partition, works := range w.works {
+		var before span
+		for _, token := range slices.Sorted(maps.Keys(works)) {
+			require.False(w.t, works[token].from.Before(before.until), "%s: token %d begins before the one before has ended", partition, token)
+			before = *works[token]
+		}
 	}
 }
 
@@ -156,7 +179,7 @@ func (w *workers) even() time.Duration {
 // Eight processes share 64 partitions. Some are killed, and others come.
 func TestPartitionsAreEvenAmongProcesses(t *testing.T) {
 	onEach(t, backends, func(t *testing.T, at, _ string) {
-		w := &workers{t: t, at: at, ttl: 4 * time.Second, processes: map[string]*servertest.Process{}, notes: make(chan func(), 10000), by: map[string]map[string]int64{}, latest: map[string]int64{}}
+		w := &workers{t: t, at: at, ttl: 4 * time.Second, processes: map[string]*servertest.Process{}, notes: make(chan func(), 10000), by: map[string]map[string]bool{}, works: map[string]map[int64]*span{}}
 		for i := range 64 {
 			w.partitions = append(w.partitions, fmt.Sprint("p", 10+i))
 		}
@@ -165,16 +188,21 @@ func TestPartitionsAreEvenAmongProcesses(t *testing.T) {
 			w.start(fmt.Sprint("w", i))
 		}
 		w.even()
-		for i := range 3 {
-			begun, moved := w.begun, w.moved
-			w.kill(fmt.Sprint("w", i))
+		change := func(what string, change func(), kept int) {
+			begun, moved, lost := w.begun, w.moved, w.lost
+			change()
 			took := w.even()
-			t.Logf("killed: even after %v, %d partitions changed hands, %d of them from a worker that lives", took.Round(time.Millisecond), w.begun-begun, w.moved-moved)
-
-			begun, moved = w.begun, w.moved
-			w.start(fmt.Sprint("x", i))
-			took = w.even()
-			t.Logf("come: even after %v, %d partitions changed hands, %d of them from a worker that lives", took.Round(time.Millisecond), w.begun-begun, w.moved-moved)
+			begun, moved, lost = w.begun-begun, w.moved-moved, w.lost-lost
+			t.Logf("%s: even after %v, %d partitions moved, %d of them from a worker that lives", what, took.Round(time.Millisecond), begun, moved)
+			if lost == 0 { // otherwise the machine is so busy that workers take each other for dead
+				require.Equal(t, 8, begun)
+				require.Equal(t, 8-kept, moved)
+			}
 		}
+		for i := range 3 {
+			change("killed", func() { w.kill(fmt.Sprint("w", i)) }, 8)
+			change("come", func() { w.start(fmt.Sprint("x", i)) }, 0)
+		}
+		w.check()
 	})
 }
