@@ -6,7 +6,7 @@
 //	mgr, err := ctrl.NewManager(config, ctrl.Options{
 //		LeaderElection:                      true,
 //		LeaderElectionResourceLockInterface: lock,
-//		LeaderElectionReleaseOnCancel:       true, // if the process ends then
+//		LeaderElectionReleaseOnCancel:       true, // if all work has ended by then: see client-go
 //	})
 //
 // # What it promises

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/distributedleasing/leasing v0.1.0
 	github.com/go-co-op/gocron/v2 v2.21.2
+	github.com/stretchr/testify v1.12.1
 )
 
 require (
@@ -19,4 +20,5 @@ require (
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )
