@@ -35,7 +35,7 @@ func TestEveryChangeIsEvenedOutWithinTwoTTLsByTheFewestMoves(t *testing.T) {
 			require.GreaterOrEqual(t, moved, share)
 		}
 		begun, _ := f.tally()
-		time.Sleep(time.Hour)
+		time.Sleep(20 * ttl)
 		require.True(t, f.even())
 		after, _ := f.tally()
 		require.Equal(t, begun, after, "nothing moves while nothing changes")
@@ -216,7 +216,7 @@ func TestAnyHistoryEndsEven(t *testing.T) {
 			time.Sleep(2*ttl + f.lag)
 			require.True(t, f.even(), "%v", f.counts())
 			begun, _ := f.tally()
-			time.Sleep(10 * ttl)
+			time.Sleep(3 * ttl)
 			require.True(t, f.even())
 			after, _ := f.tally()
 			require.Equal(t, begun, after)
