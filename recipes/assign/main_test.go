@@ -29,7 +29,8 @@ var errUnplugged = fmt.Errorf("%w: unplugged", leasing.ErrUnavailable)
 // plug connects a process with the backend. Unplugged, the process is as good as dead to others.
 type plug struct {
 	*leasingtest.Provider
-	cut atomic.Bool
+	cut    atomic.Bool
+	hidden atomic.Pointer[string] // a name that lists lack
 }
 
 func (p *plug) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
@@ -57,7 +58,11 @@ func (p *plug) List(ctx context.Context, req abstractions.ListRequest) (abstract
 	if p.cut.Load() {
 		return abstractions.ListResult{}, errUnplugged
 	}
-	return p.Provider.List(ctx, req)
+	page, err := p.Provider.List(ctx, req)
+	if hidden := p.hidden.Load(); hidden != nil {
+		page.Records = slices.DeleteFunc(page.Records, func(r abstractions.Record) bool { return r.Name == *hidden })
+	}
+	return page, err
 }
 
 func (p *plug) As(target any) bool {

@@ -42,6 +42,21 @@ func TestEveryChangeIsEvenedOutWithinTwoTTLsByTheFewestMoves(t *testing.T) {
 	})
 }
 
+func TestListThatLacksTheWorkerIsTooOld(t *testing.T) {
+	onFleet(t, func(t *testing.T, f *fleet) {
+		f.join("w0")
+		m := f.join("w1")
+		f.within(2 * ttl)
+		name := "orders/worker/w1"
+		m.plug.hidden.Store(&name)
+		begun, _ := f.tally()
+		time.Sleep(2 * ttl)
+		after, _ := f.tally()
+		require.Equal(t, begun, after)
+		require.Len(t, m.Partitions(), 32)
+	})
+}
+
 func TestWorkerThatLeavesHandsOver(t *testing.T) {
 	onFleet(t, func(t *testing.T, f *fleet) {
 		for i := range 4 {
