@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -63,7 +64,7 @@ func share(description []byte) error {
 		Work: func(ctx context.Context, partition string, lease leasing.Lease) error {
 			tell(assignment{Partition: partition, Token: lease.Token()})
 			<-ctx.Done()
-			tell(assignment{Partition: partition, Token: lease.Token(), Ended: true, Moved: context.Cause(ctx) == assign.ErrMoved})
+			tell(assignment{Partition: partition, Token: lease.Token(), Ended: true, Moved: errors.Is(context.Cause(ctx), assign.ErrMoved)})
 			return ctx.Err()
 		},
 	})

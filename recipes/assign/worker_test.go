@@ -112,7 +112,7 @@ func TestPreferredHolderGetsItsPartitionsBack(t *testing.T) {
 			defer f.mu.Unlock()
 			for p, id := range f.at {
 				if id != f.preferred(p) {
-					require.True(t, f.preferred(p) > "w7", "%s is at %s", p, id)
+					require.Greater(t, f.preferred(p), "w7", "%s is at %s", p, id)
 				}
 			}
 		}
