@@ -19,8 +19,7 @@
 //
 // Goose gives a locker no way to end the migrations: pass Up the context of
 // Locker.Context, or only the error afterwards tells of the loss. A statement that the
-// database runs by then may still finish. Goose's own table lock is not told of a loss
-// at all, and a session lock goes with its connection, so it works through no pooler.
+// database runs by then may still finish.
 package gooselease
 
 import (
