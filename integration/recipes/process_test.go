@@ -16,7 +16,7 @@ import (
 
 // jobs are what processes that a test starts may do, by the name of the job. Its
 // description is JSON.
-var jobs = map[string]func(description []byte) error{"edit": edit, "operate": operate}
+var jobs = map[string]func(description []byte) error{"edit": edit, "operate": operate, "share": share}
 
 // jobVariable has the job in the environment of a process that has one.
 const jobVariable = "LEASING_TEST_JOB"
@@ -35,12 +35,16 @@ func TestMain(m *testing.M) {
 
 // start starts this program once more, in a folder, for a job.
 func start(t *testing.T, folder, name string, description any) *servertest.Process {
+	return run(t, &exec.Cmd{Dir: folder}, name, description)
+}
+
+func run(t *testing.T, cmd *exec.Cmd, name string, description any) *servertest.Process {
 	text, err := json.Marshal(description)
 	require.NoError(t, err)
 	program, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(program)
-	cmd.Env, cmd.Dir, cmd.Stderr = append(os.Environ(), jobVariable+"="+name+" "+string(text)), folder, os.Stderr
+	cmd.Path, cmd.Args = program, []string{program}
+	cmd.Env, cmd.Stderr = append(os.Environ(), jobVariable+"="+name+" "+string(text)), os.Stderr
 	process, err := servertest.StartProcess(cmd)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = process.Close() })

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/distributedleasing/leasing"
 )
 
 // ErrTimeout is the cause with which the context of a run ends after
@@ -44,14 +42,4 @@ func (e *PanicError) Error() string { return fmt.Sprintf("schedule: the job pani
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
-}
-
-// permanent reports whether a later tick would fare no better.
-func permanent(err error) bool {
-	for _, sentinel := range [...]error{leasing.ErrClosed, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrNotSetUp} {
-		if errors.Is(err, sentinel) {
-			return true
-		}
-	}
-	return false
 }

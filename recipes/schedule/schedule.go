@@ -78,10 +78,10 @@ func (r *runner) rehearse(ctx context.Context) error {
 	lease := r.lease(r.now())
 	ended, end := context.WithCancel(ctx)
 	end()
-	if _, err := r.manager.TryAcquire(ended, r.Name, &lease); permanent(err) {
+	if _, err := r.manager.TryAcquire(ended, r.Name, &lease); recipe.Permanent(err) {
 		return err
 	}
-	if _, err := r.manager.Inspect(ctx, r.Name); permanent(err) {
+	if _, err := r.manager.Inspect(ctx, r.Name); recipe.Permanent(err) {
 		return err
 	}
 	return nil
@@ -163,7 +163,7 @@ func (r *runner) ensureTick(ctx context.Context, tick, end time.Time) error {
 			return nil
 		case ctx.Err() != nil:
 			last = context.Cause(ctx)
-		case !permanent(last) && !result.taken:
+		case !recipe.Permanent(last) && !result.taken:
 			pause := min(firstPause<<min(n, 10), lastPause)
 			pause -= time.Duration(rand.Float64() * float64(pause) / 2)
 			recipe.Sleep(ctx, min(pause, left))

@@ -47,6 +47,16 @@ func Sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// Permanent reports whether asking again can't help until somebody acts.
+func Permanent(err error) bool {
+	for _, sentinel := range [...]error{leasing.ErrClosed, leasing.ErrInvalid, leasing.ErrDenied, leasing.ErrNotSetUp, leasing.ErrUnsupported} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}
+
 // Closed reports whether a manager is closed. Nothing is sent: no name is "", but
 // a closed manager says first that it is closed.
 func Closed(m leasing.Manager) bool {

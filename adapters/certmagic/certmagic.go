@@ -1,0 +1,107 @@
+// Package certmagiclease has the locks of github.com/caddyserver/certmagic be leases, over
+// whatever storage keeps the certificates.
+//
+//	config.Storage = certmagiclease.New(&certmagic.FileStorage{Path: shared}, manager, "tls/")
+//
+// # What it promises
+//
+// One process at a time has a lock of certmagic's, as the leases' backend decides, and
+// not by timestamps in files. The lease is renewed until certmagic unlocks it; that of a
+// process that has died runs out. Before each attempt to get a certificate certmagic
+// asks to renew the lock ([Storage.RenewLockLease]): if the lease is lost the error says so,
+// and the attempt does not begin.
+//
+// # What it can't promise
+//
+// Certmagic gives a locker no way to end work under way, so an attempt that has begun
+// goes on after a loss, and its certificate is stored. Certmagic expects that: its
+// attempts can be repeated. Unlock then returns the *leasing.LostError, which certmagic
+// logs.
+package certmagiclease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// Storage is a certmagic.Storage whose locks are leases; all else is the storage that it
+// embeds. It is safe for concurrent use.
+type Storage struct {
+	certmagic.Storage
+	manager leasing.Manager
+	prefix  string
+
+	mu     sync.Mutex
+	leases map[string]leasing.Lease
+}
+
+var (
+	_ certmagic.Storage          = (*Storage)(nil)
+	_ certmagic.TryLocker        = (*Storage)(nil)
+	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
+)
+
+// New returns a storage whose locks are leases called prefix and the lock's name.
+func New(storage certmagic.Storage, manager leasing.Manager, prefix string) *Storage {
+	return &Storage{Storage: storage, manager: manager, prefix: prefix, leases: map[string]leasing.Lease{}}
+}
+
+// Lock waits for the lock's lease, as Manager.Acquire does.
+func (s *Storage) Lock(ctx context.Context, name string) error {
+	lease, err := s.manager.Acquire(ctx, s.prefix+name, nil)
+	s.keep(name, lease)
+	return err
+}
+
+// TryLock asks once. It returns false and no error if another has the lock.
+func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
+	lease, err := s.manager.TryAcquire(ctx, s.prefix+name, nil)
+	s.keep(name, lease)
+	if errors.Is(err, leasing.ErrHeld) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Unlock releases the lease. Its error matches leasing.ErrLost if the lease was lost
+// meanwhile; another Unlock isn't needed then.
+func (s *Storage) Unlock(ctx context.Context, name string) error {
+	s.mu.Lock()
+	lease := s.leases[name]
+	delete(s.leases, name)
+	s.mu.Unlock()
+	if lease == nil {
+		return notLocked(name)
+	}
+	return lease.Release(ctx)
+}
+
+// RenewLockLease renews the lease now. The lease lasts until Unlock, whatever the
+// duration.
+func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
+	s.mu.Lock()
+	lease := s.leases[name]
+	s.mu.Unlock()
+	if lease == nil {
+		return notLocked(name)
+	}
+	return lease.Renew(ctx)
+}
+
+// keep remembers a lease, unless it is nil. One that the lock had before is lost by now.
+func (s *Storage) keep(name string, lease leasing.Lease) {
+	if lease != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.leases[name] = lease
+	}
+}
+
+func notLocked(name string) error { return fmt.Errorf("certmagiclease: %q is not locked here", name) }

@@ -1,0 +1,42 @@
+package certmagiclease
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+func TestLocksAreLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, backend := t.Context(), leasingtest.NewProvider()
+		storage := func() *Storage {
+			return New(&certmagic.FileStorage{}, leasingtest.NewManagerOn(t, backend, leasing.Options{TTL: time.Minute}), "tls/")
+		}
+		one, other := storage(), storage()
+		require.NoError(t, one.Lock(ctx, "example.com"))
+		locked, err := other.TryLock(ctx, "example.com")
+		require.NoError(t, err)
+		require.False(t, locked)
+		require.Error(t, other.Unlock(ctx, "example.com"), "not its own")
+		require.Error(t, other.RenewLockLease(ctx, "example.com", time.Hour))
+		time.Sleep(time.Hour)
+		require.NoError(t, one.RenewLockLease(ctx, "example.com", time.Hour))
+		require.NoError(t, one.Unlock(ctx, "example.com"))
+
+		locked, err = other.TryLock(ctx, "example.com")
+		require.NoError(t, err)
+		require.True(t, locked)
+		backend.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, leasing.ErrUnavailable))
+		time.Sleep(time.Hour)
+		require.ErrorIs(t, other.RenewLockLease(ctx, "example.com", time.Hour), leasing.ErrLost)
+		require.ErrorIs(t, other.Unlock(ctx, "example.com"), leasing.ErrLost)
+		require.NoError(t, one.Lock(ctx, "example.com"))
+		require.NoError(t, one.Unlock(ctx, "example.com"))
+	})
+}

@@ -1,0 +1,118 @@
+// Package ctrllease elects the leader among the managers of
+// sigs.k8s.io/controller-runtime, or the candidates of client-go's leaderelection, by a
+// lease of any backend.
+//
+//	lock := ctrllease.New(manager, "controllers/billing", hostname)
+//	mgr, err := ctrl.NewManager(config, ctrl.Options{
+//		LeaderElection:                      true,
+//		LeaderElectionResourceLockInterface: lock,
+//		LeaderElectionReleaseOnCancel:       true, // if all work has ended by then: see client-go
+//	})
+//
+// # What it promises
+//
+// One candidate leads at a time, as the lease's backend decides. The lease lasts for
+// LeaseDuration from each renewal by client-go's loop, which gives up RetryPeriod and
+// RenewDeadline after the last one that has succeeded. So the leader has stopped before
+// the lease can be another's if LeaseDuration is longer than both together, as the
+// defaults are: 15 s, and 2 s and 10 s. A candidate learns within RetryPeriod that the lease is free:
+// it does not wait for LeaseDuration again.
+//
+// # What it can't promise
+//
+// Client-go's loop can't be told of a loss: it asks every RetryPeriod, and gives up
+// after RenewDeadline. That is too late if an operator broke the lease at once, or the
+// backend lost it. The loop does not go on in a new lease then: it ends, as it
+// does where the backend is out of reach. OnStartedLeading gets no fencing token.
+package ctrllease
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// key has client-go's record in the metadata of the lease.
+const key = "resourcelock"
+
+// Lock is a resourcelock.Interface. It is for one candidate.
+type Lock struct {
+	manager        leasing.Manager
+	name, identity string
+
+	mu      sync.Mutex
+	lease   leasing.Lease // of this candidate, maybe lost; nil before the first
+	leading bool
+}
+
+var _ resourcelock.Interface = (*Lock)(nil)
+
+// New returns the lock of one candidate, whose identity is unlike all others', in the
+// election of the lease's name.
+func New(manager leasing.Manager, name, identity string) *Lock {
+	return &Lock{manager: manager, name: name, identity: identity}
+}
+
+// Identity returns that of New.
+func (l *Lock) Identity() string { return l.identity }
+
+// Describe returns the name of the lease.
+func (l *Lock) Describe() string { return l.name }
+
+// RecordEvent notes whether client-go's loop takes itself for the leader.
+func (l *Lock) RecordEvent(event string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leading = event == "became leader"
+}
+
+// Get returns the record of whoever leads, and one without holder if nobody does.
+func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	found, err := l.manager.Inspect(ctx, l.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	var record resourcelock.LeaderElectionRecord
+	if found.Held {
+		_ = json.Unmarshal([]byte(found.Metadata[key]), &record) // of a holder that is no candidate
+		record.HolderIdentity = cmp.Or(record.HolderIdentity, found.ID)
+	}
+	raw, err := json.Marshal(record)
+	return &record, raw, err
+}
+
+// Create is Update.
+func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.Update(ctx, record)
+}
+
+// Update renews the lease, or asks once for it if this candidate does not lead, for the
+// record's LeaseDuration. A record without holder releases it.
+func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if record.HolderIdentity == "" && l.lease != nil {
+		return l.lease.Release(ctx)
+	}
+	text, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	metadata := map[string]string{key: string(text)}
+	if l.lease != nil && (l.leading || l.lease.Err() == nil) {
+		return l.lease.SetMetadata(ctx, metadata)
+	}
+	lease, err := l.manager.TryAcquire(ctx, l.name, &leasing.AcquireOptions{
+		TTL: time.Duration(record.LeaseDurationSeconds) * time.Second, NoAutoRenew: true, Metadata: metadata,
+	})
+	if err == nil {
+		l.lease = lease
+	}
+	return err
+}

@@ -1,0 +1,81 @@
+package ctrllease
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+// candidate runs client-go's loop, as controller-runtime does. When it ends, the time is sent.
+func candidate(ctx context.Context, t *testing.T, lock resourcelock.Interface, release bool) (leads func() bool, ended <-chan time.Time) {
+	end := make(chan time.Time, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: release,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() { end <- time.Now() }},
+	})
+	require.NoError(t, err)
+	go elector.Run(ctx)
+	return elector.IsLeader, end
+}
+
+func TestLeaderStopsBeforeTheLeaseIsAnothers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := leasingtest.NewProvider()
+		manager := func() leasing.Manager { return leasingtest.NewManagerOn(t, backend, leasing.Options{}) }
+		first, second := New(manager(), "app/controllers", "first"), New(manager(), "app/controllers", "second")
+		firstLeads, firstEnded := candidate(context.Background(), t, first, false)
+		synctest.Wait()
+		require.True(t, firstLeads())
+		ctx, stop := context.WithCancel(context.Background())
+		secondLeads, secondEnded := candidate(ctx, t, second, true)
+		time.Sleep(time.Hour)
+		require.True(t, firstLeads())
+		require.False(t, secondLeads())
+		record, _, err := second.Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "first", record.HolderIdentity)
+
+		held := first.lease
+		heal := backend.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, leasing.ErrUnavailable))
+		stopped := <-firstEnded
+		require.WithinDuration(t, time.Now(), stopped, 0)
+		require.NoError(t, held.Err(), "it is still held when the leader has stopped")
+		heal()
+		time.Sleep(time.Minute)
+		require.True(t, secondLeads())
+		stop()
+		<-secondEnded
+		record, _, err = first.Get(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, record.HolderIdentity, "released")
+	})
+}
+
+// A lease that is gone under a leader is not taken again within the same term.
+func TestLeaderWhoseLeaseIsGoneEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manager, _ := leasingtest.NewManager(t, leasing.Options{})
+		lock := New(manager, "app/controllers", "me")
+		_, ended := candidate(context.Background(), t, lock, false)
+		time.Sleep(time.Minute)
+		_, err := manager.Break(t.Context(), "app/controllers", &leasing.BreakOptions{Immediate: true})
+		require.NoError(t, err)
+		began := time.Now()
+		require.LessOrEqual(t, (<-ended).Sub(began), 12*time.Second)
+
+		leads, again := candidate(context.Background(), t, lock, false) // in a new term it may
+		time.Sleep(time.Second)
+		require.True(t, leads())
+		_, err = manager.Break(t.Context(), "app/controllers", &leasing.BreakOptions{Immediate: true})
+		require.NoError(t, err)
+		<-again
+	})
+}

@@ -1,0 +1,122 @@
+// Package gocronlease has github.com/go-co-op/gocron/v2 run jobs in one of many
+// processes: the process that has the job's lease ([Locker]), or the elected one
+// ([Elector]).
+//
+//	elector, err := gocronlease.NewElector(manager, "billing/scheduler")
+//	...
+//	go elector.Run(ctx)
+//	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
+//
+// # What it promises
+//
+// With a Locker two processes do not run a job at a time. With AtLeast, which should be
+// longer than the clocks of the processes differ, and shorter than the job's period, a
+// job that is over at once is not run again for the same tick by a process whose clock is
+// behind. With an Elector the jobs begin in the leader only, which is trusted by the
+// backend's word, up to the moment.
+//
+// # What it can't promise
+//
+// Gocron gives neither a way to end a job. A job that can be interrupted takes the
+// context of its lease, [Locker.Lease], or of the leader's term: package election. A
+// leader that has lost its term begins no further job, but one under way goes on,
+// maybe beside the next leader's; with a Locker and no look at the context it is the same.
+// That a job runs once for each tick, also when a process dies in it, is what package
+// schedule promises, without gocron.
+package gocronlease
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/election"
+)
+
+// Locker is a gocron.Locker: see gocron.WithDistributedLocker. It is safe for concurrent
+// use. Its fields are not changed once it is in use.
+type Locker struct {
+	Manager leasing.Manager
+	// Prefix comes before the job's name in the name of its lease.
+	Prefix string
+	// AtLeast is how long a job's lease is kept, from when it began, also if the job is
+	// over earlier: gocron's goroutine of the job waits that long, or until the scheduler
+	// stops. 0 is not at all.
+	AtLeast time.Duration
+	// Options of the leases; nil is the manager's. WaitLimit must be 0.
+	Options *leasing.AcquireOptions
+
+	leases sync.Map // by key
+}
+
+// Lock asks once for the job's lease. The error matches leasing.ErrHeld if another
+// process runs the job.
+func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	lease, err := l.Manager.TryAcquire(ctx, l.Prefix+key, l.Options)
+	if err != nil {
+		return nil, err
+	}
+	l.leases.Store(key, lease)
+	return &lock{l, key, lease}, nil
+}
+
+// Lease returns the lease under which a job of this process runs, or nil: for its
+// context, which ends before another process can run the job, and its fencing token.
+func (l *Locker) Lease(key string) leasing.Lease {
+	lease, _ := l.leases.Load(key)
+	held, _ := lease.(leasing.Lease)
+	return held
+}
+
+type lock struct {
+	locker *Locker
+	key    string
+	lease  leasing.Lease
+}
+
+// Unlock releases the lease. The error matches leasing.ErrLost if it was lost meanwhile.
+func (k *lock) Unlock(ctx context.Context) error {
+	select {
+	case <-time.After(time.Until(k.lease.AcquiredAt().Add(k.locker.AtLeast))):
+	case <-k.lease.Done():
+	case <-ctx.Done():
+	}
+	k.locker.leases.CompareAndDelete(k.key, k.lease)
+	return k.lease.Release(ctx)
+}
+
+// ErrNotLeader says that another process leads, or none.
+var ErrNotLeader = errors.New("gocronlease: this process does not lead")
+
+// Elector is a gocron.Elector, and a candidate of package election: have it Run, and
+// Resign before the process ends.
+type Elector struct{ *election.Candidate }
+
+var (
+	_ gocron.Locker  = (*Locker)(nil)
+	_ gocron.Elector = (*Elector)(nil)
+)
+
+// NewElector returns a candidate in the election of the given name.
+func NewElector(manager leasing.Manager, name string) (*Elector, error) {
+	candidate, err := election.New(manager, election.Options{Name: name, OnElected: func(ctx context.Context, _ leasing.Lease) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return &Elector{candidate}, nil
+}
+
+// IsLeader returns nil if this process leads at the moment. Nothing is sent.
+func (e *Elector) IsLeader(context.Context) error {
+	if e.Candidate.IsLeader() {
+		return nil
+	}
+	return ErrNotLeader
+}

@@ -1,0 +1,67 @@
+package gocronlease
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+func TestLockIsKeptForAtLeast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
+		locker := &Locker{Manager: manager, Prefix: "jobs/", AtLeast: 10 * time.Second}
+		require.Nil(t, locker.Lease("tick"))
+		began := time.Now()
+		lock, err := locker.Lock(t.Context(), "tick")
+		require.NoError(t, err)
+		require.Equal(t, "jobs/tick", locker.Lease("tick").Name())
+		_, err = locker.Lock(t.Context(), "tick")
+		require.ErrorIs(t, err, leasing.ErrHeld)
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.Equal(t, 10*time.Second, time.Since(began))
+		require.Nil(t, locker.Lease("tick"))
+
+		lock, err = locker.Lock(t.Context(), "tick")
+		require.NoError(t, err)
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		began = time.Now()
+		require.NoError(t, lock.Unlock(stopped))
+		require.Equal(t, began, time.Now(), "the scheduler stops")
+
+		lock, err = locker.Lock(t.Context(), "tick")
+		require.NoError(t, err)
+		provider.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, leasing.ErrUnavailable))
+		<-locker.Lease("tick").Done()
+		require.ErrorIs(t, lock.Unlock(t.Context()), leasing.ErrLost)
+	})
+}
+
+func TestElectorIsLeaderWhileItIsTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: time.Minute})
+		_, err := NewElector(manager, "")
+		require.ErrorIs(t, err, leasing.ErrInvalid)
+		elector, err := NewElector(manager, "scheduler")
+		require.NoError(t, err)
+		require.ErrorIs(t, elector.IsLeader(t.Context()), ErrNotLeader)
+		done := make(chan error)
+		go func() { done <- elector.Run(context.Background()) }()
+		synctest.Wait()
+		require.NoError(t, elector.IsLeader(t.Context()))
+		heal := provider.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, leasing.ErrUnavailable))
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, elector.IsLeader(t.Context()), ErrNotLeader)
+		heal()
+		time.Sleep(time.Minute)
+		require.NoError(t, elector.IsLeader(t.Context()), "it stands again")
+		require.NoError(t, elector.Resign(t.Context()))
+		require.NoError(t, <-done)
+	})
+}

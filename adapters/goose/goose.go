@@ -1,0 +1,105 @@
+// Package gooselease lets the migrations of github.com/pressly/goose/v3 run under a
+// lease, so that of many processes that start together one migrates.
+//
+//	locker := gooselease.New(manager, "orders/migrate", nil)
+//	ctx, stop := locker.Context(ctx)
+//	defer stop()
+//	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithLocker(locker))
+//	...
+//	results, err := provider.Up(ctx)
+//
+// # What it promises
+//
+// Goose calls Lock before it looks which migrations are pending, and Unlock after the
+// last one. In between the lease is renewed, however long a migration takes. If it is
+// lost, the context of [Locker.Context] ends, before another process can have the name,
+// and the error of Up matches leasing.ErrLost.
+//
+// # What it can't promise
+//
+// Goose gives a locker no way to end the migrations: pass Up the context of
+// Locker.Context, or only the error afterwards tells of the loss. A statement that the
+// database runs by then may still finish.
+package gooselease
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/distributedleasing/leasing"
+)
+
+// Locker is a lock.Locker of goose. It is safe for concurrent use by the migrations of
+// one database. The database that goose passes it is not used: the lease is kept where
+// its manager keeps it.
+type Locker struct {
+	manager leasing.Manager
+	name    string
+	options *leasing.AcquireOptions
+
+	mu    sync.Mutex
+	lease leasing.Lease // nil unless locked
+	lost  map[*context.CancelCauseFunc]context.CancelCauseFunc
+}
+
+var _ lock.Locker = (*Locker)(nil)
+
+// New returns a locker whose lease has the given name. Nil options are the manager's;
+// with options.WaitLimit Lock gives up after it, with an error that matches
+// leasing.ErrHeld.
+func New(manager leasing.Manager, name string, options *leasing.AcquireOptions) *Locker {
+	return &Locker{manager: manager, name: name, options: options, lost: map[*context.CancelCauseFunc]context.CancelCauseFunc{}}
+}
+
+// Context returns a context that ends with ctx, or if a lease of the locker is lost, with
+// that *leasing.LostError as its cause. Call stop when it is no longer needed.
+func (l *Locker) Context(ctx context.Context) (of context.Context, stop func()) {
+	of, cancel := context.WithCancelCause(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost[&cancel] = cancel
+	return of, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.lost, &cancel)
+		cancel(nil)
+	}
+}
+
+// Lock waits for the lease, as Manager.Acquire does.
+func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
+	lease, err := l.manager.Acquire(ctx, l.name, l.options)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lease = lease
+	context.AfterFunc(lease.Context(), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, cancel := range l.lost {
+			if errors.Is(lease.Err(), leasing.ErrLost) {
+				cancel(lease.Err())
+			}
+		}
+	})
+	return nil
+}
+
+// Unlock releases the lease. Its error matches leasing.ErrLost if the lease was lost
+// meanwhile.
+func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
+	l.mu.Lock()
+	lease := l.lease
+	l.lease = nil
+	l.mu.Unlock()
+	if lease == nil {
+		return errors.New("gooselease: unlock of what is not locked")
+	}
+	return lease.Release(ctx)
+}

@@ -1,0 +1,27 @@
+// The first program of a user of adapters/certmagic: a storage, locked and unlocked.
+package main
+
+import (
+	"context"
+	"errors"
+	"log"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/distributedleasing/leasing"
+	certmagiclease "github.com/distributedleasing/leasing/adapters/certmagic"
+	memlease "github.com/distributedleasing/leasing/providers/memory"
+)
+
+func main() {
+	ctx := context.Background()
+	manager, err := leasing.NewManager(memlease.New(memlease.Options{}), leasing.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	storage := certmagiclease.New(&certmagic.FileStorage{}, manager, "tls/")
+	certmagic.Default.Storage = storage
+	if err := errors.Join(storage.Lock(ctx, "example.com"), storage.Unlock(ctx, "example.com"), manager.Close(ctx)); err != nil {
+		log.Fatal(err)
+	}
+}

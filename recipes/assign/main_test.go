@@ -1,0 +1,197 @@
+package assign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const ttl = 12 * time.Second
+
+var errUnplugged = fmt.Errorf("%w: unplugged", leasing.ErrUnavailable)
+
+// plug connects a process with the backend. Unplugged, the process is as good as dead to others.
+type plug struct {
+	*leasingtest.Provider
+	cut    atomic.Bool
+	hidden atomic.Pointer[string] // a name that lists lack
+}
+
+func (p *plug) Acquire(ctx context.Context, req abstractions.AcquireRequest) (abstractions.Grant, error) {
+	if p.cut.Load() {
+		return abstractions.Grant{}, errUnplugged
+	}
+	return p.Provider.Acquire(ctx, req)
+}
+
+func (p *plug) Renew(ctx context.Context, req abstractions.RenewRequest) (abstractions.Grant, error) {
+	if p.cut.Load() {
+		return abstractions.Grant{}, errUnplugged
+	}
+	return p.Provider.Renew(ctx, req)
+}
+
+func (p *plug) Release(ctx context.Context, req abstractions.ReleaseRequest) error {
+	if p.cut.Load() {
+		return errUnplugged
+	}
+	return p.Provider.Release(ctx, req)
+}
+
+func (p *plug) List(ctx context.Context, req abstractions.ListRequest) (abstractions.ListResult, error) {
+	if p.cut.Load() {
+		return abstractions.ListResult{}, errUnplugged
+	}
+	page, err := p.Provider.List(ctx, req)
+	if hidden := p.hidden.Load(); hidden != nil {
+		page.Records = slices.DeleteFunc(page.Records, func(r abstractions.Record) bool { return r.Name == *hidden })
+	}
+	return page, err
+}
+
+func (p *plug) As(target any) bool {
+	switch target := target.(type) {
+	case *abstractions.Lister:
+		*target = p
+	case *abstractions.Waiter:
+		*target = p.Provider
+	default:
+		return false
+	}
+	return true
+}
+
+// fleet is workers in virtual time, with a manager each, over one backend.
+type fleet struct {
+	t          *testing.T
+	backend    *leasingtest.Provider
+	partitions []string
+	lag        time.Duration // of a work that ends
+	preferred  func(string) string
+
+	mu      sync.Mutex
+	workers map[string]*member
+	at      map[string]string // who works on a partition
+	begun   int               // works
+	moved   int               // of them from a worker that had too many
+	idle    time.Duration     // the longest that a partition that was given up was without a worker
+	free    map[string]time.Time
+}
+
+type member struct {
+	*Worker
+	plug   *plug
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func onFleet(t *testing.T, play func(t *testing.T, f *fleet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		play(t, &fleet{t: t, backend: leasingtest.NewProvider(), partitions: names("p", 64), workers: map[string]*member{}, at: map[string]string{}, free: map[string]time.Time{}})
+	})
+}
+
+func (f *fleet) work(id string) func(context.Context, string, leasing.Lease) error {
+	return func(ctx context.Context, p string, _ leasing.Lease) error {
+		f.mu.Lock()
+		if other := f.at[p]; other != "" {
+			f.t.Errorf("%s works on %s, beside %s", id, p, other)
+		}
+		f.at[p] = id
+		f.begun++
+		if since, is := f.free[p]; is {
+			f.idle = max(f.idle, time.Since(since))
+		}
+		f.mu.Unlock()
+		<-ctx.Done()
+		if lost := errors.Is(context.Cause(ctx), leasing.ErrLost); !lost {
+			time.Sleep(f.lag)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.at, p)
+		f.free[p] = time.Now()
+		if errors.Is(context.Cause(ctx), ErrMoved) {
+			f.moved++
+		}
+		return ctx.Err()
+	}
+}
+
+func (f *fleet) join(id string) *member {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(f.t.Context())
+	m := &member{plug: &plug{Provider: f.backend}, cancel: cancel, done: make(chan error, 1)}
+	manager := leasingtest.NewManagerOn(f.t, m.plug, leasing.Options{TTL: ttl})
+	var err error
+	m.Worker, err = New(manager, Options{Name: "orders", Partitions: f.partitions, Work: f.work(id), Worker: id, Preferred: f.preferred})
+	require.NoError(f.t, err)
+	f.workers[id] = m
+	go func() { m.done <- m.Run(ctx) }()
+	f.t.Cleanup(func() { cancel(); m.plug.cut.Store(false); <-m.done })
+	return m
+}
+
+// kill takes a worker away as a crash does. What it still works on ends before its leases do.
+func (f *fleet) kill(id string) {
+	f.workers[id].plug.cut.Store(true)
+	delete(f.workers, id)
+}
+
+// counts returns how many partitions each worker that lives works on.
+func (f *fleet) counts() map[string]int {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	counts := map[string]int{}
+	for id := range f.workers {
+		counts[id] = 0
+	}
+	for _, id := range f.at {
+		counts[id]++
+	}
+	return counts
+}
+
+func (f *fleet) even() bool {
+	counts, sum := slices.Sorted(maps.Values(f.counts())), 0
+	for _, n := range counts {
+		sum += n
+	}
+	return len(counts) == len(f.workers) && sum == len(f.partitions) && counts[len(counts)-1]-counts[0] <= 1
+}
+
+// within waits until the shares are even, and returns how many works have begun and how many were given up meanwhile.
+func (f *fleet) within(limit time.Duration) (begun, moved int) {
+	f.t.Helper()
+	begun, moved = f.tally()
+	for end := time.Now().Add(limit); !f.even(); time.Sleep(50 * time.Millisecond) {
+		require.True(f.t, time.Now().Before(end), "not even: %v", f.counts())
+	}
+	after, gone := f.tally()
+	return after - begun, gone - moved
+}
+
+func (f *fleet) tally() (begun, moved int) {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.begun, f.moved
+}

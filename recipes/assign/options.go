@@ -1,0 +1,107 @@
+package assign
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
+)
+
+// Key is what the metadata of each partition's lease have the worker's ID under.
+const Key = "assign.worker"
+
+// Options describe a worker.
+type Options struct {
+	// Name of the group of workers. Required. Its leases are called Name/worker/ID and
+	// Name/partition/P. Use these names for nothing else.
+	Name string
+	// Partitions are what is spread, in any order: the same for all workers. Required.
+	Partitions []string
+
+	// Work is called for each partition that the worker gets, in a goroutine of its
+	// own. It should return soon after ctx has ended; context.Cause says why: a
+	// *leasing.LostError, ErrMoved, ErrLeft, or the cause of the context given to Run.
+	// If it returns of its own accord the partition is released, and it, or another
+	// worker's, is called again after the next look. Required.
+	Work func(ctx context.Context, partition string, lease leasing.Lease) error
+
+	// Worker is the worker's ID: one for each process that runs. Where the same ID
+	// comes back after a restart, as the name of a pod of a StatefulSet does, the worker
+	// waits until the lease of the one before has ended. Default: a random one.
+	Worker string
+
+	// Preferred, unless nil, returns the ID of the worker that should have a
+	// partition, or "". It gets it if that worker lives, and has not its share of others
+	// that prefer it. It must return the same in all workers, and not block.
+	Preferred func(partition string) string
+
+	// OnError, unless nil, is told what went wrong: an error of Work, a lease that was
+	// lost or could not be released, and with partition "" a look that failed, after
+	// which everything stays as it is. It is called from several goroutines.
+	OnError func(partition string, err error)
+
+	// Lease configures the leases of worker and partitions: their TTL, say. Its Metadata
+	// are shown on all of them. WaitLimit must be 0, and TTL finite.
+	Lease leasing.AcquireOptions
+
+	// Every is how often the worker looks; up to a quarter is taken off at random.
+	// Default: a quarter of the TTL.
+	Every time.Duration `option:"min=1ms"`
+}
+
+func (o Options) complete(c leasing.Capabilities) (Options, error) {
+	if o.Worker == "" {
+		o.Worker = abstractions.NewID()
+	}
+	if err := providerkit.Complete(&o); err != nil {
+		return o, err
+	}
+	o.Partitions = slices.Sorted(slices.Values(o.Partitions))
+	switch {
+	case len(o.Partitions) == 0 || len(slices.Compact(slices.Clone(o.Partitions))) != len(o.Partitions):
+		return o, &leasing.InvalidError{Field: "Options.Partitions", Value: o.Partitions, Want: "at least one, and each once"}
+	case o.Work == nil:
+		return o, &leasing.InvalidError{Field: "Options.Work", Value: nil, Want: "a function"}
+	case o.Lease.WaitLimit != 0:
+		return o, &leasing.InvalidError{Field: "Options.Lease.WaitLimit", Value: o.Lease.WaitLimit, Want: "0: a worker waits for what is planned for it"}
+	case o.Lease.TTL == leasing.Infinite:
+		return o, &leasing.InvalidError{Field: "Options.Lease.TTL", Value: "infinite", Want: "finite: the leases of a worker that dies must run out"}
+	}
+	longest := 0
+	for _, p := range o.Partitions {
+		if err := leasing.ValidateName(p); err != nil {
+			return o, err
+		}
+		longest = max(longest, len(partitionPart+p))
+	}
+	if err := leasing.ValidateName(o.Worker); err != nil {
+		return o, err
+	}
+	if err := recipe.ValidateName(o.Name, max(longest, len(workerPart+o.Worker)), c); err != nil {
+		return o, err
+	}
+	if o.Preferred == nil {
+		o.Preferred = func(string) string { return "" }
+	}
+	if o.OnError == nil {
+		o.OnError = func(string, error) {}
+	}
+	metadata := maps.Clone(o.Lease.Metadata)
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	metadata[Key] = o.Worker
+	o.Lease.Metadata = metadata
+	return o, nil
+}
+
+// The parts of lease names.
+const (
+	workerPart    = "/worker/"
+	partitionPart = "/partition/"
+)

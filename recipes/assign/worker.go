@@ -1,0 +1,235 @@
+package assign
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/recipes/internal/recipe"
+)
+
+var (
+	// ErrMoved is the cause with which the work of a partition ends that goes to
+	// another worker.
+	ErrMoved = errors.New("assign: the partition goes to another worker")
+	// ErrLeft is the cause with which Leave ends the work.
+	ErrLeft = errors.New("assign: the worker leaves")
+)
+
+// Worker works on its share of the partitions. It is safe for concurrent use.
+type Worker struct {
+	manager leasing.Manager
+	options Options
+	left    context.Context // ends with Leave
+	leave   context.CancelFunc
+	running chan struct{} // full while a Run is under way
+	works   sync.WaitGroup
+
+	mu    sync.Mutex
+	tasks map[string]*task // by partition
+}
+
+// task is a partition that the worker waits for, or works on.
+type task struct {
+	give  context.CancelCauseFunc
+	lease leasing.Lease // nil while it waits
+}
+
+// New returns a worker. Nothing is sent before Run.
+func New(manager leasing.Manager, options Options) (*Worker, error) {
+	if manager == nil {
+		return nil, &leasing.InvalidError{Field: "manager", Value: nil, Want: "a leasing.Manager"}
+	}
+	options, err := options.complete(manager.Capabilities())
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{manager: manager, options: options, running: make(chan struct{}, 1), tasks: map[string]*task{}}
+	w.left, w.leave = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// ID is Options.Worker, or the random one.
+func (w *Worker) ID() string { return w.options.Worker }
+
+// Run works on the worker's share until one of these:
+//
+//   - ctx ends. The work under way ends at once. Run returns the cause.
+//   - Leave was called. Run returns nil.
+//   - Asking again can't help (the manager is closed, access is denied, the provider
+//     does not list, ...). Run returns that error.
+//
+// When it returns, all work has returned and the leases are released. Only one Run of a
+// worker may be under way at a time.
+func (w *Worker) Run(ctx context.Context) error {
+	select {
+	case w.running <- struct{}{}:
+		defer func() { <-w.running }()
+	default:
+		return errors.New("assign: this worker already runs")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer w.works.Wait()
+	err := w.live(ctx)
+	if w.left.Err() != nil && ctx.Err() == nil {
+		cancel(ErrLeft)
+		return nil
+	}
+	cancel(err)
+	return err
+}
+
+// Leave ends Run politely: the worker is no longer counted, works on until the others
+// have looked, for Options.Every, and then gives up everything. It waits until Run
+// has returned. If ctx ends first it returns its cause, and the rest goes on. Inside
+// Work, call it with Work's context, or it waits for itself.
+func (w *Worker) Leave(ctx context.Context) error {
+	w.leave()
+	select {
+	case w.running <- struct{}{}:
+		<-w.running
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Partitions returns those that the worker holds, sorted: their leases can be trusted
+// at this moment.
+func (w *Worker) Partitions() (held []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p, t := range w.tasks {
+		if t.lease != nil && t.lease.Err() == nil {
+			held = append(held, p)
+		}
+	}
+	slices.Sort(held)
+	return held
+}
+
+// live holds the lease of the worker, again and again if it is lost, and looks. It
+// returns when Run is to end, with the reason.
+func (w *Worker) live(ctx context.Context) error {
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(w.left, func() { stop(ErrLeft) })()
+	for {
+		alive, err := w.manager.Acquire(waiting, w.options.Name+workerPart+w.options.Worker, &w.options.Lease)
+		if err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+		every := cmp.Or(w.options.Every, min(alive.TTL()/4, time.Minute))
+		alone := true
+		for err == nil && waiting.Err() == nil && alive.Err() == nil {
+			if alone, err = w.look(ctx); err != nil && !recipe.Permanent(err) {
+				w.options.OnError("", err)
+				err = nil
+			}
+			if err == nil {
+				pause(waiting, alive, every-rand.N(every/4+1))
+			}
+		}
+		if released := alive.Release(ctx); released != nil && !errors.Is(released, leasing.ErrLost) {
+			w.options.OnError("", released)
+		}
+		switch {
+		case err != nil || ctx.Err() != nil:
+			return cmp.Or(err, context.Cause(ctx))
+		case w.left.Err() != nil:
+			if !alone {
+				recipe.Sleep(ctx, every)
+			}
+			return nil
+		}
+	}
+}
+
+// pause waits for d, or until ctx or the lease ends.
+func pause(ctx context.Context, lease leasing.Lease, d time.Duration) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(lease.Context(), end)()
+	recipe.Sleep(ctx, d)
+}
+
+// look lists who lives and who holds what, and does this worker's part of the plan. If
+// the list lacks the worker itself it is too old, and nothing is done. It reports
+// whether nobody else lives.
+func (w *Worker) look(ctx context.Context) (alone bool, err error) {
+	var workers []string
+	holders := map[string]string{}
+	for record, err := range w.manager.List(ctx, &leasing.ListOptions{Prefix: w.options.Name + "/", HeldOnly: true}) {
+		if err != nil {
+			return false, err
+		}
+		name := strings.TrimPrefix(record.Name, w.options.Name)
+		if id, is := strings.CutPrefix(name, workerPart); is {
+			workers = append(workers, id)
+		} else if p, is := strings.CutPrefix(name, partitionPart); is {
+			holders[p] = record.Metadata[Key]
+		}
+	}
+	slices.Sort(workers)
+	workers = slices.Compact(workers)
+	if !slices.Contains(workers, w.options.Worker) {
+		return false, nil
+	}
+	for _, p := range w.Partitions() { // by now
+		holders[p] = w.options.Worker
+	}
+	of := plan(w.options.Partitions, workers, holders, w.options.Preferred)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.options.Partitions {
+		t := w.tasks[p]
+		switch mine := of[p] == w.options.Worker; {
+		case mine && t == nil:
+			w.begin(ctx, p)
+		case !mine && t != nil:
+			t.give(ErrMoved)
+		}
+	}
+	return len(workers) == 1, nil
+}
+
+// begin waits for a partition and works on it, in the background. Caller holds mu.
+func (w *Worker) begin(ctx context.Context, partition string) {
+	ctx, give := context.WithCancelCause(ctx)
+	t := &task{give: give}
+	w.tasks[partition] = t
+	w.works.Go(func() {
+		defer give(nil)
+		err := w.work(ctx, partition, t)
+		w.mu.Lock()
+		delete(w.tasks, partition)
+		w.mu.Unlock()
+		if err != nil {
+			w.options.OnError(partition, err)
+		}
+	})
+}
+
+// work returns what went wrong: that the context of the work has ended is not.
+func (w *Worker) work(ctx context.Context, partition string, t *task) (failure error) {
+	err := leasing.DoWith(ctx, w.manager, w.options.Name+partitionPart+partition, &w.options.Lease, func(ctx context.Context, lease leasing.Lease) error {
+		w.mu.Lock()
+		t.lease = lease
+		w.mu.Unlock()
+		err := w.options.Work(ctx, partition, lease)
+		if ended := context.Cause(ctx); ended == nil || !errors.Is(err, context.Canceled) && !errors.Is(err, ended) {
+			failure = err
+		}
+		return nil // so that the error of DoWith is that of the release
+	})
+	if t.lease == nil && ctx.Err() != nil {
+		return nil
+	}
+	return recipe.Join(failure, err)
+}

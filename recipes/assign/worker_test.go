@@ -1,0 +1,240 @@
+package assign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions/leasingtest"
+)
+
+func TestEveryChangeIsEvenedOutWithinTwoTTLsByTheFewestMoves(t *testing.T) {
+	onFleet(t, func(t *testing.T, f *fleet) {
+		for i := range 8 {
+			f.join(fmt.Sprint("w", i))
+		}
+		f.within(2 * ttl)
+		for i, share := range []int{8, 10, 11} { // of the one that dies: of 8, 7 and 6 workers
+			f.kill(fmt.Sprint("w", i))
+			begun, moved := f.within(2 * ttl)
+			require.LessOrEqual(t, begun, share, "what the dead one had, and nothing else")
+			require.Zero(t, moved)
+		}
+		for i, share := range []int{10, 9, 8} { // of the one that comes
+			f.join(fmt.Sprint("x", i))
+			begun, moved := f.within(2 * ttl)
+			require.Equal(t, begun, moved)
+			require.LessOrEqual(t, moved, share+1)
+			require.GreaterOrEqual(t, moved, share)
+		}
+		begun, _ := f.tally()
+		time.Sleep(20 * ttl)
+		require.True(t, f.even())
+		after, _ := f.tally()
+		require.Equal(t, begun, after, "nothing moves while nothing changes")
+	})
+}
+
+func TestListThatLacksTheWorkerIsTooOld(t *testing.T) {
+	onFleet(t, func(t *testing.T, f *fleet) {
+		f.join("w0")
+		m := f.join("w1")
+		f.within(2 * ttl)
+		name := "orders/worker/w1"
+		m.plug.hidden.Store(&name)
+		begun, _ := f.tally()
+		time.Sleep(2 * ttl)
+		after, _ := f.tally()
+		require.Equal(t, begun, after)
+		require.Len(t, m.Partitions(), 32)
+	})
+}
+
+func TestWorkerThatLeavesHandsOver(t *testing.T) {
+	onFleet(t, func(t *testing.T, f *fleet) {
+		for i := range 4 {
+			f.join(fmt.Sprint("w", i))
+		}
+		f.within(2 * ttl)
+		f.mu.Lock()
+		f.lag, f.idle = time.Second, 0
+		f.mu.Unlock()
+		leaver := f.workers["w1"]
+		delete(f.workers, "w1")
+		begun, moved := f.tally()
+		began := time.Now()
+		require.NoError(t, leaver.Leave(t.Context()))
+		require.Less(t, time.Since(began), ttl)
+		require.Empty(t, leaver.Partitions())
+		f.within(time.Second)
+		after, gone := f.tally()
+		require.Equal(t, 16, after-begun)
+		require.Equal(t, moved, gone)
+		require.Less(t, f.idle, 100*time.Millisecond, "the others wait for each partition when it becomes free")
+		leaver.done <- <-leaver.done
+		require.NoError(t, leaver.Leave(t.Context()), "again")
+	})
+}
+
+func TestWorkerWhoseContextEndsStopsAtOnce(t *testing.T) {
+	onFleet(t, func(t *testing.T, f *fleet) {
+		stay, stop := f.join("w0"), f.join("w1")
+		f.within(2 * ttl)
+		stop.cancel()
+		synctest.Wait()
+		require.Empty(t, stop.Partitions())
+		require.Len(t, stay.Partitions(), 32)
+		delete(f.workers, "w1")
+		_, moved := f.within(ttl / 2)
+		require.Zero(t, moved)
+		err := <-stop.done
+		require.ErrorIs(t, err, context.Canceled)
+		stop.done <- err
+	})
+}
+
+// A name of a worker that comes back has to wait for the leases of the one before, whose partitions nobody else takes
+// if it comes in time.
+func TestPreferredHolderGetsItsPartitionsBack(t *testing.T) {
+	onFleet(t, func(t *testing.T, f *fleet) {
+		f.preferred = func(p string) string { return fmt.Sprint("w", p[len(p)-1]-'0') }
+		mine := func() {
+			t.Helper()
+			synctest.Wait()
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for p, id := range f.at {
+				if id != f.preferred(p) {
+					require.Greater(t, f.preferred(p), "w7", "%s is at %s", p, id)
+				}
+			}
+		}
+		for i := range 8 {
+			f.join(fmt.Sprint("w", i))
+		}
+		f.within(2 * ttl)
+		time.Sleep(2 * ttl)
+		mine()
+		f.kill("w3")
+		f.within(2 * ttl)
+		f.join("w3")
+		f.within(2 * ttl)
+		time.Sleep(2 * ttl)
+		require.True(t, f.even())
+		mine()
+	})
+}
+
+func TestWorkThatReturnsOrFailsIsToldAndBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manager, provider := leasingtest.NewManager(t, leasing.Options{TTL: ttl})
+		boom, told, calls := errors.New("boom"), make(chan error, 10), 0
+		worker, err := New(manager, Options{
+			Name: "orders", Partitions: []string{"a"},
+			Work:    func(context.Context, string, leasing.Lease) error { calls++; return boom },
+			OnError: func(partition string, err error) { told <- fmt.Errorf("%s: %w", partition, err) },
+		})
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() { done <- worker.Run(t.Context()) }()
+		require.EqualError(t, <-told, "a: boom")
+		require.EqualError(t, <-told, "a: boom")
+		provider.Use(leasingtest.Fail(leasingtest.List, 1, leasing.ErrUnavailable))
+		require.ErrorIs(t, <-told, leasing.ErrUnavailable)
+		require.EqualError(t, <-told, "a: boom")
+		require.Error(t, worker.Run(t.Context()), "it runs")
+		provider.Use(leasingtest.Fail(leasingtest.List, 1, leasing.ErrDenied))
+		require.ErrorIs(t, <-done, leasing.ErrDenied)
+		require.Equal(t, 3, calls)
+	})
+}
+
+func TestOptionsThatCannotWork(t *testing.T) {
+	manager, _ := leasingtest.NewManager(t, leasing.Options{})
+	work := func(context.Context, string, leasing.Lease) error { return nil }
+	good := Options{Name: "orders", Partitions: []string{"a", "b"}, Work: work}
+	worker, err := New(manager, good)
+	require.NoError(t, err)
+	require.NotEmpty(t, worker.ID())
+	_, err = New(nil, good)
+	require.ErrorIs(t, err, leasing.ErrInvalid)
+	for field, change := range map[string]func(*Options){
+		"no name":         func(o *Options) { o.Name = "" },
+		"no partitions":   func(o *Options) { o.Partitions = nil },
+		"twice":           func(o *Options) { o.Partitions = []string{"a", "b", "a"} },
+		"empty partition": func(o *Options) { o.Partitions = []string{""} },
+		"long":            func(o *Options) { o.Partitions = []string{string(make([]byte, 600))} },
+		"no work":         func(o *Options) { o.Work = nil },
+		"worker":          func(o *Options) { o.Worker = "a\nb" },
+		"wait limit":      func(o *Options) { o.Lease.WaitLimit = time.Second },
+		"infinite":        func(o *Options) { o.Lease.TTL = leasing.Infinite },
+		"every":           func(o *Options) { o.Every = -1 },
+	} {
+		options := good
+		change(&options)
+		_, err := New(manager, options)
+		require.ErrorIs(t, err, leasing.ErrInvalid, field)
+	}
+}
+
+// Whatever happens to the workers, no partition has two at a time (work checks that), and soon after the shares are
+// even and stay so.
+func TestAnyHistoryEndsEven(t *testing.T) {
+	rapid.Check(t, func(draw *rapid.T) {
+		type step struct {
+			What string
+			Who  int
+			For  time.Duration
+		}
+		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+			return step{
+				rapid.SampledFrom([]string{"join", "join", "kill", "leave", "stop", "lose", "blink"}).Draw(t, "what"),
+				rapid.IntRange(0, 7).Draw(t, "who"),
+				time.Duration(rapid.Int64Range(0, int64(2*ttl)).Draw(t, "for")),
+			}
+		}), 1, 15).Draw(draw, "steps")
+		onFleet(t, func(t *testing.T, f *fleet) {
+			f.lag, f.partitions = 300*time.Millisecond, names("p", 13)
+			f.join("always")
+			for _, s := range steps {
+				id := fmt.Sprint("w", s.Who)
+				m := f.workers[id]
+				switch {
+				case s.What == "join" && m == nil:
+					f.join(fmt.Sprint("w", s.Who))
+				case m == nil:
+				case s.What == "kill":
+					f.kill(id)
+				case s.What == "leave":
+					delete(f.workers, id)
+					go m.Leave(context.Background())
+				case s.What == "stop":
+					delete(f.workers, id)
+					m.cancel()
+				case s.What == "lose":
+					_, err := m.manager.Break(t.Context(), "orders/worker/"+id, nil)
+					require.NoError(t, err)
+				case s.What == "blink":
+					m.plug.cut.Store(true)
+					time.Sleep(s.For / 4)
+					m.plug.cut.Store(false)
+				}
+				time.Sleep(s.For)
+			}
+			time.Sleep(2*ttl + f.lag)
+			require.True(t, f.even(), "%v", f.counts())
+			begun, _ := f.tally()
+			time.Sleep(3 * ttl)
+			require.True(t, f.even())
+			after, _ := f.tally()
+			require.Equal(t, begun, after)
+		})
+	})
+}
