@@ -1,7 +1,6 @@
 package sqllease
 
 import (
-	sqldriver "database/sql/driver"
 	"errors"
 	"io/fs"
 	"syscall"
@@ -113,47 +112,4 @@ func (d *driver) Classify(err error) providerkit.Meaning {
 		m.Advice = "check the URL, Schema and Table, and call Migrate, or set sqllease.Options.Create"
 	}
 	return m
-}
-
-// mysqlNumbers gives the codes of MariaDB and MySQL their class. What is not listed is unknown. See
-// https://mariadb.com/kb/en/mariadb-error-codes/. A connection that was killed (1317, 1927), a shutdown (1053) and a
-// commit that failed (1180) may pass a commit by.
-var mysqlNumbers = map[int]providerkit.Class{
-	1020: providerkit.Refused,  // ER_CHECKREAD: the row has changed since the snapshot
-	1040: providerkit.Refused,  // ER_CON_COUNT_ERROR: too many connections
-	1044: providerkit.Denied,   // ER_DBACCESS_DENIED_ERROR
-	1045: providerkit.Denied,   // ER_ACCESS_DENIED_ERROR
-	1046: providerkit.NotSetUp, // ER_NO_DB_ERROR
-	1049: providerkit.NotSetUp, // ER_BAD_DB_ERROR
-	1050: providerkit.NotSetUp, // ER_TABLE_EXISTS_ERROR
-	1054: providerkit.NotSetUp, // ER_BAD_FIELD_ERROR: a table of somebody else, as are those below
-	1062: providerkit.NotSetUp, // ER_DUP_ENTRY
-	1114: providerkit.Refused,  // ER_RECORD_FILE_FULL
-	1129: providerkit.Refused,  // ER_HOST_IS_BLOCKED
-	1130: providerkit.Denied,   // ER_HOST_NOT_PRIVILEGED
-	1136: providerkit.NotSetUp, // ER_WRONG_VALUE_COUNT_ON_ROW
-	1142: providerkit.Denied,   // ER_TABLEACCESS_DENIED_ERROR
-	1143: providerkit.Denied,   // ER_COLUMNACCESS_DENIED_ERROR
-	1146: providerkit.NotSetUp, // ER_NO_SUCH_TABLE
-	1203: providerkit.Refused,  // ER_TOO_MANY_USER_CONNECTIONS
-	1205: providerkit.Refused,  // ER_LOCK_WAIT_TIMEOUT
-	1213: providerkit.Refused,  // ER_LOCK_DEADLOCK
-	1226: providerkit.Refused,  // ER_USER_LIMIT_REACHED
-	1227: providerkit.Denied,   // ER_SPECIFIC_ACCESS_DENIED_ERROR
-	1290: providerkit.Refused,  // ER_OPTION_PREVENTS_STATEMENT: read-only
-	1364: providerkit.NotSetUp, // ER_NO_DEFAULT_FOR_FIELD
-	1366: providerkit.Invalid,  // ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
-	1406: providerkit.NotSetUp, // ER_DATA_TOO_LONG: not for columns of ours
-	1665: providerkit.NotSetUp, // ER_BINLOG_STMT_MODE_AND_ROW_ENGINE: binlog_format has to be MIXED or ROW
-	1698: providerkit.Denied,   // ER_ACCESS_DENIED_NO_PASSWORD_ERROR
-	1792: providerkit.Refused,  // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
-	1836: providerkit.Refused,  // ER_READ_ONLY_MODE
-}
-
-func mysqlClass(err error, number int) providerkit.Class {
-	// ErrBadConn: nothing was sent, on this connection and on those that the pool has tried next.
-	if errors.Is(err, sqldriver.ErrBadConn) || number == 0 && providerkit.NotSent(err) {
-		return providerkit.Unsent
-	}
-	return mysqlNumbers[number]
 }

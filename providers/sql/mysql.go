@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
@@ -13,16 +14,14 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 )
 
-// mysql is the backend on MariaDB and MySQL. Each change is read, decided by the rules, and written by one statement
-// under the condition that the row's version is still the same: no lock is held while the server waits for a client,
-// who may be paused for good.
+// mysql is the backend on MariaDB and MySQL. A row is read, the rules decide, and one request writes it under the condition that its
+// version is still the same: no lock is held while the server waits for a client, who may be paused for good.
 //
-// A deadline counts from the clock as the read saw it, NOW(6): the start of a statement that waits for no row, and so
-// never later than what it has read. Between the read and the write that clock can only be late, which frees
-// nothing early: a lease that had run out then has run out since. The condition of the write, which may
-// have waited for the row, asks SYSDATE(6), the time at which it is evaluated.
+// A deadline counts from the clock of the read, NOW(6): the start of a statement that waits for no row, and so never later than what
+// it sees. Until the write that clock can only get late, which frees nothing early: a lease that had run out then has run
+// out since. The condition of the write, which may have waited, asks SYSDATE(6), the time at which it is evaluated.
 type mysql struct {
-	db     *sql.DB
+	db     mysqlDatabase
 	sql    map[string]string
 	tables *tables
 	record recording
@@ -33,82 +32,84 @@ type mysql struct {
 
 func (m *mysql) class(err error) providerkit.Class { return mysqlClass(err, m.number(err)) }
 
-func (m *mysql) apply(ctx context.Context, op op) (done applied, err error) {
-	err = m.limited(ctx, func() error {
-		done, err = m.change(ctx, op)
+// query runs a statement that may wait for renewals, who go first.
+func (m *mysql) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	if err := m.limit.enter(ctx); err != nil {
 		return err
+	}
+	defer m.limit.leave()
+	return m.db.query(ctx, statement, args, each)
+}
+
+// count runs a statement and tells how many rows it has changed.
+func count(ctx context.Context, on statements, statement string, args ...any) (n int, err error) {
+	err = on.query(ctx, statement+"; SELECT ROW_COUNT()", args, func(scan scan) error { return scan(&n) })
+	return n, err
+}
+
+func (m *mysql) apply(ctx context.Context, op op) (applied, error) {
+	done, err := m.change(ctx, m, op.name, op.id, func(r *mysqlRow) providerkit.Change {
+		if op.acquire == nil {
+			return op.rule(&r.Record)
+		}
+		left, kept := r.kept()
+		return m.admit(&r.row, &r.waiters, &op, left, kept)
 	})
+	if err == nil && done.Err == nil && op.acquire != nil {
+		m.served(op.id)
+	}
 	return done, err
 }
 
 // change begins again if the row has changed since it was read. Who loses that race lost it to a change that was made.
-func (m *mysql) change(ctx context.Context, op op) (applied, error) {
-	for {
-		found, err := m.find(ctx, op.name, op.id)
-		if err != nil {
-			return applied{}, err
+func (m *mysql) change(ctx context.Context, on statements, name, id string, rule func(*mysqlRow) providerkit.Change) (done applied, err error) {
+	for n := 0; n == 0 && err == nil; {
+		var r mysqlRow
+		if r, err = m.find(ctx, on, name, id); err != nil {
+			break
 		}
-		until := found.trusted()
-		holder, done := found.ID, applied{}
-		if op.acquire != nil {
-			left, kept := found.kept()
-			done.Change = m.admit(&found.row, &found.waiters, &op, left, kept)
-		} else {
-			done.Change = op.rule(&found.Record)
+		holder, until := r.ID, r.until()
+		done = applied{Change: rule(&r)}
+		done.after = r.Record
+		if !done.Write {
+			break
 		}
-		done.after = found.Record
-		written := !done.Write
-		if !written {
-			if found.ID != holder {
-				until = forever
-			}
-			found.change(&done.Change)
-			written, err = m.write(ctx, &found, until, &done.Change)
+		if r.ID != holder {
+			until = forever
 		}
-		if err != nil || written {
-			if err == nil && done.Err == nil && op.acquire != nil {
-				m.served(op.id)
-			}
-			return done, err
-		}
+		n, err = m.write(ctx, on, &r, until, &done.Change)
 	}
+	return done, err
 }
 
-// write makes a change while the clock is before until. It reports false if the row has changed since it was read.
-func (m *mysql) write(ctx context.Context, r *mysqlRow, until int64, c *providerkit.Change) (bool, error) {
-	statement, args := m.sql["update"], r.values()
-	if before := r.version; before == 0 {
-		statement, args = m.sql["insert"], append([]any{r.Name, max(1, r.now)}, args...)
-	} else {
-		args = append(append([]any{r.next()}, args...), r.Name, before, until)
+// write makes a change while the clock is before until. It returns 0 if the row has changed since it was read.
+func (m *mysql) write(ctx context.Context, on statements, r *mysqlRow, until int64, c *providerkit.Change) (int, error) {
+	args := append([]any{r.Name, max(r.version+1, r.now)}, r.values(c)...)
+	statement := m.sql["insert"]
+	if r.version != 0 {
+		statement, args = m.sql["update"], append(args[1:], r.Name, r.version, until)
 	}
-	var notes []abstractions.NamedEntry
-	for _, e := range []abstractions.HistoryEntry{c.Expired, c.Note} {
-		if e.Kind != "" && m.record.changes && (e.Kind != abstractions.HistoryRenewed || m.record.renewals) {
-			notes = append(notes, abstractions.NamedEntry{Name: r.Name, HistoryEntry: e})
-		}
+	if !m.record.changes {
+		return count(ctx, on, statement, args...)
 	}
-	if len(notes) == 0 {
-		n, err := m.run(ctx, statement, args...)
-		return n > 0, err
-	}
-	// All that is sent at once is one transaction: the server waits for nobody before its end.
+	// It is sent as a whole, and one transaction: the server waits for nobody before its end.
 	statement = "START TRANSACTION; " + statement + "; SET @leasing_written = ROW_COUNT()"
-	for _, note := range notes {
-		statement += "; " + m.sql["note"]
-		args = append(args, noteArgs(&note)...)
+	for _, e := range []abstractions.HistoryEntry{c.Expired, c.Note} {
+		if e.Kind != "" && (e.Kind != abstractions.HistoryRenewed || m.record.renewals) {
+			statement, args = statement+"; "+m.sql["note"], append(args, noteArgs(r.Name, e)...)
+		}
 	}
-	ok := false
-	err := m.transact(ctx, statement+"; COMMIT; SELECT @leasing_written > 0", args, func(scan scan) error { return scan(&ok) })
-	return ok, err
+	n := 0
+	err := on.query(ctx, statement+"; COMMIT; SELECT @leasing_written", args, func(scan scan) error { return scan(&n) })
+	return n, err
 }
 
-func noteArgs(e *abstractions.NamedEntry) []any {
-	return []any{e.Name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason}
+func noteArgs(name string, e abstractions.HistoryEntry) []any {
+	return []any{name, e.Time.UnixMicro(), string(e.Kind), e.ID, e.Owner, e.Token, e.Actor, e.Reason}
 }
 
-// renewed is one claim in the argument of the statement that renews many.
-type renewed struct {
+// listedRow is a row in the argument of a statement of many.
+type listedRow struct {
 	Name     string `json:"name"`
 	Version  int64  `json:"version"`
 	Next     int64  `json:"next"`
@@ -118,66 +119,81 @@ type renewed struct {
 	Until    int64  `json:"until"`
 }
 
-// renew reads all the rows and writes all that the rules allow, in two statements. If another change was faster somewhere, or
-// the history wants an entry of each, each is renewed by itself, which may be the second time for some.
+// renew reads all the rows and writes all that the rules allow, in two statements. If some row is not as expected, or
+// the history wants an entry of each, each claim is renewed by itself: some for the second time.
 func (m *mysql) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
-	results := make([]abstractions.RenewResult, len(reqs))
 	if len(reqs) > 1 && !m.record.renewals {
-		if all, err := m.renewMany(ctx, reqs, results); err != nil {
-			return nil, err
-		} else if all {
-			return results, nil
+		if results, err := m.renewMany(ctx, reqs); results != nil || err != nil {
+			return results, err
 		}
 	}
+	results := make([]abstractions.RenewResult, len(reqs))
 	for i, req := range reqs {
-		done, err := m.change(ctx, op{
-			name: req.Name, id: req.ID,
-			rule: func(r *providerkit.Record) providerkit.Change { return r.Renew(req) },
-		})
+		done, err := m.change(ctx, m.db, req.Name, req.ID, func(r *mysqlRow) providerkit.Change { return r.Renew(req) })
 		if err != nil && len(reqs) == 1 {
 			return nil, err
 		}
-		if results[i] = (abstractions.RenewResult{Err: cmp.Or(err, done.Err)}); results[i].Err == nil {
+		if results[i].Err = cmp.Or(err, done.Err); results[i].Err == nil {
 			results[i].Grant = grant(&done.after, req.TTL)
 		}
 	}
 	return results, nil
 }
 
-func (m *mysql) renewMany(ctx context.Context, reqs []abstractions.RenewRequest, results []abstractions.RenewResult) (all bool, err error) {
+func (m *mysql) renewMany(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	names := make([]string, len(reqs))
 	for i := range reqs {
 		names[i] = reqs[i].Name
 	}
-	rows, err := m.rows(ctx, names)
-	if err != nil {
-		return false, err
-	}
-	var list []renewed
-	for i := range reqs {
-		r, found := rows[reqs[i].Name]
-		if !found {
-			return false, nil // twice in the batch, or lost
+	rows, err := m.rows(ctx, m.db, names)
+	results, list := make([]abstractions.RenewResult, len(reqs)), []listedRow{}
+	for i, req := range reqs {
+		r := rows[req.Name]
+		delete(rows, req.Name)
+		if err != nil || r == nil { // missing, or twice in the batch
+			return nil, err
 		}
-		delete(rows, reqs[i].Name)
-		r.complete(reqs[i].Name, reqs[i].ID)
-		until := r.trusted()
-		if results[i].Err = r.Renew(reqs[i]).Err; results[i].Err != nil {
-			continue
+		r.complete(req.Name, req.ID)
+		until := r.until()
+		if results[i].Err = r.Renew(req).Err; results[i].Err == nil {
+			results[i].Grant = grant(&r.Record, req.TTL)
+			list = append(list, listedRow{r.Name, r.version, max(r.version+1, r.now), micros(r.TTL), r.deadline(), encodeMetadata(r.Metadata), until})
 		}
-		results[i].Grant = grant(&r.Record, reqs[i].TTL)
-		list = append(list, renewed{r.Name, r.version, r.next(), micros(r.TTL), r.deadline(), encodeMetadata(r.Metadata), until})
 	}
-	if len(list) == 0 {
-		return true, nil
+	slices.SortFunc(list, func(a, b listedRow) int { return strings.Compare(a.Name, b.Name) }) // all lock rows in this order
+	text, _ := json.Marshal(list)                                                              // texts and numbers always encode
+	n, err := count(ctx, m.db, m.sql["renew"], string(text))
+	if err != nil || n < len(list) {
+		return nil, err
 	}
-	slices.SortFunc(list, func(a, b renewed) int { return cmp.Compare(a.Name, b.Name) }) // all lock rows in this order
-	text, err := json.Marshal(list)
-	if err != nil {
-		return false, err
+	return results, nil
+}
+
+func (m *mysql) find(ctx context.Context, on statements, name, id string) (r mysqlRow, err error) {
+	err = on.query(ctx, m.sql["read"], []any{name}, func(scan scan) error { return scan(r.columns()...) })
+	r.complete(name, id)
+	return r, err
+}
+
+// rows reads the rows of those names that there are.
+func (m *mysql) rows(ctx context.Context, on statements, names []string) (map[string]*mysqlRow, error) {
+	args, found := make([]any, len(names)), make(map[string]*mysqlRow, len(names))
+	for i := range names {
+		args[i] = names[i]
 	}
-	n, err := m.run(ctx, m.sql["renew"], string(text))
-	return n == int64(len(list)), err
+	err := eachRow(ctx, on, m.sql["rows"]+strings.Repeat(", ?", len(names)-1)+")", args, func(r *mysqlRow) { found[r.Name] = r })
+	return found, err
+}
+
+// eachRow hands over rows that end with the name.
+func eachRow(ctx context.Context, on statements, statement string, args []any, each func(*mysqlRow)) error {
+	return on.query(ctx, statement, args, func(scan scan) error {
+		r, name := &mysqlRow{}, ""
+		err := scan(append(r.columns(), &name)...)
+		r.complete(name, "")
+		each(r)
+		return err
+	})
 }
 
 // forever is a time in microseconds that never comes.
@@ -191,8 +207,8 @@ type mysqlRow struct {
 
 func (r *mysqlRow) columns() []any { return append(r.pgRow.columns(), (*string)(&r.waiters)) }
 
-// trusted is until when a change of the holder's claim may be written.
-func (r *mysqlRow) trusted() int64 {
+// until is the time before which a change of the holder's claim has to be written.
+func (r *mysqlRow) until() int64 {
 	if !r.Held() || r.expires == nil {
 		return forever
 	}
@@ -208,20 +224,6 @@ func (r *mysqlRow) kept() (left time.Duration, ok bool) {
 	return left, left > 0 && left < longestTurn
 }
 
-// change sets the columns that a change of the record goes with.
-func (r *mysqlRow) change(c *providerkit.Change) {
-	if c.Deadline {
-		r.expires = nil
-		if r.ID != "" {
-			r.expires = r.deadline()
-		}
-	}
-	if c.Wake && r.ID == "" && r.waiters != "" {
-		ends := r.now + waitqueue.Grace.Microseconds()
-		r.expires = &ends
-	}
-}
-
 // deadline is when the lease ends.
 func (r *mysqlRow) deadline() *int64 {
 	ends := micros(r.Left)
@@ -231,18 +233,20 @@ func (r *mysqlRow) deadline() *int64 {
 	return ends
 }
 
-// next is the version after a change. That of a row which is made anew is greater too.
-func (r *mysqlRow) next() int64 { return max(r.version+1, r.now) }
-
-// values are what is written of a row, in the order of mysqlSet.
-func (r *mysqlRow) values() []any {
-	var acquired *int64
-	if !r.AcquiredAt.IsZero() {
-		us := r.AcquiredAt.UnixMicro()
-		acquired = &us
+// values are what a change makes of the row, from the token on.
+func (r *mysqlRow) values(c *providerkit.Change) []any {
+	acquired, expires := sql.NullInt64{Int64: r.AcquiredAt.UnixMicro(), Valid: !r.AcquiredAt.IsZero()}, r.expires
+	if c.Deadline {
+		expires = nil
+		if r.ID != "" {
+			expires = r.deadline()
+		} else if c.Wake && r.waiters != "" {
+			ends := r.now + waitqueue.Grace.Microseconds()
+			expires = &ends
+		}
 	}
 	return []any{
-		r.Token, r.ID, r.Owner, ttlColumn(&r.Record), encodeMetadata(r.Metadata), acquired, r.expires,
+		r.Token, r.ID, r.Owner, ttlColumn(&r.Record), encodeMetadata(r.Metadata), acquired, expires,
 		r.Breaking, r.BrokenBy, r.BreakReason, encodeEnded(r.Ended, r.ended), string(r.waiters),
 	}
 }

@@ -3,7 +3,6 @@ package sqllease
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,13 +11,9 @@ import (
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 )
 
-func (m *mysql) read(ctx context.Context, name string) (record providerkit.Record, err error) {
-	err = m.limited(ctx, func() error {
-		r, err := m.find(ctx, name, "")
-		record = r.Record
-		return err
-	})
-	return record, err
+func (m *mysql) read(ctx context.Context, name string) (providerkit.Record, error) {
+	r, err := m.find(ctx, m, name, "")
+	return r.Record, err
 }
 
 func (m *mysql) list(ctx context.Context, req abstractions.ListRequest, limit int) (records []providerkit.Record, err error) {
@@ -26,23 +21,17 @@ func (m *mysql) list(ctx context.Context, req abstractions.ListRequest, limit in
 	if end := after(req.Prefix); end != nil {
 		last = []byte(*end)
 	}
-	err = m.limited(ctx, func() error {
-		return m.named(ctx, m.sql["list"], []any{req.Prefix, req.After, last, req.HeldOnly, limit}, func(r *mysqlRow) { records = append(records, r.Record) })
-	})
+	err = eachRow(ctx, m, m.sql["list"], []any{req.Prefix, req.After, last, req.HeldOnly, limit}, func(r *mysqlRow) { records = append(records, r.Record) })
 	return records, err
 }
 
 // waiting tells who waits, but for one that has let its turn pass. Whether their processes live is not known.
-func (m *mysql) waiting(ctx context.Context, name string) (list []abstractions.Waiting, err error) {
-	err = m.limited(ctx, func() error {
-		r, err := m.find(ctx, name, "")
-		if _, kept := r.kept(); r.ID == "" && r.expires != nil && !kept {
-			r.waiters = r.waiters.rest()
-		}
-		list = r.waiters.list(r.Now, func(string) bool { return true })
-		return err
-	})
-	return list, err
+func (m *mysql) waiting(ctx context.Context, name string) ([]abstractions.Waiting, error) {
+	r, err := m.find(ctx, m, name, "")
+	if _, kept := r.kept(); r.ID == "" && r.expires != nil && !kept {
+		r.waiters = r.waiters.rest()
+	}
+	return r.waiters.list(r.Now, func(string) bool { return true }), err
 }
 
 func (m *mysql) turns(ctx context.Context, all []turn) (waiters []string, err error) {
@@ -50,77 +39,57 @@ func (m *mysql) turns(ctx context.Context, all []turn) (waiters []string, err er
 	for i := range all {
 		names[i] = all[i].Name
 	}
-	err = m.limited(ctx, func() error {
-		rows, err := m.rows(ctx, names)
-		for _, w := range all {
-			r := rows[w.Name]
-			if r == nil { // nobody has it
-				r = &mysqlRow{}
-			}
-			_, kept := r.kept()
-			if head, _ := r.waiters.head(); !r.Held() && (!kept || head == w.ID) {
-				waiters = append(waiters, w.ID)
-			}
+	rows, err := m.rows(ctx, m, names)
+	for _, w := range all {
+		r := rows[w.Name]
+		if r == nil { // nobody has it
+			r = &mysqlRow{}
 		}
-		return err
-	})
+		_, kept := r.kept()
+		if head, _ := r.waiters.head(); !r.Held() && (!kept || head == w.ID) {
+			waiters = append(waiters, w.ID)
+		}
+	}
 	return waiters, err
 }
 
 // dequeue takes a claim out of a name's queue. If it was its turn, it is the next one's then.
 func (m *mysql) dequeue(ctx context.Context, name, waiter string) error {
-	return m.limited(ctx, func() error {
-		for {
-			r, err := m.find(ctx, name, "")
-			if err != nil || r.version == 0 {
-				return err
-			}
-			_, kept := r.kept()
-			c := r.waiters.leave(waiter, kept)
-			if !c.Write {
-				return nil
-			}
-			r.change(&c)
-			if ok, err := m.write(ctx, &r, forever, &c); err != nil || ok {
-				return err
-			}
-		}
+	_, err := m.change(ctx, m, name, "", func(r *mysqlRow) providerkit.Change {
+		_, kept := r.kept()
+		return r.waiters.leave(waiter, kept)
 	})
+	return err
 }
 
 // sweep deletes those of the rows it has looked at that nobody has changed since.
 func (m *mysql) sweep(ctx context.Context, after *string, limit int, idle time.Duration) (deleted int, last string, err error) {
-	err = m.limited(ctx, func() error {
-		from := after
-		if from == nil {
-			from = new(string)
-			if err := query(ctx, m.db, m.sql["hand"], nil, func(scan scan) error { return scan(from) }); err != nil {
-				return err
-			}
-		}
-		seen, forgotten := 0, []renewed{}
-		err := m.named(ctx, m.sql["page"], []any{*from, limit}, func(r *mysqlRow) {
+	from := after
+	if from == nil {
+		from = new(string)
+		err = m.query(ctx, m.sql["hand"], nil, func(scan scan) error { return scan(from) })
+	}
+	seen, forgotten := 0, []listedRow{}
+	if err == nil {
+		err = eachRow(ctx, m, m.sql["page"], []any{*from, limit}, func(r *mysqlRow) {
 			seen++
 			last = r.Name
 			r.IdleSince = time.UnixMicro(r.version)
 			if r.Forgettable(idle) {
-				forgotten = append(forgotten, renewed{Name: r.Name, Version: r.version})
+				forgotten = append(forgotten, listedRow{Name: r.Name, Version: r.version})
 			}
 		})
-		if seen < limit {
-			last = ""
-		}
-		if err == nil && len(forgotten) > 0 {
-			text, _ := json.Marshal(forgotten) // texts and numbers always encode
-			var n int64
-			n, err = m.run(ctx, m.sql["forget"], string(text))
-			deleted = int(n)
-		}
-		if err == nil && after == nil {
-			_, err = m.run(ctx, m.sql["move_hand"], last)
-		}
-		return err
-	})
+	}
+	if seen < limit {
+		last = ""
+	}
+	if err == nil && len(forgotten) > 0 {
+		text, _ := json.Marshal(forgotten) // texts and numbers always encode
+		deleted, err = count(ctx, m, m.sql["forget"], string(text))
+	}
+	if err == nil && after == nil {
+		err = run(ctx, m, m.sql["move_hand"], last)
+	}
 	return deleted, last, err
 }
 
@@ -129,30 +98,20 @@ func (m *mysql) writeHistory(ctx context.Context, entries []abstractions.NamedEn
 		return nil
 	}
 	var args []any
-	for i := range entries {
-		args = append(args, noteArgs(&entries[i])...)
+	for _, e := range entries {
+		args = append(args, noteArgs(e.Name, e.HistoryEntry)...)
 	}
-	return m.limited(ctx, func() error {
-		_, err := m.run(ctx, m.sql["notes"]+strings.Repeat(", (?, ?, ?, ?, ?, ?, ?, ?)", len(entries)-1), args...)
-		return err
-	})
+	return run(ctx, m, m.sql["notes"]+strings.Repeat(", (?, ?, ?, ?, ?, ?, ?, ?)", len(entries)-1), args...)
 }
 
 func (m *mysql) sweepHistory(ctx context.Context, limit int) (deleted int, err error) {
-	err = m.limited(ctx, func() error {
-		n, err := m.run(ctx, m.sql["trim"], limit, m.record.retention.Microseconds())
-		deleted = int(n)
-		return err
-	})
-	return deleted, err
+	return count(ctx, m, m.sql["trim"], limit, m.record.retention.Microseconds())
 }
 
-func (m *mysql) version(ctx context.Context) (int, error) {
-	return m.tables.installed(ctx, viaSQL{m.db})
-}
+func (m *mysql) version(ctx context.Context) (int, error) { return m.tables.installed(ctx, m) }
 
-// migrate holds a lock of the server, so that processes that start together do it one after the other. It goes on where
-// one that was interrupted has ended: the table that says the version is the first, and without a version until the last.
+// migrate holds a lock of the server, for as long as the connection lives, so that processes that start together do it one after
+// the other.
 func (m *mysql) migrate(ctx context.Context) error {
 	conn, err := m.db.Conn(ctx)
 	if err != nil {
@@ -160,34 +119,22 @@ func (m *mysql) migrate(ctx context.Context) error {
 	}
 	defer conn.Close()
 	on, locked := viaSQL{conn}, false
-	lock := "SELECT coalesce(GET_LOCK(md5(concat('leasing.', DATABASE(), '.', ?)), 5), 0)"
-	if err := on.query(ctx, lock, []any{m.tables.table}, func(scan scan) error { return scan(&locked) }); err != nil {
+	const lock = "_LOCK(md5(concat('leasing.', DATABASE(), '.', ?))"
+	err = on.query(ctx, "SELECT coalesce(GET"+lock+", 5), 0)", []any{m.tables.table}, func(scan scan) error { return scan(&locked) })
+	if err != nil {
 		return err
 	}
 	if !locked {
 		return fmt.Errorf("%w: another process is making the tables", abstractions.ErrUnavailable)
 	}
-	begun, err := m.tables.there(ctx, on, schemaSuffix)
-	if err == nil && begun {
-		var found int
-		if found, err = m.tables.installed(ctx, on); err == nil && found == 0 {
-			err = m.create(ctx, on)
-		} else if err == nil {
-			err = checkVersion(found)
-		}
-	} else if err == nil {
-		err = m.tables.install(ctx, on, m.tables.create)
+	if err = m.tables.install(ctx, on, m.tables.create); err != nil && m.class(err) == providerkit.Denied {
+		err = &SetupError{Statements: m.tables.create, Err: err}
 	}
-	if err != nil && m.class(err) == providerkit.Denied {
-		err = &SetupError{Role: "of this URL", Statements: m.tables.create, Err: err}
-	}
-	_ = run(ctx, on, "SELECT RELEASE_LOCK(md5(concat('leasing.', DATABASE(), '.', ?)))", m.tables.table)
+	_ = run(ctx, on, "SELECT RELEASE"+lock+")", m.tables.table)
 	return err
 }
 
-func (m *mysql) create(ctx context.Context, on statements) (err error) {
-	for _, statement := range m.tables.create {
-		err = errors.Join(err, run(ctx, on, statement))
-	}
-	return err
+func (m *mysql) close() error {
+	m.wakeups.Close()
+	return m.db.Close()
 }

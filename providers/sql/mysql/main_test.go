@@ -31,34 +31,40 @@ func mariadbURL(t testing.TB) string {
 
 // bed is a database of a test's own.
 type bed struct {
-	url string
-	db  *sql.DB // of the test's own: in it, with sessions as the server makes them
+	url, name string
+	config    *mysql.Config // for sessions as the server makes them
 }
 
 func newBed(t testing.TB, server string) *bed {
 	u, err := url.Parse(server)
 	require.NoError(t, err)
-	name := "leasing_" + strings.ToLower(rand.Text()[:12])
-	password, _ := u.User.Password()
-	config := mysql.NewConfig()
-	config.User, config.Passwd, config.Net, config.Addr, config.InterpolateParams = u.User.Username(), password, "tcp", u.Host, true
-	connector, err := mysql.NewConnector(config)
-	require.NoError(t, err)
-	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(1) // whose database the next statement sets
-	b := &bed{url: strings.TrimSuffix(server, "/") + "/" + name, db: db}
-	b.exec(t, "CREATE DATABASE "+name)
-	b.exec(t, "USE "+name)
+	b := &bed{name: "leasing_" + strings.ToLower(rand.Text()[:12]), config: mysql.NewConfig()}
+	b.url = strings.TrimSuffix(server, "/") + "/" + b.name
+	b.config.User, b.config.Net, b.config.Addr, b.config.InterpolateParams = u.User.Username(), "tcp", u.Host, true
+	b.config.Passwd, _ = u.User.Password()
+	b.exec(t, "CREATE DATABASE "+b.name)
+	b.config.DBName = b.name
 	t.Cleanup(func() {
-		_, _ = db.ExecContext(context.Background(), "DROP DATABASE "+name) // a server may be gone
-		require.NoError(t, db.Close())
+		db := b.connect(t)
+		defer db.Close()
+		_, _ = db.ExecContext(context.Background(), "DROP DATABASE "+b.name) // a server of the test's may be gone
 	})
 	return b
 }
 
+// connect is a database of the test's own.
+func (b *bed) connect(t testing.TB) *sql.DB {
+	t.Helper()
+	connector, err := mysql.NewConnector(b.config)
+	require.NoError(t, err)
+	return sql.OpenDB(connector)
+}
+
 func (b *bed) exec(t testing.TB, statement string, args ...any) {
 	t.Helper()
-	_, err := b.db.ExecContext(bounded(t), statement, args...)
+	db := b.connect(t)
+	defer db.Close()
+	_, err := db.ExecContext(bounded(t), statement, args...)
 	require.NoError(t, err, statement)
 }
 
