@@ -26,6 +26,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,6 +55,7 @@ var backends = []backend{
 	{name: "blob", url: azurite, open: openBlob, slow: true},
 	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},
 	{name: "s3", url: named("LEASING_TEST_S3"), open: openS3},
+	{name: "mariadb", url: mariadb, open: openMariaDB},
 }
 
 func openSQL(t testing.TB, url string) (leasing.Provider, error) {
@@ -74,6 +76,10 @@ func openBlob(t testing.TB, url string) (leasing.Provider, error) {
 
 func openCosmos(t testing.TB, url string) (leasing.Provider, error) {
 	return cosmoslease.OpenURL(t.Context(), url)
+}
+
+func openMariaDB(t testing.TB, url string) (leasing.Provider, error) {
+	return mysqllease.OpenURL(t.Context(), url)
 }
 
 func openS3(t testing.TB, url string) (leasing.Provider, error) {
@@ -146,6 +152,11 @@ func (b backend) wrapped(t testing.TB, url string, plan chaos.Plan) leasing.Prov
 // sqlite returns the URL of a file of the test's own.
 func sqlite(t *testing.T) string {
 	return "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?create=true&history=true"
+}
+
+// mariadb returns the URL of tables of the test's own.
+func mariadb(t *testing.T) string {
+	return fmt.Sprintf("%s?create=true&history=true&table=chaos_%d_%d", named("LEASING_TEST_MARIADB")(t), os.Getpid(), time.Now().UnixNano())
 }
 
 // azurite returns the URL of a container, which is made when it is needed.

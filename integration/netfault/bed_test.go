@@ -21,6 +21,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 // backend is a kind of server that the network fails before.
@@ -74,6 +75,12 @@ var backends = []backend{
 		name: "s3", variable: "LEASING_TEST_S3",
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
 			return s3lease.Open(ctx, s3lease.Options{URL: address, Prefix: unique})
+		},
+	},
+	{
+		name: "mariadb", variable: "LEASING_TEST_MARIADB",
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			return mysqllease.Open(ctx, mysqllease.Options{URL: address, Table: unique, Create: true})
 		},
 	},
 }

@@ -20,6 +20,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 	"github.com/distributedleasing/leasing/recipes/filelease"
 )
 
@@ -33,7 +34,7 @@ type backend func(t *testing.T, root string) string
 // have longer bounds, or whose reads may lag.
 var (
 	backends = map[string]backend{"sqlite": sqlite, "redis": redis, "postgres": postgres}
-	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos, "s3": s3}
+	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos, "s3": s3, "mariadb": mariadb}
 )
 
 // onEach runs a test on backends, beside each other.
@@ -73,6 +74,10 @@ func cosmos(t *testing.T, _ string) string {
 
 func s3(t *testing.T, _ string) string { return named(t, "LEASING_TEST_S3") }
 
+func mariadb(t *testing.T, _ string) string {
+	return with(named(t, "LEASING_TEST_MARIADB"), fmt.Sprintf("create=true&table=recipes_%x", rand.Uint64()))
+}
+
 func postgres(t *testing.T, _ string) string {
 	server, schema := named(t, "LEASING_TEST_POSTGRES"), fmt.Sprintf("recipes_%x", rand.Uint64())
 	conn, err := pgx.Connect(t.Context(), server)
@@ -102,7 +107,7 @@ func with(url, query string) string {
 }
 
 func openURL(ctx context.Context, at string) (leasing.Provider, error) {
-	return open.URL(ctx, at, sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener())
+	return open.URL(ctx, at, sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), mysqllease.Opener())
 }
 
 func provider(t *testing.T, at string) leasing.Provider {

@@ -34,6 +34,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 // length is how long faults happen on each backend.
@@ -344,4 +345,10 @@ func TestTorture_s3(t *testing.T) {
 	t.Parallel()
 	options := s3lease.Options{URL: variable(t, "LEASING_TEST_S3"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return s3lease.Open(ctx, options) }})
+}
+
+func TestTorture_mariadb(t *testing.T) {
+	t.Parallel()
+	options := mysqllease.Options{URL: variable(t, "LEASING_TEST_MARIADB"), Table: unique(), Create: true, History: true}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return mysqllease.Open(ctx, options) }})
 }

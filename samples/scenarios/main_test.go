@@ -27,6 +27,7 @@ var urls = map[string]string{
 	"redlock":  "$LEASING_TEST_REDLOCK",
 	"cosmos":   "$LEASING_TEST_COSMOS?create=true",
 	"s3":       "$LEASING_TEST_S3",
+	"mariadb":  "$LEASING_TEST_MARIADB?create=true",
 	"blob":     "azblob:///samples?create=true&connection_string_env=LEASING_TEST_AZURITE",
 }
 
@@ -41,6 +42,7 @@ func TestElectionOnRedlock(t *testing.T)  { runOn(t, election, "redlock") }
 func TestElectionOnCosmos(t *testing.T)   { runOn(t, election, "cosmos") }
 func TestElectionOnBlob(t *testing.T)     { runOn(t, election, "blob") }
 func TestElectionOnS3(t *testing.T)       { runOn(t, election, "s3") }
+func TestElectionOnMariaDB(t *testing.T)  { runOn(t, election, "mariadb") }
 
 func runAll(t *testing.T, backend string) {
 	for _, s := range scenarios {
@@ -61,7 +63,7 @@ func runOn(t *testing.T, s runner.Scenario, backend string) {
 
 func TestCommandLinesThatCannotWork(t *testing.T) {
 	for want, args := range map[string][]string{
-		"help requested": nil, `no scenario "monthly"`: {"monthly"}, `invalid URL scheme "mysql"`: {"daily", "-url", "mysql://me:geheim@h/d"},
+		"help requested": nil, `no scenario "monthly"`: {"monthly"}, `invalid URL scheme "oracle"`: {"daily", "-url", "oracle://me:geheim@h/d"},
 	} {
 		var out strings.Builder
 		err := run(t.Context(), args, &out)

@@ -18,6 +18,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 // config is the file: what an application reads at its start. To move to another
@@ -46,6 +47,7 @@ var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provid
 	"blob":     fromJSON(bloblease.Open),
 	"cosmos":   fromJSON(cosmoslease.Open),
 	"s3":       fromJSON(s3lease.Open),
+	"mariadb":  fromJSON(mysqllease.Open),
 }
 
 // fromJSON reads a provider's options from their JSON and opens it.

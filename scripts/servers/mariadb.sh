@@ -3,7 +3,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 
 mariadb_variable=LEASING_TEST_MARIADB
-mariadb_example='mysql://root:secret@127.0.0.1:3306/ (who may create databases and users: the tests do)'
+mariadb_example='mysql://root:secret@127.0.0.1:3306/leasing (who may create databases and users: the tests do)'
 
 # mariadb_program prints the path of the server. Debian has it outside of some users' PATH.
 mariadb_program() { PATH=$PATH:/usr/sbin command -v mariadbd; }
@@ -17,7 +17,7 @@ mariadb_start() {
 	local folder=$1 user=mysql port password
 	[ "$(id -u)" = 0 ] || user=$(id -un)
 	password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-	printf "ALTER USER root@localhost IDENTIFIED BY '%s';\n" "$password" >"$folder/password.sql"
+	printf "ALTER USER root@localhost IDENTIFIED BY '%s'; CREATE DATABASE leasing;\n" "$password" >"$folder/begin.sql"
 	[ "$(id -u)" != 0 ] || chown -R "$user" "$folder"
 	(exec_as "$user" "$(command -v mariadb-install-db)" --no-defaults --auth-root-authentication-method=normal --skip-test-db \
 		--skip-name-resolve --datadir="$folder/data") >"$folder/log" 2>&1 </dev/null || {
@@ -27,10 +27,10 @@ mariadb_start() {
 	for port in $(free_ports 53306); do
 		# No sync, unless MARIADB_SYNC is 1: a crash of the whole machine ends the tests too.
 		start_server "$folder/log" 'TERM' exec_as "$user" "$(mariadb_program)" --no-defaults --datadir="$folder/data" \
-			--bind-address=127.0.0.1 --port="$port" --socket="$folder/socket" --pid-file="$folder/pid" --init-file="$folder/password.sql" \
+			--bind-address=127.0.0.1 --port="$port" --socket="$folder/socket" --pid-file="$folder/pid" --init-file="$folder/begin.sql" \
 			--innodb-flush-log-at-trx-commit="${MARIADB_SYNC:-2}" --max-connections=400 --skip-log-bin
 		if wait_until 60 "$server_pid" mariadb_ready "$folder/log"; then
-			export LEASING_TEST_MARIADB="mysql://root:$password@127.0.0.1:$port/"
+			export LEASING_TEST_MARIADB="mysql://root:$password@127.0.0.1:$port/leasing"
 			say "MariaDB $("$(mariadb_program)" --version | sed 's/.*Ver \([0-9.]*\).*/\1/') listens on 127.0.0.1:$port"
 			return 0
 		fi
