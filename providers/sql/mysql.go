@@ -1,7 +1,6 @@
 package sqllease
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -119,33 +118,42 @@ type listedRow struct {
 	Until    int64  `json:"until"`
 }
 
-// renew reads all the rows and writes all that the rules allow, in two statements. If some row is not as expected, or
-// the history wants an entry of each, each claim is renewed by itself: some for the second time.
-func (m *mysql) renew(ctx context.Context, reqs []abstractions.RenewRequest, _ bool) ([]abstractions.RenewResult, error) {
-	if len(reqs) > 1 && !m.record.renewals {
-		if results, err := m.renewMany(ctx, reqs); results != nil || err != nil {
+// renew reads all the rows and writes all that the rules allow, in two statements. If some row is locked or not as expected, each
+// half goes on by itself, which may renew some twice; and each claim, if the history wants an entry of each.
+func (m *mysql) renew(ctx context.Context, reqs []abstractions.RenewRequest, wait bool) (results []abstractions.RenewResult, err error) {
+	on := statements(m.db)
+	if !wait {
+		on = withoutWaiting{m.db}
+	}
+	if len(reqs) == 1 {
+		done, err := m.change(ctx, on, reqs[0].Name, reqs[0].ID, func(r *mysqlRow) providerkit.Change { return r.Renew(reqs[0]) })
+		if err != nil {
+			return nil, err
+		}
+		return []abstractions.RenewResult{{Grant: grant(&done.after, reqs[0].TTL), Err: done.Err}}, nil
+	}
+	if !m.record.renewals {
+		results, err = m.renewMany(ctx, on, reqs)
+		if results != nil || err != nil && (m.class(err) != providerkit.Refused || ctx.Err() != nil) {
 			return results, err
 		}
 	}
-	results := make([]abstractions.RenewResult, len(reqs))
-	for i, req := range reqs {
-		done, err := m.change(ctx, m.db, req.Name, req.ID, func(r *mysqlRow) providerkit.Change { return r.Renew(req) })
-		if err != nil && len(reqs) == 1 {
-			return nil, err
+	for _, half := range [][]abstractions.RenewRequest{reqs[:len(reqs)/2], reqs[len(reqs)/2:]} {
+		some, err := m.renew(ctx, half, wait)
+		if err != nil {
+			some = slices.Repeat([]abstractions.RenewResult{{Err: err}}, len(half))
 		}
-		if results[i].Err = cmp.Or(err, done.Err); results[i].Err == nil {
-			results[i].Grant = grant(&done.after, req.TTL)
-		}
+		results = append(results, some...)
 	}
 	return results, nil
 }
 
-func (m *mysql) renewMany(ctx context.Context, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
+func (m *mysql) renewMany(ctx context.Context, on statements, reqs []abstractions.RenewRequest) ([]abstractions.RenewResult, error) {
 	names := make([]string, len(reqs))
 	for i := range reqs {
 		names[i] = reqs[i].Name
 	}
-	rows, err := m.rows(ctx, m.db, names)
+	rows, err := m.rows(ctx, on, names)
 	results, list := make([]abstractions.RenewResult, len(reqs)), []listedRow{}
 	for i, req := range reqs {
 		r := rows[req.Name]
@@ -162,7 +170,7 @@ func (m *mysql) renewMany(ctx context.Context, reqs []abstractions.RenewRequest)
 	}
 	slices.SortFunc(list, func(a, b listedRow) int { return strings.Compare(a.Name, b.Name) }) // all lock rows in this order
 	text, _ := json.Marshal(list)                                                              // texts and numbers always encode
-	n, err := count(ctx, m.db, m.sql["renew"], string(text))
+	n, err := count(ctx, on, m.sql["renew"], string(text))
 	if err != nil || n < len(list) {
 		return nil, err
 	}

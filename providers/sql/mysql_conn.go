@@ -65,3 +65,11 @@ func (d mysqlDatabase) query(ctx context.Context, statement string, args []any, 
 		}
 	}
 }
+
+// withoutWaiting runs statements that are refused if another transaction has locked a row: at once by MariaDB, after 1 s by MySQL.
+type withoutWaiting struct{ mysqlDatabase }
+
+func (d withoutWaiting) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	const wait = "SET SESSION innodb_lock_wait_timeout = "
+	return d.mysqlDatabase.query(ctx, wait+"0; "+statement+"; "+wait+"2", args, each)
+}
