@@ -50,7 +50,7 @@ url_of() {
 	azurite | blob) printf 'azblob:///samples?connection_string_env=LEASING_TEST_AZURITE&create=true' ;;
 	cosmos) printf '%s?create=true' "$LEASING_TEST_COSMOS" ;;
 	s3) printf '%s' "$LEASING_TEST_S3" ;;
-	mariadb) printf '%s?create=true' "$LEASING_TEST_MARIADB" ;;
+	mariadb) printf '%s' "$LEASING_TEST_MARIADB" ;;
 	*) printf '%s' "$1" ;;
 	esac
 }

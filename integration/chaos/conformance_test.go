@@ -156,7 +156,7 @@ func sqlite(t *testing.T) string {
 
 // mariadb returns the URL of tables of the test's own.
 func mariadb(t *testing.T) string {
-	return fmt.Sprintf("%s?create=true&history=true&table=chaos_%d_%d", named("LEASING_TEST_MARIADB")(t), os.Getpid(), time.Now().UnixNano())
+	return fmt.Sprintf("%s&history=true&table=chaos_%d_%d", named("LEASING_TEST_MARIADB")(t), os.Getpid(), time.Now().UnixNano())
 }
 
 // azurite returns the URL of a container, which is made when it is needed.

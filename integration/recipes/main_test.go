@@ -75,7 +75,7 @@ func cosmos(t *testing.T, _ string) string {
 func s3(t *testing.T, _ string) string { return named(t, "LEASING_TEST_S3") }
 
 func mariadb(t *testing.T, _ string) string {
-	return with(named(t, "LEASING_TEST_MARIADB"), fmt.Sprintf("create=true&table=recipes_%x", rand.Uint64()))
+	return with(named(t, "LEASING_TEST_MARIADB"), fmt.Sprintf("table=recipes_%x", rand.Uint64()))
 }
 
 func postgres(t *testing.T, _ string) string {

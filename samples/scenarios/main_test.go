@@ -27,7 +27,7 @@ var urls = map[string]string{
 	"redlock":  "$LEASING_TEST_REDLOCK",
 	"cosmos":   "$LEASING_TEST_COSMOS?create=true",
 	"s3":       "$LEASING_TEST_S3",
-	"mariadb":  "$LEASING_TEST_MARIADB?create=true",
+	"mariadb":  "$LEASING_TEST_MARIADB",
 	"blob":     "azblob:///samples?create=true&connection_string_env=LEASING_TEST_AZURITE",
 }
 

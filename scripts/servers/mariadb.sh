@@ -3,7 +3,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 
 mariadb_variable=LEASING_TEST_MARIADB
-mariadb_example='mysql://root:secret@127.0.0.1:3306/leasing (who may create databases and users: the tests do)'
+mariadb_example='mysql://root:secret@127.0.0.1:3306/leasing?create=true (who may create databases and users: the tests do)'
 
 # mariadb_program prints the path of the server. Debian has it outside of some users' PATH.
 mariadb_program() { PATH=$PATH:/usr/sbin command -v mariadbd; }
@@ -30,7 +30,7 @@ mariadb_start() {
 			--bind-address=127.0.0.1 --port="$port" --socket="$folder/socket" --pid-file="$folder/pid" --init-file="$folder/begin.sql" \
 			--innodb-flush-log-at-trx-commit="${MARIADB_SYNC:-2}" --max-connections=400 --skip-log-bin
 		if wait_until 60 "$server_pid" mariadb_ready "$folder/log"; then
-			export LEASING_TEST_MARIADB="mysql://root:$password@127.0.0.1:$port/leasing"
+			export LEASING_TEST_MARIADB="mysql://root:$password@127.0.0.1:$port/leasing?create=true"
 			say "MariaDB $("$(mariadb_program)" --version | sed 's/.*Ver \([0-9.]*\).*/\1/') listens on 127.0.0.1:$port"
 			return 0
 		fi

@@ -39,7 +39,7 @@ func newBed(t testing.TB, server string) *bed {
 	u, err := url.Parse(server)
 	require.NoError(t, err)
 	b := &bed{name: "leasing_" + strings.ToLower(rand.Text()[:12]), config: mysql.NewConfig()}
-	b.url = strings.TrimSuffix(server, u.Path) + "/" + b.name
+	b.url = server[:strings.LastIndex(server, u.Path)] + "/" + b.name
 	b.config.User, b.config.Net, b.config.Addr, b.config.InterpolateParams = u.User.Username(), "tcp", u.Host, true
 	b.config.Passwd, _ = u.User.Password()
 	b.exec(t, "CREATE DATABASE "+b.name)

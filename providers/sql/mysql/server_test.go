@@ -58,5 +58,5 @@ func newServer(t *testing.T) (s *servertest.Server, url func() string) {
 	}
 	t.Cleanup(s.Close)
 	require.NoError(t, s.Launch(t.Context()))
-	return s, func() string { return "mysql://root@" + s.Addr() + "/" }
+	return s, func() string { return "mysql://root@" + s.Addr() + "/mysql" }
 }
