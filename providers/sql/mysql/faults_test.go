@@ -148,6 +148,80 @@ func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
+// Sessions are in UTC, strict, and commit, whatever the server's defaults are.
+func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
+	_, url := newServer(t) // whose defaults are nobody else's
+	b := newBed(t, url())
+	admin := b.connect(t)
+	defer admin.Close()
+	_, err := admin.ExecContext(bounded(t), "SET GLOBAL time_zone = '-07:00', sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES', autocommit = 0, completion_type = 'CHAIN', tx_isolation = 'SERIALIZABLE'")
+	require.NoError(t, err)
+	p := b.open(t, "history=true")
+	for _, name := range []string{`a\`, `a\' OR 1 -- `, `"a"`} {
+		sent := time.Now()
+		grant, err := p.Acquire(bounded(t), claimOf(name, time.Minute))
+		require.NoError(t, err)
+		now, expires, ok := sqllease.Times(grant)
+		require.True(t, ok)
+		require.Equal(t, time.Minute, expires.Sub(now))
+		require.WithinDuration(t, sent, now, time.Hour/2, "the server is this machine")
+		record, err := b.open(t).Inspect(bounded(t), abstractions.InspectRequest{Name: name})
+		require.NoError(t, err)
+		require.True(t, record.Held, "it is committed")
+	}
+}
+
+// Of many who ask for a name at once one gets it, and a renewal that is reported is stored, whatever else changes the row meanwhile.
+func TestChangesAtTheSameTime_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	p, others := b.open(t), b.open(t)
+	for round := range 40 {
+		var all sync.WaitGroup
+		grants := make([]abstractions.Grant, 8)
+		for i := range grants {
+			all.Go(func() {
+				grants[i], _ = []*sqllease.Provider{p, others}[i%2].Acquire(bounded(t), claimOf(fmt.Sprint("one/", round), time.Minute))
+			})
+		}
+		all.Wait()
+		held := slices.DeleteFunc(grants, func(g abstractions.Grant) bool { return g.ID == "" })
+		require.Len(t, held, 1)
+		other, err := p.Acquire(bounded(t), claimOf(fmt.Sprint("other/", round), time.Minute))
+		require.NoError(t, err)
+
+		batch := []abstractions.RenewRequest{renewalOf(held[0]), renewalOf(other)}
+		batch[0].TTL, batch[1].TTL = time.Hour, time.Hour
+		var results []abstractions.RenewResult
+		waiting, leave := context.WithCancel(bounded(t))
+		for range 6 { // they join the queue
+			all.Go(func() {
+				req := claimOf(held[0].Name, time.Minute)
+				_, err := others.Wait(waiting, abstractions.WaitRequest{Name: req.Name, ID: req.ID})
+				if err == nil {
+					_, err = others.Acquire(bounded(t), req)
+				}
+				if !errors.Is(err, abstractions.ErrHeld) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Go(func() { results, err = p.RenewBatch(bounded(t), batch) })
+		all.Wait()
+		require.NoError(t, err)
+		for i, result := range results {
+			if errors.Is(result.Err, abstractions.ErrThrottled) { // another change had the row locked
+				continue
+			}
+			require.NoError(t, result.Err)
+			record, err := p.Inspect(bounded(t), abstractions.InspectRequest{Name: batch[i].Name})
+			require.NoError(t, err)
+			_, expires, _ := sqllease.Times(result.Grant)
+			require.Equal(t, expires, record.ExpiresAt)
+		}
+		leave()
+	}
+}
+
 // lock locks the row of a name for another transaction.
 func (b *bed) lock(t *testing.T, name string) (unlock func()) {
 	db := b.connect(t)

@@ -40,36 +40,6 @@ func TestNamesAreComparedByteByByte_mariadb(t *testing.T) {
 	require.Len(t, list.Records, 1)
 }
 
-// Sessions are in UTC, strict, and commit, whatever the server's defaults are.
-func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
-	b := newBed(t, mariadbURL(t))
-	defaults := map[string]string{"time_zone": "'-07:00'", "sql_mode": "'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", "autocommit": "0", "completion_type": "'CHAIN'", "tx_isolation": "'SERIALIZABLE'"}
-	for name, value := range defaults {
-		var was string
-		db := b.connect(t)
-		require.NoError(t, db.QueryRow("SELECT @@global."+name).Scan(&was))
-		require.NoError(t, db.Close())
-		if name != "autocommit" {
-			was = "'" + was + "'"
-		}
-		b.exec(t, "SET GLOBAL "+name+" = "+value)
-		t.Cleanup(func() { b.exec(t, "SET GLOBAL "+name+" = "+was) })
-	}
-	p := b.open(t, "history=true")
-	for _, name := range []string{`a\`, `a\' OR 1 -- `, `"a"`} {
-		sent := time.Now()
-		grant, err := p.Acquire(bounded(t), claimOf(name, time.Minute))
-		require.NoError(t, err)
-		now, expires, ok := sqllease.Times(grant)
-		require.True(t, ok)
-		require.Equal(t, time.Minute, expires.Sub(now))
-		require.WithinDuration(t, sent, now, time.Hour/2, "the server is this machine")
-		record, err := b.open(t).Inspect(bounded(t), abstractions.InspectRequest{Name: name})
-		require.NoError(t, err)
-		require.True(t, record.Held, "it is committed")
-	}
-}
-
 // Processes that start together make the tables once; one that was interrupted is followed by one that goes on.
 func TestMigration_mariadb(t *testing.T) {
 	b := newBed(t, mariadbURL(t))
