@@ -27,8 +27,8 @@ func TestHolderHearsOfItsLossInTime_mariadb(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			server, url := newServer(t)
-			b := newBed(t, url())
+			server := servertest.NewMariaDB(t)
+			b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
 			const ttl = 5 * time.Second
 			manager, err := leasing.NewManager(b.open(t), leasing.Options{})
 			require.NoError(t, err)
@@ -150,8 +150,7 @@ func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
 
 // Sessions are in UTC, strict, and commit, whatever the server's defaults are.
 func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
-	_, url := newServer(t) // whose defaults are nobody else's
-	b := newBed(t, url())
+	b := newBed(t, "mysql://root@"+servertest.NewMariaDB(t).Addr()+"/mysql") // whose defaults are nobody else's
 	admin := b.connect(t)
 	defer admin.Close()
 	_, err := admin.ExecContext(bounded(t), "SET GLOBAL time_zone = '-07:00', sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES', autocommit = 0, completion_type = 'CHAIN', tx_isolation = 'SERIALIZABLE'")
