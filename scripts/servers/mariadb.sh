@@ -17,7 +17,7 @@ mariadb_start() {
 	local folder=$1 user=mysql port password
 	[ "$(id -u)" = 0 ] || user=$(id -un)
 	password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-	printf "ALTER USER root@localhost IDENTIFIED BY '%s'; CREATE DATABASE leasing;\n" "$password" >"$folder/begin.sql"
+	printf "ALTER USER root@localhost IDENTIFIED BY '%s';\nCREATE DATABASE leasing;\n" "$password" >"$folder/begin.sql"
 	[ "$(id -u)" != 0 ] || chown -R "$user" "$folder"
 	(exec_as "$user" "$(command -v mariadb-install-db)" --no-defaults --auth-root-authentication-method=normal --skip-test-db \
 		--skip-name-resolve --datadir="$folder/data") >"$folder/log" 2>&1 </dev/null || {
