@@ -58,6 +58,7 @@ module         backend   packages  passed  failed  skipped
 (root)         blob      1         1       0       0
 (root)         cluster   1         1       0       0
 (root)         cosmos    1         1       0       0
+(root)         mariadb   1         1       0       0
 (root)         memory    1         1       0       0
 (root)         redis     1         1       0       0
 (root)         redlock   1         1       0       0
@@ -70,7 +71,7 @@ step  result  seconds
 lint  ok      12
 
 skipped: ex.org/lease/providers/sql TestPostgres_Old
-12 passed, 0 failed, 1 skipped
+13 passed, 0 failed, 1 skipped
 `, text)
 }
 
