@@ -30,7 +30,7 @@ func NewMariaDB(t testing.TB) *Server {
 		check(t, os.Chown(folder, int(other.Uid), int(other.Gid)))
 	}
 	command := func(program string, args ...string) *exec.Cmd {
-		args = append([]string{"--no-defaults", "--datadir=" + filepath.Join(folder, "data")}, args...)
+		args = append([]string{"--no-defaults", "--datadir=" + filepath.Join(folder, "data"), "--tmpdir=" + folder}, args...)
 		cmd := exec.CommandContext(context.Background(), program, args...) // it outlives the call
 		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: other}
 		return cmd

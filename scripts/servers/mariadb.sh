@@ -20,13 +20,13 @@ mariadb_start() {
 	printf "ALTER USER root@localhost IDENTIFIED BY '%s';\nCREATE DATABASE leasing;\n" "$password" >"$folder/begin.sql"
 	[ "$(id -u)" != 0 ] || chown -R "$user" "$folder"
 	(exec_as "$user" "$(command -v mariadb-install-db)" --no-defaults --auth-root-authentication-method=normal --skip-test-db \
-		--skip-name-resolve --datadir="$folder/data") >"$folder/log" 2>&1 </dev/null || {
+		--skip-name-resolve --datadir="$folder/data" --tmpdir="$folder") >"$folder/log" 2>&1 </dev/null || {
 		cat "$folder/log" >&2
 		return 1
 	}
 	for port in $(free_ports 53306); do
 		# No sync, unless MARIADB_SYNC is 1: a crash of the whole machine ends the tests too.
-		start_server "$folder/log" 'TERM' exec_as "$user" "$(mariadb_program)" --no-defaults --datadir="$folder/data" \
+		start_server "$folder/log" 'TERM' exec_as "$user" "$(mariadb_program)" --no-defaults --datadir="$folder/data" --tmpdir="$folder" \
 			--bind-address=127.0.0.1 --port="$port" --socket="$folder/socket" --pid-file="$folder/pid" --init-file="$folder/begin.sql" \
 			--innodb-flush-log-at-trx-commit="${MARIADB_SYNC:-2}" --max-connections=400 --skip-log-bin
 		if wait_until 60 "$server_pid" mariadb_ready "$folder/log"; then
