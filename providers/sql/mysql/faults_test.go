@@ -65,13 +65,16 @@ func TestLeasesEndNeitherEarlyNorLate_mariadb(t *testing.T) {
 		all.Go(func() {
 			req := claimOf(fmt.Sprint("expiry/", i), ttl)
 			held, err := holder.Acquire(t.Context(), req)
+			for errors.Is(err, abstractions.ErrThrottled) { // not applied
+				held, err = holder.Acquire(t.Context(), req)
+			}
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			for req.ID = abstractions.NewID(); ; <-time.After(5 * time.Millisecond) {
 				grant, err := waiter.Acquire(t.Context(), req)
-				if errors.Is(err, abstractions.ErrHeld) {
+				if errors.Is(err, abstractions.ErrHeld) || errors.Is(err, abstractions.ErrThrottled) {
 					continue
 				} else if err != nil {
 					t.Error(err)
@@ -91,7 +94,7 @@ func TestLeasesEndNeitherEarlyNorLate_mariadb(t *testing.T) {
 	slices.Sort(after)
 	t.Logf("%d leases of %v were taken %v to %v after their end by the server's clock, median %v", leases, ttl, after[0], after[leases-1], after[leases/2])
 	require.GreaterOrEqual(t, after[0], time.Duration(0), "early")
-	require.Less(t, after[leases-1], 10*time.Second)
+	require.Less(t, after[leases-1], servertest.Patience)
 }
 
 // T47: the clock is that after a wait for a lock. A renewal that waits beyond its claim's end comes too late.
