@@ -26,7 +26,7 @@ COVER_MIN ?= 90
 
 # What the tests need: files of scripts/servers/. Tests that kill Redis servers,
 # or need a cluster or sentinels, start theirs themselves.
-SERVERS := postgres redis redlock azurite cosmos cosmosnpm s3 gofakes3 etcd promtool chromium
+SERVERS := postgres redis redlock azurite cosmos cosmosnpm s3 gofakes3 etcd mariadb promtool chromium
 
 # The servers of a backend: blob runs on azurite.
 servers = $(patsubst blob,azurite,$(filter-out sqlite memory,$(BACKEND)))
@@ -41,7 +41,7 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis, redlock, blob, cosmos, s3 or etcd
+demo: toolchain ## Leader election under kill and pause; BACKEND=postgres, redis, redlock, blob, cosmos, s3, etcd or mariadb
 	@$(on_backend) bash -c '. scripts/lib.sh && go run -C samples ./scenarios election -url "$$(url_of $(BACKEND))"'
 
 .PHONY: samples
@@ -110,7 +110,7 @@ tidy-check: toolchain ## Fail if make tidy would change anything
 
 .PHONY: release-check
 release-check: toolchain ## Pack every released module and use it the way a stranger would
-	@scripts/with-servers redis azurite cosmos s3 etcd -- go run ./integration/release
+	@scripts/with-servers redis azurite cosmos s3 etcd mariadb -- go run ./integration/release
 
 .PHONY: toolchain
 toolchain:

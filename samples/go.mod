@@ -6,9 +6,11 @@ require (
 	github.com/distributedleasing/leasing v0.1.0
 	github.com/distributedleasing/leasing/providers/blob v0.1.0
 	github.com/distributedleasing/leasing/providers/cosmos v0.1.0
+	github.com/distributedleasing/leasing/providers/etcd v0.1.0
 	github.com/distributedleasing/leasing/providers/redis v0.1.0
 	github.com/distributedleasing/leasing/providers/s3 v0.1.0
 	github.com/distributedleasing/leasing/providers/sql v0.1.0
+	github.com/distributedleasing/leasing/providers/sql/mysql v0.1.0
 	github.com/distributedleasing/leasing/sequence v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/ncruces/go-sqlite3 v0.35.6
@@ -16,9 +18,12 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
+	go.uber.org/goleak v1.3.0
+	golang.org/x/sync v0.24.0
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.24.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos v1.5.0 // indirect
@@ -48,6 +53,7 @@ require (
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/distributedleasing/leasing/auth v0.1.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/goccy/go-json v0.10.6 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
@@ -85,7 +91,6 @@ require (
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/distributedleasing/leasing/providers/etcd v0.1.0
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -99,8 +104,6 @@ require (
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
-	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
-	golang.org/x/sync v0.24.0
 	golang.org/x/text v0.43.0 // indirect
 )

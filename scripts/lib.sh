@@ -51,6 +51,7 @@ url_of() {
 	cosmos) printf '%s?create=true' "$LEASING_TEST_COSMOS" ;;
 	s3) printf '%s' "$LEASING_TEST_S3" ;;
 	etcd) printf '%s' "$LEASING_TEST_ETCD" ;;
+	mariadb) printf '%s' "$LEASING_TEST_MARIADB" ;;
 	*) printf '%s' "$1" ;;
 	esac
 }

@@ -1,6 +1,6 @@
 // Package servertest runs programs for tests, which may pause, kill and restart them: a
 // [Process] whose command is the caller's, a [Server] on a loopback port of its own, and
-// [Postgres]. Each ends with the program that has started it, on Linux even if that is killed.
+// [Postgres], and [NewMariaDB]. Each ends with the program that has started it, on Linux even if that is killed.
 //
 // What each is in production:
 //

@@ -34,7 +34,7 @@ func NewPostgres(t testing.TB) *Postgres {
 	folder, err := os.MkdirTemp("", "servertest-postgres-") //nolint:usetesting // another user gets there
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(folder)) })
-	other := notRoot(t)
+	other := userUnlessRoot(t, "postgres", "nobody")
 	if other != nil {
 		check(t, os.Chown(folder, int(other.Uid), int(other.Gid)))
 	}
@@ -129,15 +129,16 @@ func postgresPrograms(t testing.TB) string {
 	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }))
 }
 
-// notRoot is who runs the server if this is root, or nil.
-func notRoot(t testing.TB) *syscall.Credential {
+// userUnlessRoot is who runs the server if this is root, the first of these that there is; else nil.
+func userUnlessRoot(t testing.TB, names ...string) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
 		return nil
 	}
-	other, err := user.Lookup("postgres")
-	if err != nil {
-		other, err = user.Lookup("nobody")
+	var other *user.User
+	err := errors.New("nobody else")
+	for i := 0; i < len(names) && err != nil; i++ {
+		other, err = user.Lookup(names[i])
 	}
 	check(t, err)
 	uid, err := strconv.ParseUint(other.Uid, 10, 32)

@@ -9,9 +9,11 @@ require (
 	github.com/distributedleasing/leasing/console v0.1.0
 	github.com/distributedleasing/leasing/providers/blob v0.1.0
 	github.com/distributedleasing/leasing/providers/cosmos v0.1.0
+	github.com/distributedleasing/leasing/providers/etcd v0.1.0
 	github.com/distributedleasing/leasing/providers/redis v0.1.0
 	github.com/distributedleasing/leasing/providers/s3 v0.1.0
 	github.com/distributedleasing/leasing/providers/sql v0.1.0
+	github.com/distributedleasing/leasing/providers/sql/mysql v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/ncruces/go-sqlite3 v0.35.6
 	github.com/redis/go-redis/v9 v9.23.0
@@ -37,6 +39,7 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.24.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos v1.5.0 // indirect
@@ -65,9 +68,9 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/distributedleasing/leasing/auth v0.1.0 // indirect
-	github.com/distributedleasing/leasing/providers/etcd v0.1.0
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/goccy/go-json v0.10.6 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/google/flatbuffers v25.12.19+incompatible // indirect

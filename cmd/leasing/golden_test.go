@@ -202,7 +202,7 @@ func TestGoldenErrors(t *testing.T) {
 		{"run", "--wait", "long", "name", "--", "true"},
 		{"run", "--on-loss", "shrug", "name", "--", "true"},
 		{"run", "", "--", "true"},
-		{"ls", "--url", "mysql://me:secret@host/db"},
+		{"ls", "--url", "oracle://me:secret@host/db"},
 		{"ls", "--url", "not a URL, but a secret"},
 		{"ls", "--url", "postgres://127.0.0.1:1/db?sslmode=disable"},
 		{"ls", "--url", "redis://127.0.0.1:1"},
@@ -249,7 +249,7 @@ var everyCommand = map[string][]string{
 func TestEveryCommandFailsInOneLine(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	const badFlag, badURL = "--nonsense", "--url=mysql://me:secret@host/db"
+	const badFlag, badURL = "--nonsense", "--url=oracle://me:secret@host/db"
 	dead := []string{"--url=redis://127.0.0.1:1", "--url=postgres://127.0.0.1:1/db?sslmode=disable&create=true"}
 	for _, c := range commands((&app{}).root()) {
 		if !c.Runnable() {

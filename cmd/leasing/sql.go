@@ -10,6 +10,7 @@ import (
 
 	"github.com/distributedleasing/leasing/open"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 func (a *app) sqlCommand() *cobra.Command {
@@ -26,10 +27,13 @@ create=true in the URL leasing creates the tables itself, if it may.`,
 			if err != nil {
 				return err
 			}
-			if !slices.Contains(sqllease.Opener().Schemes, open.Scheme(where)) {
-				return fmt.Errorf("want the URL of an SQL database: %s", open.Schemes(sqllease.Opener()))
+			openURL := sqllease.OpenURL
+			if slices.Contains(mysqllease.Opener().Schemes, open.Scheme(where)) {
+				openURL = mysqllease.OpenURL
+			} else if !slices.Contains(sqllease.Opener().Schemes, open.Scheme(where)) {
+				return fmt.Errorf("want the URL of an SQL database: %s", open.Schemes(sqllease.Opener(), mysqllease.Opener()))
 			}
-			provider, err := sqllease.OpenURL(cmd.Context(), withoutCreate(where))
+			provider, err := openURL(cmd.Context(), withoutCreate(where))
 			if err != nil {
 				return err
 			}

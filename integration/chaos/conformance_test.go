@@ -27,6 +27,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,6 +57,7 @@ var backends = []backend{
 	{name: "cosmos", url: named("LEASING_TEST_COSMOS"), open: openCosmos},
 	{name: "s3", url: named("LEASING_TEST_S3"), open: openS3},
 	{name: "etcd", url: named("LEASING_TEST_ETCD"), open: openEtcd},
+	{name: "mariadb", url: mariadb, open: openMariaDB},
 }
 
 func openSQL(t testing.TB, url string) (leasing.Provider, error) {
@@ -76,6 +78,10 @@ func openBlob(t testing.TB, url string) (leasing.Provider, error) {
 
 func openCosmos(t testing.TB, url string) (leasing.Provider, error) {
 	return cosmoslease.OpenURL(t.Context(), url)
+}
+
+func openMariaDB(t testing.TB, url string) (leasing.Provider, error) {
+	return mysqllease.OpenURL(t.Context(), url)
 }
 
 func openS3(t testing.TB, url string) (leasing.Provider, error) {
@@ -152,6 +158,11 @@ func (b backend) wrapped(t testing.TB, url string, plan chaos.Plan) leasing.Prov
 // sqlite returns the URL of a file of the test's own.
 func sqlite(t *testing.T) string {
 	return "sqlite://" + filepath.Join(t.TempDir(), "leases.db") + "?create=true&history=true"
+}
+
+// mariadb returns the URL of tables of the test's own.
+func mariadb(t *testing.T) string {
+	return fmt.Sprintf("%s&history=true&table=chaos_%d_%d", named("LEASING_TEST_MARIADB")(t), os.Getpid(), time.Now().UnixNano())
 }
 
 // azurite returns the URL of a container, which is made when it is needed.

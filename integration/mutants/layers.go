@@ -33,6 +33,7 @@ var (
 	overCosmos = tests{folder: "providers/cosmos", run: "^TestConformanceFake$"}
 	overRedis  = tests{folder: "providers/redis", run: "^TestConformanceRedis$"}
 	redlocks   = tests{folder: "providers/redis", run: "^TestConformanceRedlock3(Dead|Restored)?$", slow: true}
+	mariadbs   = [3]tests{own("providers/sql/mysql"), {folder: "providers/sql/mysql", run: "^TestConformance_mariadb$"}}
 	// sequences is the suite of package sequencetest, which anybody's store can run.
 	sequences = tests{folder: "sequence/memsequence", run: "^TestConformance_memory$"}
 )
@@ -54,6 +55,8 @@ var areas = []area{
 	{"providers/memory/", "", [3]tests{own("providers/memory"), overMemory, underTorture}},
 	{"providers/file/", "file", [3]tests{own("providers/file"), overFiles}},
 	{"providers/sql/postgres/", "postgres", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance(WithoutHistory)?$/^postgres$"}}},
+	{"providers/sql/mariadb/", "mariadb", mariadbs},
+	{"providers/sql/mysql", "mariadb", mariadbs}, // the dialect, and the module
 	{"providers/sql/", "sqlite", [3]tests{own("providers/sql"), {folder: "providers/sql", run: "^TestConformance$/^sqlite$"}}},
 	{"providers/redis/internal/redlock/", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},
 	{"providers/redis/internal/script/scripts/prelude.lua", "redlock", [3]tests{own("providers/redis/internal/redlock"), redlocks}},

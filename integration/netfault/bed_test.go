@@ -22,6 +22,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 // backend is a kind of server that the network fails before.
@@ -81,6 +82,11 @@ var backends = []backend{
 		name: "etcd", variable: "LEASING_TEST_ETCD",
 		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
 			return etcdlease.Open(ctx, etcdlease.Options{URL: address, Prefix: unique})
+		},
+	}, {
+		name: "mariadb", variable: "LEASING_TEST_MARIADB",
+		open: func(ctx context.Context, address, unique string) (leasing.Provider, error) {
+			return mysqllease.Open(ctx, mysqllease.Options{URL: address, Table: unique, Create: true})
 		},
 	},
 }

@@ -21,6 +21,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 	"github.com/distributedleasing/leasing/recipes/filelease"
 )
 
@@ -34,7 +35,7 @@ type backend func(t *testing.T, root string) string
 // have longer bounds, or whose reads may lag.
 var (
 	backends = map[string]backend{"sqlite": sqlite, "redis": redis, "postgres": postgres}
-	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos, "s3": s3, "etcd": etcd}
+	others   = map[string]backend{"redlock": redlock, "blob": azurite, "cosmos": cosmos, "s3": s3, "etcd": etcd, "mariadb": mariadb}
 )
 
 // onEach runs a test on backends, beside each other.
@@ -76,6 +77,10 @@ func s3(t *testing.T, _ string) string { return named(t, "LEASING_TEST_S3") }
 
 func etcd(t *testing.T, _ string) string { return named(t, "LEASING_TEST_ETCD") }
 
+func mariadb(t *testing.T, _ string) string {
+	return with(named(t, "LEASING_TEST_MARIADB"), fmt.Sprintf("table=recipes_%x", rand.Uint64()))
+}
+
 func postgres(t *testing.T, _ string) string {
 	server, schema := named(t, "LEASING_TEST_POSTGRES"), fmt.Sprintf("recipes_%x", rand.Uint64())
 	conn, err := pgx.Connect(t.Context(), server)
@@ -105,7 +110,7 @@ func with(url, query string) string {
 }
 
 func openURL(ctx context.Context, at string) (leasing.Provider, error) {
-	return open.URL(ctx, at, sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener())
+	return open.URL(ctx, at, sqllease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener())
 }
 
 func provider(t *testing.T, at string) leasing.Provider {

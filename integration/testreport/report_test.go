@@ -59,6 +59,7 @@ module         backend   packages  passed  failed  skipped
 (root)         cluster   1         1       0       0
 (root)         cosmos    1         1       0       0
 (root)         etcd      1         1       0       0
+(root)         mariadb   1         1       0       0
 (root)         memory    1         1       0       0
 (root)         redis     1         1       0       0
 (root)         redlock   1         1       0       0
@@ -71,7 +72,7 @@ step  result  seconds
 lint  ok      12
 
 skipped: ex.org/lease/providers/sql TestPostgres_Old
-13 passed, 0 failed, 1 skipped
+14 passed, 0 failed, 1 skipped
 `, text)
 }
 

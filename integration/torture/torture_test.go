@@ -35,6 +35,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 // length is how long faults happen on each backend.
@@ -351,4 +352,36 @@ func TestTorture_etcd(t *testing.T) {
 	t.Parallel()
 	options := etcdlease.Options{URL: variable(t, "LEASING_TEST_ETCD"), Prefix: unique()}
 	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return etcdlease.Open(ctx, options) }})
+}
+
+func TestTorture_mariadb(t *testing.T) {
+	t.Parallel()
+	options := mysqllease.Options{URL: variable(t, "LEASING_TEST_MARIADB"), Table: unique(), Create: true, History: true}
+	run(t, torture.Options{Open: func(ctx context.Context) (leasing.Provider, error) { return mysqllease.Open(ctx, options) }})
+}
+
+// The server is killed under everybody and recovers: what it has committed is there again.
+func TestTortureOfAServerThatIsKilled_mariadb(t *testing.T) {
+	t.Parallel()
+	server := servertest.NewMariaDB(t)
+	options := mysqllease.Options{URL: "mysql://root@" + server.Addr() + "/mysql", Create: true}
+	during := 14 * time.Second
+	if os.Getenv("LEASING_TEST_SLOW") != "" {
+		during = 2 * time.Minute
+	}
+	report := run(t, torture.Options{
+		For:  during,
+		Open: func(ctx context.Context) (leasing.Provider, error) { return mysqllease.Open(ctx, options) },
+		Disturb: func(ctx context.Context, report func(torture.Disturbance)) error {
+			for wait(ctx, 2*time.Second) {
+				report(torture.Disturbance{Kind: "server killed", For: time.Second})
+				server.Kill()
+				if err := server.LaunchOn(context.WithoutCancel(ctx), server.Port()); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	require.Positive(t, report.Disturbances["server killed"])
 }

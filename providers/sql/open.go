@@ -47,7 +47,15 @@ var urlSchemes = []string{"postgres", "postgresql", "sqlite"}
 func open(o Options, field, where string) (*Provider, error) {
 	record := recording{changes: o.History, renewals: o.HistoryRenewals, retention: finite(o.HistoryRetention)}
 	d := &driver{record: record, retention: finite(o.Retention), random: rand.IntN}
-	if o.Dialect == SQLite {
+	switch o.Dialect {
+	case MySQL:
+		d.caps = capabilities(MySQL, "the database server's clock")
+		d.caps.HeedsContext = true
+		m := &mysql{db: openMySQL(o.MySQL), tables: &d.tables, record: record, limit: poolLimit(o.MySQL.MaxConns), number: o.MySQL.ErrorNumber}
+		m.sql, d.tables = newMySQL(o.Table)
+		m.wakeups = newWakeups(m, func(context.Context, *wakeups) (providerkit.Connection, error) { return nil, errPolls })
+		d.backend = m
+	case SQLite:
 		db, err := sqliteFrom(o, field, where)
 		if err != nil {
 			return nil, err
@@ -58,7 +66,7 @@ func open(o Options, field, where string) (*Provider, error) {
 		s.wakeups = newWakeups(s, s.listen)
 		s.changes = batch.New(s.applyMany, batch.UntilItLeaves)
 		d.backend = s
-	} else {
+	default:
 		db, err := postgresFrom(o, field, where)
 		if err != nil {
 			return nil, err

@@ -19,12 +19,13 @@ type Dialect string
 const (
 	Postgres Dialect = "postgres"
 	SQLite   Dialect = "sqlite"
+	MySQL    Dialect = "mysql" // and MariaDB: see module providers/sql/mysql
 )
 
 // DefaultSchema is the default of Options.Schema.
 const DefaultSchema = "infra"
 
-// Options configure a provider. Exactly one of URL, DSN, DB and Pool says
+// Options configure a provider. Exactly one of URL, DSN, DB, Pool and MySQL says
 // where the database is; DSN and DB need Dialect as well.
 //
 // In JSON, and as the query of a URL, the fields have the names in their tags,
@@ -40,7 +41,7 @@ type Options struct {
 	// DSN is what the driver understands: keywords and values for pgx
 	// ("host=db user=app", see pgconn.ParseConfig), or the path of an SQLite file.
 	DSN     string  `json:"dsn" option:"secret"`
-	Dialect Dialect `json:"dialect" option:"oneof=postgres|sqlite"`
+	Dialect Dialect `json:"dialect" option:"oneof=postgres|sqlite|mysql"`
 	// DB is a database of your own. It stays open when the provider closes.
 	// Wake-ups need pgx's driver: see Provider. An SQLite database needs WAL
 	// mode and a busy timeout of its own.
@@ -49,6 +50,9 @@ type Options struct {
 	// Renewals get a connection ahead of acquires, but not ahead of the
 	// application: a pool that leasing needn't share is better.
 	Pool *pgxpool.Pool `json:"-"`
+	// MySQL is a client of MySQL or MariaDB, which mysqllease.Open of module
+	// providers/sql/mysql sets from a URL. Its connections belong to the provider.
+	MySQL *MySQLClient `json:"-"`
 
 	// Schema is where the tables are on PostgreSQL. Default DefaultSchema.
 	Schema string `json:"schema" option:"maxlen=63"`
@@ -96,7 +100,7 @@ func (o *Options) UnmarshalJSON(data []byte) error { return providerkit.Unmarsha
 // complete validates the options, and fills in the defaults. It returns the field
 // that says where the database is, and that as the driver understands it.
 func (o *Options) complete() (field, where string, err error) {
-	if field, err = providerkit.ExactlyOne(o, "URL", "DSN", "DB", "Pool"); err != nil {
+	if field, err = providerkit.ExactlyOne(o, "URL", "DSN", "DB", "Pool", "MySQL"); err != nil {
 		return field, "", err
 	}
 	dialect := o.Dialect
@@ -105,6 +109,8 @@ func (o *Options) complete() (field, where string, err error) {
 		dialect, where, err = o.readURL()
 	case "Pool":
 		dialect = Postgres
+	case "MySQL":
+		dialect = MySQL
 	default:
 		where = o.DSN
 	}
@@ -145,8 +151,11 @@ func (o *Options) readURL() (dialect Dialect, where string, err error) {
 
 // validate is about what no tag says.
 func (o *Options) validate() error {
-	if o.Dialect == SQLite && o.Schema != "" {
-		return invalid("Schema", o.Schema, "nothing: SQLite has no schemas; use Table")
+	if o.Dialect != Postgres && o.Schema != "" {
+		return invalid("Schema", o.Schema, "nothing: SQLite and MySQL have none in a database; use Table")
+	}
+	if o.Dialect == MySQL && o.MySQL == nil {
+		return invalid("Dialect", o.Dialect, "postgres or sqlite: MySQL's sessions need settings of their own, so open it by its URL with mysqllease.Open")
 	}
 	if o.Schema == "" {
 		o.Schema = DefaultSchema

@@ -54,12 +54,7 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 	if !waits {
 		holes["lock"] += " NOWAIT"
 	}
-	s := postgresSQL{}
-	files, _ := postgresFiles.ReadDir("postgres")
-	for _, file := range files {
-		name := strings.TrimSuffix(file.Name(), ".sql")
-		s[name] = postgresText(name, holes)
-	}
+	s := statementsIn(postgresFiles, "postgres", holes)
 	if !waits || o.History {
 		delete(s, "acquire")
 		delete(s, "release")
@@ -71,7 +66,7 @@ func newPostgresSQL(o Options, waits bool) (postgresSQL, tables) {
 		create: strings.Split(s["schema"], ";\n"),
 	}
 	holes["lock"] = "FOR UPDATE OF l SKIP LOCKED"
-	s["renew_now"] = postgresText("renew", holes)
+	s["renew_now"] = statementIn(postgresFiles, "postgres/renew.sql", holes)
 	return s, t
 }
 
@@ -80,10 +75,20 @@ var (
 	sqlHole    = regexp.MustCompile(`\{\{([^{}:]*):?([^{}]*)\}\}`)
 )
 
-// postgresText reads a file and fills its holes, the inner ones first, with one of
+// statementsIn are the files of a folder, by their names.
+func statementsIn(files embed.FS, folder string, holes map[string]string) map[string]string {
+	s := map[string]string{}
+	list, _ := files.ReadDir(folder)
+	for _, file := range list {
+		s[strings.TrimSuffix(file.Name(), ".sql")] = statementIn(files, folder+"/"+file.Name(), holes)
+	}
+	return s
+}
+
+// statementIn reads a file and fills its holes, the inner ones first, with one of
 // fragments or of holes. The argument {{name:argument}} replaces each question mark in it.
-func postgresText(file string, holes map[string]string) string {
-	text, err := postgresFiles.ReadFile("postgres/" + file + ".sql")
+func statementIn(files embed.FS, file string, holes map[string]string) string {
+	text, err := files.ReadFile(file)
 	if err != nil {
 		panic(err) // it is embedded
 	}
@@ -91,11 +96,15 @@ func postgresText(file string, holes map[string]string) string {
 	for sqlHole.MatchString(statement) {
 		statement = sqlHole.ReplaceAllStringFunc(statement, func(hole string) string {
 			parts := sqlHole.FindStringSubmatch(hole)
-			text, known := fragments[parts[1]]
-			if !known {
-				if text, known = holes[parts[1]]; !known {
-					panic("sqllease: " + file + ".sql: nothing for " + hole)
+			text, ours := holes[parts[1]]
+			if !ours {
+				var known bool
+				if text, known = fragments[parts[1]]; !known {
+					panic("sqllease: " + file + ": nothing for " + hole)
 				}
+			}
+			if ours && !strings.Contains(hole, ":") { // it may have parameters
+				return text
 			}
 			return strings.ReplaceAll(text, "?", parts[2])
 		})

@@ -62,8 +62,12 @@ func (t *tables) install(ctx context.Context, on statements, statements []string
 	if err != nil || found != 0 {
 		return errors.Join(err, checkVersion(found))
 	}
+	begun, err := t.there(ctx, on, schemaSuffix) // where each statement is a transaction
+	if err != nil {
+		return err
+	}
 	for _, suffix := range append([]string{""}, t.others...) {
-		if there, err := t.there(ctx, on, suffix); err != nil || there {
+		if there, err := t.there(ctx, on, suffix); err != nil || there && !begun {
 			return errors.Join(err, errForeign(strings.TrimPrefix(t.schema+"."+t.table+suffix, ".")))
 		}
 	}

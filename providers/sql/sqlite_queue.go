@@ -2,51 +2,14 @@ package sqllease
 
 import (
 	"context"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/providerkit"
 	"github.com/distributedleasing/leasing/abstractions/providerkit/waitqueue"
 )
-
-// lineUp is a queue as a row has it: a line for each waiter, of what it is called here, the channel on which its process is
-// woken, since when it waits, its ID and its owner.
-type lineUp string
-
-// head is the first who waits.
-func (q lineUp) head() (waiter, channel string) {
-	waiter, rest, _ := strings.Cut(string(q), " ")
-	channel, _, _ = strings.Cut(rest, " ")
-	return waiter, channel
-}
-
-// rest are those behind the first.
-func (q lineUp) rest() lineUp {
-	_, rest, _ := strings.Cut(string(q), "\n")
-	return lineUp(rest)
-}
-
-// without returns the queue without a waiter, and whether it was there.
-func (q lineUp) without(waiter string) (left lineUp, was bool) {
-	for at := q; at != ""; at = at.rest() {
-		if strings.HasPrefix(string(at), waiter) {
-			return q[:len(q)-len(at)] + at.rest(), true
-		}
-	}
-	return q, false
-}
-
-func (q lineUp) len() int { return strings.Count(string(q), "\n") }
-
-// longestTurn is more than any reservation lasts: one that seems to was written before a clock was
-// set back.
-const longestTurn = time.Minute
 
 // kept says whether a name that nobody holds is reserved for the first who waits, and for how long.
 func (r *sqliteRow) kept(now providerkit.HostTime) (left time.Duration, ok bool) {
@@ -57,36 +20,10 @@ func (r *sqliteRow) kept(now providerkit.HostTime) (left time.Duration, ok bool)
 	return left, left > 0 && left < longestTurn
 }
 
-// acquire applies the rule of an acquire, unless the name is reserved for another claim. One that
-// waits joins the queue if it is refused, and leaves it when it gets the name; then so does a first
-// one that has let its turn pass.
+// acquire applies the rule of an acquire, or that of the queue.
 func (s *sqlite) acquire(r *sqliteRow, op *op, now providerkit.HostTime) providerkit.Change {
 	left, kept := r.kept(now)
-	free, before := r.ID == "", r.Record
-	waiter := waiterOf(op.id)
-	head, _ := r.waiters.head()
-	c := op.rule(&r.Record)
-	if c.Write && kept && head != waiter {
-		r.Record = before
-		c = providerkit.Change{Err: &abstractions.HeldError{Holder: r.Show(), RetryAfter: left}}
-	}
-	switch {
-	case c.Err == nil && c.Write && len(r.waiters) > 0 && r.Token != before.Token:
-		if free && head != waiter {
-			r.waiters = r.waiters.rest()
-		}
-		r.waiters, _ = r.waiters.without(waiter)
-	case errors.Is(c.Err, abstractions.ErrHeld):
-		channel := s.channelOf(op.id)
-		if channel == nil {
-			break
-		}
-		if _, was := r.waiters.without(waiter); !was && r.waiters.len() < mostWaiters {
-			r.waiters += lineUp(fmt.Sprintf("%s %x %d %s %s\n", waiter, channel, now.Wall.UnixMicro(), op.id, op.acquire.Owner))
-			c.Write = true
-		}
-	}
-	return c
+	return s.admit(&r.row, &r.waiters, op, left, kept)
 }
 
 // wake reserves a name that has become free for the first who waits, if anybody does, and returns those who do. Those whose
@@ -110,25 +47,14 @@ func (s *sqlite) lives(channel string) bool {
 	return channel == polled || writePipe(s.pipe(channel), "")
 }
 
-// polled is the channel of those who poll, as it is stored.
-var polled = hex.EncodeToString(unheard[:])
-
 // waiting tells who waits, but for one that has let its turn pass, and for those whose process is gone.
-func (s *sqlite) waiting(ctx context.Context, name string) (list []abstractions.Waiting, err error) {
+func (s *sqlite) waiting(ctx context.Context, name string) ([]abstractions.Waiting, error) {
 	now := s.clock()
 	r, err := s.find(ctx, s.db, name, "", now)
 	if _, kept := r.kept(now); r.ID == "" && r.ends.Wall != 0 && !kept {
 		r.waiters = r.waiters.rest()
 	}
-	for q := r.waiters; q != "" && len(list) < abstractions.MaxWaiters; q = q.rest() {
-		line, _, _ := strings.Cut(string(q), "\n")
-		words := strings.SplitN(line, " ", 5)
-		if len(words) == 5 && s.lives(words[1]) {
-			since, _ := strconv.ParseInt(words[2], 10, 64)
-			list = append(list, abstractions.Waiting{ID: words[3], Owner: words[4], Since: time.UnixMicro(since).UTC(), Now: r.Now})
-		}
-	}
-	return list, err
+	return r.waiters.list(r.Now, s.lives), err
 }
 
 // tell wakes the first of a queue, and prepares others for when all before them hang: a reservation
@@ -147,13 +73,9 @@ func (s *sqlite) tell(q lineUp) {
 
 // dequeue takes a claim out of a name's queue. If it was its turn, it is the next one's then.
 func (s *sqlite) dequeue(ctx context.Context, name, waiter string) error {
-	_, err := s.make(ctx, &sqliteChange{name: name, rule: func(r *sqliteRow, now providerkit.HostTime) (c providerkit.Change) {
-		head, _ := r.waiters.head()
+	_, err := s.make(ctx, &sqliteChange{name: name, rule: func(r *sqliteRow, now providerkit.HostTime) providerkit.Change {
 		_, kept := r.kept(now)
-		turn := kept && head == waiter
-		r.waiters, c.Write = r.waiters.without(waiter)
-		c.Deadline, c.Wake = turn, turn
-		return c
+		return r.waiters.leave(waiter, kept)
 	}})
 	return err
 }

@@ -45,7 +45,7 @@ func testAgents(t *testing.T, url string) {
 
 func TestCommandLinesThatCannotWork(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"backwards"}, t.Output()), `no argument "backwards"`)
-	require.ErrorContains(t, run(t.Context(), []string{"-url", "mysql://h/d"}, t.Output()), `URL scheme "mysql"`)
+	require.ErrorContains(t, run(t.Context(), []string{"-url", "oracle://h/d"}, t.Output()), `URL scheme "oracle"`)
 }
 
 // Edits that two make at a time are seen, and those that are half done.

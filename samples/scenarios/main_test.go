@@ -28,6 +28,7 @@ var urls = map[string]string{
 	"cosmos":   "$LEASING_TEST_COSMOS?create=true",
 	"s3":       "$LEASING_TEST_S3",
 	"etcd":     "$LEASING_TEST_ETCD",
+	"mariadb":  "$LEASING_TEST_MARIADB",
 	"blob":     "azblob:///samples?create=true&connection_string_env=LEASING_TEST_AZURITE",
 }
 
@@ -43,6 +44,7 @@ func TestElectionOnCosmos(t *testing.T)   { runOn(t, election, "cosmos") }
 func TestElectionOnBlob(t *testing.T)     { runOn(t, election, "blob") }
 func TestElectionOnS3(t *testing.T)       { runOn(t, election, "s3") }
 func TestElectionOnEtcd(t *testing.T)     { runOn(t, election, "etcd") }
+func TestElectionOnMariaDB(t *testing.T)  { runOn(t, election, "mariadb") }
 
 func runAll(t *testing.T, backend string) {
 	for _, s := range scenarios {
@@ -63,7 +65,7 @@ func runOn(t *testing.T, s runner.Scenario, backend string) {
 
 func TestCommandLinesThatCannotWork(t *testing.T) {
 	for want, args := range map[string][]string{
-		"help requested": nil, `no scenario "monthly"`: {"monthly"}, `invalid URL scheme "mysql"`: {"daily", "-url", "mysql://me:geheim@h/d"},
+		"help requested": nil, `no scenario "monthly"`: {"monthly"}, `invalid URL scheme "oracle"`: {"daily", "-url", "oracle://me:geheim@h/d"},
 	} {
 		var out strings.Builder
 		err := run(t.Context(), args, &out)

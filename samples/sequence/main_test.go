@@ -44,5 +44,5 @@ func testSequence(t *testing.T, url string) {
 
 func TestCommandLinesThatCannotWork(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"backwards"}, t.Output()), `no argument "backwards"`)
-	require.ErrorContains(t, run(t.Context(), []string{"-url", "mysql://h/d"}, t.Output()), `URL scheme "mysql"`)
+	require.ErrorContains(t, run(t.Context(), []string{"-url", "oracle://h/d"}, t.Output()), `URL scheme "oracle"`)
 }

@@ -19,6 +19,7 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 // config is the file: what an application reads at its start. To move to another
@@ -48,6 +49,7 @@ var backends = map[string]func(context.Context, json.RawMessage) (leasing.Provid
 	"cosmos":   fromJSON(cosmoslease.Open),
 	"s3":       fromJSON(s3lease.Open),
 	"etcd":     fromJSON(etcdlease.Open),
+	"mariadb":  fromJSON(mysqllease.Open),
 }
 
 // fromJSON reads a provider's options from their JSON and opens it.

@@ -35,6 +35,7 @@ func TestWorkersOnBlob(t *testing.T)     { onBackend(t, "blob", "LEASING_TEST_AZ
 func TestWorkersOnCosmos(t *testing.T)   { onBackend(t, "cosmos", "LEASING_TEST_COSMOS") }
 func TestWorkersOnS3(t *testing.T)       { onBackend(t, "s3", "LEASING_TEST_S3") }
 func TestWorkersOnEtcd(t *testing.T)     { onBackend(t, "etcd", "LEASING_TEST_ETCD") }
+func TestWorkersOnMariaDB(t *testing.T)  { onBackend(t, "mariadb", "LEASING_TEST_MARIADB") }
 
 func onBackend(t *testing.T, name, server string) {
 	t.Parallel()
@@ -178,7 +179,7 @@ func TestMeasureOnSQLite(t *testing.T) {
 
 func TestWorkerSaysWhatIsWrong(t *testing.T) {
 	missing := "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "leases.db")) // no tables, and none to be made
-	for url, want := range map[string]string{"mysql://me:geheim@host/db": `"mysql"`, missing: "call Migrate"} {
+	for url, want := range map[string]string{"oracle://me:geheim@host/db": `"oracle"`, missing: "call Migrate"} {
 		var out bytes.Buffer
 		err := run(t.Context(), []string{"-provider", url, "-pace", "1ms"}, vars(), &out)
 		require.ErrorContains(t, err, want)

@@ -12,11 +12,12 @@ import (
 	redislease "github.com/distributedleasing/leasing/providers/redis"
 	s3lease "github.com/distributedleasing/leasing/providers/s3"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	mysqllease "github.com/distributedleasing/leasing/providers/sql/mysql"
 )
 
 // openers are of all providers whose leases other processes reach by a URL.
 var openers = []abstractions.Opener{
-	sqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(),
+	sqllease.Opener(), mysqllease.Opener(), redislease.Opener(), bloblease.Opener(), cosmoslease.Opener(), s3lease.Opener(), etcdlease.Opener(),
 }
 
 // Open opens the provider whose URL it is.

@@ -49,12 +49,12 @@ func opens(t *testing.T, name, rawURL string) {
 }
 
 func TestOpenRefusesWhatItDoesNotKnowWithoutItsPassword(t *testing.T) {
-	for _, url := range []string{"mysql://me:geheim@host/db", "geheim", "memory://", "postgres://me:geheim@host:port/"} {
+	for _, url := range []string{"oracle://me:geheim@host/db", "geheim", "memory://", "postgres://me:geheim@host:port/"} {
 		provider, err := place.Open(t.Context(), url)
 		require.Error(t, err, url)
 		require.Nil(t, provider, url)
 		require.NotContains(t, err.Error(), "geheim", url)
 	}
-	_, err := place.Open(t.Context(), "mysql://host")
-	require.ErrorContains(t, err, `"mysql": want one that begins with postgres://`)
+	_, err := place.Open(t.Context(), "oracle://host")
+	require.ErrorContains(t, err, `"oracle": want one that begins with postgres://`)
 }

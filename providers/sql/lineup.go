@@ -1,0 +1,102 @@
+package sqllease
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providerkit"
+)
+
+// lineUp is a queue as a row has it: a line for each waiter, of what it is called here, the channel on which its process is
+// woken, since when it waits, its ID and its owner.
+type lineUp string
+
+// head is the first who waits.
+func (q lineUp) head() (waiter, channel string) {
+	waiter, rest, _ := strings.Cut(string(q), " ")
+	channel, _, _ = strings.Cut(rest, " ")
+	return waiter, channel
+}
+
+// rest are those behind the first.
+func (q lineUp) rest() lineUp {
+	_, rest, _ := strings.Cut(string(q), "\n")
+	return lineUp(rest)
+}
+
+// without returns the queue without a waiter, and whether it was there.
+func (q lineUp) without(waiter string) (left lineUp, was bool) {
+	for at := q; at != ""; at = at.rest() {
+		if strings.HasPrefix(string(at), waiter) {
+			return q[:len(q)-len(at)] + at.rest(), true
+		}
+	}
+	return q, false
+}
+
+func (q lineUp) len() int { return strings.Count(string(q), "\n") }
+
+// list tells who waits, but for those whose process is gone.
+func (q lineUp) list(now time.Time, lives func(channel string) bool) (list []abstractions.Waiting) {
+	for ; q != "" && len(list) < abstractions.MaxWaiters; q = q.rest() {
+		line, _, _ := strings.Cut(string(q), "\n")
+		words := strings.SplitN(line, " ", 5)
+		if len(words) == 5 && lives(words[1]) {
+			since, _ := strconv.ParseInt(words[2], 10, 64)
+			list = append(list, abstractions.Waiting{ID: words[3], Owner: words[4], Since: time.UnixMicro(since).UTC(), Now: now})
+		}
+	}
+	return list
+}
+
+// leave takes a waiter out. If the name is kept for it, it is the next one's turn then.
+func (q *lineUp) leave(waiter string, kept bool) (c providerkit.Change) {
+	head, _ := q.head()
+	turn := kept && head == waiter
+	*q, c.Write = q.without(waiter)
+	c.Deadline, c.Wake = turn, turn
+	return c
+}
+
+// admit applies the rule of an acquire, unless the name is kept for another claim, for what is left of a
+// reservation. One that waits joins the queue if it is refused, and leaves it when it gets the name; then so
+// does a first one that has let its turn pass.
+func (w *wakeups) admit(r *row, q *lineUp, op *op, left time.Duration, kept bool) providerkit.Change {
+	free, before := r.ID == "", r.Record
+	waiter := waiterOf(op.id)
+	head, _ := q.head()
+	c := op.rule(&r.Record)
+	if c.Write && kept && head != waiter {
+		r.Record = before
+		c = providerkit.Change{Err: &abstractions.HeldError{Holder: r.Show(), RetryAfter: left}}
+	}
+	switch {
+	case c.Err == nil && c.Write && len(*q) > 0 && r.Token != before.Token:
+		if free && head != waiter {
+			*q = q.rest()
+		}
+		*q, _ = q.without(waiter)
+	case errors.Is(c.Err, abstractions.ErrHeld):
+		channel := w.channelOf(op.id)
+		if channel == nil {
+			break
+		}
+		if _, was := q.without(waiter); !was && q.len() < mostWaiters {
+			*q += lineUp(fmt.Sprintf("%s %x %d %s %s\n", waiter, channel, r.Now.UnixMicro(), op.id, op.acquire.Owner))
+			c.Write = true
+		}
+	}
+	return c
+}
+
+// longestTurn is more than any reservation lasts: one that seems to was written before a clock was
+// set back.
+const longestTurn = time.Minute
+
+// polled is the channel of those who poll, as it is stored.
+var polled = hex.EncodeToString(unheard[:])

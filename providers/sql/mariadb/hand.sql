@@ -1,0 +1,2 @@
+-- Where the latest sweep has ended.
+SELECT swept FROM {{schema}} WHERE version = {{version}}

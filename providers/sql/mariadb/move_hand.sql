@@ -1,0 +1,1 @@
+UPDATE {{schema}} SET swept = ? WHERE version = {{version}}

@@ -1,0 +1,48 @@
+package mysqllease
+
+import (
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/providertest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConformance_mariadb(t *testing.T) {
+	for how, parameters := range map[string][]string{"plain": nil, "history": {"history=true", "history_renewals=true"}} {
+		t.Run(how, func(t *testing.T) {
+			server := mariadbURL(t) // one failure rather than one for each check
+			var beds sync.Map       // by provider
+			of := func(p abstractions.Provider) *bed { b, _ := beds.Load(p); return b.(*bed) }
+			providertest.Run(t, providertest.Harness{
+				New: func(t testing.TB) abstractions.Provider {
+					b := newBed(t, server)
+					p := b.open(t, parameters...)
+					beds.Store(p, b)
+					return p
+				},
+				Peer: func(t testing.TB, p abstractions.Provider) abstractions.Provider { return of(p).open(t, parameters...) },
+				Forget: func(t testing.TB, p abstractions.Provider, name string) {
+					of(p).exec(t, "DELETE FROM lease WHERE name = ?", name)
+				},
+				Ahead: func(t testing.TB, p abstractions.Provider, name string) {
+					of(p).exec(t, "UPDATE lease SET token = token + 3600000000, version = version + 1 WHERE name = ?", name)
+				},
+				Unreachable: silent,
+			})
+		})
+	}
+}
+
+// silent takes connections and says nothing.
+func silent(t testing.TB) abstractions.Provider {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	p, err := OpenURL(t.Context(), "mysql://somebody:secret@"+listener.Addr().String()+"/leases")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}

@@ -1,0 +1,238 @@
+//go:build unix
+
+package mysqllease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing"
+	"github.com/distributedleasing/leasing/abstractions"
+	"github.com/distributedleasing/leasing/abstractions/servertest"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/stretchr/testify/require"
+)
+
+// A holder hears of its loss before the server can give the name away, and its token is exceeded: also by a server that was killed
+// under it, or paused. What the server has committed is there again.
+func TestHolderHearsOfItsLossInTime_mariadb(t *testing.T) {
+	for how, fault := range map[string]struct{ begin, end func(*servertest.Server) }{
+		"killed": {(*servertest.Server).Kill, (*servertest.Server).Restart},
+		"paused": {(*servertest.Server).Pause, (*servertest.Server).Resume},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			server := servertest.NewMariaDB(t)
+			b := newBed(t, "mysql://root@"+server.Addr()+"/mysql")
+			const ttl = 5 * time.Second
+			manager, err := leasing.NewManager(b.open(t), leasing.Options{})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = manager.Close(bounded(t)) }) // it may be that a lease is lost
+			lease, err := manager.TryAcquire(bounded(t), "n", &leasing.AcquireOptions{TTL: ttl})
+			require.NoError(t, err)
+			contender := b.open(t)
+
+			fault.begin(server)
+			<-lease.Context().Done()
+			require.ErrorIs(t, context.Cause(lease.Context()), leasing.ErrLost)
+			fault.end(server)
+			var grant abstractions.Grant
+			servertest.Eventually(t, "the name is free again", func(ctx context.Context) (err error) {
+				ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+				defer cancel()
+				grant, err = contender.Acquire(ctx, claimOf("n", time.Minute))
+				return err
+			})
+			require.Greater(t, grant.Token, lease.Token())
+		})
+	}
+}
+
+// A lease whose holder has died is free with its TTL, and never earlier.
+func TestLeasesEndNeitherEarlyNorLate_mariadb(t *testing.T) {
+	const leases, ttl = 256, 2 * time.Second
+	b := newBed(t, mariadbURL(t))
+	holder, waiter := b.open(t), b.open(t)
+	var lock sync.Mutex
+	var after []time.Duration
+	var all sync.WaitGroup
+	for i := range leases {
+		all.Go(func() {
+			req := claimOf(fmt.Sprint("expiry/", i), ttl)
+			held, err := holder.Acquire(t.Context(), req)
+			for errors.Is(err, abstractions.ErrThrottled) { // not applied
+				held, err = holder.Acquire(t.Context(), req)
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for req.ID = abstractions.NewID(); ; <-time.After(5 * time.Millisecond) {
+				grant, err := waiter.Acquire(t.Context(), req)
+				if errors.Is(err, abstractions.ErrHeld) || errors.Is(err, abstractions.ErrThrottled) {
+					continue
+				} else if err != nil {
+					t.Error(err)
+					return
+				}
+				_, ended, _ := sqllease.Times(held)
+				began, _, _ := sqllease.Times(grant)
+				lock.Lock()
+				defer lock.Unlock()
+				after = append(after, began.Sub(ended))
+				return
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, after, leases)
+	slices.Sort(after)
+	t.Logf("%d leases of %v were taken %v to %v after their end by the server's clock, median %v", leases, ttl, after[0], after[leases-1], after[leases/2])
+	require.GreaterOrEqual(t, after[0], time.Duration(0), "early")
+	require.Less(t, after[leases-1], servertest.Patience)
+}
+
+// T47: the clock is that after a wait for a lock. A renewal that waits beyond its claim's end comes too late.
+func TestTrap_T47_ClockIsReadAfterTheLock_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	p := b.open(t)
+	for {
+		grant, err := p.Acquire(bounded(t), claimOf(abstractions.NewID(), 400*time.Millisecond))
+		require.NoError(t, err)
+		unlock := b.lock(t, grant.Name)
+		renewed := make(chan error, 1)
+		go func() {
+			_, err := p.Renew(bounded(t), renewalOf(grant))
+			renewed <- err
+		}()
+		<-time.After(700 * time.Millisecond) // the server's clock alone tells when it is over
+		unlock()
+		if err := <-renewed; !errors.Is(err, abstractions.ErrThrottled) { // the machine was not so slow that the wait ended
+			require.ErrorIs(t, err, abstractions.ErrLost)
+			return
+		}
+	}
+}
+
+// A row that somebody else has locked holds up neither another name, nor the others of its batch, nor a caller whose context has ended.
+func TestLockedRowIsInNobodysWay_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	p := b.open(t)
+	var batch []abstractions.RenewRequest
+	for i := range 9 {
+		grant, err := p.Acquire(bounded(t), claimOf(fmt.Sprint("n", i), time.Hour))
+		require.NoError(t, err)
+		batch = append(batch, renewalOf(grant))
+	}
+	unlock := b.lock(t, "n4")
+	defer unlock()
+	results, err := p.RenewBatch(bounded(t), batch)
+	require.NoError(t, err)
+	for i, result := range results {
+		if i == 4 {
+			require.ErrorIs(t, result.Err, abstractions.ErrThrottled)
+		} else {
+			require.NoError(t, result.Err, batch[i].Name)
+		}
+	}
+	_, err = p.Acquire(bounded(t), claimOf("other", time.Minute))
+	require.NoError(t, err)
+
+	_, err = p.Renew(bounded(t), batch[4]) // waits
+	require.ErrorIs(t, err, abstractions.ErrThrottled)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = p.Renew(ctx, batch[4])
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// Sessions are in UTC, strict, and commit, whatever the server's defaults are.
+func TestServerDefaultsDoNotMatter_mariadb(t *testing.T) {
+	b := newBed(t, "mysql://root@"+servertest.NewMariaDB(t).Addr()+"/mysql") // whose defaults are nobody else's
+	admin := b.connect(t)
+	defer admin.Close()
+	_, err := admin.ExecContext(bounded(t), "SET GLOBAL time_zone = '-07:00', sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES', autocommit = 0, completion_type = 'CHAIN', tx_isolation = 'SERIALIZABLE'")
+	require.NoError(t, err)
+	p := b.open(t, "history=true")
+	for _, name := range []string{`a\`, `a\' OR 1 -- `, `"a"`} {
+		sent := time.Now()
+		grant, err := p.Acquire(bounded(t), claimOf(name, time.Minute))
+		require.NoError(t, err)
+		now, expires, ok := sqllease.Times(grant)
+		require.True(t, ok)
+		require.Equal(t, time.Minute, expires.Sub(now))
+		require.WithinDuration(t, sent, now, time.Hour/2, "the server is this machine")
+		record, err := b.open(t).Inspect(bounded(t), abstractions.InspectRequest{Name: name})
+		require.NoError(t, err)
+		require.True(t, record.Held, "it is committed")
+	}
+}
+
+// Of many who ask for a name at once one gets it, and a renewal that is reported is stored, whatever else changes the row meanwhile.
+func TestChangesAtTheSameTime_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	p, others := b.open(t), b.open(t)
+	for round := range 40 {
+		var all sync.WaitGroup
+		grants := make([]abstractions.Grant, 8)
+		for i := range grants {
+			all.Go(func() {
+				grants[i], _ = []*sqllease.Provider{p, others}[i%2].Acquire(bounded(t), claimOf(fmt.Sprint("one/", round), time.Minute))
+			})
+		}
+		all.Wait()
+		held := slices.DeleteFunc(grants, func(g abstractions.Grant) bool { return g.ID == "" })
+		require.Len(t, held, 1)
+		other, err := p.Acquire(bounded(t), claimOf(fmt.Sprint("other/", round), time.Minute))
+		require.NoError(t, err)
+
+		batch := []abstractions.RenewRequest{renewalOf(held[0]), renewalOf(other)}
+		batch[0].TTL, batch[1].TTL = time.Hour, time.Hour
+		var results []abstractions.RenewResult
+		waiting, leave := context.WithCancel(bounded(t))
+		for range 6 { // they join the queue
+			all.Go(func() {
+				req := claimOf(held[0].Name, time.Minute)
+				_, err := others.Wait(waiting, abstractions.WaitRequest{Name: req.Name, ID: req.ID})
+				if err == nil {
+					_, err = others.Acquire(bounded(t), req)
+				}
+				if !errors.Is(err, abstractions.ErrHeld) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Go(func() { results, err = p.RenewBatch(bounded(t), batch) })
+		all.Wait()
+		require.NoError(t, err)
+		for i, result := range results {
+			if errors.Is(result.Err, abstractions.ErrThrottled) { // another change had the row locked
+				continue
+			}
+			require.NoError(t, result.Err)
+			record, err := p.Inspect(bounded(t), abstractions.InspectRequest{Name: batch[i].Name})
+			require.NoError(t, err)
+			_, expires, _ := sqllease.Times(result.Grant)
+			require.Equal(t, expires, record.ExpiresAt)
+		}
+		leave()
+	}
+}
+
+// lock locks the row of a name for another transaction.
+func (b *bed) lock(t *testing.T, name string) (unlock func()) {
+	db := b.connect(t)
+	tx, err := db.BeginTx(bounded(t), nil)
+	require.NoError(t, err)
+	var version int64
+	require.NoError(t, tx.QueryRow("SELECT version FROM lease WHERE name = ? FOR UPDATE", name).Scan(&version))
+	return func() {
+		require.NoError(t, tx.Rollback())
+		require.NoError(t, db.Close())
+	}
+}

@@ -1,0 +1,95 @@
+package mysqllease
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// mariadbURL is that of a user who may create databases.
+func mariadbURL(t testing.TB) string {
+	t.Helper()
+	raw := os.Getenv("LEASING_TEST_MARIADB")
+	if raw == "" {
+		t.Fatal("these tests need a MariaDB server: run `make test`, which starts one, or set LEASING_TEST_MARIADB to the URL of a user who may create databases")
+	}
+	return raw
+}
+
+// bed is a database of a test's own.
+type bed struct {
+	url, name string
+	config    *mysql.Config // for sessions as the server makes them
+}
+
+func newBed(t testing.TB, server string) *bed {
+	u, err := url.Parse(server)
+	require.NoError(t, err)
+	b := &bed{name: "leasing_" + strings.ToLower(rand.Text()[:12]), config: mysql.NewConfig()}
+	b.url = server[:strings.LastIndex(server, u.Path)] + "/" + b.name
+	b.config.User, b.config.Net, b.config.Addr, b.config.InterpolateParams = u.User.Username(), "tcp", u.Host, true
+	b.config.Passwd, _ = u.User.Password()
+	b.exec(t, "CREATE DATABASE "+b.name)
+	b.config.DBName = b.name
+	t.Cleanup(func() {
+		db := b.connect(t)
+		defer db.Close()
+		_, _ = db.ExecContext(context.Background(), "DROP DATABASE "+b.name) // a server of the test's may be gone
+	})
+	return b
+}
+
+// connect is a database of the test's own.
+func (b *bed) connect(t testing.TB) *sql.DB {
+	t.Helper()
+	connector, err := mysql.NewConnector(b.config)
+	require.NoError(t, err)
+	return sql.OpenDB(connector)
+}
+
+func (b *bed) exec(t testing.TB, statement string, args ...any) {
+	t.Helper()
+	db := b.connect(t)
+	defer db.Close()
+	_, err := db.ExecContext(bounded(t), statement, args...)
+	require.NoError(t, err, statement)
+}
+
+func (b *bed) open(t testing.TB, parameters ...string) *sqllease.Provider {
+	t.Helper()
+	p, err := OpenURL(bounded(t), b.url+"?"+strings.Join(append([]string{"create=true"}, parameters...), "&"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func claimOf(name string, ttl time.Duration) abstractions.AcquireRequest {
+	return abstractions.AcquireRequest{Name: name, ID: abstractions.NewID(), Owner: "tester", TTL: ttl}
+}
+
+func renewalOf(g abstractions.Grant) abstractions.RenewRequest {
+	return abstractions.RenewRequest{Name: g.Name, ID: g.ID, Token: g.Token, TTL: g.TTL}
+}
+
+func releaseOf(g abstractions.Grant) abstractions.ReleaseRequest {
+	return abstractions.ReleaseRequest{Name: g.Name, ID: g.ID, Token: g.Token}
+}

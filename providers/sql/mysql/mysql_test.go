@@ -1,0 +1,170 @@
+package mysqllease
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/distributedleasing/leasing/abstractions"
+	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/stretchr/testify/require"
+)
+
+// Names that a collation takes for the same are not.
+func TestNamesAreComparedByteByByte_mariadb(t *testing.T) {
+	p := newBed(t, mariadbURL(t)).open(t)
+	names := []string{"a", "A", "a ", " a", "ä", "a\u0308", "a%", "a_", `a\`, "a'; DROP TABLE lease; --", strings.Repeat("x", abstractions.MaxNameBytes)}
+	tokens := map[string]int64{}
+	var all []abstractions.RenewRequest
+	for _, name := range names {
+		grant, err := p.Acquire(bounded(t), claimOf(name, time.Minute))
+		require.NoError(t, err, name)
+		tokens[name] = grant.Token
+		all = append(all, renewalOf(grant))
+	}
+	results, err := p.RenewBatch(bounded(t), all)
+	require.NoError(t, err)
+	for i, result := range results {
+		require.NoError(t, result.Err, names[i])
+	}
+	list, err := p.List(bounded(t), abstractions.ListRequest{HeldOnly: true})
+	require.NoError(t, err)
+	require.Len(t, list.Records, len(names))
+	for _, record := range list.Records {
+		require.Equal(t, tokens[record.Name], record.Token, record.Name)
+	}
+	list, err = p.List(bounded(t), abstractions.ListRequest{Prefix: "a_"})
+	require.NoError(t, err)
+	require.Len(t, list.Records, 1)
+}
+
+// Processes that start together make the tables once; one that was interrupted is followed by one that goes on.
+func TestMigration_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	p, err := OpenURL(bounded(t), b.url)
+	require.NoError(t, err)
+	defer p.Close()
+	require.ErrorIs(t, p.Ping(bounded(t)), abstractions.ErrNotSetUp)
+	for _, statement := range p.Statements()[:2] {
+		b.exec(t, statement)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			other, err := OpenURL(bounded(t), b.url+"?create=true")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { require.NoError(t, other.Close()) })
+		})
+	}
+	all.Wait()
+	require.NoError(t, p.Ping(bounded(t)))
+	require.NoError(t, p.Migrate(bounded(t)))
+}
+
+func TestForeignTableIsLeftAlone_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	b.exec(t, "CREATE TABLE lease (flat INT)")
+	_, err := OpenURL(bounded(t), b.url+"?create=true")
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.ErrorContains(t, err, "lease")
+	b.exec(t, "INSERT INTO lease (flat) VALUES (1)")
+}
+
+// A role without rights is told what to run, and is denied what it may not do.
+func TestRights_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	owner := b.open(t)
+	role := "weak" + b.name[len(b.name)-8:]
+	b.exec(t, "CREATE USER "+role+"@'127.0.0.1' IDENTIFIED BY 'geheim'")
+	b.exec(t, "CREATE USER "+role+"@localhost IDENTIFIED BY 'geheim'")
+	t.Cleanup(func() { b.exec(t, "DROP USER "+role+"@'127.0.0.1', "+role+"@localhost") })
+	for _, host := range []string{"'127.0.0.1'", "localhost"} {
+		b.exec(t, "GRANT SELECT ON lease_schema TO "+role+"@"+host)
+		b.exec(t, "GRANT SELECT ON lease TO "+role+"@"+host)
+	}
+	weakURL := strings.Replace(b.url, b.config.User+":"+b.config.Passwd+"@", role+":geheim@", 1)
+	weak, err := OpenURL(bounded(t), weakURL)
+	require.NoError(t, err)
+	defer weak.Close()
+	_, err = weak.Acquire(bounded(t), claimOf("n", time.Minute))
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+	_, err = OpenURL(bounded(t), weakURL+"?create=true&table=other")
+	require.ErrorIs(t, err, abstractions.ErrNotSetUp)
+	require.ErrorContains(t, err, "CREATE TABLE IF NOT EXISTS `other`")
+	wrong, err := OpenURL(bounded(t), strings.Replace(weakURL, "geheim", "falsch", 1))
+	require.NoError(t, err)
+	defer wrong.Close()
+	err = wrong.Ping(bounded(t))
+	require.ErrorIs(t, err, abstractions.ErrDenied)
+	require.NotContains(t, err.Error(), "falsch")
+	for _, host := range []string{"'127.0.0.1'", "localhost"} { // those of docs/providers/mariadb.md
+		b.exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE ON lease TO "+role+"@"+host)
+		b.exec(t, "GRANT SELECT, INSERT, DELETE ON lease_history TO "+role+"@"+host)
+		b.exec(t, "GRANT SELECT, UPDATE ON lease_schema TO "+role+"@"+host)
+	}
+	grant, err := weak.Acquire(bounded(t), claimOf("n", time.Minute))
+	require.NoError(t, err)
+	require.NoError(t, weak.Release(bounded(t), releaseOf(grant)))
+	_, err = weak.Sweep(bounded(t))
+	require.NoError(t, err)
+	require.NoError(t, owner.Ping(bounded(t)))
+}
+
+// A name is forgotten after its retention, and not before; its next token is greater.
+func TestSweep_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	p := b.open(t, "retention=1h", "history=true")
+	var before int64
+	for _, name := range []string{"held", "idle", "lately"} {
+		grant, err := p.Acquire(bounded(t), claimOf(name, 3*time.Hour))
+		require.NoError(t, err)
+		if before = grant.Token; name != "held" {
+			require.NoError(t, p.Release(bounded(t), releaseOf(grant)))
+		}
+	}
+	b.exec(t, "UPDATE lease SET version = version - 7200000000 WHERE name <> 'lately'")
+	n, err := p.Sweep(bounded(t))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	list, err := p.List(bounded(t), abstractions.ListRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Records, 2)
+	grant, err := p.Acquire(bounded(t), claimOf("idle", time.Minute))
+	require.NoError(t, err)
+	require.Greater(t, grant.Token, before)
+
+	b.exec(t, "UPDATE lease_history SET at_us = at_us - 31 * 86400 * 1000000 WHERE name = 'lately'")
+	_, err = p.Sweep(bounded(t))
+	require.NoError(t, err)
+	page, err := p.History(bounded(t), abstractions.HistoryRequest{Name: "lately"})
+	require.NoError(t, err)
+	require.Empty(t, page.Entries)
+}
+
+func TestURLsThatCannotBe(t *testing.T) {
+	for rawURL, want := range map[string]string{
+		"postgres://u:geheim@h/d":                "mysql://",
+		"mysql://u:geheim@h":                     "database",
+		"mysql://u:geheim@/d":                    "database",
+		"mysql://u:geheim@h/d?schema=x":          "Schema",
+		"mysql://u:geheim@h/d?multiStatements=0": "multiStatements",
+		"mysql://u:geheim@h/d?charset=gbk":       "charset",
+		"mysql://u:geheim@h/d?tls=nobody":        "go-sql-driver",
+		"mysql://u:geheim@h/d?pool_max_conns=1":  "pool_max_conns",
+		"mysql://u:geheim@h/d?retention=5":       "retention",
+		"mysql://u:12?geheim@h/d":                "%3F",
+		"mysql://u:geheim@h/d?dialect=sqlite":    "ialect",
+	} {
+		_, err := OpenURL(t.Context(), rawURL)
+		require.ErrorIs(t, err, abstractions.ErrInvalid, rawURL)
+		require.ErrorContains(t, err, want, rawURL)
+		require.NotContains(t, err.Error(), "geheim", rawURL)
+	}
+	_, err := sqllease.Open(context.Background(), sqllease.Options{DSN: "x", Dialect: sqllease.MySQL})
+	require.ErrorContains(t, err, "mysqllease.Open")
+}

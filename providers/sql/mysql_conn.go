@@ -1,0 +1,75 @@
+package sqllease
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+)
+
+// MySQLClient is a client library of MySQL and MariaDB. This module requires none: module
+// providers/sql/mysql has one.
+type MySQLClient struct {
+	// Connector makes connections that take several statements in one request, and parameters without preparing them.
+	Connector sqldriver.Connector
+	// MaxConns is how many connections there are at most, 2 or more: one is for renewals.
+	MaxConns int
+	// ErrorNumber is the server's code in an error of the library; 0 if it has none.
+	ErrorNumber func(error) int
+}
+
+// mysqlSession is what the statements rely on. A session waits 2 s for a lock, also of one that changes tables: the server
+// does not notice that its client has left. A chained transaction would never end.
+const mysqlSession = `SET SESSION time_zone = '+00:00', autocommit = 1, completion_type = 'NO_CHAIN',
+	sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', innodb_lock_wait_timeout = 2, lock_wait_timeout = 2;
+SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`
+
+// mysqlConnector sets sessions up.
+type mysqlConnector struct{ sqldriver.Connector }
+
+func (c mysqlConnector) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = conn.(sqldriver.ExecerContext).ExecContext(ctx, mysqlSession, nil); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+type mysqlDatabase struct{ *sql.DB }
+
+func openMySQL(c *MySQLClient) mysqlDatabase {
+	db := sql.OpenDB(mysqlConnector{c.Connector})
+	db.SetMaxOpenConns(c.MaxConns)
+	db.SetMaxIdleConns(c.MaxConns)
+	return mysqlDatabase{db}
+}
+
+// query runs statements that are sent at once. A connection on which they fail is closed, and so what is left of a transaction
+// rolled back. On one that has ended meanwhile nothing was sent, and so may all of the pool have.
+func (d mysqlDatabase) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	for n := 0; ; n++ {
+		conn, err := d.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		if err = query(ctx, conn, statement, args, each); err != nil {
+			_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // tells the pool to close it
+		}
+		_ = conn.Close()
+		if n > d.Stats().MaxOpenConnections || !errors.Is(err, sqldriver.ErrBadConn) {
+			return err
+		}
+	}
+}
+
+// withoutWaiting runs statements that are refused if another transaction has locked a row: at once by MariaDB, after 1 s by MySQL.
+type withoutWaiting struct{ mysqlDatabase }
+
+func (d withoutWaiting) query(ctx context.Context, statement string, args []any, each func(scan) error) error {
+	const wait = "SET SESSION innodb_lock_wait_timeout = "
+	return d.mysqlDatabase.query(ctx, wait+"0; "+statement+"; "+wait+"2", args, each)
+}
