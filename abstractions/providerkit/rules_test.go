@@ -400,6 +400,11 @@ type world struct {
 	claims  map[string]int64
 	ended   map[string]time.Duration
 	order   []string // of ended
+
+	// breaking has been broken, and its lease runs on. Should it be forgotten before that is over, it is
+	// noted again then.
+	breaking string
+	known    Ended // after the latest request
 }
 
 func (w *world) read() {
@@ -416,6 +421,14 @@ func (w *world) wrote(c Change) {
 			w.expires += w.now
 		}
 	}
+	if broken := w.breaking; broken != "" && w.r.ID != broken {
+		w.end(broken, Record{Ended: w.known})
+		w.breaking = ""
+	}
+	if w.r.Breaking {
+		w.breaking = w.r.ID
+	}
+	w.known = w.r.Ended
 }
 
 // end notes that an ID ended. One that is remembered keeps its time.
