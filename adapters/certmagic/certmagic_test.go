@@ -25,7 +25,7 @@ func TestLocksAreLeases(t *testing.T) {
 		require.False(t, locked)
 		require.Error(t, other.Unlock(ctx, "example.com"), "not its own")
 		require.Error(t, other.RenewLockLease(ctx, "example.com", time.Hour))
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		require.NoError(t, one.RenewLockLease(ctx, "example.com", time.Hour))
 		require.NoError(t, one.Unlock(ctx, "example.com"))
 
@@ -33,7 +33,7 @@ func TestLocksAreLeases(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, locked)
 		backend.Use(leasingtest.Fail(leasingtest.Renew, leasingtest.Always, leasing.ErrUnavailable))
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		require.ErrorIs(t, other.RenewLockLease(ctx, "example.com", time.Hour), leasing.ErrLost)
 		require.ErrorIs(t, other.Unlock(ctx, "example.com"), leasing.ErrLost)
 		require.NoError(t, one.Lock(ctx, "example.com"))

@@ -129,10 +129,12 @@ func (m *mysql) renew(ctx context.Context, reqs []abstractions.RenewRequest, wai
 		done, err := m.change(ctx, on, reqs[0].Name, reqs[0].ID, func(r *mysqlRow) providerkit.Change { return r.Renew(reqs[0]) })
 		if err != nil {
 			return nil, err
-		} else if done.Err != nil {
-			return []abstractions.RenewResult{{Err: done.Err}}, nil
 		}
-		return []abstractions.RenewResult{{Grant: grant(&done.after, reqs[0].TTL)}}, nil
+		result := abstractions.RenewResult{Err: done.Err}
+		if result.Err == nil {
+			result.Grant = grant(&done.after, reqs[0].TTL)
+		}
+		return []abstractions.RenewResult{result}, nil
 	}
 	if !m.record.renewals {
 		results, err = m.renewMany(ctx, on, reqs)
