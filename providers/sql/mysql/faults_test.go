@@ -4,9 +4,11 @@ package mysqllease
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +17,8 @@ import (
 	"github.com/distributedleasing/leasing/abstractions"
 	"github.com/distributedleasing/leasing/abstractions/servertest"
 	sqllease "github.com/distributedleasing/leasing/providers/sql"
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -235,4 +239,73 @@ func (b *bed) lock(t *testing.T, name string) (unlock func()) {
 		require.NoError(t, tx.Rollback())
 		require.NoError(t, db.Close())
 	}
+}
+
+// interrupted is a connection on which something happens before a statement is sent.
+type interrupted struct {
+	conn
+	before func(statement string)
+}
+
+// conn is what database/sql finds at a connection of the library.
+type conn interface {
+	driver.Conn
+	driver.QueryerContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.SessionResetter
+	driver.Validator
+}
+
+func (c interrupted) QueryContext(ctx context.Context, statement string, args []driver.NamedValue) (driver.Rows, error) {
+	c.before(statement)
+	return c.conn.QueryContext(ctx, statement, args)
+}
+
+type interrupting struct {
+	driver.Connector
+	before func(statement string)
+}
+
+func (c interrupting) Connect(ctx context.Context) (driver.Conn, error) {
+	made, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return interrupted{made.(conn), c.before}, nil
+}
+
+// T66: a claim that somebody breaks between the two statements of a batch is not renewed, and the other is.
+func TestTrap_T66_ABatchThatIsWrittenInPart_mariadb(t *testing.T) {
+	b := newBed(t, mariadbURL(t))
+	others := b.open(t)
+	kept, err := others.Acquire(bounded(t), claimOf("kept", time.Minute))
+	require.NoError(t, err)
+	broken, err := others.Acquire(bounded(t), claimOf("broken", time.Minute))
+	require.NoError(t, err)
+
+	var once sync.Once
+	config := b.config.Clone()
+	config.MultiStatements = true
+	connector, err := mysql.NewConnector(config)
+	require.NoError(t, err)
+	p, err := sqllease.Open(bounded(t), sqllease.Options{MySQL: &sqllease.MySQLClient{MaxConns: 4, ErrorNumber: errorNumber, Connector: interrupting{connector, func(statement string) {
+		if strings.Contains(statement, "JSON_TABLE") {
+			once.Do(func() {
+				_, err := others.Break(bounded(t), abstractions.BreakRequest{Name: "broken", Immediate: true})
+				assert.NoError(t, err)
+			})
+		}
+	}}}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+
+	batch := []abstractions.RenewRequest{renewalOf(kept), renewalOf(broken)}
+	batch[0].TTL, batch[1].TTL = time.Hour, time.Hour
+	results, err := p.RenewBatch(bounded(t), batch)
+	require.NoError(t, err)
+	require.NoError(t, results[0].Err)
+	require.Equal(t, time.Hour, results[0].Grant.TTL)
+	require.ErrorIs(t, results[1].Err, abstractions.ErrLost)
+	require.Zero(t, results[1].Grant)
 }
