@@ -66,25 +66,29 @@ func (n *named) bounds(c *claim, w word) (least, most time.Duration) {
 }
 
 // misquoted says that a renewal by hand has told a success that there was not, or hidden one. It
-// may have joined one that was answered just before, and that its manager had not heard of.
+// may have joined one that was answered just before, and that its manager had not heard of. An answer that comes
+// after the request's context has ended is taken or not.
 func (c *claim) misquoted(w word, patience time.Duration) bool {
-	joined, succeeded, failed := 0, 0, 0
+	joined, succeeded, late, failed := 0, 0, 0, 0
 	for _, o := range c.asked {
 		if o.Verb == "renew" && o.Result == resultDone && o.Return < w.Call && o.Return >= w.Call-patience {
 			joined++
 		}
 		if o.Verb == "renew" && o.Return >= w.Call && (o.Return <= w.Return || o.Return == 0) {
-			if o.Result == resultDone && o.Overrun == 0 {
-				succeeded++
-			} else {
+			switch {
+			case o.Result != resultDone:
 				failed++
+			case o.Overrun > 0:
+				late++
+			default:
+				succeeded++
 			}
 			if o.Deadline > 0 && o.Return >= o.Deadline { // it may be late
 				failed++
 			}
 		}
 	}
-	return w.Result == resultDone && joined+succeeded == 0 || w.Result == resultUnknown && !w.Cut && succeeded > 0 && failed == 0
+	return w.Result == resultDone && joined+succeeded+late == 0 || w.Result == resultUnknown && !w.Cut && succeeded > 0 && failed+late == 0
 }
 
 // lost is when its holder's observer was told of the loss of a claim.

@@ -19,6 +19,8 @@ func TestWord(t *testing.T) {
 	acquired := op("acquire", "a", 0, 10*ms, torture.ResultDone, 5)
 	released := op("release", "a", 500*ms, 520*ms, torture.ResultDone, 5)
 	renewed := op("renew", "a", 500*ms, 520*ms, torture.ResultDone, 5)
+	late := renewed
+	late.Overrun = 5 * ms
 	lost := torture.Notice{Name: "n", Claim: "a", Kind: leasing.EventLost, Reason: leasing.LostTaken, At: 300 * ms, Own: true}
 	cut, unclear := word("renew", 500*ms, 520*ms, torture.ResultUnknown), word("renew", 500*ms, 520*ms, torture.ResultUnknown)
 	cut.Cut, unclear.Unclear = true, true
@@ -41,6 +43,8 @@ func TestWord(t *testing.T) {
 		"an end without a cause":        {op: renewed, notices: []torture.Notice{lost}, word: word("end", 300*ms, 300*ms, torture.ResultUnknown)},
 		"renewed":                       {ok: true, op: renewed, word: word("renew", 500*ms, 520*ms, torture.ResultDone)},
 		"renewed without an answer":     {op: unheard(renewed), word: word("renew", 500*ms, 520*ms, torture.ResultDone)},
+		"renewed late":                  {ok: true, op: late, word: word("renew", 500*ms, 520*ms, torture.ResultDone)},
+		"renewed too late":              {ok: true, op: late, word: word("renew", 500*ms, 520*ms, torture.ResultUnknown)},
 		"renewed, and hidden":           {op: renewed, word: word("renew", 500*ms, 520*ms, torture.ResultUnknown)},
 		"renewed, and left before":      {ok: true, op: renewed, word: cut},
 		"an error that nobody explains": {op: unheard(renewed), word: unclear},

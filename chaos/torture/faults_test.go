@@ -263,3 +263,17 @@ func TestBrokenAssumptionsAreLeftOut_memory(t *testing.T) {
 	require.Empty(t, loose.Violations)
 	require.Contains(t, loose.String(), "not checked")
 }
+
+// A lease whose grant comes as its trust ends is lost at once, while the backend has it for a whole TTL.
+func TestAGrantThatComesAsItsTrustEnds_memory(t *testing.T) {
+	t.Parallel()
+	slow := chaos.Plan{Rules: []chaos.Rule{{
+		Fault: chaos.Fault{Kind: chaos.FaultDelay, Delay: 1900 * time.Millisecond, Jitter: 78 * time.Millisecond}, Match: chaos.Match{Ops: []chaos.Op{chaos.OpAcquire}},
+		When: chaos.Policy{Probability: 0.5},
+	}}}
+	for seed := range uint64(4) {
+		slow.Seed = seed
+		report := virtual(t, torture.Options{Plan: slow, Seed: seed, For: 2 * minute, Workers: 16, Names: 4}, nil)
+		require.Empty(t, report.Violations, "%s", report)
+	}
+}

@@ -37,10 +37,15 @@ func (w *worker) again(ctx context.Context, name, id, owner string, held bool) {
 	}
 }
 
-// copyRenewal delivers a renewal of a lease that is lost. A backend may still know it.
+// copyRenewal delivers a renewal of a lease that is lost. A backend may still know it, and is not to end it any sooner:
+// its manager's requests, among which this is not, would not explain that.
 func (w *worker) copyRenewal(l leasing.Lease) {
+	ttl := l.TTL()
+	if ttl == leasing.Infinite { // which only a backend that knows it no more has ended
+		ttl = max(w.options.TTL/2, w.options.least)
+	}
 	w.wired(func(ctx context.Context) {
-		_, _ = w.wire.Renew(ctx, abstractions.RenewRequest{Name: l.Name(), ID: l.ID(), Token: l.Token(), TTL: max(w.options.TTL/2, w.options.least)})
+		_, _ = w.wire.Renew(ctx, abstractions.RenewRequest{Name: l.Name(), ID: l.ID(), Token: l.Token(), TTL: ttl})
 	})
 }
 
